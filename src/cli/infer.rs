@@ -151,7 +151,7 @@ pub fn deliver(heading: &str, imported: &ImportedPlan, to: &PlanOutput, streams:
 }
 
 /// Writes a file that is not there yet.
-fn save_new(path: &Path, text: &str) -> Result<(), String> {
+pub fn save_new(path: &Path, text: &str) -> Result<(), String> {
     if path.symlink_metadata().is_ok() {
         return Err(format!("{}: exists already", path.display()));
     }

@@ -39,7 +39,7 @@ pub fn config(bytes: &[u8]) -> bool {
 
 /// The bytes of a PyTorch memory snapshot, whether it was read.
 pub fn snapshot(bytes: &[u8]) -> bool {
-    let Ok(devices) = memwall::observe::snapshot::read(bytes) else { return false };
+    let Ok(devices) = memwall::observe::snapshot::read(bytes, memwall::units::Bytes(64 << 20)) else { return false };
     for device in &devices {
         let terms = device.terms.iter().fold(0_u64, |sum, term| sum.saturating_add(term.bytes.0));
         assert_eq!(terms, device.allocated.0, "the terms of device {} are not its total", device.device);

@@ -107,6 +107,10 @@ impl Listener {
                 run.step = Some(step);
             }
             Body::Modules(modules) => run.modules = Some(modules),
+            Body::Places(places) => {
+                run.placed = now;
+                run.places = Some(*places);
+            }
             Body::End(end) => {
                 // The process and who started it each tell what they know.
                 let known = run.end.take().unwrap_or_default();
@@ -130,7 +134,16 @@ impl Listener {
             self.runs.remove(quietest);
             self.forgotten += 1;
         }
-        self.runs.push(HookedRun { pid, about: None, step: None, modules: None, end: None, heard: now });
+        self.runs.push(HookedRun {
+            pid,
+            about: None,
+            step: None,
+            modules: None,
+            places: None,
+            placed: now,
+            end: None,
+            heard: now,
+        });
         let last = self.runs.len() - 1;
         &mut self.runs[last]
     }
