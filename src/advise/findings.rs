@@ -84,6 +84,7 @@ pub fn advise(plan: &Plan, job: &Job, prediction: &Prediction, catalog: &Catalog
     let look = Look { job, prediction, fixes, together };
     let mut findings: Vec<Finding> = [
         look.capacity(),
+        look.link(),
         look.across_nodes(),
         look.bubble(),
         look.communication(),
@@ -123,7 +124,8 @@ impl Look<'_> {
         let unfit = self.prediction.capacity.verdict() == Verdict::DoesNotFit;
         let fits = |fix: &&Fix| {
             let room = fix.fits || (unfit && fix.memory.0 <= 0);
-            room && fix.speed >= WORTH && fix.kind != FixKind::Other && which(fix)
+            let same = !matches!(fix.kind, FixKind::Other | FixKind::Link);
+            room && fix.speed >= WORTH && same && which(fix)
         };
         let mut found: Vec<Fix> = self.fixes.iter().filter(fits).cloned().collect();
         found.sort_by(|a, b| b.speed.total_cmp(&a.speed));

@@ -1,8 +1,21 @@
 //! What follows when keys change: keys of the plan that said the same in other words, or that were only right
 //! together with the old value, are left to be derived.
 
+use crate::catalog::Catalog;
 use crate::plan::Plan;
 use crate::plan::keywords::Strategy;
+
+/// Leaves the link to the GPU that `plan` names now, where that GPU does not have the one that the plan says: the link
+/// that it takes instead. None where the plan's stays.
+pub fn link_gives_way(plan: &mut Plan, catalog: &Catalog) -> Option<String> {
+    let gpu = catalog.gpu(plan.hardware.gpu_type.as_deref()?)?;
+    let link = catalog.link(plan.cluster.interconnect.as_deref()?)?;
+    if catalog.has_link(gpu, link) {
+        return None;
+    }
+    plan.cluster.interconnect = None;
+    Some(gpu.link.clone())
+}
 
 const DEGREES: [&str; 3] =
     ["distribution.tensor_parallel", "distribution.pipeline_parallel", "distribution.context_parallel"];

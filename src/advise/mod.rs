@@ -7,16 +7,19 @@ mod fixes;
 mod follow;
 mod legal;
 mod limits;
+mod operators;
 mod search;
 mod shortage;
 mod sweep;
 mod waiting;
+mod walk_cache;
 mod walls;
 
 pub use axis::{Axis, MOST_POINTS};
 pub use findings::{Advice, Finding, Severity, advise};
 pub use fixes::{Fix, FixKind, savings};
 pub use limits::{LargestModel, fewest_gpus, largest_model};
+pub use operators::operators;
 pub use search::{
     KNOBS, Knobs, RankedPlan, Request, SearchOutcome, SearchProgress, SearchStatus, divisors, search, search_aloud,
     why_slower,

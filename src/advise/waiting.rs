@@ -33,6 +33,17 @@ impl Look<'_> {
         Some(Finding { severity, kind: "exposed_communication", message, fixes })
     }
 
+    /// A link that the plan says and its GPU does not have: what is predicted over it, no run reaches.
+    pub(super) fn link(&self) -> Option<Finding> {
+        let (_, missing) = self.prediction.lacking().find(|(key, _)| *key == "cluster.interconnect")?;
+        let fixes: Vec<Fix> = self.fixes.iter().filter(|fix| fix.kind == FixKind::Link).cloned().collect();
+        let over = |fix: &Fix| {
+            format!(", over which a step takes {}, not {}", fix.outline.time.step, self.prediction.time.step)
+        };
+        let message = format!("{missing}{}", fixes.first().map(over).unwrap_or_default());
+        Some(Finding { severity: Severity::High, kind: "link_not_on_gpu", message, fixes })
+    }
+
     /// Tensor-parallel ranks that talk over the network, several times a layer.
     pub(super) fn across_nodes(&self) -> Option<Finding> {
         let (tensor, node) = (self.job.degrees.tensor, self.job.hardware.node_gpus);

@@ -60,7 +60,7 @@ pub enum OpKind {
     /// All of them.
     #[default]
     All,
-    /// Those that meet one roof first.
+    /// Those that one roof binds, or none.
     Bound(Bound),
     /// Those of one module, by the first part of their name.
     Module(String),
@@ -82,7 +82,7 @@ impl OpKind {
     pub fn word(&self) -> String {
         match self {
             Self::All => "all operators".to_owned(),
-            Self::Bound(bound) => format!("{}-bound", bound.word()),
+            Self::Bound(bound) => bound.phrase().to_owned(),
             Self::Module(module) => module.clone(),
         }
     }
@@ -91,7 +91,7 @@ impl OpKind {
     #[must_use]
     pub fn next(&self, roofline: &Roofline) -> Self {
         let mut kinds = vec![Self::All];
-        let bounds = [Bound::Compute, Bound::Memory].map(Self::Bound);
+        let bounds = [Bound::Compute, Bound::Memory, Bound::SmallKernel].map(Self::Bound);
         kinds.extend(bounds.into_iter().filter(|kind| roofline.ops.iter().any(|op| kind.has(op))));
         for op in &roofline.ops {
             let kind = Self::Module(module_of(op).to_owned());

@@ -84,6 +84,8 @@ struct GpuEntry {
     boost_clock_mhz: Option<CitedValue<f64>>,
     peak_tflops: PeakEntry,
     link: String,
+    #[serde(default)]
+    bridge: Option<String>,
     host_gb_s_each_way: Option<CitedValue<f64>>,
 }
 
@@ -107,6 +109,8 @@ struct LinkEntry {
     #[serde(default)]
     aliases: Vec<String>,
     scope: ScopeEntry,
+    #[serde(default)]
+    board: bool,
     gb_s_each_way: CitedValue<f64>,
     latency_us: Option<CitedValue<f64>>,
 }
@@ -234,6 +238,7 @@ impl GpuEntry {
             short: self.short,
             aliases: self.aliases,
             link: self.link,
+            bridge: self.bridge,
         }
     }
 }
@@ -267,6 +272,7 @@ impl LinkEntry {
                 ScopeEntry::Node => Scope::Node,
                 ScopeEntry::Network => Scope::Network,
             },
+            on_board: self.board,
             each_way: BytesPerSec::from_giga(self.gb_s_each_way.value),
             latency: self.latency_us.map(|figure| Seconds(figure.value * 1e-6)),
         }

@@ -178,6 +178,8 @@ pub struct Gpu {
     pub peaks: Peaks,
     /// The link between GPUs that it has by itself: a name in [`Catalog::links`].
     pub link: String,
+    /// The link that two of them may carry on top.
+    pub bridge: Option<String>,
     /// What moves between it and its host's memory, each way.
     pub host_link: BytesPerSec,
 }
@@ -200,6 +202,8 @@ pub struct Link {
     pub aliases: Vec<String>,
     /// Where it runs.
     pub scope: Scope,
+    /// Lanes of the board, which every GPU may use up to its own generation.
+    pub on_board: bool,
     /// Bandwidth of one GPU, each way.
     pub each_way: BytesPerSec,
     /// Time before the first byte.
@@ -245,6 +249,17 @@ impl Catalog {
     #[must_use]
     pub fn link(&self, name: &str) -> Option<&Link> {
         names::find(&self.links, name, |link| (&link.name, &link.aliases))
+    }
+
+    /// Whether `gpu` can be joined to others by `link`: its own, its bridge, or lanes of its board up to its own
+    /// generation. A link that no GPU of the catalogue names is the user's to know.
+    #[must_use]
+    pub fn has_link(&self, gpu: &Gpu, link: &Link) -> bool {
+        let names = |gpu: &Gpu| {
+            let own = std::iter::once(&gpu.link).chain(&gpu.bridge);
+            own.filter_map(|name| self.link(name)).any(|own| own.name == link.name)
+        };
+        names(gpu) || if link.on_board { link.each_way <= gpu.host_link } else { !self.gpus.iter().any(names) }
     }
 
     /// What kernels reach on `gpu`: the curves of its compute capability, else of its generation, else those of `other`.

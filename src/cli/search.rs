@@ -15,7 +15,7 @@ use crate::advise::{
 use crate::catalog::Catalog;
 use crate::compare::Bands;
 use crate::plan::{self, Fault, schema};
-use crate::predict::Job;
+use crate::predict::{Job, lacking};
 use crate::report::search as report;
 
 /// Between two looks at the progress.
@@ -160,7 +160,13 @@ fn plans_told(
     streams: &mut Streams,
 ) -> Exit {
     // Knobs do not change the kind of run.
-    let bands = Job::resolve(source.plan(), catalog).ok().map(|job| Bands::of(&job));
+    let job = Job::resolve(source.plan(), catalog).ok();
+    let bands = job.as_ref().map(Bands::of);
+    if let Some(job) = &job {
+        for (_, missing) in lacking(&job.hardware.gpu.name, &job.assumptions) {
+            streams.note(&format!("warning: {missing}"));
+        }
+    }
     let text = match format {
         ReportFormat::Text => {
             let trust = bands.map_or_else(String::new, |bands| report::trust(found, &bands));

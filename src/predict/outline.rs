@@ -7,12 +7,13 @@ use super::memory::overhead;
 use super::time::decode;
 use super::{account, largest_stage};
 use crate::plan::keywords::CpuOffload;
-use crate::predict::job::{Job, Training};
-use crate::predict::memory::{self, StageRun};
-use crate::predict::prediction::{Capacity, StepTime};
+use crate::predict::job::{Fragmentation, Job, Training};
+use crate::predict::memory::replay::Replays;
+use crate::predict::memory::{self, StageDetail, StageRun};
+use crate::predict::prediction::{Capacity, Roofline, StepTime};
 use crate::predict::step::StepTapes;
 use crate::predict::step::stage::StageTapes;
-use crate::predict::time::cost::{self, Passes, Variant};
+use crate::predict::time::cost::{self, Cost, Passes, Variant};
 use crate::predict::time::{self, StepTimeline};
 use crate::units::{Bytes, Seconds};
 
@@ -39,13 +40,15 @@ pub struct OperatorWalk {
     step: StepTapes,
     /// One micro-batch in time, for each variant that was asked for.
     passes: RwLock<Vec<(Variant, Arc<Passes>)>>,
+    /// What the allocator reserves, for each plan in which it sees something else.
+    replays: Replays,
 }
 
 impl OperatorWalk {
     /// Walks the operators of `job`.
     #[must_use]
     pub fn of(job: &Job) -> Self {
-        Self { job: job.clone(), step: StepTapes::of(job), passes: RwLock::default() }
+        Self { job: job.clone(), step: StepTapes::of(job), passes: RwLock::default(), replays: Replays::default() }
     }
 
     /// Whether `job` runs the same operators: it may differ in replicas, stages, what is sharded, what is offloaded
@@ -60,7 +63,7 @@ impl OperatorWalk {
         }
         let cut = |job: &Job| {
             let degrees = job.degrees;
-            let context = (degrees.context, degrees.exchange);
+            let context = (degrees.context, degrees.exchange, degrees.gathers_tokens, degrees.stays_gathered);
             (degrees.tensor, degrees.sequence_parallel, context, degrees.expert, degrees.expert_tensor)
         };
         let batch =
@@ -102,53 +105,75 @@ impl OperatorWalk {
     /// What a step of `job` takes at least, along its course and with what it keeps in host memory.
     #[must_use]
     pub fn least_time(&self, job: &Job, timeline: &StepTimeline) -> Seconds {
-        timeline.seconds() + Seconds(timeline.host(job, &self.step))
+        timeline.seconds() + timeline.host(job, &self.step)
     }
 
     /// The figures of `job`, whose course this is.
     #[must_use]
     pub fn outline(&self, job: &Job, timeline: &StepTimeline) -> Outline {
-        of_step(job, &self.step, &self.passes(job), timeline)
+        let replays = Some(&self.replays);
+        let detail = StageDetail { curve: false, fragmentation: Fragmentation::Replayed, replays };
+        of_step(job, &self.step, &self.passes(job), timeline, detail).0
     }
 }
 
 impl OperatorWalk {
-    /// Seconds that a micro-batch of `job` spends at least in any of its stages, their layers alone. A step is no
+    /// Time that a micro-batch of `job` spends at least in any of its stages, their layers alone. A step is no
     /// quicker than that for each micro-batch, and once more a stage and chunk to fill the pipeline.
     #[must_use]
     pub fn least_in_a_stage(&self, job: &Job) -> Seconds {
         let (step, passes) = (&self.step, self.passes(job));
-        let mut each: Vec<[Option<f64>; 2]> = vec![[None; 2]; step.walk.kinds.len()];
+        let mut each: Vec<[Option<Seconds>; 2]> = vec![[None; 2]; step.walk.kinds.len()];
         let mut of_layer = |layer: u64| {
             let (kind, again) = (step.kind(layer), step.is_checkpointed(layer));
             *each[kind][usize::from(again)].get_or_insert_with(|| time::of_layer(job, step, &passes, (kind, again)))
         };
         let stages = distinct_stages(job, step).into_iter();
         let stages = stages.map(|stage| job.stages[stage].layers().into_iter().map(&mut of_layer).sum());
-        Seconds(stages.fold(f64::INFINITY, f64::min))
+        stages.fold(Seconds(f64::INFINITY), Seconds::min)
     }
 
     /// Bytes of device memory that `job` needs at least with each of `offloads`: what stays in it in every phase of a
     /// step. No checkpointing brings a plan below that.
     #[must_use]
     pub fn least_memory(&self, job: &Job, offloads: &[CpuOffload]) -> Vec<Bytes> {
-        let mut most = vec![0; offloads.len()];
+        let mut most = vec![Bytes::ZERO; offloads.len()];
         for index in distinct_stages(job, &self.step) {
             for (most, least) in most.iter_mut().zip(least(job, &self.step, index, offloads)) {
                 *most = least.max(*most);
             }
         }
         let beside = overhead::of_libraries(job).saturating_add(overhead::outside(job));
-        most.into_iter().map(|least| Bytes(least.saturating_add(beside))).collect()
+        most.into_iter().map(|least| least + Bytes(beside)).collect()
     }
 }
 
 /// The figures of one plan.
 #[must_use]
 pub fn outline(job: &Job) -> Outline {
+    outline_as(job, Fragmentation::Replayed)
+}
+
+/// The same with the allocator's fragmentation found as `fragmentation` says.
+#[must_use]
+pub fn outline_as(job: &Job, fragmentation: Fragmentation) -> Outline {
     let step = StepTapes::of(job);
     let passes = Passes::of(job, &step);
-    of_step(job, &step, &passes, &StepTimeline::of(job, &step, &passes))
+    let detail = StageDetail { curve: false, fragmentation, replays: None };
+    of_step(job, &step, &passes, &StepTimeline::of(job, &step, &passes), detail).0
+}
+
+/// The same with the operators of the stage that needs most under the GPU's roofs.
+#[must_use]
+pub fn outline_with_roofline(job: &Job) -> (Outline, Roofline) {
+    let step = StepTapes::of(job);
+    let passes = Passes::of(job, &step);
+    let detail = StageDetail { curve: false, fragmentation: Fragmentation::Replayed, replays: None };
+    let timeline = StepTimeline::of(job, &step, &passes);
+    let (outline, cost, largest) = of_step(job, &step, &passes, &timeline, detail);
+    let ends = (largest == 0, largest + 1 == job.stages.len());
+    let roofline = cost::roofline(job, &step, &passes, (&job.stages[largest].layers(), ends), &cost);
+    (outline, roofline)
 }
 
 /// The same value, most often at the same place.
@@ -156,11 +181,18 @@ fn same<T: PartialEq>(one: &Arc<T>, other: &Arc<T>) -> bool {
     Arc::ptr_eq(one, other) || one == other
 }
 
-fn of_step(job: &Job, step: &StepTapes, passes: &Passes, timeline: &StepTimeline) -> Outline {
+/// The figures, the costs of the stage that needs most, and which that is.
+fn of_step(
+    job: &Job,
+    step: &StepTapes,
+    passes: &Passes,
+    timeline: &StepTimeline,
+    detail: StageDetail<'_>,
+) -> (Outline, Cost, usize) {
     let workspaces = overhead::of_libraries(job);
     let runs: Vec<(usize, StageRun)> = distinct_stages(job, step)
         .into_iter()
-        .map(|index| (index, memory::stage(job, step, index, workspaces, false)))
+        .map(|index| (index, memory::stage(job, step, index, workspaces, detail)))
         .collect();
     let used: Vec<(Bytes, Bytes)> = runs.iter().map(|(_, run)| account::figures(job, run)).collect();
     let place = largest_stage(used.iter().map(|(_, device)| *device));
@@ -170,25 +202,26 @@ fn of_step(job: &Job, step: &StepTapes, passes: &Passes, timeline: &StepTimeline
     let ends = (largest == 0, largest + 1 == job.stages.len());
     let resident = &run.resident;
     let cost = cost::of_stage(job, step, passes, (&layers, ends), resident);
-    Outline {
+    let outline = Outline {
         capacity: Capacity { bytes: job.hardware.capacity, needed: used[place].1 },
         peak_allocated: used[place].0,
         static_bytes: Bytes(run.static_bytes),
         num_gpus: job.degrees.num_gpus,
         time: timeline.finish((job, step), &cost, largest),
         decode: decode::of(job, largest, &layers, resident),
-    }
+    };
+    (outline, cost, largest)
 }
 
-/// Bytes that stage `index` needs at least with each of `offloads`, whatever it runs: no peak is below what is always
+/// What stage `index` needs at least with each of `offloads`, whatever it runs: no peak is below what is always
 /// there.
-fn least(job: &Job, step: &StepTapes, index: usize, offloads: &[CpuOffload]) -> Vec<u64> {
+fn least(job: &Job, step: &StepTapes, index: usize, offloads: &[CpuOffload]) -> Vec<Bytes> {
     let layers = job.stages[index].layers();
     let held = StageTapes { job, step, layers, first: index == 0, last: index + 1 == job.stages.len() };
     let all = held.on_card();
     let least = offloads.iter().map(|offload| {
         let resident = held.offloading(all, *offload);
-        resident.lasting() + if resident.gradients_stay { resident.gradients } else { 0 }
+        resident.lasting() + if resident.gradients_stay { resident.gradients } else { Bytes::ZERO }
     });
     least.collect()
 }

@@ -104,7 +104,10 @@ fn rows(sweep: &Sweep) -> Table {
     for point in &sweep.points {
         let values = (0..sweep.axes.len()).map(|axis| shortened(sweep.value(point, axis), VALUE));
         let (cells, reason): (Vec<String>, String) = match &point.outcome {
-            Ok(outline) => (columns.iter().map(|(.., cell)| cell(outline)).collect(), String::new()),
+            Ok(outline) => {
+                let link = point.link.as_ref().map_or_else(String::new, |link| format!("also interconnect {link}"));
+                (columns.iter().map(|(.., cell)| cell(outline)).collect(), link)
+            }
             Err(reason) => (columns.iter().map(|_| none()).collect(), shortened(reason, REASON)),
         };
         table.row(values.chain(cells).chain([reason]));
@@ -242,6 +245,8 @@ fn row(sweep: &Sweep, point: &SweepPoint) -> Map<String, Value> {
         row.insert(one.key.path.to_owned(), Value::from(sweep.value(point, axis)));
     }
     figures_json(outline, &mut row);
+    // Of each plan its own, where its GPU does not have the plan's.
+    row.insert("also_interconnect".to_owned(), point.link.as_deref().map_or(Value::Null, Value::from));
     row.insert(
         "reason".to_owned(),
         point.outcome.as_ref().err().map_or(Value::Null, |reason| Value::from(reason.as_str())),

@@ -22,6 +22,9 @@ pub fn report(report: &Report, verbose: bool) -> String {
     let prediction = report.prediction;
     let mut text = format!("{}\n", verdict(prediction));
     subject(&mut text, report);
+    for (_, missing) in prediction.lacking() {
+        paragraph(&mut text, "", &format!("warning: {missing}"));
+    }
     if let Some(found) = report.max_batch {
         paragraph(&mut text, "", &found.words(prediction.capacity.bytes));
     }

@@ -34,7 +34,14 @@ pub fn draw(view: &FixesView, look: &Look, area: Rect, buffer: &mut Buffer) {
     for finding in &view.findings {
         lines.extend(said(finding, look, inner));
         if finding.fixes.is_empty() {
-            lines.push(Line::styled("    its fixes are told above, or there are none", look.theme.dim()));
+            lines.push(Line::styled(
+                if finding.kind == "operator" {
+                    "    nothing tried takes a tenth off it"
+                } else {
+                    "    its fixes are told above, or there are none"
+                },
+                look.theme.dim(),
+            ));
         }
         for fix in &finding.fixes {
             let selected = number == view.selected;
@@ -60,7 +67,9 @@ fn said<'a>(finding: &Finding, look: &Look, width: usize) -> Vec<Line<'a>> {
         Severity::Medium | Severity::Low => look.theme.text(),
     };
     let words = format!("{}: {}", finding.severity.word(), printable(&finding.message));
-    wrapped(&words, width.saturating_sub(2), 2)
+    // Of an operator all is said; of findings there are many.
+    let most = if finding.kind == "operator" { 4 } else { 2 };
+    wrapped(&words, width.saturating_sub(2), most)
         .into_iter()
         .map(|line| Line::styled(format!(" {line}"), style))
         .collect()

@@ -73,6 +73,23 @@ macro_rules! quantity {
             }
         }
 
+        impl $name {
+            /// None at all (a known zero, not an unknown).
+            pub const ZERO: Self = Self(0.0);
+
+            /// The greater of both.
+            #[must_use]
+            pub const fn max(self, other: Self) -> Self {
+                Self(self.0.max(other.0))
+            }
+
+            /// The smaller of both.
+            #[must_use]
+            pub const fn min(self, other: Self) -> Self {
+                Self(self.0.min(other.0))
+            }
+        }
+
         impl Add for $name {
             type Output = Self;
             fn add(self, other: Self) -> Self {
@@ -97,6 +114,13 @@ macro_rules! quantity {
             type Output = Self;
             fn mul(self, times: f64) -> Self {
                 Self(self.0 * times)
+            }
+        }
+
+        impl Mul<$name> for f64 {
+            type Output = $name;
+            fn mul(self, one: $name) -> $name {
+                $name(self * one.0)
             }
         }
 

@@ -22,6 +22,7 @@ mod limits;
 mod operands;
 mod properties;
 mod reserved;
+mod roofline;
 mod search;
 mod sharding;
 mod speed;

@@ -10,6 +10,7 @@ mod edits;
 mod explained;
 mod habits;
 mod keys;
+mod operators;
 mod proposal;
 mod run_and_draft;
 mod snapshots;

@@ -13,7 +13,7 @@ use ratatui::backend::TestBackend;
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 50)];
 
 /// Holds a drawn screen against `tests/snapshots/screens__NAME.snap`.
-fn assert_drawn(name: &str, drawn: &str) {
+pub fn assert_drawn(name: &str, drawn: &str) {
     let mut settings = insta::Settings::clone_current();
     settings.set_snapshot_path("../snapshots");
     settings.set_prepend_module_to_snapshot(false);

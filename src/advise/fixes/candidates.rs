@@ -4,7 +4,7 @@ use super::super::legal;
 use crate::model::Input;
 use crate::plan::keywords::{Attention, CpuOffload, Loss, Mode, Optimizer, Precision, RecomputeWord};
 use crate::plan::{Change, Checkpointing, Plan};
-use crate::predict::Job;
+use crate::predict::{Job, lacking};
 
 /// What sort of change a fix is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,13 +25,15 @@ pub enum FixKind {
     Degrees,
     /// Host memory helps.
     Offload,
+    /// The link that the GPU has.
+    Link,
     /// Something else is learned or answered: adapters, coarser weights or caches, shorter contexts.
     Other,
 }
 
 /// A change that may help.
 #[derive(Debug, Clone)]
-pub(super) struct Candidate {
+pub(in crate::advise) struct Candidate {
     pub name: String,
     pub kind: FixKind,
     pub change: Change,
@@ -40,11 +42,14 @@ pub(super) struct Candidate {
 /// Adapters of the usual rank (peft's and torchtune's recipes: 8 to 64).
 const ADAPTER_RANK: u64 = 16;
 
+/// The link within a node.
+const LINK: &str = "cluster.interconnect";
+
 /// The shortest context that is worth proposing.
 const SHORTEST: u64 = 256;
 
 /// Every change that `plan`, which comes to `job`, leaves room for, cheapest first.
-pub(super) fn candidates(plan: &Plan, job: &Job) -> Vec<Candidate> {
+pub(in crate::advise) fn candidates(plan: &Plan, job: &Job) -> Vec<Candidate> {
     let mut all = List(Vec::new());
     if job.training.mode == Mode::Train {
         all.batch(job);
@@ -56,11 +61,13 @@ pub(super) fn candidates(plan: &Plan, job: &Job) -> Vec<Candidate> {
         all.offload(job, &[CpuOffload::Optimizer, CpuOffload::Activations, CpuOffload::Parameters]);
         all.otherwise(job);
         all.more_samples(job);
+        all.link(job);
     } else {
         all.cache(job);
         all.degrees(plan, job);
         all.requests(job);
         all.offload(job, &[CpuOffload::Parameters]);
+        all.link(job);
     }
     all.0
 }
@@ -231,6 +238,14 @@ impl List {
             change = change.and("cluster.num_gpus", degrees.num_gpus.to_string());
         }
         self.add(names.join(", "), FixKind::Degrees, change);
+    }
+
+    /// The GPU's own link, for one that it does not have.
+    fn link(&mut self, job: &Job) {
+        let gpu = &job.hardware.gpu;
+        if lacking(&gpu.name, &job.assumptions).any(|(key, _)| key == LINK) {
+            self.add(format!("interconnect {}", gpu.link), FixKind::Link, Change::to(LINK, gpu.link.clone()));
+        }
     }
 
     fn offload(&mut self, job: &Job, possible: &[CpuOffload]) {

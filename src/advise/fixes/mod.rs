@@ -6,13 +6,14 @@ mod together;
 use rayon::prelude::*;
 
 use super::follow::give_way;
+use super::walk_cache::WalkCache;
 use super::walls::throughput;
 use crate::catalog::Catalog;
 use crate::plan::{Change, Plan, PlanOverlay};
 use crate::predict::{Job, Outline, Verdict, outline};
 use crate::units::{Bytes, SignedBytes, three_figures};
 pub use candidates::FixKind;
-use candidates::{Candidate, candidates};
+pub(super) use candidates::{Candidate, candidates};
 pub(super) use together::together;
 
 /// A change with its effect.
@@ -68,7 +69,24 @@ impl Fix {
 /// what costs time before what costs GPUs' links, and last what trains or answers otherwise.
 #[must_use]
 pub fn fixes(plan: &Plan, job: &Job, before: &Outline, catalog: &Catalog) -> Vec<Fix> {
-    candidates(plan, job).into_par_iter().filter_map(|one| fix(plan, before, catalog, one)).collect()
+    let trials = Trials { plan, before, catalog, walks: WalkCache::default() };
+    candidates(plan, job).into_par_iter().filter_map(|one| trials.fix(one)).collect()
+}
+
+/// Changes tried on a plan; those that run the same operators share the walk over them.
+pub(super) struct Trials<'a> {
+    plan: &'a Plan,
+    before: &'a Outline,
+    catalog: &'a Catalog,
+    walks: WalkCache,
+}
+
+impl Trials<'_> {
+    fn fix(&self, mut candidate: Candidate) -> Option<Fix> {
+        let job = changed(self.plan, self.catalog, &mut candidate.change)?;
+        let (walked, timeline) = self.walks.timed(&job);
+        effect(candidate, self.before, walked.outline(&job, &timeline))
+    }
 }
 
 /// Less of what a plan needs is not worth a change.
@@ -85,18 +103,21 @@ pub fn savings(plan: &Plan, catalog: &Catalog) -> Vec<Fix> {
     found
 }
 
-fn fix(plan: &Plan, before: &Outline, catalog: &Catalog, Candidate { name, kind, change }: Candidate) -> Option<Fix> {
-    let mut change = change;
+/// What `plan` comes to with a change, which is told what gives way to it.
+pub(super) fn changed(plan: &Plan, catalog: &Catalog, change: &mut Change) -> Option<Job> {
     let keys: Vec<&str> = change.set.iter().map(|(key, _)| *key).collect();
     let gone = give_way(plan, &keys);
     change.remove.extend(gone);
     let mut changed = plan.clone();
-    PlanOverlay::read(&change, std::path::Path::new("")).ok()?.apply(&mut changed);
-    let job = Job::resolve(&changed, catalog).ok()?;
-    let outline = outline(&job);
+    PlanOverlay::read(change, std::path::Path::new("")).ok()?.apply(&mut changed);
+    Job::resolve(&changed, catalog).ok()
+}
+
+/// A change with its effect; none where it does nothing.
+pub(super) fn effect(candidate: Candidate, before: &Outline, outline: Outline) -> Option<Fix> {
+    let Candidate { name, kind, change } = candidate;
     let memory = outline.capacity.needed - before.capacity.needed;
     let speed = throughput(&outline) / throughput(before) - 1.0;
-    // A change that does nothing is none.
     let nothing = memory.magnitude().as_f64() < 1e-3 * before.capacity.needed.as_f64() && speed.abs() < 1e-3;
     let fits = outline.capacity.needed <= outline.capacity.bytes;
     (!nothing).then_some(Fix { name, kind, change, outline, memory, speed, fits })

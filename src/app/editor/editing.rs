@@ -208,7 +208,7 @@ fn take_typed(state: &mut State) {
 
 /// Makes `value` the field's, valid or not.
 pub fn take_value(state: &mut State, field: Field, value: &str) {
-    match with_value(field, value, &state.plans.editor) {
+    match with_value(field, value, &state.plans.editor, &state.catalog) {
         Ok(document) => {
             state.plans.form.adding = None;
             apply(state, document);

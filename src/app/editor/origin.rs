@@ -3,6 +3,7 @@
 use super::field::Field;
 use super::{CONFIG, Editor};
 use crate::plan::keywords::Strategy;
+use crate::predict::lacking;
 
 /// What a plan says of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,13 +83,17 @@ impl Editor {
         own.chain(described.iter().filter_map(|line| Some(line.strip_prefix(CONFIG)?.split_once(": ")?.1)))
     }
 
-    /// The first field whose value the GPU has no kernels for, with what it lacks.
+    /// The first field whose value the GPU has no kernels or no link for, with what it lacks: the GPU by its short name,
+    /// so that narrow places say what is missing.
     #[must_use]
-    pub fn lacking(&self) -> Option<(Field, &str)> {
-        let card = &self.job()?.hardware.gpu.name;
-        let lacks = |caveat: &&str| caveat.strip_prefix(card.as_str()).is_some_and(|rest| rest.starts_with(" has no "));
-        let of = |field| Some((field, self.caveats(field).find(lacks)?));
-        [Field::Precision, Field::Attention].into_iter().find_map(of)
+    pub fn lacking(&self) -> Option<(Field, String)> {
+        let job = self.job()?;
+        let gpu = &job.hardware.gpu;
+        let fields = [Field::Precision, Field::Attention, Field::Other("cluster.interconnect")];
+        let mut all = lacking(&gpu.name, &job.assumptions)
+            .filter_map(|(key, missing)| Some((fields.into_iter().find(|field| field.key() == key)?, missing)));
+        let (field, missing) = all.find(|(field, _)| self.is_written(*field))?;
+        Some((field, format!("{}{}", gpu.short, missing.strip_prefix(gpu.name.as_str())?)))
     }
 }
 

@@ -75,23 +75,25 @@ fn speed(prediction: &Prediction) -> &StepTime {
 }
 
 /// A figure of the plan that changes with another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DependentChange {
     /// The figure in the form's words.
     pub what: &'static str,
     /// What it is.
-    pub from: u64,
+    pub from: String,
     /// What it would be.
-    pub to: u64,
+    pub to: String,
 }
 
 impl DependentChange {
     /// Every figure but the `field`'s own in which `then` differs.
     fn between(field: Field, now: &Job, then: &Job) -> Vec<Self> {
         let figures = |job: &Job| {
-            let of = |field: Field| (field.label(), field.number(job).unwrap_or_default());
+            let of = |field: Field| (field.label(), field.number(job).unwrap_or_default().to_string());
             let fields = [Field::NumGpus, Field::Batch, Field::DataParallel, Field::MicroBatch].map(of);
-            fields.into_iter().chain([("acc. steps", job.batch.accumulation)])
+            let link = job.hardware.interconnect.name.clone();
+            let others = [("acc. steps", job.batch.accumulation.to_string()), (INTERCONNECT.label(), link)];
+            fields.into_iter().chain(others)
         };
         let pairs = figures(now).zip(figures(then)).filter(|(now, then)| now != then && now.0 != field.label());
         pairs.map(|((what, from), (_, to))| Self { what, from, to }).collect()
@@ -123,7 +125,7 @@ pub fn step(field: Field, direction: Direction, editor: &Editor, catalog: &Catal
 /// What a value would do; none where it makes no valid plan.
 pub fn outlook(field: Field, value: &str, editor: &Editor, catalog: &Catalog) -> Option<FieldStep> {
     let job = editor.job()?;
-    let change = change(field, value, editor, job)?;
+    let change = change(field, value, editor, job, catalog)?;
     let now = editor.prediction()?;
     let then = editor.resolved(&change, catalog)?;
     let outcome = outcome_of(now, &predict::outline(&then));
@@ -144,7 +146,7 @@ pub fn why_not(field: Field, direction: Direction, editor: &Editor, catalog: &Ca
         return (!parts.is_empty()).then_some(said);
     }
     let value = neighbours(field, direction, editor, job, catalog).into_iter().next()?;
-    let document = with_value(field, &value, editor).ok()?;
+    let document = with_value(field, &value, editor, catalog).ok()?;
     let mut tried = editor.clone();
     tried.apply(document, catalog);
     let fault = tried.faults().first()?;
@@ -237,7 +239,7 @@ fn prefer_powers(values: Vec<u64>, now: u64) -> Vec<u64> {
 
 /// The change of the text that gives `field` this value and keeps the keys that depend
 /// on it consistent, as far as the text says them. None when they cannot be.
-pub fn change(field: Field, value: &str, editor: &Editor, job: &Job) -> Option<Change> {
+pub fn change(field: Field, value: &str, editor: &Editor, job: &Job, catalog: &Catalog) -> Option<Change> {
     let mut change = Change { set: vec![(field.key(), value.to_owned())], remove: Vec::new() };
     match field {
         Field::Model => {
@@ -247,6 +249,7 @@ pub fn change(field: Field, value: &str, editor: &Editor, job: &Job) -> Option<C
         }
         Field::Gpu => {
             change.remove = vec!["hardware.custom"];
+            change.set.extend(link_of(value, editor, catalog).map(|link| (INTERCONNECT.key(), link)));
             return Some(change);
         }
         _ => {}
@@ -278,6 +281,14 @@ pub fn change(field: Field, value: &str, editor: &Editor, job: &Job) -> Option<C
     Some(change)
 }
 
+/// The own link of the GPU of that name, where it does not have the one that the text says.
+fn link_of(gpu: &str, editor: &Editor, catalog: &Catalog) -> Option<String> {
+    let (gpu, link) = (catalog.gpu(gpu)?, editor.said(INTERCONNECT.key())?);
+    let lacks = catalog.link(&link).is_some_and(|link| !catalog.has_link(gpu, link));
+    lacks.then(|| gpu.link.clone())
+}
+
+const INTERCONNECT: Field = Field::Other("cluster.interconnect");
 const NODES: Field = Field::Other("cluster.nodes");
 const PER_NODE: Field = Field::Other("cluster.gpus_per_node");
 
@@ -353,9 +364,9 @@ pub fn meant(field: Field, typed: &str, catalog: &Catalog) -> String {
 ///
 /// # Errors
 /// Where the text cannot be changed so.
-pub fn with_value(field: Field, value: &str, editor: &Editor) -> Result<Document, Fault> {
+pub fn with_value(field: Field, value: &str, editor: &Editor, catalog: &Catalog) -> Result<Document, Fault> {
     let alone = || Change { set: vec![(field.key(), value.to_owned())], remove: Vec::new() };
-    let change = editor.job().and_then(|job| change(field, value, editor, job)).unwrap_or_else(alone);
+    let change = editor.job().and_then(|job| change(field, value, editor, job, catalog)).unwrap_or_else(alone);
     editor.with(&change)
 }
 

@@ -116,6 +116,8 @@ pub enum Action {
     Back,
     /// Show what would help the plan.
     Fixes,
+    /// Show what the selected operator costs, why, and what would help.
+    OperatorAdvice,
     /// The largest value of the selected field that fits.
     Largest,
     /// Show what happens over the values of the selected field.

@@ -38,6 +38,14 @@ pub(super) const ROOFLINE: &[Binding] = &[
     },
     Binding {
         context: In(Pane::Roofline),
+        keys: &[K::Enter],
+        shown: "⏎",
+        word: "why",
+        help: "what the operator costs, why, and what would help it",
+        actions: &[A::OperatorAdvice],
+    },
+    Binding {
+        context: In(Pane::Roofline),
         keys: &[K::Char('v'), K::Char('t')],
         shown: "v",
         word: "view",

@@ -35,6 +35,7 @@ pub const fn synonyms(action: Action) -> &'static str {
         Action::Text => "yaml source raw editor vim",
         Action::Palette => "command menu",
         Action::Baseline => "pin reference snapshot what-if diff delta",
+        Action::OperatorAdvice => "kernel slow bound cost",
         Action::Fixes => "help advice bottlenecks reduce fit improve speed",
         Action::Largest => "maximum biggest fit auto",
         Action::Sweep => "vary scan grid plot scaling heatmap",

@@ -1,14 +1,14 @@
 //! What holds the plan in front back, and the changes that would help: ranked as `predict --bottlenecks` ranks them,
 //! taken as one edit.
 
-use crate::advise::{Advice, Finding, Fix, advise};
+use crate::advise::{Advice, Finding, Fix, advise, operators};
 use crate::app::editor::Editor;
 use crate::app::editor::editing;
 use crate::app::key::KeyPress;
 use crate::app::notice::{info, problem};
 use crate::app::state::{Overlay, State};
 use crate::catalog::Catalog;
-use crate::predict::{Outline, Verdict};
+use crate::predict::{Outline, Verdict, outline};
 
 /// Rows that a page goes up or down.
 const PAGE: usize = 10;
@@ -68,6 +68,21 @@ pub fn open(state: &mut State) {
         }
         Err(why) => state.notice = Some(info(why)),
     }
+}
+
+/// Shows what the operator that is selected in the roofline costs, why, and what would help.
+pub fn open_operator(state: &mut State) {
+    let pane = &state.views.roofline;
+    let editor = &state.plans.editor;
+    let valid = editor.job().zip(editor.prediction()).zip(editor.plan());
+    let Some(((job, prediction), plan)) = valid else {
+        state.notice = Some(info("the plan is not valid"));
+        return;
+    };
+    let Some(op) = pane.ops(&prediction.roofline).nth(pane.selected) else { return };
+    let findings = operators(plan, job, prediction, &[&op.name], &state.catalog);
+    state.dialogs.fixes = Some(FixesView { now: outline(job), findings, selected: 0 });
+    state.dialogs.overlay = Some(Overlay::Fixes);
 }
 
 /// A key while they are shown: Enter takes the selected one.

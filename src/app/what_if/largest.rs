@@ -97,7 +97,7 @@ impl Search<'_> {
     fn with(&self, value: u64) -> Option<SizedPlan> {
         let change = match self.field {
             Field::Batch => whole_batch(value, self.editor, self.job)?,
-            field => change(field, &value.to_string(), self.editor, self.job)?,
+            field => change(field, &value.to_string(), self.editor, self.job, self.catalog)?,
         };
         let outline = self.editor.outline(&change, self.catalog)?;
         let micro = if self.field == Field::Sequence { self.job.batch.micro } else { value };

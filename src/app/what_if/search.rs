@@ -335,7 +335,7 @@ pub fn constrain(state: &mut State, constraint: Constraint, taken: &str) -> Vec<
 /// The plan with another value; a fault where that makes no valid one.
 fn constrained(around: &Editor, field: Field, value: &str, catalog: &Catalog) -> Result<Editor, Fault> {
     let mut around = around.clone();
-    around.apply(with_value(field, value, &around)?, catalog);
+    around.apply(with_value(field, value, &around, catalog)?, catalog);
     around.faults().first().cloned().map_or(Ok(around), Err)
 }
 

@@ -221,7 +221,7 @@ fn take(state: &mut State) {
     let mut said = Vec::new();
     for (at, field) in view.fields.iter().enumerate() {
         let value = view.sweep.value(point, at);
-        match with_value(*field, value, &scratch) {
+        match with_value(*field, value, &scratch, &state.catalog) {
             Ok(document) => scratch.apply(document, &state.catalog),
             Err(fault) => {
                 state.notice = Some(problem(fault.to_string()));

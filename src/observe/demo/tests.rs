@@ -24,6 +24,7 @@ pub(in crate::observe) fn card(generation: Generation) -> Gpu {
         max_sm_clock: Some(Megahertz(1980.0)),
         boost_clock: None,
         peaks: Peaks::default(),
+        bridge: None,
         link: "none".to_owned(),
         host_link: generation.host_link(),
         l2_bandwidth: None,

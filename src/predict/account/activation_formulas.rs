@@ -157,12 +157,12 @@ const fn loss_source(job: &Job) -> &'static str {
 }
 
 /// Buffers of sharding, with the largest layer's share and the ends' in bytes, and where they are described.
-pub(in crate::predict) fn sharding(job: &Job, root: u64, layer: u64) -> (Words, &'static str) {
+pub(in crate::predict) fn sharding(job: &Job, root: Bytes, layer: Bytes) -> (Words, &'static str) {
     match job.degrees.sharding {
         Sharding::Zero3 if job.degrees.engine == Engine::MegatronFsdp => (
             words![
                 "embedding and head stay gathered; while a layer runs it and those ahead, ",
-                Bytes(layer),
+                layer,
                 " each, and whole gradients until they are reduced"
             ],
             "megatron-core, core/distributed/fsdp/src/megatron_fsdp/param_and_grad_buffer.py and megatron_fsdp.py",
@@ -177,7 +177,7 @@ pub(in crate::predict) fn sharding(job: &Job, root: u64, layer: u64) -> (Words, 
         Sharding::Zero3 if is_whole(job) => (
             words![
                 "unsharded from the first forward to the last backward pass: the stage's weights, ",
-                Bytes(root),
+                root,
                 ", and a layer's new gradients"
             ],
             "torchtitan, distributed/fsdp.py, get_fsdp_reshard_after_forward_policy (under a pipeline)",
@@ -191,9 +191,9 @@ pub(in crate::predict) fn sharding(job: &Job, root: u64, layer: u64) -> (Words, 
         Sharding::Zero3 => (
             words![
                 "unsharded: embedding and head ",
-                Bytes(root),
+                root,
                 ", and layers of ",
-                Bytes(layer),
+                layer,
                 " with as much for their gradients"
             ],
             "PyTorch, torch/distributed/fsdp/_fully_shard (arXiv 2304.11277)",

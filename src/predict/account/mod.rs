@@ -31,14 +31,14 @@ impl Terms {
         &mut self,
         name: &'static str,
         component: Component,
-        bytes: u64,
+        bytes: Bytes,
         formula: impl Into<Words>,
         source: &'static str,
         layer: Layer,
     ) {
-        if bytes > 0 {
+        if bytes > Bytes::ZERO {
             let (name, source) = (name.into(), source.into());
-            self.list.push(Term { name, component, bytes: Bytes(bytes), formula: formula.into(), source, layer });
+            self.list.push(Term { name, component, bytes, formula: formula.into(), source, layer });
         }
     }
 }
@@ -69,15 +69,15 @@ pub(in crate::predict) fn account(job: &Job, layers: u64, run: &StageRun) -> Acc
     moment(job, layers, run, &mut terms);
     let allocated: u64 = terms.list.iter().map(|term| term.bytes.0).sum();
     let ReservedExcess { bytes: slack, formula, source } = beyond(job, run, allocated);
-    terms.add("fragmentation", Component::Overhead, slack, formula, source, Layer::Reserved);
+    terms.add("fragmentation", Component::Overhead, Bytes(slack), formula, source, Layer::Reserved);
     let Constant { bytes, source } = context(job.hardware.gpu.generation);
     let formula = "one CUDA context with lazily loaded kernels";
-    terms.add("CUDA context", Component::Overhead, bytes.0, formula, source, Layer::Device);
+    terms.add("CUDA context", Component::Overhead, bytes, formula, source, Layer::Device);
     let communicators = communicators(job);
     terms.add(
         "NCCL buffers",
         Component::CommunicationBuffers,
-        NCCL_PER_COMMUNICATOR.bytes.0.saturating_mul(communicators),
+        NCCL_PER_COMMUNICATOR.bytes * communicators,
         words![communicators, " communicators x ", NCCL_PER_COMMUNICATOR.bytes],
         NCCL_PER_COMMUNICATOR.source,
         Layer::Device,
@@ -126,7 +126,7 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
     terms.add(
         "KV cache",
         Component::KvCache,
-        held.kv_cache_waiting.saturating_add(run.peak.groups[Group::KvCache as usize]),
+        held.kv_cache_waiting + Bytes(run.peak.groups[Group::KvCache as usize]),
         cache_formula(job, held.kv_cache),
         cache_source(job),
         Layer::Allocated,
@@ -171,21 +171,21 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
     terms.add(
         "library workspaces",
         Component::Overhead,
-        run.workspaces,
+        Bytes(run.workspaces),
         threads,
         workspaces(job.hardware.gpu.generation, libraries(job)).source,
         Layer::Allocated,
     );
     let (outputs, source) = activation_formulas::outputs(job);
-    terms.add("outputs kept", Component::Temporaries, run.kept, outputs, source, Layer::Allocated);
+    terms.add("outputs kept", Component::Temporaries, Bytes(run.kept), outputs, source, Layer::Allocated);
     let (inputs, source) = activation_formulas::inputs(job);
-    terms.add("inputs and buffers", Component::Temporaries, run.inputs, inputs, source, Layer::Allocated);
+    terms.add("inputs and buffers", Component::Temporaries, Bytes(run.inputs), inputs, source, Layer::Allocated);
 }
 
-fn cache_formula(job: &Job, bytes: u64) -> Words {
+fn cache_formula(job: &Job, bytes: Bytes) -> Words {
     let Batch { micro, accumulation, sequence, .. } = job.batch;
     let requests = micro.saturating_mul(accumulation);
-    let each = bytes / requests.saturating_mul(sequence).max(1);
+    let each = bytes.0 / requests.saturating_mul(sequence).max(1);
     let window = match job.decoder().and_then(|decoder| decoder.sliding_window) {
         Some(window) if window < sequence => words![", in windowed layers of the last ", window],
         _ => Words::NONE,
@@ -215,7 +215,7 @@ fn moment(job: &Job, layers: u64, run: &StageRun, terms: &mut Terms) {
     terms.add(
         "gradients",
         Component::Gradients,
-        peak.gradients,
+        Bytes(peak.gradients),
         words!["those that exist of ", run.resident.trained, " parameters x ", gradient.bytes(), " B"],
         state_formulas::gradient_source(job),
         Layer::Allocated,
@@ -225,20 +225,27 @@ fn moment(job: &Job, layers: u64, run: &StageRun, terms: &mut Terms) {
         let (name, component) = group_term(group);
         let bytes = peak.groups[group as usize];
         let formula = activation_formulas::formula(job, group, bytes, layers);
-        terms.add(name, component, bytes, formula, activation_formulas::source(job, group), Layer::Allocated);
+        terms.add(name, component, Bytes(bytes), formula, activation_formulas::source(job, group), Layer::Allocated);
     }
     if peak.shared > 0 {
         let source = job.modules.rope.source;
         let formula = activation_formulas::rotary(job);
-        terms.add("rotary tables", Component::Activations, peak.shared, formula, source, Layer::Allocated);
+        terms.add("rotary tables", Component::Activations, Bytes(peak.shared), formula, source, Layer::Allocated);
     }
     if peak.in_flight > 0 {
         let source = "arXiv 2104.04473, section 2.2; megatron-core, pipeline_parallel/schedules.py";
         let formula = activation_formulas::in_flight(job, peak.in_flight);
-        terms.add("micro-batches in flight", Component::Activations, peak.in_flight, formula, source, Layer::Allocated);
+        terms.add(
+            "micro-batches in flight",
+            Component::Activations,
+            Bytes(peak.in_flight),
+            formula,
+            source,
+            Layer::Allocated,
+        );
     }
     // They are part of what sharding adds while the passes run, but gradients to whoever reads the account.
-    let whole = if peak.phase == Phase::Optimizer { 0 } else { run.resident.accumulated };
+    let whole = if peak.phase == Phase::Optimizer { Bytes::ZERO } else { run.resident.accumulated };
     terms.add(
         "whole gradients",
         Component::Gradients,
@@ -247,8 +254,8 @@ fn moment(job: &Job, layers: u64, run: &StageRun, terms: &mut Terms) {
         "PyTorch, torch/distributed/pipelining/stage.py, backward_maybe_with_nosync (reduced behind the last backward pass)",
         Layer::Allocated,
     );
-    let buffers = peak.buffers - whole;
-    if buffers > 0 {
+    let buffers = Bytes(peak.buffers).saturating_sub(whole);
+    if buffers > Bytes::ZERO {
         let (formula, source) = activation_formulas::sharding(job, run.resident.root, run.resident.unsharded_layer);
         let component = Component::CommunicationBuffers;
         terms.add("sharding buffers", component, buffers, formula, source, Layer::Allocated);
@@ -256,7 +263,7 @@ fn moment(job: &Job, layers: u64, run: &StageRun, terms: &mut Terms) {
     terms.add(
         "optimizer temporaries",
         Component::Temporaries,
-        peak.optimizer,
+        Bytes(peak.optimizer),
         "what the optimizer's kernels make while they step",
         rule(job.training.optimizer, &job.profile.optimizer).source,
         Layer::Allocated,

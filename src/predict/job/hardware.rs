@@ -33,6 +33,9 @@ pub(super) fn resolve(plan: &Plan, catalog: &Catalog, notes: &mut Notes) -> Opti
     let capacity = limit.map_or(gpu.memory, |limit| limit.min(gpu.memory));
     let interconnect =
         link(catalog, plan.cluster.interconnect.as_deref(), &gpu.link, "cluster.interconnect", Scope::Node, notes);
+    if let Some(interconnect) = &interconnect {
+        check_link(plan, catalog, &gpu, interconnect, notes);
+    }
     let network = plan.cluster.network.as_deref();
     let network = link(catalog, network, "infiniband_ndr", "cluster.network", Scope::Network, notes);
     let (interconnect, mut network) = (interconnect?, network?);
@@ -132,10 +135,21 @@ fn own_card(custom: &CustomGpu, notes: &mut Notes) -> Option<Gpu> {
         boost_clock: None,
         peaks: Peaks::default(),
         link: "pcie_4".to_owned(),
+        bridge: None,
         host_link: Generation::Unknown.host_link(),
     };
     overridden(&mut gpu, custom);
     Some(gpu)
+}
+
+/// Says where the plan's link is none that its GPU has. Of a card that only the plan knows it is the plan's to say.
+fn check_link(plan: &Plan, catalog: &Catalog, gpu: &Gpu, link: &Link, notes: &mut Notes) {
+    let own = plan.hardware.custom.as_ref().is_some_and(|custom| custom.name.is_some());
+    let known = plan.hardware.gpu_type.is_some() || plan.hardware.custom.is_none();
+    if known && !own && plan.cluster.interconnect.is_some() && !catalog.has_link(gpu, link) {
+        notes
+            .assume("cluster.interconnect", format!("{} has no {}: its own link is {}", gpu.name, link.name, gpu.link));
+    }
 }
 
 fn link(

@@ -1,49 +1,50 @@
 //! Unsharded weights and gradients that exist while a layer runs, as the step goes on.
 
 use crate::predict::memory::resident::Resident;
+use crate::units::Bytes;
 
 /// What is there beside a layer's own tensors because ranks share out weights and gradients.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::predict) struct Buffers {
     resident: Resident,
     /// Whole gradients that wait for their turn to be reduced.
-    queued: u64,
+    queued: Bytes,
     /// Weights that were not released after their forward pass.
-    live: u64,
+    live: Bytes,
     /// The buffer that gradients are reduced in, once it is there.
-    bucket: u64,
+    bucket: Bytes,
 }
 
 impl Buffers {
     /// Before the step.
     pub const fn of(resident: &Resident) -> Self {
-        Self { resident: *resident, queued: 0, live: 0, bucket: 0 }
+        Self { resident: *resident, queued: Bytes::ZERO, live: Bytes::ZERO, bucket: Bytes::ZERO }
     }
 
     /// Something grows from layer to layer: alike ones do not meet alike memory.
     pub const fn waits(&self) -> bool {
-        self.resident.reduce_queue.is_some() || self.resident.live > 0
+        self.resident.reduce_queue.is_some() || self.resident.live.0 > 0
     }
 
     /// Unsharded weights while `layers` layers are gathered.
-    pub fn gathered(&self, layers: u64) -> u64 {
-        let gathered = self.resident.root + layers * self.resident.unsharded_layer;
+    pub fn gathered(&self, layers: u64) -> Bytes {
+        let gathered = self.resident.root + self.resident.unsharded_layer * layers;
         gathered.max(self.live) + self.bucket + self.resident.accumulated
     }
 
     /// In a block's forward pass.
-    pub fn in_forward(&self) -> u64 {
+    pub fn in_forward(&self) -> Bytes {
         self.gathered(self.resident.gathered_layers)
     }
 
     /// In the head's and the loss's backward pass. Megatron FSDP gathers layers ahead of that one too.
-    pub fn in_loss(&self) -> u64 {
+    pub fn in_loss(&self) -> Bytes {
         self.gathered(if self.resident.reduce_queue.is_some() { self.resident.gathered_layers } else { 1 })
     }
 
     /// In a block's backward pass: its weights and the next one's, its gradients, those of the block before on
     /// their way to the other ranks, and the head's, which wait for the root's turn.
-    pub fn in_backward(&self) -> u64 {
+    pub fn in_backward(&self) -> Bytes {
         let resident = &self.resident;
         let gathered = self.gathered(resident.gathered_layers);
         if resident.reduce_queue.is_some() {
@@ -53,7 +54,7 @@ impl Buffers {
     }
 
     /// In the embedding's: the root's gradients are reduced.
-    pub fn in_root(&self) -> u64 {
+    pub fn in_root(&self) -> Bytes {
         if self.resident.reduce_queue.is_some() {
             return self.gathered(0) + self.queued + self.resident.reduced_root;
         }
@@ -76,12 +77,12 @@ impl Buffers {
         self.live = self.live.saturating_sub(self.resident.unsharded_gradients);
     }
 
-    /// Whole gradients of `bytes` are handed on to be reduced; where those before them have more than the room, the
+    /// `bytes` of whole gradients are handed on to be reduced; where those before them have more than the room, the
     /// first of them, taken to be as large, are freed.
-    pub fn queue(&mut self, bytes: u64) {
+    pub fn queue(&mut self, bytes: Bytes) {
         if let Some(room) = self.resident.reduce_queue {
-            let waiting = if self.queued > room { room - room % bytes.max(1) } else { self.queued };
-            self.queued = waiting.saturating_add(bytes);
+            let waiting = if self.queued > room { Bytes(room.0 - room.0 % bytes.0.max(1)) } else { self.queued };
+            self.queued = waiting + bytes;
         }
     }
 }

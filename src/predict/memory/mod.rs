@@ -8,40 +8,25 @@ pub(in crate::predict) mod replay;
 pub(in crate::predict) mod reserved;
 pub(in crate::predict) mod resident;
 pub(in crate::predict) mod shards;
+mod stage_run;
 
 use crate::model::{GROUPS, Group};
 use crate::plan::keywords::{CpuOffload, Mode};
 use crate::predict::job::Job;
 use crate::predict::memory::buffers::Buffers;
 use crate::predict::memory::peak::Peak;
-use crate::predict::memory::replay::{CompanionBytes, reserved};
+use crate::predict::memory::replay::CompanionBytes;
 use crate::predict::memory::reserved::hole;
 use crate::predict::memory::resident::Resident;
 use crate::predict::prediction::{Phase, Place, TimelinePoint};
 use crate::predict::step::StepTapes;
 use crate::predict::step::outputs::kept;
-use crate::predict::step::pipeline::{in_flight, inputs, left_over, received};
+use crate::predict::step::pipeline::{in_flight, inputs, left_over};
 use crate::predict::step::play::{Groups, PassPeak, TapePlay, WeightGradients};
 use crate::predict::step::prefill::looked_up;
 use crate::predict::step::stage::StageTapes;
 use crate::units::Bytes;
-
-/// A stage over one step.
-pub(in crate::predict) struct StageRun {
-    pub resident: Resident,
-    pub workspaces: u64,
-    pub inputs: u64,
-    /// What the model returned last.
-    pub kept: u64,
-    /// What the last block and the loss free and the loss cannot use.
-    pub hole: u64,
-    pub peak: Peak,
-    pub activations_end_of_forward: u64,
-    pub static_bytes: u64,
-    pub timeline: Vec<TimelinePoint>,
-    /// Reserved bytes, where they are replayed.
-    pub reserved: Option<u64>,
-}
+pub(in crate::predict) use stage_run::{StageDetail, StageRun, resident_of};
 
 /// Where the backward pass begins.
 const LOSS: &str = "loss and head";
@@ -79,27 +64,35 @@ struct Player<'a> {
     buffers: Buffers,
 }
 
-/// Plays stage `index`; with a `curve` of its course over the step.
-pub(in crate::predict) fn stage(job: &Job, step: &StepTapes, index: usize, workspaces: u64, curve: bool) -> StageRun {
+/// Plays stage `index` with what is asked of it.
+pub(in crate::predict) fn stage(
+    job: &Job,
+    step: &StepTapes,
+    index: usize,
+    workspaces: u64,
+    detail: StageDetail<'_>,
+) -> StageRun {
     let layers = &job.stages[index];
     let list = job.stages[index].layers();
     let (first, last) = (index == 0, index + 1 == job.stages.len());
     let held = StageTapes { job, step, layers: list, first, last };
-    let mut resident = held.resident();
-    resident.received = received(job, step, index);
+    let resident = resident_of(job, step, index);
     let inputs = inputs(job, step, first, last).saturating_add(step.walk.buffers);
     let kept = kept(job, step, last);
-    let base = resident.lasting() + workspaces + inputs + kept;
-    let stays = if resident.gradients_stay { resident.gradients } else { 0 };
+    let base = resident.lasting().0 + workspaces + inputs + kept;
+    let stays = if resident.gradients_stay { resident.gradients.0 } else { 0 };
     let left = left_over(job, step, layers, first);
-    let static_bytes =
-        base - inputs + stays + left + resident.gradient_copies + (resident.kv_cache - resident.kv_cache_waiting);
+    let static_bytes = base - inputs
+        + stays
+        + left
+        + resident.gradient_copies.0
+        + resident.kv_cache.saturating_sub(resident.kv_cache_waiting).0;
     let train = job.training.mode == Mode::Train;
     let in_flight = if train { in_flight(job, index, &held) } else { 0 };
     let mut player = Player::of(&held, resident, base, in_flight);
-    player.curve = curve;
+    player.curve = detail.curve;
     // A point for each layer shown, there and back, and a handful beside.
-    player.timeline.reserve(if curve { 2 * held.layers.len().min(25) + 8 } else { 0 });
+    player.timeline.reserve(if detail.curve { 2 * held.layers.len().min(25) + 8 } else { 0 });
     player.left = left;
     player.start();
     player.forward(&held);
@@ -118,7 +111,8 @@ pub(in crate::predict) fn stage(job: &Job, step: &StepTapes, index: usize, works
     player.show_summit();
     let beside = CompanionBytes { workspaces, inputs, kept };
     StageRun {
-        reserved: reserved(&held, &beside),
+        reserved: detail.reserved(&held, &beside),
+        fragmentation: detail.fragmentation,
         resident,
         workspaces,
         inputs,
@@ -152,7 +146,7 @@ impl<'a> Player<'a> {
             curve: true,
             stride: (held.layers.len() as u64).div_ceil(24).max(1),
             retained: [0; GROUPS],
-            gradients: if resident.gradients_before { resident.gradients } else { 0 },
+            gradients: if resident.gradients_before { resident.gradients.0 } else { 0 },
             buffers: Buffers::of(&resident),
         }
     }
@@ -166,7 +160,13 @@ impl<'a> Player<'a> {
         let mut groups = [0; GROUPS];
         groups[Group::Residual as usize] = left;
         let waiting = std::mem::take(&mut self.in_flight);
-        self.meet(Phase::Forward, Place::Named(START), &PassPeak { total: left, groups, at: START }, 0, false);
+        self.meet(
+            Phase::Forward,
+            Place::Named(START),
+            &PassPeak { total: left, groups, at: START },
+            Bytes::ZERO,
+            false,
+        );
         self.in_flight = waiting;
     }
 
@@ -298,8 +298,8 @@ impl<'a> Player<'a> {
 
     fn optimizer(&mut self) {
         let resident = self.resident;
-        let gradients = resident.gradients;
-        let total = self.base + gradients + resident.optimizer_temporary + self.left;
+        let (gradients, temporary) = (resident.gradients.0, resident.optimizer_temporary.0);
+        let total = self.base + gradients + temporary + self.left;
         let at = Place::Named("optimizer step");
         if self.curve {
             self.timeline.push(TimelinePoint { phase: Phase::Optimizer, at, allocated: Bytes(total) });
@@ -313,8 +313,8 @@ impl<'a> Player<'a> {
                 at,
                 groups,
                 gradients,
-                optimizer: resident.optimizer_temporary,
-                buffers: resident.buckets,
+                optimizer: temporary,
+                buffers: resident.buckets.0,
                 ..Peak::none()
             };
         }
@@ -322,15 +322,15 @@ impl<'a> Player<'a> {
 
     /// Gradients that a tape leaves, unless they exist already: what it made, or its part of what ranks share out.
     fn new_gradients(&self, played: &TapePlay, parameters: u64) -> u64 {
-        if self.resident.gradients_before || self.resident.accumulated > 0 {
+        if self.resident.gradients_before || self.resident.accumulated.0 > 0 {
             return played.waiting;
         }
         if self.step.gradients == WeightGradients::Made {
             return played.weight_gradients;
         }
         let part =
-            u128::from(self.resident.gradients) * u128::from(parameters) / u128::from(self.resident.params.max(1));
-        u64::try_from(part).unwrap_or(self.resident.gradients).saturating_add(played.waiting)
+            u128::from(self.resident.gradients.0) * u128::from(parameters) / u128::from(self.resident.params.max(1));
+        u64::try_from(part).unwrap_or(self.resident.gradients.0).saturating_add(played.waiting)
     }
 
     fn keep(&mut self, played: &TapePlay, layer: u64, times: u64) {
@@ -364,9 +364,9 @@ impl<'a> Player<'a> {
     }
 
     /// Sets a tape's peak on top of what is there.
-    fn meet(&mut self, phase: Phase, place: Place, peak: &PassPeak, buffers: u64, shown: bool) {
+    fn meet(&mut self, phase: Phase, place: Place, peak: &PassPeak, buffers: Bytes, shown: bool) {
         let mine: u64 = self.retained.iter().sum();
-        let total = [self.base, self.in_flight, self.shared, mine, peak.total, self.gradients, buffers]
+        let total = [self.base, self.in_flight, self.shared, mine, peak.total, self.gradients, buffers.0]
             .iter()
             .fold(0, |sum: u64, part| sum.saturating_add(*part));
         if shown && self.curve {
@@ -386,7 +386,7 @@ impl<'a> Player<'a> {
                 groups,
                 in_flight: self.in_flight,
                 gradients: self.gradients,
-                buffers: buffers + self.resident.buckets,
+                buffers: (buffers + self.resident.buckets).0,
                 optimizer: 0,
                 shared: self.shared,
                 in_block: matches!(place, Place::Layer(_)),

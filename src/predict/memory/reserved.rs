@@ -38,7 +38,7 @@ pub(in crate::predict) fn beyond(job: &Job, run: &StageRun, allocated: u64) -> R
             source: REPLAYED,
         };
     }
-    if let Some(bytes) = job.fragmentation.beyond(allocated).filter(|_| replay::applies(job)) {
+    if let Some(bytes) = run.fragmentation.beyond(allocated).filter(|_| replay::applies(job)) {
         return ReservedExcess {
             bytes,
             formula: Words::Plain("the share that a replay of the plan beside it left"),
@@ -56,12 +56,12 @@ pub(in crate::predict) fn beyond(job: &Job, run: &StageRun, allocated: u64) -> R
     }
     let (resident, peak) = (&run.resident, &run.peak);
     // Beside a running block one gathered layer is among the allocated bytes.
-    let gathered = if peak.in_block { resident.unsharded_layer } else { 0 };
+    let gathered = if peak.in_block { resident.unsharded_layer } else { Bytes::ZERO };
     let idle = resident.gathered.saturating_sub(gathered);
-    let gradients = resident.gradients.saturating_sub(peak.gradients);
+    let gradients = resident.gradients.0.saturating_sub(peak.gradients);
     let hole = if peak.in_loss && peak.phase == Phase::Backward { run.hole } else { 0 };
     ReservedExcess {
-        bytes: Bytes(idle.saturating_add(gradients).saturating_add(hole)).round_up(SEGMENT).0,
+        bytes: (idle + Bytes(gradients) + Bytes(hole)).round_up(SEGMENT).0,
         formula: Words::Plain(
             "pools of the all-gather stream (root and one layer) and of the reduce-scatter stream (sharded gradients), \
              and the hole that 16-bit logits leave; segments expand",

@@ -9,8 +9,9 @@ use crate::predict::job::optimizer::{Temporary, is_matrix, newton_schulz, rounde
 use crate::predict::step::adapter_element;
 use crate::predict::step::prefill::cached;
 use crate::predict::step::stage::StageTapes;
+use crate::units::Bytes;
 
-/// Bytes that a stage holds whatever runs.
+/// What a stage holds whatever runs.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::predict) struct Resident {
     /// Parameters of this rank before sharding, tied ones where they are held.
@@ -18,64 +19,64 @@ pub(in crate::predict) struct Resident {
     /// Of which trained.
     pub trained: u64,
     /// Weights.
-    pub weights: u64,
+    pub weights: Bytes,
     /// Keys and values of all requests (inference).
-    pub kv_cache: u64,
+    pub kv_cache: Bytes,
     /// Of which those of micro-batches whose prompts were read before.
-    pub kv_cache_waiting: u64,
+    pub kv_cache_waiting: Bytes,
     /// FP8 copies of 16-bit weights, made once a step and kept (Transformer Engine).
-    pub fp8_copies: u64,
+    pub fp8_copies: Bytes,
     /// Master copies.
-    pub masters: u64,
+    pub masters: Bytes,
     /// All gradients once they exist.
-    pub gradients: u64,
+    pub gradients: Bytes,
     /// Gradients exist between steps.
     pub gradients_stay: bool,
     /// Gradients exist when the forward pass of the last micro-batch begins.
     pub gradients_before: bool,
     /// Optimizer states.
-    pub states: u64,
+    pub states: Bytes,
     /// Temporaries of the optimizer step.
-    pub optimizer_temporary: u64,
+    pub optimizer_temporary: Bytes,
     /// Stand-ins for weight gradients, one for each shape of matrix (Transformer Engine).
-    pub dummies: u64,
+    pub dummies: Bytes,
     /// Megatron's buffer for gathered inputs and for scores, which stays.
-    pub global_buffer: u64,
+    pub global_buffer: Bytes,
     /// Gradients in fp32 that the optimizer makes of 16-bit ones, until the next step begins.
-    pub gradient_copies: u64,
+    pub gradient_copies: Bytes,
     /// Buffers of data-parallel reduction.
-    pub buckets: u64,
+    pub buckets: Bytes,
     /// Unsharded weights of the ends (FSDP's root), alive through forward and backward.
-    pub root: u64,
+    pub root: Bytes,
     /// Unsharded weights of the largest layer.
-    pub unsharded_layer: u64,
+    pub unsharded_layer: Bytes,
     /// Layers whose weights are there unsharded while one runs, with those gathered ahead.
     pub gathered_layers: u64,
     /// Bytes of whole gradients that wait for their turn beside those being made (Megatron FSDP).
-    pub reduce_queue: Option<u64>,
+    pub reduce_queue: Option<Bytes>,
     /// Weights that stay unsharded from their forward to their backward pass (DeepSpeed).
-    pub live: u64,
+    pub live: Bytes,
     /// A buffer that gradients are reduced in, there while the backward pass runs.
-    pub reduce_bucket: u64,
+    pub reduce_bucket: Bytes,
     /// Unsharded gradients of the largest layer.
-    pub unsharded_gradients: u64,
+    pub unsharded_gradients: Bytes,
     /// The same, copied in the type that they are reduced in.
-    pub reduced_layer: u64,
+    pub reduced_layer: Bytes,
     /// Whole gradients of all layers, to which those of each micro-batch are added (FSDP2 under a pipeline).
-    pub accumulated: u64,
+    pub accumulated: Bytes,
     /// Buffers that other stages' activations and gradients are received in (PyTorch's pipelines).
-    pub received: u64,
+    pub received: Bytes,
     /// Unsharded gradients of the head, which is reduced with the root.
-    pub head_gradients: u64,
+    pub head_gradients: Bytes,
     /// The root's gradients, copied in the type that they are reduced in.
-    pub reduced_root: u64,
+    pub reduced_root: Bytes,
     /// Most bytes that all-gathers need at one time, the root's and a layer's.
-    pub gathered: u64,
+    pub gathered: Bytes,
 }
 
 impl Resident {
     /// What is there in every phase of a step.
-    pub const fn lasting(&self) -> u64 {
+    pub fn lasting(&self) -> Bytes {
         self.weights
             + self.fp8_copies
             + self.kv_cache_waiting
@@ -91,12 +92,12 @@ impl Resident {
 /// What the optimizer's step of single parameters comes to.
 #[derive(Debug, Clone, Copy, Default)]
 struct StepTemporaries {
-    /// Bytes of the largest parameter in the states' type.
-    largest: u64,
-    /// Most bytes that one matrix needs to be made orthogonal.
-    newton_schulz: u64,
+    /// The largest parameter in the states' type.
+    largest: Bytes,
+    /// Most that one matrix needs to be made orthogonal.
+    newton_schulz: Bytes,
     /// What is no matrix, in the states' type.
-    others: u64,
+    others: Bytes,
     /// Elements of the parameter stepped last.
     previous: u64,
     /// Most elements that a parameter whose turn it is and the one before it need.
@@ -137,24 +138,23 @@ impl StageTapes<'_> {
         sum.gradients_before =
             sum.gradients_stay || (job.batch.accumulation > 1 && !job.training.optimizer_in_backward);
         if job.training.optimizer_in_backward {
-            sum.gradients = 0;
+            sum.gradients = Bytes::ZERO;
         }
         if job.modules.transformer_engine.is && job.training.gradient_accumulation_fusion {
             let seen = job.storage.seen.bytes();
-            sum.dummies = shapes.iter().map(|(_, numel)| rounded(numel.saturating_mul(seen))).sum();
+            sum.dummies = shapes.iter().map(|(_, numel)| Bytes(rounded(numel.saturating_mul(seen)))).sum();
         }
         self.temporaries(&mut sum, stepped);
         self.buffers(&mut sum);
         if engine_rules.low_precision_gradients_stay.is && job.storage.master.is_some() {
-            let own = sum.trained.saturating_mul(job.storage.weight.bytes());
-            sum.buckets = sum.buckets.saturating_add(own);
+            sum.buckets += Bytes(job.storage.weight.bytes()) * sum.trained;
         }
         if job.modules.global_buffer.is {
             sum.global_buffer = self.global_buffer();
         }
         if job.profile.optimizer.copies_gradients.is {
-            sum.gradient_copies = if job.storage.gradient.bytes() < 4 { sum.masters } else { 0 };
-            sum.optimizer_temporary = sum.optimizer_temporary.saturating_add(sum.gradient_copies);
+            sum.gradient_copies = if job.storage.gradient.bytes() < 4 { sum.masters } else { Bytes::ZERO };
+            sum.optimizer_temporary += sum.gradient_copies;
         }
         sum
     }
@@ -172,9 +172,9 @@ impl StageTapes<'_> {
     /// where Transformer Engine does not run; the scores of attention that is written out, which their product is
     /// given to add to; the tokens of all ranks that share the experts, where each gathers them
     /// (core/transformer/moe/token_dispatcher.py, `MoEAllGatherTokenDispatcher.token_dispatch`).
-    fn global_buffer(&self) -> u64 {
+    fn global_buffer(&self) -> Bytes {
         let job = self.job;
-        let Some(block) = job.architecture.block() else { return 0 };
+        let Some(block) = job.architecture.block() else { return Bytes::ZERO };
         let gathers = match job.modules.gather.is {
             Gather::Saved => false,
             Gather::KeptByHead => self.last,
@@ -201,22 +201,22 @@ impl StageTapes<'_> {
         } else {
             0
         };
-        rounded(gathered.max(scores).max(sent).saturating_mul(seen))
+        Bytes(rounded(gathered.max(scores).max(sent).saturating_mul(seen)))
     }
 
     /// Weights, and keys and values of every request.
     fn inference(&self, mut sum: Resident, offload: CpuOffload) -> Resident {
         let job = self.job;
-        let one = self.layers.iter().fold(0, |sum: u64, layer| sum.saturating_add(cached(self.step.tape(*layer))));
-        let kv_cache = one.saturating_mul(job.batch.accumulation);
+        let one: Bytes = self.layers.iter().map(|layer| Bytes(cached(self.step.tape(*layer)))).sum();
+        let kv_cache = one * job.batch.accumulation;
         if job.degrees.sharding == Sharding::Zero3 || offload == CpuOffload::Parameters {
             self.gathered(&mut sum);
         }
         Resident {
             params: sum.params,
-            weights: if offload == CpuOffload::Parameters { 0 } else { sum.weights },
+            weights: if offload == CpuOffload::Parameters { Bytes::ZERO } else { sum.weights },
             kv_cache,
-            kv_cache_waiting: kv_cache - one,
+            kv_cache_waiting: kv_cache.saturating_sub(one),
             root: sum.root,
             unsharded_layer: sum.unsharded_layer,
             gathered_layers: 2,
@@ -234,43 +234,43 @@ impl StageTapes<'_> {
         let total = weight.numel.saturating_mul(times);
         sum.params = sum.params.saturating_add(total);
         let element = stored(job, weight);
-        let bytes = |numel: u64, element: Element| rounded(numel.saturating_mul(element.bytes())).saturating_mul(times);
+        let bytes = |numel: u64, element: Element| Bytes(rounded(numel.saturating_mul(element.bytes()))) * times;
         let held = share(sharding == Sharding::Zero3);
         let in_fp8 = storage
             .operands
             .filter(|_| is_covered(weight.part) && weight.numel > weight.rows)
-            .map(|operands| rounded(operands.both(operands.bytes(held))).saturating_mul(times));
+            .map(|operands| Bytes(rounded(operands.both(operands.bytes(held)))) * times);
         let stored = match (quantised(job, weight), in_fp8) {
-            (Some(millibytes), _) => rounded(held.saturating_mul(millibytes) / 1000).saturating_mul(times),
+            (Some(millibytes), _) => Bytes(rounded(held.saturating_mul(millibytes) / 1000)) * times,
             (None, Some(bytes)) if storage.fp8_weights => bytes,
             _ => bytes(held, element),
         };
-        sum.weights = sum.weights.saturating_add(stored);
-        sum.fp8_copies = sum.fp8_copies.saturating_add(in_fp8.filter(|_| !storage.fp8_weights).unwrap_or(0));
+        sum.weights += stored;
+        sum.fp8_copies += in_fp8.filter(|_| !storage.fp8_weights).unwrap_or_default();
         if !weight.trained {
             return;
         }
         sum.trained = sum.trained.saturating_add(total);
         let gradient = if weight.part == Part::Adapter { element } else { storage.gradient };
         let split = matches!(sharding, Sharding::Zero2 | Sharding::Zero3);
-        sum.gradients = sum.gradients.saturating_add(bytes(share(split), gradient));
+        sum.gradients += bytes(share(split), gradient);
         let part = share(sharding != Sharding::None);
         if let Some(master) = storage.master {
-            sum.masters = sum.masters.saturating_add(bytes(part, master));
+            sum.masters += bytes(part, master);
         }
         let state = if weight.part == Part::Adapter { element } else { storage.state };
         let row = rule(job.training.optimizer, &job.profile.optimizer);
-        let mut states = state_bytes(&row, weight, part, state);
+        let mut states = Bytes(state_bytes(&row, weight, part, state));
         let bytes = part.saturating_mul(state.bytes());
         if is_matrix(weight) {
-            stepped.newton_schulz = stepped.newton_schulz.max(newton_schulz(weight, part, state));
+            stepped.newton_schulz = stepped.newton_schulz.max(Bytes(newton_schulz(weight, part, state)));
         } else {
-            stepped.others = stepped.others.saturating_add(rounded(bytes).saturating_mul(times));
+            stepped.others += Bytes(rounded(bytes)) * times;
             // Muon is for matrices; the rest is left to AdamW.
-            states = states.saturating_mul(if job.training.optimizer == Optimizer::Muon { 2 } else { 1 });
+            states = states * if job.training.optimizer == Optimizer::Muon { 2 } else { 1 };
         }
-        sum.states = sum.states.saturating_add(states.saturating_mul(times));
-        stepped.largest = stepped.largest.max(bytes);
+        sum.states += states * times;
+        stepped.largest = stepped.largest.max(Bytes(bytes));
         let before = if weight.copies > 1 { stepped.previous.max(part) } else { stepped.previous };
         stepped.in_turn = stepped.in_turn.max(part.saturating_mul(row.turn(state)).saturating_add(before));
         stepped.previous = part;
@@ -279,21 +279,20 @@ impl StageTapes<'_> {
     fn temporaries(&self, sum: &mut Resident, stepped: StepTemporaries) {
         let largest = stepped.largest;
         let training = &self.job.training;
-        let states_full = sum.states / 2;
         let row = rule(training.optimizer, &self.job.profile.optimizer);
         sum.optimizer_temporary = match row.temporary {
-            Temporary::Nothing => 0,
-            Temporary::AllStates => states_full,
-            Temporary::Largest(tensors) => largest.saturating_mul(tensors),
-            Temporary::LargestUpcast(_) => stepped.in_turn.saturating_mul(4),
-            Temporary::LargestWide(tensors) => (largest / self.job.storage.state.bytes()).saturating_mul(4 * tensors),
+            Temporary::Nothing => Bytes::ZERO,
+            Temporary::AllStates => Bytes(sum.states.0 / 2),
+            Temporary::Largest(tensors) => largest * tensors,
+            Temporary::LargestUpcast(_) => Bytes(4) * stepped.in_turn,
+            Temporary::LargestWide(tensors) => Bytes(4 * tensors) * (largest.0 / self.job.storage.state.bytes()),
             Temporary::NewtonSchulz => stepped.newton_schulz.max(stepped.others),
             Temporary::DecayedGradients if training.weight_decay > 0.0 => sum.gradients,
-            Temporary::DecayedGradients => 0,
+            Temporary::DecayedGradients => Bytes::ZERO,
         };
         if training.optimizer_in_backward {
             // Each parameter steps within the backward pass.
-            sum.optimizer_temporary = 0;
+            sum.optimizer_temporary = Bytes::ZERO;
         }
     }
 }
@@ -303,11 +302,11 @@ fn offloaded(job: &Job, sum: Resident, offload: CpuOffload) -> Resident {
     let deepspeed = job.degrees.is_deepspeed();
     match offload {
         CpuOffload::Optimizer => Resident {
-            states: 0,
-            masters: 0,
-            optimizer_temporary: 0,
+            states: Bytes::ZERO,
+            masters: Bytes::ZERO,
+            optimizer_temporary: Bytes::ZERO,
             // DeepSpeed sends reduced gradients to the host as they are made.
-            gradients: if deepspeed { 0 } else { sum.gradients },
+            gradients: if deepspeed { Bytes::ZERO } else { sum.gradients },
             gradients_before: sum.gradients_before && !deepspeed,
             ..sum
         },
@@ -324,7 +323,7 @@ fn offloaded(job: &Job, sum: Resident, offload: CpuOffload) -> Resident {
             reduced_root: sum.reduced_root,
             live: sum.live,
             reduce_bucket: sum.reduce_bucket,
-            buckets: if deepspeed { sum.buckets } else { 0 },
+            buckets: if deepspeed { sum.buckets } else { Bytes::ZERO },
             gathered: sum.gathered,
             ..Resident::default()
         },

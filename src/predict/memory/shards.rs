@@ -6,6 +6,7 @@ use crate::plan::keywords::{Engine, Sharding};
 use crate::predict::memory::resident::Resident;
 use crate::predict::step::pipeline::is_whole;
 use crate::predict::step::stage::StageTapes;
+use crate::units::Bytes;
 
 /// DeepSpeed's defaults, in elements (runtime/zero/config.py, 0.19): of the buffer that gradients are reduced in, of
 /// what is fetched ahead, and how far ahead a weight is used again that is not released.
@@ -28,17 +29,17 @@ impl StageTapes<'_> {
             // DeepSpeed without ZeRO puts gradients together in one flat tensor after another when the backward pass is
             // over (runtime/engine.py, buffered_allreduce_fallback).
             (Engine::Deepspeed, Sharding::None) => {
-                sum.reduce_bucket = REDUCE_BUCKET.min(sum.trained).saturating_mul(job.storage.gradient.bytes());
+                sum.reduce_bucket = Bytes(job.storage.gradient.bytes()) * REDUCE_BUCKET.min(sum.trained);
             }
             // DeepSpeed, runtime/zero/stage_1_and_2.py, setup_buckets: made when the backward pass begins, of a size
             // that no model's own changes; one, as `overlap_comm` is off below stage 3.
             (Engine::Deepspeed, Sharding::Zero1 | Sharding::Zero2) => {
-                sum.reduce_bucket = REDUCE_BUCKET.saturating_mul(job.storage.compute.bytes());
+                sum.reduce_bucket = Bytes(job.storage.compute.bytes()) * REDUCE_BUCKET;
             }
             // DistributedDataParallel reduces in buckets beside the gradients (gradient_as_bucket_view is off); so it does
             // where ZeroRedundancyOptimizer shares the states out.
             (Engine::Ddp | Engine::Fsdp1 | Engine::Fsdp2, Sharding::None | Sharding::Zero1 | Sharding::Zero2) => {
-                sum.buckets = sum.trained.saturating_mul(job.storage.gradient.bytes());
+                sum.buckets = Bytes(job.storage.gradient.bytes()) * sum.trained;
             }
             (Engine::Deepspeed, Sharding::Zero3) => self.deepspeed(sum),
             (Engine::Ddp | Engine::Fsdp1 | Engine::Fsdp2, Sharding::Zero3) => self.fsdp(sum),
@@ -54,46 +55,44 @@ impl StageTapes<'_> {
     /// that they are reduced in.
     fn fsdp(&self, sum: &mut Resident) {
         let storage = &self.job.storage;
-        let (seen, reduced) = (storage.compute.bytes(), storage.reduce.bytes());
+        let [seen, reduced] = [storage.compute, storage.reduce].map(|element| Bytes(element.bytes()));
         let walk = &self.step.walk;
         let ends = [(self.first, &walk.first), (self.last, &walk.last)];
         let both: u64 = ends.iter().filter(|(there, _)| *there).map(|(_, tape)| trained(tape)).sum();
         self.gathered(sum);
-        sum.gathered = sum.root.saturating_add(sum.unsharded_layer);
+        sum.gathered = sum.root + sum.unsharded_layer;
         let layer = self.most(trained);
-        sum.unsharded_gradients = layer.saturating_mul(seen);
-        sum.head_gradients = if self.last { trained(&walk.last).saturating_mul(seen) } else { 0 };
+        sum.unsharded_gradients = seen * layer;
+        sum.head_gradients = if self.last { seen * trained(&walk.last) } else { Bytes::ZERO };
         if is_whole(self.job) {
             // New gradients are added to those in the type of the reduction (_fsdp_param.py,
             // `accumulate_unsharded_grad_if_needed`); what is reduced at the end finds room that activations left.
-            let all = self.tapes().map(|(tape, times)| [self.whole(tape), trained(tape)].map(|one| one * times));
-            let [weights, gradients] = all.fold([0_u64; 2], |sum, one| [sum[0] + one[0], sum[1] + one[1]]);
-            (sum.root, sum.unsharded_layer, sum.gathered_layers) = (weights, 0, 0);
-            sum.accumulated = gradients.saturating_mul(reduced);
+            sum.root = self.tapes().map(|(tape, times)| self.whole(tape) * times).sum();
+            (sum.unsharded_layer, sum.gathered_layers) = (Bytes::ZERO, 0);
+            sum.accumulated = self.tapes().map(|(tape, times)| reduced * trained(tape) * times).sum();
             sum.gradients_before = false;
             return;
         }
         if self.job.degrees.stays_gathered {
-            let layers =
-                self.layers.iter().fold(0, |all: u64, layer| all.saturating_add(self.whole(self.step.tape(*layer))));
-            sum.live = sum.root.saturating_add(layers);
+            let layers: Bytes = self.layers.iter().map(|layer| self.whole(self.step.tape(*layer))).sum();
+            sum.live = sum.root + layers;
         }
-        sum.reduced_layer = layer.saturating_mul(reduced);
-        sum.reduced_root = both.saturating_mul(reduced);
+        sum.reduced_layer = reduced * layer;
+        sum.reduced_root = reduced * both;
     }
 
     /// DeepSpeed's ZeRO 3 (runtime/zero/stage3.py and partitioned_param_coordinator.py): a buffer for gradients from
     /// the start on; what is used again within 1e9 elements is not released, so that the last half of as many are
     /// there when the loss is; beside the layer that runs some is fetched ahead.
     fn deepspeed(&self, sum: &mut Resident) {
-        let seen = self.job.storage.compute.bytes();
+        let seen = Bytes(self.job.storage.compute.bytes());
         self.gathered(sum);
-        sum.root = 0;
+        sum.root = Bytes::ZERO;
         sum.gathered_layers = 1;
-        sum.unsharded_layer = sum.unsharded_layer.saturating_add(PREFETCH_BUCKET.min(sum.params).saturating_mul(seen));
-        sum.buckets = REDUCE_BUCKET.saturating_mul(seen);
-        sum.live = (REUSE_DISTANCE / 2).min(sum.params).saturating_mul(seen);
-        sum.unsharded_gradients = self.most(trained).saturating_mul(seen);
+        sum.unsharded_layer += seen * PREFETCH_BUCKET.min(sum.params);
+        sum.buckets = seen * REDUCE_BUCKET;
+        sum.live = seen * (REUSE_DISTANCE / 2).min(sum.params);
+        sum.unsharded_gradients = seen * self.most(trained);
     }
 
     /// Megatron FSDP (megatron-core, core/distributed/fsdp/src/megatron_fsdp): layers are its units; what is in none,
@@ -103,37 +102,37 @@ impl StageTapes<'_> {
     /// them have more than all of it (`wait_for_previous_grad_reduce`).
     fn megatron_fsdp(&self, sum: &mut Resident) {
         let walk = &self.step.walk;
-        let gradient = self.job.storage.gradient.bytes();
+        let gradient = Bytes(self.job.storage.gradient.bytes());
         self.gathered(sum);
         sum.buckets = std::mem::take(&mut sum.root);
         let layer = self.most(Tape::parameters);
         let suggested = 1_000_000_000_u64.max(layer.saturating_mul(2));
         let ahead = (suggested / 2).div_ceil(layer.max(1));
         sum.gathered_layers = ahead.saturating_add(1).min(self.layers.len() as u64);
-        sum.reduce_queue = Some(suggested.saturating_mul(gradient));
-        sum.unsharded_gradients = self.most(trained).saturating_mul(gradient);
-        sum.head_gradients = if self.last { trained(&walk.last).saturating_mul(gradient) } else { 0 };
-        sum.reduced_root = if self.first { trained(&walk.first).saturating_mul(gradient) } else { 0 };
+        sum.reduce_queue = Some(gradient * suggested);
+        sum.unsharded_gradients = gradient * self.most(trained);
+        sum.head_gradients = if self.last { gradient * trained(&walk.last) } else { Bytes::ZERO };
+        sum.reduced_root = if self.first { gradient * trained(&walk.first) } else { Bytes::ZERO };
     }
 
     /// Whole weights of the ends and of the largest layer, in the type that they compute in.
     pub(in crate::predict) fn gathered(&self, sum: &mut Resident) {
-        let seen = self.job.storage.compute.bytes();
-        let kinds = self.step.walk.kinds.iter().map(|(_, tape)| self.whole(tape)).max().unwrap_or(0);
+        let seen = Bytes(self.job.storage.compute.bytes());
+        let kinds = self.step.walk.kinds.iter().map(|(_, tape)| self.whole(tape)).max();
         let ends = [(self.first, &self.step.walk.first), (self.last, &self.step.walk.last)];
         let root: u64 = ends.iter().filter(|(there, _)| *there).map(|(_, tape)| tape.parameters()).sum();
-        sum.root = root.saturating_mul(seen);
-        sum.unsharded_layer = kinds;
+        sum.root = seen * root;
+        sum.unsharded_layer = kinds.unwrap_or_default();
     }
 
-    /// Bytes of a tape's weights as they are gathered: in the type that they compute in, but torchao gathers the linear
+    /// A tape's weights as they are gathered: in the type that they compute in, but torchao gathers the linear
     /// layers' in FP8 (torchao, float8/fsdp_utils.py, `WeightWithDynamicFloat8CastTensor`).
-    fn whole(&self, tape: &Tape) -> u64 {
+    fn whole(&self, tape: &Tape) -> Bytes {
         let seen = self.job.storage.compute.bytes();
         let matrices = tape.weights.iter().filter(|weight| is_covered(weight.part) && weight.numel > weight.rows);
         let spared = if self.job.storage.fp8_weights { seen - 1 } else { 0 };
         let spared = matrices.fold(0, |sum: u64, weight| sum + weight.numel * weight.copies * spared);
-        tape.parameters().saturating_mul(seen).saturating_sub(spared)
+        Bytes(tape.parameters().saturating_mul(seen).saturating_sub(spared))
     }
 }
 

@@ -107,6 +107,18 @@ impl Traffic {
     }
 }
 
+/// Keys under which a plan may ask for what its GPU does not have.
+const GPU_KEYS: [&str; 3] = ["training.precision", "training.attention", "cluster.interconnect"];
+
+/// What a plan asks for that its `gpu` does not have: each key with what is missing.
+pub fn lacking<'a>(gpu: &'a str, assumptions: &'a [String]) -> impl Iterator<Item = (&'static str, &'a str)> {
+    let lacks = move |key: &'static str, line: &'a str| {
+        let said = line.strip_prefix(key)?.strip_prefix(": ")?;
+        said.strip_prefix(gpu)?.starts_with(" has no ").then_some((key, said))
+    };
+    GPU_KEYS.into_iter().flat_map(move |key| assumptions.iter().filter_map(move |line| lacks(key, line)))
+}
+
 /// One prediction of one plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prediction {
@@ -145,6 +157,11 @@ pub struct Prediction {
 }
 
 impl Prediction {
+    /// What the plan asks for that its GPU does not have: each key with what is missing.
+    pub fn lacking(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        lacking(&self.gpu, &self.assumptions)
+    }
+
     /// The stage that needs the most memory.
     ///
     /// `stages` is never empty and `largest_stage` always within it: both are made in one place.

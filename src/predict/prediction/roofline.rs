@@ -4,13 +4,15 @@ use std::borrow::Cow;
 
 use crate::units::{Bytes, BytesPerSec, Flops, FlopsPerSec, Intensity, Seconds};
 
-/// Which roof an operator meets first.
+/// What binds an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Bound {
-    /// DRAM bandwidth.
+    /// DRAM bandwidth: its intensity is below the ridge of its type.
     Memory,
-    /// The compute peak of its type.
+    /// The compute peak of its type: its intensity is above the ridge.
     Compute,
+    /// Neither roof: its kernels are too small, or of too bad a shape, to reach half of what long ones of their kind do.
+    SmallKernel,
 }
 
 impl Bound {
@@ -20,6 +22,17 @@ impl Bound {
         match self {
             Self::Memory => "memory",
             Self::Compute => "compute",
+            Self::SmallKernel => "small",
+        }
+    }
+
+    /// The same in a sentence.
+    #[must_use]
+    pub const fn phrase(self) -> &'static str {
+        match self {
+            Self::Memory => "memory-bound",
+            Self::Compute => "compute-bound",
+            Self::SmallKernel => "small kernel",
         }
     }
 }
@@ -31,13 +44,14 @@ pub struct RooflineOp {
     pub name: Cow<'static, str>,
     /// How often it runs in a step.
     pub count: u64,
-    /// Operations of all runs together; of elementwise operators at least one an element.
+    /// Operations that all runs together execute: causal attention does half of what FlopCounterMode counts, elementwise
+    /// operators at least one an element.
     pub flops: Flops,
     /// DRAM traffic of all runs together.
     pub bytes: Bytes,
     /// Operations for each byte. None for an operator that moves no bytes.
     pub intensity: Option<Intensity>,
-    /// Which roof binds it.
+    /// What binds it.
     pub bound: Bound,
     /// The peak of the unit that computes it.
     pub peak: FlopsPerSec,
@@ -65,6 +79,13 @@ pub struct Roofline {
 }
 
 impl Roofline {
+    /// Share of what the roof over an operator allows that it reaches, 0 to 1.
+    #[must_use]
+    pub fn reached(&self, op: &RooflineOp) -> f64 {
+        let least = (op.flops.0 / op.peak.0).max(op.bytes.as_f64() / self.bandwidth.0);
+        if op.seconds.0 > 0.0 { least / op.seconds.0 } else { 0.0 }
+    }
+
     /// The highest rate that is possible at `intensity`.
     #[must_use]
     pub fn roof_at(&self, intensity: Intensity) -> FlopsPerSec {

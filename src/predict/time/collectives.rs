@@ -11,6 +11,7 @@ use crate::predict::step::play::Recompute;
 use crate::predict::time::cost::Pass;
 use crate::predict::time::link::LinkGroup;
 use crate::predict::time::pass_costs::PassCosts;
+use crate::units::Seconds;
 
 /// Parameters of a tape on this rank: those of experts have ranks of their own.
 #[derive(Debug, Clone, Copy, Default)]
@@ -69,7 +70,7 @@ impl Weights {
     }
 }
 
-/// Collectives beside one micro-batch, seconds.
+/// Collectives beside one micro-batch.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::predict) struct OverlappedCollectives {
     /// Waiting for them.
@@ -122,14 +123,14 @@ pub(in crate::predict) fn within(
         };
         let once = group.seconds(job, one.kind, one.bytes as f64);
         let forward = f64::from(one.forward) * once;
-        let backward = if train { f64::from(one.backward) * once } else { 0.0 };
+        let backward = if train { f64::from(one.backward) * once } else { Seconds::ZERO };
         let runs_again = match recompute {
             Recompute::All => unasked != Some(at),
             // torchtitan keeps what other collectives bring (distributed/activation_checkpoint.py, `_save_list`).
             Recompute::SelectiveOp { .. } => one.kind == CollectiveKind::AllGather,
             Recompute::Nothing | Recompute::Modules(_) => false,
         };
-        let again = if runs_again { forward } else { 0.0 };
+        let again = if runs_again { forward } else { Seconds::ZERO };
         let left = Pass { card: all.left(pass.card), ..*pass };
         let hides = hides(job, one.group, (PassCosts { forward, backward }, again), &left);
         all.add(OverlappedCollectives::of(job, PassCosts { forward, backward: backward + again }, hides), 1.0);
@@ -139,18 +140,18 @@ pub(in crate::predict) fn within(
 
 /// What of a group's collectives runs behind the passes, `left` of which hide nothing yet. The forward pass's run
 /// `again` where a block is recomputed.
-fn hides(job: &Job, group: RankGroup, (once, again): (PassCosts, f64), left: &Pass) -> PassCosts {
-    let comm = once + PassCosts { forward: 0.0, backward: again };
+fn hides(job: &Job, group: RankGroup, (once, again): (PassCosts, Seconds), left: &Pass) -> PassCosts {
+    let comm = once + PassCosts { forward: Seconds::ZERO, backward: again };
     let most = match group {
         RankGroup::Tensor => {
             let waited = job.speed.stack.pieces.unwrap_or(1.0 / job.degrees.tensor.max(1) as f64);
             let pieces = if job.speed.overlap_tensor { 1.0 - waited } else { 0.0 };
             let backward = once.backward * job.speed.stack.tensor_overlap.max(pieces);
-            PassCosts { forward: once.forward * pieces, backward: again.mul_add(pieces, backward) }
+            PassCosts { forward: once.forward * pieces, backward: Seconds(again.0.mul_add(pieces, backward.0)) }
         }
         // Behind another micro-batch's passes, forward or backward as they come.
         RankGroup::Expert if job.speed.overlap_experts => {
-            let share = if comm.all() > 0.0 { (left.card.all() / comm.all()).min(1.0) } else { 0.0 };
+            let share = left.card.all().ratio_to(comm.all()).map_or(0.0, |share| share.min(1.0));
             return comm * (share * paired(job));
         }
         RankGroup::Expert => PassCosts::default(),
@@ -181,13 +182,13 @@ pub(in crate::predict) fn sharded(
         return OverlappedCollectives::default();
     }
     let PassCosts { forward: gather, backward: scatter } = resharded(job, weights);
-    let again = if job.degrees.stays_gathered { 0.0 } else { gather };
-    let after = if train { again + scatter } else { 0.0 };
+    let again = if job.degrees.stays_gathered { Seconds::ZERO } else { gather };
+    let after = if train { again + scatter } else { Seconds::ZERO };
     let comm = PassCosts { forward: gather, backward: after };
     OverlappedCollectives::of(job, comm, comm.least(within.left(pass.card)))
 }
 
-/// Seconds in which fully sharded weights are gathered, and their gradients scattered.
+/// Time in which fully sharded weights are gathered, and their gradients scattered.
 fn resharded(job: &Job, weights: Weights) -> PassCosts {
     let group = LinkGroup { ranks: job.degrees.shard_ranks, stride: job.degrees.tensor };
     let gathered: f64 = weights.gathered(job.storage.compute.bytes() as f64).iter().sum();
@@ -222,9 +223,9 @@ fn last_bucket(job: &Job, bytes: f64, each: f64) -> f64 {
     (bucket(job, each) / bytes.max(1.0)).min(1.0)
 }
 
-/// Seconds in which groups that each hold all of the weights sum their gradients (FSDP's hybrid sharding,
+/// Time in which groups that each hold all of the weights sum their gradients (FSDP's hybrid sharding,
 /// arXiv 2304.11277, section 3.2.2).
-fn replicated(job: &Job, weights: Weights, each: f64) -> f64 {
+fn replicated(job: &Job, weights: Weights, each: f64) -> Seconds {
     let degrees = &job.degrees;
     let over = |ranks: u64, stride: u64, shards: u64, count: f64| {
         let group = LinkGroup { ranks: ranks / shards.max(1), stride: stride.saturating_mul(shards) };
@@ -238,15 +239,16 @@ fn replicated(job: &Job, weights: Weights, each: f64) -> f64 {
         + over(replicas, of_experts, degrees.expert_shard_ranks, weights.expert)
 }
 
-/// Seconds that a step waits for the data-parallel exchange of a stage's gradients and weights, once a step; the
+/// Time that a step waits for the data-parallel exchange of a stage's gradients and weights, once a step; the
 /// passes of one micro-batch run beside it, `left` of them that hide nothing else.
-pub(in crate::predict) fn between(job: &Job, weights: Weights, left: PassCosts) -> f64 {
+pub(in crate::predict) fn between(job: &Job, weights: Weights, left: PassCosts) -> Seconds {
     let degrees = &job.degrees;
     let dense = |ranks: u64| LinkGroup { ranks, stride: degrees.tensor };
     let experts = LinkGroup { ranks: degrees.expert_shard_ranks, stride: degrees.expert * degrees.expert_tensor };
     let over = |kind: CollectiveKind, ranks: u64, [of_dense, of_experts]: [f64; 2], each: f64| {
         let bucket = bucket(job, each);
-        let experts = if of_experts > 0.0 { experts.in_buckets(job, kind, (of_experts, bucket)) } else { 0.0 };
+        let experts =
+            if of_experts > 0.0 { experts.in_buckets(job, kind, (of_experts, bucket)) } else { Seconds::ZERO };
         dense(ranks).in_buckets(job, kind, (of_dense, bucket)) + experts
     };
     let all = degrees.shard_ranks.max(degrees.data * degrees.context);
@@ -258,14 +260,15 @@ pub(in crate::predict) fn between(job: &Job, weights: Weights, left: PassCosts) 
         // torch/distributed/pipelining/stage.py, `run_post_backward`), when nothing is left to hide them.
         Sharding::Zero3 if is_whole(job) => {
             let PassCosts { forward: gathered, backward: scattered } = resharded(job, weights);
-            let hides = PassCosts { forward: gathered * (1.0 - last_bucket(job, f64::INFINITY, 1.0)), backward: 0.0 }
-                .least(left);
+            let hides =
+                PassCosts { forward: gathered * (1.0 - last_bucket(job, f64::INFINITY, 1.0)), backward: Seconds::ZERO }
+                    .least(left);
             let comm = PassCosts { forward: gathered, backward: scattered + replicated(job, weights, reduced) };
             return OverlappedCollectives::of(job, comm, hides).waits.all();
         }
         // Within a group gradients are scattered layer by layer; its share is then summed over the other groups.
-        Sharding::Zero3 => (replicated(job, weights, reduced), 0.0),
-        Sharding::None => (over(CollectiveKind::AllReduce, all, gradient, exchanged), 0.0),
+        Sharding::Zero3 => (replicated(job, weights, reduced), Seconds::ZERO),
+        Sharding::None => (over(CollectiveKind::AllReduce, all, gradient, exchanged), Seconds::ZERO),
         Sharding::Zero1 | Sharding::Zero2 => {
             let storage = &job.storage;
             let weight = if job.degrees.engine.is_megatron() { storage.weight } else { storage.compute };
@@ -273,13 +276,13 @@ pub(in crate::predict) fn between(job: &Job, weights: Weights, left: PassCosts) 
             let gathered = over(CollectiveKind::AllGather, degrees.shard_ranks, weights.gathered(each), each);
             // Within a group of those that share states out gradients are scattered and weights gathered; groups sum theirs.
             let scattered = over(CollectiveKind::AllGather, degrees.shard_ranks, gradient, exchanged);
-            let between = if degrees.shard_ranks < all { replicated(job, weights, exchanged) } else { 0.0 };
+            let between = if degrees.shard_ranks < all { replicated(job, weights, exchanged) } else { Seconds::ZERO };
             (scattered + between, gathered)
         }
     };
     let all_bytes = |each: f64| weights.bytes(each).iter().sum::<f64>();
-    let hidden = |comm: f64, each: f64, overlaps: bool| {
-        if overlaps { comm * (1.0 - last_bucket(job, all_bytes(each), each)) } else { 0.0 }
+    let hidden = |comm: Seconds, each: f64, overlaps: bool| {
+        if overlaps { comm * (1.0 - last_bucket(job, all_bytes(each), each)) } else { Seconds::ZERO }
     };
     let most = PassCosts {
         forward: hidden(gathered, job.storage.compute.bytes() as f64, job.speed.overlap_weights),

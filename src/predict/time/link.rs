@@ -1,11 +1,11 @@
 //! Time of a collective between ranks of a group.
 
-use crate::catalog::Link;
 use crate::model::CollectiveKind;
 use crate::predict::job::Job;
+use crate::units::Seconds;
 
 /// Latency of a link where the catalogue has none (calculon, systems/a100_80g.json).
-const LATENCY: f64 = 20e-6;
+const LATENCY: Seconds = Seconds(20e-6);
 
 /// Share of a ring's rate that trees reach with long messages (NCCL, src/graph/tuning.cc: 0.92 of it at most).
 const TREE: f64 = 0.92;
@@ -34,10 +34,10 @@ impl LinkGroup {
         Path { job, group: self, near, domains: (self.ranks as f64 / near).ceil() }
     }
 
-    /// Seconds of a collective over `bytes`, the size of the whole tensor.
-    pub fn seconds(self, job: &Job, kind: CollectiveKind, bytes: f64) -> f64 {
+    /// Time of a collective over `bytes`, the size of the whole tensor.
+    pub fn seconds(self, job: &Job, kind: CollectiveKind, bytes: f64) -> Seconds {
         if self.ranks < 2 {
-            return 0.0;
+            return Seconds::ZERO;
         }
         let path = self.path(job);
         match kind {
@@ -49,33 +49,29 @@ impl LinkGroup {
         }
     }
 
-    /// Seconds of collectives that together move `bytes`, a bucket of at most `bucket` bytes each.
-    pub fn in_buckets(self, job: &Job, kind: CollectiveKind, (bytes, bucket): (f64, f64)) -> f64 {
+    /// Time of collectives that together move `bytes`, a bucket of at most `bucket` bytes each.
+    pub fn in_buckets(self, job: &Job, kind: CollectiveKind, (bytes, bucket): (f64, f64)) -> Seconds {
         let buckets = (bytes / bucket).ceil().max(1.0);
         self.seconds(job, kind, bytes / buckets) * buckets
     }
 
-    /// Seconds in which one rank sends `bytes` to its neighbour.
-    pub fn send(self, job: &Job, bytes: f64) -> f64 {
+    /// Time in which one rank sends `bytes` to its neighbour.
+    pub fn send(self, job: &Job, bytes: f64) -> Seconds {
         let path = self.path(job);
         let (link, curve) = if path.domains > 1.0 {
             (&job.hardware.network, &job.speed.network)
         } else {
             (&job.hardware.interconnect, &job.speed.node)
         };
-        latency(link) + bytes / (link.each_way.0 * curve.point_to_point)
+        link.latency.unwrap_or(LATENCY) + Seconds(bytes / (link.each_way.0 * curve.point_to_point))
     }
-}
-
-fn latency(link: &Link) -> f64 {
-    link.latency.map_or(LATENCY, |latency| latency.0)
 }
 
 impl Path<'_> {
     /// A ring over all ranks: every rank sends all but its own share, `scale` times. Within a domain it runs at the
     /// fast link's rate; between domains every rank of a domain has a network port of its own, and rings through all
     /// of them share the traffic (NCCL builds one for each port).
-    fn ring(&self, bytes: f64, scale: f64) -> f64 {
+    fn ring(&self, bytes: f64, scale: f64) -> Seconds {
         let (hardware, speed) = (&self.job.hardware, &self.job.speed);
         let ranks = self.group.ranks as f64;
         let fast = hardware.interconnect.each_way.0 * speed.node.ring;
@@ -88,21 +84,21 @@ impl Path<'_> {
         let far_hops = if self.domains > 1.0 { self.domains } else { 0.0 };
         let start = if self.domains > 1.0 { speed.network.start_us } else { speed.node.start_us };
         let steps = near_hops.mul_add(speed.node.hop_us, far_hops * speed.network.hop_us);
-        (start + scale * steps) * 1e-6 + bytes * scale * (ranks - 1.0) / ranks / rate
+        Seconds((start + scale * steps) * 1e-6 + bytes * scale * (ranks - 1.0) / ranks / rate)
     }
 
     /// An all-reduce through NCCL's double binary trees over the domains, up and down, and along a chain within each (Jeaugey,
     /// "Massively Scale Your Deep Learning Training with NCCL 2.4", NVIDIA, 2019): fewer steps than a ring's where there are
     /// many ranks, and a little slower a byte.
-    fn tree(&self, bytes: f64) -> f64 {
+    fn tree(&self, bytes: f64) -> Seconds {
         if self.domains <= 1.0 {
-            return f64::INFINITY;
+            return Seconds(f64::INFINITY);
         }
         let (hardware, speed) = (&self.job.hardware, &self.job.speed);
         let fast = hardware.interconnect.each_way.0 * speed.node.ring;
         let rate = fast.min(hardware.network.each_way.0 * speed.network.ring * self.near);
         let steps = (self.near - 1.0).mul_add(speed.node.hop_us, self.domains.log2().ceil() * speed.network.hop_us);
-        (speed.network.start_us + 2.0 * steps) * 1e-6 + 2.0 * bytes / (rate * TREE)
+        Seconds((speed.network.start_us + 2.0 * steps) * 1e-6 + 2.0 * bytes / (rate * TREE))
     }
 
     /// What leaves the domain of an all-to-all's bytes: each other rank's share; or, where a token that several experts
@@ -121,12 +117,12 @@ impl Path<'_> {
 
     /// Every rank sends each other one its share: those in its domain over the fast link, at the same time the
     /// others over its own port.
-    fn all_to_all(&self, bytes: f64) -> f64 {
+    fn all_to_all(&self, bytes: f64) -> Seconds {
         let (hardware, speed) = (&self.job.hardware, &self.job.speed);
         let ranks = self.group.ranks as f64;
         let near = bytes * (self.near - 1.0) / ranks / (hardware.interconnect.each_way.0 * speed.node.all_to_all);
         let far = self.far_share() * bytes / (hardware.network.each_way.0 * speed.network.all_to_all);
         let start = if self.domains > 1.0 { speed.network.start_us } else { speed.node.start_us };
-        start * 1e-6 + near.max(far)
+        Seconds(start * 1e-6 + near.max(far))
     }
 }

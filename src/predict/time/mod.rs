@@ -20,7 +20,7 @@ use crate::predict::time::link::LinkGroup;
 use crate::predict::time::pass_costs::PassCosts;
 use crate::units::{BytesPerSec, Flops, Seconds, Watts};
 
-/// One micro-batch through one stage, seconds.
+/// One micro-batch through one stage.
 #[derive(Debug, Clone, Copy, Default)]
 struct Stage {
     /// Its kernels.
@@ -30,7 +30,7 @@ struct Stage {
     /// Collectives beside the passes.
     beside: OverlappedCollectives,
     /// Waiting for the host to read what the GPU routed.
-    reads: f64,
+    reads: Seconds,
     weights: Weights,
 }
 
@@ -44,7 +44,7 @@ impl Stage {
         self.card += pass.card;
         self.host += pass.host;
         if weights.expert > 0.0 && job.speed.cuda_graph != CudaGraph::FullIteration {
-            self.reads += job.speed.stack.expert_us * 1e-6;
+            self.reads += Seconds(job.speed.stack.expert_us * 1e-6);
         }
         self.weights.add(weights, 1.0);
     }
@@ -58,7 +58,7 @@ impl Stage {
         self.weights.add(one.weights, count);
     }
 
-    /// Seconds that the GPU waits for the host to launch its kernels. The passes follow each other, so that one of
+    /// Time that the GPU waits for the host to launch its kernels. The passes follow each other, so that one of
     /// them may wait and the other not.
     fn late(&self, job: &Job) -> PassCosts {
         let captured = match job.speed.cuda_graph {
@@ -69,23 +69,23 @@ impl Stage {
         (self.host * captured).beyond(self.card + self.beside.waits)
     }
 
-    /// Seconds that the GPU waits for the host, to launch and to read.
-    fn gap(&self, job: &Job) -> f64 {
+    /// Time that the GPU waits for the host, to launch and to read.
+    fn gap(&self, job: &Job) -> Seconds {
         self.reads + self.late(job).all()
     }
 
-    /// Seconds of the GPU, with its collectives.
-    fn busy(&self) -> f64 {
+    /// Time of the GPU, with its collectives.
+    fn busy(&self) -> Seconds {
         (self.card + self.beside.waits).all()
     }
 
-    fn seconds(&self, job: &Job) -> f64 {
+    fn seconds(&self, job: &Job) -> Seconds {
         self.busy() + self.gap(job)
     }
 
-    /// Seconds that the step waits for the exchange of its gradients and weights. It also runs while the GPU waits for
+    /// Time that the step waits for the exchange of its gradients and weights. It also runs while the GPU waits for
     /// the host.
-    fn exchange(&self, job: &Job) -> f64 {
+    fn exchange(&self, job: &Job) -> Seconds {
         between(job, self.weights, self.beside.left(self.card) + self.late(job))
     }
 }
@@ -171,16 +171,16 @@ fn boundary(job: &Job) -> PassCosts {
     let sent = LinkGroup { ranks: 2, stride: degrees.num_gpus / stages }.send(job, bytes / parts as f64);
     let gathered = LinkGroup { ranks: parts, stride: 1 }.seconds(job, CollectiveKind::AllGather, bytes);
     let forward = sent + gathered;
-    PassCosts { forward, backward: if job.training.mode == Mode::Train { forward } else { 0.0 } }
+    PassCosts { forward, backward: if job.training.mode == Mode::Train { forward } else { Seconds::ZERO } }
 }
 
 /// Seconds of a step that the first of interleaved stages waits for what chunks send each other. Once it has made its
 /// first pass backward a send runs beside the other way's pass of another chunk; before, and after its last pass forward,
 /// nothing hides one (Megatron: --overlap-p2p-communication is its default, --overlap-p2p-communication-warmup-flush is
 /// not). `passes` are those of a micro-batch through the slowest stage.
-fn sends(job: &Job, passes: PassCosts) -> f64 {
+fn sends(job: &Job, passes: PassCosts) -> Seconds {
     if !interleaves(job) {
-        return 0.0;
+        return Seconds::ZERO;
     }
     let sent = boundary(job);
     let chunks = job.degrees.virtual_pipeline;
@@ -192,7 +192,12 @@ fn sends(job: &Job, passes: PassCosts) -> f64 {
 
 /// Seconds that one micro-batch spends at least in a layer of that kind: its kernels, and the collectives that nothing
 /// hides.
-pub(in crate::predict) fn of_layer(job: &Job, step: &StepTapes, passes: &Passes, (kind, again): (usize, bool)) -> f64 {
+pub(in crate::predict) fn of_layer(
+    job: &Job,
+    step: &StepTapes,
+    passes: &Passes,
+    (kind, again): (usize, bool),
+) -> Seconds {
     let mut one = Stage::default();
     if let Some(passed) = &passes.kinds[kind][usize::from(again)] {
         one.add(job, step, &step.walk.kinds[kind].1, (&passed.pass, again));
@@ -204,22 +209,22 @@ pub(in crate::predict) fn of_layer(job: &Job, step: &StepTapes, passes: &Passes,
 pub struct StepTimeline {
     stages: Vec<StageGroup>,
     /// Seconds of all micro-batches through all stages.
-    pipeline: f64,
+    pipeline: Seconds,
     /// Seconds of that in which chunks wait for what others send.
-    sends: f64,
+    sends: Seconds,
     /// Seconds of the exchange between data-parallel ranks that the step waits for.
-    exchange: f64,
+    exchange: Seconds,
 }
 
-/// Seconds that the step waits for a stage's exchange.
-fn collectives(job: &Job, stage: &Stage) -> f64 {
-    if job.training.mode == Mode::Train { stage.exchange(job) } else { 0.0 }
+/// Time that the step waits for a stage's exchange.
+fn collectives(job: &Job, stage: &Stage) -> Seconds {
+    if job.training.mode == Mode::Train { stage.exchange(job) } else { Seconds::ZERO }
 }
 
 impl StepTimeline {
     pub(in crate::predict) fn of(job: &Job, step: &StepTapes, passes: &Passes) -> Self {
         let stages = stages(job, step, passes);
-        let (mut through, mut slowest, mut waits) = (0.0, 0.0, 0.0_f64);
+        let [mut through, mut slowest, mut waits] = [Seconds::ZERO; 3];
         let mut passes = PassCosts::default();
         for StageGroup { stage, count, .. } in &stages {
             let seconds = stage.seconds(job);
@@ -239,40 +244,41 @@ impl StepTimeline {
 
     /// Its time.
     #[must_use]
-    pub const fn seconds(&self) -> Seconds {
-        Seconds(self.pipeline + self.exchange)
+    pub fn seconds(&self) -> Seconds {
+        self.pipeline + self.exchange
     }
 
     /// Seconds that host memory adds, as `job` uses it.
-    pub(in crate::predict) fn host(&self, job: &Job, step: &StepTapes) -> f64 {
+    pub(in crate::predict) fn host(&self, job: &Job, step: &StepTapes) -> Seconds {
         if job.training.cpu_offload == CpuOffload::None && job.training.offload_modules.is_empty() {
-            return 0.0;
+            return Seconds::ZERO;
         }
         let moved = |StageGroup { index, stage, .. }: &StageGroup| {
             let layers = job.stages[*index].layers();
             offload::seconds(job, step, &layers, stage.weights, stage.card)
         };
-        self.stages.iter().map(moved).fold(0.0, f64::max)
+        self.stages.iter().map(moved).fold(Seconds::ZERO, Seconds::max)
     }
 
     /// The step's time and what comes of it; `largest` is the stage whose GPU the parts are of.
     pub(in crate::predict) fn finish(&self, (job, step): (&Job, &StepTapes), cost: &Cost, largest: usize) -> StepTime {
         let host = self.host(job, step);
-        let seconds = self.seconds().0 + host + cost.optimizer.0;
+        let seconds = self.seconds() + host + cost.optimizer;
         let own = self.stages.iter().rfind(|alike| alike.index <= largest);
         let own = own.map_or_else(Stage::default, |alike| alike.stage);
         let micro_batches = job.batch.accumulation as f64;
-        let kernels = cost.compute.0 + cost.memory_bound.0;
+        let kernels = cost.compute + cost.memory_bound;
         let launch = own.gap(job) * micro_batches;
         let communication = own.beside.waits.all() * micro_batches + self.sends + collectives(job, &own) + host;
         // What is left of rounding is no wait.
         let bubble = seconds - kernels - launch - communication;
-        let bubble = if bubble > 1e-9 * seconds { bubble } else { 0.0 };
+        let bubble = if bubble > 1e-9 * seconds { bubble } else { Seconds::ZERO };
         finish(job, cost, [seconds, communication, bubble, launch])
     }
 }
 
-fn finish(job: &Job, cost: &Cost, [seconds, communication, bubble, launch]: [f64; 4]) -> StepTime {
+fn finish(job: &Job, cost: &Cost, [step, communication, bubble, launch]: [Seconds; 4]) -> StepTime {
+    let seconds = step.0;
     let input = job.architecture.input();
     let tokens = job.batch.tokens() as f64;
     let gpus = job.degrees.num_gpus as f64;
@@ -296,12 +302,12 @@ fn finish(job: &Job, cost: &Cost, [seconds, communication, bubble, launch]: [f64
     let bytes = cost.traffic.total().as_f64();
     let hours = job.total_tokens.filter(|_| train && has_tokens).map(|all| all / (tokens / seconds) / 3600.0);
     StepTime {
-        step: Seconds(seconds),
+        step,
         compute: cost.compute,
         memory_bound: cost.memory_bound,
-        communication: Seconds(communication),
-        bubble: Seconds(bubble),
-        launch: Seconds(launch),
+        communication,
+        bubble,
+        launch,
         tokens_per_s: has_tokens.then_some(tokens / seconds),
         tokens_per_s_per_gpu: has_tokens.then_some(per_gpu),
         samples_per_s: job.batch.global as f64 / seconds,

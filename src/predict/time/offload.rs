@@ -5,19 +5,20 @@ use crate::predict::job::Job;
 use crate::predict::step::StepTapes;
 use crate::predict::time::collectives::Weights;
 use crate::predict::time::pass_costs::PassCosts;
+use crate::units::Seconds;
 
-/// Seconds in which the host updates a parameter: 0.24 s a billion with DeepSpeed's vectorised Adam (ZeRO-Offload,
+/// Time in which the host updates a parameter: 0.24 s a billion with DeepSpeed's vectorised Adam (ZeRO-Offload,
 /// arXiv 2101.06840, table 4).
-const UPDATE: f64 = 0.24e-9;
+const UPDATE: Seconds = Seconds(0.24e-9);
 
-/// Seconds of a step that transfers and the host's update take beyond what the passes of a micro-batch hide.
+/// Time of a step that transfers and the host's update take beyond what the passes of a micro-batch hide.
 pub(in crate::predict) fn seconds(
     job: &Job,
     step: &StepTapes,
     layers: &[u64],
     weights: Weights,
     passes: PassCosts,
-) -> f64 {
+) -> Seconds {
     let rate = job.hardware.gpu.host_link.0;
     let train = job.training.mode == Mode::Train;
     let all = weights.dense + weights.expert;
@@ -26,11 +27,11 @@ pub(in crate::predict) fn seconds(
     let own = all / shared as f64;
     let micro_batches = job.batch.accumulation as f64;
     let seen = job.storage.seen.bytes() as f64;
-    let gradients = own * job.storage.gradient.bytes() as f64 / rate;
+    let gradients = Seconds(own * job.storage.gradient.bytes() as f64 / rate);
     // The GPUs of a node share its cores.
     let update = own * UPDATE * degrees.num_gpus.min(job.hardware.gpus_per_node.max(1)) as f64;
     let out_and_in = |bytes: u64| {
-        let one_way = bytes as f64 / rate;
+        let one_way = Seconds(bytes as f64 / rate);
         micro_batches * PassCosts { forward: one_way, backward: one_way }.beyond(passes).all()
     };
     match job.training.cpu_offload {
@@ -39,14 +40,14 @@ pub(in crate::predict) fn seconds(
             out_and_in(layers.iter().flat_map(|layer| step.layer(*layer).offloaded).fold(0, u64::saturating_add))
         }
         // Gradients go out and weights come back once (arXiv 2101.06840, section 4).
-        CpuOffload::Optimizer if train => gradients + own * seen / rate + update,
-        CpuOffload::Optimizer => 0.0,
+        CpuOffload::Optimizer if train => gradients + Seconds(own * seen / rate) + update,
+        CpuOffload::Optimizer => Seconds::ZERO,
         // Weights come in for each pass and gradients go out after each backward pass (FSDP, CPUOffload).
         CpuOffload::Parameters => {
             let held = all.mul_add(seen, weights.frozen);
-            let fetched = if degrees.sharding == Sharding::Zero3 { held / shared as f64 } else { held } / rate;
+            let fetched = Seconds(if degrees.sharding == Sharding::Zero3 { held / shared as f64 } else { held } / rate);
             let each = if train { 2.0 * fetched + gradients } else { fetched };
-            micro_batches * each + if train { update } else { 0.0 }
+            micro_batches * each + if train { update } else { Seconds::ZERO }
         }
         CpuOffload::Activations if train => {
             let until = job.training.offload_layers.unwrap_or(u64::MAX);
@@ -54,6 +55,6 @@ pub(in crate::predict) fn seconds(
                 layers.iter().filter(|layer| **layer < until).map(|layer| step.layer(*layer).retained_bytes()).sum(),
             )
         }
-        CpuOffload::Activations => 0.0,
+        CpuOffload::Activations => Seconds::ZERO,
     }
 }

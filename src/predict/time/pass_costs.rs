@@ -1,17 +1,19 @@
-//! A quantity of the forward and of the backward pass.
+//! What the forward and the backward pass take.
 
 use std::ops::{Add, AddAssign, Mul, Sub};
 
-/// Of both passes, mostly seconds.
+use crate::units::Seconds;
+
+/// Time of both passes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(in crate::predict) struct PassCosts {
-    pub forward: f64,
+    pub forward: Seconds,
     /// With what is recomputed.
-    pub backward: f64,
+    pub backward: Seconds,
 }
 
 impl PassCosts {
-    pub fn all(self) -> f64 {
+    pub fn all(self) -> Seconds {
         self.forward + self.backward
     }
 
@@ -23,7 +25,7 @@ impl PassCosts {
     /// What is more than `other`, each way; 0 where it is less.
     pub fn beyond(self, other: Self) -> Self {
         let Self { forward, backward } = self - other;
-        Self { forward: forward.max(0.0), backward: backward.max(0.0) }
+        Self { forward: forward.max(Seconds::ZERO), backward: backward.max(Seconds::ZERO) }
     }
 }
 

@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 
 use super::table::{Align, Table};
 use super::text::{paragraph, shortened};
-use crate::predict::{Bound, Prediction};
+use crate::advise::Finding;
+use crate::predict::{Bound, Outline, Prediction};
 use crate::printable::printable;
 use crate::units::{BytesPerSec, Flops, FlopsPerSec, Fraction, Intensity, three_figures};
 
@@ -67,6 +68,10 @@ pub struct RooflineChart {
     /// The roof of the plan's own type.
     own: FlopsPerSec,
     marks: Vec<Mark>,
+    /// What would help the operators that take most time.
+    advice: Vec<Finding>,
+    /// The plan's figures, against which the effects of that are told.
+    outline: Option<Outline>,
 }
 
 impl RooflineChart {
@@ -96,7 +101,23 @@ impl RooflineChart {
             mark.label = label(at);
         }
         let title = format!("{} on {}, plan {plan}", prediction.model, prediction.gpu);
-        Self { title, bandwidth: roofline.bandwidth, ridge: roofline.ridge, roofs, own: roofline.peak, marks }
+        Self {
+            title,
+            bandwidth: roofline.bandwidth,
+            ridge: roofline.ridge,
+            roofs,
+            own: roofline.peak,
+            marks,
+            advice: Vec::new(),
+            outline: None,
+        }
+    }
+
+    /// With what would help the operators that take most time, told after the chart in letters: changes of the plan whose
+    /// figures are `outline`.
+    #[must_use]
+    pub fn with_advice(self, advice: Vec<Finding>, outline: Outline) -> Self {
+        Self { advice, outline: Some(outline), ..self }
     }
 
     /// Decades of the other axis: from the memory roof at the lowest intensity to above the highest peak.
@@ -130,7 +151,25 @@ impl RooflineChart {
         self.plot(&mut text);
         text.push('\n');
         text.push_str(&self.legend().render("  "));
+        if let Some(outline) = &self.outline {
+            self.helping(outline, &mut text);
+        }
         text
+    }
+
+    fn helping(&self, outline: &Outline, text: &mut String) {
+        if !self.advice.is_empty() {
+            text.push_str("\nwhat would help the operators that take most time\n");
+        }
+        for finding in &self.advice {
+            paragraph(text, "  ", &finding.message);
+            if finding.fixes.is_empty() {
+                paragraph(text, "      ", "nothing tried takes a tenth off it");
+            }
+            for fix in &finding.fixes {
+                paragraph(text, "      ", &fix.line(outline));
+            }
+        }
     }
 
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]

@@ -31,12 +31,18 @@ impl RooflineChart {
         let out = &mut drawing.shapes;
         let (left, top, ..) = MARGINS;
         out.push(words((left, 24.0), Anchor::Start, 15.0, BLACK, &shortened(&self.title, 100)));
-        let (filled, hollow) = ("bound by compute", "bound by DRAM");
-        let mut along = SIZE.0 - 20.0 - width(hollow, LETTERS);
-        for (said, fill) in [(hollow, WHITE), (filled, OPERATOR)] {
+        let mut along = SIZE.0 - 20.0;
+        for bound in [Bound::SmallKernel, Bound::Memory, Bound::Compute] {
+            let said = bound.phrase();
+            along -= width(said, LETTERS);
             out.push(words((along, top - 14.0), Anchor::Start, LETTERS, GREY, said));
-            out.push(DrawnShape::Dot { at: (along - 10.0, top - 18.0), radius: RADIUS, ink: OPERATOR, fill });
-            along -= 30.0 + width(filled, LETTERS);
+            out.push(DrawnShape::Dot {
+                at: (along - 10.0, top - 18.0),
+                radius: RADIUS,
+                ink: OPERATOR,
+                fill: fill(bound),
+            });
+            along -= 30.0;
         }
         self.axes(out);
         let mut labels = Labels { taken: Vec::new() };
@@ -112,8 +118,7 @@ impl RooflineChart {
         let mut places: Vec<(PixelPoint, String)> = Vec::new();
         for mark in &self.marks {
             let at = self.pixel(mark.intensity.0, mark.rate.0);
-            let fill = if mark.bound == Bound::Compute { OPERATOR } else { WHITE };
-            dots.push(DrawnShape::Dot { at, radius: RADIUS, ink: OPERATOR, fill });
+            dots.push(DrawnShape::Dot { at, radius: RADIUS, ink: OPERATOR, fill: fill(mark.bound) });
             let near = |known: &PixelPoint| (known.0 - at.0).abs() < RADIUS && (known.1 - at.1).abs() < RADIUS;
             match places.iter_mut().find(|(known, _)| near(known)) {
                 Some((_, names)) => *names = format!("{names}, {}", mark.name),
@@ -131,6 +136,15 @@ impl RooflineChart {
             out.push(words(from, Anchor::Start, LETTERS, BLACK, &names));
         }
         out.append(&mut dots);
+    }
+}
+
+/// How a dot is filled, by what binds its operator.
+const fn fill(bound: Bound) -> Ink {
+    match bound {
+        Bound::Compute => OPERATOR,
+        Bound::Memory => WHITE,
+        Bound::SmallKernel => GREY,
     }
 }
 

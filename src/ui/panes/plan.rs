@@ -200,8 +200,9 @@ fn notes<'a>(state: &'a State, look: &Look, width: usize) -> Vec<Line<'a>> {
 fn remark<'a>(plans: &Plans, look: &Look, width: usize) -> Option<Line<'a>> {
     let theme = &look.theme;
     let field = plans.form.field(&plans.editor)?;
-    if let Some(caveat) = plans.editor.caveat(field) {
-        return Some(Line::styled(fit(&printable(caveat), width), theme.warning()));
+    let lacking = plans.editor.lacking().filter(|(lacking, _)| *lacking == field).map(|(_, missing)| missing);
+    if let Some(caveat) = lacking.or_else(|| plans.editor.caveat(field).map(str::to_owned)) {
+        return Some(Line::styled(fit(&printable(&caveat), width), theme.warning()));
     }
     let own = match plans.editor.origin(field) {
         FieldOrigin::Assumed => Some("assumed".to_owned()),

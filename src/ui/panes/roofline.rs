@@ -230,7 +230,11 @@ fn draw_marks(
     }
     for (index, op) in ops.iter().enumerate().filter(|(index, _)| *index != selected) {
         let Some((x, y)) = place(axes, op).map(snap) else { continue };
-        let mark = if op.bound == Bound::Compute { "●" } else { "○" };
+        let mark = match op.bound {
+            Bound::Compute => "●",
+            Bound::Memory => "○",
+            Bound::SmallKernel => "·",
+        };
         // The few operators that take most of the time stand out.
         let style = if index < 5 { theme.text() } else { theme.dim() };
         canvas.print(x, y, Span::styled(mark, style));
@@ -273,7 +277,7 @@ fn draw_caption(roofline: &Roofline, selected: usize, state: &State, look: &Look
         let intensity = op.intensity.map_or_else(|| "–".to_owned(), |intensity| intensity.to_string());
         let since = table::since(&state.plans, op);
         let since = if since.is_empty() { since } else { format!("  {since} to base") };
-        let facts = format!("  {intensity}  {}-bound  {:.0} % of time{since}", op.bound.word(), share(roofline, op));
+        let facts = format!("  {intensity}  {}  {:.0} % of time{since}", op.bound.phrase(), share(roofline, op));
         let room = (area.width as usize).saturating_sub(3 + op.name.len());
         lines.push(Line::from(vec![
             Span::styled(" ◆ ", theme.accent()),

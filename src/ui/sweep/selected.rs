@@ -56,10 +56,9 @@ fn lost(end: f64) -> String {
 fn name(view: &SweepView) -> String {
     let Some(point) = view.sweep.points.get(view.selected) else { return String::new() };
     let values = view.fields.iter().enumerate();
-    values
-        .map(|(axis, field)| format!("{} {}", field.label(), view.sweep.value(point, axis)))
-        .collect::<Vec<_>>()
-        .join(", ")
+    let values = values.map(|(axis, field)| format!("{} {}", field.label(), view.sweep.value(point, axis)));
+    let link = point.link.iter().map(|link| format!("also interconnect {link}"));
+    values.chain(link).collect::<Vec<_>>().join(", ")
 }
 
 /// The selected point in a sentence.

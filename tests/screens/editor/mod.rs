@@ -3,6 +3,7 @@
 mod compare;
 mod dialogs;
 mod form;
+mod links;
 mod plans;
 mod serving;
 mod sweep;
@@ -14,7 +15,7 @@ use memwall::app::{
     Conflict, Effect, Event, KeyPress, Keymap, MouseTarget, Pane, PickerPurpose, SaveObstacle, State, offer, update,
 };
 
-use crate::support::plan::open;
+use crate::support::plan::{draft, open};
 
 const PLAN: &str = "\
 # mine
@@ -116,6 +117,6 @@ fn questions_of_the_bottom_line_fit_a_narrow_screen() {
         narrow(&state);
         press(&mut state, &[KeyPress::Esc]);
     }
-    offer(&mut state, Some("model: {}\n".to_owned()));
+    offer(&mut state, vec![draft("model: {}\n")]);
     narrow(&state);
 }

@@ -2,7 +2,7 @@
 
 use super::tape::{Run, Tally};
 use crate::model::{Flow, Home, Op, Unit};
-use crate::units::Bytes;
+use crate::units::{Bytes, Seconds};
 
 impl Tally<'_> {
     /// The gradients of views of one tensor's parts are put together in one by a kernel (torch/csrc/autograd/
@@ -18,13 +18,14 @@ impl Tally<'_> {
             return;
         }
         self.sums.traffic.activations += Bytes(whole + parts);
-        self.sums.pass.card.backward += self.moves("gradient.join", whole + parts);
+        let seconds = self.moves("gradient.join", whole + parts);
+        self.sums.pass.card.backward += seconds;
     }
 
     /// Gradients of tensors that several operators read are added up, by kernels of their own.
-    pub(super) fn gradient_sums(&mut self) -> f64 {
+    pub(super) fn gradient_sums(&mut self) -> Seconds {
         if self.job.training.compile {
-            return 0.0;
+            return Seconds::ZERO;
         }
         let tape = self.tape;
         let mut readers = vec![0_u64; tape.tensors.len()];
@@ -44,9 +45,12 @@ impl Tally<'_> {
             }
         }
         if kernels == 0 {
-            return 0.0;
+            return Seconds::ZERO;
         }
         self.sums.traffic.activations += Bytes(bytes);
-        self.add(("gradient.add", Unit::Vector, false), Run { flops: 0.0, bytes, compute: 0.0, kernels, rows: false })
+        self.add(
+            ("gradient.add", Unit::Vector, false),
+            Run { flops: 0.0, bytes, compute: Seconds::ZERO, long: Seconds::ZERO, kernels, rows: false },
+        )
     }
 }

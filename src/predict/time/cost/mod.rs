@@ -20,10 +20,11 @@ use crate::predict::job::optimizer::rule;
 use crate::predict::memory::resident::Resident;
 use crate::predict::prediction::{Bound, Roofline, RooflineOp, StepFlops, Traffic};
 use crate::predict::step::StepTapes;
+use crate::predict::step::pipeline::is_whole;
 use crate::predict::step::play::Recompute;
 use crate::units::{Bytes, BytesPerSec, Flops, Seconds};
 use kernel::Kernels;
-use tape::{DetailedPass, OperatorRow, Run};
+use tape::{DetailedPass, OperatorRow, PassFlops, Run};
 
 /// One micro-batch through each tape of a walk.
 pub(in crate::predict) struct Passes {
@@ -40,6 +41,8 @@ pub(in crate::predict) struct Variant {
     micro_batches: u64,
     /// Weights are gathered from so many ranks or more: none, or two.
     gathers: bool,
+    /// They stay gathered over all micro-batches.
+    stay_gathered: bool,
 }
 
 impl Variant {
@@ -49,6 +52,7 @@ impl Variant {
         Self {
             micro_batches: if shared { steps } else { steps.min(2) },
             gathers: job.degrees.sharding == Sharding::Zero3 && job.degrees.shard_ranks > 1,
+            stay_gathered: is_whole(job),
         }
     }
 }
@@ -113,14 +117,13 @@ pub(in crate::predict) fn of_stage(
     (layers, ends): (&[u64], (bool, bool)),
     resident: &Resident,
 ) -> Cost {
-    let (mut forward, mut backward, mut recompute) = (0.0, 0.0, 0.0);
-    let (mut compute, mut memory) = (0.0, 0.0);
+    let (mut flops, mut compute, mut memory) = (PassFlops::default(), Seconds::ZERO, Seconds::ZERO);
     let mut traffic = Traffic::default();
     for (passed, times) in passes.of_stage(job, step, layers, ends) {
         let count = times as f64;
-        forward += passed.flops[0] * count;
-        backward += passed.flops[1] * count;
-        recompute += passed.flops[2] * count;
+        flops.forward += passed.flops.forward * count;
+        flops.backward += passed.flops.backward * count;
+        flops.recompute += passed.flops.recompute * count;
         compute += passed.compute * count;
         memory += passed.memory * count;
         let all = |bytes: Bytes| Bytes(bytes.0.saturating_mul(times));
@@ -135,14 +138,14 @@ pub(in crate::predict) fn of_stage(
     }
     Cost {
         flops: StepFlops {
-            forward: Flops(forward),
-            backward: Flops(backward + recompute),
-            recompute: Flops(recompute),
+            forward: flops.forward,
+            backward: flops.backward + flops.recompute,
+            recompute: flops.recompute,
         },
         traffic,
-        compute: Seconds(compute),
-        memory_bound: Seconds(memory),
-        optimizer: Seconds(update.as_ref().map_or(0.0, |row| row.compute + row.memory)),
+        compute,
+        memory_bound: memory,
+        optimizer: update.as_ref().map_or(Seconds::ZERO, OperatorRow::seconds),
         update,
     }
 }
@@ -150,13 +153,13 @@ pub(in crate::predict) fn of_stage(
 /// The optimizer reads gradients, reads and writes weights, masters and states.
 fn optimizer(job: &Job, resident: &Resident, traffic: &mut Traffic) -> OperatorRow {
     let degrees = &job.degrees;
-    let both = resident.states.saturating_add(resident.masters).saturating_mul(2);
+    let both = ((resident.states + resident.masters) * 2).0;
     // A rank updates its share of what is sharded, whether or not it holds the rest.
     let ranks = if degrees.sharding == Sharding::None { 1 } else { degrees.shard_ranks.max(1) };
     let updated = resident.trained / ranks;
     let trained = updated.saturating_mul(job.storage.weight.bytes()).saturating_mul(2);
     let gradients = updated.saturating_mul(job.storage.gradient.bytes());
-    let temporary = resident.optimizer_temporary.saturating_mul(2);
+    let temporary = (resident.optimizer_temporary * 2).0;
     // Clipping reads all for their norm, then scales them (torch/nn/utils/clip_grad.py).
     let gradients = gradients.saturating_mul(if job.training.gradient_clipping { 4 } else { 1 });
     let bytes = both.saturating_add(trained).saturating_add(gradients).saturating_add(temporary);
@@ -167,13 +170,26 @@ fn optimizer(job: &Job, resident: &Resident, traffic: &mut Traffic) -> OperatorR
     // A handful of operations an element (Adam: about ten for two moments).
     let flops = 5.0 * states as f64 * updated as f64;
     let kernels = Kernels::of(job);
-    let compute = flops / kernels.sustained(Unit::Vector, false);
+    let compute = Seconds(flops / kernels.sustained(Unit::Vector, false));
     OperatorRow::of(
         job,
         &kernels,
         ("optimizer", Unit::Vector, false),
-        Run { flops, bytes, compute, kernels: 1, rows: false },
+        Run { flops, bytes, compute, long: compute, kernels: 1, rows: false },
     )
+}
+
+/// Where long kernels of a kind would take less than this share of its time, no roof binds an operator.
+const LONG: f64 = 0.5;
+
+/// What binds an operator: a roof, by the side of its type's ridge on which its intensity lies, or none.
+fn bound(row: &OperatorRow, bandwidth: BytesPerSec) -> Bound {
+    let under = row.flops / row.peak.0 < row.bytes as f64 / bandwidth.0;
+    match under {
+        _ if row.long < LONG * row.seconds() => Bound::SmallKernel,
+        true => Bound::Memory,
+        false => Bound::Compute,
+    }
 }
 
 /// The operators of a stage over a whole step, under the GPU's roofs.
@@ -191,16 +207,16 @@ pub(in crate::predict) fn roofline(
         }
     }
     rows.extend(cost.update.clone());
-    rows.sort_by(|a, b| b.seconds().total_cmp(&a.seconds()));
+    rows.sort_by(|a, b| b.seconds().0.total_cmp(&a.seconds().0));
     let line = |row: &OperatorRow| RooflineOp {
         name: Cow::Borrowed(row.name),
         count: row.count,
         flops: Flops(row.flops),
         bytes: Bytes(row.bytes),
         intensity: Flops(row.flops).over(Bytes(row.bytes)),
-        bound: if row.compute > row.memory { Bound::Compute } else { Bound::Memory },
+        bound: bound(row, job.hardware.gpu.bandwidth),
         peak: row.peak,
-        seconds: Seconds(row.seconds()),
+        seconds: row.seconds(),
     };
     let gpu = &job.hardware.gpu;
     let (peak, peak_name) = peak(job, Unit::Matrix(job.storage.compute), true);

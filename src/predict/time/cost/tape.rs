@@ -12,9 +12,9 @@ use crate::predict::job::Job;
 use crate::predict::prediction::Traffic;
 use crate::predict::step::play::{Recompute, early_stop, runs_again};
 use crate::predict::time::pass_costs::PassCosts;
-use crate::units::{Bytes, FlopsPerSec};
+use crate::units::{Bytes, Flops, FlopsPerSec, Seconds};
 
-/// One micro-batch through a tape, seconds.
+/// One micro-batch through a tape.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::predict) struct Pass {
     /// Of the GPU.
@@ -30,13 +30,28 @@ pub(in crate::predict) struct DetailedPass {
     pub pass: Pass,
     /// Operators by name.
     pub(in crate::predict) rows: Vec<OperatorRow>,
-    /// Operations forward, backward and recomputed.
-    pub(in crate::predict) flops: [f64; 3],
+    pub(in crate::predict) flops: PassFlops,
     pub(in crate::predict) traffic: Traffic,
-    /// Seconds in kernels that the compute roof binds.
-    pub(in crate::predict) compute: f64,
-    /// Seconds in those that DRAM bandwidth binds.
-    pub(in crate::predict) memory: f64,
+    /// Time in kernels that the compute roof binds.
+    pub(in crate::predict) compute: Seconds,
+    /// Time in those that DRAM bandwidth binds.
+    pub(in crate::predict) memory: Seconds,
+}
+
+/// Operations of one micro-batch through a tape.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::predict) struct PassFlops {
+    pub forward: Flops,
+    /// Without what is recomputed.
+    pub backward: Flops,
+    pub recompute: Flops,
+}
+
+/// Kernels that the host launches for one micro-batch through a tape.
+#[derive(Debug, Clone, Copy, Default)]
+struct Launches {
+    forward: f64,
+    backward: f64,
 }
 
 /// One line of the table of operators.
@@ -44,13 +59,15 @@ pub(in crate::predict) struct DetailedPass {
 pub(in crate::predict) struct OperatorRow {
     pub name: &'static str,
     pub count: u64,
-    /// Matrix multiplications, and the arithmetic of elementwise operators.
+    /// Matrix multiplications as far as they are executed, and the arithmetic of elementwise operators.
     pub flops: f64,
     pub bytes: u64,
     pub peak: FlopsPerSec,
-    /// Seconds of runs that the compute roof binds, and of those that DRAM bandwidth does.
-    pub compute: f64,
-    pub memory: f64,
+    /// Time of runs that the compute roof binds, and of those that DRAM bandwidth does.
+    pub compute: Seconds,
+    pub memory: Seconds,
+    /// Time that long kernels of its kind would take over the same work.
+    pub long: Seconds,
 }
 
 /// What one kernel, or several alike, cost.
@@ -58,8 +75,10 @@ pub(in crate::predict) struct OperatorRow {
 pub(in crate::predict) struct Run {
     pub flops: f64,
     pub bytes: u64,
-    /// Seconds on the compute roof.
-    pub compute: f64,
+    /// Time on the compute roof.
+    pub compute: Seconds,
+    /// The same were it long: neither filling, waves nor tiles cost it anything.
+    pub long: Seconds,
     pub kernels: u64,
     /// Rows are normalised, which reads slower than elements.
     pub rows: bool,
@@ -72,15 +91,20 @@ impl OperatorRow {
         let grouped = run.kernels > 1 && layer && job.modules.experts.is != Experts::Loop;
         let started = if grouped { 1 } else { run.kernels };
         let memory = kernels.memory(run.bytes, run.rows);
+        let long = run.long.max(memory);
         // Operands are loaded while others are multiplied, but not from the first to the last of them.
-        let both = if matches!(unit, Unit::Matrix(_)) { run.compute.hypot(memory) } else { run.compute.max(memory) };
+        let both = if matches!(unit, Unit::Matrix(_)) {
+            Seconds(run.compute.0.hypot(memory.0))
+        } else {
+            run.compute.max(memory)
+        };
         let seconds = both + kernels.start * started as f64;
-        let (compute, memory) = if run.compute > memory { (seconds, 0.0) } else { (0.0, seconds) };
+        let (compute, memory) = if run.compute > memory { (seconds, Seconds::ZERO) } else { (Seconds::ZERO, seconds) };
         let (peak, _) = peak(job, unit, layer);
-        Self { name, count: run.kernels, flops: run.flops, bytes: run.bytes, peak, compute, memory }
+        Self { name, count: run.kernels, flops: run.flops, bytes: run.bytes, peak, compute, memory, long }
     }
 
-    pub const fn seconds(&self) -> f64 {
+    pub fn seconds(&self) -> Seconds {
         self.compute + self.memory
     }
 
@@ -93,6 +117,7 @@ impl OperatorRow {
             bytes: self.bytes.saturating_mul(times),
             compute: self.compute * count,
             memory: self.memory * count,
+            long: self.long * count,
             ..self.clone()
         }
     }
@@ -119,9 +144,15 @@ pub(in crate::predict) fn gather(rows: &mut Vec<OperatorRow>, more: OperatorRow)
             row.peak = FlopsPerSec(row.peak.0.max(more.peak.0));
             row.compute += more.compute;
             row.memory += more.memory;
+            row.long += more.long;
         }
         None => rows.push(more),
     }
+}
+
+/// Operations of an operator that run: fused attention leaves out blocks that its mask hides.
+fn executed(op: &Op, flops: f64) -> f64 {
+    if let Work::Attention(scores) = op.work { flops * scores.visible } else { flops }
 }
 
 /// A pass under way.
@@ -130,6 +161,7 @@ pub(super) struct Tally<'a> {
     kernels: &'a Kernels<'a>,
     pub tape: &'a Tape,
     pub sums: DetailedPass,
+    launches: Launches,
 }
 
 impl DetailedPass {
@@ -138,12 +170,12 @@ impl DetailedPass {
         let sums = Self {
             pass: Pass::default(),
             rows: Vec::with_capacity(32),
-            flops: [0.0; 3],
+            flops: PassFlops::default(),
             traffic: Traffic::default(),
-            compute: 0.0,
-            memory: 0.0,
+            compute: Seconds::ZERO,
+            memory: Seconds::ZERO,
         };
-        let mut tally = Tally { job, kernels, tape, sums };
+        let mut tally = Tally { job, kernels, tape, sums, launches: Launches::default() };
         tally.operators(if tape.plain { Recompute::Nothing } else { recompute });
         tally.sums
     }
@@ -167,49 +199,55 @@ impl Tally<'_> {
                 }
                 continue;
             }
-            let (forward, backward) = self.products(op);
+            let compute = self.products(op);
             let turned = self.turned(op);
             self.sums.pass.card += turned;
             let fused = matches!(op.work, Work::Attention(_));
             let again = train && runs_again(op, at, stop, recompute, &mut products);
             for rerun in std::iter::once(false).chain(again.then_some(true)) {
-                let seconds = self.run_forward(op, forward, rerun);
+                let seconds = self.run_forward(op, compute.forward, rerun);
                 let pass = &mut self.sums.pass;
-                let way = |of: f64| {
-                    let (forward, backward) = if rerun { (0.0, of) } else { (of, 0.0) };
+                let way = |of: Seconds| {
+                    let (forward, backward) = if rerun { (Seconds::ZERO, of) } else { (of, Seconds::ZERO) };
                     PassCosts { forward, backward }
                 };
                 pass.card += way(seconds);
-                pass.attention += way(if fused { seconds } else { 0.0 });
-                pass.host += way(op.launches as f64);
+                pass.attention += way(if fused { seconds } else { Seconds::ZERO });
+                let launches = &mut self.launches;
+                *if rerun { &mut launches.backward } else { &mut launches.forward } += op.launches as f64;
             }
             if train && tape.flows(op.inputs).iter().any(|flow| matches!(flow, Flow::New | Flow::View | Flow::InPlace))
             {
-                let seconds = self.run_backward(op, backward);
+                let seconds = self.run_backward(op, compute.backward);
                 let pass = &mut self.sums.pass;
                 pass.card.backward += seconds;
-                pass.attention.backward += if fused { seconds } else { 0.0 };
-                pass.host.backward += op.launches as f64 / 2.0;
+                pass.attention.backward += if fused { seconds } else { Seconds::ZERO };
+                self.launches.backward += op.launches as f64 / 2.0;
             }
         }
         if train {
-            self.sums.pass.card.backward += self.gradient_sums();
+            let seconds = self.gradient_sums();
+            self.sums.pass.card.backward += seconds;
         }
         let (forward, backward) = sharding_traffic(self.job, tape);
         self.sums.traffic.parameters += Bytes(forward);
         self.sums.traffic.gradients += Bytes(backward);
-        self.sums.pass.card.forward += self.moves("sharding.copy", forward);
-        self.sums.pass.card.backward += self.moves("sharding.copy", backward);
+        let seconds = self.moves("sharding.copy", forward);
+        self.sums.pass.card.forward += seconds;
+        let seconds = self.moves("sharding.copy", backward);
+        self.sums.pass.card.backward += seconds;
         self.collectives(train);
-        self.sums.pass.host = self.sums.pass.host * (self.job.speed.stack.host_us * 1e-6);
+        let each = Seconds(self.job.speed.stack.host_us * 1e-6);
+        let Launches { forward, backward } = self.launches;
+        self.sums.pass.host = PassCosts { forward: each * forward, backward: each * backward };
     }
 
     /// Collectives are launches of the host too.
     fn collectives(&mut self, train: bool) {
-        let host = &mut self.sums.pass.host;
+        let launches = &mut self.launches;
         for one in &self.tape.collectives {
-            host.forward += f64::from(one.forward);
-            host.backward += if train { f64::from(one.backward) } else { 0.0 };
+            launches.forward += f64::from(one.forward);
+            launches.backward += if train { f64::from(one.backward) } else { 0.0 };
         }
     }
 
@@ -219,23 +257,25 @@ impl Tally<'_> {
         let train = self.job.training.mode == Mode::Train;
         let behind = [(again, forward), (train, backward)].map(|(runs, bytes)| if runs { bytes } else { 0 });
         self.sums.traffic.activations += Bytes(forward + behind[0] + behind[1]);
-        self.sums.pass.card.forward += self.moves("collective.copy", forward);
+        let seconds = self.moves("collective.copy", forward);
+        self.sums.pass.card.forward += seconds;
         for bytes in behind {
-            self.sums.pass.card.backward += self.moves("collective.copy", bytes);
+            let seconds = self.moves("collective.copy", bytes);
+            self.sums.pass.card.backward += seconds;
         }
     }
 
-    /// Seconds of an operator on the compute roof, forward and backward.
-    fn products(&self, op: &Op) -> (f64, f64) {
+    /// An operator on the compute roof.
+    fn products(&self, op: &Op) -> PassCosts {
         match op.work {
             Work::Elements | Work::Rows | Work::Normalized | Work::GroupNormalized | Work::Sent => {
                 let rate = self.kernels.sustained(op.unit, false);
-                (op.flops_forward / rate, op.flops_backward / rate)
+                PassCosts { forward: Seconds(op.flops_forward / rate), backward: Seconds(op.flops_backward / rate) }
             }
             Work::Attention(scores) => {
-                let (Unit::Attention(element) | Unit::Matrix(element)) = op.unit else { return (0.0, 0.0) };
-                let (forward, backward) = self.kernels.attention(&scores, element, op.flops_forward);
-                (forward, if op.flops_backward > 0.0 { backward } else { 0.0 })
+                let (Unit::Attention(element) | Unit::Matrix(element)) = op.unit else { return PassCosts::default() };
+                let both = self.kernels.attention(&scores, element, op.flops_forward);
+                PassCosts { backward: if op.flops_backward > 0.0 { both.backward } else { Seconds::ZERO }, ..both }
             }
             Work::Product(product) => self.matmuls(op, &product),
             Work::Convolution(conv) => self.convolutions(op, &conv),
@@ -248,9 +288,9 @@ impl Tally<'_> {
         [0, 1].map(|at| op.flops_backward > 0.0 && flows.get(at).is_some_and(|flow| *flow != Flow::Stop))
     }
 
-    /// Seconds of a matmul, forward and backward.
-    fn matmuls(&self, op: &Op, product: &MatMul) -> (f64, f64) {
-        let (Unit::Matrix(element) | Unit::Attention(element)) = op.unit else { return (0.0, 0.0) };
+    /// A matmul on the compute roof.
+    fn matmuls(&self, op: &Op, product: &MatMul) -> PassCosts {
+        let (Unit::Matrix(element) | Unit::Attention(element)) = op.unit else { return PassCosts::default() };
         let each = element.bytes();
         let supplied = supplied(product.inner, each).min(supplied(product.columns, each));
         let rate = self.kernels.sustained(op.unit, product.layer).min(self.kernels.per_clock(supplied));
@@ -258,7 +298,7 @@ impl Tally<'_> {
         let forward = self.kernels.product(product, op.unit, rate);
         let (rows, inner, columns) = (product.rows, product.inner, product.columns);
         let [of_input, of_weight] = self.needs(op);
-        let mut backward = 0.0;
+        let mut backward = Seconds::ZERO;
         if of_input {
             let of_input = MatMul { inner: columns, columns: inner, ..*product };
             backward += self.kernels.product(&of_input, op.unit, rate);
@@ -270,11 +310,11 @@ impl Tally<'_> {
             let keeps = if adds { self.job.speed.curves.matrix.gradient } else { 1.0 };
             backward += self.kernels.product(&of_weight, op.unit, rate * keeps);
         }
-        (forward, backward)
+        PassCosts { forward, backward }
     }
 
-    /// Seconds of a convolution, forward and backward.
-    fn convolutions(&self, op: &Op, conv: &Convolution) -> (f64, f64) {
+    /// A convolution on the compute roof.
+    fn convolutions(&self, op: &Op, conv: &Convolution) -> PassCosts {
         let rate = self.kernels.sustained(op.unit, false);
         let vector = self.kernels.is_vector(op.unit);
         let seconds = |direction| {
@@ -282,8 +322,8 @@ impl Tally<'_> {
             self.kernels.product(&product, op.unit, rate * keeps(conv, direction, vector))
         };
         let backward = self.needs(op).into_iter().zip([Direction::Input, Direction::Weight]);
-        let backward = backward.map(|(needed, direction)| if needed { seconds(direction) } else { 0.0 });
-        (seconds(Direction::Forward), backward.sum())
+        let backward = backward.map(|(needed, direction)| if needed { seconds(direction) } else { Seconds::ZERO });
+        PassCosts { forward: seconds(Direction::Forward), backward: backward.sum() }
     }
 
     /// Turning the tensors of a convolution round, forward and backward.
@@ -299,49 +339,72 @@ impl Tally<'_> {
         PassCosts { forward, backward }
     }
 
-    fn run_forward(&mut self, op: &Op, compute: f64, rerun: bool) -> f64 {
+    fn run_forward(&mut self, op: &Op, compute: Seconds, rerun: bool) -> Seconds {
         let (bytes, weights) = forward_bytes(self.job, self.tape, op);
-        self.sums.flops[if rerun { 2 } else { 0 }] += op.flops_forward;
+        let flops = &mut self.sums.flops;
+        *if rerun { &mut flops.recompute } else { &mut flops.forward } += Flops(op.flops_forward);
         self.sums.traffic.parameters += Bytes(weights);
         self.sums.traffic.activations += Bytes(bytes - weights);
-        let run = Run { flops: op.flops_forward, bytes, compute, kernels: op.launches, rows: self.reads_rows(op) };
+        let flops = executed(op, op.flops_forward);
+        let long = self.long(op, flops, compute, |both| both.0);
+        let run = Run { flops, bytes, compute, long, kernels: op.launches, rows: self.reads_rows(op) };
         let (casts, _) = cast_traffic(self.job, self.tape, op);
         self.operator(op, run) + self.casts(casts) + self.dequantized(op)
     }
 
-    fn run_backward(&mut self, op: &Op, compute: f64) -> f64 {
-        self.sums.flops[1] += op.flops_backward;
+    fn run_backward(&mut self, op: &Op, compute: Seconds) -> Seconds {
+        self.sums.flops.backward += Flops(op.flops_backward);
         let moved = backward_bytes(self.job, self.tape, op);
         self.sums.traffic.parameters += Bytes(moved.parameters);
         self.sums.traffic.gradients += Bytes(moved.gradients);
         self.sums.traffic.activations += Bytes(moved.activations);
         let products = if matches!(op.unit, Unit::Matrix(_)) { 2 } else { 1 };
         let kernels = op.launches.saturating_mul(products);
-        let run = Run { flops: op.flops_backward, bytes: moved.all(), compute, kernels, rows: self.reads_rows(op) };
+        let flops = executed(op, op.flops_backward);
+        let long = self.long(op, flops, compute, |both| both.1);
+        let run = Run { flops, bytes: moved.all(), compute, long, kernels, rows: self.reads_rows(op) };
         let (_, casts) = cast_traffic(self.job, self.tape, op);
-        let dequantized = if self.needs(op)[0] { self.dequantized(op) } else { 0.0 };
+        let dequantized = if self.needs(op)[0] { self.dequantized(op) } else { Seconds::ZERO };
         self.operator(op, run) + self.casts(casts) + dequantized
     }
 
+    /// Time in which long kernels would do an operator's arithmetic: `compute` where shapes do not matter to it. `pass`
+    /// chooses of the rates forward and backward.
+    fn long(&self, op: &Op, flops: f64, compute: Seconds, pass: impl Fn((f64, f64)) -> f64) -> Seconds {
+        let rate = match op.work {
+            Work::Elements | Work::Rows | Work::Normalized | Work::GroupNormalized | Work::Sent => return compute,
+            Work::Product(product) => self.kernels.sustained(op.unit, product.layer),
+            Work::Convolution(_) => self.kernels.sustained(op.unit, false),
+            Work::Attention(scores) => {
+                let (Unit::Attention(element) | Unit::Matrix(element)) = op.unit else { return compute };
+                pass(self.kernels.long_attention(&scores, element))
+            }
+        };
+        Seconds(flops / rate)
+    }
+
     /// A quantized base's weights, made 16 bit before each matmul.
-    fn dequantized(&mut self, op: &Op) -> f64 {
+    fn dequantized(&mut self, op: &Op) -> Seconds {
         let bytes = dequantized(self.job, self.tape, op);
         self.sums.traffic.parameters += Bytes(bytes);
         self.moves("base.dequantize", bytes)
     }
 
     /// Casts to FP8.
-    fn casts(&mut self, bytes: u64) -> f64 {
+    fn casts(&mut self, bytes: u64) -> Seconds {
         self.sums.traffic.activations += Bytes(bytes);
         self.moves("fp8.cast", bytes)
     }
 
     /// A kernel that does nothing but move bytes. None moves none.
-    pub(super) fn moves(&mut self, name: &'static str, bytes: u64) -> f64 {
+    pub(super) fn moves(&mut self, name: &'static str, bytes: u64) -> Seconds {
         if bytes == 0 {
-            return 0.0;
+            return Seconds::ZERO;
         }
-        self.add((name, Unit::Vector, false), Run { flops: 0.0, bytes, compute: 0.0, kernels: 1, rows: false })
+        self.add(
+            (name, Unit::Vector, false),
+            Run { flops: 0.0, bytes, compute: Seconds::ZERO, long: Seconds::ZERO, kernels: 1, rows: false },
+        )
     }
 
     /// Whether an operator reads as slowly as norms of rows do. Group norms are such kernels, a group a block (aten/src/ATen/
@@ -351,14 +414,14 @@ impl Tally<'_> {
     }
 
     /// Runs of an operator of the tape, with the arithmetic that PyTorch does not count.
-    fn operator(&mut self, op: &Op, run: Run) -> f64 {
+    fn operator(&mut self, op: &Op, run: Run) -> Seconds {
         let layer = matches!(op.work, Work::Product(product) if product.layer);
         let flops = run.flops + arithmetic(self.tape, op);
         self.add((op.name, op.unit, layer), Run { flops, ..run })
     }
 
-    /// Adds runs to the sums. Gives their seconds.
-    pub(super) fn add(&mut self, what: (&'static str, Unit, bool), run: Run) -> f64 {
+    /// Adds runs to the sums. Gives their time.
+    pub(super) fn add(&mut self, what: (&'static str, Unit, bool), run: Run) -> Seconds {
         let row = OperatorRow::of(self.job, self.kernels, what, run);
         let seconds = row.seconds();
         self.sums.compute += row.compute;

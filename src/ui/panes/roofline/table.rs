@@ -64,6 +64,6 @@ pub fn since(plans: &Plans, op: &RooflineOp) -> String {
 fn op_style(op: &RooflineOp, look: &Look) -> Style {
     match op.bound {
         Bound::Compute => look.theme.text(),
-        Bound::Memory => look.theme.dim(),
+        Bound::Memory | Bound::SmallKernel => look.theme.dim(),
     }
 }

@@ -1,0 +1,151 @@
+//! Operators under their roofs: what binds each, and that none stands above what its GPU can do.
+
+use crate::support::catalog;
+use memwall::advise::operators;
+use memwall::plan::{Document, EXAMPLES, Plan};
+use memwall::predict::{self, Bound, Job, Prediction, RooflineOp};
+
+fn plan(text: &str) -> Plan {
+    Document::parse(text).unwrap().plan().unwrap()
+}
+
+fn op<'a>(prediction: &'a Prediction, name: &str) -> &'a RooflineOp {
+    let mut ops = prediction.roofline.ops.iter();
+    ops.find(|op| op.name == name).unwrap_or_else(|| panic!("{name}: {:?}", prediction.roofline.ops))
+}
+
+/// Each example on GPUs of every generation, and small kernels, long sequences and FP8 besides.
+fn predictions() -> Vec<Prediction> {
+    let mut all = Vec::new();
+    for gpu in ["V100", "A100", "RTX 4090", "H100", "B200"] {
+        for (_, text) in EXAMPLES {
+            let mut plan = plan(text);
+            plan.hardware.gpu_type = Some(gpu.to_owned());
+            plan.hardware.custom = None;
+            all.extend(predict::of(&plan, catalog()));
+        }
+        for text in [
+            "model: {preset: gpt2, batch_size: 1, sequence_length: 128}\n",
+            "model: {preset: llama-3-8b, batch_size: 1, sequence_length: 65536}\ntraining: {attention: flash}\n",
+            "model: {preset: llama-3-8b, framework: megatron, batch_size: 4}\ntraining: {precision: fp8-mixed}\n",
+        ] {
+            let mut plan = plan(text);
+            plan.hardware.gpu_type = Some(gpu.to_owned());
+            all.extend(predict::of(&plan, catalog()));
+        }
+    }
+    assert!(all.len() > 40, "{}", all.len());
+    all
+}
+
+#[test]
+fn no_operator_stands_above_its_roof() {
+    for prediction in predictions() {
+        let roofline = &prediction.roofline;
+        for op in &roofline.ops {
+            let rate = op.flops.0 / op.seconds.0;
+            let slope = op.flops.0 / op.bytes.as_f64() * roofline.bandwidth.0;
+            let said = || format!("{} on {}: {}: {rate:.3e}", prediction.model, prediction.gpu, op.name);
+            assert!(rate <= op.peak.0 * (1.0 + 1e-9), "{} over the peak {:.3e}", said(), op.peak.0);
+            assert!(op.bytes.0 == 0 || rate <= slope * (1.0 + 1e-9), "{} over DRAM {slope:.3e}", said());
+            assert!((0.0..=1.0 + 1e-9).contains(&roofline.reached(op)), "{}", said());
+        }
+    }
+}
+
+#[test]
+fn a_roof_binds_an_operator_on_its_side_of_the_ridge_or_none_does() {
+    let mut small = 0;
+    for prediction in predictions() {
+        let roofline = &prediction.roofline;
+        for op in &roofline.ops {
+            let Some(intensity) = op.intensity else { continue };
+            let ridge = op.peak.0 / roofline.bandwidth.0;
+            match op.bound {
+                Bound::Memory => assert!(intensity.0 < ridge, "{}: {intensity} over {ridge}", op.name),
+                Bound::Compute => assert!(intensity.0 >= ridge, "{}: {intensity} under {ridge}", op.name),
+                // What long kernels reach is at most the roof: an operator that reaches half of that is none.
+                Bound::SmallKernel => assert!(roofline.reached(op) < 0.5, "{}", op.name),
+            }
+            small += u64::from(op.bound == Bound::SmallKernel);
+        }
+    }
+    assert!(small > 10, "{small}");
+}
+
+/// One sequence of 4096 through 32 blocks of 4096 channels. Two matmuls of scores, a multiply-add counted as two:
+/// 4 x 4096^2 x 4096 = 2.749e11 for all pairs; backward five matmuls for two (FlashAttention, arXiv 2205.14135); a causal
+/// mask leaves half of them to do.
+#[test]
+fn causal_attention_counts_the_half_that_runs_and_mfu_all_of_it() {
+    let text = "model: {preset: llama-2-7b, batch_size: 1, sequence_length: 4096}\ntraining: {attention: flash}\n\
+                hardware: {gpu_type: NVIDIA A100 80GB}\n";
+    let prediction = predict::of(&plan(text), catalog()).unwrap();
+    let whole = 4.0 * 4096_f64.powi(2) * 4096.0 * 32.0 * 3.5;
+    let core = op(&prediction, "attention.core");
+    assert!((core.flops.0 / (whole / 2.0) - 1.0).abs() < 0.01, "{:.4e} of {whole:.4e}", core.flops.0);
+    // (6 N + 12 L h s) x tokens a second over the peak (PaLM, arXiv 2204.02311, appendix B).
+    let tokens = prediction.time.tokens_per_s.unwrap();
+    let flops = 6.0 * prediction.params.total as f64 + 12.0 * 32.0 * 4096.0 * 4096.0;
+    assert!((prediction.time.mfu.unwrap() / (flops * tokens / 312e12) - 1.0).abs() < 1e-3);
+}
+
+/// Products with 16 columns read two bytes an element for 16 multiply-adds: 16 FLOP/B at most, a tenth of the A100's
+/// ridge (312 TFLOP/s over 2.04 TB/s = 153).
+#[test]
+fn narrow_matmuls_of_adapters_are_not_compute_bound() {
+    for gpu in ["NVIDIA A100 80GB", "NVIDIA H100"] {
+        let text = format!(
+            "model: {{preset: llama-2-7b, batch_size: 4, sequence_length: 2048}}\ntraining: {{lora: {{rank: 16}}}}\n\
+             hardware: {{gpu_type: {gpu}}}\n"
+        );
+        let prediction = predict::of(&plan(&text), catalog()).unwrap();
+        let narrow = op(&prediction, "lora.a");
+        assert!(narrow.intensity.unwrap().0 < 16.0, "{:?}", narrow.intensity);
+        assert_ne!(narrow.bound, Bound::Compute);
+    }
+}
+
+/// GPT-2's kernels at a batch of one and 128 tokens are over in microseconds (a few MB each at 2 TB/s).
+#[test]
+fn kernels_of_a_small_model_are_small_and_the_host_is_waited_for() {
+    let text = "model: {preset: gpt2, batch_size: 1, sequence_length: 128}\nhardware: {gpu_type: NVIDIA A100 80GB}\n";
+    let plan = plan(text);
+    let job = Job::resolve(&plan, catalog()).unwrap();
+    let prediction = predict::predict(&job);
+    let small = prediction.roofline.ops.iter().filter(|op| op.bound == Bound::SmallKernel).count();
+    assert!(2 * small > prediction.roofline.ops.len(), "{small} of {}", prediction.roofline.ops.len());
+    let name = prediction.roofline.ops.iter().find(|op| op.bound == Bound::SmallKernel).unwrap().name.to_string();
+    let found = operators(&plan, &job, &prediction, &[&name], catalog());
+    let said = &found[0].message;
+    assert!(said.contains("waiting: the host takes") && said.contains("small kernel"), "{said}");
+}
+
+#[test]
+fn what_helps_an_operator_is_what_the_changed_plan_takes_for_it() {
+    let text = "model: {preset: llama-3-8b, batch_size: 8, sequence_length: 4096}\n\
+                training: {attention: eager, precision: bf16, micro_batch_size: 1}\n\
+                hardware: {gpu_type: NVIDIA B200}\ncluster: {num_gpus: 8}\n";
+    let given = plan(text);
+    let job = Job::resolve(&given, catalog()).unwrap();
+    let prediction = predict::predict(&job);
+    let names: Vec<&str> = prediction.roofline.ops.iter().map(|op| op.name.as_ref()).collect();
+    let found = operators(&given, &job, &prediction, &names, catalog());
+    assert_eq!(found.len(), names.len());
+    let mut helped = 0;
+    for (finding, name) in found.iter().zip(&names) {
+        assert!(finding.message.starts_with(&format!("{name}: {} a step", op(&prediction, name).seconds)));
+        for fix in &finding.fixes {
+            let edited = Document::parse(text).unwrap().changed(&fix.change).unwrap().plan().unwrap();
+            let after = predict::of(&edited, catalog()).unwrap();
+            assert_eq!(after.time, fix.outline.time, "{}", fix.name);
+            let batch = |plan: &Plan| Job::resolve(plan, catalog()).unwrap().batch.global as f64;
+            let seconds = after.roofline.ops.iter().find(|op| op.name == *name).map_or(0.0, |op| op.seconds.0);
+            let same_samples = seconds * batch(&given) / batch(&edited);
+            assert!(same_samples < 0.9 * op(&prediction, name).seconds.0 + 1e-12, "{}", fix.name);
+            assert!(fix.speed > 0.0 && (fix.fits || fix.memory.0 <= 0), "{}", fix.name);
+            helped += 1;
+        }
+    }
+    assert!(helped > 5, "{helped}");
+}
