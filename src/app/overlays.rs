@@ -7,6 +7,7 @@ use crate::app::keymap::listing::help_shape;
 use crate::app::notice::dead_key;
 use crate::app::plans;
 use crate::app::plans::account;
+use crate::app::plans::drafts;
 use crate::app::plans::exporting;
 use crate::app::plans::saving;
 use crate::app::run::inferred;
@@ -37,7 +38,7 @@ pub fn on_key(state: &mut State, overlay: Overlay, key: KeyPress) -> Vec<Effect>
     match overlay {
         Overlay::ConfirmQuit => return saving::on_quit(state, key),
         Overlay::Conflict(_) => return saving::on_conflict(state, key),
-        Overlay::Recovered(_) => return saving::on_recovered(state, key),
+        Overlay::Recovered(_) => return drafts::on_offered(state, key),
         Overlay::Diff(_) => {
             state.dialogs.overlay = None;
             if matches!(key, KeyPress::Char('s') | KeyPress::Ctrl('s') | KeyPress::Enter) {
@@ -119,7 +120,10 @@ fn is_listed(state: &State, overlay: Overlay, key: KeyPress) -> bool {
     match overlay {
         Overlay::ConfirmQuit => matches!(key, Char('s') | Ctrl('s')),
         Overlay::Conflict(_) => moves || matches!(key, Char('o' | 'w' | 'S' | 'm')),
-        Overlay::Recovered(_) => moves || matches!(key, Char('r' | 'd' | 'q') | Enter),
+        Overlay::Recovered(_) => {
+            let several = state.plans.drafts.len() > 1;
+            moves || matches!(key, Char('r' | 'd' | 'q') | Enter) || several && matches!(key, Char('n') | Tab)
+        }
         Overlay::Diff(_) => moves || matches!(key, Char('s') | Ctrl('s') | Enter),
         Overlay::Export(_) => moves || matches!(key, Char('s' | 'S') | Ctrl('s') | Enter),
         Overlay::Imported(_) | Overlay::Proposal(_) | Overlay::RanOut(_) => moves || key == Enter,
@@ -141,7 +145,11 @@ fn scrolled(state: &State, overlay: Overlay, key: KeyPress) -> Option<Overlay> {
     let last = match overlay {
         Overlay::Help(_) => help_shape(state).hidden,
         Overlay::Topic { topic, .. } => topics::topic_rows(topic, state.views.size).len().saturating_sub(1),
-        Overlay::Diff(_) | Overlay::Conflict(_) | Overlay::Recovered(_) => {
+        Overlay::Recovered(_) => {
+            let draft = state.plans.drafts.first().map_or(0, |draft| draft.text.lines().count());
+            draft.max(state.plans.editor.text().lines().count()) * 2
+        }
+        Overlay::Diff(_) | Overlay::Conflict(_) => {
             state.plans.editor.text().lines().count().max(state.plans.editor.saved_text().lines().count()) * 2
         }
         Overlay::Proposal(_) => {

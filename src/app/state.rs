@@ -18,6 +18,7 @@ use crate::app::pane::Pane;
 use crate::app::picker::Picker;
 use crate::app::plans::account::Account;
 use crate::app::plans::baseline::Baseline;
+use crate::app::plans::drafts::Draft;
 use crate::app::plans::exporting::Export;
 use crate::app::plans::saving::Conflict;
 use crate::app::plans::tabs::Tabs;
@@ -117,8 +118,8 @@ pub struct Plans {
     pub export: Option<Export>,
     /// What another tool's file said, and what it did not.
     pub imported: Option<Account>,
-    /// What was kept of the plan when the dashboard last ended without a save.
-    pub recovered: Option<String>,
+    /// What other dashboards left of the plan in front; the first is shown.
+    pub drafts: Vec<Draft>,
     /// The unsaved text that was kept last.
     pub kept: Option<String>,
     /// Leave as soon as the plan is saved.
@@ -150,7 +151,7 @@ impl Plans {
             conflict: None,
             export: None,
             imported: None,
-            recovered: None,
+            drafts: Vec::new(),
             kept: None,
             quit_after_save: false,
             saving: Saving::default(),

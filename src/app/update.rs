@@ -22,6 +22,7 @@ use crate::app::picker::picking;
 use crate::app::plans;
 use crate::app::plans::account;
 use crate::app::plans::baseline;
+use crate::app::plans::drafts;
 use crate::app::plans::exporting;
 use crate::app::plans::new;
 use crate::app::plans::saving;
@@ -53,7 +54,7 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
     let end = effects.iter().position(|effect| *effect == Effect::Quit);
     let last = end.unwrap_or(effects.len());
     // Before the end, so that what is unsaved is kept when the terminal goes.
-    effects.splice(last..last, saving::keep(state, end.is_some()));
+    effects.splice(last..last, drafts::keep(state, end.is_some()));
     if let Some(named) = state.plans.editor.unread_config() {
         let (folder, named) = (state.plans.editor.folder().to_owned(), named.to_owned());
         effects.push(Effect::ReadConfig { folder, named });
@@ -102,12 +103,20 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Saved { path, text } => return saving::saved(state, path, text),
         Event::Unchanged => saving::unchanged(state),
         Event::SaveFailed(why) => saving::failed(state, &why),
+        Event::DraftNotKept(why) => {
+            state.notice = Some(problem(format!("unsaved changes are not kept against a crash: {why}; save often")));
+        }
+        Event::OpenElsewhere { path, holder } => {
+            let who = holder.map(|pid| format!(", process {pid}")).unwrap_or_default();
+            let said = format!("{} is open in another dashboard too{who}", path.display());
+            state.notice = Some(problem(said));
+        }
         Event::SaveRefused(conflict) => saving::refused(state, conflict),
         Event::Imported(import) => account::arrived(state, *import),
         Event::PathsFound { typed, paths } => picking::paths_found(state, &typed, paths),
-        Event::Opened { name, path, text, recovered } => {
+        Event::Opened { name, path, text, drafts } => {
             let plan = Editor::open_text(name, Some(path), text, &state.catalog);
-            plans::open(state, plan, recovered);
+            plans::open(state, plan, drafts);
         }
         Event::Read { number, read } => {
             reader::arrived(state, number, read);

@@ -16,7 +16,10 @@ use crate::app::views::MemoryView;
 /// The focused pane alone, or with the others again.
 pub fn zoom(state: &mut State) {
     state.views.zoomed = !state.views.zoomed;
-    editing::look_around(state);
+    // Only a large plan pane shows what every value would do, and that takes several predictions.
+    if state.views.focus == Pane::Plan {
+        editing::look_around(state);
+    }
 }
 
 /// Begins to type the selected value.
@@ -37,7 +40,7 @@ pub fn turn_mouse(state: &mut State) -> Vec<Effect> {
 pub fn focus(state: &mut State, pane: Pane) {
     editing::leave_value(state);
     state.views.focus = pane;
-    if state.views.zoomed {
+    if state.views.zoomed && pane == Pane::Plan {
         editing::look_around(state);
     }
 }

@@ -226,6 +226,15 @@ pub fn level(ranked: &[RankedPlan], bands: &Bands) -> usize {
     ranked.iter().take_while(reaches).count()
 }
 
+/// How many of the ranked plans are level with the first, and the rank of the one among them that leaves the most memory;
+/// none where no other is level with it.
+#[must_use]
+pub fn leanest_of_level(ranked: &[RankedPlan], bands: &Bands) -> Option<(usize, usize)> {
+    let level = level(ranked, bands);
+    let leanest = ranked.iter().take(level).enumerate().min_by_key(|(_, one)| one.outline.capacity.needed)?;
+    (level > 1).then_some((level, leanest.0 + 1))
+}
+
 /// What measured runs say of the ranked plans, as text: the band of their step times, which of them are level, and which
 /// of those leaves the most memory.
 #[must_use]
@@ -239,14 +248,11 @@ pub fn trust(found: &SearchOutcome, bands: &Bands) -> String {
         "",
         &format!("band: 95 of 100 such runs take {below} less to {above} more time than predicted{few}"),
     );
-    let level = level(&found.ranked, bands);
-    let leanest = found.ranked.iter().take(level).enumerate().min_by_key(|(_, one)| one.outline.capacity.needed);
-    if let Some((at, leanest)) = leanest.filter(|_| level > 1) {
-        let left = leanest.outline.capacity;
+    if let Some((level, at)) = leanest_of_level(&found.ranked, bands) {
+        let left = found.ranked[at - 1].outline.capacity;
         let left = Bytes(left.bytes.0.saturating_sub(left.needed.0));
         let line = format!(
-            "level: #1 to #{level} lie within each other's bands; of these #{} leaves the most memory, {left}",
-            at + 1
+            "level: #1 to #{level} lie within each other's bands; of these #{at} leaves the most memory, {left}"
         );
         paragraph(&mut text, "", &line);
     }

@@ -124,8 +124,15 @@ fn saving(state: &State) -> Option<&'static Binding> {
 
 /// What is asked while something lies on top that wants an answer.
 fn question(state: &State) -> Option<Cow<'static, str>> {
-    if state.dialogs.overlay == Some(Overlay::Search) {
-        return Some(searching(&state.dialogs));
+    match (state.dialogs.overlay, state.plans.drafts.len()) {
+        (Some(Overlay::Search), _) => return Some(searching(&state.dialogs)),
+        (Some(Overlay::Recovered(_)), 2..) => {
+            let count = state.plans.drafts.len();
+            return Some(Cow::Owned(format!(
+                "{count} drafts were kept:  r take it back   d delete it   n next   q leaves them"
+            )));
+        }
+        _ => {}
     }
     asked(state).map(Cow::Borrowed)
 }

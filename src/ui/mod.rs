@@ -42,6 +42,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use crate::app::{Overlay, Pane, State};
+use crate::printable::printable;
 
 /// How a screen looks, apart from what it says.
 #[derive(Debug, Clone)]
@@ -143,8 +144,11 @@ fn draw_overlay(state: &State, look: &Look, body: Rect, buffer: &mut Buffer) {
             }
         }
         Some(Overlay::Recovered(line)) => {
-            let kept = state.plans.recovered.as_deref().unwrap_or(text);
-            diff::draw("unsaved when the dashboard last ended", (text, kept), line, look, body, buffer);
+            if let Some(draft) = state.plans.drafts.first() {
+                let title = format!("{}, unsaved at {}", printable(editor.name()), printable(&draft.origin()));
+                let (Ok(with) | Err(with)) = draft.on(text);
+                diff::draw(&title, (text, &with), line, look, body, buffer);
+            }
         }
         Some(Overlay::Search) => {
             if let Some(view) = &state.dialogs.search {

@@ -13,7 +13,9 @@ use super::picker::in_words;
 use super::text::{fit, left, right, wrapped};
 use crate::advise::{Knobs, RankedPlan, SearchOutcome, SearchStatus, throughput, why_slower};
 use crate::app::{Baseline, Field, SearchAnswer, SearchView};
+use crate::compare::Bands;
 use crate::printable::printable;
+use crate::report::search::leanest_of_level;
 use crate::units::{grouped, three_figures};
 
 /// Cells of the table.
@@ -89,7 +91,8 @@ fn stands<'a>(view: &SearchView, look: &Look) -> Line<'a> {
         Some(Err(why)) => Line::styled(format!(" {}", printable(why)), theme.danger()),
         Some(Ok(SearchAnswer::Plans(found))) => {
             let style = if found.ranked.is_empty() { theme.danger() } else { theme.good() };
-            Line::styled(format!(" {}", plans(found)), style)
+            let level = bands(view).map_or_else(String::new, |bands| level(found, &bands));
+            Line::styled(format!(" {}{level}", plans(found)), style)
         }
         Some(Ok(SearchAnswer::Gpus(None))) => Line::styled(" it fits on no number of these GPUs", theme.danger()),
         Some(Ok(SearchAnswer::Gpus(Some((gpus, _))))) => {
@@ -118,6 +121,26 @@ fn plans(found: &SearchOutcome) -> String {
         Some(_) if found.ranked.is_empty() => format!("none of {all} plans fits{stopped}; the closest:"),
         _ => format!("the best of {all} plans{stopped}"),
     }
+}
+
+/// How far measured runs like the plan's lie from their predictions.
+fn bands(view: &SearchView) -> Option<Bands> {
+    view.around.job().map(Bands::of)
+}
+
+/// Which of the ranked plans measured runs do not tell apart, and which of those leaves the most memory.
+fn level(found: &SearchOutcome, bands: &Bands) -> String {
+    let Some((level, leanest)) = leanest_of_level(&found.ranked, bands) else { return String::new() };
+    format!("; #1 to #{level} are level, #{leanest} leaves the most memory")
+}
+
+/// The rates between which 95 of 100 runs with such a prediction lie.
+fn band(plan: &RankedPlan, bands: &Bands) -> String {
+    let rate = throughput(&plan.outline);
+    let band = bands.time.within(2.0);
+    let [low, high] = [rate / (1.0 + band.above), rate / (1.0 - band.below)].map(tokens);
+    let few = if bands.few { " (few measured runs like this)" } else { "" };
+    format!(". Such runs reach {low} to {high} tok/s{few}")
 }
 
 fn draw_table(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
@@ -229,6 +252,7 @@ fn draw_selected(view: &SearchView, base: Option<&Baseline>, look: &Look, area: 
         Some(best) => format!("◆ {change}. Against #1 {}", why_slower(best, row.plan)),
         None => format!("◆ {change}"),
     };
+    let text = text + &bands(view).map_or_else(String::new, |bands| band(row.plan, &bands));
     let to_base = base.map(|base| format!("; to base {}", in_words(&base.outcome_of(&row.plan.outline))));
     let text = text + &to_base.unwrap_or_default();
     for (line, row) in wrapped(&printable(&text), area.width as usize, 3).into_iter().zip(area.rows()) {

@@ -2,6 +2,7 @@
 
 pub(super) mod account;
 pub(super) mod baseline;
+pub(super) mod drafts;
 pub(super) mod exporting;
 pub(super) mod merging;
 pub(super) mod new;
@@ -10,6 +11,8 @@ pub(super) mod saving;
 pub(super) mod tabs;
 
 use std::path::PathBuf;
+
+use drafts::Draft;
 
 use crate::app::editor::Editor;
 use crate::app::editor::editing::follow;
@@ -54,7 +57,7 @@ pub fn chosen(state: &mut State, name: &str) -> Vec<Effect> {
     match EXAMPLES.iter().find(|(known, _)| *known == name) {
         Some((name, text)) => {
             let plan = Editor::open_text((*name).to_owned(), None, (*text).to_owned(), &state.catalog);
-            open(state, plan, None);
+            open(state, plan, Vec::new());
             Vec::new()
         }
         None if name.ends_with('/') => walk_into(state, name),
@@ -63,7 +66,7 @@ pub fn chosen(state: &mut State, name: &str) -> Vec<Effect> {
 }
 
 /// Puts a plan in front of the others. One that is open already comes to the front as it is.
-pub fn open(state: &mut State, plan: Editor, kept: Option<String>) {
+pub fn open(state: &mut State, plan: Editor, kept: Vec<Draft>) {
     let same = |other: &Editor| other.path().is_some() && other.path() == plan.path();
     let open_already = state.plans.tabs.all(&state.plans.editor).position(same);
     if let Some(place) = open_already {
@@ -81,7 +84,7 @@ pub fn open(state: &mut State, plan: Editor, kept: Option<String>) {
     if state.plans.text.is_some() {
         state.views.focus = crate::app::pane::Pane::Plan;
     }
-    saving::offer(state, kept);
+    drafts::offer(state, kept);
 }
 
 /// `name`, with a number where a plan of that name is open.

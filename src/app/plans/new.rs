@@ -95,7 +95,7 @@ fn begin(state: &mut State, path: Option<&Path>, base: &str, text: &str) {
         arrive(state);
         state.plans.text = TextView::to_mend(&state.plans.editor);
     } else {
-        open(state, plan, None);
+        open(state, plan, Vec::new());
     }
     let file = path.map_or_else(|| format!("{name}.yaml"), |path| path.display().to_string());
     state.notice = Some(info(format!("a new plan: s writes {file}")));

@@ -89,6 +89,9 @@ pub struct ExplainArgs {
     /// How to write it
     #[arg(long, value_enum, default_value = "text")]
     pub format: ListFormat,
+    /// The memory that a snapshot and its values may take; they take some five times the file
+    #[arg(long, value_name = "SIZE", default_value = "200MiB", value_parser = size)]
+    pub memory: Bytes,
 }
 
 /// Arguments of `run`.

@@ -110,8 +110,8 @@ pub fn open(path: &Path, store: Option<Store>, catalog: Catalog, events: Sender<
     aside(events, move || match import::to_edit(&path, &catalog) {
         Ok(OpenedPlan::Text(text)) => {
             let name = plan::name_of(&path);
-            let recovered = store.and_then(|store| store.unsaved(Some(&path), &name));
-            Event::Opened { name, path, text, recovered }
+            let drafts = store.map_or_else(Vec::new, |store| store.drafts(Some(&path), &name, &text));
+            Event::Opened { name, path, text, drafts }
         }
         Ok(OpenedPlan::Import(import)) => Event::Imported(import),
         Err(why) => Event::OpenFailed(why),
@@ -240,19 +240,29 @@ pub struct Keeper {
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Keeper {
-    /// Starts the thread.
-    pub fn start(store: Store) -> Self {
+    /// Starts the thread. That a text cannot be kept is told once, until one can be.
+    pub fn start(store: Store, events: Sender<Event>) -> Self {
         let (wishes, wished) = mpsc::channel::<RecoveryRequest>();
         let work = move || {
+            let mut failed = false;
+            let mut carry_out = |request: &RecoveryRequest| {
+                let done = store.carry_out(request);
+                if let (Err(error), false) = (&done, failed) {
+                    let why = format!("{}: {}", store.folder().display(), plan::reason(error));
+                    // A dashboard that has gone meanwhile needs no telling.
+                    drop(events.try_send(Event::DraftNotKept(why)));
+                }
+                failed = if matches!(request, RecoveryRequest::Keep(_)) { done.is_err() } else { failed };
+            };
             while let Ok(mut request) = wished.recv() {
                 // Letters that were typed meanwhile make one text.
                 while let Ok(later) = wished.try_recv() {
                     if !later.replaces(&request) {
-                        store.carry_out(&request);
+                        carry_out(&request);
                     }
                     request = later;
                 }
-                store.carry_out(&request);
+                carry_out(&request);
             }
         };
         let thread = thread::Builder::new().name("keeper".to_owned()).spawn(work).ok();

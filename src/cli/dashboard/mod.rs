@@ -6,6 +6,8 @@ mod calibrations;
 mod files;
 mod input;
 mod look;
+mod loop_inputs;
+mod open_plans;
 mod output;
 mod panics;
 mod recovery;
@@ -121,7 +123,8 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
     // What a recording tells of has nothing to do with the processes that run now, nor its plan with the user's.
     let live = !matches!(source_choice, SourceChoice::Replay { .. });
     let store = Store::of_user(|name| std::env::var_os(name)).filter(|_| live || args.plan.is_some());
-    let kept = store.as_ref().and_then(|store| store.unsaved(state.plans.editor.path(), state.plans.editor.name()));
+    let editor = &state.plans.editor;
+    let drafts = store.as_ref().map(|store| store.drafts(editor.path(), editor.name(), editor.text()));
     if let Some(account) = account {
         app::show_account(&mut state, account);
     }
@@ -129,7 +132,7 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
         app::ask_new_plan(&mut state, args.plan.clone());
     }
     state.notice = fault.map(|text| Notice { severity: NoticeSeverity::Problem, text }).or(state.notice.take());
-    app::offer(&mut state, kept);
+    app::offer(&mut state, drafts.unwrap_or_default());
     state.views.mouse = args.look.mouse || config.mouse == Some(true);
     state.monitor.interval = Seconds(every.as_secs_f64());
     let (asked, pending_demo) = match source(&source_choice, &state) {
