@@ -9,7 +9,7 @@ use super::sweep::figures_json;
 use super::table::{Align, Table};
 use super::text::{grouped, paragraph};
 use crate::advise::{KNOBS, Knobs, LargestModel, RankedPlan, SearchOutcome, SearchStatus, throughput, why_slower};
-use crate::compare::Bands;
+use crate::compare::{Bands, leanest_of_level, level};
 use crate::predict::Outline;
 use crate::units::{self, Bytes, Fraction, three_figures};
 
@@ -211,28 +211,6 @@ pub fn model(plan: &str, found: &LargestModel) -> String {
     let both = found.billions.iter().map(|(_, one)| one).chain(found.preset.iter().map(|(_, one)| one));
     text.push_str(&plans(&both.cloned().collect::<Vec<_>>()).render("  "));
     text
-}
-
-/// How many of the ranked plans are level with the first: each one's step lies within the other's band. The order
-/// between them is that of predictions which measured runs do not tell apart.
-#[must_use]
-pub fn level(ranked: &[RankedPlan], bands: &Bands) -> usize {
-    let Some(best) = ranked.first() else { return 0 };
-    let band = bands.time.within(2.0);
-    let reaches = |one: &&RankedPlan| {
-        let times = one.outline.time.step.0 / best.outline.time.step.0;
-        times <= 1.0 + band.above && times * (1.0 - band.below) <= 1.0
-    };
-    ranked.iter().take_while(reaches).count()
-}
-
-/// How many of the ranked plans are level with the first, and the rank of the one among them that leaves the most memory;
-/// none where no other is level with it.
-#[must_use]
-pub fn leanest_of_level(ranked: &[RankedPlan], bands: &Bands) -> Option<(usize, usize)> {
-    let level = level(ranked, bands);
-    let leanest = ranked.iter().take(level).enumerate().min_by_key(|(_, one)| one.outline.capacity.needed)?;
-    (level > 1).then_some((level, leanest.0 + 1))
 }
 
 /// What measured runs say of the ranked plans, as text: the band of their step times, which of them are level, and which

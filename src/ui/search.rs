@@ -13,9 +13,8 @@ use super::picker::in_words;
 use super::text::{fit, left, right, wrapped};
 use crate::advise::{Knobs, RankedPlan, SearchOutcome, SearchStatus, throughput, why_slower};
 use crate::app::{Baseline, Field, SearchAnswer, SearchView};
-use crate::compare::Bands;
+use crate::compare::{Bands, leanest_of_level};
 use crate::printable::printable;
-use crate::report::search::leanest_of_level;
 use crate::units::{grouped, three_figures};
 
 /// Cells of the table.

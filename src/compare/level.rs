@@ -1,0 +1,26 @@
+//! Plans of a search that measured runs do not tell apart.
+
+use super::Bands;
+use crate::advise::RankedPlan;
+
+/// How many of the ranked plans are level with the first: each one's step lies within the other's band. The order
+/// between them is that of predictions which measured runs do not tell apart.
+#[must_use]
+pub fn level(ranked: &[RankedPlan], bands: &Bands) -> usize {
+    let Some(best) = ranked.first() else { return 0 };
+    let band = bands.time.within(2.0);
+    let reaches = |one: &&RankedPlan| {
+        let times = one.outline.time.step.0 / best.outline.time.step.0;
+        times <= 1.0 + band.above && times * (1.0 - band.below) <= 1.0
+    };
+    ranked.iter().take_while(reaches).count()
+}
+
+/// How many of the ranked plans are level with the first, and the rank of the one among them that leaves the most memory;
+/// none where no other is level with it.
+#[must_use]
+pub fn leanest_of_level(ranked: &[RankedPlan], bands: &Bands) -> Option<(usize, usize)> {
+    let level = level(ranked, bands);
+    let leanest = ranked.iter().take(level).enumerate().min_by_key(|(_, one)| one.outline.capacity.needed)?;
+    (level > 1).then_some((level, leanest.0 + 1))
+}
