@@ -120,7 +120,10 @@ fn is_listed(state: &State, overlay: Overlay, key: KeyPress) -> bool {
     match overlay {
         Overlay::ConfirmQuit => matches!(key, Char('s') | Ctrl('s')),
         Overlay::Conflict(_) => moves || matches!(key, Char('o' | 'w' | 'S' | 'm')),
-        Overlay::Recovered(_) => moves || matches!(key, Char('r' | 'd' | 'q') | Enter),
+        Overlay::Recovered(_) => {
+            let several = state.plans.drafts.len() > 1;
+            moves || matches!(key, Char('r' | 'd' | 'q') | Enter) || several && matches!(key, Char('n') | Tab)
+        }
         Overlay::Diff(_) => moves || matches!(key, Char('s') | Ctrl('s') | Enter),
         Overlay::Export(_) => moves || matches!(key, Char('s' | 'S') | Ctrl('s') | Enter),
         Overlay::Imported(_) | Overlay::Proposal(_) | Overlay::RanOut(_) => moves || key == Enter,

@@ -167,6 +167,16 @@ fn what_no_tool_is_known_by_is_refused() {
             "python -m torch.distributed.launch --nproc_per_node 8 ./tasks/main.py --task LAMBADA --num-layers 24 \
              --hidden-size 1024 --num-attention-heads 16 --batch-size 8 --tensor-model-parallel-size 1\n",
         ),
+        (
+            "generation.sh",
+            "torchrun --nproc_per_node 8 run_text_generation.py --num-layers 32 --hidden-size 4096 \
+             --num-attention-heads 32 --micro-batch-size 1 --tensor-model-parallel-size 4\n",
+        ),
+        ("chat.sh", "deepspeed examples/vis_chatbot.py --deepspeed ds.json --model_name_or_path x --task vqa\n"),
+        (
+            "finetune.yaml",
+            "global_train_batch_size: 32\ndevice_train_microbatch_size: auto\nmodel: {name: CompVis/stable-diffusion-v1-4}\n",
+        ),
         ("own.sh", "torchrun --nproc_per_node=8 my_own.py --epochs 3\n"),
         ("convert.sh", "python torchtitan/scripts/convert.py --input a --output b\n"),
         ("config.yaml", "model: resnet\ndata: x\nepochs: 3\n"),
@@ -197,6 +207,7 @@ fn what_prediction_does_not_follow_is_said() {
             "reward model",
         ),
         ("python examples/dpov2_train.py --model_name_or_path a/b-2b --per_device_train_batch_size 4", "DPO"),
+        ("python run_clm.py --model_name_or_path a/b-2b --per_device_train_batch_size 4 --use_dora True", "DoRA"),
     ] {
         let imported = import::file("a.sh", text, &run, catalog()).unwrap();
         assert!(imported.notes.iter().any(|note| note.contains(said)), "{text}\n{:?}", imported.notes);

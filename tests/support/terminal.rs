@@ -178,7 +178,8 @@ impl Program {
         // The program's end has to be the end of the stream.
         drop(pair.slave);
         let pid = child.process_id().unwrap();
-        let (columns, rows) = (cells(self.size.0), cells(self.size.1));
+        // What claims to be larger than any screen is no larger here.
+        let (columns, rows) = (cells(self.size.0.min(1000)), cells(self.size.1.min(300)));
         let parser = vt100::Parser::new_with_callbacks(rows, columns, 0, Frames::default());
         let shared = Arc::new(Shared::new(parser));
         let reader = pair.master.try_clone_reader().unwrap();

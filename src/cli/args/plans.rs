@@ -77,8 +77,10 @@ pub enum ExportTarget {
     Torchrun,
     /// DeepSpeed's JSON
     Deepspeed,
-    /// torchtitan's TOML
+    /// torchtitan's TOML, to February 2026
     Torchtitan,
+    /// torchtitan's configuration in Python, since
+    TorchtitanPython,
 }
 
 /// Where a plan that was inferred goes.

@@ -125,6 +125,7 @@ pub fn of_file(settings: &Settings, context: &ImportContext) -> ImportedPlan {
     imported.set("cluster.nodes", settings.whole("num_machines"));
     set(&mut imported, settings, context, true);
     imported.miss("model.preset", "an accelerate configuration names no model");
+    imported.miss("training.precision", "no mixed_precision: the script says it");
     account_for(&mut imported, settings);
     imported
 }

@@ -239,6 +239,12 @@ fn batches(imported: &mut ImportedPlan) {
 pub fn optimizer(name: &str) -> Option<&'static str> {
     let plain: String = name.chars().filter(char::is_ascii_alphanumeric).flat_map(char::to_lowercase).collect();
     let has = |part: &str| plain.contains(part);
+    // Other states than Adam's, though named after it.
+    const OTHERS: [&str; 9] =
+        ["galore", "apollo", "badam", "lomo", "adammini", "ademamix", "grokadam", "anyprecision", "adagrad"];
+    if OTHERS.iter().any(|name| has(name)) {
+        return None;
+    }
     Some(match plain.as_str() {
         _ if has("adafactor") => "adafactor",
         _ if has("muon") => "muon",
@@ -269,7 +275,7 @@ pub fn set_optimizer(imported: &mut ImportedPlan, found: Option<Setting<String>>
             imported.say("training.optimizer", word, found.origin);
         }
         None => {
-            imported.note(format!("{}: optimizer `{}` has no word in a plan", found.origin, found.value));
+            imported.note(format!("not modelled: {}: optimizer `{}`", found.origin, found.value));
             imported.miss("training.optimizer", format!("`{}` has no word in a plan", found.value));
         }
     }

@@ -48,7 +48,11 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
             }
         }
         "py" => of_python(name, content, &context),
-        _ => return of_script(name, content, &jobs::slurm(content), around, catalog),
+        _ => {
+            let command = bare_arguments(content);
+            let script = command.as_deref().unwrap_or(content);
+            return of_script(name, script, &jobs::slurm(content), around, catalog);
+        }
     };
     let mut imported = read.ok_or_else(|| {
         let why = if name.ends_with(".py") && python_calls::parses_arguments(content) {
@@ -62,6 +66,15 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
     imported.distrust();
     common::surroundings(&mut imported, &context);
     Ok(imported.settle())
+}
+
+/// The command of a text that holds options and nothing else, as an export of Megatron's arguments does; what starts it
+/// is not said.
+fn bare_arguments(content: &str) -> Option<String> {
+    let lines = || content.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let bare = lines().next()?.starts_with("--") && lines().all(|line| line.starts_with("--"));
+    let words: Vec<&str> = lines().map(|line| line.trim_end_matches('\\')).collect();
+    bare.then(|| format!("$LAUNCHER python pretrain_gpt.py {}", words.join(" ")))
 }
 
 /// The document of a YAML file; of several the one that starts something.
@@ -79,8 +92,10 @@ fn of_python(name: &str, content: &str, context: &ImportContext) -> Option<Impor
     if nanogpt::is_config(&settings) {
         return Some(nanogpt::of_file(settings, context));
     }
-    let alone = python_calls::is_script(content);
-    alone.then(|| python_calls::of_file(name, content, context))
+    if torchtitan::is_python(content) {
+        return Some(torchtitan::of_python(name, content, context));
+    }
+    python_calls::is_script(content).then(|| python_calls::of_file(name, content, context))
 }
 
 /// How names of files end that hold settings, never commands.
@@ -121,7 +136,7 @@ fn kind(settings: &Settings) -> Option<Reader> {
         (torchtitan::is_config, |settings, _, context| torchtitan::of_file(settings, context)),
         (axolotl::is_config, |settings, _, context| axolotl::of_file(settings, context)),
         (llama_factory::is_config, |settings, _, context| llama_factory::of_file(settings, context)),
-        (trainer::is_config, |settings, _, context| trainer::of_file(settings, context)),
+        (trainer::is_config, trainer::of_file),
         (llm_foundry::is_config, |settings, _, context| llm_foundry::of_file(settings, context)),
         (
             |settings| settings.holds("command") && llm_foundry::is_config(&settings.below("parameters")),

@@ -21,6 +21,7 @@ mod llama_factory;
 mod llm_foundry;
 mod loose_yaml;
 mod megatron;
+mod methods;
 mod model;
 mod nanogpt;
 mod nanotron;

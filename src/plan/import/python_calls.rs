@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::common::ImportContext;
 use super::expression;
 use super::imported::ImportedPlan;
+use super::methods::TrainingMethod;
 use super::origin::{Origin, Setting};
 use super::rows::not_modelled;
 use super::script_defaults;
@@ -68,7 +69,7 @@ pub fn parses_arguments(content: &str) -> bool {
 }
 
 /// Where the first call of `name` stands; a class of that name is none.
-fn call(content: &str, name: &str) -> Option<usize> {
+pub fn call(content: &str, name: &str) -> Option<usize> {
     let mut from = 0;
     loop {
         let at = from + content.get(from..)?.find(&format!("{name}("))?;
@@ -143,8 +144,8 @@ pub fn of_file(name: &str, content: &str, context: &ImportContext) -> ImportedPl
         imported.say("training.loss", "fused", Origin::Program("unsloth's fused cross entropy".to_owned()));
     }
     for kind in ["DPO", "ORPO", "KTO", "GRPO", "Reward", "CPO"] {
-        if content.contains(&format!("{kind}Config(")) {
-            imported.note(format!("not modelled: {kind}: what it holds beside the trained model"));
+        if let (Some(_), Some(method)) = (call(content, &format!("{kind}Config")), TrainingMethod::of_name(kind)) {
+            method.apply(&mut imported);
         }
     }
     if reader.asked.get() {
@@ -203,6 +204,12 @@ fn low_rank(imported: &mut ImportedPlan, made: &Settings, adapted: &Settings, qu
     adapters::set_targets(imported, adapted.texts("target_modules"));
     let dropout = adapted.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value));
     imported.set("training.lora.dropout", dropout);
+}
+
+/// The keywords of the first call of `name` in a file; an argument without a name is called by its place.
+pub fn keywords_of(file: &str, content: &str, name: &str) -> Settings {
+    let globals = text::python(file, content);
+    Reader { name: file, content, globals, own: Settings::default(), asked: Cell::new(false) }.calls(&[name])
 }
 
 struct Reader<'a> {

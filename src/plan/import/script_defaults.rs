@@ -32,6 +32,25 @@ pub fn script_of(context: &ImportContext) -> Option<(String, String)> {
     })
 }
 
+/// As [`read`], with the modules of its own project that a script imports its parts from.
+pub fn of_project(context: &ImportContext, path: &str, text: &str) -> Settings {
+    const MOST: usize = 8;
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let modules =
+        text.lines().filter_map(|line| line.strip_prefix("from ")?.split_once(" import ").map(|(name, _)| name));
+    let mut settings = Settings::default();
+    for module in modules.filter(|name| !name.starts_with("transformers") && !name.starts_with("torch")).take(MOST) {
+        let file = format!("{}.py", module.trim_start_matches('.').replace('.', "/"));
+        let there = if module.starts_with('.') && !folder.is_empty() { format!("{folder}/{file}") } else { file };
+        if let Ok(text) = context.run.files.read(&there)
+            && text.len() <= LONGEST
+        {
+            settings.over(read(&there, &text));
+        }
+    }
+    settings.with(read(path, text))
+}
+
 /// What the arguments of a script are where nobody gives them, by name.
 pub fn read(name: &str, text: &str) -> Settings {
     let mut settings = Settings::default();

@@ -117,7 +117,7 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
 ];
 
 /// Parts of names of what changes what is held or trained: not followed, it is said ahead of the rest.
-const WEIGHTY: [&str; 34] = [
+const WEIGHTY: [&str; 35] = [
     "freeze",
     "frozen",
     "unfreeze",
@@ -152,6 +152,7 @@ const WEIGHTY: [&str; 34] = [
     "batching_strategy",
     "medusa",
     "random_ltd",
+    "_lora",
 ];
 
 /// Of paths those alone name a second model.

@@ -107,6 +107,13 @@ fn configured(imported: &mut ImportedPlan, context: &ImportContext, options: &Se
     if context.run.files.read(&path).is_ok()
         && let Some(file) = context.settings(&path, imported)
     {
+        // Before that key it was FSDP's first version.
+        for key in ["model.strategy", "actor_rollout_ref.actor.strategy"] {
+            if !file.holds(key) {
+                let option = format!("{path}: no {key}");
+                settings.set(key, "fsdp".into(), Origin::Default { framework: "verl's own file", option });
+            }
+        }
         settings.over(file.as_defaults("verl's own file"));
     }
     let Some(name) = name.filter(|name| !OWN.contains(&name.as_str())) else { return settings };

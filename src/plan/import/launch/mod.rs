@@ -52,7 +52,7 @@ impl Program {
 
     /// Whether its name says that it does something other than training: many tools take the same options for that.
     pub fn trains_nothing(&self) -> bool {
-        const TRAINING: [&str; 8] = ["train", "tune", "sft", "dpo", "rlhf", "grpo", "ppo", "run_"];
+        const TRAINING: [&str; 7] = ["train", "tune", "sft", "dpo", "rlhf", "grpo", "ppo"];
         const OTHERS: [&str; 23] = [
             "eval",
             "infer",

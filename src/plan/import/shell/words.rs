@@ -100,7 +100,11 @@ impl Splitter {
 
     /// Whether the present word gives a variable its value: nothing splits that.
     fn assigns(&self) -> bool {
-        assignment(&self.word).is_some() && self.words.iter().all(|word| assignment(word).is_some())
+        // A name is short; a word of megabytes is not gone through at each of its variables.
+        const LONGEST_NAME: usize = 256;
+        let end = self.word.bytes().take(LONGEST_NAME).position(|byte| byte == b'=');
+        end.and_then(|end| self.word.get(..=end)).is_some_and(|start| assignment(start).is_some())
+            && self.words.iter().all(|word| assignment(word).is_some())
     }
 
     fn letter(&mut self, letter: char) {

@@ -1,7 +1,6 @@
 //! Hugging Face's Trainer: `TrainingArguments`, the arguments of the example scripts and of
 //! TRL, and training loops on accelerate with the same names.
 
-mod kinds;
 mod script;
 mod sharding;
 
@@ -10,6 +9,7 @@ use super::arguments;
 use super::common::{self, ImportContext};
 use super::imported::ImportedPlan;
 use super::launch::World;
+use super::methods::{self, TrainingMethod};
 use super::model;
 use super::origin::{Origin, Setting};
 use super::rows::not_modelled;
@@ -71,13 +71,15 @@ pub fn is_config(settings: &Settings) -> bool {
 }
 
 /// The plan of such a file alone.
-pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
+pub fn of_file(file: Settings, name: &str, context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("transformers");
     imported.note("the script is not named: its own defaults are not known, those of TrainingArguments are taken");
     let settings = Settings::defaults(VERSION, DEFAULTS).with(file);
     imported.say("model.framework", "pytorch", Origin::Program("the names of TrainingArguments".to_owned()));
-    kinds::note_of_settings(&mut imported, &settings);
     set_all(&mut imported, &settings, context);
+    if let Some(method) = TrainingMethod::of_settings(&settings, name) {
+        method.apply(&mut imported);
+    }
     by_launcher(&mut imported);
     imported
 }
@@ -154,9 +156,11 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     settings.over(arguments::read(&context.program.words).options);
     imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
     trl::complete(&mut settings, context, &mut imported);
-    kinds::note(&mut imported, trl::method(context).unwrap_or_else(|| context.program.name()));
     chats_defaults(&mut settings);
     set_all(&mut imported, &settings, context);
+    if let Some(method) = TrainingMethod::of_name(trl::method(context).unwrap_or_else(|| context.program.name())) {
+        method.apply(&mut imported);
+    }
     data_parallel(&mut imported, context);
     imported
 }
@@ -166,7 +170,7 @@ fn own_defaults(imported: &mut ImportedPlan, settings: &mut Settings, context: &
     let known = known_script(context).is_some() || trl::method(context).is_some();
     match script_defaults::script_of(context) {
         Some((path, text)) => {
-            settings.over(script_defaults::read(&path, &text));
+            settings.over(script_defaults::of_project(context, &path, &text));
             if text.contains("import colossalai") || text.contains("from colossalai") {
                 not_modelled(imported, "Colossal-AI's plugins: how they store and shard is the script's");
                 imported.unread = Some(path);
@@ -282,6 +286,7 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
         .set("training.gradient_clipping", settings.number("max_grad_norm").map(|found| found.map(|norm| norm > 0.0)));
     imported.set("training.deterministic", settings.flag("full_determinism"));
     sharding::set(imported, settings, context, stored);
+    methods::options(imported, settings);
     accelerate::distrust(imported, &unread);
 }
 

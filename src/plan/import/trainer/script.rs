@@ -60,7 +60,9 @@ pub fn length(imported: &mut ImportedPlan, settings: &Settings, context: &Import
 
 /// Adapters by the names that scripts have for them.
 pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
-    let wanted = ["use_peft", "use_lora", "lora", "peft", "use_peft_lora"].iter().any(|name| settings.is(name));
+    let wanted = ["use_peft", "use_lora", "lora_enable", "enable_lora", "lora", "peft", "use_peft_lora"]
+        .iter()
+        .any(|name| settings.is(name));
     // A script of its own that takes a rank has adapters; TRL's has one either way.
     let named = ["lora", "peft"].iter().any(|part| context.program.name().contains(part));
     let wanted = wanted

@@ -3,23 +3,27 @@
 //! first, activations of a step without optimizer states, then those states where gradients and activations were.
 
 mod blocks;
+#[cfg(test)]
+mod oracle;
 mod pool;
 mod program;
 mod timeline;
 
 use crate::model::{Part, Tape, Weight};
 use crate::plan::keywords::{CpuOffload, Mode, Optimizer};
-use crate::predict::job::Fragmentation;
 use crate::predict::job::Job;
 use crate::predict::job::optimizer::{Temporary, gram, is_matrix, rounded, rule, state_bytes};
 use crate::predict::memory::overhead::outside;
 use crate::predict::memory::resident::{quantised, stored};
 use crate::predict::step::StepTapes;
 use crate::predict::step::stage::StageTapes;
+use std::sync::RwLock;
+
 use blocks::{BlockIndex, Request};
 use timeline::{AllocatorTimeline, TapeLogs};
 
 /// Bytes beside the tensors of the tapes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::predict) struct CompanionBytes {
     /// Library workspaces.
     pub workspaces: u64,
@@ -55,21 +59,58 @@ pub(in crate::predict) fn applies(job: &Job) -> bool {
     job.profile.allocator.replayed.is && alone && job.training.mode == Mode::Train && !job.training.compile
 }
 
-/// Bytes reserved after two training steps of one GPU's stage; none where that is not for a replay to tell, another
-/// plan's is taken, or there are too many blocks.
+/// What tells replays of plans that run the same operators apart: whether micro-batches are accumulated, and bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ReplayKey {
+    accumulates: bool,
+    beside: CompanionBytes,
+    room: u64,
+}
+
+/// Reserved bytes of plans that run the same operators with the same optimizer.
+#[derive(Debug, Default)]
+pub(in crate::predict) struct Replays(RwLock<Vec<(ReplayKey, Option<u64>)>>);
+
+impl Replays {
+    /// As [`reserved`] has it, replayed once for all plans in which the allocator sees the same.
+    pub(in crate::predict) fn reserved(&self, held: &StageTapes<'_>, beside: &CompanionBytes) -> Option<u64> {
+        let job = held.job;
+        if !applies(job) {
+            return None;
+        }
+        let key = ReplayKey { accumulates: job.batch.accumulation > 1, beside: *beside, room: room(job) };
+        let find =
+            |known: &Vec<(ReplayKey, Option<u64>)>| known.iter().find(|(one, _)| *one == key).map(|found| found.1);
+        if let Some(bytes) = self.0.read().ok().and_then(|known| find(&known)) {
+            return bytes;
+        }
+        let bytes = reserved(held, beside);
+        if let Ok(mut known) = self.0.write() {
+            known.push((key, bytes));
+        }
+        bytes
+    }
+}
+
+/// Bytes of the GPU for the allocator's segments.
+fn room(job: &Job) -> u64 {
+    job.hardware.capacity.0.saturating_sub(outside(job))
+}
+
+/// Bytes reserved after two training steps of one GPU's stage; none where that is not for a replay to tell, or there
+/// are too many blocks.
 pub(in crate::predict) fn reserved(held: &StageTapes<'_>, beside: &CompanionBytes) -> Option<u64> {
     let job = held.job;
-    if job.fragmentation != Fragmentation::Replayed || !applies(job) {
+    if !applies(job) {
         return None;
     }
     let parameters = Parameters::of(job, held.step)?;
     let held_on = parameters.iter().map(|one| one.copies.saturating_mul(2 + one.states.0 + one.temporaries[0].0));
     let left = MOST_BLOCKS.checked_sub(held_on.fold(0, u64::saturating_add))?;
     let logs = TapeLogs::of(job, held.step, left)?;
-    let room = job.hardware.capacity.0.saturating_sub(outside(job));
     // Before it fails PyTorch gives back segments in which nothing lies. What fails is said as if nothing had limited it.
     let within = |room: u64| steps(held, beside, &parameters, &logs, room);
-    within(room).or_else(|| within(u64::MAX))
+    within(room(job)).or_else(|| within(u64::MAX))
 }
 
 /// The most bytes of all segments in two steps with so many bytes of room on the GPU; none where that is too little.

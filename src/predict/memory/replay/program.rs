@@ -60,6 +60,10 @@ impl Slots {
     }
 
     fn of_block(&mut self, key: BlockKey, later: bool) -> Slot {
+        // What has no bytes is given back, though it was never taken.
+        if self.of_key.len() <= key.0 as usize {
+            self.of_key.resize(key.0 as usize + 1, Slot::MAX);
+        }
         let slot = match later && self.leaving.contains(&key.0) {
             true => &mut self.parts[(key.0 - self.leaving.start) as usize],
             false => &mut self.of_key[key.0 as usize],
