@@ -11,7 +11,7 @@ use super::text::{grouped, paragraph};
 use crate::advise::{
     KNOBS, Knobs, LargestModel, RankedPlan, SearchOutcome, SearchStatus, SmallestChange, fold, throughput, why_slower,
 };
-use crate::compare::Bands;
+use crate::compare::{Bands, level};
 use crate::predict::{Outline, Verdict};
 use crate::units::{self, Bytes, Fraction, three_figures};
 
@@ -261,21 +261,6 @@ pub fn model(plan: &str, found: &LargestModel) -> String {
     let both = found.billions.iter().map(|(_, one)| one).chain(found.preset.iter().map(|(_, one)| one));
     text.push_str(&plans(both).render("  "));
     text
-}
-
-/// How many of the ranked plans are level with the first: each one's step lies within the other's band. The order
-/// between them is that of predictions which measured runs do not tell apart.
-#[must_use]
-pub fn level<'a>(ranked: impl IntoIterator<Item = &'a RankedPlan>, bands: &Bands) -> usize {
-    let mut ranked = ranked.into_iter().peekable();
-    let Some(best) = ranked.peek().map(|best| throughput(&best.outline)) else { return 0 };
-    let band = bands.time.within(2.0);
-    // Of the same samples: batches may differ.
-    let reaches = |one: &&RankedPlan| {
-        let times = best / throughput(&one.outline);
-        times <= 1.0 + band.above && times * (1.0 - band.below) <= 1.0
-    };
-    ranked.take_while(reaches).count()
 }
 
 /// What measured runs say of the ranked plans, as text: the band of their step times, which of them are level, and which

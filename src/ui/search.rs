@@ -13,10 +13,9 @@ use super::picker::in_words;
 use super::text::{fit, left, right, wrapped};
 use crate::advise::{Knobs, RankedPlan, SearchOutcome, SearchStatus, throughput, why_slower};
 use crate::app::{Baseline, Field, SearchAnswer, SearchView};
-use crate::compare::Bands;
+use crate::compare::{Bands, level};
 use crate::predict::Verdict;
 use crate::printable::printable;
-use crate::report::search::level;
 use crate::units::{grouped, three_figures};
 
 /// Cells of the table.
