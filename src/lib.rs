@@ -44,6 +44,12 @@
 //! screen; sources leave out what is expensive and not shown. No frame is drawn for time alone: one comes with each
 //! sample.
 //!
+//! The dashboard is two processes. The shell waits for the supervisor, which does nothing but pass signals on and give
+//! the terminal back, however the other one ends: a driver may crash it. The other one runs the loop on its main thread.
+//! Whatever may block has a thread of its own: the source, the follower of logs and hooks, the terminal's input and its
+//! output, a recording, the keeper of drafts, the locks on open plans, the commands of alerts, and what libraries print.
+//! The loop never writes to the terminal itself. While the terminal has not shown a frame, no other is drawn.
+//!
 //! An edit of the plan predicts at once, in the same turn. A prediction takes less time than a frame, or a few times as
 //! long if one GPU's allocator is replayed. A search for plans runs beside the loop and reports its progress.
 //!

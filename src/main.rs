@@ -13,7 +13,10 @@ fn main() -> ExitCode {
         Err(message) => return streams.fail(Exit::Usage, &message).into(),
     };
     cli::run(asked, &mut streams, |args, catalog, streams| {
-        if io::stdin().is_terminal() && io::stdout().is_terminal() {
+        if let Some(why) = dashboard::unable(std::env::var_os("TERM").as_deref()).filter(|_| io::stdout().is_terminal())
+        {
+            streams.fail(Exit::Failed, &why)
+        } else if io::stdin().is_terminal() && io::stdout().is_terminal() {
             dashboard::supervisor::supervise(streams, |streams| dashboard::run(&args, catalog, streams))
         } else {
             cli::without_screen(&args, &catalog, streams)

@@ -8,6 +8,7 @@ mod device;
 mod hardware;
 mod hook;
 mod out_of_memory;
+mod place;
 pub mod playback;
 mod progress;
 mod run;
@@ -30,6 +31,7 @@ pub use spread::{DeviceMetric, Spread};
 
 pub use hook::{HookAbout, HookEnd, HookLosses, HookMemory, HookModules, HookStep, HookedRun, ModuleBlock, ModuleKind};
 pub use out_of_memory::{OutOfMemory, OutOfMemoryKind};
+pub use place::{Activity, CodePlace, HookPlaces, HookStall, LateStep, PendingCollective, StepCause};
 pub use progress::{LogFormat, Progress, ProgressSource};
 pub use run::RunNews;
 pub use serialized::taken_at;
@@ -274,6 +276,9 @@ pub struct Sample {
     /// Memory that ran out, where a recording tells of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub out_of_memory: Option<Box<OutOfMemory>>,
+    /// Why steps are late, where a recording tells of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step_cause: Option<Box<StepCause>>,
     /// Samples since the start that could not be handed over, because the reader was behind.
     pub dropped: u64,
 }

@@ -12,6 +12,7 @@ mod search;
 mod shortage;
 mod sweep;
 mod waiting;
+mod walk_cache;
 mod walls;
 
 pub use axis::{Axis, MOST_POINTS};

@@ -4,10 +4,11 @@ use rayon::prelude::*;
 
 use super::axis::{Axis, MOST_POINTS};
 use super::follow::{give_way, link_gives_way};
+use super::walk_cache::WalkCache;
 use super::walls::{AxisWalls, walls};
 use crate::catalog::Catalog;
 use crate::plan::{Fault, Plan};
-use crate::predict::{Job, Outline, outline};
+use crate::predict::{Job, Outline};
 
 /// One plan of a sweep.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,7 +59,9 @@ pub fn sweep(plan: &Plan, axes: Vec<Axis>, catalog: &Catalog) -> Result<Sweep, F
     for key in give_way(plan, &varied) {
         base.clear(key);
     }
-    let points: Vec<SweepPoint> = (0..count).into_par_iter().map(|index| point(&base, &axes, index, catalog)).collect();
+    let walks = WalkCache::default();
+    let one = |index| point(&base, &axes, index, (catalog, &walks));
+    let points: Vec<SweepPoint> = (0..count).into_par_iter().map(one).collect();
     let walls = walls(&axes, &points);
     Ok(Sweep { axes, points, walls })
 }
@@ -76,7 +79,7 @@ fn refuse(plan: &Plan, axis: &Axis, before: &[&str]) -> Result<(), Fault> {
     Ok(())
 }
 
-fn point(base: &Plan, axes: &[Axis], index: usize, catalog: &Catalog) -> SweepPoint {
+fn point(base: &Plan, axes: &[Axis], index: usize, (catalog, walks): (&Catalog, &WalkCache)) -> SweepPoint {
     let mut rest = index;
     let mut at = vec![0; axes.len()];
     for (place, axis) in at.iter_mut().zip(axes).rev() {
@@ -90,7 +93,11 @@ fn point(base: &Plan, axes: &[Axis], index: usize, catalog: &Catalog) -> SweepPo
     let varies = |key| axes.iter().any(|axis| axis.key.path == key);
     let other_gpu = varies("hardware.gpu_type") && !varies("cluster.interconnect");
     let link = if other_gpu { link_gives_way(&mut plan, catalog) } else { None };
-    let outcome = Job::resolve(&plan, catalog).map(|job| outline(&job)).map_err(|faults| in_a_line(&faults));
+    let outcome = Job::resolve(&plan, catalog).map_err(|faults| in_a_line(&faults));
+    let outcome = outcome.map(|job| {
+        let (walked, timeline) = walks.timed(&job);
+        walked.outline(&job, &timeline)
+    });
     SweepPoint { at, link, outcome }
 }
 

@@ -8,6 +8,7 @@ use crate::app::key::KeyPress;
 use crate::app::monitor::end_request::TargetProcess;
 use crate::app::mouse::MouseTarget;
 use crate::app::plans::account::Import;
+use crate::app::plans::drafts::Draft;
 use crate::app::plans::saving::Conflict;
 use crate::app::run::calibrations::{Calibrations, SavedCalibration};
 use crate::app::run::inferred::Proposal;
@@ -83,8 +84,17 @@ pub enum Event {
         path: PathBuf,
         /// What it holds; it need not be a plan.
         text: String,
-        /// What was kept of it when the dashboard last ended without a save.
-        recovered: Option<String>,
+        /// What other dashboards left of it.
+        drafts: Vec<Draft>,
+    },
+    /// An unsaved text could not be kept.
+    DraftNotKept(String),
+    /// A plan is open in another dashboard too.
+    OpenElsewhere {
+        /// Its file.
+        path: PathBuf,
+        /// The other dashboard's process, where it is known.
+        holder: Option<u32>,
     },
     /// A long text was read.
     Read {
@@ -97,6 +107,8 @@ pub enum Event {
     Imported(Box<Import>),
     /// A file could not be read.
     OpenFailed(String),
+    /// There is no plan of that path, and its folder has room for one.
+    PlanMissing(PathBuf),
     /// Files that there are to open, each with what it is.
     PlansListed(Vec<(PathBuf, String)>),
     /// The paths that what was typed may begin.
@@ -184,8 +196,13 @@ pub enum Effect {
         /// The text.
         text: String,
     },
-    /// Look for plans in the working directory, and tell which there are.
-    ListPlans,
+    /// Look for plans in a folder, and tell which there are: those of `recent` that are still there first.
+    ListPlans {
+        /// The folder; empty for the working directory.
+        folder: PathBuf,
+        /// Plans that were open before.
+        recent: Vec<PathBuf>,
+    },
     /// Look which paths begin so, and tell.
     CompletePath(String),
     /// Read the configuration that a plan names, and tell.
@@ -197,8 +214,19 @@ pub enum Effect {
     },
     /// Keep an unsaved text, so that it can be had back after a crash.
     Keep(UnsavedText),
-    /// What was kept of a plan is not needed any more.
+    /// What this dashboard kept of a plan is not needed any more.
     Forget {
+        /// The plan's file.
+        path: Option<PathBuf>,
+        /// The plan's name.
+        name: String,
+    },
+    /// Delete a draft.
+    DeleteDraft(String),
+    /// A draft of that name in the store has become this plan's text: it is this dashboard's now.
+    TakeDraft {
+        /// Its name in the store.
+        id: String,
         /// The plan's file.
         path: Option<PathBuf>,
         /// The plan's name.
@@ -249,6 +277,8 @@ pub struct UnsavedText {
     pub path: Option<PathBuf>,
     /// The plan's name.
     pub name: String,
-    /// What it holds.
+    /// What the file holds.
+    pub base: String,
+    /// The text.
     pub text: String,
 }

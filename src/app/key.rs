@@ -34,6 +34,14 @@ pub enum KeyPress {
     WordLeft,
     /// Cursor right with Control held.
     WordRight,
+    /// Cursor up with Control held.
+    CtrlUp,
+    /// Cursor down with Control held.
+    CtrlDown,
+    /// A character with Alt held.
+    Alt(char),
+    /// A function key, from 1.
+    Function(u8),
     /// First.
     Home,
     /// Last.

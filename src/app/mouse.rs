@@ -1,5 +1,6 @@
 //! What the mouse can choose: the screen's parts, as whoever laid them out names them.
 
+use crate::app::key::KeyPress;
 use crate::app::pane::Pane;
 
 /// Something that was clicked or scrolled over.
@@ -16,6 +17,10 @@ pub enum MouseTarget {
     },
     /// A pane's name among the tabs.
     Tab(Pane),
+    /// Something that stands for a key: an arrow, a word of the bottom line, the wheel over a list.
+    Key(KeyPress),
+    /// A row of the list to choose from, by its place among those that are shown.
+    Choice(usize),
     /// The wheel over a pane: rows down, or up where below zero.
     Scroll {
         /// The pane.

@@ -7,6 +7,16 @@ pub enum NoticeSeverity {
     Info,
     /// It did not.
     Problem,
+    /// A key that does nothing was pressed.
+    DeadKey,
+}
+
+impl NoticeSeverity {
+    /// Whether a key that does nothing was pressed.
+    #[must_use]
+    pub const fn is_dead_key(self) -> bool {
+        matches!(self, Self::DeadKey)
+    }
 }
 
 /// A message in the bottom line, until the next key.
@@ -26,4 +36,9 @@ pub fn info(text: impl Into<String>) -> Notice {
 /// It did not.
 pub fn problem(text: impl Into<String>) -> Notice {
     Notice { severity: NoticeSeverity::Problem, text: text.into() }
+}
+
+/// A key that does nothing was pressed.
+pub fn dead_key(text: impl Into<String>) -> Notice {
+    Notice { severity: NoticeSeverity::DeadKey, text: text.into() }
 }

@@ -2,9 +2,12 @@
 
 use crate::app::event::Effect;
 use crate::app::key::{KeyPress, PAGE};
+use crate::app::keymap::key_names::word;
 use crate::app::keymap::listing::help_shape;
+use crate::app::notice::dead_key;
 use crate::app::plans;
 use crate::app::plans::account;
+use crate::app::plans::drafts;
 use crate::app::plans::exporting;
 use crate::app::plans::saving;
 use crate::app::run::inferred;
@@ -21,6 +24,13 @@ pub fn on_key(state: &mut State, overlay: Overlay, key: KeyPress) -> Vec<Effect>
         state.dialogs.overlay = None;
         return saving::quit(state);
     }
+    if let Overlay::Help(_) = overlay {
+        return on_help(state, overlay, key);
+    }
+    if !is_listed(state, overlay, key) {
+        state.notice = Some(dead_key(format!("{} does nothing here: {}", word(key), way_back(overlay))));
+        return Vec::new();
+    }
     if let Some(scrolled) = scrolled(state, overlay, key) {
         state.dialogs.overlay = Some(scrolled);
         return Vec::new();
@@ -28,7 +38,7 @@ pub fn on_key(state: &mut State, overlay: Overlay, key: KeyPress) -> Vec<Effect>
     match overlay {
         Overlay::ConfirmQuit => return saving::on_quit(state, key),
         Overlay::Conflict(_) => return saving::on_conflict(state, key),
-        Overlay::Recovered(_) => return saving::on_recovered(state, key),
+        Overlay::Recovered(_) => return drafts::on_offered(state, key),
         Overlay::Diff(_) => {
             state.dialogs.overlay = None;
             if matches!(key, KeyPress::Char('s') | KeyPress::Ctrl('s') | KeyPress::Enter) {
@@ -55,18 +65,91 @@ pub fn on_key(state: &mut State, overlay: Overlay, key: KeyPress) -> Vec<Effect>
         Overlay::Search => return search::on_key(state, key),
         Overlay::Plans(selected) => plans::on_table(state, key, selected),
         Overlay::RanOut(_) => state.dialogs.overlay = None,
-        Overlay::Help(_) | Overlay::Topic { .. } if topics::leads_to_topics(key) => topics::open(state),
+        Overlay::Topic { .. } if topics::leads_to_topics(key) => topics::open(state),
         Overlay::Help(_) | Overlay::Topic { .. } => state.dialogs.overlay = None,
     }
     Vec::new()
 }
 
+/// A key while the keys are listed: what is typed finds among them.
+fn on_help(state: &mut State, overlay: Overlay, key: KeyPress) -> Vec<Effect> {
+    match key {
+        KeyPress::Esc => {
+            // What was typed goes first.
+            let typed = !std::mem::take(&mut state.dialogs.help_query).is_empty();
+            state.dialogs.overlay = typed.then_some(Overlay::Help(0));
+        }
+        KeyPress::Tab | KeyPress::Enter | KeyPress::Char('/' | '?') => {
+            state.dialogs.help_query.clear();
+            topics::open(state);
+        }
+        KeyPress::Char(letter) => {
+            state.dialogs.help_query.push(letter);
+            state.dialogs.overlay = Some(Overlay::Help(0));
+        }
+        KeyPress::Backspace => {
+            state.dialogs.help_query.pop();
+            state.dialogs.overlay = Some(Overlay::Help(0));
+        }
+        KeyPress::Ctrl('u') => state.dialogs.help_query.clear(),
+        _ => {
+            if let Some(scrolled) = scrolled(state, overlay, key) {
+                state.dialogs.overlay = Some(scrolled);
+            }
+        }
+    }
+    Vec::new()
+}
+
+/// How what lies on top is left, for who pressed a key that does nothing there.
+const fn way_back(overlay: Overlay) -> &'static str {
+    match overlay {
+        Overlay::ConfirmQuit => "s saves and quits, q discards, esc stays",
+        Overlay::Recovered(_) => "r takes them back, d deletes them, q leaves them",
+        _ => "esc goes back",
+    }
+}
+
+/// Whether a key does something while that lies on top.
+fn is_listed(state: &State, overlay: Overlay, key: KeyPress) -> bool {
+    use KeyPress::{Char, Ctrl, Down, End, Enter, Esc, Home, Left, PageDown, PageUp, Right, Tab, Up};
+    if matches!(key, Ctrl('c')) || (matches!(key, Esc | Char('q')) && !matches!(overlay, Overlay::Recovered(_))) {
+        return true;
+    }
+    let moves = matches!(key, Up | Down | PageUp | PageDown | Char('j' | 'k'));
+    match overlay {
+        Overlay::ConfirmQuit => matches!(key, Char('s') | Ctrl('s')),
+        Overlay::Conflict(_) => moves || matches!(key, Char('o' | 'w' | 'S' | 'm')),
+        Overlay::Recovered(_) => {
+            let several = state.plans.drafts.len() > 1;
+            moves || matches!(key, Char('r' | 'd' | 'q') | Enter) || several && matches!(key, Char('n') | Tab)
+        }
+        Overlay::Diff(_) => moves || matches!(key, Char('s') | Ctrl('s') | Enter),
+        Overlay::Export(_) => moves || matches!(key, Char('s' | 'S') | Ctrl('s') | Enter),
+        Overlay::Imported(_) | Overlay::Proposal(_) | Overlay::RanOut(_) => moves || key == Enter,
+        Overlay::Plans(_) => moves || key == Enter,
+        Overlay::Fixes => moves || matches!(key, Home | End | Char('g' | 'G') | Enter),
+        Overlay::Largest => key == Enter,
+        Overlay::Sweep => {
+            let two = state.dialogs.sweep.as_ref().is_some_and(|view| view.fields.len() > 1);
+            moves || matches!(key, Home | End | Left | Right | Char('h' | 'l' | 'a') | Enter) || two && key == Char('v')
+        }
+        Overlay::Topic { .. } => moves || matches!(key, Char('/' | '?') | Tab | Enter),
+        // They tell themselves.
+        Overlay::Search | Overlay::Help(_) => true,
+    }
+}
+
 /// The overlay from another line on, where the key scrolls it.
 fn scrolled(state: &State, overlay: Overlay, key: KeyPress) -> Option<Overlay> {
     let last = match overlay {
-        Overlay::Help(_) => help_shape(state.views.size).hidden,
+        Overlay::Help(_) => help_shape(state).hidden,
         Overlay::Topic { topic, .. } => topics::topic_rows(topic, state.views.size).len().saturating_sub(1),
-        Overlay::Diff(_) | Overlay::Conflict(_) | Overlay::Recovered(_) => {
+        Overlay::Recovered(_) => {
+            let draft = state.plans.drafts.first().map_or(0, |draft| draft.text.lines().count());
+            draft.max(state.plans.editor.text().lines().count()) * 2
+        }
+        Overlay::Diff(_) | Overlay::Conflict(_) => {
             state.plans.editor.text().lines().count().max(state.plans.editor.saved_text().lines().count()) * 2
         }
         Overlay::Proposal(_) => {

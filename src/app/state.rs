@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use crate::app::alerts::AlertState;
+use crate::app::arrangement::Arrangement;
 use crate::app::editor::Editor;
 use crate::app::editor::form::Form;
 use crate::app::editor::text::TextView;
+use crate::app::key::KeyPress;
 use crate::app::keymap::KeyContext;
 use crate::app::keymap::user::Keymap;
 use crate::app::monitor::milestones::PlaybackHistory;
@@ -16,6 +18,7 @@ use crate::app::pane::Pane;
 use crate::app::picker::Picker;
 use crate::app::plans::account::Account;
 use crate::app::plans::baseline::Baseline;
+use crate::app::plans::drafts::Draft;
 use crate::app::plans::exporting::Export;
 use crate::app::plans::saving::Conflict;
 use crate::app::plans::tabs::Tabs;
@@ -26,6 +29,7 @@ use crate::app::run::explanation_search::ExplanationSearch;
 use crate::app::run::inferred::Proposal;
 use crate::app::run::outlook::Outlook;
 use crate::app::run::plan::RunPlan;
+use crate::app::themes::Themes;
 use crate::app::views::{MemoryPane, RooflinePane};
 use crate::app::what_if::fixes::FixesView;
 use crate::app::what_if::largest::LargestSize;
@@ -114,14 +118,18 @@ pub struct Plans {
     pub export: Option<Export>,
     /// What another tool's file said, and what it did not.
     pub imported: Option<Account>,
-    /// What was kept of the plan when the dashboard last ended without a save.
-    pub recovered: Option<String>,
+    /// What other dashboards left of the plan in front; the first is shown.
+    pub drafts: Vec<Draft>,
     /// The unsaved text that was kept last.
     pub kept: Option<String>,
     /// Leave as soon as the plan is saved.
     pub quit_after_save: bool,
     /// What is being written.
     pub saving: Saving,
+    /// The file of a new plan that is being chosen.
+    pub new_at: Option<PathBuf>,
+    /// Plans that were opened or saved, the newest first.
+    pub recent: Vec<PathBuf>,
 }
 
 impl Plans {
@@ -143,10 +151,12 @@ impl Plans {
             conflict: None,
             export: None,
             imported: None,
-            recovered: None,
+            drafts: Vec::new(),
             kept: None,
             quit_after_save: false,
             saving: Saving::default(),
+            new_at: None,
+            recent: Vec::new(),
         }
     }
 }
@@ -200,8 +210,16 @@ pub struct Views {
     pub focus: Pane,
     /// The focused pane has the whole screen.
     pub zoomed: bool,
+    /// How the panes share the screen.
+    pub arrangement: Arrangement,
+    /// Keys of a chord that has begun.
+    pub chord: Vec<KeyPress>,
+    /// The themes.
+    pub themes: Themes,
     /// Columns and lines of the terminal.
     pub size: (u16, u16),
+    /// Drawn with ASCII characters alone, which has longer words for some keys.
+    pub ascii: bool,
     /// The mouse's clicks are taken from the terminal.
     pub mouse: bool,
 }
@@ -214,7 +232,11 @@ impl Default for Views {
             compared: 0,
             focus: Pane::Plan,
             zoomed: false,
+            arrangement: Arrangement::default(),
+            chord: Vec::new(),
+            themes: Themes::default(),
             size: (80, 24),
+            ascii: false,
             mouse: false,
         }
     }
@@ -227,6 +249,8 @@ pub struct Dialogs {
     pub overlay: Option<Overlay>,
     /// A list to choose from, on top of everything.
     pub picker: Option<Picker>,
+    /// What is sought among the keys.
+    pub help_query: String,
     /// What would help the plan, while that is shown.
     pub fixes: Option<FixesView>,
     /// The largest batch or sequence that fits, while that is shown.

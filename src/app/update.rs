@@ -7,31 +7,40 @@ use crate::app::editor::reader;
 use crate::app::editor::step::Direction;
 use crate::app::event::{Effect, Event};
 use crate::app::key::{KeyPress, PAGE};
+use crate::app::keymap::key_names::{sequence, word};
+use crate::app::keymap::user::KeyMatch;
 use crate::app::keymap::{Action, KeyContext};
+use crate::app::monitor::SourceState;
 use crate::app::monitor::end_request;
 use crate::app::monitor::milestones;
 use crate::app::monitor::recording;
 use crate::app::monitor::trail;
-use crate::app::monitor::{MonitorView, SourceState};
-use crate::app::mouse::MouseTarget;
-use crate::app::notice::{info, problem};
+use crate::app::notice::{dead_key, info, problem};
 use crate::app::overlays;
 use crate::app::pane::Pane;
 use crate::app::picker::picking;
 use crate::app::plans;
 use crate::app::plans::account;
 use crate::app::plans::baseline;
+use crate::app::plans::drafts;
 use crate::app::plans::exporting;
+use crate::app::plans::new;
 use crate::app::plans::saving;
+use crate::app::pointing;
 use crate::app::run::calibrations;
 use crate::app::run::exhaustion;
-use crate::app::run::explanation_search::{self, CompareRow};
+use crate::app::run::explanation_search;
 use crate::app::run::inferred;
 use crate::app::run::offer;
 use crate::app::run::outlook;
 use crate::app::run::plan as run_plan;
 use crate::app::state::{Overlay, State};
-use crate::app::views::{MOST_ZOOM, MemoryView};
+use crate::app::themes;
+use crate::app::view_actions::{
+    back, focus, is_detail, is_played_now, next_layout, resize, select, turn_kind, turn_mouse, turn_view, type_value,
+    zoom,
+};
+use crate::app::views::MOST_ZOOM;
 use crate::app::what_if::fixes;
 use crate::app::what_if::largest;
 use crate::app::what_if::search;
@@ -45,7 +54,7 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
     let end = effects.iter().position(|effect| *effect == Effect::Quit);
     let last = end.unwrap_or(effects.len());
     // Before the end, so that what is unsaved is kept when the terminal goes.
-    effects.splice(last..last, saving::keep(state, end.is_some()));
+    effects.splice(last..last, drafts::keep(state, end.is_some()));
     if let Some(named) = state.plans.editor.unread_config() {
         let (folder, named) = (state.plans.editor.folder().to_owned(), named.to_owned());
         effects.push(Effect::ReadConfig { folder, named });
@@ -59,7 +68,7 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
     match event {
         Event::Key(key) => return on_key(state, key),
         Event::Paste(text) => editing::paste(state, &text),
-        Event::Click(target) => return click(state, target),
+        Event::Click(target) => return pointing::click(state, target),
         Event::Resized(width, height) => state.views.size = (width, height),
         Event::TerminalGone => return vec![Effect::Quit],
         // While a recording is played, its time is the time.
@@ -94,12 +103,20 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Saved { path, text } => return saving::saved(state, path, text),
         Event::Unchanged => saving::unchanged(state),
         Event::SaveFailed(why) => saving::failed(state, &why),
+        Event::DraftNotKept(why) => {
+            state.notice = Some(problem(format!("unsaved changes are not kept against a crash: {why}; save often")));
+        }
+        Event::OpenElsewhere { path, holder } => {
+            let who = holder.map(|pid| format!(", process {pid}")).unwrap_or_default();
+            let said = format!("{} is open in another dashboard too{who}", path.display());
+            state.notice = Some(problem(said));
+        }
         Event::SaveRefused(conflict) => saving::refused(state, conflict),
         Event::Imported(import) => account::arrived(state, *import),
         Event::PathsFound { typed, paths } => picking::paths_found(state, &typed, paths),
-        Event::Opened { name, path, text, recovered } => {
+        Event::Opened { name, path, text, drafts } => {
             let plan = Editor::open_text(name, Some(path), text, &state.catalog);
-            plans::open(state, plan, recovered);
+            plans::open(state, plan, drafts);
         }
         Event::Read { number, read } => {
             reader::arrived(state, number, read);
@@ -115,6 +132,7 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         }
         Event::Searched { number, answer } => search::ended(&mut state.dialogs, number, answer.map(|answer| *answer)),
         Event::OpenFailed(why) => state.notice = Some(problem(why)),
+        Event::PlanMissing(path) => new::ask(state, Some(path)),
         Event::PlansListed(files) => plans::listed(&mut state.dialogs, &files),
         Event::ConfigRead { named, config } => {
             for editor in state.plans.tabs.others_mut().chain([&mut state.plans.editor]) {
@@ -148,7 +166,8 @@ fn on_sample(state: &mut State, sample: Sample) -> Vec<Effect> {
     effects
 }
 
-fn on_key(state: &mut State, key: KeyPress) -> Vec<Effect> {
+/// A key was pressed.
+pub fn on_key(state: &mut State, key: KeyPress) -> Vec<Effect> {
     // The text has an undo on the same key.
     match state.keys.lookup(key, KeyContext::Anywhere, false) {
         Some(Action::Repaint) => return vec![Effect::Repaint],
@@ -174,14 +193,33 @@ fn on_key(state: &mut State, key: KeyPress) -> Vec<Effect> {
         editing::type_key(state, key);
         return Vec::new();
     }
-    match state.keys.lookup(key, state.context(), state.recordings.playback.is_some()) {
+    on_bound_key(state, key)
+}
+
+/// A key that the table, or the user's own, may have an action for; alone or as one of several.
+fn on_bound_key(state: &mut State, key: KeyPress) -> Vec<Effect> {
+    let mut keys = std::mem::take(&mut state.views.chord);
+    keys.push(key);
+    let context = state.context();
+    match state.keys.find(&keys, context, state.recordings.playback.is_some()) {
         // An offer is closed before the text is left.
-        Some(Action::Text) if state.plans.text.as_ref().is_some_and(|view| view.completion.is_some()) => {
+        KeyMatch::Action(Action::Text) if state.plans.text.as_ref().is_some_and(|view| view.completion.is_some()) => {
             editing::type_text(state, key);
         }
-        Some(action) => return act(state, action),
-        None if state.context() == KeyContext::Text => editing::type_text(state, key),
-        None => {}
+        KeyMatch::Action(action) => return act(state, action),
+        KeyMatch::Begun => {
+            state.notice = Some(info(format!("{} … another key completes it", sequence(&keys))));
+            state.views.chord = keys;
+        }
+        KeyMatch::Unbound if keys.len() > 1 => {
+            if key != KeyPress::Esc {
+                state.notice = Some(dead_key(format!("{} does nothing: ? lists the keys", sequence(&keys))));
+            }
+        }
+        KeyMatch::Unbound if context == KeyContext::Text => editing::type_text(state, key),
+        KeyMatch::Unbound => {
+            state.notice = Some(dead_key(format!("{} does nothing here: ? lists the keys", word(key))))
+        }
     }
     Vec::new()
 }
@@ -194,7 +232,14 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::Save => return saving::ask(state),
         Action::SaveAs => saving::ask_where(&mut state.dialogs),
         Action::Export => exporting::ask(state),
-        Action::Open => return plans::ask(&mut state.dialogs),
+        Action::Open => return plans::ask(state),
+        Action::NewPlan => new::ask(state, None),
+        Action::Themes => themes::open(state),
+        Action::NextLayout => next_layout(state),
+        Action::Wider | Action::Narrower | Action::Taller | Action::Shorter | Action::ResetSizes => {
+            resize(state, action)
+        }
+        Action::Back => back(state),
         Action::Duplicate => plans::duplicate(state),
         Action::ClosePlan => plans::close(state),
         Action::NextPlan => plans::next(state),
@@ -204,7 +249,6 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::Baseline => baseline::pin(state),
         Action::ApplyToRun => run_plan::apply(state),
         Action::FollowRun => return offer::take(state),
-        Action::Dismiss => offer::dismiss(state),
         Action::Text => editing::turn_text(state),
         Action::Complete => editing::complete(state),
         Action::Fixes => fixes::open(state),
@@ -259,99 +303,6 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
     Vec::new()
 }
 
-fn zoom(state: &mut State) {
-    state.views.zoomed = !state.views.zoomed;
-    editing::look_around(state);
-}
-
-fn type_value(state: &mut State) {
-    editing::type_value(state);
-    picking::look(state);
-}
-
-fn turn_mouse(state: &mut State) -> Vec<Effect> {
-    state.views.mouse = !state.views.mouse;
-    let who = if state.views.mouse { "chooses panes and rows" } else { "is the terminal's again" };
-    state.notice = Some(info(format!("the mouse {who}")));
-    vec![Effect::Mouse(state.views.mouse)]
-}
-
-fn focus(state: &mut State, pane: Pane) {
-    editing::leave_value(state);
-    state.views.focus = pane;
-    if state.views.zoomed {
-        editing::look_around(state);
-    }
-}
-
-/// Moves the selection of the focused pane: from (row, last row) to a row.
-fn select(state: &mut State, to: impl Fn(usize, usize) -> usize) {
-    let prediction = state.plans.editor.prediction();
-    let (selected, rows) = match state.views.focus {
-        Pane::Plan => {
-            let rows = state.plans.form.fields(&state.plans.editor).len();
-            (&mut state.plans.form.selected, rows)
-        }
-        Pane::Vram => {
-            let rows = prediction.map_or(0, |prediction| match state.views.memory.view {
-                MemoryView::Stages => prediction.stages.len(),
-                MemoryView::Layers => prediction.layers.len(),
-                MemoryView::Timeline => prediction.largest().timeline.len(),
-                MemoryView::Components | MemoryView::Terms => prediction.largest().terms.len(),
-            });
-            (&mut state.views.memory.selected, rows)
-        }
-        Pane::Roofline => {
-            let rows = prediction.map_or(0, |prediction| state.views.roofline.ops(&prediction.roofline).count());
-            (&mut state.views.roofline.selected, rows)
-        }
-        Pane::Monitor => {
-            let last = state.monitor.rows().saturating_sub(1);
-            let row = to(state.monitor.selected_row().min(last), last);
-            return state.monitor.select_row(row);
-        }
-        Pane::Compare => {
-            let assumptions = prediction.map_or(0, |prediction| prediction.assumptions.len());
-            let rows = CompareRow::count(state, assumptions);
-            (&mut state.views.compared, rows)
-        }
-    };
-    let last = rows.saturating_sub(1);
-    *selected = to((*selected).min(last), last);
-    if state.views.focus == Pane::Plan {
-        editing::look_around(state);
-    }
-}
-
-/// Whether the focused pane shows one device closely, which has pages and not rows.
-fn is_detail(state: &State) -> bool {
-    state.views.focus == Pane::Monitor && state.monitor.view == MonitorView::Device
-}
-
-/// Whether a recording is played and the past is not shown, whose spans could be meant.
-fn is_played_now(state: &State) -> bool {
-    state.recordings.playback.is_some() && state.monitor.view != MonitorView::History
-}
-
-fn turn_view(state: &mut State) {
-    match state.views.focus {
-        Pane::Vram => {
-            state.views.memory.view = state.views.memory.view.next();
-            state.views.memory.selected = 0;
-        }
-        Pane::Roofline => state.views.roofline.table = !state.views.roofline.table,
-        Pane::Monitor => state.monitor.view = state.monitor.view.next(),
-        Pane::Plan | Pane::Compare => {}
-    }
-}
-
-fn turn_kind(state: &mut State) {
-    if let Some(prediction) = state.plans.editor.prediction() {
-        state.views.roofline.kind = state.views.roofline.kind.next(&prediction.roofline);
-        state.views.roofline.selected = 0;
-    }
-}
-
 fn attach(state: &mut State) -> Vec<Effect> {
     match state.monitor.selected_pid() {
         Some(pid) => {
@@ -367,30 +318,6 @@ fn attach(state: &mut State) -> Vec<Effect> {
             }
         }
         None => state.notice = Some(problem("no process on this GPU to attach to")),
-    }
-    Vec::new()
-}
-
-/// What the mouse chose is focused; in the plan its field or place in the text is gone to.
-fn click(state: &mut State, target: MouseTarget) -> Vec<Effect> {
-    if state.dialogs.picker.is_some() || state.dialogs.overlay.is_some() {
-        return Vec::new();
-    }
-    match target {
-        MouseTarget::Tab(pane) => focus(state, pane),
-        MouseTarget::Scroll { pane, rows } => {
-            focus(state, pane);
-            let key = if rows < 0 { KeyPress::Up } else { KeyPress::Down };
-            return (0..rows.unsigned_abs()).flat_map(|_| on_key(state, key)).collect();
-        }
-        MouseTarget::Row { pane, row, column } => {
-            focus(state, pane);
-            match (&mut state.plans.text, pane) {
-                (Some(view), Pane::Plan) => view.go_to(row, column),
-                (None, Pane::Plan) => select(state, |_, last| row.min(last)),
-                _ => {}
-            }
-        }
     }
     Vec::new()
 }

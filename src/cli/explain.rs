@@ -8,13 +8,12 @@ use super::{Exit, Streams, plans};
 use crate::advise::{ShortagePlan, savings};
 use crate::catalog::Catalog;
 use crate::files;
+use crate::observe::snapshot::PickleError;
 use crate::observe::{out_of_memory, snapshot};
 use crate::plan::reason;
 use crate::predict::{Job, predict};
 use crate::report::explain::{self, json};
-
-/// The largest snapshot that is read.
-const LARGEST: u64 = 2 << 30;
+use crate::units::Bytes;
 
 /// How much of a log's end is searched for a message.
 const TAIL: u64 = 16 << 20;
@@ -30,12 +29,12 @@ pub fn run(args: &ExplainArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> 
         Err(faults) => return plan.map_or(Exit::Usage, |plan| plan.tell(faults, streams)),
     };
     let shown = args.file.display();
-    let bytes = match bytes(&args.file, streams) {
+    let bytes = match bytes(&args.file, args.memory, streams) {
         Ok(bytes) => bytes,
         Err(error) => return streams.fail(exit_for(&error), &format!("{shown}: {}", reason(&error))),
     };
     if snapshot::is_snapshot(&bytes) {
-        return match snapshot::read(&bytes) {
+        return match snapshot::read(&bytes, args.memory) {
             Ok(devices) => streams.print(&match args.format {
                 ListFormat::Text => explain::snapshot(&devices, prediction.as_ref()),
                 ListFormat::Json => format!("{:#}\n", json::snapshot(&devices, prediction.as_ref())),
@@ -63,7 +62,7 @@ pub fn run(args: &ExplainArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> 
 }
 
 /// A snapshot whole, a log's end; standard input for `-`.
-fn bytes(file: &Path, streams: &mut Streams<'_>) -> io::Result<Vec<u8>> {
+fn bytes(file: &Path, memory: Bytes, streams: &mut Streams<'_>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if file == Path::new("-") {
         streams.input.take(TAIL).read_to_end(&mut bytes)?;
@@ -74,11 +73,14 @@ fn bytes(file: &Path, streams: &mut Streams<'_>) -> io::Result<Vec<u8>> {
     let read = file.read(&mut start)?;
     let length = file.metadata()?.len();
     if snapshot::is_snapshot(&start[..read]) {
-        if length > LARGEST {
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "a snapshot of more than 2 GiB"));
+        // Its values take several times as much.
+        if length > memory.0 {
+            let why = PickleError::TooMuchMemory(memory).to_string();
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
         }
         file.seek(SeekFrom::Start(0))?;
-        file.take(LARGEST).read_to_end(&mut bytes)?;
+        bytes.reserve_exact(usize::try_from(length).unwrap_or(0) + 1);
+        file.take(length).read_to_end(&mut bytes)?;
     } else if length > 0 {
         file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
         file.take(TAIL).read_to_end(&mut bytes)?;

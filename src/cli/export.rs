@@ -22,9 +22,13 @@ pub fn run(args: &ExportArgs, catalog: &Catalog, streams: &mut Streams) -> Exit 
         ExportTarget::Torchrun => Target::Torchrun,
         ExportTarget::Deepspeed => Target::Deepspeed,
         ExportTarget::Torchtitan => Target::Torchtitan,
+        ExportTarget::TorchtitanPython => Target::TorchtitanPython,
     };
     let exported = export(source.plan(), catalog, target).with_notes(target);
     // JSON has no comments: what it does not say goes beside it.
+    if !target.takes_comments() {
+        streams.note(&format!("written for {}", target.versions()));
+    }
     for note in exported.notes.iter().filter(|_| !target.takes_comments()) {
         streams.note(&format!("not said: {note}"));
     }

@@ -35,7 +35,7 @@ pub fn run(args: &InferArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
 /// # Errors
 /// One line: why it cannot be looked at, or that nothing is known of it.
 pub fn of_process(pid: u32, gpus: Vec<String>, catalog: &Catalog) -> Result<(String, ImportedPlan), String> {
-    let command = observe::ProcessCommand::of(pid)?;
+    let command = observe::ProcessCommand::of(pid).map_err(|error| error.to_string())?;
     let files = HostFiles { folder: command.folder.clone(), root: command.root.clone() };
     let run = ProcessView {
         command: command.words,
@@ -151,7 +151,7 @@ pub fn deliver(heading: &str, imported: &ImportedPlan, to: &PlanOutput, streams:
 }
 
 /// Writes a file that is not there yet.
-fn save_new(path: &Path, text: &str) -> Result<(), String> {
+pub fn save_new(path: &Path, text: &str) -> Result<(), String> {
     if path.symlink_metadata().is_ok() {
         return Err(format!("{}: exists already", path.display()));
     }

@@ -3,6 +3,7 @@
 pub mod args;
 mod catalogue;
 mod completions;
+pub mod config;
 pub mod dashboard;
 mod demo;
 mod exit;
@@ -13,6 +14,7 @@ mod help;
 mod import;
 pub mod infer;
 mod limits;
+mod new;
 mod output;
 mod plans;
 mod predict;
@@ -38,15 +40,15 @@ use crate::catalog::Catalog;
 
 /// Carries out what the command line asks. The dashboard, which owns the terminal, is
 /// passed in.
-pub fn run(
-    asked: Cli,
-    streams: &mut Streams,
-    dashboard: impl FnOnce(DashboardArgs, Catalog, &mut Streams) -> Exit,
-) -> Exit {
+pub fn run(asked: Cli, streams: &mut Streams, show: impl FnOnce(DashboardArgs, Catalog, &mut Streams) -> Exit) -> Exit {
     // Completions are asked for while a package is built, help when a file is broken: they need nobody's files.
     match &asked.command {
         Some(Command::Completions(args)) => return completions::run(args, streams),
         Some(Command::Help(args)) => return help::run(args, streams),
+        Some(Command::Config(args)) => return config::run(args, streams),
+        None if asked.dashboard.look.theme.as_deref() == Some(args::LIST_THEMES) => {
+            return streams.print(dashboard::themes());
+        }
         _ => {}
     }
     if let Some(Command::ReportGroupSignals) = asked.command {
@@ -64,7 +66,7 @@ pub fn run(
     let Some(command) = asked.command else {
         return match asked.dashboard.no_such_plan() {
             Some(message) => streams.fail(Exit::Usage, &message),
-            None => dashboard(asked.dashboard, catalog, streams),
+            None => show(asked.dashboard, catalog, streams),
         };
     };
     match command {
@@ -76,9 +78,11 @@ pub fn run(
         Command::Record(args) => record::run(&args, &catalog, streams),
         Command::Replay(args) => match args.format {
             Some(format) => replay::summarise(&args.file, format, streams),
-            None => dashboard(args.dashboard(), catalog, streams),
+            None => show(args.dashboard(), catalog, streams),
         },
         Command::Infer(args) => infer::run(&args, &catalog, streams),
+        Command::New(args) => new::run(&args, &catalog, streams),
+        Command::Config(args) => config::run(&args, streams),
         Command::Import(args) => import::run(&args, &catalog, streams),
         Command::Export(args) => export::run(&args, &catalog, streams),
         Command::Gpus(args) => catalogue::gpus(&args, &catalog, streams),

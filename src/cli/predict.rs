@@ -47,7 +47,7 @@ pub fn run(args: &PredictArgs, catalog: &Catalog, streams: &mut Streams) -> Exit
 
 /// What `memwall PLAN` does where there is no terminal to draw on: the report as text.
 pub fn without_screen(args: &DashboardArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
-    if let SourceChoice::Replay { path, .. } = &args.source {
+    if let Some(SourceChoice::Replay { path, .. }) = &args.source {
         return replay::summarise(path, ReportFormat::Text, streams);
     }
     let Some(plan) = &args.plan else {

@@ -17,7 +17,7 @@ use crate::app::Editor;
 use crate::catalog::Catalog;
 use crate::observe::{
     self, Compression, Demo, Header, PlanText, Recorder, RecordingTotals, Rotation, SharedRequirements, Source,
-    SourceChoice, SourceContext, SourceReport,
+    SourceChoice, SourceContext, SourceError, SourceReport,
 };
 use crate::plan::{Fault, LoadedPlan};
 use crate::predict::Job;
@@ -75,7 +75,7 @@ fn record(
     let demo = demo.filter(|_| matches!(choice, SourceChoice::Demo(_)));
     let means = SourceContext { demo, later: None, requirements: SharedRequirements::everything(), catalog };
     let mut means = Some(means);
-    let open = move || observe::open(choice.clone(), means.take().ok_or("it could not be opened")?);
+    let open = move || observe::open(choice.clone(), means.take().ok_or(SourceError::Spent)?);
     let recorded = runtime.block_on(until_asked(args, text, open, streams));
     // A thread that is stuck in a driver must not keep the program.
     runtime.shutdown_background();
@@ -85,7 +85,7 @@ fn record(
 async fn until_asked(
     args: &RecordArgs,
     plan: Option<PlanText>,
-    open: impl FnMut() -> Result<Box<dyn Source>, String> + Send + 'static,
+    open: impl FnMut() -> Result<Box<dyn Source>, SourceError> + Send + 'static,
     streams: &mut Streams<'_>,
 ) -> Result<RecordingTotals, String> {
     let mut ending = TerminationSignals::listen()?;

@@ -90,9 +90,9 @@ struct HookLocation {
 }
 
 fn place(variable: impl Fn(&str) -> Option<OsString>) -> Result<HookLocation, String> {
-    let directory = Directory::open(&variable)?;
+    let directory = Directory::open(&variable).map_err(|error| error.to_string())?;
     let folder = install(&directory).map_err(|error| format!("{}: {error}", directory.path().display()))?;
-    let listener = Listener::bind(&directory)?;
+    let listener = Listener::bind(&directory).map_err(|error| error.to_string())?;
     let before = variable("PYTHONPATH").filter(|path| !path.is_empty());
     let paths = std::iter::once(folder).chain(before.iter().flat_map(std::env::split_paths));
     let path = std::env::join_paths(paths).map_err(|error| error.to_string())?;

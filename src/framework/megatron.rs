@@ -73,6 +73,7 @@ pub(super) const MODULES: Modules = Modules {
     fp8_weights_once: rule(true, "Transformer Engine, pytorch/module/base.py, is_first_microbatch"),
     adapters: rule(AdapterType::Model, "NVIDIA-NeMo/Megatron-Bridge, peft/utils.py, ParallelLinearAdapter"),
     quantised_scales: rule(false, "bitsandbytes, nn/modules.py, Params4bit (compress_statistics)"),
+    restores_input_type: rule(false, "NVIDIA-NeMo/Megatron-Bridge, peft/lora.py (no quantised base)"),
     linear_layers: rule(Some(&LINEAR_LAYERS), "megatron-core 0.16, core/transformer/attention.py and mlp.py"),
     adapter_targets: rule(
         Some(&["linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"]),
@@ -182,6 +183,10 @@ pub(super) const PROFILE: Profile = Profile {
     },
     defaults: Defaults {
         gradient_clipping: rule(true, "megatron-core 0.16, megatron/training/arguments.py, --clip-grad 1.0"),
+        dropout: rule(
+            None,
+            "NVIDIA-NeMo/Megatron-Bridge, models/llama/llama_bridge.py, hidden_dropout (Megatron-LM: 0.1)",
+        ),
         precision: rule(Precision::Bf16Fp32Master, "megatron-core 0.16, megatron/training/arguments.py, --bf16"),
         optimizer: rule(Optimizer::AdamwFused, "Transformer Engine, pytorch/optimizers/fused_adam.py, FusedAdam"),
         attention: rule(Attention::Flash, "megatron-core 0.16, megatron/training/arguments.py, --attention-backend"),

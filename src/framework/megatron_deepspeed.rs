@@ -90,6 +90,10 @@ pub(super) const PROFILE: Profile = Profile {
             Attention::Eager,
             "bigscience-workshop/Megatron-DeepSpeed, megatron/model/transformer.py (baddbmm, bmm)",
         ),
+        dropout: rule(
+            Some(0.1),
+            "bigscience-workshop/Megatron-DeepSpeed, megatron/arguments.py (--attention-dropout, --hidden-dropout)",
+        ),
         grouped_experts: rule(false, TRANSFORMER),
         gradient_accumulation_fusion: rule(false, LAYERS),
         fp8_masters: rule(false, ARGUMENTS),

@@ -183,6 +183,8 @@ pub struct Modules {
     pub adapters: Rule<AdapterType>,
     /// Scales of 4-bit weights are quantised too, asked for or not.
     pub quantised_scales: Rule<bool>,
+    /// A layer with quantised weights gives its output in the type of its input, and an adapter beside it copies that.
+    pub restores_input_type: Rule<bool>,
     /// What it calls the linear layers of every model; none: as the family's transformers class does.
     pub linear_layers: Rule<Option<&'static [Module]>>,
     /// Modules that adapters stand on where a plan names none; none: by family, as peft does.

@@ -151,4 +151,6 @@ pub struct Defaults {
     pub gradient_accumulation_fusion: Rule<bool>,
     /// `training.gradient_clipping`
     pub gradient_clipping: Rule<bool>,
+    /// `training.dropout`; absent: what the model's configuration says.
+    pub dropout: Rule<Option<f64>>,
 }

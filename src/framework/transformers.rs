@@ -65,6 +65,10 @@ pub(super) const MODULES: Modules = Modules {
         "peft 0.21.2, tuners/tuners_utils.py, cast_adapter_dtype (autocast_adapter_dtype)",
     ),
     quantised_scales: rule(false, "bitsandbytes, nn/modules.py, Params4bit (compress_statistics)"),
+    restores_input_type: rule(
+        true,
+        "bitsandbytes, nn/modules.py, Linear4bit.forward (.to(inp_dtype)); peft, tuners/lora/bnb.py (result.clone())",
+    ),
     linear_layers: rule(None, "transformers 4.57.6, models/*/modeling_*.py"),
     adapter_targets: rule(None, PEFT),
 };
@@ -155,6 +159,7 @@ pub(super) const PROFILE: Profile = Profile {
     support: SUPPORT,
     defaults: Defaults {
         gradient_clipping: rule(true, "transformers 4.57, training_args.py, max_grad_norm 1.0"),
+        dropout: rule(None, "transformers 4.57.6, models/*/configuration_*.py"),
         precision: rule(Precision::Bf16Mixed, "transformers 4.57.6, training_args.py, bf16"),
         optimizer: rule(Optimizer::Adamw, "PyTorch 2.9, torch/optim/optimizer.py, _default_to_fused_or_foreach"),
         attention: rule(

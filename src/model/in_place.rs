@@ -104,6 +104,17 @@ impl Builder<'_> {
         self.over(name, x, true)
     }
 
+    /// What a matmul adds its result to, written into the memory of `x` before and read by it (`baddbmm`): the gradient of
+    /// `x` is that of the sum.
+    pub fn added_in_place(&mut self, name: &'static str, x: TensorId) -> TensorId {
+        let root = self.tape.storage(x);
+        let whole = *self.tape.get(x);
+        let out = self.tape.tensor(Tensor { home: Home::Local, cached: false, view_of: Some(root), ..whole });
+        let inputs = [(x, Flow::Pass)];
+        self.tape.push(&Spec { name, inputs: &inputs, outputs: &[out], elementwise: true, ..Spec::default() });
+        out
+    }
+
     /// `x *= number`: the product takes the memory of `x`.
     pub fn overwritten(&mut self, name: &'static str, x: TensorId) -> TensorId {
         self.over(name, x, false)

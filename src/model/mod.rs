@@ -68,7 +68,14 @@ impl Architecture {
     /// Those of `operators` that the model has as linear layers an adapter can stand on.
     #[must_use]
     pub fn linears(&self, profile: &Profile, operators: Vec<&'static str>) -> Vec<&'static str> {
-        let adapters = Adapters { rank: 1, targets: operators, dropout: 0.0, element: Element::F32, base_bits: None };
+        let adapters = Adapters {
+            rank: 1,
+            targets: operators,
+            dropout: 0.0,
+            element: Element::F32,
+            base_bits: None,
+            restores_input_type: false,
+        };
         let walk = self.of_one_token(profile, 1, Some(&adapters));
         let layers = walk.kinds.iter().map(|(_, tape)| tape);
         layers.chain([&walk.first, &walk.last]).flat_map(|tape| tape.adapted.iter().copied()).collect()

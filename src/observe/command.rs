@@ -7,6 +7,8 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
+use thiserror::Error;
+
 use crate::files;
 use crate::plan::reason;
 
@@ -40,28 +42,28 @@ impl ProcessCommand {
     /// Reads a process.
     ///
     /// # Errors
-    /// One line: there is none, it may not be looked at, or it has no command line.
-    pub fn of(pid: u32) -> Result<Self, String> {
+    /// There is none, it may not be looked at, or it has no command line.
+    pub fn of(pid: u32) -> Result<Self, ProcessError> {
         Self::under(Path::new("/proc"), pid)
     }
 
     /// The same with the system's files elsewhere.
-    fn under(root: &Path, pid: u32) -> Result<Self, String> {
+    fn under(root: &Path, pid: u32) -> Result<Self, ProcessError> {
         let folder = root.join(pid.to_string());
-        let words = command_line(&folder).map_err(|error| refusal(pid, &error, "command line"))?;
+        let words = command_line(&folder).map_err(|error| ProcessError::of(pid, error, "command line"))?;
         if words.is_empty() {
-            return Err(format!("process {pid} has no command line: it has ended, or is a thread of the kernel"));
+            return Err(ProcessError::NoCommand(pid));
         }
         let mut withheld = None;
-        let mut told = |what: &str, error: &io::Error| {
-            withheld = Some(refusal(pid, error, what));
+        let mut told = |what: &'static str, error: io::Error| {
+            withheld = Some(ProcessError::of(pid, error, what).to_string());
         };
-        let cwd = fs::read_link(folder.join("cwd")).map_err(|error| told("working directory", &error)).ok();
+        let cwd = fs::read_link(folder.join("cwd")).map_err(|error| told("working directory", error)).ok();
         let its_root = elsewhere(&folder);
         // In another file system the name leads to another folder: the link itself does not.
         let cwd = cwd.map(|path| if its_root.is_some() { folder.join("cwd") } else { path });
         let variables =
-            bounded(&folder.join("environ")).map_err(|error| told("environment", &error)).unwrap_or_default();
+            bounded(&folder.join("environ")).map_err(|error| told("environment", error)).unwrap_or_default();
         let ancestors = ancestors(root, &folder);
         Ok(Self { pid, words, folder: cwd, root: its_root, variables: pairs(&variables), withheld, ancestors })
     }
@@ -75,17 +77,39 @@ fn elsewhere(folder: &Path) -> Option<PathBuf> {
     identity(&root).filter(|its| identity(Path::new("/")) != Some(*its)).map(|_| root)
 }
 
-/// Why a process cannot be read, in one line.
-fn refusal(pid: u32, error: &io::Error, what: &str) -> String {
-    match error.kind() {
-        ErrorKind::NotFound => format!("there is no process {pid}"),
-        ErrorKind::PermissionDenied => {
-            format!("process {pid} is another user's: its {what} cannot be read (as that user or root it can)")
+/// Why a process cannot be read.
+#[derive(Debug, Error)]
+pub enum ProcessError {
+    /// No process has that number.
+    #[error("there is no process {0}")]
+    None(u32),
+    /// It has just ended.
+    #[error("process {0} has ended")]
+    Ended(u32),
+    /// It has ended, or is none of a user's.
+    #[error("process {0} has no command line: it has ended, or is a thread of the kernel")]
+    NoCommand(u32),
+    /// Somebody else's, and what of it is not shown.
+    #[error("process {0} is another user's: its {1} cannot be read (as that user or root it can)")]
+    Foreign(u32, &'static str),
+    /// More than is read of any process.
+    #[error("process {0} has a {1} of more than {mib} MiB", mib = MOST_BYTES >> 20)]
+    TooLarge(u32, &'static str),
+    /// Another reason of the system's.
+    #[error("process {0}: {1}: {2}")]
+    Io(u32, &'static str, io::Error),
+}
+
+impl ProcessError {
+    fn of(pid: u32, error: io::Error, what: &'static str) -> Self {
+        match error.kind() {
+            ErrorKind::NotFound => Self::None(pid),
+            ErrorKind::PermissionDenied => Self::Foreign(pid, what),
+            ErrorKind::FileTooLarge => Self::TooLarge(pid, what),
+            // The system answers so for one that has just ended.
+            _ if error.raw_os_error() == Some(3) => Self::Ended(pid),
+            _ => Self::Io(pid, what, error),
         }
-        ErrorKind::FileTooLarge => format!("process {pid} has a {what} of more than {} MiB", MOST_BYTES >> 20),
-        // The system answers so for one that has just ended.
-        _ if error.raw_os_error() == Some(3) => format!("process {pid} has ended"),
-        _ => format!("process {pid}: {what}: {error}"),
     }
 }
 
@@ -192,11 +216,11 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_one_line() {
         let root = tempfile::tempdir().unwrap();
-        assert_eq!(ProcessCommand::under(root.path(), 7).unwrap_err(), "there is no process 7");
+        assert_eq!(ProcessCommand::under(root.path(), 7).unwrap_err().to_string(), "there is no process 7");
         process(root.path(), 8, b"", 1);
-        assert!(ProcessCommand::under(root.path(), 8).unwrap_err().contains("no command line"));
+        assert!(ProcessCommand::under(root.path(), 8).unwrap_err().to_string().contains("no command line"));
         process(root.path(), 9, &vec![b'x'; (MOST_BYTES + 1) as usize], 1);
-        assert!(ProcessCommand::under(root.path(), 9).unwrap_err().contains("more than 8 MiB"));
+        assert!(ProcessCommand::under(root.path(), 9).unwrap_err().to_string().contains("more than 8 MiB"));
         process(root.path(), 10, b"loop", 10);
         assert_eq!(ProcessCommand::under(root.path(), 10).unwrap().ancestors.len(), MOST_ANCESTORS);
         process(root.path(), 11, &[0xff, 0xfe, 0, b'a'], 1);

@@ -72,7 +72,7 @@ pub fn follow(
     let listener = wanted.live.then(|| Directory::open(variable).and_then(|directory| Listener::bind(&directory)));
     let (listener, deaf) = match listener {
         Some(Ok(listener)) => (Some(listener), None),
-        Some(Err(why)) => (None, Some(why)),
+        Some(Err(why)) => (None, Some(why.to_string())),
         None => (None, None),
     };
     let socket = listener.as_ref().map(|listener| listener.path().to_owned());

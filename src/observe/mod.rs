@@ -21,14 +21,14 @@ pub mod snapshot;
 mod thread;
 pub mod trace;
 
-pub use amdgpu::Amdgpu;
-pub use command::{ProcessCommand, regular_file};
-pub use demo::{Demo, Departure};
+pub use amdgpu::{Amdgpu, NoAmdGpu};
+pub use command::{ProcessCommand, ProcessError, regular_file};
+pub use demo::{Demo, Departure, DepartureError};
 pub use follow::{FollowOptions, RunFollower, follow};
 pub use nvml::{LIBRARY_VARIABLE, METRICS, Metric, Nvml, NvmlOpenError, QueryInterval};
-pub use open::{ROOT_VARIABLE, SourceChoice, SourceContext, open};
-pub use process::{End, end};
-pub use prometheus::Prometheus;
+pub use open::{ROOT_VARIABLE, SourceChoice, SourceContext, SourceError, open};
+pub use process::{End, EndError, end};
+pub use prometheus::{FetchError, Prometheus, PrometheusError};
 pub use record::{
     Compression, Damage, Header, OpenError, PlanText, Recorder, Recording, RecordingTotals, Replay, Rotation, Samples,
     VERSION,

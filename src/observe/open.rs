@@ -3,7 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 
-use super::{Amdgpu, Demo, Departure, Nvml, Prometheus, Replay, SharedRequirements, Source};
+use thiserror::Error;
+
+use super::{
+    Amdgpu, Demo, Departure, NoAmdGpu, Nvml, NvmlOpenError, OpenError, Prometheus, PrometheusError, Replay,
+    SharedRequirements, Source,
+};
 use crate::catalog::Catalog;
 
 /// The environment variable that names a folder to look for AMD's GPUs in, in place of `/`.
@@ -46,13 +51,36 @@ pub struct SourceContext {
     pub catalog: Catalog,
 }
 
+/// Why a source cannot be watched; displays as what is wrong and what to do about it.
+#[derive(Debug, Error)]
+pub enum SourceError {
+    /// A simulated run needs a plan that can be predicted.
+    #[error("there is no demo without a plan that can be predicted")]
+    NoDemo,
+    /// NVIDIA's driver.
+    #[error(transparent)]
+    Nvml(#[from] NvmlOpenError),
+    /// AMD's.
+    #[error(transparent)]
+    Amdgpu(#[from] NoAmdGpu),
+    /// A page of metrics.
+    #[error(transparent)]
+    Prometheus(#[from] PrometheusError),
+    /// A recording.
+    #[error(transparent)]
+    Recording(#[from] OpenError),
+    /// It is a source that can be opened once.
+    #[error("it was opened before and has ended")]
+    Spent,
+}
+
 /// Opens the source of `choice`. Blocks while a driver starts, and while the demo waits for its plan: [`spawn`](super::spawn) is the
 /// place to call it.
 ///
 /// # Errors
 /// One line: why what was asked for cannot be watched and what to do about it; or that there is
 /// no demo.
-pub fn open(choice: SourceChoice, means: SourceContext) -> Result<Box<dyn Source>, String> {
+pub fn open(choice: SourceChoice, means: SourceContext) -> Result<Box<dyn Source>, SourceError> {
     let root = std::env::var_os(ROOT_VARIABLE).map_or_else(|| PathBuf::from("/"), PathBuf::from);
     open_with(choice, None, &root, means)
 }
@@ -63,29 +91,27 @@ fn open_with(
     library: Option<PathBuf>,
     root: &Path,
     means: SourceContext,
-) -> Result<Box<dyn Source>, String> {
+) -> Result<Box<dyn Source>, SourceError> {
     let SourceContext { demo, later, requirements, catalog } = means;
     let demo = || demo.or_else(|| later?.recv().ok());
     let nvml = || Nvml::open(library, requirements);
     let amdgpu = || Amdgpu::open(root, &catalog);
     match choice {
-        SourceChoice::Demo(_) => Ok(Box::new(demo().ok_or("there is no demo without a plan that can be predicted")?)),
-        SourceChoice::Nvml => Ok(Box::new(nvml().map_err(|why| why.to_string())?)),
+        SourceChoice::Demo(_) => Ok(Box::new(demo().ok_or(SourceError::NoDemo)?)),
+        SourceChoice::Nvml => Ok(Box::new(nvml()?)),
         SourceChoice::Amdgpu => Ok(Box::new(amdgpu()?)),
         SourceChoice::Prometheus(url) => Ok(Box::new(Prometheus::open(&url, catalog)?)),
-        SourceChoice::Replay { path, speed } => {
-            Ok(Box::new(Replay::open(&path, speed).map_err(|why| why.to_string())?))
-        }
+        SourceChoice::Replay { path, speed } => Ok(Box::new(Replay::open(&path, speed)?)),
         SourceChoice::Auto => match nvml() {
             Ok(nvml) => Ok(Box::new(nvml)),
             Err(why) => match amdgpu() {
                 Ok(amdgpu) => Ok(Box::new(amdgpu)),
                 // A driver that is there and fails hides a run: nothing is made up in its place.
-                Err(_) if why.is_broken() => Err(why.to_string()),
+                Err(_) if why.is_broken() => Err(why.into()),
                 // A machine without either is taken for one that should have NVIDIA's.
                 Err(_) => match demo() {
                     Some(demo) => Ok(Box::new(demo.because(&why.plain()))),
-                    None => Err(why.to_string()),
+                    None => Err(why.into()),
                 },
             },
         },
@@ -104,7 +130,7 @@ mod tests {
     }
 
     /// Opens in a folder without a library and without AMD's files.
-    fn open(choice: SourceChoice, folder: &Path, demo: Option<Demo>) -> Result<Box<dyn Source>, String> {
+    fn open(choice: SourceChoice, folder: &Path, demo: Option<Demo>) -> Result<Box<dyn Source>, SourceError> {
         open_with(choice, Some(library(folder)), folder, SourceContext { demo, ..SourceContext::default() })
     }
 
@@ -123,11 +149,11 @@ mod tests {
                 .map(|source| source.info().kind)
         });
         hand.send(demo().unwrap()).unwrap();
-        assert_eq!(waiting.join().unwrap(), Ok(SourceKind::Demo));
+        assert_eq!(waiting.join().unwrap().unwrap(), SourceKind::Demo);
         let (hand, later) = std::sync::mpsc::channel();
         drop(hand);
         let none = open_with(SourceChoice::Demo(Departure::default()), None, folder.path(), means(later));
-        assert!(none.is_err_and(|why| why.contains("no demo without a plan")));
+        assert!(matches!(none, Err(SourceError::NoDemo)));
     }
 
     #[test]
@@ -143,12 +169,12 @@ mod tests {
     #[test]
     fn who_wants_nvml_gets_no_demo_but_a_line_that_helps() {
         let folder = tempfile::tempdir().unwrap();
-        let line = open(SourceChoice::Nvml, folder.path(), demo()).err().unwrap();
+        let line = open(SourceChoice::Nvml, folder.path(), demo()).err().unwrap().to_string();
         assert!(
             line.contains(library(folder.path()).to_str().unwrap()) && line.contains(super::super::LIBRARY_VARIABLE)
         );
         assert!(line.contains("No such file"), "{line}");
         assert!(!line.contains('\n'));
-        assert_eq!(open(SourceChoice::Auto, folder.path(), None).err().unwrap(), line);
+        assert_eq!(open(SourceChoice::Auto, folder.path(), None).err().unwrap().to_string(), line);
     }
 }

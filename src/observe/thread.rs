@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
 use tokio::sync::mpsc::error::TrySendError;
 
-use super::{Source, SourceReport};
+use super::{Source, SourceError, SourceReport};
 use crate::reading::Moment;
 use crate::reading::playback::PlaybackCommand;
 
@@ -55,7 +55,7 @@ impl Handle {
 /// When the system gives no thread.
 pub fn spawn<O, C>(mut open: O, interval: Duration, clock: C, reports: Sender<SourceReport>) -> io::Result<Handle>
 where
-    O: FnMut() -> Result<Box<dyn Source>, String> + Send + 'static,
+    O: FnMut() -> Result<Box<dyn Source>, SourceError> + Send + 'static,
     C: Fn() -> Moment + Send + 'static,
 {
     let (steers, steered) = std_mpsc::channel();
@@ -73,7 +73,7 @@ where
 /// Tries until the source opens: a driver is loaded, an exporter started, a GPU put back while the dashboard runs. None
 /// where nobody waits any more.
 fn opened(
-    open: &mut impl FnMut() -> Result<Box<dyn Source>, String>,
+    open: &mut impl FnMut() -> Result<Box<dyn Source>, SourceError>,
     interval: Duration,
     reports: &Sender<SourceReport>,
     steered: &std_mpsc::Receiver<PlaybackCommand>,
@@ -82,7 +82,7 @@ fn opened(
     loop {
         let why = match open() {
             Ok(source) => return Some(source),
-            Err(why) => why,
+            Err(why) => why.to_string(),
         };
         if told.as_ref() != Some(&why) {
             reports.blocking_send(SourceReport::Failed(why.clone())).ok()?;
@@ -171,6 +171,7 @@ mod tests {
 
     use tokio::sync::mpsc;
 
+    use super::super::NvmlOpenError;
     use super::*;
     use crate::reading::{Sample, SourceInfo, SourceKind};
 
@@ -206,10 +207,10 @@ mod tests {
         }
     }
 
-    fn counter(hang_from: u64) -> (Arc<AtomicU64>, impl FnMut() -> Result<Box<dyn Source>, String> + Send) {
+    fn counter(hang_from: u64) -> (Arc<AtomicU64>, impl FnMut() -> Result<Box<dyn Source>, SourceError> + Send) {
         let asked = Arc::new(AtomicU64::new(0));
         let mut source = Some(Counter { asked: Arc::clone(&asked), hang_from });
-        (asked, move || Ok(Box::new(source.take().ok_or("opened twice")?) as Box<dyn Source>))
+        (asked, move || Ok(Box::new(source.take().ok_or(SourceError::Spent)?) as Box<dyn Source>))
     }
 
     /// A clock that moves a second each time somebody looks.
@@ -276,14 +277,18 @@ mod tests {
         let open = move || {
             tries += 1;
             match tries {
-                1 | 2 => Err("no driver".to_owned()),
-                3 => Err("no GPU".to_owned()),
+                1 | 2 => Err(NvmlOpenError::NoLibrary.into()),
+                3 => Err(NvmlOpenError::NoDevices.into()),
                 _ => Ok(Box::new(Counter { asked: Arc::default(), hang_from: u64::MAX }) as Box<dyn Source>),
             }
         };
         let _stopper = spawn(open, Duration::from_millis(1), steps(), sender).unwrap();
-        assert_eq!(receiver.blocking_recv(), Some(SourceReport::Failed("no driver".to_owned())));
-        assert_eq!(receiver.blocking_recv(), Some(SourceReport::Failed("no GPU".to_owned())), "each reason once");
+        assert_eq!(receiver.blocking_recv(), Some(SourceReport::Failed(NvmlOpenError::NoLibrary.to_string())));
+        assert_eq!(
+            receiver.blocking_recv(),
+            Some(SourceReport::Failed(NvmlOpenError::NoDevices.to_string())),
+            "each reason once"
+        );
         assert!(matches!(receiver.blocking_recv(), Some(SourceReport::Started(_))));
         assert!(matches!(receiver.blocking_recv(), Some(SourceReport::Sample(_))));
     }
@@ -295,7 +300,7 @@ mod tests {
         let alive = Arc::downgrade(&asked);
         let open = move || {
             asked.fetch_add(1, Ordering::SeqCst);
-            Err("no driver".to_owned())
+            Err(NvmlOpenError::NoLibrary.into())
         };
         let _stopper = spawn(open, Duration::from_millis(1), steps(), sender).unwrap();
         wait_until("two tries", || alive.upgrade().is_some_and(|asked| asked.load(Ordering::SeqCst) >= 2));

@@ -22,6 +22,7 @@ mod render;
 mod save;
 pub mod schema;
 mod slip;
+mod template;
 pub mod traced;
 mod types;
 mod unclosed;
@@ -38,6 +39,7 @@ pub use keys::{
 pub use load::{LoadedPlan, differs, name_of, plan_of, read_config, read_text, reason};
 pub use overlay::PlanOverlay;
 pub use save::save;
+pub use template::{EMPTY_TEXT, text_of_model};
 pub use types::{Checkpointing, HfConfig, ModelTrace};
 
 #[cfg(test)]

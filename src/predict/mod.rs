@@ -14,7 +14,7 @@ mod time;
 pub use job::Fragmentation;
 pub use job::{Batch, Degrees, Hardware, Job, Lora, Speed, StageLayers, Storage, Training};
 pub use largest::largest;
-pub use outline::{OperatorWalk, Outline, outline, outline_with_roofline};
+pub use outline::{OperatorWalk, Outline, outline, outline_as, outline_with_roofline};
 pub use prediction::{
     Bottleneck, Bound, Capacity, Component, Layer, LayerGroup, Params, Phase, Place, Prediction, Roofline, RooflineOp,
     StageMemory, StepFlops, StepTime, Term, TimelinePoint, Traffic, Verdict, Words, WordsPiece, lacking,
@@ -30,7 +30,7 @@ use crate::plan::keywords::Mode;
 use crate::plan::{Fault, HfConfig, Plan};
 use crate::units::Bytes;
 use memory::peak::Peak;
-use memory::{StageRun, overhead};
+use memory::{StageDetail, StageRun, overhead};
 use step::{StepTapes, layers};
 use time::cost::{self, Passes};
 use time::decode;
@@ -54,10 +54,17 @@ pub fn counted(plan: &Plan) -> Option<ClassCount> {
 /// Memory, flops, traffic, roofline and time of a job.
 #[must_use]
 pub fn predict(job: &Job) -> Prediction {
+    predict_as(job, Fragmentation::Replayed)
+}
+
+/// The same with the allocator's fragmentation found as `fragmentation` says.
+#[must_use]
+pub fn predict_as(job: &Job, fragmentation: Fragmentation) -> Prediction {
+    let detail = StageDetail { curve: true, fragmentation, replays: None };
     let step = StepTapes::of(job);
     let workspaces = overhead::of_libraries(job);
     let runs: Vec<StageRun> =
-        job.stages.iter().enumerate().map(|(index, _)| memory::stage(job, &step, index, workspaces, true)).collect();
+        job.stages.iter().enumerate().map(|(index, _)| memory::stage(job, &step, index, workspaces, detail)).collect();
     let stages: Vec<StageMemory> = runs.iter().enumerate().map(|(index, run)| stage_memory(job, index, run)).collect();
     let largest = largest_stage(stages.iter().map(|stage| stage.device_used));
     let layers = job.stages[largest].layers();
@@ -72,7 +79,7 @@ pub fn predict(job: &Job) -> Prediction {
     Prediction {
         fragmentation: match runs[largest].reserved {
             Some(reserved) => Fragmentation::of(stages[largest].peak_allocated, Bytes(reserved)),
-            None => job.fragmentation,
+            None => fragmentation,
         },
         layers: layers::of_stage(job, &step, &layers, ends),
         model: job.architecture.name.clone(),

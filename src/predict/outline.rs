@@ -7,8 +7,9 @@ use super::memory::overhead;
 use super::time::decode;
 use super::{account, largest_stage};
 use crate::plan::keywords::CpuOffload;
-use crate::predict::job::{Job, Training};
-use crate::predict::memory::{self, StageRun};
+use crate::predict::job::{Fragmentation, Job, Training};
+use crate::predict::memory::replay::Replays;
+use crate::predict::memory::{self, StageDetail, StageRun};
 use crate::predict::prediction::{Capacity, Roofline, StepTime};
 use crate::predict::step::StepTapes;
 use crate::predict::step::stage::StageTapes;
@@ -39,13 +40,15 @@ pub struct OperatorWalk {
     step: StepTapes,
     /// One micro-batch in time, for each variant that was asked for.
     passes: RwLock<Vec<(Variant, Arc<Passes>)>>,
+    /// What the allocator reserves, for each plan in which it sees something else.
+    replays: Replays,
 }
 
 impl OperatorWalk {
     /// Walks the operators of `job`.
     #[must_use]
     pub fn of(job: &Job) -> Self {
-        Self { job: job.clone(), step: StepTapes::of(job), passes: RwLock::default() }
+        Self { job: job.clone(), step: StepTapes::of(job), passes: RwLock::default(), replays: Replays::default() }
     }
 
     /// Whether `job` runs the same operators: it may differ in replicas, stages, what is sharded, what is offloaded
@@ -60,7 +63,7 @@ impl OperatorWalk {
         }
         let cut = |job: &Job| {
             let degrees = job.degrees;
-            let context = (degrees.context, degrees.exchange);
+            let context = (degrees.context, degrees.exchange, degrees.gathers_tokens, degrees.stays_gathered);
             (degrees.tensor, degrees.sequence_parallel, context, degrees.expert, degrees.expert_tensor)
         };
         let batch =
@@ -108,7 +111,9 @@ impl OperatorWalk {
     /// The figures of `job`, whose course this is.
     #[must_use]
     pub fn outline(&self, job: &Job, timeline: &StepTimeline) -> Outline {
-        of_step(job, &self.step, &self.passes(job), timeline).0
+        let replays = Some(&self.replays);
+        let detail = StageDetail { curve: false, fragmentation: Fragmentation::Replayed, replays };
+        of_step(job, &self.step, &self.passes(job), timeline, detail).0
     }
 }
 
@@ -146,9 +151,16 @@ impl OperatorWalk {
 /// The figures of one plan.
 #[must_use]
 pub fn outline(job: &Job) -> Outline {
+    outline_as(job, Fragmentation::Replayed)
+}
+
+/// The same with the allocator's fragmentation found as `fragmentation` says.
+#[must_use]
+pub fn outline_as(job: &Job, fragmentation: Fragmentation) -> Outline {
     let step = StepTapes::of(job);
     let passes = Passes::of(job, &step);
-    of_step(job, &step, &passes, &StepTimeline::of(job, &step, &passes)).0
+    let detail = StageDetail { curve: false, fragmentation, replays: None };
+    of_step(job, &step, &passes, &StepTimeline::of(job, &step, &passes), detail).0
 }
 
 /// The same with the operators of the stage that needs most under the GPU's roofs.
@@ -156,7 +168,9 @@ pub fn outline(job: &Job) -> Outline {
 pub fn outline_with_roofline(job: &Job) -> (Outline, Roofline) {
     let step = StepTapes::of(job);
     let passes = Passes::of(job, &step);
-    let (outline, cost, largest) = of_step(job, &step, &passes, &StepTimeline::of(job, &step, &passes));
+    let detail = StageDetail { curve: false, fragmentation: Fragmentation::Replayed, replays: None };
+    let timeline = StepTimeline::of(job, &step, &passes);
+    let (outline, cost, largest) = of_step(job, &step, &passes, &timeline, detail);
     let ends = (largest == 0, largest + 1 == job.stages.len());
     let roofline = cost::roofline(job, &step, &passes, (&job.stages[largest].layers(), ends), &cost);
     (outline, roofline)
@@ -168,11 +182,17 @@ fn same<T: PartialEq>(one: &Arc<T>, other: &Arc<T>) -> bool {
 }
 
 /// The figures, the costs of the stage that needs most, and which that is.
-fn of_step(job: &Job, step: &StepTapes, passes: &Passes, timeline: &StepTimeline) -> (Outline, Cost, usize) {
+fn of_step(
+    job: &Job,
+    step: &StepTapes,
+    passes: &Passes,
+    timeline: &StepTimeline,
+    detail: StageDetail<'_>,
+) -> (Outline, Cost, usize) {
     let workspaces = overhead::of_libraries(job);
     let runs: Vec<(usize, StageRun)> = distinct_stages(job, step)
         .into_iter()
-        .map(|index| (index, memory::stage(job, step, index, workspaces, false)))
+        .map(|index| (index, memory::stage(job, step, index, workspaces, detail)))
         .collect();
     let used: Vec<(Bytes, Bytes)> = runs.iter().map(|(_, run)| account::figures(job, run)).collect();
     let place = largest_stage(used.iter().map(|(_, device)| *device));

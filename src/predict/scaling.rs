@@ -45,7 +45,7 @@ pub fn scaling_efficiency(job: &Job, time: &StepTime) -> Option<Fraction> {
     let step = StepTapes::of(&lone);
     let passes = Passes::of(&lone, &step);
     let all: Vec<u64> = (0..layers).collect();
-    let resident = memory::stage(&lone, &step, 0, 0, false).resident;
+    let resident = memory::resident_of(&lone, &step, 0);
     let cost = cost::of_stage(&lone, &step, &passes, (&all, (true, true)), &resident);
     let alone = time::StepTimeline::of(&lone, &step, &passes).finish((&lone, &step), &cost, 0);
     (time.samples_per_s > 0.0).then(|| Fraction(time.samples_per_s / cards as f64 / alone.samples_per_s))

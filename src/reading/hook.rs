@@ -1,6 +1,6 @@
 //! What the hook inside of a training process tells: the run, its steps, its modules.
 
-use super::{Absence, Moment, OutOfMemory, Progress, ProgressSource, Reading};
+use super::{Absence, HookPlaces, Moment, OutOfMemory, Progress, ProgressSource, Reading};
 use crate::units::{Bytes, Seconds, SignedBytes, TokensPerSec};
 
 /// One training process with the hook in it.
@@ -14,6 +14,10 @@ pub struct HookedRun {
     pub step: Option<HookStep>,
     /// The newest sampled step, module by module.
     pub modules: Option<HookModules>,
+    /// Where its training thread spends its time.
+    pub places: Option<HookPlaces>,
+    /// When its places were told.
+    pub placed: Moment,
     /// How it ended, once it has.
     pub end: Option<HookEnd>,
     /// When it was heard last.

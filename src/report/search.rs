@@ -233,8 +233,8 @@ pub fn smallest(plan: &str, found: Option<&SmallestChange>) -> String {
     };
     let line = match found.keys {
         0 => format!("{plan}: fits as it is"),
-        1 => format!("{plan}: fits after one changed key, and not as it is"),
-        keys => format!("{plan}: fits after {keys} changed keys, and after no fewer"),
+        1 => format!("{plan}: changing one key makes it fit"),
+        keys => format!("{plan}: changing {keys} keys makes it fit, and nothing less does"),
     };
     paragraph(&mut text, "", &line);
     for (at, one) in found.plans.iter().enumerate().filter(|_| found.keys > 0) {
@@ -278,6 +278,15 @@ pub fn level<'a>(ranked: impl IntoIterator<Item = &'a RankedPlan>, bands: &Bands
     ranked.take_while(reaches).count()
 }
 
+/// How many of the ranked plans are level with the first, and the rank of the one among them that leaves the most memory;
+/// none where no other is level with it.
+#[must_use]
+pub fn leanest_of_level(ranked: &[&RankedPlan], bands: &Bands) -> Option<(usize, usize)> {
+    let level = level(ranked.iter().copied(), bands);
+    let leanest = ranked.iter().take(level).enumerate().min_by_key(|(_, one)| one.outline.capacity.needed)?;
+    (level > 1).then_some((level, leanest.0 + 1))
+}
+
 /// What measured runs say of the ranked plans, as text: the band of their step times, which of them are level, and which
 /// of those leaves the most memory.
 #[must_use]
@@ -291,16 +300,12 @@ pub fn trust(found: &SearchOutcome, bands: &Bands) -> String {
         "",
         &format!("band: 95 of 100 such runs take {below} less to {above} more time than predicted{few}"),
     );
-    let folded = fold(&found.ranked);
-    let level = level(folded.iter().map(|one| one.plan), bands);
-    let leanest =
-        folded.iter().map(|one| one.plan).take(level).enumerate().min_by_key(|(_, one)| one.outline.capacity.needed);
-    if let Some((at, leanest)) = leanest.filter(|_| level > 1) {
-        let left = leanest.outline.capacity;
+    let folded: Vec<&RankedPlan> = fold(&found.ranked).into_iter().map(|one| one.plan).collect();
+    if let Some((level, at)) = leanest_of_level(&folded, bands) {
+        let left = folded[at - 1].outline.capacity;
         let left = Bytes(left.bytes.0.saturating_sub(left.needed.0));
         let line = format!(
-            "level: #1 to #{level} lie within each other's bands; of these #{} leaves the most memory, {left}",
-            at + 1
+            "level: #1 to #{level} lie within each other's bands; of these #{at} leaves the most memory, {left}"
         );
         paragraph(&mut text, "", &line);
     }

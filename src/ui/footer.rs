@@ -15,13 +15,17 @@ use crate::app::{
 use crate::printable::printable;
 
 /// The question before changes are lost.
-pub const UNSAVED: &str = "Unsaved changes:  s save and quit   q discard them   any other key stays";
+pub const UNSAVED: &str = "Unsaved changes:  s save and quit   q discard them   esc stays";
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
-    // Why what was asked for in a what-if view is not to be had comes before what else may be done there.
+    // Why what was asked for is not to be had comes before what else may be done there.
     let what_if = matches!(state.dialogs.overlay, Some(Overlay::Sweep | Overlay::Search | Overlay::Largest));
-    let refused = what_if && state.notice.as_ref().is_some_and(|notice| notice.severity == NoticeSeverity::Problem);
+    let refused = state.notice.as_ref().is_some_and(|notice| match notice.severity {
+        NoticeSeverity::Info => false,
+        NoticeSeverity::Problem => what_if,
+        NoticeSeverity::DeadKey => true,
+    });
     if let Some(question) = question(state).filter(|_| state.dialogs.picker.is_none() && !refused) {
         let text = fit(&look.keys(&format!(" {question}")), area.width as usize);
         return Line::styled(text, theme.warning()).render(area, buffer);
@@ -32,6 +36,9 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
             PickerPurpose::SaveAs | PickerPurpose::ExportTo => {
                 &[("type", "a path"), ("tab", "completes it"), ("⏎", "write"), ("esc", "leave")]
             }
+            PickerPurpose::Open | PickerPurpose::NewPlan => {
+                &[("type", "finds"), ("↑↓", "choose"), ("⏎", "open"), ("tab", "completes a path"), ("esc", "leave")]
+            }
             PickerPurpose::Topic => &[("type", "finds"), ("↑↓", "choose"), ("⏎", "read"), ("esc", "leave")],
             _ => &[("type", "finds"), ("↑↓", "choose"), ("⏎", take), ("esc", "leave")],
         };
@@ -41,6 +48,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         let style = match notice.severity {
             NoticeSeverity::Info => theme.good(),
             NoticeSeverity::Problem => theme.danger(),
+            NoticeSeverity::DeadKey => theme.warning(),
         };
         return Line::styled(fit(&look.keys(&format!(" {}", printable(&notice.text))), area.width as usize), style)
             .render(area, buffer);
@@ -68,6 +76,14 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         return keys(&[("⏎", "take"), ("esc", "leave")], look, area, buffer);
     }
     draw_bindings(state, look, area, buffer);
+}
+
+/// Whether the line lists keys, and not a message or what is typed.
+pub fn lists_keys(state: &State) -> bool {
+    let question =
+        question(state).is_some() && state.notice.as_ref().is_none_or(|notice| !notice.severity.is_dead_key());
+    let typed = state.monitor.ending.is_some() && state.dialogs.overlay.is_none();
+    (state.dialogs.picker.is_some() || question || state.notice.is_none()) && !typed
 }
 
 /// The keys of the focused pane from the left; to the right what moves between panes, gets help and leaves, and before
@@ -108,8 +124,15 @@ fn saving(state: &State) -> Option<&'static Binding> {
 
 /// What is asked while something lies on top that wants an answer.
 fn question(state: &State) -> Option<Cow<'static, str>> {
-    if state.dialogs.overlay == Some(Overlay::Search) {
-        return Some(searching(&state.dialogs));
+    match (state.dialogs.overlay, state.plans.drafts.len()) {
+        (Some(Overlay::Search), _) => return Some(searching(&state.dialogs)),
+        (Some(Overlay::Recovered(_)), 2..) => {
+            let count = state.plans.drafts.len();
+            return Some(Cow::Owned(format!(
+                "{count} drafts were kept:  r take it back   d delete it   n next   q leaves them"
+            )));
+        }
+        _ => {}
     }
     asked(state).map(Cow::Borrowed)
 }
@@ -117,20 +140,20 @@ fn question(state: &State) -> Option<Cow<'static, str>> {
 fn asked(state: &State) -> Option<&'static str> {
     match state.dialogs.overlay? {
         Overlay::ConfirmQuit => Some(UNSAVED),
-        Overlay::Diff(_) => Some("s or ⏎ saves this   ↑↓ scroll   any other key goes back"),
+        Overlay::Diff(_) => Some("s or ⏎ saves this   ↑↓ scroll   esc goes back"),
         Overlay::Conflict(_) => Some(conflict::question(&state.plans)),
-        Overlay::Export(_) => Some("s writes it   S to another file   ↑↓ scroll   any other key goes back"),
-        Overlay::Imported(_) => Some("opened, in no file yet   ↑↓ scroll   any other key shows the plan"),
+        Overlay::Export(_) => Some("s writes it   S to another file   ↑↓ scroll   esc goes back"),
+        Overlay::Imported(_) => Some("opened, in no file yet   ↑↓ scroll   esc shows the plan"),
         Overlay::Recovered(_) => Some("Unsaved changes were kept:  r take them back   d delete them   q leaves them"),
-        Overlay::Plans(_) => Some("↑↓ choose   ⏎ brings it to the front   any other key goes back"),
+        Overlay::Plans(_) => Some("↑↓ choose   ⏎ brings it to the front   esc goes back"),
         Overlay::Sweep if state.dialogs.sweep.as_ref().is_some_and(|view| view.fields.len() > 1) => {
-            Some("↑↓←→ choose   ⏎ takes it   v memory, tok/s   any other key goes back")
+            Some("↑↓←→ choose   ⏎ takes it   v memory, tok/s   esc goes back")
         }
-        Overlay::Sweep => Some("↑↓ choose   ⏎ takes it   a adds a second key   any other key goes back"),
-        Overlay::Proposal(_) => Some("⏎ takes it as a plan beside this one   ↑↓ scroll   any other key dismisses it"),
-        Overlay::Fixes => Some("↑↓ choose   ⏎ takes it as one edit   any other key leaves the plan as it is"),
-        Overlay::Largest => Some("⏎ takes it into the plan   any other key leaves the plan as it is"),
-        Overlay::RanOut(_) => Some("↑↓ scroll   any other key goes back, O shows it again"),
+        Overlay::Sweep => Some("↑↓ choose   ⏎ takes it   a adds a second key   esc goes back"),
+        Overlay::Proposal(_) => Some("⏎ takes it as a plan beside this one   ↑↓ scroll   esc dismisses it"),
+        Overlay::Fixes => Some("↑↓ choose   ⏎ takes it as one edit   esc leaves the plan as it is"),
+        Overlay::Largest => Some("⏎ takes it into the plan   esc leaves the plan as it is"),
+        Overlay::RanOut(_) => Some("↑↓ scroll   esc goes back, O shows it again"),
         Overlay::Search | Overlay::Help(_) | Overlay::Topic { .. } => None,
     }
 }

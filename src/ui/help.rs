@@ -7,13 +7,14 @@ use ratatui::widgets::{Block, BorderType, Clear, Widget};
 
 use super::Look;
 use super::text::{fit, left};
-use crate::app::{Binding, HELP_NOTES, State, by_context, help_shape};
+use crate::app::{Binding, HELP_NOTES, State, help_rows, help_shape};
+use crate::printable::printable;
 
 const KEYS: usize = 19;
 
 pub fn draw(state: &State, first: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
-    let shape = help_shape(state.views.size);
+    let shape = help_shape(state);
     let mut lines = lines(state, look);
     let mut columns = Vec::new();
     let height = lines.len().div_ceil(shape.columns);
@@ -22,18 +23,18 @@ pub fn draw(state: &State, first: usize, look: &Look, area: Rect, buffer: &mut B
         columns.push(std::mem::replace(&mut lines, rest));
     }
     columns.push(lines);
-    let more = shape.hidden > 0;
     let first = first.min(shape.hidden);
     Clear.render(area, buffer);
-    let title = if more {
-        " keys · / topics · ↑↓ for more · any other key closes "
-    } else {
-        " keys · / topics · any other key closes "
+    let sought = &state.dialogs.help_query;
+    let title = match (sought.is_empty(), shape.hidden > 0) {
+        (true, true) => " keys · type to find · ↑↓ for more · tab topics · esc closes ".to_owned(),
+        (true, false) => " keys · type to find · tab topics · esc closes ".to_owned(),
+        (false, _) => format!(" keys with {}▏· esc shows all ", printable(sought)),
     };
     let block = Block::bordered()
         .border_type(BorderType::Rounded)
         .border_style(theme.accent())
-        .title(Span::styled(fit(title, area.width as usize), theme.accent()));
+        .title(Span::styled(fit(&title, area.width as usize), theme.accent()));
     let inner = block.inner(area);
     block.render(area, buffer);
     let width = inner.width / columns.len().max(1) as u16;
@@ -54,7 +55,11 @@ fn keys<'a>(state: &State, binding: &Binding) -> std::borrow::Cow<'a, str> {
 fn lines(state: &State, look: &Look) -> Vec<Line<'static>> {
     let theme = &look.theme;
     let mut lines: Vec<Line<'_>> = Vec::new();
-    for (context, bindings) in by_context(state.views.focus) {
+    let rows = help_rows(state);
+    if rows.is_empty() {
+        lines.push(Line::styled("  no key is about that: tab finds topics", theme.warning()));
+    }
+    for (context, bindings) in rows {
         let name = context.name();
         lines.push(Line::styled(format!(" {name}"), theme.accent()));
         for binding in bindings {

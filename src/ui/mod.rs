@@ -42,6 +42,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use crate::app::{Overlay, Pane, State};
+use crate::printable::printable;
 
 /// How a screen looks, apart from what it says.
 #[derive(Debug, Clone)]
@@ -73,7 +74,7 @@ pub fn draw(state: &State, look: &Look, frame: &mut Frame<'_>) {
 pub fn draw_again(state: &State, look: &Look, still: &mut PaneCache, frame: &mut Frame<'_>) {
     let area = frame.area();
     let buffer = frame.buffer_mut();
-    match layout::arrange(area, state.views.focus, state.views.zoomed, state.plans.text.is_some()) {
+    match layout::arrange(area, layout::LayoutRequest::of(state)) {
         None => {
             let (width, height) = layout::SMALLEST;
             let text =
@@ -97,7 +98,7 @@ pub fn draw_again(state: &State, look: &Look, still: &mut PaneCache, frame: &mut
                     _ => draw(buffer),
                 }
             }
-            let body = Rect { y: screen.header.bottom(), height: area.height - 3, ..area };
+            let body = body(area, &screen);
             draw_overlay(state, look, body, buffer);
             if let Some(picker) = &state.dialogs.picker {
                 picker::draw(picker, look, body, buffer);
@@ -105,11 +106,17 @@ pub fn draw_again(state: &State, look: &Look, still: &mut PaneCache, frame: &mut
             footer::draw(state, look, screen.footer, buffer);
         }
     }
+    look.theme.paint(buffer);
     if look.ascii {
         ascii::reduce(buffer);
     } else {
         text::disarm(buffer);
     }
+}
+
+/// What lies between the status and the keys: where overlays and lists are.
+fn body(area: Rect, screen: &layout::ScreenLayout) -> Rect {
+    Rect { y: screen.header.bottom(), height: area.height - 3, ..area }
 }
 
 fn draw_overlay(state: &State, look: &Look, body: Rect, buffer: &mut Buffer) {
@@ -137,8 +144,11 @@ fn draw_overlay(state: &State, look: &Look, body: Rect, buffer: &mut Buffer) {
             }
         }
         Some(Overlay::Recovered(line)) => {
-            let kept = state.plans.recovered.as_deref().unwrap_or(text);
-            diff::draw("unsaved when the dashboard last ended", (text, kept), line, look, body, buffer);
+            if let Some(draft) = state.plans.drafts.first() {
+                let title = format!("{}, unsaved at {}", printable(editor.name()), printable(&draft.origin()));
+                let (Ok(with) | Err(with)) = draft.on(text);
+                diff::draw(&title, (text, &with), line, look, body, buffer);
+            }
         }
         Some(Overlay::Search) => {
             if let Some(view) = &state.dialogs.search {
@@ -177,6 +187,8 @@ fn draw_overlay(state: &State, look: &Look, body: Rect, buffer: &mut Buffer) {
 fn draw_tabs(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let views = &state.views;
     let mut spans = Vec::new();
+    // Where there is no room for all names, the digits tell the others.
+    let named = area.width >= point::TABS;
     for pane in Pane::ALL {
         let style = if pane == views.focus { look.theme.accent() } else { look.theme.dim() };
         // As wide as either word: nothing moves when a draft begins.
@@ -185,7 +197,12 @@ fn draw_tabs(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
             (Pane::Plan, Some(_)) => "Plan ",
             (pane, _) => pane.name(),
         };
-        spans.push(Span::styled(format!(" {} {name} ", pane.digit()), style));
+        let text = if named || pane == views.focus {
+            format!(" {} {name} ", pane.digit())
+        } else {
+            format!(" {} ", pane.digit())
+        };
+        spans.push(Span::styled(text, style));
     }
     if views.zoomed {
         spans.push(Span::styled(" zoomed ", look.theme.dim()));

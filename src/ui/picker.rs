@@ -1,7 +1,7 @@
 //! A list to choose from, over the panes.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Clear, Widget};
@@ -19,9 +19,7 @@ const WIDTH: u16 = 110;
 /// The list with what was typed above it.
 pub fn draw(picker: &Picker, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
-    let width = WIDTH.min(area.width);
-    let rows = picker.choices.len().min(200) as u16 + 4;
-    let place = Rect { x: area.x + (area.width - width) / 2, width, height: rows.clamp(5, area.height), ..area };
+    let place = place(picker, area);
     Clear.render(place, buffer);
     let block = Block::bordered()
         .border_type(BorderType::Rounded)
@@ -55,6 +53,29 @@ pub fn draw(picker: &Picker, look: &Look, area: Rect, buffer: &mut Buffer) {
         let bottom = Rect { y: inner.bottom().saturating_sub(1), height: 1, ..inner };
         would(picker.outcome, look).render(bottom, buffer);
     }
+}
+
+/// Where the list lies.
+fn place(picker: &Picker, area: Rect) -> Rect {
+    let width = WIDTH.min(area.width);
+    let rows = picker.choices.len().min(200) as u16 + 4;
+    Rect {
+        x: area.x + (area.width - width) / 2,
+        width,
+        height: rows.clamp(5, area.height.max(5)).min(area.height),
+        ..area
+    }
+}
+
+/// The row that lies there, by its place among those that are shown.
+pub fn row_at(picker: &Picker, area: Rect, at: Position) -> Option<usize> {
+    let place = place(picker, area);
+    // The frame, and the line that is typed in.
+    let row = usize::from(at.y.checked_sub(place.y + 2)?);
+    let room = usize::from(place.height).saturating_sub(4);
+    let inside = place.contains(at) && row < room;
+    let row = scroll(picker.selected, picker.shown.len(), room) + row;
+    (inside && row < picker.shown.len()).then_some(row)
 }
 
 fn typed<'a>(picker: &Picker, look: &Look, width: usize) -> Line<'a> {

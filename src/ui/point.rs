@@ -1,9 +1,10 @@
 //! What lies under the mouse.
 
+use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::{Position, Rect};
 
-use super::layout;
-use crate::app::{MouseTarget, Pane, State};
+use super::{Look, Theme, footer, layout, picker};
+use crate::app::{KeyPress, MouseTarget, Pane, State, key_on_screen};
 
 /// Where the mouse was used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,19 +21,34 @@ pub struct Pointer {
 #[must_use]
 pub fn hit(state: &State, pointer: Pointer) -> Option<MouseTarget> {
     let (width, height) = state.views.size;
-    let screen = layout::arrange(
-        Rect::new(0, 0, width, height),
-        state.views.focus,
-        state.views.zoomed,
-        state.plans.text.is_some(),
-    )?;
+    let area = Rect::new(0, 0, width, height);
+    let screen = layout::arrange(area, layout::LayoutRequest::of(state))?;
     let at = Position::new(pointer.column, pointer.row);
+    if screen.footer.contains(at) && pointer.rows.is_none() {
+        return hint(state, screen.footer, at).map(MouseTarget::Key);
+    }
+    let wheel = pointer.rows.map(|rows| if rows < 0 { KeyPress::Up } else { KeyPress::Down });
+    if let Some(picker) = &state.dialogs.picker {
+        let body = super::body(area, &screen);
+        return wheel.map(MouseTarget::Key).or_else(|| picker::row_at(picker, body, at).map(MouseTarget::Choice));
+    }
+    if state.dialogs.overlay.is_some() {
+        return wheel.map(MouseTarget::Key);
+    }
     if let Some(tabs) = screen.tabs.filter(|tabs| tabs.contains(at)) {
-        return tab(usize::from(at.x - tabs.x)).map(MouseTarget::Tab);
+        return tab(state, usize::from(at.x - tabs.x), tabs.width).map(MouseTarget::Tab);
     }
     let (pane, place) = screen.panes.into_iter().find(|(_, place)| place.contains(at))?;
     if let Some(rows) = pointer.rows {
         return Some(MouseTarget::Scroll { pane, rows });
+    }
+    if state.views.focus == pane {
+        let mut drawn = Buffer::empty(place);
+        super::panes::draw(pane, state, &plain(state), place, &mut drawn);
+        let symbol = drawn.cell(at).map(|cell| cell.symbol().to_owned()).unwrap_or_default();
+        if let Some(key) = key_on_screen(&symbol).filter(|_| matches!(symbol.as_str(), "‹" | "›")) {
+            return Some(MouseTarget::Key(key));
+        }
     }
     let inside = |at: u16, start: u16| usize::from(at.saturating_sub(start + 1));
     let (row, column) = (inside(at.y, place.y), inside(at.x, place.x));
@@ -40,11 +56,46 @@ pub fn hit(state: &State, pointer: Pointer) -> Option<MouseTarget> {
     Some(MouseTarget::Row { pane, row, column })
 }
 
-/// The tab at a column, as they are written: ` 1 Plan  2 VRAM `.
-fn tab(column: usize) -> Option<Pane> {
+/// What is drawn, without its colours.
+fn plain(state: &State) -> Look {
+    Look { theme: Theme::colourless(), ascii: state.views.ascii }
+}
+
+/// The key of the word of the bottom line that was clicked.
+fn hint(state: &State, area: Rect, at: Position) -> Option<KeyPress> {
+    if !footer::lists_keys(state) {
+        return None;
+    }
+    let mut drawn = Buffer::empty(area);
+    footer::draw(state, &plain(state), area, &mut drawn);
+    let symbols: Vec<&str> = drawn.content.iter().map(Cell::symbol).collect();
+    let here = usize::from(at.x - area.x);
+    // Words stand two blanks or more apart.
+    let apart = |at: usize| symbols.get(at) == Some(&" ") && symbols.get(at + 1).is_none_or(|next| *next == " ");
+    if apart(here) {
+        return None;
+    }
+    let start = (0..here).rev().find(|before| apart(*before)).map_or(0, |before| before + 1);
+    let part: String = symbols.iter().skip(start).take_while(|symbol| **symbol != "").copied().collect();
+    let word = part.split_whitespace().next()?;
+    // Of two arrows the one that was clicked.
+    let clicked = symbols
+        .get(here)
+        .and_then(|symbol| key_on_screen(symbol))
+        .filter(|key| matches!(key, KeyPress::Up | KeyPress::Down | KeyPress::Left | KeyPress::Right));
+    clicked.or_else(|| key_on_screen(word))
+}
+
+/// Cells that the names of all panes take as tabs.
+pub const TABS: u16 = 52;
+
+/// The tab at a column, as they are written: ` 1 Plan  2 VRAM `, or ` 1  2 VRAM  3 ` on a narrow screen.
+fn tab(state: &State, column: usize, width: u16) -> Option<Pane> {
     let mut start = 0;
     Pane::ALL.into_iter().find(|pane| {
-        start += pane.name().len() + 4;
+        // A plan with a run beside it is as wide as `Draft`.
+        let name = if *pane == Pane::Plan && state.plans.run.is_some() { "Draft" } else { pane.name() };
+        start += if width >= TABS || *pane == state.views.focus { name.len() + 4 } else { 3 };
         column < start
     })
 }

@@ -14,7 +14,7 @@ pub fn required_metrics(state: &State) -> RequiredMetrics {
         return RequiredMetrics { process, ..RequiredMetrics::everything() };
     }
     let area = Rect::new(0, 0, state.views.size.0, state.views.size.1);
-    let Some(screen) = layout::arrange(area, state.views.focus, state.views.zoomed, state.plans.text.is_some()) else {
+    let Some(screen) = layout::arrange(area, layout::LayoutRequest::of(state)) else {
         return RequiredMetrics { process, ..RequiredMetrics::default() };
     };
     let monitor = screen.panes.iter().any(|(pane, _)| *pane == Pane::Monitor);

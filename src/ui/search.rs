@@ -16,7 +16,7 @@ use crate::app::{Baseline, Field, SearchAnswer, SearchView};
 use crate::compare::Bands;
 use crate::predict::Verdict;
 use crate::printable::printable;
-use crate::report::search::level;
+use crate::report::search::{leanest_of_level, level};
 use crate::units::{grouped, three_figures};
 
 /// Cells of the table.
@@ -104,8 +104,8 @@ fn stands<'a>(view: &SearchView, look: &Look) -> Line<'a> {
         Some(Err(why)) => Line::styled(format!(" {}", printable(why)), theme.danger()),
         Some(Ok(SearchAnswer::Plans(found))) => {
             let style = if found.ranked.is_empty() { theme.danger() } else { theme.good() };
-            let mut line = Line::styled(format!(" {}", plans(found)), style);
-            line.push_span(Span::styled(trust(view), theme.dim()));
+            let level = bands(view).map_or_else(String::new, |bands| level_words(view, &bands));
+            let mut line = Line::styled(format!(" {}{level}", plans(found)), style);
             if let Some((_, missing)) = view.around.lacking() {
                 line.push_span(Span::styled(format!("; ! {}", printable(&missing)), theme.warning()));
             }
@@ -118,8 +118,8 @@ fn stands<'a>(view: &SearchView, look: &Look) -> Line<'a> {
             Line::styled(" the plan fits as it is", theme.good())
         }
         Some(Ok(SearchAnswer::Change(Some(found)))) => {
-            let keys = if found.keys == 1 { "one key".to_owned() } else { format!("{} keys", found.keys) };
-            Line::styled(format!(" it fits after {keys} of the plan change, and after no fewer"), theme.good())
+            let keys = if found.keys == 1 { "one key makes".to_owned() } else { format!("{} keys make", found.keys) };
+            Line::styled(format!(" changing {keys} it fit, and nothing less does"), theme.good())
         }
         Some(Ok(SearchAnswer::Gpus(None))) => Line::styled(" it fits on no number of these GPUs", theme.danger()),
         Some(Ok(SearchAnswer::Gpus(Some((gpus, _))))) => {
@@ -133,16 +133,6 @@ fn stands<'a>(view: &SearchView, look: &Look) -> Line<'a> {
             theme.good(),
         ),
     }
-}
-
-/// How far step times stray from their predictions, and up to which plan they are level.
-fn trust(view: &SearchView) -> String {
-    let Some(bands) = view.around.job().map(Bands::of) else { return String::new() };
-    let level = level_rows(view, &bands);
-    let band = bands.time.within(2.0);
-    let few = if bands.few { ", from a wider kind" } else { "" };
-    let level = if level > 1 { format!("; ≈ 1 to {level} are level") } else { String::new() };
-    format!("{level}; band -{:.0} to +{:.0} %{few}", 100.0 * band.below, 100.0 * band.above)
 }
 
 /// How many rows are level with the first: measured runs do not tell their order from another.
@@ -166,6 +156,31 @@ fn plans(found: &SearchOutcome) -> String {
         Some(_) if found.ranked.is_empty() => format!("none of {all} plans fits{stopped}; the closest:"),
         _ => format!("the best of {all} plans{stopped}"),
     }
+}
+
+/// How far measured runs like the plan's lie from their predictions.
+fn bands(view: &SearchView) -> Option<Bands> {
+    view.around.job().map(Bands::of)
+}
+
+/// Which of the rows measured runs do not tell apart, and which of those leaves the most memory.
+fn level_words(view: &SearchView, bands: &Bands) -> String {
+    if view.front {
+        return String::new();
+    }
+    let rows = view.rows();
+    let plans: Vec<&RankedPlan> = rows.iter().map(|row| row.plan).collect();
+    let Some((level, leanest)) = leanest_of_level(&plans, bands) else { return String::new() };
+    format!("; #1 to #{level} are level, #{leanest} leaves the most memory")
+}
+
+/// The rates between which 95 of 100 runs with such a prediction lie.
+fn band(plan: &RankedPlan, bands: &Bands) -> String {
+    let rate = throughput(&plan.outline);
+    let band = bands.time.within(2.0);
+    let [low, high] = [rate / (1.0 + band.above), rate / (1.0 - band.below)].map(tokens);
+    let few = if bands.few { " (few measured runs like this)" } else { "" };
+    format!(". Such runs reach {low} to {high} tok/s{few}")
 }
 
 fn draw_table(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
@@ -305,6 +320,7 @@ fn draw_selected(view: &SearchView, base: Option<&Baseline>, look: &Look, area: 
         Some(best) => format!("◆ {change}. Against #1 {}", why_slower(best, row.plan)),
         None => format!("◆ {change}"),
     };
+    let text = text + &bands(view).map_or_else(String::new, |bands| band(row.plan, &bands));
     let to_base = base.map(|base| format!("; to base {}", in_words(&base.outcome_of(&row.plan.outline))));
     let alike = if row.alike.is_empty() { String::new() } else { format!("; as fast: {}", row.alike.join(", ")) };
     let text = text + &alike + &to_base.unwrap_or_default();

@@ -110,6 +110,11 @@ fn cause(state: &State) -> Option<(String, String)> {
     if let Some(ended) = state.run.telemetry.ended(&state.monitor, state.now) {
         return said(ended);
     }
+    let place = state.run.telemetry.step_cause(&state.monitor, state.now);
+    // What a step that does not end waits for is known for sure.
+    if let Some(stall) = place.as_ref().filter(|cause| cause.stalls) {
+        return said(stall.words.clone());
+    }
     if let Some(mismatch) = mismatch(state).filter(|_| state.run.comparison.is_some()) {
         return said(mismatch.words());
     }
@@ -121,7 +126,7 @@ fn cause(state: &State) -> Option<(String, String)> {
         Some(best) if best.fits => Some((best.words(), format!(" ({:.0} %)", best.share.percent()))),
         best => match grows() {
             Some(grows) => said(grows.to_owned()),
-            None => said(best?.verdict()),
+            None => said(place.map(|cause| cause.words).or_else(|| Some(best?.verdict()))?),
         },
     }
 }

@@ -14,7 +14,7 @@ use crate::manual::{TOPICS, Tone, TopicLine};
 /// What topic that is, from that line on, on a screen of that size.
 pub fn draw(topic: usize, first: usize, size: (u16, u16), look: &Look, area: Rect, buffer: &mut Buffer) {
     let title = TOPICS.get(topic).map_or("", |topic| topic.name);
-    let title = format!("{title} · ↑↓ scroll · / topics · any other key closes");
+    let title = format!("{title} · ↑↓ scroll · / topics · esc closes");
     let lines = |_| topic_rows(topic, size).iter().map(|row| line(row, look, topic_width(size))).collect();
     sheet::fitted(&title, look.theme.accent(), lines, first, area, buffer);
 }

@@ -9,13 +9,23 @@ use memwall::plan::{Document, Plan};
 use memwall::predict::{Job, predict};
 
 /// The plans that are timed, by name.
-const PLANS: [(&str, &str); 4] = [
+const PLANS: [(&str, &str); 6] = [
     ("70b tp8 pp4", include_str!("../../configs/plans/70b_hybrid_training.yaml")),
     ("mixture of experts", include_str!("../../configs/plans/moe_expert_parallel.yaml")),
     // The caching allocator is replayed block by block.
     ("8b on one GPU", include_str!("../../configs/plans/8b_single_gpu.yaml")),
+    ("7b with adapters on one GPU", include_str!("../../configs/plans/7b_lora.yaml")),
+    ("a thousand layers on one GPU", DEEP),
     ("7b inference", include_str!("../../configs/plans/7b_inference.yaml")),
 ];
+
+/// More blocks than are replayed.
+const DEEP: &str = "\
+model: {architecture: {hidden_size: 512, num_layers: 1000, num_attention_heads: 8, activation: swiglu}}
+training: {precision: bf16, micro_batch_size: 1}
+hardware: {gpu_type: NVIDIA H200}
+cluster: {num_gpus: 1}
+";
 
 fn main() {
     divan::main();

@@ -6,6 +6,7 @@ mod support;
 
 mod bundled;
 mod cli;
+mod dependencies;
 mod docs;
 mod infer;
 mod layering;

@@ -85,3 +85,20 @@ fn a_directory_is_named_with_a_blank_before_the_reason() {
     terminal.exit_code();
     assert!(terminal.screen().contains("plans: "), "{}", terminal.screen());
 }
+
+#[test]
+fn terminals_of_every_size_that_can_be_claimed_are_drawn_on_within_bounds() {
+    // Of one cell nothing can be read: it is waited for as long as frames come.
+    for size in [(1, 1), (65_535, 65_535), (65_535, 1), (1, 65_535)] {
+        let program = Program::memwall().args(&["mine.yaml", "--interval", "100ms"]).file("mine.yaml", PLAN);
+        let terminal = program.size(size.0, size.1).start();
+        terminal.wait_frames(3);
+        let status = std::fs::read_to_string(format!("/proc/{}/status", terminal.dashboard())).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        let peak: u64 = peak.split_whitespace().next().unwrap().parse().unwrap();
+        // The program without optimisations has itself forty MiB more of code and tables than the released one.
+        assert!(peak <= (64 + 40) << 10, "{size:?}: {peak} KiB");
+        terminal.signal("TERM");
+        terminal.assert_left_well();
+    }
+}

@@ -27,6 +27,14 @@ fn edit(terminal: &mut Terminal) {
     terminal.wait_for("4096");
 }
 
+/// Kills it, and waits until the process that draws, which outlives the shell's child by a little, is gone too.
+fn kill(terminal: &mut Terminal) {
+    let dashboard = terminal.dashboard();
+    terminal.signal("KILL");
+    terminal.hang_up();
+    wait_for("its end", || !Path::new(&format!("/proc/{dashboard}")).exists());
+}
+
 /// Texts that are kept whole.
 fn kept(folder: &Path) -> usize {
     let is_whole = |entry: &fs::DirEntry| entry.path().extension().is_some_and(|ending| ending == "json");
@@ -45,8 +53,7 @@ fn what_is_unsaved_survives_a_lost_terminal_a_signal_and_a_kill() {
             "hang up" => terminal.hang_up(),
             "KILL" => {
                 wait_for("the text kept", || kept(folder.path()) == 1);
-                terminal.signal("KILL");
-                terminal.hang_up();
+                kill(&mut terminal);
             }
             signal => {
                 terminal.signal(signal);
@@ -70,6 +77,39 @@ fn what_is_unsaved_survives_a_lost_terminal_a_signal_and_a_kill() {
 }
 
 #[test]
+fn two_dashboards_on_one_plan_keep_a_draft_each_and_know_of_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = folder.path().join("mine.yaml");
+    fs::write(&plan, PLAN).unwrap();
+    let mut one = open(folder.path());
+    edit(&mut one);
+    wait_for("the first draft", || kept(folder.path()) == 1);
+    let mut other = open(folder.path());
+    // The first one lives: its draft is nobody else's.
+    let screen = other.wait_for("is open in another dashboard too, process ");
+    assert!(!screen.contains("were kept"), "{screen}");
+    edit(&mut other);
+    wait_for("the second draft", || kept(folder.path()) == 2);
+    for terminal in [&mut one, &mut other] {
+        kill(terminal);
+    }
+    // Meanwhile somebody else writes another part of the plan.
+    fs::write(&plan, PLAN.replace("num_gpus: 1", "num_gpus: 2")).unwrap();
+    let mut again = open(folder.path());
+    let screen = again.wait_for("2 drafts were kept");
+    assert!(screen.contains("by process ") && screen.contains("+   sequence_length: 4096"), "{screen}");
+    again.keys("d");
+    again.wait_for("Unsaved changes were kept");
+    wait_for("the first one's end", || kept(folder.path()) == 1);
+    again.keys("r");
+    again.wait_for("merged with what was written since");
+    again.keys("ss");
+    again.wait_for(" saved /");
+    assert_eq!(fs::read_to_string(&plan).unwrap(), PLAN.replace("2048", "4096").replace("num_gpus: 1", "num_gpus: 2"));
+    assert_eq!(kept(folder.path()), 0);
+}
+
+#[test]
 fn changes_that_were_discarded_are_not_offered_again() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("mine.yaml"), PLAN).unwrap();
@@ -90,6 +130,7 @@ fn a_full_disk_loses_nothing() {
     let mut terminal = program.file("mine.yaml", PLAN).start();
     terminal.wait_for("demo");
     edit(&mut terminal);
+    terminal.wait_for("unsaved changes are not kept against a crash: ");
     terminal.keys("ss");
     let screen = terminal.wait_for("not saved: ");
     assert!(screen.contains("4096"), "{screen}");

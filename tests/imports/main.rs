@@ -7,6 +7,7 @@
 mod support;
 
 mod corpus;
+mod drawn;
 mod garbage;
 mod invalid_plans;
 mod round_trip;
@@ -57,6 +58,11 @@ struct Case {
     /// Keys that must have no value.
     #[serde(default)]
     absent: Vec<String>,
+    /// Parts of what must be said beside.
+    #[serde(default)]
+    notes: Vec<String>,
+    /// Which of several trainings is meant.
+    which: Option<usize>,
 }
 
 fn words(line: &str) -> Vec<String> {
@@ -72,7 +78,7 @@ fn imported(case: &Case, catalog: &Catalog) -> ImportedPlan {
         gpus: case.gpus.clone(),
         withheld: false,
         world: None,
-        which: None,
+        which: case.which,
         files: &files,
     };
     match &case.file {
@@ -102,6 +108,11 @@ fn faults(case: &Case, imported: &ImportedPlan) -> Vec<String> {
     for key in &case.absent {
         if let Some(found) = imported.get(key) {
             faults.push(format!("{key}: {} ({})", found.value, found.origin));
+        }
+    }
+    for said in &case.notes {
+        if !imported.notes.iter().any(|note| note.contains(said)) {
+            faults.push(format!("not said: {said}; {:?}", imported.notes));
         }
     }
     if let Err(why) = imported.plan() {
@@ -156,6 +167,16 @@ fn what_no_tool_is_known_by_is_refused() {
             "python -m torch.distributed.launch --nproc_per_node 8 ./tasks/main.py --task LAMBADA --num-layers 24 \
              --hidden-size 1024 --num-attention-heads 16 --batch-size 8 --tensor-model-parallel-size 1\n",
         ),
+        (
+            "generation.sh",
+            "torchrun --nproc_per_node 8 run_text_generation.py --num-layers 32 --hidden-size 4096 \
+             --num-attention-heads 32 --micro-batch-size 1 --tensor-model-parallel-size 4\n",
+        ),
+        ("chat.sh", "deepspeed examples/vis_chatbot.py --deepspeed ds.json --model_name_or_path x --task vqa\n"),
+        (
+            "finetune.yaml",
+            "global_train_batch_size: 32\ndevice_train_microbatch_size: auto\nmodel: {name: CompVis/stable-diffusion-v1-4}\n",
+        ),
         ("own.sh", "torchrun --nproc_per_node=8 my_own.py --epochs 3\n"),
         ("convert.sh", "python torchtitan/scripts/convert.py --input a --output b\n"),
         ("config.yaml", "model: resnet\ndata: x\nepochs: 3\n"),
@@ -186,6 +207,7 @@ fn what_prediction_does_not_follow_is_said() {
             "reward model",
         ),
         ("python examples/dpov2_train.py --model_name_or_path a/b-2b --per_device_train_batch_size 4", "DPO"),
+        ("python run_clm.py --model_name_or_path a/b-2b --per_device_train_batch_size 4 --use_dora True", "DoRA"),
     ] {
         let imported = import::file("a.sh", text, &run, catalog()).unwrap();
         assert!(imported.notes.iter().any(|note| note.contains(said)), "{text}\n{:?}", imported.notes);

@@ -229,6 +229,54 @@ fn known_plans() -> Vec<(String, Plan)> {
     examples.chain(published).collect()
 }
 
+/// Every example in every format: what comes back predicts the same, or the export lists what it does not say; and it
+/// names the versions that it is written for.
+#[test]
+fn every_export_comes_back_the_same_or_lists_what_differs() {
+    let mut wrong = Vec::new();
+    for (name, text) in memwall::plan::EXAMPLES {
+        let own = plan(text);
+        let job = memwall::predict::Job::resolve(&own, catalog()).unwrap();
+        for target in Target::ALL {
+            let exported = export(&own, catalog(), target).with_notes(target);
+            if target.takes_comments() {
+                assert!(exported.text.starts_with("# written for "), "{name} {target:?}");
+            }
+            let file = format!("a.{}", target.ending());
+            let files = CaseFiles(BTreeMap::new());
+            let mut run = ProcessView::of(Vec::new(), &files);
+            run.world = Some(job.degrees.num_gpus);
+            let listed = exported.notes.join("; ");
+            let imported = match import::file(&file, &exported.text, &run, catalog()) {
+                Ok(imported) => imported,
+                Err(why) if listed.is_empty() => {
+                    wrong.push(format!("{name} {target:?}: {why}"));
+                    continue;
+                }
+                Err(_) => continue,
+            };
+            let mut again = imported.plan().unwrap();
+            again.hardware = own.hardware.clone();
+            again.cluster = own.cluster.clone();
+            let figures = |plan: &Plan| {
+                memwall::predict::of(plan, catalog())
+                    .map(|of| (of.largest().peak_allocated, of.capacity.needed, of.time.step))
+            };
+            let same = figures(&again).ok() == figures(&own).ok();
+            if !same && listed.is_empty() {
+                wrong.push(format!(
+                    "{name} {target:?}: {:?} became {:?}: {}",
+                    figures(&own),
+                    figures(&again),
+                    exported.text
+                ));
+            }
+            println!("{name} {target:?}: {} ({listed})", if same { "same" } else { "differs" });
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 /// Where nothing is said to be lost, the plan that comes back predicts the same memory and the same step.
 #[test]
 fn what_is_exported_without_a_loss_predicts_the_same_when_it_comes_back() {

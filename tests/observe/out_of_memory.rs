@@ -47,7 +47,7 @@ fn explain_in(folder: &Path, args: &[&str], input: &str) -> (String, String, i32
 
 #[test]
 fn a_snapshot_by_state_and_purpose() {
-    let devices = snapshot::read(&fs::read(file("training.pickle")).unwrap()).unwrap();
+    let devices = snapshot::read(&fs::read(file("training.pickle")).unwrap(), Bytes::from_mib(1)).unwrap();
     let [device] = devices.as_slice() else { panic!("{} devices", devices.len()) };
     // 16 + 16 + 8 + 8 + 1 + 0.5 MiB in tensors; 8 + 4 + 0.25 free beside them; a segment of 20 free.
     assert_eq!(device.allocated, Bytes(99 << 19));
@@ -72,7 +72,7 @@ fn a_snapshot_by_state_and_purpose() {
 
 #[test]
 fn a_snapshot_of_release_1_13() {
-    let devices = snapshot::read(&fs::read(file("release_1_13.pickle")).unwrap()).unwrap();
+    let devices = snapshot::read(&fs::read(file("release_1_13.pickle")).unwrap(), Bytes::from_mib(1)).unwrap();
     let device = &devices[0];
     assert_eq!((device.allocated, device.split, device.rounding), (Bytes::from_mib(12), Bytes::from_mib(8), None));
     assert_eq!(device.of(BlockPurpose::Parameters), Bytes::from_mib(12));

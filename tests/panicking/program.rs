@@ -58,6 +58,8 @@ fn main() -> ExitCode {
         calibration: None,
         follow,
         pending_demo: None,
+        session: None,
+        themes: Vec::new(),
     };
     match watch(state, &look, open, outside) {
         Ok(()) => ExitCode::SUCCESS,

@@ -118,6 +118,9 @@ fn a_model_that_peft_has_no_default_for_needs_targets() {
 /// bitsandbytes' `MatMul4Bit` (autograd/_functions.py) saves a quantised matrix as it lies and makes it whole while it
 /// multiplies; of one that is not quantised autocast's 16-bit copy is saved where its input has a gradient, which that
 /// of the first layer's queries, keys and values has not. 4 layers of 4 x 1024^2 + 3 x 1024 x 2048.
+/// Its output is in the type of its input (nn/modules.py, `Linear4bit.forward`: `.to(inp_dtype)`), here the norm's fp32, so
+/// that the gate before and behind its activation and what it multiplies are saved in fp32: 2 bytes more for each of
+/// 3 x 512 x 2048 a layer.
 #[test]
 fn a_quantised_matrix_leaves_no_copy_behind() {
     let end = |bits: &str| {
@@ -132,7 +135,8 @@ fn a_quantised_matrix_leaves_no_copy_behind() {
         prediction.largest().activations_end_of_forward.0
     };
     let copies = 4 * (4 * 1024 * 1024 + 3 * 1024 * 2048) - 3 * 1024 * 1024;
-    assert_eq!(end("") - end(", base_bits: 4"), 2 * copies);
+    let wider = 4 * 3 * 512 * 2048;
+    assert_eq!(end("") - end(", base_bits: 4"), 2 * (copies - wider));
     assert_eq!(end(", base_bits: 8"), end(", base_bits: 4"));
 }
 

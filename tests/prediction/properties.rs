@@ -207,7 +207,7 @@ proptest! {
                 let outline = predict::outline(&job);
                 prop_assert_eq!(outline.capacity, prediction.capacity);
                 // Beside itself a plan is what it is alone.
-                let beside = predict::outline(&job.clone().with_fragmentation(prediction.fragmentation));
+                let beside = predict::outline_as(&job, prediction.fragmentation);
                 prop_assert_eq!(beside.capacity, prediction.capacity);
                 prop_assert_eq!(outline.peak_allocated, prediction.largest().peak_allocated);
                 prop_assert_eq!(outline.static_bytes, prediction.largest().static_bytes);
@@ -233,10 +233,10 @@ proptest! {
                 model.remove("batch_size");
             }
             let (job, prediction) = predicted(&plan).ok()?;
-            let job = job.with_fragmentation(*beside.get_or_insert(prediction.fragmentation));
+            let beside = *beside.get_or_insert(prediction.fragmentation);
             // One stage may hold less than another with more in tensors.
             let most = prediction.stages.iter().map(|stage| stage.peak_allocated).max()?;
-            Some((most, predict::outline(&job).capacity.needed))
+            Some((most, predict::outline_as(&job, beside).capacity.needed))
         };
         let sizes: Vec<_> = [1, 2, 3, 4, 8].into_iter().filter_map(&mut used).collect();
         prop_assert!(sizes.is_sorted_by_key(|(allocated, _)| *allocated), "allocated {sizes:?}");

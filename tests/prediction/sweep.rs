@@ -46,6 +46,34 @@ fn every_row_is_what_predict_says_of_the_edited_text() {
     assert_eq!(order, by_hand);
 }
 
+/// Plans of a sweep share walks over operators, their times and replays of the allocator: each is what it is alone.
+#[test]
+fn rows_that_share_walks_are_what_they_are_alone() {
+    const SMALL: &str = "model: {preset: gpt2, framework: pytorch, sequence_length: 512}\n\
+                         training: {precision: bf16, micro_batch_size: 1}\nhardware: {gpu_type: NVIDIA H100}\n";
+    const MIXTURE: &str = include_str!("../../configs/plans/moe_expert_parallel.yaml");
+    let kinds: [(&str, &[&str]); 5] = [
+        (SMALL, &["cluster.num_gpus=1", "gradient_accumulation_steps=1,2,3", "gpu_type=NVIDIA H100,NVIDIA T4"]),
+        (SMALL, &["num_gpus=1,4", "sharding=none,zero1,zero2,zero3", "cpu_offload=none,optimizer", "dropout=0,0.1"]),
+        (SMALL, &["num_gpus=1,16", "interconnect=pcie_4,nvlink_4", "loss=hf,fused", "price_per_gpu_hour=1,2"]),
+        (SEVENTY_B, &["pipeline_parallel=1,2,4", "sharding=none,zero1,zero3", "activation_checkpointing=none,full"]),
+        (MIXTURE, &["expert_parallel=1,2,8", "tensor_parallel=1,2", "context_parallel=1,2", "micro_batch_size=1,2"]),
+    ];
+    for (text, vary) in kinds {
+        let sweep = swept(text, vary).unwrap();
+        let mut told = 0;
+        for point in &sweep.points {
+            let one: Vec<String> = (0..vary.len())
+                .map(|axis| format!("{}={}", sweep.axes[axis].key.path, sweep.value(point, axis)))
+                .collect();
+            let alone = swept(text, &one.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
+            assert_eq!(point.outcome, alone.points[0].outcome, "{one:?}");
+            told += usize::from(point.outcome.is_ok());
+        }
+        assert!(told > sweep.points.len() / 4, "{vary:?}: {told} of {} say anything", sweep.points.len());
+    }
+}
+
 #[test]
 fn the_capacity_wall_lies_between_what_fits_and_what_does_not() {
     let sweep = swept(EIGHT_B, &["sequence_length=1024..=262144x2"]).unwrap();

@@ -320,7 +320,16 @@ fn the_end_says_after_how_many_steps_and_how() {
         ooms: 0,
     };
     let end = HookEnd { error: Some("OutOfMemoryError".into()), out_of_memory: Some(message()), code: Some(1) };
-    let hook = HookedRun { pid: 7, about: None, step: Some(step), modules: None, end: Some(end), heard: at };
+    let hook = HookedRun {
+        pid: 7,
+        about: None,
+        step: Some(step),
+        modules: None,
+        places: None,
+        placed: at,
+        end: Some(end),
+        heard: at,
+    };
     live.second(55.0, 60.0, None);
     happen(&mut live.state, Event::Run(Box::new(RunNews { hooks: vec![hook], ..RunNews::default() })));
     let first = screen(&live.state, &look(), SIZE).lines().next().unwrap().to_owned();

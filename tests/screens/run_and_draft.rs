@@ -190,7 +190,16 @@ fn hook(pid: u32, state: &State) -> HookedRun {
     };
     let about =
         HookAbout { rank: Some(0), world: Some(1), model: Some("TinyModel".to_owned()), ..HookAbout::default() };
-    HookedRun { pid, about: Some(about), step: Some(step), modules: None, end: None, heard }
+    HookedRun {
+        pid,
+        about: Some(about),
+        step: Some(step),
+        modules: None,
+        places: None,
+        placed: heard,
+        end: None,
+        heard,
+    }
 }
 
 #[test]

@@ -85,6 +85,18 @@ impl Shared {
         self.changed.notify_all();
     }
 
+    /// Bytes reach the terminal; whether a question was among them that it answers (DSR 5).
+    pub fn show(&self, bytes: &[u8]) -> bool {
+        let mut seen = self.lock();
+        let before = seen.raw.len().saturating_sub(3);
+        seen.raw.extend_from_slice(bytes);
+        seen.parser.process(bytes);
+        let asked = seen.raw[before..].windows(4).any(|window| window == b"\x1b[5n");
+        drop(seen);
+        self.changed.notify_all();
+        asked
+    }
+
     /// Waits until somebody looks.
     pub fn hold(&self) {
         let mut seen = self.lock();

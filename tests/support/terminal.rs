@@ -10,8 +10,10 @@ use std::io::{Read, Write};
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use portable_pty::{CommandBuilder, MasterPty, PtySize, native_pty_system};
 use tempfile::TempDir;
@@ -40,6 +42,17 @@ pub struct Program {
     home: TempDir,
     elsewhere: Option<PathBuf>,
     stderr_apart: bool,
+    link: Option<Link>,
+    silent: bool,
+}
+
+/// A slow line between the program and its terminal, with a buffer before it that takes everything, as sshd has one.
+#[derive(Debug, Clone, Copy)]
+pub struct Link {
+    /// Bytes that pass in a second.
+    pub bytes_per_s: f64,
+    /// Time that everything takes there, and the same back.
+    pub delay: Duration,
 }
 
 impl Program {
@@ -52,7 +65,17 @@ impl Program {
         let hooks = none.join("hooks");
         let env = [("MEMWALL_NVML_LIB", none.clone()), ("MEMWALL_SYS_ROOT", none), ("MEMWALL_HOOK_DIR", hooks)];
         let env = env.map(|(name, path)| (name.to_owned(), path)).into();
-        Self { path: path.into(), args: Vec::new(), env, size: (120, 40), home, elsewhere: None, stderr_apart: false }
+        Self {
+            path: path.into(),
+            args: Vec::new(),
+            env,
+            size: (120, 40),
+            home,
+            elsewhere: None,
+            stderr_apart: false,
+            link: None,
+            silent: false,
+        }
     }
 
     /// The program under test, with a theme so that it need not ask the terminal for one.
@@ -92,6 +115,18 @@ impl Program {
     /// Standard error goes to a file instead of the terminal.
     pub fn stderr_apart(mut self) -> Self {
         self.stderr_apart = true;
+        self
+    }
+
+    /// The terminal is at the other end of that line, and answers when it is asked how it is.
+    pub fn over(mut self, link: Link) -> Self {
+        self.link = Some(link);
+        self
+    }
+
+    /// The terminal answers nothing of itself.
+    pub fn silent(mut self) -> Self {
+        self.silent = true;
         self
     }
 
@@ -143,32 +178,86 @@ impl Program {
         // The program's end has to be the end of the stream.
         drop(pair.slave);
         let pid = child.process_id().unwrap();
-        let (columns, rows) = (cells(self.size.0), cells(self.size.1));
+        // What claims to be larger than any screen is no larger here.
+        let (columns, rows) = (cells(self.size.0.min(1000)), cells(self.size.1.min(300)));
         let parser = vt100::Parser::new_with_callbacks(rows, columns, 0, Frames::default());
         let shared = Arc::new(Shared::new(parser));
-        let mut reader = pair.master.try_clone_reader().unwrap();
+        let reader = pair.master.try_clone_reader().unwrap();
+        let writer = Arc::new(Mutex::new(pair.master.take_writer().unwrap()));
         let shown = Arc::clone(&shared);
-        thread::spawn(move || {
-            let mut buffer = [0; 65536];
-            while let Ok(length @ 1..) = reader.read(&mut buffer) {
-                shown.hold();
-                if shown.lock().hung_up {
-                    return;
-                }
-                shown.change(|seen| {
-                    seen.raw.extend_from_slice(&buffer[..length]);
-                    seen.parser.process(&buffer[..length]);
+        match self.link {
+            None => {
+                let answers = Arc::clone(&writer);
+                thread::spawn(move || {
+                    read_all(reader, &shown, |bytes| {
+                        if shown.show(bytes) && !self.silent {
+                            answer(&answers);
+                        }
+                    });
+                    shown.change(|seen| seen.closed = true);
                 });
             }
-            shown.change(|seen| seen.closed = true);
-        });
+            Some(link) => {
+                let (sent, coming) = std::sync::mpsc::channel();
+                let arrives = Arc::clone(&shown);
+                let answers = Arc::clone(&writer);
+                thread::spawn(move || link.carry(&coming, &arrives, &answers));
+                thread::spawn(move || {
+                    read_all(reader, &shown, |bytes| drop(sent.send((Instant::now(), bytes.to_vec()))));
+                });
+            }
+        }
         let ended = Arc::clone(&shared);
         thread::spawn(move || {
             let status = child.wait().unwrap();
             ended.change(|seen| seen.status = Some(status));
         });
-        let writer = Some(pair.master.take_writer().unwrap());
-        Terminal { shared, master: Some(pair.master), writer, pid, mode_before, home: self.home }
+        Terminal { shared, master: Some(pair.master), writer: Some(writer), pid, mode_before, home: self.home }
+    }
+}
+
+/// Passes on all that a program writes.
+fn read_all(mut reader: Box<dyn Read + Send>, shown: &Shared, mut pass_on: impl FnMut(&[u8])) {
+    let mut buffer = [0; 65536];
+    while let Ok(length @ 1..) = reader.read(&mut buffer) {
+        shown.hold();
+        if shown.lock().hung_up {
+            return;
+        }
+        pass_on(&buffer[..length]);
+    }
+}
+
+type Writer = Arc<Mutex<Box<dyn Write + Send>>>;
+
+/// Tells the program that everything before its question has arrived, as terminals do. A program that has ended
+/// needs no answer.
+fn answer(writer: &Writer) {
+    drop(writer.lock().unwrap().write_all(b"\x1b[0n"));
+}
+
+impl Link {
+    /// Bytes that arrive together.
+    const PACKET: usize = 200;
+
+    /// Has everything arrive when it does, and answers what the terminal is asked (DSR 5).
+    fn carry(self, coming: &Receiver<(Instant, Vec<u8>)>, shown: &Shared, answers: &Writer) {
+        let mut free = Instant::now();
+        while let Ok((sent, bytes)) = coming.recv() {
+            for packet in bytes.chunks(Self::PACKET) {
+                free = free.max(sent) + Duration::from_secs_f64(packet.len() as f64 / self.bytes_per_s);
+                thread::sleep((free + self.delay).saturating_duration_since(Instant::now()));
+                let asked = shown.show(packet);
+                let (answers, delay) = (Arc::clone(answers), self.delay);
+                if asked {
+                    thread::spawn(move || {
+                        thread::sleep(delay);
+                        answer(&answers);
+                    });
+                }
+            }
+        }
+        shown.change(|seen| seen.closed = true);
     }
 }
 
@@ -189,7 +278,7 @@ fn mode_of(master: &dyn MasterPty) -> String {
 pub struct Terminal {
     shared: Arc<Shared>,
     master: Option<Box<dyn MasterPty + Send>>,
-    writer: Option<Box<dyn Write + Send>>,
+    writer: Option<Writer>,
     pid: u32,
     mode_before: String,
     home: TempDir,
@@ -269,9 +358,24 @@ impl Terminal {
 
     /// Types.
     pub fn keys(&mut self, keys: &str) {
-        let writer = self.writer.as_mut().unwrap();
+        let mut writer = self.writer.as_mut().unwrap().lock().unwrap();
         writer.write_all(keys.as_bytes()).unwrap();
         writer.flush().unwrap();
+    }
+
+    /// Holds a key down that long: it comes thirty times a second.
+    pub fn hold(&mut self, key: &str, time: Duration) {
+        let start = Instant::now();
+        while start.elapsed() < time {
+            self.keys(key);
+            thread::sleep(Duration::from_millis(33));
+        }
+    }
+
+    /// The process that draws: the one that the shell waits for does not.
+    pub fn dashboard(&self) -> u32 {
+        let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.pid)).unwrap_or_default();
+        children.split_whitespace().next().and_then(|pid| pid.parse().ok()).unwrap_or(self.pid)
     }
 
     /// Another size.

@@ -6,6 +6,7 @@ mod together;
 use rayon::prelude::*;
 
 use super::follow::give_way;
+use super::walk_cache::WalkCache;
 use super::walls::throughput;
 use crate::catalog::Catalog;
 use crate::plan::{Change, Plan, PlanOverlay};
@@ -68,7 +69,24 @@ impl Fix {
 /// what costs time before what costs GPUs' links, and last what trains or answers otherwise.
 #[must_use]
 pub fn fixes(plan: &Plan, job: &Job, before: &Outline, catalog: &Catalog) -> Vec<Fix> {
-    candidates(plan, job).into_par_iter().filter_map(|one| fix(plan, before, catalog, one)).collect()
+    let trials = Trials { plan, before, catalog, walks: WalkCache::default() };
+    candidates(plan, job).into_par_iter().filter_map(|one| trials.fix(one)).collect()
+}
+
+/// Changes tried on a plan; those that run the same operators share the walk over them.
+pub(super) struct Trials<'a> {
+    plan: &'a Plan,
+    before: &'a Outline,
+    catalog: &'a Catalog,
+    walks: WalkCache,
+}
+
+impl Trials<'_> {
+    fn fix(&self, mut candidate: Candidate) -> Option<Fix> {
+        let job = changed(self.plan, self.catalog, &mut candidate.change)?;
+        let (walked, timeline) = self.walks.timed(&job);
+        effect(candidate, self.before, walked.outline(&job, &timeline))
+    }
 }
 
 /// Less of what a plan needs is not worth a change.
@@ -83,11 +101,6 @@ pub fn savings(plan: &Plan, catalog: &Catalog) -> Vec<Fix> {
     found.retain(|fix| fix.kind != FixKind::Other && fix.saves().as_f64() >= LEAST * before.capacity.needed.as_f64());
     found.sort_by_key(|fix| fix.memory);
     found
-}
-
-fn fix(plan: &Plan, before: &Outline, catalog: &Catalog, mut candidate: Candidate) -> Option<Fix> {
-    let job = changed(plan, catalog, &mut candidate.change)?;
-    effect(candidate, before, outline(&job))
 }
 
 /// What `plan` comes to with a change, which is told what gives way to it.

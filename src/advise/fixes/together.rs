@@ -1,9 +1,13 @@
 //! Changes that only together make a plan fit.
 
+use std::collections::BTreeMap;
+use std::sync::RwLock;
+
 use rayon::prelude::*;
 
 use super::candidates::{Candidate, FixKind, candidates};
-use super::{Fix, fix};
+use super::{Fix, Trials};
+use crate::advise::walk_cache::WalkCache;
 use crate::catalog::Catalog;
 use crate::plan::Plan;
 use crate::predict::{Job, Outline};
@@ -17,9 +21,22 @@ const BEAM: usize = 12;
 /// trains adapters instead, and what host memory makes possible; of each the fastest of the smallest sets.
 pub fn together(plan: &Plan, job: &Job, before: &Outline, catalog: &Catalog) -> Vec<Fix> {
     let parts = candidates(plan, job);
+    let trials = Trials { plan, before, catalog, walks: WalkCache::default() };
+    // Which parts are allowed differs, what a set of them does not.
+    let known: RwLock<BTreeMap<Vec<usize>, Option<Fix>>> = RwLock::default();
+    let effect = |set: &[usize]| -> Option<Fix> {
+        if let Some(fix) = known.read().ok().and_then(|known| known.get(set).cloned()) {
+            return fix;
+        }
+        let fix = joined(&parts, set).and_then(|one| trials.fix(one));
+        if let Ok(mut known) = known.write() {
+            known.insert(set.to_vec(), fix.clone());
+        }
+        fix
+    };
     let smallest = |allowed: &dyn Fn(&Candidate) -> bool| {
-        let parts: Vec<&Candidate> = parts.iter().filter(|one| allowed(one)).collect();
-        smallest(&parts, |one| fix(plan, before, catalog, one))
+        let parts: Vec<usize> = (0..parts.len()).filter(|part| allowed(&parts[*part])).collect();
+        smallest(&parts, effect)
     };
     let adapters = |one: &Candidate| one.change.set.iter().any(|(key, _)| key.starts_with("training.lora"));
     let alone = smallest(&|one| one.kind != FixKind::Offload && !adapters(one));
@@ -35,15 +52,15 @@ pub fn together(plan: &Plan, job: &Job, before: &Outline, catalog: &Catalog) -> 
 }
 
 /// The fastest of the smallest sets of `parts` that fit.
-fn smallest(parts: &[&Candidate], effect: impl Fn(Candidate) -> Option<Fix> + Sync) -> Option<Fix> {
+fn smallest(parts: &[usize], effect: impl Fn(&[usize]) -> Option<Fix> + Sync) -> Option<Fix> {
     let tried = |sets: Vec<Vec<usize>>| -> Vec<(Vec<usize>, Fix)> {
         let found = sets.into_par_iter().filter_map(|set| {
-            let fix = effect(joined(parts, &set)?)?;
+            let fix = effect(&set)?;
             fix.memory.is_negative().then_some((set, fix))
         });
         found.collect()
     };
-    let mut found = tried((0..parts.len()).map(|part| vec![part]).collect());
+    let mut found = tried(parts.iter().map(|part| vec![*part]).collect());
     let savers: Vec<usize> = found.iter().map(|(set, _)| set[0]).collect();
     for _ in 0..MOST {
         let enough = found.iter().map(|(_, fix)| fix).filter(|fix| fix.fits);
@@ -66,8 +83,8 @@ fn smallest(parts: &[&Candidate], effect: impl Fn(Candidate) -> Option<Fix> + Sy
 }
 
 /// Several changes as one; none where two of them are about one key.
-fn joined(parts: &[&Candidate], set: &[usize]) -> Option<Candidate> {
-    let mut each = set.iter().map(|part| parts[*part]);
+fn joined(parts: &[Candidate], set: &[usize]) -> Option<Candidate> {
+    let mut each = set.iter().map(|part| &parts[*part]);
     let first = each.next()?.clone();
     each.try_fold(first, |one, other| {
         let change = one.change.with(&other.change)?;

@@ -23,6 +23,7 @@ use std::sync::{Arc, RwLock};
 
 use rayon::prelude::*;
 
+use super::walk_cache::WalkCache;
 use super::walls::throughput;
 use crate::catalog::Catalog;
 use crate::plan::keywords::{CpuOffload, Mode, Schedule};
@@ -153,29 +154,6 @@ impl Branch {
     /// The least time of a sample.
     fn pace(&self) -> f64 {
         self.least.0 / self.group.batch() as f64
-    }
-}
-
-/// Walks of groups that run the same operators, one for each way to recompute and to keep gradients.
-#[derive(Default)]
-struct WalkCache(RwLock<Vec<Arc<OperatorWalk>>>);
-
-impl WalkCache {
-    fn of(&self, job: &Job) -> Arc<OperatorWalk> {
-        let known = self.0.read().ok().and_then(|walks| walks.iter().find(|walked| walked.serves(job)).cloned());
-        known.unwrap_or_else(|| {
-            let walked = Arc::new(OperatorWalk::of(job));
-            if let Ok(mut walks) = self.0.write() {
-                walks.push(Arc::clone(&walked));
-            }
-            walked
-        })
-    }
-
-    fn timed(&self, job: &Job) -> (Arc<OperatorWalk>, StepTimeline) {
-        let walked = self.of(job);
-        let timeline = walked.timeline(job);
-        (walked, timeline)
     }
 }
 

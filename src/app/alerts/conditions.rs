@@ -125,7 +125,7 @@ fn slow_step(state: &State) -> Option<Condition> {
     let usual = state.run.telemetry.phases().step()?;
     let (_, progress) = state.run.telemetry.progress(&state.monitor, state.now)?;
     let times = progress.step_time.value()?.0 / usual.0;
-    let text = format!("a step takes {} times the usual {usual}", three_figures(times));
+    let text = format!("a step takes {} times the usual {usual}{}", three_figures(times), place(state));
     let back = BACK_SHARE * (threshold - 1.0).max(0.0);
     Some(figure(Alert::SlowStep, upwards(times, threshold, back), text, times, threshold))
 }
@@ -136,8 +136,14 @@ fn stalled(state: &State) -> Option<Condition> {
     let minutes = phases.quiet_for(state.now)?.0 / 60.0;
     let between = phases.phase(state.now) == RunPhase::Between;
     let crossing = if between { upwards(minutes, threshold, threshold) } else { Crossing::Back };
-    let text = format!("no step for {}", Seconds((minutes * 60.0).round()).roughly());
+    let text = format!("no step for {}{}", Seconds((minutes * 60.0).round()).roughly(), place(state));
     Some(figure(Alert::Stalled, crossing, text, minutes, threshold))
+}
+
+/// Where in the code that is, as the text goes on: `: DataLoader.__next__, train.py:88`.
+fn place(state: &State) -> String {
+    let cause = state.run.telemetry.step_cause(&state.monitor, state.now);
+    cause.map_or_else(String::new, |cause| format!(": {}", cause.words))
 }
 
 fn loss(state: &State) -> Option<Condition> {

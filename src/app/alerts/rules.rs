@@ -111,9 +111,17 @@ impl AlertRules {
     /// # Errors
     /// One line a fault, with its place: no YAML, an unknown name, a value that is none.
     pub fn parse(text: &str) -> Result<Self, Vec<String>> {
+        Self::default().extended(text)
+    }
+
+    /// These with what another text says over them.
+    ///
+    /// # Errors
+    /// As [`AlertRules::parse`].
+    pub fn extended(self, text: &str) -> Result<Self, Vec<String>> {
         let document =
             Document::parse(text).map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>())?;
-        let mut rules = Self::default();
+        let mut rules = self;
         let mut faults = Vec::new();
         for key in document.keys() {
             let value = document.value(&key).unwrap_or_default();

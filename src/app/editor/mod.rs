@@ -53,6 +53,8 @@ pub struct Editor {
     /// The text as a tree; none while it cannot be read as one.
     document: Option<Arc<Document>>,
     saved: String,
+    /// Its file is not there yet.
+    is_new: bool,
     revisions: Revisions,
     /// The configuration files that the plan has named so far, as they were read.
     configs: BTreeMap<String, Result<HfConfig, String>>,
@@ -86,6 +88,19 @@ impl Editor {
         Self { saved: String::new(), path: None, ..Self::open(loaded, catalog) }
     }
 
+    /// Begins a plan whose file is not there yet.
+    #[must_use]
+    pub fn new_at(loaded: LoadedPlan, path: &Path, catalog: &Catalog) -> Self {
+        let (path, folder) = (Some(path.to_owned()), folder_of(path).to_owned());
+        Self { path, folder, is_new: true, ..Self::unsaved(loaded, catalog) }
+    }
+
+    /// Whether its file is not there yet.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        self.is_new
+    }
+
     /// Opens a text as it stands, which need not be a plan yet.
     #[must_use]
     pub fn open_text(name: String, path: Option<PathBuf>, text: String, catalog: &Catalog) -> Self {
@@ -100,6 +115,7 @@ impl Editor {
             folder: path.as_deref().map(|path| folder_of(path).to_owned()).unwrap_or_default(),
             path,
             saved: text.clone(),
+            is_new: false,
             text,
             document: None,
             revisions: Revisions::default(),
@@ -118,7 +134,7 @@ impl Editor {
         let saved = self.text.clone();
         // Somebody who reads for this one does not read for the copy.
         let standing = if self.standing == ReadingState::Read { ReadingState::Read } else { ReadingState::Unread };
-        Self { name, path: None, saved, standing, revisions: Revisions::default(), ..self.clone() }
+        Self { name, path: None, saved, is_new: false, standing, revisions: Revisions::default(), ..self.clone() }
     }
 
     /// What the plan is called.

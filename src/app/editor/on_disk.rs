@@ -41,6 +41,7 @@ impl Editor {
             self.unread = self.document().and_then(named_config);
         }
         self.path = Some(path);
+        self.is_new = false;
         self.saved = text;
     }
 

@@ -1,7 +1,9 @@
 //! The table of actions as it is listed: in the help, the footer, the palette.
 
+use super::synonyms::synonyms;
 use super::{Action, Binding, KeyContext, bindings};
 use crate::app::pane::Pane;
+use crate::app::state::State;
 use KeyContext::{Anywhere, In};
 
 /// An action as the palette lists it.
@@ -52,11 +54,31 @@ pub struct HelpShape {
     pub hidden: usize,
 }
 
-/// The shape of the help on a screen of that size: two columns where one would not fit and
-/// there is width for two.
+/// The rows of the help by context: those that have what is sought in their keys, words or names.
 #[must_use]
-pub fn help_shape((width, height): (u16, u16)) -> HelpShape {
-    let bindings = by_context(Pane::Plan).map(|(_, bindings)| bindings.len() + 1).sum::<usize>();
+pub fn help_rows(state: &State) -> Vec<(KeyContext, Vec<&'static Binding>)> {
+    let sought = state.dialogs.help_query.to_lowercase();
+    let has = |context: KeyContext, binding: &Binding| {
+        let names: Vec<String> = binding.actions.iter().map(|action| action.name().replace('-', " ")).collect();
+        let other: Vec<&str> = binding.actions.iter().map(|action| synonyms(*action)).collect();
+        let keys = state.keys.shown(binding);
+        let text = format!("{keys} {} {} {} {}", context.name(), binding.help, names.join(" "), other.join(" "));
+        let text = text.to_lowercase();
+        sought.split_whitespace().all(|word| text.contains(word))
+    };
+    let mut rows: Vec<(KeyContext, Vec<&'static Binding>)> = by_context(state.views.focus).collect();
+    for (context, bindings) in &mut rows {
+        bindings.retain(|binding| has(*context, binding));
+    }
+    rows.retain(|(_, bindings)| !bindings.is_empty());
+    rows
+}
+
+/// The shape of the help on the screen: two columns where one would not fit and there is width for two.
+#[must_use]
+pub fn help_shape(state: &State) -> HelpShape {
+    let (width, height) = state.views.size;
+    let bindings = help_rows(state).iter().map(|(_, bindings)| bindings.len() + 1).sum::<usize>();
     let lines = bindings + 1 + HELP_NOTES.len();
     // Two lines of header, one of footer, two of frame.
     let visible = usize::from(height.saturating_sub(5));

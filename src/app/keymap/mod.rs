@@ -2,6 +2,7 @@
 //! the help screen are drawn from it.
 
 mod anywhere;
+pub(super) mod key_names;
 pub(super) mod listing;
 mod panes;
 mod plan;
@@ -105,8 +106,8 @@ pub enum Action {
     ApplyToRun,
     /// Follow the run that is offered.
     FollowRun,
-    /// Decline it.
-    Dismiss,
+    /// One step back: an offer, what is sought, another view, the whole screen.
+    Back,
     /// Show what would help the plan.
     Fixes,
     /// Show what the selected operator costs, why, and what would help.
@@ -147,6 +148,22 @@ pub enum Action {
     ZoomOut,
     /// Let the mouse choose, or leave it to the terminal.
     Mouse,
+    /// Begin a new plan.
+    NewPlan,
+    /// Choose a theme.
+    Themes,
+    /// The next layout of the panes.
+    NextLayout,
+    /// The focused pane wider.
+    Wider,
+    /// The focused pane narrower.
+    Narrower,
+    /// The focused pane taller.
+    Taller,
+    /// The focused pane shorter.
+    Shorter,
+    /// Every pane as the layout has it.
+    ResetSizes,
 }
 
 impl Action {

@@ -52,6 +52,13 @@ pub const fn synonyms(action: Action) -> &'static str {
         Action::Roofs => "ceilings peaks",
         Action::ZoomIn | Action::ZoomOut => "magnify",
         Action::Mouse => "click pointer",
+        Action::NewPlan => "create blank template scratch",
+        Action::Themes => "colour color dark light palette appearance",
+        Action::NextLayout => "arrange panes split grid",
+        Action::Wider | Action::Narrower | Action::Taller | Action::Shorter | Action::ResetSizes => {
+            "resize size grow shrink border"
+        }
+        Action::Back => "escape cancel",
         _ => "",
     }
 }

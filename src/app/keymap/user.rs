@@ -4,36 +4,48 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use super::key_names::{key_of, sequence, sign, word};
 use super::{Action, Binding, KeyContext, bindings, bound};
 use crate::app::key::KeyPress;
 use crate::app::pane::Pane;
 use crate::plan::{Document, TextPosition};
 
-/// Keys with words of their own in the file.
-const NAMED: &[(&str, KeyPress)] = &[
-    ("up", KeyPress::Up),
-    ("down", KeyPress::Down),
-    ("left", KeyPress::Left),
-    ("right", KeyPress::Right),
-    ("enter", KeyPress::Enter),
-    ("esc", KeyPress::Esc),
-    ("tab", KeyPress::Tab),
-    ("shift-tab", KeyPress::BackTab),
-    ("backspace", KeyPress::Backspace),
-    ("delete", KeyPress::Delete),
-    ("ctrl-left", KeyPress::WordLeft),
-    ("ctrl-right", KeyPress::WordRight),
-    ("home", KeyPress::Home),
-    ("end", KeyPress::End),
-    ("page-up", KeyPress::PageUp),
-    ("page-down", KeyPress::PageDown),
-    ("space", KeyPress::Char(' ')),
-];
-
 /// What a key does: the table, with the user's keys over it.
 #[derive(Debug, Clone, Default)]
 pub struct Keymap {
-    own: Vec<(KeyContext, KeyPress, Option<Action>)>,
+    own: Vec<UserBinding>,
+}
+
+/// Keys of the user's: one, or several that are pressed one after the other; nothing is done where there is no action.
+#[derive(Debug, Clone)]
+struct UserBinding {
+    context: KeyContext,
+    keys: Vec<KeyPress>,
+    action: Option<Action>,
+}
+
+impl UserBinding {
+    /// Its key, where it is no chord.
+    fn single(&self) -> Option<KeyPress> {
+        match self.keys.as_slice() {
+            [key] => Some(*key),
+            _ => None,
+        }
+    }
+}
+
+/// Keys of a chord, at most.
+const LONGEST_CHORD: usize = 3;
+
+/// What keys that were pressed one after the other are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyMatch {
+    /// This is to be done.
+    Action(Action),
+    /// A chord has begun.
+    Begun,
+    /// Nothing.
+    Unbound,
 }
 
 impl Keymap {
@@ -43,9 +55,18 @@ impl Keymap {
     /// # Errors
     /// One line a fault, with its place: no YAML, an unknown context, key or action.
     pub fn parse(text: &str) -> Result<Self, Vec<String>> {
+        Self::default().extended(text)
+    }
+
+    /// These keys with those of another text over them.
+    ///
+    /// # Errors
+    /// As [`Keymap::parse`].
+    pub fn extended(self, text: &str) -> Result<Self, Vec<String>> {
         let said = |faults: Vec<crate::plan::Fault>| faults.iter().map(ToString::to_string).collect::<Vec<_>>();
         let document = Document::parse(text).map_err(said)?;
-        let mut map = Self::default();
+        let mut map = self;
+        let before = map.own.len();
         let mut faults = Vec::new();
         if document.keys().next().is_none() && document.text().lines().any(is_said) {
             faults.push(placed(Some(START), "contexts are needed here, each with keys and their actions"));
@@ -61,7 +82,7 @@ impl Keymap {
                 Some(Value::Object(keys)) => {
                     for (key, action) in &keys {
                         let (at_key, at_action) = document.places(&name, key).unzip();
-                        match map.take(context, key, action) {
+                        match map.take(context, key, action, before) {
                             Ok(()) => {}
                             Err(BindingError::Key(why)) => faults.push(placed(at_key, &why)),
                             Err(BindingError::Action(why)) => faults.push(placed(at_action, &why)),
@@ -79,25 +100,34 @@ impl Keymap {
         if faults.is_empty() { Ok(map) } else { Err(faults) }
     }
 
-    /// Takes a key with its action, or `none`.
-    fn take(&mut self, context: KeyContext, key: &str, action: &Value) -> Result<(), BindingError> {
-        let known = key_of(key).ok_or_else(|| {
-            BindingError::Key(format!("no key `{key}`; a letter, ctrl- and a letter, or a name such as page-up"))
-        })?;
-        if context == KeyContext::Text && matches!(known, KeyPress::Char(_)) {
-            return Err(BindingError::Key(format!("`{key}` is typed in the text; take one with ctrl-")));
+    /// Takes a key or a chord with its action, or `none`. Those after `before` are of the same text.
+    fn take(&mut self, context: KeyContext, name: &str, action: &Value, before: usize) -> Result<(), BindingError> {
+        let unknown = |part: &str| {
+            let known = "a letter, f1 to f12, ctrl- or alt- and a letter, or a name such as page-up";
+            BindingError::Key(format!("no key `{part}`; {known}"))
+        };
+        let keys: Result<Vec<KeyPress>, BindingError> =
+            name.split_whitespace().map(|part| key_of(part).ok_or_else(|| unknown(part))).collect();
+        let keys = keys?;
+        let Some(first) = keys.first() else { return Err(unknown(name)) };
+        if keys.len() > LONGEST_CHORD {
+            return Err(BindingError::Key(format!("`{name}` is longer than {LONGEST_CHORD} keys")));
         }
-        if self.own.iter().any(|(place, own, _)| (*place, *own) == (context, known)) {
-            return Err(BindingError::Key(format!("`{key}` is given twice, in two spellings")));
+        if context == KeyContext::Text && matches!(first, KeyPress::Char(_)) {
+            return Err(BindingError::Key(format!("`{name}` is typed in the text; take one with ctrl-")));
+        }
+        if self.own.iter().skip(before).any(|known| known.context == context && known.keys == keys) {
+            return Err(BindingError::Key(format!("`{name}` is given twice, in two spellings")));
         }
         let action = action.as_str().map_or_else(|| action.to_string(), str::to_owned);
-        self.own.push((context, known, action_of(&action).map_err(BindingError::Action)?));
+        let action = action_of(&action).map_err(BindingError::Action)?;
+        self.own.push(UserBinding { context, keys, action });
         Ok(())
     }
 
     /// Some key leaves the dashboard, wherever it is pressed.
     fn can_quit(&self) -> bool {
-        let own = self.own.iter().map(|(_, key, _)| *key);
+        let own = self.own.iter().filter_map(UserBinding::single);
         let mut keys = bindings().flat_map(|binding| binding.keys.iter().copied()).chain(own);
         keys.any(|key| self.within(key, KeyContext::Anywhere) == Some(Action::Quit))
     }
@@ -116,50 +146,77 @@ impl Keymap {
         })
     }
 
+    /// What keys that were pressed one after the other do in a context; the last one may be the first of none.
+    #[must_use]
+    pub fn find(&self, keys: &[KeyPress], context: KeyContext, replay: bool) -> KeyMatch {
+        let holds = |place: KeyContext| {
+            let typed = context == KeyContext::Text;
+            place == context
+                || (place == KeyContext::Replay && replay && !typed)
+                || (place == KeyContext::Anywhere && !typed)
+        };
+        let chords = || self.own.iter().rev().filter(|own| own.keys.len() > 1 && holds(own.context));
+        if let Some(whole) = chords().find(|own| own.keys == keys) {
+            return whole.action.map_or(KeyMatch::Unbound, KeyMatch::Action);
+        }
+        if chords().any(|own| own.keys.starts_with(keys)) {
+            return KeyMatch::Begun;
+        }
+        match keys {
+            [key] => self.lookup(*key, context, replay).map_or(KeyMatch::Unbound, KeyMatch::Action),
+            _ => KeyMatch::Unbound,
+        }
+    }
+
     fn within(&self, key: KeyPress, context: KeyContext) -> Option<Action> {
-        let own = self.own.iter().rev().find(|(where_, own, _)| *where_ == context && *own == key);
+        let own = self.own.iter().rev().find(|own| own.context == context && own.single() == Some(key));
         match own {
-            Some((_, _, action)) => *action,
+            Some(own) => own.action,
             None => bound(key, context),
         }
+    }
+
+    /// The chords of a row, as people read them.
+    fn chords(&self, binding: &Binding) -> impl Iterator<Item = String> {
+        let of_row = |own: &&UserBinding| {
+            own.context == binding.context
+                && own.keys.len() > 1
+                && own.action.is_some_and(|action| binding.actions.contains(&action))
+        };
+        self.own.iter().filter(of_row).map(|own| sequence(&own.keys))
     }
 
     /// The keys of a row as people read them: the table's words where they hold.
     #[must_use]
     pub fn shown(&self, binding: &Binding) -> Cow<'static, str> {
-        let touched = self.own.iter().any(|(context, key, action)| {
-            *context == binding.context
-                && (binding.keys.contains(key) || action.is_some_and(|action| binding.actions.contains(&action)))
+        let touched = self.own.iter().any(|own| {
+            own.context == binding.context
+                && (own.single().is_some_and(|key| binding.keys.contains(&key))
+                    || own.action.is_some_and(|action| binding.actions.contains(&action)))
         });
         if !touched {
             return Cow::Borrowed(binding.shown);
         }
-        let own = self.own.iter().filter(|(context, _, _)| *context == binding.context).map(|(_, key, _)| *key);
-        let mut keys: Vec<KeyPress> = binding.keys.iter().copied().chain(own).collect();
+        let mut keys: Vec<KeyPress> = binding.keys.iter().copied().chain(self.single_keys(binding.context)).collect();
         keys.retain(|key| self.within(*key, binding.context).is_some_and(|action| binding.actions.contains(&action)));
-        let mut words: Vec<String> = keys.into_iter().map(word).collect();
+        let mut words: Vec<String> = keys.into_iter().map(word).chain(self.chords(binding)).collect();
         words.dedup();
         Cow::Owned(words.join(" "))
     }
-}
 
-impl Keymap {
+    fn single_keys(&self, context: KeyContext) -> impl Iterator<Item = KeyPress> {
+        self.own.iter().filter(move |own| own.context == context).filter_map(UserBinding::single)
+    }
+
     /// The first key of a row that does `action`; empty where the user has left it none.
     #[must_use]
     pub fn key_of(&self, binding: &Binding, action: Action) -> String {
-        let own = self.own.iter().filter(|(context, _, _)| *context == binding.context).map(|(_, key, _)| *key);
-        let mut keys = binding.keys.iter().copied().chain(own);
-        keys.find(|key| self.within(*key, binding.context) == Some(action)).map_or_else(String::new, sign)
-    }
-}
-
-/// A key in as few cells as it takes.
-fn sign(key: KeyPress) -> String {
-    match key {
-        KeyPress::Left => "←".to_owned(),
-        KeyPress::Right => "→".to_owned(),
-        KeyPress::Enter => "⏎".to_owned(),
-        key => word(key),
+        let mut keys = binding.keys.iter().copied().chain(self.single_keys(binding.context));
+        let chord = || {
+            let own = self.own.iter().find(|own| own.context == binding.context && own.action == Some(action));
+            own.map_or_else(String::new, |own| sequence(&own.keys))
+        };
+        keys.find(|key| self.within(*key, binding.context) == Some(action)).map_or_else(chord, sign)
     }
 }
 
@@ -203,29 +260,6 @@ fn action_of(name: &str) -> Result<Option<Action>, String> {
     }
 }
 
-fn key_of(name: &str) -> Option<KeyPress> {
-    if let Some((_, key)) = NAMED.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
-        return Some(*key);
-    }
-    let single = |text: &str| {
-        let mut letters = text.chars();
-        letters.next().filter(|_| letters.next().is_none())
-    };
-    match name.strip_prefix("ctrl-") {
-        Some(letter) => single(letter).map(|letter| KeyPress::Ctrl(letter.to_ascii_lowercase())),
-        None => single(name).map(KeyPress::Char),
-    }
-}
-
-fn word(key: KeyPress) -> String {
-    match key {
-        KeyPress::Ctrl(letter) => format!("^{}", letter.to_ascii_uppercase()),
-        KeyPress::Char(' ') => "space".to_owned(),
-        KeyPress::Char(letter) => letter.to_string(),
-        key => NAMED.iter().find(|(_, known)| *known == key).map_or_else(String::new, |(name, _)| (*name).to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -257,6 +291,27 @@ mod tests {
         assert_eq!(keys.key_of(row(Action::PreviousPane), Action::PreviousPane), "shift-tab");
         let fields = bindings().find(|row| row.actions.contains(&Action::More)).unwrap();
         assert_eq!(keys.key_of(fields, Action::More), "→");
+    }
+
+    #[test]
+    fn function_keys_and_chords_are_keys() {
+        let keys =
+            Keymap::parse("anywhere: {f5: record, ctrl-x ctrl-s: save, alt-t: themes}\nplan: {g w: sweep}\n").unwrap();
+        let find = |pressed: &[KeyPress], context| keys.find(pressed, context, false);
+        assert_eq!(find(&[KeyPress::Function(5)], PLAN), KeyMatch::Action(Action::Record));
+        assert_eq!(find(&[KeyPress::Alt('t')], PLAN), KeyMatch::Action(Action::Themes));
+        assert_eq!(find(&[KeyPress::Ctrl('x')], PLAN), KeyMatch::Begun);
+        assert_eq!(find(&[KeyPress::Ctrl('x'), KeyPress::Ctrl('s')], PLAN), KeyMatch::Action(Action::Save));
+        assert_eq!(find(&[KeyPress::Ctrl('x'), KeyPress::Char('s')], PLAN), KeyMatch::Unbound);
+        assert_eq!(find(&[KeyPress::Ctrl('x')], KeyContext::Text), KeyMatch::Unbound, "typed text is no chord");
+        // A chord of a pane begins there alone; elsewhere its first key is what it was.
+        assert_eq!(find(&[KeyPress::Char('g')], PLAN), KeyMatch::Begun);
+        assert_eq!(find(&[KeyPress::Char('g')], KeyContext::In(Pane::Vram)), KeyMatch::Action(Action::First));
+        let row = bindings().find(|row| row.context == PLAN && row.does(Action::Sweep)).unwrap();
+        assert_eq!((keys.shown(row).as_ref(), keys.key_of(row, Action::Sweep).as_str()), ("w g w", "w"));
+        for text in ["plan: {f13: save}\n", "plan: {a b c d: save}\n", "text: {x y: save}\n"] {
+            assert!(Keymap::parse(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
+use serde::{Deserialize, Serialize};
 
 use crate::reading::{DeviceSample, HostProcess, ProcessWork, Reading, Sample};
 use crate::units::{Bytes, Fraction};
@@ -10,7 +11,8 @@ use crate::units::{Bytes, Fraction};
 const LONGEST: usize = 60;
 
 /// What rows are ordered by. Figures: the highest first, what is not known last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum SortBy {
     /// The first device, then the pid: rows keep their places.
     #[default]
@@ -67,6 +69,13 @@ pub struct ProcessList {
 }
 
 impl ProcessList {
+    /// Shows everything again. False where everything is shown.
+    pub fn clear(&mut self) -> bool {
+        let filtered = !self.sought.is_empty();
+        self.sought.clear();
+        filtered
+    }
+
     /// Adds to what is sought as far as there is room.
     pub fn type_text(&mut self, text: &str) {
         for c in text.chars().filter(|c| !c.is_control()) {

@@ -7,10 +7,13 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use crate::reading::{DeviceMetric, Moment, Reading, ReadingKind, Sample, Spread};
 
 /// A stretch of the past that can be looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum HistorySpan {
     /// One minute.
     Minute,

@@ -25,6 +25,10 @@ pub enum PickerPurpose {
     Action,
     /// A plan to open.
     Open,
+    /// What a new plan begins with.
+    NewPlan,
+    /// A theme; the selected one colours the screen.
+    Theme,
     /// A key that the plan does not have yet.
     NewKey,
     /// A second key to sweep.
@@ -49,6 +53,8 @@ impl PickerPurpose {
             Self::Value(field) => field.label().to_owned(),
             Self::Action => "actions".to_owned(),
             Self::Open => "open a plan, or another tool's file as one: choose, or type a path".to_owned(),
+            Self::NewPlan => "new plan: a model, a template, or the path of a config.json".to_owned(),
+            Self::Theme => "theme: the screen shows the selected one".to_owned(),
             Self::NewKey => "a key to add".to_owned(),
             Self::SecondKey => "a second key to sweep".to_owned(),
             Self::Constraint(Constraint::Value(field)) => format!("search again with another {}", field.label()),
@@ -63,7 +69,7 @@ impl PickerPurpose {
     /// Whether the path of a file is meant.
     #[must_use]
     pub const fn is_path(self) -> bool {
-        matches!(self, Self::Open | Self::SaveAs | Self::ExportTo)
+        matches!(self, Self::Open | Self::NewPlan | Self::SaveAs | Self::ExportTo)
     }
 
     /// Whether text that is none of the names may be meant.

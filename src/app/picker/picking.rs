@@ -12,8 +12,10 @@ use crate::app::keymap::{Action, KeyContext};
 use crate::app::notice::problem;
 use crate::app::plans;
 use crate::app::plans::exporting;
+use crate::app::plans::new;
 use crate::app::plans::saving;
 use crate::app::state::State;
+use crate::app::themes;
 use crate::app::topics;
 use crate::app::what_if::search;
 use crate::app::what_if::sweep;
@@ -70,6 +72,7 @@ pub fn on_key(state: &mut State, key: KeyPress) -> (Vec<Effect>, Option<Action>)
         }
         KeyPress::Esc | KeyPress::Ctrl('c') => {
             state.dialogs.picker = None;
+            state.plans.new_at = None;
             editing::leave_value(state);
         }
         KeyPress::Enter => return take(state),
@@ -124,6 +127,8 @@ fn take(state: &mut State) -> (Vec<Effect>, Option<Action>) {
         PickerPurpose::NewKey => editing::add(state, &taken),
         PickerPurpose::SecondKey => sweep::add(state, &taken),
         PickerPurpose::Constraint(constraint) => effects = search::constrain(state, constraint, &taken),
+        PickerPurpose::NewPlan => effects = new::chosen(state, &taken),
+        PickerPurpose::Theme => themes::chosen(state, &taken),
         PickerPurpose::Open => effects = plans::chosen(state, &taken),
         PickerPurpose::SaveAs => {
             state.plans.save_as = Some(taken.into());

@@ -38,7 +38,7 @@ pub struct Import {
 pub fn arrived(state: &mut State, import: Import) {
     let name = plans::unused(&state.plans, &import.plan.name);
     let plan = Editor::unsaved(LoadedPlan { name, ..import.plan }, &state.catalog);
-    plans::open(state, plan, None);
+    plans::open(state, plan, Vec::new());
     show(state, import.account);
 }
 

@@ -15,20 +15,32 @@ use crate::plan::{Document, TextPosition};
 pub fn merge(state: &mut State, theirs: String) {
     let editor = &mut state.plans.editor;
     let (base, ours) = (editor.saved_text().to_owned(), editor.text().to_owned());
-    let merged = diffy::merge(&base, &ours, &theirs);
     editor.note_on_disk(theirs.clone());
-    match merged.or_else(|both| by_value(&base, &ours, &theirs).ok_or(both)) {
+    match merged(&base, &ours, &theirs) {
         Ok(text) => {
             editing::take_text(state, text);
             state.notice = Some(info("merged: your changes on top of theirs; save shows them"));
         }
         Err(both) => {
-            let line = both.lines().position(|line| line.starts_with("<<<<<<<")).map_or(1, |at| at + 1);
-            editing::take_text(state, both);
-            state.plans.text = Some(TextView::open(state.plans.editor.text(), Some(TextPosition { line, column: 1 })));
+            choose(state, both);
             state.notice = Some(problem("both changed the same lines: choose between the marks, then save"));
         }
     }
+}
+
+/// The text with both, at its first mark.
+pub fn choose(state: &mut State, both: String) {
+    let line = both.lines().position(|line| line.starts_with("<<<<<<<")).map_or(1, |at| at + 1);
+    editing::take_text(state, both);
+    state.plans.text = Some(TextView::open(state.plans.editor.text(), Some(TextPosition { line, column: 1 })));
+}
+
+/// Our changes to the base, on top of theirs.
+///
+/// # Errors
+/// With both, between marks, where both changed the same.
+pub fn merged(base: &str, ours: &str, theirs: &str) -> Result<String, String> {
+    diffy::merge(base, ours, theirs).or_else(|both| by_value(base, ours, theirs).ok_or(both))
 }
 
 /// Our values put into their text, where our text differs from the base in nothing but values

@@ -2,13 +2,17 @@
 
 pub(super) mod account;
 pub(super) mod baseline;
+pub(super) mod drafts;
 pub(super) mod exporting;
 pub(super) mod merging;
+pub(super) mod new;
 mod relocating;
 pub(super) mod saving;
 pub(super) mod tabs;
 
 use std::path::PathBuf;
+
+use drafts::Draft;
 
 use crate::app::editor::Editor;
 use crate::app::editor::editing::follow;
@@ -18,6 +22,7 @@ use crate::app::key::KeyPress;
 use crate::app::notice::{info, problem};
 use crate::app::picker::choice::Choice;
 use crate::app::picker::{Picker, PickerPurpose};
+use crate::app::session::note_recent;
 use crate::app::state::{Dialogs, Overlay, Plans, Saving, State};
 use crate::plan::EXAMPLES;
 
@@ -25,10 +30,16 @@ use crate::plan::EXAMPLES;
 const EXAMPLE: &str = "built-in example";
 
 /// Asks which plan to open.
-pub fn ask(dialogs: &mut Dialogs) -> Vec<Effect> {
+pub fn ask(state: &mut State) -> Vec<Effect> {
     let examples = EXAMPLES.iter().map(|(name, _)| Choice::of(name, EXAMPLE)).collect();
-    dialogs.picker = Some(Picker::open(PickerPurpose::Open, examples, None));
-    vec![Effect::ListPlans]
+    state.dialogs.picker = Some(Picker::open(PickerPurpose::Open, examples, None));
+    vec![Effect::ListPlans { folder: PathBuf::new(), recent: state.plans.recent.clone() }]
+}
+
+/// Shows what there is in a folder.
+fn walk_into(state: &mut State, folder: &str) -> Vec<Effect> {
+    state.dialogs.picker = Some(Picker::open(PickerPurpose::Open, Vec::new(), None));
+    vec![Effect::ListPlans { folder: folder.into(), recent: Vec::new() }]
 }
 
 /// Adds the files that there are to the list, each with what it is, while that is open.
@@ -46,21 +57,25 @@ pub fn chosen(state: &mut State, name: &str) -> Vec<Effect> {
     match EXAMPLES.iter().find(|(known, _)| *known == name) {
         Some((name, text)) => {
             let plan = Editor::open_text((*name).to_owned(), None, (*text).to_owned(), &state.catalog);
-            open(state, plan, None);
+            open(state, plan, Vec::new());
             Vec::new()
         }
+        None if name.ends_with('/') => walk_into(state, name),
         None => vec![Effect::Open(name.into())],
     }
 }
 
 /// Puts a plan in front of the others. One that is open already comes to the front as it is.
-pub fn open(state: &mut State, plan: Editor, kept: Option<String>) {
+pub fn open(state: &mut State, plan: Editor, kept: Vec<Draft>) {
     let same = |other: &Editor| other.path().is_some() && other.path() == plan.path();
     let open_already = state.plans.tabs.all(&state.plans.editor).position(same);
     if let Some(place) = open_already {
         go_to(state, place);
         state.notice = Some(info(format!("{} is open already", state.plans.editor.name())));
         return;
+    }
+    if let Some(path) = plan.path() {
+        note_recent(&mut state.plans.recent, path);
     }
     leave(&mut state.plans);
     state.plans.tabs.open(&mut state.plans.editor, plan);
@@ -69,7 +84,7 @@ pub fn open(state: &mut State, plan: Editor, kept: Option<String>) {
     if state.plans.text.is_some() {
         state.views.focus = crate::app::pane::Pane::Plan;
     }
-    saving::offer(state, kept);
+    drafts::offer(state, kept);
 }
 
 /// `name`, with a number where a plan of that name is open.

@@ -1,18 +1,20 @@
-//! Saving, leaving, what is in the way of a file, and what is kept against a crash.
+//! Saving, leaving, and what is in the way of a file.
 
 use std::path::PathBuf;
 
+use super::drafts::forget;
 use super::exporting;
 use super::merging::merge;
 use super::relocating::relocated;
 use crate::app::editor::editing;
-use crate::app::editor::{CONFIG, Editor, ReadingState};
-use crate::app::event::{Effect, ExpectedFile, UnsavedText};
+use crate::app::editor::{CONFIG, Editor};
+use crate::app::event::{Effect, ExpectedFile};
 use crate::app::key::KeyPress;
 use crate::app::notice::{info, problem};
 use crate::app::picker::{Picker, PickerPurpose};
 use crate::app::plans;
 use crate::app::run::plan::RunPlan;
+use crate::app::session::note_recent;
 use crate::app::state::{Dialogs, Overlay, Plans, Saving, State};
 use crate::plan::Document;
 
@@ -64,6 +66,7 @@ pub fn save(plans: &mut Plans, over: bool) -> Vec<Effect> {
     let own = editor.path().map(Into::into);
     let expected = match (&plans.save_as, &own) {
         _ if over => ExpectedFile::Anything,
+        (None, Some(_)) if editor.is_new() => ExpectedFile::Nothing,
         (None, Some(_)) => ExpectedFile::Text(editor.saved_text().to_owned()),
         (Some(path), Some(own)) if path == own => ExpectedFile::Text(editor.saved_text().to_owned()),
         (Some(_), _) | (None, None) => ExpectedFile::Nothing,
@@ -88,6 +91,7 @@ pub fn saved(state: &mut State, path: PathBuf, text: String) -> Vec<Effect> {
         editing::apply(state, moved);
     }
     state.notice = Some(info(said));
+    note_recent(&mut state.plans.recent, &path);
     // The run's plan is still that under another name.
     let of_run = state.plans.run.as_ref().is_some_and(|run| run.is(&state.plans.editor));
     state.plans.editor.mark_saved(path, text);
@@ -197,58 +201,4 @@ pub fn on_quit(state: &mut State, key: KeyPress) -> Vec<Effect> {
 fn go_on_leaving(state: &mut State) -> Vec<Effect> {
     state.plans.quit_after_save = false;
     if state.plans.tabs.close(&mut state.plans.editor) { quit(state) } else { vec![Effect::Quit] }
-}
-
-fn forget(plans: &Plans) -> Effect {
-    Effect::Forget { path: plans.editor.path().map(Into::into), name: plans.editor.name().to_owned() }
-}
-
-/// Keeps the unsaved text where it is another one than was kept last. `leaving`: there is no later.
-pub fn keep(state: &mut State, leaving: bool) -> Option<Effect> {
-    let editor = &state.plans.editor;
-    let asked = matches!(state.dialogs.overlay, Some(Overlay::Recovered(_)));
-    if !editor.modified() {
-        // Taken back to what the file holds: nothing is unsaved any more.
-        return state.plans.kept.take().map(|_| forget(&state.plans));
-    }
-    // A long text is kept when it is read: letters that were typed meanwhile are one text.
-    if asked
-        || editor.standing() != ReadingState::Read && !leaving
-        || state.plans.kept.as_deref() == Some(editor.text())
-    {
-        return None;
-    }
-    state.plans.kept = Some(editor.text().to_owned());
-    let (path, name) = (editor.path().map(Into::into), editor.name().to_owned());
-    Some(Effect::Keep(UnsavedText { path, name, text: editor.text().to_owned() }))
-}
-
-/// A key while what was kept is offered. It stays offered until it is taken or deleted: the
-/// next edit would be kept in its place.
-pub fn on_recovered(state: &mut State, key: KeyPress) -> Vec<Effect> {
-    match key {
-        KeyPress::Char('r') | KeyPress::Enter => {
-            state.dialogs.overlay = None;
-            if let Some(text) = state.plans.recovered.take() {
-                editing::take_text(state, text);
-                state.notice = Some(info("your unsaved changes are back; u takes them out again"));
-            }
-            Vec::new()
-        }
-        KeyPress::Char('d') => {
-            state.dialogs.overlay = None;
-            state.plans.recovered = None;
-            vec![forget(&state.plans)]
-        }
-        KeyPress::Char('q') => vec![Effect::Quit],
-        _ => Vec::new(),
-    }
-}
-
-/// Offers what was kept of the plan in front, where it says something else than the file.
-pub fn offer(state: &mut State, kept: Option<String>) {
-    state.plans.recovered = kept.filter(|kept| kept != state.plans.editor.text());
-    if state.plans.recovered.is_some() {
-        state.dialogs.overlay = Some(Overlay::Recovered(0));
-    }
 }

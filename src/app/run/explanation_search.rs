@@ -279,7 +279,7 @@ pub fn take(state: &mut State) {
     if !run.is(&state.plans.editor) {
         // A draft stays as it is, beside the plan that the run turned out to have.
         let name = plans::unused(&state.plans, run.plan().name());
-        plans::open(state, run.plan().duplicate(name), None);
+        plans::open(state, run.plan().duplicate(name), Vec::new());
     }
     editing::apply(state, document);
     state.plans.run = RunPlan::of(&state.plans.editor).or(Some(run));

@@ -94,7 +94,7 @@ pub fn on_key(state: &mut State, key: KeyPress) {
     state.dialogs.overlay = None;
     let Some(proposal) = state.run.proposal.take().filter(|_| key == KeyPress::Enter) else { return };
     let plan = Editor::unsaved(proposal.plan, &state.catalog);
-    plans::open(state, plan, None);
+    plans::open(state, plan, Vec::new());
     if state.monitor.attached_here() == Some(proposal.pid) {
         // What the process itself says is what it is compared with.
         state.plans.run = RunPlan::of(&state.plans.editor).or(state.plans.run.take());

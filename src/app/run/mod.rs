@@ -8,6 +8,7 @@ pub(super) mod mismatch;
 pub(super) mod observation;
 pub(super) mod offer;
 pub(super) mod outlook;
+mod places;
 pub(super) mod plan;
 pub(super) mod verdict;
 
@@ -16,7 +17,7 @@ use crate::app::monitor::{Monitor, SourceState};
 use crate::compare::{Phases, period};
 use crate::reading::{
     Absence, HookEnd, HookedRun, Moment, OutOfMemory, Progress, ProgressSource, Reading, ReadingKind, RunNews, Sample,
-    SourceKind,
+    SourceKind, StepCause,
 };
 use crate::units::{Seconds, grouped};
 use inferred::StatedValues;
@@ -33,6 +34,8 @@ pub struct Telemetry {
     sampled: Option<Progress>,
     /// Memory that ran out in it.
     ran_out: Option<OutOfMemory>,
+    /// Why steps were late in it.
+    sampled_cause: Option<StepCause>,
     /// What the run is about, by its steps.
     phases: Phases,
     /// What a process that was looked at runs for sure.
@@ -76,6 +79,7 @@ impl Telemetry {
     /// go of, it stays so.
     pub fn on_progress(&mut self, sample: &Sample, monitor: &mut Monitor) {
         self.ran_out = sample.out_of_memory.as_deref().cloned();
+        self.sampled_cause = sample.step_cause.as_deref().cloned();
         let Some(progress) = &sample.progress else { return };
         self.sampled = Some((**progress).clone());
         let demo = matches!(&monitor.source, SourceState::Running(info) if info.kind == SourceKind::Demo);
@@ -90,6 +94,7 @@ impl Telemetry {
     pub fn rewind(&mut self) {
         self.sampled = None;
         self.ran_out = None;
+        self.sampled_cause = None;
         self.phases = Phases::default();
         self.rhythm = Reading::default();
     }
@@ -157,9 +162,11 @@ impl Telemetry {
     pub fn told_in(&self, sample: &Sample, monitor: &Monitor, now: Moment) -> Sample {
         let progress = || self.progress(monitor, now).map(|(_, progress)| Box::new(progress));
         let ran_out = || self.out_of_memory(monitor, now).cloned().map(Box::new);
+        let cause = || self.step_cause(monitor, now).map(Box::new);
         Sample {
             progress: sample.progress.clone().or_else(progress),
             out_of_memory: sample.out_of_memory.clone().or_else(ran_out),
+            step_cause: sample.step_cause.clone().or_else(cause),
             ..sample.clone()
         }
     }
@@ -272,7 +279,7 @@ mod tests {
             retries: 0,
             ooms: 0,
         };
-        HookedRun { pid, about: None, step: Some(step), modules: None, end: None, heard }
+        HookedRun { pid, about: None, step: Some(step), modules: None, places: None, placed: heard, end: None, heard }
     }
 
     #[test]

@@ -19,12 +19,12 @@ pub fn take(state: &mut State) -> Vec<Effect> {
     if inferred::is_wanted(state) { vec![Effect::Infer(pid)] } else { Vec::new() }
 }
 
-/// Does not offer it again.
-pub fn dismiss(state: &mut State) {
-    if let Some(pid) = offered(state) {
-        state.run.telemetry.decline(pid);
-        state.notice = Some(info(format!("{pid} is not followed; ⏎ in the monitor attaches to a process")));
-    }
+/// Does not offer it again. False where none is offered.
+pub fn dismiss(state: &mut State) -> bool {
+    let Some(pid) = offered(state) else { return false };
+    state.run.telemetry.decline(pid);
+    state.notice = Some(info(format!("{pid} is not followed; ⏎ in the monitor attaches to a process")));
+    true
 }
 
 fn offered(state: &State) -> Option<u32> {

@@ -5,7 +5,7 @@ use crate::app::monitor::SourceState;
 use crate::app::monitor::attached::AttachedState;
 use crate::app::state::State;
 use crate::compare::{Comparison, Forecast, Residual, RunPhase};
-use crate::units::{Bytes, Seconds};
+use crate::units::{Bytes, Fraction, Seconds};
 
 /// How much a verdict wants a hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,23 @@ pub fn of(state: &State) -> RunVerdict {
         .or_else(|| unseen(state))
         .or_else(|| mismatch::of(state).map(|mismatch| verdict(mismatch.short(), Gravity::Warning)))
         .or_else(|| compared(state))
+        .map(|found| late(state, found))
         .unwrap_or_else(|| verdict("MEASURING", Gravity::Quiet))
+}
+
+/// Late steps that take this share of the time are the verdict where nothing else is.
+const MUCH_LOST: f64 = 0.1;
+
+/// A run that is as planned but for single steps that are late.
+fn late(state: &State, found: RunVerdict) -> RunVerdict {
+    let much = |lost: Fraction| lost.0 >= MUCH_LOST;
+    let lost = || state.run.telemetry.step_cause(&state.monitor, state.now)?.lost.filter(|lost| much(*lost));
+    match found.gravity {
+        Gravity::Good => {
+            lost().map_or(found, |lost| verdict(format!("LATE STEPS {:.0} %", lost.percent()), Gravity::Warning))
+        }
+        _ => found,
+    }
 }
 
 /// A run that is over.

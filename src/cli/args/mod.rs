@@ -5,15 +5,15 @@ mod plans;
 mod predictions;
 mod runs;
 mod trace;
-mod values;
+pub(super) mod values;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use mistake::parsed;
-pub use plans::{ExportArgs, ExportTarget, ImportArgs, InferArgs, PlanFormat, PlanOutput};
+pub use plans::{ExportArgs, ExportTarget, ImportArgs, InferArgs, NewArgs, PlanFormat, PlanOutput};
 pub use predictions::{PredictArgs, RooflineArgs, SearchArgs, ShapeArgs, SweepArgs, ValidateArgs};
 pub use runs::{ExplainArgs, RecordArgs, ReplayArgs, RunArgs};
 pub use trace::TraceArgs;
@@ -65,6 +65,12 @@ pub enum Command {
     Validate(ValidateArgs),
     /// Write the plan that a running training process seems to have
     Infer(InferArgs),
+    /// Write a new plan: of a model, a config.json, a template, or an empty one
+    ///
+    /// `memwall new llama-3-8b --save plan.yaml`. Templates are the plans under configs/plans, by their names.
+    New(NewArgs),
+    /// Show the options of the dashboard, and who says them
+    Config(ConfigArgs),
     /// Write the plan that another tool's file or a training command describes
     ///
     /// A Hugging Face config.json, a DeepSpeed JSON, a torchtitan TOML, the YAML of axolotl,
@@ -127,21 +133,25 @@ pub struct DashboardArgs {
     ///
     /// The demo's run may depart from the plan: `demo:KEY=VALUE` with keys of the plan, `demo:leak`, or several with
     /// commas between.
-    #[arg(long, value_name = "SOURCE", default_value = "auto", value_parser = source)]
-    pub source: SourceChoice,
-    /// Time between readings, 100ms to 60s
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
-    pub interval: Duration,
+    /// Without it: auto, or what config.yaml says.
+    #[arg(long, value_name = "SOURCE", value_parser = source)]
+    pub source: Option<SourceChoice>,
+    /// Time between readings, 100ms to 60s [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = interval)]
+    pub interval: Option<Duration>,
     /// How it looks.
     #[command(flatten)]
     pub look: LookArgs,
 }
 
+/// What `--theme` says without a name.
+pub const LIST_THEMES: &str = "?";
+
 /// How the screen looks.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
 pub struct LookArgs {
-    /// Colour theme
-    #[arg(long, value_name = "NAME")]
+    /// Colour theme; without a name, a list of them
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = LIST_THEMES)]
     pub theme: Option<String>,
     /// Let the mouse choose panes and fields (the terminal's own selection then needs Shift)
     #[arg(long)]
@@ -158,10 +168,22 @@ impl DashboardArgs {
     /// What is wrong with a plan that is not there. A word alone may have been meant as a command.
     #[must_use]
     pub fn no_such_plan(&self) -> Option<String> {
-        let word = self.plan.as_ref().filter(|plan| !plan.exists())?.to_string_lossy();
+        let plan = self.plan.as_ref().filter(|plan| !plan.exists())?;
+        if is_new_plan(plan) {
+            return None;
+        }
+        let word = plan.to_string_lossy();
         let hint = mistake::nearest(&word).unwrap_or_default();
         Some(format!("{word}: no such plan file{hint}"))
     }
+}
+
+/// Whether nothing is at that path yet, and a plan may be begun there.
+#[must_use]
+pub fn is_new_plan(path: &Path) -> bool {
+    let plan = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    plan && path.symlink_metadata().is_err() && folder.is_dir()
 }
 
 /// Arguments of `gpus` and `models`.
@@ -173,6 +195,14 @@ pub struct CatalogueArgs {
     /// Other names and the source of every value
     #[arg(long, short)]
     pub verbose: bool,
+}
+
+/// Arguments of `config`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct ConfigArgs {
+    /// Write a commented config.yaml with every option instead
+    #[arg(long)]
+    pub example: bool,
 }
 
 /// Arguments of `completions`.

@@ -17,6 +17,23 @@ pub struct InferArgs {
     pub to: PlanOutput,
 }
 
+/// Arguments of `new`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct NewArgs {
+    /// A model that `memwall models` lists, a template, or a file to begin with; without it, an empty plan
+    #[arg(value_name = "MODEL")]
+    pub from: Option<String>,
+    /// The GPU of a model's plan [default: this machine's, else NVIDIA H100]
+    #[arg(long, value_name = "GPU")]
+    pub gpu_type: Option<String>,
+    /// How many of them
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub gpus: u64,
+    /// Write the plan to this file; an existing file is left alone
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+}
+
 /// Arguments of `import`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct ImportArgs {
@@ -60,8 +77,10 @@ pub enum ExportTarget {
     Torchrun,
     /// DeepSpeed's JSON
     Deepspeed,
-    /// torchtitan's TOML
+    /// torchtitan's TOML, to February 2026
     Torchtitan,
+    /// torchtitan's configuration in Python, since
+    TorchtitanPython,
 }
 
 /// Where a plan that was inferred goes.

@@ -70,8 +70,8 @@ impl ReplayArgs {
             log: None,
             log_pattern: None,
             attach: None,
-            source: SourceChoice::Replay { path: self.file, speed: self.speed },
-            interval: Duration::from_secs(1),
+            source: Some(SourceChoice::Replay { path: self.file, speed: self.speed }),
+            interval: None,
             look: self.look,
         }
     }
@@ -89,6 +89,9 @@ pub struct ExplainArgs {
     /// How to write it
     #[arg(long, value_enum, default_value = "text")]
     pub format: ListFormat,
+    /// The memory that a snapshot and its values may take; they take some five times the file
+    #[arg(long, value_name = "SIZE", default_value = "200MiB", value_parser = size)]
+    pub memory: Bytes,
 }
 
 /// Arguments of `run`.

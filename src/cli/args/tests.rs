@@ -28,9 +28,12 @@ fn the_definition_holds_together() {
 fn a_bare_word_is_a_plan() {
     let args = dashboard(&["plan.yaml", "--interval", "500ms", "--source", "demo"]);
     assert_eq!(args.plan, Some(PathBuf::from("plan.yaml")));
-    assert_eq!((args.interval, args.source), (Duration::from_millis(500), SourceChoice::Demo(Departure::default())));
+    assert_eq!(
+        (args.interval, args.source),
+        (Some(Duration::from_millis(500)), Some(SourceChoice::Demo(Departure::default())))
+    );
     let args = dashboard(&[]);
-    assert_eq!((args.plan, args.interval), (None, Duration::from_secs(1)));
+    assert_eq!((args.plan, args.interval), (None, None));
     assert!(matches!(command(&["predict", "plan.yaml"]), Ok(Some(Command::Predict(_)))));
 }
 
@@ -43,9 +46,23 @@ fn a_mistyped_command_is_named() {
 }
 
 #[test]
+fn a_plan_that_is_not_there_is_begun_where_it_can_be() {
+    assert_eq!(dashboard(&["not-there.yaml"]).no_such_plan(), None);
+    let nowhere = dashboard(&["no-such-folder/not-there.yaml"]).no_such_plan();
+    assert_eq!(nowhere.unwrap(), "no-such-folder/not-there.yaml: no such plan file");
+}
+
+#[test]
+fn the_theme_may_have_no_name() {
+    assert_eq!(dashboard(&["--theme"]).look.theme.as_deref(), Some(LIST_THEMES));
+    assert_eq!(dashboard(&["--theme", "dark", "a.yaml"]).look.theme.as_deref(), Some("dark"));
+}
+
+#[test]
 fn a_source_is_named_with_what_it_needs() {
     let args = dashboard(&["--source", "replay:a:b.ndjson"]);
-    assert_eq!(args.source, SourceChoice::Replay { path: PathBuf::from("a:b.ndjson"), speed: 1.0 });
+    let replay = SourceChoice::Replay { path: PathBuf::from("a:b.ndjson"), speed: 1.0 };
+    assert_eq!(args.source, Some(replay));
     for wrong in ["replay", "replay:", "smi", "demo:x"] {
         assert_eq!(command(&["--source", wrong]).unwrap_err().exit_code(), 2, "{wrong}");
     }

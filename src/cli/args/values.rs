@@ -36,7 +36,9 @@ pub fn source(text: &str) -> Result<SourceChoice, String> {
         Some(("replay", path)) if !path.is_empty() => {
             Ok(SourceChoice::Replay { path: PathBuf::from(path), speed: 1.0 })
         }
-        Some(("demo", otherwise)) => Departure::parse(otherwise).map(SourceChoice::Demo),
+        Some(("demo", otherwise)) => {
+            Departure::parse(otherwise).map(SourceChoice::Demo).map_err(|error| error.to_string())
+        }
         Some(("prometheus", url)) if !url.is_empty() => Ok(SourceChoice::Prometheus(url.to_owned())),
         _ => match text {
             "auto" => Ok(SourceChoice::Auto),

@@ -11,6 +11,7 @@ use super::calibrations;
 use super::recovery::{RecoveryRequest, Store};
 use crate::app::{Conflict, Event, ExpectedFile, Question, SaveObstacle, SavedCalibration, State};
 use crate::catalog::Catalog;
+use crate::cli::args::is_new_plan;
 use crate::cli::import::{self, OpenedPlan};
 use crate::cli::infer::proposal;
 use crate::observe;
@@ -18,6 +19,9 @@ use crate::plan::{self, Document, HfConfig};
 
 /// More plans than this are not listed.
 const MOST_LISTED: usize = 500;
+
+/// What stands beside a YAML file that is no plan as it stands.
+const FILE: &str = "file";
 
 /// Larger files are not looked into to list them.
 const MOST_LOOKED_INTO: u64 = 100_000;
@@ -100,11 +104,14 @@ fn home(path: &Path) -> PathBuf {
 /// Reads a file to be edited.
 pub fn open(path: &Path, store: Option<Store>, catalog: Catalog, events: Sender<Event>) {
     let path = home(path);
+    if is_new_plan(&path) {
+        return aside(events, move || Event::PlanMissing(path));
+    }
     aside(events, move || match import::to_edit(&path, &catalog) {
         Ok(OpenedPlan::Text(text)) => {
             let name = plan::name_of(&path);
-            let recovered = store.and_then(|store| store.unsaved(Some(&path), &name));
-            Event::Opened { name, path, text, recovered }
+            let drafts = store.map_or_else(Vec::new, |store| store.drafts(Some(&path), &name, &text));
+            Event::Opened { name, path, text, drafts }
         }
         Ok(OpenedPlan::Import(import)) => Event::Imported(import),
         Err(why) => Event::OpenFailed(why),
@@ -116,14 +123,43 @@ pub fn read(number: u64, text: String, events: Sender<Event>) {
     aside(events, move || Event::Read { number, read: Document::parse(&text) });
 }
 
-/// Looks for plans, and for what can be read as one, in the working directory and one level below.
-pub fn list(catalog: Catalog, events: Sender<Event>) {
+/// What stands beside a folder in the list.
+const FOLDER: &str = "folder: ⏎ walks into it";
+
+/// What stands beside a plan in the list.
+const PLAN: &str = "plan";
+
+/// Looks for plans, and for what can be read as one, in a folder; in the working directory one level below too. Those
+/// that were open last come first, then plans, other tools' files, and folders.
+pub fn list(folder: PathBuf, recent: Vec<PathBuf>, catalog: Catalog, events: Sender<Event>) {
     aside(events, move || {
-        let mut found = plans_in(Path::new(""), &catalog);
-        found.extend(folders_in(Path::new("")).iter().flat_map(|folder| plans_in(folder, &catalog)));
-        found.truncate(MOST_LISTED);
-        Event::PlansListed(found)
+        let here = folder.as_os_str().is_empty();
+        let place = home(&folder);
+        let mut found = plans_in(&place, &catalog);
+        let folders = folders_in(&place);
+        if here {
+            found.extend(folders.iter().flat_map(|folder| plans_in(folder, &catalog)));
+        }
+        found.sort_by_key(|(_, what)| (what != PLAN, what != FILE));
+        let known =
+            recent.into_iter().filter(|path| path.is_file()).map(|path| (shorter(path), "opened before".to_owned()));
+        let known: Vec<(PathBuf, String)> = known.collect();
+        found.retain(|(path, _)| known.iter().all(|(recent, _)| recent != path));
+        let above = folder.parent().filter(|_| !here).map(|above| match above.as_os_str().is_empty() {
+            true => PathBuf::from("./"),
+            false => above.join(""),
+        });
+        let folders = folders.into_iter().map(|folder| folder.join(""));
+        let folders = above.into_iter().chain(folders).map(|folder| (folder, FOLDER.to_owned()));
+        let all = known.into_iter().chain(found).chain(folders).take(MOST_LISTED).collect();
+        Event::PlansListed(all)
     });
+}
+
+/// A path as it is from here, where it is below the working directory.
+fn shorter(path: PathBuf) -> PathBuf {
+    let here = std::env::current_dir().ok();
+    here.and_then(|here| path.strip_prefix(here).ok().map(Path::to_owned)).unwrap_or(path)
 }
 
 /// Looks which paths begin as it was typed; folders end in a slash.
@@ -175,10 +211,12 @@ fn what_is(path: &Path, catalog: &Catalog) -> Option<String> {
         return None;
     }
     let text = observe::regular_file(path, MOST_LOOKED_INTO).ok();
+    let is_plan = text.as_deref().map(|text| Document::parse(text).and_then(|document| document.plan()).is_ok());
     let other = text.and_then(|text| import::kind(path, &text, catalog));
     match other {
         Some(tool) => Some(format!("{tool}, read as a plan")),
-        None => own.then(|| "file".to_owned()),
+        None if !own => None,
+        None => Some(if is_plan.unwrap_or(false) { PLAN } else { FILE }.to_owned()),
     }
 }
 
@@ -202,19 +240,29 @@ pub struct Keeper {
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Keeper {
-    /// Starts the thread.
-    pub fn start(store: Store) -> Self {
+    /// Starts the thread. That a text cannot be kept is told once, until one can be.
+    pub fn start(store: Store, events: Sender<Event>) -> Self {
         let (wishes, wished) = mpsc::channel::<RecoveryRequest>();
         let work = move || {
+            let mut failed = false;
+            let mut carry_out = |request: &RecoveryRequest| {
+                let done = store.carry_out(request);
+                if let (Err(error), false) = (&done, failed) {
+                    let why = format!("{}: {}", store.folder().display(), plan::reason(error));
+                    // A dashboard that has gone meanwhile needs no telling.
+                    drop(events.try_send(Event::DraftNotKept(why)));
+                }
+                failed = if matches!(request, RecoveryRequest::Keep(_)) { done.is_err() } else { failed };
+            };
             while let Ok(mut request) = wished.recv() {
                 // Letters that were typed meanwhile make one text.
                 while let Ok(later) = wished.try_recv() {
                     if !later.replaces(&request) {
-                        store.carry_out(&request);
+                        carry_out(&request);
                     }
                     request = later;
                 }
-                store.carry_out(&request);
+                carry_out(&request);
             }
         };
         let thread = thread::Builder::new().name("keeper".to_owned()).spawn(work).ok();

@@ -1,10 +1,14 @@
 //! Which theme, and whether colours and Unicode are wanted.
 
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use terminal_colorsaurus::{QueryOptions, ThemeMode, theme_mode};
 
+use crate::app::{Choice, Themes};
 use crate::cli::args::LookArgs;
+use crate::cli::config::Config;
 use crate::cli::user_catalog;
 use crate::files;
 use crate::ui::{EMBEDDED, Look, Theme};
@@ -15,16 +19,83 @@ const MOST_BYTES: u64 = 1 << 20;
 /// A terminal that knows the question answers within a round trip; one that does not, answers another at once.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The look that the arguments and the environment ask for.
-pub fn choose(args: &LookArgs) -> Result<Look, String> {
+/// The look at the start, and every theme that there is.
+#[derive(Debug)]
+pub struct ChosenLook {
+    /// How the screen looks at first.
+    pub look: Look,
+    /// What can be chosen, for the list.
+    pub themes: Themes,
+    /// The same themes by their names.
+    pub by_name: Vec<(String, Theme)>,
+    /// What is wrong with the user's themes, one line each.
+    pub faults: Vec<String>,
+}
+
+/// The look that the command line, the environment and the configuration ask for, or that was chosen `before`.
+///
+/// # Errors
+/// In a line, where the command line names a theme that there is not.
+pub fn choose(args: &LookArgs, config: &Config, before: Option<String>) -> Result<ChosenLook, String> {
+    let variable = |name: &str| std::env::var_os(name);
+    let ascii = args.ascii || config.ascii.unwrap_or_else(|| !is_utf8(variable));
     // https://no-color.org: set and not empty.
-    let no_color = args.no_color || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let theme = match &args.theme {
-        Some(name) => named(name)?,
-        None if no_color => Theme::colourless(),
-        None => named(fitting())?,
+    let no_color = args.no_color
+        || config.color == Some(false)
+        || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let (by_name, mut faults) = all();
+    let find = |name: &str| by_name.iter().find(|(known, _)| known == name).map(|(_, theme)| theme.clone());
+    if let Some(name) = args.theme.as_deref().filter(|name| find(name).is_none()) {
+        let own = faults.iter().find(|fault| fault.contains(&format!("{name}.yaml")));
+        return Err(own.cloned().unwrap_or_else(|| unknown(name, &by_name)));
+    }
+    if no_color {
+        let look = Look { theme: Theme::colourless(), ascii };
+        return Ok(ChosenLook { look, themes: Themes::default(), by_name: Vec::new(), faults });
+    }
+    if let Some(name) = config.theme.as_deref().filter(|name| find(name).is_none()) {
+        faults.push(format!("theme: {}", unknown(name, &by_name)));
+    }
+    let said = args.theme.clone().or_else(|| config.theme.clone().filter(|name| find(name).is_some()));
+    // What somebody says for this start wins over what was chosen in an earlier one.
+    let chosen = before.filter(|name| said.is_none() && find(name).is_some());
+    let at_start = match (&said, &chosen) {
+        (Some(name), _) => name.clone(),
+        (None, Some(name)) => name.clone(),
+        (None, None) => fitting().to_owned(),
     };
-    Ok(Look { theme: if no_color { Theme::colourless() } else { theme }, ascii: args.ascii })
+    let theme = find(&at_start).unwrap_or_else(Theme::colourless);
+    let themes = Themes { choices: listed(&by_name), at_start, chosen };
+    Ok(ChosenLook { look: Look { theme, ascii }, themes, by_name, faults })
+}
+
+/// The names of all themes, a line each with where it is from: for `--theme` without a name.
+pub fn list() -> String {
+    let (by_name, _) = all();
+    listed(&by_name).into_iter().map(|choice| format!("{:<18}{}\n", choice.name, choice.facts)).collect()
+}
+
+fn unknown(name: &str, by_name: &[(String, Theme)]) -> String {
+    let known: Vec<&str> = by_name.iter().map(|(known, _)| known.as_str()).collect();
+    format!("--theme: no theme `{name}`; known: {}", known.join(", "))
+}
+
+fn listed(by_name: &[(String, Theme)]) -> Vec<Choice> {
+    let own = folder().map(|folder| folder.display().to_string()).unwrap_or_default();
+    let of = |name: &str| match EMBEDDED.iter().find(|(known, _)| *known == name) {
+        Some((_, text)) if text_of_user(name).is_none() => {
+            let comment = text.lines().next().unwrap_or_default().trim_start_matches("# ");
+            comment
+                .split(" See ")
+                .next()
+                .unwrap_or_default()
+                .split_once(". ")
+                .map_or(comment, |(first, _)| first)
+                .to_owned()
+        }
+        _ => format!("yours, {own}/{name}.yaml"),
+    };
+    by_name.iter().map(|(name, _)| Choice::of(name, of(name).split(" See ").next().unwrap_or_default())).collect()
 }
 
 /// Dark or light, as the terminal says that its background is.
@@ -37,23 +108,71 @@ fn fitting() -> &'static str {
     }
 }
 
-/// A theme by name: the user's own file wins over the embedded one.
-fn named(name: &str) -> Result<Theme, String> {
+/// Whether the terminal is to be sent UTF-8, by the first of the variables of the locale that says anything (POSIX
+/// Base Definitions, 8.2). Where none does, as in many containers, terminals show it all the same.
+pub fn is_utf8(variable: impl Fn(&str) -> Option<OsString>) -> bool {
+    let said =
+        ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(|name| variable(name).filter(|said| !said.is_empty()));
+    let Some(locale) = said else { return true };
+    let locale = locale.to_string_lossy().to_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
+
+/// Where the user's themes are.
+fn folder() -> Option<PathBuf> {
+    Some(user_catalog::folder(|name| std::env::var_os(name))?.join("themes"))
+}
+
+/// The text of a theme of the user's.
+fn text_of_user(name: &str) -> Option<String> {
     let plain = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_'));
-    let own = user_catalog::folder(|name| std::env::var_os(name))
-        .filter(|_| plain)
-        .map(|directory| directory.join("themes").join(format!("{name}.yaml")))
-        .filter(|path| path.is_file());
-    if let Some(path) = own {
-        let shown = path.display();
-        let text = files::read_text(&path, MOST_BYTES).map_err(|error| format!("{shown}: {error}"))?;
-        return Theme::parse(&shown.to_string(), &text).map_err(|error| error.to_string());
-    }
-    match EMBEDDED.iter().find(|(known, _)| *known == name) {
-        Some((name, text)) => Theme::parse(name, text).map_err(|error| error.to_string()),
-        None => {
-            let known = EMBEDDED.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-            Err(format!("--theme: no theme `{name}`; known: {known}"))
+    let path = folder().filter(|_| plain)?.join(format!("{name}.yaml"));
+    files::read_text(&path, MOST_BYTES).ok()
+}
+
+/// Every theme, the user's over the embedded ones of their names; and what is wrong with the user's.
+fn all() -> (Vec<(String, Theme)>, Vec<String>) {
+    let (mut themes, mut faults) = (Vec::new(), Vec::new());
+    let entries = folder().and_then(|folder| std::fs::read_dir(folder).ok());
+    let mut own: Vec<String> = entries
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".yaml")?.to_owned()))
+        .collect();
+    own.sort();
+    let embedded = EMBEDDED.iter().map(|(name, _)| (*name).to_owned()).filter(|name| !own.contains(name));
+    for name in embedded.chain(own.iter().cloned()) {
+        let user = own.contains(&name).then(|| text_of_user(&name)).flatten();
+        let text =
+            user.or_else(|| EMBEDDED.iter().find(|(known, _)| *known == name).map(|(_, text)| (*text).to_owned()));
+        let shown =
+            folder().map_or_else(|| name.clone(), |folder| folder.join(format!("{name}.yaml")).display().to_string());
+        let said = if own.contains(&name) { &shown } else { &name };
+        match text.map(|text| Theme::parse_with(&name, &text, text_of_user)) {
+            Some(Ok(theme)) => themes.push((name, theme)),
+            Some(Err(error)) => {
+                let why = error.to_string();
+                faults.push(format!("{said}: {}", why.strip_prefix(&format!("{name}: ")).unwrap_or(&why)));
+            }
+            None => faults.push(format!("{said}: cannot be read")),
         }
+    }
+    (themes, faults)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_locale_says_whether_the_terminal_is_sent_unicode() {
+        let of = |said: &[(&str, &str)]| {
+            is_utf8(|name| said.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value)))
+        };
+        assert!(!of(&[("LC_ALL", "C"), ("LANG", "en_GB.UTF-8")]));
+        assert!(!of(&[("LANG", "POSIX")]));
+        assert!(of(&[("LC_ALL", ""), ("LC_CTYPE", "C.utf8"), ("LANG", "C")]));
+        assert!(of(&[("LANG", "de_DE.UTF-8")]) && of(&[]));
     }
 }

@@ -6,33 +6,40 @@ mod calibrations;
 mod files;
 mod input;
 mod look;
+mod loop_inputs;
+mod open_plans;
 mod output;
 mod panics;
 mod recovery;
 mod searching;
+mod session;
 mod stray_output;
 pub mod supervisor;
 mod suspension;
 mod terminal;
+mod themed_look;
 mod watch;
 
-use std::io::ErrorKind;
+use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::mpsc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub use super::demo::PendingDemo;
 pub use recovery::Store;
 pub use watch::{WatchOptions, watch};
 
+use self::look::ChosenLook;
+use super::args::is_new_plan;
+use super::config::Config;
 use super::import::OpenedPlan;
 use super::replay::exit_for;
-use super::{DashboardArgs, Exit, Streams, demo, import, plans, user_catalog};
-use crate::app::{self, Account, AlertRules, Editor, Keymap, Notice, NoticeSeverity, Pane, State};
+use super::{DashboardArgs, Exit, Streams, demo, import, plans};
+use crate::app::{self, Account, Editor, Notice, NoticeSeverity, Pane, SavedSession, State, Themes};
 use crate::catalog::Catalog;
 use crate::observe::log::Pattern;
 use crate::observe::{self, Demo, FollowOptions, Header, PlanText, SharedRequirements, SourceChoice, SourceContext};
-use crate::plan::{self, EXAMPLES, Fault, LoadedPlan};
+use crate::plan::{self, EMPTY_TEXT, EXAMPLES, Fault, LoadedPlan};
 use crate::predict::Job;
 use crate::reading::Moment;
 use crate::units::Seconds;
@@ -63,9 +70,27 @@ impl Clock {
     }
 }
 
+/// Why a terminal of that kind (`TERM`) cannot show the dashboard, and what to do; none where it can.
+#[must_use]
+pub fn unable(kind: Option<&OsStr>) -> Option<String> {
+    (kind == Some(OsStr::new("dumb"))).then(|| {
+        "TERM=dumb: this terminal cannot place text, which the dashboard needs. `memwall predict PLAN` writes a report, \
+         `memwall record` writes what is observed; or set TERM to what the terminal is, such as xterm-256color"
+            .to_owned()
+    })
+}
+
+/// Every theme with where it is from, a line each.
+pub fn themes() -> String {
+    look::list()
+}
+
 /// `memwall [PLAN]`: until the user quits or the system asks to.
 pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) -> Exit {
-    let recorded = match recorded(&args.source) {
+    let config = Config::load(|name| std::env::var_os(name));
+    let source_choice = args.source.clone().or_else(|| config.source.clone()).unwrap_or(SourceChoice::Auto);
+    let every = args.interval.or(config.interval).unwrap_or(USUAL_INTERVAL);
+    let recorded = match recorded(&source_choice) {
         Ok(recorded) => recorded,
         Err((exit, message)) => return streams.fail(exit, &message),
     };
@@ -75,7 +100,9 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
             return messages.iter().fold(Exit::Usage, |exit, message| exit.and(streams.fail(Exit::Usage, message)));
         }
     };
-    let look = match look::choose(&args.look) {
+    let session = session::file(|name| std::env::var_os(name));
+    let before = session.as_deref().map(session::read).unwrap_or_default();
+    let look = match look::choose(&args.look, &config, before.theme.clone()) {
         Ok(look) => look,
         Err(message) => return streams.fail(Exit::Usage, &message),
     };
@@ -86,28 +113,29 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
     let clock = Clock::start();
     let attach = args.attach.or(recorded.and_then(|header| header.attach));
     let mut state = State::on(plan, catalog, attach, clock.now());
-    let files = own("keys.yaml", Keymap::parse).and_then(|keys| Ok((keys, own("alerts.yaml", AlertRules::parse)?)));
-    (state.keys, state.run.alerts.rules) = match files {
-        Ok(files) => files,
-        Err(messages) => {
-            return messages.iter().fold(Exit::Usage, |exit, message| exit.and(streams.fail(Exit::Usage, message)));
-        }
-    };
     let calibration = calibrations::file(|name| std::env::var_os(name));
     let (known, fault) = calibrations::read(calibration.as_deref());
     state.run.calibrations = known;
-    state.notice = fault.map(|text| Notice { severity: NoticeSeverity::Problem, text });
+    let ChosenLook { look, themes, by_name, faults } = look;
+    configure(&mut state, &config, before, themes);
+    state.views.ascii = look.ascii;
+    let fault = config.fault().or(fault).or_else(|| faults.into_iter().next());
     // What a recording tells of has nothing to do with the processes that run now, nor its plan with the user's.
-    let live = !matches!(args.source, SourceChoice::Replay { .. });
+    let live = !matches!(source_choice, SourceChoice::Replay { .. });
     let store = Store::of_user(|name| std::env::var_os(name)).filter(|_| live || args.plan.is_some());
-    let kept = store.as_ref().and_then(|store| store.unsaved(state.plans.editor.path(), state.plans.editor.name()));
+    let editor = &state.plans.editor;
+    let drafts = store.as_ref().map(|store| store.drafts(editor.path(), editor.name(), editor.text()));
     if let Some(account) = account {
         app::show_account(&mut state, account);
     }
-    app::offer(&mut state, kept);
-    state.views.mouse = args.look.mouse;
-    state.monitor.interval = Seconds(args.interval.as_secs_f64());
-    let (asked, pending_demo) = match source(args, &state) {
+    if state.plans.editor.is_new() {
+        app::ask_new_plan(&mut state, args.plan.clone());
+    }
+    state.notice = fault.map(|text| Notice { severity: NoticeSeverity::Problem, text }).or(state.notice.take());
+    app::offer(&mut state, drafts.unwrap_or_default());
+    state.views.mouse = args.look.mouse || config.mouse == Some(true);
+    state.monitor.interval = Seconds(every.as_secs_f64());
+    let (asked, pending_demo) = match source(&source_choice, &state) {
         Ok(source) => source,
         Err(message) => return streams.fail(Exit::Usage, &message),
     };
@@ -118,37 +146,35 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
         // What is looked at is what was observed, or what runs.
         state.views.focus = Pane::Monitor;
     }
+    state.views.focus = config.start_pane.unwrap_or(state.views.focus);
     let follow = FollowOptions { log: args.log.clone(), pattern, pid: args.attach, live };
     let mut asked = asked;
     let open = move |requirements: &SharedRequirements| asked.open(requirements);
-    match watch(
-        state,
-        &look,
-        open,
-        WatchOptions { every: args.interval, clock, store, calibration, follow, pending_demo },
-    ) {
+    let options = WatchOptions { every, clock, store, calibration, follow, pending_demo, session, themes: by_name };
+    match watch(state, &look, open, options) {
         Ok(()) => Exit::Done,
         Err(message) => streams.fail(Exit::Failed, &message),
     }
 }
 
-/// Larger than any file of keys or alerts.
-const MOST_OWN: u64 = 1 << 20;
+/// Time between readings where nobody says another.
+const USUAL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A file of the user's, `~/.config/memwall/NAME`, read as what it is; what holds without one.
-fn own<T: Default>(name: &str, parse: impl Fn(&str) -> Result<T, Vec<String>>) -> Result<T, Vec<String>> {
-    let Some(path) = user_catalog::folder(|name| std::env::var_os(name)).map(|folder| folder.join(name)) else {
-        return Ok(T::default());
-    };
-    let shown = path.display();
-    let text = match crate::files::read_text(&path, MOST_OWN) {
-        Ok(text) => text,
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            return Ok(T::default());
-        }
-        Err(error) => return Err(vec![format!("{shown}: {error}")]),
-    };
-    parse(&text).map_err(|faults| faults.into_iter().map(|fault| format!("{shown}:{fault}")).collect())
+/// The dashboard as its user has it: what is configured goes over what the last session left.
+fn configure(state: &mut State, config: &Config, before: SavedSession, themes: Themes) {
+    if let Some(panes) = &config.panes {
+        state.views.arrangement.show_only(panes);
+    }
+    before.restore(state);
+    state.views.themes = themes;
+    if let Some(preset) = config.layout {
+        state.views.arrangement.preset = preset;
+    }
+    state.keys = config.keys.clone();
+    state.run.alerts.rules = config.alerts.clone();
+    if let Some(path) = state.plans.editor.path().filter(|_| !state.plans.editor.is_new()) {
+        app::note_recent(&mut state.plans.recent, &path.to_owned());
+    }
 }
 
 /// What the recording that is to be played says of itself; none where none is.
@@ -165,6 +191,11 @@ fn open_plan(
     catalog: &Catalog,
 ) -> Result<(Editor, Option<Account>), Vec<String>> {
     let kept = recorded.and_then(|header| header.plan.as_ref());
+    if let Some(path) = args.plan.as_deref().filter(|path| is_new_plan(path)) {
+        let loaded = LoadedPlan::from_text(&plan::name_of(path), EMPTY_TEXT)
+            .map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+        return Ok((Editor::new_at(loaded, path, catalog), None));
+    }
     if let Some(path) = &args.plan {
         return match import::to_edit(path, catalog).map_err(|why| vec![why])? {
             OpenedPlan::Text(text) => Ok((mended(path, text, catalog), None)),
@@ -208,7 +239,7 @@ struct RequestedSource {
 
 impl RequestedSource {
     /// May be tried again where it fails.
-    fn open(&mut self, requirements: &SharedRequirements) -> Result<Box<dyn observe::Source>, String> {
+    fn open(&mut self, requirements: &SharedRequirements) -> Result<Box<dyn observe::Source>, observe::SourceError> {
         let Self { choice, demo, later, catalog } = self;
         let (requirements, catalog) = (requirements.clone(), catalog.clone());
         // A demo is in place of a driver that is not there: it is not come back to.
@@ -220,8 +251,8 @@ impl RequestedSource {
 ///
 /// # Errors
 /// In a line, where the demo's run cannot depart from the plan as it is asked to.
-fn source(args: &DashboardArgs, state: &State) -> Result<(RequestedSource, Option<PendingDemo>), String> {
-    let choice = args.source.clone();
+fn source(choice: &SourceChoice, state: &State) -> Result<(RequestedSource, Option<PendingDemo>), String> {
+    let choice = choice.clone();
     let demo = demo::run(&choice, &state.plans.editor, DEMO_HEAD_START, &state.catalog)?;
     let (hand, later) = mpsc::channel();
     let pending_demo =

@@ -21,7 +21,12 @@ use super::input::ASK;
 const ASK_AFTER: usize = 2048;
 
 /// A terminal that has answered before has lost a question when it does not answer within this time.
-const LOST: Duration = Duration::from_secs(10);
+const LOST: Duration = Duration::from_secs(5);
+
+/// Whether a terminal answers at all is not known before its first answer. For so long it is taken for one at the end
+/// of a slow line, and gets frames that far apart: more would only lie on the line.
+const GUESSED: Duration = Duration::from_secs(2);
+const APART: Duration = Duration::from_millis(300);
 
 /// How long leaving waits for the terminal, twice at most.
 const PATIENCE: Duration = Duration::from_millis(350);
@@ -49,11 +54,13 @@ struct Pace {
     /// It has ever answered: it is worth waiting for.
     answers: bool,
     unasked: usize,
+    /// Until then nothing more is written to a terminal that has not answered yet.
+    paused: Option<Instant>,
 }
 
 impl Pace {
     const fn is_ready(&self) -> bool {
-        self.writing == 0 && !(self.answers && self.asked.is_some())
+        self.writing == 0 && !(self.answers && self.asked.is_some()) && self.paused.is_none()
     }
 
     /// Whether to ask along with that many bytes.
@@ -64,16 +71,25 @@ impl Pace {
         if asks {
             (self.asked, self.unasked) = (Some(now), 0);
         }
+        let guesses = !self.answers && self.asked.is_some_and(|asked| now < asked + GUESSED);
+        self.paused = guesses.then(|| now + APART);
         asks
     }
 
     fn on_answer(&mut self) {
-        (self.asked, self.answers) = (None, true);
+        (self.asked, self.answers, self.paused) = (None, true, None);
     }
 
-    /// When a question is given up.
-    fn given_up(&self) -> Option<Instant> {
-        self.asked.filter(|_| self.answers).map(|asked| asked + LOST)
+    /// When a question is given up, or a pause is over.
+    fn due(&self) -> Option<Instant> {
+        self.paused.or(self.asked.filter(|_| self.answers).map(|asked| asked + LOST))
+    }
+
+    /// That time has come.
+    fn go_on(&mut self) {
+        if self.paused.take().is_none() {
+            self.asked = None;
+        }
     }
 }
 
@@ -104,7 +120,7 @@ impl Output {
 
     /// Whether [`Self::turn`] has anything to wait for.
     pub const fn is_under_way(&self) -> bool {
-        self.pace.writing > 0 || self.pace.asked.is_some()
+        self.pace.writing > 0 || self.pace.asked.is_some() || self.pace.paused.is_some()
     }
 
     /// Sends what does not belong to a frame, now or with the next.
@@ -137,9 +153,9 @@ impl Output {
     /// # Errors
     /// The terminal is gone.
     pub async fn turn(&mut self) -> io::Result<()> {
-        let given_up = self.pace.given_up();
-        let lost = async {
-            match given_up {
+        let due = self.pace.due();
+        let due = async {
+            match due {
                 Some(at) => sleep_until(at).await,
                 None => pending().await,
             }
@@ -150,7 +166,7 @@ impl Output {
                 written.unwrap_or_else(|| Err(io::ErrorKind::BrokenPipe.into()))?;
             }
             Some(()) = self.answers.recv() => self.pace.on_answer(),
-            () = lost => self.pace.asked = None,
+            () = due => self.pace.go_on(),
         }
         self.send_waiting();
         Ok(())
@@ -221,15 +237,19 @@ mod tests {
         assert!(pace.write(ASK_AFTER, now), "a whole screen asks");
         assert!(!pace.is_ready(), "not written yet");
         pace.writing = 0;
-        assert!(pace.is_ready(), "nobody knows yet whether it answers");
-        assert!(!pace.write(ASK_AFTER, now), "one question at a time");
+        assert!(!pace.is_ready(), "nobody knows yet whether it answers: a pause");
+        assert_eq!(pace.due(), Some(now + APART));
+        pace.go_on();
+        assert!(pace.is_ready(), "the pause is over");
+        assert!(!pace.write(ASK_AFTER, now + GUESSED), "one question at a time");
         pace.writing = 0;
+        assert!(pace.is_ready(), "it does not answer: no more pauses");
         pace.on_answer();
         assert!(pace.is_ready());
         assert!(pace.write(1, now), "what was not asked for counts");
         pace.writing = 0;
         assert!(!pace.is_ready(), "it answers: it has not shown that yet");
-        assert_eq!(pace.given_up(), Some(now + LOST));
+        assert_eq!(pace.due(), Some(now + LOST));
         pace.on_answer();
         assert!(!pace.write(200, now), "a small frame asks nothing");
         pace.writing = 0;

@@ -181,9 +181,13 @@ fn gone(error: io::Error) -> String {
     format!("the terminal is gone: {error}")
 }
 
-/// Columns and lines of the terminal. One that does not tell is taken for the smallest usual one.
+/// No screen has more columns and lines; a terminal may claim 65 535 of each, which are four thousand million cells.
+const MOST: (u16, u16) = (800, 250);
+
+/// Columns and lines of the terminal that are drawn. One that does not tell is taken for the smallest usual one.
 pub fn size() -> (u16, u16) {
-    crossterm::terminal::size().unwrap_or((80, 24))
+    let (columns, lines) = crossterm::terminal::size().unwrap_or((80, 24));
+    (columns.clamp(1, MOST.0), lines.clamp(1, MOST.1))
 }
 
 impl Drop for TerminalScreen {

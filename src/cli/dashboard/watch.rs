@@ -6,36 +6,33 @@ use std::time::Duration;
 
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::{self, Receiver, Sender};
-use tokio::time::{MissedTickBehavior, interval};
 
 use super::active_recording::ActiveRecording;
 use super::files::{self, Keeper};
 use super::input::{self, InputGate};
+use super::loop_inputs::LoopInputs;
+use super::open_plans::OpenPlans;
 use super::panics::Panics;
 use super::recovery::{RecoveryRequest, Store};
 use super::searching::Search;
+use super::session::SessionKeeper;
 use super::stray_output::StrayOutput;
 use super::suspension::{self, JobControl};
 use super::terminal::{TerminalScreen, size};
+use super::themed_look::ThemedLook;
 use super::{Clock, alert_output};
-use crate::app::{Effect, Event, SourceState, State, TargetProcess, update};
+use crate::app::{Editor, Effect, Event, SourceState, State, TargetProcess, update};
 use crate::cli::demo::PendingDemo;
 use crate::cli::termination::TerminationSignals;
-use crate::observe::{self, End, FollowOptions, Header, PlanText, SharedRequirements, SourceReport};
-use crate::ui::{Look, hit, required_metrics};
+use crate::observe::{self, End, FollowOptions, Header, PlanText, RunFollower, SharedRequirements, SourceReport};
+use crate::reading::RunNews;
+use crate::ui::{Look, Theme, required_metrics};
 
 /// Events that may wait. A burst beyond that makes the terminal's reader wait, nothing is lost.
 const QUEUE: usize = 256;
 
 /// Samples that may wait: beyond that the source drops and counts them.
 const REPORTS: usize = 4;
-
-/// How long the time stands still on the screen where nothing else moves it.
-const TICK: Duration = Duration::from_secs(1);
-
-/// The same after a report, which moves it: were it no longer than reports take, every one would
-/// come with a tick.
-const LATE: Duration = Duration::from_millis(1250);
 
 /// What the loop needs of the world besides its source and the terminal.
 #[derive(Debug)]
@@ -52,6 +49,10 @@ pub struct WatchOptions {
     pub follow: FollowOptions,
     /// What waits for a plan that can be predicted.
     pub pending_demo: Option<PendingDemo>,
+    /// The file in which habits are kept for the next start; none: none are.
+    pub session: Option<PathBuf>,
+    /// The themes that can be chosen.
+    pub themes: Vec<(String, Theme)>,
 }
 
 /// Shows the dashboard until the user quits or the system asks to.
@@ -62,7 +63,7 @@ pub struct WatchOptions {
 pub fn watch(
     state: State,
     look: &Look,
-    open: impl FnMut(&SharedRequirements) -> Result<Box<dyn observe::Source>, String> + Send + 'static,
+    open: impl FnMut(&SharedRequirements) -> Result<Box<dyn observe::Source>, observe::SourceError> + Send + 'static,
     outside: WatchOptions,
 ) -> Result<(), String> {
     let runtime =
@@ -102,62 +103,30 @@ async fn watch_on(
     around: LoopParts,
     mut state: State,
     look: &Look,
-    mut open: impl FnMut(&SharedRequirements) -> Result<Box<dyn observe::Source>, String> + Send + 'static,
-    outside: WatchOptions,
+    open: impl FnMut(&SharedRequirements) -> Result<Box<dyn observe::Source>, observe::SourceError> + Send + 'static,
+    mut outside: WatchOptions,
 ) -> Result<(), String> {
-    let WatchOptions { every, clock, store, calibration, follow, mut pending_demo } = outside;
-    let LoopParts { mut screen, gate, answers, mut ending, mut jobs, panics } = around;
-    let (events, mut happening) = mpsc::channel(QUEUE);
+    let mut themed = ThemedLook::new(look, std::mem::take(&mut outside.themes), &state);
+    let mut session = outside.session.take().map(|path| SessionKeeper::start(path, &state));
+    let LoopParts { mut screen, gate, answers, ending, mut jobs, panics } = around;
+    let (events, happening) = mpsc::channel(QUEUE);
     // From here on only the loop writes to the terminal.
     let _stray = StrayOutput::catch(events.clone());
-    let (reports, mut reported) = mpsc::channel(REPORTS);
-    let requirements = SharedRequirements::nothing();
-    let shared = requirements.clone();
-    let source = observe::spawn(move || open(&shared), every, move || clock.now(), reports)
-        .map_err(|error| format!("no thread for the source: {error}"))?;
-    let (news, mut heard) = mpsc::channel(REPORTS);
-    let mut following = observe::follow(follow, |name| std::env::var_os(name), move || clock.now(), news)
-        .map_err(|error| format!("no thread for logs and hooks: {error}"))?;
-    let (pointers, mut pointing) = mpsc::channel(QUEUE);
-    tokio::spawn(input::pass_on(gate, events.clone(), pointers, answers));
-    let mut ticks = interval(TICK);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let clock = outside.clock;
+    let mut pending_demo = outside.pending_demo.take();
+    let (mut event_loop, reported, heard) = EventLoop::start(events.clone(), open, outside)?;
+    let (pointers, pointing) = mpsc::channel(QUEUE);
+    tokio::spawn(input::pass_on(gate, events, pointers, answers));
+    let mut inputs = LoopInputs::new(happening, reported, heard, pointing, ending);
     state.views.size = size();
     if state.views.mouse {
         screen.take_mouse(true)?;
     }
-    requirements.set(required_metrics(&state));
-    screen.draw(&state, look)?;
-    let keeper = store.clone().map(Keeper::start);
-    let failures = events.clone();
-    // A dashboard that has gone meanwhile needs no telling.
-    let commands =
-        alert_output::Commands::start(alert_output::PATIENCE, move |event| drop(failures.blocking_send(event)))
-            .map_err(|error| format!("no thread for the commands of alerts: {error}"))?;
-    let mut event_loop = EventLoop {
-        source,
-        tape: None,
-        search: Search::default(),
-        events,
-        every,
-        clock,
-        store,
-        keeper,
-        calibration,
-        commands,
-    };
+    event_loop.look_at(&state, false);
+    screen.draw(&state, themed.of(&state))?;
     loop {
         let first = tokio::select! {
-            event = happening.recv() => event.map(|event| vec![event]),
-            pointer = pointing.recv(), if !pointing.is_closed() => {
-                pointer.and_then(|pointer| hit(&state, pointer)).map(|target| vec![Event::Click(target)])
-            }
-            report = reported.recv(), if !reported.is_closed() => {
-                ticks.reset_after(LATE);
-                report.map(report_events)
-            }
-            news = heard.recv(), if !heard.is_closed() => news.map(|news| vec![Event::Run(Box::new(news))]),
-            _ = ticks.tick() => Some(vec![Event::Tick(clock.now())]),
+            events = inputs.next(&state, clock) => events,
             turned = screen.turn(), if screen.is_under_way() => {
                 turned?;
                 Some(Vec::new())
@@ -169,12 +138,11 @@ async fn watch_on(
                 screen.take_again()?;
                 Some(vec![Event::Resized(size().0, size().1)])
             }
-            () = ending.asked() => Some(vec![Event::TerminalGone]),
             () = panics.happened() => break,
         };
         let Some(first) = first else { continue };
         // Everything that has happened meanwhile goes into the same frame.
-        let rest = std::iter::from_fn(|| next(&mut happening, &mut reported)).take(QUEUE);
+        let rest = std::iter::from_fn(|| inputs.try_next()).take(QUEUE);
         match event_loop.apply_events(std::iter::once(first).chain(rest).flatten(), &mut state, &mut screen)? {
             Exit::Finished => break,
             Exit::Suspended => {
@@ -185,9 +153,11 @@ async fn watch_on(
             Exit::Unchanged | Exit::Changed => {}
         }
         pending_demo = pending_demo.filter(|pending_demo| !pending_demo.look(&mut state));
-        following.attend(state.monitor.attached_here());
-        requirements.set(required_metrics(&state));
-        screen.draw(&state, look)?;
+        event_loop.look_at(&state, false);
+        if let Some(session) = &mut session {
+            session.look(&state);
+        }
+        screen.draw(&state, themed.of(&state))?;
     }
     // The terminal first: a disk may take longer.
     screen.give_back().await;
@@ -210,6 +180,9 @@ enum Exit {
 /// What carries effects out.
 struct EventLoop {
     source: observe::Handle,
+    following: RunFollower,
+    requirements: SharedRequirements,
+    open_plans: Option<OpenPlans>,
     /// What is observed goes there, while it does.
     tape: Option<ActiveRecording>,
     search: Search,
@@ -223,6 +196,53 @@ struct EventLoop {
 }
 
 impl EventLoop {
+    /// Starts what works beside the loop, and returns where the source's and the runs' news come.
+    fn start(
+        events: Sender<Event>,
+        mut open: impl FnMut(&SharedRequirements) -> Result<Box<dyn observe::Source>, observe::SourceError> + Send + 'static,
+        outside: WatchOptions,
+    ) -> Result<(Self, Receiver<SourceReport>, Receiver<RunNews>), String> {
+        let WatchOptions { every, clock, store, calibration, follow, .. } = outside;
+        let (reports, reported) = mpsc::channel(REPORTS);
+        let requirements = SharedRequirements::nothing();
+        let shared = requirements.clone();
+        let source = observe::spawn(move || open(&shared), every, move || clock.now(), reports)
+            .map_err(|error| format!("no thread for the source: {error}"))?;
+        let (news, heard) = mpsc::channel(REPORTS);
+        let following = observe::follow(follow, |name| std::env::var_os(name), move || clock.now(), news)
+            .map_err(|error| format!("no thread for logs and hooks: {error}"))?;
+        let failures = events.clone();
+        // A dashboard that has gone meanwhile needs no telling.
+        let commands =
+            alert_output::Commands::start(alert_output::PATIENCE, move |event| drop(failures.blocking_send(event)))
+                .map_err(|error| format!("no thread for the commands of alerts: {error}"))?;
+        let event_loop = Self {
+            source,
+            following,
+            requirements,
+            open_plans: OpenPlans::start(events.clone()),
+            tape: None,
+            search: Search::default(),
+            keeper: store.clone().map(|store| Keeper::start(store, events.clone())),
+            events,
+            every,
+            clock,
+            store,
+            calibration,
+            commands,
+        };
+        Ok((event_loop, reported, heard))
+    }
+
+    /// Follows what is on the screen. `written`: a plan's file may be another one by now.
+    fn look_at(&mut self, state: &State, written: bool) {
+        self.following.attend(state.monitor.attached_here());
+        self.requirements.set(required_metrics(state));
+        if let Some(open_plans) = &mut self.open_plans {
+            open_plans.follow(state.plans.tabs.all(&state.plans.editor).filter_map(Editor::path), written);
+        }
+    }
+
     /// Lets events happen in their order, each with its effects.
     fn apply_events(
         &mut self,
@@ -235,6 +255,7 @@ impl EventLoop {
             if let (Some(tape), Event::Sample(sample)) = (&mut self.tape, &event) {
                 tape.put(sample, state);
             }
+            let written = matches!(event, Event::Saved { .. });
             let (ticked, told) = (matches!(event, Event::Tick(_)), matches!(event, Event::Run(_)));
             if !ticked && !told && !matches!(event, Event::Sample(_)) {
                 screen.disturb();
@@ -249,6 +270,9 @@ impl EventLoop {
                     _ => {}
                 }
                 self.carry_out(effect, state, screen)?;
+            }
+            if written {
+                self.look_at(state, true);
             }
             // Of time alone only the age of what is late is seen: the rest comes with the next sample,
             // and what the run tells as well where that is near. One frame is for both.
@@ -273,11 +297,13 @@ impl EventLoop {
             Effect::Search(number) => self.search.begin(number, state, events),
             Effect::CancelSearch => self.search.cancel(),
             Effect::Read { number, text } => files::read(number, text, events),
-            Effect::ListPlans => files::list(state.catalog.clone(), events),
+            Effect::ListPlans { folder, recent } => files::list(folder, recent, state.catalog.clone(), events),
             Effect::CompletePath(typed) => files::complete(typed, events),
             Effect::ReadConfig { folder, named } => files::read_config(&folder, named, events),
             Effect::Keep(unsaved) => self.request(RecoveryRequest::Keep(unsaved)),
             Effect::Forget { path, name } => self.request(RecoveryRequest::Forget(path, name)),
+            Effect::DeleteDraft(id) => self.request(RecoveryRequest::Delete(id)),
+            Effect::TakeDraft { id, path, name } => self.request(RecoveryRequest::Take(id, path, name)),
             Effect::Mouse(taken) => return screen.take_mouse(taken),
             Effect::Record => self.tape = self.header(state).map(|header| ActiveRecording::start(header, events)),
             Effect::StopRecording => self.tape = None,
@@ -315,29 +341,13 @@ impl EventLoop {
     }
 }
 
-fn next(happening: &mut Receiver<Event>, reported: &mut Receiver<SourceReport>) -> Option<Vec<Event>> {
-    happening.try_recv().ok().map(|event| vec![event]).or_else(|| reported.try_recv().ok().map(report_events))
-}
-
-fn report_events(report: SourceReport) -> Vec<Event> {
-    let sample = |sample| Event::Sample(Box::new(sample));
-    match report {
-        SourceReport::Started(info) => vec![Event::SourceStarted(info)],
-        SourceReport::Sample(seen) => vec![sample(seen)],
-        SourceReport::Played(playback, samples) => {
-            std::iter::once(Event::Played(playback)).chain(samples.into_iter().map(sample)).collect()
-        }
-        SourceReport::Failed(why) => vec![Event::SourceFailed(why)],
-    }
-}
-
 /// Sends a signal on a thread that may block: looking at a process can.
 fn end(meant: TargetProcess, forced: bool, events: Sender<Event>) {
     let how = if forced { End::Forced } else { End::Asked };
     tokio::task::spawn_blocking(move || {
         let event = match observe::end(meant.pid, meant.started, how) {
             Ok(()) => Event::EndSent { meant, forced },
-            Err(why) => Event::EndFailed(why),
+            Err(why) => Event::EndFailed(why.to_string()),
         };
         // A dashboard that has gone meanwhile needs no telling.
         drop(events.blocking_send(event));

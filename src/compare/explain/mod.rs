@@ -124,7 +124,7 @@ impl Subject<'_> {
 
     fn expected(&self, change: &Change, fragmentation: Fragmentation) -> Option<Expectation> {
         let document = self.document.changed(change).ok()?;
-        Some(self.shown(&predict::predict(&self.job(&document)?.with_fragmentation(fragmentation))))
+        Some(self.shown(&predict::predict_as(&self.job(&document)?, fragmentation)))
     }
 
     fn shown(&self, prediction: &Prediction) -> Expectation {

@@ -28,6 +28,8 @@ pub struct Adapters {
     pub element: Element,
     /// Bits of a base weight, where it is quantised.
     pub base_bits: Option<u64>,
+    /// A layer with quantised weights gives its output in the type of its input, whatever autocast computes in.
+    pub restores_input_type: bool,
 }
 
 /// In which types a module runs.

@@ -38,7 +38,10 @@ impl Builder<'_> {
             self.unpacked(weight, bits);
         }
         self.in_block(part);
-        out
+        // Autocast does not reach into bitsandbytes' functions: they cast for themselves, and their output back
+        // (bitsandbytes, nn/modules.py, `Linear4bit.forward`).
+        let restores = self.adapters.is_some_and(|adapters| adapters.restores_input_type);
+        if quantised.is_some() && restores { self.cast("base.output", out, self.element(x)) } else { out }
     }
 
     /// The quantised matrix of the matmul written last is made whole in the type of the computation while it multiplies,
@@ -162,6 +165,9 @@ impl Builder<'_> {
         };
         self.tape.adapted.push(layer.name);
         let group = std::mem::replace(&mut self.group, Group::Adapter);
+        // peft clones what a quantised layer returns (tuners/lora/bnb.py, `Linear4bit.forward`).
+        let clones = adapters.base_bits == Some(4) && adapters.restores_input_type;
+        let out = if clones { self.copy("lora.clone", out) } else { out };
         let wide = self.cast("lora.input", x, adapters.element);
         let dropped = self.dropout("lora.dropout", wide, adapters.dropout);
         let a = self.weights(Part::Adapter, adapters.rank, layer.from, copies, active);

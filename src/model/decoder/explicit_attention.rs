@@ -178,6 +178,11 @@ impl DecoderContext<'_> {
         let repeat = core.heads != core.kv_heads;
         let (k, v) = if repeat { (self.repeated(b, k, core), self.repeated(b, v, core)) } else { (k, v) };
         let scores = self.scores(b, q, k, core);
+        // ATen copies the position bias, repeated for all queries, into the result before the matmul adds to it
+        // (bigscience-workshop/Megatron-DeepSpeed, megatron/model/transformer.py: `torch.baddbmm`; aten/src/ATen/native/cuda/
+        // Blas.cpp, `baddbmm_out_cuda_impl`).
+        let biased = self.d.position == Position::Alibi;
+        let scores = if biased { b.added_in_place("attention.bias", scores) } else { scores };
         let probabilities = b.pointwise("attention.softmax", scores, Stash::Output);
         b.of_rows();
         let probabilities = b.dropout("attention.dropout", probabilities, self.score_dropout());

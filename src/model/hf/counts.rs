@@ -7,7 +7,7 @@ use std::sync::{LazyLock, OnceLock};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::formula::{self, Number};
+use super::formula::{self, FormulaError, Number};
 
 /// A line for each `model_type`.
 const CLASSES: &str = include_str!("../../../configs/classes.json");
@@ -118,7 +118,7 @@ pub fn of(config: &Map<String, Value>, model_type: &str, class: Option<&str>) ->
     }
     let lookup = |key: &str| number(kind, config, key, 0);
     for [key, other] in &kind.same {
-        if lookup(key).map_err(|key| NoCount::Key { key })? != lookup(other).map_err(|key| NoCount::Key { key })? {
+        if lookup(key).map_err(no_number)? != lookup(other).map_err(no_number)? {
             return Err(NoCount::Key { key: key.clone() });
         }
     }
@@ -127,7 +127,7 @@ pub fn of(config: &Map<String, Value>, model_type: &str, class: Option<&str>) ->
         let mut sum: u64 = 0;
         for pair in pairs.chunks_exact(2) {
             let term = usize::try_from(pair[0]).ok().and_then(|at| kind.terms.get(at)).map_or("", String::as_str);
-            let value = formula::value(term, &lookup).map_err(|key| NoCount::Key { key })?;
+            let value = formula::value(term, &lookup).map_err(no_number)?;
             let beyond = || NoCount::Key { key: term.to_owned() };
             let Number::Whole(whole) = value else { return Err(beyond()) };
             let whole = u64::try_from(whole).ok().and_then(|whole| whole.checked_mul(pair[1])).ok_or_else(beyond)?;
@@ -204,9 +204,13 @@ fn is_default(kind: &Kind, config: &Map<String, Value>, key: &str) -> bool {
     value == default || value.as_f64().is_some_and(|number| default.as_f64() == Some(number)) || is_derived()
 }
 
+fn no_number(why: FormulaError) -> NoCount {
+    NoCount::Key { key: why.to_string() }
+}
+
 /// The value of a key: given, made of others, or the class's default.
-fn number(kind: &Kind, config: &Map<String, Value>, key: &str, depth: u32) -> Result<Number, String> {
-    let none = || key.to_owned();
+fn number(kind: &Kind, config: &Map<String, Value>, key: &str, depth: u32) -> Result<Number, FormulaError> {
+    let none = || FormulaError::Unknown(key.to_owned());
     if key == "num_labels" {
         let named = config.get("id2label").and_then(Value::as_object).map(Map::len).filter(|names| *names > 0);
         let own = || kind.defaults.get(key).and_then(Value::as_u64);

@@ -1,6 +1,28 @@
 //! Formulas over the keys of a configuration, in Python's notation and with its arithmetic: `+ - * // /`, brackets,
 //! `int`, `min`, `max`, names with dots; `differ(a,b)` is 1 where two numbers are not equal, else 0.
 
+use thiserror::Error;
+
+/// Why a formula has no value.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum FormulaError {
+    /// A key that the configuration and its class do not give as a number.
+    #[error("{0}")]
+    Unknown(String),
+    /// What is left at a place where nothing of a formula follows.
+    #[error("{0}: not a formula")]
+    Malformed(String),
+    /// What is left where a bracket should close.
+    #[error("{0}: a bracket is open")]
+    OpenBracket(String),
+    /// More brackets within brackets than any formula has.
+    #[error("brackets too deep")]
+    TooDeep,
+    /// A division by 0, or a number beyond 128 bits.
+    #[error("divides by 0, or is beyond 128 bits")]
+    OutOfRange,
+}
+
 /// A number as Python has it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Number {
@@ -32,15 +54,15 @@ impl Number {
 /// # Errors
 /// What `lookup` says of a name, or what is wrong with the formula: a sign too many, a division by 0, a number beyond
 /// 128 bits.
-pub fn value(formula: &str, lookup: &dyn Fn(&str) -> Result<Number, String>) -> Result<Number, String> {
+pub fn value(formula: &str, lookup: &dyn Fn(&str) -> Result<Number, FormulaError>) -> Result<Number, FormulaError> {
     let mut reader = Reader { rest: formula, lookup, depth: 0 };
     let value = reader.sum()?;
-    if reader.rest.is_empty() { Ok(value) } else { Err(format!("{}: not a formula", reader.rest)) }
+    if reader.rest.is_empty() { Ok(value) } else { Err(FormulaError::Malformed(reader.rest.to_owned())) }
 }
 
 struct Reader<'a> {
     rest: &'a str,
-    lookup: &'a dyn Fn(&str) -> Result<Number, String>,
+    lookup: &'a dyn Fn(&str) -> Result<Number, FormulaError>,
     depth: u32,
 }
 
@@ -54,7 +76,7 @@ impl<'a> Reader<'a> {
         rest.is_some()
     }
 
-    fn sum(&mut self) -> Result<Number, String> {
+    fn sum(&mut self) -> Result<Number, FormulaError> {
         let mut sum = self.product()?;
         loop {
             if self.takes("+") {
@@ -67,7 +89,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn product(&mut self) -> Result<Number, String> {
+    fn product(&mut self) -> Result<Number, FormulaError> {
         let mut product = self.factor()?;
         loop {
             if self.takes("*") {
@@ -82,33 +104,35 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn factor(&mut self) -> Result<Number, String> {
+    fn factor(&mut self) -> Result<Number, FormulaError> {
         self.depth += 1;
         if self.depth > DEEPEST {
-            return Err("brackets too deep".to_owned());
+            return Err(FormulaError::TooDeep);
         }
         let factor = if self.takes("(") { self.bracket() } else { self.word() };
         self.depth -= 1;
         factor
     }
 
-    fn bracket(&mut self) -> Result<Number, String> {
+    fn bracket(&mut self) -> Result<Number, FormulaError> {
         let inner = self.sum()?;
-        if self.takes(")") { Ok(inner) } else { Err(format!("{}: a bracket is open", self.rest)) }
+        if self.takes(")") { Ok(inner) } else { Err(FormulaError::OpenBracket(self.rest.to_owned())) }
     }
 
-    fn word(&mut self) -> Result<Number, String> {
+    fn word(&mut self) -> Result<Number, FormulaError> {
         let end = self.rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '.')).unwrap_or(self.rest.len());
         let (word, rest): (&'a str, &'a str) = self.rest.split_at(end);
         self.rest = rest;
         if word.starts_with(|c: char| c.is_ascii_digit()) {
             let whole = word.parse().map(Number::Whole);
-            return whole.or_else(|_| word.parse().map(Number::Real)).map_err(|_| format!("{word}: not a number"));
+            return whole
+                .or_else(|_| word.parse().map(Number::Real))
+                .map_err(|_| FormulaError::Malformed(word.to_owned()));
         }
         if !matches!(word, "int" | "min" | "max" | "differ") {
-            return if word.is_empty() { Err(format!("{rest}: not a formula")) } else { (self.lookup)(word) };
+            return if word.is_empty() { Err(FormulaError::Malformed(rest.to_owned())) } else { (self.lookup)(word) };
         }
-        let mut of = if self.takes("(") { self.sum()? } else { return Err(format!("{word}: needs brackets")) };
+        let mut of = if self.takes("(") { self.sum()? } else { return Err(FormulaError::Malformed(word.to_owned())) };
         while self.takes(",") {
             let other = self.sum()?;
             of = match word {
@@ -118,7 +142,7 @@ impl<'a> Reader<'a> {
             };
         }
         if !self.takes(")") {
-            return Err(format!("{}: a bracket is open", self.rest));
+            return Err(FormulaError::OpenBracket(self.rest.to_owned()));
         }
         Ok(if word == "int" { of.truncated() } else { of })
     }
@@ -129,11 +153,9 @@ fn combined(
     b: Number,
     whole: impl Fn(i128, i128) -> Option<i128>,
     real: impl Fn(f64, f64) -> f64,
-) -> Result<Number, String> {
+) -> Result<Number, FormulaError> {
     match (a, b) {
-        (Number::Whole(a), Number::Whole(b)) => {
-            whole(a, b).map(Number::Whole).ok_or_else(|| "divides by 0, or is beyond 128 bits".to_owned())
-        }
+        (Number::Whole(a), Number::Whole(b)) => whole(a, b).map(Number::Whole).ok_or(FormulaError::OutOfRange),
         _ => Ok(Number::Real(real(a.real(), b.real()))),
     }
 }
@@ -142,12 +164,12 @@ fn combined(
 mod tests {
     use super::*;
 
-    fn of(formula: &str) -> Result<Number, String> {
+    fn of(formula: &str) -> Result<Number, FormulaError> {
         value(formula, &|name| match name {
             "hidden_size" => Ok(Number::Whole(768)),
             "depths.0" => Ok(Number::Whole(3)),
             "mlp_ratio" => Ok(Number::Real(2.5)),
-            _ => Err(format!("{name} is not there")),
+            _ => Err(FormulaError::Unknown(name.to_owned())),
         })
     }
 
@@ -164,7 +186,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said() {
-        assert_eq!(of("other+1"), Err("other is not there".to_owned()));
+        assert_eq!(of("other+1"), Err(FormulaError::Unknown("other".to_owned())));
         for broken in ["", "1+", "(1", "1)", "1//0", "int", "9999999999999999999999*9999999999999999999999"] {
             assert!(of(broken).is_err(), "{broken}");
         }

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use files::Folder;
 use processes::Clients;
+use thiserror::Error;
 
 use super::Source;
 use super::nvml::pids;
@@ -62,12 +63,17 @@ struct AmdDevice {
     clocks: Vec<(String, String)>,
 }
 
+/// The kernel's driver has no GPU under this folder.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("no AMD GPU: the amdgpu driver shows none under {}", .0.display())]
+pub struct NoAmdGpu(PathBuf);
+
 impl Amdgpu {
     /// The GPUs under `root`, which is `/` but in tests.
     ///
     /// # Errors
     /// Where there is none.
-    pub fn open(root: &Path, catalog: &Catalog) -> Result<Self, String> {
+    pub fn open(root: &Path, catalog: &Catalog) -> Result<Self, NoAmdGpu> {
         let drm = root.join("sys/class/drm");
         let mut cards: Vec<AmdDevice> = fs::read_dir(&drm)
             .into_iter()
@@ -78,7 +84,7 @@ impl Amdgpu {
             .filter_map(|entry| AmdDevice::at(entry.path().join("device"), catalog))
             .collect();
         if cards.is_empty() {
-            return Err(format!("no AMD GPU: the amdgpu driver shows none under {}", drm.display()));
+            return Err(NoAmdGpu(drm));
         }
         // The order of AMD's own tools.
         cards.sort_by(|one, other| one.address.cmp(&other.address));

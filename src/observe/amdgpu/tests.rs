@@ -70,7 +70,7 @@ impl Machine {
         self.put(&format!("proc/{pid}/fdinfo/{file}"), info);
     }
 
-    fn open(&self) -> Result<Amdgpu, String> {
+    fn open(&self) -> Result<Amdgpu, NoAmdGpu> {
         Amdgpu::open(self.root.path(), &Catalog::embedded().unwrap())
     }
 }
@@ -205,7 +205,7 @@ fn processes_hold_what_their_files_of_the_gpu_say_each_once() {
 #[test]
 fn without_a_card_or_without_proc_a_line_says_so() {
     let machine = Machine::new();
-    let line = machine.open().err().unwrap();
+    let line = machine.open().err().unwrap().to_string();
     assert!(line.contains("no AMD GPU") && line.contains("sys/class/drm") && !line.contains('\n'), "{line}");
     machine.mi300x(0, "c1");
     fs::remove_dir(machine.root.path().join("proc")).unwrap();

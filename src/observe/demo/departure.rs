@@ -1,5 +1,7 @@
 //! What the demo's run does otherwise than its plan, so that one can see it found out.
 
+use thiserror::Error;
+
 /// What a simulated run does otherwise than its plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Departure {
@@ -9,18 +11,23 @@ pub struct Departure {
     pub leak: bool,
 }
 
+/// A word that says no departure.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("demo: `{0}` is neither `leak` nor KEY=VALUE, a key of the plan")]
+pub struct DepartureError(String);
+
 impl Departure {
     /// Words with commas between: `leak`, `KEY=VALUE`.
     ///
     /// # Errors
-    /// In a line, where a word is neither.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// Where a word is neither.
+    pub fn parse(text: &str) -> Result<Self, DepartureError> {
         let mut departure = Self::default();
         for word in text.split(',').map(str::trim) {
             match word.split_once('=') {
                 Some((key, _)) if !key.trim().is_empty() => departure.changes.push(word.to_owned()),
                 None if word == "leak" => departure.leak = true,
-                _ => return Err(format!("demo: `{word}` is neither `leak` nor KEY=VALUE, a key of the plan")),
+                _ => return Err(DepartureError(word.to_owned())),
             }
         }
         Ok(departure)

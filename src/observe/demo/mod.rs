@@ -16,7 +16,7 @@ mod run;
 
 use std::borrow::Cow;
 
-pub use departure::Departure;
+pub use departure::{Departure, DepartureError};
 use noise::{Channel, Noise};
 use report::DemoReport;
 use run::{DemoStep, GpuActivity, GpuWork, Memory, ProcessTimeline};

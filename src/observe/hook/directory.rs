@@ -10,6 +10,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, openat};
+use thiserror::Error;
 
 /// The environment variable that names the directory to both sides.
 pub const HOOK_DIRECTORY_VARIABLE: &str = "MEMWALL_HOOK_DIR";
@@ -19,6 +20,29 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// Only the owner of an entry may rename or remove it, as in `/tmp`.
 const STICKY: u32 = 0o1000;
+
+/// Why there is no directory that is safe to execute code from.
+#[derive(Debug, Error)]
+pub enum DirectoryError {
+    /// The system refuses a folder.
+    #[error("{}: {}", .0.display(), .1)]
+    Io(PathBuf, io::Error),
+    /// The path names no folder.
+    #[error("{}: no directory", .0.display())]
+    NoName(PathBuf),
+    /// It is not a folder of this user's alone.
+    #[error("{} must be a directory of yours that nobody else can enter (mode 700)", .0.display())]
+    NotPrivate(PathBuf),
+    /// A folder above it is not safe.
+    #[error("{}: {}", .0.display(), .1)]
+    Replaceable(PathBuf, Box<DirectoryError>),
+    /// A folder is somebody else's.
+    #[error("{} belongs to another user", .0.display())]
+    Foreign(PathBuf),
+    /// Somebody else can write to a folder.
+    #[error("other users can write to {}", .0.display())]
+    Writable(PathBuf),
+}
 
 /// A directory that is this user's alone. The hook computes the same one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,40 +56,37 @@ impl Directory {
     /// `XDG_RUNTIME_DIR` says: `sudo -E` leaves it as the other user's.
     ///
     /// # Errors
-    /// In a line: it cannot be made, it is not this user's alone, or somebody else could replace it.
-    pub fn open(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, String> {
-        let own = own_id().map_err(|error| format!("/proc: {error}"))?;
-        let mut why = String::new();
+    /// It cannot be made, it is not this user's alone, or somebody else could replace it.
+    pub fn open(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, DirectoryError> {
+        let own = own_id().map_err(|error| DirectoryError::Io(PathBuf::from("/proc"), error))?;
+        let mut why = None;
         for path in candidates(variable, own) {
             match Self::at(path, own) {
                 Ok(directory) => return Ok(directory),
-                Err(fault) if why.is_empty() => why = fault,
-                Err(_) => {}
+                Err(fault) => why = why.or(Some(fault)),
             }
         }
-        Err(why)
+        Err(why.unwrap_or_else(|| DirectoryError::NoName(PathBuf::new())))
     }
 
-    fn at(path: PathBuf, own: u32) -> Result<Self, String> {
-        let shown = path.display();
-        let failed = |error: io::Error| format!("{shown}: {error}");
+    fn at(path: PathBuf, own: u32) -> Result<Self, DirectoryError> {
+        let failed = |error: io::Error| DirectoryError::Io(path.clone(), error);
         let above = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
         // Links above are followed here, once, and not any more below.
         let above = fs::canonicalize(above).map_err(failed)?;
-        let name = path.file_name().ok_or_else(|| format!("{shown}: no directory"))?;
+        let name = path.file_name().ok_or_else(|| DirectoryError::NoName(path.clone()))?;
         let real = above.join(name);
         // Nothing is made where somebody else could replace it.
-        let parent = open_safe(&above, own).map_err(|why| format!("{shown}: {why}"))?;
+        let parent = open_safe(&above, own).map_err(|why| DirectoryError::Replaceable(path.clone(), Box::new(why)))?;
         match DirBuilder::new().mode(0o700).create(&real) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(failed(error)),
         }
-        let not_private = || format!("{shown} must be a directory of yours that nobody else can enter (mode 700)");
         let meta = open_below(&parent, Path::new(name)).and_then(|folder| folder.metadata());
         match meta {
             Ok(meta) if meta.uid() == own && meta.mode() & 0o077 == 0 => Ok(Self { path: real }),
-            _ => Err(not_private()),
+            _ => Err(DirectoryError::NotPrivate(path)),
         }
     }
 
@@ -91,8 +112,8 @@ fn candidates(variable: impl Fn(&str) -> Option<OsString>, own: u32) -> Vec<Path
 
 /// Opens a directory without links in its path, from the root down, and looks at what was opened: each belongs to this
 /// user or to root, and nobody else can replace what is below it.
-fn open_safe(path: &Path, own: u32) -> Result<File, String> {
-    let failed = |at: &Path, error: io::Error| format!("{}: {error}", at.display());
+fn open_safe(path: &Path, own: u32) -> Result<File, DirectoryError> {
+    let failed = |at: &Path, error: io::Error| DirectoryError::Io(at.to_path_buf(), error);
     let mut at = PathBuf::from("/");
     let mut folder = File::open("/").map_err(|error| failed(&at, error))?;
     let root = folder.metadata().map_err(|error| failed(&at, error))?.uid();
@@ -106,13 +127,13 @@ fn open_safe(path: &Path, own: u32) -> Result<File, String> {
 }
 
 /// Refuses a directory in which others could replace what is ours or root's: in a sticky one they cannot.
-fn refuse_writable(at: &Path, folder: &File, own: u32, root: u32) -> Result<(), String> {
-    let meta = folder.metadata().map_err(|error| format!("{}: {error}", at.display()))?;
+fn refuse_writable(at: &Path, folder: &File, own: u32, root: u32) -> Result<(), DirectoryError> {
+    let meta = folder.metadata().map_err(|error| DirectoryError::Io(at.to_path_buf(), error))?;
     if !is_trusted(&meta, own, root) {
-        return Err(format!("{} belongs to another user", at.display()));
+        return Err(DirectoryError::Foreign(at.to_path_buf()));
     }
     if meta.mode() & WRITABLE_BY_OTHERS != 0 && meta.mode() & STICKY == 0 {
-        return Err(format!("other users can write to {}", at.display()));
+        return Err(DirectoryError::Writable(at.to_path_buf()));
     }
     Ok(())
 }
@@ -143,6 +164,7 @@ mod tests {
 
     fn open(path: &Path) -> Result<Directory, String> {
         Directory::open(|name| (name == HOOK_DIRECTORY_VARIABLE).then(|| path.as_os_str().to_owned()))
+            .map_err(|why| why.to_string())
     }
 
     fn mode(path: &Path, mode: u32) {

@@ -7,8 +7,9 @@ steps the memory of each kind of module.
     memwall_hook.install()
 
 It never raises into the script, never prints, never waits, resets no statistics and
-synchronises no device. Where nobody listens it counts steps and does nothing else.
-MEMWALL_HOOK=0 turns it off.
+synchronises no device. Where nobody listens it counts steps, looks every two seconds for somebody
+who does, and does nothing else. MEMWALL_HOOK=0 turns it off, MEMWALL_HOOK_SAMPLER=0 the thread that
+reads the training thread's Python stack.
 """
 
 import atexit
@@ -126,7 +127,13 @@ class _Hook:
         self.told_steps = 0
         self.tell_after = float("-inf")
         self.step_s = None
-        self.last_step = None
+        self.last_step = float("nan")
+        self.times = None
+        # Steps that take longer are late: the thread that watches this one knows from when on.
+        self.late_s = float("inf")
+        self.watch = None
+        self.looks = 0
+        self.over = False
         self.sampler = None
         self.sampler_began = 0.0
         self.sample_after = None
@@ -143,7 +150,15 @@ class _Hook:
         if self.leader != id(optimizer) and not self._leads(optimizer):
             return
         self.steps += 1
-        self.last_step = now = time.perf_counter()
+        now = time.perf_counter()
+        took = now - self.last_step
+        self.last_step = now
+        # A sampled step is late by what looking at it takes.
+        if self.watch is not None and self.sampler is None:
+            if took > self.late_s:
+                self.watch.note_late(self.steps, took, now)
+            if self.steps > _FIRST_SAMPLE:
+                self.times.append(took)
         if now < self.due or self.faults >= _MOST_FAULTS:
             return
         try:
@@ -167,6 +182,10 @@ class _Hook:
             return float("inf")
         if self.started is None:
             self.started = self.told_at = now
+            self.watch = _watch(self)
+        if self.watch is not None and self.looks < 8:
+            self.looks += 1
+            self.watch.learn_loop(sys._getframe(2))
         if self.sampler is not None:
             self._finish_sample(optimizer, now - self.sampler_began)
         new = self.wire.new_listeners(now)
@@ -196,6 +215,7 @@ class _Hook:
         try:
             if self.leader is None or os.getpid() != self.pid:
                 return
+            self.over = True
             self.wire.looked = float("-inf")
             new = self.wire.new_listeners(time.perf_counter())
             if not self.wire.listeners:

@@ -6,7 +6,8 @@ use serde::Deserialize;
 
 use crate::observe::out_of_memory;
 use crate::reading::{
-    Absence, HookAbout, HookEnd, HookMemory, HookModules, HookStep, ModuleBlock, ModuleKind, Moment, Reading,
+    Absence, HookAbout, HookEnd, HookMemory, HookModules, HookPlaces, HookStep, ModuleBlock, ModuleKind, Moment,
+    Reading,
 };
 use crate::units::{Bytes, Seconds, SignedBytes};
 
@@ -40,6 +41,8 @@ pub enum Body {
     Step(HookStep),
     /// A sampled step, module by module.
     Modules(HookModules),
+    /// Where its training thread spends its time.
+    Places(Box<HookPlaces>),
     /// The process ends, or has ended.
     End(HookEnd),
 }
@@ -54,6 +57,7 @@ pub fn read(datagram: &[u8], now: Moment) -> Option<Message> {
         "run" => Body::About(Box::new(serde_json::from_slice::<RawAbout>(datagram).ok()?.into())),
         "step" => Body::Step(serde_json::from_slice::<RawStep>(datagram).ok()?.at(now)?),
         "end" => Body::End(serde_json::from_slice::<RawEnd>(datagram).ok()?.into()),
+        "places" => Body::Places(Box::new(super::places::read(datagram)?)),
         "modules" => Body::Modules(serde_json::from_slice::<RawModules>(datagram).ok()?.into()),
         _ => return None,
     };
@@ -249,7 +253,7 @@ impl From<RawModules> for HookModules {
     }
 }
 
-fn cut(mut text: String) -> String {
+pub(super) fn cut(mut text: String) -> String {
     if let Some((end, _)) = text.char_indices().nth(LONGEST_TEXT) {
         text.truncate(end);
     }

@@ -3,9 +3,10 @@
 
 mod directory;
 mod message;
+mod places;
 mod receive;
 
-pub use directory::{Directory, HOOK_DIRECTORY_VARIABLE};
+pub use directory::{Directory, DirectoryError, HOOK_DIRECTORY_VARIABLE};
 pub use receive::{Listener, tell_exit};
 
 use std::collections::hash_map::DefaultHasher;
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 use crate::files;
 
 /// The hook. One file without dependencies, for every PyTorch since 1.13.
-pub const HOOK: &str = include_str!("memwall_hook.py");
+pub const HOOK: &str = concat!(include_str!("memwall_hook.py"), include_str!("memwall_places.py"));
 
 /// What has Python load it at its start.
 const SITECUSTOMIZE: &str = include_str!("sitecustomize.py");

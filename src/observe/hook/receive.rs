@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::directory::Directory;
+use super::directory::{Directory, DirectoryError};
 use super::message::{self, Body, Message};
 use crate::reading::{HookEnd, HookLosses, HookedRun, Moment};
 
@@ -41,14 +41,13 @@ impl Listener {
     /// Begins to listen. Sockets that nobody listens to any more are cleared away.
     ///
     /// # Errors
-    /// In a line, why the socket cannot be made.
-    pub fn bind(directory: &Directory) -> Result<Self, String> {
+    /// The socket cannot be made.
+    pub fn bind(directory: &Directory) -> Result<Self, DirectoryError> {
         clear(directory.path());
         // Several may listen in one process, and a hook knows a new one by its name.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = directory.path().join(format!("{}-{number}.sock", std::process::id()));
-        let shown = path.display();
-        let socket = UnixDatagram::bind(&path).map_err(|error| format!("{shown}: {error}"))?;
+        let socket = UnixDatagram::bind(&path).map_err(|error| DirectoryError::Io(path.clone(), error))?;
         Ok(Self {
             socket,
             path,
@@ -108,6 +107,10 @@ impl Listener {
                 run.step = Some(step);
             }
             Body::Modules(modules) => run.modules = Some(modules),
+            Body::Places(places) => {
+                run.placed = now;
+                run.places = Some(*places);
+            }
             Body::End(end) => {
                 // The process and who started it each tell what they know.
                 let known = run.end.take().unwrap_or_default();
@@ -131,7 +134,16 @@ impl Listener {
             self.runs.remove(quietest);
             self.forgotten += 1;
         }
-        self.runs.push(HookedRun { pid, about: None, step: None, modules: None, end: None, heard: now });
+        self.runs.push(HookedRun {
+            pid,
+            about: None,
+            step: None,
+            modules: None,
+            places: None,
+            placed: now,
+            end: None,
+            heard: now,
+        });
         let last = self.runs.len() - 1;
         &mut self.runs[last]
     }

@@ -17,7 +17,7 @@ use follow::{Follower, LogContinuity};
 use lines::LineSplitter;
 use tracker::{LineTime, Tracker};
 
-pub use formats::CustomPattern as Pattern;
+pub use formats::{CustomPattern as Pattern, PatternError};
 
 use crate::observe::out_of_memory;
 use crate::reading::{Absence, LogFormat, Moment, OutOfMemory, Progress, ProgressSource};

@@ -1,7 +1,9 @@
 //! Ending a process, and no other one.
 
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System};
+use thiserror::Error;
 
 /// How a process is asked to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,17 +14,34 @@ pub enum End {
     Forced,
 }
 
+/// Why a process was not ended.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum EndError {
+    /// It has ended by itself.
+    #[error("{0} is gone")]
+    Gone(u32),
+    /// Its number is another's.
+    #[error("{0} is another process by now: nothing was sent")]
+    Another(u32),
+    /// The system does not let this user.
+    #[error("no permission to end {0}: it belongs to another user")]
+    NoPermission(u32),
+    /// Another reason of the system's.
+    #[error("{0} cannot be ended: {1}")]
+    Other(u32, Errno),
+}
+
 /// Ends the process `pid` of this namespace that started at `started` (seconds since the Unix epoch).
 ///
 /// # Errors
-/// One line: it is gone, the pid is another's by now, or the system does not let us.
-pub fn end(pid: u32, started: u64, how: End) -> Result<(), String> {
-    let gone = || format!("{pid} is gone");
+/// It is gone, the pid is another's by now, or the system does not let us.
+pub fn end(pid: u32, started: u64, how: End) -> Result<(), EndError> {
+    let gone = || EndError::Gone(pid);
     let number = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
     // From here on it is this process that is meant, whoever gets its number after it.
     let process = pidfd_open(number, PidfdFlags::empty()).map_err(|error| refused(pid, error))?;
     if start_of(pid) != Some(started) {
-        return Err(format!("{pid} is another process by now: nothing was sent"));
+        return Err(EndError::Another(pid));
     }
     let signal = match how {
         End::Asked => Signal::TERM,
@@ -42,10 +61,10 @@ fn start_of(pid: u32) -> Option<u64> {
     system.process(pid).map(sysinfo::Process::start_time)
 }
 
-fn refused(pid: u32, error: rustix::io::Errno) -> String {
+fn refused(pid: u32, error: Errno) -> EndError {
     match error {
-        rustix::io::Errno::SRCH => format!("{pid} is gone"),
-        rustix::io::Errno::PERM => format!("no permission to end {pid}: it belongs to another user"),
-        error => format!("{pid} cannot be ended: {error}"),
+        Errno::SRCH => EndError::Gone(pid),
+        Errno::PERM => EndError::NoPermission(pid),
+        error => EndError::Other(pid, error),
     }
 }

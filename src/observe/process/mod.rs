@@ -20,7 +20,7 @@ use namespace::NamespacePids;
 use redaction::Redacted;
 use users::Users;
 
-pub use end::{End, end};
+pub use end::{End, EndError, end};
 
 use crate::reading::{Absence, HostProcess, Moment, Reading};
 use crate::units::{Bytes, Fraction};

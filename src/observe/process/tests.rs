@@ -195,10 +195,10 @@ fn ending_means_that_process_and_no_other() {
     let mut child = TestProcess::shell("trap '' TERM; read line; :", &[]);
     let pid = child.pid();
     let started = *HostFacts::new().of(&[pid], Moment(1000)).remove(0).started.value().unwrap();
-    let refused = end(pid, started + 7, End::Forced).unwrap_err();
+    let refused = end(pid, started + 7, End::Forced).unwrap_err().to_string();
     assert!(refused.contains("another process"), "{refused}");
     assert!(child.0.try_wait().unwrap().is_none());
     end(pid, started, End::Forced).unwrap();
     assert!(!child.0.wait().unwrap().success());
-    assert!(end(4_200_125, started, End::Asked).unwrap_err().contains("is gone"));
+    assert!(end(4_200_125, started, End::Asked).unwrap_err().to_string().contains("is gone"));
 }

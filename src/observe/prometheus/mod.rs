@@ -8,9 +8,10 @@
 mod page;
 
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{self, Read};
 
 use page::{MetricLine, metrics};
+use thiserror::Error;
 
 use super::Source;
 use crate::catalog::Catalog;
@@ -67,17 +68,56 @@ fn blank(value: f64) -> Option<Absence> {
     number.map(|number| if number >= 3.0 { Absence::NoPermission } else { Absence::NotSupported })
 }
 
+/// Why an exporter's page cannot be watched.
+#[derive(Debug, Error)]
+pub enum PrometheusError {
+    /// Nothing that could be asked.
+    #[error("`{0}` is no address; write it like http://HOST:9400/metrics")]
+    NoAddress(String),
+    /// An address that only TLS reaches.
+    #[error("{0}: only plain http is spoken here: name the exporter itself")]
+    Encrypted(String),
+    /// The page cannot be had.
+    #[error("{url}: {why}")]
+    Unreachable {
+        /// Its address.
+        url: String,
+        /// What failed.
+        why: FetchError,
+    },
+    /// A page of something else.
+    #[error("{0}: no metrics of a GPU there (looked for DCGM_FI_*)")]
+    NoGpu(String),
+}
+
+/// Why a page cannot be had.
+#[derive(Debug, Error)]
+pub enum FetchError {
+    /// The connection or the protocol.
+    #[error(transparent)]
+    Http(#[from] minreq::Error),
+    /// The page breaks off.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The server's refusal, with its words.
+    #[error("{}", format!("HTTP {} {}", .0, .1).trim_end())]
+    Status(u16, String),
+    /// More than any exporter says.
+    #[error("the page does not end")]
+    Endless,
+}
+
 impl Prometheus {
     /// The page at `url`; `HOST:PORT` alone stands for `http://HOST:PORT/metrics`.
     ///
     /// # Errors
     /// One line: where the page cannot be had, or has nothing of a GPU.
-    pub fn open(url: &str, catalog: Catalog) -> Result<Self, String> {
+    pub fn open(url: &str, catalog: Catalog) -> Result<Self, PrometheusError> {
         let mut source = Self { url: full(url)?, catalog, known: BTreeMap::new() };
-        let page = fetch(&source.url).map_err(|why| format!("{}: {why}", source.url))?;
+        let page = fetch(&source.url).map_err(|why| PrometheusError::Unreachable { url: source.url.clone(), why })?;
         source.devices(&page, Moment::default());
         if source.known.is_empty() {
-            return Err(format!("{}: no metrics of a GPU there (looked for DCGM_FI_*)", source.url));
+            return Err(PrometheusError::NoGpu(source.url));
         }
         Ok(source)
     }
@@ -137,7 +177,7 @@ impl Source for Prometheus {
         let devices = match fetch(&self.url) {
             Ok(page) => self.devices(&page, now),
             Err(why) => {
-                let why = Absence::Failed(why.into());
+                let why = Absence::Failed(why.to_string().into());
                 let each = (0..).zip(self.known.iter());
                 each.map(|(index, (_, identity))| absent(index, identity, &why)).collect()
             }
@@ -147,27 +187,27 @@ impl Source for Prometheus {
 }
 
 /// An address with everything that it needs.
-fn full(url: &str) -> Result<String, String> {
+fn full(url: &str) -> Result<String, PrometheusError> {
     let url = url.trim();
     if url.starts_with("https://") {
-        return Err(format!("{url}: only plain http is spoken here: name the exporter itself"));
+        return Err(PrometheusError::Encrypted(url.to_owned()));
     }
     let address = url.strip_prefix("http://").unwrap_or(url).trim_end_matches('/');
     if address.is_empty() || address.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        return Err(format!("`{url}` is no address; write it like http://HOST:9400/metrics"));
+        return Err(PrometheusError::NoAddress(url.to_owned()));
     }
     Ok(if address.contains('/') { format!("http://{address}") } else { format!("http://{address}/metrics") })
 }
 
-fn fetch(url: &str) -> Result<String, String> {
-    let answer = minreq::get(url).with_timeout(PATIENCE).send_lazy().map_err(|error| error.to_string())?;
+fn fetch(url: &str) -> Result<String, FetchError> {
+    let answer = minreq::get(url).with_timeout(PATIENCE).send_lazy()?;
     if answer.status_code != 200 {
-        return Err(format!("HTTP {} {}", answer.status_code, answer.reason_phrase).trim_end().to_owned());
+        return Err(FetchError::Status(answer.status_code, answer.reason_phrase));
     }
     let mut page = Vec::new();
-    answer.take(LARGEST).read_to_end(&mut page).map_err(|error| error.to_string())?;
+    answer.take(LARGEST).read_to_end(&mut page)?;
     if page.len() as u64 == LARGEST {
-        return Err("the page does not end".to_owned());
+        return Err(FetchError::Endless);
     }
     // Names of processes and pods come from anybody: what is no text in them is no reason to lose the rest.
     Ok(String::from_utf8_lossy(&page).into_owned())

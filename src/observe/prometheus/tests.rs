@@ -57,7 +57,7 @@ fn ok(page: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n{page}", page.len())
 }
 
-fn open(answers: Vec<String>) -> Result<Prometheus, String> {
+fn open(answers: Vec<String>) -> Result<Prometheus, PrometheusError> {
     Prometheus::open(&serve(answers), Catalog::embedded().unwrap())
 }
 
@@ -140,7 +140,7 @@ fn what_cannot_be_had_is_told_in_a_line() {
         (serve(vec![ok("up 1\n")]), "no metrics of a GPU"),
         (serve(vec!["nonsense".to_owned()]), "127.0.0.1"),
     ] {
-        let line = Prometheus::open(&url, catalog()).err().unwrap();
+        let line = Prometheus::open(&url, catalog()).err().unwrap().to_string();
         assert!(line.contains(said) && !line.contains('\n'), "{url}: {line}");
     }
 }

@@ -43,37 +43,94 @@ impl Frame {
     }
 }
 
+/// What one frame says of the block, small enough to be kept for each frame of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FrameFacts(u16);
+
+/// The bits of [`FrameFacts`]; the part of a model stands above them.
+const SEEN: u16 = 1;
+const OPTIMIZER: u16 = 1 << 1;
+const OPTIM_FOLDER: u16 = 1 << 2;
+const MAKES_STATES: u16 = 1 << 3;
+const COLLECTIVE: u16 = 1 << 4;
+const BACKWARD: u16 = 1 << 5;
+const FORWARD: u16 = 1 << 6;
+const MAKING: u16 = 1 << 7;
+const NATIVE: u16 = 1 << 8;
+const AUTOGRAD: u16 = 1 << 9;
+const LIBRARY: u16 = 1 << 10;
+const PART_SHIFT: u32 = 11;
+
+impl FrameFacts {
+    /// What a frame says.
+    pub fn of(frame: &Frame) -> Self {
+        let states = ["_init_group", "initialize_state", "init_state", "_init_state", "state_init"];
+        let bits = [
+            (SEEN, true),
+            (OPTIMIZER, is_optimizer(frame)),
+            (OPTIM_FOLDER, frame.is_in("torch/optim/")),
+            (MAKES_STATES, frame.is(&states)),
+            (COLLECTIVE, is_collective(frame)),
+            (BACKWARD, is_backward(frame)),
+            (FORWARD, frame.is(&["_call_impl", "forward"])),
+            (MAKING, is_making(frame)),
+            (NATIVE, frame.is_native()),
+            (AUTOGRAD, frame.name.contains("autograd")),
+            (LIBRARY, frame.is_library()),
+        ];
+        let bits = bits.iter().filter(|(_, holds)| *holds).fold(0, |sum, (bit, _)| sum | bit);
+        Self(bits | part(frame).map_or(0, |part| (part as u16 + 1) << PART_SHIFT))
+    }
+
+    /// Whether it was looked at: not the default.
+    pub const fn is_known(self) -> bool {
+        self.0 & SEEN != 0
+    }
+
+    const fn has(self, bit: u16) -> bool {
+        self.0 & bit != 0
+    }
+
+    fn part(self) -> Option<&'static str> {
+        let number = usize::from(self.0 >> PART_SHIFT).checked_sub(1)?;
+        PARTS.get(number).map(|(_, part)| *part)
+    }
+}
+
 /// What for, and the named term where the frames tell.
-pub fn purpose(frames: &[Frame]) -> (BlockPurpose, Option<&'static str>) {
+pub fn purpose(frames: &[FrameFacts]) -> (BlockPurpose, Option<&'static str>) {
     if frames.is_empty() {
         return (BlockPurpose::Unrecorded, None);
     }
-    let any = |rule: fn(&Frame) -> bool| frames.iter().any(rule);
-    if any(is_optimizer) {
+    let any = |bit: u16| frames.iter().any(|frame| frame.has(bit));
+    if any(OPTIMIZER) {
         // States are made once, in the first step; all else an optimizer allocates it lets go of.
-        let makes_states =
-            any(|frame| frame.is(&["_init_group", "initialize_state", "init_state", "_init_state", "state_init"]));
-        let states = makes_states || !any(|frame| frame.is_in("torch/optim/"));
+        let states = any(MAKES_STATES) || !any(OPTIM_FOLDER);
         return (if states { BlockPurpose::OptimizerStates } else { BlockPurpose::Temporaries }, None);
     }
-    if any(is_collective) {
+    if any(COLLECTIVE) {
         return (BlockPurpose::CommunicationBuffers, None);
     }
-    if any(is_backward) {
+    if any(BACKWARD) {
         return (BlockPurpose::Gradients, None);
     }
-    if any(|frame| frame.is(&["_call_impl", "forward"])) {
-        return (BlockPurpose::Activations, part(frames));
+    if any(FORWARD) {
+        // The innermost frame that says anything wins.
+        return (BlockPurpose::Activations, frames.iter().find_map(|frame| frame.part()));
     }
-    if any(is_making) {
+    if any(MAKING) {
         return (BlockPurpose::Parameters, None);
     }
-    if frames.iter().all(Frame::is_native) {
+    if frames.iter().all(|frame| frame.has(NATIVE)) {
         // The backward pass runs on threads of its own, where no Python is.
-        let autograd = any(|frame| frame.name.contains("autograd"));
-        return (if autograd { BlockPurpose::Gradients } else { BlockPurpose::Unrecorded }, None);
+        return (if any(AUTOGRAD) { BlockPurpose::Gradients } else { BlockPurpose::Unrecorded }, None);
     }
     (BlockPurpose::Other, None)
+}
+
+/// Which frame names the place: the innermost outside of PyTorch, in the user's or the model's code.
+pub fn named(frames: &[FrameFacts]) -> usize {
+    frames.iter().position(|frame| !frame.has(LIBRARY)).unwrap_or(0)
 }
 
 fn is_optimizer(frame: &Frame) -> bool {
@@ -131,30 +188,28 @@ fn is_making(frame: &Frame) -> bool {
         || frame.is(&["__init__"]))
 }
 
-/// The named term of a prediction, by words in the functions and files of a forward pass.
-fn part(frames: &[Frame]) -> Option<&'static str> {
-    const WORDS: [(&[&str], &str); 8] = [
-        (&["cross_entropy", "nll_loss", "log_softmax", "lm_head", "loss_function", "compute_loss"], "logits and loss"),
-        (&["layer_norm", "rms_norm", "rmsnorm", "layernorm", "batch_norm", "normalization"], "norms"),
-        (&["expert", "moe"], "experts"),
-        (&["attention", "attn", "softmax"], "attention"),
-        (&["mlp", "feed_forward", "feedforward", "ffn"], "feed-forward"),
-        (&["embedding"], "embedding"),
-        (&["conv2d", "conv1d", "conv3d", "_conv_forward"], "convolutions"),
-        (&["lora"], "adapters"),
-    ];
-    // The innermost frame that says anything wins.
-    frames.iter().find_map(|frame| {
-        let file = frame.file.rsplit('/').next().unwrap_or_default();
-        let text = format!("{} {file}", frame.name).to_ascii_lowercase();
-        WORDS.iter().find(|(words, _)| words.iter().any(|word| text.contains(word))).map(|(_, part)| *part)
-    })
+/// Named terms of a prediction, by words in the functions and files of a forward pass.
+const PARTS: [(&[&str], &str); 8] = [
+    (&["cross_entropy", "nll_loss", "log_softmax", "lm_head", "loss_function", "compute_loss"], "logits and loss"),
+    (&["layer_norm", "rms_norm", "rmsnorm", "layernorm", "batch_norm", "normalization"], "norms"),
+    (&["expert", "moe"], "experts"),
+    (&["attention", "attn", "softmax"], "attention"),
+    (&["mlp", "feed_forward", "feedforward", "ffn"], "feed-forward"),
+    (&["embedding"], "embedding"),
+    (&["conv2d", "conv1d", "conv3d", "_conv_forward"], "convolutions"),
+    (&["lora"], "adapters"),
+];
+
+/// The number of the frame's term in [`PARTS`].
+fn part(frame: &Frame) -> Option<usize> {
+    let file = frame.file.rsplit('/').next().unwrap_or_default();
+    let text = format!("{} {file}", frame.name).to_ascii_lowercase();
+    PARTS.iter().position(|(words, _)| words.iter().any(|word| text.contains(word)))
 }
 
-/// Where in the user's or the model's code: the innermost frame outside of PyTorch.
-pub fn place(frames: &[Frame]) -> String {
-    let own = frames.iter().find(|frame| !frame.is_library());
-    match own.or_else(|| frames.first()) {
+/// The place that a frame names; none: no frames.
+pub fn place(frame: Option<&Frame>) -> String {
+    match frame {
         Some(frame) if frame.file.is_empty() || frame.is_native() => frame.name.clone(),
         Some(frame) => {
             let file = frame.file.rsplit('/').next().unwrap_or_default();
@@ -173,6 +228,10 @@ mod tests {
 
     fn frames(stack: &[(&str, &str)]) -> Vec<Frame> {
         stack.iter().map(|(file, name)| Frame { file: (*file).to_owned(), name: (*name).to_owned(), line: 7 }).collect()
+    }
+
+    fn facts(stack: &[Frame]) -> Vec<FrameFacts> {
+        stack.iter().map(FrameFacts::of).collect()
     }
 
     #[test]
@@ -263,17 +322,17 @@ mod tests {
             (&[("/home/me/data.py", "collate"), ("/home/me/train.py", "<module>")], BlockPurpose::Other, None),
         ];
         for (inner, wanted, term) in cases {
-            assert_eq!(purpose(&stack(inner)), (wanted, term), "{inner:?}");
+            assert_eq!(purpose(&facts(&stack(inner))), (wanted, term), "{inner:?}");
         }
         assert_eq!(purpose(&[]), (BlockPurpose::Unrecorded, None));
         let native =
             frames(&[("", "c10::cuda::CUDACachingAllocator::malloc"), ("??", "torch::autograd::Engine::thread_main")]);
-        assert_eq!(purpose(&native), (BlockPurpose::Gradients, None));
+        assert_eq!(purpose(&facts(&native)), (BlockPurpose::Gradients, None));
     }
 
     #[test]
     fn the_place_is_in_the_users_code() {
         let stack = frames(&[("/a/torch/nn/functional.py", "linear"), ("/home/me/model.py", "MLP.forward")]);
-        assert_eq!(place(&stack), "model.py:7 MLP.forward");
+        assert_eq!(place(stack.get(named(&facts(&stack)))), "model.py:7 MLP.forward");
     }
 }

@@ -12,6 +12,8 @@ use std::cell::Cell;
 
 use machine::Machine;
 
+use crate::units::Bytes;
+
 /// The number of a value in the table.
 pub type ValueId = u32;
 
@@ -35,9 +37,9 @@ pub enum PickleError {
     /// More than its places can count.
     #[error("larger than 4 GiB")]
     FileTooLarge,
-    /// It would take many times the memory that a snapshot of its size does.
-    #[error("its values need many times the memory that a snapshot's do")]
-    TooMuchMemory,
+    /// The file and its values would take more memory than they may.
+    #[error("the file and its values need more than {0} of memory: `--memory` allows more")]
+    TooMuchMemory(Bytes),
     /// A length or a number beyond what there is room for.
     #[error("too large")]
     TooLarge,
@@ -48,6 +50,7 @@ pub enum PickleError {
 
 /// A value.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(clippy::box_collection, reason = "most values are numbers, and every one takes as much as the largest")]
 pub enum Value {
     /// None.
     Nothing,
@@ -60,9 +63,9 @@ pub enum Value {
     /// A text: its bytes within the pickle.
     Text(u32, u32),
     /// A list or a tuple.
-    List(Vec<ValueId>),
+    List(Box<Vec<ValueId>>),
     /// Pairs, in order.
-    Dictionary(Vec<(ValueId, ValueId)>),
+    Dictionary(Box<Vec<(ValueId, ValueId)>>),
 }
 
 /// A pickle that was read.
@@ -76,22 +79,22 @@ pub struct Pickle<'a> {
 }
 
 /// Steps that any pickle may be gone through with, and for each of its values besides: a snapshot's take ten or so.
-const STEPS: u64 = 10_000_000;
-const STEPS_A_VALUE: u64 = 32;
+const STEPS: u64 = 50_000_000;
+const STEPS_A_VALUE: u64 = 20;
 
 /// A text is cut here.
 const LONGEST_TEXT: usize = 4096;
 
 impl<'a> Pickle<'a> {
-    /// Reads a pickle.
+    /// Reads a pickle. Its bytes and its values together take at most `most` of memory.
     ///
     /// # Errors
     /// Where it is cut off, is none, would run code, or is too large.
-    pub fn read(bytes: &'a [u8]) -> Result<Self, PickleError> {
+    pub fn read(bytes: &'a [u8], most: Bytes) -> Result<Self, PickleError> {
         if u32::try_from(bytes.len()).is_err() {
             return Err(PickleError::FileTooLarge);
         }
-        let (values, root) = Machine::run(bytes)?;
+        let (values, root) = Machine::run(bytes, most)?;
         let steps = Cell::new(STEPS + STEPS_A_VALUE * values.len() as u64);
         Ok(Self { bytes, values, root, steps })
     }
@@ -113,6 +116,12 @@ impl<'a> Pickle<'a> {
     #[must_use]
     pub fn root(&self) -> &Value {
         self.value(self.root)
+    }
+
+    /// How many values there are: their numbers are smaller.
+    #[must_use]
+    pub const fn value_count(&self) -> usize {
+        self.values.len()
     }
 
     /// The value of a number.

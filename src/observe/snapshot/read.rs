@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::frames::{self, Frame};
+use super::frames::{self, Frame, FrameFacts};
 use super::pickle::{Pickle, PickleError, Value, ValueId};
 use crate::reading::{BlockPurpose, DeviceSnapshot, SnapshotTerm};
 use crate::units::Bytes;
@@ -10,12 +10,20 @@ use crate::units::Bytes;
 /// Frames of a stack that are looked at.
 const DEEPEST: usize = 256;
 
-/// Steps of [`Pickle::step`] that one frame, one block costs: names are searched, places are counted.
-const FRAME_STEPS: usize = 32;
+/// Steps of [`Pickle::step`] that one frame, one stack, one block costs: names are searched, places are counted.
+const FRAME_STEPS: usize = 500;
+const STACK_STEPS: usize = 50;
 const BLOCK_STEPS: usize = 8;
 
-/// Failed requests of a device that are listed.
+/// Failed requests that are listed.
 const MOST_FAILED: usize = 10_000;
+
+/// No machine has as many GPUs.
+const MOST_DEVICES: u32 = 1024;
+
+/// Places in the code that are told apart, and what the others are called: a training program has some hundreds.
+const MOST_PLACES: usize = 10_000;
+const FURTHER_PLACES: &str = "further places";
 
 /// Texts are cut here.
 const LONGEST_TEXT: usize = 300;
@@ -37,19 +45,27 @@ pub enum SnapshotError {
     Other(&'static str),
 }
 
-/// Reads a snapshot: one entry a device that has segments.
+/// Reads a snapshot: one entry a device that has segments. Its bytes and its values together take at most `most` of
+/// memory.
 ///
 /// # Errors
 /// Where it is no pickle of plain data, or no snapshot.
-pub fn read(bytes: &[u8]) -> Result<Vec<DeviceSnapshot>, SnapshotError> {
-    let pickle = Pickle::read(bytes)?;
+pub fn read(bytes: &[u8], most: Bytes) -> Result<Vec<DeviceSnapshot>, SnapshotError> {
+    let pickle = Pickle::read(bytes, most)?;
     // Before 2.0 the snapshot was the list of segments itself.
     let segments = match pickle.root() {
         list @ Value::List(_) => Some(list),
         root => pickle.get(root, "segments"),
     };
     let Some(list @ Value::List(_)) = segments else { return Err(SnapshotError::Other("it has no segments")) };
-    let mut reader = Reader { pickle: &pickle, stacks: HashMap::new(), devices: BTreeMap::new() };
+    let mut reader = Reader {
+        pickle: &pickle,
+        stacks: HashMap::new(),
+        frames: Vec::new(),
+        origins: Origins::default(),
+        failed: 0,
+        devices: BTreeMap::new(),
+    };
     let segments = pickle.items(Some(list)).try_for_each(|segment| reader.segment(segment));
     reader.traces();
     // Said before what is missing: beyond that nothing is found.
@@ -57,7 +73,8 @@ pub fn read(bytes: &[u8]) -> Result<Vec<DeviceSnapshot>, SnapshotError> {
         return Err(SnapshotError::Other("it refers to the same parts over and over"));
     }
     segments?;
-    Ok(reader.devices.into_iter().map(|(device, found)| found.finish(device)).collect())
+    let Reader { devices, origins, .. } = reader;
+    Ok(devices.into_iter().map(|(device, found)| found.finish(device, &origins)).collect())
 }
 
 /// What a block's stack comes to.
@@ -66,6 +83,32 @@ struct BlockOrigin {
     purpose: BlockPurpose,
     part: Option<&'static str>,
     place: String,
+}
+
+/// The origins of all blocks, each once.
+#[derive(Debug, Default)]
+struct Origins {
+    all: Vec<BlockOrigin>,
+    numbers: HashMap<BlockOrigin, u32>,
+}
+
+impl Origins {
+    fn number(&mut self, origin: BlockOrigin) -> u32 {
+        let place = if self.all.len() < MOST_PLACES || self.numbers.contains_key(&origin) {
+            origin.place
+        } else {
+            FURTHER_PLACES.to_owned()
+        };
+        let origin = BlockOrigin { place, ..origin };
+        if let Some(number) = self.numbers.get(&origin) {
+            return *number;
+        }
+        // Beyond the places that are told apart there is one for each purpose.
+        let number = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
+        self.all.push(origin.clone());
+        self.numbers.insert(origin, number);
+        number
+    }
 }
 
 #[derive(Debug, Default)]
@@ -79,14 +122,19 @@ struct BlockTotals {
     segments: u64,
     expandable: bool,
     largest_split: u64,
-    terms: HashMap<BlockOrigin, (u64, u64)>,
+    /// Blocks and bytes by the number of their origin.
+    terms: HashMap<u32, (u64, u64)>,
     failed: Vec<(Bytes, Option<Bytes>)>,
 }
 
 struct Reader<'a, 'b> {
     pickle: &'b Pickle<'a>,
     /// Stacks that were looked at, by their place in the pickle: blocks share them.
-    stacks: HashMap<ValueId, BlockOrigin>,
+    stacks: HashMap<ValueId, u32>,
+    /// What each frame says, by its place in the pickle: stacks share them.
+    frames: Vec<FrameFacts>,
+    origins: Origins,
+    failed: usize,
     devices: BTreeMap<u32, BlockTotals>,
 }
 
@@ -97,24 +145,26 @@ impl Reader<'_, '_> {
         let (Some(device), Some(size)) = (count("device"), count("total_size")) else {
             return Err(SnapshotError::Other("a segment lacks its device or size"));
         };
-        let device = u32::try_from(device).map_err(|_| SnapshotError::Other("an impossible device"))?;
-        let blocks: Vec<&Value> = pickle.items(pickle.get(segment, "blocks")).collect();
-        if !pickle.step(BLOCK_STEPS * blocks.len()) {
+        let device = u32::try_from(device).ok().filter(|device| *device < MOST_DEVICES);
+        let device = device.ok_or(SnapshotError::Other("an impossible device"))?;
+        let blocks = pickle.get(segment, "blocks");
+        if !pickle.step(BLOCK_STEPS * pickle.items(blocks).count()) {
             return Ok(());
         }
-        let active = blocks.iter().any(|block| self.state(block) != State::Free);
-        let origins: Vec<Option<BlockOrigin>> =
-            blocks.iter().map(|block| (self.state(block) == State::Allocated).then(|| self.origin(block))).collect();
-        let found = self.devices.entry(device).or_default();
+        let active = pickle.items(blocks).any(|block| state(pickle, block) != State::Free);
+        let found = self.totals(device);
         found.segments += 1;
         found.reserved = found.reserved.saturating_add(size);
         found.expandable |= pickle.get(segment, "is_expandable") == Some(&Value::Truth(true));
-        for (block, origin) in blocks.into_iter().zip(origins) {
+        for block in pickle.items(blocks) {
             let size = pickle.count(pickle.get(block, "size")).unwrap_or(0);
-            let Some(origin) = origin else {
-                found.free(size, state(pickle, block), active);
+            let state = state(pickle, block);
+            if state != State::Allocated {
+                self.totals(device).free(size, state, active);
                 continue;
-            };
+            }
+            let origin = self.origin(block);
+            let found = self.totals(device);
             found.allocated = found.allocated.saturating_add(size);
             if let Some(requested) = pickle.count(pickle.get(block, "requested_size")) {
                 let sum = found.requested.unwrap_or(0).saturating_add(requested.min(size));
@@ -127,27 +177,47 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    fn state(&self, block: &Value) -> State {
-        state(self.pickle, block)
+    fn totals(&mut self, device: u32) -> &mut BlockTotals {
+        self.devices.entry(device).or_default()
     }
 
-    fn origin(&mut self, block: &Value) -> BlockOrigin {
+    /// The number of its origin.
+    fn origin(&mut self, block: &Value) -> u32 {
         let pickle = self.pickle;
         // Until 2.0 the frames stood in a history of the block, the newest entry first.
         let frames = pickle.get_id(block, "frames").or_else(|| {
             let Some(Value::List(entries)) = pickle.get(block, "history") else { return None };
             pickle.get_id(pickle.value(*entries.first()?), "frames")
         });
-        let Some(id) = frames else { return origin(&[]) };
+        let Some(id) = frames else { return self.origins.number(origin(&[], None)) };
         if let Some(known) = self.stacks.get(&id) {
-            return known.clone();
+            return *known;
         }
-        let stack: Vec<Frame> =
-            pickle.items(Some(pickle.value(id))).take(DEEPEST).map(|frame| self.frame(frame)).collect();
-        pickle.step(FRAME_STEPS * stack.len());
-        let found = origin(&stack);
-        self.stacks.insert(id, found.clone());
+        let Value::List(stack) = pickle.value(id) else { return self.origins.number(origin(&[], None)) };
+        let stack = stack.get(..DEEPEST).unwrap_or(stack);
+        pickle.step(stack.len());
+        let facts: Vec<FrameFacts> = stack.iter().map(|frame| self.facts(*frame)).collect();
+        let named = stack.get(frames::named(&facts)).map(|frame| self.frame(pickle.value(*frame)));
+        pickle.step(STACK_STEPS);
+        let found = self.origins.number(origin(&facts, named.as_ref()));
+        self.stacks.insert(id, found);
         found
+    }
+
+    fn facts(&mut self, id: ValueId) -> FrameFacts {
+        if self.frames.is_empty() {
+            self.frames = vec![FrameFacts::default(); self.pickle.value_count()];
+        }
+        let known = self.frames.get(id as usize).copied().unwrap_or_default();
+        if known.is_known() {
+            return known;
+        }
+        self.pickle.step(FRAME_STEPS);
+        let facts = FrameFacts::of(&self.frame(self.pickle.value(id)));
+        if let Some(place) = self.frames.get_mut(id as usize) {
+            *place = facts;
+        }
+        facts
     }
 
     fn frame(&self, frame: &Value) -> Frame {
@@ -168,11 +238,10 @@ impl Reader<'_, '_> {
             for entry in pickle.items(Some(trace)).filter(oom) {
                 let size = pickle.count(pickle.get(entry, "size")).unwrap_or(0);
                 let free = pickle.count(pickle.get(entry, "device_free")).map(Bytes);
-                let Ok(device) = u32::try_from(device) else { continue };
-                let failed = &mut self.devices.entry(device).or_default().failed;
-                if failed.len() < MOST_FAILED {
-                    failed.push((Bytes(size), free));
-                }
+                let device = u32::try_from(device).ok().filter(|device| *device < MOST_DEVICES);
+                let Some(device) = device.filter(|_| self.failed < MOST_FAILED) else { continue };
+                self.failed += 1;
+                self.totals(device).failed.push((Bytes(size), free));
             }
         }
     }
@@ -194,9 +263,9 @@ fn state(pickle: &Pickle<'_>, block: &Value) -> State {
     }
 }
 
-fn origin(stack: &[Frame]) -> BlockOrigin {
+fn origin(stack: &[FrameFacts], named: Option<&Frame>) -> BlockOrigin {
     let (purpose, part) = frames::purpose(stack);
-    BlockOrigin { purpose, part, place: frames::place(stack) }
+    BlockOrigin { purpose, part, place: frames::place(named) }
 }
 
 impl BlockTotals {
@@ -212,18 +281,12 @@ impl BlockTotals {
         }
     }
 
-    fn finish(self, device: u32) -> DeviceSnapshot {
-        let mut terms: Vec<SnapshotTerm> = self
-            .terms
-            .into_iter()
-            .map(|(BlockOrigin { purpose, part, place }, (blocks, bytes))| SnapshotTerm {
-                purpose,
-                part,
-                place,
-                blocks,
-                bytes: Bytes(bytes),
-            })
-            .collect();
+    fn finish(self, device: u32, origins: &Origins) -> DeviceSnapshot {
+        let term = |(number, (blocks, bytes)): (u32, (u64, u64))| {
+            let BlockOrigin { purpose, part, place } = origins.all.get(number as usize)?.clone();
+            Some(SnapshotTerm { purpose, part, place, blocks, bytes: Bytes(bytes) })
+        };
+        let mut terms: Vec<SnapshotTerm> = self.terms.into_iter().filter_map(term).collect();
         terms.sort_by(|one, other| {
             other.bytes.cmp(&one.bytes).then_with(|| (one.purpose, &one.place).cmp(&(other.purpose, &other.place)))
         });

@@ -1,11 +1,12 @@
 //! A plan as others write it: Megatron's arguments, a torchrun command, DeepSpeed's JSON,
-//! torchtitan's TOML. What the target has no word for is listed, never dropped in silence.
+//! torchtitan's TOML and its configuration in Python. What the target has no word for is listed, never dropped in silence.
 
 mod deepspeed;
 mod megatron;
 mod shape;
 mod torchrun;
 mod torchtitan;
+mod torchtitan_python;
 
 use crate::catalog::Catalog;
 use crate::plan::keys::Plan;
@@ -23,13 +24,16 @@ pub enum Target {
     Torchrun,
     /// A DeepSpeed configuration.
     Deepspeed,
-    /// A torchtitan configuration.
+    /// A torchtitan configuration of up to February 2026.
     Torchtitan,
+    /// A torchtitan configuration since.
+    TorchtitanPython,
 }
 
 impl Target {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Megatron, Self::Torchrun, Self::Deepspeed, Self::Torchtitan];
+    pub const ALL: [Self; 5] =
+        [Self::Megatron, Self::Torchrun, Self::Deepspeed, Self::Torchtitan, Self::TorchtitanPython];
 
     /// Its name in lists.
     #[must_use]
@@ -39,6 +43,7 @@ impl Target {
             Self::Torchrun => "torchrun",
             Self::Deepspeed => "deepspeed",
             Self::Torchtitan => "torchtitan",
+            Self::TorchtitanPython => "torchtitan-python",
         }
     }
 
@@ -49,7 +54,8 @@ impl Target {
             Self::Megatron => "Megatron-LM's arguments, one a line",
             Self::Torchrun => "the command that starts the run",
             Self::Deepspeed => "a DeepSpeed configuration, JSON",
-            Self::Torchtitan => "a torchtitan configuration, TOML",
+            Self::Torchtitan => "a torchtitan configuration, TOML (to February 2026)",
+            Self::TorchtitanPython => "a torchtitan configuration, Python (since February 2026)",
         }
     }
 
@@ -61,6 +67,19 @@ impl Target {
             Self::Torchrun => "torchrun.sh",
             Self::Deepspeed => "deepspeed.json",
             Self::Torchtitan => "torchtitan.toml",
+            Self::TorchtitanPython => "torchtitan.py",
+        }
+    }
+
+    /// The versions whose names and defaults it is written for.
+    #[must_use]
+    pub const fn versions(self) -> &'static str {
+        match self {
+            Self::Megatron => "Megatron-LM core 0.15",
+            Self::Torchrun => "PyTorch 2.0 and later; Megatron-LM core 0.15, torchtitan 0.2",
+            Self::Deepspeed => "DeepSpeed 0.18",
+            Self::Torchtitan => "torchtitan 0.2, whose TOML ended in February 2026",
+            Self::TorchtitanPython => "torchtitan of August 2026 (b5bcd76c)",
         }
     }
 
@@ -81,12 +100,14 @@ pub struct ExportedPlan {
 }
 
 impl ExportedPlan {
-    /// What it does not say stands in the text too, as comments above it, where `target` has those.
+    /// The versions that it is written for and what it does not say stand in the text too, as comments above it, where
+    /// `target` has those.
     #[must_use]
     pub fn with_notes(mut self, target: Target) -> Self {
         if target.takes_comments() {
+            let versions = format!("# written for {}\n", target.versions());
             let notes = self.notes.iter().map(|note| format!("# not said: {note}\n"));
-            self.text = notes.chain([std::mem::take(&mut self.text)]).collect();
+            self.text = [versions].into_iter().chain(notes).chain([std::mem::take(&mut self.text)]).collect();
         }
         self
     }
@@ -100,6 +121,7 @@ pub fn export(plan: &Plan, catalog: &Catalog, target: Target) -> ExportedPlan {
         Target::Torchrun => torchrun::command(plan, catalog),
         Target::Deepspeed => deepspeed::json(plan),
         Target::Torchtitan => torchtitan::toml(plan, catalog),
+        Target::TorchtitanPython => torchtitan_python::python(plan, catalog),
     };
     if plan.training.mode == Some(Mode::Inference) {
         exported.notes.insert(0, "training.mode: inference; what is written here trains".to_owned());

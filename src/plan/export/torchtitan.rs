@@ -92,31 +92,24 @@ fn training(plan: &Plan, degrees: ExportDegrees, notes: &mut Vec<String>) -> Lin
         Some(other) => notes.push(format!("training.precision: {other} is none of torchtitan's; bf16-mixed it is")),
     }
     lines.extend(plan.training.gradient_clipping.filter(|on| !on).map(|_| ("max_norm", "0.0".to_owned())));
+    offload(plan, notes, |_| lines.push(("enable_cpu_offload", "true".to_owned())));
+    lines
+}
+
+/// Calls `on` where parameters go to the host.
+pub fn offload(plan: &Plan, notes: &mut Vec<String>, on: impl FnOnce(())) {
     match plan.training.cpu_offload {
         None | Some(CpuOffload::None) => {}
-        Some(CpuOffload::Parameters) => lines.push(("enable_cpu_offload", "true".to_owned())),
+        Some(CpuOffload::Parameters) => on(()),
         Some(other) => notes.push(format!("training.cpu_offload: {other} is none of torchtitan's")),
     }
-    lines
 }
 
 fn parallelism(plan: &Plan, degrees: ExportDegrees, notes: &mut Vec<String>) -> Lines {
     notes.extend(shape::other_engine(plan, "torchtitan", &[Engine::Fsdp2, Engine::Ddp]));
-    let (replicas, shards) = match shape::sharding(plan) {
-        Sharding::Zero3 => {
-            let shards = plan.distribution.shard_group.unwrap_or(degrees.data).max(1);
-            (degrees.data / shards, shards)
-        }
-        Sharding::None => (degrees.data, 1),
-        other => {
-            notes.push(format!(
-                "distribution.sharding: {other} is none of torchtitan's; its FSDP shards parameters too"
-            ));
-            (1, degrees.data)
-        }
-    };
+    let (replicas, shards) = data_degrees(plan, degrees, notes);
     let mut lines = vec![
-        ("data_parallel_replicate_degree", replicas.max(1).to_string()),
+        ("data_parallel_replicate_degree", replicas.to_string()),
         ("data_parallel_shard_degree", shards.to_string()),
         ("tensor_parallel_degree", degrees.tensor.to_string()),
         ("pipeline_parallel_degree", degrees.pipeline.to_string()),
@@ -141,6 +134,24 @@ fn parallelism(plan: &Plan, degrees: ExportDegrees, notes: &mut Vec<String>) -> 
     lines
 }
 
+/// Replicas and shards.
+pub fn data_degrees(plan: &Plan, degrees: ExportDegrees, notes: &mut Vec<String>) -> (u64, u64) {
+    let (replicas, shards) = match shape::sharding(plan) {
+        Sharding::Zero3 => {
+            let shards = plan.distribution.shard_group.unwrap_or(degrees.data).max(1);
+            (degrees.data / shards, shards)
+        }
+        Sharding::None => (degrees.data, 1),
+        other => {
+            notes.push(format!(
+                "distribution.sharding: {other} is none of torchtitan's; its FSDP shards parameters too"
+            ));
+            (1, degrees.data)
+        }
+    };
+    (replicas.max(1), shards)
+}
+
 fn recomputation(plan: &Plan, notes: &mut Vec<String>) -> Lines {
     let mode = |mode: &str| vec![("mode", quoted(mode))];
     match &plan.training.activation_checkpointing {
@@ -160,7 +171,8 @@ fn recomputation(plan: &Plan, notes: &mut Vec<String>) -> Lines {
     }
 }
 
-fn unsaid(plan: &Plan, notes: &mut Vec<String>) {
+/// What torchtitan has no key for.
+pub fn unsaid(plan: &Plan, notes: &mut Vec<String>) {
     for (key, set) in [
         (keys::training::lora, plan.training.lora.is_some()),
         (keys::training::dropout, plan.training.dropout.is_some_and(|share| share > 0.0)),

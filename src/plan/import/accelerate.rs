@@ -6,6 +6,7 @@ use super::deepspeed;
 use super::imported::ImportedPlan;
 use super::launch::{Launcher, LauncherKind, World};
 use super::origin::{Origin, Setting};
+use super::rows::{SettingKind, SettingRow, take};
 use super::settings::Settings;
 use super::unread::account_for;
 
@@ -124,6 +125,7 @@ pub fn of_file(settings: &Settings, context: &ImportContext) -> ImportedPlan {
     imported.set("cluster.nodes", settings.whole("num_machines"));
     set(&mut imported, settings, context, true);
     imported.miss("model.preset", "an accelerate configuration names no model");
+    imported.miss("training.precision", "no mixed_precision: the script says it");
     account_for(&mut imported, settings);
     imported
 }
@@ -148,6 +150,9 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     }
     if kind == "DEEPSPEED" || settings.is("use_deepspeed") {
         deepspeed_part(imported, settings, context);
+    }
+    if kind == "MEGATRON_LM" || settings.is("use_megatron_lm") {
+        megatron_part(imported, settings);
     }
     if kind == "MULTI_GPU" {
         imported.set("distribution.sharding", settings.text("distributed_type").map(|found| found.map(|_| "none")));
@@ -215,6 +220,36 @@ pub fn strategy(name: &str) -> &'static str {
         "NO_SHARD" | "3" => "none",
         _ => "zero3",
     }
+}
+
+/// Megatron-LM below accelerate (`utils/dataclasses.py`, `MegatronLMPlugin`): its degrees, and the micro batches of
+/// a step.
+fn megatron_part(imported: &mut ImportedPlan, settings: &Settings) {
+    const ROWS: &[SettingRow] = &[
+        (&["tp_degree"], "distribution.tensor_parallel", SettingKind::Whole),
+        (&["pp_degree"], "distribution.pipeline_parallel", SettingKind::Whole),
+        (&["num_micro_batches"], "training.gradient_accumulation_steps", SettingKind::Whole),
+        (&["sequence_parallelism"], "distribution.sequence_parallel", SettingKind::Flag),
+        (&["use_distributed_optimizer"], "training.distributed_optimizer", SettingKind::Flag),
+        (&["recompute_activations"], "training.activation_checkpointing", SettingKind::On("selective")),
+        (&["gradient_clipping"], "training.gradient_clipping", SettingKind::Clipped),
+    ];
+    let mut own = Settings::default();
+    for section in [settings.clone(), settings.below("megatron_lm_config")] {
+        own.adopt_all(&section, |name| name.strip_prefix("megatron_lm_").map(str::to_owned));
+    }
+    let origin = Origin::Derived("accelerate's Megatron-LM plugin".to_owned());
+    imported.say("model.framework", "megatron", origin.clone());
+    imported.say("distribution.engine", "megatron", origin);
+    take(imported, &own, ROWS);
+    let half = settings.text("mixed_precision").and_then(|found| {
+        found.and_then(|name| match name.as_str() {
+            "bf16" => Some("bf16-fp32-master"),
+            "fp16" => Some("fp16-fp32-master"),
+            _ => None,
+        })
+    });
+    imported.set("training.precision", half);
 }
 
 fn deepspeed_part(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {

@@ -7,6 +7,7 @@ use super::common::ImportContext;
 use super::deepspeed;
 use super::imported::ImportedPlan;
 use super::launch::World;
+use super::methods::{self, TrainingMethod};
 use super::model;
 use super::origin::{Origin, Setting};
 use super::settings::{DefaultValue, Settings};
@@ -110,6 +111,10 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
         imported.set("training.gradient_accumulation_steps", Some(global.map(|batch| (batch / micro).max(1))));
     }
     degrees(imported, settings);
+    if let Some(method) = settings.text("rl").and_then(|found| TrainingMethod::of_name(&found.value)) {
+        method.apply(imported);
+    }
+    methods::options(imported, settings);
     loss(imported, settings);
     let offload = settings.text("gradient_checkpointing").filter(|found| found.value.starts_with("offload"));
     if let Some(found) = offload {
@@ -227,7 +232,8 @@ fn degrees(imported: &mut ImportedPlan, settings: &Settings) {
     if imported.get("distribution.engine").is_some_and(|found| found.value == "fsdp1") {
         imported.set("distribution.engine", second.clone().map(|found| found.map(|_| "fsdp2")));
     }
-    let resharding = settings.below("fsdp_config");
+    let mut resharding = settings.below("fsdp_config");
+    resharding.adopt("fsdp_version", settings, "fsdp_version");
     if resharding.holds("reshard_after_forward") || resharding.holds("fsdp_sharding_strategy") {
         accelerate::set_fsdp(imported, &resharding);
     }

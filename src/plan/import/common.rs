@@ -92,6 +92,11 @@ pub fn surroundings(imported: &mut ImportedPlan, context: &ImportContext) {
     imported.fill("cluster.gpus_per_node", world.per_node.clone());
     if imported.get("cluster.num_gpus").is_none() {
         ranks(imported);
+        // So many need not stand in the one node that a launcher takes by itself.
+        let guessed = imported.get("cluster.nodes").is_some_and(|found| matches!(found.origin, Origin::Default { .. }));
+        if guessed && imported.get("cluster.num_gpus").is_some() {
+            imported.drop("cluster.nodes");
+        }
     }
     if imported.get("cluster.num_gpus").is_none() {
         let why = if launched {
@@ -182,6 +187,9 @@ fn batches(imported: &mut ImportedPlan) {
     let data = imported.whole("distribution.data_parallel");
     let (global, micro, steps) = (imported.whole(GLOBAL), imported.whole(MICRO), imported.whole(STEPS));
     match (global, micro, steps, data) {
+        (None, Some(_), None, Some(_)) if imported.missing.iter().any(|missing| missing.key == STEPS) => {
+            imported.miss(GLOBAL, "needs the steps of accumulation");
+        }
         (None, Some(micro), _, Some(data)) => {
             let steps = steps.unwrap_or(1);
             let product = micro.checked_mul(steps).and_then(|local| local.checked_mul(data));
@@ -231,6 +239,12 @@ fn batches(imported: &mut ImportedPlan) {
 pub fn optimizer(name: &str) -> Option<&'static str> {
     let plain: String = name.chars().filter(char::is_ascii_alphanumeric).flat_map(char::to_lowercase).collect();
     let has = |part: &str| plain.contains(part);
+    // Other states than Adam's, though named after it.
+    const OTHERS: [&str; 9] =
+        ["galore", "apollo", "badam", "lomo", "adammini", "ademamix", "grokadam", "anyprecision", "adagrad"];
+    if OTHERS.iter().any(|name| has(name)) {
+        return None;
+    }
     Some(match plain.as_str() {
         _ if has("adafactor") => "adafactor",
         _ if has("muon") => "muon",
@@ -261,7 +275,7 @@ pub fn set_optimizer(imported: &mut ImportedPlan, found: Option<Setting<String>>
             imported.say("training.optimizer", word, found.origin);
         }
         None => {
-            imported.note(format!("{}: optimizer `{}` has no word in a plan", found.origin, found.value));
+            imported.note(format!("not modelled: {}: optimizer `{}`", found.origin, found.value));
             imported.miss("training.optimizer", format!("`{}` has no word in a plan", found.value));
         }
     }

@@ -31,7 +31,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         account_for(&mut imported, &settings);
     }
     let options = arguments::read(&context.program.words).options;
-    let named = options.first_text(&["model_name_or_path", "model_name", "model"]);
+    let named = options.first_text(&["model_name_or_path", "lm_model_name_or_path", "model_name", "model"]);
     match named {
         Some(found) => model::set(&mut imported, context, found),
         None => imported.miss("model.preset", format!("{} does not tell its model", context.program.shown())),
@@ -49,12 +49,25 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
             "batch_size",
         ]),
     );
+    own_batch(&mut imported, &options);
     let recompute = ["gradient_checkpointing", "activation_checkpointing", "checkpoint_activations"]
         .iter()
         .find_map(|name| options.on(name));
     imported.set("training.activation_checkpointing", recompute.map(|found| found.map(|_| "full")));
     account_for(&mut imported, &options);
     imported
+}
+
+/// A script may feed batches of another size than its configuration names.
+fn own_batch(imported: &mut ImportedPlan, options: &Settings) {
+    let Some(own) = options.first_whole(&["batchsize", "batch_size", "train_batch_size", "bs"]) else { return };
+    let told = imported.whole("training.micro_batch_size");
+    if told.is_some_and(|told| told != own.value) && imported.whole("model.batch_size") != Some(own.value) {
+        for key in ["training.micro_batch_size", "model.batch_size", "training.gradient_accumulation_steps"] {
+            imported.drop(key);
+            imported.miss(key, format!("{} {} and the configuration say two sizes", own.origin, own.value));
+        }
+    }
 }
 
 /// The plan of the file alone.
@@ -153,6 +166,7 @@ fn precision(imported: &mut ImportedPlan, settings: &Settings, stage: u64) {
         let auto =
             |name: &str| settings.get(name).is_some_and(|found| text(&found.value).is_some_and(|word| word == "auto"));
         if ["bf16.enabled", "fp16.enabled"].into_iter().any(auto) {
+            imported.miss("training.precision", "`auto`: whoever fills the configuration in says it");
             return;
         }
         (Setting::new("fp32", default("neither bf16 nor fp16 enabled")), None)
@@ -162,6 +176,22 @@ fn precision(imported: &mut ImportedPlan, settings: &Settings, stage: u64) {
         imported.say("training.gradient_dtype", gradients, default(&said));
     }
     imported.set("training.precision", Some(word));
+    without_masters(imported, settings);
+}
+
+/// Masters and gradients in the weights' own type (`runtime/precision_config.py`: `bf16_master_weights_and_grads`,
+/// `fp16_master_weights_and_grads`); the states stay in fp32 unless they are told to follow.
+fn without_masters(imported: &mut ImportedPlan, settings: &Settings) {
+    for half in ["bf16", "fp16"] {
+        let named =
+            [format!("{half}.{half}_master_weights_and_grads"), format!("{half}.{half}_master_weights_and_gradients")];
+        let Some(found) = named.iter().find_map(|name| settings.on(name)) else { continue };
+        imported.say("training.precision", half, found.origin.clone());
+        imported.say("training.gradient_dtype", half, found.origin.clone());
+        if settings.on(&format!("{half}.{half}_optimizer_states")).is_none() {
+            imported.say("training.optimizer_state_dtype", "fp32", found.origin);
+        }
+    }
 }
 
 /// Adam is `FusedAdam`, unless told to take PyTorch's.

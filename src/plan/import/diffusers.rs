@@ -5,6 +5,7 @@ use super::imported::ImportedPlan;
 use super::launch::base;
 use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
+use super::script_defaults;
 use super::settings::Settings;
 
 use super::unread::account_for;
@@ -36,6 +37,10 @@ const SCRIPTS: [&str; 12] = [
     "train_vqgan",
 ];
 
+/// Those whose defaults are known where the script is not at hand.
+const KNOWN: [&str; 5] =
+    ["train_text_to_image", "train_dreambooth", "train_controlnet", "train_instruct_pix2pix", "textual_inversion"];
+
 fn stem<'a>(context: &'a ImportContext<'a>) -> &'a str {
     let name = base(&context.program.path);
     name.strip_suffix(".py").unwrap_or(name)
@@ -52,19 +57,25 @@ pub fn runs(context: &ImportContext) -> bool {
 /// The plan of such a command.
 pub fn import(context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("diffusers");
-    let settings = arguments::read(&context.program.words).options;
+    let own = script_defaults::script_of(context).map(|(path, text)| script_defaults::read(&path, &text));
+    let given = arguments::read(&context.program.words).options;
+    let settings = own.clone().unwrap_or_default().with(given);
     let script = stem(context).to_owned();
     imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
     match settings.first_text(&["pretrained_model_name_or_path", "model_config_name_or_path"]) {
         Some(found) => unet(&mut imported, context, found),
         None => imported.miss("model.preset", "no --pretrained_model_name_or_path"),
     }
-    let dreambooth = script.contains("dreambooth");
-    let micro = if dreambooth || script.contains("controlnet") { 4 } else { 16 };
-    imported.say("training.micro_batch_size", micro, default(&format!("--train_batch_size {micro}")));
-    imported.say("training.gradient_accumulation_steps", 1, default("--gradient_accumulation_steps 1"));
-    imported.say("training.weight_decay", 0.01, default("--adam_weight_decay 1e-2"));
-    imported.say("training.gradient_clipping", true, default("--max_grad_norm 1.0"));
+    if let Some(known) = KNOWN.iter().find(|known| script.starts_with(*known)) {
+        let micro = if known.contains("dreambooth") || known.contains("controlnet") { 4 } else { 16 };
+        imported.say("training.micro_batch_size", micro, default(&format!("--train_batch_size {micro}")));
+        imported.say("training.gradient_accumulation_steps", 1, default("--gradient_accumulation_steps 1"));
+        imported.say("training.weight_decay", 0.01, default("--adam_weight_decay 1e-2"));
+        imported.say("training.gradient_clipping", true, default("--max_grad_norm 1.0"));
+    } else if own.is_none() {
+        imported.note(format!("{}: not read, the defaults of its arguments are not known", context.program.shown()));
+        imported.unread = Some(context.program.shown());
+    }
     take(&mut imported, &settings, ROWS);
     resolution(&mut imported, &settings, &script);
     let lora = script.contains("lora");
@@ -107,6 +118,10 @@ fn unet(imported: &mut ImportedPlan, context: &ImportContext, found: Setting<Str
 
 /// Pixels; the denoiser sees latents of an eighth.
 fn resolution(imported: &mut ImportedPlan, settings: &Settings, script: &str) {
+    // What a transformer of latents, or one that is not known here, sees is another size.
+    if imported.get("model.preset").is_none() && imported.get("model.hf_config").is_none() {
+        return imported.miss("model.image_size", "follows from the denoiser");
+    }
     let usual = if script.contains("sdxl") { 1024 } else { 512 };
     let pixels = settings.whole("resolution");
     let pixels = pixels.unwrap_or_else(|| Setting::new(usual, default(&format!("--resolution {usual}"))));
@@ -118,7 +133,7 @@ fn low_rank(imported: &mut ImportedPlan, settings: &Settings, lora: bool) {
     if !lora {
         return;
     }
-    let rank = settings.whole("rank").unwrap_or_else(|| Setting::new(4, default("--rank 4")));
+    let rank = settings.first_whole(&["rank", "lora_rank"]).unwrap_or_else(|| Setting::new(4, default("--rank 4")));
     adapters::set(imported, Some(rank), (VERSION, 4), None);
     let targets = ["to_k", "to_q", "to_v", "to_out.0"].map(str::to_owned).to_vec();
     adapters::set_targets(imported, Some(Setting::new(targets, default("attention of the U-Net"))));

@@ -1,6 +1,7 @@
 //! Files of other tools as plans: the kind is told by what is in them.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::common::{self, ImportContext};
 use super::imported::ImportedPlan;
@@ -47,14 +48,33 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
             }
         }
         "py" => of_python(name, content, &context),
-        _ => return of_script(name, content, &jobs::slurm(content), around, catalog),
+        _ => {
+            let command = bare_arguments(content);
+            let script = command.as_deref().unwrap_or(content);
+            return of_script(name, script, &jobs::slurm(content), around, catalog);
+        }
     };
-    let mut imported =
-        read.ok_or_else(|| Refused::NoTool(format!("{name}: no tool known that has such a configuration")))?;
+    let mut imported = read.ok_or_else(|| {
+        let why = if name.ends_with(".py") && python_calls::parses_arguments(content) {
+            "a script that takes its arguments from a command line: import that command"
+        } else {
+            "no tool known that has such a configuration"
+        };
+        Refused::NoTool(format!("{name}: {why}"))
+    })?;
     remarks.into_iter().for_each(|line| imported.note(line));
     imported.distrust();
     common::surroundings(&mut imported, &context);
     Ok(imported.settle())
+}
+
+/// The command of a text that holds options and nothing else, as an export of Megatron's arguments does; what starts it
+/// is not said.
+fn bare_arguments(content: &str) -> Option<String> {
+    let lines = || content.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let bare = lines().next()?.starts_with("--") && lines().all(|line| line.starts_with("--"));
+    let words: Vec<&str> = lines().map(|line| line.trim_end_matches('\\')).collect();
+    bare.then(|| format!("$LAUNCHER python pretrain_gpt.py {}", words.join(" ")))
 }
 
 /// The document of a YAML file; of several the one that starts something.
@@ -71,6 +91,9 @@ fn of_python(name: &str, content: &str, context: &ImportContext) -> Option<Impor
     let settings = text::python(name, content);
     if nanogpt::is_config(&settings) {
         return Some(nanogpt::of_file(settings, context));
+    }
+    if torchtitan::is_python(content) {
+        return Some(torchtitan::of_python(name, content, context));
     }
     python_calls::is_script(content).then(|| python_calls::of_file(name, content, context))
 }
@@ -113,8 +136,12 @@ fn kind(settings: &Settings) -> Option<Reader> {
         (torchtitan::is_config, |settings, _, context| torchtitan::of_file(settings, context)),
         (axolotl::is_config, |settings, _, context| axolotl::of_file(settings, context)),
         (llama_factory::is_config, |settings, _, context| llama_factory::of_file(settings, context)),
-        (trainer::is_config, |settings, _, context| trainer::of_file(settings, context)),
+        (trainer::is_config, trainer::of_file),
         (llm_foundry::is_config, |settings, _, context| llm_foundry::of_file(settings, context)),
+        (
+            |settings| settings.holds("command") && llm_foundry::is_config(&settings.below("parameters")),
+            |settings, _, context| llm_foundry::of_file(settings.below("parameters"), context),
+        ),
         (litgpt::is_config, |settings, _, context| litgpt::of_file(settings, context)),
         (accelerate::is_config, |settings, _, context| accelerate::of_file(&settings, context)),
         (deepspeed::is_config, |settings, _, _| deepspeed::of_file(&settings)),
@@ -161,13 +188,22 @@ fn of_script(
 ) -> Result<ImportedPlan, Refused> {
     let variables: BTreeMap<String, String> =
         scheduled.iter().chain(&around.variables).map(|(name, value)| (name.clone(), value.clone())).collect();
-    let known = |variable: &str| variables.get(variable).cloned();
+    let known = |variable: &str| match variable {
+        "0" => Some(name.to_owned()),
+        _ => variables.get(variable).cloned(),
+    };
     let mut found: Vec<(String, ImportedPlan)> = Vec::new();
     let mut others = Vec::new();
-    let source = |path: &str| around.files.read(path).ok();
+    let source = |path: &str| near(around.files, name, path).ok().map(|(text, _)| text);
     let script = shell::read_around(content, &shell::Surroundings { variable: &known, file: &source });
-    let written = ScriptFiles { own: &script.files, below: around.files };
-    for shell::ShellCommand { words: command, unset, begins_unset } in starting(script.commands) {
+    for shell::ShellCommand { words: command, unset, begins_unset, folder } in starting(script.commands) {
+        let written = ScriptFiles {
+            own: &script.files,
+            below: around.files,
+            script: name,
+            folder: &folder,
+            elsewhere: RefCell::default(),
+        };
         let shown: String = command.join(" ").chars().take(LONGEST_SHOWN).collect();
         let inner = ProcessView {
             command,
@@ -187,6 +223,9 @@ fn of_script(
         };
         let mut imported = run(&inner, catalog);
         note_unset(&mut imported, &unset, &script.unread);
+        for path in written.elsewhere.take() {
+            imported.note(format!("{path}: found beside or above the script, not in the present directory"));
+        }
         if imported.tool.is_empty() {
             others.push(shown);
         } else if found.iter().all(|(_, known)| known.json() != imported.json()) {
@@ -232,17 +271,59 @@ fn note_unset(imported: &mut ImportedPlan, unset: &[String], unread: &[String]) 
 struct ScriptFiles<'a> {
     own: &'a BTreeMap<String, String>,
     below: &'a dyn Files,
+    /// The script itself.
+    script: &'a str,
+    /// Where it goes before it starts anything.
+    folder: &'a str,
+    /// Files that were found near the script.
+    elsewhere: RefCell<BTreeSet<String>>,
+}
+
+/// No script that matters stands deeper.
+const MOST_FOLDERS: usize = 12;
+
+/// A file as a script names it: from the present directory, else from the folder of the script or one above it, where
+/// it may have been started. The text, and the path where it was found.
+fn near(files: &dyn Files, script: &str, path: &str) -> Result<(String, String), String> {
+    let missed = match files.read(path) {
+        Ok(text) => return Ok((text, path.to_owned())),
+        Err(why) => why,
+    };
+    let mut folder = script;
+    for _ in 0..MOST_FOLDERS {
+        let Some((above, _)) = folder.rsplit_once('/').filter(|_| !path.starts_with(['/', '~'])) else { break };
+        folder = above;
+        let there = format!("{folder}/{}", path.trim_start_matches("./"));
+        if let Ok(text) = files.read(&there) {
+            return Ok((text, there));
+        }
+    }
+    Err(missed)
 }
 
 impl Files for ScriptFiles<'_> {
     fn read(&self, path: &str) -> Result<String, String> {
         let plain = |path: &str| path.trim_start_matches("./").to_owned();
         let own = self.own.iter().find(|(name, _)| plain(name) == plain(path));
-        own.map_or_else(|| self.below.read(path), |(_, text)| Ok(text.clone()))
+        if let Some((_, text)) = own {
+            return Ok(text.clone());
+        }
+        if !self.folder.is_empty()
+            && !path.starts_with('/')
+            && let Ok(text) = self.below.read(&format!("{}/{path}", self.folder))
+        {
+            return Ok(text);
+        }
+        let (text, there) = near(self.below, self.script, path)?;
+        if there != path {
+            self.elsewhere.borrow_mut().insert(there);
+        }
+        Ok(text)
     }
 
     fn absolute(&self, path: &str) -> String {
-        self.below.absolute(path)
+        let there = near(self.below, self.script, path).map_or_else(|_| path.to_owned(), |(_, there)| there);
+        self.below.absolute(&there)
     }
 }
 

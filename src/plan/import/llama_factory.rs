@@ -5,8 +5,10 @@ use super::arguments;
 use super::axolotl::self_launched;
 use super::common::ImportContext;
 use super::imported::ImportedPlan;
+use super::methods::TrainingMethod;
 use super::model;
 use super::origin::{Origin, Setting};
+use super::rows::not_modelled;
 use super::settings::{DefaultValue, Settings};
 use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
@@ -201,9 +203,26 @@ fn set_arguments(imported: &mut ImportedPlan, settings: &Settings, context: &Imp
     trainer::set(imported, &arguments, context, stored);
     let muon = settings.on("use_muon").map(|found| found.map(|_| "muon"));
     imported.set("training.optimizer", muon);
+    method(imported, settings);
     on_megatron(imported, settings, context);
     if settings.is("use_unsloth") {
         imported.note("use_unsloth: its own kernels keep less than those that are counted");
+    }
+}
+
+/// `stage: dpo`, whose `pref_loss` may be ORPO's or `SimPO`'s; optimizers that have a switch of their own.
+fn method(imported: &mut ImportedPlan, settings: &Settings) {
+    let stage = settings.text("stage").map(|found| found.value).unwrap_or_default();
+    let loss = settings.text("pref_loss").map(|found| found.value).filter(|_| stage == "dpo").unwrap_or_default();
+    if let Some(method) = TrainingMethod::of_name(&loss).or_else(|| TrainingMethod::of_name(&stage)) {
+        method.apply(imported);
+    }
+    for name in ["use_galore", "use_apollo", "use_badam", "use_adam_mini"] {
+        if let Some(found) = settings.on(name) {
+            not_modelled(imported, &format!("{}: its states", found.origin));
+            imported.drop("training.optimizer");
+            imported.miss("training.optimizer", format!("{} has no word in a plan", found.origin));
+        }
     }
 }
 
@@ -214,13 +233,18 @@ fn lora(imported: &mut ImportedPlan, settings: &Settings) {
             let bits = settings.whole("quantization_bit").filter(|found| matches!(found.value, 4 | 8));
             adapters::set(imported, settings.whole("lora_rank"), (VERSION, 8), bits);
             adapters::set_targets(imported, settings.texts("lora_target"));
+            if kind.value == "oft" {
+                not_modelled(imported, "OFT: rotations in place of LoRA's matrices");
+            }
             imported.set(
                 "training.lora.dropout",
                 settings.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)),
             );
         }
-        "freeze" => imported
-            .note("finetuning_type freeze: which layers are frozen has no word in a plan; all are counted as trained"),
+        "freeze" => not_modelled(
+            imported,
+            "finetuning_type freeze: which layers are frozen has no word in a plan; all are counted as trained",
+        ),
         _ => {}
     }
 }

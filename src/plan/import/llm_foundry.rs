@@ -21,7 +21,11 @@ const VERSION: &str = "llm-foundry 0.22";
 pub fn is_config(settings: &Settings) -> bool {
     let batches = settings.holds("global_train_batch_size") || settings.holds("device_train_microbatch_size");
     // OLMo has the batches by the same names; the loader and the model's builder are llm-foundry's alone.
-    batches && (settings.holds("train_loader") || settings.holds("model.name") || settings.holds("max_seq_len"))
+    // Composer's other examples have their batches by these names too.
+    let own = settings.text("model.name").is_none_or(|found| {
+        ["mpt", "hf_", "fc_", "openai", "finetune"].iter().any(|start| found.value.starts_with(start))
+    });
+    batches && own && (settings.holds("train_loader") || settings.holds("model.name") || settings.holds("max_seq_len"))
 }
 
 /// Whether the program trains by such a file.

@@ -21,6 +21,7 @@ mod llama_factory;
 mod llm_foundry;
 mod loose_yaml;
 mod megatron;
+mod methods;
 mod model;
 mod nanogpt;
 mod nanotron;
@@ -31,6 +32,7 @@ mod origin;
 mod python_calls;
 mod refused;
 mod rows;
+mod script_defaults;
 mod settings;
 mod shell;
 mod swift;
@@ -48,6 +50,7 @@ use std::collections::BTreeMap;
 use crate::catalog::Catalog;
 use common::ImportContext;
 use launch::{LaunchCommand, LaunchEnvironment, Launcher, Program, World};
+use settings::UNKNOWN_OPTIONS;
 
 pub use file::{file, is_foreign};
 pub use imported::{ImportedPlan, InferredValue, MissingKey};
@@ -128,6 +131,10 @@ pub fn run(run: &ProcessView, catalog: &Catalog) -> ImportedPlan {
     };
     context.world = world(&context, &own, &inherited);
     let mut imported = framework(&context);
+    if program.words.iter().any(|word| word == UNKNOWN_OPTIONS) && !imported.tool.is_empty() {
+        imported.note("options in it depend on a condition that only the run knows: no default is taken");
+        imported.unread.get_or_insert_with(|| "a condition of the script".to_owned());
+    }
     imported.distrust();
     // Of a program that nobody starts as a training and that no framework is known by, nothing is to be read.
     let trains = program.python || !context.launchers.is_empty() || context.variable("WORLD_SIZE").is_some();

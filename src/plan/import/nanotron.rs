@@ -4,7 +4,7 @@ use super::arguments;
 use super::common::{self, ImportContext};
 use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
-use super::rows::{SettingKind, SettingRow, take};
+use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings};
 use super::text;
 use super::unread::account_for;
@@ -99,6 +99,17 @@ fn set(imported: &mut ImportedPlan, file: Settings) {
     imported.say("model.transformer_impl", "local", default("layers of its own"));
     take(imported, settings, ROWS);
     shape(imported, settings);
+    if let Some(found) = settings.on("model.model_config.is_mamba_config") {
+        not_modelled(imported, &format!("{}: layers of Mamba", found.origin));
+        let shape: Vec<&str> = imported
+            .values
+            .iter()
+            .map(|found| found.key)
+            .filter(|key| key.starts_with("model.architecture."))
+            .collect();
+        shape.into_iter().for_each(|key| imported.drop(key));
+        imported.miss("model.architecture", "layers of Mamba have no word in a plan");
+    }
     precision(imported, settings);
     optimizer(imported, settings);
     degrees(imported, settings);

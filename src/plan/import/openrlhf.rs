@@ -5,6 +5,7 @@ use super::arguments;
 use super::common::{self, ImportContext};
 use super::imported::ImportedPlan;
 use super::launch::World;
+use super::methods::TrainingMethod;
 use super::model;
 use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
@@ -159,8 +160,14 @@ fn low_rank(imported: &mut ImportedPlan, settings: &Settings) {
 
 fn kinds(imported: &mut ImportedPlan, settings: &Settings, method: &str) {
     match method {
-        "dpo" => not_modelled(imported, "dpo: the reference model, and chosen and rejected run together"),
-        "rm" => not_modelled(imported, "reward model: chosen and rejected run together, a head of one value"),
+        "dpo" => {
+            // The reference is a model of its own, with adapters too.
+            if imported.get("training.lora.rank").is_some() {
+                not_modelled(imported, "dpo: the reference model");
+            }
+            TrainingMethod::Dpo.apply(imported);
+        }
+        "rm" => TrainingMethod::Reward.apply(imported),
         "kto" | "kd" => not_modelled(imported, &format!("{method}: the second model beside the trained one")),
         "ppo_ray" => {
             let beside = if settings.holds("vllm.num_engines") || settings.holds("vllm_num_engines") {

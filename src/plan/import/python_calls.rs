@@ -1,17 +1,22 @@
 //! Training scripts in Python that have their settings in calls: unsloth's notebooks and scripts, and those that
 //! build `TrainingArguments` or TRL's configurations themselves. Read, never run.
 
+use std::cell::Cell;
+
 use serde_json::Value;
 
 use super::common::ImportContext;
 use super::expression;
 use super::imported::ImportedPlan;
+use super::methods::TrainingMethod;
 use super::origin::{Origin, Setting};
+use super::rows::not_modelled;
+use super::script_defaults;
 use super::settings::{Settings, UNKNOWN};
 use super::text::{self, python_literal};
 use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
-use super::{adapters, model};
+use super::{adapters, model, trl};
 
 /// Calls whose keywords are `TrainingArguments`.
 const ARGUMENTS: [&str; 9] = [
@@ -24,6 +29,17 @@ const ARGUMENTS: [&str; 9] = [
     "RewardConfig",
     "CPOConfig",
     "Seq2SeqTrainingArguments",
+];
+
+/// TRL's configurations, and the method whose defaults they have.
+const TRL: [(&str, &str); 7] = [
+    ("SFTConfig", "sft"),
+    ("DPOConfig", "dpo"),
+    ("ORPOConfig", "orpo"),
+    ("KTOConfig", "kto"),
+    ("CPOConfig", "cpo"),
+    ("RewardConfig", "reward"),
+    ("GRPOConfig", "grpo"),
 ];
 
 /// Calls that make the model, and its adapters.
@@ -43,8 +59,29 @@ const LONGEST: usize = 2_000_000;
 
 /// Whether a script has its settings in such calls.
 pub fn is_script(content: &str) -> bool {
-    let calls = |names: &[&str]| names.iter().any(|name| content.contains(&format!("{name}(")));
+    let calls = |names: &[&str]| names.iter().any(|name| call(content, name).is_some());
     content.len() <= LONGEST && calls(&ARGUMENTS) && calls(&MODELS)
+}
+
+/// Whether a script fills its arguments in from a command line, so that it says little by itself.
+pub fn parses_arguments(content: &str) -> bool {
+    ["HfArgumentParser(", "TrlParser("].iter().any(|part| content.contains(part))
+}
+
+/// Where the first call of `name` stands; a class of that name is none.
+pub fn call(content: &str, name: &str) -> Option<usize> {
+    let mut from = 0;
+    loop {
+        let at = from + content.get(from..)?.find(&format!("{name}("))?;
+        let before = content.get(..at)?;
+        let line = before.rsplit('\n').next().unwrap_or("").trim_start();
+        let joined = before.ends_with(|letter: char| letter.is_ascii_alphanumeric() || letter == '_');
+        let within = ["class ", "def ", "from ", "import "].iter().any(|word| line.starts_with(word));
+        if !joined && !within {
+            return Some(at);
+        }
+        from = at + name.len();
+    }
 }
 
 /// Whether the program is such a script, without arguments of its own that may say otherwise.
@@ -72,8 +109,12 @@ pub fn of_file(name: &str, content: &str, context: &ImportContext) -> ImportedPl
     let unsloth = content.contains("from unsloth import");
     let mut imported = ImportedPlan::of(if unsloth { "unsloth" } else { "transformers" });
     imported.say("model.framework", "pytorch", Origin::Program(format!("calls in {name}")));
-    let reader = Reader { name, content, globals: text::python(name, content) };
+    let own = script_defaults::read(name, content);
+    let reader = Reader { name, content, globals: text::python(name, content), own, asked: Cell::new(false) };
     let mut settings = Settings::defaults("transformers 4.57", trainer::DEFAULTS);
+    if let Some(method) = TRL.iter().find(|(call, _)| self::call(content, call).is_some()).map(|(_, method)| method) {
+        settings.over(trl::defaults(method));
+    }
     let (made, adapted, arguments) = (reader.calls(&MODELS), reader.calls(&ADAPTERS), reader.calls(&ARGUMENTS));
     settings.adopt_all(&arguments, |name| (name != "0").then(|| name.to_owned()));
     let trainer_call = reader.calls(&["SFTTrainer", "DPOTrainer", "ORPOTrainer", "KTOTrainer", "GRPOTrainer"]);
@@ -89,7 +130,8 @@ pub fn of_file(name: &str, content: &str, context: &ImportContext) -> ImportedPl
         None => imported.miss("model.preset", "the name of the model is not written in the script"),
     }
     imported.set("model.sequence_length", settings.first_whole(&["max_seq_length", "max_length"]));
-    low_rank(&mut imported, &made, &adapted, unsloth);
+    low_rank(&mut imported, &made, &adapted, &reader.calls(&["BitsAndBytesConfig", "GPTQConfig"]), unsloth);
+    other_adapters(&mut imported, content);
     let stored = stored(&made, unsloth);
     if let Some(found) = adapted.text("use_gradient_checkpointing") {
         let on = !matches!(found.value.to_lowercase().as_str(), "false" | "none");
@@ -102,12 +144,32 @@ pub fn of_file(name: &str, content: &str, context: &ImportContext) -> ImportedPl
         imported.say("training.loss", "fused", Origin::Program("unsloth's fused cross entropy".to_owned()));
     }
     for kind in ["DPO", "ORPO", "KTO", "GRPO", "Reward", "CPO"] {
-        if content.contains(&format!("{kind}Config(")) {
-            imported.note(format!("not modelled: {kind}: what it holds beside the trained model"));
+        if let (Some(_), Some(method)) = (call(content, &format!("{kind}Config")), TrainingMethod::of_name(kind)) {
+            method.apply(&mut imported);
         }
+    }
+    if reader.asked.get() {
+        imported.note("the script's own arguments are taken at their defaults");
     }
     account_for(&mut imported, &settings);
     imported
+}
+
+/// Adapters of peft that are no LoRA: nothing of a plan is theirs.
+fn other_adapters(imported: &mut ImportedPlan, content: &str) {
+    const NONE: [&str; 5] = ["LoraConfig", "PeftConfig", "LoftQConfig", "EvaConfig", "CordaConfig"];
+    let Some(import) = content.find("from peft import") else { return };
+    let rest = content.get(import + "from peft import".len()..).unwrap_or("");
+    let end = if rest.trim_start().starts_with('(') { rest.find(')') } else { rest.find('\n') };
+    let names = rest.get(..end.unwrap_or(rest.len())).unwrap_or("");
+    for name in names.split(|letter: char| !letter.is_ascii_alphanumeric()) {
+        let Some(kind) = name.strip_suffix("Config").filter(|kind| !kind.is_empty() && !NONE.contains(&name)) else {
+            continue;
+        };
+        if call(content, name).is_some() {
+            not_modelled(imported, &format!("{kind} adapters (peft's {name}): the plan trains the whole model"));
+        }
+    }
 }
 
 fn stored(made: &Settings, unsloth: bool) -> WeightStorage {
@@ -119,14 +181,20 @@ fn stored(made: &Settings, unsloth: bool) -> WeightStorage {
     }
 }
 
-fn low_rank(imported: &mut ImportedPlan, made: &Settings, adapted: &Settings, unsloth: bool) {
+fn low_rank(imported: &mut ImportedPlan, made: &Settings, adapted: &Settings, quantised: &Settings, unsloth: bool) {
     if adapted.iter().next().is_none() {
         return;
     }
+    if adapted.get("r").is_some() && adapted.whole("r").is_none() {
+        not_modelled(imported, "adapters, whose rank the script computes");
+        return imported.miss("training.lora.rank", "the script computes it");
+    }
     let default = Origin::Default { framework: "unsloth", option: "load_in_4bit True".to_owned() };
-    let four = made.flag("load_in_4bit").or_else(|| unsloth.then(|| Setting::new(true, default)));
+    let told = |name: &str| made.flag(name).or_else(|| quantised.flag(name));
+    let named = quantised.whole("bits").filter(|found| matches!(found.value, 4 | 8));
+    let four = told("load_in_4bit").or_else(|| unsloth.then(|| Setting::new(true, default)));
     let bits = four.filter(|found| found.value).map(|found| found.map(|_| 4));
-    let eight = made.on("load_in_8bit").map(|found| found.map(|_| 8));
+    let eight = told("load_in_8bit").filter(|found| found.value).map(|found| found.map(|_| 8)).or(named);
     adapters::set(
         imported,
         adapted.whole("r"),
@@ -138,10 +206,20 @@ fn low_rank(imported: &mut ImportedPlan, made: &Settings, adapted: &Settings, un
     imported.set("training.lora.dropout", dropout);
 }
 
+/// The keywords of the first call of `name` in a file; an argument without a name is called by its place.
+pub fn keywords_of(file: &str, content: &str, name: &str) -> Settings {
+    let globals = text::python(file, content);
+    Reader { name: file, content, globals, own: Settings::default(), asked: Cell::new(false) }.calls(&[name])
+}
+
 struct Reader<'a> {
     name: &'a str,
     content: &'a str,
     globals: Settings,
+    /// Defaults of the script's own arguments.
+    own: Settings,
+    /// Whether one of those was taken.
+    asked: Cell<bool>,
 }
 
 impl Reader<'_> {
@@ -149,7 +227,7 @@ impl Reader<'_> {
     fn calls(&self, names: &[&str]) -> Settings {
         let mut settings = Settings::default();
         let found = names.iter().filter_map(|name| {
-            let at = self.content.find(&format!("{name}("))?;
+            let at = call(self.content, name)?;
             Some((at, at + name.len() + 1))
         });
         let Some((_, start)) = found.min() else { return settings };
@@ -180,6 +258,12 @@ impl Reader<'_> {
         if let Some(found) = self.globals.get(text) {
             return found.value.clone();
         }
+        // `args.rank`, or `rank` handed on to a function.
+        let name = text.rsplit('.').next().filter(|_| !text.contains(['(', '[', ' '])).unwrap_or("");
+        if let Some(found) = self.own.get(name) {
+            self.asked.set(true);
+            return found.value.clone();
+        }
         if let Some(list) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             return arguments(list).iter().filter_map(|item| python_literal(item.trim())).collect();
         }
@@ -197,7 +281,7 @@ impl Reader<'_> {
 }
 
 /// The parts between commas up to the bracket that closes, comments left out.
-fn arguments(text: &str) -> Vec<String> {
+pub fn arguments(text: &str) -> Vec<String> {
     let mut parts = Vec::new();
     let mut part = String::new();
     let (mut depth, mut quote, mut comment) = (0_usize, None, false);

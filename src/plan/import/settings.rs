@@ -76,6 +76,16 @@ impl Settings {
         settings
     }
 
+    /// The same as what a framework does by itself: values of a file that comes with it.
+    #[must_use]
+    pub fn as_defaults(&self, framework: &'static str) -> Self {
+        let mut settings = Self::default();
+        for (name, found) in self.iter() {
+            settings.set(name, found.value.clone(), Origin::Default { framework, option: found.origin.to_string() });
+        }
+        settings
+    }
+
     /// Says something of the file as a whole.
     pub fn remark(&mut self, line: String) {
         self.remarks.push(line);
@@ -211,12 +221,18 @@ impl Settings {
 
     /// The first of several names that has a whole number.
     pub fn first_whole(&self, names: &[&str]) -> Option<Setting<u64>> {
-        names.iter().find_map(|name| self.whole(name))
+        self.in_order(names).find_map(|name| self.whole(name))
     }
 
     /// The first of several names that has a text.
     pub fn first_text(&self, names: &[&str]) -> Option<Setting<String>> {
-        names.iter().find_map(|name| self.text(name))
+        self.in_order(names).find_map(|name| self.text(name))
+    }
+
+    /// Names that somebody has set go before those with a default.
+    fn in_order<'a>(&self, names: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
+        let (set, defaults): (Vec<_>, Vec<_>) = names.iter().copied().partition(|name| self.is_set(name));
+        set.into_iter().chain(defaults)
     }
 
     fn read<T>(&self, name: &str, read: impl Fn(&Value) -> Option<T>) -> Option<Setting<T>> {
@@ -281,6 +297,9 @@ impl Settings {
 
 /// Stands in a script's words for what only a run could tell.
 pub const UNKNOWN: &str = "?";
+
+/// Stands in a script's words for options that only a run could tell.
+pub const UNKNOWN_OPTIONS: &str = "--?";
 
 /// No setting that matters is longer.
 const LONGEST: usize = 4096;

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::launch::World;
+use super::methods::TrainingMethod;
 use super::origin::{Origin, Setting};
 use super::rows::not_modelled;
 use super::settings::{DefaultValue, Settings};
@@ -266,15 +267,10 @@ fn kinds(imported: &mut ImportedPlan, settings: &Settings, name: &str) {
         return;
     }
     let kind = settings.text("rlhf_type").map_or_else(|| "dpo".to_owned(), |found| found.value);
-    let beside = match kind.as_str() {
-        "dpo" => "the reference model, and chosen and rejected run together",
-        "orpo" | "simpo" | "cpo" | "rm" => "chosen and rejected run together",
-        "kto" => "the reference model and its second batch",
-        "ppo" => "reference, critic and reward model, and generation",
-        "grpo" => "the reference model and the engine that generates",
-        _ => "what it holds beside the trained model",
-    };
-    not_modelled(imported, &format!("{kind}: {beside}"));
+    match TrainingMethod::of_name(&kind) {
+        Some(method) => method.apply(imported),
+        None => not_modelled(imported, &format!("{kind}: what it holds beside the trained model")),
+    }
     if kind == "grpo" {
         imported
             .note("grpo: a sample is a prompt with its answer; max_length and max_completion_length make its length");

@@ -5,8 +5,10 @@ use super::arguments;
 use super::common::{self, ImportContext};
 use super::imported::ImportedPlan;
 use super::launch::base;
+use super::methods::TrainingMethod;
 use super::model;
 use super::origin::{Origin, Setting};
+use super::rows::not_modelled;
 use super::settings::Settings;
 use super::unread::account_for;
 
@@ -120,6 +122,16 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     lora(imported, settings);
     if distributed {
         sharding(imported, settings);
+    }
+    kinds(imported, settings);
+}
+
+fn kinds(imported: &mut ImportedPlan, settings: &Settings) {
+    if settings.text("loss._component_").is_some_and(|found| found.value.contains("DPOLoss")) {
+        TrainingMethod::Dpo.apply(imported);
+    }
+    if settings.text("quantizer._component_").is_some_and(|found| found.value.to_lowercase().contains("qat")) {
+        not_modelled(imported, "quantisation-aware training: fake-quantised copies of weights and activations");
     }
 }
 

@@ -52,6 +52,13 @@ pub fn method(context: &ImportContext) -> Option<&'static str> {
     } else {
         base(&program.path).strip_suffix(".py")?
     };
+    // Others have scripts of these names too: theirs is at hand and does not take TRL's arguments.
+    if !program.module && !is_command(context) {
+        let text = context.run.files.read(&program.path);
+        if text.is_ok_and(|text| !text.contains("TrlParser")) {
+            return None;
+        }
+    }
     METHODS.iter().find(|(name, _)| *name == named).map(|(name, _)| *name)
 }
 

@@ -117,7 +117,7 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
 ];
 
 /// Parts of names of what changes what is held or trained: not followed, it is said ahead of the rest.
-const WEIGHTY: [&str; 26] = [
+const WEIGHTY: [&str; 35] = [
     "freeze",
     "frozen",
     "unfreeze",
@@ -144,7 +144,20 @@ const WEIGHTY: [&str; 26] = [
     "use_ema",
     "layer_reduction",
     "mixture_of_depths",
+    "tune_llm",
+    "tune_vision",
+    "tune_mlp",
+    "train_group_size",
+    "vision_encoder",
+    "batching_strategy",
+    "medusa",
+    "random_ltd",
+    "_lora",
 ];
+
+/// Of paths those alone name a second model.
+const MODELS: [&str; 7] =
+    ["vision_tower", "vision_model", "teacher", "ref_model", "reference_model", "reward_model", "critic"];
 
 /// What a setting of another name than the usual one may have decided: the usual name's default is doubtful then.
 /// Each part stands at the end of the name.
@@ -221,7 +234,8 @@ fn misread(imported: &mut ImportedPlan, name: &str, found: &Setting<Value>) {
 fn is_weighty(name: &str, found: &Setting<Value>) -> bool {
     let lower = name.to_lowercase();
     let off = truth(&found.value) == Some(false) || found.value.is_null();
-    !off && WEIGHTY.iter().any(|part| lower.contains(part)) && !lower.contains("path")
+    let path = lower.contains("path") && !MODELS.iter().any(|part| lower.contains(part));
+    !off && WEIGHTY.iter().any(|part| lower.contains(part)) && !path
 }
 
 /// Takes a default out that a setting nobody reads may stand for.

@@ -83,7 +83,8 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("verl");
     let given = arguments::read(&context.program.words);
     let named = given.options.first_text(&["config_name"]);
-    let settings = arguments::overrides(&context.program.words);
+    let settings =
+        configured(&mut imported, context, &given.options).with(arguments::overrides(&context.program.words));
     imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
     if method(context) == Some("sft") {
         supervised(&mut imported, Settings::defaults(VERSION, SFT).with(settings), context);
@@ -92,6 +93,35 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         actor(&mut imported, Settings::defaults(VERSION, PPO).with(settings), megatron, context);
     }
     imported
+}
+
+/// The configuration that a run names, over verl's own where that stands in one file beside it (up to 0.4): an older
+/// version has other defaults.
+fn configured(imported: &mut ImportedPlan, context: &ImportContext, options: &Settings) -> Settings {
+    const OWN: [&str; 4] = ["ppo_trainer", "ppo_megatron_trainer", "sft_trainer", "sft_trainer_engine"];
+    let name = options.text("config_name").map(|found| found.value.trim_end_matches(".yaml").to_owned());
+    let usual = if method(context) == Some("sft") { "sft_trainer" } else { "ppo_trainer" };
+    let mut settings = Settings::default();
+    let base = name.as_deref().filter(|name| OWN.contains(name)).unwrap_or(usual);
+    let path = format!("verl/trainer/config/{base}.yaml");
+    if context.run.files.read(&path).is_ok()
+        && let Some(file) = context.settings(&path, imported)
+    {
+        // Before that key it was FSDP's first version.
+        for key in ["model.strategy", "actor_rollout_ref.actor.strategy"] {
+            if !file.holds(key) {
+                let option = format!("{path}: no {key}");
+                settings.set(key, "fsdp".into(), Origin::Default { framework: "verl's own file", option });
+            }
+        }
+        settings.over(file.as_defaults("verl's own file"));
+    }
+    let Some(name) = name.filter(|name| !OWN.contains(&name.as_str())) else { return settings };
+    let folder = options.text("config_path").map_or("config".to_owned(), |found| found.value);
+    match context.configuration(&format!("{folder}/{name}.yaml"), imported) {
+        Some(file) => settings.with(file),
+        None => settings,
+    }
 }
 
 fn default(option: &str) -> Origin {

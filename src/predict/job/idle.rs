@@ -75,8 +75,7 @@ pub(super) fn note(
             .push("training.cuda_graph: changes the speed only; its pools are left out of memory".to_owned());
     }
     if t.deterministic == Some(true) {
-        let line =
-            "training.deterministic: changes memory only; that deterministic kernels are slower is left out of time";
+        let line = "training.deterministic: of slower kernels only flash-attn's backward pass is counted";
         notes.assumptions.push(line.to_owned());
     }
     if t.precision == Some(Precision::Fp8Mixed) && !inference && !engine {

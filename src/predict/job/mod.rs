@@ -67,8 +67,6 @@ pub struct Job {
     pub total_tokens: Option<f64>,
     /// `run.price_per_gpu_hour`.
     pub price_per_gpu_hour: Option<f64>,
-    /// How its fragmentation is found.
-    pub fragmentation: Fragmentation,
     /// Every value that was stood in for a missing key, and every key that has no effect on the figures.
     pub assumptions: Vec<String>,
 }
@@ -148,12 +146,6 @@ impl Job {
         change.and("distribution.engine", degrees.engine.name())
     }
 
-    /// The same job, its fragmentation found otherwise.
-    #[must_use]
-    pub fn with_fragmentation(self, fragmentation: Fragmentation) -> Self {
-        Self { fragmentation, ..self }
-    }
-
     /// The fields of the model's transformer blocks, where it has some.
     #[must_use]
     pub fn decoder(&self) -> Option<&model::Decoder> {
@@ -226,7 +218,6 @@ impl LayoutIndependent {
             speed,
             total_tokens,
             price_per_gpu_hour: plan.run.price_per_gpu_hour,
-            fragmentation: Fragmentation::Replayed,
             assumptions: notes.assumptions,
         })
     }

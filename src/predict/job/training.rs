@@ -99,7 +99,7 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, lora: Option<Lora>, notes:
         checkpointing: part.activation_checkpointing.clone().unwrap_or(Checkpointing::None),
         loss,
         compile: part.compile.unwrap_or(false),
-        dropout: part.dropout,
+        dropout: dropout(part.dropout, mode, profile, notes),
         optimizer_in_backward: part.optimizer_in_backward.unwrap_or(false),
         cpu_offload: part.cpu_offload.unwrap_or(CpuOffload::None),
         offload_modules: part.offload_modules.clone().filter(|_| reads("training.offload_modules")).unwrap_or_default(),
@@ -118,6 +118,14 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, lora: Option<Lora>, notes:
         gradient_accumulation_fusion: part
             .gradient_accumulation_fusion
             .unwrap_or(defaults.gradient_accumulation_fusion.is),
+    }
+}
+
+/// What the plan says, or the framework where it asks no configuration.
+fn dropout(given: Option<f64>, mode: Mode, profile: &Profile, notes: &mut Notes) -> Option<f64> {
+    match profile.defaults.dropout.is {
+        Some(default) if mode == Mode::Train => Some(notes.or("training.dropout", given, default)),
+        _ => given,
     }
 }
 

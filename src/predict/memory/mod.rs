@@ -8,40 +8,25 @@ pub(in crate::predict) mod replay;
 pub(in crate::predict) mod reserved;
 pub(in crate::predict) mod resident;
 pub(in crate::predict) mod shards;
+mod stage_run;
 
 use crate::model::{GROUPS, Group};
 use crate::plan::keywords::{CpuOffload, Mode};
 use crate::predict::job::Job;
 use crate::predict::memory::buffers::Buffers;
 use crate::predict::memory::peak::Peak;
-use crate::predict::memory::replay::{CompanionBytes, reserved};
+use crate::predict::memory::replay::CompanionBytes;
 use crate::predict::memory::reserved::hole;
 use crate::predict::memory::resident::Resident;
 use crate::predict::prediction::{Phase, Place, TimelinePoint};
 use crate::predict::step::StepTapes;
 use crate::predict::step::outputs::kept;
-use crate::predict::step::pipeline::{in_flight, inputs, left_over, received};
+use crate::predict::step::pipeline::{in_flight, inputs, left_over};
 use crate::predict::step::play::{Groups, PassPeak, TapePlay, WeightGradients};
 use crate::predict::step::prefill::looked_up;
 use crate::predict::step::stage::StageTapes;
 use crate::units::Bytes;
-
-/// A stage over one step.
-pub(in crate::predict) struct StageRun {
-    pub resident: Resident,
-    pub workspaces: u64,
-    pub inputs: u64,
-    /// What the model returned last.
-    pub kept: u64,
-    /// What the last block and the loss free and the loss cannot use.
-    pub hole: u64,
-    pub peak: Peak,
-    pub activations_end_of_forward: u64,
-    pub static_bytes: u64,
-    pub timeline: Vec<TimelinePoint>,
-    /// Reserved bytes, where they are replayed.
-    pub reserved: Option<u64>,
-}
+pub(in crate::predict) use stage_run::{StageDetail, StageRun, resident_of};
 
 /// Where the backward pass begins.
 const LOSS: &str = "loss and head";
@@ -79,14 +64,19 @@ struct Player<'a> {
     buffers: Buffers,
 }
 
-/// Plays stage `index`; with a `curve` of its course over the step.
-pub(in crate::predict) fn stage(job: &Job, step: &StepTapes, index: usize, workspaces: u64, curve: bool) -> StageRun {
+/// Plays stage `index` with what is asked of it.
+pub(in crate::predict) fn stage(
+    job: &Job,
+    step: &StepTapes,
+    index: usize,
+    workspaces: u64,
+    detail: StageDetail<'_>,
+) -> StageRun {
     let layers = &job.stages[index];
     let list = job.stages[index].layers();
     let (first, last) = (index == 0, index + 1 == job.stages.len());
     let held = StageTapes { job, step, layers: list, first, last };
-    let mut resident = held.resident();
-    resident.received = Bytes(received(job, step, index));
+    let resident = resident_of(job, step, index);
     let inputs = inputs(job, step, first, last).saturating_add(step.walk.buffers);
     let kept = kept(job, step, last);
     let base = resident.lasting().0 + workspaces + inputs + kept;
@@ -100,9 +90,9 @@ pub(in crate::predict) fn stage(job: &Job, step: &StepTapes, index: usize, works
     let train = job.training.mode == Mode::Train;
     let in_flight = if train { in_flight(job, index, &held) } else { 0 };
     let mut player = Player::of(&held, resident, base, in_flight);
-    player.curve = curve;
+    player.curve = detail.curve;
     // A point for each layer shown, there and back, and a handful beside.
-    player.timeline.reserve(if curve { 2 * held.layers.len().min(25) + 8 } else { 0 });
+    player.timeline.reserve(if detail.curve { 2 * held.layers.len().min(25) + 8 } else { 0 });
     player.left = left;
     player.start();
     player.forward(&held);
@@ -121,7 +111,8 @@ pub(in crate::predict) fn stage(job: &Job, step: &StepTapes, index: usize, works
     player.show_summit();
     let beside = CompanionBytes { workspaces, inputs, kept };
     StageRun {
-        reserved: reserved(&held, &beside),
+        reserved: detail.reserved(&held, &beside),
+        fragmentation: detail.fragmentation,
         resident,
         workspaces,
         inputs,

@@ -38,7 +38,7 @@ pub(in crate::predict) fn beyond(job: &Job, run: &StageRun, allocated: u64) -> R
             source: REPLAYED,
         };
     }
-    if let Some(bytes) = job.fragmentation.beyond(allocated).filter(|_| replay::applies(job)) {
+    if let Some(bytes) = run.fragmentation.beyond(allocated).filter(|_| replay::applies(job)) {
         return ReservedExcess {
             bytes,
             formula: Words::Plain("the share that a replay of the plan beside it left"),

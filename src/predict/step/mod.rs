@@ -181,6 +181,7 @@ fn adapters(job: &Job) -> Option<Adapters> {
         dropout: if trains(job) { lora.dropout } else { 0.0 },
         element,
         base_bits: lora.base_bits,
+        restores_input_type: job.modules.restores_input_type.is,
     })
 }
 

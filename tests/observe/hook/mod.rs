@@ -3,6 +3,7 @@
 //! Python than `python3`).
 
 mod hostile;
+mod places;
 mod running;
 
 use std::ffi::OsString;

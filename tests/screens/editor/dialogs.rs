@@ -5,7 +5,7 @@ use memwall::ui::Look;
 
 use super::{PLAN, go_to, letters, press};
 use crate::support::demo::{self, look, screen};
-use crate::support::plan::open;
+use crate::support::plan::{draft, open};
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 50)];
 
@@ -24,13 +24,13 @@ fn frame(shown: &str, title: &str) -> (usize, usize) {
 #[test]
 fn what_was_kept_takes_as_much_room_as_it_says() {
     let mut state = open(PLAN);
-    offer(&mut state, Some(PLAN.replace("batch_size: 32", "batch_size: 64")));
+    offer(&mut state, vec![draft(&PLAN.replace("batch_size: 32", "batch_size: 64"))]);
     for size in SIZES {
         let shown = screen(&state, &look(), size);
-        let (width, height) = frame(&shown, "unsaved when the dashboard last ended");
+        let (width, height) = frame(&shown, "unsaved at 2026");
         // Two lines around the changed one on each side, which is out and in, and the frame.
         assert_eq!(height, 2 + 2 + 2 + 2, "{shown}");
-        assert!(width < 50, "{width}:\n{shown}");
+        assert!(width < 70, "{width}:\n{shown}");
         assert!(shown.contains("+   batch_size: 64   # the base") || shown.contains("+   batch_size: 64"), "{shown}");
     }
 }
@@ -39,9 +39,9 @@ fn what_was_kept_takes_as_much_room_as_it_says() {
 fn a_long_one_still_fills_the_screen_and_is_scrolled() {
     let text: String = (0..100).map(|line| format!("# line {line}\n")).collect();
     let mut state = open(&format!("{PLAN}{text}"));
-    offer(&mut state, Some(PLAN.to_owned()));
+    offer(&mut state, vec![draft(PLAN)]);
     let shown = screen(&state, &look(), (120, 40));
-    assert_eq!(frame(&shown, "unsaved when the dashboard last ended").1, 40 - 2 - 1, "{shown}");
+    assert_eq!(frame(&shown, "unsaved at 2026").1, 40 - 2 - 1, "{shown}");
     press(&mut state, &[KeyPress::Char('d')]);
     assert_eq!(state.dialogs.overlay, None);
 }

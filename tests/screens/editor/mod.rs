@@ -15,7 +15,7 @@ use memwall::app::{
     Conflict, Effect, Event, KeyPress, Keymap, MouseTarget, Pane, PickerPurpose, SaveObstacle, State, offer, update,
 };
 
-use crate::support::plan::open;
+use crate::support::plan::{draft, open};
 
 const PLAN: &str = "\
 # mine
@@ -117,6 +117,6 @@ fn questions_of_the_bottom_line_fit_a_narrow_screen() {
         narrow(&state);
         press(&mut state, &[KeyPress::Esc]);
     }
-    offer(&mut state, Some("model: {}\n".to_owned()));
+    offer(&mut state, vec![draft("model: {}\n")]);
     narrow(&state);
 }

@@ -82,7 +82,7 @@ fn odd_texts_are_opened_marked_and_kept() {
     ] {
         let mut state = open("model: {preset: gpt2}\n");
         let (name, path) = ("odd".to_owned(), PathBuf::from("odd.yaml"));
-        update(&mut state, Event::Opened { name, path, text: text.to_owned(), recovered: None });
+        update(&mut state, Event::Opened { name, path, text: text.to_owned(), drafts: Vec::new() });
         let faults = state.plans.editor.faults();
         let shown: String = text.chars().take(60).collect();
         assert!(faults.iter().any(|fault| fault.to_string().contains(said)), "{shown}: {faults:?}");

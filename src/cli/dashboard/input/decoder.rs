@@ -183,7 +183,9 @@ fn part(bytes: &[u8]) -> Part {
         [ESC, 0..=0x1f | 0x7f, ..] => Part::Whole(1, Some(TerminalInput::Key(KeyPress::Esc))),
         // Alt and a character.
         [ESC, rest @ ..] => match character(rest) {
-            Some((length, _)) => Part::Whole(1 + length, None),
+            Some((length, letter)) => {
+                Part::Whole(1 + length, letter.map(|letter| TerminalInput::Key(KeyPress::Alt(letter))))
+            }
             None => Part::Begun,
         },
         [0..=0x1f | 0x7f, ..] => Part::Whole(1, plain_key(bytes[0]).map(TerminalInput::Key)),
@@ -214,7 +216,11 @@ fn character(bytes: &[u8]) -> Option<(usize, Option<char>)> {
 fn csi(bytes: &[u8]) -> Part {
     // A function key of Linux's console, and an old terminal's mouse.
     if let [_, _, b'[', rest @ ..] = bytes {
-        return if rest.is_empty() { Part::Begun } else { Part::Whole(4, None) };
+        return match rest {
+            [] => Part::Begun,
+            [key @ b'A'..=b'E', ..] => Part::Whole(4, Some(TerminalInput::Key(KeyPress::Function(key - b'A' + 1)))),
+            _ => Part::Whole(4, None),
+        };
     }
     if let [_, _, b'M', rest @ ..] = bytes {
         return match rest {
@@ -309,7 +315,7 @@ mod tests {
         use KeyPress::{
             BackTab, Backspace, Char, Ctrl, Delete, Down, End, Enter, Esc, Home, PageUp, Tab, Up, WordLeft,
         };
-        let cases: [(&str, &[KeyPress]); 17] = [
+        let cases: [(&str, &[KeyPress]); 18] = [
             ("q\u{e9}\u{1f600}", &[Char('q'), Char('é'), Char('😀')]),
             ("\x03\x13", &[Ctrl('c'), Ctrl('s')]),
             ("\r\t\x7f", &[Enter, Tab, Backspace]),
@@ -318,14 +324,15 @@ mod tests {
             ("\x1b[4~\x1b[8~\x1bOF", &[End, End, End]),
             ("\x1b[3~\x1b[5~\x1b[Z", &[Delete, PageUp, BackTab]),
             ("\x1b[1;5D", &[WordLeft]),
-            // Shift leaves a cursor key as it is; Alt and a letter are nothing here.
+            // Shift leaves a cursor key as it is.
             ("\x1b[1;2A", &[Up]),
-            ("\x1bx", &[]),
+            ("\x1bx", &[KeyPress::Alt('x')]),
             ("\x1b]x", &[Char('x')]),
             ("\x1b\x1b[A", &[Esc, Up]),
             ("\x1b\r", &[Esc, Enter]),
             // F1 to F12 and a console's F1.
-            ("\x1bOP\x1b[15~\x1b[24~\x1b[[A", &[]),
+            ("\x1bOP\x1b[15~\x1b[24~\x1b[[A", &[1, 5, 12, 1].map(KeyPress::Function)),
+            ("\x1b[1;5A\x1b[1;5B", &[KeyPress::CtrlUp, KeyPress::CtrlDown]),
             // CSI u (fixterms): control and s; a; the release of a key in kitty's protocol.
             ("\x1b[115;5u\x1b[97u\x1b[97;1:3u", &[Ctrl('s'), Char('a')]),
             ("\u{fffd}", &[Char('\u{fffd}')]),

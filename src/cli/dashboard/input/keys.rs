@@ -21,16 +21,19 @@ pub fn plain_key(byte: u8) -> Option<KeyPress> {
 pub fn key_of_ss3(byte: u8) -> Option<KeyPress> {
     match byte {
         b'M' => Some(KeyPress::Enter),
+        b'P'..=b'S' => Some(KeyPress::Function(byte - b'P' + 1)),
         _ => cursor_key(byte, false),
     }
 }
 
 fn cursor_key(byte: u8, control: bool) -> Option<KeyPress> {
     Some(match byte {
-        b'A' => KeyPress::Up,
-        b'B' => KeyPress::Down,
+        b'A' if control => KeyPress::CtrlUp,
+        b'B' if control => KeyPress::CtrlDown,
         b'C' if control => KeyPress::WordRight,
         b'D' if control => KeyPress::WordLeft,
+        b'A' => KeyPress::Up,
+        b'B' => KeyPress::Down,
         b'C' => KeyPress::Right,
         b'D' => KeyPress::Left,
         b'F' => KeyPress::End,
@@ -55,12 +58,22 @@ pub fn key_of_csi(parameters: &str, end: u8) -> Option<KeyPress> {
         (b'A'..=b'H', _) => cursor_key(end, control),
         (b'~', "1" | "7") => Some(KeyPress::Home),
         (b'~', "4" | "8") => Some(KeyPress::End),
+        // F1 to F4 with something held: `CSI 1;2P`. `CSI 1;2R` is the answer where the cursor stands.
+        (b'P' | b'Q' | b'S', _) => Some(KeyPress::Function(end - b'P' + 1)),
+        (b'~', number) if function(number).is_some() => function(number),
         (b'~', "3") => Some(KeyPress::Delete),
         (b'~', "5") => Some(KeyPress::PageUp),
         (b'~', "6") => Some(KeyPress::PageDown),
         (b'u', code) if !alt => coded(code, control),
         _ => None,
     }
+}
+
+/// A function key by its number in a control sequence.
+fn function(number: &str) -> Option<KeyPress> {
+    const NUMBERS: [&str; 12] = ["11", "12", "13", "14", "15", "17", "18", "19", "20", "21", "23", "24"];
+    let at = NUMBERS.iter().position(|known| *known == number)?;
+    u8::try_from(at + 1).ok().map(KeyPress::Function)
 }
 
 /// A key by its character's number.

@@ -1,6 +1,7 @@
 //! The user's own pattern: a regular expression whose named groups say what they hold.
 
 use regex::{Regex, RegexBuilder};
+use thiserror::Error;
 
 use super::super::facts::{LineFacts, LineFormat, count, leading_number};
 use crate::reading::LogFormat;
@@ -34,27 +35,40 @@ pub struct CustomPattern {
     pattern: Regex,
 }
 
+/// What is wrong with a pattern.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PatternError {
+    /// It cannot be compiled.
+    #[error("`{0}` is no regular expression: {1}")]
+    NoExpression(String, String),
+    /// A group is named as nothing that is read.
+    #[error("the group `{0}` has none of the names {names}", names = NAMES.join(", "))]
+    UnknownGroup(String),
+    /// Nothing says where a step ends.
+    #[error(
+        "`{0}` needs a group for the step or its time, as in (?<step>\\d+); names are {names}",
+        names = NAMES.join(", ")
+    )]
+    NoStep(String),
+}
+
 impl CustomPattern {
     /// Reads the pattern.
     ///
     /// # Errors
-    /// In a line what is wrong with it: no regular expression, or no group that has one of the names.
-    pub fn new(pattern: &str) -> Result<Self, String> {
+    /// No regular expression, or no group that has one of the names.
+    pub fn new(pattern: &str) -> Result<Self, PatternError> {
         let compiled = RegexBuilder::new(pattern).size_limit(LARGEST).build().map_err(|error| {
             let text = error.to_string();
             let last = text.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
-            format!("`{pattern}` is no regular expression: {}", last.trim_start_matches("error: "))
+            PatternError::NoExpression(pattern.to_owned(), last.trim_start_matches("error: ").to_owned())
         })?;
         let groups: Vec<&str> = compiled.capture_names().flatten().collect();
-        let names = || NAMES.join(", ");
         if let Some(unknown) = groups.iter().find(|group| !NAMES.contains(group)) {
-            return Err(format!("the group `{unknown}` has none of the names {}", names()));
+            return Err(PatternError::UnknownGroup((*unknown).to_owned()));
         }
         if !groups.iter().any(|group| matches!(*group, "step" | "step_time_s" | "step_time_ms" | "steps_per_s")) {
-            return Err(format!(
-                "`{pattern}` needs a group for the step or its time, as in (?<step>\\d+); names are {}",
-                names()
-            ));
+            return Err(PatternError::NoStep(pattern.to_owned()));
         }
         Ok(Self { pattern: compiled })
     }
@@ -115,7 +129,7 @@ mod tests {
             ("loss [0-9]+", "needs a group"),
             (r"(?<step>(\w{999}){999})", "is no regular expression"),
         ] {
-            let error = CustomPattern::new(pattern).unwrap_err();
+            let error = CustomPattern::new(pattern).unwrap_err().to_string();
             assert!(error.contains(part) && !error.contains('\n'), "{error}");
         }
     }

@@ -15,7 +15,7 @@ mod torchtitan;
 mod torchtune;
 
 use super::facts::LineFormat;
-pub use custom::CustomPattern;
+pub use custom::{CustomPattern, PatternError};
 
 /// All that are known, the surest first.
 pub fn all() -> Vec<Box<dyn LineFormat>> {

@@ -1,11 +1,10 @@
 //! The stack machine that a pickle is written for, with the operations of plain data alone.
 
 use super::{PickleError, Value, ValueId};
+use crate::units::Bytes;
 
-/// Memory that any pickle may take, and for each of its bytes besides. A snapshot's block, the densest part of one,
-/// has forty bytes in the file and two hundred here; a hostile file has one and seventy.
-const MOST_BYTES: usize = 112 << 20;
-const MOST_A_BYTE: usize = 8;
+/// What the allocator adds to every piece of memory.
+const OVERHEAD: usize = 16;
 
 /// No value of that number.
 const NOTHING: ValueId = ValueId::MAX;
@@ -19,8 +18,9 @@ pub struct Machine<'a> {
     /// Heights of the stack at each mark.
     marks: Vec<usize>,
     memo: Vec<ValueId>,
-    /// Bytes of memory that are left.
+    /// Bytes of memory that are left, of how many.
     left: usize,
+    most: Bytes,
 }
 
 impl Machine<'_> {
@@ -28,7 +28,8 @@ impl Machine<'_> {
     ///
     /// # Errors
     /// As [`super::Pickle::read`].
-    pub fn run(bytes: &[u8]) -> Result<(Vec<Value>, ValueId), PickleError> {
+    pub fn run(bytes: &[u8], most: Bytes) -> Result<(Vec<Value>, ValueId), PickleError> {
+        let left = most.saturating_sub(Bytes(bytes.len() as u64)).0;
         let mut machine = Machine {
             bytes,
             at: 0,
@@ -36,7 +37,8 @@ impl Machine<'_> {
             stack: Vec::new(),
             marks: Vec::new(),
             memo: Vec::new(),
-            left: MOST_BYTES + MOST_A_BYTE * bytes.len(),
+            left: usize::try_from(left).unwrap_or(usize::MAX),
+            most,
         };
         let root = machine.play()?;
         Ok((machine.values, root))
@@ -125,21 +127,21 @@ impl Machine<'_> {
 
     fn collection(&mut self, opcode: u8) -> Result<bool, PickleError> {
         match opcode {
-            b']' | b')' => self.push(Value::List(Vec::new()))?,
-            b'}' => self.push(Value::Dictionary(Vec::new()))?,
+            b']' | b')' => self.push(Value::List(Box::default()))?,
+            b'}' => self.push(Value::Dictionary(Box::default()))?,
             b'l' | b't' => {
                 let items = self.since_mark()?;
-                self.push(Value::List(items))?;
+                self.push(Value::List(Box::new(items)))?;
             }
             0x85..=0x87 => {
                 let count = usize::from(opcode - 0x84);
                 let start = self.stack.len().checked_sub(count).ok_or(PickleError::Malformed("a value is missing"))?;
                 let items = self.stack.split_off(start);
-                self.push(Value::List(items))?;
+                self.push(Value::List(Box::new(items)))?;
             }
             b'd' => {
                 let pairs = pairs(&self.since_mark()?)?;
-                self.push(Value::Dictionary(pairs))?;
+                self.push(Value::Dictionary(Box::new(pairs)))?;
             }
             b'a' => {
                 let item = self.pop()?;
@@ -235,19 +237,23 @@ impl Machine<'_> {
     }
 
     fn extend_list(&mut self, items: Vec<ValueId>) -> Result<(), PickleError> {
-        self.take_memory(collection(items.len(), size_of::<ValueId>()))?;
-        match self.top()? {
-            Value::List(list) => list.extend(items),
-            _ => return Err(PickleError::Malformed("an item has no list")),
+        let Value::List(list) = self.top()? else { return Err(PickleError::Malformed("an item has no list")) };
+        let more = growth(list, items.len());
+        self.take_memory(more)?;
+        if let Value::List(list) = self.top()? {
+            list.extend(items);
         }
         Ok(())
     }
 
     fn extend_dictionary(&mut self, pairs: Vec<(ValueId, ValueId)>) -> Result<(), PickleError> {
-        self.take_memory(collection(pairs.len(), size_of::<(ValueId, ValueId)>()))?;
-        match self.top()? {
-            Value::Dictionary(dictionary) => dictionary.extend(pairs),
-            _ => return Err(PickleError::Malformed("a pair has no dictionary")),
+        let Value::Dictionary(dictionary) = self.top()? else {
+            return Err(PickleError::Malformed("a pair has no dictionary"));
+        };
+        let more = growth(dictionary, pairs.len());
+        self.take_memory(more)?;
+        if let Value::Dictionary(dictionary) = self.top()? {
+            dictionary.extend(pairs);
         }
         Ok(())
     }
@@ -269,8 +275,8 @@ impl Machine<'_> {
     fn push(&mut self, value: Value) -> Result<(), PickleError> {
         self.take_memory(size_of::<Value>())?;
         let items = match &value {
-            Value::List(items) if !items.is_empty() => collection(items.len(), size_of::<ValueId>()),
-            Value::Dictionary(pairs) if !pairs.is_empty() => collection(pairs.len(), size_of::<(ValueId, ValueId)>()),
+            Value::List(items) => boxed(items),
+            Value::Dictionary(pairs) => boxed(pairs),
             _ => 0,
         };
         self.take_memory(items)?;
@@ -287,7 +293,7 @@ impl Machine<'_> {
 
     fn take_memory(&mut self, bytes: usize) -> Result<(), PickleError> {
         let left = self.left.checked_sub(bytes);
-        self.left = left.ok_or(PickleError::TooMuchMemory)?;
+        self.left = left.ok_or(PickleError::TooMuchMemory(self.most))?;
         Ok(())
     }
 
@@ -328,9 +334,20 @@ impl Machine<'_> {
     }
 }
 
-/// What a list of so many takes from the allocator: it grows by doubling, and has an overhead.
-fn collection(items: usize, each: usize) -> usize {
-    if items == 0 { 0 } else { 32 + 2 * each * items }
+/// What a list takes from the allocator.
+fn boxed<T>(items: &Vec<T>) -> usize {
+    let elements = if items.capacity() == 0 { 0 } else { OVERHEAD + items.capacity() * size_of::<T>() };
+    size_of::<Vec<T>>() + OVERHEAD + elements
+}
+
+/// What it takes more when so many come to it: it grows to twice its size, or to what it needs.
+fn growth<T>(items: &Vec<T>, more: usize) -> usize {
+    let (length, capacity) = (items.len() + more, items.capacity());
+    if length <= capacity {
+        return 0;
+    }
+    let first = if capacity == 0 { OVERHEAD } else { 0 };
+    first + (length.max(2 * capacity).max(4) - capacity) * size_of::<T>()
 }
 
 fn pairs(items: &[ValueId]) -> Result<Vec<(ValueId, ValueId)>, PickleError> {

@@ -52,8 +52,8 @@ impl Program {
 
     /// Whether its name says that it does something other than training: many tools take the same options for that.
     pub fn trains_nothing(&self) -> bool {
-        const TRAINING: [&str; 8] = ["train", "tune", "sft", "dpo", "rlhf", "grpo", "ppo", "run_"];
-        const OTHERS: [&str; 16] = [
+        const TRAINING: [&str; 7] = ["train", "tune", "sft", "dpo", "rlhf", "grpo", "ppo"];
+        const OTHERS: [&str; 23] = [
             "eval",
             "infer",
             "generat",
@@ -70,6 +70,13 @@ impl Program {
             "server",
             "benchmark",
             "pip",
+            "chatbot",
+            "gradio",
+            "streamlit",
+            "demo",
+            "judge",
+            "inspect",
+            "visuali",
         ];
         let stem =
             self.path.rsplit(['/', '.']).find(|part| *part != "py" && *part != "sh").unwrap_or("").to_lowercase();

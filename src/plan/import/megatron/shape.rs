@@ -125,7 +125,9 @@ fn vocabulary(imported: &mut ImportedPlan, job: &Job) {
     });
     // A GPT without a word about its tokenizer comes with GPT-2's files.
     let files = settings.text("vocab_file").filter(|_| tokenizer.is_none());
-    let gpt2 = files.map(|found| found.map(|_| 50_257));
+    let script = job.context.program.name();
+    let others = ["t5", "bert"].iter().any(|part| script.contains(part));
+    let gpt2 = files.filter(|_| !others).map(|found| found.map(|_| 50_257));
     match model.or(known).or(gpt2) {
         Some(size) => imported.set(KEY, Some(size)),
         None => imported.miss(KEY, "the tokenizer is not given, or its size is unknown"),

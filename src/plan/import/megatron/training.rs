@@ -143,6 +143,9 @@ fn optimizer(imported: &mut ImportedPlan, job: &Job) {
     }
 }
 
+/// Options that went before Transformer Engine's layers became the default (core 0.7, 2024).
+const OLD: [&str; 5] = ["checkpoint_activations", "model_parallel_size", "DDP_impl", "data_impl", "batch_size"];
+
 fn attention(imported: &mut ImportedPlan, job: &Job) {
     let settings = job.settings;
     let local = settings.text("transformer_impl").filter(|found| found.value == "local");
@@ -153,7 +156,19 @@ fn attention(imported: &mut ImportedPlan, job: &Job) {
     let flash =
         settings.flag("use_flash_attn").or_else(|| settings.flag("use_flash_attn_v2")).filter(|found| found.value);
     let backend = settings.text("attention_backend").filter(|_| settings.is_set("attention_backend"));
+    // Fused attention came with Transformer Engine's layers; older sources name an option that they alone have.
+    let old = OLD.iter().find(|name| settings.is_set(name)).map(|name| format!("--{}", name.replace('_', "-")));
+    if let (Some(option), None) = (&old, &local)
+        && !settings.is_set("transformer_impl")
+    {
+        let option = format!("--transformer-impl local, of the time of {option}");
+        imported.say("model.transformer_impl", "local", Job::default(&option));
+    }
+    let deepspeed = settings.is_set("deepspeed") || settings.is_set("deepspeed_config");
     let word = match (backend, flash, local) {
+        (None, None, _) if old.is_some() || deepspeed => {
+            Setting::new("eager", Job::default("no --use-flash-attn, in a Megatron that has its own attention"))
+        }
         (Some(backend), ..) if matches!(backend.value.as_str(), "unfused" | "local") => backend.map(|_| "eager"),
         (Some(backend), ..) => backend.map(|_| "flash"),
         (None, Some(flash), _) => flash.map(|_| "flash"),
@@ -191,6 +206,9 @@ fn recomputation(imported: &mut ImportedPlan, job: &Job) {
     let all = job.settings.whole("num_layers").map_or(u64::MAX, |found| found.value);
     let of_stage = all.div_ceil(job.value("pipeline_model_parallel_size"));
     if block && layers < of_stage {
+        if layers == 0 {
+            return imported.say(KEY, "none", Origin::Argument("--recompute-num-layers 0".to_owned()));
+        }
         imported.note(format!("--recompute-method block: {layers} of a stage's {of_stage} layers are recomputed, which a plan cannot say; all are counted as such"));
     } else if !block && layers > 1 {
         imported.note(format!(
@@ -306,6 +324,7 @@ fn sharding(imported: &mut ImportedPlan, job: &Job) {
         let file = settings.text("deepspeed_config").and_then(|path| job.context.settings(&path.value, imported));
         deepspeed::set(imported, &file.unwrap_or_default());
         imported.say("model.framework", "megatron-deepspeed", Origin::Argument("--deepspeed".into()));
+        imported.drop("model.transformer_impl");
         let stage = settings.whole("zero_stage");
         imported.set(KEY, stage.map(|found| found.map(deepspeed::stage)));
     }

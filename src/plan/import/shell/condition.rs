@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Script, UNSET};
-use crate::plan::import::settings::UNKNOWN;
+use crate::plan::import::settings::{UNKNOWN, UNKNOWN_OPTIONS};
 
 type Variables = BTreeMap<String, Vec<String>>;
 
@@ -67,8 +67,13 @@ impl Fork {
         let mut joined = first;
         for other in self.ends {
             for (name, value) in other {
-                if joined.get(&name) != Some(&value) {
-                    joined.insert(name, vec![UNKNOWN.to_owned()]);
+                let other = joined.get(&name);
+                if other != Some(&value) {
+                    // Options in one branch may be anything in the command that takes them.
+                    let options =
+                        other.into_iter().flatten().chain(&value).any(|word| word.trim_start().starts_with("--"));
+                    let word = if options { UNKNOWN_OPTIONS } else { UNKNOWN };
+                    joined.insert(name, vec![word.to_owned()]);
                 }
             }
         }

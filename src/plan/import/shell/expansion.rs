@@ -42,11 +42,11 @@ impl Script {
         }
         if let Some(inner) = text.strip_prefix('`') {
             let end = inner.find('`').unwrap_or(inner.len());
-            return (output(&inner[..end]), (end + "``".len()).min(text.len()));
+            return (self.output(&inner[..end], known), (end + "``".len()).min(text.len()));
         }
         if text.starts_with("$(") {
             let used = closing(text, '(', ')');
-            return (output(text.get(2..used.saturating_sub(1)).unwrap_or("")), used);
+            return (self.output(text.get(2..used.saturating_sub(1)).unwrap_or(""), known), used);
         }
         if text.starts_with("${") {
             let used = closing(text, '{', '}');
@@ -57,7 +57,7 @@ impl Script {
         let end = name.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').unwrap_or(name.len());
         match name.chars().next() {
             // `$1`: an argument of the script, `$@`: all of them.
-            Some('0') => (UNKNOWN.to_owned(), 2),
+            Some('0') => (known("0").unwrap_or_else(|| UNKNOWN.to_owned()), 2),
             Some(digit) if digit.is_ascii_digit() => (known(&name[..1]).unwrap_or_else(|| UNKNOWN.to_owned()), 2),
             Some('@' | '*') => (known("@").unwrap_or_default(), 2),
             Some('#') => (known("#").unwrap_or_else(|| UNKNOWN.to_owned()), 2),
@@ -110,7 +110,10 @@ impl Script {
 
     /// An element of a list, or of a table: `declare -A SIZES=([7b]=4096)`.
     fn element(&self, name: &str, index: &str, known: &dyn Fn(&str) -> Option<String>) -> String {
-        let Some(words) = self.variables.get(name) else { return UNKNOWN.to_owned() };
+        let Some(words) = self.variables.get(name) else {
+            let script = (name == "BASH_SOURCE").then(|| known("0")).flatten();
+            return script.unwrap_or_else(|| UNKNOWN.to_owned());
+        };
         let key = format!("[{index}]=");
         if let Some(value) = words.iter().rev().find_map(|word| word.strip_prefix(&key)) {
             return value.trim_matches(['"', '\'']).to_owned();
@@ -176,11 +179,6 @@ fn cut(value: &str, sign: &str) -> String {
     let signs = sign.trim_start_matches(['#', '%']);
     let plain = signs.trim_start_matches('*').trim_end_matches('*');
     if plain.contains(['*', '?', '[', '$']) { UNKNOWN.to_owned() } else { cut.unwrap_or(value).to_owned() }
-}
-
-/// What a substituted command prints, where that can be told without running it: the present directory.
-fn output(command: &str) -> String {
-    if command.trim() == "pwd" { ".".to_owned() } else { UNKNOWN.to_owned() }
 }
 
 /// A variable that nobody has set: marked as such, but for what a cluster sets before the script begins.

@@ -3,6 +3,7 @@
 
 mod condition;
 mod expansion;
+mod output;
 mod statements;
 mod words;
 mod written;
@@ -35,6 +36,8 @@ pub struct Script {
     pub exported: BTreeMap<String, String>,
     /// Scripts that it reads and that could not be read here.
     pub unread: Vec<String>,
+    /// Where it has gone, from where it began.
+    folder: String,
     /// Variables that nobody has set, of the present command.
     unset: RefCell<Vec<String>>,
     /// Bytes that words were put together of.
@@ -56,6 +59,8 @@ pub struct ShellCommand {
     pub unset: Vec<String>,
     /// One of those stands in front, where a launcher may be.
     pub begins_unset: bool,
+    /// Where the script has gone before.
+    pub folder: String,
 }
 
 /// A script whose variables double each other is left where so much has been put together.
@@ -166,9 +171,9 @@ impl Script {
             return self.run(statement.get(1..end.saturating_sub(1)).unwrap_or(""), around, depth + 1);
         }
         if let Some(end) = group('(', ')').filter(|_| !statement.starts_with("((")) {
-            let before = self.variables.clone();
+            let before = (self.variables.clone(), self.folder.clone());
             self.run(statement.get(1..end.saturating_sub(1)).unwrap_or(""), around, depth + 1);
-            self.variables = before;
+            (self.variables, self.folder) = before;
             return;
         }
         let known = around.variable;
@@ -208,7 +213,8 @@ impl Script {
             // Variables in front of a command are the command's alone, and it is looked at with them.
             let words: Vec<String> = words.into_iter().chain(command).collect();
             self.count += words.len();
-            self.commands.push(ShellCommand { words, unset, begins_unset });
+            let folder = self.folder.clone();
+            self.commands.push(ShellCommand { words, unset, begins_unset, folder });
         }
     }
 
@@ -222,6 +228,14 @@ impl Script {
                 match own.or_else(|| (around.file)(path)) {
                     Some(text) if text.len() <= MAX_TEXT => self.run(&text.replace(UNSET, ""), around, depth + 1),
                     _ => self.unread.push(path.clone()),
+                }
+                true
+            }
+            "cd" | "pushd" => {
+                if let Some(path) = arguments.iter().find(|word| !word.starts_with('-') && !word.contains(UNKNOWN)) {
+                    let from = if path.starts_with('/') || self.folder.is_empty() { "" } else { &self.folder };
+                    let slash = if from.is_empty() { "" } else { "/" };
+                    self.folder = format!("{from}{slash}{path}");
                 }
                 true
             }
@@ -258,6 +272,7 @@ impl Script {
     fn variable(&self, name: &str, known: &dyn Fn(&str) -> Option<String>) -> Option<String> {
         match self.variables.get(name) {
             Some(words) => Some(words.join(" ")),
+            None if name == "BASH_SOURCE" => known("0"),
             None => known(name),
         }
     }

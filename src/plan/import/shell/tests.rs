@@ -106,7 +106,26 @@ fn functions_loops_tables_and_sourced_scripts_are_followed() {
     assert_eq!(all(text), ["python x.py Llama-2-7b meta meta/X-2-7b set 2-7b ? ? ?"]);
     // Sourced, evaluated, grouped.
     let text = "source env.sh\nCMD=\"torchrun x.py --b $BATCH\"\neval \"$CMD\"\n( cd y; python z.py ) > log\n{ python w.py --a; } | tee log";
-    assert_eq!(all(text), ["torchrun x.py --b 4", "cd y", "python z.py", "python w.py --a", "tee log"]);
+    assert_eq!(all(text), ["torchrun x.py --b 4", "python z.py", "python w.py --a", "tee log"]);
+}
+
+#[test]
+fn folders_arithmetic_and_lists_in_quotes_are_followed() {
+    let known = |name: &str| (name == "0").then(|| "a/b/run.sh".to_owned());
+    let words = |text: &str| read(text, &known).commands.pop().unwrap().words.join("|");
+    let text = "D=\"$(cd \"$(dirname \"${BASH_SOURCE[0]}\")\" && pwd)\"\nN=2\npython $D/x.py $(expr 16 / $N) $(basename $0 .sh) $(nproc)";
+    assert_eq!(words(text), "python|a/b/x.py|8|run|?");
+    // In quotes the items of a list stay words; as the value of a variable they are one.
+    assert_eq!(words("L=(a \"b c\")\npython \"${L[@]}\" x"), "python|a|b c|x");
+    assert_eq!(words("L=(a b)\nC=\"python ${L[@]} x\"\n$C"), "python|a|b|x");
+    assert_eq!(words("V=${V:-\"a b\"}\npython $V"), "python|a|b");
+    // Where it has gone; a subshell comes back.
+    let script = read("cd a\n(cd b; python x.py)\npython y.py", &known);
+    let folders: Vec<&str> = script.commands.iter().map(|command| command.folder.as_str()).collect();
+    assert_eq!(folders, ["a/b", "a"]);
+    // Options that a condition decides may be any.
+    let text = "if [ $1 = fp16 ]; then\nO=\"--fp16\"\nelse\nO=\"--bf16\"\nfi\npython x.py $O";
+    assert_eq!(words(text), "python|x.py|--?");
 }
 
 #[test]

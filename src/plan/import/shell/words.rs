@@ -1,6 +1,6 @@
 //! A shell's words: quotes undone, variables put in, split at blanks.
 
-use super::{MAX_TEXT, MAX_WORDS, Script, UNSET};
+use super::{MAX_TEXT, MAX_WORDS, Script, UNSET, assignment};
 use crate::plan::import::settings::UNKNOWN;
 
 impl Script {
@@ -35,9 +35,15 @@ impl Script {
                     splitter.quoted = true;
                 }
                 (Some(open), _) if open == letter => quote = None,
+                (Some('"'), '$') if !splitter.assigns() && self.list(rest).is_some() => {
+                    let (items, used) = self.list(rest).unwrap_or_default();
+                    splitter.put_all(&items);
+                    rest = rest.get(used.max(1)..).unwrap_or("");
+                    continue;
+                }
                 (None | Some('"'), '$' | '`') => {
                     let (expanded, used) = self.expanded(rest, known);
-                    splitter.put(&expanded, quote.is_none());
+                    splitter.put(&expanded, quote.is_none() && !splitter.assigns());
                     rest = rest.get(used.max(1)..).unwrap_or("");
                     continue;
                 }
@@ -67,6 +73,17 @@ impl Script {
     }
 }
 
+impl Script {
+    /// The items of `${name[@]}`, which stay words of their own in quotes, and how many bytes that uses up.
+    fn list(&self, text: &str) -> Option<(Vec<String>, usize)> {
+        let inner = text.strip_prefix("${")?;
+        let (name, _) = inner.split_once("[@]}")?;
+        let plain = !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+        let items = self.variables.get(name).filter(|items| plain && items.len() > 1)?;
+        Some((items.clone(), "${[@]}".len() + name.len()))
+    }
+}
+
 /// Words as they come together.
 #[derive(Debug, Default)]
 struct Splitter {
@@ -81,6 +98,15 @@ impl Splitter {
         self.word.is_empty() && !self.quoted
     }
 
+    /// Whether the present word gives a variable its value: nothing splits that.
+    fn assigns(&self) -> bool {
+        // A name is short; a word of megabytes is not gone through at each of its variables.
+        const LONGEST_NAME: usize = 256;
+        let end = self.word.bytes().take(LONGEST_NAME).position(|byte| byte == b'=');
+        end.and_then(|end| self.word.get(..=end)).is_some_and(|start| assignment(start).is_some())
+            && self.words.iter().all(|word| assignment(word).is_some())
+    }
+
     fn letter(&mut self, letter: char) {
         self.bytes += letter.len_utf8();
         self.word.push(letter);
@@ -93,6 +119,20 @@ impl Splitter {
                 return;
             }
             if split && letter.is_whitespace() { self.end() } else { self.letter(letter) }
+        }
+    }
+
+    /// Puts words in that stay apart: the first goes on what stands before, the last before what comes.
+    fn put_all(&mut self, items: &[String]) {
+        for (at, item) in items.iter().enumerate() {
+            if at > 0 {
+                self.end();
+                self.quoted = true;
+            }
+            item.chars().for_each(|letter| self.letter(letter));
+            if self.bytes > MAX_TEXT || self.words.len() > MAX_WORDS {
+                return;
+            }
         }
     }
 

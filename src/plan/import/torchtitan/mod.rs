@@ -4,6 +4,7 @@
 //! `torchtitan/config_manager.py` at 82afc842^, `torchtitan/config/configs.py` at b5bcd76c.
 
 mod known;
+mod python;
 
 use serde_json::{Value, json};
 
@@ -17,6 +18,7 @@ use super::unread::account_for;
 use known::{DEFAULTS, FLAVORS, REGISTRY, RENAMED, VERSION};
 
 pub use known::flavor_of;
+pub use python::{is_python, of_python};
 
 /// Whether the program is torchtitan's.
 pub fn runs(context: &ImportContext) -> bool {
@@ -84,6 +86,7 @@ fn renamed(old: &Settings) -> Settings {
 fn registered(settings: &mut Settings, name: &Setting<String>, imported: &mut ImportedPlan) {
     let known = REGISTRY.iter().find(|entry| entry.name == name.value);
     let Some(entry) = known else {
+        imported.unread = Some(format!("--config {}", name.value));
         return imported.note(format!("--config {}: not among the configurations that are known here", name.value));
     };
     let origin = Origin::Argument(format!("--config {}", entry.name));
@@ -100,6 +103,8 @@ fn registered(settings: &mut Settings, name: &Setting<String>, imported: &mut Im
     for (name, value) in values {
         settings.set(name, value, origin.clone());
     }
+    // Every configuration of the registry computes its loss in chunks of tokens.
+    settings.set("loss.chunked", true.into(), origin.clone());
     if entry.compiled {
         settings.set("compile.enable", true.into(), origin.clone());
     }
@@ -115,6 +120,10 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     batch(imported, settings);
     precision(imported, settings);
     optimizer(imported, settings);
+    imported.set(
+        "training.loss",
+        settings.flag("loss.chunked").map(|found| found.map(|on| if on { "chunked" } else { "plain" })),
+    );
     let recomputed = recomputation(imported, settings);
     imported.set("training.activation_checkpointing", Some(recomputed));
     imported.set("training.compile", compiled(settings));

@@ -1,18 +1,19 @@
 //! Hugging Face's Trainer: `TrainingArguments`, the arguments of the example scripts and of
 //! TRL, and training loops on accelerate with the same names.
 
-mod kinds;
+mod script;
 mod sharding;
 
 use super::accelerate;
-use super::adapters;
 use super::arguments;
 use super::common::{self, ImportContext};
 use super::imported::ImportedPlan;
 use super::launch::World;
+use super::methods::{self, TrainingMethod};
 use super::model;
 use super::origin::{Origin, Setting};
 use super::rows::not_modelled;
+use super::script_defaults;
 use super::settings::{DefaultValue, Settings};
 use super::trl;
 use super::unread::account_for;
@@ -60,7 +61,7 @@ pub fn runs(context: &ImportContext) -> bool {
     let named = has(&OWN) || (has(&NAMES) && has(&TRAINING));
     named
         || config_file(context).is_some()
-        || script(context).is_some()
+        || known_script(context).is_some()
         || (context.program.name().starts_with("trl") && trl::method(context).is_some())
 }
 
@@ -70,34 +71,50 @@ pub fn is_config(settings: &Settings) -> bool {
 }
 
 /// The plan of such a file alone.
-pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
+pub fn of_file(file: Settings, name: &str, context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("transformers");
     imported.note("the script is not named: its own defaults are not known, those of TrainingArguments are taken");
     let settings = Settings::defaults(VERSION, DEFAULTS).with(file);
     imported.say("model.framework", "pytorch", Origin::Program("the names of TrainingArguments".to_owned()));
-    kinds::note_of_settings(&mut imported, &settings);
     set_all(&mut imported, &settings, context);
-    // Its launcher shards, and often sets the precision.
-    for key in ["distribution.sharding", "distribution.engine", "training.precision"] {
-        let guessed = imported.get(key).is_some_and(|inferred| matches!(inferred.origin, Origin::Default { .. }));
-        if guessed {
+    if let Some(method) = TrainingMethod::of_settings(&settings, name) {
+        method.apply(&mut imported);
+    }
+    by_launcher(&mut imported);
+    imported
+}
+
+/// The launcher of a script shards. What is stored follows from that: `bf16` means autocast under `DistributedDataParallel`,
+/// fp32 masters under DeepSpeed, and fp32 shards under FSDP.
+fn by_launcher(imported: &mut ImportedPlan) {
+    let guessed = |imported: &ImportedPlan, key: &str| {
+        imported.get(key).is_some_and(|inferred| matches!(inferred.origin, Origin::Default { .. }))
+    };
+    let open = guessed(imported, "distribution.sharding");
+    for key in ["distribution.sharding", "distribution.engine"] {
+        if guessed(imported, key) {
             imported.drop(key);
             imported.miss(key, "the launcher of the script says it");
         }
     }
-    imported
+    let adapters = imported.get("training.lora.rank").is_some();
+    if guessed(imported, "training.precision") || (open && !adapters) {
+        let told = imported.get("training.precision").map(|found| found.origin.to_string()).unwrap_or_default();
+        imported.drop("training.precision");
+        imported.miss("training.precision", format!("{told}: what is stored follows from the launcher's sharding"));
+    }
 }
 
 fn set_all(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     named_model(imported, settings, context);
-    length(imported, settings, context);
-    low_rank(imported, settings, context);
+    script::length(imported, settings, context);
+    script::low_rank(imported, settings, context);
     set(imported, settings, context, stored(settings));
     account_for(imported, settings);
 }
 
 /// Scripts of transformers that may be run with a file of arguments alone.
-fn script(context: &ImportContext) -> Option<&'static str> {
+fn known_script(context: &ImportContext) -> Option<&'static str> {
     const SCRIPTS: [&str; 11] = [
         "run_clm.py",
         "run_clm_no_trainer.py",
@@ -117,9 +134,9 @@ fn script(context: &ImportContext) -> Option<&'static str> {
 /// The one argument that holds all the others: `run_clm.py args.json`, TRL's `--config sft.yaml`.
 fn config_file(context: &ImportContext) -> Option<String> {
     let words = &context.program.words;
-    let given = arguments::read(words).options.text("config").filter(|_| script(context).is_some());
+    let given = arguments::read(words).options.text("config").filter(|_| known_script(context).is_some());
     let alone = match words.as_slice() {
-        [only] if only.ends_with(".json") && script(context).is_some() => Some(only.clone()),
+        [only] if only.ends_with(".json") && known_script(context).is_some() => Some(only.clone()),
         _ => None,
     };
     given.map(|found| found.value).or(alone).or_else(|| trl::config_file(context))
@@ -132,17 +149,39 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     if let Some(method) = trl::method(context) {
         settings.over(trl::defaults(method));
     }
+    own_defaults(&mut imported, &mut settings, context);
     if let Some(file) = config_file(context).and_then(|path| context.configuration(&path, &mut imported)) {
         settings.over(file);
     }
     settings.over(arguments::read(&context.program.words).options);
     imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
     trl::complete(&mut settings, context, &mut imported);
-    kinds::note(&mut imported, trl::method(context).unwrap_or_else(|| context.program.name()));
     chats_defaults(&mut settings);
     set_all(&mut imported, &settings, context);
+    if let Some(method) = TrainingMethod::of_name(trl::method(context).unwrap_or_else(|| context.program.name())) {
+        method.apply(&mut imported);
+    }
     data_parallel(&mut imported, context);
     imported
+}
+
+/// What the script that runs has as the defaults of its own arguments; one that cannot be read may have any.
+fn own_defaults(imported: &mut ImportedPlan, settings: &mut Settings, context: &ImportContext) {
+    let known = known_script(context).is_some() || trl::method(context).is_some();
+    match script_defaults::script_of(context) {
+        Some((path, text)) => {
+            settings.over(script_defaults::of_project(context, &path, &text));
+            if text.contains("import colossalai") || text.contains("from colossalai") {
+                not_modelled(imported, "Colossal-AI's plugins: how they store and shard is the script's");
+                imported.unread = Some(path);
+            }
+        }
+        None if !known && !context.program.path.is_empty() => imported.note(format!(
+            "{}: not read, the defaults of its own arguments are not known; those of TrainingArguments are taken",
+            context.program.shown()
+        )),
+        None => {}
+    }
 }
 
 /// DeepSpeed-Chat's steps have a batch of their own where nobody says it
@@ -190,7 +229,15 @@ fn stored(settings: &Settings) -> WeightStorage {
 }
 
 fn named_model(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
-    let named = settings.first_text(&["model_name_or_path", "config_name", "model_name", "base_model", "model_type"]);
+    let named = settings.first_text(&[
+        "model_name_or_path",
+        "lm_model_name_or_path",
+        "config_name",
+        "model_name",
+        "base_model",
+        "model_path",
+        "model_type",
+    ]);
     match named {
         Some(found) => model::set(imported, context, found),
         None => imported.miss("model.preset", "no --model_name_or_path"),
@@ -198,84 +245,6 @@ fn named_model(imported: &mut ImportedPlan, settings: &Settings, context: &Impor
     if let Some(found) = settings.get("config_overrides") {
         imported.note(format!("{}: sizes beyond the model's own are not read", found.origin));
     }
-}
-
-/// The length of a sample has a name of its own in every script.
-fn length(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
-    const NAMES: [&str; 10] = [
-        "block_size",
-        "max_seq_length",
-        "max_seq_len",
-        "max_length",
-        "model_max_length",
-        "cutoff_len",
-        "max_source_length",
-        "seq_length",
-        "max_tokens",
-        "sequence_length",
-    ];
-    let default = |tokens: u64, option: &str| {
-        Setting::new(tokens, Origin::Default { framework: "the script", option: option.to_owned() })
-    };
-    let found = settings.first_whole(&NAMES).or_else(|| match context.program.name() {
-        // min(the tokenizer's longest, 1024)
-        "run_clm.py" | "run_clm_no_trainer.py" | "run_fim.py" | "run_mlm.py" => {
-            let longest = model::longest(imported, context).unwrap_or(1024);
-            Some(default(longest.min(1024), "--block_size: the tokenizer's, at most 1024"))
-        }
-        "run_glue.py" => Some(default(128, "--max_seq_length 128")),
-        "run_qa.py" => Some(default(384, "--max_seq_length 384")),
-        "run_summarization.py" | "run_translation.py" => Some(default(1024, "--max_source_length 1024")),
-        _ => None,
-    });
-    imported.set("model.sequence_length", found);
-    let target = settings.whole("max_target_length").or_else(|| match context.program.name() {
-        "run_summarization.py" | "run_translation.py" => Some(default(128, "--max_target_length 128")),
-        _ => None,
-    });
-    imported.set("model.decoder_sequence_length", target);
-    imported.set("training.padded_batch", settings.flag("pad_to_max_length"));
-}
-
-/// Adapters by the names that scripts have for them.
-fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
-    let wanted = ["use_peft", "use_lora", "lora", "peft", "use_peft_lora"].iter().any(|name| settings.is(name));
-    // A script of its own that takes a rank has adapters; TRL's has one either way.
-    let named = ["lora", "peft"].iter().any(|part| context.program.name().contains(part));
-    let wanted = wanted
-        || (trl::method(context).is_none() && settings.is_set("lora_r"))
-        || (named && settings.is_set("lora_rank"));
-    let bits = bits(settings);
-    // DeepSpeed-Chat: adapters in every linear layer of the modules whose name holds `--lora_module_name`.
-    let chats = settings.whole("lora_dim").filter(|found| found.value > 0);
-    if let Some(rank) = &chats {
-        adapters::set_targets(imported, Some(Setting::new(vec!["all".to_owned()], rank.origin.clone())));
-        if !settings.is("only_optimize_lora") {
-            not_modelled(imported, "without --only_optimize_lora embeddings, norms and biases train as well");
-        }
-    } else if !wanted && bits.is_none() {
-        return;
-    }
-    let rank = settings.first_whole(&["lora_r", "lora_rank", "peft_lora_r"]).or(chats);
-    adapters::set(imported, rank, ("peft", 8), bits);
-    adapters::set_targets(imported, settings.texts("lora_target_modules"));
-    if named {
-        adapters::set_targets(imported, settings.texts("trainable"));
-    }
-    imported.set(
-        "training.lora.dropout",
-        settings.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)),
-    );
-}
-
-/// Base weights of 4 or 8 bits.
-fn bits(settings: &Settings) -> Option<Setting<u64>> {
-    let on = |name: &str, bits: u64| settings.on(name).map(|found| found.map(|_| bits));
-    ["load_in_4bit", "use_4bit_quantization", "use_4bit_quantisation", "q_lora"]
-        .iter()
-        .find_map(|name| on(name, 4))
-        .or_else(|| ["load_in_8bit", "use_8bit_quantization"].iter().find_map(|name| on(name, 8)))
-        .or_else(|| settings.first_whole(&["bits", "quantization_bit"]).filter(|found| matches!(found.value, 4 | 8)))
 }
 
 /// Sets what `TrainingArguments` say, whoever filled them in. `stored` is how the weights are kept.
@@ -297,7 +266,9 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     }
     common::set_optimizer(imported, settings.text("optim"));
     attention(imported, settings);
-    let recompute = settings.flag("gradient_checkpointing");
+    let names = ["gradient_checkpointing", "grad_checkpoint", "grad_checkpointing", "use_gradient_checkpointing"];
+    let set = names.iter().find(|name| settings.is_set(name)).unwrap_or(&names[0]);
+    let recompute = settings.flag(set);
     if recompute.as_ref().is_some_and(|found| found.value)
         || imported.get("training.activation_checkpointing").is_none()
     {
@@ -315,6 +286,7 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
         .set("training.gradient_clipping", settings.number("max_grad_norm").map(|found| found.map(|norm| norm > 0.0)));
     imported.set("training.deterministic", settings.flag("full_determinism"));
     sharding::set(imported, settings, context, stored);
+    methods::options(imported, settings);
     accelerate::distrust(imported, &unread);
 }
 

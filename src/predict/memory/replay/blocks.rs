@@ -14,8 +14,28 @@ const LARGE: u64 = 10 << 20;
 /// Granule of blocks (`kMinBlockSize`).
 const BLOCK: u64 = 512;
 
+use super::pool::Pool;
+
 /// Index of a block.
 pub(super) type BlockIndex = u32;
+
+/// No block.
+pub(super) const NOWHERE: BlockIndex = BlockIndex::MAX;
+
+/// What is asked of the allocator: bytes in whole granules, and which pool serves them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Request {
+    bytes: u64,
+    small: bool,
+}
+
+impl Request {
+    /// A request of at least so many bytes.
+    pub(super) fn of(bytes: u64) -> Self {
+        let bytes = bytes.max(1).div_ceil(BLOCK).saturating_mul(BLOCK);
+        Self { bytes, small: bytes <= SMALL }
+    }
+}
 
 /// A piece of a segment.
 #[derive(Debug, Clone, Copy)]
@@ -23,8 +43,8 @@ struct Block {
     bytes: u64,
     /// Segments lie one behind the other in the order in which they are reserved.
     address: u64,
-    before: Option<BlockIndex>,
-    behind: Option<BlockIndex>,
+    before: BlockIndex,
+    behind: BlockIndex,
     small: bool,
     free: bool,
 }
@@ -35,8 +55,8 @@ pub(super) struct Allocator {
     blocks: Vec<Block>,
     /// Places in `blocks` that joined blocks left.
     spare: Vec<BlockIndex>,
-    /// Free blocks of each pool by size, then address.
-    free: [Vec<(u64, u64, BlockIndex)>; 2],
+    /// Free blocks: large ones, small ones.
+    pools: [Pool; 2],
     /// Bytes of the GPU that segments may take.
     room: u64,
     /// Where the next segment begins.
@@ -56,55 +76,51 @@ impl Allocator {
         self.most
     }
 
-    /// A block of at least so many bytes.
-    pub(super) fn take(&mut self, bytes: u64) -> BlockIndex {
-        let bytes = bytes.max(1).div_ceil(BLOCK).saturating_mul(BLOCK);
-        let small = bytes <= SMALL;
-        let pool = &mut self.free[usize::from(small)];
-        let fit = pool.partition_point(|(size, ..)| *size < bytes);
-        let place = if fit < pool.len() { pool.remove(fit).2 } else { self.segment(bytes, small) };
+    /// Whether segments took more bytes than the GPU has.
+    pub(super) const fn is_over(&self) -> bool {
+        self.most > self.room
+    }
+
+    /// A block for a request.
+    pub(super) fn take(&mut self, request: Request) -> BlockIndex {
+        let Request { bytes, small } = request;
+        let place = match self.pools[usize::from(small)].pop(bytes) {
+            Some(place) => place,
+            None => self.segment(bytes, small),
+        };
         let block = &mut self.blocks[place as usize];
         block.free = false;
         let left = block.bytes - bytes;
         if (small && left >= BLOCK) || left > SMALL {
-            self.split(place, bytes);
+            self.split(place, request);
         }
         place
     }
 
     /// A block that is given back at once: where one is free, everything is as before.
-    pub(super) fn pass(&mut self, bytes: u64) {
-        let rounded = bytes.max(1).div_ceil(BLOCK).saturating_mul(BLOCK);
-        if self.free[usize::from(rounded <= SMALL)].last().is_none_or(|(size, ..)| *size < rounded) {
-            let place = self.take(bytes);
+    pub(super) fn pass(&mut self, request: Request) {
+        if !self.pools[usize::from(request.small)].has(request.bytes) {
+            let place = self.take(request);
             self.give(place);
         }
     }
 
     /// A block that nobody uses any more.
     pub(super) fn give(&mut self, place: BlockIndex) {
-        let Block { before, behind, .. } = self.blocks[place as usize];
+        let Block { before, behind, small, .. } = self.blocks[place as usize];
         let mut kept = place;
-        if let Some(neighbour) = before.filter(|one| self.blocks[*one as usize].free) {
-            self.unlist(neighbour);
-            self.join(neighbour, place);
-            kept = neighbour;
+        if before != NOWHERE && self.blocks[before as usize].free {
+            self.unlist(before);
+            self.join(before, place);
+            kept = before;
         }
-        if let Some(neighbour) = behind.filter(|one| self.blocks[*one as usize].free) {
-            self.unlist(neighbour);
-            self.join(kept, neighbour);
+        if behind != NOWHERE && self.blocks[behind as usize].free {
+            self.unlist(behind);
+            self.join(kept, behind);
         }
         let block = &mut self.blocks[kept as usize];
         block.free = true;
-        let entry = (block.bytes, block.address, kept);
-        let small = block.small;
-        self.list(small, entry);
-    }
-
-    fn list(&mut self, small: bool, entry: (u64, u64, BlockIndex)) {
-        let pool = &mut self.free[usize::from(small)];
-        let at = pool.partition_point(|one| *one < entry);
-        pool.insert(at, entry);
+        self.pools[usize::from(small)].insert(block.bytes, block.address, kept);
     }
 
     fn segment(&mut self, bytes: u64, small: bool) -> BlockIndex {
@@ -120,19 +136,19 @@ impl Allocator {
         self.end = self.end.saturating_add(whole);
         self.reserved = self.reserved.saturating_add(whole);
         self.most = self.most.max(self.reserved);
-        self.block(Block { bytes: whole, address, before: None, behind: None, small, free: false })
+        self.block(Block { bytes: whole, address, before: NOWHERE, behind: NOWHERE, small, free: false })
     }
 
     /// Segments in which nothing lies go back.
     fn release(&mut self) {
-        let blocks = &self.blocks;
-        for pool in &mut self.free {
-            pool.retain(|(bytes, _, place)| {
-                let block = &blocks[*place as usize];
-                let whole = block.before.is_none() && block.behind.is_none();
+        let Self { blocks, spare, pools, reserved, .. } = self;
+        for pool in pools {
+            pool.retain(|bytes, place| {
+                let block = &blocks[place as usize];
+                let whole = block.before == NOWHERE && block.behind == NOWHERE;
                 if whole {
-                    self.reserved -= bytes;
-                    self.spare.push(*place);
+                    *reserved -= bytes;
+                    spare.push(place);
                 }
                 !whole
             });
@@ -149,32 +165,22 @@ impl Allocator {
         self.blocks.len() as BlockIndex - 1
     }
 
-    fn split(&mut self, place: BlockIndex, bytes: u64) {
+    /// Leaves what was asked for of a block and lists the rest as free.
+    fn split(&mut self, place: BlockIndex, request: Request) {
         let whole = self.blocks[place as usize];
-        let rest = Block {
-            bytes: whole.bytes - bytes,
-            address: whole.address + bytes,
-            before: Some(place),
-            behind: whole.behind,
-            free: true,
-            ..whole
-        };
-        let entry = (rest.bytes, rest.address);
-        let behind = self.block(rest);
-        self.list(whole.small, (entry.0, entry.1, behind));
-        if let Some(next) = whole.behind {
-            self.blocks[next as usize].before = Some(behind);
+        let (bytes, address) = (whole.bytes - request.bytes, whole.address + request.bytes);
+        let rest = self.block(Block { bytes, address, before: place, free: true, ..whole });
+        self.pools[usize::from(whole.small)].insert(bytes, address, rest);
+        if whole.behind != NOWHERE {
+            self.blocks[whole.behind as usize].before = rest;
         }
         let block = &mut self.blocks[place as usize];
-        block.bytes = bytes;
-        block.behind = Some(behind);
+        (block.bytes, block.behind) = (request.bytes, rest);
     }
 
     fn unlist(&mut self, place: BlockIndex) {
         let Block { bytes, address, small, .. } = self.blocks[place as usize];
-        let pool = &mut self.free[usize::from(small)];
-        let at = pool.partition_point(|one| *one < (bytes, address, place));
-        pool.remove(at);
+        self.pools[usize::from(small)].remove(bytes, address);
     }
 
     /// What lies behind `place` becomes part of it.
@@ -184,8 +190,8 @@ impl Allocator {
         let block = &mut self.blocks[place as usize];
         block.bytes += bytes;
         block.behind = behind;
-        if let Some(next) = behind {
-            self.blocks[next as usize].before = Some(place);
+        if behind != NOWHERE {
+            self.blocks[behind as usize].before = place;
         }
     }
 }
@@ -196,13 +202,19 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
+    impl Allocator {
+        fn take_bytes(&mut self, bytes: u64) -> BlockIndex {
+            self.take(Request::of(bytes))
+        }
+    }
+
     /// Sizes of segments as the allocator's constants have them.
     #[test]
     fn segments() {
         let reserved = |bytes: &[u64]| {
             let mut allocator = Allocator::within(u64::MAX);
             for bytes in bytes {
-                allocator.take(*bytes);
+                allocator.take_bytes(*bytes);
             }
             allocator.most() / MIB
         };
@@ -219,18 +231,18 @@ mod tests {
     #[test]
     fn holes() {
         let mut allocator = Allocator::within(u64::MAX);
-        let all: Vec<BlockIndex> = [30, 40, 30].map(|size| allocator.take(size * MIB)).to_vec();
+        let all: Vec<BlockIndex> = [30, 40, 30].map(|size| allocator.take_bytes(size * MIB)).to_vec();
         assert_eq!(allocator.most(), 100 * MIB);
         allocator.give(all[1]);
         allocator.give(all[0]);
-        let inside = allocator.take(25 * MIB);
+        let inside = allocator.take_bytes(25 * MIB);
         assert_eq!(allocator.most(), 100 * MIB, "in the smaller of 30 and 40");
-        allocator.take(40 * MIB);
+        allocator.take_bytes(40 * MIB);
         assert_eq!(allocator.most(), 100 * MIB, "the larger was left whole");
         allocator.give(inside);
-        allocator.take(30 * MIB);
+        allocator.take_bytes(30 * MIB);
         assert_eq!(allocator.most(), 100 * MIB, "25 and the 5 behind it are one hole again");
-        allocator.take(2 * MIB);
+        allocator.take_bytes(2 * MIB);
         assert_eq!(allocator.most(), 120 * MIB, "no hole is left");
     }
 
@@ -238,10 +250,10 @@ mod tests {
     #[test]
     fn remainders() {
         let mut allocator = Allocator::within(u64::MAX);
-        let whole = allocator.take(20 * MIB);
+        let whole = allocator.take_bytes(20 * MIB);
         allocator.give(whole);
-        allocator.take(19 * MIB);
-        allocator.take(MIB);
+        allocator.take_bytes(19 * MIB);
+        allocator.take_bytes(MIB);
         assert_eq!(allocator.most(), 22 * MIB, "one MiB is left inside the block; the small pool has its own");
     }
 
@@ -249,14 +261,14 @@ mod tests {
     #[test]
     fn empty_segments_go_back_where_the_card_is_full() {
         let mut allocator = Allocator::within(100 * MIB);
-        let all: Vec<BlockIndex> = [30, 40, 30].map(|size| allocator.take(size * MIB)).to_vec();
+        let all: Vec<BlockIndex> = [30, 40, 30].map(|size| allocator.take_bytes(size * MIB)).to_vec();
         allocator.give(all[0]);
         allocator.give(all[1]);
-        allocator.take(60 * MIB);
+        allocator.take_bytes(60 * MIB);
         assert_eq!(allocator.most(), 100 * MIB, "30 + 60 now, 100 at most");
-        allocator.take(10 * MIB);
+        allocator.take_bytes(10 * MIB);
         assert_eq!(allocator.most(), 100 * MIB);
-        allocator.take(10 * MIB);
+        allocator.take_bytes(10 * MIB);
         assert_eq!(allocator.most(), 110 * MIB, "nothing is left to give back");
     }
 }

@@ -3,20 +3,27 @@
 //! first, activations of a step without optimizer states, then those states where gradients and activations were.
 
 mod blocks;
+#[cfg(test)]
+mod oracle;
+mod pool;
+mod program;
 mod timeline;
 
-use crate::model::{Part, Weight};
+use crate::model::{Part, Tape, Weight};
 use crate::plan::keywords::{CpuOffload, Mode, Optimizer};
-use crate::predict::job::Fragmentation;
 use crate::predict::job::Job;
 use crate::predict::job::optimizer::{Temporary, gram, is_matrix, rounded, rule, state_bytes};
 use crate::predict::memory::overhead::outside;
 use crate::predict::memory::resident::{quantised, stored};
 use crate::predict::step::StepTapes;
 use crate::predict::step::stage::StageTapes;
-use timeline::AllocatorTimeline;
+use std::sync::RwLock;
+
+use blocks::{BlockIndex, Request};
+use timeline::{AllocatorTimeline, TapeLogs};
 
 /// Bytes beside the tensors of the tapes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::predict) struct CompanionBytes {
     /// Library workspaces.
     pub workspaces: u64,
@@ -52,39 +59,74 @@ pub(in crate::predict) fn applies(job: &Job) -> bool {
     job.profile.allocator.replayed.is && alone && job.training.mode == Mode::Train && !job.training.compile
 }
 
-/// Bytes reserved after two training steps of one GPU's stage; none where that is not for a replay to tell, another
-/// plan's is taken, or there are too many blocks.
-pub(in crate::predict) fn reserved(held: &StageTapes<'_>, beside: &CompanionBytes) -> Option<u64> {
-    let job = held.job;
-    if job.fragmentation != Fragmentation::Replayed || !applies(job) {
-        return None;
-    }
-    let parameters = parameters(job, held.step)?;
-    let held_on = parameters.iter().map(|one| one.copies.saturating_mul(2 + one.states.0 + one.temporaries[0].0));
-    let left = MOST_BLOCKS.checked_sub(held_on.fold(0, u64::saturating_add))?;
-    let whole = steps(held, beside, &parameters, (u64::MAX, left))?;
-    let room = job.hardware.capacity.0.saturating_sub(outside(job));
-    if whole <= room {
-        return Some(whole);
-    }
-    // Before it fails PyTorch gives back segments in which nothing lies.
-    steps(held, beside, &parameters, (room, left)).filter(|short| *short <= room).or(Some(whole))
+/// What tells replays of plans that run the same operators apart: whether micro-batches are accumulated, and bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ReplayKey {
+    accumulates: bool,
+    beside: CompanionBytes,
+    room: u64,
 }
 
-/// The most bytes of all segments in two steps with so many bytes of room on the GPU; none where a pass has more blocks
-/// than are left.
+/// Reserved bytes of plans that run the same operators with the same optimizer.
+#[derive(Debug, Default)]
+pub(in crate::predict) struct Replays(RwLock<Vec<(ReplayKey, Option<u64>)>>);
+
+impl Replays {
+    /// As [`reserved`] has it, replayed once for all plans in which the allocator sees the same.
+    pub(in crate::predict) fn reserved(&self, held: &StageTapes<'_>, beside: &CompanionBytes) -> Option<u64> {
+        let job = held.job;
+        if !applies(job) {
+            return None;
+        }
+        let key = ReplayKey { accumulates: job.batch.accumulation > 1, beside: *beside, room: room(job) };
+        let find =
+            |known: &Vec<(ReplayKey, Option<u64>)>| known.iter().find(|(one, _)| *one == key).map(|found| found.1);
+        if let Some(bytes) = self.0.read().ok().and_then(|known| find(&known)) {
+            return bytes;
+        }
+        let bytes = reserved(held, beside);
+        if let Ok(mut known) = self.0.write() {
+            known.push((key, bytes));
+        }
+        bytes
+    }
+}
+
+/// Bytes of the GPU for the allocator's segments.
+fn room(job: &Job) -> u64 {
+    job.hardware.capacity.0.saturating_sub(outside(job))
+}
+
+/// Bytes reserved after two training steps of one GPU's stage; none where that is not for a replay to tell, or there
+/// are too many blocks.
+pub(in crate::predict) fn reserved(held: &StageTapes<'_>, beside: &CompanionBytes) -> Option<u64> {
+    let job = held.job;
+    if !applies(job) {
+        return None;
+    }
+    let parameters = Parameters::of(job, held.step)?;
+    let held_on = parameters.iter().map(|one| one.copies.saturating_mul(2 + one.states.0 + one.temporaries[0].0));
+    let left = MOST_BLOCKS.checked_sub(held_on.fold(0, u64::saturating_add))?;
+    let logs = TapeLogs::of(job, held.step, left)?;
+    // Before it fails PyTorch gives back segments in which nothing lies. What fails is said as if nothing had limited it.
+    let within = |room: u64| steps(held, beside, &parameters, &logs, room);
+    within(room(job)).or_else(|| within(u64::MAX))
+}
+
+/// The most bytes of all segments in two steps with so many bytes of room on the GPU; none where that is too little.
 fn steps(
     held: &StageTapes<'_>,
     beside: &CompanionBytes,
-    parameters: &[Parameter],
-    (room, left): (u64, u64),
+    parameters: &Parameters,
+    logs: &TapeLogs,
+    room: u64,
 ) -> Option<u64> {
     let job = held.job;
-    let mut timeline = AllocatorTimeline::of(job, held.step, (room, left))?;
+    let mut timeline = AllocatorTimeline::of(held.step, logs, room);
     for bytes in [beside.workspaces, beside.inputs] {
         timeline.hold(1, bytes);
     }
-    for one in parameters {
+    for one in parameters.iter() {
         timeline.hold(one.copies, one.weight);
         timeline.hold(one.copies, one.master);
     }
@@ -92,6 +134,9 @@ fn steps(
         // A third micro-batch finds what the second found.
         for micro in 0..job.batch.accumulation.min(2) {
             timeline.pass(micro > 0);
+            if timeline.is_over() {
+                return None;
+            }
             if step == 0 && micro == 0 {
                 timeline.hold(1, beside.kept);
             }
@@ -99,11 +144,11 @@ fn steps(
         optimizer(job, parameters, step == 0, &mut timeline);
         timeline.drop_gradients();
     }
-    Some(timeline.most())
+    (!timeline.is_over()).then(|| timeline.most())
 }
 
 /// The optimizer's step over all parameters.
-fn optimizer(job: &Job, parameters: &[Parameter], first: bool, timeline: &mut AllocatorTimeline<'_>) {
+fn optimizer(job: &Job, parameters: &Parameters, first: bool, timeline: &mut AllocatorTimeline<'_>) {
     let row = rule(job.training.optimizer, &job.profile.optimizer);
     // Adafactor and bitsandbytes make each parameter's states as its turn comes.
     let by_turn = row.factored || row.eight_bit;
@@ -113,7 +158,7 @@ fn optimizer(job: &Job, parameters: &[Parameter], first: bool, timeline: &mut Al
             timeline.hold(one.copies * one.states.0, one.states.1);
         }
     }
-    let mut waiting = Vec::new();
+    let mut waiting: Vec<BlockIndex> = Vec::new();
     for one in trained() {
         if first && by_turn {
             timeline.hold(one.copies * one.states.0, one.states.1);
@@ -121,10 +166,12 @@ fn optimizer(job: &Job, parameters: &[Parameter], first: bool, timeline: &mut Al
         if job.training.optimizer_in_backward {
             continue;
         }
+        let requests: [(u64, Request); 2] = one.temporaries.map(|(times, bytes)| (times, Request::of(bytes)));
         for _ in 0..one.copies {
             let before = waiting.len();
-            let sizes = one.temporaries.iter().flat_map(|(times, bytes)| (0..*times).map(|_| *bytes));
-            waiting.extend(sizes.map(|bytes| timeline.take(bytes)));
+            for (times, request) in requests {
+                waiting.extend((0..times).map(|_| timeline.take(request)));
+            }
             if !one.together {
                 waiting.drain(before..).for_each(|place| timeline.give(place));
             }
@@ -133,16 +180,32 @@ fn optimizer(job: &Job, parameters: &[Parameter], first: bool, timeline: &mut Al
     waiting.into_iter().for_each(|place| timeline.give(place));
 }
 
-/// Parameters in the order of the model; none where there are too many.
-fn parameters(job: &Job, step: &StepTapes) -> Option<Vec<Parameter>> {
-    let walk = &step.walk;
-    let layers = walk.order.iter().map(|kind| &walk.kinds[*kind].1);
-    let tapes = || std::iter::once(&walk.first).chain(layers.clone()).chain(std::iter::once(&walk.last));
-    if tapes().map(|tape| tape.weights.len() as u64).fold(0, u64::saturating_add) > MOST_BLOCKS {
-        return None;
+/// Parameters in the order of the model: those of each tape, and which tape comes when.
+struct Parameters {
+    tapes: Vec<Vec<Parameter>>,
+    order: Vec<usize>,
+}
+
+impl Parameters {
+    /// Those of a job; none where there are too many.
+    fn of(job: &Job, step: &StepTapes) -> Option<Self> {
+        let walk = &step.walk;
+        let kinds = walk.kinds.iter().map(|(_, tape)| tape);
+        let tapes: Vec<&Tape> = [&walk.first, &walk.last].into_iter().chain(kinds).collect();
+        let layers = walk.order.iter().map(|kind| kind + 2);
+        let order: Vec<usize> = std::iter::once(0).chain(layers).chain(std::iter::once(1)).collect();
+        if order.iter().map(|tape| tapes[*tape].weights.len() as u64).fold(0, u64::saturating_add) > MOST_BLOCKS {
+            return None;
+        }
+        let of_tape = |tape: &Tape| {
+            tape.weights.iter().filter(|weight| !weight.tied).map(|weight| parameter(job, weight)).collect()
+        };
+        Some(Self { tapes: tapes.into_iter().map(of_tape).collect(), order })
     }
-    let weights = tapes().flat_map(|tape| &tape.weights).filter(|weight| !weight.tied);
-    Some(weights.map(|weight| parameter(job, weight)).collect())
+
+    fn iter(&self) -> impl Iterator<Item = &Parameter> {
+        self.order.iter().flat_map(|tape| &self.tapes[*tape])
+    }
 }
 
 fn parameter(job: &Job, weight: &Weight) -> Parameter {

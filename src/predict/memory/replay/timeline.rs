@@ -1,34 +1,40 @@
 //! Forward and backward passes of all layers through the allocator on paper.
 
-use std::rc::Rc;
-
-use super::blocks::{Allocator, BlockIndex};
+use super::blocks::{Allocator, BlockIndex, NOWHERE, Request};
+use super::program::{Operation, Program, Slot, Slots};
 use crate::model::{Pending, Tape};
 use crate::predict::job::Job;
 use crate::predict::step::StepTapes;
-use crate::predict::step::play::{BlockKey, Event, Recompute, TapeLog, WeightGradients, logged};
+use crate::predict::step::play::{Event, Recompute, TapeLog, WeightGradients, logged};
 
-/// What lies under a key.
-#[derive(Debug, Clone, Default)]
-enum BlockLocation {
-    #[default]
-    Nowhere,
-    There(BlockIndex),
-    Several(Vec<BlockIndex>),
-}
+/// From this index on, several blocks lie in a slot.
+const SEVERAL: BlockIndex = 1 << 31;
 
 /// A tape as the first micro-batch runs it, and as later ones do.
-#[derive(Clone)]
 struct TapeVariants {
-    first: Rc<TapeLog>,
-    later: Rc<TapeLog>,
+    first: Program,
+    later: Option<Program>,
 }
 
-/// A tape in the model, and where its keys begin.
+impl TapeVariants {
+    fn get(&self, later: bool) -> &Program {
+        self.later.as_ref().filter(|_| later).unwrap_or(&self.first)
+    }
+}
+
+/// A tape in the model, and where its slots begin.
 #[derive(Clone, Copy)]
 struct Instance {
     kind: usize,
     base: usize,
+}
+
+/// What each kind of tape takes and gives: the same for every size of the GPU.
+pub(super) struct TapeLogs {
+    /// By kind: embedding; each kind of layer, kept and recomputed; head. None where no tape is of that kind.
+    kinds: Vec<Option<(TapeLog, Option<TapeLog>)>>,
+    /// The kind of each tape in the order of the forward pass.
+    order: Vec<usize>,
 }
 
 /// Blocks that a tape takes, there and back.
@@ -37,59 +43,82 @@ fn blocks(log: &TapeLog) -> u64 {
     log.forward.iter().chain(&log.backward).map(taken).fold(0, u64::saturating_add)
 }
 
+impl TapeLogs {
+    /// Those of a job; none where there are more than `most` pieces of memory or blocks in a pass.
+    pub(super) fn of(job: &Job, step: &StepTapes, most: u64) -> Option<Self> {
+        let walk = &step.walk;
+        let layers = walk.order.iter().zip(0_u64..);
+        let layers =
+            layers.map(|(kind, layer)| 1 + 2 * kind + usize::from(step.is_checkpointed(layer) && step.every > 0));
+        let head = 1 + 2 * walk.kinds.len();
+        let order: Vec<usize> = std::iter::once(0).chain(layers).chain(std::iter::once(head)).collect();
+        let mut kinds: Vec<Option<(TapeLog, Option<TapeLog>)>> = Vec::new();
+        kinds.resize_with(head + 1, || None);
+        let (mut blocks_of_all, mut keys_of_all) = (0_u64, 0_u64);
+        for kind in &order {
+            let (first, later) = kinds[*kind].get_or_insert_with(|| both(job, step, *kind));
+            blocks_of_all = blocks_of_all.saturating_add(blocks(first));
+            keys_of_all += first.keys.max(later.as_ref().map_or(0, |later| later.keys)) as u64;
+        }
+        (blocks_of_all <= most && keys_of_all <= most).then_some(Self { kinds, order })
+    }
+}
+
+/// A kind of tape in the first micro-batch, and in later ones where there are some.
+fn both(job: &Job, step: &StepTapes, kind: usize) -> (TapeLog, Option<TapeLog>) {
+    let walk = &step.walk;
+    let (tape, recompute): (&Tape, Recompute) = match kind.checked_sub(1) {
+        None => (&walk.first, Recompute::Nothing),
+        Some(at) => match walk.kinds.get(at / 2) {
+            Some((_, tape)) if at % 2 == 1 => (tape, step.recompute),
+            Some((_, tape)) => (tape, Recompute::Nothing),
+            None => (&walk.last, Recompute::Nothing),
+        },
+    };
+    let made = if step.gradients == WeightGradients::Added { WeightGradients::Made } else { step.gradients };
+    let later = (job.batch.accumulation > 1).then(|| logged(tape, recompute, step.gradients));
+    (logged(tape, recompute, made), later)
+}
+
 /// A model's passes.
 pub(super) struct AllocatorTimeline<'a> {
     step: &'a StepTapes,
-    kinds: Vec<TapeVariants>,
+    kinds: Vec<Option<TapeVariants>>,
     instances: Vec<Instance>,
-    lies: Vec<BlockLocation>,
-    /// Parts of weight gradients that a later micro-batch makes: they are added to what lies under their keys.
-    parts: Vec<BlockLocation>,
+    /// The block of each slot.
+    lies: Vec<BlockIndex>,
+    /// The blocks of slots with several.
+    several: Vec<Vec<BlockIndex>>,
     allocator: Allocator,
 }
 
 impl<'a> AllocatorTimeline<'a> {
-    /// Before anything runs, with so many bytes of `room` on the GPU; none where there are more than `most` pieces of
-    /// memory or blocks in a pass.
-    pub(super) fn of(job: &Job, step: &'a StepTapes, (room, most): (u64, u64)) -> Option<Self> {
-        let accumulates = job.batch.accumulation > 1;
-        let kind = |tape: &Tape, recompute: Recompute| {
-            let made = if step.gradients == WeightGradients::Added { WeightGradients::Made } else { step.gradients };
-            let first = Rc::new(logged(tape, recompute, made));
-            let later = if accumulates { Rc::new(logged(tape, recompute, step.gradients)) } else { Rc::clone(&first) };
-            TapeVariants { first, later }
-        };
-        let walk = &step.walk;
-        let mut kinds = vec![kind(&walk.first, Recompute::Nothing)];
-        for (_, tape) in &walk.kinds {
-            let plain = kind(tape, Recompute::Nothing);
-            let again = if step.every == 0 { plain.clone() } else { kind(tape, step.recompute) };
-            kinds.extend([plain, again]);
-        }
-        kinds.push(kind(&walk.last, Recompute::Nothing));
-        let layers = walk.order.iter().zip(0_u64..);
-        let layers = layers.map(|(kind, layer)| 1 + 2 * kind + usize::from(step.is_checkpointed(layer)));
-        let order = std::iter::once(0).chain(layers).chain(std::iter::once(kinds.len() - 1));
+    /// Before anything runs, with so many bytes of `room` on the GPU.
+    pub(super) fn of(step: &'a StepTapes, logs: &TapeLogs, room: u64) -> Self {
+        let allocator = Allocator::within(room);
+        let mut counts = vec![0; logs.kinds.len()];
+        let kinds: Vec<Option<TapeVariants>> = logs
+            .kinds
+            .iter()
+            .zip(&mut counts)
+            .map(|(logs, count)| {
+                let (first, later) = logs.as_ref()?;
+                let keys = first.keys.max(later.as_ref().map_or(0, |later| later.keys));
+                let mut slots = Slots::of(first.tensors, keys);
+                let first = Program::of(first, &mut slots, false);
+                let later = later.as_ref().map(|later| Program::of(later, &mut slots, true));
+                *count = slots.count();
+                Some(TapeVariants { first, later })
+            })
+            .collect();
         let mut base = 0;
-        let place = |kind: usize| {
-            let instance = Instance { kind, base };
-            base += kinds[kind].first.keys.max(kinds[kind].later.keys);
+        let place = |kind: &usize| {
+            let instance = Instance { kind: *kind, base };
+            base += counts[*kind];
             instance
         };
-        let instances: Vec<Instance> = order.map(place).collect();
-        let blocks: Vec<u64> = kinds.iter().map(|kind| blocks(&kind.first)).collect();
-        let blocks = instances.iter().fold(0_u64, |sum, instance| sum.saturating_add(blocks[instance.kind]));
-        if blocks > most || base as u64 > most {
-            return None;
-        }
-        Some(Self {
-            step,
-            kinds,
-            instances,
-            lies: vec![BlockLocation::Nowhere; base],
-            parts: vec![BlockLocation::Nowhere; if accumulates { base } else { 0 }],
-            allocator: Allocator::within(room),
-        })
+        let instances: Vec<Instance> = logs.order.iter().map(place).collect();
+        Self { step, kinds, instances, lies: vec![NOWHERE; base], several: Vec::new(), allocator }
     }
 
     /// The most bytes of all segments so far.
@@ -97,16 +126,24 @@ impl<'a> AllocatorTimeline<'a> {
         self.allocator.most()
     }
 
+    /// Whether the GPU has no room for them.
+    pub(super) const fn is_over(&self) -> bool {
+        self.allocator.is_over()
+    }
+
     /// So many blocks for good.
     pub(super) fn hold(&mut self, times: u64, bytes: u64) {
-        for _ in 0..if bytes == 0 { 0 } else { times } {
-            self.allocator.take(bytes);
+        if bytes > 0 && times > 0 {
+            let request = Request::of(bytes);
+            for _ in 0..times {
+                self.allocator.take(request);
+            }
         }
     }
 
     /// A block.
-    pub(super) fn take(&mut self, bytes: u64) -> BlockIndex {
-        self.allocator.take(bytes)
+    pub(super) fn take(&mut self, request: Request) -> BlockIndex {
+        self.allocator.take(request)
     }
 
     /// A block back.
@@ -120,73 +157,75 @@ impl<'a> AllocatorTimeline<'a> {
         let (mut passing, mut pending) = (vec![None; walk.passing.len()], vec![None; walk.pending.len()]);
         let shared = self.step.shared();
         let mut there = None;
-        for at in 0..self.instances.len() {
-            self.forward(at, later);
+        let kinds = std::mem::take(&mut self.kinds);
+        let programs: Vec<&Program> =
+            self.instances.iter().filter_map(|one| kinds[one.kind].as_ref().map(|kind| kind.get(later))).collect();
+        for at in 0..programs.len() {
+            self.forward(at, &programs);
             if at == 0 && shared > 0 {
-                there = Some(self.allocator.take(shared));
+                let request = Request::of(shared);
+                there = Some(self.allocator.take(request));
             }
             self.hold_for_others(at, &walk.passing, &mut passing);
+            if self.is_over() {
+                break;
+            }
         }
-        for at in 0..self.instances.len() {
-            let (instance, log) = self.at(at, later);
-            log.until_exit.iter().for_each(|key| self.free(instance, &log, *key, false));
+        for (at, program) in programs.iter().enumerate() {
+            program.until_exit.iter().for_each(|slot| self.free(self.instances[at].base, *slot));
         }
-        for at in (0..self.instances.len()).rev() {
-            self.backward(at, later);
+        for at in (0..programs.len()).rev() {
+            if self.is_over() {
+                break;
+            }
+            self.backward(at, &programs);
             self.hold_for_others(at, &walk.pending, &mut pending);
         }
         for place in passing.into_iter().chain(pending).flatten().chain(there) {
             self.allocator.give(place);
         }
         // Only gradients of weights outlive a pass.
-        for at in 0..self.instances.len() {
-            let (instance, log) = self.at(at, later);
-            let handed = log.output.into_iter().chain(log.input_gradient);
-            handed.for_each(|key| self.free(instance, &log, key, later));
+        for (at, program) in programs.iter().enumerate() {
+            let handed = program.output.into_iter().chain(program.input_gradient);
+            handed.for_each(|slot| self.free(self.instances[at].base, slot));
         }
+        self.kinds = kinds;
     }
 
     /// Gradients are set to none, in the order of the parameters.
     pub(super) fn drop_gradients(&mut self) {
+        let kinds = std::mem::take(&mut self.kinds);
         for at in 0..self.instances.len() {
-            let (instance, log) = self.at(at, false);
-            log.weight_gradients.iter().for_each(|key| self.free(instance, &log, *key, false));
-        }
-    }
-
-    fn at(&self, at: usize, later: bool) -> (Instance, Rc<TapeLog>) {
-        let instance = self.instances[at];
-        let kind = &self.kinds[instance.kind];
-        (instance, Rc::clone(if later { &kind.later } else { &kind.first }))
-    }
-
-    fn forward(&mut self, at: usize, later: bool) {
-        let (instance, log) = self.at(at, later);
-        let before = at.checked_sub(1).map(|before| self.at(before, later));
-        if let (Some(input), Some((before, output))) =
-            (log.input, before.and_then(|(before, log)| Some((before, log.output?))))
-        {
-            self.hand_on((before, output), (instance, input));
-        }
-        log.forward.iter().for_each(|event| self.event(instance, &log, *event, later));
-    }
-
-    fn backward(&mut self, at: usize, later: bool) {
-        let (instance, log) = self.at(at, later);
-        let own = log.output_gradient;
-        let behind = if at + 1 < self.instances.len() { Some(self.at(at + 1, later)) } else { None };
-        let given = behind.and_then(|(behind, log)| Some((behind, log.input_gradient?)));
-        if let Some(from) = given {
-            self.hand_on(from, (instance, own));
-        }
-        for event in &log.backward {
-            let handed = given.is_some() && matches!(event, Event::Take(key, ..) if *key == own);
-            if !handed {
-                self.event(instance, &log, *event, later);
+            let Instance { kind, base } = self.instances[at];
+            if let Some(kind) = &kinds[kind] {
+                kind.first.weight_gradients.iter().for_each(|slot| self.free(base, *slot));
             }
         }
-        // A recomputed tape holds what came in until here, whoever saved it.
-        log.left.iter().copied().chain(log.input).for_each(|key| self.free(instance, &log, key, later));
+        self.kinds = kinds;
+    }
+
+    fn forward(&mut self, at: usize, programs: &[&Program]) {
+        let (program, base) = (programs[at], self.instances[at].base);
+        let before =
+            at.checked_sub(1).and_then(|before| Some(self.instances[before].base + programs[before].output? as usize));
+        if let Some((from, input)) = before.zip(program.input) {
+            self.hand_on(from, base + input as usize);
+        }
+        program.forward.iter().for_each(|operation| self.run(base, *operation));
+    }
+
+    fn backward(&mut self, at: usize, programs: &[&Program]) {
+        let (program, base) = (programs[at], self.instances[at].base);
+        let behind = programs.get(at + 1).and_then(|behind| behind.input_gradient);
+        let operations = match behind {
+            Some(given) => {
+                self.hand_on(self.instances[at + 1].base + given as usize, base + program.output_gradient as usize);
+                &program.backward_of_passed
+            }
+            None => &program.backward,
+        };
+        operations.iter().for_each(|operation| self.run(base, *operation));
+        program.left.iter().for_each(|slot| self.free(base, *slot));
     }
 
     /// What the layer at `at` of the instances makes for layers far from it, and what was held up to it.
@@ -194,7 +233,8 @@ impl<'a> AllocatorTimeline<'a> {
         let Some(layer) = at.checked_sub(1) else { return };
         for (one, place) in all.iter().zip(places) {
             if one.made_by == layer && one.bytes > 0 {
-                *place = Some(self.allocator.take(one.bytes));
+                let request = Request::of(one.bytes);
+                *place = Some(self.allocator.take(request));
             } else if one.until == layer
                 && one.until < one.made_by
                 && let Some(place) = place.take()
@@ -204,37 +244,31 @@ impl<'a> AllocatorTimeline<'a> {
         }
     }
 
-    fn event(&mut self, instance: Instance, log: &TapeLog, event: Event, later: bool) {
-        match event {
-            Event::Pass(bytes) => self.allocator.pass(bytes),
-            Event::Give(key) => self.free(instance, log, key, later),
-            Event::Take(key, bytes, 1) => {
-                let place = self.allocator.take(bytes);
-                *self.slot(instance, log, key, later) = BlockLocation::There(place);
-            }
-            Event::Take(key, bytes, count) => {
-                let places = (0..count).map(|_| self.allocator.take(bytes)).collect();
-                *self.slot(instance, log, key, later) = BlockLocation::Several(places);
+    #[allow(clippy::cast_possible_truncation)]
+    fn run(&mut self, base: usize, operation: Operation) {
+        match operation {
+            Operation::Take(slot, request) => self.lies[base + slot as usize] = self.allocator.take(request),
+            Operation::Give(slot) => self.free(base, slot),
+            Operation::Pass(request) => self.allocator.pass(request),
+            Operation::TakeSeveral(slot, request, count) => {
+                self.lies[base + slot as usize] = SEVERAL + self.several.len() as BlockIndex;
+                self.several.push((0..count).map(|_| self.allocator.take(request)).collect());
             }
         }
     }
 
-    /// Where it is written what lies under a key.
-    fn slot(&mut self, instance: Instance, log: &TapeLog, key: BlockKey, later: bool) -> &mut BlockLocation {
-        let leaves = key.0 >= log.tensors && key.0 < 2 * log.tensors;
-        let lies = if later && leaves { &mut self.parts } else { &mut self.lies };
-        &mut lies[instance.base + key.0 as usize]
-    }
-
-    fn free(&mut self, instance: Instance, log: &TapeLog, key: BlockKey, later: bool) {
-        match std::mem::take(self.slot(instance, log, key, later)) {
-            BlockLocation::Nowhere => {}
-            BlockLocation::There(place) => self.allocator.give(place),
-            BlockLocation::Several(places) => places.into_iter().for_each(|place| self.allocator.give(place)),
+    fn free(&mut self, base: usize, slot: Slot) {
+        let place = std::mem::replace(&mut self.lies[base + slot as usize], NOWHERE);
+        if place == NOWHERE {
+        } else if place >= SEVERAL {
+            let places = std::mem::take(&mut self.several[(place - SEVERAL) as usize]);
+            places.into_iter().for_each(|place| self.allocator.give(place));
+        } else {
+            self.allocator.give(place);
         }
     }
 
-    fn hand_on(&mut self, (from, key): (Instance, BlockKey), (to, other): (Instance, BlockKey)) {
-        self.lies[to.base + other.0 as usize] = std::mem::take(&mut self.lies[from.base + key.0 as usize]);
+    fn hand_on(&mut self, from: usize, to: usize) {
+        self.lies[to] = std::mem::replace(&mut self.lies[from], NOWHERE);
     }
 }

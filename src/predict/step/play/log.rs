@@ -1,7 +1,5 @@
 //! What a tape takes and gives, tensor by tensor: what a replay of the caching allocator reads.
 
-use std::collections::BTreeMap;
-
 use super::backward::backward;
 use super::recompute::uses;
 use super::{GROUPS, LiveBytes, Recompute, WeightGradients, forward};
@@ -123,26 +121,22 @@ pub(in crate::predict) fn logged(tape: &Tape, recompute: Recompute, gradients: W
         by_expert(tape, event);
     }
     let output = output.map(|root| BlockKey::tensor(root.0 as usize));
-    let mut keys = 2 * tape.tensors.len() + 1;
-    let mut taken = BTreeMap::new();
-    for (at, event) in forward.iter().chain(&backward).enumerate() {
+    let events = || forward.iter().chain(&backward);
+    let key = |event: &Event| if let Event::Take(key, ..) = event { key.0 as usize + 1 } else { 0 };
+    let keys = events().map(key).max().unwrap_or(0).max(2 * tape.tensors.len() + 1);
+    // Which event took what lies under each key, counted from one.
+    let mut taken = vec![0_usize; keys];
+    for (event, count) in events().zip(1..) {
         match event {
-            Event::Take(key, ..) => {
-                keys = keys.max(key.0 as usize + 1);
-                taken.insert(*key, at);
-            }
-            Event::Give(key) => {
-                taken.remove(key);
-            }
+            Event::Take(key, ..) => taken[key.0 as usize] = count,
+            Event::Give(key) => leave(&mut taken, *key),
             Event::Pass(_) => {}
         }
     }
     let handed = output.iter().chain(&after.input_gradient);
-    for key in handed.chain(&until_exit).chain(&weight_gradients) {
-        taken.remove(key);
-    }
-    let mut left: Vec<BlockKey> = taken.keys().copied().collect();
-    left.sort_by_key(|key| taken[key]);
+    handed.chain(&until_exit).chain(&weight_gradients).for_each(|key| leave(&mut taken, *key));
+    let mut left: Vec<BlockKey> = (0..).zip(&taken).filter(|(_, at)| **at > 0).map(|(key, _)| BlockKey(key)).collect();
+    left.sort_by_key(|key| taken[key.0 as usize]);
     TapeLog {
         forward,
         backward,
@@ -155,6 +149,13 @@ pub(in crate::predict) fn logged(tape: &Tape, recompute: Recompute, gradients: W
         left,
         tensors: u32::try_from(tape.tensors.len()).unwrap_or(u32::MAX),
         keys,
+    }
+}
+
+/// Nothing lies under a key any more.
+fn leave(taken: &mut [usize], key: BlockKey) {
+    if let Some(at) = taken.get_mut(key.0 as usize) {
+        *at = 0;
     }
 }
 

@@ -144,9 +144,14 @@ impl<'a> Kernels<'a> {
         let (fill_forward, fill_backward) = self.attention.fill;
         // A single query's keys are split until every multiprocessor has some (Flash-Decoding, PyTorch blog, 2023).
         let filled = |fill: f64| if generates { 1.0 } else { blocks / (blocks + fill) };
+        let held_up = if self.job.training.deterministic && attention_kernels(self.job) == AttentionLibrary::Flash {
+            one_block_after_another(scores, self.multiprocessors)
+        } else {
+            1.0
+        };
         PassCosts {
             forward: Seconds(least / (forward * filled(fill_forward))),
-            backward: Seconds(2.5 * least / (backward * filled(fill_backward))),
+            backward: Seconds(held_up * 2.5 * least / (backward * filled(fill_backward))),
         }
     }
 
@@ -169,6 +174,34 @@ impl<'a> Kernels<'a> {
 /// Whose attention kernels run: the framework's, but flash-attn's where Transformer Engine falls back on them.
 fn attention_kernels(job: &Job) -> AttentionLibrary {
     if takes_flash_attn(job) { AttentionLibrary::Flash } else { job.speed.stack.attention }
+}
+
+/// Keys that one block of flash-attn's backward pass takes at a time (csrc/flash_attn/src/flash_bwd_launch_template.h,
+/// `run_mha_bwd_hdim64` and `run_mha_bwd_hdim128`: kBlockN).
+const KEYS_OF_BLOCK: u64 = 128;
+
+/// How many times as long flash-attn's backward pass takes where its result must not vary. Each head then gets just so
+/// many blocks of threads that all heads together have one for each multiprocessor, rounded up, and a block takes every
+/// so many-th group of keys (csrc/flash_attn/src/flash_bwd_launch_template.h, `run_flash_bwd_seqk_parallel`: gridDimx).
+/// With 144 KB of shared memory each, a multiprocessor runs one at a time. What is beyond one for each waits for the
+/// first to finish; under a causal mask the first groups have the most queries.
+fn one_block_after_another(scores: &Scores, multiprocessors: f64) -> f64 {
+    let groups = scores.queries.div_ceil(KEYS_OF_BLOCK).max(1);
+    let (heads, there) = (scores.heads.max(1), multiprocessors.max(1.0) as u64);
+    let of_head = there.div_ceil(heads).min(groups);
+    let queries = |group: u64| if scores.visible < 1.0 { groups - group } else { groups } as f64;
+    let of_block = |block: u64| -> f64 { (block..groups).step_by(of_head as usize).map(queries).sum() };
+    let all: f64 = (0..groups).map(queries).sum::<f64>() * heads as f64;
+    let blocks = heads * of_head;
+    let longest = if blocks <= there {
+        of_block(0)
+    } else if of_head == 1 {
+        of_block(0) * blocks.div_ceil(there) as f64
+    } else {
+        // Fewer than one more for each head: the last head's last blocks, in the order of their launch.
+        of_block(of_head - 1) + of_block(of_head.saturating_sub(blocks - there))
+    };
+    (longest * there as f64 / all).max(1.0)
 }
 
 /// What is left of the FP8 rate where scales are applied within the matmul: all of it with one scale a tensor, and where
@@ -196,4 +229,33 @@ fn clock(job: &Job) -> f64 {
     let idle = taken * curve.idle_power;
     let ratio = ((limit - idle) / (taken - idle)).max(0.05).powf(curve.clock_power);
     ratio.min((curve.most / curve.half).max(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 16 heads of 8192 queries on 152 multiprocessors, by hand: 64 groups of keys, ceil(152 / 16) = 10 blocks a head, 160
+    /// in all. The last of a head has the groups 9, 19, ... 59 with 55 + 45 + ... + 5 = 180 rows of queries; the eight
+    /// blocks that wait for it begin with 2, 12, ... 62: 62 + 52 + ... + 2 = 224. All of them together are 16 x 2080 rows,
+    /// 218.9 a multiprocessor.
+    #[test]
+    fn blocks_beyond_one_for_each_multiprocessor_wait_for_the_first_to_finish() {
+        let scores = Scores { heads: 16, queries: 8192, sharing: 1, dim: 128, visible: 0.5 };
+        let expected = (180.0 + 224.0) / (16.0 * 2080.0 / 152.0);
+        assert!((one_block_after_another(&scores, 152.0) - expected).abs() < 1e-9);
+        // Without a mask 7 of the 64 groups, and 6 of them behind those of the head's last block.
+        let scores = Scores { visible: 1.0, ..scores };
+        let expected = (6.0 + 7.0) * 64.0 / (16.0 * 64.0 * 64.0 / 152.0);
+        assert!((one_block_after_another(&scores, 152.0) - expected).abs() < 1e-9);
+    }
+
+    #[test]
+    fn as_many_heads_as_multiprocessors_lose_nothing_by_it() {
+        let scores = Scores { heads: 152, queries: 8192, sharing: 1, dim: 128, visible: 0.5 };
+        assert!((one_block_after_another(&scores, 152.0) - 1.0).abs() < 1e-9);
+        // One more makes a second round of whole heads.
+        let scores = Scores { heads: 153, ..scores };
+        assert!((one_block_after_another(&scores, 152.0) - 2.0 * 152.0 / 153.0).abs() < 1e-9);
+    }
 }

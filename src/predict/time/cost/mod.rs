@@ -20,6 +20,7 @@ use crate::predict::job::optimizer::rule;
 use crate::predict::memory::resident::Resident;
 use crate::predict::prediction::{Bound, Roofline, RooflineOp, StepFlops, Traffic};
 use crate::predict::step::StepTapes;
+use crate::predict::step::pipeline::is_whole;
 use crate::predict::step::play::Recompute;
 use crate::units::{Bytes, BytesPerSec, Flops, Seconds};
 use kernel::Kernels;
@@ -40,6 +41,8 @@ pub(in crate::predict) struct Variant {
     micro_batches: u64,
     /// Weights are gathered from so many ranks or more: none, or two.
     gathers: bool,
+    /// They stay gathered over all micro-batches.
+    stay_gathered: bool,
 }
 
 impl Variant {
@@ -49,6 +52,7 @@ impl Variant {
         Self {
             micro_batches: if shared { steps } else { steps.min(2) },
             gathers: job.degrees.sharding == Sharding::Zero3 && job.degrees.shard_ranks > 1,
+            stay_gathered: is_whole(job),
         }
     }
 }

@@ -14,6 +14,17 @@ pub fn add(state: &State, look: &Look, page: &mut Page<'_>) {
     if let Some(text) = steps(state) {
         page.note("steps", &text, 2, look);
     }
+    if let Some(cause) = state.run.telemetry.step_cause(&state.monitor, state.now) {
+        page.styled_note(
+            if cause.stalls { "stalled" } else { "late steps" },
+            &printable(&cause.words),
+            3,
+            look.theme.warning(),
+            look,
+        );
+    } else if let Some(share) = state.run.telemetry.step_share(&state.monitor) {
+        page.note("stack", &printable(&share), 2, look);
+    }
     // When memory will be full is said already.
     for raised in state.run.alerts.raised.iter().filter(|raised| raised.alert != Alert::FullIn) {
         page.styled_note("alert", &alert_text(raised), 2, look.theme.danger(), look);
@@ -66,8 +77,12 @@ fn steps(state: &State) -> Option<String> {
         RunPhase::Untold | RunPhase::Steady => None,
         RunPhase::WarmingUp => Some("the first ones, which are compared with nothing".to_owned()),
         RunPhase::Between => Some(format!(
-            "none for {}: an evaluation where the GPU is busy, else a checkpoint, a wait, or it hangs; not compared",
-            quiet()
+            "none for {}{}; not compared",
+            quiet(),
+            match state.run.telemetry.step_cause(&state.monitor, state.now) {
+                Some(_) => "",
+                None => ": an evaluation where the GPU is busy, else a checkpoint, a wait, or it hangs",
+            }
         )),
     }
 }

@@ -1,0 +1,39 @@
+//! Walks over operators, shared by plans that run the same.
+
+use std::sync::{Arc, RwLock};
+
+use crate::predict::{Job, OperatorWalk, StepTimeline};
+
+/// Walks that were made last, looked through for the next plan.
+const LOOKED_AT: usize = 32;
+
+/// Walks of plans, one for each set of operators, each way to recompute and each way to keep gradients.
+#[derive(Default)]
+pub(super) struct WalkCache(RwLock<Vec<Arc<OperatorWalk>>>);
+
+impl WalkCache {
+    /// The walk that serves `job`: one of those made last, or its own.
+    pub(super) fn of(&self, job: &Job) -> Arc<OperatorWalk> {
+        let find = |walks: &Vec<Arc<OperatorWalk>>| {
+            walks.iter().rev().take(LOOKED_AT).find(|walked| walked.serves(job)).cloned()
+        };
+        let known = self.0.read().ok().and_then(|walks| find(&walks));
+        known.unwrap_or_else(|| {
+            let walked = Arc::new(OperatorWalk::of(job));
+            if let Ok(mut walks) = self.0.write() {
+                if walks.len() >= 2 * LOOKED_AT {
+                    walks.drain(..LOOKED_AT);
+                }
+                walks.push(Arc::clone(&walked));
+            }
+            walked
+        })
+    }
+
+    /// The walk that serves `job`, and the course of its step.
+    pub(super) fn timed(&self, job: &Job) -> (Arc<OperatorWalk>, StepTimeline) {
+        let walked = self.of(job);
+        let timeline = walked.timeline(job);
+        (walked, timeline)
+    }
+}

@@ -1,0 +1,42 @@
+//! The mouse: what it chose is focused, gone to, or done as if its key were pressed.
+
+use crate::app::event::Effect;
+use crate::app::key::KeyPress;
+use crate::app::mouse::MouseTarget;
+use crate::app::pane::Pane;
+use crate::app::picker::picking;
+use crate::app::state::State;
+use crate::app::update::on_key;
+use crate::app::view_actions::{focus, select};
+
+/// What the mouse chose is focused; in the plan its field or place in the text is gone to.
+pub fn click(state: &mut State, target: MouseTarget) -> Vec<Effect> {
+    let covered = state.dialogs.picker.is_some() || state.dialogs.overlay.is_some();
+    match target {
+        MouseTarget::Key(key) => return on_key(state, key),
+        MouseTarget::Choice(place) => {
+            let Some(picker) = &mut state.dialogs.picker else { return Vec::new() };
+            if picker.selected == place {
+                return on_key(state, KeyPress::Enter);
+            }
+            picker.selected = place.min(picker.shown.len().saturating_sub(1));
+            picking::look(state);
+        }
+        _ if covered => {}
+        MouseTarget::Tab(pane) => focus(state, pane),
+        MouseTarget::Scroll { pane, rows } => {
+            focus(state, pane);
+            let key = if rows < 0 { KeyPress::Up } else { KeyPress::Down };
+            return (0..rows.unsigned_abs()).flat_map(|_| on_key(state, key)).collect();
+        }
+        MouseTarget::Row { pane, row, column } => {
+            focus(state, pane);
+            match (&mut state.plans.text, pane) {
+                (Some(view), Pane::Plan) => view.go_to(row, column),
+                (None, Pane::Plan) => select(state, |_, last| row.min(last)),
+                _ => {}
+            }
+        }
+    }
+    Vec::new()
+}

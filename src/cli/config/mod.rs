@@ -1,0 +1,261 @@
+//! The user's configuration: what `config.yaml`, `keys.yaml`, `alerts.yaml` and the environment say.
+
+mod command;
+mod options;
+
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+
+pub use command::run;
+pub use options::{ConfigOption, OPTIONS, example};
+
+use super::user_catalog;
+use crate::app::{AlertRules, Keymap, LayoutPreset, Pane};
+use crate::files;
+use crate::observe::SourceChoice;
+use crate::plan::{Document, Fault};
+
+/// The file's name in the user's folder.
+const FILE: &str = "config.yaml";
+
+/// Larger than any file of options, keys or alerts.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// Who says an option.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OptionSource {
+    /// This variable.
+    Variable(String),
+    /// The file.
+    File,
+}
+
+/// What the user has configured; what nobody says is none.
+#[derive(Debug, Clone, Default)]
+pub struct Config {
+    /// The theme's name.
+    pub theme: Option<String>,
+    /// Time between readings.
+    pub interval: Option<Duration>,
+    /// Where readings come from.
+    pub source: Option<SourceChoice>,
+    /// The mouse chooses.
+    pub mouse: Option<bool>,
+    /// ASCII alone.
+    pub ascii: Option<bool>,
+    /// With colours.
+    pub color: Option<bool>,
+    /// How panes share the screen.
+    pub layout: Option<LayoutPreset>,
+    /// Panes that stand beside others.
+    pub panes: Option<Vec<Pane>>,
+    /// The pane with the focus at the start.
+    pub start_pane: Option<Pane>,
+    /// What keys do.
+    pub keys: Keymap,
+    /// What is alerted about, and how.
+    pub alerts: AlertRules,
+    /// The options that somebody says, each with its value in words and who says it.
+    pub said: Vec<(&'static str, String, OptionSource)>,
+    /// What is wrong with the files and variables, one line each with its place. What is faulty holds as if nobody
+    /// said it.
+    pub faults: Vec<String>,
+}
+
+impl Config {
+    /// Reads the files of the user's folder and the variables that `variable` looks up.
+    #[must_use]
+    pub fn load(variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        let mut config = Self::default();
+        let folder = user_catalog::folder(&variable);
+        let text = |config: &mut Self, name: &str| {
+            let path = folder.as_ref()?.join(name);
+            match read(&path) {
+                Ok(text) => text.map(|text| (path.display().to_string(), text)),
+                Err(fault) => {
+                    config.faults.push(fault);
+                    None
+                }
+            }
+        };
+        if let Some((shown, text)) = text(&mut config, "keys.yaml") {
+            config.take_keys(&shown, &text);
+        }
+        if let Some((shown, text)) = text(&mut config, "alerts.yaml") {
+            config.take_alerts(&shown, &text);
+        }
+        if let Some((shown, text)) = text(&mut config, FILE) {
+            config.take_file(&shown, &text);
+        }
+        config.take_variables(variable);
+        config
+    }
+
+    fn take_file(&mut self, shown: &str, text: &str) {
+        let placed = |fault: &dyn std::fmt::Display| format!("{shown}:{fault}");
+        let document = match Document::parse(text) {
+            Ok(document) => document,
+            Err(faults) => return self.faults.extend(faults.iter().map(|fault| placed(fault))),
+        };
+        for key in document.keys() {
+            let Some(option) = OPTIONS.iter().find(|option| option.key == key) else {
+                let known: Vec<&str> = OPTIONS.iter().map(|option| option.key).collect();
+                let why = format!("no option of this name; known: {}", known.join(", "));
+                self.faults.push(placed(&document.placed(Fault::of(key, why))));
+                continue;
+            };
+            let value = document.value(&key).unwrap_or_default();
+            if value == Value::Null {
+                continue;
+            }
+            if let Err(why) = (option.take)(self, &value) {
+                self.faults.push(placed(&document.placed(Fault::of(key, why))));
+                continue;
+            }
+            match (option.key, section(&document, &key)) {
+                ("keys", Some(section)) => self.take_keys(shown, &section),
+                ("alerts", Some(section)) => self.take_alerts(shown, &section),
+                _ => {}
+            }
+            let said = document.written(&key).unwrap_or_default();
+            let said = if said.contains('\n') { "…".to_owned() } else { said.to_owned() };
+            self.said.push((option.key, said, OptionSource::File));
+        }
+    }
+
+    fn take_variables(&mut self, variable: impl Fn(&str) -> Option<OsString>) {
+        for option in OPTIONS {
+            let Some(name) = option.variable() else { continue };
+            let Some(value) = variable(&name).filter(|value| !value.is_empty()) else { continue };
+            let value = value.to_string_lossy().into_owned();
+            match (option.take)(self, &Value::String(value.clone())) {
+                Ok(()) => {
+                    self.said.retain(|(key, ..)| *key != option.key);
+                    self.said.push((option.key, value, OptionSource::Variable(name)));
+                }
+                Err(why) => self.faults.push(format!("{name}={value}: {why}")),
+            }
+        }
+    }
+
+    fn take_keys(&mut self, shown: &str, text: &str) {
+        match self.keys.clone().extended(text) {
+            Ok(keys) => self.keys = keys,
+            Err(faults) => self.faults.extend(faults.into_iter().map(|fault| format!("{shown}:{fault}"))),
+        }
+    }
+
+    fn take_alerts(&mut self, shown: &str, text: &str) {
+        match self.alerts.clone().extended(text) {
+            Ok(alerts) => self.alerts = alerts,
+            Err(faults) => self.faults.extend(faults.into_iter().map(|fault| format!("{shown}:{fault}"))),
+        }
+    }
+
+    /// The faults in one line for the screen; none where there are none.
+    #[must_use]
+    pub fn fault(&self) -> Option<String> {
+        let first = self.faults.first()?;
+        Some(match self.faults.len() {
+            1 => first.clone(),
+            count => format!("{first} (and {} more: `memwall config` lists them)", count - 1),
+        })
+    }
+}
+
+/// The text of a file; none where there is no such file.
+fn read(path: &Path) -> Result<Option<String>, String> {
+    match files::read_text(path, MOST_BYTES) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+        Err(error) => Err(format!("{}: {error}", path.display())),
+    }
+}
+
+/// Where the configuration is.
+fn file(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    Some(user_catalog::folder(variable)?.join(FILE))
+}
+
+/// A section's text alone, with blanks for all that stands before it: places in it are those in the file.
+fn section(document: &Document, key: &str) -> Option<String> {
+    let (written, text) = (document.written(key)?, document.text());
+    let start = (written.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
+    let before = text.get(..start)?;
+    let blank: String = before.chars().map(|c| if c == '\n' { '\n' } else { ' ' }).collect();
+    Some(blank + written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is configured by a file of that text and these variables.
+    fn config(text: &str, variables: &[(&str, &str)]) -> Config {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("memwall");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(FILE), text).unwrap();
+        Config::load(|name| match name {
+            "XDG_CONFIG_HOME" => Some(home.path().into()),
+            name => variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value)),
+        })
+    }
+
+    #[test]
+    fn the_environment_wins_over_the_file() {
+        let text = "theme: nord\ninterval: 2s\npanes: [plan, monitor]\n";
+        let config = config(text, &[("MEMWALL_THEME", "dracula"), ("MEMWALL_MOUSE", "yes"), ("MEMWALL_ASCII", "")]);
+        assert_eq!(config.faults, [""; 0]);
+        assert_eq!((config.theme.as_deref(), config.interval), (Some("dracula"), Some(Duration::from_secs(2))));
+        assert_eq!((config.mouse, config.ascii), (Some(true), None));
+        assert_eq!(config.panes, Some(vec![Pane::Plan, Pane::Monitor]));
+        let variable = OptionSource::Variable("MEMWALL_THEME".to_owned());
+        assert!(config.said.contains(&("theme", "dracula".to_owned(), variable)), "{:?}", config.said);
+        assert!(config.said.contains(&("interval", "2s".to_owned(), OptionSource::File)), "{:?}", config.said);
+    }
+
+    #[test]
+    fn faults_have_their_place_and_the_rest_holds() {
+        let text = "theme: nord\nintervall: 2s\nlayout: rows\nalerts:\n  memory: 95\n  temprature: 3\nkeys: {plan: {w: sav}}\n";
+        let config = config(text, &[("MEMWALL_INTERVAL", "1h")]);
+        assert_eq!(config.theme.as_deref(), Some("nord"));
+        let places: Vec<String> =
+            config.faults.iter().map(|fault| fault.rsplit("config.yaml").next().unwrap().to_owned()).collect();
+        assert!(places[0].starts_with(":2:1: intervall: no option of this name; known: theme, interval"), "{places:?}");
+        assert!(places[1].starts_with(":3:9: layout: `rows` is none of grid, edit, watch, single"), "{places:?}");
+        assert!(places[2].starts_with(":6:15: temprature: known are notify"), "{places:?}");
+        assert!(places[3].starts_with(":7:18: no action `sav`; nearest: `save`"), "{places:?}");
+        assert_eq!(places[4], "MEMWALL_INTERVAL=1h: is not between 100ms and 60s");
+        assert!(config.fault().unwrap().ends_with("(and 4 more: `memwall config` lists them)"));
+    }
+
+    #[test]
+    fn the_example_holds_every_option_and_reads_once_it_is_uncommented() {
+        let example = example();
+        assert!(example.lines().all(|line| line.is_empty() || line.starts_with('#')), "{example}");
+        let lines = example.lines().filter(|line| !line.starts_with("# "));
+        let uncommented: Vec<&str> = lines.map(|line| line.strip_prefix('#').unwrap_or(line)).collect();
+        // The lines of a section begin with blanks, and so look like a comment's.
+        let sections = example.lines().filter_map(|line| line.strip_prefix("#  ")).count();
+        assert_eq!(sections, 3);
+        let text = example
+            .lines()
+            .filter_map(|line| {
+                let rest = line.strip_prefix('#')?;
+                (!rest.starts_with(' ') || rest.starts_with("  ")).then_some(rest)
+            })
+            .collect::<Vec<_>>()
+            .join("\n");
+        let config = config(&text, &[]);
+        assert_eq!(config.faults, [""; 0], "{uncommented:?}");
+        let said: Vec<&str> = config.said.iter().map(|(key, ..)| *key).collect();
+        let all: Vec<&str> = OPTIONS.iter().map(|option| option.key).collect();
+        assert_eq!(said, all);
+        assert_eq!((config.mouse, config.color, config.layout), (Some(true), Some(false), Some(LayoutPreset::Watch)));
+    }
+}

@@ -1,0 +1,316 @@
+//! Which place of the code makes steps late, or holds one up: judged from samples of training threads' stacks.
+//!
+//! A place is named only if late steps are there far more often than healthy ones: any of it could be chance, and the
+//! test is a binomial one. Work that every step consists of (forward, backward, optimizer) is never named for late steps.
+
+use crate::reading::{CodePlace, HookPlaces, HookStall, StepCause};
+use crate::units::{Fraction, Seconds};
+
+/// A place is named when chance alone would put it into so many late steps with less than this probability.
+const CHANCE: f64 = 5e-4;
+
+/// … and in so many of them.
+const LEAST: usize = 3;
+
+/// Where few healthy samples are known, a place that none of them met takes at most this share of the time.
+const UNSEEN: f64 = 0.1;
+
+/// One step alone is told of if it takes this many times the usual one, and so many seconds more, at a place that
+/// takes less than this share of healthy steps.
+const ONCE: f64 = 3.0;
+const ONCE_MORE: Seconds = Seconds(1.0);
+const ONCE_SHARE: f64 = 0.05;
+
+/// Late steps are told of for this long after the last one, or twice the time between them.
+const REMEMBERED: Seconds = Seconds(60.0);
+
+/// A place that takes less than this share of the step is not worth a word.
+const WORTH: f64 = 0.05;
+
+/// Why the newest late steps are late, `age` after the message came; none where no place stands out.
+#[must_use]
+pub fn late_steps(places: &HookPlaces, age: Seconds) -> Option<StepCause> {
+    let usual = places.usual?;
+    let count = places.late.len();
+    let (newest, oldest) = (places.late.last()?, places.late.first()?);
+    let between = if count > 1 { (oldest.ago - newest.ago).0 / (count - 1) as f64 } else { 0.0 };
+    if (newest.ago + age).0 > REMEMBERED.0.max(2.0 * between) {
+        return None;
+    }
+    let at = |at: usize| places.late.iter().filter(move |late| late.place == at);
+    let most = (0..places.places.len()).max_by_key(|place| (at(*place).count(), std::cmp::Reverse(*place)))?;
+    // One that is long says more than several that are not.
+    let long =
+        places.late.iter().rev().find(|late| is_long(late.took, usual) && stands_out(&places.places[late.place]));
+    let often = is_beyond_chance(&places.places[most], at(most).count(), count, places.samples);
+    let chosen = if often { most } else { long?.place };
+    let place = &places.places[chosen];
+    if place.activity.is_work() {
+        return None;
+    }
+    let steps: Vec<Seconds> = at(chosen).map(|late| late.took).collect();
+    let more: f64 = steps.iter().map(|took| (took.0 - usual.0).max(0.0)).sum();
+    let words = match steps.as_slice() {
+        [one] => format!("{}, {one}, {}", place.doing(), place.location()),
+        several => {
+            let mean = Seconds(more / several.len() as f64);
+            format!("{}: in {} of {count} late steps, {mean} more each", place.words(), several.len())
+        }
+    };
+    // Of the time from the beginning of the first of them until now.
+    let span = oldest.ago.0 + oldest.took.0 + age.0;
+    let lost = (span > 0.0).then(|| Fraction((more / span).min(1.0)));
+    Some(StepCause { words, activity: place.activity, stalls: false, lost })
+}
+
+fn is_long(took: Seconds, usual: Seconds) -> bool {
+    took.0 >= ONCE * usual.0 && (took - usual).0 >= ONCE_MORE.0
+}
+
+fn stands_out(place: &CodePlace) -> bool {
+    !place.activity.is_work() && place.share.0 < ONCE_SHARE
+}
+
+/// Whether `here` of `count` late steps are more than chance brings to a place, by its share of `samples` healthy ones.
+fn is_beyond_chance(place: &CodePlace, here: usize, count: usize, samples: u64) -> bool {
+    let unseen = (1.0 / (samples as f64 + 2.0)).min(UNSEEN);
+    here >= LEAST && !place.activity.is_work() && tail(here, count, place.share.0.max(unseen)) < CHANCE
+}
+
+/// The probability of at least `least` hits in `count` trials that each hit with `chance`.
+fn tail(least: usize, count: usize, chance: f64) -> f64 {
+    let mut ways = 1.0;
+    let mut sum = 0.0;
+    for hits in 0..=count {
+        if hits >= least {
+            #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
+            let (hit, miss) = (hits as i32, (count - hits) as i32);
+            sum += ways * chance.powi(hit) * (1.0 - chance).powi(miss);
+        }
+        ways *= (count - hits) as f64 / (hits + 1) as f64;
+    }
+    sum
+}
+
+/// A rank of a run that is stalled, as its hook has it.
+#[derive(Debug, Clone, Copy)]
+pub struct StalledRank<'a> {
+    /// Its rank; none of a run without ranks.
+    pub rank: Option<u32>,
+    /// What its samples tell.
+    pub places: &'a HookPlaces,
+    /// It has ended.
+    pub has_ended: bool,
+    /// Since its samples came.
+    pub age: Seconds,
+}
+
+impl StalledRank<'_> {
+    fn stall(&self) -> Option<(&HookStall, &CodePlace)> {
+        let stall = self.places.stall.as_ref().filter(|_| !self.has_ended)?;
+        Some((stall, self.places.places.get(stall.place)?))
+    }
+
+    fn name(&self) -> String {
+        self.rank.map_or_else(String::new, |rank| format!("rank {rank}"))
+    }
+
+    /// Whether it may be there for what other ranks do.
+    fn waits(&self) -> bool {
+        use crate::reading::Activity::{Collective, Synchronization};
+        self.stall().is_some_and(|(_, place)| {
+            place.activity.is_work() || matches!(place.activity, Collective | Synchronization)
+        })
+    }
+}
+
+/// Where the ranks of a run are that makes no step, and who has not come; `own` is the one that is followed. None while
+/// it makes steps.
+#[must_use]
+pub fn stalled(own: &StalledRank<'_>, ranks: &[StalledRank<'_>]) -> Option<StepCause> {
+    let (stall, place) = own.stall()?;
+    let cause = |words: String| Some(StepCause { words, activity: place.activity, stalls: true, lost: None });
+    let call = pending(stall, place);
+    let waiting = ranks.iter().filter(|rank| rank.waits()).count();
+    if let Some(absent) = ranks.iter().find(|rank| is_absent(rank, ranks)).filter(|_| waiting > 0) {
+        let waits = ranks.iter().find(|rank| rank.waits()).and_then(|rank| Some((rank, rank.stall()?)));
+        let (call, at) = waits.map_or((call, String::new()), |(rank, (stall, place))| {
+            (pending(stall, place), format!("; {} waits, {}", rank.name(), place.location()))
+        });
+        let does = match absent.stall() {
+            _ if absent.has_ended => " has ended".to_owned(),
+            Some((stall, place)) => {
+                format!(" has not come: {} in {}", (stall.here + absent.age).roughly(), place.words())
+            }
+            None => " has not come".to_owned(),
+        };
+        return cause(format!("{call}: {}{does}{at}", absent.name()));
+    }
+    let long = (stall.here + own.age).roughly();
+    if ranks.len() > 1 && waiting == ranks.len() {
+        return cause(format!("all {waiting} ranks wait {long} in {call}, {}", place.location()));
+    }
+    let name = if ranks.len() > 1 { format!("{}: ", own.name()) } else { String::new() };
+    cause(format!("{name}{long} in {}", place.words()))
+}
+
+/// Whether others wait for this rank: it has ended, it is busy elsewhere, or it has begun fewer collectives than the one
+/// that another rank waits for.
+fn is_absent(rank: &StalledRank<'_>, ranks: &[StalledRank<'_>]) -> bool {
+    let behind =
+        || {
+            let mine = &rank.places.stall.as_ref()?.collective.as_ref()?.enqueued;
+            let waited = ranks.iter().filter_map(|other| other.places.stall.as_ref()?.collective.as_ref());
+            let mut waited = waited.filter(|pending| pending.call.is_some());
+            Some(waited.any(|pending| {
+                mine.iter().any(|(group, newest)| *group == pending.group && *newest < pending.sequence)
+            }))
+        };
+    rank.has_ended || (rank.stall().is_some() && (!rank.waits() || behind() == Some(true)))
+}
+
+/// What a rank waits in: by PyTorch's flight recorder where that is on, else by its code.
+fn pending(stall: &HookStall, place: &CodePlace) -> String {
+    match stall.collective.as_ref().and_then(|pending| Some((pending.call.as_ref()?, pending))) {
+        Some((call, pending)) => format!("{call} {} of group {}", pending.sequence, pending.group),
+        None => place.doing(),
+    }
+}
+
+/// What of healthy steps goes to something else than their work: `38 % of the step in DataLoader.__next__,
+/// train.py:88`; none where that is little.
+#[must_use]
+pub fn step_share(places: &HookPlaces) -> Option<String> {
+    const FEWEST: u64 = 20;
+    if places.samples < FEWEST {
+        return None;
+    }
+    let others = places.places.iter().filter(|place| !place.activity.is_work() && place.share.0 >= WORTH);
+    let most = others.max_by(|one, other| one.share.0.total_cmp(&other.share.0))?;
+    Some(format!("{:.0} % of the step in {}", most.share.percent(), most.words()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reading::{Activity, LateStep, PendingCollective};
+
+    fn place(activity: Activity, call: &str, line: u32, share: f64) -> CodePlace {
+        CodePlace { activity, call: call.to_owned(), file: "/w/train.py".to_owned(), line, share: Fraction(share) }
+    }
+
+    /// Late steps of 0.3 s, a second apart, at those places; the usual one takes 0.1 s.
+    fn late(places: Vec<CodePlace>, at: &[usize], samples: u64) -> HookPlaces {
+        let late = at.iter().enumerate().map(|(index, place)| LateStep {
+            step: index as u64,
+            took: Seconds(0.3),
+            place: *place,
+            ago: Seconds((at.len() - 1 - index) as f64),
+        });
+        HookPlaces {
+            usual: Some(Seconds(0.1)),
+            samples,
+            late: late.collect(),
+            late_steps: at.len() as u64,
+            places,
+            ..HookPlaces::default()
+        }
+    }
+
+    #[test]
+    fn a_place_that_late_steps_have_in_common_is_named() {
+        let loader = || place(Activity::Data, "DataLoader.__next__", 88, 0.02);
+        let forward = || place(Activity::Forward, "forward", 90, 0.6);
+        let told = late(vec![loader(), forward()], &[0, 0, 1, 0, 0], 100);
+        let cause = late_steps(&told, Seconds(1.0)).unwrap();
+        assert_eq!(cause.words, "DataLoader.__next__, train.py:88: in 4 of 5 late steps, 200 ms more each");
+        // 4 x 0.2 s of the 4 s between the first and the last, its own 0.3 s, and a second since.
+        assert!((cause.lost.unwrap().0 - 0.8 / 5.3).abs() < 1e-9);
+        // Over for a minute and more.
+        assert_eq!(late_steps(&told, Seconds(61.0)), None);
+    }
+
+    #[test]
+    fn what_chance_may_bring_is_not_named() {
+        let loader = |share| place(Activity::Data, "DataLoader.__next__", 88, share);
+        // Where half of each step waits for data, so do half of the late ones: 0.5^10 = 0.00098.
+        assert_eq!(late_steps(&late(vec![loader(0.5)], &[0; 10], 100), Seconds(0.0)), None);
+        // Two say nothing, however rare the place.
+        assert_eq!(late_steps(&late(vec![loader(0.0)], &[0, 0], 1000), Seconds(0.0)), None);
+        // Work is what steps consist of.
+        let forward = place(Activity::Forward, "forward", 90, 0.01);
+        assert_eq!(late_steps(&late(vec![forward], &[0; 10], 1000), Seconds(0.0)), None);
+    }
+
+    #[test]
+    fn one_long_step_is_told_at_once() {
+        let mut told = late(vec![place(Activity::Checkpoint, "save", 120, 0.0)], &[0], 10);
+        told.late[0].took = Seconds(41.0);
+        let cause = late_steps(&told, Seconds(0.0)).unwrap();
+        assert_eq!(cause.words, "checkpoint saving (save), 41 s, train.py:120");
+        told.late[0].took = Seconds(1.05);
+        assert_eq!(late_steps(&told, Seconds(0.0)), None, "less than a second more");
+    }
+
+    #[test]
+    fn the_tail_is_the_binomial_one() {
+        // 1 - 0.9^3; three of three; C(5,4) 0.2^4 0.8 + 0.2^5.
+        for (least, count, chance, expected) in [(1, 3, 0.1, 0.271), (3, 3, 0.1, 0.001), (4, 5, 0.2, 0.00672)] {
+            assert!((tail(least, count, chance) - expected).abs() < 1e-12);
+        }
+    }
+
+    fn stall(place: CodePlace, here: f64, collective: Option<PendingCollective>) -> HookPlaces {
+        let stall = HookStall { lasting: Seconds(41.0), place: 0, here: Seconds(here), collective };
+        HookPlaces { places: vec![place], stall: Some(stall), ..HookPlaces::default() }
+    }
+
+    fn rank(rank: u32, places: &HookPlaces) -> StalledRank<'_> {
+        StalledRank { rank: Some(rank), places, has_ended: false, age: Seconds(0.0) }
+    }
+
+    #[test]
+    fn who_has_not_come_is_named() {
+        let waits = stall(place(Activity::Collective, "all_reduce", 50, 0.1), 40.0, None);
+        let sleeps = stall(place(Activity::Code, "time.sleep", 47, 0.0), 41.0, None);
+        let ranks = [rank(0, &waits), rank(1, &sleeps)];
+        let words = "all_reduce: rank 1 has not come: 41 s in time.sleep, train.py:47; rank 0 waits, train.py:50";
+        // Whichever of them is followed.
+        for own in &ranks {
+            assert_eq!(stalled(own, &ranks).unwrap().words, words);
+        }
+        let all = [rank(0, &waits), rank(1, &waits)];
+        let words = stalled(&all[0], &all).unwrap().words;
+        assert_eq!(words, "all 2 ranks wait 40 s in all_reduce, train.py:50");
+        assert_eq!(stalled(&ranks[1], &ranks[1..]).unwrap().words, "41 s in time.sleep, train.py:47");
+        assert_eq!(stalled(&rank(0, &HookPlaces::default()), &[]), None);
+    }
+
+    #[test]
+    fn the_flight_recorder_tells_who_is_behind() {
+        let backward = || place(Activity::Backward, "backward", 46, 0.3);
+        let pending = |call: Option<&str>, newest| PendingCollective {
+            call: call.map(str::to_owned),
+            group: "0".to_owned(),
+            sequence: 17,
+            enqueued: vec![("0".to_owned(), newest)],
+        };
+        let first = stall(backward(), 40.0, Some(pending(Some("nccl:all_reduce"), 17)));
+        let behind = stall(backward(), 40.0, Some(pending(None, 16)));
+        let ranks = [rank(0, &first), rank(1, &behind)];
+        assert_eq!(
+            stalled(&ranks[0], &ranks).unwrap().words,
+            "nccl:all_reduce 17 of group 0: rank 1 has not come: 40 s in backward, train.py:46; rank 0 waits, \
+             train.py:46"
+        );
+    }
+
+    #[test]
+    fn what_healthy_steps_wait_for_has_its_share() {
+        let places =
+            vec![place(Activity::Forward, "forward", 90, 0.5), place(Activity::Data, "DataLoader.__next__", 88, 0.38)];
+        let told = HookPlaces { samples: 100, places, ..HookPlaces::default() };
+        assert_eq!(step_share(&told).unwrap(), "38 % of the step in DataLoader.__next__, train.py:88");
+        assert_eq!(step_share(&HookPlaces { samples: 10, ..told }), None);
+    }
+}

@@ -1,0 +1,513 @@
+
+
+# Where the training thread is: this file goes on where memwall_hook.py ends, both are one module.
+#
+# A thread of its own reads the training thread's Python stack a few times a second, more often while a
+# step is late. It keeps no frame, and it wakes less often where waking costs more than its share.
+# MEMWALL_HOOK_SAMPLER=0 turns it off.
+
+# A step is late that takes this many times what nine of ten steps take, and so many seconds more.
+_LATE = 1.5
+_SLACK = 0.05
+
+# Seconds between two samples while steps are long, while they are short, and between two looks while nobody listens.
+_SAMPLE_EVERY = 0.05
+_SELDOM_EVERY = 0.1
+_SHORT_STEP = 0.02
+_ALONE_EVERY = 2.0
+_SLOWEST = 1.0
+
+# Samples of healthy steps may take this share of the time.
+_SHARE = 0.001
+
+# Seconds between two messages, between two while nothing is new, and between two in a stall.
+_PLACES_EVERY = 1.0
+_SHARES_EVERY = 10.0
+_STALL_EVERY = 2.0
+
+# A step that takes this many times the usual one, and so many seconds more, stalls. Before a step is usual: seconds.
+_STALL = 5.0
+_STALL_SLACK = 5.0
+_UNUSUAL_STALL = 60.0
+
+# Step times that the usual one is worked out from, and how many it takes.
+_TIMES = 63
+_LEAST_TIMES = 8
+_USUAL_EVERY = 0.5
+
+_DEEPEST = 128
+_KEPT_LATE = 10
+_KEPT_SAMPLES = 512
+_MOST_PLACES = 6
+_MEMORY = 2400
+
+# A collection of garbage that takes this long is a place.
+_LONG_COLLECTION = 0.02
+
+# Calls of PyTorch that many ranks make together.
+_COLLECTIVES = frozenset(
+    "all_reduce all_reduce_coalesced all_gather all_gather_into_tensor _all_gather_base all_gather_coalesced "
+    "all_gather_object reduce_scatter reduce_scatter_tensor _reduce_scatter_base broadcast broadcast_object_list "
+    "reduce gather gather_object scatter scatter_object_list all_to_all all_to_all_single barrier monitored_barrier "
+    "send recv batch_isend_irecv".split()
+)
+
+# Methods that wait until the device has come so far.
+_WAITING = ("item", "cpu", "tolist", "numpy", "synchronize", "wait")
+
+# What is said where nothing better is known, and not taken for the cause of anything.
+_WORK = ("forward", "backward", "optimizer")
+
+_SAVES = ("checkpoint", "ckpt", "pretrained", "state", "model", "weights", "snapshot")
+_EVALUATES = ("eval", "evaluate", "evaluation", "evaluator", "validate", "validation", "val", "estimate_loss")
+
+
+def _words(name):
+    return name.lower().strip("_").split("_")
+
+
+def _activity(path, name):
+    """What a function does, by its file and name: an activity and the name of the call; none of most."""
+    if path.startswith(_torch_root[0]):
+        return _torch_activity(path[len(_torch_root[0]) :], name)
+    words = _words(name)
+    if words[0] in ("save", "dump", "write") and (words[1:] == [] or any(word in _SAVES for word in words[1:])):
+        return ("checkpoint", name) if words[0] != "write" or len(words) > 1 else None
+    if "evaluation_loop" in path or name.strip("_") == "estimate_loss":
+        return ("evaluation", name)
+    if words[0] in _EVALUATES or (words[0] in ("run", "do") and words[1:2] and words[1] in _EVALUATES):
+        return ("evaluation", name)
+    return None
+
+
+def _torch_activity(path, name):
+    if path == "utils/data/dataloader.py":
+        return ("data", "DataLoader." + name) if name in ("__next__", "__iter__") else None
+    if path == "serialization.py" and name in ("save", "load"):
+        return ("checkpoint", "torch." + name)
+    if path.startswith("distributed/checkpoint/") and name in ("save", "save_state_dict", "load", "async_save"):
+        return ("checkpoint", "torch.distributed.checkpoint." + name)
+    if path == "distributed/distributed_c10d.py" and name in _COLLECTIVES:
+        return ("collective", name)
+    if path.startswith("optim/") and name in ("step", "wrapper"):
+        return ("optimizer", "optimizer.step")
+    if path in ("_tensor.py", "autograd/__init__.py") and name == "backward":
+        return ("backward", "backward")
+    if path == "nn/modules/module.py" and name in ("_call_impl", "_wrapped_call_impl"):
+        return ("forward", "forward")
+    return None
+
+
+# The folder of PyTorch and that of Python's own library.
+_torch_root = ["?"]
+_STANDARD = os.path.dirname(os.__file__) + "/"
+
+
+def _is_library(path):
+    return (
+        "/site-packages/" in path
+        or "/dist-packages/" in path
+        or path.startswith((_STANDARD, _torch_root[0], "<frozen"))
+        or path == __file__
+    )
+
+
+class _Codes:
+    """What is known of functions, by their code: looked at once."""
+
+    def __init__(self):
+        self.known = {}
+
+    def of(self, code):
+        known = self.known.get(id(code))
+        if known is None:
+            if len(self.known) > 20000:
+                self.known.clear()
+            # The code itself is kept: another one will not have its id.
+            known = (_activity(code.co_filename, code.co_name), _is_library(code.co_filename), code)
+            self.known[id(code)] = known
+        return known
+
+
+class _Watch:
+    """Reads the training thread's stack, and tells where steps that are late spend their time."""
+
+    def __init__(self, hook, thread):
+        self.hook = hook
+        self.thread = thread
+        self.pid = os.getpid()
+        self.wire = _Wire()
+        self.codes = _Codes()
+        self.loop = {}
+        self.period = _SAMPLE_EVERY
+        self.seen = 0
+        self.usual = None
+        self.usual_due = 0.0
+        # Steps that were late, as the training thread noted them; samples with the time that they stand for.
+        self.noted = []
+        self.samples = []
+        self.sampled_at = 0.0
+        self.pending = []
+        self.collections = []
+        self.collecting = None
+        self.shares = {}
+        self.healthy = 0
+        self.late = []
+        self.late_steps = 0
+        self.texts = {}
+        self.told_at = float("-inf")
+        self.news = False
+        self.stalling = None
+        self.stall_told = float("-inf")
+        self.recorder_at = float("-inf")
+        self.collective = None
+        self.cost = 0.0
+
+    def learn_loop(self, frame):
+        """Notes the functions that make the optimizer step: whatever a late step does, it does inside of them."""
+        while frame is not None:
+            code = frame.f_code
+            if not code.co_filename.startswith(_torch_root[0]) and code.co_filename != __file__:
+                self.loop[id(code)] = code
+            frame = frame.f_back
+
+    def note_late(self, step, took, ended):
+        """Called in the training thread behind a step that was late."""
+        if len(self.noted) < 64:
+            self.noted.append((step, took, ended))
+
+    def on_collection(self, phase, details):
+        """Called by the garbage collector; only collections of all generations take time."""
+        if details["generation"] != 2 or self.hook.over:
+            return
+        try:
+            if _thread() != self.thread:
+                return
+            if phase == "start":
+                self.collecting = time.perf_counter()
+            elif self.collecting is not None:
+                began, self.collecting = self.collecting, None
+                ended = time.perf_counter()
+                if ended - began >= _LONG_COLLECTION and len(self.collections) < 64:
+                    self.collections.append((began, ended, self.place(sys._getframe(1), "gc")))
+        except Exception:
+            pass
+
+    def run(self):
+        faults = 0
+        while faults < _MOST_FAULTS:
+            try:
+                time.sleep(self.period)
+                if self.hook.over or os.getpid() != self.pid:
+                    return
+                self.turn(time.perf_counter())
+            except Exception:
+                faults += 1
+
+    def turn(self, now):
+        begun = time.thread_time()
+        hook = self.hook
+        if hook.steps != self.seen and (self.usual is None or now >= self.usual_due):
+            self.usual_due = now + _USUAL_EVERY
+            self.on_steps(hook)
+        # While steps are made, the training thread looks for listeners.
+        if now - hook.wire.looked > 2 * _LOOK_EVERY:
+            self.wire.new_listeners(now)
+        else:
+            self.wire.listeners = hook.wire.listeners
+        if self.wire.listeners:
+            last = hook.last_step
+            self.sample(now, last)
+            self.settle(hook.last_step)
+            self.look_for_stall(now, last)
+        self.period = self.next_period(now, time.thread_time() - begun)
+        if self.wire.listeners:
+            self.tell(now)
+
+    def next_period(self, now, cost):
+        if not self.wire.listeners:
+            return _ALONE_EVERY
+        self.cost = 0.9 * self.cost + 0.1 * cost if self.cost else cost
+        late_for = now - self.hook.last_step
+        if late_for > self.hook.late_s:
+            # The longer a step lasts, the less one sample more or less says.
+            return min(max(_SAMPLE_EVERY, late_for / 20), _SLOWEST)
+        short = self.usual is not None and self.usual < _SHORT_STEP
+        return min(max(_SELDOM_EVERY if short else _SAMPLE_EVERY, self.cost / _SHARE), _SLOWEST)
+
+    def on_steps(self, hook):
+        """Works out from the newest steps what is usual."""
+        self.seen = hook.steps
+        ordered = sorted(hook.times)
+        if len(ordered) < _LEAST_TIMES:
+            return
+        self.usual = ordered[len(ordered) // 2]
+        # Where one step in ten is late, those are what is looked for.
+        most = min(ordered[len(ordered) * 9 // 10], 2 * self.usual)
+        hook.late_s = max(_LATE * most, most + _SLACK)
+
+    def sample(self, now, last):
+        frame = sys._current_frames().get(self.thread)
+        if frame is None:
+            return
+        place = self.place(frame)
+        del frame
+        since = max(self.sampled_at, last)
+        self.sampled_at = now
+        self.samples.append((since, now, place))
+        if len(self.samples) > _KEPT_SAMPLES:
+            del self.samples[: _KEPT_SAMPLES // 2]
+        self.pending.append((now, place))
+
+    def place(self, frame, activity=None):
+        """Where the thread is: an activity, a call, a code with its line and instruction."""
+        codes, loop, frames = self.codes, self.loop, []
+        cause, known = None, (activity, "gc.collect") if activity is not None else None
+        # From the innermost frame out to the training loop.
+        while frame is not None:
+            code = frame.f_code
+            frames.append(frame)
+            if id(code) in loop or len(frames) == _DEEPEST:
+                break
+            found = codes.of(code)[0]
+            # The outermost call says most: an evaluation's data is the evaluation's.
+            if found is not None and activity is None and (known is None or found[0] not in _WORK or known[0] in _WORK):
+                cause, known = len(frames) - 1, found
+            frame = frame.f_back
+        inner = len(frames) - 1
+        where = 0 if cause is None else cause + 1
+        # Who called it, and not a wrapper in a library.
+        while where < inner and codes.of(frames[where].f_code)[1]:
+            where += 1
+        found = frames[where]
+        if (known is None or known[0] in _WORK) and self.evaluates():
+            known = ("evaluation", "")
+        kind, call = known if known is not None else ("code", "")
+        return (kind, call, found.f_code, found.f_lineno, found.f_lasti if kind == "code" else -1)
+
+    def group(self, place):
+        """What is one place: a call from a function; in the training loop itself, from a line of it."""
+        kind, call, code, line, _ = place
+        return (kind, call, id(code), line if id(code) in self.loop else 0)
+
+    def evaluates(self):
+        model = self.hook.model
+        return model is not None and getattr(model, "training", True) is False
+
+    def settle(self, last):
+        """Samples of steps that have ended: healthy ones are counted, late ones belong to their step."""
+        while self.noted:
+            step, took, ended = self.noted.pop(0)
+            self.late_step(step, took, ended)
+        rest = []
+        for at, place in self.pending:
+            if at > last:
+                rest.append((at, place))
+            elif self.usual is not None and not any(began <= at <= ended for _, began, ended, _, _ in self.late):
+                self.healthy += 1
+                self.shares[place] = self.shares.get(place, 0) + 1
+        self.pending = rest
+        if self.healthy > _MEMORY:
+            self.healthy //= 2
+            self.shares = {place: count / 2 for place, count in self.shares.items() if count >= 2}
+
+    def late_step(self, step, took, ended):
+        began = ended - took
+        seconds = {}
+        collected = [part for part in self.collections if part[1] > began and part[0] < ended]
+        self.collections = [part for part in self.collections if part[0] >= ended]
+        for since, until, place in collected:
+            seconds[place] = seconds.get(place, 0.0) + min(until, ended) - max(since, began)
+        for since, until, place in self.samples:
+            length = min(until, ended) - max(since, began)
+            for from_, to, _ in collected:
+                length -= max(min(until, ended, to) - max(since, began, from_), 0.0)
+            if length > 0.0:
+                seconds[place] = seconds.get(place, 0.0) + length
+        self.late_steps += 1
+        if not seconds:
+            return
+        # Lines of one function are one place: the line that most were seen at.
+        together = {}
+        for place, length in seconds.items():
+            together.setdefault(self.group(place), []).append((length, place))
+        most = max(together.values(), key=lambda parts: sum(length for length, _ in parts))
+        # Where it waits says more than where it was seen most.
+        place = max(most, key=lambda part: (self.described(part[1])["activity"] == "synchronization", part[0]))[1]
+        self.late.append((step, began, ended, place, sum(length for length, _ in most)))
+        del self.late[:-_KEPT_LATE]
+        self.news = True
+
+    def look_for_stall(self, now, last):
+        usual = self.usual
+        least = _UNUSUAL_STALL if usual is None else max(_STALL * usual, usual + _STALL_SLACK)
+        if now - last < least:
+            if self.stalling is not None:
+                self.stalling = self.collective = None
+                self.news = True
+            return
+        here = [since for since, _, place in self.samples if since >= last and place == self.samples[-1][2]]
+        if here:
+            self.stalling = (now - last, self.samples[-1][2], now - here[0])
+        self.collective = self.recorded(now)
+
+    def recorded(self, now):
+        """The oldest collective that has not ended, as PyTorch's flight recorder has it."""
+        if now - self.recorder_at < 5 * _STALL_EVERY:
+            return self.collective
+        self.recorder_at = now
+        bindings = sys.modules.get("torch._C._distributed_c10d")
+        dump = getattr(bindings, "_dump_nccl_trace", None)
+        if dump is None or "nccl" not in _backends():
+            return None
+        import pickle
+
+        try:
+            # PyTorch's own bytes. Without stacks, and without what has ended, where it can leave them out.
+            trace = pickle.loads(dump(True, False, True))
+        except TypeError:
+            trace = pickle.loads(dump())
+        entries = trace.get("entries", []) if isinstance(trace, dict) else []
+        open_ = [entry for entry in entries if entry.get("state") != "completed" and not entry.get("is_p2p")]
+        group = None
+        if open_:
+            first = min(open_, key=lambda entry: entry.get("record_id", 0))
+            group = first.get("process_group", ("", ""))[0]
+        status = trace.get("pg_status", {}) if isinstance(trace, dict) else {}
+        enqueued = {
+            str(name)[:40]: int(state["last_enqueued_collective"])
+            for name, state in list(status.items())[:32]
+            if "last_enqueued_collective" in state
+        }
+        collective = {"enqueued": enqueued}
+        if group is not None:
+            collective["call"] = str(first.get("profiling_name", ""))[:80]
+            collective["group"] = str(first.get("pg_id", group))[:40]
+            collective["sequence"] = int(first.get("collective_seq_id", first.get("seq_id", 0)))
+            collective["state"] = str(first.get("state", ""))[:20]
+        return collective
+
+    def tell(self, now):
+        stalls = self.stalling is not None
+        every = _STALL_EVERY if stalls else _PLACES_EVERY if self.news else _SHARES_EVERY
+        if now - self.told_at < every or (not stalls and not self.news and not self.healthy):
+            return
+        self.told_at, self.news = now, False
+        self.wire.send(self.message(stalls, now))
+
+    def message(self, stalls, now):
+        indices, places = {}, []
+
+        def index(place):
+            described = self.described(place)
+            key = (described["call"], described["file"], described["line"])
+            if key not in indices:
+                indices[key] = len(places)
+                described["share"] = self.share(place)
+                places.append(described)
+            return indices[key]
+
+        message = {"v": VERSION, "kind": "places", "pid": self.pid, "step": self.hook.steps, "at": time.time()}
+        for name, variable in (("rank", "RANK"), ("launcher", "MEMWALL_RUN")):
+            if os.environ.get(variable, "").isdigit():
+                message[name] = int(os.environ[variable])
+        if self.usual is not None:
+            message["usual_s"] = self.usual
+        message["samples"] = int(self.healthy)
+        message["late_steps"] = self.late_steps
+        message["late"] = [
+            [step, ended - began, index(place), spent, max(now - ended, 0.0)]
+            for step, began, ended, place, spent in self.late
+        ]
+        if stalls:
+            for_s, place, here_s = self.stalling
+            message["stall"] = {"for_s": for_s, "place": index(place), "here_s": here_s}
+            if self.collective is not None:
+                message["stall"]["collective"] = self.collective
+        most = sorted(self.shares.items(), key=lambda share: -share[1])[:_MOST_PLACES]
+        for place, _ in most:
+            index(place)
+        message["places"] = places
+        return message
+
+    def share(self, place):
+        """Of the time of healthy steps, what the same call from the same function takes."""
+        same = self.group(place)
+        count = sum(count for other, count in self.shares.items() if self.group(other) == same)
+        return count / self.healthy if self.healthy else 0.0
+
+    def described(self, place):
+        described = self.texts.get(place)
+        if described is None:
+            if len(self.texts) > 1000:
+                self.texts.clear()
+            kind, call, code, line, instruction = place
+            if instruction >= 0:
+                call = _called(code, line, instruction) or call
+            if kind == "code" and call.startswith("."):
+                kind = "synchronization"
+            described = {
+                "activity": kind,
+                "call": (call or code.co_name)[:80],
+                "file": code.co_filename[-200:],
+                "line": line,
+                "function": code.co_name[:80],
+            }
+            self.texts[place] = described
+        return dict(described)
+
+
+def _backends():
+    """The backends of PyTorch's process groups; none where there are none."""
+    distributed = sys.modules.get("torch.distributed")
+    try:
+        return str(distributed.get_backend()).lower() if distributed.is_initialized() else ""
+    except Exception:
+        return ""
+
+
+def _called(code, line, instruction):
+    """The call that an instruction makes, as the source has it: `.item()` where it waits for the device, else
+    the name; empty where the source cannot be read."""
+    import linecache
+    import re
+
+    text = linecache.getline(code.co_filename, line)
+    if hasattr(code, "co_positions"):
+        positions = list(code.co_positions())[instruction // 2 : instruction // 2 + 1]
+        first, last, begin, end = positions[0] if positions else (None,) * 4
+        if first is None or first != last or begin is None:
+            return ""
+        text = linecache.getline(code.co_filename, first).encode()[begin:end].decode(errors="replace")
+        waits = re.search(r"\.(%s)\([^()]*\)$" % "|".join(_WAITING), text)
+        named = re.match(r"([\w.]+)\(", text)
+        if waits or named:
+            return "." + waits.group(1) + "()" if waits else named.group(1)
+        # Between two calls: what the line calls is meant.
+        text = linecache.getline(code.co_filename, line)
+    waits = re.search(r"\.(%s)\(" % "|".join(_WAITING), text)
+    return "." + waits.group(1) + "()" if waits else ""
+
+
+def _watch(hook):
+    """Starts the thread that watches this one. It is none of the script's: `threading` does not list it."""
+    if os.environ.get("MEMWALL_HOOK_SAMPLER") == "0":
+        return None
+    import _thread as threads
+    import collections
+    import gc
+
+    # Whatever it imports is loaded before it starts: a fork must not meet it in an import.
+    import json  # noqa: F401
+    import linecache  # noqa: F401
+    import re  # noqa: F401
+    import socket  # noqa: F401
+    import stat  # noqa: F401
+    import threading  # noqa: F401
+
+    _torch_root[0] = os.path.dirname(getattr(hook.torch, "__file__", None) or "?/?") + "/"
+    hook.times = collections.deque(maxlen=_TIMES)
+    watch = _Watch(hook, threads.get_ident())
+    gc.callbacks.append(watch.on_collection)
+    threads.start_new_thread(watch.run, ())
+    return watch

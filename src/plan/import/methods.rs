@@ -1,0 +1,152 @@
+//! Ways of training beside plain fine-tuning: how many sequences a sample is, and what is held beside the model.
+//! TRL's trainers at f2cd5771 (`dpo_trainer.py`, `kto_trainer.py`, `cpo_trainer.py`, `orpo_trainer.py`,
+//! `reward_trainer.py`, `grpo_trainer.py`); ms-swift, LLaMA-Factory, OpenRLHF and axolotl run theirs or do as they do.
+
+use super::imported::ImportedPlan;
+use super::origin::Origin;
+use super::rows::not_modelled;
+use super::settings::Settings;
+
+/// A way of training.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TrainingMethod {
+    /// Direct preference optimization: chosen and rejected in one pass, a reference beside.
+    Dpo,
+    /// Kahneman-Tversky optimization: single answers, a reference beside.
+    Kto,
+    /// Chosen and rejected in one pass without a reference: ORPO, `SimPO`, CPO.
+    Pairs,
+    /// Group relative policy optimization and its kin: answers are generated.
+    Grpo,
+    /// Proximal policy optimization: critic, reward model, reference, generation.
+    Ppo,
+    /// A reward model: chosen and rejected, a head of one value.
+    Reward,
+    /// A student with its teacher.
+    Distillation,
+}
+
+/// Parts of names of scripts, folders and options, and the method that they name. The first that fits counts.
+const NAMES: &[(&str, TrainingMethod)] = &[
+    ("simpo", TrainingMethod::Pairs),
+    ("orpo", TrainingMethod::Pairs),
+    ("cpo", TrainingMethod::Pairs),
+    ("kto", TrainingMethod::Kto),
+    ("bco", TrainingMethod::Kto),
+    ("dpo", TrainingMethod::Dpo),
+    ("grpo", TrainingMethod::Grpo),
+    ("rloo", TrainingMethod::Grpo),
+    ("reinforce", TrainingMethod::Grpo),
+    ("ppo", TrainingMethod::Ppo),
+    ("reward", TrainingMethod::Reward),
+    ("train_rm", TrainingMethod::Reward),
+    ("run_rm", TrainingMethod::Reward),
+    ("distill", TrainingMethod::Distillation),
+    ("gkd", TrainingMethod::Distillation),
+];
+
+impl TrainingMethod {
+    /// The method that a name tells.
+    pub fn of_name(name: &str) -> Option<Self> {
+        let lower = name.to_lowercase();
+        if lower == "rm" {
+            return Some(Self::Reward);
+        }
+        NAMES.iter().find(|(part, _)| lower.contains(part)).map(|(_, method)| *method)
+    }
+
+    /// The method that the keys of a file tell, whose path may name it.
+    pub fn of_settings(settings: &Settings, path: &str) -> Option<Self> {
+        let beta = settings.holds("beta") || settings.holds("dpo_beta");
+        let prompts = ["max_prompt_length", "loss_type", "dpo_loss_type"].iter().any(|name| settings.holds(name));
+        if settings.holds("num_generations") || settings.holds("max_completion_length") {
+            return Some(Self::Grpo);
+        }
+        let kind = settings.text("loss_type").and_then(|found| Self::of_name(&found.value));
+        kind.or_else(|| settings.holds("gamma_beta_ratio").then_some(Self::Pairs))
+            .or_else(|| (beta && prompts).then(|| Self::of_name(path).unwrap_or(Self::Dpo)))
+    }
+
+    const fn takes_pairs(self) -> bool {
+        matches!(self, Self::Dpo | Self::Pairs | Self::Reward)
+    }
+
+    /// Counts a pair as the two sequences that run together, and says what is held beside.
+    pub fn apply(self, imported: &mut ImportedPlan) {
+        if self.takes_pairs() {
+            double(imported, "training.micro_batch_size");
+            double(imported, "model.batch_size");
+        }
+        // With adapters the base itself, adapters off, is the reference.
+        let adapters = imported.get("training.lora.rank").is_some();
+        let beside = match self {
+            Self::Dpo if adapters => return,
+            Self::Dpo => "DPO: the reference model, a second copy of the weights",
+            Self::Kto if adapters => "KTO: a second forward pass for the KL term",
+            Self::Kto => "KTO: the reference model, a second copy of the weights, and a second forward pass",
+            Self::Pairs => return,
+            Self::Grpo => "reinforcement: the reference model where beta is above 0, and what generates",
+            Self::Ppo => "PPO: the reference, critic and reward models, and what generates",
+            Self::Reward => "reward model: a head of one value in place of the vocabulary's",
+            Self::Distillation => "distillation: the teacher beside, and what generates",
+        };
+        not_modelled(imported, beside);
+    }
+}
+
+/// Twice as many samples as `key` says, unless it follows from others.
+fn double(imported: &mut ImportedPlan, key: &'static str) {
+    let Some(found) = imported.get(key).cloned() else { return };
+    if let (Some(pairs), false) = (found.value.as_u64(), matches!(found.origin, Origin::Derived(_))) {
+        let origin = Origin::Derived(format!("{}: {pairs} pairs of chosen and rejected", found.origin));
+        imported.say(key, pairs.saturating_mul(2), origin);
+    }
+}
+
+/// Says what prediction does not follow of options that many tools share: kinds of adapters, offloading of activations.
+pub fn options(imported: &mut ImportedPlan, settings: &Settings) {
+    const ADAPTERS: &[(&str, &str)] = &[
+        ("use_dora", "DoRA: a magnitude for each output and the norm of each adapted weight"),
+        ("peft_use_dora", "DoRA: a magnitude for each output and the norm of each adapted weight"),
+        ("lora_dora", "DoRA: a magnitude for each output and the norm of each adapted weight"),
+        ("use_vera", "VeRA: shared random matrices in place of LoRA's"),
+        ("use_oft", "OFT: rotations in place of LoRA's matrices"),
+        ("use_qat", "quantisation-aware training: fake-quantised copies of weights and activations"),
+    ];
+    for (name, what) in ADAPTERS {
+        if settings.is(name) {
+            not_modelled(imported, what);
+        }
+    }
+    let offloaded = ["activation_offloading", "enable_activation_offloading"].iter().find(|name| settings.is(name));
+    if let Some(name) = offloaded {
+        let none = imported.get("training.activation_checkpointing").is_none_or(|found| found.value == "none");
+        match settings.on(name).filter(|_| none && imported.get("training.cpu_offload").is_none()) {
+            Some(found) => imported.say("training.cpu_offload", "activations", found.origin),
+            None => not_modelled(imported, "activation offloading beside recomputation: kept inputs go to the host"),
+        }
+    }
+    // What a pass holds is counted at the full length either way.
+    for name in ["packing", "padding_free", "sample_packing", "neat_packing", "use_rslora", "group_by_length"] {
+        settings.accept(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TrainingMethod;
+
+    #[test]
+    fn names_tell_a_method() {
+        for (name, method) in [
+            ("dpo_training.py", Some(TrainingMethod::Dpo)),
+            ("recipes/zephyr-141b-A35b/orpo/config_full.yaml", Some(TrainingMethod::Pairs)),
+            ("llama-3-8b-instruct-simpo-v2.yaml", Some(TrainingMethod::Pairs)),
+            ("reward_modeling.py", Some(TrainingMethod::Reward)),
+            ("rm", Some(TrainingMethod::Reward)),
+            ("sft.py", None),
+        ] {
+            assert_eq!(TrainingMethod::of_name(name), method, "{name}");
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The defaults of a script's own arguments: fields of its dataclasses and `add_argument` of argparse. Read, never
+//! run.
+
+use serde_json::Value;
+
+use super::common::ImportContext;
+use super::expression;
+use super::launch::Program;
+use super::origin::Origin;
+use super::python_calls::arguments;
+use super::settings::Settings;
+use super::text::python_literal;
+
+/// No longer script is looked into.
+const LONGEST: usize = 2_000_000;
+
+/// The text of the script that runs, where it is at hand: a path, or a module below the present directory.
+pub fn script_of(context: &ImportContext) -> Option<(String, String)> {
+    let Program { path, module, python, .. } = context.program;
+    if path.is_empty() || !(*python || *module) {
+        return None;
+    }
+    let paths = if *module {
+        let folder = path.replace('.', "/");
+        vec![format!("{folder}.py"), format!("{folder}/__main__.py"), format!("src/{folder}.py")]
+    } else {
+        vec![path.clone()]
+    };
+    paths.into_iter().filter(|path| path.ends_with(".py")).find_map(|path| {
+        let text = context.run.files.read(&path).ok().filter(|text| text.len() <= LONGEST)?;
+        Some((path, text))
+    })
+}
+
+/// As [`read`], with the modules of its own project that a script imports its parts from.
+pub fn of_project(context: &ImportContext, path: &str, text: &str) -> Settings {
+    const MOST: usize = 8;
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let modules =
+        text.lines().filter_map(|line| line.strip_prefix("from ")?.split_once(" import ").map(|(name, _)| name));
+    let mut settings = Settings::default();
+    for module in modules.filter(|name| !name.starts_with("transformers") && !name.starts_with("torch")).take(MOST) {
+        let file = format!("{}.py", module.trim_start_matches('.').replace('.', "/"));
+        let there = if module.starts_with('.') && !folder.is_empty() { format!("{folder}/{file}") } else { file };
+        if let Ok(text) = context.run.files.read(&there)
+            && text.len() <= LONGEST
+        {
+            settings.over(read(&there, &text));
+        }
+    }
+    settings.with(read(path, text))
+}
+
+/// What the arguments of a script are where nobody gives them, by name.
+pub fn read(name: &str, text: &str) -> Settings {
+    let mut settings = Settings::default();
+    fields(name, text, &mut settings);
+    options(name, text, &mut settings);
+    settings
+}
+
+fn set(settings: &mut Settings, file: &str, line: usize, name: &str, value: Value) {
+    let option = format!("{name} ({file}:{line})");
+    settings.set(name, value, Origin::Default { framework: "the script", option });
+}
+
+/// The value of an expression: a literal, or arithmetic over whole numbers.
+fn value(text: &str) -> Option<Value> {
+    let text = text.trim().trim_end_matches(',');
+    python_literal(text).or_else(|| expression::whole(text, &|_| None).map(Value::from))
+}
+
+/// Fields of classes behind `@dataclass`: `name: type = value`, `name: type = field(default=value)`.
+fn fields(file: &str, text: &str, settings: &mut Settings) {
+    let (mut marked, mut inside) = (false, false);
+    let mut start = 0;
+    for (number, line) in text.split_inclusive('\n').enumerate() {
+        let at = start;
+        start += line.len();
+        let bare = line.trim();
+        if !line.starts_with([' ', '\t', '\n', '\r', '#', ')']) {
+            inside = marked && bare.starts_with("class ");
+            marked = bare.starts_with("@dataclass") || bare.starts_with("@dataclasses.dataclass");
+            continue;
+        }
+        if !inside || bare.starts_with("def ") {
+            inside &= !bare.starts_with("def ");
+            continue;
+        }
+        let Some((name, rest)) = bare.split_once(':').filter(|(name, _)| is_name(name)) else { continue };
+        let Some((_, right)) = rest.split_once('=') else { continue };
+        let right = right.trim();
+        let found = match right.strip_prefix("field(").or_else(|| right.strip_prefix("dataclasses.field(")) {
+            Some(_) => {
+                let open = text.get(at..).and_then(|from| from.find("field(")).map_or(at, |found| at + found + 6);
+                keyword(&arguments(text.get(open..).unwrap_or("")), "default")
+            }
+            None => value(right.split(" #").next().unwrap_or(right)),
+        };
+        if let Some(found) = found {
+            set(settings, file, number + 1, name, found);
+        }
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+}
+
+fn keyword(parts: &[String], name: &str) -> Option<Value> {
+    parts.iter().find_map(|part| {
+        let (key, right) = part.split_once('=')?;
+        (key.trim() == name).then(|| value(right))?
+    })
+}
+
+/// `add_argument("--name", default=value)`; a flag that is stored as true is false, and the other way round.
+fn options(file: &str, text: &str, settings: &mut Settings) {
+    let mut rest = 0;
+    while let Some(found) = text.get(rest..).and_then(|from| from.find("add_argument(")) {
+        let open = rest + found + "add_argument(".len();
+        rest = open;
+        let parts = arguments(text.get(open..).unwrap_or(""));
+        let long = parts.iter().find_map(|part| match python_literal(part) {
+            Some(Value::String(name)) => name.strip_prefix("--").map(|name| name.replace('-', "_")),
+            _ => None,
+        });
+        let Some(name) = long.filter(|name| is_name(name)) else { continue };
+        let action = parts.iter().find(|part| part.trim_start().starts_with("action"));
+        let flag = action.and_then(|part| match part {
+            part if part.contains("store_true") => Some(Value::Bool(false)),
+            part if part.contains("store_false") => Some(Value::Bool(true)),
+            _ => None,
+        });
+        if let Some(found) = keyword(&parts, "default").or(flag) {
+            let line = text.get(..open).map_or(1, |before| before.matches('\n').count() + 1);
+            set(settings, file, line, &name, found);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dataclasses_and_parsers_have_defaults() {
+        let text = "\
+@dataclass
+class Arguments(transformers.TrainingArguments):
+    # a comment: with = signs
+    optim: str = field(default=\"adamw_torch\")
+    model_max_length: int = field(
+        default=8192 * 4,
+        metadata={\"help\": \"Maximum, default=3\"},
+    )
+    lora_r: int = 64  # a remark
+    targets: List[str] = field(default_factory=lambda: [\"q\"])
+    nothing: Optional[str] = None
+
+    def run(self):
+        lora_r: int = 5
+
+class Other:
+    lora_r: int = 7
+
+parser.add_argument('-b', '--batch-size', type=int, default=12, help='a, b')
+parser.add_argument(\"--fp16\", action=\"store_true\")
+parser.add_argument(
+    \"--lr\", type=float,
+    default=1e-4)
+";
+        let read = read("a.py", text);
+        assert_eq!(read.text("optim").unwrap().value, "adamw_torch");
+        assert_eq!(read.whole("model_max_length").unwrap().value, 32_768);
+        assert_eq!(read.whole("lora_r").unwrap().value, 64);
+        assert_eq!(read.whole("batch_size").unwrap().value, 12);
+        assert_eq!(read.flag("fp16").unwrap().value, false);
+        assert_eq!(read.number("lr").unwrap().value, 1e-4);
+        assert!(read.get("targets").is_none() && read.get("nothing").is_none());
+        assert!(!read.is_set("optim"), "a default is nobody's word");
+        assert_eq!(read.whole("lora_r").unwrap().origin.to_string(), "default of the script: lora_r (a.py:9)");
+    }
+}

@@ -1,0 +1,102 @@
+//! What scripts on the Trainer have names of their own for: the length of a sample, adapters, the bits of their base.
+
+use super::super::adapters;
+use super::super::common::ImportContext;
+use super::super::imported::ImportedPlan;
+use super::super::model;
+use super::super::origin::{Origin, Setting};
+use super::super::rows::not_modelled;
+use super::super::settings::Settings;
+use super::super::trl;
+
+/// The length of a sample has a name of its own in every script.
+pub fn length(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
+    const NAMES: [&str; 10] = [
+        "block_size",
+        "max_seq_length",
+        "max_seq_len",
+        "max_length",
+        "model_max_length",
+        "cutoff_len",
+        "max_source_length",
+        "seq_length",
+        "max_tokens",
+        "sequence_length",
+    ];
+    let default = |tokens: u64, option: &str| {
+        Setting::new(tokens, Origin::Default { framework: "the script", option: option.to_owned() })
+    };
+    let found = settings.first_whole(&NAMES).or_else(|| match context.program.name() {
+        // min(the tokenizer's longest, 1024)
+        "run_clm.py" | "run_clm_no_trainer.py" | "run_fim.py" | "run_mlm.py" => {
+            let longest = model::longest(imported, context).unwrap_or(1024);
+            Some(default(longest.min(1024), "--block_size: the tokenizer's, at most 1024"))
+        }
+        "run_glue.py" => Some(default(128, "--max_seq_length 128")),
+        "run_qa.py" => Some(default(384, "--max_seq_length 384")),
+        "run_summarization.py" | "run_translation.py" => Some(default(1024, "--max_source_length 1024")),
+        _ => None,
+    });
+    imported.set("model.sequence_length", found);
+    let name = context.program.name().to_lowercase();
+    let two = ["summarization", "translation", "seq2seq", "t5", "bart"].iter().any(|part| name.contains(part));
+    let target = settings.first_whole(&["max_target_length", "target_max_len"]).or_else(|| match name.as_str() {
+        "run_summarization.py" | "run_translation.py" => Some(default(128, "--max_target_length 128")),
+        _ => None,
+    });
+    let source = settings.first_whole(&["max_source_length", "source_max_len"]);
+    let set = NAMES.iter().any(|name| *name != "max_source_length" && settings.is_set(name));
+    match (source, target) {
+        (_, target) if two => imported.set("model.decoder_sequence_length", target),
+        // A decoder reads both, one behind the other.
+        (Some(source), Some(target)) if !set => {
+            let origin = Origin::Derived(format!("{} + {}", source.origin, target.origin));
+            imported.say("model.sequence_length", source.value.saturating_add(target.value), origin);
+        }
+        _ => {}
+    }
+    imported.set("training.padded_batch", settings.flag("pad_to_max_length"));
+}
+
+/// Adapters by the names that scripts have for them.
+pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
+    let wanted = ["use_peft", "use_lora", "lora_enable", "enable_lora", "lora", "peft", "use_peft_lora"]
+        .iter()
+        .any(|name| settings.is(name));
+    // A script of its own that takes a rank has adapters; TRL's has one either way.
+    let named = ["lora", "peft"].iter().any(|part| context.program.name().contains(part));
+    let wanted = wanted
+        || (trl::method(context).is_none() && settings.is_set("lora_r"))
+        || (named && settings.is_set("lora_rank"));
+    let bits = bits(settings);
+    // DeepSpeed-Chat: adapters in every linear layer of the modules whose name holds `--lora_module_name`.
+    let chats = settings.whole("lora_dim").filter(|found| found.value > 0);
+    if let Some(rank) = &chats {
+        adapters::set_targets(imported, Some(Setting::new(vec!["all".to_owned()], rank.origin.clone())));
+        if !settings.is("only_optimize_lora") {
+            not_modelled(imported, "without --only_optimize_lora embeddings, norms and biases train as well");
+        }
+    } else if settings.is("full_finetune") || (!wanted && bits.is_none()) {
+        return;
+    }
+    let rank = settings.first_whole(&["lora_r", "lora_rank", "peft_lora_r"]).or(chats);
+    adapters::set(imported, rank, ("peft", 8), bits);
+    adapters::set_targets(imported, settings.texts("lora_target_modules").or_else(|| settings.texts("target_modules")));
+    if named {
+        adapters::set_targets(imported, settings.texts("trainable"));
+    }
+    imported.set(
+        "training.lora.dropout",
+        settings.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)),
+    );
+}
+
+/// Base weights of 4 or 8 bits.
+fn bits(settings: &Settings) -> Option<Setting<u64>> {
+    let on = |name: &str, bits: u64| settings.on(name).map(|found| found.map(|_| bits));
+    ["load_in_4bit", "use_4bit_quantization", "use_4bit_quantisation", "q_lora"]
+        .iter()
+        .find_map(|name| on(name, 4))
+        .or_else(|| ["load_in_8bit", "use_8bit_quantization"].iter().find_map(|name| on(name, 8)))
+        .or_else(|| settings.first_whole(&["bits", "quantization_bit"]).filter(|found| matches!(found.value, 4 | 8)))
+}

@@ -1,0 +1,164 @@
+//! Where a training thread spends its time, by samples of its Python stack.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::{Fraction, Seconds};
+
+/// What a training thread does at a place of its code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Activity {
+    /// It waits for a batch of its data loader.
+    Data,
+    /// It waits for the device: `.item()`, `.cpu()`.
+    Synchronization,
+    /// It writes or reads a checkpoint.
+    Checkpoint,
+    /// It evaluates.
+    Evaluation,
+    /// Python collects garbage.
+    Gc,
+    /// It waits for other ranks.
+    Collective,
+    /// The model's forward pass.
+    Forward,
+    /// The backward pass.
+    Backward,
+    /// The optimizer's step.
+    Optimizer,
+    /// Code of the script.
+    Code,
+}
+
+impl Activity {
+    /// Whether it is what every step consists of, and no cause of a late one.
+    #[must_use]
+    pub const fn is_work(self) -> bool {
+        matches!(self, Self::Forward | Self::Backward | Self::Optimizer)
+    }
+}
+
+/// A place of the training's code.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CodePlace {
+    /// What the thread does there.
+    pub activity: Activity,
+    /// The call: `DataLoader.__next__`, `.item()`, `evaluate`.
+    pub call: String,
+    /// The file.
+    pub file: String,
+    /// The line, from 1.
+    pub line: u32,
+    /// Its share of the time of steps that are not late.
+    pub share: Fraction,
+}
+
+impl CodePlace {
+    /// `train.py:88`; of a library its folder, too: `transformers/trainer.py:2241`.
+    #[must_use]
+    pub fn location(&self) -> String {
+        let path = Path::new(&self.file);
+        let name = |path: Option<&Path>| path.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+        let file = name(Some(path)).unwrap_or_else(|| self.file.clone());
+        let library = self.file.contains("/site-packages/") || self.file.contains("/dist-packages/");
+        match name(path.parent()).filter(|_| library) {
+            Some(folder) => format!("{folder}/{file}:{}", self.line),
+            None => format!("{file}:{}", self.line),
+        }
+    }
+
+    /// What the thread does there, in words.
+    #[must_use]
+    pub fn doing(&self) -> String {
+        match self.activity {
+            Activity::Checkpoint if self.call.contains("load") => format!("checkpoint loading ({})", self.call),
+            Activity::Checkpoint => format!("checkpoint saving ({})", self.call),
+            Activity::Evaluation if self.call.is_empty() => "evaluation".to_owned(),
+            Activity::Evaluation => format!("evaluation ({})", self.call),
+            Activity::Gc => "garbage collection".to_owned(),
+            _ => self.call.clone(),
+        }
+    }
+
+    /// Both: `DataLoader.__next__, train.py:88`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        format!("{}, {}", self.doing(), self.location())
+    }
+}
+
+/// A step that was late.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LateStep {
+    /// Which, from the process's beginning.
+    pub step: u64,
+    /// How long it took.
+    pub took: Seconds,
+    /// The place where it was seen most, among [`HookPlaces::places`].
+    pub place: usize,
+    /// How long before the message it ended.
+    pub ago: Seconds,
+}
+
+/// A step that does not end.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HookStall {
+    /// How long it lasts by now.
+    pub lasting: Seconds,
+    /// Where the thread is, among [`HookPlaces::places`].
+    pub place: usize,
+    /// How long it has been there.
+    pub here: Seconds,
+    /// What PyTorch's flight recorder says of collectives.
+    pub collective: Option<PendingCollective>,
+}
+
+/// The state of a rank's collectives, by PyTorch's NCCL flight recorder.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PendingCollective {
+    /// The oldest that has not ended: its call (`nccl:all_reduce`).
+    pub call: Option<String>,
+    /// Its process group.
+    pub group: String,
+    /// Its number in the group.
+    pub sequence: i64,
+    /// The newest that this rank has begun, by process group.
+    pub enqueued: Vec<(String, i64)>,
+}
+
+/// What samples of a training thread's stack tell.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct HookPlaces {
+    /// The process's rank.
+    pub rank: Option<u32>,
+    /// The pid of the `memwall run` that started it.
+    pub launcher: Option<u32>,
+    /// What a step takes as a rule.
+    pub usual: Option<Seconds>,
+    /// Samples in steps that were not late.
+    pub samples: u64,
+    /// Places in late steps, in a stall, and those that take most of other steps.
+    pub places: Vec<CodePlace>,
+    /// Steps that were late since the process began.
+    pub late_steps: u64,
+    /// The newest of those that were seen anywhere, oldest first.
+    pub late: Vec<LateStep>,
+    /// The step that does not end now.
+    pub stall: Option<HookStall>,
+}
+
+/// Why steps are late, or one does not end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StepCause {
+    /// In words, with its file and line.
+    pub words: String,
+    /// What is done there.
+    pub activity: Activity,
+    /// The step does not end.
+    pub stalls: bool,
+    /// Share of all time that late steps took beyond the usual; none in a stall.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<Fraction>,
+}

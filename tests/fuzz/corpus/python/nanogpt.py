@@ -1,0 +1,9 @@
+wandb_log = True
+batch_size = 12
+block_size = 1024
+gradient_accumulation_steps = 5 * 8
+n_layer = 12
+n_head = 12
+n_embd = 768
+dropout = 0.0
+weight_decay = 1e-1

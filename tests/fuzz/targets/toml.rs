@@ -1,0 +1,11 @@
+//! Bytes as a TOML file of torchtitan's.
+
+#![no_main]
+
+#[path = "../entry.rs"]
+#[allow(dead_code)]
+mod entry;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    entry::toml(bytes);
+});

@@ -1,0 +1,59 @@
+//! Launch files that were drawn from public repositories and read by eye: `drawn.csv` says how they were drawn and what
+//! was found. What was silently wrong is held by a case, or refused.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+struct Row<'a> {
+    draw: &'a str,
+    repository: &'a str,
+    read: &'a str,
+    now: &'a str,
+    shown_by: &'a str,
+}
+
+fn rows(text: &str) -> Vec<Row<'_>> {
+    let lines = text.lines().filter(|line| !line.starts_with('#')).skip(1);
+    lines
+        .map(|line| match line.split(',').collect::<Vec<_>>().as_slice() {
+            [draw, repository, path, read, now, shown_by] => {
+                assert!(!path.is_empty(), "{line}");
+                Row { draw, repository, read, now, shown_by }
+            }
+            _ => panic!("six columns: {line}"),
+        })
+        .collect()
+}
+
+#[test]
+fn what_was_silently_wrong_is_held_by_a_case() {
+    let text = fs::read_to_string("tests/imports/drawn.csv").unwrap();
+    for row in rows(&text) {
+        for verdict in [row.read, row.now] {
+            assert!(["right", "says", "wrong"].contains(&verdict), "{}: {verdict}", row.repository);
+        }
+        if row.read == "wrong" {
+            let case = format!("tests/imports/cases/{}.yaml", row.shown_by);
+            let held = row.shown_by.starts_with("refused:") || Path::new(&case).exists();
+            assert!(held || row.now == "wrong", "{}: no case {}", row.repository, row.shown_by);
+        }
+    }
+}
+
+#[test]
+fn the_draws_are_broad_and_mostly_right() {
+    let text = fs::read_to_string("tests/imports/drawn.csv").unwrap();
+    let rows = rows(&text);
+    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    let mut repositories: Vec<&str> = rows.iter().map(|row| row.repository).collect();
+    repositories.sort_unstable();
+    repositories.dedup();
+    assert!(repositories.len() >= 50, "{} repositories", repositories.len());
+    for row in &rows {
+        *counts.entry((row.draw, row.now)).or_default() += 1;
+    }
+    let of = |draw, verdict| counts.get(&(draw, verdict)).copied().unwrap_or(0);
+    let all: usize = ["right", "says", "wrong"].iter().map(|verdict| of("first", verdict)).sum();
+    assert!(of("first", "wrong") * 50 <= all, "{counts:?}");
+}

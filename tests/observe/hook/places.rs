@@ -1,0 +1,195 @@
+//! Steps of a real training that are made late on purpose: the line that does it is named, and none while all is well.
+
+use std::ffi::OsString;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use memwall::compare::{StalledRank, late_steps, stalled};
+use memwall::observe::hook::Listener;
+use memwall::reading::{HookedRun, Moment, StepCause};
+use memwall::units::Seconds;
+
+use super::{DEADLINE, Meeting, folder, python};
+
+/// Every fifth step is late in it.
+const SCRIPT: &str = "train_late.py";
+
+/// The last late step by which a place is named: messages are a second apart, and two or three late steps are in one.
+const NAMED_BY: u64 = 13;
+
+/// The line of the script with that mark.
+fn line(mark: &str) -> String {
+    let text = std::fs::read_to_string(folder().join(SCRIPT)).unwrap();
+    let number = text.lines().position(|line| line.ends_with(&format!("# mark: {mark}"))).unwrap() + 1;
+    format!("{SCRIPT}:{number}")
+}
+
+/// Ends with the test.
+struct Training(Child);
+
+impl Training {
+    fn start(meeting: &Meeting, python: &OsString, arguments: &[&str]) -> Self {
+        let mut command = meeting.run(python, SCRIPT, arguments);
+        // PyTorch itself, not its stand-in.
+        Self(command.env_remove("PYTHONPATH").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    fn is_over(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_some()
+    }
+}
+
+impl Drop for Training {
+    fn drop(&mut self) {
+        if !self.is_over() {
+            // Passed on by `memwall run`.
+            drop(Command::new("kill").arg(self.0.id().to_string()).status());
+        }
+        drop(self.0.wait());
+    }
+}
+
+/// What was named first, and how many steps had been late by then.
+fn first_named(python: &OsString, what: &str, steps: &str) -> Option<(StepCause, u64)> {
+    let meeting = Meeting::new();
+    let mut listener = meeting.listen();
+    let mut training = Training::start(&meeting, python, &[what, steps]);
+    let start = Instant::now();
+    while start.elapsed() < DEADLINE {
+        let over = training.is_over();
+        listener.listen(Duration::from_millis(50), || Moment(1)).unwrap();
+        let places = listener.runs().iter().find_map(|run| run.places.as_ref());
+        if let Some((cause, places)) = places.and_then(|places| Some((late_steps(places, Seconds(0.0))?, places))) {
+            return Some((cause, places.late_steps));
+        }
+        if over {
+            return None;
+        }
+    }
+    panic!("{what}: no end in {DEADLINE:?}");
+}
+
+fn is_named(what: &str) {
+    let Some(python) = python("import torch") else { return };
+    let (cause, late) = first_named(&python, what, "400").unwrap_or_else(|| panic!("{what}: nothing was named"));
+    assert!(cause.words.contains(&line(what)), "{what}: {cause:?}");
+    assert!(late <= NAMED_BY, "{what}: after {late} late steps: {cause:?}");
+    let lost = cause.lost.unwrap().0;
+    // 0.15 s and more in each five steps of some 0.02 s, without the seconds until the message.
+    assert!(lost > 0.1, "{what}: {lost}");
+}
+
+#[test]
+fn a_slow_loader_is_named() {
+    is_named("data");
+}
+
+#[test]
+fn a_loop_that_waits_for_single_values_is_named() {
+    is_named("synchronization");
+}
+
+#[test]
+fn a_checkpoint_is_named() {
+    is_named("checkpoint");
+}
+
+#[test]
+fn an_evaluation_is_named() {
+    is_named("evaluation");
+}
+
+#[test]
+fn a_collection_of_garbage_is_named() {
+    is_named("gc");
+}
+
+#[test]
+fn a_slow_function_of_the_script_is_named() {
+    is_named("code");
+}
+
+#[test]
+fn nothing_is_named_while_all_is_well() {
+    let Some(python) = python("import torch") else { return };
+    assert_eq!(first_named(&python, "healthy", "1000"), None);
+}
+
+/// What is said of a rank, once two of them are stalled.
+fn said(listener: &mut Listener, rank: u32) -> String {
+    let start = Instant::now();
+    let is_stalled = |run: &&HookedRun| run.places.as_ref().is_some_and(|places| places.stall.is_some());
+    while listener.runs().iter().filter(is_stalled).count() < 2 {
+        assert!(start.elapsed() < DEADLINE, "no stall: {:?}", listener.runs());
+        listener.listen(Duration::from_millis(50), || Moment(1)).unwrap();
+    }
+    let ranks: Vec<StalledRank<'_>> = listener
+        .runs()
+        .iter()
+        .filter_map(|run| run.places.as_ref())
+        .map(|places| StalledRank { rank: places.rank, places, has_ended: false, age: Seconds(0.0) })
+        .collect();
+    let own = ranks.iter().find(|known| known.rank == Some(rank)).unwrap();
+    stalled(own, &ranks).unwrap().words
+}
+
+#[test]
+fn a_hung_collective_names_who_has_not_come_and_where() {
+    let Some(python) = python("import torch.distributed; assert torch.distributed.is_gloo_available()")
+        .or_else(|| python("import torch; assert torch.distributed.is_available()"))
+    else {
+        return;
+    };
+    let meeting = Meeting::new();
+    let mut listener = meeting.listen();
+    let script = "for rank in 0 1; do RANK=$rank \"$0\" \"$1\" collective 1000 & done; wait";
+    let mut command = meeting.command(env!("CARGO_BIN_EXE_memwall"));
+    command.args(["run", "--quiet", "--", "sh", "-c", script]).arg(&python).arg(folder().join(SCRIPT));
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    command.env("MASTER_ADDR", "127.0.0.1").env("MASTER_PORT", port).env("WORLD_SIZE", "2");
+    command.env_remove("PYTHONPATH").stdout(Stdio::null()).stderr(Stdio::null());
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let mut child = command.spawn().unwrap();
+    let words = [0, 1].map(|rank| said(&mut listener, rank));
+    // The shell and both ranks.
+    drop(Command::new("kill").args(["-KILL", "--", &format!("-{}", child.id())]).status());
+    drop(child.wait());
+    for words in words {
+        assert!(words.starts_with("all_reduce: rank 1 has not come: "), "{words}");
+        assert!(words.contains(&line("absent")) && words.contains(&line("collective")), "{words}");
+    }
+}
+
+#[test]
+fn the_sampler_can_be_turned_off() {
+    let Some(python) = python("import torch") else { return };
+    let meeting = Meeting::new();
+    let mut listener = meeting.listen();
+    let mut command = meeting.run(&python, SCRIPT, &["data", "60"]);
+    command.env_remove("PYTHONPATH").env("MEMWALL_HOOK_SAMPLER", "0").stdout(Stdio::null()).stderr(Stdio::null());
+    let mut training = Training(command.spawn().unwrap());
+    while !training.is_over() {
+        listener.listen(Duration::from_millis(50), || Moment(1)).unwrap();
+    }
+    listener.listen(Duration::from_millis(50), || Moment(1)).unwrap();
+    let run = &listener.runs()[0];
+    assert!(run.step.as_ref().is_some_and(|step| step.step == 60) && run.places.is_none(), "{run:?}");
+}
+
+/// How often what is late is named rightly, and after how many late steps: `cargo test … -- --ignored --nocapture`.
+#[test]
+#[ignore = "takes minutes: for the figures in the documentation"]
+fn how_often_the_right_line_is_named() {
+    let Some(python) = python("import torch") else { return };
+    for what in ["data", "synchronization", "checkpoint", "evaluation", "gc", "code"] {
+        let mut after = Vec::new();
+        let mut wrong = Vec::new();
+        for _ in 0..10 {
+            match first_named(&python, what, "200") {
+                Some((cause, late)) if cause.words.contains(&line(what)) => after.push(late),
+                other => wrong.push(other.map(|(cause, _)| cause.words)),
+            }
+        }
+        eprintln!("{what}: named right after {after:?} late steps; else {wrong:?}");
+    }
+}
