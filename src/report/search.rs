@@ -11,7 +11,7 @@ use super::text::{grouped, paragraph};
 use crate::advise::{
     KNOBS, Knobs, LargestModel, RankedPlan, SearchOutcome, SearchStatus, SmallestChange, fold, throughput, why_slower,
 };
-use crate::compare::{Bands, level};
+use crate::compare::{Bands, leanest_of_level, level};
 use crate::predict::{Outline, Verdict};
 use crate::units::{self, Bytes, Fraction, three_figures};
 
@@ -233,8 +233,8 @@ pub fn smallest(plan: &str, found: Option<&SmallestChange>) -> String {
     };
     let line = match found.keys {
         0 => format!("{plan}: fits as it is"),
-        1 => format!("{plan}: fits after one changed key, and not as it is"),
-        keys => format!("{plan}: fits after {keys} changed keys, and after no fewer"),
+        1 => format!("{plan}: changing one key makes it fit"),
+        keys => format!("{plan}: changing {keys} keys makes it fit, and nothing less does"),
     };
     paragraph(&mut text, "", &line);
     for (at, one) in found.plans.iter().enumerate().filter(|_| found.keys > 0) {
@@ -276,16 +276,12 @@ pub fn trust(found: &SearchOutcome, bands: &Bands) -> String {
         "",
         &format!("band: 95 of 100 such runs take {below} less to {above} more time than predicted{few}"),
     );
-    let folded = fold(&found.ranked);
-    let level = level(folded.iter().map(|one| one.plan), bands);
-    let leanest =
-        folded.iter().map(|one| one.plan).take(level).enumerate().min_by_key(|(_, one)| one.outline.capacity.needed);
-    if let Some((at, leanest)) = leanest.filter(|_| level > 1) {
-        let left = leanest.outline.capacity;
+    let folded: Vec<&RankedPlan> = fold(&found.ranked).into_iter().map(|one| one.plan).collect();
+    if let Some((level, at)) = leanest_of_level(&folded, bands) {
+        let left = folded[at - 1].outline.capacity;
         let left = Bytes(left.bytes.0.saturating_sub(left.needed.0));
         let line = format!(
-            "level: #1 to #{level} lie within each other's bands; of these #{} leaves the most memory, {left}",
-            at + 1
+            "level: #1 to #{level} lie within each other's bands; of these #{at} leaves the most memory, {left}"
         );
         paragraph(&mut text, "", &line);
     }

@@ -200,7 +200,9 @@ impl Knobs {
     fn change_degrees(&self, plan: &Plan, job: &Job, change: &mut Change) {
         let (given, now) = (&plan.distribution, Self::of(job));
         // A strategy fills what is absent: with another one everything must be said.
-        let refill = given.strategy.is_some_and(|strategy| strategy != Strategy::Hybrid);
+        let shared_out = |knobs: &Self| (knobs.data, knobs.tensor, knobs.pipeline, knobs.context, knobs.sharding);
+        let other = shared_out(self) != shared_out(&now);
+        let refill = other && given.strategy.is_some_and(|strategy| strategy != Strategy::Hybrid);
         let counted = plan.cluster.num_gpus.is_none() && plan.cluster.nodes.zip(plan.cluster.gpus_per_node).is_none();
         let mut set = |needed: bool, key: &'static str, value: String| {
             if needed {
