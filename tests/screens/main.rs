@@ -10,6 +10,7 @@ mod edits;
 mod explained;
 mod keys;
 mod operators;
+mod places;
 mod proposal;
 mod run_and_draft;
 mod snapshots;

@@ -83,6 +83,12 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
         Ok(pattern) => pattern,
         Err(message) => return streams.fail(Exit::Usage, &format!("--log-pattern: {message}")),
     };
+    let drivers = matches!(args.source, SourceChoice::Auto | SourceChoice::Nvml | SourceChoice::Amdgpu);
+    if let Some(pid) = args.attach.filter(|pid| drivers && !observe::is_process(*pid))
+        && observe::sees_all_processes()
+    {
+        return streams.fail(Exit::Failed, &format!("there is no process {pid}"));
+    }
     let clock = Clock::start();
     let attach = args.attach.or(recorded.and_then(|header| header.attach));
     let mut state = State::on(plan, catalog, attach, clock.now());
@@ -203,16 +209,18 @@ struct RequestedSource {
     choice: SourceChoice,
     demo: Option<Demo>,
     later: Option<mpsc::Receiver<Demo>>,
+    attach: Option<u32>,
     catalog: Catalog,
 }
 
 impl RequestedSource {
     /// May be tried again where it fails.
     fn open(&mut self, requirements: &SharedRequirements) -> Result<Box<dyn observe::Source>, observe::SourceError> {
-        let Self { choice, demo, later, catalog } = self;
+        let Self { choice, demo, later, attach, catalog } = self;
         let (requirements, catalog) = (requirements.clone(), catalog.clone());
         // A demo is in place of a driver that is not there: it is not come back to.
-        observe::open(choice.clone(), SourceContext { demo: demo.take(), later: later.take(), requirements, catalog })
+        let context = SourceContext { demo: demo.take(), later: later.take(), attach: *attach, requirements, catalog };
+        observe::open(choice.clone(), context)
     }
 }
 
@@ -222,10 +230,15 @@ impl RequestedSource {
 /// In a line, where the demo's run cannot depart from the plan as it is asked to.
 fn source(args: &DashboardArgs, state: &State) -> Result<(RequestedSource, Option<PendingDemo>), String> {
     let choice = args.source.clone();
+    if matches!(choice, SourceChoice::Auto) && args.attach.is_some() {
+        // What runs is real: nothing is made up beside it.
+        let catalog = state.catalog.clone();
+        return Ok((RequestedSource { choice, demo: None, later: None, attach: args.attach, catalog }, None));
+    }
     let demo = demo::run(&choice, &state.plans.editor, DEMO_HEAD_START, &state.catalog)?;
     let (hand, later) = mpsc::channel();
     let pending_demo =
         demo.is_none().then(|| PendingDemo { choice: choice.clone(), head_start: DEMO_HEAD_START, hand });
     let later = pending_demo.is_some().then_some(later);
-    Ok((RequestedSource { choice, demo, later, catalog: state.catalog.clone() }, pending_demo))
+    Ok((RequestedSource { choice, demo, later, attach: None, catalog: state.catalog.clone() }, pending_demo))
 }

@@ -185,7 +185,7 @@ async fn watch_on(
             Exit::Unchanged | Exit::Changed => {}
         }
         pending_demo = pending_demo.filter(|pending_demo| !pending_demo.look(&mut state));
-        following.attend(state.monitor.attached_here());
+        following.attend(state.monitor.attached_by_user());
         requirements.set(required_metrics(&state));
         screen.draw(&state, look)?;
     }
