@@ -37,8 +37,8 @@ use crate::app::run::plan as run_plan;
 use crate::app::state::{Overlay, State};
 use crate::app::themes;
 use crate::app::view_actions::{
-    back, focus, is_detail, is_played_now, next_layout, resize, select, turn_kind, turn_mouse, turn_view, type_value,
-    zoom,
+    back, focus, is_detail, is_played_now, next_layout, resize, select, turn_history, turn_kind, turn_mouse, turn_view,
+    type_value, zoom,
 };
 use crate::app::views::MOST_ZOOM;
 use crate::app::what_if::fixes;
@@ -150,6 +150,8 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
 fn on_sample(state: &mut State, sample: Sample) -> Vec<Effect> {
     state.now = state.now.max(sample.at);
     state.run.telemetry.on_progress(&sample, &mut state.monitor);
+    let told = state.run.telemetry.progress(&state.monitor, state.now);
+    state.monitor.told = told.map(|(_, progress)| Box::new(progress));
     state.monitor.take(sample);
     if state.monitor.attached.is_some() {
         state.run.telemetry.find_rhythm(&state.monitor);
@@ -290,6 +292,7 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::Attach => return attach(state),
         Action::Infer => return inferred::ask(state),
         Action::History => state.monitor.view = state.monitor.view.history(),
+        Action::Metric | Action::OverlayMetric | Action::EveryDevice => turn_history(state, action),
         Action::Sort => state.monitor.list.sort = state.monitor.list.sort.next(),
         Action::Find => state.monitor.list.typing = true,
         Action::EndProcess => end_request::ask(state),

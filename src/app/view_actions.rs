@@ -12,6 +12,7 @@ use crate::app::run::explanation_search::CompareRow;
 use crate::app::run::offer;
 use crate::app::state::State;
 use crate::app::views::MemoryView;
+use crate::reading::DeviceMetric;
 
 /// The focused pane alone, or with the others again.
 pub fn zoom(state: &mut State) {
@@ -104,6 +105,27 @@ pub fn turn_view(state: &mut State) {
         Pane::Roofline => state.views.roofline.table = !state.views.roofline.table,
         Pane::Monitor => state.monitor.view = state.monitor.view.next(),
         Pane::Plan | Pane::Compare => {}
+    }
+}
+
+/// Another metric in front, one over the others, or every device in each chart: the past is shown with it.
+pub fn turn_history(state: &mut State, action: Action) {
+    let monitor = &mut state.monitor;
+    monitor.view = MonitorView::History;
+    match action {
+        Action::Metric => monitor.metric = monitor.metric.next(),
+        Action::OverlayMetric => {
+            monitor.over = match monitor.over {
+                None => Some(DeviceMetric::ALL[0]),
+                Some(last) if last.next() == DeviceMetric::ALL[0] => None,
+                Some(metric) => Some(metric.next()),
+            };
+            let said = monitor.over.map_or("no metric over the others".to_owned(), |metric| {
+                format!("{} over every metric, in its own scale", metric.word())
+            });
+            state.notice = Some(info(said));
+        }
+        _ => monitor.every_device = !monitor.every_device,
     }
 }
 

@@ -63,6 +63,9 @@ pub enum PlaybackCommand {
     Seek(i32),
     /// Go on or back by so many hundredths of the whole.
     SeekPercent(i32),
+    /// Go to the next event, or to the one before: a process comes or goes, work begins or ends, a GPU is lost or
+    /// back, memory runs out, the loss is no number.
+    Event(i8),
     /// The whole way again to where it is, from the very beginning.
     Afresh,
     /// Twice as fast.

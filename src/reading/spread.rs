@@ -1,8 +1,9 @@
 //! A figure of a device over some time, in little room.
 
-use super::{DeviceSample, Reading, ReadingKind};
+use super::{Absence, DeviceSample, Progress, Reading, ReadingKind};
+use crate::units::BytesPerSec;
 
-/// A figure of a device that is followed over time.
+/// A metric that is followed over time: of a device, or of the run that is the same beside each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceMetric {
     /// Device memory in use, in bytes.
@@ -13,11 +14,40 @@ pub enum DeviceMetric {
     Tensor,
     /// Power drawn, in watts.
     Power,
+    /// Time of a step of the run, in seconds.
+    StepTime,
+    /// The run's loss.
+    Loss,
+    /// Share of time with a kernel running.
+    Busy,
+    /// Temperature, in °C.
+    Temperature,
+    /// Clock of the multiprocessors, in MHz.
+    Clock,
+    /// Bytes over PCIe, both ways, a second.
+    Pcie,
+    /// Bytes over NVLink, both ways, a second.
+    NvLink,
 }
 
 impl DeviceMetric {
     /// All of them, in the order in which they are drawn.
-    pub const ALL: [Self; 4] = [Self::Memory, Self::Bandwidth, Self::Tensor, Self::Power];
+    pub const ALL: [Self; 11] = [
+        Self::Memory,
+        Self::Bandwidth,
+        Self::Tensor,
+        Self::Power,
+        Self::StepTime,
+        Self::Loss,
+        Self::Busy,
+        Self::Temperature,
+        Self::Clock,
+        Self::Pcie,
+        Self::NvLink,
+    ];
+
+    /// Those that a summary of a recording has.
+    pub const SUMMARISED: [Self; 4] = [Self::Memory, Self::Bandwidth, Self::Tensor, Self::Power];
 
     /// What it is called on the screen.
     #[must_use]
@@ -27,17 +57,51 @@ impl DeviceMetric {
             Self::Bandwidth => "DRAM",
             Self::Tensor => "tensor",
             Self::Power => "power",
+            Self::StepTime => "step",
+            Self::Loss => "loss",
+            Self::Busy => "busy",
+            Self::Temperature => "temp",
+            Self::Clock => "clock",
+            Self::Pcie => "PCIe",
+            Self::NvLink => "NVLink",
         }
     }
 
-    /// The figure of a device, as a plain number with its kind.
+    /// The metric after this one; the first after the last.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self::ALL.into_iter().cycle().skip_while(|metric| *metric != self).nth(1).unwrap_or(self)
+    }
+
+    /// The metric of a device, as a plain number with its kind; the run's own ones are not here.
     #[must_use]
     pub fn of(self, device: &DeviceSample) -> Reading<f64> {
+        let both = |one: &Reading<BytesPerSec>, other: &Reading<BytesPerSec>| match other.value() {
+            Some(other) => one.map(|one| one.0 + other.0),
+            None => other.map(|rate| rate.0),
+        };
         match self {
             Self::Memory => device.memory.map(|memory| memory.used.as_f64()),
             Self::Bandwidth => device.dram_bandwidth.map(|rate| rate.0),
             Self::Tensor => device.tensor_activity.map(|share| share.0),
             Self::Power => device.power.map(|power| power.0),
+            Self::Busy => device.busy.map(|share| share.0),
+            Self::Temperature => device.temperature.map(|degrees| f64::from(degrees.0)),
+            Self::Clock => device.sm_clock.map(|clock| f64::from(clock.0)),
+            Self::Pcie => both(&device.links.pcie_received, &device.links.pcie_sent),
+            Self::NvLink => both(&device.links.nvlink_received, &device.links.nvlink_sent),
+            Self::StepTime | Self::Loss => Reading::not_read(),
+        }
+    }
+
+    /// The metric of the run, where it is one.
+    #[must_use]
+    pub fn of_run(self, progress: Option<&Progress>) -> Option<Reading<f64>> {
+        let none = || Reading::Absent(Absence::Failed("no run tells it: attach to one".into()));
+        match self {
+            Self::StepTime => Some(progress.map_or_else(none, |progress| progress.step_time.map(|time| time.0))),
+            Self::Loss => Some(progress.map_or_else(none, |progress| progress.loss.clone())),
+            _ => None,
         }
     }
 }
@@ -60,6 +124,18 @@ impl Spread {
     #[must_use]
     pub const fn of(value: f64, kind: ReadingKind) -> Self {
         Self { low: value, high: value, sum: value, count: 1, kind }
+    }
+
+    /// Of so many values whose lowest, highest and mean are these.
+    #[must_use]
+    pub fn of_many(low: f64, high: f64, mean: f64, count: u32, kind: ReadingKind) -> Self {
+        Self { low, high, sum: mean * f64::from(count), count, kind }
+    }
+
+    /// How many values.
+    #[must_use]
+    pub const fn count(self) -> u32 {
+        self.count
     }
 
     /// Of the values of both.

@@ -29,11 +29,11 @@ struct Device {
     index: u32,
     name: Reading<String>,
     total: Reading<Bytes>,
-    figures: [Option<Spread>; DeviceMetric::ALL.len()],
+    figures: [Option<Spread>; DeviceMetric::SUMMARISED.len()],
 }
 
-/// The keys of [`DeviceMetric::ALL`] in the report, which are those of a sample.
-const KEYS: [&str; DeviceMetric::ALL.len()] = ["memory_used", "dram_bandwidth", "tensor_activity", "power"];
+/// The keys of [`DeviceMetric::SUMMARISED`] in the report, which are those of a sample.
+const KEYS: [&str; DeviceMetric::SUMMARISED.len()] = ["memory_used", "dram_bandwidth", "tensor_activity", "power"];
 
 impl Device {
     fn new(sample: &DeviceSample) -> Self {
@@ -47,7 +47,7 @@ impl Device {
         if sample.memory.value().is_some() || self.total.value().is_none() {
             self.total = sample.memory.map(|memory| memory.total);
         }
-        for (into, figure) in self.figures.iter_mut().zip(DeviceMetric::ALL) {
+        for (into, figure) in self.figures.iter_mut().zip(DeviceMetric::SUMMARISED) {
             let now = figure.of(sample);
             if let (Some(value), Some(kind)) = (now.value(), now.kind()) {
                 let now = Spread::of(*value, kind);

@@ -11,7 +11,7 @@ use super::text::{grouped, paragraph};
 use crate::advise::{
     KNOBS, Knobs, LargestModel, RankedPlan, SearchOutcome, SearchStatus, SmallestChange, fold, throughput, why_slower,
 };
-use crate::compare::Bands;
+use crate::compare::{Bands, level};
 use crate::predict::{Outline, Verdict};
 use crate::units::{self, Bytes, Fraction, three_figures};
 
@@ -263,30 +263,6 @@ pub fn model(plan: &str, found: &LargestModel) -> String {
     text
 }
 
-/// How many of the ranked plans are level with the first: each one's step lies within the other's band. The order
-/// between them is that of predictions which measured runs do not tell apart.
-#[must_use]
-pub fn level<'a>(ranked: impl IntoIterator<Item = &'a RankedPlan>, bands: &Bands) -> usize {
-    let mut ranked = ranked.into_iter().peekable();
-    let Some(best) = ranked.peek().map(|best| throughput(&best.outline)) else { return 0 };
-    let band = bands.time.within(2.0);
-    // Of the same samples: batches may differ.
-    let reaches = |one: &&RankedPlan| {
-        let times = best / throughput(&one.outline);
-        times <= 1.0 + band.above && times * (1.0 - band.below) <= 1.0
-    };
-    ranked.take_while(reaches).count()
-}
-
-/// How many of the ranked plans are level with the first, and the rank of the one among them that leaves the most memory;
-/// none where no other is level with it.
-#[must_use]
-pub fn leanest_of_level(ranked: &[&RankedPlan], bands: &Bands) -> Option<(usize, usize)> {
-    let level = level(ranked.iter().copied(), bands);
-    let leanest = ranked.iter().take(level).enumerate().min_by_key(|(_, one)| one.outline.capacity.needed)?;
-    (level > 1).then_some((level, leanest.0 + 1))
-}
-
 /// What measured runs say of the ranked plans, as text: the band of their step times, which of them are level, and which
 /// of those leaves the most memory.
 #[must_use]
@@ -300,12 +276,16 @@ pub fn trust(found: &SearchOutcome, bands: &Bands) -> String {
         "",
         &format!("band: 95 of 100 such runs take {below} less to {above} more time than predicted{few}"),
     );
-    let folded: Vec<&RankedPlan> = fold(&found.ranked).into_iter().map(|one| one.plan).collect();
-    if let Some((level, at)) = leanest_of_level(&folded, bands) {
-        let left = folded[at - 1].outline.capacity;
+    let folded = fold(&found.ranked);
+    let level = level(folded.iter().map(|one| one.plan), bands);
+    let leanest =
+        folded.iter().map(|one| one.plan).take(level).enumerate().min_by_key(|(_, one)| one.outline.capacity.needed);
+    if let Some((at, leanest)) = leanest.filter(|_| level > 1) {
+        let left = leanest.outline.capacity;
         let left = Bytes(left.bytes.0.saturating_sub(left.needed.0));
         let line = format!(
-            "level: #1 to #{level} lie within each other's bands; of these #{at} leaves the most memory, {left}"
+            "level: #1 to #{level} lie within each other's bands; of these #{} leaves the most memory, {left}",
+            at + 1
         );
         paragraph(&mut text, "", &line);
     }

@@ -286,6 +286,12 @@ impl Theme {
         if self.colourless { Color::Reset } else { self.roof.0 }
     }
 
+    /// The colour of a second line over the first one of a chart.
+    #[must_use]
+    pub fn overlay_colour(&self) -> Color {
+        if self.colourless { Color::Reset } else { self.warning.0 }
+    }
+
     /// The colour of chart lines that only guide the eye.
     #[must_use]
     pub fn guide_colour(&self) -> Color {

@@ -48,6 +48,22 @@ pub(super) const REPLAY: &[Binding] = &[
     },
     Binding {
         context: Replay,
+        keys: &[K::Home, K::End],
+        shown: "Home End",
+        word: "",
+        help: "to the beginning, to the end of the recording",
+        actions: &[A::Steer(PlaybackCommand::SeekPercent(-100)), A::Steer(PlaybackCommand::SeekPercent(100))],
+    },
+    Binding {
+        context: Replay,
+        keys: &[K::Char('n'), K::Char('N')],
+        shown: "n N",
+        word: "event",
+        help: "to the next event, to the one before",
+        actions: &[A::Steer(PlaybackCommand::Event(1)), A::Steer(PlaybackCommand::Event(-1))],
+    },
+    Binding {
+        context: Replay,
         keys: &[K::Char('['), K::Char(']')],
         shown: "[ ]",
         word: "speed",

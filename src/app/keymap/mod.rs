@@ -86,6 +86,12 @@ pub enum Action {
     EndProcess,
     /// Show the past instead of the tables, and back.
     History,
+    /// The past with another metric in front.
+    Metric,
+    /// The past with another metric over each.
+    OverlayMetric,
+    /// The past of all devices in each chart, or of the selected one.
+    EveryDevice,
     /// A shorter stretch of the past.
     ShorterSpan,
     /// A longer stretch of the past.

@@ -152,6 +152,14 @@ pub(super) const MONITOR: &[Binding] = &[
         help: "history: a shorter, longer stretch (a minute to a day)",
         actions: &[A::ShorterSpan, A::LongerSpan],
     },
+    Binding {
+        context: In(Pane::Monitor),
+        keys: &[K::Char('m'), K::Char('+'), K::Char('d')],
+        shown: "m + d",
+        word: "",
+        help: "history: next metric first, one over the others, all GPUs",
+        actions: &[A::Metric, A::OverlayMetric, A::EveryDevice],
+    },
 ];
 
 /// In the Compare pane.

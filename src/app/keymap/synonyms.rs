@@ -58,6 +58,9 @@ pub const fn synonyms(action: Action) -> &'static str {
         Action::Wider | Action::Narrower | Action::Taller | Action::Shorter | Action::ResetSizes => {
             "resize size grow shrink border"
         }
+        Action::Metric => "loss step busy temperature clock pcie nvlink chart series",
+        Action::OverlayMetric => "second axis both correlate",
+        Action::EveryDevice => "all gpus together",
         Action::Back => "escape cancel",
         _ => "",
     }

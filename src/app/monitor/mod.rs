@@ -10,7 +10,7 @@ pub(super) mod spans;
 pub(super) mod trail;
 
 use crate::app::key::KeyPress;
-use crate::reading::{DeviceSample, HostProcess, Moment, Sample, SourceInfo};
+use crate::reading::{DeviceMetric, DeviceSample, HostProcess, Moment, Progress, Sample, SourceInfo};
 use crate::units::{Bytes, Seconds};
 use attached::{AttachedProcess, AttachedState};
 use end_request::{EndRequest, TargetProcess};
@@ -88,6 +88,14 @@ pub struct Monitor {
     pub view: MonitorView,
     /// How much of the past.
     pub span: HistorySpan,
+    /// What the run tells, for its own metrics.
+    pub told: Option<Box<Progress>>,
+    /// The metric that the past begins with.
+    pub metric: DeviceMetric,
+    /// The metric that is drawn over each other one.
+    pub over: Option<DeviceMetric>,
+    /// Every device's line is in each chart, not the selected one's alone.
+    pub every_device: bool,
     /// The attached process.
     pub attached: Option<AttachedProcess>,
     /// What is selected.
@@ -119,6 +127,10 @@ impl Monitor {
             spans: Spans::default(),
             view: MonitorView::default(),
             span: HistorySpan::default(),
+            told: None,
+            metric: DeviceMetric::Memory,
+            over: None,
+            every_device: false,
             attached: attach.map(AttachedProcess::to),
             selected: SelectedRow::Device(0),
             page: 0,
@@ -280,7 +292,7 @@ impl Monitor {
     /// Takes in a sample.
     pub fn take(&mut self, sample: Sample) {
         self.history.push(&sample);
-        self.spans.push(&sample);
+        self.spans.push(&sample, self.told.as_deref());
         self.dropped = sample.dropped;
         self.sample = Some(sample);
         self.note_peaks();

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use crate::reading::{DeviceMetric, Moment, Reading, ReadingKind, Sample, Spread};
+use crate::reading::{DeviceMetric, Moment, Progress, Reading, ReadingKind, Sample, Spread};
 
 /// A stretch of the past that can be looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -83,7 +83,33 @@ impl HistorySpan {
 struct Bucket {
     /// Which one, counted from the Unix epoch.
     number: u64,
-    figures: [Option<Spread>; DeviceMetric::ALL.len()],
+    figures: [Option<StoredSpread>; DeviceMetric::ALL.len()],
+}
+
+/// A spread in half the room: three digits are shown of it, and seven are kept.
+#[derive(Debug, Clone, Copy)]
+struct StoredSpread {
+    low: f32,
+    high: f32,
+    mean: f32,
+    count: u16,
+    kind: ReadingKind,
+}
+
+impl From<Spread> for StoredSpread {
+    #[allow(clippy::cast_possible_truncation)]
+    fn from(spread: Spread) -> Self {
+        let count = u16::try_from(spread.count()).unwrap_or(u16::MAX);
+        let [low, high, mean] = [spread.low, spread.high, spread.mean()].map(|value| value as f32);
+        Self { low, high, mean, count, kind: spread.kind }
+    }
+}
+
+impl From<StoredSpread> for Spread {
+    fn from(stored: StoredSpread) -> Self {
+        let [low, high, mean] = [stored.low, stored.high, stored.mean].map(f64::from);
+        Self::of_many(low, high, mean, u32::from(stored.count), stored.kind)
+    }
 }
 
 /// The past of every device, at every span.
@@ -96,8 +122,8 @@ pub struct Spans {
 }
 
 impl Spans {
-    /// Takes in a sample.
-    pub fn push(&mut self, sample: &Sample) {
+    /// Takes in a sample, with what the run tells at that time.
+    pub fn push(&mut self, sample: &Sample, progress: Option<&Progress>) {
         if sample.at > self.newest {
             self.spacing = [sample.at.0 - self.newest.0, self.spacing[0]];
             self.newest = sample.at;
@@ -105,7 +131,8 @@ impl Spans {
         let hold = self.hold();
         self.devices.resize_with(sample.devices.len().max(self.devices.len()), Default::default);
         for (rows, device) in self.devices.iter_mut().zip(&sample.devices) {
-            let figures = DeviceMetric::ALL.map(|figure| spread(&figure.of(device)));
+            let figures =
+                DeviceMetric::ALL.map(|figure| spread(&figure.of_run(progress).unwrap_or_else(|| figure.of(device))));
             for (span, row) in HistorySpan::ALL.into_iter().zip(rows) {
                 put(row, span, sample.at, figures, hold);
             }
@@ -144,7 +171,7 @@ impl Spans {
         let start = end.saturating_sub(width * columns as u64);
         let row = &rows[span as usize];
         for (bucket, next) in row.iter().zip(row.iter().skip(1).map(Some).chain([None])) {
-            let Some(spread) = bucket.figures[figure as usize] else { continue };
+            let Some(spread) = bucket.figures[figure as usize].map(Spread::from) else { continue };
             // A bucket counts for every column that it reaches into, and until the next one.
             let from = bucket.number * bucket_length;
             let own = from.saturating_add(bucket_length);
@@ -171,7 +198,10 @@ impl Spans {
         let (length, bucket_length) = span.millis();
         let oldest = self.newest.0.saturating_sub(length);
         let within = |bucket: &&Bucket| (bucket.number * bucket_length).saturating_add(bucket_length) > oldest;
-        row.iter().filter(within).filter_map(|bucket| bucket.figures[figure as usize]).reduce(Spread::with)
+        row.iter()
+            .filter(within)
+            .filter_map(|bucket| bucket.figures[figure as usize].map(Spread::from))
+            .reduce(Spread::with)
     }
 }
 
@@ -195,12 +225,12 @@ fn put(
         Some(newest) if newest.number >= number => {
             for (into, figure) in newest.figures.iter_mut().zip(figures) {
                 *into = match (*into, figure) {
-                    (Some(before), Some(now)) => Some(before.with(now)),
-                    (before, now) => before.or(now),
+                    (Some(before), Some(now)) => Some(Spread::from(before).with(now).into()),
+                    (before, now) => before.or(now.map(StoredSpread::from)),
                 };
             }
         }
-        _ => row.push_back(Bucket { number, figures }),
+        _ => row.push_back(Bucket { number, figures: figures.map(|figure| figure.map(StoredSpread::from)) }),
     }
     // The span, and what reaches into its first column.
     let oldest = number.saturating_sub((length + hold) / bucket_length + 1);
@@ -226,7 +256,7 @@ mod tests {
         let seconds = 36 * 3600;
         for second in 0..seconds {
             let watts = if second == seconds - 36_000 { 900.0 } else { 500.0 };
-            spans.push(&sample(Moment(1_790_000_000_000 + second * 1000), watts));
+            spans.push(&sample(Moment(1_790_000_000_000 + second * 1000), watts), None);
         }
         (spans, Moment(1_790_000_000_000 + (seconds - 1) * 1000))
     }
@@ -268,11 +298,11 @@ mod tests {
         let mut spans = Spans::default();
         let at = |second: u64| Moment(1_790_000_000_000 + second * 1000);
         for second in 0..600 {
-            spans.push(&sample(at(second), (second % 17) as f64));
+            spans.push(&sample(at(second), (second % 17) as f64), None);
         }
         let before = spans.columns(0, HistorySpan::TenMinutes, DeviceMetric::Power, 60);
         for second in 600..610 {
-            spans.push(&sample(at(second), (second % 17) as f64));
+            spans.push(&sample(at(second), (second % 17) as f64), None);
         }
         // Ten seconds are one column.
         let after = spans.columns(0, HistorySpan::TenMinutes, DeviceMetric::Power, 60);
@@ -291,7 +321,7 @@ mod tests {
     fn times_that_no_clock_shows_do_no_harm() {
         let mut spans = Spans::default();
         for at in [0, 5, 5, 3, u64::MAX - 1, u64::MAX, 7] {
-            spans.push(&sample(Moment(at), 1.0));
+            spans.push(&sample(Moment(at), 1.0), None);
         }
         for span in HistorySpan::ALL {
             assert!(spans.columns(0, span, DeviceMetric::Power, 7)[6].is_some(), "{span:?}");
@@ -303,7 +333,7 @@ mod tests {
     fn a_gap_stays_a_gap() {
         let mut spans = Spans::default();
         for second in (0..20).chain(40..60) {
-            spans.push(&sample(Moment(1_790_000_000_000 + second * 1000), 500.0));
+            spans.push(&sample(Moment(1_790_000_000_000 + second * 1000), 500.0), None);
         }
         let minute = spans.columns(0, HistorySpan::Minute, DeviceMetric::Power, 60);
         let seen: String = minute.iter().map(|spread| if spread.is_some() { '#' } else { '.' }).collect();
@@ -314,7 +344,7 @@ mod tests {
     #[test]
     fn what_was_not_read_is_no_zero() {
         let mut spans = Spans::default();
-        spans.push(&Sample { at: Moment(5_000), devices: vec![DeviceSample::default()], ..Sample::default() });
+        spans.push(&Sample { at: Moment(5_000), devices: vec![DeviceSample::default()], ..Sample::default() }, None);
         assert!(spans.columns(0, HistorySpan::Minute, DeviceMetric::Memory, 10).iter().all(Option::is_none));
         assert_eq!(spans.whole(0, HistorySpan::Minute, DeviceMetric::Memory), None);
         assert_eq!(spans.whole(7, HistorySpan::Minute, DeviceMetric::Memory), None);

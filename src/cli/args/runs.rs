@@ -16,7 +16,9 @@ use crate::units::Bytes;
 pub struct RecordArgs {
     /// The plan of the run, kept in the recording
     pub plan: Option<PathBuf>,
-    /// The file to write: run.ndjson, or run.ndjson.gz to compress it
+    /// The file to write: compressed, unless its name ends in .ndjson, .jsonl or .json
+    ///
+    /// `-o run.ndjson.gz`, or `-o run.ndjson` for plain lines of JSON, eight times as large.
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
     /// Where readings come from: auto, nvml, amdgpu, demo or prometheus:URL

@@ -105,7 +105,8 @@ impl Config {
             let Some(option) = OPTIONS.iter().find(|option| option.key == key) else {
                 let known: Vec<&str> = OPTIONS.iter().map(|option| option.key).collect();
                 let why = format!("no option of this name; known: {}", known.join(", "));
-                self.faults.push(placed(&document.placed(Fault::of(key, why))));
+                let at = document.place_of(&key);
+                self.faults.push(placed(&Fault::of(key, why).placed(at)));
                 continue;
             };
             let value = document.value(&key).unwrap_or_default();

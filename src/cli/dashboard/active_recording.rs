@@ -69,7 +69,7 @@ fn tell(events: &Sender<Event>, event: Event) {
 /// Writes samples until no more come; what is to be told of it.
 fn run(header: Header, samples: &Receiver<Sample>, events: &Sender<Event>) -> Event {
     let path = new_name(&header);
-    let mut recorder = match Recorder::create(&path, header, Compression::None, Rotation::default()) {
+    let mut recorder = match Recorder::create(&path, header, Compression::Gzip, Rotation::default()) {
         Ok(recorder) => recorder,
         Err(error) => return Event::RecordFailed(not_begun(&path, &error)),
     };
@@ -92,8 +92,8 @@ fn run(header: Header, samples: &Receiver<Sample>, events: &Sender<Event>) -> Ev
     }
 }
 
-/// `memwall-20260921T134640Z.ndjson`
-fn new_name(header: &Header) -> PathBuf {
+/// `memwall-20260921T134640Z.ndjson.gz`
+pub fn new_name(header: &Header) -> PathBuf {
     let time: String = header.started.to_string().chars().filter(|c| c.is_ascii_alphanumeric()).collect();
-    Path::new(&format!("memwall-{time}.ndjson")).to_owned()
+    Path::new(&format!("memwall-{time}.ndjson.gz")).to_owned()
 }

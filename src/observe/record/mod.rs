@@ -4,6 +4,7 @@
 //! of the time, then one sample a line. Every line stands alone, so that whatever was written
 //! before a kill, a full disk or a bad sector can be read.
 
+mod event;
 mod format;
 mod lines;
 mod out;

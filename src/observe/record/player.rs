@@ -162,6 +162,13 @@ impl Source for Replay {
                 let whole = self.recording().time(usize::MAX).since(self.recording().time(0));
                 self.seek(whole.0 * f64::from(by) / 100.0);
             }
+            PlaybackCommand::Event(by) => {
+                let last = self.recording().len().saturating_sub(1);
+                let target = self.target();
+                let found = self.samples.find_event(target, by > 0);
+                self.paused = true;
+                self.go_to(found.unwrap_or(if by > 0 { last } else { 0 }));
+            }
             PlaybackCommand::Afresh => {
                 self.until = self.target();
                 self.play_from(0);

@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use serde::Deserialize;
 use thiserror::Error;
 
+use super::event::is_event;
 use super::format::{Header, VERSION, decode};
 use super::lines::{BREAKS_OFF, RecordingLines};
 use super::writer::part_path;
@@ -239,6 +240,9 @@ pub struct Samples {
     ahead: (usize, VecDeque<Result<Sample, String>>),
 }
 
+/// Samples that are looked through for an event at once: some five hours, which takes some seconds.
+const MOST_LOOKED_THROUGH: usize = 20_000;
+
 /// Samples that are read together on the way to one that lies far ahead: they are decoded side by side.
 const TOGETHER: usize = 64;
 
@@ -274,6 +278,32 @@ impl Samples {
                 None
             }
         }
+    }
+
+    /// The nearest sample after, or before, that place at which something happens; where it would take too long to
+    /// look further, as far as was looked. None where nothing happens up to the end, or the beginning.
+    pub fn find_event(&mut self, from: usize, forward: bool) -> Option<usize> {
+        let last = self.recording.len().saturating_sub(1);
+        for chunk in 0..MOST_LOOKED_THROUGH / TOGETHER {
+            // One more than is asked for: what a sample is compared with.
+            let (first, until) = if forward {
+                (from + chunk * TOGETHER, (from + (chunk + 1) * TOGETHER).min(last))
+            } else {
+                let until = from.checked_sub(1 + chunk * TOGETHER)?;
+                (until.saturating_sub(TOGETHER), until)
+            };
+            if first >= until {
+                return None;
+            }
+            let samples: Vec<Sample> = self.read(first, until).into_iter().map_while(Result::ok).collect();
+            let mut places = samples.windows(2).enumerate().filter(|(_, pair)| is_event(&pair[0], &pair[1]));
+            let found = if forward { places.next() } else { places.last() };
+            if let Some((place, _)) = found {
+                return Some(first + place + 1);
+            }
+        }
+        let looked = MOST_LOOKED_THROUGH / TOGETHER * TOGETHER;
+        Some(if forward { (from + looked).min(last) } else { from.saturating_sub(looked) })
     }
 
     /// The samples from one place to another.

@@ -12,6 +12,9 @@ use crate::units::{Bytes, Seconds};
 /// Endings that a part's number goes before.
 const ENDINGS: [&str; 4] = ["gz", "ndjson", "jsonl", "json"];
 
+/// Endings of files that are lines of JSON.
+const PLAIN: [&str; 3] = ["ndjson", "jsonl", "json"];
+
 /// How a recording is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compression {
@@ -23,10 +26,13 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// As the ending of the file's name says.
+    /// As the ending of the file's name says: packed, unless it is that of lines of JSON.
     #[must_use]
     pub fn of(path: &Path) -> Self {
-        if path.extension().is_some_and(|ending| ending == "gz") { Self::Gzip } else { Self::None }
+        let plain = |ending: &std::ffi::OsStr| PLAIN.iter().any(|known| ending == *known);
+        // What is no file, such as /dev/stdout, is read by whoever is behind it.
+        let special = path.exists() && !path.is_file();
+        if special || path.extension().is_some_and(plain) { Self::None } else { Self::Gzip }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod compare;
 mod history;
+mod history_axis;
 mod monitor;
 mod plan;
 mod progress;

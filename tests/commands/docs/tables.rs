@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use memwall::app::{Pane, by_context};
 use memwall::catalog::{Catalog, Scope};
+use memwall::cli::config::OPTIONS;
 use memwall::manual::TOPICS;
 use memwall::observe::{LIBRARY_VARIABLE, METRICS, ROOT_VARIABLE};
 use memwall::plan::keywords::{Engine, Framework, Sharding};
@@ -98,6 +99,9 @@ fn every_engine_has_a_row_with_what_it_shards() {
 #[test]
 fn the_options_topic_names_the_variables_that_are_read() {
     let text = read("configs/help/config.md");
+    for option in OPTIONS {
+        assert!(text.contains(&format!("`{}`", option.key)), "{}", option.key);
+    }
     for variable in [LIBRARY_VARIABLE, ROOT_VARIABLE, "NO_COLOR", "PAGER", "XDG_CONFIG_HOME", "XDG_STATE_HOME"] {
         assert!(text.contains(&format!("| `{variable}` |")), "{variable}");
     }

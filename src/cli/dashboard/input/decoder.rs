@@ -183,6 +183,8 @@ fn part(bytes: &[u8]) -> Part {
         [ESC, 0..=0x1f | 0x7f, ..] => Part::Whole(1, Some(TerminalInput::Key(KeyPress::Esc))),
         // Alt and a character.
         [ESC, rest @ ..] => match character(rest) {
+            // What begins a sequence is none of a person's.
+            Some((length, Some('[' | ']' | 'O' | 'P' | 'X' | '^' | '_'))) => Part::Whole(1 + length, None),
             Some((length, letter)) => {
                 Part::Whole(1 + length, letter.map(|letter| TerminalInput::Key(KeyPress::Alt(letter))))
             }
