@@ -17,12 +17,3 @@ pub fn level<'a>(ranked: impl IntoIterator<Item = &'a RankedPlan>, bands: &Bands
     };
     ranked.take_while(reaches).count()
 }
-
-/// How many of the ranked plans are level with the first, and the rank of the one among them that leaves the most memory;
-/// none where no other is level with it.
-#[must_use]
-pub fn leanest_of_level(ranked: &[&RankedPlan], bands: &Bands) -> Option<(usize, usize)> {
-    let level = level(ranked.iter().copied(), bands);
-    let leanest = ranked.iter().take(level).enumerate().min_by_key(|(_, one)| one.outline.capacity.needed)?;
-    (level > 1).then_some((level, leanest.0 + 1))
-}

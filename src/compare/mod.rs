@@ -24,7 +24,7 @@ pub use explain::{Cause, Circumstance, Explanation, Subject, explain};
 pub use forecast::{Forecast, MemoryGrowth, forecast};
 pub use growth::{Counts, GrowthKind};
 pub use late_steps::{StalledRank, late_steps, stalled, step_share};
-pub use level::{leanest_of_level, level};
+pub use level::level;
 pub use observation::{MemoryOwner, Observation};
 pub use phases::{Phases, RunPhase};
 pub use residual::Residual;

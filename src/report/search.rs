@@ -11,7 +11,7 @@ use super::text::{grouped, paragraph};
 use crate::advise::{
     KNOBS, Knobs, LargestModel, RankedPlan, SearchOutcome, SearchStatus, SmallestChange, fold, throughput, why_slower,
 };
-use crate::compare::{Bands, leanest_of_level, level};
+use crate::compare::{Bands, level};
 use crate::predict::{Outline, Verdict};
 use crate::units::{self, Bytes, Fraction, three_figures};
 
@@ -276,12 +276,16 @@ pub fn trust(found: &SearchOutcome, bands: &Bands) -> String {
         "",
         &format!("band: 95 of 100 such runs take {below} less to {above} more time than predicted{few}"),
     );
-    let folded: Vec<&RankedPlan> = fold(&found.ranked).into_iter().map(|one| one.plan).collect();
-    if let Some((level, at)) = leanest_of_level(&folded, bands) {
-        let left = folded[at - 1].outline.capacity;
+    let folded = fold(&found.ranked);
+    let level = level(folded.iter().map(|one| one.plan), bands);
+    let leanest =
+        folded.iter().map(|one| one.plan).take(level).enumerate().min_by_key(|(_, one)| one.outline.capacity.needed);
+    if let Some((at, leanest)) = leanest.filter(|_| level > 1) {
+        let left = leanest.outline.capacity;
         let left = Bytes(left.bytes.0.saturating_sub(left.needed.0));
         let line = format!(
-            "level: #1 to #{level} lie within each other's bands; of these #{at} leaves the most memory, {left}"
+            "level: #1 to #{level} lie within each other's bands; of these #{} leaves the most memory, {left}",
+            at + 1
         );
         paragraph(&mut text, "", &line);
     }

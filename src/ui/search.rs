@@ -13,7 +13,7 @@ use super::picker::in_words;
 use super::text::{fit, left, right, wrapped};
 use crate::advise::{Knobs, RankedPlan, SearchOutcome, SearchStatus, throughput, why_slower};
 use crate::app::{Baseline, Field, SearchAnswer, SearchView};
-use crate::compare::{Bands, leanest_of_level, level};
+use crate::compare::{Bands, level};
 use crate::predict::Verdict;
 use crate::printable::printable;
 use crate::units::{grouped, three_figures};
@@ -103,8 +103,8 @@ fn stands<'a>(view: &SearchView, look: &Look) -> Line<'a> {
         Some(Err(why)) => Line::styled(format!(" {}", printable(why)), theme.danger()),
         Some(Ok(SearchAnswer::Plans(found))) => {
             let style = if found.ranked.is_empty() { theme.danger() } else { theme.good() };
-            let level = bands(view).map_or_else(String::new, |bands| level_words(view, &bands));
-            let mut line = Line::styled(format!(" {}{level}", plans(found)), style);
+            let mut line = Line::styled(format!(" {}", plans(found)), style);
+            line.push_span(Span::styled(trust(view), theme.dim()));
             if let Some((_, missing)) = view.around.lacking() {
                 line.push_span(Span::styled(format!("; ! {}", printable(&missing)), theme.warning()));
             }
@@ -134,6 +134,16 @@ fn stands<'a>(view: &SearchView, look: &Look) -> Line<'a> {
     }
 }
 
+/// How far step times stray from their predictions, and up to which plan they are level.
+fn trust(view: &SearchView) -> String {
+    let Some(bands) = bands(view) else { return String::new() };
+    let level = level_rows(view, &bands);
+    let band = bands.time.within(2.0);
+    let few = if bands.few { ", from a wider kind" } else { "" };
+    let level = if level > 1 { format!("; ≈ 1 to {level} are level") } else { String::new() };
+    format!("{level}; band -{:.0} to +{:.0} %{few}", 100.0 * band.below, 100.0 * band.above)
+}
+
 /// How many rows are level with the first: measured runs do not tell their order from another.
 fn level_rows(view: &SearchView, bands: &Bands) -> usize {
     match &view.answer {
@@ -160,17 +170,6 @@ fn plans(found: &SearchOutcome) -> String {
 /// How far measured runs like the plan's lie from their predictions.
 fn bands(view: &SearchView) -> Option<Bands> {
     view.around.job().map(Bands::of)
-}
-
-/// Which of the rows measured runs do not tell apart, and which of those leaves the most memory.
-fn level_words(view: &SearchView, bands: &Bands) -> String {
-    if view.front {
-        return String::new();
-    }
-    let rows = view.rows();
-    let plans: Vec<&RankedPlan> = rows.iter().map(|row| row.plan).collect();
-    let Some((level, leanest)) = leanest_of_level(&plans, bands) else { return String::new() };
-    format!("; #1 to #{level} are level, #{leanest} leaves the most memory")
 }
 
 /// The rates between which 95 of 100 runs with such a prediction lie.

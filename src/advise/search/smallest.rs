@@ -110,7 +110,7 @@ fn keys(knobs: &Knobs, request: &Request<'_>, job: &Job) -> usize {
         let knob = KEYS.iter().position(|knob| *knob == key);
         knob.is_some_and(|knob| differences.iter().all(|(differs, _)| *differs != knob))
     };
-    let counts = |key: &&str| !FOLLOW.contains(key) && !same(key) && !(batch && **key == *"model.batch_size");
+    let counts = |key: &&str| !(FOLLOW.contains(key) || same(key) || batch && **key == *"model.batch_size");
     change.set.iter().map(|(key, _)| *key).filter(|key| counts(key)).count()
 }
 
