@@ -53,7 +53,7 @@ pub const OPTIONS: &[ConfigOption] = &[
         default: "1s",
         example: "1s",
         help: "Time between readings, 100ms to 60s",
-        take: |config, value| Ok(config.interval = Some(values::interval(&word(value)?)?)),
+        take: |config, value| set(&mut config.interval, values::interval(&word(value)?)?),
     },
     ConfigOption {
         key: "source",
@@ -61,7 +61,7 @@ pub const OPTIONS: &[ConfigOption] = &[
         default: "auto",
         example: "auto",
         help: "Where readings come from: auto, nvml, amdgpu, demo or prometheus:URL",
-        take: |config, value| Ok(config.source = Some(values::source(&word(value)?)?)),
+        take: |config, value| set(&mut config.source, values::source(&word(value)?)?),
     },
     ConfigOption {
         key: "mouse",
@@ -69,7 +69,7 @@ pub const OPTIONS: &[ConfigOption] = &[
         default: "false",
         example: "true",
         help: "The mouse chooses panes, fields, arrows and the keys of the bottom line",
-        take: |config, value| Ok(config.mouse = Some(flag(value)?)),
+        take: |config, value| set(&mut config.mouse, flag(value)?),
     },
     ConfigOption {
         key: "ascii",
@@ -77,7 +77,7 @@ pub const OPTIONS: &[ConfigOption] = &[
         default: "false; true where the locale is not UTF-8",
         example: "true",
         help: "Draw with ASCII characters only",
-        take: |config, value| Ok(config.ascii = Some(flag(value)?)),
+        take: |config, value| set(&mut config.ascii, flag(value)?),
     },
     ConfigOption {
         key: "color",
@@ -85,7 +85,7 @@ pub const OPTIONS: &[ConfigOption] = &[
         default: "true",
         example: "false",
         help: "Draw with colours",
-        take: |config, value| Ok(config.color = Some(flag(value)?)),
+        take: |config, value| set(&mut config.color, flag(value)?),
     },
     ConfigOption {
         key: "layout",
@@ -123,7 +123,7 @@ pub const OPTIONS: &[ConfigOption] = &[
         default: "monitor beside a run, else plan",
         example: "monitor",
         help: "The pane that has the focus at the start",
-        take: |config, value| Ok(config.start_pane = Some(pane(&word(value)?)?)),
+        take: |config, value| set(&mut config.start_pane, pane(&word(value)?)?),
     },
     ConfigOption {
         key: "alerts",
@@ -161,6 +161,11 @@ pub fn example() -> String {
         }
     }
     text
+}
+
+fn set<T>(option: &mut Option<T>, value: T) -> Result<(), String> {
+    *option = Some(value);
+    Ok(())
 }
 
 fn word(value: &Value) -> Result<String, String> {

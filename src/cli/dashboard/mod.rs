@@ -173,7 +173,7 @@ fn configure(state: &mut State, config: &Config, before: SavedSession, themes: T
     state.keys = config.keys.clone();
     state.run.alerts.rules = config.alerts.clone();
     if let Some(path) = state.plans.editor.path().filter(|_| !state.plans.editor.is_new()) {
-        app::note_recent(&mut state.plans.recent, &path.to_owned());
+        app::note_recent(&mut state.plans.recent, path);
     }
 }
 

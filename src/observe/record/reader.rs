@@ -297,7 +297,7 @@ impl Samples {
             }
             let samples: Vec<Sample> = self.read(first, until).into_iter().map_while(Result::ok).collect();
             let mut places = samples.windows(2).enumerate().filter(|(_, pair)| is_event(&pair[0], &pair[1]));
-            let found = if forward { places.next() } else { places.last() };
+            let found = if forward { places.next() } else { places.next_back() };
             if let Some((place, _)) = found {
                 return Some(first + place + 1);
             }

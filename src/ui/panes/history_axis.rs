@@ -16,7 +16,7 @@ pub fn full(plans: &Plans, metric: DeviceMetric, device: &DeviceSample) -> Optio
         }
         DeviceMetric::Tensor | DeviceMetric::Busy => Some(1.0),
         DeviceMetric::Power => device.power_limit.value().map(|limit| limit.0),
-        DeviceMetric::Clock => device.sm_clock_max.value().map(|clock| f64::from(clock.0)),
+        DeviceMetric::Clock => device.sm_clock_max.value().map(|clock| clock.0),
         DeviceMetric::StepTime
         | DeviceMetric::Loss
         | DeviceMetric::Temperature
