@@ -91,9 +91,8 @@ fn a_command_that_fails_and_a_faulty_file_are_a_line() {
     terminal.wait_for("./pager: No such file");
     quit(terminal);
     let terminal = with_file(Program::memwall(), "config", "alerts.yaml", "temprature: 90\n").start();
-    assert_eq!(terminal.exit_code(), 2);
-    let screen = terminal.screen();
-    assert!(screen.contains("alerts.yaml:1:13: temprature: known are"), "{screen}");
+    terminal.wait_for("alerts.yaml:1:13: temprature: known are");
+    quit(terminal);
 }
 
 #[test]

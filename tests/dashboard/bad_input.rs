@@ -21,7 +21,7 @@ fn opened(plan: impl AsRef<[u8]>) -> Terminal {
 
 #[test]
 fn a_plan_that_is_not_there_is_named() {
-    let line = refused(&Program::memwall().args(&["nowhere.yaml"]).stderr_apart().start());
+    let line = refused(&Program::memwall().args(&["nowhere/nowhere.yaml"]).stderr_apart().start());
     assert!(line.contains("nowhere.yaml") && line.contains("no such"), "{line}");
 }
 
@@ -94,10 +94,10 @@ fn escape_sequences_of_a_plan_do_not_reach_the_terminal() {
 
 #[test]
 fn a_terminal_too_small_says_so_and_recovers() {
-    let mut terminal = Program::memwall().size(59, 15).start();
+    let mut terminal = Program::memwall().size(39, 9).start();
     let screen = terminal.wait_for("too small");
-    assert!(screen.contains("59×15") && screen.contains("60×16") && screen.contains('q'), "{screen}");
-    terminal.resize(60, 16);
+    assert!(screen.contains("39×9") && screen.contains("40×10") && screen.contains('q'), "{screen}");
+    terminal.resize(40, 10);
     terminal.wait_for("1 Plan");
     terminal.resize(20, 3);
     terminal.wait_for("too small");

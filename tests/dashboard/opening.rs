@@ -60,18 +60,22 @@ fn a_pane_is_zoomed_and_put_back() {
 }
 
 #[test]
-fn the_help_shows_keys_and_any_key_closes_it() {
+fn the_help_shows_keys_and_finds_what_is_typed() {
     let mut terminal = Program::memwall().size(200, 50).start();
     terminal.wait_for("demo");
-    // Even the one that would quit.
-    for key in ["q", keys::RIGHT, " "] {
+    // Even what would quit is typed.
+    for key in ["quit", "zoom"] {
         terminal.keys("?");
-        let screen = terminal.wait_for("key closes");
+        let screen = terminal.wait_for("esc closes");
         for words in ["focus", "whole screen", "take back", "to be saved", "compare the plan", "leave"] {
             assert!(screen.contains(words), "{words}:\n{screen}");
         }
         terminal.keys(key);
-        terminal.wait_without("key closes");
+        terminal.wait_for(&format!("keys with {key}"));
+        terminal.keys(keys::ESC);
+        terminal.wait_for("esc closes");
+        terminal.keys(keys::ESC);
+        terminal.wait_without("esc closes");
     }
     terminal.keys(keys::CTRL_C);
     terminal.assert_left_well();
@@ -87,4 +91,53 @@ fn a_plan_that_is_named_is_opened_and_is_no_example() {
     terminal.keys("q");
     terminal.assert_left_well();
     assert_eq!(std::fs::read_to_string(terminal.folder().join("mine.yaml")).unwrap(), crate::plan::PLAN);
+}
+
+#[test]
+fn habits_are_kept_and_what_is_configured_wins() {
+    let config = |text: &str| {
+        let program = Program::without_theme().size(120, 40).args(&["--source", "demo"]);
+        let folder = program.folder().join("config/memwall");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("config.yaml"), text).unwrap();
+        program
+    };
+    // What is configured holds, and a fault beside it is a line.
+    let mut terminal = config("theme: nord\nlayout: watch\nstart_pane: monitor\nmuose: true\n").start();
+    let screen = terminal.wait_for("config.yaml:4:1: muose: no option of this name");
+    assert!(screen.contains("4 Monitor") && screen.contains("5 Compare") && !screen.contains("3 Roofline"), "{screen}");
+    // What is changed is kept for the next start.
+    terminal.keys("L");
+    terminal.wait_for("layout single");
+    terminal.keys("q");
+    terminal.assert_left_well();
+}
+
+#[test]
+fn a_plan_that_is_not_there_is_begun() {
+    let mut terminal = Program::memwall().args(&["mine.yaml", "--source", "demo"]).start();
+    terminal.wait_for("new plan: a model, a template");
+    terminal.keys("gpt2\r");
+    terminal.wait_for("a new plan: s writes mine.yaml");
+    terminal.keys("1ss");
+    terminal.wait_for("saved mine.yaml");
+    terminal.keys("q");
+    terminal.assert_left_well();
+}
+
+#[test]
+fn a_terminal_that_cannot_place_text_is_refused_with_advice() {
+    let terminal = Program::memwall().env("TERM", "dumb").start();
+    assert_eq!(terminal.exit_code(), 1);
+    let screen = terminal.screen();
+    assert!(screen.contains("TERM=dumb") && screen.contains("memwall predict PLAN"), "{screen}");
+}
+
+#[test]
+fn a_locale_without_unicode_gets_ascii() {
+    let mut terminal = Program::memwall().env("LC_ALL", "C").start();
+    let screen = terminal.wait_for("1 Plan");
+    assert!(screen.is_ascii(), "{screen}");
+    terminal.keys("q");
+    terminal.assert_left_well();
 }

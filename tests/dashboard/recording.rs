@@ -15,7 +15,7 @@ fn header(screen: &str) -> &str {
 
 fn recordings(terminal: &Terminal) -> Vec<PathBuf> {
     let entries = fs::read_dir(terminal.folder()).unwrap().map(|entry| entry.unwrap().path());
-    entries.filter(|path| path.extension().is_some_and(|ending| ending == "ndjson")).collect()
+    entries.filter(|path| path.extension().is_some_and(|ending| ending == "gz")).collect()
 }
 
 #[test]

@@ -30,6 +30,7 @@ pub mod keys {
     pub const ENTER: &str = "\r";
     pub const TAB: &str = "\t";
     pub const BACK_TAB: &str = "\x1b[Z";
+    pub const ESC: &str = "\x1b";
     pub const CTRL_C: &str = "\x03";
 }
 
