@@ -33,7 +33,7 @@ pub use hook::{HookAbout, HookEnd, HookLosses, HookMemory, HookModules, HookStep
 pub use out_of_memory::{OutOfMemory, OutOfMemoryKind};
 pub use place::{Activity, CodePlace, HookPlaces, HookStall, LateStep, PendingCollective, StepCause};
 pub use progress::{LogFormat, Progress, ProgressSource};
-pub use run::RunNews;
+pub use run::{ProcessExit, RankProcess, RunNews};
 pub use serialized::taken_at;
 pub use snapshot::{BlockPurpose, DeviceSnapshot, SnapshotTerm};
 
@@ -124,6 +124,8 @@ pub enum Absence {
     NoPermission,
     /// The process that it is asked of is on no device so far.
     NotThere,
+    /// The process that it is asked of uses no device.
+    NoGpu,
     /// The device does nothing, so there is no rate to speak of.
     Idle,
     /// Not enough was seen to speak of a mean.
@@ -144,6 +146,7 @@ impl fmt::Display for Absence {
             Self::NotExported => f.write_str("not exported"),
             Self::NoPermission => f.write_str("no permission"),
             Self::NotThere => f.write_str("not on a GPU yet"),
+            Self::NoGpu => f.write_str("no GPU is used"),
             Self::Idle => f.write_str("idle"),
             Self::TooShort => f.write_str("starting"),
             Self::Elsewhere => f.write_str("in another PID namespace"),
@@ -293,6 +296,8 @@ pub enum SourceKind {
     Amdgpu,
     /// A page of metrics, as DCGM's exporter has it.
     Prometheus,
+    /// No driver: the attached process alone, as the system knows it.
+    Host,
     /// A recording.
     Replay,
     /// A simulated run of the loaded plan.
@@ -307,6 +312,7 @@ impl SourceKind {
             Self::Nvml => "nvml",
             Self::Amdgpu => "amdgpu",
             Self::Prometheus => "prometheus",
+            Self::Host => "host",
             Self::Replay => "replay",
             Self::Demo => "demo",
         }
@@ -315,7 +321,7 @@ impl SourceKind {
     /// Whether the processes that it tells of are on this machine now.
     #[must_use]
     pub const fn is_live(self) -> bool {
-        matches!(self, Self::Nvml | Self::Amdgpu)
+        matches!(self, Self::Nvml | Self::Amdgpu | Self::Host)
     }
 }
 

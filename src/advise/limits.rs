@@ -89,7 +89,7 @@ fn any(
     let batch = Job::resolve(request.plan, catalog).ok()?.batch.global;
     plan.model.batch_size = Some(batch);
     let plan = legal(&plan, batch, catalog)?;
-    let freed = Request { plan: &plan, keep, top: 1, until_fit: true };
+    let freed = Request { plan: &plan, keep, top: 1, until_fit: true, free_batch: false };
     let mut found = search(&freed, catalog, progress).ok()?.ranked.into_iter().next()?;
     found.change = since_given(request, &freed, batch, other, &found.change);
     Some(found)

@@ -21,8 +21,8 @@ pub use fixes::{Fix, FixKind, savings};
 pub use limits::{LargestModel, fewest_gpus, largest_model};
 pub use operators::operators;
 pub use search::{
-    KNOBS, Knobs, RankedPlan, Request, SearchOutcome, SearchProgress, SearchStatus, divisors, search, search_aloud,
-    why_slower,
+    FoldedPlan, KNOBS, Knobs, RankedPlan, Request, SearchOutcome, SearchProgress, SearchStatus, SmallestChange,
+    divisors, fold, search, search_aloud, smallest_change, why_slower,
 };
 pub use shortage::{MemoryClaim, Shortage, ShortagePlan, shortage};
 pub use sweep::{Sweep, SweepPoint, sweep};

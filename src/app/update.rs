@@ -77,13 +77,13 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::SourceStarted(info) => {
             state.monitor.source = SourceState::Running(info);
             run_plan::source_started(state);
-            if state.monitor.attached.is_some() && inferred::is_wanted(state) {
-                return inferred::ask(state);
-            }
         }
         Event::SourceFailed(why) => state.monitor.source = SourceState::Failed(why),
         Event::Sample(sample) => return on_sample(state, *sample),
         Event::Run(news) => {
+            if news.pid == state.monitor.attached_by_user() {
+                state.monitor.follow_rank(&news.ranks);
+            }
             state.run.telemetry.take(*news);
             state.run.telemetry.follow(&state.monitor, state.now);
             set_against(state);
@@ -152,6 +152,8 @@ fn on_sample(state: &mut State, sample: Sample) -> Vec<Effect> {
     state.run.telemetry.on_progress(&sample, &mut state.monitor);
     let told = state.run.telemetry.progress(&state.monitor, state.now);
     state.monitor.told = told.map(|(_, progress)| Box::new(progress));
+    // Its GPUs are known from here on.
+    let is_first = state.monitor.sample.is_none();
     state.monitor.take(sample);
     if state.monitor.attached.is_some() {
         state.run.telemetry.find_rhythm(&state.monitor);
@@ -161,7 +163,10 @@ fn on_sample(state: &mut State, sample: Sample) -> Vec<Effect> {
     exhaustion::look(state);
     outlook::look(state);
     trail::note(state);
-    let effects = alerts::on_sample(state);
+    let mut effects = alerts::on_sample(state);
+    if is_first && state.monitor.attached.is_some() && inferred::is_wanted(state) {
+        effects.extend(inferred::ask(state));
+    }
     if state.recordings.playback.is_some() {
         milestones::pass(state);
     }

@@ -8,6 +8,19 @@ fn letters(name: &str) -> impl Iterator<Item = char> {
     if vendor { behind } else { all }
 }
 
+/// The same of a name in ASCII, as nearly all are: many times faster, and each plan looks through all names.
+fn ascii_letters(name: &str) -> impl Iterator<Item = u8> {
+    let all = name.bytes().filter(|byte| !matches!(byte, b' ' | b'-' | b'_')).map(|byte| byte.to_ascii_lowercase());
+    let mut behind = all.clone();
+    let vendor = b"nvidia".iter().all(|letter| behind.next() == Some(*letter));
+    if vendor { behind } else { all }
+}
+
+/// Whether `known` is the name whose letters are `wanted`.
+fn is_called(known: &str, wanted: &str) -> bool {
+    if known.is_ascii() { ascii_letters(known).eq(wanted.bytes()) } else { letters(known).eq(wanted.chars()) }
+}
+
 /// A name without what does not matter.
 pub fn plain(name: &str) -> String {
     letters(name).collect()
@@ -20,7 +33,7 @@ pub fn find<'a, T>(items: &'a [T], name: &str, names: impl Fn(&'a T) -> Names<'a
     let wanted = plain(name);
     items.iter().rev().find(|item| {
         let (main, aliases) = names(item);
-        std::iter::once(main).chain(aliases).any(|known| letters(known).eq(wanted.chars()))
+        std::iter::once(main).chain(aliases).any(|known| is_called(known, &wanted))
     })
 }
 
@@ -49,12 +62,22 @@ pub fn unknown(name: &str, nearest: Option<&str>, all: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::plain;
+    use super::{is_called, plain};
 
     #[test]
     fn the_contract_forgives_case_blanks_dashes_and_the_vendor() {
         assert_eq!(plain("NVIDIA H100"), plain("h-100"));
         assert_eq!(plain("A100_80GB_SXM"), plain("nvidia a100 80gb sxm"));
         assert_ne!(plain("A100 40GB"), plain("A100 80GB"));
+    }
+
+    #[test]
+    fn a_name_is_found_by_its_letters_alone() {
+        let names = ["NVIDIA H100", "nvidia", "N V I D I A", "A100_80GB-SXM", "Größe-1", "NVIDIA ÄX", "", "nvid"];
+        for known in names {
+            for asked in names {
+                assert_eq!(is_called(known, &plain(asked)), plain(known) == plain(asked), "{known} {asked}");
+            }
+        }
     }
 }

@@ -39,10 +39,11 @@ impl FollowedRun {
     pub fn told(&mut self, sample: &Sample) -> Sample {
         self.monitor.take(sample.clone());
         while let Ok(news) = self.news.try_recv() {
+            self.monitor.follow_rank(&news.ranks);
             self.run.take(news);
         }
         // In a container the process has another pid here than the driver's.
-        self.following.attend(self.monitor.attached_here());
+        self.following.attend(self.monitor.attached_by_user());
         self.run.told_in(sample, &self.monitor, sample.at)
     }
 }

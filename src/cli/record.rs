@@ -73,7 +73,13 @@ fn record(
     let choice = args.source.clone();
     // A simulated run is recorded where one is asked for, never for want of a GPU.
     let demo = demo.filter(|_| matches!(choice, SourceChoice::Demo(_)));
-    let means = SourceContext { demo, later: None, requirements: SharedRequirements::everything(), catalog };
+    let means = SourceContext {
+        demo,
+        later: None,
+        attach: args.attach,
+        requirements: SharedRequirements::everything(),
+        catalog,
+    };
     let mut means = Some(means);
     let open = move || observe::open(choice.clone(), means.take().ok_or(SourceError::Spent)?);
     let recorded = runtime.block_on(until_asked(args, text, open, streams));

@@ -10,7 +10,8 @@ use super::args::{ReportFormat, SearchArgs};
 use super::plans::{self, PlanSource};
 use super::{Exit, Streams, output};
 use crate::advise::{
-    KNOBS, LargestModel, RankedPlan, Request, SearchOutcome, SearchProgress, fewest_gpus, largest_model, search,
+    KNOBS, LargestModel, RankedPlan, Request, SearchOutcome, SearchProgress, SmallestChange, fewest_gpus,
+    largest_model, search, smallest_change,
 };
 use crate::catalog::Catalog;
 use crate::compare::Bands;
@@ -26,6 +27,7 @@ enum Answer {
     Plans(Box<SearchOutcome>),
     Gpus(Box<Option<(u64, RankedPlan)>>),
     Model(Box<LargestModel>),
+    Change(Box<Option<SmallestChange>>),
 }
 
 pub fn run(args: &SearchArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
@@ -42,7 +44,9 @@ pub fn run(args: &SearchArgs, catalog: &Catalog, streams: &mut Streams) -> Exit 
         Ok(keep) => keep,
         Err(fault) => return streams.fail(Exit::Usage, &format!("--keep: {fault}")),
     };
-    let request = Request { plan: source.plan(), keep, top: args.top, until_fit: false };
+    // As text, variants that are alike are one row: of more plans as many rows remain.
+    let top = if matches!(format, ReportFormat::Text) { args.top.saturating_mul(2) } else { args.top };
+    let request = Request { plan: source.plan(), keep, top, until_fit: false, free_batch: args.free_batch };
     let start = Instant::now();
     let asked = |progress: &SearchProgress| ask(args, &request, catalog, progress);
     let (answer, cancelled) = match watched(asked, streams) {
@@ -60,11 +64,15 @@ pub fn run(args: &SearchArgs, catalog: &Catalog, streams: &mut Streams) -> Exit 
         Answer::Gpus(found) => {
             streams.print(report::gpus(&source.name, found.as_ref().as_ref())).and(fits(found.is_some()))
         }
+        Answer::Change(found) => {
+            streams.print(report::smallest(&source.name, found.as_ref().as_ref())).and(fits(found.is_some()))
+        }
         Answer::Model(found) => streams.print(report::model(&source.name, found)).and(fits(found.billions.is_some())),
     };
     let winner = match &answer {
         Answer::Plans(found) => found.ranked.first(),
         Answer::Gpus(found) => found.as_ref().as_ref().map(|(_, plan)| plan),
+        Answer::Change(found) => found.as_ref().as_ref().and_then(|found| found.plans.first()),
         Answer::Model(_) => None,
     };
     let saved = written_plan.zip(winner).map_or(Exit::Done, |(file, winner)| save(&source, winner, file, streams));
@@ -105,6 +113,9 @@ fn ask(
     catalog: &Catalog,
     progress: &SearchProgress,
 ) -> Result<Answer, Vec<Fault>> {
+    if args.smallest_change {
+        return smallest_change(request, catalog, progress).map(|found| Answer::Change(Box::new(found)));
+    }
     if args.fewest_gpus {
         return fewest_gpus(request, catalog, progress).map(|found| Answer::Gpus(Box::new(found)));
     }
@@ -170,7 +181,8 @@ fn plans_told(
     let text = match format {
         ReportFormat::Text => {
             let trust = bands.map_or_else(String::new, |bands| report::trust(found, &bands));
-            format!("{}{trust}", report::text(&source.name, found, took))
+            let subject = job.as_ref().map_or_else(String::new, subject);
+            format!("{}{trust}", report::text(&source.name, &subject, found, (took, args.top)))
         }
         ReportFormat::Json => {
             let mut value = report::json(&source.name, found, took);
@@ -186,6 +198,12 @@ fn plans_told(
     };
     let file = args.output.as_deref().filter(|file| !is_plan(file));
     streams.deliver(file, &text).and(fits(!found.ranked.is_empty()))
+}
+
+/// What every plan of the search has in common.
+fn subject(job: &Job) -> String {
+    let (gpus, batch) = (job.degrees.num_gpus, &job.batch);
+    format!("on {gpus}x {}, batch {}, sequence {}", job.hardware.gpu.name, batch.global, batch.sequence)
 }
 
 /// The user's plan with the winner's changes, comments and order kept.

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc as std_mpsc;
 use std::thread;
 use std::time::Duration;
@@ -12,10 +12,15 @@ use tokio::sync::mpsc::Sender;
 
 use super::hook::{Directory, Listener};
 use super::log::{Log, Pattern};
+use super::process::{ExitWatch, ranks_of};
 use crate::reading::{Absence, Moment, RunNews};
+use crate::units::Seconds;
 
 /// Time between two looks at the log, and the longest that a change of the attached process waits.
 const EVERY: Duration = Duration::from_secs(1);
+
+/// Time between two looks for ranks: it means reading a file for every thread.
+const RANKS_EVERY: Seconds = Seconds(3.0);
 
 /// What is followed besides the devices.
 #[derive(Debug, Clone, Default)]
@@ -82,6 +87,8 @@ pub fn follow(
         news: RunNews { deaf, ..RunNews::default() },
         wanted,
         listener,
+        watches: Vec::new(),
+        ranked: None,
         told: RunNews::default(),
     };
     follower.turn_to(last);
@@ -105,6 +112,10 @@ struct FollowThread {
     wanted: FollowOptions,
     log: Option<Log>,
     listener: Option<Listener>,
+    /// The followed process and its ranks, as long as they run and after.
+    watches: Vec<ExitWatch>,
+    /// When ranks were looked for last.
+    ranked: Option<Moment>,
     news: RunNews,
     /// What was handed on last.
     told: RunNews,
@@ -121,6 +132,9 @@ impl FollowThread {
         let hooks = std::mem::take(&mut self.news.hooks);
         self.news = RunNews { pid, hooks, losses: self.news.losses, deaf: self.news.deaf.take(), ..RunNews::default() };
         self.log = None;
+        self.ranked = None;
+        let watched = pid.filter(|_| self.wanted.live).and_then(ExitWatch::of);
+        self.watches = watched.into_iter().collect();
         match opened {
             Some(Ok(log)) => self.log = Some(log),
             Some(Err(why)) => self.news.no_log = Some(why),
@@ -157,6 +171,8 @@ impl FollowThread {
     }
 
     fn look(&mut self, now: Moment) {
+        self.look_for_ranks(now);
+        self.news.exits = self.watches.iter().filter_map(ExitWatch::ended).collect();
         if let Some(log) = &mut self.log {
             log.read(now);
             self.news.progress.clone_from(log.progress());
@@ -175,6 +191,26 @@ impl FollowThread {
             self.news.hooks = listener.runs().to_vec();
             self.news.losses = listener.losses();
         }
+    }
+
+    /// Ranks come and go with a launcher's restarts.
+    fn look_for_ranks(&mut self, now: Moment) {
+        let Some(pid) = self.news.pid.filter(|_| self.wanted.live) else { return };
+        if self.ranked.is_some_and(|at| now.since(at) < RANKS_EVERY) {
+            return;
+        }
+        self.ranked = Some(now);
+        let ranks = ranks_of(Path::new("/proc"), pid);
+        if ranks.is_empty() {
+            // Those that have ended stay known.
+            return;
+        }
+        for rank in &ranks {
+            if !self.watches.iter().any(|watch| watch.pid() == rank.pid) {
+                self.watches.extend(ExitWatch::of(rank.pid));
+            }
+        }
+        self.news.ranks = ranks;
     }
 
     /// Hands on what is new; false when nobody takes it any more. Where the queue is full the next

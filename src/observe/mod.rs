@@ -10,6 +10,7 @@ mod command;
 mod demo;
 mod follow;
 pub mod hook;
+mod host;
 pub mod log;
 mod nvml;
 mod open;
@@ -25,9 +26,10 @@ pub use amdgpu::{Amdgpu, NoAmdGpu};
 pub use command::{ProcessCommand, ProcessError, regular_file};
 pub use demo::{Demo, Departure, DepartureError};
 pub use follow::{FollowOptions, RunFollower, follow};
+pub use host::{Host, is_process};
 pub use nvml::{LIBRARY_VARIABLE, METRICS, Metric, Nvml, NvmlOpenError, QueryInterval};
 pub use open::{ROOT_VARIABLE, SourceChoice, SourceContext, SourceError, open};
-pub use process::{End, EndError, end};
+pub use process::{End, EndError, end, sees_all_processes};
 pub use prometheus::{FetchError, Prometheus, PrometheusError};
 pub use record::{
     Compression, Damage, Header, OpenError, PlanText, Recorder, Recording, RecordingTotals, Replay, Rotation, Samples,

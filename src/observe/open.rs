@@ -6,7 +6,7 @@ use std::sync::mpsc::Receiver;
 use thiserror::Error;
 
 use super::{
-    Amdgpu, Demo, Departure, NoAmdGpu, Nvml, NvmlOpenError, OpenError, Prometheus, PrometheusError, Replay,
+    Amdgpu, Demo, Departure, Host, NoAmdGpu, Nvml, NvmlOpenError, OpenError, Prometheus, PrometheusError, Replay,
     SharedRequirements, Source,
 };
 use crate::catalog::Catalog;
@@ -45,6 +45,8 @@ pub struct SourceContext {
     pub demo: Option<Demo>,
     /// Where there is none yet: from where it comes as soon as there is a plan.
     pub later: Option<Receiver<Demo>>,
+    /// The process that is attached: where no driver is, it is watched instead of a demo.
+    pub attach: Option<u32>,
     /// What somebody wants to see.
     pub requirements: SharedRequirements,
     /// Peaks of GPUs whose driver does not tell them.
@@ -69,6 +71,9 @@ pub enum SourceError {
     /// A recording.
     #[error(transparent)]
     Recording(#[from] OpenError),
+    /// The process that is to be watched is not there.
+    #[error("there is no process {0}")]
+    NoProcess(u32),
     /// It is a source that can be opened once.
     #[error("it was opened before and has ended")]
     Spent,
@@ -92,8 +97,10 @@ fn open_with(
     root: &Path,
     means: SourceContext,
 ) -> Result<Box<dyn Source>, SourceError> {
-    let SourceContext { demo, later, requirements, catalog } = means;
-    let demo = || demo.or_else(|| later?.recv().ok());
+    let SourceContext { demo, later, attach, requirements, catalog } = means;
+    let beside = requirements.clone();
+    // Nothing is waited for that is not wanted.
+    let demo = || demo.or_else(|| later.filter(|_| attach.is_none())?.recv().ok());
     let nvml = || Nvml::open(library, requirements);
     let amdgpu = || Amdgpu::open(root, &catalog);
     match choice {
@@ -108,10 +115,15 @@ fn open_with(
                 Ok(amdgpu) => Ok(Box::new(amdgpu)),
                 // A driver that is there and fails hides a run: nothing is made up in its place.
                 Err(_) if why.is_broken() => Err(why.into()),
-                // A machine without either is taken for one that should have NVIDIA's.
-                Err(_) => match demo() {
-                    Some(demo) => Ok(Box::new(demo.because(&why.plain()))),
-                    None => Err(why.into()),
+                // What runs here is no demo.
+                Err(_) => match (attach, demo()) {
+                    (Some(pid), _) => {
+                        let host = Host::open(pid, beside, &why.plain()).ok_or(SourceError::NoProcess(pid))?;
+                        Ok(Box::new(host))
+                    }
+                    // A machine without either is taken for one that should have NVIDIA's.
+                    (None, Some(demo)) => Ok(Box::new(demo.because(&why.plain()))),
+                    (None, None) => Err(why.into()),
                 },
             },
         },

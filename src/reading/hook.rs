@@ -59,6 +59,8 @@ pub struct HookAbout {
     pub optimizer_state_bytes: Bytes,
     /// Elements by type, the most first.
     pub dtypes: Vec<(String, u64)>,
+    /// Whether its blocks are computed again for the backward pass, where its modules say so.
+    pub checkpointed: Option<bool>,
     /// Why modules are not looked into.
     pub no_modules: Option<String>,
 }

@@ -13,10 +13,56 @@ pub struct RunNews {
     pub no_log: Option<Absence>,
     /// The newest out-of-memory message in the log, where the run did not go on after it.
     pub out_of_memory: Option<OutOfMemory>,
+    /// The ranks that the followed process has started.
+    pub ranks: Vec<RankProcess>,
+    /// How the followed process and its ranks ended: those that have.
+    pub exits: Vec<ProcessExit>,
     /// Processes with a hook in them.
     pub hooks: Vec<HookedRun>,
     /// What came through the socket and was not taken.
     pub losses: HookLosses,
     /// Why nobody listens to hooks.
     pub deaf: Option<String>,
+}
+
+/// A rank of a run, as a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RankProcess {
+    /// Its pid.
+    pub pid: u32,
+    /// Its rank.
+    pub rank: u32,
+}
+
+/// How a process ended: by a code or a signal, or nobody can tell any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessExit {
+    /// Which.
+    pub pid: u32,
+    /// Its exit code.
+    pub code: Option<u32>,
+    /// The signal that ended it.
+    pub signal: Option<u32>,
+}
+
+impl ProcessExit {
+    /// `exit 1`, or `SIGKILL, exit 137`, as a shell has it; nothing where it is not known.
+    #[must_use]
+    pub fn words(&self) -> Option<String> {
+        let name = |signal: u32| match signal {
+            1 => "SIGHUP".to_owned(),
+            2 => "SIGINT".to_owned(),
+            6 => "SIGABRT".to_owned(),
+            7 => "SIGBUS".to_owned(),
+            9 => "SIGKILL".to_owned(),
+            11 => "SIGSEGV".to_owned(),
+            15 => "SIGTERM".to_owned(),
+            other => format!("signal {other}"),
+        };
+        match (self.code, self.signal) {
+            (_, Some(signal)) => Some(format!("{}, exit {}", name(signal), 128 + signal)),
+            (Some(code), None) => Some(format!("exit {code}")),
+            (None, None) => None,
+        }
+    }
 }

@@ -8,24 +8,34 @@ use super::csv::{cell, table};
 use super::sweep::figures_json;
 use super::table::{Align, Table};
 use super::text::{grouped, paragraph};
-use crate::advise::{KNOBS, Knobs, LargestModel, RankedPlan, SearchOutcome, SearchStatus, throughput, why_slower};
-use crate::compare::Bands;
-use crate::predict::Outline;
+use crate::advise::{
+    KNOBS, Knobs, LargestModel, RankedPlan, SearchOutcome, SearchStatus, SmallestChange, fold, throughput, why_slower,
+};
+use crate::compare::{Bands, level};
+use crate::predict::{Outline, Verdict};
 use crate::units::{self, Bytes, Fraction, three_figures};
 
-/// A search as text: the answer, why the next ones lost, memory against speed.
+/// A search as text: the answer, what it was searched on (`subject`), the `top` best, why the next ones lost, memory
+/// against speed.
 #[must_use]
-pub fn text(plan: &str, found: &SearchOutcome, took: Duration) -> String {
+pub fn text(plan: &str, subject: &str, found: &SearchOutcome, (took, top): (Duration, usize)) -> String {
     let mut text = String::new();
     match found.ranked.first() {
         Some(best) => winner(&mut text, plan, found, best),
         None => nothing(&mut text, plan, found),
     }
-    if !found.ranked.is_empty() {
+    paragraph(&mut text, "", subject);
+    let mut folded = fold(&found.ranked);
+    folded.truncate(top);
+    if !folded.is_empty() {
         text.push('\n');
-        text.push_str(&plans(&found.ranked).render("  "));
+        text.push_str(&plans(folded.iter().map(|one| one.plan)).render("  "));
     }
-    if let [best, rest @ ..] = found.ranked.as_slice() {
+    for (at, one) in folded.iter().enumerate().filter(|(_, one)| !one.alike.is_empty()) {
+        paragraph(&mut text, "  ", &format!("as fast as #{}: {}", at + 1, one.alike.join(", ")));
+    }
+    let folded: Vec<&RankedPlan> = folded.iter().map(|one| one.plan).collect();
+    if let [best, rest @ ..] = folded.as_slice() {
         lost(&mut text, best, rest);
     }
     if found.front.len() > 1 {
@@ -41,11 +51,12 @@ fn winner(text: &mut String, plan: &str, found: &SearchOutcome, best: &RankedPla
     let time = &best.outline.time;
     let mfu = time.mfu.map_or_else(String::new, |mfu| format!(", MFU {}", Fraction(mfu)));
     let capacity = best.outline.capacity;
+    let tight = if capacity.verdict() == Verdict::Tight { ", TIGHT" } else { "" };
     paragraph(
         text,
         "",
         &format!(
-            "{plan}: best of {} plans: {} {}{mfu}, step {}, {} of {}",
+            "{plan}: best of {} plans: {} {}{mfu}, step {}, {} of {}{tight}",
             units::grouped(found.evaluated + found.pruned),
             grouped(throughput(&best.outline)),
             unit(&best.outline),
@@ -77,14 +88,28 @@ fn nothing(text: &mut String, plan: &str, found: &SearchOutcome) {
     }
 }
 
-fn plans(ranked: &[RankedPlan]) -> Table {
+fn plans<'a>(ranked: impl IntoIterator<Item = &'a RankedPlan>) -> Table {
+    let ranked: Vec<&RankedPlan> = ranked.into_iter().collect();
     let right = |head: &'static str| (head, Align::Right);
     let moe = ranked.iter().any(|one| one.knobs.expert > 1);
     let unit = ranked.first().map_or("tokens/s", |one| unit(&one.outline));
-    let mut heads =
-        vec![right("#"), right(unit), right("MFU %"), right("GiB"), right("dp"), right("tp"), right("pp"), right("cp")];
+    let mut heads = vec![
+        right("#"),
+        right(unit),
+        right("MFU %"),
+        right("GiB"),
+        ("", Align::Left),
+        right("dp"),
+        right("tp"),
+        right("pp"),
+        right("cp"),
+    ];
     if moe {
         heads.extend([right("ep"), right("etp")]);
+    }
+    let batches = ranked.windows(2).any(|two| two[0].knobs.batch() != two[1].knobs.batch());
+    if batches {
+        heads.push(right("batch"));
     }
     heads.extend([
         right("micro"),
@@ -101,6 +126,7 @@ fn plans(ranked: &[RankedPlan]) -> Table {
             grouped(throughput(&one.outline)),
             one.outline.time.mfu.map_or_else(|| "–".to_owned(), |mfu| three_figures(100.0 * mfu)),
             one.outline.capacity.needed.in_gib(),
+            if one.outline.capacity.verdict() == Verdict::Tight { "TIGHT" } else { "" }.to_owned(),
             knobs.data.to_string(),
             format!("{}{}", knobs.tensor, if knobs.sequence { "+sp" } else { "" }),
             knobs.pipeline.to_string(),
@@ -108,6 +134,9 @@ fn plans(ranked: &[RankedPlan]) -> Table {
         ];
         if moe {
             cells.extend([knobs.expert.to_string(), knobs.expert_tensor.to_string()]);
+        }
+        if batches {
+            cells.push(knobs.batch().to_string());
         }
         cells.extend([
             knobs.micro.to_string(),
@@ -130,7 +159,7 @@ fn schedule(knobs: &Knobs) -> String {
 }
 
 /// Why the runner-up lost, and the next that differs in more than a detail.
-fn lost(text: &mut String, best: &RankedPlan, rest: &[RankedPlan]) {
+fn lost(text: &mut String, best: &RankedPlan, rest: &[&RankedPlan]) {
     let degrees = |one: &RankedPlan| (one.knobs.tensor, one.knobs.pipeline, one.knobs.context, one.knobs.expert);
     let Some(second) = rest.first() else { return };
     text.push('\n');
@@ -194,6 +223,27 @@ pub fn gpus(plan: &str, found: Option<&(u64, RankedPlan)>) -> String {
     text
 }
 
+/// The smallest change, as text.
+#[must_use]
+pub fn smallest(plan: &str, found: Option<&SmallestChange>) -> String {
+    let mut text = String::new();
+    let Some(found) = found else {
+        paragraph(&mut text, "", &format!("{plan}: no change of up to four keys makes it fit"));
+        return text;
+    };
+    let line = match found.keys {
+        0 => format!("{plan}: fits as it is"),
+        1 => format!("{plan}: changing one key makes it fit"),
+        keys => format!("{plan}: changing {keys} keys makes it fit, and nothing less does"),
+    };
+    paragraph(&mut text, "", &line);
+    for (at, one) in found.plans.iter().enumerate().filter(|_| found.keys > 0) {
+        paragraph(&mut text, "  ", &format!("#{}: {}", at + 1, one.change.words()));
+    }
+    text.push_str(&plans(&found.plans).render("  "));
+    text
+}
+
 /// The largest models, as text.
 #[must_use]
 pub fn model(plan: &str, found: &LargestModel) -> String {
@@ -209,30 +259,8 @@ pub fn model(plan: &str, found: &LargestModel) -> String {
         paragraph(&mut text, "", &format!("largest of the catalogue: {name}"));
     }
     let both = found.billions.iter().map(|(_, one)| one).chain(found.preset.iter().map(|(_, one)| one));
-    text.push_str(&plans(&both.cloned().collect::<Vec<_>>()).render("  "));
+    text.push_str(&plans(both).render("  "));
     text
-}
-
-/// How many of the ranked plans are level with the first: each one's step lies within the other's band. The order
-/// between them is that of predictions which measured runs do not tell apart.
-#[must_use]
-pub fn level(ranked: &[RankedPlan], bands: &Bands) -> usize {
-    let Some(best) = ranked.first() else { return 0 };
-    let band = bands.time.within(2.0);
-    let reaches = |one: &&RankedPlan| {
-        let times = one.outline.time.step.0 / best.outline.time.step.0;
-        times <= 1.0 + band.above && times * (1.0 - band.below) <= 1.0
-    };
-    ranked.iter().take_while(reaches).count()
-}
-
-/// How many of the ranked plans are level with the first, and the rank of the one among them that leaves the most memory;
-/// none where no other is level with it.
-#[must_use]
-pub fn leanest_of_level(ranked: &[RankedPlan], bands: &Bands) -> Option<(usize, usize)> {
-    let level = level(ranked, bands);
-    let leanest = ranked.iter().take(level).enumerate().min_by_key(|(_, one)| one.outline.capacity.needed)?;
-    (level > 1).then_some((level, leanest.0 + 1))
 }
 
 /// What measured runs say of the ranked plans, as text: the band of their step times, which of them are level, and which
@@ -248,11 +276,16 @@ pub fn trust(found: &SearchOutcome, bands: &Bands) -> String {
         "",
         &format!("band: 95 of 100 such runs take {below} less to {above} more time than predicted{few}"),
     );
-    if let Some((level, at)) = leanest_of_level(&found.ranked, bands) {
-        let left = found.ranked[at - 1].outline.capacity;
+    let folded = fold(&found.ranked);
+    let level = level(folded.iter().map(|one| one.plan), bands);
+    let leanest =
+        folded.iter().map(|one| one.plan).take(level).enumerate().min_by_key(|(_, one)| one.outline.capacity.needed);
+    if let Some((at, leanest)) = leanest.filter(|_| level > 1) {
+        let left = leanest.outline.capacity;
         let left = Bytes(left.bytes.0.saturating_sub(left.needed.0));
         let line = format!(
-            "level: #1 to #{level} lie within each other's bands; of these #{at} leaves the most memory, {left}"
+            "level: #1 to #{level} lie within each other's bands; of these #{} leaves the most memory, {left}",
+            at + 1
         );
         paragraph(&mut text, "", &line);
     }

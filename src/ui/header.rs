@@ -199,6 +199,13 @@ fn attached_to<'a>(state: &State, attached: &AttachedProcess, look: &Look) -> Ve
         return vec![Span::styled(format!("▶ {} {name}ended", attached.pid), theme.danger())];
     }
     let (style, state) = match attached.state {
+        AttachedState::Awaited if state.run.telemetry.uses_no_gpu(&state.monitor, state.now) => {
+            match told.phase(state.now) {
+                RunPhase::WarmingUp => (theme.observed(), "warming up"),
+                RunPhase::Between => (theme.warning(), "between steps"),
+                RunPhase::Steady | RunPhase::Untold => (theme.observed(), "on the CPU"),
+            }
+        }
         AttachedState::Awaited => (theme.warning(), "not on a GPU yet"),
         AttachedState::Missing => (theme.danger(), "no such process"),
         AttachedState::Unmatched => (theme.warning(), "pids not matched: GPU totals"),

@@ -76,7 +76,7 @@ fn hint(state: &State, area: Rect, at: Position) -> Option<KeyPress> {
         return None;
     }
     let start = (0..here).rev().find(|before| apart(*before)).map_or(0, |before| before + 1);
-    let part: String = symbols.iter().skip(start).copied().collect();
+    let part: String = symbols.iter().skip(start).take_while(|symbol| !symbol.is_empty()).copied().collect();
     let word = part.split_whitespace().next()?;
     // Of two arrows the one that was clicked.
     let clicked = symbols

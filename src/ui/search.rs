@@ -13,16 +13,19 @@ use super::picker::in_words;
 use super::text::{fit, left, right, wrapped};
 use crate::advise::{Knobs, RankedPlan, SearchOutcome, SearchStatus, throughput, why_slower};
 use crate::app::{Baseline, Field, SearchAnswer, SearchView};
-use crate::compare::Bands;
+use crate::compare::{Bands, level};
+use crate::predict::Verdict;
 use crate::printable::printable;
-use crate::report::search::leanest_of_level;
 use crate::units::{grouped, three_figures};
 
 /// Cells of the table.
-const TABLE: u16 = 78;
+const TABLE: u16 = 84;
 
 /// Cells of a line's figures.
-const FIGURES: usize = 58;
+const FIGURES: usize = 64;
+
+/// Cells of the batch, where it is free.
+const BATCH: usize = 7;
 
 /// Cells of what a line of the table is for.
 const LABEL: usize = 12;
@@ -39,8 +42,9 @@ pub fn draw(view: &SearchView, base: Option<&Baseline>, look: &Look, area: Rect,
     let inner = block.inner(area);
     block.render(area, buffer);
     let [head, body, below] =
-        Layout::vertical([Constraint::Length(2), Constraint::Fill(1), Constraint::Length(3)]).areas(inner);
-    for (line, row) in [asked(view, look), stands(view, look)].into_iter().zip(head.rows()) {
+        Layout::vertical([Constraint::Length(3), Constraint::Fill(1), Constraint::Length(3)]).areas(inner);
+    let [values, knobs] = asked(view, look);
+    for (line, row) in [values, knobs, stands(view, look)].into_iter().zip(head.rows()) {
         line.render(row, buffer);
     }
     let chart = view.front().len() > 1;
@@ -59,22 +63,33 @@ pub fn draw(view: &SearchView, base: Option<&Baseline>, look: &Look, area: Rect,
 }
 
 /// What the search may not change, and the keys for it.
-fn asked<'a>(view: &SearchView, look: &Look) -> Line<'a> {
+fn asked<'a>(view: &SearchView, look: &Look) -> [Line<'a>; 2] {
     let theme = &look.theme;
     let last = |key: &&str| key.rsplit('.').next().unwrap_or(key).to_owned();
-    // No search changes the batch: another one trains another way.
-    let kept: Vec<String> = std::iter::once("batch".to_owned()).chain(view.keep.iter().map(last)).collect();
-    let kept = kept.join(", ");
+    // Unless it is freed no search changes the batch: another one trains another way.
+    let batch = (!view.free_batch).then(|| "batch".to_owned());
+    let kept: Vec<String> = batch.into_iter().chain(view.keep.iter().map(last)).collect();
+    let kept = if kept.is_empty() { "nothing".to_owned() } else { kept.join(", ") };
     let said = |field| printable(&view.around.shown(field));
-    let parts = [
+    let gpu = view.around.job().map_or_else(|| said(Field::Gpu), |job| printable(&job.hardware.gpu.short));
+    let batch = if view.free_batch { "free".to_owned() } else { said(Field::Batch) };
+    let line = |parts: Vec<(&'static str, &'static str, String)>| {
+        Line::from_iter(parts.into_iter().flat_map(|(key, name, value)| {
+            [Span::styled(key, theme.text()), Span::styled(name, theme.dim()), Span::styled(value, theme.predicted())]
+        }))
+    };
+    let values = vec![
         (" g ", "GPUs ", said(Field::NumGpus)),
-        ("  m ", "model ", said(Field::Model)),
+        ("  u ", "GPU ", gpu),
+        ("  b ", "batch ", batch),
+        ("  s ", "sequence ", said(Field::Sequence)),
+    ];
+    let knobs = vec![
+        (" m ", "model ", said(Field::Model)),
         ("  f ", "framework ", said(Field::Framework)),
         ("  k ", "stays: ", kept),
     ];
-    Line::from_iter(parts.into_iter().flat_map(|(key, name, value)| {
-        [Span::styled(key, theme.text()), Span::styled(name, theme.dim()), Span::styled(value, theme.predicted())]
-    }))
+    [line(values), line(knobs)]
 }
 
 /// How far it is, or what came of it.
@@ -83,16 +98,27 @@ fn stands<'a>(view: &SearchView, look: &Look) -> Line<'a> {
     if let Some(seen) = view.under_way {
         return Line::styled(format!(" {}", far(&seen)), theme.warning());
     }
-    if let Some((_, missing)) = view.around.lacking() {
-        return Line::styled(format!(" ! {}", printable(&missing)), theme.warning());
-    }
     match &view.answer {
         None => Line::default(),
         Some(Err(why)) => Line::styled(format!(" {}", printable(why)), theme.danger()),
         Some(Ok(SearchAnswer::Plans(found))) => {
             let style = if found.ranked.is_empty() { theme.danger() } else { theme.good() };
-            let level = bands(view).map_or_else(String::new, |bands| level(found, &bands));
-            Line::styled(format!(" {}{level}", plans(found)), style)
+            let mut line = Line::styled(format!(" {}", plans(found)), style);
+            line.push_span(Span::styled(trust(view), theme.dim()));
+            if let Some((_, missing)) = view.around.lacking() {
+                line.push_span(Span::styled(format!("; ! {}", printable(&missing)), theme.warning()));
+            }
+            line
+        }
+        Some(Ok(SearchAnswer::Change(None))) => {
+            Line::styled(" no change of up to four keys makes it fit", theme.danger())
+        }
+        Some(Ok(SearchAnswer::Change(Some(found)))) if found.keys == 0 => {
+            Line::styled(" the plan fits as it is", theme.good())
+        }
+        Some(Ok(SearchAnswer::Change(Some(found)))) => {
+            let keys = if found.keys == 1 { "one key makes".to_owned() } else { format!("{} keys make", found.keys) };
+            Line::styled(format!(" changing {keys} it fit, and nothing less does"), theme.good())
         }
         Some(Ok(SearchAnswer::Gpus(None))) => Line::styled(" it fits on no number of these GPUs", theme.danger()),
         Some(Ok(SearchAnswer::Gpus(Some((gpus, _))))) => {
@@ -105,6 +131,24 @@ fn stands<'a>(view: &SearchView, look: &Look) -> Line<'a> {
             " the largest model of the catalogue that fits, and the largest of any size: a plain decoder",
             theme.good(),
         ),
+    }
+}
+
+/// How far step times stray from their predictions, and up to which plan they are level.
+fn trust(view: &SearchView) -> String {
+    let Some(bands) = bands(view) else { return String::new() };
+    let level = level_rows(view, &bands);
+    let band = bands.time.within(2.0);
+    let few = if bands.few { ", from a wider kind" } else { "" };
+    let level = if level > 1 { format!("; ≈ 1 to {level} are level") } else { String::new() };
+    format!("{level}; band -{:.0} to +{:.0} %{few}", 100.0 * band.below, 100.0 * band.above)
+}
+
+/// How many rows are level with the first: measured runs do not tell their order from another.
+fn level_rows(view: &SearchView, bands: &Bands) -> usize {
+    match &view.answer {
+        Some(Ok(SearchAnswer::Plans(_))) if !view.front => level(view.rows().into_iter().map(|row| row.plan), bands),
+        _ => 0,
     }
 }
 
@@ -128,12 +172,6 @@ fn bands(view: &SearchView) -> Option<Bands> {
     view.around.job().map(Bands::of)
 }
 
-/// Which of the ranked plans measured runs do not tell apart, and which of those leaves the most memory.
-fn level(found: &SearchOutcome, bands: &Bands) -> String {
-    let Some((level, leanest)) = leanest_of_level(&found.ranked, bands) else { return String::new() };
-    format!("; #1 to #{level} are level, #{leanest} leaves the most memory")
-}
-
 /// The rates between which 95 of 100 runs with such a prediction lie.
 fn band(plan: &RankedPlan, bands: &Bands) -> String {
     let rate = throughput(&plan.outline);
@@ -147,12 +185,14 @@ fn draw_table(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let rows = view.rows();
     let list = if view.front { "memory ↓" } else { "#" };
+    let batch = if view.free_batch { right("batch", BATCH) } else { String::new() };
     let head = format!(
-        "  {}{}{}{}{}{}{}{}{}  {}",
+        "  {}{}{}{}{}{}{}{}{}{batch}{}  {}",
         left(list, LABEL - 3),
         right("tok/s", 8),
         right("MFU", 5),
         right("GiB", 7),
+        left("", 6),
         right("dp", 5),
         right("tp", 6),
         right("pp", 4),
@@ -162,7 +202,8 @@ fn draw_table(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
     );
     let mut lines = vec![Line::styled(head, theme.dim())];
     let room = (area.height as usize).saturating_sub(1);
-    let with = (area.width as usize).saturating_sub(FIGURES);
+    let with = (area.width as usize).saturating_sub(FIGURES + batch.len());
+    let level = view.around.job().map_or(0, |job| level_rows(view, &Bands::of(job)));
     for (index, row) in rows.iter().enumerate().skip(scroll(view.selected, rows.len(), room)).take(room) {
         let chosen = index == view.selected;
         let style = if chosen { theme.selected() } else { theme.text() };
@@ -171,12 +212,22 @@ fn draw_table(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
         let mfu = row.plan.outline.time.mfu.map_or_else(|| "–".to_owned(), |mfu| format!("{:.0}%", mfu * 100.0));
         lines.push(Line::from(vec![
             Span::styled(if chosen { "▸ " } else { "  " }, theme.accent()),
-            Span::styled(left(&printable(&row.label), LABEL - 3), style),
+            Span::styled(
+                left(
+                    &format!("{}{}", printable(&row.label), if level > 1 && index < level { " ≈" } else { "" }),
+                    LABEL - 3,
+                ),
+                style,
+            ),
             Span::styled(right(&tokens(throughput(&row.plan.outline)), 8), theme.predicted()),
             Span::styled(right(&mfu, 5), theme.dim()),
             Span::styled(right(&capacity.needed.in_gib(), 7), theme.verdict(capacity.verdict())),
-            Span::styled(degrees(knobs), theme.text()),
-            Span::styled(format!("  {}", fit(&saving(knobs), with)), theme.dim()),
+            Span::styled(left(word(capacity.verdict()), 6), theme.verdict(capacity.verdict())),
+            Span::styled(degrees(knobs, view.free_batch), theme.text()),
+            Span::styled(
+                format!("  {}", fit(&format!("{}{}", saving(knobs), told_with(&row.alike)), with)),
+                theme.dim(),
+            ),
         ]));
     }
     for (line, row) in lines.into_iter().zip(area.rows()) {
@@ -184,10 +235,25 @@ fn draw_table(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-fn degrees(knobs: &Knobs) -> String {
+/// What is to be said of how a plan stands against the GPU; that it fits its figure says.
+const fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Fits => "",
+        Verdict::Tight => " TIGHT",
+        Verdict::DoesNotFit => " over",
+    }
+}
+
+/// How many variants a row stands for besides its own.
+fn told_with(alike: &[String]) -> String {
+    if alike.is_empty() { String::new() } else { format!(" +{} alike", alike.len()) }
+}
+
+fn degrees(knobs: &Knobs, batch: bool) -> String {
+    let batch = if batch { right(&knobs.batch().to_string(), BATCH) } else { String::new() };
     let split = if knobs.sequence { "+sp" } else { "" };
     let tensor = format!("{}{split}", knobs.tensor);
-    format!("{:>5}{tensor:>6}{:>4}{:>4}{:>6}", knobs.data, knobs.pipeline, knobs.context, knobs.micro)
+    format!("{:>5}{tensor:>6}{:>4}{:>4}{batch}{:>6}", knobs.data, knobs.pipeline, knobs.context, knobs.micro)
 }
 
 /// What is done to need less memory, and experts' degrees.
@@ -254,7 +320,8 @@ fn draw_selected(view: &SearchView, base: Option<&Baseline>, look: &Look, area: 
     };
     let text = text + &bands(view).map_or_else(String::new, |bands| band(row.plan, &bands));
     let to_base = base.map(|base| format!("; to base {}", in_words(&base.outcome_of(&row.plan.outline))));
-    let text = text + &to_base.unwrap_or_default();
+    let alike = if row.alike.is_empty() { String::new() } else { format!("; as fast: {}", row.alike.join(", ")) };
+    let text = text + &alike + &to_base.unwrap_or_default();
     for (line, row) in wrapped(&printable(&text), area.width as usize, 3).into_iter().zip(area.rows()) {
         Line::styled(line, theme.text()).render(row, buffer);
     }

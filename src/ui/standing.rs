@@ -92,7 +92,7 @@ fn lacking<'a>(plans: &Plans, width: usize, look: &Look) -> Vec<Span<'a>> {
 
 /// When the run will be done.
 fn eta<'a>(state: &State, look: &Look) -> Option<Vec<Span<'a>>> {
-    if state.plans.compared().serves() {
+    if state.plans.compared().serves() || state.run.telemetry.ended(&state.monitor, state.now).is_some() {
         return None;
     }
     let (_, progress) = state.run.telemetry.progress(&state.monitor, state.now)?;

@@ -12,6 +12,7 @@ mod calibration;
 mod edges;
 mod files;
 mod help;
+mod host;
 mod monitor;
 mod namespaces;
 mod opening;

@@ -2,9 +2,10 @@
 
 use crate::support::catalog;
 use memwall::advise::{
-    KNOBS, RankedPlan, Request, SearchOutcome, SearchProgress, fewest_gpus, largest_model, search, why_slower,
+    KNOBS, RankedPlan, Request, SearchOutcome, SearchProgress, fewest_gpus, fold, largest_model, search,
+    smallest_change, throughput, why_slower,
 };
-use memwall::plan::{Document, Plan};
+use memwall::plan::{Document, EXAMPLES, Plan};
 use memwall::predict::{self, Job, Prediction};
 
 fn plan(text: &str) -> Plan {
@@ -13,7 +14,7 @@ fn plan(text: &str) -> Plan {
 
 fn found(text: &str, keep: Vec<&'static str>) -> SearchOutcome {
     let plan = plan(text);
-    let request = Request { plan: &plan, keep, top: 10, until_fit: false };
+    let request = Request { plan: &plan, keep, top: 10, until_fit: false, free_batch: false };
     search(&request, catalog(), &SearchProgress::default()).unwrap()
 }
 
@@ -201,7 +202,7 @@ fn a_cancelled_search_ends_with_what_it_has() {
     let plan = plan(include_str!("../../configs/plans/70b_hybrid_training.yaml"));
     let progress = SearchProgress::default();
     progress.cancel();
-    let request = Request { plan: &plan, keep: Vec::new(), top: 5, until_fit: false };
+    let request = Request { plan: &plan, keep: Vec::new(), top: 5, until_fit: false, free_batch: false };
     let found = search(&request, catalog(), &progress).unwrap();
     assert!(found.cancelled && found.ranked.is_empty() && found.evaluated == 0);
 }
@@ -213,13 +214,13 @@ fn the_fewest_gpus_fit_and_half_a_node_less_do_not() {
     let (plan, catalog) = (plan(text), catalog());
     // Offload would bring any model onto one GPU.
     let keep = vec![KNOBS[13]];
-    let request = Request { plan: &plan, keep: keep.clone(), top: 1, until_fit: false };
+    let request = Request { plan: &plan, keep: keep.clone(), top: 1, until_fit: false, free_batch: false };
     let (gpus, one) = fewest_gpus(&request, catalog, &SearchProgress::default()).unwrap().unwrap();
     // 8 billion parameters at 18 bytes are 135 GiB: two GPUs of 80 GiB at least.
     assert_eq!(gpus, 2, "{one:?}");
     let mut smaller = plan.clone();
     (smaller.cluster.num_gpus, smaller.cluster.nodes) = (Some(gpus / 2), None);
-    let request = Request { plan: &smaller, keep, top: 1, until_fit: false };
+    let request = Request { plan: &smaller, keep, top: 1, until_fit: false, free_batch: false };
     assert!(search(&request, catalog, &SearchProgress::default()).unwrap().ranked.is_empty());
 }
 
@@ -228,7 +229,7 @@ fn the_largest_model_fits() {
     let text = "model: {preset: llama-3-8b, framework: megatron, batch_size: 8, sequence_length: 2048}\n\
                 hardware: {gpu_type: NVIDIA H100}\ncluster: {num_gpus: 1}\ntraining: {precision: bf16}\n";
     let (plan, catalog) = (plan(text), catalog());
-    let request = Request { plan: &plan, keep: vec![KNOBS[13]], top: 1, until_fit: false };
+    let request = Request { plan: &plan, keep: vec![KNOBS[13]], top: 1, until_fit: false, free_batch: false };
     let found = largest_model(&request, catalog, &SearchProgress::default()).unwrap();
     let (billions, one) = found.billions.unwrap();
     assert!(one.outline.capacity.needed <= one.outline.capacity.bytes);
@@ -251,4 +252,96 @@ fn offload_takes_the_time_of_its_transfers() {
     assert!((step("optimizer") / 0.374 - 1.0).abs() < 0.02, "{}", step("optimizer"));
     // Weights twice more.
     assert!((step("parameters") / 0.413 - 1.0).abs() < 0.02, "{}", step("parameters"));
+}
+
+/// Throughput of the best plan at a batch that is held.
+fn best_at(text: &str, batch: u64, own: &str) -> Option<f64> {
+    let held = found(&text.replace(own, &format!("batch_size: {batch}")), Vec::new());
+    held.ranked.first().map(|best| throughput(&best.outline))
+}
+
+#[test]
+fn a_freed_batch_finds_the_best_of_all_batches() {
+    let text = "model: {preset: gpt2, batch_size: 8, sequence_length: 1024}\ncluster: {num_gpus: 2}\n\
+                hardware: {gpu_type: NVIDIA A100 40GB}\n";
+    let plan = plan(text);
+    let request = Request { plan: &plan, keep: Vec::new(), top: 10, until_fit: false, free_batch: true };
+    let free = search(&request, catalog(), &SearchProgress::default()).unwrap();
+    let best = throughput(&free.ranked[0].outline);
+    let held = [2, 4, 8, 16, 32, 64].into_iter().filter_map(|batch| best_at(text, batch, "batch_size: 8"));
+    let most = held.fold(0.0, f64::max);
+    assert!((best / most - 1.0).abs() < 1e-12, "{best} of {most}");
+    for one in &free.ranked {
+        let edited = Document::parse(text).unwrap().changed(&one.change).unwrap();
+        let job = Job::resolve(&edited.plan().unwrap(), catalog()).unwrap();
+        assert_eq!(job.batch.global, one.knobs.batch());
+        assert_eq!(predict::outline(&job).time, one.outline.time);
+        assert!(why_slower(&free.ranked[0], one).chars().count() > 4);
+    }
+    assert!(free.ranked[0].knobs.batch() > 8, "kernels of gpt2 are short: more samples fill the GPU better");
+}
+
+#[test]
+fn the_smallest_change_that_fits_is_of_one_key_where_one_is_enough() {
+    // 8 samples of 4096 tokens at once: recomputation, a smaller micro batch or sharding are each one key.
+    let text = "model: {preset: llama-3.2-1b, batch_size: 64, sequence_length: 4096}\n\
+                training: {precision: bf16, micro_batch_size: 8}\nhardware: {gpu_type: NVIDIA A100 80GB}\n\
+                cluster: {num_gpus: 8}\n";
+    let plan = plan(text);
+    assert!(
+        predict::of(&plan, catalog())
+            .is_ok_and(|prediction| { prediction.capacity.needed > prediction.capacity.bytes })
+    );
+    let request = Request { plan: &plan, keep: Vec::new(), top: 50, until_fit: false, free_batch: false };
+    let found = smallest_change(&request, catalog(), &SearchProgress::default()).unwrap().unwrap();
+    assert_eq!(found.keys, 1);
+    let speeds: Vec<f64> = found.plans.iter().map(|one| throughput(&one.outline)).collect();
+    assert!(speeds.is_sorted_by(|a, b| a >= b), "{speeds:?}");
+    // Written out: each of these alone, predicted the plain way.
+    let alone = [
+        ("training.micro_batch_size", "1"),
+        ("training.micro_batch_size", "2"),
+        ("training.micro_batch_size", "4"),
+        ("training.activation_checkpointing", "full"),
+        ("training.activation_checkpointing", "selective"),
+        ("training.cpu_offload", "activations"),
+        ("distribution.sharding", "zero1"),
+        ("distribution.sharding", "zero3"),
+    ];
+    for (key, value) in alone {
+        let changed = Document::parse(text).unwrap().with_value(key, value).unwrap().plan().unwrap();
+        let fits = predict::of(&changed, catalog()).is_ok_and(|after| after.capacity.needed <= after.capacity.bytes);
+        let told = found.plans.iter().any(|one| one.change.set == [(key, value.to_owned())]);
+        assert_eq!(
+            fits,
+            told,
+            "{key} {value}: {:?}",
+            found.plans.iter().map(|one| one.change.words()).collect::<Vec<_>>()
+        );
+    }
+    // A plan that fits needs none.
+    let small = text.replace("micro_batch_size: 8", "micro_batch_size: 1");
+    let small = Document::parse(&small).unwrap().plan().unwrap();
+    let request = Request { plan: &small, ..request };
+    assert_eq!(smallest_change(&request, catalog(), &SearchProgress::default()).unwrap().unwrap().keys, 0);
+}
+
+#[test]
+fn variants_of_one_immaterial_knob_are_one_row_and_nothing_is_lost() {
+    // With 40 layers on two stages, 20, 10, 5 or 4 chunks a stage leave bubbles of 1/20 to 1/4 of a micro-batch among 16:
+    // steps within 1.3 % of each other.
+    let (_, text) = EXAMPLES.iter().find(|(name, _)| *name == "13b_long_sequence").unwrap();
+    let found = found(text, vec![KNOBS[10], KNOBS[12], KNOBS[13]]);
+    let folded = fold(&found.ranked);
+    let rows: usize = folded.iter().map(|one| 1 + one.alike.len()).sum();
+    assert_eq!(rows, found.ranked.len());
+    assert!(
+        folded.len() < found.ranked.len(),
+        "{:?}",
+        found.ranked.iter().map(|one| one.change.words()).collect::<Vec<_>>()
+    );
+    assert_eq!((folded[0].rank, folded[0].plan), (1, &found.ranked[0]));
+    for (one, two) in folded.iter().zip(&folded[1..]) {
+        assert!(throughput(&one.plan.outline) >= throughput(&two.plan.outline));
+    }
 }

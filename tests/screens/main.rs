@@ -11,6 +11,7 @@ mod explained;
 mod habits;
 mod keys;
 mod operators;
+mod places;
 mod proposal;
 mod run_and_draft;
 mod snapshots;

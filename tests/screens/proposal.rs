@@ -78,7 +78,11 @@ fn attaching_from_the_start_asks_for_the_plan_where_none_was_given() {
     let mut state = open("13b_long_sequence");
     assert_eq!(update(&mut state, nvml()), []);
     state.monitor.attached = Some(memwall::app::AttachedProcess::to(9));
-    assert_eq!(update(&mut state, nvml()), [Effect::Infer(9)]);
+    assert_eq!(update(&mut state, nvml()), []);
+    // Its GPUs are known from the first sample on.
+    let sample = || Event::Sample(Box::default());
+    assert_eq!(update(&mut state, sample()), [Effect::Infer(9)]);
+    assert_eq!(update(&mut state, sample()), []);
     // A demo's processes are simulated, and a plan of one's own needs no other.
     let demo = Event::SourceStarted(SourceInfo { kind: SourceKind::Demo, detail: String::new() });
     assert_eq!(update(&mut state, demo), []);

@@ -100,6 +100,39 @@ impl Knobs {
         }
     }
 
+    /// Samples of a step.
+    #[must_use]
+    pub const fn batch(&self) -> u64 {
+        self.data.saturating_mul(self.micro).saturating_mul(self.accumulation)
+    }
+
+    /// The knobs in which these differ from `other`, by their place in [`KEYS`], with these values.
+    #[must_use]
+    pub fn differences(&self, other: &Self) -> Vec<(usize, String)> {
+        let pairs = self.values().into_iter().zip(other.values()).enumerate();
+        pairs.filter(|(_, (own, other))| own != other).map(|(at, (own, _))| (at, own)).collect()
+    }
+
+    /// The values, as plans write them, in the order of [`KEYS`].
+    fn values(&self) -> [String; KEYS.len()] {
+        [
+            self.data.to_string(),
+            self.tensor.to_string(),
+            self.pipeline.to_string(),
+            self.context.to_string(),
+            self.expert.to_string(),
+            self.expert_tensor.to_string(),
+            self.sequence.to_string(),
+            self.sharding.to_string(),
+            self.schedule.to_string(),
+            self.chunks.to_string(),
+            self.micro.to_string(),
+            self.accumulation.to_string(),
+            self.checkpointing.to_string(),
+            self.offload.to_string(),
+        ]
+    }
+
     /// How much is done to save memory: offload before recomputation before sharding.
     pub(super) fn effort(&self) -> (u8, u8, u8) {
         let recomputed = match &self.checkpointing {
@@ -120,7 +153,7 @@ impl Knobs {
     }
 
     /// `plan` with these; everything else that it says stays.
-    pub fn apply(&self, plan: &mut Plan, batch: u64) {
+    pub fn apply(&self, plan: &mut Plan) {
         let part = &mut plan.distribution;
         // What it would fill is all given, and what it would contradict is the knobs' to say.
         part.strategy = None;
@@ -134,7 +167,7 @@ impl Knobs {
         part.sharding = Some(self.sharding);
         part.pipeline_schedule = Some(self.schedule);
         part.virtual_pipeline = Some(self.chunks);
-        plan.model.batch_size = Some(batch);
+        plan.model.batch_size = Some(self.batch());
         plan.training.micro_batch_size = Some(self.micro);
         plan.training.gradient_accumulation_steps = Some(self.accumulation);
         plan.training.activation_checkpointing = Some(self.checkpointing.clone());
@@ -154,7 +187,7 @@ impl Knobs {
                 change.set.push((key, value));
             }
         };
-        set(plan.model.batch_size.is_none(), "model.batch_size", job.batch.global.to_string());
+        set(plan.model.batch_size != Some(self.batch()), "model.batch_size", self.batch().to_string());
         set(given.micro_batch_size != Some(self.micro), "training.micro_batch_size", self.micro.to_string());
         let steps = given.gradient_accumulation_steps.is_some_and(|steps| steps != self.accumulation);
         set(steps, "training.gradient_accumulation_steps", self.accumulation.to_string());
@@ -167,7 +200,9 @@ impl Knobs {
     fn change_degrees(&self, plan: &Plan, job: &Job, change: &mut Change) {
         let (given, now) = (&plan.distribution, Self::of(job));
         // A strategy fills what is absent: with another one everything must be said.
-        let refill = given.strategy.is_some_and(|strategy| strategy != Strategy::Hybrid);
+        let shared_out = |knobs: &Self| (knobs.data, knobs.tensor, knobs.pipeline, knobs.context, knobs.sharding);
+        let other = shared_out(self) != shared_out(&now);
+        let refill = other && given.strategy.is_some_and(|strategy| strategy != Strategy::Hybrid);
         let counted = plan.cluster.num_gpus.is_none() && plan.cluster.nodes.zip(plan.cluster.gpus_per_node).is_none();
         let mut set = |needed: bool, key: &'static str, value: String| {
             if needed {

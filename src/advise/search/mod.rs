@@ -4,15 +4,19 @@
 //! device memory all the time is more than the GPU has; or its layers alone take longer than plans that were found
 //! to be better in both speed and memory. Settings that mean the same (a schedule without a pipeline) are one.
 
+mod fold;
 mod knobs;
 mod progress;
 mod rank;
 mod reason;
+mod smallest;
 mod space;
 
+pub use fold::{FoldedPlan, fold};
 pub use knobs::{KEYS as KNOBS, Knobs};
 pub use progress::{SearchProgress, SearchStatus};
 pub use reason::why_slower;
+pub use smallest::{SmallestChange, smallest_change};
 pub use space::divisors;
 
 use std::sync::{Arc, RwLock};
@@ -43,6 +47,8 @@ pub struct Request<'a> {
     pub top: usize,
     /// End at the first plan that fits.
     pub until_fit: bool,
+    /// Batch and accumulation vary too: from an eighth to eight times the plan's batch.
+    pub free_batch: bool,
 }
 
 /// One plan that was found.
@@ -54,6 +60,18 @@ pub struct RankedPlan {
     pub change: Change,
     /// Its figures.
     pub outline: Outline,
+}
+
+impl RankedPlan {
+    /// The plan that comes to `job`, as it is.
+    fn given(job: &Job) -> Self {
+        Self { knobs: Knobs::of(job), change: Change::default(), outline: outline(job) }
+    }
+
+    /// A candidate as a change of `plan`, which comes to `job`.
+    fn of(candidate: Candidate, plan: &Plan, job: &Job) -> Self {
+        Self { change: candidate.knobs.change(plan, job), knobs: candidate.knobs, outline: candidate.outline }
+    }
 }
 
 /// What came of a search.
@@ -102,24 +120,10 @@ pub fn search_aloud(
     tell: &dyn Fn(&dyn Fn() -> SearchOutcome),
 ) -> Result<SearchOutcome, Vec<Fault>> {
     let job = Job::resolve(request.plan, catalog)?;
-    let space = Space::of(&job, &request.keep);
-    let explorer = Explorer {
-        request,
-        catalog,
-        own: &job,
-        space: &space,
-        batch: job.batch.global,
-        checkpointings: space.checkpointings(),
-        offloads: space.offloads(),
-        incumbents: RwLock::default(),
-        progress,
-    };
-    let own = RankedPlan { knobs: Knobs::of(&job), change: Change::default(), outline: outline(&job) };
-    let ranked = |candidate: Candidate| RankedPlan {
-        change: candidate.knobs.change(request.plan, &job),
-        knobs: candidate.knobs,
-        outline: candidate.outline,
-    };
+    let space = Space::of(&job, &request.keep, request.free_batch);
+    let explorer = Explorer::of(request, catalog, (&job, &space), progress);
+    let own = RankedPlan::given(&job);
+    let ranked = |candidate: Candidate| RankedPlan::of(candidate, request.plan, &job);
     let found = |mut gathered: SearchResults| {
         gathered.trim_front();
         let seen = progress.seen();
@@ -146,17 +150,35 @@ struct Branch {
     walks: Arc<WalkCache>,
 }
 
+impl Branch {
+    /// The least time of a sample.
+    fn pace(&self) -> f64 {
+        self.least.0 / self.group.batch() as f64
+    }
+}
+
 struct Explorer<'a> {
     request: &'a Request<'a>,
     catalog: &'a Catalog,
     /// The plan as it was given.
     own: &'a Job,
     space: &'a Space<'a>,
-    batch: u64,
     checkpointings: Vec<Checkpointing>,
     offloads: Vec<CpuOffload>,
     incumbents: RwLock<Incumbents>,
     progress: &'a SearchProgress,
+}
+
+impl<'a> Explorer<'a> {
+    fn of(
+        request: &'a Request<'a>,
+        catalog: &'a Catalog,
+        (own, space): (&'a Job, &'a Space<'a>),
+        progress: &'a SearchProgress,
+    ) -> Self {
+        let (checkpointings, offloads) = (space.checkpointings(), space.offloads());
+        Self { request, catalog, own, space, checkpointings, offloads, incumbents: RwLock::default(), progress }
+    }
 }
 
 impl Explorer<'_> {
@@ -166,7 +188,7 @@ impl Explorer<'_> {
         groups.sort_by_key(DegreeGroup::operators);
         let alike: Vec<&[DegreeGroup]> = groups.chunk_by(|one, other| one.operators() == other.operators()).collect();
         let mut branches: Vec<Branch> = alike.into_par_iter().flat_map_iter(|alike| self.of_alike(alike)).collect();
-        branches.sort_by(|a, b| a.least.0.total_cmp(&b.least.0));
+        branches.sort_by(|a, b| a.pace().total_cmp(&b.pace()));
         self.progress.begin(branches.len());
         let mut gathered = SearchResults::none();
         for some in branches.chunks(AT_ONCE) {
@@ -213,7 +235,7 @@ impl Explorer<'_> {
 
     fn resolved(&self, knobs: &Knobs) -> Option<Job> {
         let mut plan = self.request.plan.clone();
-        knobs.apply(&mut plan, self.batch);
+        knobs.apply(&mut plan);
         self.own.rearranged(&plan, self.catalog).ok()
     }
 
@@ -226,7 +248,7 @@ impl Explorer<'_> {
             pairs.filter(|(offload, again)| self.space.allows(&branch.group, **offload, again)).count() as u64;
         let mut pruned = 0;
         for sharding in self.space.shardings(&branch.group) {
-            if !self.may_matter(branch.least, Bytes::ZERO) {
+            if !self.may_matter(branch.least, &branch.group, Bytes::ZERO) {
                 pruned += variants;
                 continue;
             }
@@ -261,7 +283,7 @@ impl Explorer<'_> {
                 let fits = *least <= job.hardware.capacity;
                 let outline = fits.then(|| timed.get_or_insert_with(|| branch.walks.timed(job)));
                 let outline = outline.and_then(|(walked, timeline)| {
-                    let wanted = !train || self.may_matter(walked.least_time(job, timeline), *least);
+                    let wanted = !train || self.may_matter(walked.least_time(job, timeline), &branch.group, *least);
                     wanted.then(|| walked.outline(job, timeline))
                 });
                 match outline {
@@ -274,7 +296,8 @@ impl Explorer<'_> {
     }
 
     /// Whether a plan that takes at least so long and needs at least so much can be among the best or on the front.
-    fn may_matter(&self, least: Seconds, memory: Bytes) -> bool {
-        self.incumbents.read().is_ok_and(|incumbents| incumbents.may_matter(least, memory))
+    fn may_matter(&self, least: Seconds, group: &DegreeGroup, memory: Bytes) -> bool {
+        let pace = least / group.batch() as f64;
+        self.incumbents.read().is_ok_and(|incumbents| incumbents.may_matter(pace, memory))
     }
 }

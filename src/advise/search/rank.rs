@@ -15,12 +15,17 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    fn fits(&self) -> bool {
+    pub fn fits(&self) -> bool {
         self.outline.capacity.needed <= self.outline.capacity.bytes
     }
 
+    /// Time of a sample: steps of other batches compare by it.
+    pub fn pace(&self) -> Seconds {
+        self.outline.time.step / self.knobs.batch() as f64
+    }
+
     /// Faster first; of equal ones the one that does less to save memory, then the smaller.
-    fn order(&self, other: &Self) -> Ordering {
+    pub fn order(&self, other: &Self) -> Ordering {
         let rate = throughput(&other.outline).total_cmp(&throughput(&self.outline));
         rate.then_with(|| self.knobs.effort().cmp(&other.knobs.effort()))
             .then_with(|| self.outline.capacity.needed.cmp(&other.outline.capacity.needed))
@@ -34,15 +39,15 @@ const FRONT: f64 = 1.5;
 /// Figures of the plans that others must beat.
 #[derive(Debug, Clone, Default)]
 pub struct Incumbents {
-    /// Step of the best plan, and of the last of those that are told apart.
+    /// Time of a sample of the best plan, and of the last of those that are told apart.
     best: Option<Seconds>,
     last: Option<Seconds>,
-    /// Step and memory of the front.
+    /// That and memory of the front.
     front: Vec<(Seconds, Bytes)>,
 }
 
 impl Incumbents {
-    /// Whether a plan that takes at least `least` and needs at least `memory` can be among the best or on the front.
+    /// Whether a plan that takes at least `least` a sample and needs at least `memory` can be among the best or on the front.
     pub fn may_matter(&self, least: Seconds, memory: Bytes) -> bool {
         if self.last.is_none_or(|last| least <= last) {
             return true;
@@ -87,18 +92,17 @@ impl SearchResults {
     /// Leaves out what takes too long to be worth its memory.
     pub fn trim_front(&mut self) {
         if let Some(best) = self.best.first() {
-            let most = FRONT * best.outline.time.step.0;
-            self.front.retain(|one| one.outline.time.step.0 <= most);
+            let most = FRONT * best.pace().0;
+            self.front.retain(|one| one.pace().0 <= most);
         }
     }
 
     /// What later plans must beat.
     pub fn incumbents(&self, top: usize) -> Incumbents {
-        let step = |candidate: &Candidate| candidate.outline.time.step;
         Incumbents {
-            best: self.best.first().map(step),
-            last: self.best.get(top - 1).map(step),
-            front: self.front.iter().map(|one| (step(one), one.outline.capacity.needed)).collect(),
+            best: self.best.first().map(Candidate::pace),
+            last: self.best.get(top - 1).map(Candidate::pace),
+            front: self.front.iter().map(|one| (one.pace(), one.outline.capacity.needed)).collect(),
         }
     }
 
@@ -134,7 +138,7 @@ fn add_to_best(best: &mut Vec<Candidate>, candidate: Candidate, top: usize) {
 
 /// The front is fastest first, and so the most memory first. Of plans that are alike in both the first in order stays.
 fn add_to_front(front: &mut Vec<Candidate>, candidate: &Candidate) {
-    let figures = |one: &Candidate| (one.outline.time.step.0, one.outline.capacity.needed);
+    let figures = |one: &Candidate| (one.pace().0, one.outline.capacity.needed);
     let beats = |one: &Candidate, other: &Candidate| {
         let ((step, needed), (its_step, its_needed)) = (figures(one), figures(other));
         let alike = step.total_cmp(&its_step).is_eq() && needed == its_needed;

@@ -12,7 +12,8 @@ const SMALL: f64 = 0.1;
 #[must_use]
 pub fn why_slower(best: &RankedPlan, other: &RankedPlan) -> String {
     let (fast, slow) = (&best.outline, &other.outline);
-    let longer = slow.time.step - fast.time.step;
+    // Of other batches: for as many samples.
+    let longer = slow.time.step * same_samples(best, other) - fast.time.step;
     let share = longer.0 / fast.time.step.0;
     if share < 5e-5 {
         let needed = slow.capacity.needed - fast.capacity.needed;
@@ -23,6 +24,10 @@ pub fn why_slower(best: &RankedPlan, other: &RankedPlan) -> String {
     let told = parts.iter().filter(|(seconds, _)| seconds.0.abs() >= SMALL * longer.0.abs());
     let told: Vec<String> = told.take(3).map(|(seconds, what)| format!("{what} {}", signed(*seconds))).collect();
     format!("{} % longer: {}", three_figures(100.0 * share), told.join(", "))
+}
+
+fn same_samples(best: &RankedPlan, other: &RankedPlan) -> f64 {
+    best.knobs.batch() as f64 / other.knobs.batch() as f64
 }
 
 fn effort(best: &RankedPlan, other: &RankedPlan) -> String {
@@ -40,10 +45,11 @@ fn parts(best: &RankedPlan, other: &RankedPlan) -> Vec<(Seconds, String)> {
         let time = &outline.time;
         [time.compute + time.memory_bound, time.communication, time.bubble]
     };
-    let (fast, slow) = (of(&best.outline), of(&other.outline));
+    let scale = same_samples(best, other);
+    let (fast, slow) = (of(&best.outline), of(&other.outline).map(|part| part * scale));
     let differ = |at: usize| slow[at] - fast[at];
-    let rest =
-        (other.outline.time.step - slow.iter().copied().sum()) - (best.outline.time.step - fast.iter().copied().sum());
+    let rest = (other.outline.time.step * scale - slow.iter().copied().sum())
+        - (best.outline.time.step - fast.iter().copied().sum());
     vec![
         (differ(0), format!("kernels{}", kernels(best, other))),
         (differ(1), format!("exposed communication{}", communication(best, other))),

@@ -11,6 +11,7 @@ pub struct Space<'a> {
     job: &'a Job,
     own: Knobs,
     keep: &'a [&'static str],
+    free_batch: bool,
 }
 
 /// Degrees and micro batch.
@@ -28,6 +29,11 @@ pub struct DegreeGroup {
 }
 
 impl DegreeGroup {
+    /// Samples of a step.
+    pub const fn batch(&self) -> u64 {
+        self.data.saturating_mul(self.micro).saturating_mul(self.accumulation)
+    }
+
     /// What decides the operators of a micro-batch: a walk is shared by groups that agree in it.
     pub const fn operators(&self) -> ([u64; 5], bool) {
         ([self.tensor, self.context, self.expert, self.expert_tensor, self.micro], self.sequence)
@@ -36,15 +42,25 @@ impl DegreeGroup {
 
 impl<'a> Space<'a> {
     /// The choices for `job`, with the keys in `keep` as they are.
-    pub fn of(job: &'a Job, keep: &'a [&'static str]) -> Self {
-        Self { job, own: Knobs::of(job), keep }
+    pub fn of(job: &'a Job, keep: &'a [&'static str], free_batch: bool) -> Self {
+        Self { job, own: Knobs::of(job), keep, free_batch }
     }
 
     fn kept(&self, knob: usize) -> bool {
         self.keep.contains(&KEYS[knob])
     }
 
-    /// Every combination of degrees and micro batch, the batch and the number of GPUs held.
+    /// Batches: the plan's own, or from an eighth of it to eight times as much.
+    fn batches(&self) -> Vec<u64> {
+        let own = self.job.batch.global;
+        if !self.free_batch {
+            return vec![own];
+        }
+        let smaller = (1..=3).rev().filter(|power| own.is_multiple_of(1 << power)).map(|power| own >> power);
+        smaller.chain((0..=3).map(|power| own.saturating_mul(1 << power))).collect()
+    }
+
+    /// Every combination of degrees, batch and micro batch, the number of GPUs held.
     pub fn groups(&self) -> Vec<DegreeGroup> {
         let gpus = self.job.degrees.num_gpus;
         let mut groups = Vec::new();
@@ -52,9 +68,11 @@ impl<'a> Space<'a> {
             for pipeline in self.degree(2, self.own.pipeline, gpus / tensor) {
                 for context in self.degree(3, self.own.context, gpus / tensor / pipeline) {
                     let data = gpus / tensor / pipeline / context;
-                    let fits = data * context * pipeline * tensor == gpus && self.job.batch.global.is_multiple_of(data);
+                    let fits = data * context * pipeline * tensor == gpus;
                     if fits && (!self.kept(0) || data == self.own.data) && legal::cuts_sequence(self.job, context) {
-                        self.within([tensor, pipeline, context, data], &mut groups);
+                        for batch in self.batches().into_iter().filter(|batch| batch.is_multiple_of(data)) {
+                            self.within([tensor, pipeline, context, data], batch / data, &mut groups);
+                        }
                     }
                 }
             }
@@ -70,11 +88,11 @@ impl<'a> Space<'a> {
         divisors(of)
     }
 
-    fn within(&self, [tensor, pipeline, context, data]: [u64; 4], groups: &mut Vec<DegreeGroup>) {
+    fn within(&self, [tensor, pipeline, context, data]: [u64; 4], each: u64, groups: &mut Vec<DegreeGroup>) {
         for sequence in self.sequences(tensor) {
             for (expert, expert_tensor) in self.experts(tensor, data * context * tensor) {
-                for micro in self.micros(self.job.batch.global / data) {
-                    let accumulation = self.job.batch.global / data / micro;
+                for micro in self.micros(each) {
+                    let accumulation = each / micro;
                     groups.push(DegreeGroup {
                         data,
                         tensor,

@@ -134,7 +134,8 @@ fn stalled(state: &State) -> Option<Condition> {
     let threshold = state.run.alerts.rules.threshold(Alert::Stalled)?;
     let phases = state.run.telemetry.phases();
     let minutes = phases.quiet_for(state.now)?.0 / 60.0;
-    let between = phases.phase(state.now) == RunPhase::Between;
+    let over = state.run.telemetry.ended(&state.monitor, state.now).is_some();
+    let between = phases.phase(state.now) == RunPhase::Between && !over;
     let crossing = if between { upwards(minutes, threshold, threshold) } else { Crossing::Back };
     let text = format!("no step for {}{}", Seconds((minutes * 60.0).round()).roughly(), place(state));
     Some(figure(Alert::Stalled, crossing, text, minutes, threshold))

@@ -8,6 +8,16 @@ use super::step::{Direction, FieldStep, meant, outlook, step};
 use crate::app::what_if::fixes::remedy;
 use crate::catalog::Catalog;
 use crate::plan::schema;
+use crate::predict::Capacity;
+use crate::units::Seconds;
+
+/// What tells one state of a plan from another: its text, and what that comes to once files that it names are read.
+#[derive(Debug, Clone, PartialEq)]
+struct PlanRevision {
+    text: String,
+    fields: usize,
+    figures: Option<(Capacity, Seconds)>,
+}
 
 /// State of the form.
 #[derive(Debug, Clone, Default)]
@@ -26,6 +36,8 @@ pub struct Form {
     pub upper: Option<FieldStep>,
     /// The values below and above every field's, while all are shown.
     pub around: Vec<[Option<FieldStep>; 2]>,
+    /// The plan that those are of: another selection needs none of them anew.
+    around_of: Option<PlanRevision>,
     /// What makes the plan fit, where it does not; with the text that this holds for.
     remedy: Option<(String, Option<String>)>,
 }
@@ -75,8 +87,13 @@ impl Form {
         let beside =
             |field| [Direction::Less, Direction::More].map(|direction| step(field, direction, editor, catalog));
         let fields = if all { self.fields(editor) } else { Vec::new() };
-        // Two plans and more a field, most of them predicted: enough for all cores.
-        self.around = fields.into_par_iter().map(beside).collect();
+        let figures = editor.prediction().map(|prediction| (prediction.capacity, prediction.time.step));
+        let revision = PlanRevision { text: editor.text().to_owned(), fields: fields.len(), figures };
+        if self.around_of.as_ref() != Some(&revision) {
+            // Two plans and more a field, most of them predicted: enough for all cores.
+            self.around = fields.into_par_iter().map(beside).collect();
+            self.around_of = Some(revision);
+        }
         let own = match self.around.get(self.selected) {
             Some(own) => own.clone(),
             None => self.field(editor).map_or([None, None], beside),

@@ -10,6 +10,8 @@ pub struct AttachedProcess {
     pub pid: u32,
     /// When it started, once known: another start time under this pid is another process.
     pub started: Option<u64>,
+    /// The launcher that was attached, where this is a rank of it.
+    pub launcher: Option<u32>,
     /// The most memory it held on one device since it was attached.
     pub peak: Option<Bytes>,
     /// The device on which it held most, as last seen.
@@ -39,7 +41,7 @@ impl AttachedProcess {
     /// A process to wait for.
     #[must_use]
     pub fn to(pid: u32) -> Self {
-        Self { pid, started: None, peak: None, device: None, state: AttachedState::Awaited }
+        Self { pid, started: None, launcher: None, peak: None, device: None, state: AttachedState::Awaited }
     }
 
     /// Whether the source has seen it: what a source tells of a run is of a process that it sees.

@@ -10,7 +10,7 @@ pub(super) mod spans;
 pub(super) mod trail;
 
 use crate::app::key::KeyPress;
-use crate::reading::{DeviceMetric, DeviceSample, HostProcess, Moment, Progress, Sample, SourceInfo};
+use crate::reading::{DeviceMetric, DeviceSample, HostProcess, Moment, Progress, RankProcess, Sample, SourceInfo};
 use crate::units::{Bytes, Seconds};
 use attached::{AttachedProcess, AttachedState};
 use end_request::{EndRequest, TargetProcess};
@@ -273,6 +273,35 @@ impl Monitor {
         };
         self.peaks.clear();
         self.note_peaks();
+    }
+
+    /// The process that was attached by its pid here: the launcher, where a rank of it is followed.
+    #[must_use]
+    pub fn attached_by_user(&self) -> Option<u32> {
+        self.attached.as_ref().and_then(|attached| attached.launcher).or_else(|| self.attached_here())
+    }
+
+    /// Follows the rank of the attached launcher that holds most, the lowest of equals.
+    pub fn follow_rank(&mut self, ranks: &[RankProcess]) {
+        let Some(attached) = self.attached.as_ref().filter(|attached| attached.launcher.is_none()) else { return };
+        let launcher = attached.pid;
+        let here = self.here(launcher);
+        if ranks.iter().any(|rank| rank.pid == here) {
+            return;
+        }
+        let held = |pid: u32| {
+            let lists = self.devices().iter().filter_map(|device| device.processes.value()).flatten();
+            lists
+                .filter(|process| self.here(process.pid) == pid)
+                .filter_map(|process| process.memory.value().copied())
+                .max()
+        };
+        let most = ranks.iter().max_by_key(|rank| (held(rank.pid), std::cmp::Reverse(rank.rank)));
+        if let Some(rank) = most {
+            self.attached = Some(AttachedProcess { launcher: Some(launcher), ..AttachedProcess::to(rank.pid) });
+            self.peaks.clear();
+            self.note_peaks();
+        }
     }
 
     /// Forgets what was seen, and waits for the attached process anew.

@@ -40,7 +40,7 @@ pub struct StatedValues {
 /// Whether attaching to a process is a reason to look at its plan: nobody has given one, and
 /// the processes are real.
 pub fn is_wanted(state: &State) -> bool {
-    let real = matches!(&state.monitor.source, SourceState::Running(info) if matches!(info.kind, SourceKind::Nvml | SourceKind::Amdgpu));
+    let real = matches!(&state.monitor.source, SourceState::Running(info) if info.kind.is_live());
     real && has_no_plan(state)
 }
 

@@ -5,15 +5,19 @@ use crate::app::monitor::SourceState;
 use crate::app::state::State;
 use crate::predict::{Job, Prediction};
 use crate::reading::{DeviceSample, SourceKind};
-use crate::units::three_figures;
+use crate::units::{grouped, three_figures};
 
 /// What the plan and the run do not have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mismatch {
     /// The model: what runs, in words.
     Model(String),
+    /// What the process itself says to do otherwise, in words.
+    Settings(String),
     /// The GPU that is watched.
     Gpu(String),
+    /// The run is on a CPU, the plan for that GPU.
+    NoGpu(String),
     /// How many GPUs: planned, seen.
     Gpus(u64, u64),
 }
@@ -24,7 +28,9 @@ impl Mismatch {
     pub fn short(&self) -> String {
         match self {
             Self::Model(_) => "OTHER MODEL".to_owned(),
+            Self::Settings(_) => "OTHER SETTINGS".to_owned(),
             Self::Gpu(_) => "OTHER GPU".to_owned(),
+            Self::NoGpu(_) => "NO GPU IS USED".to_owned(),
             Self::Gpus(planned, seen) => format!("{seen} OF {planned} GPUS"),
         }
     }
@@ -34,6 +40,10 @@ impl Mismatch {
     pub fn words(&self) -> String {
         match self {
             Self::Model(runs) => format!("another model runs than the plan's: {runs}"),
+            Self::Settings(runs) => format!("the run has {runs}"),
+            Self::NoGpu(planned) => {
+                format!("the run is on the CPU, the plan for {planned}: its time and memory cannot be compared")
+            }
             Self::Gpu(name) => format!("another GPU than the plan's: {name}"),
             Self::Gpus(planned, seen) => format!("the plan is for {planned} GPUs, the run is on {seen}"),
         }
@@ -42,6 +52,9 @@ impl Mismatch {
 
 /// Parameters that are counted in two ways differ by less than this.
 const SAME_SIZE: f64 = 0.1;
+
+/// The least part that a rank holds, over an even one.
+const UNEVEN: f64 = 0.25;
 
 /// What is not as planned, as far as anybody knows; none where the run is of its plan.
 #[must_use]
@@ -58,7 +71,15 @@ pub fn of(state: &State) -> Option<Mismatch> {
         }
         return gpus(prediction.num_gpus, runs.num_gpus);
     }
-    model(state, job, prediction).or_else(|| number(state, job, prediction))
+    let no_gpu = || {
+        let is = state.run.telemetry.uses_no_gpu(&state.monitor, state.now);
+        is.then(|| Mismatch::NoGpu(prediction.gpu_short.clone()))
+    };
+    let settings = || {
+        let told = super::settings::other_settings(state, job);
+        (!told.is_empty()).then(|| Mismatch::Settings(told.join("; ")))
+    };
+    model(state, job, prediction).or_else(settings).or_else(no_gpu).or_else(|| number(state, job, prediction))
 }
 
 fn gpus(planned: u64, seen: u64) -> Option<Mismatch> {
@@ -68,15 +89,29 @@ fn gpus(planned: u64, seen: u64) -> Option<Mismatch> {
 /// By the hook, where it has counted all parameters of the whole model.
 fn model(state: &State, job: &Job, prediction: &Prediction) -> Option<Mismatch> {
     let about = state.run.telemetry.hooked(&state.monitor, state.now)?.about.as_ref()?;
-    let whole = job.degrees.tensor == 1 && job.degrees.pipeline == 1 && job.degrees.expert == 1;
+    let ways = job.degrees.tensor * job.degrees.pipeline * job.degrees.expert;
     let packed = job.training.lora.as_ref().is_some_and(|lora| lora.base_bits.is_some());
-    if !about.params_are_all || !whole || packed || about.params == 0 {
+    if !about.params_are_all || packed || about.params == 0 {
         return None;
     }
-    let off = (about.params as f64 / prediction.params.total as f64 - 1.0).abs();
+    let share = about.params as f64 / prediction.params.total as f64;
+    // A rank of several holds a part, which need not be an even one.
+    let differs = match ways {
+        1 => (share - 1.0).abs() > SAME_SIZE,
+        _ => share > 1.0 + SAME_SIZE || share * (ways as f64) < UNEVEN,
+    };
     let class = about.model.as_deref().unwrap_or("a model");
-    (off > SAME_SIZE)
-        .then(|| Mismatch::Model(format!("{class} of {} B parameters", three_figures(about.params as f64 / 1e9))))
+    let (runs, planned) = (size(about.params), size(prediction.params.total));
+    differs.then(|| Mismatch::Model(format!("{class} of {runs} parameters, the plan has {planned}")))
+}
+
+/// A count of parameters: every one of a small model, three figures of a large one.
+fn size(params: u64) -> String {
+    match params {
+        0..10_000_000 => grouped(params),
+        10_000_000..1_000_000_000 => format!("{} M", three_figures(params as f64 / 1e6)),
+        _ => format!("{} B", three_figures(params as f64 / 1e9)),
+    }
 }
 
 /// By the hook's world; else by the GPUs that anybody is on, where those of one machine are watched.

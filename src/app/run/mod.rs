@@ -10,14 +10,15 @@ pub(super) mod offer;
 pub(super) mod outlook;
 mod places;
 pub(super) mod plan;
+mod settings;
 pub(super) mod verdict;
 
 use crate::app::monitor::attached::{AttachedProcess, AttachedState};
 use crate::app::monitor::{Monitor, SourceState};
 use crate::compare::{Phases, period};
 use crate::reading::{
-    Absence, HookEnd, HookedRun, Moment, OutOfMemory, Progress, ProgressSource, Reading, ReadingKind, RunNews, Sample,
-    SourceKind, StepCause,
+    Absence, HookEnd, HookedRun, Moment, OutOfMemory, ProcessExit, Progress, ProgressSource, Reading, ReadingKind,
+    RunNews, Sample, SourceKind, StepCause,
 };
 use crate::units::{Seconds, grouped};
 use inferred::StatedValues;
@@ -61,7 +62,7 @@ impl Telemetry {
     #[must_use]
     pub fn offered(&self, monitor: &Monitor, now: Moment) -> Option<&HookedRun> {
         let local = matches!(&monitor.source, SourceState::Running(info)
-            if matches!(info.kind, SourceKind::Nvml | SourceKind::Amdgpu | SourceKind::Demo));
+            if info.kind.is_live() || info.kind == SourceKind::Demo);
         let own = self.simulated_pid.filter(|_| monitor.attached.is_some());
         let idle = monitor.attached.as_ref().is_none_or(|attached| {
             Some(attached.pid) == own || matches!(attached.state, AttachedState::Ended | AttachedState::Missing)
@@ -136,7 +137,8 @@ impl Telemetry {
     pub fn ended(&self, monitor: &Monitor, now: Moment) -> Option<String> {
         let gone = monitor.attached.as_ref().is_some_and(|attached| attached.state == AttachedState::Ended);
         let end = self.hooked(monitor, now).and_then(|run| run.end.as_ref());
-        if !gone && end.is_none() {
+        let exit = self.exit(monitor);
+        if !gone && end.is_none() && exit.is_none() {
             return None;
         }
         let step = self.progress(monitor, now).and_then(|(_, known)| Some((known.told_by, *known.step.value()?)));
@@ -145,8 +147,38 @@ impl Telemetry {
             // A log's count may have begun in an earlier process.
             _ => format!(" at step {}", grouped(step)),
         });
-        let how = end.and_then(HookEnd::words).map_or_else(String::new, |how| format!(", {how}"));
+        // What killed a rank says more than how the others ended, and what the process says more than its code.
+        let killed = exit.filter(|(exit, _)| exit.signal.is_some()).and_then(exit_words);
+        let said = || end.and_then(HookEnd::words);
+        let how = killed.or_else(said).or_else(|| exit_words(exit?)).map_or_else(String::new, |how| format!(", {how}"));
         Some(format!("ended{steps}{how}"))
+    }
+
+    /// How the attached process, or a rank of its run, ended: the first that a signal or a code other than 0 tells of.
+    fn exit(&self, monitor: &Monitor) -> Option<(ProcessExit, Option<u32>)> {
+        let attached = monitor.attached_here()?;
+        let rank = |pid: u32| self.news.ranks.iter().find(|rank| rank.pid == pid).map(|rank| rank.rank);
+        let is_of_it =
+            |exit: &&ProcessExit| exit.pid == attached || rank(exit.pid).is_some() || self.news.pid == Some(exit.pid);
+        let exits = || self.news.exits.iter().filter(is_of_it).filter(|_| self.news.pid == monitor.attached_by_user());
+        let failed =
+            exits().find(|exit| exit.signal.is_some()).or_else(|| exits().find(|exit| exit.code.unwrap_or(0) != 0));
+        // A rank that is done before the others ends no run.
+        let own = || exits().find(|exit| exit.pid == attached);
+        failed.or_else(own).map(|exit| (*exit, rank(exit.pid)))
+    }
+
+    /// Whether the attached process trains on the CPU: its hook says so, or no driver tells of any GPU.
+    #[must_use]
+    pub fn uses_no_gpu(&self, monitor: &Monitor, now: Moment) -> bool {
+        let hook = self.hooked(monitor, now).and_then(|run| run.about.as_ref());
+        match hook.map(|about| about.device.as_str()) {
+            Some(device) => device == "cpu",
+            None => {
+                let alone = matches!(&monitor.source, SourceState::Running(info) if info.kind == SourceKind::Host);
+                alone && monitor.attached.is_some()
+            }
+        }
     }
 
     /// Memory that ran out: what the process says as it ends comes before what stands in its log, or in the
@@ -228,6 +260,12 @@ impl Telemetry {
         // What one said as it ended stays true.
         self.news.hooks.iter().find(|run| run.pid == pid && (run.end.is_some() || !is_quiet(run, now)))
     }
+}
+
+/// How a process ended, with its rank where it is one: `rank 1: SIGKILL, exit 137`.
+fn exit_words((exit, rank): (ProcessExit, Option<u32>)) -> Option<String> {
+    let words = exit.words()?;
+    Some(rank.map_or_else(|| words.clone(), |rank| format!("rank {rank}: {words}")))
 }
 
 /// Whether what a source tells in its samples is of the run that is followed: of a process that it has seen, or of

@@ -42,6 +42,11 @@ pub fn observation(monitor: &Monitor, run: &Telemetry, prediction: &Prediction, 
         // What is charged to one process is nobody else's.
         _ => Reading::measured(Bytes::ZERO, sample.at),
     };
+    if run.uses_no_gpu(monitor, sample.at) {
+        let no_gpu = absent(&Absence::NoGpu);
+        let memory = Reading::Absent(Absence::NoGpu);
+        return Some(Observation { whose: found.whose, memory, devices: sample.devices.len(), evidence: no_gpu });
+    }
     let evidence = Evidence { device_used: found.memory_peak, others, ..rates };
     // Also of one that the driver knows by another pid: somebody said that it is this run.
     let evidence = match &monitor.attached {
@@ -120,7 +125,11 @@ fn rates(
 const SLOWING: [&str; 4] = ["hot", "too hot", "hw slowdown", "power brake"];
 
 fn absent(without: &Absence) -> Evidence {
+    // A step on a CPU is none of a plan for GPUs.
+    let step = if *without == Absence::NoGpu { Absence::NoGpu } else { Absence::NotRead };
     Evidence {
+        device_used: Reading::Absent(without.clone()),
+        step: Reading::Absent(step),
         bandwidth: Reading::Absent(without.clone()),
         compute: Reading::Absent(without.clone()),
         power: Reading::Absent(without.clone()),

@@ -1,6 +1,6 @@
 //! What is to be said of the run in a word or two: the gravest first.
 
-use super::mismatch;
+use super::mismatch::{self, Mismatch};
 use crate::app::monitor::SourceState;
 use crate::app::monitor::attached::AttachedState;
 use crate::app::state::State;
@@ -45,7 +45,7 @@ pub fn of(state: &State) -> RunVerdict {
     lost(state)
         .or_else(|| growing(state))
         .or_else(|| unseen(state))
-        .or_else(|| mismatch::of(state).map(|mismatch| verdict(mismatch.short(), Gravity::Warning)))
+        .or_else(|| mismatch::of(state).map(|mismatch| verdict(mismatch.short(), gravity(&mismatch))))
         .or_else(|| compared(state))
         .map(|found| late(state, found))
         .unwrap_or_else(|| verdict("MEASURING", Gravity::Quiet))
@@ -64,6 +64,11 @@ fn late(state: &State, found: RunVerdict) -> RunVerdict {
         }
         _ => found,
     }
+}
+
+/// A run on a CPU is nothing wrong.
+const fn gravity(mismatch: &Mismatch) -> Gravity {
+    if matches!(mismatch, Mismatch::NoGpu(_)) { Gravity::Quiet } else { Gravity::Warning }
 }
 
 /// A run that is over.
@@ -97,7 +102,9 @@ fn unseen(state: &State) -> Option<RunVerdict> {
     }
     match state.monitor.attached.as_ref().map(|attached| attached.state) {
         Some(AttachedState::Missing) => return Some(verdict("NO SUCH PROCESS", Gravity::Danger)),
-        Some(AttachedState::Awaited) => return quiet("NOT ON A GPU"),
+        Some(AttachedState::Awaited) if !state.run.telemetry.uses_no_gpu(&state.monitor, state.now) => {
+            return quiet("NOT ON A GPU");
+        }
         Some(_) => {}
         None if state.monitor.sample.is_none() => return quiet("STARTING"),
         None if state.monitor.devices().iter().all(crate::reading::DeviceSample::is_idle) => return quiet("IDLE"),
@@ -116,7 +123,10 @@ fn unseen(state: &State) -> Option<RunVerdict> {
             let quiet_for = phases.quiet_for(state.now).map_or_else(String::new, Seconds::roughly);
             Some(verdict(format!("NO STEP FOR {quiet_for}"), Gravity::Warning))
         }
-        RunPhase::Steady | RunPhase::Untold => None,
+        RunPhase::Steady | RunPhase::Untold => {
+            let cause = state.run.telemetry.step_cause(&state.monitor, state.now);
+            cause.filter(|cause| cause.stalls).map(|_| verdict("NO STEP", Gravity::Warning))
+        }
     }
 }
 

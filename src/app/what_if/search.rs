@@ -2,8 +2,8 @@
 //! searched, and taken into the plan.
 
 use crate::advise::{
-    KNOBS, LargestModel, RankedPlan, Request, SearchOutcome, SearchProgress, SearchStatus, fewest_gpus, largest_model,
-    search_aloud,
+    KNOBS, LargestModel, RankedPlan, Request, SearchOutcome, SearchProgress, SearchStatus, SmallestChange, fewest_gpus,
+    fold, largest_model, search_aloud, smallest_change,
 };
 use crate::app::editor::Editor;
 use crate::app::editor::editing;
@@ -19,7 +19,10 @@ use crate::catalog::Catalog;
 use crate::plan::{Change, Fault, Plan};
 
 /// Plans that are told apart.
-const TOP: usize = 20;
+const TOP: usize = 30;
+
+/// Stays as it is unless it is freed: another batch trains another way.
+const BATCH: &str = "model.batch_size";
 
 /// What is searched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -27,6 +30,8 @@ pub enum Aim {
     /// The fastest plans that fit.
     #[default]
     Fastest,
+    /// The fewest changed keys after which the plan fits.
+    SmallestChange,
     /// The fewest GPUs on which the model fits.
     FewestGpus,
     /// The largest model that fits on these GPUs.
@@ -39,6 +44,7 @@ impl Aim {
     pub const fn word(self) -> &'static str {
         match self {
             Self::Fastest => "fastest",
+            Self::SmallestChange => "smallest change",
             Self::FewestGpus => "fewest GPUs",
             Self::LargestModel => "largest model",
         }
@@ -48,7 +54,8 @@ impl Aim {
     #[must_use]
     pub const fn next(self) -> Self {
         match self {
-            Self::Fastest => Self::FewestGpus,
+            Self::Fastest => Self::SmallestChange,
+            Self::SmallestChange => Self::FewestGpus,
             Self::FewestGpus => Self::LargestModel,
             Self::LargestModel => Self::Fastest,
         }
@@ -69,6 +76,8 @@ pub enum Constraint {
 pub enum Answer {
     /// Plans, by speed.
     Plans(SearchOutcome),
+    /// The plans that fit after the fewest changes; none where no few are enough.
+    Change(Option<SmallestChange>),
     /// How many GPUs are needed, and with which plan; none where no number is enough.
     Gpus(Option<(u64, RankedPlan)>),
     /// The largest models.
@@ -82,6 +91,8 @@ pub struct SearchRow<'a> {
     pub label: String,
     /// The plan.
     pub plan: &'a RankedPlan,
+    /// What may be set otherwise, each alone, at the same speed.
+    pub alike: Vec<String>,
 }
 
 /// A search: what is asked, how far it is, what it has found.
@@ -91,6 +102,8 @@ pub struct SearchView {
     pub around: Editor,
     /// Knobs that stay.
     pub keep: Vec<&'static str>,
+    /// Batch and accumulation vary too.
+    pub free_batch: bool,
     /// What is searched for.
     pub aim: Aim,
     /// How far it is; none once it has ended.
@@ -109,12 +122,22 @@ impl SearchView {
     /// What is listed.
     #[must_use]
     pub fn rows(&self) -> Vec<SearchRow<'_>> {
-        let row = |label: String, plan| SearchRow { label, plan };
+        let row = |label: String, plan| SearchRow { label, plan, alike: Vec::new() };
         match self.answer.as_ref() {
             Some(Ok(Answer::Plans(found))) => {
-                let plans = if self.front { &found.front } else { &found.ranked };
                 let closest = found.nearest.iter().map(|plan| row("–".to_owned(), plan));
-                plans.iter().enumerate().map(|(at, plan)| row((at + 1).to_string(), plan)).chain(closest).collect()
+                if self.front {
+                    let numbered = found.front.iter().enumerate().map(|(at, plan)| row((at + 1).to_string(), plan));
+                    return numbered.chain(closest).collect();
+                }
+                let folded = fold(&found.ranked).into_iter().enumerate();
+                let folded =
+                    folded.map(|(at, one)| SearchRow { alike: one.alike, ..row((at + 1).to_string(), one.plan) });
+                folded.chain(closest).collect()
+            }
+            Some(Ok(Answer::Change(found))) => {
+                let keys = |keys| if keys == 1 { "1 key".to_owned() } else { format!("{keys} keys") };
+                found.iter().flat_map(|found| found.plans.iter().map(|plan| row(keys(found.keys), plan))).collect()
             }
             Some(Ok(Answer::Gpus(found))) => {
                 found.iter().map(|(gpus, plan)| row(format!("{gpus} GPUs"), plan)).collect()
@@ -167,6 +190,7 @@ impl SearchView {
 pub struct SearchRequest {
     plan: Plan,
     keep: Vec<&'static str>,
+    free_batch: bool,
     aim: Aim,
     catalog: Catalog,
 }
@@ -177,7 +201,8 @@ impl SearchRequest {
     pub fn of(state: &State) -> Option<Self> {
         let view = state.dialogs.search.as_ref()?;
         let plan = view.around.plan()?.clone();
-        Some(Self { plan, keep: view.keep.clone(), aim: view.aim, catalog: state.catalog.clone() })
+        let (keep, free_batch) = (view.keep.clone(), view.free_batch);
+        Some(Self { plan, keep, free_batch, aim: view.aim, catalog: state.catalog.clone() })
     }
 
     /// Searches. `tell` may be given what was found so far, which is made where it is asked for.
@@ -185,13 +210,15 @@ impl SearchRequest {
     /// # Errors
     /// In one line, why there is nothing to search.
     pub fn answer(&self, progress: &SearchProgress, tell: &dyn Fn(&dyn Fn() -> Answer)) -> Result<Answer, String> {
-        let request = Request { plan: &self.plan, keep: self.keep.clone(), top: TOP, until_fit: false };
+        let (keep, free_batch) = (self.keep.clone(), self.free_batch);
+        let request = Request { plan: &self.plan, keep, top: TOP, until_fit: false, free_batch };
         let why = |faults: Vec<Fault>| faults.first().map_or_else(String::new, ToString::to_string);
         let answer = match self.aim {
             Aim::Fastest => {
                 let aloud = |found: &dyn Fn() -> SearchOutcome| tell(&|| Answer::Plans(found()));
                 search_aloud(&request, &self.catalog, progress, &aloud).map(Answer::Plans)
             }
+            Aim::SmallestChange => smallest_change(&request, &self.catalog, progress).map(Answer::Change),
             Aim::FewestGpus => fewest_gpus(&request, &self.catalog, progress).map(Answer::Gpus),
             Aim::LargestModel => largest_model(&request, &self.catalog, progress).map(Answer::Model),
         };
@@ -214,6 +241,7 @@ pub fn open(state: &mut State) -> Vec<Effect> {
     let mut view = SearchView {
         around: state.plans.editor.clone(),
         keep: Vec::new(),
+        free_batch: false,
         aim: Aim::default(),
         under_way: None,
         answer: None,
@@ -262,6 +290,9 @@ pub fn on_key(state: &mut State, key: KeyPress) -> Vec<Effect> {
             view.selected = 0;
         }
         KeyPress::Char('g') => choose(state, Constraint::Value(Field::NumGpus)),
+        KeyPress::Char('u') => choose(state, Constraint::Value(Field::Gpu)),
+        KeyPress::Char('b') => choose(state, Constraint::Value(Field::Batch)),
+        KeyPress::Char('s') => choose(state, Constraint::Value(Field::Sequence)),
         KeyPress::Char('m') => choose(state, Constraint::Value(Field::Model)),
         KeyPress::Char('f') => choose(state, Constraint::Value(Field::Framework)),
         KeyPress::Char('k') => choose(state, Constraint::Keep),
@@ -289,14 +320,20 @@ fn choose(state: &mut State, constraint: Constraint) {
             let now = view.around.shown(field);
             let mut choices = field.choices(&state.catalog);
             if choices.is_empty() {
-                let gpus = std::iter::successors(Some(1_u64), |gpus| Some(gpus * 2)).take(14);
-                choices = gpus.map(|gpus| Choice::of(&gpus.to_string(), "")).collect();
+                let powers = if field == Field::Sequence { 7..21 } else { 0..14 };
+                choices = powers.map(|power| Choice::of(&(1_u64 << power).to_string(), "")).collect();
             }
             (choices, Some(now))
         }
         Constraint::Keep => {
             let word = |knob: &str| if view.keep.contains(&knob) { "stays; choose it to free it" } else { "free" };
-            (KNOBS.iter().map(|knob| Choice::of(knob, word(knob))).collect(), None)
+            let batch = if view.free_batch {
+                "free: an eighth to eight times the plan's"
+            } else {
+                "stays; choose it to free it"
+            };
+            let knobs = KNOBS.iter().map(|knob| Choice::of(knob, word(knob)));
+            (std::iter::once(Choice::of(BATCH, batch)).chain(knobs).collect(), None)
         }
     };
     state.dialogs.picker = Some(Picker::open(PickerPurpose::Constraint(constraint), choices, now.as_deref()));
@@ -306,6 +343,7 @@ fn choose(state: &mut State, constraint: Constraint) {
 pub fn constrain(state: &mut State, constraint: Constraint, taken: &str) -> Vec<Effect> {
     let Some(view) = &mut state.dialogs.search else { return Vec::new() };
     match constraint {
+        Constraint::Keep if taken == BATCH => view.free_batch = !view.free_batch,
         Constraint::Keep => {
             let Some(knob) = KNOBS.into_iter().find(|knob| *knob == taken) else { return Vec::new() };
             match view.keep.iter().position(|kept| *kept == knob) {

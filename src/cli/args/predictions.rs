@@ -115,6 +115,12 @@ pub struct SearchArgs {
     /// How many plans to list
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = top)]
     pub top: usize,
+    /// Let batch and accumulation vary too: from an eighth of the batch to eight times as much
+    #[arg(long)]
+    pub free_batch: bool,
+    /// Instead: the fewest changed keys after which the plan fits
+    #[arg(long, conflicts_with_all = ["fewest_gpus", "largest_model"])]
+    pub smallest_change: bool,
     /// Instead: the fewest GPUs on which any plan fits
     #[arg(long, conflicts_with = "largest_model")]
     pub fewest_gpus: bool,
@@ -122,7 +128,7 @@ pub struct SearchArgs {
     #[arg(long)]
     pub largest_model: bool,
     /// How to write the result [default: by the extension of --output, else text]
-    #[arg(long, value_enum, conflicts_with_all = ["fewest_gpus", "largest_model"])]
+    #[arg(long, value_enum, conflicts_with_all = ["fewest_gpus", "largest_model", "smallest_change"])]
     pub format: Option<ReportFormat>,
     /// Write the result to this file; to FILE.yaml, your plan with the best settings, comments and order kept
     #[arg(long, short, value_name = "FILE")]

@@ -53,7 +53,10 @@ pub const OPTIONS: &[ConfigOption] = &[
         default: "1s",
         example: "1s",
         help: "Time between readings, 100ms to 60s",
-        take: |config, value| set(&mut config.interval, values::interval(&word(value)?)?),
+        take: |config, value| {
+            config.interval = Some(values::interval(&word(value)?)?);
+            Ok(())
+        },
     },
     ConfigOption {
         key: "source",
@@ -61,7 +64,10 @@ pub const OPTIONS: &[ConfigOption] = &[
         default: "auto",
         example: "auto",
         help: "Where readings come from: auto, nvml, amdgpu, demo or prometheus:URL",
-        take: |config, value| set(&mut config.source, values::source(&word(value)?)?),
+        take: |config, value| {
+            config.source = Some(values::source(&word(value)?)?);
+            Ok(())
+        },
     },
     ConfigOption {
         key: "mouse",
@@ -69,7 +75,10 @@ pub const OPTIONS: &[ConfigOption] = &[
         default: "false",
         example: "true",
         help: "The mouse chooses panes, fields, arrows and the keys of the bottom line",
-        take: |config, value| set(&mut config.mouse, flag(value)?),
+        take: |config, value| {
+            config.mouse = Some(flag(value)?);
+            Ok(())
+        },
     },
     ConfigOption {
         key: "ascii",
@@ -77,7 +86,10 @@ pub const OPTIONS: &[ConfigOption] = &[
         default: "false; true where the locale is not UTF-8",
         example: "true",
         help: "Draw with ASCII characters only",
-        take: |config, value| set(&mut config.ascii, flag(value)?),
+        take: |config, value| {
+            config.ascii = Some(flag(value)?);
+            Ok(())
+        },
     },
     ConfigOption {
         key: "color",
@@ -85,7 +97,10 @@ pub const OPTIONS: &[ConfigOption] = &[
         default: "true",
         example: "false",
         help: "Draw with colours",
-        take: |config, value| set(&mut config.color, flag(value)?),
+        take: |config, value| {
+            config.color = Some(flag(value)?);
+            Ok(())
+        },
     },
     ConfigOption {
         key: "layout",
@@ -123,7 +138,10 @@ pub const OPTIONS: &[ConfigOption] = &[
         default: "monitor beside a run, else plan",
         example: "monitor",
         help: "The pane that has the focus at the start",
-        take: |config, value| set(&mut config.start_pane, pane(&word(value)?)?),
+        take: |config, value| {
+            config.start_pane = Some(pane(&word(value)?)?);
+            Ok(())
+        },
     },
     ConfigOption {
         key: "alerts",
@@ -161,11 +179,6 @@ pub fn example() -> String {
         }
     }
     text
-}
-
-fn set<T>(option: &mut Option<T>, value: T) -> Result<(), String> {
-    *option = Some(value);
-    Ok(())
 }
 
 fn word(value: &Value) -> Result<String, String> {

@@ -9,7 +9,7 @@ use tokio::sync::mpsc::Sender;
 
 use super::calibrations;
 use super::recovery::{RecoveryRequest, Store};
-use crate::app::{Conflict, Event, ExpectedFile, Question, SaveObstacle, SavedCalibration, State};
+use crate::app::{Conflict, Event, ExpectedFile, Question, SaveObstacle, SavedCalibration, SourceState, State};
 use crate::catalog::Catalog;
 use crate::cli::args::is_new_plan;
 use crate::cli::import::{self, OpenedPlan};
@@ -39,7 +39,10 @@ fn aside(events: Sender<Event>, work: impl FnOnce() -> Event + Send + 'static) {
 
 /// Reads the plan of a process: files of its own may lie anywhere.
 pub fn infer(pid: u32, state: &State, events: Sender<Event>) {
-    let gpus = state.monitor.devices().iter().filter_map(|device| device.name.value().cloned()).collect();
+    // A demo's GPUs are nobody's.
+    let live = matches!(&state.monitor.source, SourceState::Running(info) if info.kind.is_live());
+    let devices = state.monitor.devices().iter().filter(|_| live);
+    let gpus = devices.filter_map(|device| device.name.value().cloned()).collect();
     let catalog = state.catalog.clone();
     aside(events, move || Event::Inferred { pid, outcome: proposal(pid, gpus, &catalog).map(Box::new) });
 }

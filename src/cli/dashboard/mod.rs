@@ -85,6 +85,13 @@ pub fn themes() -> String {
     look::list()
 }
 
+/// What is said of a process to attach to that is not there, where the source watches this machine.
+fn missing_process(attach: Option<u32>, source: &SourceChoice) -> Option<String> {
+    let drivers = matches!(source, SourceChoice::Auto | SourceChoice::Nvml | SourceChoice::Amdgpu);
+    let pid = attach.filter(|pid| drivers && !observe::is_process(*pid))?;
+    observe::sees_all_processes().then(|| format!("there is no process {pid}"))
+}
+
 /// `memwall [PLAN]`: until the user quits or the system asks to.
 pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) -> Exit {
     let config = Config::load(|name| std::env::var_os(name));
@@ -110,6 +117,9 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
         Ok(pattern) => pattern,
         Err(message) => return streams.fail(Exit::Usage, &format!("--log-pattern: {message}")),
     };
+    if let Some(message) = missing_process(args.attach, &source_choice) {
+        return streams.fail(Exit::Failed, &message);
+    }
     let clock = Clock::start();
     let attach = args.attach.or(recorded.and_then(|header| header.attach));
     let mut state = State::on(plan, catalog, attach, clock.now());
@@ -135,7 +145,7 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
     app::offer(&mut state, drafts.unwrap_or_default());
     state.views.mouse = args.look.mouse || config.mouse == Some(true);
     state.monitor.interval = Seconds(every.as_secs_f64());
-    let (asked, pending_demo) = match source(&source_choice, &state) {
+    let (asked, pending_demo) = match source(&source_choice, args.attach, &state) {
         Ok(source) => source,
         Err(message) => return streams.fail(Exit::Usage, &message),
     };
@@ -234,16 +244,18 @@ struct RequestedSource {
     choice: SourceChoice,
     demo: Option<Demo>,
     later: Option<mpsc::Receiver<Demo>>,
+    attach: Option<u32>,
     catalog: Catalog,
 }
 
 impl RequestedSource {
     /// May be tried again where it fails.
     fn open(&mut self, requirements: &SharedRequirements) -> Result<Box<dyn observe::Source>, observe::SourceError> {
-        let Self { choice, demo, later, catalog } = self;
+        let Self { choice, demo, later, attach, catalog } = self;
         let (requirements, catalog) = (requirements.clone(), catalog.clone());
         // A demo is in place of a driver that is not there: it is not come back to.
-        observe::open(choice.clone(), SourceContext { demo: demo.take(), later: later.take(), requirements, catalog })
+        let context = SourceContext { demo: demo.take(), later: later.take(), attach: *attach, requirements, catalog };
+        observe::open(choice.clone(), context)
     }
 }
 
@@ -251,12 +263,21 @@ impl RequestedSource {
 ///
 /// # Errors
 /// In a line, where the demo's run cannot depart from the plan as it is asked to.
-fn source(choice: &SourceChoice, state: &State) -> Result<(RequestedSource, Option<PendingDemo>), String> {
+fn source(
+    choice: &SourceChoice,
+    attach: Option<u32>,
+    state: &State,
+) -> Result<(RequestedSource, Option<PendingDemo>), String> {
     let choice = choice.clone();
+    if matches!(choice, SourceChoice::Auto) && attach.is_some() {
+        // What runs is real: nothing is made up beside it.
+        let catalog = state.catalog.clone();
+        return Ok((RequestedSource { choice, demo: None, later: None, attach, catalog }, None));
+    }
     let demo = demo::run(&choice, &state.plans.editor, DEMO_HEAD_START, &state.catalog)?;
     let (hand, later) = mpsc::channel();
     let pending_demo =
         demo.is_none().then(|| PendingDemo { choice: choice.clone(), head_start: DEMO_HEAD_START, hand });
     let later = pending_demo.is_some().then_some(later);
-    Ok((RequestedSource { choice, demo, later, catalog: state.catalog.clone() }, pending_demo))
+    Ok((RequestedSource { choice, demo, later, attach: None, catalog: state.catalog.clone() }, pending_demo))
 }

@@ -236,7 +236,7 @@ impl EventLoop {
 
     /// Follows what is on the screen. `written`: a plan's file may be another one by now.
     fn look_at(&mut self, state: &State, written: bool) {
-        self.following.attend(state.monitor.attached_here());
+        self.following.attend(state.monitor.attached_by_user());
         self.requirements.set(required_metrics(state));
         if let Some(open_plans) = &mut self.open_plans {
             open_plans.follow(state.plans.tabs.all(&state.plans.editor).filter_map(Editor::path), written);

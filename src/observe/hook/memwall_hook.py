@@ -316,6 +316,7 @@ class _Hook:
             about["device_name"] = torch.cuda.get_device_name(device)[:80]
         if self.model is not None:
             about["model"] = type(self.model).__name__[:80]
+            about["checkpointed"] = _checkpointed(self.model)
         if _compiles():
             about["no_modules"] = "compiled: looking into modules would compile them again"
         return about
@@ -543,6 +544,18 @@ def _count(parameter):
         flat = getattr(parameter, "_unpadded_unsharded_size", None)
         whole = flat.numel() if flat is not None else parameter.numel()
     return int(whole)
+
+
+def _checkpointed(model):
+    """Whether blocks are computed again for the backward pass; none where the modules do not say."""
+    flags = []
+    for module in model.modules():
+        if type(module).__name__ == "CheckpointWrapper":
+            return True
+        flag = module.__dict__.get("gradient_checkpointing")
+        if isinstance(flag, bool):
+            flags.append(flag)
+    return any(flags) if flags else None
 
 
 def _weight(module):

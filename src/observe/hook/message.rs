@@ -95,6 +95,7 @@ struct RawAbout {
     #[serde(default)]
     dtypes: BTreeMap<String, u64>,
     no_modules: Option<String>,
+    checkpointed: Option<bool>,
 }
 
 impl From<RawAbout> for HookAbout {
@@ -120,6 +121,7 @@ impl From<RawAbout> for HookAbout {
             optimizer_state_bytes: Bytes(raw.optimizer_state_bytes),
             dtypes,
             no_modules: raw.no_modules.map(cut),
+            checkpointed: raw.checkpointed,
         }
     }
 }

@@ -40,7 +40,8 @@ impl Children {
     }
 }
 
-fn look(root: &Path, roots: &[u32]) -> Vec<(u32, u32)> {
+/// Descendants of `roots`, each with its parent.
+pub fn look(root: &Path, roots: &[u32]) -> Vec<(u32, u32)> {
     let mut found: Vec<(u32, u32)> = Vec::new();
     let mut open: Vec<u32> = roots.to_vec();
     while let Some(parent) = open.pop() {

@@ -4,7 +4,9 @@
 mod children;
 mod detail;
 mod end;
+mod exit;
 mod namespace;
+mod ranks;
 mod redaction;
 mod users;
 
@@ -19,6 +21,10 @@ use detail::Details;
 use namespace::NamespacePids;
 use redaction::Redacted;
 use users::Users;
+
+pub use exit::ExitWatch;
+pub use namespace::is_the_hosts as sees_all_processes;
+pub use ranks::ranks_of;
 
 pub use end::{End, EndError, end};
 

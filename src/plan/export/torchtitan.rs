@@ -92,15 +92,15 @@ fn training(plan: &Plan, degrees: ExportDegrees, notes: &mut Vec<String>) -> Lin
         Some(other) => notes.push(format!("training.precision: {other} is none of torchtitan's; bf16-mixed it is")),
     }
     lines.extend(plan.training.gradient_clipping.filter(|on| !on).map(|_| ("max_norm", "0.0".to_owned())));
-    offload(plan, notes, |_| lines.push(("enable_cpu_offload", "true".to_owned())));
+    offload(plan, notes, || lines.push(("enable_cpu_offload", "true".to_owned())));
     lines
 }
 
 /// Calls `on` where parameters go to the host.
-pub fn offload(plan: &Plan, notes: &mut Vec<String>, on: impl FnOnce(())) {
+pub fn offload(plan: &Plan, notes: &mut Vec<String>, on: impl FnOnce()) {
     match plan.training.cpu_offload {
         None | Some(CpuOffload::None) => {}
-        Some(CpuOffload::Parameters) => on(()),
+        Some(CpuOffload::Parameters) => on(),
         Some(other) => notes.push(format!("training.cpu_offload: {other} is none of torchtitan's")),
     }
 }

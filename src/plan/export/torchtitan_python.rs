@@ -137,7 +137,7 @@ fn training(plan: &Plan, degrees: ExportDegrees, notes: &mut Vec<String>) -> Key
         _ => {}
     }
     keywords.extend(plan.training.gradient_clipping.filter(|on| !on).map(|_| ("max_norm", "0.0".to_owned())));
-    torchtitan::offload(plan, notes, |_| keywords.push(("enable_cpu_offload", "True".to_owned())));
+    torchtitan::offload(plan, notes, || keywords.push(("enable_cpu_offload", "True".to_owned())));
     keywords
 }
 

@@ -121,7 +121,9 @@ pub fn settings(context: &ImportContext, imported: &mut ImportedPlan) -> Option<
 /// The plan of a YAML alone.
 pub fn of_file(settings: &Settings, context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("accelerate");
-    imported.set("cluster.num_gpus", settings.whole("num_processes"));
+    // Without a way to distribute there is one process, whatever number stands beside it.
+    let alone = settings.text("distributed_type").filter(|kind| kind.value.eq_ignore_ascii_case("no"));
+    imported.set("cluster.num_gpus", alone.map(|kind| kind.map(|_| 1)).or_else(|| settings.whole("num_processes")));
     imported.set("cluster.nodes", settings.whole("num_machines"));
     set(&mut imported, settings, context, true);
     imported.miss("model.preset", "an accelerate configuration names no model");
@@ -263,11 +265,12 @@ fn deepspeed_part(imported: &mut ImportedPlan, settings: &Settings, context: &Im
     let default = || Setting::new(2, Origin::Default { framework: "accelerate", option: "--zero_stage 2".to_owned() });
     let stage = settings.whole("deepspeed_config.zero_stage").unwrap_or_else(default);
     let gradients = stage.value > 0;
+    let third = stage.value == 3;
     imported.set("distribution.sharding", Some(stage.map(deepspeed::stage)));
     let device = |name: &str| {
         settings.text(&format!("deepspeed_config.{name}")).filter(|found| !found.value.eq_ignore_ascii_case("none"))
     };
-    if let Some(found) = device("offload_param_device") {
+    if let Some(found) = device("offload_param_device").filter(|_| third) {
         imported.set("training.cpu_offload", Some(found.map(|_| "parameters")));
     } else if let Some(found) = device("offload_optimizer_device") {
         imported.set("training.cpu_offload", Some(found.map(|_| "optimizer")));

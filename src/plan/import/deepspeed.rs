@@ -121,6 +121,8 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
     let parameters =
         device("offload_param").map(|found| found.origin).or(old("cpu_offload_params").map(|found| found.origin));
     let states = device("offload_optimizer").map(|found| found.origin).or(old("cpu_offload").map(|found| found.origin));
+    // Parameters go to the host in stage 3 alone.
+    let parameters = parameters.filter(|_| level == 3);
     if let Some(origin) = parameters {
         imported.say("training.cpu_offload", "parameters", origin);
     } else if let Some(origin) = states {

@@ -52,7 +52,12 @@ impl TrainingMethod {
         if lower == "rm" {
             return Some(Self::Reward);
         }
-        NAMES.iter().find(|(part, _)| lower.contains(part)).map(|(_, method)| *method)
+        // Of short names a word of its own: `support` is no PPO.
+        let words: Vec<&str> = lower.split(|letter: char| !letter.is_ascii_alphanumeric()).collect();
+        let tells = |part: &str| if part.len() <= 3 { words.contains(&part) } else { lower.contains(part) };
+        let found = NAMES.iter().find(|(part, _)| tells(part)).map(|(_, method)| *method);
+        // `dpov2_train.py`
+        found.or_else(|| words.iter().any(|word| word.starts_with("dpo")).then_some(Self::Dpo))
     }
 
     /// The method that the keys of a file tell, whose path may name it.
@@ -64,7 +69,20 @@ impl TrainingMethod {
         }
         let kind = settings.text("loss_type").and_then(|found| Self::of_name(&found.value));
         kind.or_else(|| settings.holds("gamma_beta_ratio").then_some(Self::Pairs))
-            .or_else(|| (beta && prompts).then(|| Self::of_name(path).unwrap_or(Self::Dpo)))
+            .or_else(|| Self::of_name(path))
+            .or_else(|| (beta && prompts).then_some(Self::Dpo))
+    }
+
+    /// The method of a script whose name tells none, by what its text imports or makes (DeepSpeed-Chat's `main.py`).
+    pub fn of_script(text: &str) -> Option<Self> {
+        let has = |part: &str| text.contains(part);
+        if has("chosen") && has("ref_model") {
+            Some(Self::Dpo)
+        } else if has("create_critic_model(") {
+            Some(Self::Reward)
+        } else {
+            None
+        }
     }
 
     const fn takes_pairs(self) -> bool {
@@ -145,6 +163,8 @@ mod tests {
             ("reward_modeling.py", Some(TrainingMethod::Reward)),
             ("rm", Some(TrainingMethod::Reward)),
             ("sft.py", None),
+            ("support/dpo/config.yaml", Some(TrainingMethod::Dpo)),
+            ("support_tune.py", None),
         ] {
             assert_eq!(TrainingMethod::of_name(name), method, "{name}");
         }

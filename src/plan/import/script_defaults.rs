@@ -175,7 +175,7 @@ parser.add_argument(
         assert_eq!(read.whole("model_max_length").unwrap().value, 32_768);
         assert_eq!(read.whole("lora_r").unwrap().value, 64);
         assert_eq!(read.whole("batch_size").unwrap().value, 12);
-        assert_eq!(read.flag("fp16").unwrap().value, false);
+        assert!(!read.flag("fp16").unwrap().value);
         assert_eq!(read.number("lr").unwrap().value, 1e-4);
         assert!(read.get("targets").is_none() && read.get("nothing").is_none());
         assert!(!read.is_set("optim"), "a default is nobody's word");

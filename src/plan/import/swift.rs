@@ -257,6 +257,10 @@ fn core(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContex
     imported.say("model.framework", "megatron", Origin::Program(context.program.shown()));
     named(imported, settings, context);
     megatron::train(imported, settings, context);
+    // The model's own, which its bridge sets, goes over Megatron's default of a tenth.
+    if !settings.is_set("hidden_dropout") {
+        imported.drop("training.dropout");
+    }
     low_rank(imported, settings);
     let none = settings.text("recompute_granularity").filter(|found| found.value == "none");
     imported.set("training.activation_checkpointing", none);

@@ -117,7 +117,7 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
 ];
 
 /// Parts of names of what changes what is held or trained: not followed, it is said ahead of the rest.
-const WEIGHTY: [&str; 35] = [
+const WEIGHTY: [&str; 37] = [
     "freeze",
     "frozen",
     "unfreeze",
@@ -152,6 +152,8 @@ const WEIGHTY: [&str; 35] = [
     "batching_strategy",
     "medusa",
     "random_ltd",
+    "model_provider",
+    "audio_encoder",
     "_lora",
 ];
 

@@ -235,6 +235,7 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
     imported.set("cluster.num_gpus", world.total);
     imported.set("cluster.nodes", world.nodes);
     imported.set("cluster.gpus_per_node", world.per_node);
+    imported.miss("cluster.num_gpus", "trainer.nnodes or trainer.n_gpus_per_node is no number");
     let told = settings.text("actor_rollout_ref.actor.strategy");
     if megatron || told.is_some_and(|found| found.value == "megatron") {
         on_megatron(imported, settings);
@@ -243,6 +244,13 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
         let recompute = settings.flag("actor_rollout_ref.model.enable_gradient_checkpointing");
         let dtype = settings.text("actor_rollout_ref.actor.fsdp_config.model_dtype");
         shared(imported, recompute, dtype, settings.text("actor_rollout_ref.actor.strategy"));
+    }
+    let on_host = settings
+        .iter()
+        .map(|(name, _)| name)
+        .find(|name| name.contains("actor.optim") && name.ends_with("optimizer_cpu_offload") && settings.is(name));
+    if let Some(found) = on_host.and_then(|name| settings.on(name)) {
+        imported.set("training.cpu_offload", Some(found.map(|_| "optimizer")));
     }
     let offloaded = ["fsdp_config", "megatron"]
         .iter()

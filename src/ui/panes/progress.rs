@@ -36,7 +36,8 @@ fn line<'a>(state: &State, look: &Look, width: usize) -> Option<Line<'a>> {
     let mut spans =
         vec![Span::styled(pid.map_or_else(|| " ▶".to_owned(), |pid| format!(" ▶ {pid}")), theme.observed())];
     // The least important last: it is left out first.
-    for (text, style) in parts(&progress, theme.text(), theme.danger()) {
+    let is_over = state.run.telemetry.ended(&state.monitor, state.now).is_some();
+    for (text, style) in parts(&progress, is_over, theme.text(), theme.danger()) {
         if width_of(&spans) + text.chars().count() + 3 <= width {
             spans.push(Span::styled(format!("  {text}"), style));
         }
@@ -55,13 +56,15 @@ fn why_none(state: &State, width: usize) -> Option<String> {
     Some(fit(&format!(" ▶ {}  no progress: {}", attached.pid, printable(&why.to_string())), width))
 }
 
-fn parts(progress: &Progress, style: Style, alarm: Style) -> Vec<(String, Style)> {
+fn parts(progress: &Progress, is_over: bool, style: Style, alarm: Style) -> Vec<(String, Style)> {
     let mut parts = Vec::new();
     let mut add = |text: Option<String>| parts.extend(text.map(|text| (text, style)));
     let total = progress.total_steps.value().map(|total| format!(" of {}", grouped(*total))).unwrap_or_default();
     add(shown(&progress.step, |step| format!("{}{total}", grouped(*step))).map(|text| format!("step {text}")));
     let left = progress.remaining();
-    add(shown(&left, |left| left.roughly()).map(|left| format!("ETA {}", left.trim_start_matches('~'))));
+    add(shown(&left, |left| left.roughly())
+        .filter(|_| !is_over)
+        .map(|left| format!("ETA {}", left.trim_start_matches('~'))));
     add(shown(&progress.step_time, ToString::to_string).map(|text| match progress.told_by {
         ProgressSource::Rhythm => format!("step time {text}"),
         _ => text,

@@ -71,10 +71,10 @@ fn a_search_says_in_words_what_its_keys_do() {
     let mut state = open(PLAN);
     press(&mut state, &[KeyPress::Char('f')]);
     update(&mut state, Event::Resized(80, 24));
-    for (next, keys) in [("fewest GPUs", ""), ("largest model", "a"), ("fastest", "a")] {
+    for (next, keys) in [("smallest change", ""), ("fewest GPUs", "a"), ("largest model", "a"), ("fastest", "a")] {
         letters(&mut state, keys);
         let shown = screen(&state, &look(), (80, 24));
         assert!(shown.lines().last().unwrap().contains(&format!("a next: {next}   esc leaves")), "{shown}");
-        assert!(shown.contains(" g GPUs 8  m model "), "{shown}");
+        assert!(shown.contains(" g GPUs 8  u GPU "), "{shown}");
     }
 }

@@ -131,7 +131,7 @@ fn constraints_hold_for_what_a_search_finds() {
 #[test]
 fn the_fewest_gpus_and_the_largest_model_are_taken_with_the_plan_that_was_found() {
     let mut state = open(PLAN);
-    let effects = press(&mut state, &[KeyPress::Char('f'), KeyPress::Char('a')]);
+    let effects = press(&mut state, &[KeyPress::Char('f'), KeyPress::Char('a'), KeyPress::Char('a')]);
     searched(&mut state, &effects);
     let rows = state.dialogs.search.as_ref().unwrap().rows();
     let (label, found) = (rows[0].label.clone(), rows[0].plan.outline.clone());
@@ -149,6 +149,49 @@ fn the_fewest_gpus_and_the_largest_model_are_taken_with_the_plan_that_was_found(
     press(&mut state, &[KeyPress::Enter]);
     assert_eq!(state.plans.editor.said("model.preset"), Some(label));
     assert_eq!(state.plans.editor.prediction().unwrap().capacity, found.capacity);
+}
+
+#[test]
+fn gpu_batch_and_sequence_are_shown_and_chosen_and_the_batch_freed() {
+    let mut state = open(&PLAN.replace("num_gpus: 8", "num_gpus: 2"));
+    press(&mut state, &[KeyPress::Char('f')]);
+    let mut effects = Vec::new();
+    for (key, value) in [('u', "a100 sxm 80"), ('b', "64"), ('s', "4096")] {
+        press(&mut state, &[KeyPress::Char(key), KeyPress::Ctrl('u')]);
+        effects = [letters(&mut state, value), press(&mut state, &[KeyPress::Enter])].concat();
+    }
+    searched(&mut state, &effects);
+    for size in [(60, 20), (80, 24), (120, 40), (200, 50)] {
+        let shown = screen(&state, &look(), size);
+        assert!(shown.contains("u GPU A100-80G  b batch 64  s sequence 4096"), "{shown}");
+    }
+    assert!(state.dialogs.search.as_ref().unwrap().rows().iter().all(|row| row.plan.knobs.batch() == 64));
+    press(&mut state, &[KeyPress::Char('k')]);
+    let effects = [letters(&mut state, "batch_size"), press(&mut state, &[KeyPress::Enter])].concat();
+    searched(&mut state, &effects);
+    let view = state.dialogs.search.as_ref().unwrap();
+    assert!(view.free_batch && view.rows().iter().any(|row| row.plan.knobs.batch() != 64));
+    let shown = screen(&state, &look(), (120, 40));
+    assert!(shown.contains("b batch free") && shown.contains("k stays: nothing"), "{shown}");
+}
+
+#[test]
+fn the_smallest_change_that_fits_is_an_aim_of_its_own() {
+    let mut state =
+        open(&PLAN.replace("micro_batch_size: 4", "micro_batch_size: 128").replace("size: 32", "size: 1024"));
+    assert_eq!(state.plans.editor.prediction().unwrap().capacity.verdict(), Verdict::DoesNotFit);
+    let effects = press(&mut state, &[KeyPress::Char('f'), KeyPress::Char('a')]);
+    searched(&mut state, &effects);
+    for size in [(60, 20), (80, 24), (120, 40), (200, 50)] {
+        let shown = screen(&state, &look(), size);
+        assert!(
+            shown.contains("search · smallest change") && shown.contains("changing one key makes it fit"),
+            "{shown}"
+        );
+        crate::snapshots::assert_drawn(&format!("search_smallest_{}x{}", size.0, size.1), &shown);
+    }
+    press(&mut state, &[KeyPress::Enter]);
+    assert_ne!(state.plans.editor.prediction().unwrap().capacity.verdict(), Verdict::DoesNotFit);
 }
 
 #[test]

@@ -273,7 +273,7 @@ fn submitted(words: &[String]) -> Option<&[String]> {
     let start = behind.iter().rposition(|word| matches!(word.as_str(), "&&" | ";")).map_or(0, |at| at + 1);
     let inner = behind.get(start..)?;
     let name = base(inner.first()?);
-    let leads = is_python(name) || wrappers::find(name).is_some_and(|wrapper| wrapper.kind.is_some());
+    let leads = is_python(name) || wrappers::find(name).is_some();
     leads.then_some(inner)
 }
 
@@ -339,6 +339,7 @@ mod tests {
             ("axolotl train c.yml --launcher torchrun -- --nproc_per_node=2", vec![], "axolotl", 6),
             ("python mason.py --gpus 8 -- source e.sh && python a.py x y", vec![], "a.py", 2),
             ("python mason.py --gpus 8 -- accelerate launch --num_processes 8 a.py x", vec![Accelerate], "a.py", 1),
+            ("python mason.py --gpus 8 -- source e.sh && uv run python a.py x y", vec![], "a.py", 2),
             ("srun -N 2 -- torchrun --nproc_per_node 8 a.py", vec![Srun, Torchrun], "a.py", 0),
         ] {
             assert_eq!(apart(line), (kinds, path.to_owned(), words), "{line}");

@@ -1,7 +1,11 @@
 //! What torchtitan's own code decides: defaults, names that have changed, flavors of models,
 //! and the configurations of its registry.
 
-use crate::plan::import::settings::DefaultValue;
+use serde_json::Value;
+
+use crate::plan::import::imported::ImportedPlan;
+use crate::plan::import::origin::{Origin, Setting};
+use crate::plan::import::settings::{DefaultValue, Settings};
 
 /// The version whose defaults are meant.
 pub const VERSION: &str = "torchtitan 0.2";
@@ -126,3 +130,34 @@ pub const REGISTRY: &[RegistryEntry] = registered! {
     "qwen3_32b" "qwen3" "32B" 2 x 4096 tp 1 ep 1 full;
     "qwen3_30b_a3b" "qwen3" "30B-A3B" 2 x 4096 tp 1 ep 1 full;
 };
+
+/// Sets what a configuration of the registry says; of one that is not known no default is taken.
+pub fn registered(settings: &mut Settings, name: &Setting<String>, imported: &mut ImportedPlan) {
+    let known = REGISTRY.iter().find(|entry| entry.name == name.value);
+    let Some(entry) = known else {
+        imported.unread = Some(format!("--config {}", name.value));
+        return imported.note(format!("--config {}: not among the configurations that are known here", name.value));
+    };
+    let origin = Origin::Argument(format!("--config {}", entry.name));
+    let values: [(&str, Value); 8] = [
+        ("model.name", entry.model.into()),
+        ("model.flavor", entry.flavor.into()),
+        ("training.local_batch_size", entry.samples.into()),
+        ("training.seq_len", entry.sequence.into()),
+        ("parallelism.tensor_parallel_degree", entry.tensor.into()),
+        ("parallelism.expert_parallel_degree", entry.experts.into()),
+        ("activation_checkpoint.mode", if entry.full { "full" } else { "selective" }.into()),
+        ("activation_checkpoint.selective_ac_option", "op".into()),
+    ];
+    for (name, value) in values {
+        settings.set(name, value, origin.clone());
+    }
+    // Every configuration of the registry computes its loss in chunks of tokens.
+    settings.set("loss.chunked", true.into(), origin.clone());
+    if entry.compiled {
+        settings.set("compile.enable", true.into(), origin.clone());
+    }
+    if entry.fp8 {
+        settings.set("float8.enable_float8_linear", true.into(), origin);
+    }
+}

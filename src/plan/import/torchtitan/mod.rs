@@ -15,7 +15,7 @@ use super::model;
 use super::origin::{Origin, Setting};
 use super::settings::Settings;
 use super::unread::account_for;
-use known::{DEFAULTS, FLAVORS, REGISTRY, RENAMED, VERSION};
+use known::{DEFAULTS, FLAVORS, RENAMED, VERSION, registered};
 
 pub use known::flavor_of;
 pub use python::{is_python, of_python};
@@ -81,36 +81,6 @@ fn renamed(old: &Settings) -> Settings {
         }
     }
     settings
-}
-
-fn registered(settings: &mut Settings, name: &Setting<String>, imported: &mut ImportedPlan) {
-    let known = REGISTRY.iter().find(|entry| entry.name == name.value);
-    let Some(entry) = known else {
-        imported.unread = Some(format!("--config {}", name.value));
-        return imported.note(format!("--config {}: not among the configurations that are known here", name.value));
-    };
-    let origin = Origin::Argument(format!("--config {}", entry.name));
-    let values: [(&str, Value); 8] = [
-        ("model.name", entry.model.into()),
-        ("model.flavor", entry.flavor.into()),
-        ("training.local_batch_size", entry.samples.into()),
-        ("training.seq_len", entry.sequence.into()),
-        ("parallelism.tensor_parallel_degree", entry.tensor.into()),
-        ("parallelism.expert_parallel_degree", entry.experts.into()),
-        ("activation_checkpoint.mode", if entry.full { "full" } else { "selective" }.into()),
-        ("activation_checkpoint.selective_ac_option", "op".into()),
-    ];
-    for (name, value) in values {
-        settings.set(name, value, origin.clone());
-    }
-    // Every configuration of the registry computes its loss in chunks of tokens.
-    settings.set("loss.chunked", true.into(), origin.clone());
-    if entry.compiled {
-        settings.set("compile.enable", true.into(), origin.clone());
-    }
-    if entry.fp8 {
-        settings.set("float8.enable_float8_linear", true.into(), origin);
-    }
 }
 
 fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {

@@ -158,7 +158,12 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     trl::complete(&mut settings, context, &mut imported);
     chats_defaults(&mut settings);
     set_all(&mut imported, &settings, context);
-    if let Some(method) = TrainingMethod::of_name(trl::method(context).unwrap_or_else(|| context.program.name())) {
+    let named = TrainingMethod::of_name(trl::method(context).unwrap_or_else(|| context.program.name()));
+    let told = || {
+        let plain = context.program.name() == "main.py";
+        script_defaults::script_of(context).filter(|_| plain).and_then(|(_, text)| TrainingMethod::of_script(&text))
+    };
+    if let Some(method) = named.or_else(told) {
         method.apply(&mut imported);
     }
     data_parallel(&mut imported, context);

@@ -71,6 +71,9 @@ fn speed(rate: BytesPerSec) -> String {
 
 /// What the run is about, where that is not plain training.
 fn steps(state: &State) -> Option<String> {
+    if let Some(ended) = state.run.telemetry.ended(&state.monitor, state.now) {
+        return Some(ended);
+    }
     let phases = state.run.telemetry.phases();
     let quiet = || phases.quiet_for(state.now).map_or_else(String::new, Seconds::roughly);
     match phases.phase(state.now) {

@@ -1,0 +1,127 @@
+//! The smallest change that makes a plan fit: as few keys of its text as possible, and of those the fastest.
+
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use super::knobs::{KEYS, Knobs};
+use super::progress::SearchProgress;
+use super::rank::Candidate;
+use super::space::Space;
+use super::{Explorer, RankedPlan, Request};
+use crate::advise::walk_cache::WalkCache;
+use crate::advise::walls::throughput;
+use crate::catalog::Catalog;
+use crate::plan::Fault;
+use crate::predict::{Job, Verdict, outline};
+
+/// More keys at once are another plan, not a change of this one.
+const MOST: usize = 4;
+
+/// Plans that fit after the same, smallest number of changed keys.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SmallestChange {
+    /// Keys of the text that change, or go; those that only follow (replicas, accumulation) are not counted.
+    pub keys: usize,
+    /// The plans, fastest first.
+    pub plans: Vec<RankedPlan>,
+}
+
+/// The plans that fit after changing as few knobs as possible; none where no four of them are enough.
+///
+/// # Errors
+/// Every fault of the plan itself.
+pub fn smallest_change(
+    request: &Request<'_>,
+    catalog: &Catalog,
+    progress: &SearchProgress,
+) -> Result<Option<SmallestChange>, Vec<Fault>> {
+    let job = Job::resolve(request.plan, catalog)?;
+    let own = outline(&job);
+    if own.capacity.verdict() != Verdict::DoesNotFit {
+        return Ok(Some(SmallestChange { keys: 0, plans: vec![RankedPlan::given(&job)] }));
+    }
+    let space = Space::of(&job, &request.keep, request.free_batch);
+    let explorer = Explorer::of(request, catalog, (&job, &space), progress);
+    let mut levels: Vec<Vec<Knobs>> = vec![Vec::new(); MOST];
+    for knobs in all(&space) {
+        let keys = keys(&knobs, request, &job);
+        if (1..=MOST).contains(&keys) {
+            levels[keys - 1].push(knobs);
+        }
+    }
+    progress.begin(levels.iter().map(Vec::len).sum());
+    for (at, level) in levels.into_iter().enumerate() {
+        let walks = WalkCache::default();
+        let fitting = level.into_par_iter().filter_map(|knobs| {
+            let found = if progress.is_cancelled() { None } else { fits(&explorer, &walks, knobs) };
+            progress.advance(u64::from(found.is_some()), u64::from(found.is_none()), None);
+            found
+        });
+        let mut fitting: Vec<Candidate> = fitting.collect();
+        if !fitting.is_empty() {
+            fitting.sort_by(|a, b| throughput(&b.outline).total_cmp(&throughput(&a.outline)).then_with(|| a.order(b)));
+            fitting.truncate(request.top);
+            let plans = fitting.into_iter().map(|one| RankedPlan::of(one, request.plan, &job)).collect();
+            return Ok(Some(SmallestChange { keys: at + 1, plans }));
+        }
+    }
+    Ok(None)
+}
+
+/// Every setting of the knobs.
+fn all(space: &Space<'_>) -> Vec<Knobs> {
+    let (checkpointings, offloads) = (space.checkpointings(), space.offloads());
+    let mut all = Vec::new();
+    for group in space.groups() {
+        for schedule in space.schedules(&group) {
+            for sharding in space.shardings(&group) {
+                for checkpointing in &checkpointings {
+                    for offload in offloads.iter().filter(|offload| space.allows(&group, **offload, checkpointing)) {
+                        let mut knobs = Knobs::of_group(&group);
+                        ((knobs.schedule, knobs.chunks), knobs.sharding) = (schedule, sharding);
+                        knobs.checkpointing.clone_from(checkpointing);
+                        knobs.offload = *offload;
+                        all.push(knobs);
+                    }
+                }
+            }
+        }
+    }
+    all
+}
+
+/// Keys that a person would have to change for these knobs.
+fn keys(knobs: &Knobs, request: &Request<'_>, job: &Job) -> usize {
+    const FOLLOW: [&str; 4] = [
+        "distribution.data_parallel",
+        "training.gradient_accumulation_steps",
+        "cluster.num_gpus",
+        "distribution.strategy",
+    ];
+    let differences = knobs.differences(&Knobs::of(job));
+    if differences.len() > MOST + FOLLOW.len() {
+        return MOST + 1;
+    }
+    let batch = knobs.batch() == job.batch.global;
+    let change = knobs.change(request.plan, job);
+    // A knob that is only written out where a strategy had filled it is none that changes.
+    let same = |key: &str| {
+        let knob = KEYS.iter().position(|knob| *knob == key);
+        knob.is_some_and(|knob| differences.iter().all(|(differs, _)| *differs != knob))
+    };
+    let counts = |key: &&str| !(FOLLOW.contains(key) || same(key) || batch && **key == *"model.batch_size");
+    change.set.iter().map(|(key, _)| *key).filter(|key| counts(key)).count()
+}
+
+fn fits(explorer: &Explorer<'_>, walks: &WalkCache, knobs: Knobs) -> Option<Candidate> {
+    let job = explorer.resolved(&knobs)?;
+    let walked = walks.of(&job);
+    let least = walked.least_memory(&job, &[knobs.offload]);
+    if least.iter().any(|least| *least > job.hardware.capacity) {
+        return None;
+    }
+    let timeline = Arc::new(walked.timeline(&job));
+    let candidate = Candidate { outline: walked.outline(&job, &timeline), knobs };
+    candidate.fits().then_some(candidate)
+}

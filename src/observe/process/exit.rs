@@ -1,0 +1,119 @@
+//! How a process that is nobody's child here ends: noticed at once, with its exit code while the system still knows it.
+
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::reading::ProcessExit;
+
+/// Between two looks whether anybody still wants to know.
+const TURN: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+/// The place of the exit status among the fields of `/proc/PID/stat`, after the name in brackets (proc(5): the 52nd).
+const EXIT_STATUS: usize = 49;
+
+/// Watches a process on a thread of its own until it is dropped.
+#[derive(Debug)]
+pub struct ExitWatch {
+    pid: u32,
+    ended: Arc<Mutex<Option<ProcessExit>>>,
+}
+
+impl ExitWatch {
+    /// Begins to watch; none where there is no such process, or the system cannot tell.
+    #[must_use]
+    pub fn of(pid: u32) -> Option<Self> {
+        let number = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
+        let process = pidfd_open(number, PidfdFlags::empty()).ok()?;
+        let ended = Arc::new(Mutex::new(None));
+        let told = Arc::downgrade(&ended);
+        let wait = move || {
+            while Weak::strong_count(&told) > 0 {
+                // It can be read once the process has ended.
+                match poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&TURN)) {
+                    Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                    Ok(_) => return tell(&told, exit_of(Path::new("/proc"), pid)),
+                    Err(_) => return,
+                }
+            }
+        };
+        thread::Builder::new().name("exit".to_owned()).spawn(wait).ok()?;
+        Some(Self { pid, ended })
+    }
+
+    /// The process.
+    #[must_use]
+    pub const fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// How it ended, once it has.
+    #[must_use]
+    pub fn ended(&self) -> Option<ProcessExit> {
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn tell(told: &Weak<Mutex<Option<ProcessExit>>>, exit: ProcessExit) {
+    if let Some(told) = told.upgrade() {
+        *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(exit);
+    }
+}
+
+/// How a process ended, by its entry while its parent has not asked; nothing but that it did where that is gone.
+fn exit_of(root: &Path, pid: u32) -> ProcessExit {
+    let text = fs::read_to_string(root.join(pid.to_string()).join("stat")).unwrap_or_default();
+    let fields: Vec<&str> = text.rsplit_once(')').map_or_else(Vec::new, |(_, rest)| rest.split_whitespace().collect());
+    let is_zombie = fields.first().is_some_and(|state| matches!(*state, "Z" | "X"));
+    let status = fields.get(EXIT_STATUS).filter(|_| is_zombie).and_then(|status| status.parse::<u32>().ok());
+    // wait(2): the signal in the low seven bits, else the code in the next byte.
+    match status {
+        Some(status) if status & 0x7f != 0 => ProcessExit { pid, code: None, signal: Some(status & 0x7f) },
+        Some(status) => ProcessExit { pid, code: Some((status >> 8) & 0xff), signal: None },
+        None => ProcessExit { pid, code: None, signal: None },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    /// What is told of a child that has ended and is not waited for: a zombie.
+    fn end_of(child: &mut Child) -> Option<ProcessExit> {
+        let watch = ExitWatch::of(child.id()).unwrap();
+        assert_eq!(watch.ended(), None);
+        drop(child.stdin.take());
+        let start = Instant::now();
+        while watch.ended().is_none() && start.elapsed() < Duration::from_secs(20) {
+            thread::yield_now();
+        }
+        watch.ended()
+    }
+
+    #[test]
+    fn codes_and_signals_are_told() {
+        for (script, code, signal) in [
+            ("read x; exit 0", Some(0), None),
+            ("read x; exit 7", Some(7), None),
+            ("read x; kill -9 $$", None, Some(9)),
+        ] {
+            let mut child = Command::new("sh").args(["-c", script]).stdin(Stdio::piped()).spawn().unwrap();
+            let exit = end_of(&mut child);
+            child.wait().unwrap();
+            assert_eq!(exit, Some(ProcessExit { pid: child.id(), code, signal }), "{script}");
+        }
+    }
+
+    #[test]
+    fn what_is_gone_has_no_code() {
+        assert_eq!(exit_of(Path::new("/nonexistent"), 7), ProcessExit { pid: 7, code: None, signal: None });
+        assert!(ExitWatch::of(0).is_none() && ExitWatch::of(1 << 23).is_none());
+    }
+}

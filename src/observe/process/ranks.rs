@@ -1,0 +1,74 @@
+//! The training processes that a launcher has started: torchrun, accelerate, deepspeed, srun, mpirun, a shell.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use super::children;
+use crate::reading::RankProcess;
+
+/// Where launchers say the rank: PyTorch's and what they pass on (Slurm, Open MPI, MPICH).
+const RANKS: [&str; 4] = ["RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"];
+
+/// A larger environment is cut.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// The ranks below a process, by rank; none below one that is a rank itself. What a rank starts inherits its
+/// environment and is none.
+#[must_use]
+pub fn ranks_of(root: &Path, pid: u32) -> Vec<RankProcess> {
+    if rank_of(root, pid).is_some() {
+        return Vec::new();
+    }
+    let family = children::look(root, &[pid]);
+    let mut ranks: Vec<RankProcess> = family
+        .iter()
+        .filter_map(|(pid, parent)| {
+            let rank = rank_of(root, *pid)?;
+            (rank_of(root, *parent) != Some(rank)).then_some(RankProcess { pid: *pid, rank })
+        })
+        .collect();
+    ranks.sort_by_key(|rank| (rank.rank, rank.pid));
+    ranks
+}
+
+fn rank_of(root: &Path, pid: u32) -> Option<u32> {
+    let mut bytes = Vec::new();
+    let file = File::open(root.join(pid.to_string()).join("environ")).ok()?;
+    file.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+    let value = |name: &str| {
+        bytes.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+    };
+    RANKS.iter().find_map(|name| std::str::from_utf8(value(name)?).ok()?.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// A process with that environment that has started those.
+    fn process(root: &Path, pid: u32, environ: &str, started: &[u32]) {
+        let folder = root.join(pid.to_string());
+        let task = folder.join("task").join(pid.to_string());
+        fs::create_dir_all(&task).unwrap();
+        fs::write(folder.join("environ"), environ).unwrap();
+        let children: String = started.iter().map(|child| format!("{child} ")).collect();
+        fs::write(task.join("children"), children).unwrap();
+        fs::write(folder.join("stat"), format!("{pid} (python) S 1 1")).unwrap();
+    }
+
+    #[test]
+    fn ranks_are_found_below_their_launcher_and_their_workers_are_none() {
+        let root = tempfile::tempdir().unwrap();
+        process(root.path(), 10, "PATH=/bin\0", &[11, 12]);
+        process(root.path(), 11, "A=1\0RANK=1\0LOCAL_RANK=1\0", &[13]);
+        process(root.path(), 12, "RANK=0\0", &[]);
+        // A data loader's worker.
+        process(root.path(), 13, "A=1\0RANK=1\0LOCAL_RANK=1\0", &[]);
+        let ranks: Vec<(u32, u32)> = ranks_of(root.path(), 10).iter().map(|rank| (rank.rank, rank.pid)).collect();
+        assert_eq!(ranks, [(0, 12), (1, 11)]);
+        assert!(ranks_of(root.path(), 11).is_empty(), "a rank itself");
+    }
+}

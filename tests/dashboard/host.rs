@@ -1,0 +1,63 @@
+//! `--attach` on a machine without a driver: the process itself, and nothing made up beside it.
+
+use std::process::{Child, Command, Stdio};
+
+use crate::plan::PLAN;
+use crate::terminal::{Program, Terminal};
+
+fn start(child: &Child) -> Terminal {
+    let pid = child.id().to_string();
+    Program::memwall().args(&["mine.yaml", "--attach", &pid]).file("mine.yaml", PLAN).size(160, 50).start()
+}
+
+#[test]
+fn a_process_without_a_gpu_is_watched_and_its_end_noticed_with_its_code() {
+    let mut child = Command::new("sh").args(["-c", "read line; exit 7"]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut terminal = start(&child);
+    let pid = child.id().to_string();
+    let screen = terminal.wait_for("NO GPU IS USED");
+    let first = screen.lines().next().unwrap();
+    assert!(first.contains("host live") && first.contains(&format!("▶ {pid}")), "{first}");
+    for invented in ["demo", "tok/s/GPU", "ETA"] {
+        assert!(!screen.contains(invented), "{invented}: {screen}");
+    }
+    drop(child.stdin.take());
+    let screen = terminal.wait_for("exit 7");
+    assert!(screen.lines().next().unwrap().ends_with(" ENDED"), "{screen}");
+    child.wait().unwrap();
+    terminal.keys("q");
+    terminal.assert_left_well();
+}
+
+#[test]
+fn a_launcher_is_followed_to_its_ranks_and_a_killed_one_is_named() {
+    let script = "for rank in 0 1; do RANK=$rank sh -c 'echo $$; exec sleep 1000' & done; sleep 1000";
+    let mut child = Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    let ranks: Vec<u32> = lines.take(2).map(|line| line.unwrap().parse().unwrap()).collect();
+    let mut terminal = start(&child);
+    terminal.wait_until("a rank", |screen| {
+        let first = screen.lines().next().unwrap_or_default();
+        ranks.iter().any(|rank| first.contains(&format!("▶ {rank}")))
+    });
+    // Its shell does not wait for it before it has slept: the code stays to be read.
+    assert!(Command::new("kill").args(["-KILL", &ranks[1].to_string()]).status().unwrap().success());
+    let screen = terminal.wait_for("SIGKILL, exit 137");
+    assert!(screen.lines().next().unwrap().ends_with(" ENDED"), "{screen}");
+    terminal.keys("q");
+    terminal.assert_left_well();
+    for pid in ranks.iter().chain([&child.id()]) {
+        drop(Command::new("kill").args(["-KILL", &pid.to_string()]).stderr(Stdio::null()).status());
+    }
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_process_that_is_not_there_is_an_error() {
+    // Larger than any pid (`PID_MAX_LIMIT`, 2^22).
+    let program = Program::memwall().args(&["mine.yaml", "--attach", "8388608"]).file("mine.yaml", PLAN);
+    let terminal = program.size(120, 40).start();
+    // Where other namespaces may have it, a source says so.
+    let said = terminal.wait_for("there is no process 8388608");
+    assert!(!said.contains("demo"), "{said}");
+}

@@ -1,0 +1,208 @@
+//! What a process says of its code and its training: late steps, a stall, another model, other settings, no GPU.
+
+use memwall::app::{Event, KeyPress, Pane, State, run_verdict};
+use memwall::observe::{Demo, Source};
+use memwall::reading::{
+    Activity, CodePlace, HookAbout, HookMemory, HookPlaces, HookStall, HookStep, HookedRun, HostProcess, LateStep,
+    Moment, ProcessExit, RankProcess, Reading, RunNews, Sample, SourceInfo, SourceKind,
+};
+use memwall::units::{Bytes, Fraction, Seconds};
+
+use crate::snapshots::assert_drawn;
+use crate::support::demo::{START, happen, look, open, press, screen};
+
+/// The attached process.
+const PID: u32 = 7;
+
+/// 13 billion parameters in bf16 by AdamW, as the example's plan has it.
+fn about(rank: u32) -> HookAbout {
+    HookAbout {
+        rank: Some(rank),
+        world: Some(8),
+        launcher: Some(5),
+        optimizer: "AdamW".to_owned(),
+        device: "cuda:0".to_owned(),
+        ..HookAbout::default()
+    }
+}
+
+fn hooked(pid: u32, heard: Moment, about: HookAbout, places: Option<HookPlaces>) -> HookedRun {
+    let step = HookStep {
+        step: 400,
+        step_time: Reading::measured(Seconds(7.3), heard),
+        memory: HookMemory::Allocator,
+        allocated: Reading::not_read(),
+        reserved: Reading::not_read(),
+        peak_allocated: Reading::not_read(),
+        peak_reserved: Reading::not_read(),
+        tokens: None,
+        retries: 0,
+        ooms: 0,
+    };
+    HookedRun { pid, about: Some(about), step: Some(step), modules: None, places, placed: heard, end: None, heard }
+}
+
+fn place(activity: Activity, call: &str, line: u32, share: f64) -> CodePlace {
+    CodePlace { activity, call: call.to_owned(), file: "/w/train.py".to_owned(), line, share: Fraction(share) }
+}
+
+/// A run of the example's plan that is attached by the driver's pid, told by news of that many seconds.
+fn attached(news: impl FnOnce(Moment) -> RunNews) -> State {
+    let mut state = open("13b_long_sequence");
+    happen(&mut state, Event::SourceStarted(SourceInfo { kind: SourceKind::Nvml, detail: String::new() }));
+    let editor = &state.plans.editor;
+    let mut demo = Demo::new(editor.prediction().unwrap(), &editor.job().unwrap().hardware.gpu);
+    let mut sample = Sample::default();
+    for second in 0..120 {
+        sample = demo.sample(START.plus_millis(second * 1000));
+        sample.progress = None;
+        for process in sample.devices.iter_mut().filter_map(|device| match &mut device.processes {
+            Reading::Known { value, .. } => value.first_mut(),
+            Reading::Absent(_) => None,
+        }) {
+            process.pid = PID;
+        }
+        sample.processes = vec![host(PID, sample.at)];
+        happen(&mut state, Event::Sample(Box::new(sample.clone())));
+        if second == 0 {
+            state.monitor.toggle_attach(PID);
+        }
+    }
+    press(&mut state, &[KeyPress::Char('R')]);
+    let told = news(sample.at);
+    happen(&mut state, Event::Run(Box::new(told)));
+    state
+}
+
+fn host(pid: u32, at: Moment) -> HostProcess {
+    HostProcess {
+        pid,
+        started: Reading::measured(1_790_000_000, at),
+        name: Reading::measured("python".to_owned(), at),
+        command: Reading::measured("python train.py".to_owned(), at),
+        resident: Reading::measured(Bytes(3 << 30), at),
+        ..HostProcess::default()
+    }
+}
+
+fn drawn(name: &str, state: &State) {
+    let mut state = state.clone();
+    (state.views.focus, state.views.zoomed, state.notice, state.dialogs.overlay) = (Pane::Compare, true, None, None);
+    for (columns, rows) in [(60, 20), (80, 24), (120, 40)] {
+        assert_drawn(&format!("{name}_{columns}x{rows}"), &screen(&state, &look(), (columns, rows)));
+    }
+}
+
+fn line(state: &State, number: usize) -> String {
+    screen(state, &look(), (160, 50)).lines().nth(number).unwrap().to_owned()
+}
+
+#[test]
+fn late_steps_are_said_with_their_line() {
+    let places = HookPlaces {
+        usual: Some(Seconds(7.3)),
+        samples: 400,
+        places: vec![place(Activity::Data, "DataLoader.__next__", 88, 0.02)],
+        late_steps: 9,
+        late: (0..9_u32)
+            .map(|at| LateStep {
+                step: 300 + 10 * u64::from(at),
+                took: Seconds(14.6),
+                place: 0,
+                ago: Seconds(f64::from(80 - 10 * at)),
+            })
+            .collect(),
+        ..HookPlaces::default()
+    };
+    let state = attached(|at| RunNews { hooks: vec![hooked(PID, at, about(0), Some(places))], ..RunNews::default() });
+    assert!(line(&state, 1).contains("DataLoader.__next__, train.py:88: in 9 of 9 late steps"), "{}", line(&state, 1));
+    drawn("late_steps", &state);
+}
+
+#[test]
+fn a_stall_names_the_rank_that_has_not_come() {
+    let stall = |place: CodePlace| HookPlaces {
+        places: vec![place],
+        stall: Some(HookStall { lasting: Seconds(41.0), place: 0, here: Seconds(41.0), collective: None }),
+        ..HookPlaces::default()
+    };
+    let waits = stall(place(Activity::Collective, "all_reduce", 50, 0.1));
+    let sleeps = stall(place(Activity::Code, "time.sleep", 47, 0.0));
+    let state = attached(|at| {
+        let hooks = vec![hooked(PID, at, about(0), Some(waits)), hooked(8, at, about(1), Some(sleeps))];
+        RunNews { hooks, ..RunNews::default() }
+    });
+    assert!(line(&state, 1).contains("rank 1 has not come: 41 s in time.sleep, train.py:47"), "{}", line(&state, 1));
+    drawn("stalled", &state);
+}
+
+#[test]
+fn another_model_comes_before_all_other_causes() {
+    let small = HookAbout {
+        params: 328_936,
+        params_are_all: true,
+        model: Some("TinyModel".to_owned()),
+        optimizer: "SGD".to_owned(),
+        ..about(0)
+    };
+    let state = attached(|at| RunNews { hooks: vec![hooked(PID, at, small, None)], ..RunNews::default() });
+    assert_eq!(run_verdict(&state).words, "OTHER MODEL");
+    let said = line(&state, 1);
+    assert!(said.contains("TinyModel of 328 936 parameters, the plan has 13."), "{said}");
+}
+
+#[test]
+fn what_the_process_says_of_its_training_comes_before_what_its_figures_suggest() {
+    for (other, said) in [
+        (HookAbout { optimizer: "SGD".to_owned(), ..about(0) }, "optimizer SGD, the plan's is adamw"),
+        (HookAbout { checkpointed: Some(true), ..about(0) }, "activation checkpointing, the plan has none"),
+    ] {
+        let state = attached(|at| RunNews { hooks: vec![hooked(PID, at, other, None)], ..RunNews::default() });
+        assert_eq!(run_verdict(&state).words, "OTHER SETTINGS");
+        assert!(line(&state, 1).contains(said), "{}", line(&state, 1));
+    }
+    let same = attached(|at| RunNews { hooks: vec![hooked(PID, at, about(0), None)], ..RunNews::default() });
+    assert_ne!(run_verdict(&same).words, "OTHER SETTINGS");
+}
+
+/// A process on a machine without a driver.
+fn alone() -> State {
+    let mut state = open("13b_long_sequence");
+    state.monitor.toggle_attach(PID);
+    happen(&mut state, Event::SourceStarted(SourceInfo { kind: SourceKind::Host, detail: "no driver".to_owned() }));
+    for second in 0..3 {
+        let at = START.plus_millis(second * 1000);
+        let sample = Sample { at, processes: vec![host(PID, at)], ..Sample::default() };
+        happen(&mut state, Event::Sample(Box::new(sample)));
+    }
+    press(&mut state, &[KeyPress::Char('R')]);
+    state
+}
+
+#[test]
+fn a_run_on_a_cpu_has_no_figures_of_a_gpu() {
+    let mut state = alone();
+    let at = state.now;
+    let hook = hooked(PID, at, HookAbout { device: "cpu".to_owned(), ..about(0) }, None);
+    happen(&mut state, Event::Run(Box::new(RunNews { pid: Some(PID), hooks: vec![hook], ..RunNews::default() })));
+    assert_eq!(run_verdict(&state).words, "NO GPU IS USED");
+    let comparison = state.run.comparison.as_ref().unwrap();
+    assert!(comparison.memory.relative.is_none() && comparison.step.relative.is_none());
+    drawn("on_a_cpu", &state);
+}
+
+#[test]
+fn the_end_of_a_rank_is_said_with_its_signal() {
+    let mut state = alone();
+    let ranks = vec![RankProcess { pid: 11, rank: 0 }, RankProcess { pid: 12, rank: 1 }];
+    let news = RunNews { pid: Some(PID), ranks: ranks.clone(), ..RunNews::default() };
+    happen(&mut state, Event::Run(Box::new(news.clone())));
+    // The launcher is attached, its first rank followed.
+    assert_eq!(state.monitor.attached_here(), Some(11));
+    assert_eq!(state.monitor.attached_by_user(), Some(PID));
+    assert_ne!(run_verdict(&state).words, "ENDED");
+    let exits = vec![ProcessExit { pid: 12, code: None, signal: Some(9) }];
+    happen(&mut state, Event::Run(Box::new(RunNews { exits, ..news })));
+    assert_eq!(run_verdict(&state).words, "ENDED");
+    assert!(line(&state, 1).contains("ended, rank 1: SIGKILL, exit 137"), "{}", line(&state, 1));
+}
