@@ -23,7 +23,7 @@ fn a_process_without_a_gpu_is_watched_and_its_end_noticed_with_its_code() {
     }
     drop(child.stdin.take());
     let screen = terminal.wait_for("exit 7");
-    assert!(screen.lines().next().unwrap().ends_with(" ENDED"), "{screen}");
+    assert!(screen.lines().next().unwrap().trim_end().ends_with(" ENDED"), "{screen}");
     child.wait().unwrap();
     terminal.keys("q");
     terminal.assert_left_well();
@@ -31,7 +31,7 @@ fn a_process_without_a_gpu_is_watched_and_its_end_noticed_with_its_code() {
 
 #[test]
 fn a_launcher_is_followed_to_its_ranks_and_a_killed_one_is_named() {
-    let script = "for rank in 0 1; do RANK=$rank sh -c 'echo $$; exec sleep 1000' & done; sleep 1000";
+    let script = "for rank in 0 1; do RANK=$rank sh -c 'echo $$; exec sleep 1000' & done; exec sleep 1000";
     let mut child = Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
     let lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
     let ranks: Vec<u32> = lines.take(2).map(|line| line.unwrap().parse().unwrap()).collect();
@@ -40,10 +40,10 @@ fn a_launcher_is_followed_to_its_ranks_and_a_killed_one_is_named() {
         let first = screen.lines().next().unwrap_or_default();
         ranks.iter().any(|rank| first.contains(&format!("▶ {rank}")))
     });
-    // Its shell does not wait for it before it has slept: the code stays to be read.
+    // Its parent waits for nobody: the code stays to be read.
     assert!(Command::new("kill").args(["-KILL", &ranks[1].to_string()]).status().unwrap().success());
     let screen = terminal.wait_for("SIGKILL, exit 137");
-    assert!(screen.lines().next().unwrap().ends_with(" ENDED"), "{screen}");
+    assert!(screen.lines().next().unwrap().trim_end().ends_with(" ENDED"), "{screen}");
     terminal.keys("q");
     terminal.assert_left_well();
     for pid in ranks.iter().chain([&child.id()]) {
