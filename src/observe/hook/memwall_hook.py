@@ -549,7 +549,7 @@ def _count(parameter):
 def _checkpointed(model):
     """Whether blocks are computed again for the backward pass; none where the modules do not say."""
     flags = []
-    for module in model.modules():
+    for _, module in model.named_modules():
         if type(module).__name__ == "CheckpointWrapper":
             return True
         flag = module.__dict__.get("gradient_checkpointing")
