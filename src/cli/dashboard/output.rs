@@ -153,7 +153,8 @@ impl Output {
     fn pass_on(&mut self, frame: &[u8], is_last: bool) {
         let mut bytes = std::mem::take(&mut self.waiting);
         bytes.extend_from_slice(frame);
-        if self.pace.write(bytes.len(), Instant::now()) {
+        // Nobody is left to take the answer to a question behind the last bytes: the shell would show it.
+        if self.pace.write(bytes.len(), Instant::now()) && !is_last {
             bytes.extend_from_slice(ASK.as_bytes());
         }
         // The thread ends with this value, or after a fault that `turn` tells.
