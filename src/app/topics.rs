@@ -85,7 +85,7 @@ mod tests {
             ("--rotate", "record: Recording"),
             ("log-pattern", "attach: Your own lines"),
             ("calibration", "compare: Calibration"),
-            ("MEMWALL_HOOK", "hook: How it reports"),
+            ("MEMWALL_HOOK=0", "hook: How it reports"),
         ] {
             let first = ranked(&choices, typed).first().map(|at| choices[*at].name.as_str());
             assert_eq!(first, Some(name), "{typed}");

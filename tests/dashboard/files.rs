@@ -60,7 +60,7 @@ fn other_tools_files_are_opened_as_plans_and_saved_beside_them() {
         let mut terminal = Program::memwall().file(name, text).args(&[name]).start();
         let screen = terminal.wait_for("read as a plan");
         assert!(screen.contains(&format!("{tool}: {name}")) && screen.contains("not found, or not"), "{screen}");
-        terminal.keys(" ");
+        terminal.keys(keys::ESC);
         let screen = terminal.wait_for("an unsaved plan");
         assert!(screen.contains("device-used"), "{screen}");
         terminal.keys("1ss");
@@ -85,7 +85,7 @@ fn the_open_dialog_lists_other_tools_files_and_opens_them_beside_the_plan() {
     terminal.wait_without("DeepSpeed");
     terminal.keys(keys::ENTER);
     terminal.wait_for("config.json read as a plan");
-    terminal.keys(" ");
+    terminal.keys(keys::ESC);
     let screen = terminal.wait_for("2 of 2");
     assert!(screen.contains("llama-small"), "{screen}");
     // What is nothing at all is said, and the plan stays.
@@ -131,7 +131,7 @@ fn a_plan_is_exported_as_the_command_line_does() {
     terminal.keys("s");
     let screen = terminal.wait_for("It exists already");
     assert!(screen.contains("- {\"mine\": 1}"), "{screen}");
-    terminal.keys("x");
+    terminal.keys(keys::ESC);
     terminal.wait_without("It exists already");
     assert_eq!(read(&terminal, "mine.deepspeed.json"), "{\"mine\": 1}\n");
     terminal.keys("q");
@@ -164,7 +164,7 @@ fn another_file_is_shown_before_it_is_written_over() {
     save_as(&mut terminal, "other.yaml");
     let screen = terminal.wait_for("It exists already");
     assert!(screen.contains("- # theirs") && screen.contains("+   sequence_length: 4096"), "{screen}");
-    terminal.keys("x");
+    terminal.keys(keys::ESC);
     terminal.wait_without("It exists already");
     assert_eq!(read(&terminal, "other.yaml"), "# theirs\nmodel: {}\n");
     save_as(&mut terminal, "other.yaml");

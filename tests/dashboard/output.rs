@@ -83,9 +83,9 @@ fn look_everywhere(terminal: &mut Terminal) {
         terminal.keys("z");
     }
     terminal.keys("?");
-    terminal.wait_for("key closes");
-    terminal.keys(" ");
-    terminal.wait_without("key closes");
+    terminal.wait_for("esc closes");
+    terminal.keys(keys::ESC);
+    terminal.wait_without("esc closes");
     terminal.keys(keys::RIGHT);
     terminal.keys("q");
     terminal.wait_for("Unsaved changes");

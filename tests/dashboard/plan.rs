@@ -225,7 +225,7 @@ fn leaving_with_unsaved_changes_asks() {
     terminal.wait_for("4096");
     terminal.keys("q");
     terminal.wait_for("Unsaved changes");
-    terminal.keys("x");
+    terminal.keys(keys::ESC);
     terminal.wait_without("Unsaved changes");
     terminal.keys("q");
     terminal.wait_for("Unsaved changes");

@@ -174,7 +174,7 @@ fn a_file_removed_underneath_is_said_and_written_again_when_asked_for() {
     fs::remove_file(&plan).unwrap();
     terminal.keys("ss");
     terminal.wait_for("The file is gone");
-    terminal.keys("s");
+    terminal.keys(keys::ESC);
     terminal.wait_without("The file is gone");
     assert!(!plan.exists(), "not on its own");
     terminal.keys("ss");

@@ -40,7 +40,7 @@ fn a_signal_ends_it_while_the_driver_hangs() {
     let mut terminal = Program::memwall().nvml(&scenario).start();
     terminal.wait_for("asking the driver");
     terminal.keys("?");
-    terminal.wait_for("key closes");
+    terminal.wait_for("esc closes");
     terminal.signal("TERM");
     terminal.assert_left_well();
 }
@@ -141,8 +141,10 @@ fn ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_back() {
     terminal.keys("fg\r");
     terminal.wait_for("1 Plan");
     terminal.keys("?");
-    terminal.wait_for("key closes");
-    terminal.keys(" q");
+    terminal.wait_for("esc closes");
+    terminal.keys(keys::ESC);
+    terminal.wait_without("esc closes");
+    terminal.keys("q");
     // What is typed while it leaves is thrown away with late answers of the terminal.
     terminal.wait_until("the shell's prompt", |screen| screen.trim_end().ends_with("\n$"));
     terminal.keys("exit\r");
@@ -154,8 +156,10 @@ fn ctrl_z_does_nothing_where_no_shell_could_continue_it() {
     let mut terminal = Program::memwall().start();
     terminal.wait_for("1 Plan");
     terminal.keys("\x1a?");
-    terminal.wait_for("key closes");
-    terminal.keys(" q");
+    terminal.wait_for("esc closes");
+    terminal.keys(keys::ESC);
+    terminal.wait_without("esc closes");
+    terminal.keys("q");
     terminal.assert_left_well();
 }
 

@@ -1,12 +1,15 @@
 //! Terminals that answer late, in pieces, or are not read: their answers are no keys, and nothing else waits for them.
 
 use std::fs;
+use std::io::Read;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use flate2::read::MultiGzDecoder;
+
 use crate::plan::PLAN;
 use crate::standin::{Scenario, wait_for};
-use crate::terminal::{Link, Program, Terminal};
+use crate::terminal::{Link, Program, Terminal, keys};
 
 /// Late answers as terminals give them (xterm's ctlseqs): to OSC 10, 11 and 52, XTVERSION, DA2, DECRQM; a change of focus.
 const ANSWERS: [&str; 7] = [
@@ -21,7 +24,7 @@ const ANSWERS: [&str; 7] = [
 
 fn recordings(terminal: &Terminal) -> usize {
     let entries = fs::read_dir(terminal.folder()).unwrap();
-    entries.filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|ending| ending == "ndjson")).count()
+    entries.filter(|entry| entry.as_ref().unwrap().path().to_string_lossy().contains(".ndjson")).count()
 }
 
 #[test]
@@ -38,9 +41,9 @@ fn answers_of_terminals_are_no_keys_whole_late_or_in_pieces() {
             terminal.keys(&answer[cut..]);
         }
         terminal.keys("?");
-        terminal.wait_for("key closes");
-        terminal.keys(" ");
-        let screen = terminal.wait_without("key closes");
+        terminal.wait_for("esc closes");
+        terminal.keys(keys::ESC);
+        let screen = terminal.wait_without("esc closes");
         assert!(!screen.contains("rec") || !screen.contains("recording"), "{answer:?}:\n{screen}");
         assert!(!screen.contains("draft"), "{answer:?}:\n{screen}");
     }
@@ -90,11 +93,15 @@ fn turn_screens(terminal: &mut Terminal) {
 
 fn recording(terminal: &Terminal) -> PathBuf {
     let mut entries = fs::read_dir(terminal.folder()).unwrap().map(|entry| entry.unwrap().path());
-    entries.find(|path| path.extension().is_some_and(|ending| ending == "ndjson")).unwrap()
+    entries.find(|path| path.to_string_lossy().ends_with(".ndjson.gz")).unwrap()
 }
 
 fn text_of(path: &std::path::Path) -> String {
-    fs::read_to_string(path).unwrap()
+    let mut bytes = Vec::new();
+    // Its end is not written yet.
+    drop(MultiGzDecoder::new(fs::File::open(path).unwrap()).read_to_end(&mut bytes));
+    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+    String::from_utf8(bytes[..whole].to_vec()).unwrap()
 }
 
 fn recorded(terminal: &Terminal) -> usize {
@@ -153,9 +160,11 @@ fn over_a_slow_line_the_screen_is_right_soon_after_held_keys() {
     terminal.hold("z", Duration::from_secs(10));
     terminal.keys("?");
     let asked = Instant::now();
-    terminal.wait_for("key closes");
+    terminal.wait_for("esc closes");
     assert!(asked.elapsed() <= Duration::from_secs(2), "{:?}", asked.elapsed());
-    terminal.keys("qq");
+    terminal.keys(keys::ESC);
+    terminal.wait_without("esc closes");
+    terminal.keys("q");
     terminal.assert_left_well();
 }
 

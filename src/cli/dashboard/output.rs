@@ -4,7 +4,8 @@
 use std::fs::File;
 use std::future::pending;
 use std::io::{self, Write};
-use std::sync::mpsc as std_mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc as std_mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -36,7 +37,9 @@ const MOST_WAITING: usize = 1 << 14;
 
 /// The terminal's end for what is written.
 pub struct Output {
-    chunks: std_mpsc::Sender<Vec<u8>>,
+    chunks: std_mpsc::Sender<Chunk>,
+    /// The thread leaves what it is at, and all before the last bytes.
+    cut: Arc<AtomicBool>,
     written: mpsc::Receiver<io::Result<()>>,
     answers: mpsc::Receiver<()>,
     /// Waits for the next frame, or until the terminal is ready.
@@ -101,16 +104,21 @@ impl Output {
     pub fn start(answers: mpsc::Receiver<()>) -> io::Result<Self> {
         // A descriptor of its own: standard output is not the terminal's while libraries may write to it.
         let mut terminal = File::from(fcntl_dupfd_cloexec(stdout(), 3)?);
-        let (chunks, coming) = std_mpsc::channel::<Vec<u8>>();
+        let (chunks, coming) = std_mpsc::channel::<Chunk>();
+        let cut = Arc::new(AtomicBool::new(false));
+        let is_cut = Arc::clone(&cut);
         let (done, written) = mpsc::channel(1);
         thread::Builder::new().name("screen".to_owned()).spawn(move || {
-            while let Ok(bytes) = coming.recv() {
-                if done.blocking_send(write_all(&mut terminal, &bytes)).is_err() {
+            while let Ok(Chunk { bytes, is_last }) = coming.recv() {
+                if is_last {
+                    is_cut.store(false, Ordering::Relaxed);
+                }
+                if done.blocking_send(write_all(&mut terminal, &bytes, &is_cut)).is_err() {
                     return;
                 }
             }
         })?;
-        Ok(Self { chunks, written, answers, waiting: Vec::new(), pace: Pace::default() })
+        Ok(Self { chunks, cut, written, answers, waiting: Vec::new(), pace: Pace::default() })
     }
 
     /// Whether a frame that is drawn now is shown soon.
@@ -139,13 +147,17 @@ impl Output {
 
     /// Writes a frame, after what waits.
     pub fn write(&mut self, frame: &[u8]) {
+        self.pass_on(frame, false);
+    }
+
+    fn pass_on(&mut self, frame: &[u8], is_last: bool) {
         let mut bytes = std::mem::take(&mut self.waiting);
         bytes.extend_from_slice(frame);
         if self.pace.write(bytes.len(), Instant::now()) {
             bytes.extend_from_slice(ASK.as_bytes());
         }
         // The thread ends with this value, or after a fault that `turn` tells.
-        drop(self.chunks.send(bytes));
+        drop(self.chunks.send(Chunk { bytes, is_last }));
     }
 
     /// Returns when the terminal has got further. Cancelled, nothing is lost.
@@ -177,16 +189,18 @@ impl Output {
         drop(timeout(PATIENCE, self.idle()).await);
     }
 
-    /// Writes the last bytes.
-    pub async fn end(&mut self, last: &[u8]) {
+    /// Writes the last bytes. False: a write is stuck that only the end of this process ends.
+    pub async fn end(&mut self, last: &[u8]) -> bool {
         if self.pace.writing > 0 {
-            // Whoever is stuck in a write comes out of it; what cuts a sequence off ends it.
+            // Whoever is stuck in a write comes out of it and writes no more of that; what cuts a sequence off ends it.
+            self.cut.store(true, Ordering::Relaxed);
             let _ = tcflush(stdout(), QueueSelector::OFlush);
             self.waiting = b"\x18".to_vec();
         }
-        self.write(last);
-        let _ = timeout(PATIENCE, self.written_all()).await;
+        self.pass_on(last, true);
+        let is_written = timeout(PATIENCE, self.written_all()).await.is_ok();
         self.pace = Pace { answers: self.pace.answers, ..Pace::default() };
+        is_written
     }
 
     /// Waits until everything is written, but not for a terminal that nobody reads. Nothing is written after that.
@@ -213,10 +227,20 @@ impl Output {
     }
 }
 
-/// Another program that has the same terminal may want that no write waits.
-fn write_all(terminal: &mut File, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match terminal.write(bytes) {
+/// What the thread writes.
+struct Chunk {
+    bytes: Vec<u8>,
+    /// It is written whatever was cut off before it.
+    is_last: bool,
+}
+
+/// Bytes of one write: no more are left to one that is stuck when the rest is given up.
+const PIECE: usize = 4096;
+
+/// Writes until all is written or the rest is given up. Another program that has the same terminal may want that no write waits.
+fn write_all(terminal: &mut File, mut bytes: &[u8], is_cut: &AtomicBool) -> io::Result<()> {
+    while !bytes.is_empty() && !is_cut.load(Ordering::Relaxed) {
+        match terminal.write(&bytes[..bytes.len().min(PIECE)]) {
             Ok(written) => bytes = &bytes[written..],
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => thread::sleep(Duration::from_millis(5)),

@@ -54,7 +54,8 @@ pub fn supervise(streams: &mut Streams<'_>, run: impl FnOnce(&mut Streams<'_>) -
     }
 }
 
-fn is_supervised() -> bool {
+/// Whether a supervisor waits for this process and gives the terminal back where it has not.
+pub fn is_supervised() -> bool {
     let parent = getppid().map(|pid| pid.as_raw_nonzero().to_string());
     parent.is_some() && std::env::var(VARIABLE).ok() == parent
 }

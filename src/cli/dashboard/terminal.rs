@@ -18,6 +18,7 @@ use tokio::sync::mpsc::Receiver;
 
 use super::input::InputGate;
 use super::output::Output;
+use super::supervisor::is_supervised;
 use crate::app::State;
 use crate::ui::{Look, PaneCache, draw_again};
 
@@ -162,8 +163,10 @@ impl TerminalScreen {
     pub async fn give_back(&mut self) {
         self.output.settle().await;
         self.gate.close();
-        self.output.end(&leaving()).await;
-        drop(disable_raw_mode());
+        // Where the last bytes are stuck the supervisor sees by the mode that they are still to be written.
+        if self.output.end(&leaving()).await || !is_supervised() {
+            drop(disable_raw_mode());
+        }
         self.taken = false;
     }
 
