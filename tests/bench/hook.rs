@@ -1,6 +1,9 @@
-//! What the hook with its sampler costs a step of a millisecond while a dashboard listens, against the same steps
-//! without it: it fails above half a percent of processor time. `cargo bench --bench hook`; another Python than
+//! What the hook with its sampler costs a step of a millisecond while a dashboard listens: the time that the training
+//! thread spends in it, and the processor's time of the thread that reads its stack, which is the most that the training
+//! thread can wait for it. It fails above half a percent together. `cargo bench --bench hook`; another Python than
 //! `python3` by `MEMWALL_TEST_PYTHON`.
+//!
+//! Two runs, with the hook and without, say less: on a machine that others use too they differ by more than that.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::path::Path;
@@ -10,15 +13,15 @@ use std::time::Duration;
 use memwall::observe::hook::{Directory, HOOK_DIRECTORY_VARIABLE, Listener};
 use memwall::reading::Moment;
 
-/// Steps of each run, and how often both kinds run in turn.
-const STEPS: &str = "4000";
-const ROUNDS: usize = 8;
+/// Steps of each run, and runs.
+const STEPS: &str = "8000";
+const ROUNDS: usize = 5;
 
-/// The most that the hook may add.
+/// The most that the hook may take.
 const MOST: f64 = 0.005;
 
-/// Mean microseconds of processor time and of time a step.
-fn run(folder: &Path, hook: &str) -> (f64, f64) {
+/// The shares of the training thread's time and of a processor.
+fn run(folder: &Path, hook: &str) -> [f64; 2] {
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hook");
     let python = std::env::var_os("MEMWALL_TEST_PYTHON").unwrap_or_else(|| "python3".into());
     let mut command = Command::new(env!("CARGO_BIN_EXE_memwall"));
@@ -27,7 +30,7 @@ fn run(folder: &Path, hook: &str) -> (f64, f64) {
     command.env(HOOK_DIRECTORY_VARIABLE, folder).env("MEMWALL_HOOK", hook);
     let printed = String::from_utf8(command.output().unwrap().stdout).unwrap();
     let mut numbers = printed.split_whitespace().map(|number| number.parse().unwrap());
-    (numbers.next().unwrap(), numbers.next().unwrap())
+    [numbers.next().unwrap(), numbers.next().unwrap()]
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -41,19 +44,15 @@ fn main() {
     let variable = |name: &str| (name == HOOK_DIRECTORY_VARIABLE).then(|| path.clone().into_os_string());
     let mut listener = Listener::bind(&Directory::open(variable).unwrap()).unwrap();
     std::thread::spawn(move || while listener.listen(Duration::from_millis(100), || Moment(1)).is_ok() {});
-    let (mut added, mut slower, mut plain) = (Vec::new(), Vec::new(), Vec::new());
-    for round in 0..ROUNDS {
-        // Whichever is first meets another machine than the second.
-        let order = if round % 2 == 0 { ["0", "1"] } else { ["1", "0"] };
-        let times = order.map(|hook| run(&path, hook));
-        let (off, on) = if round % 2 == 0 { (times[0], times[1]) } else { (times[1], times[0]) };
-        plain.push(off.0);
-        added.push(on.0 / off.0 - 1.0);
-        slower.push(on.1 / off.1 - 1.0);
-    }
-    println!("a step: {:.0} µs of processor time", median(plain));
-    println!("the hook adds: {:+.2} % of processor time", 100.0 * median(added.clone()));
-    println!("the step is slower by: {:+.2} %", 100.0 * median(slower));
-    println!("each round: {:?}", added.iter().map(|share| format!("{:+.2} %", share * 100.0)).collect::<Vec<_>>());
-    assert!(median(added) <= MOST, "more than {} %", MOST * 100.0);
+    let measured = |hook: &str| {
+        let rounds: Vec<[f64; 2]> = (0..ROUNDS).map(|_| run(&path, hook)).collect();
+        [0, 1].map(|which| median(rounds.iter().map(|round| round[which]).collect()))
+    };
+    // The clock around a step that does nothing is no cost of the hook.
+    let [clock, _] = measured("0");
+    let [inside, beside] = measured("1");
+    let inside = inside - clock;
+    println!("in the training thread: {:.3} %", 100.0 * inside);
+    println!("in the thread beside it: {:.3} %", 100.0 * beside);
+    assert!(inside + beside <= MOST, "more than {} %", MOST * 100.0);
 }

@@ -30,15 +30,15 @@ _MOST_BLOCKS = 160
 _EVERY = 0.5
 _LONGEST_EVERY = 5.0
 _LOOK_EVERY = 2.0
-_TELLING = 0.002
+_TELLING = 0.001
 
 # Sampled steps may cost this share of the time that has passed. The first two steps are none
 # to sample: they build caches and optimizer states. What the first sample will cost nobody knows:
 # so many seconds, and so many for each parameter, are reckoned with.
-_BUDGET = 0.003
+_BUDGET = 0.001
 _FIRST_SAMPLE = 3
-_FIRST_COST = 1e-3
-_FIRST_COST_EACH = 5e-5
+_FIRST_COST = 2.5e-4
+_FIRST_COST_EACH = 2.5e-5
 _REST = 10.0
 _LONGEST_REST = 600.0
 _MOST_FAULTS = 3
@@ -154,11 +154,10 @@ class _Hook:
         took = now - self.last_step
         self.last_step = now
         # A sampled step is late by what looking at it takes.
-        if self.watch is not None and self.sampler is None:
-            if took > self.late_s:
+        if self.times is not None:
+            self.times.append(took)
+            if took > self.late_s and self.sampler is None:
                 self.watch.note_late(self.steps, took, now)
-            if self.steps > _FIRST_SAMPLE:
-                self.times.append(took)
         if now < self.due or self.faults >= _MOST_FAULTS:
             return
         try:

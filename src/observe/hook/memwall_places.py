@@ -12,8 +12,8 @@ _SLACK = 0.05
 
 # Seconds between two samples while steps are long, while they are short, and between two looks while nobody listens.
 _SAMPLE_EVERY = 0.05
-_SELDOM_EVERY = 0.1
-_SHORT_STEP = 0.02
+_SELDOM_EVERY = 0.2
+_SHORT_STEP = 0.005
 _ALONE_EVERY = 2.0
 _SLOWEST = 1.0
 
@@ -21,7 +21,7 @@ _SLOWEST = 1.0
 _SHARE = 0.001
 
 # Seconds between two messages, between two while nothing is new, and between two in a stall.
-_PLACES_EVERY = 1.0
+_PLACES_EVERY = 0.5
 _SHARES_EVERY = 10.0
 _STALL_EVERY = 2.0
 
