@@ -135,8 +135,14 @@ fn is_listed(state: &State, overlay: Overlay, key: KeyPress) -> bool {
             moves || matches!(key, Home | End | Left | Right | Char('h' | 'l' | 'a') | Enter) || two && key == Char('v')
         }
         Overlay::Topic { .. } => moves || matches!(key, Char('/' | '?') | Tab | Enter),
-        // They tell themselves.
-        Overlay::Search | Overlay::Help(_) => true,
+        Overlay::Search => {
+            let under_way = state.dialogs.search.as_ref().is_some_and(|view| view.under_way.is_some());
+            matches!(key, Up | Down | PageUp | PageDown | Home | End | Tab | Enter)
+                || matches!(key, Char('g' | 'u' | 'b' | 's' | 'm' | 'f' | 'k' | 'a'))
+                || under_way && key == Char('c')
+        }
+        // It tells by itself.
+        Overlay::Help(_) => true,
     }
 }
 

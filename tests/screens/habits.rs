@@ -223,6 +223,11 @@ fn a_key_that_does_nothing_is_told_and_changes_nothing() {
         press(&mut state, &[KeyPress::Esc]);
         assert_eq!(state.dialogs.overlay, None);
     }
+    let mut state = dashboard();
+    letters(&mut state, "1f");
+    press(&mut state, &[KeyPress::Char('l')]);
+    assert_eq!(state.dialogs.overlay, Some(Overlay::Search), "the search goes on");
+    assert_eq!(notice(&state), "l does nothing here: esc goes back");
 }
 
 #[test]

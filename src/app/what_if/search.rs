@@ -1,22 +1,24 @@
 //! The best plans over every knob, under the user's constraints: asked for, watched while they are
 //! searched, and taken into the plan.
 
+mod constraints;
+
+use constraints::choose;
+pub use constraints::constrain;
+
 use crate::advise::{
-    KNOBS, LargestModel, RankedPlan, Request, SearchOutcome, SearchProgress, SearchStatus, SmallestChange, fewest_gpus,
-    fold, largest_model, search_aloud, smallest_change,
+    LargestModel, RankedPlan, Request, SearchOutcome, SearchProgress, SearchStatus, SmallestChange, fewest_gpus, fold,
+    largest_model, search_aloud, smallest_change,
 };
 use crate::app::editor::Editor;
 use crate::app::editor::editing;
 use crate::app::editor::field::Field;
-use crate::app::editor::step::{meant, with_value};
 use crate::app::event::Effect;
 use crate::app::key::KeyPress;
 use crate::app::notice::{info, problem};
-use crate::app::picker::choice::Choice;
-use crate::app::picker::{Picker, PickerPurpose};
 use crate::app::state::{Dialogs, Overlay, State};
 use crate::catalog::Catalog;
-use crate::plan::{Change, Fault, Plan};
+use crate::plan::{Fault, Plan};
 
 /// Plans that are told apart.
 const TOP: usize = 30;
@@ -310,80 +312,6 @@ pub fn on_key(state: &mut State, key: KeyPress) -> Vec<Effect> {
         }
     }
     Vec::new()
-}
-
-/// Lists what a constraint may be.
-fn choose(state: &mut State, constraint: Constraint) {
-    let Some(view) = &state.dialogs.search else { return };
-    let (choices, now) = match constraint {
-        Constraint::Value(field) => {
-            let now = view.around.shown(field);
-            let mut choices = field.choices(&state.catalog);
-            if choices.is_empty() {
-                let powers = if field == Field::Sequence { 7..21 } else { 0..14 };
-                choices = powers.map(|power| Choice::of(&(1_u64 << power).to_string(), "")).collect();
-            }
-            (choices, Some(now))
-        }
-        Constraint::Keep => {
-            let word = |knob: &str| if view.keep.contains(&knob) { "stays; choose it to free it" } else { "free" };
-            let batch = if view.free_batch {
-                "free: an eighth to eight times the plan's"
-            } else {
-                "stays; choose it to free it"
-            };
-            let knobs = KNOBS.iter().map(|knob| Choice::of(knob, word(knob)));
-            (std::iter::once(Choice::of(BATCH, batch)).chain(knobs).collect(), None)
-        }
-    };
-    state.dialogs.picker = Some(Picker::open(PickerPurpose::Constraint(constraint), choices, now.as_deref()));
-}
-
-/// Searches under another constraint.
-pub fn constrain(state: &mut State, constraint: Constraint, taken: &str) -> Vec<Effect> {
-    let Some(view) = &mut state.dialogs.search else { return Vec::new() };
-    match constraint {
-        Constraint::Keep if taken == BATCH => view.free_batch = !view.free_batch,
-        Constraint::Keep => {
-            let Some(knob) = KNOBS.into_iter().find(|knob| *knob == taken) else { return Vec::new() };
-            match view.keep.iter().position(|kept| *kept == knob) {
-                Some(at) => drop(view.keep.remove(at)),
-                None => view.keep.push(knob),
-            }
-        }
-        Constraint::Value(field) => {
-            let value = meant(field, taken, &state.catalog);
-            // Knobs that only suited another value are the search's to choose.
-            let around = constrained(&view.around, field, &value, &state.catalog).or_else(|fault| {
-                let freed = freed(&view.around, &view.keep, &state.catalog).ok_or(fault)?;
-                constrained(&freed, field, &value, &state.catalog)
-            });
-            match around {
-                Ok(around) => view.around = around,
-                Err(fault) => {
-                    state.notice = Some(problem(fault.to_string()));
-                    return Vec::new();
-                }
-            }
-        }
-    }
-    view.begin()
-}
-
-/// The plan with another value; a fault where that makes no valid one.
-fn constrained(around: &Editor, field: Field, value: &str, catalog: &Catalog) -> Result<Editor, Fault> {
-    let mut around = around.clone();
-    around.apply(with_value(field, value, &around, catalog)?, catalog);
-    around.faults().first().cloned().map_or(Ok(around), Err)
-}
-
-/// The plan without a word on the knobs that need not stay.
-fn freed(around: &Editor, keep: &[&str], catalog: &Catalog) -> Option<Editor> {
-    let remove = KNOBS.into_iter().filter(|knob| !keep.contains(knob)).collect();
-    let document = around.document()?.changed(&Change { set: Vec::new(), remove }).ok()?;
-    let mut around = around.clone();
-    around.apply(document, catalog);
-    Some(around)
 }
 
 /// Puts the selected plan, and the constraints that it was found under, into the plan: one edit.

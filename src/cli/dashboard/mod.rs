@@ -21,7 +21,7 @@ mod themed_look;
 mod watch;
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -135,13 +135,7 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
     let store = Store::of_user(|name| std::env::var_os(name)).filter(|_| live || args.plan.is_some());
     let editor = &state.plans.editor;
     let drafts = store.as_ref().map(|store| store.drafts(editor.path(), editor.name(), editor.text()));
-    if let Some(account) = account {
-        app::show_account(&mut state, account);
-    }
-    if state.plans.editor.is_new() {
-        app::ask_new_plan(&mut state, args.plan.clone());
-    }
-    state.notice = fault.map(|text| Notice { severity: NoticeSeverity::Problem, text }).or(state.notice.take());
+    greet(&mut state, account, args.plan.clone(), fault);
     app::offer(&mut state, drafts.unwrap_or_default());
     state.views.mouse = args.look.mouse || config.mouse == Some(true);
     state.monitor.interval = Seconds(every.as_secs_f64());
@@ -152,11 +146,9 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
     if pending_demo.is_none() {
         app::plan_of_simulation(&mut state);
     }
-    if !live || attach.is_some() {
-        // What is looked at is what was observed, or what runs.
-        state.views.focus = Pane::Monitor;
-    }
-    state.views.focus = config.start_pane.unwrap_or(state.views.focus);
+    // What is looked at is what was observed, or what runs.
+    let observed = (!live || attach.is_some()).then_some(Pane::Monitor);
+    state.views.focus = config.start_pane.or(observed).unwrap_or(state.views.focus);
     let follow = FollowOptions { log: args.log.clone(), pattern, pid: args.attach, live };
     let mut asked = asked;
     let open = move |requirements: &SharedRequirements| asked.open(requirements);
@@ -165,6 +157,17 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
         Ok(()) => Exit::Done,
         Err(message) => streams.fail(Exit::Failed, &message),
     }
+}
+
+/// What is said before the first key: how the plan was read, that there is none yet, and what is wrong with a file.
+fn greet(state: &mut State, account: Option<Account>, asked: Option<PathBuf>, fault: Option<String>) {
+    if let Some(account) = account {
+        app::show_account(state, account);
+    }
+    if state.plans.editor.is_new() {
+        app::ask_new_plan(state, asked);
+    }
+    state.notice = fault.map(|text| Notice { severity: NoticeSeverity::Problem, text }).or(state.notice.take());
 }
 
 /// Time between readings where nobody says another.

@@ -1,6 +1,7 @@
 //! Kernels that add gradients up and put their parts together.
 
-use super::tape::{Run, Tally};
+use super::operator_row::Run;
+use super::tape::Tally;
 use crate::model::{Flow, Home, Op, Unit};
 use crate::units::{Bytes, Seconds};
 

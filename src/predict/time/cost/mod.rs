@@ -5,6 +5,7 @@ mod gradients;
 mod kernel;
 mod matmul;
 mod moved;
+mod operator_row;
 mod tape;
 mod traffic;
 
@@ -24,7 +25,8 @@ use crate::predict::step::pipeline::is_whole;
 use crate::predict::step::play::Recompute;
 use crate::units::{Bytes, BytesPerSec, Flops, Seconds};
 use kernel::Kernels;
-use tape::{DetailedPass, OperatorRow, PassFlops, Run};
+use operator_row::{OperatorRow, Run, gather};
+use tape::{DetailedPass, PassFlops};
 
 /// One micro-batch through each tape of a walk.
 pub(in crate::predict) struct Passes {
@@ -203,7 +205,7 @@ pub(in crate::predict) fn roofline(
     let mut rows: Vec<OperatorRow> = Vec::with_capacity(48);
     for (passed, times) in passes.of_stage(job, step, layers, ends) {
         for row in &passed.rows {
-            tape::gather(&mut rows, row.times(times));
+            gather(&mut rows, row.times(times));
         }
     }
     rows.extend(cost.update.clone());
