@@ -13,6 +13,7 @@ pub mod recording;
 pub mod roofline;
 #[cfg(test)]
 pub mod sample;
+pub mod schema;
 pub mod search;
 pub mod sweep;
 pub mod table;

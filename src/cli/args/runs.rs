@@ -74,6 +74,8 @@ impl ReplayArgs {
             attach: None,
             source: Some(SourceChoice::Replay { path: self.file, speed: self.speed }),
             interval: None,
+            once: false,
+            json: false,
             look: self.look,
         }
     }

@@ -7,6 +7,7 @@ mod files;
 mod input;
 mod look;
 mod loop_inputs;
+mod once;
 mod open_plans;
 mod output;
 mod panics;
@@ -26,6 +27,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub use super::demo::PendingDemo;
+pub use once::once;
 pub use recovery::Store;
 pub use watch::{WatchOptions, watch};
 
