@@ -78,17 +78,14 @@ impl Splitter {
         let separates = |marker: &[u8]| {
             line.strip_prefix(marker).filter(|rest| rest.first().is_none_or(|byte| matches!(byte, b' ' | b'\t')))
         };
+        let ends = separates(b"...").is_some();
         if let Some(rest) = separates(b"---") {
             let has_content = is_content(rest);
             if self.has_content || self.is_begun || self.is_skipped {
                 self.leave(self.line, each);
             }
             (self.is_begun, self.has_content) = (true, has_content);
-        } else if separates(b"...").is_some() {
-            self.next_line();
-            self.leave(self.pending.len(), each);
-            return;
-        } else if !self.is_skipped && self.takes(self.line) {
+        } else if ends || (!self.is_skipped && self.takes(self.line)) {
             self.next_line();
             self.leave(self.pending.len(), each);
             return;
