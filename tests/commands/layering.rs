@@ -20,6 +20,7 @@ const ORDER: &[&[&str]] = &[
     &["observe"],
     &["compare"],
     &["report"],
+    &["prelude"],
     &["app"],
     &["ui"],
     &["cli"],
