@@ -10,10 +10,9 @@
 //! use memwall::prelude::*;
 //!
 //! let catalog = Catalog::embedded()?;
-//! let text = "model: {preset: llama-3-8b, batch_size: 8, sequence_length: 2048}
-//!             training: {precision: bf16}
-//!             cluster: {num_gpus: 8}
-";
+//! let text = "model: {preset: llama-3-8b, batch_size: 8, sequence_length: 2048}\n\
+//!             training: {precision: bf16}\n\
+//!             cluster: {num_gpus: 8}\n";
 //! let plan = Document::parse(text).and_then(|document| document.plan()).map_err(|faults| faults[0].clone())?;
 //! let job = Job::resolve(&plan, &catalog).map_err(|faults| faults[0].clone())?;
 //! let prediction = predict(&job);
@@ -30,9 +29,7 @@
 //! use memwall::prelude::*;
 //!
 //! let catalog = Catalog::embedded()?;
-//! let text = "model: {preset: llama-3-8b, batch_size: 8}
-cluster: {num_gpus: 8}
-";
+//! let text = "model: {preset: llama-3-8b, batch_size: 8}\ncluster: {num_gpus: 8}\n";
 //! let plan = Document::parse(text).and_then(|document| document.plan()).map_err(|faults| faults[0].clone())?;
 //! let axis = Axis::parse("sharding=none,zero1,zero3", std::path::Path::new(""))?;
 //! let swept = sweep(&plan, vec![axis], &catalog)?;
