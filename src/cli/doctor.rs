@@ -28,7 +28,7 @@ const EARLIEST: u64 = 1_704_067_200;
 
 /// How something stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum CheckStatus {
     Works,
     Limited,
     Broken,
@@ -38,7 +38,7 @@ enum Standing {
 #[derive(Debug)]
 struct Check {
     name: &'static str,
-    standing: Standing,
+    standing: CheckStatus,
     found: String,
     /// What to do; empty where nothing needs to be done.
     remedy: &'static str,
@@ -46,22 +46,22 @@ struct Check {
 
 impl Check {
     fn works(name: &'static str, found: impl Into<String>) -> Self {
-        Self { name, standing: Standing::Works, found: found.into(), remedy: "" }
+        Self { name, standing: CheckStatus::Works, found: found.into(), remedy: "" }
     }
 
     fn limited(name: &'static str, found: impl Into<String>, remedy: &'static str) -> Self {
-        Self { name, standing: Standing::Limited, found: found.into(), remedy }
+        Self { name, standing: CheckStatus::Limited, found: found.into(), remedy }
     }
 
     fn broken(name: &'static str, found: impl Into<String>, remedy: &'static str) -> Self {
-        Self { name, standing: Standing::Broken, found: found.into(), remedy }
+        Self { name, standing: CheckStatus::Broken, found: found.into(), remedy }
     }
 
     fn lines(&self) -> String {
         let word = match self.standing {
-            Standing::Works => "ok",
-            Standing::Limited => "limited",
-            Standing::Broken => "broken",
+            CheckStatus::Works => "ok",
+            CheckStatus::Limited => "limited",
+            CheckStatus::Broken => "broken",
         };
         let remedy = if self.remedy.is_empty() { String::new() } else { format!("{:20} > {}\n", "", self.remedy) };
         format!("{word:8} {:12} {}\n{remedy}", self.name, printable(&self.found))
@@ -76,7 +76,7 @@ pub fn run(streams: &mut Streams) -> Exit {
     checks.extend([processes(), clock(SystemTime::now()), hook(variable), python(variable)]);
     checks.extend(terminal(variable, io::stdout().is_terminal()));
     checks.extend(files(variable));
-    let broken = checks.iter().any(|check| check.standing == Standing::Broken);
+    let broken = checks.iter().any(|check| check.standing == CheckStatus::Broken);
     let text: String = checks.iter().map(Check::lines).collect();
     streams.print(text).and(if broken { Exit::Failed } else { Exit::Done })
 }
@@ -88,10 +88,10 @@ fn version() -> Check {
 }
 
 /// What a source saw, or why it could not be opened.
-type Seen = Result<(String, Sample), SourceError>;
+type SourceAnswer = Result<(String, Sample), SourceError>;
 
 /// Opens a source and takes two samples; none where it does not answer.
-fn seen(choice: SourceChoice) -> Option<Seen> {
+fn seen(choice: SourceChoice) -> Option<SourceAnswer> {
     let (answer, answered) = mpsc::channel();
     let look = move || {
         let context = SourceContext { requirements: SharedRequirements::everything(), ..SourceContext::default() };
@@ -236,8 +236,8 @@ mod tests {
 
     #[test]
     fn a_clock_before_the_program_is_broken() {
-        assert_eq!(clock(UNIX_EPOCH).standing, Standing::Broken);
-        assert_eq!(clock(UNIX_EPOCH + Duration::from_secs(EARLIEST)).standing, Standing::Works);
+        assert_eq!(clock(UNIX_EPOCH).standing, CheckStatus::Broken);
+        assert_eq!(clock(UNIX_EPOCH + Duration::from_secs(EARLIEST)).standing, CheckStatus::Works);
     }
 
     #[test]
@@ -249,9 +249,9 @@ mod tests {
                 _ => None,
             }
         };
-        assert_eq!(terminal(variables("dumb", "C.UTF-8"), true)[0].standing, Standing::Broken);
-        assert_eq!(terminal(variables("xterm", "de_DE.utf8"), true)[1].standing, Standing::Works);
-        assert_eq!(terminal(variables("xterm", "C"), true)[1].standing, Standing::Limited);
+        assert_eq!(terminal(variables("dumb", "C.UTF-8"), true)[0].standing, CheckStatus::Broken);
+        assert_eq!(terminal(variables("xterm", "de_DE.utf8"), true)[1].standing, CheckStatus::Works);
+        assert_eq!(terminal(variables("xterm", "C"), true)[1].standing, CheckStatus::Limited);
         assert_eq!(terminal(variables("dumb", "C"), false).len(), 1);
     }
 
@@ -264,6 +264,6 @@ mod tests {
         std::fs::write(folder.join("config.yaml"), "thme: dark\n").unwrap();
         let found = files(|name| (name == "XDG_CONFIG_HOME").then(|| home.path().into()));
         assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found.iter().all(|check| check.standing == Standing::Broken));
+        assert!(found.iter().all(|check| check.standing == CheckStatus::Broken));
     }
 }

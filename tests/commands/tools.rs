@@ -145,7 +145,7 @@ fn the_reports_schema_names_every_key_of_real_reports() {
 fn recordings_and_cases_are_as_their_schemas_say() {
     let folder = tempfile::tempdir().unwrap();
     let plan = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs/plans/8b_single_gpu.yaml");
-    let record = ["record", "-o", "a.jsonl", "--source", "demo", "--duration", "1s", "--interval", "100ms", "--plan"];
+    let record = ["record", "-o", "a.jsonl", "--source", "demo", "--duration", "1s", "--interval", "100ms"];
     let (_, err, code) = ran(&[&record[..], &[plan.to_str().unwrap()]].concat(), folder.path());
     assert_eq!((err.as_str(), code), ("", 0));
     let schema_of_lines = schema("recording");

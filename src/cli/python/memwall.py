@@ -85,13 +85,14 @@ class _Stream:
     def __init__(self, command: Sequence[str]) -> None:
         self._owner = os.getpid()
         self._lock = threading.Lock()
+        self._ended = False
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
 
     def is_usable(self) -> bool:
         """Whether it runs and belongs to this process: a fork shares pipes, not answers."""
-        return self._owner == os.getpid() and self._process.poll() is None
+        return self._owner == os.getpid() and not self._ended and self._process.poll() is None
 
     def ask(self, plans: Iterable[bytes]) -> Iterator[Report]:
         """The answers to plans, in their order; a faulty one has the key ``faults``."""
@@ -124,7 +125,7 @@ class _Stream:
             finally:
                 if not finished:
                     # Answers that nobody read would be taken for those to the next plans.
-                    self._process.kill()
+                    self._end()
             if isinstance(sign, OSError):
                 raise self._failed()
             if isinstance(sign, BaseException):
@@ -152,9 +153,13 @@ class _Stream:
 
     def _failed(self) -> MemwallError:
         assert self._process.stderr is not None
-        self._process.kill()
+        self._end()
         told = self._process.stderr.read().decode(errors="replace").strip()
         return MemwallError(told or "memwall ended without an answer")
+
+    def _end(self) -> None:
+        self._ended = True
+        self._process.kill()
 
     def close(self) -> None:
         """Ends the process."""
@@ -211,7 +216,7 @@ class Client:
         """The reports of many plans, in their order, computed on all cores.
 
         A faulty plan does not stop the others: its report has ``faults`` instead
-        of figures. Plans are mappings, or JSON objects as texts; they may come from a
+        of numbers. Plans are mappings, or JSON objects as texts; they may come from a
         generator.
         """
         return self._stream(()).ask(_line(plan) for plan in plans)
