@@ -14,6 +14,7 @@ mod observation;
 mod phases;
 mod residual;
 mod rhythm;
+mod stragglers;
 
 pub use bands::{Band, Bands, BandsError, ENOUGH, RunKind, Tolerance};
 pub use calibration::{Calibration, Factor};
@@ -29,3 +30,4 @@ pub use observation::{MemoryOwner, Observation};
 pub use phases::{Phases, RunPhase};
 pub use residual::Residual;
 pub use rhythm::period;
+pub use stragglers::{INTERVALS, Straggler, StragglerCause, StragglerWatch};

@@ -30,6 +30,7 @@ pub use host::{Host, is_process};
 pub use nvml::{LIBRARY_VARIABLE, METRICS, Metric, Nvml, NvmlOpenError, QueryInterval};
 pub use open::{ROOT_VARIABLE, SourceChoice, SourceContext, SourceError, open};
 pub use process::{End, EndError, end, sees_all_processes};
+pub use prometheus::access::{Access, AccessError, Authorization, Secret};
 pub use prometheus::{FetchError, Prometheus, PrometheusError};
 pub use record::{
     Compression, Damage, Header, OpenError, PlanText, Recorder, Recording, RecordingTotals, Replay, Rotation, Samples,
