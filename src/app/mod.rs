@@ -30,7 +30,7 @@ mod what_if;
 pub use alerts::{Alert, AlertChannels, AlertMessage, AlertRules, AlertState, RaisedAlert};
 pub use arrangement::{Arrangement, LayoutPreset, Side};
 pub use cluster::metric::ClusterMetric;
-pub use cluster::ranks::{Node, RankDegrees, RankLayout, RankPlace, hosts};
+pub use cluster::ranks::{ClusterNode, RankDegrees, RankLayout, RankPlace, hosts};
 pub use cluster::selector::{JobSelector, SelectorError};
 pub use cluster::{Cluster, ClusterGroup, Grouping};
 pub use editor::field::{FIELDS, Field};

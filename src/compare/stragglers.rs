@@ -208,7 +208,7 @@ impl StragglerWatch {
     }
 
     fn name(&mut self, ranks: &[(&DeviceSample, usize)], groups: &[usize], at: Moment) {
-        let around = cause::Surroundings::of(ranks, groups);
+        let norms = cause::GroupNorms::of(ranks, groups);
         self.named.clear();
         for (place, rank) in self.ranks.iter_mut().enumerate() {
             let Some((weight, off)) = rank.weight() else {
@@ -216,7 +216,7 @@ impl StragglerWatch {
                 continue;
             };
             let since = *rank.since.get_or_insert(at);
-            let cause = cause::of(&rank.recent, ranks[place].0, around.group(groups[place]));
+            let cause = cause::of(&rank.recent, ranks[place].0, norms.group(groups[place]));
             self.named.push(Straggler { rank: place, cause, off, lasted: at.since(since), weight });
         }
         self.named.sort_by(|one, other| other.weight.total_cmp(&one.weight).then(one.rank.cmp(&other.rank)));

@@ -138,8 +138,10 @@ impl Cluster {
             (Grouping::Stage, Some(_)) => by(|place| place.stage, "stage"),
             (Grouping::Replica, Some(_)) => by(|place| place.replica, "replica"),
             _ => {
-                let node =
-                    |node: &ranks::Node| ClusterGroup { label: node.name.clone(), devices: node.devices.clone() };
+                let node = |node: &ranks::ClusterNode| ClusterGroup {
+                    label: node.name.clone(),
+                    devices: node.devices.clone(),
+                };
                 self.layout.nodes.iter().map(node).collect()
             }
         }

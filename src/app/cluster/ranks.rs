@@ -41,7 +41,7 @@ impl RankDegrees {
 
 /// A node of the job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Node {
+pub struct ClusterNode {
     /// Its name.
     pub name: String,
     /// Places of its GPUs in the samples, by their index.
@@ -54,7 +54,7 @@ pub struct RankLayout {
     /// By rank: the GPU's place in the samples.
     pub ranks: Vec<usize>,
     /// Its nodes in that order.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<ClusterNode>,
     /// By place in the samples: the rank.
     rank_at: Vec<Option<usize>>,
 }
@@ -73,11 +73,11 @@ impl RankLayout {
         let order: std::collections::HashMap<&str, usize> =
             names.iter().enumerate().map(|(place, name)| (*name, place)).collect();
         found.sort_by_key(|(place, at)| (order.get(at.node.as_str()).copied(), at.gpu, *place));
-        let mut nodes: Vec<Node> = Vec::new();
+        let mut nodes: Vec<ClusterNode> = Vec::new();
         for (place, at) in &found {
             match nodes.last_mut().filter(|node| node.name == at.node) {
                 Some(node) => node.devices.push(*place),
-                None => nodes.push(Node { name: at.node.clone(), devices: vec![*place] }),
+                None => nodes.push(ClusterNode { name: at.node.clone(), devices: vec![*place] }),
             }
         }
         let ranks: Vec<usize> = found.into_iter().map(|(place, _)| place).collect();

@@ -133,7 +133,7 @@ pub(super) const MONITOR: &[Binding] = &[
         keys: &[K::Char('f')],
         shown: "f",
         word: "",
-        help: "cluster: next straggler; / job, s groups, m metric, ⏎ a GPU",
+        help: "cluster: next straggler; / job, s groups, m metric",
         actions: &[A::NextStraggler],
     },
     Binding {

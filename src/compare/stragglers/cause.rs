@@ -60,9 +60,9 @@ pub struct Usual {
 
 /// What is usual in each group.
 #[derive(Debug)]
-pub struct Surroundings(Vec<Usual>);
+pub struct GroupNorms(Vec<Usual>);
 
-impl Surroundings {
+impl GroupNorms {
     pub fn of(ranks: &[(&DeviceSample, usize)], groups: &[usize]) -> Self {
         let medians = |of: fn(&DeviceSample) -> Option<f64>| {
             group_medians(&ranks.iter().map(|(device, _)| of(device)).collect::<Vec<_>>(), groups)

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::table::{COUNT, Metric};
+use super::table::{COUNT, ExporterMetric};
 use crate::catalog::{Catalog, Gpu};
 use crate::reading::{Absence, DeviceLocation, DeviceMemory, DeviceSample, Moment, Reading, Xid, Xids, dram_bandwidth};
 use crate::units::{Bytes, BytesPerSec, Celsius, Fraction, Joules, MIB, Megahertz, Watts};
@@ -20,14 +20,14 @@ impl Default for Values {
 
 impl Values {
     /// Notes a value. Of two of the same metric the first that is one counts: a GPU that two exporters see is one GPU.
-    pub fn put(&mut self, metric: Metric, value: f64) {
+    pub fn put(&mut self, metric: ExporterMetric, value: f64) {
         let place = &mut self.0[metric as usize];
         if place.is_none_or(|before| blank(before).is_some()) {
             *place = Some(value);
         }
     }
 
-    fn number(&self, metric: Metric, now: Moment) -> Reading<f64> {
+    fn number(&self, metric: ExporterMetric, now: Moment) -> Reading<f64> {
         match self.0[metric as usize] {
             Some(value) => blank(value).map_or_else(|| Reading::measured(value, now), Reading::Absent),
             None => Reading::Absent(Absence::NotExported),
@@ -131,57 +131,62 @@ pub fn device(index: u32, identity: &mut Identity, values: &Values, catalog: &Ca
     let megahertz = |metric| number(metric).map(|value| Megahertz(*value));
     let card = identity.name.value().and_then(|name| catalog.gpu(name));
     let dram_peak = card.map_or(Reading::Absent(Absence::NotSupported), |card| Reading::estimated(card.bandwidth, now));
-    let memory_busy = percent(Metric::MemoryBusy);
+    let memory_busy = percent(ExporterMetric::MemoryBusy);
     let mut sample = DeviceSample {
         memory: memory(number, card, now),
-        memory_reserved: number(Metric::MemoryReserved).map(mib),
+        memory_reserved: number(ExporterMetric::MemoryReserved).map(mib),
         // Of a part of a GPU there is no utilization but that of its engine.
-        busy: or(percent(Metric::Busy), || share(Metric::EngineActive)),
-        dram_bandwidth: dram_bandwidth(&share(Metric::DramActive), &memory_busy, &dram_peak),
+        busy: or(percent(ExporterMetric::Busy), || share(ExporterMetric::EngineActive)),
+        dram_bandwidth: dram_bandwidth(&share(ExporterMetric::DramActive), &memory_busy, &dram_peak),
         memory_busy,
-        sm_activity: share(Metric::SmActive),
-        tensor_activity: share(Metric::TensorActive),
+        sm_activity: share(ExporterMetric::SmActive),
+        tensor_activity: share(ExporterMetric::TensorActive),
         dram_peak,
-        power: number(Metric::Power).map(|value| Watts(*value)),
+        power: number(ExporterMetric::Power).map(|value| Watts(*value)),
         power_limit: power_limit(number, card, now),
-        temperature: celsius(Metric::Temperature),
-        sm_clock: megahertz(Metric::SmClock),
-        sm_clock_max: limit(megahertz(Metric::MaxSmClock), card.and_then(|card| card.max_sm_clock), now),
-        memory_clock: megahertz(Metric::MemoryClock),
-        throttle: number(Metric::ClockReasons).map(reasons),
+        temperature: celsius(ExporterMetric::Temperature),
+        sm_clock: megahertz(ExporterMetric::SmClock),
+        sm_clock_max: limit(megahertz(ExporterMetric::MaxSmClock), card.and_then(|card| card.max_sm_clock), now),
+        memory_clock: megahertz(ExporterMetric::MemoryClock),
+        throttle: number(ExporterMetric::ClockReasons).map(reasons),
         ..absent(index, identity, &Absence::NotExported)
     };
-    sample.board.memory_temperature = celsius(Metric::MemoryTemperature);
-    sample.board.memory_clock_max = megahertz(Metric::MaxMemoryClock);
-    sample.board.fan = percent(Metric::Fan);
-    sample.counters.occupancy = share(Metric::Occupancy);
-    sample.counters.tensor_half = share(Metric::TensorHalf);
-    sample.counters.tensor_integer = share(Metric::TensorInteger);
-    sample.counters.tensor_double = share(Metric::TensorDouble);
-    sample.counters.fp64 = share(Metric::Fp64Active);
-    sample.counters.fp32 = share(Metric::Fp32Active);
-    sample.counters.fp16 = share(Metric::Fp16Active);
+    sample.board.memory_temperature = celsius(ExporterMetric::MemoryTemperature);
+    sample.board.memory_clock_max = megahertz(ExporterMetric::MaxMemoryClock);
+    sample.board.fan = percent(ExporterMetric::Fan);
+    sample.counters.occupancy = share(ExporterMetric::Occupancy);
+    sample.counters.tensor_half = share(ExporterMetric::TensorHalf);
+    sample.counters.tensor_integer = share(ExporterMetric::TensorInteger);
+    sample.counters.tensor_double = share(ExporterMetric::TensorDouble);
+    sample.counters.fp64 = share(ExporterMetric::Fp64Active);
+    sample.counters.fp32 = share(ExporterMetric::Fp32Active);
+    sample.counters.fp16 = share(ExporterMetric::Fp16Active);
     put_board(&mut sample, identity, number, now);
     put_links(&mut sample, number);
     put_health(&mut sample, identity, number, now);
     sample
 }
 
-fn put_board(sample: &mut DeviceSample, identity: &mut Identity, number: impl Fn(Metric) -> Reading<f64>, now: Moment) {
+fn put_board(
+    sample: &mut DeviceSample,
+    identity: &mut Identity,
+    number: impl Fn(ExporterMetric) -> Reading<f64>,
+    now: Moment,
+) {
     let board = &mut sample.board;
     if let Some(pci) = &identity.location.pci {
         board.pci = Reading::measured(pci.clone(), now);
     }
     // Told in thousandths of a joule.
-    board.energy = number(Metric::Energy).map(|energy| Joules(*energy / 1000.0));
+    board.energy = number(ExporterMetric::Energy).map(|energy| Joules(*energy / 1000.0));
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let state = |value: &f64| *value as u8;
-    board.performance_state = number(Metric::PerformanceState).map(state);
-    board.slowed_by_power = identity.power_violation.share(&number(Metric::PowerViolation), now);
-    board.slowed_by_heat = identity.thermal_violation.share(&number(Metric::ThermalViolation), now);
+    board.performance_state = number(ExporterMetric::PerformanceState).map(state);
+    board.slowed_by_power = identity.power_violation.share(&number(ExporterMetric::PowerViolation), now);
+    board.slowed_by_heat = identity.thermal_violation.share(&number(ExporterMetric::ThermalViolation), now);
 }
 
-fn put_links(sample: &mut DeviceSample, number: impl Fn(Metric) -> Reading<f64>) {
+fn put_links(sample: &mut DeviceSample, number: impl Fn(ExporterMetric) -> Reading<f64>) {
     let links = &mut sample.links;
     let rate = |bytes, kilobytes| {
         let bytes = number(bytes).map(|value| BytesPerSec(*value));
@@ -190,34 +195,40 @@ fn put_links(sample: &mut DeviceSample, number: impl Fn(Metric) -> Reading<f64>)
     };
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let small = |metric| number(metric).map(|value| *value as u32);
-    links.pcie_sent = rate(Metric::PcieSent, Metric::PcieSentKilobytes);
-    links.pcie_received = rate(Metric::PcieReceived, Metric::PcieReceivedKilobytes);
-    links.pcie_replays = number(Metric::PcieReplays).map(count);
-    links.pcie_generation = small(Metric::PcieGeneration);
-    links.pcie_generation_max = small(Metric::PcieMaxGeneration);
-    links.pcie_width = small(Metric::PcieWidth);
-    links.pcie_width_max = small(Metric::PcieMaxWidth);
-    links.nvlink_sent = number(Metric::NvlinkSent).map(|value| BytesPerSec(*value));
-    links.nvlink_received = number(Metric::NvlinkReceived).map(|value| BytesPerSec(*value));
-    let errors = [Metric::NvlinkFlitErrors, Metric::NvlinkDataErrors, Metric::NvlinkReplays, Metric::NvlinkRecoveries]
-        .map(&number);
+    links.pcie_sent = rate(ExporterMetric::PcieSent, ExporterMetric::PcieSentKilobytes);
+    links.pcie_received = rate(ExporterMetric::PcieReceived, ExporterMetric::PcieReceivedKilobytes);
+    links.pcie_replays = number(ExporterMetric::PcieReplays).map(count);
+    links.pcie_generation = small(ExporterMetric::PcieGeneration);
+    links.pcie_generation_max = small(ExporterMetric::PcieMaxGeneration);
+    links.pcie_width = small(ExporterMetric::PcieWidth);
+    links.pcie_width_max = small(ExporterMetric::PcieMaxWidth);
+    links.nvlink_sent = number(ExporterMetric::NvlinkSent).map(|value| BytesPerSec(*value));
+    links.nvlink_received = number(ExporterMetric::NvlinkReceived).map(|value| BytesPerSec(*value));
+    let errors = [
+        ExporterMetric::NvlinkFlitErrors,
+        ExporterMetric::NvlinkDataErrors,
+        ExporterMetric::NvlinkReplays,
+        ExporterMetric::NvlinkRecoveries,
+    ]
+    .map(&number);
     links.nvlink_errors = sum(&errors);
 }
 
 fn put_health(
     sample: &mut DeviceSample,
     identity: &mut Identity,
-    number: impl Fn(Metric) -> Reading<f64>,
+    number: impl Fn(ExporterMetric) -> Reading<f64>,
     now: Moment,
 ) {
     let health = &mut sample.health;
-    health.corrected = number(Metric::Corrected).map(count);
-    health.uncorrected = number(Metric::Uncorrected).map(count);
-    health.retired_pages = sum(&[Metric::RetiredSingle, Metric::RetiredDouble].map(&number));
-    health.remapped_rows = sum(&[Metric::RemappedUncorrectable, Metric::RemappedCorrectable].map(&number));
-    health.repair_pending = number(Metric::RetiredPending).map(|value| *value > 0.0);
-    health.repair_failed = number(Metric::RemapFailure).map(|value| *value > 0.0);
-    let code = number(Metric::Xid).map(count);
+    health.corrected = number(ExporterMetric::Corrected).map(count);
+    health.uncorrected = number(ExporterMetric::Uncorrected).map(count);
+    health.retired_pages = sum(&[ExporterMetric::RetiredSingle, ExporterMetric::RetiredDouble].map(&number));
+    health.remapped_rows =
+        sum(&[ExporterMetric::RemappedUncorrectable, ExporterMetric::RemappedCorrectable].map(&number));
+    health.repair_pending = number(ExporterMetric::RetiredPending).map(|value| *value > 0.0);
+    health.repair_failed = number(ExporterMetric::RemapFailure).map(|value| *value > 0.0);
+    let code = number(ExporterMetric::Xid).map(count);
     if let Some(code) = code.value().copied().filter(|code| *code > 0)
         && identity.xids.last.is_none_or(|last| last.code != Some(code))
     {
@@ -253,8 +264,8 @@ fn limit<T>(exported: Reading<T>, catalogue: Option<T>, now: Moment) -> Reading<
     or(exported, || catalogue.map_or(Reading::Absent(Absence::NotExported), |value| Reading::estimated(value, now)))
 }
 
-fn power_limit(number: impl Fn(Metric) -> Reading<f64>, card: Option<&Gpu>, now: Moment) -> Reading<Watts> {
-    let exported = or(number(Metric::PowerLimit), || number(Metric::PowerManagementLimit));
+fn power_limit(number: impl Fn(ExporterMetric) -> Reading<f64>, card: Option<&Gpu>, now: Moment) -> Reading<Watts> {
+    let exported = or(number(ExporterMetric::PowerLimit), || number(ExporterMetric::PowerManagementLimit));
     limit(exported.map(|value| Watts(*value)), card.and_then(|card| card.tdp), now)
 }
 
@@ -265,13 +276,13 @@ fn mib(value: &f64) -> Bytes {
 
 /// The framebuffer, which exporters tell in MiB. Where the whole is left out, used, free and reserved are that; where
 /// that is not to be had either, the catalogue says it.
-fn memory(number: impl Fn(Metric) -> Reading<f64>, card: Option<&Gpu>, now: Moment) -> Reading<DeviceMemory> {
+fn memory(number: impl Fn(ExporterMetric) -> Reading<f64>, card: Option<&Gpu>, now: Moment) -> Reading<DeviceMemory> {
     let mib = |metric| number(metric).map(mib);
-    let used = mib(Metric::MemoryUsed);
+    let used = mib(ExporterMetric::MemoryUsed);
     let Some(used_bytes) = used.value().copied() else { return used.map(|_| DeviceMemory::default()) };
-    let reserved = mib(Metric::MemoryReserved).value().copied().unwrap_or_default();
-    let total = mib(Metric::MemoryTotal).value().copied();
-    let free = mib(Metric::MemoryFree);
+    let reserved = mib(ExporterMetric::MemoryReserved).value().copied().unwrap_or_default();
+    let total = mib(ExporterMetric::MemoryTotal).value().copied();
+    let free = mib(ExporterMetric::MemoryFree);
     match (total, free.value().copied()) {
         (total, Some(free)) => {
             used.map(|used| DeviceMemory { total: total.unwrap_or(*used + free + reserved), used: *used, free })

@@ -61,6 +61,8 @@ impl Answers {
 pub struct Api {
     address: Address,
     values: String,
+    /// Its query for values has every label.
+    is_raw: bool,
     descriptions: String,
     /// Rounds until labels are asked for again.
     until_described: u32,
@@ -79,7 +81,7 @@ impl Api {
         // One query for all: the labels that say which GPU it is are a third of all labels.
         let values = format!("max by ({}) ({{__name__=~\"{}\"}})", PLACE.join(","), table::names());
         let descriptions = format!("{{__name__=~\"{DESCRIBED_BY}\"}}");
-        Self { address, values, descriptions, until_described: 0 }
+        Self { address, values, is_raw: false, descriptions, until_described: 0 }
     }
 
     /// Whether a query API is there.
@@ -100,14 +102,27 @@ impl Api {
         each_value(&body, |labels, _, value| take(labels, value)).map_err(|why| FetchError::Http(why.to_string()))
     }
 
-    /// Every metric of every GPU.
-    fn answers(&mut self, client: &Client, known: &impl Fn(&GpuPlace) -> bool) -> Result<Answers, FetchError> {
+    fn values(&self, client: &Client, query: &str) -> Result<Answers, FetchError> {
         let mut answers = Answers::default();
-        self.query(client, &self.values, |labels, value| {
+        self.query(client, query, |labels, value| {
             if let Some(name) = labels.label("__name__") {
                 answers.take(0, self.address.host(), labels, &name, value, false);
             }
         })?;
+        Ok(answers)
+    }
+
+    /// Every metric of every GPU.
+    fn answers(&mut self, client: &Client, known: &impl Fn(&GpuPlace) -> bool) -> Result<Answers, FetchError> {
+        let mut answers = self.values(client, &self.values)?;
+        if answers.gpus.is_empty() && !self.is_raw {
+            // A server that takes the names away from what it joins is asked for every label.
+            let raw = format!("{{__name__=~\"{}\"}}", table::names());
+            answers = self.values(client, &raw)?;
+            if !answers.gpus.is_empty() {
+                (self.values, self.is_raw) = (raw, true);
+            }
+        }
         let is_new = answers.gpus.keys().any(|place| !known(place));
         if self.until_described == 0 || is_new {
             self.query(client, &self.descriptions, |labels, value| {

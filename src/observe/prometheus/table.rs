@@ -14,13 +14,13 @@ macro_rules! metrics {
     ($($metric:ident = $name:literal,)*) => {
         /// A metric of a GPU.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum Metric { $(
+        pub enum ExporterMetric { $(
             #[doc = $name]
             $metric,
         )* }
 
-        /// DCGM's names, in the order of [`Metric`].
-        const NAMES: &[(&str, Metric)] = &[$(($name, Metric::$metric),)*];
+        /// DCGM's names, in the order of [`ExporterMetric`].
+        const NAMES: &[(&str, ExporterMetric)] = &[$(($name, ExporterMetric::$metric),)*];
     };
 }
 
@@ -87,20 +87,20 @@ metrics! {
 pub const COUNT: usize = NAMES.len();
 
 /// Other names of the same: AMD's, and the one that DCGM 4 gives the clocks' reasons.
-const OTHERS: &[(&str, Metric)] = &[
-    ("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", Metric::ClockReasons),
-    ("gpu_package_power", Metric::Power),
-    ("gpu_average_package_power", Metric::Power),
-    ("gpu_junction_temperature", Metric::Temperature),
-    ("gpu_memory_temperature", Metric::MemoryTemperature),
-    ("gpu_gfx_activity", Metric::Busy),
-    ("gpu_umc_activity", Metric::MemoryBusy),
-    ("gpu_used_vram", Metric::MemoryUsed),
-    ("gpu_free_vram", Metric::MemoryFree),
-    ("gpu_total_vram", Metric::MemoryTotal),
-    ("gpu_ecc_correct_total", Metric::Corrected),
-    ("gpu_ecc_uncorrect_total", Metric::Uncorrected),
-    ("pcie_replay_count", Metric::PcieReplays),
+const OTHERS: &[(&str, ExporterMetric)] = &[
+    ("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", ExporterMetric::ClockReasons),
+    ("gpu_package_power", ExporterMetric::Power),
+    ("gpu_average_package_power", ExporterMetric::Power),
+    ("gpu_junction_temperature", ExporterMetric::Temperature),
+    ("gpu_memory_temperature", ExporterMetric::MemoryTemperature),
+    ("gpu_gfx_activity", ExporterMetric::Busy),
+    ("gpu_umc_activity", ExporterMetric::MemoryBusy),
+    ("gpu_used_vram", ExporterMetric::MemoryUsed),
+    ("gpu_free_vram", ExporterMetric::MemoryFree),
+    ("gpu_total_vram", ExporterMetric::MemoryTotal),
+    ("gpu_ecc_correct_total", ExporterMetric::Corrected),
+    ("gpu_ecc_uncorrect_total", ExporterMetric::Uncorrected),
+    ("pcie_replay_count", ExporterMetric::PcieReplays),
 ];
 
 /// AMD's clock, whose label says of what.
@@ -110,8 +110,8 @@ const AMD_CLOCK: &str = "gpu_clock";
 const AMD_PREFIX: &str = "amd_";
 
 /// The metric of a series; none for what is not read.
-pub fn metric(name: &str, labels: &impl Labels) -> Option<Metric> {
-    static KNOWN: OnceLock<HashMap<&'static str, Metric>> = OnceLock::new();
+pub fn metric(name: &str, labels: &impl Labels) -> Option<ExporterMetric> {
+    static KNOWN: OnceLock<HashMap<&'static str, ExporterMetric>> = OnceLock::new();
     let known = KNOWN.get_or_init(|| NAMES.iter().chain(OTHERS).copied().collect());
     if let Some(metric) = known.get(name) {
         return Some(*metric);
@@ -119,8 +119,8 @@ pub fn metric(name: &str, labels: &impl Labels) -> Option<Metric> {
     let plain = name.strip_prefix(AMD_PREFIX).unwrap_or(name);
     if plain == AMD_CLOCK {
         return match labels.label("clock_type")?.as_ref() {
-            "GPU_CLOCK_TYPE_SYSTEM" => Some(Metric::SmClock),
-            "GPU_CLOCK_TYPE_MEMORY" => Some(Metric::MemoryClock),
+            "GPU_CLOCK_TYPE_SYSTEM" => Some(ExporterMetric::SmClock),
+            "GPU_CLOCK_TYPE_MEMORY" => Some(ExporterMetric::MemoryClock),
             _ => None,
         };
     }
@@ -152,9 +152,9 @@ mod tests {
     #[test]
     fn a_name_is_a_metric_and_the_query_asks_for_every_name() {
         let any = Clock("GPU_CLOCK_TYPE_MEMORY");
-        assert_eq!(metric("DCGM_FI_DEV_FB_USED", &any), Some(Metric::MemoryUsed));
-        assert_eq!(metric("amd_gpu_used_vram", &any), Some(Metric::MemoryUsed));
-        assert_eq!(metric("gpu_clock", &any), Some(Metric::MemoryClock));
+        assert_eq!(metric("DCGM_FI_DEV_FB_USED", &any), Some(ExporterMetric::MemoryUsed));
+        assert_eq!(metric("amd_gpu_used_vram", &any), Some(ExporterMetric::MemoryUsed));
+        assert_eq!(metric("gpu_clock", &any), Some(ExporterMetric::MemoryClock));
         assert_eq!(metric("gpu_clock", &Clock("GPU_CLOCK_TYPE_VIDEO")), None);
         assert_eq!(metric("amd_DCGM_FI_DEV_FB_USED", &any), None);
         assert_eq!(metric("DCGM_FI_DEV_ENC_UTIL", &any), None);

@@ -1,14 +1,14 @@
 //! A cluster through a real Prometheus, and through its exporters' pages.
 
-pub mod exporters;
-pub mod server;
+mod exporters;
+mod server;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use exporters::{Answer, Exporters, Fleet, GPUS};
-use memwall::observe::{Access, Authorization, Prometheus, Secret, Source};
-use memwall::reading::{Absence, DeviceSample, Moment, Sample};
+use memwall::observe::{Access, Authorization, Prometheus, Secret, SharedRequirements, Source};
+use memwall::reading::{Absence, DetailTarget, DeviceSample, Moment, RequiredMetrics, Sample};
 use memwall::units::{Bytes, Fraction, Watts};
 use server::Server;
 
@@ -19,6 +19,12 @@ const NOW: Moment = Moment(1_790_000_000_000);
 
 /// `s3cret` as bcrypt, with four rounds.
 const BCRYPT: &str = "$2b$04$abcdefghijklmnopqrstuuLZYjhNQAOdpbzt4WxWlUHjv1wsyH5DG";
+
+/// The system's time, which the server's is.
+fn now() -> Moment {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    Moment(u64::try_from(since.as_millis()).unwrap())
+}
 
 fn open(url: &str, access: Access) -> Result<Prometheus, String> {
     Prometheus::open(url, access, catalog().clone()).map_err(|why| why.to_string())
@@ -79,6 +85,15 @@ fn a_real_prometheus_tells_of_1024_gpus() {
     assert_eq!(at(&sample, "node0007", 5).memory.absence(), Some(&Absence::NotSupported));
     let xid = at(&sample, "node0007", 6).health.xids.value().unwrap().last.unwrap();
     assert_eq!(xid.code, Some(79));
+    // The past of the GPU that is looked at is asked for once.
+    let requirements = SharedRequirements::nothing();
+    let mut source = source.with_requirements(requirements.clone());
+    requirements.set(RequiredMetrics { closely: DetailTarget::Device(device.index), ..RequiredMetrics::default() });
+    let past = source.sample(now()).past.unwrap();
+    assert_eq!(sample.devices[past.position].uuid, device.uuid);
+    let (_, newest) = past.samples.last().unwrap();
+    assert_eq!((newest.power.value(), newest.index), (Some(&Watts(431.5)), device.index));
+    assert_eq!(source.sample(now()).past, None);
     // A node whose exporter fails is gone from the answers, and keeps its place; the rest goes on.
     exporters.change(|fleet| drop(fleet.answers.insert(7, Answer::Status(503))));
     wait_for("node 7 to be gone", || {
