@@ -229,7 +229,8 @@ impl Tally<'_> {
         let vector = self.kernels.is_vector(op.unit);
         let seconds = |direction| {
             let product = implicit(conv, direction);
-            self.kernels.product(&product, op.unit, rate * keeps(conv, direction, vector))
+            let measured = self.job.speed.curves.convolution.as_ref();
+            self.kernels.product(&product, op.unit, rate * keeps(conv, direction, vector, measured))
         };
         let backward = self.needs(op).into_iter().zip([Direction::Input, Direction::Weight]);
         let backward = backward.map(|(needed, direction)| if needed { seconds(direction) } else { Seconds::ZERO });
