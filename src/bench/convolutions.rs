@@ -5,7 +5,7 @@ use super::rows::ConvolutionRow;
 use super::search::{error, least};
 use crate::catalog::ConvolutionCurve;
 use crate::model::Convolution;
-use crate::predict::{Direction, MatrixUnit, implicit};
+use crate::predict::{ConvolutionKernel, MatrixUnit, implicit};
 
 impl Surroundings {
     /// Seconds of a convolution's kernel that keeps `share` of the matmul's rate.
@@ -13,7 +13,7 @@ impl Surroundings {
         &self,
         (rate, fill, start_us): (f64, f64, f64),
         row: &ConvolutionRow,
-        direction: Direction,
+        direction: ConvolutionKernel,
         share: f64,
     ) -> f64 {
         let conv = Convolution {
@@ -50,16 +50,16 @@ impl Surroundings {
                 matmuls.rates.iter().find(|(element, _)| *element == mine.first().map_or("", |row| &row.element))?.1;
             let slower = lead.map_or(1.0, |lead| (rate / lead.1).min(1.0));
             let constants = (rate, matmuls.fill * slower, matmuls.start_us);
-            let share = |direction: Direction, measured: fn(&ConvolutionRow) -> f64| {
+            let share = |direction: ConvolutionKernel, measured: fn(&ConvolutionRow) -> f64| {
                 let cost = |at: &[f64]| {
                     error(mine.iter().map(|row| (self.convolution(constants, row, direction, at[0]), measured(row))))
                 };
                 least(&[0.8], cost)[0]
             };
             Some((
-                share(Direction::Forward, |row| row.forward),
-                share(Direction::Input, |row| row.of_input),
-                share(Direction::Weight, |row| row.of_weight),
+                share(ConvolutionKernel::Forward, |row| row.forward),
+                share(ConvolutionKernel::Input, |row| row.of_input),
+                share(ConvolutionKernel::Weight, |row| row.of_weight),
             ))
         };
         let window = of(false)?;

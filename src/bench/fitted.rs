@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::matmuls::{MatmulFit, Surroundings, in_training, product};
 use super::memory::{MemoryFit, highest};
-use super::rows::{Machine, Rows};
+use super::rows::{MeasuredMachine, Rows};
 use super::search::median;
 use super::{attention, links};
 use crate::catalog::{Catalog, Curves, Gpu, Link, LinkCurve, MatrixCurve, MeasuredOn, MemoryCurve, Scope, Stack};
@@ -29,7 +29,7 @@ pub enum BenchError {
 
 /// Over which links the collectives went.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Links<'a> {
+pub struct MeasuredLinks<'a> {
     /// Within the node; absent: the GPU's own.
     pub node: Option<&'a str>,
     /// Between nodes; absent: as in plans.
@@ -51,7 +51,7 @@ pub struct Fitted {
     /// The device's name in plans.
     pub name: String,
     /// The machine.
-    pub machine: Machine,
+    pub machine: MeasuredMachine,
     /// The device itself, where the catalogue does not have it.
     pub own: Option<OwnDevice>,
     /// Kernels.
@@ -98,7 +98,7 @@ impl Device {
 ///
 /// # Errors
 /// Where matmuls, memory-bound kernels or launches are missing, or a link has no name.
-pub fn fit(rows: &Rows, catalog: &Catalog, over: Links<'_>) -> Result<Fitted, BenchError> {
+pub fn fit(rows: &Rows, catalog: &Catalog, over: MeasuredLinks<'_>) -> Result<Fitted, BenchError> {
     let machine = &rows.machine;
     let known = if machine.is_cpu() { None } else { catalog.gpu(&machine.name) };
     let base = match known {
@@ -272,7 +272,7 @@ fn stacks(rows: &Rows, catalog: &Catalog, name: &str, key: &str) -> Vec<Stack> {
 fn fit_links(
     rows: &Rows,
     catalog: &Catalog,
-    (known, over): (Option<&Gpu>, Links<'_>),
+    (known, over): (Option<&Gpu>, MeasuredLinks<'_>),
     key: &str,
 ) -> Result<Vec<LinkCurve>, BenchError> {
     // A CPU's own collectives are no link of the catalogue's.

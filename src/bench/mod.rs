@@ -22,5 +22,5 @@ mod search;
 mod tests;
 
 pub use entry::{MeasuredFile, MergeError};
-pub use fitted::{BenchError, Fitted, Links, fit};
-pub use rows::{Machine, Rows, RowsError};
+pub use fitted::{BenchError, Fitted, MeasuredLinks, fit};
+pub use rows::{MeasuredMachine, Rows, RowsError};

@@ -29,7 +29,7 @@ pub enum RowsError {
 
 /// The machine that was measured.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Machine {
+pub struct MeasuredMachine {
     /// `gpu` or `cpu`.
     pub device: String,
     /// As its driver or kernel names it.
@@ -52,7 +52,7 @@ pub struct Machine {
     pub power_limit_w: Option<f64>,
 }
 
-impl Machine {
+impl MeasuredMachine {
     /// Whether it is the host's processors.
     #[must_use]
     pub fn is_cpu(&self) -> bool {
@@ -142,7 +142,7 @@ pub(super) struct CollectiveRow {
 #[derive(Deserialize)]
 #[serde(tag = "kernel", rename_all = "lowercase")]
 enum Row {
-    Machine(Machine),
+    Machine(MeasuredMachine),
     Matmul(MatmulRow),
     Grouped(MatmulRow),
     Between(BetweenRow),
@@ -162,7 +162,7 @@ enum Row {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rows {
     /// The machine.
-    pub machine: Machine,
+    pub machine: MeasuredMachine,
     pub(super) matmuls: Vec<MatmulRow>,
     pub(super) grouped: Vec<MatmulRow>,
     pub(super) between: Vec<BetweenRow>,
@@ -201,7 +201,7 @@ impl Rows {
         read.ok_or(RowsError::NoMachine)
     }
 
-    const fn of(machine: Machine) -> Self {
+    const fn of(machine: MeasuredMachine) -> Self {
         Self {
             machine,
             matmuls: Vec::new(),

@@ -94,8 +94,8 @@ fn near(found: f64, made: f64, within: f64) {
 fn the_constants_that_made_a_machines_times_are_found_again() {
     let catalog = Catalog::embedded().unwrap();
     let rows = Rows::read(&gpu_rows()).unwrap();
-    let fitted = fit(&rows, &catalog, Links::default()).unwrap();
-    assert_eq!(fitted.name, "NVIDIA H100");
+    let fitted = fit(&rows, &catalog, MeasuredLinks::default()).unwrap();
+    assert_eq!(fitted.name, "NVIDIA H100 SXM 80GB");
     let gpu = catalog.gpu("h100").unwrap();
     let matrix = &fitted.curves.matrix;
     near(matrix.half * gpu.peaks.bf16.unwrap().0, RATE, 0.02);
@@ -139,7 +139,7 @@ fn fused_attention_is_found_by_head_size() {
     }
     let catalog = Catalog::embedded().unwrap();
     let peak = catalog.gpu("h100").unwrap().peaks.bf16.unwrap().0;
-    let fitted = fit(&Rows::read(&text).unwrap(), &catalog, Links::default()).unwrap();
+    let fitted = fit(&Rows::read(&text).unwrap(), &catalog, MeasuredLinks::default()).unwrap();
     let flash = &fitted.curves.flash;
     let (_, forward, backward) = flash.heads[0];
     near(forward * peak, 600e12, 0.03);
@@ -147,14 +147,14 @@ fn fused_attention_is_found_by_head_size() {
     near(flash.fill.0, 1.0, 0.1);
     near(flash.fill.1, 1.0, 0.1);
     near(flash.ramp, 100.0, 0.15);
-    assert_eq!(flash.source, "bench-nvidia-h100");
+    assert_eq!(flash.source, "bench-nvidia-h100-sxm-80gb");
     assert_eq!(fitted.curves.vendor.as_ref().unwrap().source, "bundled", "nobody measured cuDNN's");
 }
 
 #[test]
 fn a_measured_file_is_read_back_and_replaces_its_own_entries_alone() {
     let mut catalog = Catalog::embedded().unwrap();
-    let fitted = fit(&Rows::read(&gpu_rows()).unwrap(), &catalog, Links::default()).unwrap();
+    let fitted = fit(&Rows::read(&gpu_rows()).unwrap(), &catalog, MeasuredLinks::default()).unwrap();
     let own = "sources: {mine: by hand}\nlink_curves:\n- {scope: network, link: ethernet_100, source: mine, ring: 0.4, \
                all_to_all: 0.4, point_to_point: 0.5, start_us: 50, hop_us: 30}\n";
     let text = MeasuredFile::merged(Some(own), &fitted).unwrap();
@@ -185,5 +185,5 @@ fn rows_that_are_none_are_refused() {
     assert!(Rows::read(r#"{"kernel":"launch","device_us":1}"#).is_err(), "of which machine?");
     let catalog = Catalog::embedded().unwrap();
     let few = Rows::read(&machine).unwrap();
-    assert!(fit(&few, &catalog, Links::default()).unwrap_err().to_string().contains("too few"));
+    assert!(fit(&few, &catalog, MeasuredLinks::default()).unwrap_err().to_string().contains("too few"));
 }

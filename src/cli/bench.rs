@@ -7,7 +7,7 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use super::args::BenchArgs;
 use super::{Exit, Streams, user_catalog};
-use crate::bench::{Fitted, Links, MeasuredFile, Rows, fit};
+use crate::bench::{Fitted, MeasuredFile, MeasuredLinks, Rows, fit};
 use crate::catalog::Catalog;
 use crate::files;
 use crate::observe::bench::{PROGRAM, install};
@@ -40,7 +40,7 @@ pub fn run(args: &BenchArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Ex
         Ok(rows) => rows,
         Err(error) => return streams.fail(Exit::Failed, &format!("the rows cannot be read: {error}")),
     };
-    let links = Links { node: args.interconnect.as_deref(), network: args.network.as_deref() };
+    let links = MeasuredLinks { node: args.interconnect.as_deref(), network: args.network.as_deref() };
     match fit(&rows, catalog, links) {
         Ok(fitted) => deliver(args, &fitted, streams),
         Err(error) => streams.fail(Exit::Failed, &error.to_string()),
@@ -96,7 +96,8 @@ fn free(args: &BenchArgs, streams: &mut Streams<'_>) -> Result<(), Exit> {
         return Ok(());
     }
     let refused = |streams: &mut Streams<'_>, why: &str| {
-        Err(streams.fail(Exit::Failed, &format!("{why}: --shared measures all the same, and its figures will be off")))
+        Err(streams
+            .fail(Exit::Failed, &format!("{why}: --shared measures all the same, and finds it slower than it is")))
     };
     let mut source = match observe::open(SourceChoice::Auto, SourceContext::default()) {
         Ok(source) => source,

@@ -23,7 +23,7 @@ const WINOGRAD: f64 = 1.6;
 
 /// Which of a convolution's matmuls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
+pub enum ConvolutionKernel {
     /// The output.
     Forward,
     /// The input's gradient.
@@ -34,14 +34,14 @@ pub enum Direction {
 
 /// The matmul that a convolution is in that direction.
 #[must_use]
-pub fn implicit(conv: &Convolution, direction: Direction) -> MatMul {
+pub fn implicit(conv: &Convolution, direction: ConvolutionKernel) -> MatMul {
     let pad = |channels: u64| if channels <= FEW { FEW } else { channels.next_multiple_of(PADDED) };
     let (from, to) = (pad(conv.from), pad(conv.to));
     let [rows, inner, columns] = match direction {
-        Direction::Forward => [conv.positions, from * conv.window, to],
+        ConvolutionKernel::Forward => [conv.positions, from * conv.window, to],
         // Positions that the stride leaves out get no matmuls: as many operations as forward.
-        Direction::Input => [conv.positions, to * conv.window, from],
-        Direction::Weight => [to, conv.positions, from * conv.window],
+        ConvolutionKernel::Input => [conv.positions, to * conv.window, from],
+        ConvolutionKernel::Weight => [to, conv.positions, from * conv.window],
     };
     MatMul { batch: 1, rows, inner, columns, layer: false }
 }
@@ -50,23 +50,23 @@ pub fn implicit(conv: &Convolution, direction: Direction) -> MatMul {
 /// of nine.
 pub(super) fn keeps(
     conv: &Convolution,
-    direction: Direction,
+    direction: ConvolutionKernel,
     vector: bool,
     measured: Option<&ConvolutionCurve>,
 ) -> f64 {
     if let Some(curve) = measured {
         let (forward, input, weight) = if conv.window == 1 { curve.pointwise } else { curve.window };
         return match direction {
-            Direction::Forward => forward,
-            Direction::Input => input,
-            Direction::Weight => weight,
+            ConvolutionKernel::Forward => forward,
+            ConvolutionKernel::Input => input,
+            ConvolutionKernel::Weight => weight,
         };
     }
     let saved = if vector && conv.window == 9 && !conv.strided { WINOGRAD } else { 1.0 };
     let keeps = match direction {
-        Direction::Forward => 1.0,
-        Direction::Input => OF_INPUT,
-        Direction::Weight => OF_WEIGHT,
+        ConvolutionKernel::Forward => 1.0,
+        ConvolutionKernel::Input => OF_INPUT,
+        ConvolutionKernel::Weight => OF_WEIGHT,
     };
     keeps * saved
 }

@@ -11,7 +11,7 @@ mod traffic;
 
 use std::borrow::Cow;
 
-pub use convolution::{Direction, implicit};
+pub use convolution::{ConvolutionKernel, implicit};
 pub(in crate::predict) use kernel::peak;
 pub use kernel::{BACKWARD_PRODUCTS, reached};
 pub use matmul::MatrixUnit;
