@@ -1,9 +1,9 @@
 //! What the GPUs tell.
 
 use super::families as f;
-use crate::reading::{DeviceMemory, DeviceSample, Health, Reading};
+use crate::reading::{DeviceSample, Health, Reading};
 use crate::report::metrics::{MetricFamily, MetricsPage};
-use crate::units::{Bytes, BytesPerSec, Fraction, Megahertz};
+use crate::units::{BytesPerSec, Fraction, Megahertz};
 
 /// Adds every GPU.
 pub fn put(page: &mut MetricsPage, devices: &[DeviceSample]) {
@@ -53,14 +53,9 @@ impl GpuSeries<'_> {
     }
 
     fn memory(&mut self, device: &DeviceSample) {
-        let parts: [(&MetricFamily, fn(&DeviceMemory) -> Bytes); 3] = [
-            (&f::GPU_MEMORY_USED, |memory| memory.used),
-            (&f::GPU_MEMORY_FREE, |memory| memory.free),
-            (&f::GPU_MEMORY_TOTAL, |memory| memory.total),
-        ];
-        for (family, part) in parts {
-            self.known(family, &device.memory, |memory| part(memory).as_f64());
-        }
+        self.known(&f::GPU_MEMORY_USED, &device.memory, |memory| memory.used.as_f64());
+        self.known(&f::GPU_MEMORY_FREE, &device.memory, |memory| memory.free.as_f64());
+        self.known(&f::GPU_MEMORY_TOTAL, &device.memory, |memory| memory.total.as_f64());
         self.known(&f::GPU_MEMORY_RESERVED, &device.memory_reserved, |bytes| bytes.as_f64());
     }
 
