@@ -5,6 +5,7 @@
 mod support;
 
 mod bench;
+mod exporter;
 mod hook;
 mod logs;
 mod messages;
