@@ -104,7 +104,8 @@ pub fn turn_view(state: &mut State) {
         }
         Pane::Roofline => state.views.roofline.table = !state.views.roofline.table,
         Pane::Monitor => state.monitor.view = state.monitor.view.next(),
-        Pane::Plan | Pane::Compare => {}
+        Pane::Compare => state.views.curves = !state.views.curves,
+        Pane::Plan => {}
     }
 }
 
