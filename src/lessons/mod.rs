@@ -143,7 +143,7 @@ mod tests {
         let prediction = predict(&job);
         let said = |name: &str| lesson(name).unwrap().numbers(&job, &prediction).join("\n");
         // 312 TFLOP/s over 2 039 GB/s, NVIDIA's data sheet of the A100 80GB.
-        assert!(said("ridge").contains("312 TFLOP/s / 2.04 TB/s = 153 FLOP/byte"), "{}", said("ridge"));
+        assert!(said("ridge").contains("312 TFLOP/s / 2.04 TB/s = 153 FLOP/B"), "{}", said("ridge"));
         // 6 738 415 616 parameters in bf16: 13 476 831 232 bytes, 12.55 GiB.
         assert!(said("parameters").contains("12.6 GiB"), "{}", said("parameters"));
         // A master copy and two moments, 12 bytes each: 75.3 GiB.

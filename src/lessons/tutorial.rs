@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use crate::catalog::Catalog;
     use crate::plan::LoadedPlan;
-    use crate::predict::predict;
+    use crate::predict::{Component, predict};
 
     fn predicted(text: &str) -> (Job, Prediction) {
         let plan = LoadedPlan::from_text("a", text).unwrap();
@@ -149,14 +149,17 @@ mod tests {
 
     #[test]
     fn the_numbers_of_the_texts_are_those_of_the_plans() {
-        // 6 738 415 616 parameters at 16 bytes: 107.8 GB between steps.
+        // 6 738 415 616 parameters: 2 bytes of weights, 4 of masters and 8 of moments each, and 2 of gradients, which
+        // do not live between steps: 16 in all, 107.8 GB.
         let (_, first) = predicted(tutorial()[0].plan.unwrap());
         assert_eq!(first.params.total, 6_738_415_616);
-        let static_gb = first.largest().static_bytes.as_f64() / 1e9;
-        assert!((107.5..110.0).contains(&static_gb), "{static_gb}");
+        let stage = first.largest();
+        let held = stage.component(Component::Parameters) + stage.component(Component::OptimizerStates);
+        let each = held.as_f64() / 6_738_415_616.0;
+        assert!((each - 14.0).abs() < 0.01, "{each}");
         // 312 TFLOP/s over 2 039 GB/s.
         let (_, second) = predicted(tutorial()[1].plan.unwrap());
-        assert_eq!(second.roofline.ridge.0.round() as u64, 153);
+        assert!((second.roofline.ridge.0 - 153.0).abs() < 0.5, "{}", second.roofline.ridge);
         // Input, gradients of output and input of 32 x 4096 x 16384, weight and its gradient of 16384 x 16384, in fp32.
         let (large, small) = (32_u64 * 4096 * 16_384, 16_384_u64 * 16_384);
         assert_eq!((3 * large + 2 * small) * 4, 26 << 30);

@@ -26,7 +26,7 @@ fn the_help_leads_to_it_and_it_leads_to_every_other_term() {
     assert_eq!(state.dialogs.lesson.unwrap().name, "Ridge");
     let shown = screen(&state, &look(), (80, 24));
     // 989.4 TFLOP/s over 3 350 GB/s: NVIDIA's data sheet of the H100 SXM.
-    assert!(shown.contains("295 FLOP/byte"), "{shown}");
+    assert!(shown.contains("295 FLOP/B"), "{shown}");
     press(&mut state, &[KeyPress::Char('/')]);
     assert_eq!(state.dialogs.picker.as_ref().unwrap().purpose, PickerPurpose::Term);
     let keys: Vec<KeyPress> = "zero 3".chars().map(KeyPress::Char).chain([KeyPress::Enter]).collect();
