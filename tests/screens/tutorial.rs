@@ -2,6 +2,7 @@
 
 use crate::support::demo::{look, open, press, screen};
 use memwall::app::{KeyPress, Overlay, State};
+use memwall::lessons::tutorial;
 
 fn type_keys(state: &mut State, keys: &str) {
     let keys: Vec<KeyPress> = keys
@@ -61,7 +62,8 @@ fn each_step_is_done_by_its_task_and_the_next_begins() {
     type_keys(&mut state, "n");
     for (number, letter) in "cabb".chars().enumerate() {
         let shown = screen(&state, &look(), (120, 40));
-        assert_eq!(shown.matches("a: ").count(), number + 1, "{shown}");
+        let question: String = tutorial()[7].questions[number].text.chars().take(30).collect();
+        assert!(shown.contains(&question), "{shown}");
         type_keys(&mut state, &letter.to_string());
     }
     let shown = screen(&state, &look(), (120, 50));
