@@ -5,6 +5,7 @@
 mod support;
 
 mod attended;
+mod cluster;
 mod curves;
 mod editor;
 mod edits;
