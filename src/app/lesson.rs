@@ -160,6 +160,6 @@ fn of_monitor(state: &State) -> &'static str {
             DeviceMetric::Busy => "GPU utilization",
         },
         (MonitorView::Processes, _) | (_, SelectedRow::Process(_)) => "Device-used",
-        (MonitorView::Now | MonitorView::Device, SelectedRow::Device(_)) => "GPU utilization",
+        (MonitorView::Now | MonitorView::Device | MonitorView::Cluster, SelectedRow::Device(_)) => "GPU utilization",
     }
 }

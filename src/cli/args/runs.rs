@@ -118,6 +118,8 @@ impl TutorialArgs {
             log_pattern: None,
             attach: None,
             source: None,
+            job: None,
+            hosts: None,
             interval: None,
             look: self.look,
             tutorial: true,
