@@ -137,6 +137,7 @@ impl TrainingMethod {
 fn hold_reference(imported: &mut ImportedPlan, adapters: bool, why: &str) {
     if !adapters {
         imported.say("training.reference_model", true, Origin::Derived(why.to_owned()));
+        imported.note(format!("{why}, which is counted"));
     }
 }
 

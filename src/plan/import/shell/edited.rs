@@ -177,7 +177,9 @@ mod tests {
     fn assignments_of_jq_are_made() {
         let text = r#"{"zero_optimization": {"stage": 2}, "bf16": {"enabled": false}}"#;
         let after = assigned(text, ".zero_optimization.stage = 3 | .train_batch_size = 64").unwrap();
-        assert_eq!(after, r#"{"bf16":{"enabled":false},"train_batch_size":64,"zero_optimization":{"stage":3}}"#);
+        let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        let expected = r#"{"bf16": {"enabled": false}, "train_batch_size": 64, "zero_optimization": {"stage": 3}}"#;
+        assert_eq!(read(&after), read(expected));
         assert_eq!(assigned(text, ".bf16.enabled |= not"), None);
         assert_eq!(assigned(text, "del(.bf16)"), None);
     }
