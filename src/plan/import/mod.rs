@@ -109,6 +109,7 @@ impl<'a> ProcessView<'a> {
             variables: self.variables.clone(),
             ancestors: self.ancestors.clone(),
             gpus: self.gpus.clone(),
+            versions: self.versions.clone(),
             ..*self
         }
     }
