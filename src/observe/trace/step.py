@@ -3,7 +3,6 @@
 import time
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 import fake
 import modules
@@ -23,7 +22,7 @@ class Tracer:
 
     def __init__(self, device, say):
         self.device, self.say = device, say
-        self.fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
+        self.fake_mode = fake.Mode(allow_non_fake_inputs=True)
         fake.install(self.fake_mode)
         self.target = device.torch_device()
         self.answered = {}
