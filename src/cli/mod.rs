@@ -9,6 +9,7 @@ mod demo;
 mod exit;
 mod explain;
 mod export;
+mod exporter;
 mod followed_run;
 mod help;
 mod import;
@@ -33,6 +34,7 @@ mod validate;
 
 pub use args::{Cli, Command, DashboardArgs};
 pub use exit::Exit;
+pub use exporter::EXPORTED_METRICS;
 pub use output::Streams;
 pub use predict::without_screen;
 
@@ -75,6 +77,7 @@ pub fn run(asked: Cli, streams: &mut Streams, show: impl FnOnce(DashboardArgs, C
         Command::Search(args) => search::run(&args, &catalog, streams),
         Command::Roofline(args) => roofline::run(&args, &catalog, streams),
         Command::Validate(args) => validate::run(&args, &catalog, streams),
+        Command::Exporter(args) => exporter::run(&args, &catalog, streams),
         Command::Record(args) => record::run(&args, &catalog, streams),
         Command::Replay(args) => match args.format {
             Some(format) => replay::summarise(&args.file, format, streams),
