@@ -196,6 +196,11 @@ def transformers_subject(transformers, model_class, config, source, attention=No
     subject = Subject(f"{config.model_type} ({name})", source, build, inputs, extra=extra, longest=longest, side=side)
     subject.experts = next((count for key in EXPERTS if (count := getattr(text, key, None))), 1)
     subject.versions = {"transformers": transformers.__version__}
+    sees = any(one.name.startswith(("pixel_values", "input_features", "input_values")) for one in inputs)
+    towers = [key for key in ("vision_config", "audio_config") if getattr(config, key, None) is not None]
+    if towers and not sees:
+        what = " and ".join({"vision_config": "images", "audio_config": "sound"}[key] for key in towers)
+        subject.notes.append(f"traced with text alone: what reads {what} is counted among the parameters and does not run")
     if any(one.name == "input_values" for one in inputs):
         # Samples of sound: convolutions leave one position of 320.
         subject.lengths = [16000, 32000, 64000, 48000]
@@ -216,6 +221,13 @@ def image_side(config):
     return 224
 
 
+def image_sides(vision):
+    """The axis of square images; numbers where the sides differ."""
+    size = getattr(vision, "image_size", None)
+    both = list(size) if isinstance(size, (list, tuple)) and len(size) == 2 else []
+    return both if len(set(both)) == 2 else ["I", "I"]
+
+
 def transformers_inputs(model_class, config, text, accepted):
     name, ids = model_class.__name__, torch.int64
     main = getattr(model_class, "main_input_name", "input_ids")
@@ -230,7 +242,7 @@ def transformers_inputs(model_class, config, text, accepted):
     frames = getattr(vision, "num_frames", None)
     frames = [frames] if isinstance(frames, int) and frames > 1 else []
     if main in ("pixel_values", "pixel_values_videos"):
-        inputs.append(Input(main, torch.float32, ["B", *frames, channels, "I", "I"]))
+        inputs.append(Input(main, torch.float32, ["B", *frames, channels, *image_sides(vision)]))
         if "ImageClassification" in name:
             add("labels", ids, "B")
         elif "Segmentation" in name:

@@ -26,6 +26,8 @@ class Tracer:
         fake.install(self.fake_mode)
         self.target = device.torch_device()
         self.answered = {}
+        # What was built: name and parameters.
+        self.built = None
 
     def build(self, subject):
         values = fake.Values(self.fake_mode)
@@ -91,7 +93,8 @@ class Tracer:
         started = time.time()
         axes = subject.axes()
         model = self.build(subject)
-        self.say(f"built {subject.name}: {sum(p.numel() for p in model.parameters()):,} parameters, {time.time() - started:.1f} s")
+        self.built = f"{subject.name} has {count(model)['total']:,} parameters"
+        self.say(f"{self.built}, built in {time.time() - started:.1f} s")
         blocks = modules.find_blocks(model)
         experts = getattr(subject, "experts", 1)
         varies, points = self.find_points(subject, model, axes, blocks, experts)
