@@ -4,6 +4,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod bench;
+mod cluster;
 mod exporter;
 mod hook;
 mod logs;
