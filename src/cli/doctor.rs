@@ -203,7 +203,7 @@ fn terminal(variable: impl Fn(&str) -> Option<OsString>, is_terminal: bool) -> V
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| text(name)).unwrap_or_default();
     let unicode = locale.to_uppercase().replace('-', "").contains("UTF8");
     let (columns, rows) = crossterm::terminal::size().unwrap_or((0, 0));
-    let colours = text("COLORTERM").map_or_else(|| "256 colours or fewer".to_owned(), |colours| colours);
+    let colours = text("COLORTERM").unwrap_or_else(|| "256 colours or fewer".to_owned());
     let found = format!("{} {columns}x{rows}, {colours}", kind.unwrap_or_default().to_string_lossy());
     let size = if columns < 80 || rows < 24 {
         Check::limited("terminal", found, "80x24 shows every pane")

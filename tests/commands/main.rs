@@ -11,5 +11,6 @@ mod docs;
 mod infer;
 mod layering;
 mod names;
+mod questions;
 mod stream;
 mod tools;
