@@ -4,7 +4,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use super::args::{ExplainArgs, ListFormat};
-use super::{Exit, Streams, plans};
+use super::{Exit, Streams, output, plans};
 use crate::advise::{ShortagePlan, savings};
 use crate::catalog::Catalog;
 use crate::files;
@@ -28,6 +28,7 @@ pub fn run(args: &ExplainArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> 
         Ok(job) => job.map(|job| predict(&job)),
         Err(faults) => return plan.map_or(Exit::Usage, |plan| plan.tell(faults, streams)),
     };
+    let page = output::page(None);
     let shown = args.file.display();
     let bytes = match bytes(&args.file, args.memory, streams) {
         Ok(bytes) => bytes,
@@ -36,7 +37,7 @@ pub fn run(args: &ExplainArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> 
     if snapshot::is_snapshot(&bytes) {
         return match snapshot::read(&bytes, args.memory) {
             Ok(devices) => streams.print(&match args.format {
-                ListFormat::Text => explain::snapshot(&devices, prediction.as_ref()),
+                ListFormat::Text => page.show(&explain::snapshot(&devices, prediction.as_ref(), page.width)),
                 ListFormat::Json => format!("{:#}\n", json::snapshot(&devices, prediction.as_ref())),
             }),
             Err(why) => streams.fail(Exit::Usage, &format!("{shown}: {why}")),
@@ -46,7 +47,7 @@ pub fn run(args: &ExplainArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> 
     let Some(message) = out_of_memory::find(&text) else {
         if out_of_memory::killed_without_reason(&text) {
             return streams.print(&match args.format {
-                ListFormat::Text => explain::KILLED.to_owned(),
+                ListFormat::Text => page.show(&explain::killed(page.width)),
                 ListFormat::Json => format!("{:#}\n", json::killed()),
             });
         }
@@ -56,7 +57,7 @@ pub fn run(args: &ExplainArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> 
     let fixes = plan.as_ref().map(|plan| savings(plan.plan(), catalog)).unwrap_or_default();
     let beside = prediction.as_ref().map(|prediction| ShortagePlan { prediction, relief: &fixes });
     streams.print(&match args.format {
-        ListFormat::Text => explain::out_of_memory(&message, beside),
+        ListFormat::Text => page.show(&explain::out_of_memory(&message, beside, page.width)),
         ListFormat::Json => format!("{:#}\n", json::out_of_memory(&message, beside)),
     })
 }

@@ -6,14 +6,12 @@ use std::process::{Command, Stdio};
 use clap::CommandFactory;
 
 use super::args::{Cli, HelpArgs};
-use super::{Exit, Streams};
+use super::{Exit, Streams, output};
 use crate::manual::{TOPICS, Tone, Topic, TopicLine, layout, topic};
+use crate::report::table::{Align, Table};
 
 /// The longest lines: longer ones are hard to read.
 const WIDEST: usize = 100;
-
-/// The width where nothing is known of the terminal.
-const USUAL: usize = 80;
 
 /// Names that are further from each other are not meant.
 const NEAR: usize = 3;
@@ -23,9 +21,9 @@ pub fn run(args: &HelpArgs, streams: &mut Streams<'_>) -> Exit {
     let paper = Paper::of_standard_output();
     let name = args.topic.join("-");
     let topic = topic(&name);
-    let options = usage(&name, paper.colours);
+    let options = usage(&name, &paper);
     let text = match (name.is_empty(), topic, options) {
-        (true, ..) => format!("{}\n{}", contents(), usage("", paper.colours).unwrap_or_default()),
+        (true, ..) => format!("{}\n{}", contents(paper.width), usage("", &paper).unwrap_or_default()),
         // A topic about a command ends with what the command takes.
         (_, Some(topic), Some(options)) if topic.name == name => format!("{}\n{options}", paper.write(topic)),
         (_, _, Some(options)) => options,
@@ -36,22 +34,22 @@ pub fn run(args: &HelpArgs, streams: &mut Streams<'_>) -> Exit {
 }
 
 /// The topics, each with what it is about.
-fn contents() -> String {
-    let widest = TOPICS.iter().map(|topic| topic.name.len()).max().unwrap_or(0);
-    let line = |topic: &Topic| format!("  {:widest$}  {}\n", topic.name, topic.summary());
-    let lines: String = TOPICS.iter().map(line).collect();
-    format!("The manual: memwall help TOPIC, or memwall help COMMAND\n\nTopics:\n{lines}")
+fn contents(width: usize) -> String {
+    let mut table = Table::new([("", Align::Left), ("", Align::Left)]);
+    TOPICS.iter().for_each(|topic| table.row([topic.name.to_owned(), topic.summary().to_owned()]));
+    let lines = table.render("  ", width);
+    format!("The manual: memwall help TOPIC, or memwall help COMMAND\n\nTopics:\n{}", lines.trim_start_matches('\n'))
 }
 
 /// What a command takes; of the empty name, the program.
-fn usage(name: &str, colours: bool) -> Option<String> {
-    let mut program = Cli::command();
+fn usage(name: &str, paper: &Paper) -> Option<String> {
+    let mut program = Cli::command().term_width(paper.width);
     program.build();
     let text = match name {
         "" => program.render_help(),
         name => program.find_subcommand_mut(name)?.render_long_help(),
     };
-    Some(if colours { text.ansi().to_string() } else { text.to_string() })
+    Some(if paper.colours { text.ansi().to_string() } else { text.to_string() })
 }
 
 fn unknown(name: &str) -> String {
@@ -75,7 +73,7 @@ struct Paper {
 impl Paper {
     fn of_standard_output() -> Self {
         if !stdout().is_terminal() {
-            return Self { width: USUAL, height: None, colours: false };
+            return Self { width: output::page(None).width.min(WIDEST), height: None, colours: false };
         }
         let (width, height) = crossterm::terminal::size().unwrap_or((80, 24));
         // https://no-color.org: set and not empty.
@@ -147,7 +145,7 @@ mod tests {
 
     #[test]
     fn the_contents_name_every_topic_and_what_is_unknown_gets_a_hint() {
-        let contents = contents();
+        let contents = contents(200);
         assert!(TOPICS.iter().all(|topic| contents.contains(topic.summary())));
         assert_eq!(
             unknown("alrets"),

@@ -1,19 +1,23 @@
 //! `memwall predict`.
 
-use super::args::{DashboardArgs, PredictArgs, ReportFormat, ShapeArgs};
+use super::args::{DashboardArgs, PredictArgs, PredictionPlot, ReportFormat, ShapeArgs};
 use super::plans::{self, PlanSource};
-use super::{Exit, Streams, limits, output, replay, shape};
+use super::{Exit, Streams, limits, output, picture, replay, shape};
 use crate::advise::{Advice, advise};
 use crate::catalog::Catalog;
 use crate::observe::SourceChoice;
 use crate::plan::keywords::{Mode, Position};
 use crate::plan::{Fault, Plan};
 use crate::predict::{Job, Prediction, counted, predict, scaling_efficiency};
-use crate::report::{self, MaxBatch, MaxSequence, Report, csv, json, text};
+use crate::report::page::Page;
+use crate::report::plot::Plot;
+use crate::report::setup::Setup;
+use crate::report::{self, MaxBatch, MaxSequence, Report, csv, json, plots, text};
 use crate::units::Fraction;
 
 pub fn run(args: &PredictArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
-    let format = match output::format(args.format, args.output.as_deref()) {
+    let plots = args.plot.is_some() || picture::is_picture(args.output.as_deref());
+    let format = match output::format(args.format, args.output.as_deref().filter(|_| !plots)) {
         Ok(format) => format,
         Err(message) => return streams.fail(Exit::Usage, &message),
     };
@@ -38,7 +42,12 @@ pub fn run(args: &PredictArgs, catalog: &Catalog, streams: &mut Streams) -> Exit
     if answers.iter().any(|answer| answer.prediction.capacity.needed > answer.prediction.capacity.bytes) {
         exit = exit.and(Exit::DoesNotFit);
     }
-    let written = match written(&answers, format, args.verbose) {
+    if plots {
+        let plots: Vec<Plot> = answers.iter().map(|answer| plot(answer, args.plot)).collect();
+        return exit.and(picture::deliver(&plots, args.output.as_deref(), streams));
+    }
+    let page = output::page(args.output.as_deref());
+    let written = match written(&answers, (format, args.verbose), page) {
         Ok(written) => written + &known,
         Err(message) => return streams.fail(Exit::Failed, &message),
     };
@@ -48,7 +57,7 @@ pub fn run(args: &PredictArgs, catalog: &Catalog, streams: &mut Streams) -> Exit
 /// What `memwall PLAN` does where there is no terminal to draw on: the report as text.
 pub fn without_screen(args: &DashboardArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
     if let Some(SourceChoice::Replay { path, .. }) = &args.source {
-        return replay::summarise(path, ReportFormat::Text, streams);
+        return replay::summarise(path, ReportFormat::Text, None, streams);
     }
     let Some(plan) = &args.plan else {
         let message = "no terminal for the dashboard and no plan to report: name a plan, or see memwall --help";
@@ -56,11 +65,13 @@ pub fn without_screen(args: &DashboardArgs, catalog: &Catalog, streams: &mut Str
     };
     let args = PredictArgs {
         what: vec![plan.to_string_lossy().into_owned()],
+        config: Vec::new(),
         format: None,
         output: None,
         verbose: false,
         bottlenecks: false,
         max_batch_size: false,
+        plot: None,
         shape: ShapeArgs::default(),
     };
     run(&args, catalog, streams)
@@ -86,11 +97,16 @@ struct Answer<'a> {
     max_batch: Option<MaxBatch>,
     max_sequence: Option<MaxSequence>,
     advice: Option<Advice>,
+    setup: Setup,
+    basic: bool,
 }
 
 /// The plans that the command line names.
 fn sources(args: &PredictArgs, streams: &mut Streams) -> Result<(Vec<PlanSource>, Exit), Exit> {
     if let Some(plan) = shape::plan(&args.what, &args.shape) {
+        if let Some(question) = args.shape.open_degrees() {
+            return Err(streams.fail(Exit::Usage, question));
+        }
         return Ok(plans::of_words(args.what.join(" "), &plan, streams));
     }
     if shape::lacks_batch(&args.what) {
@@ -103,8 +119,9 @@ fn sources(args: &PredictArgs, streams: &mut Streams) -> Result<(Vec<PlanSource>
     }
     let mut all = Vec::new();
     let mut exit = Exit::Done;
-    for word in &args.what {
-        let (sources, read) = plans::of_file(word, streams);
+    let configured = args.config.iter().map(|file| file.to_string_lossy().into_owned());
+    for word in args.what.iter().cloned().chain(configured) {
+        let (sources, read) = plans::of_file(&word, streams);
         all.extend(sources);
         exit = exit.and(read);
     }
@@ -130,7 +147,17 @@ fn answer<'a>(
     let wanted = args.bottlenecks || said.unwrap_or(format != ReportFormat::Text);
     let advice = wanted.then(|| advise(source.plan(), &job, &prediction, catalog));
     let scaling = scaling_efficiency(&job, &prediction.time);
-    Ok(Answer { name: &source.name, prediction, scaling, max_batch, max_sequence, advice })
+    let basic = source.plan().analysis.basic_mode == Some(true);
+    let setup = Setup::of(&job);
+    Ok(Answer { name: &source.name, prediction, scaling, max_batch, max_sequence, advice, setup, basic })
+}
+
+fn plot(answer: &Answer, what: Option<PredictionPlot>) -> Plot {
+    match what {
+        None | Some(PredictionPlot::Memory) => plots::step(answer.name, &answer.prediction),
+        Some(PredictionPlot::Stages) => plots::stages(answer.name, &answer.prediction),
+        Some(PredictionPlot::Ranks) => plots::ranks(answer.name, &answer.prediction),
+    }
 }
 
 /// As far as the plan's key goes, or a table of learned positions.
@@ -140,7 +167,7 @@ fn longest_sequence(job: &Job) -> u64 {
     decoder.max_positions.filter(|_| decoder.position == Position::Learned).map_or(SCHEMA, |rows| rows.min(SCHEMA))
 }
 
-fn written(answers: &[Answer], format: ReportFormat, verbose: bool) -> Result<String, String> {
+fn written(answers: &[Answer], (format, verbose): (ReportFormat, bool), page: Page) -> Result<String, String> {
     let reports: Vec<Report> = answers
         .iter()
         .map(|answer| Report {
@@ -150,11 +177,14 @@ fn written(answers: &[Answer], format: ReportFormat, verbose: bool) -> Result<St
             max_batch: answer.max_batch,
             max_sequence: answer.max_sequence,
             advice: answer.advice.as_ref(),
+            setup: Some(&answer.setup),
+            basic: answer.basic,
         })
         .collect();
     Ok(match format {
         ReportFormat::Text => {
-            reports.iter().map(|report| text::report(report, verbose)).collect::<Vec<_>>().join("\n\n")
+            let text = |report| page.show(&text::report(report, verbose, page.width));
+            reports.iter().map(text).collect::<Vec<_>>().join("\n\n")
         }
         ReportFormat::Json => reports.iter().map(|report| format!("{}\n", json::report(report))).collect(),
         ReportFormat::Csv => csv::reports(&reports).map_err(|error| error.to_string())?,

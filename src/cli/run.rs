@@ -66,7 +66,9 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Exit
     }
     if !args.quiet {
         // Standard output is the command's.
-        drop(streams.err.write_all(hooked::summary(&heard.runs, heard.forgotten, prediction.as_ref()).as_bytes()));
+        for line in hooked::summary(&heard.runs, heard.forgotten, prediction.as_ref()).lines() {
+            streams.note(line.strip_prefix("memwall: ").unwrap_or(line));
+        }
     }
     Exit::Child(code)
 }

@@ -2,6 +2,7 @@
 //! model's operators gives them all.
 
 mod account;
+mod host;
 mod job;
 mod largest;
 mod memory;
@@ -11,6 +12,7 @@ mod scaling;
 mod step;
 mod time;
 
+pub use host::host_memory;
 pub use job::Fragmentation;
 pub use job::{Batch, Degrees, Hardware, Job, Lora, Speed, StageLayers, Storage, Training};
 pub use largest::largest;

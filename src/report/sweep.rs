@@ -6,8 +6,9 @@ use serde_json::{Map, Value, json};
 
 use super::csv::{cell, table};
 use super::json::number;
+use super::page::paragraph;
 use super::table::{Align, Table};
-use super::text::{grouped, paragraph, shortened};
+use super::text::{grouped, shortened};
 use crate::advise::{AxisWalls, BandwidthWall, CapacityWall, Sweep, SweepPoint, throughput};
 use crate::predict::{Outline, Verdict};
 use crate::units::{Bytes, Fraction, three_figures};
@@ -23,15 +24,15 @@ const REASON: usize = 90;
 
 /// The sweep of the plan of that name, as text.
 #[must_use]
-pub fn text(plan: &str, sweep: &Sweep) -> String {
+pub fn text(plan: &str, sweep: &Sweep, width: usize) -> String {
     let mut text = String::new();
     let keys: Vec<&str> = sweep.axes.iter().map(|axis| axis.key.path).collect();
-    paragraph(&mut text, "", &format!("{plan}: {} plans over {}", sweep.points.len(), keys.join(" x ")));
+    paragraph(&mut text, "", &format!("{plan}: {} plans over {}", sweep.points.len(), keys.join(" x ")), width);
     if !sweep.walls.is_empty() {
-        walls(&mut text, sweep);
+        walls(&mut text, sweep, width);
     }
     text.push('\n');
-    text.push_str(&rows(sweep).render("  "));
+    text.push_str(&rows(sweep).render("  ", width));
     let capacities = capacities(sweep);
     if let [one] = capacities.as_slice() {
         let _ = writeln!(text, "\nGiB: device-used of {one} on each GPU");
@@ -116,7 +117,7 @@ fn rows(sweep: &Sweep) -> Table {
 }
 
 /// What is counted a second: the same for all plans of one kind of model.
-fn rate_name(sweep: &Sweep) -> &'static str {
+pub(super) fn rate_name(sweep: &Sweep) -> &'static str {
     match outlines(sweep).next() {
         Some(outline) if outline.decode.is_some() => "answer tokens/s",
         Some(outline) if outline.time.tokens_per_s.is_none() => "samples/s",
@@ -125,7 +126,7 @@ fn rate_name(sweep: &Sweep) -> &'static str {
 }
 
 /// Both walls: two sentences where there is one line of values, a table where the grid has several.
-fn walls(text: &mut String, sweep: &Sweep) {
+fn walls(text: &mut String, sweep: &Sweep, width: usize) {
     if let [wall] = sweep.walls.as_slice() {
         let name = sweep.axes[wall.axis].key.name();
         let open = unpredicted(sweep, wall);
@@ -139,7 +140,7 @@ fn walls(text: &mut String, sweep: &Sweep) {
                 format!("{name} {} fits, {} does not", with_use(sweep, fits, wall), with_use(sweep, too_large, wall))
             }
         };
-        paragraph(text, "", &format!("capacity wall: {memory}"));
+        paragraph(text, "", &format!("capacity wall: {memory}"), width);
         let speed = match wall.throughput {
             BandwidthWall::Grows => format!("none, throughput still grows at the largest {known}"),
             BandwidthWall::Flat { from, gain, end } => {
@@ -150,7 +151,7 @@ fn walls(text: &mut String, sweep: &Sweep) {
                 format!("throughput {turns} at {name} {at}; {}{then}", beyond(gain))
             }
         };
-        return paragraph(text, "", &format!("bandwidth wall: {speed}"));
+        return paragraph(text, "", &format!("bandwidth wall: {speed}"), width);
     }
     let heads = ["along", "where", "memory ends: fits, does not", "throughput flattens or falls"];
     let mut table = Table::new(heads.map(|head| (head, Align::Left)));
@@ -169,7 +170,7 @@ fn walls(text: &mut String, sweep: &Sweep) {
         };
         table.row([sweep.axes[wall.axis].key.name().to_owned(), held(sweep, wall), memory, speed]);
     }
-    text.push_str(&table.render(""));
+    text.push_str(&table.render("", width));
     if sweep.walls.len() > MOST_LINES {
         let _ = writeln!(text, "{} further lines of the grid: see --format json", sweep.walls.len() - MOST_LINES);
     }

@@ -14,7 +14,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use mistake::parsed;
 pub use plans::{ExportArgs, ExportTarget, ImportArgs, InferArgs, NewArgs, PlanFormat, PlanOutput};
-pub use predictions::{PredictArgs, RooflineArgs, SearchArgs, ShapeArgs, SweepArgs, ValidateArgs};
+pub use predictions::{PredictArgs, PredictionPlot, RooflineArgs, SearchArgs, ShapeArgs, SweepArgs, ValidateArgs};
 pub use runs::{ExplainArgs, RecordArgs, ReplayArgs, RunArgs};
 pub use trace::TraceArgs;
 

@@ -36,6 +36,7 @@ pub(in crate::observe) fn stage(number: u64, device_used: f64) -> StageMemory {
         phase,
         at: Place::Named("somewhere"),
         allocated: Bytes::from_gib((device_used - 2.0) * share),
+        parts: [Bytes::ZERO; 8],
     };
     StageMemory {
         stage: number,

@@ -18,7 +18,7 @@ use crate::predict::memory::peak::Peak;
 use crate::predict::memory::replay::CompanionBytes;
 use crate::predict::memory::reserved::hole;
 use crate::predict::memory::resident::Resident;
-use crate::predict::prediction::{Phase, Place, TimelinePoint};
+use crate::predict::prediction::{Component, Phase, Place, TimelinePoint};
 use crate::predict::step::StepTapes;
 use crate::predict::step::outputs::kept;
 use crate::predict::step::pipeline::{in_flight, inputs, left_over};
@@ -43,6 +43,8 @@ struct Player<'a> {
     resident: Resident,
     /// What is there in every phase.
     base: u64,
+    /// Of which library workspaces.
+    workspaces: u64,
     in_flight: u64,
     /// What the last step left.
     left: u64,
@@ -91,6 +93,7 @@ pub(in crate::predict) fn stage(
     let in_flight = if train { in_flight(job, index, &held) } else { 0 };
     let mut player = Player::of(&held, resident, base, in_flight);
     player.curve = detail.curve;
+    player.workspaces = workspaces;
     // A point for each layer shown, there and back, and a handful beside.
     player.timeline.reserve(if detail.curve { 2 * held.layers.len().min(25) + 8 } else { 0 });
     player.left = left;
@@ -135,6 +138,7 @@ impl<'a> Player<'a> {
             train,
             resident,
             base,
+            workspaces: 0,
             in_flight,
             left: 0,
             shared: if held.layers.is_empty() { 0 } else { step.shared() },
@@ -302,7 +306,8 @@ impl<'a> Player<'a> {
         let total = self.base + gradients + temporary + self.left;
         let at = Place::Named("optimizer step");
         if self.curve {
-            self.timeline.push(TimelinePoint { phase: Phase::Optimizer, at, allocated: Bytes(total) });
+            let parts = self.parts(self.left, temporary, gradients, 0);
+            self.timeline.push(TimelinePoint { phase: Phase::Optimizer, at, allocated: Bytes(total), parts });
         }
         if total > self.peak.total {
             let mut groups = [0; GROUPS];
@@ -355,8 +360,33 @@ impl<'a> Player<'a> {
     fn show_summit(&mut self) {
         let Peak { phase, at, total, missing, .. } = self.peak;
         if let Some(index) = missing.filter(|_| self.curve) {
-            self.timeline.insert(index, TimelinePoint { phase, at, allocated: Bytes(total) });
+            let Peak { in_flight, gradients, shared, groups, buffers, optimizer, .. } = self.peak;
+            let held: u64 = groups.iter().sum();
+            let buffers = buffers.saturating_sub(self.resident.buckets.0);
+            let parts = self.parts(in_flight + shared + held, optimizer, gradients, buffers);
+            self.timeline.insert(index, TimelinePoint { phase, at, allocated: Bytes(total), parts });
         }
+    }
+
+    /// A moment by component: activations, what only the running operator needs, gradients and buffers of collectives,
+    /// on top of what is there in every phase.
+    fn parts(&self, activations: u64, temporaries: u64, gradients: u64, buffers: u64) -> [Bytes; Component::ALL.len()] {
+        let resident = &self.resident;
+        let weights = resident.weights + resident.fp8_copies;
+        let states = resident.masters + resident.states;
+        let lasting = resident.buckets + resident.global_buffer + resident.received;
+        let named = weights + states + resident.kv_cache_waiting + resident.dummies + lasting + Bytes(self.workspaces);
+        let inputs = Bytes(self.base).saturating_sub(named);
+        [
+            weights,
+            Bytes(gradients) + resident.dummies,
+            states,
+            Bytes(activations),
+            Bytes(temporaries) + inputs,
+            resident.kv_cache_waiting,
+            Bytes(buffers) + lasting,
+            Bytes(self.workspaces),
+        ]
     }
 
     fn is_shown(&self, at: usize, of: usize) -> bool {
@@ -370,7 +400,9 @@ impl<'a> Player<'a> {
             .iter()
             .fold(0, |sum: u64, part| sum.saturating_add(*part));
         if shown && self.curve {
-            self.timeline.push(TimelinePoint { phase, at: place, allocated: Bytes(total) });
+            let held = mine.saturating_add(self.in_flight).saturating_add(self.shared);
+            let parts = self.parts(held, peak.total, self.gradients, buffers.0);
+            self.timeline.push(TimelinePoint { phase, at: place, allocated: Bytes(total), parts });
         }
         if total > self.peak.total {
             let mut groups = self.retained;
