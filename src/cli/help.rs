@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write, stdout};
 use std::process::{Command, Stdio};
 
 use clap::CommandFactory;
+use unicode_width::UnicodeWidthStr;
 
 use super::args::{Cli, HelpArgs};
 use super::{Exit, Streams, output};
@@ -86,6 +87,11 @@ impl Paper {
     }
 
     fn line(&self, row: &TopicLine) -> String {
+        let plain: String = row.spans.iter().map(|span| span.text.as_str()).collect();
+        if plain.trim_end().width() > self.width {
+            let tone = row.spans.last().map_or(Tone::Text, |span| span.tone);
+            return self.broken(plain.trim_end(), tone);
+        }
         let mut line = String::new();
         for span in &row.spans {
             match escape(span.tone).filter(|_| self.colours) {
@@ -94,6 +100,27 @@ impl Paper {
             }
         }
         format!("{}\n", line.trim_end())
+    }
+
+    /// A line of code that is too wide: its comment above it, and what is still too wide broken at its blanks.
+    fn broken(&self, line: &str, tone: Tone) -> String {
+        let code = line.trim_start();
+        let indent = " ".repeat(line.len() - code.len());
+        let comment = code.find("   # ").or_else(|| code.find("  # "));
+        let (code, comment) = comment.map_or((code, ""), |at| (code[..at].trim_end(), code[at..].trim()));
+        let whole = textwrap::Options::new(self.width).break_words(false);
+        let whole = whole.word_splitter(textwrap::WordSplitter::NoHyphenation);
+        let mut lines = Vec::new();
+        let remark = format!("{indent}# ");
+        let above = whole.clone().initial_indent(&indent).subsequent_indent(&remark);
+        lines.extend(textwrap::wrap(comment, above).into_iter().filter(|_| !comment.is_empty()));
+        let deeper = format!("{indent}    ");
+        lines.extend(textwrap::wrap(code, whole.initial_indent(&indent).subsequent_indent(&deeper)));
+        let each = lines.into_iter().map(|line| match escape(tone).filter(|_| self.colours) {
+            Some(escape) => format!("\x1b[{escape}m{line}\x1b[0m\n"),
+            None => format!("{line}\n"),
+        });
+        each.collect()
     }
 
     /// Whether a terminal does not show all of it at once.

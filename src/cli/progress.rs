@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const BETWEEN: Duration = Duration::from_millis(100);
 
 /// A line that counts.
-pub struct Progress {
+pub struct ProgressLine {
     what: &'static str,
     of: usize,
     done: usize,
@@ -21,7 +21,7 @@ pub struct Progress {
     shown: bool,
 }
 
-impl Progress {
+impl ProgressLine {
     /// Nothing is done of so many.
     pub fn new(what: &'static str, of: usize) -> Self {
         let shown = io::stderr().is_terminal();

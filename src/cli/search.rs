@@ -216,7 +216,8 @@ fn plans_told(
 /// What every plan of the search has in common.
 fn subject(job: &Job) -> String {
     let (gpus, batch) = (job.degrees.num_gpus, &job.batch);
-    format!("on {gpus}x {}, batch {}, sequence {}", job.hardware.gpu.name, batch.global, batch.sequence)
+    let gpus = if gpus == 1 { "one".to_owned() } else { format!("{gpus}x") };
+    format!("on {gpus} {}, batch {}, sequence {}", job.hardware.gpu.name, batch.global, batch.sequence)
 }
 
 /// The user's plan with the winner's changes, comments and order kept.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::args::{ReportFormat, ValidateArgs};
-use super::progress::Progress;
+use super::progress::ProgressLine;
 use super::{Exit, Streams, output, picture, plans};
 use crate::catalog::Catalog;
 use crate::plan::Fault;
@@ -36,7 +36,7 @@ pub fn run(args: &ValidateArgs, catalog: &Catalog, streams: &mut Streams) -> Exi
             }
         };
         let failed_before = outcome.failed.len();
-        let mut progress = Progress::new("cases", cases.len());
+        let mut progress = ProgressLine::new("cases", cases.len());
         for case in cases {
             progress.tick(streams);
             outcome.add(case, |plan| predicted(plan, file.parent().unwrap_or(file), catalog));

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Report, json};
 
 /// Lists that have no place in one row; the JSON report holds them.
-const LISTS: [&str; 5] = ["stages", "terms", "timeline", "bottlenecks", "roofline.ops"];
+const LISTS: [&str; 6] = ["stages", "terms", "timeline", "bottlenecks", "roofline.ops", "time_terms"];
 
 /// The reports as CSV with a header: the report's keys, joined by dots. Unknown is empty;
 /// assumptions are joined by `; `.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::{MaxSequence, Report};
 use crate::advise::{Advice, Finding};
-use crate::predict::{Component, Prediction, RooflineOp, StageMemory, StepTime, Term};
+use crate::predict::{Component, Prediction, RooflineOp, StageMemory, StepTime, Term, TimeTerm};
 use crate::units::Bytes;
 
 /// A figure; null where there is none (also for an infinite one, which JSON cannot say).
@@ -53,6 +53,9 @@ pub fn report(report: &Report) -> Value {
         "bottlenecks": report.advice.map_or_else(Vec::new, bottlenecks),
         "assumptions": prediction.assumptions,
     });
+    if let Some(object) = object.as_object_mut() {
+        object.insert("time_terms".to_owned(), prediction.time_terms.iter().map(time_term).collect());
+    }
     if let (Some(setup), Some(object)) = (report.setup, object.as_object_mut()) {
         object.insert("setup".to_owned(), setup.value.clone());
     }
@@ -97,6 +100,23 @@ fn term(term: &Term) -> Value {
         "component": term.component.key(),
         "bytes": bytes(term.bytes),
         "formula": term.formula.to_string(),
+        "source": term.source,
+    })
+}
+
+fn time_term(term: &TimeTerm) -> Value {
+    let transfer = term.transfer.as_ref();
+    json!({
+        "name": term.name,
+        "part": term.part.word(),
+        "seconds": number(term.seconds.0),
+        "hidden_s": number(term.hidden.0),
+        "efficiency": number(term.efficiency),
+        "bytes": transfer.map(|moved| moved.bytes.0),
+        "count": number(transfer.map(|moved| moved.count)),
+        "ranks": transfer.map(|moved| moved.ranks),
+        "link": transfer.map(|moved| moved.link.as_str()),
+        "formula": term.formula,
         "source": term.source,
     })
 }
@@ -232,7 +252,7 @@ mod tests {
     fn the_keys_are_the_contracts_in_its_order() {
         let value = of(&sample::two_stages());
         let top = "plan model gpu params memory stages terms timeline capacity flops traffic time decode roofline \
-                   bottlenecks assumptions";
+                   bottlenecks assumptions time_terms";
         assert_eq!(keys(&value).join(" "), top);
         assert_eq!(keys(&value["params"]), ["total", "trainable", "active_per_token"]);
         let memory = "components static peak_phase peak_cause peak_allocated peak_reserved device_used \

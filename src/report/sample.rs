@@ -90,6 +90,7 @@ pub fn two_stages() -> Prediction {
             total_cost: None,
             power: None,
         },
+        time_terms: Vec::new(),
         decode: None,
         roofline: Roofline {
             bandwidth: BytesPerSec(3.35e12),

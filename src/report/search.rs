@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::csv::{cell, table};
 use super::page::paragraph;
+use super::setup::gpus as gpus_of;
 use super::sweep::figures_json;
 use super::table::{Align, Table};
 use super::text::grouped;
@@ -226,7 +227,8 @@ pub fn gpus(plan: &str, found: Option<&(u64, RankedPlan)>, width: usize) -> Stri
         return text;
     };
     let capacity = one.outline.capacity;
-    let line = format!("{plan}: fits on {gpus} GPUs and not on fewer ({} of {})", capacity.needed, capacity.bytes);
+    let fewer = if *gpus == 1 { "" } else { " and not on fewer" };
+    let line = format!("{plan}: fits on {}{fewer} ({} of {})", gpus_of(*gpus), capacity.needed, capacity.bytes);
     paragraph(&mut text, "", &line, width);
     text.push_str(&plans(std::slice::from_ref(one)).render("  ", width));
     text
@@ -263,7 +265,7 @@ pub fn model(plan: &str, found: &LargestModel, width: usize) -> String {
             paragraph(
                 &mut text,
                 "",
-                &format!("{plan}: {} B parameters fit on {gpus} GPUs", three_figures(*billions)),
+                &format!("{plan}: {} B parameters fit on {}", three_figures(*billions), gpus_of(gpus)),
                 width,
             );
         }

@@ -197,8 +197,8 @@ mod tests {
             wide().render("", 75),
             "case        quantity              error %\n\
              llama-3-8b  peak_allocated_bytes    +1.25\n\
-             llama-3-8b  peak_allocated_bytes    +1.25  the formula of HFU does not apply\n\
-             \x20                                          to this model\n"
+             llama-3-8b  peak_allocated_bytes    +1.25  the formula of HFU does not\n\
+             \x20                                          apply to this model\n"
         );
         assert_eq!(
             wide().render("", 42),

@@ -51,6 +51,7 @@ pub fn report(report: &Report, verbose: bool, width: usize) -> String {
     time(&mut text, report, width);
     roofline(&mut text, prediction, verbose, width);
     if verbose {
+        time_terms(&mut text, prediction, width);
         terms(&mut text, prediction.largest(), width);
         timeline(&mut text, prediction.largest(), width);
     }
@@ -300,6 +301,27 @@ fn roofline(text: &mut String, prediction: &Prediction, all: bool, width: usize)
         let seconds: f64 = rest.iter().map(|op| op.seconds.0).sum();
         let _ = writeln!(text, "  {} more: {} % of the time", rest.len(), share(seconds));
     }
+}
+
+/// Where the time of the step goes, term by term: what the step waits for, and what runs beside kernels.
+fn time_terms(text: &mut String, prediction: &Prediction, width: usize) {
+    if prediction.time_terms.is_empty() {
+        return;
+    }
+    text.push_str("\nterms of the time of the step\n");
+    for term in &prediction.time_terms {
+        let hidden =
+            if term.hidden.0 > 0.0 { format!(", {} hidden beside kernels", term.hidden) } else { String::new() };
+        let share = percent_of(term.seconds.0, prediction.time.step.0);
+        let head = format!("{}, {}: {} ({share}){hidden}", term.name, term.part.word(), term.seconds);
+        paragraph(text, "  ", &head, width);
+        paragraph(text, "      ", &format!("= {}", term.formula), width);
+        paragraph(text, "      ", &format!("source: {}", term.source), width);
+    }
+}
+
+fn percent_of(part: f64, whole: f64) -> String {
+    if whole > 0.0 { format!("{:.1} %", 100.0 * part / whole) } else { "–".to_owned() }
 }
 
 fn terms(text: &mut String, stage: &StageMemory, width: usize) {

@@ -100,6 +100,7 @@ pub(in crate::observe) fn prediction(stages: Vec<StageMemory>, num_gpus: u64) ->
             total_cost: None,
             power: None,
         },
+        time_terms: Vec::new(),
         decode: None,
         roofline: Roofline {
             bandwidth,

@@ -3,6 +3,7 @@
 
 pub(in crate::predict) mod buffers;
 pub(in crate::predict) mod overhead;
+mod parts;
 pub(in crate::predict) mod peak;
 pub(in crate::predict) mod replay;
 pub(in crate::predict) mod reserved;
@@ -18,7 +19,7 @@ use crate::predict::memory::peak::Peak;
 use crate::predict::memory::replay::CompanionBytes;
 use crate::predict::memory::reserved::hole;
 use crate::predict::memory::resident::Resident;
-use crate::predict::prediction::{Component, Phase, Place, TimelinePoint};
+use crate::predict::prediction::{Phase, Place, TimelinePoint};
 use crate::predict::step::StepTapes;
 use crate::predict::step::outputs::kept;
 use crate::predict::step::pipeline::{in_flight, inputs, left_over};
@@ -366,27 +367,6 @@ impl<'a> Player<'a> {
             let parts = self.parts(in_flight + shared + held, optimizer, gradients, buffers);
             self.timeline.insert(index, TimelinePoint { phase, at, allocated: Bytes(total), parts });
         }
-    }
-
-    /// A moment by component: activations, what only the running operator needs, gradients and buffers of collectives,
-    /// on top of what is there in every phase.
-    fn parts(&self, activations: u64, temporaries: u64, gradients: u64, buffers: u64) -> [Bytes; Component::ALL.len()] {
-        let resident = &self.resident;
-        let weights = resident.weights + resident.fp8_copies;
-        let states = resident.masters + resident.states;
-        let lasting = resident.buckets + resident.global_buffer + resident.received;
-        let named = weights + states + resident.kv_cache_waiting + resident.dummies + lasting + Bytes(self.workspaces);
-        let inputs = Bytes(self.base).saturating_sub(named);
-        [
-            weights,
-            Bytes(gradients) + resident.dummies,
-            states,
-            Bytes(activations),
-            Bytes(temporaries) + inputs,
-            resident.kv_cache_waiting,
-            Bytes(buffers) + lasting,
-            Bytes(self.workspaces),
-        ]
     }
 
     fn is_shown(&self, at: usize, of: usize) -> bool {

@@ -11,7 +11,7 @@ enum Scale {
 
 /// One axis of a plot.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Axis {
+pub struct PlotAxis {
     /// What it shows, with the unit.
     pub label: String,
     /// Values with their words, the least first.
@@ -27,7 +27,7 @@ const TICKS: f64 = 6.0;
 /// Values further apart than that are spread by their logarithm.
 const WIDE: f64 = 30.0;
 
-impl Axis {
+impl PlotAxis {
     /// From one value to another.
     #[must_use]
     pub fn linear(label: &str, from: f64, to: f64) -> Self {
@@ -126,23 +126,23 @@ pub(in crate::report) fn power(decade: i32) -> String {
 mod tests {
     use super::*;
 
-    fn words(axis: &Axis) -> Vec<&str> {
+    fn words(axis: &PlotAxis) -> Vec<&str> {
         axis.ticks.iter().map(|(_, words)| words.as_str()).collect()
     }
 
     #[test]
     fn ticks_are_round_and_say_their_decimals() {
-        assert_eq!(words(&Axis::linear("GiB", 0.0, 79.6)), ["0", "20", "40", "60"]);
-        assert_eq!(words(&Axis::linear("s", 0.0, 1.1)), ["0", "0.2", "0.4", "0.6", "0.8", "1.0"]);
-        assert_eq!(words(&Axis::decades("FLOP/B", (-1.0, 2.0), 0)), ["0.1", "1", "10", "100"]);
-        assert_eq!(words(&Axis::decades("TFLOP/s", (11.0, 14.2), 12)), ["0.1", "1", "10", "100"]);
+        assert_eq!(words(&PlotAxis::linear("GiB", 0.0, 79.6)), ["0", "20", "40", "60"]);
+        assert_eq!(words(&PlotAxis::linear("s", 0.0, 1.1)), ["0", "0.2", "0.4", "0.6", "0.8", "1.0"]);
+        assert_eq!(words(&PlotAxis::decades("FLOP/B", (-1.0, 2.0), 0)), ["0.1", "1", "10", "100"]);
+        assert_eq!(words(&PlotAxis::decades("TFLOP/s", (11.0, 14.2), 12)), ["0.1", "1", "10", "100"]);
     }
 
     #[test]
     fn values_lie_by_their_logarithm_where_they_are_far_apart() {
-        let near = Axis::over("GiB", [10.0, 40.0]);
+        let near = PlotAxis::over("GiB", [10.0, 40.0]);
         assert!((near.share(21.6) - 0.5).abs() < 1e-9);
-        let far = Axis::decades("", (0.0, 4.0), 0);
+        let far = PlotAxis::decades("", (0.0, 4.0), 0);
         assert!((far.share(100.0) - 0.5).abs() < 1e-9 && far.share(1e9) == 1.0 && !far.holds(1e9) && far.holds(1e4));
     }
 }

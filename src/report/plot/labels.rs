@@ -61,7 +61,9 @@ impl Labels {
         let line = size * 1.2;
         for ring in 1..60 {
             let away = line * f64::from(ring);
-            for (x, y) in [(0.0, away), (0.0, -away), (away, away), (away, -away), (-away, away), (-away, -away)] {
+            let wide = 3.0 * away;
+            let around = [(0.0, away), (0.0, -away), (away, away), (away, -away), (-away, away), (-away, -away)];
+            for (x, y) in around.into_iter().chain([(wide, away), (wide, -away), (-wide, away), (-wide, -away)]) {
                 beside.push((at.0 + BESIDE + x, low + y));
                 beside.push((at.0 - BESIDE - long + x, low + y));
             }

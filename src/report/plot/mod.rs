@@ -5,7 +5,7 @@ mod labels;
 mod letters;
 mod page;
 
-pub use axis::Axis;
+pub use axis::PlotAxis;
 pub use page::drawing;
 
 use super::drawing::Ink;
@@ -19,9 +19,9 @@ pub struct Plot {
     /// What it shows.
     pub title: String,
     /// The axis below.
-    pub x: Axis,
+    pub x: PlotAxis,
     /// The axis on the left.
-    pub y: Axis,
+    pub y: PlotAxis,
     /// What is drawn, the first below.
     pub layers: Vec<PlotLayer>,
     /// Words beside points.

@@ -34,8 +34,8 @@ fn plot(points: Vec<PlotPoint>) -> Plot {
     let labels = labels.map(|(at, point)| PlotLabel { at: *point, words: format!("operator {at}"), ink: BLACK });
     Plot {
         title: "a plot".to_owned(),
-        x: Axis::decades("intensity, FLOP/B", (-1.0, 4.0), 0),
-        y: Axis::decades("rate, TFLOP/s", (11.0, 15.2), 12),
+        x: PlotAxis::decades("intensity, FLOP/B", (-1.0, 4.0), 0),
+        y: PlotAxis::decades("rate, TFLOP/s", (11.0, 15.2), 12),
         labels: labels.collect(),
         layers: vec![PlotLayer::dots(Some("operators".to_owned()), INKS[0], WHITE, points)],
     }

@@ -3,7 +3,7 @@
 use super::{gib, plan_name};
 use crate::observe::Samples;
 use crate::predict::StageMemory;
-use crate::report::plot::{Axis, BLACK, GREY, INKS, LIMIT, Plot, PlotLabel, PlotLayer, WHITE};
+use crate::report::plot::{BLACK, GREY, INKS, LIMIT, Plot, PlotAxis, PlotLabel, PlotLayer, WHITE};
 use crate::report::validate::ValidationOutcome;
 use crate::units::{Bytes, Seconds};
 
@@ -54,8 +54,8 @@ impl Plot {
                 "{what}: predicted against measured, {} values",
                 groups.iter().map(|(_, pairs)| pairs.len()).sum::<usize>()
             ),
-            x: Axis::over(&format!("measured, {unit}"), all()),
-            y: Axis::over(&format!("predicted, {unit}"), all()),
+            x: PlotAxis::over(&format!("measured, {unit}"), all()),
+            y: PlotAxis::over(&format!("predicted, {unit}"), all()),
             layers,
             labels: vec![PlotLabel { at: (high, high), words: "equal; dashed beside it 10 %".to_owned(), ink: BLACK }],
         })
@@ -103,8 +103,8 @@ pub fn recording(file: &str, samples: &mut Samples, predicted: Option<&StageMemo
     }
     Plot {
         title: format!("Memory of each GPU over the recording {}", plan_name(file)),
-        x: Axis::linear("time, s", 0.0, end),
-        y: Axis::over("memory in use, GiB", observed.into_iter().chain(wanted.map(gib))),
+        x: PlotAxis::linear("time, s", 0.0, end),
+        y: PlotAxis::over("memory in use, GiB", observed.into_iter().chain(wanted.map(gib))),
         layers,
         labels,
     }

@@ -3,7 +3,7 @@
 use super::{gib, plan_name};
 use crate::predict::{Component, Phase, Prediction, StageMemory};
 use crate::report::drawing::Ink;
-use crate::report::plot::{Axis, BLACK, INKS, LIMIT, Plot, PlotLabel, PlotLayer, PlotShape};
+use crate::report::plot::{BLACK, INKS, LIMIT, Plot, PlotAxis, PlotLabel, PlotLayer, PlotShape};
 use crate::units::Bytes;
 
 /// Memory over the step of the stage that needs most, by component.
@@ -50,8 +50,8 @@ pub fn step(plan: &str, prediction: &Prediction) -> Plot {
     };
     Plot {
         title: format!("Memory over a step: {} on {}{of} ({})", prediction.model, prediction.gpu, plan_name(plan)),
-        x: Axis::linear("place in the step", 0.0, last).with_ticks(ticks),
-        y: Axis::linear("allocated on a GPU, GiB", 0.0, most * 1.12),
+        x: PlotAxis::linear("place in the step", 0.0, last).with_ticks(ticks),
+        y: PlotAxis::linear("allocated on a GPU, GiB", 0.0, most * 1.12),
         layers,
         labels,
     }
@@ -81,7 +81,7 @@ pub fn stages(plan: &str, prediction: &Prediction) -> Plot {
     let names = prediction.stages.iter().map(|stage| format!("stage {}", stage.stage));
     bars(
         format!("Memory of each stage: {} on {} ({})", prediction.model, prediction.gpu, plan_name(plan)),
-        Axis::named("pipeline stage", names),
+        PlotAxis::named("pipeline stage", names),
         prediction,
         &prediction.stages.iter().collect::<Vec<_>>(),
     )
@@ -101,13 +101,13 @@ pub fn ranks(plan: &str, prediction: &Prediction) -> Plot {
         |rank: &u64| &prediction.stages[usize::try_from(rank / each).unwrap_or(0).min(prediction.stages.len() - 1)];
     bars(
         format!("Memory of each rank: {} on {} ({})", prediction.model, prediction.gpu, plan_name(plan)),
-        Axis::named("rank", ranks.iter().map(u64::to_string)),
+        PlotAxis::named("rank", ranks.iter().map(u64::to_string)),
         prediction,
         &ranks.iter().map(of).collect::<Vec<_>>(),
     )
 }
 
-fn bars(title: String, x: Axis, prediction: &Prediction, stages: &[&StageMemory]) -> Plot {
+fn bars(title: String, x: PlotAxis, prediction: &Prediction, stages: &[&StageMemory]) -> Plot {
     let mut low = vec![0.0; stages.len()];
     let mut layers = Vec::new();
     for component in Component::ALL {
@@ -129,7 +129,7 @@ fn bars(title: String, x: Axis, prediction: &Prediction, stages: &[&StageMemory]
     Plot {
         title,
         x,
-        y: Axis::linear("device-used on a GPU, GiB", 0.0, most * 1.12),
+        y: PlotAxis::linear("device-used on a GPU, GiB", 0.0, most * 1.12),
         layers,
         labels: vec![PlotLabel { at: (end / 2.0, capacity), words, ink: LIMIT }],
     }

@@ -3,7 +3,7 @@
 use super::{gib, plan_name};
 use crate::advise::{BandwidthWall, CapacityWall, SearchOutcome, Sweep, SweepPoint, throughput};
 use crate::predict::Outline;
-use crate::report::plot::{Axis, BLACK, GREY, INKS, LIMIT, Plot, PlotLabel, PlotLayer, WHITE};
+use crate::report::plot::{BLACK, GREY, INKS, LIMIT, Plot, PlotAxis, PlotLabel, PlotLayer, WHITE};
 use crate::report::sweep::rate_name;
 use crate::report::text::grouped;
 
@@ -24,9 +24,9 @@ pub fn sweep(plan: &str, sweep: &Sweep) -> Vec<Plot> {
             let ticks = numbers.iter().zip(&sweep.axes[along].values).map(|(at, value)| (*at, value.clone()));
             let mut ticks: Vec<(f64, String)> = ticks.collect();
             ticks.sort_by(|a, b| a.0.total_cmp(&b.0));
-            Axis::over(name, numbers.iter().copied()).with_ticks(ticks)
+            PlotAxis::over(name, numbers.iter().copied()).with_ticks(ticks)
         }
-        None => Axis::named(name, sweep.axes[along].values.iter().cloned()),
+        None => PlotAxis::named(name, sweep.axes[along].values.iter().cloned()),
     };
     let figure = |title: &str, label: &str, of: &dyn Fn(&Outline) -> f64| {
         let values: Vec<f64> = sweep.points.iter().filter_map(|point| Some(of(point.outcome.as_ref().ok()?))).collect();
@@ -42,7 +42,7 @@ pub fn sweep(plan: &str, sweep: &Sweep) -> Vec<Plot> {
         Plot {
             title: format!("{title} over {name}: {}", plan_name(plan)),
             x: x.clone(),
-            y: Axis::over(label, values),
+            y: PlotAxis::over(label, values),
             layers: lines.collect(),
             labels: Vec::new(),
         }
@@ -87,7 +87,7 @@ fn capacities(sweep: &Sweep, along: usize, place: &dyn Fn(&SweepPoint) -> f64, m
     sizes.dedup();
     let [size] = sizes.as_slice() else { return };
     let most = sweep.points.iter().filter_map(|point| Some(gib(point.outcome.as_ref().ok()?.capacity.needed)));
-    memory.y = Axis::over(&memory.y.label, most.chain([gib(*size)]));
+    memory.y = PlotAxis::over(&memory.y.label, most.chain([gib(*size)]));
     let named = sweep.axes[along].values.len() as f64;
     let places = sweep.points.iter().map(place);
     let (from, to) = match sweep.axes[along].numbers() {
@@ -139,8 +139,8 @@ pub fn pareto(plan: &str, found: &SearchOutcome) -> Plot {
     labels.push(PlotLabel { at: own, words: "the plan as it is".to_owned(), ink: LIMIT });
     Plot {
         title: format!("Memory against throughput: {}", plan_name(plan)),
-        x: Axis::over("device-used on a GPU, GiB", all().map(|(x, _)| x)),
-        y: Axis::over(unit, all().map(|(_, y)| y)),
+        x: PlotAxis::over("device-used on a GPU, GiB", all().map(|(x, _)| x)),
+        y: PlotAxis::over(unit, all().map(|(_, y)| y)),
         layers: vec![
             PlotLayer::line("front", INKS[0], front.clone()),
             PlotLayer::dots(Some("ranked".to_owned()), GREY, WHITE, ranked),

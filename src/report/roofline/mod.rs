@@ -343,7 +343,7 @@ mod tests {
     }
 
     /// NVIDIA H100 SXM: 989.4 TFLOP/s over 3.35 TB/s are 295 operations a byte; 1e12 operations over 1e10 bytes take
-    /// 1e10 / 3.35e12 = 2.99 ms.
+    /// 1e10 / 3.352e12 = 2.98 ms.
     #[test]
     fn a_gpu_needs_no_plan_and_own_operators_get_advice() {
         let catalog = crate::catalog::Catalog::embedded().unwrap();
@@ -351,7 +351,7 @@ mod tests {
         let chart = RooflineChart::of_gpu(catalog.gpu("NVIDIA H100").unwrap(), &own).unwrap();
         let text = chart.text(80).split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
-            text.contains("mine: 100 FLOP/B is below the ridge of 295 FLOP/B: DRAM binds it, at 2.99 ms"),
+            text.contains("mine: 100 FLOP/B is below the ridge of 295 FLOP/B: DRAM binds it, at 2.98 ms"),
             "{text}"
         );
         assert!(text.contains("2.95 times as many operations a byte"), "{text}");

@@ -3,7 +3,7 @@
 use super::{DECADES, Mark, RooflineChart};
 use crate::predict::Bound;
 use crate::report::drawing::{Drawing, Ink};
-use crate::report::plot::{Axis, BLACK, GREY, Plot, PlotLabel, PlotLayer, PlotPoint, PlotShape, WHITE, drawing};
+use crate::report::plot::{BLACK, GREY, Plot, PlotAxis, PlotLabel, PlotLayer, PlotPoint, PlotShape, WHITE, drawing};
 use crate::units::{BytesPerSec, FlopsPerSec};
 
 const ROOF: Ink = Ink(0x1f, 0x4e, 0x79);
@@ -25,8 +25,8 @@ impl RooflineChart {
         self.operators(&mut layers, &mut labels);
         Plot {
             title: self.caption.clone(),
-            x: Axis::decades("arithmetic intensity, FLOP/B", DECADES, 0),
-            y: Axis::decades("rate on one GPU, TFLOP/s", self.rates(), 12),
+            x: PlotAxis::decades("arithmetic intensity, FLOP/B", DECADES, 0),
+            y: PlotAxis::decades("rate on one GPU, TFLOP/s", self.rates(), 12),
             layers,
             labels,
         }

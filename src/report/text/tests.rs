@@ -11,7 +11,8 @@ fn of(prediction: &Prediction, verbose: bool) -> String {
 #[test]
 fn the_first_line_is_the_verdict() {
     let mut prediction = sample::two_stages();
-    let first = |prediction: &Prediction| of(prediction, false).lines().next().unwrap().to_owned();
+    let first = |prediction: &Prediction| verdict(prediction);
+    assert!(of(&prediction, false).starts_with("fits: 9.00 GiB device-used"));
     // 9 GiB and a byte of 10 GiB.
     assert_eq!(first(&prediction), "fits: 9.00 GiB device-used of 10.0 GiB on each GPU, 1.00 GiB headroom (10 %)");
     prediction.capacity.bytes = Bytes::from_gib(9.25);
@@ -41,7 +42,8 @@ fn the_whole_report_as_people_read_it() {
                     GiB
       static       3.00  allocated between steps
       allocated    8.00  tensors at the peak: torch.cuda.max_memory_allocated()
-      reserved     8.50  held by the caching allocator: torch.cuda.max_memory_reserved()
+      reserved     8.50  held by the caching allocator:
+                         torch.cuda.max_memory_reserved()
       device-used  9.00  with CUDA context, NCCL and workspaces: nvidia-smi
 
     stages, GiB on each GPU

@@ -216,14 +216,14 @@ mod tests {
         b, "b"  fits                                   no        yes  +100.00
 
         absolute error in percent by group and quantity
-                                             n    mean  median     p90     max     bias  unanswered
-          one  step_time_s                   1   25.00   25.00   25.00   25.00   +25.00
-          one  hfu                           0       –       –       –       –        –           1
-          two  peak_allocated_bytes_by_rank  2    0.00    0.00    0.00    0.00    +0.00
-          two  fits                          1  100.00  100.00  100.00  100.00  +100.00
+          group  quantity                      n    mean  median     p90     max     bias  unanswered
+          one    step_time_s                   1   25.00   25.00   25.00   25.00   +25.00
+          one    hfu                           0       –       –       –       –        –           1
+          two    peak_allocated_bytes_by_rank  2    0.00    0.00    0.00    0.00    +0.00
+          two    fits                          1  100.00  100.00  100.00  100.00  +100.00
 
         absolute error in percent by quantity
-                                        n    mean  median     p90     max     bias  unanswered
+          quantity                      n    mean  median     p90     max     bias  unanswered
           step_time_s                   1   25.00   25.00   25.00   25.00   +25.00
           hfu                           0       –       –       –       –        –           1
           peak_allocated_bytes_by_rank  2    0.00    0.00    0.00    0.00    +0.00

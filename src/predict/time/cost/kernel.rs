@@ -172,7 +172,7 @@ impl<'a> Kernels<'a> {
 }
 
 /// Whose attention kernels run: the framework's, but flash-attn's where Transformer Engine falls back on them.
-fn attention_kernels(job: &Job) -> AttentionLibrary {
+pub(super) fn attention_kernels(job: &Job) -> AttentionLibrary {
     if takes_flash_attn(job) { AttentionLibrary::Flash } else { job.speed.stack.attention }
 }
 
