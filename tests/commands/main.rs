@@ -12,3 +12,4 @@ mod infer;
 mod layering;
 mod names;
 mod pages;
+mod stream;
