@@ -29,6 +29,31 @@ impl PixelBox {
         self.left < other.right && other.left < self.right && self.top < other.bottom && other.top < self.bottom
     }
 
+    /// Whether a line from one point to another has a part within (Liang and Barsky, "A New Concept and Method for Line
+    /// Clipping", 1984).
+    pub fn is_crossed(&self, from: PixelPoint, to: PixelPoint) -> bool {
+        let (across, down) = (to.0 - from.0, to.1 - from.1);
+        let (mut enters, mut leaves) = (0.0_f64, 1.0_f64);
+        let sides = [
+            (-across, from.0 - self.left),
+            (across, self.right - from.0),
+            (-down, from.1 - self.top),
+            (down, self.bottom - from.1),
+        ];
+        for (step, room) in sides {
+            if step == 0.0 {
+                if room < 0.0 {
+                    return false;
+                }
+            } else if step < 0.0 {
+                enters = enters.max(room / step);
+            } else {
+                leaves = leaves.min(room / step);
+            }
+        }
+        enters <= leaves
+    }
+
     fn grown(self, by: f64) -> Self {
         Self { left: self.left - by, top: self.top - by, right: self.right + by, bottom: self.bottom + by }
     }
@@ -44,6 +69,8 @@ pub(super) struct Labels {
     pub taken: Vec<PixelBox>,
     /// Dots, which no label covers.
     pub dots: Vec<PixelPoint>,
+    /// Lines, which labels leave free as far as there is room.
+    pub lines: Vec<(PixelPoint, PixelPoint)>,
 }
 
 impl Labels {
@@ -78,8 +105,32 @@ impl Labels {
                 && !self.taken.iter().any(|other| own.grown(GAP).meets(other))
                 && !self.dots.iter().any(covers)
         };
-        let found = beside.into_iter().find(free)?;
+        let clear = |place: &PixelPoint| {
+            let own = PixelBox::of_words(*place, long, size);
+            !self.lines.iter().any(|(from, to)| own.is_crossed(*from, *to))
+        };
+        let found = beside.iter().find(|place| free(place) && clear(place));
+        let found = found.or_else(|| beside.iter().find(|place| free(place))).copied()?;
         self.taken.push(PixelBox::of_words(found, long, size));
         Some(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_crosses_a_box_where_a_part_of_it_is_within() {
+        let own = PixelBox { left: 10.0, top: 10.0, right: 20.0, bottom: 20.0 };
+        for (from, to, crosses) in [
+            ((0.0, 15.0), (30.0, 15.0), true),
+            ((0.0, 0.0), (30.0, 30.0), true),
+            ((0.0, 25.0), (30.0, 25.0), false),
+            ((0.0, 15.0), (5.0, 15.0), false),
+            ((0.0, 12.0), (12.0, 0.0), false),
+        ] {
+            assert_eq!(own.is_crossed(from, to), crosses, "{from:?} {to:?}");
+        }
     }
 }

@@ -73,7 +73,7 @@ impl Plot {
         let labels = self.labels.iter().enumerate().map(|(at, label)| (mark(self.named() + at), label.words.clone()));
         let all: Vec<String> = layers
             .chain(labels)
-            .map(|(letter, name)| format!("{letter} {}", shortened(&name, 60).replace(' ', "\u{a0}")))
+            .map(|(letter, name)| format!("{letter} {}", shortened(&name, 60)).replace(' ', "\u{a0}"))
             .collect();
         if !all.is_empty() {
             paragraph(text, "  ", &all.join("   "), width);

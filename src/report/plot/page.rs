@@ -159,7 +159,13 @@ impl<'a> Sheet<'a> {
             _ => None,
         });
         let dots = dots.flatten().map(|point| self.pixel(*point)).collect();
-        let mut labels = Labels { frame: self.frame, taken: Vec::new(), dots };
+        let lines = self.plot.layers.iter().filter_map(|layer| match &layer.shape {
+            PlotShape::Line { points, .. } => {
+                Some(points.windows(2).map(|two| (self.pixel(two[0]), self.pixel(two[1]))))
+            }
+            _ => None,
+        });
+        let mut labels = Labels { frame: self.frame, taken: Vec::new(), dots, lines: lines.flatten().collect() };
         for label in &self.plot.labels {
             let at = self.pixel(label.at);
             let said = fitted(&label.words, LETTERS, (self.frame.right - self.frame.left) / 2.0);
