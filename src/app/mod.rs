@@ -67,6 +67,7 @@ pub use run::exhaustion::MemoryExhaustion;
 pub use run::explanation_search::{CompareRow, ExplanationSearch, Question};
 pub use run::inferred::Proposal;
 pub use run::mismatch::{Mismatch, of as mismatch};
+pub use run::offer::take as follow_offered;
 pub use run::outlook::Outlook;
 pub use run::plan::{RunPlan, plan_of_simulation};
 pub use run::verdict::{Gravity, RunVerdict, SOON, of as run_verdict};

@@ -9,6 +9,7 @@ mod demo;
 mod exit;
 mod explain;
 mod export;
+mod exporter;
 mod followed_run;
 mod graphics;
 mod help;
@@ -36,6 +37,7 @@ mod validate;
 
 pub use args::{Cli, Command, DashboardArgs};
 pub use exit::Exit;
+pub use exporter::EXPORTED_METRICS;
 pub use output::Streams;
 pub use predict::without_screen;
 
@@ -78,6 +80,7 @@ pub fn run(asked: Cli, streams: &mut Streams, show: impl FnOnce(DashboardArgs, C
         Command::Search(args) => search::run(&args, &catalog, streams),
         Command::Roofline(args) => roofline::run(&args, &catalog, streams),
         Command::Validate(args) => validate::run(&args, &catalog, streams),
+        Command::Exporter(args) => exporter::run(&args, &catalog, streams),
         Command::Record(args) => record::run(&args, &catalog, streams),
         Command::Replay(args) if args.plot || picture::is_picture(args.output.as_deref()) => {
             replay::plot(&args.file, args.output.as_deref(), &catalog, streams)

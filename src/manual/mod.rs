@@ -100,7 +100,7 @@ topics! {
     "metrics", "figures", "numbers", "units", "marks", "mfu";
     "accuracy", "errors", "validate";
     "frameworks", "framework", "engine", "megatron", "fsdp", "deepspeed", "torchtitan";
-    "cluster", "nodes", "network", "interconnect", "nvlink";
+    "cluster", "nodes", "network", "interconnect", "nvlink", "exporter", "slurm", "kubernetes", "grafana";
     "predict", "report", "json", "csv", "exit", "max-batch-size";
     "roofline", "operators";
     "sweep", "walls", "vary";

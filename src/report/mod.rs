@@ -9,6 +9,7 @@ pub mod explain;
 pub mod hooked;
 pub mod json;
 mod limits;
+pub mod metrics;
 pub mod page;
 pub mod plot;
 pub mod plots;

@@ -1,5 +1,6 @@
 //! What may be written after `memwall`.
 
+mod exporter;
 mod mistake;
 mod plans;
 mod predictions;
@@ -12,8 +13,9 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use exporter::{ClusterFile, ExporterArgs};
 pub use mistake::parsed;
-pub use plans::{ExportArgs, ExportTarget, ImportArgs, InferArgs, NewArgs, PlanFormat, PlanOutput};
+pub use plans::{ExportArgs, ExportTarget, ImportArgs, InferArgs, InferTarget, NewArgs, PlanFormat, PlanOutput};
 pub use predictions::{PredictArgs, PredictionPlot, RooflineArgs, SearchArgs, ShapeArgs, SweepArgs, ValidateArgs};
 pub use runs::{ExplainArgs, RecordArgs, ReplayArgs, RunArgs};
 pub use trace::TraceArgs;
@@ -63,7 +65,7 @@ pub enum Command {
     Roofline(RooflineArgs),
     /// Compare predictions with measured cases
     Validate(ValidateArgs),
-    /// Write the plan that a running training process seems to have
+    /// Write the plan that a running training process, or the file of a job, seems to have
     Infer(InferArgs),
     /// Write a new plan: of a model, a config.json, a template, or an empty one
     ///
@@ -82,6 +84,10 @@ pub enum Command {
     Export(ExportArgs),
     /// Write what is observed to a file, until a signal or --duration ends it
     Record(RecordArgs),
+    /// Serve what is observed and predicted to Prometheus, as OpenMetrics
+    ///
+    /// Readings are taken when the page is asked for. It listens on this machine alone unless it is told otherwise.
+    Exporter(ExporterArgs),
     /// Play a recording in the dashboard; without a terminal, summarise it
     Replay(ReplayArgs),
     /// List the GPUs that plans can name

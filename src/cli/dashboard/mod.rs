@@ -2,7 +2,7 @@
 
 mod active_recording;
 mod alert_output;
-mod calibrations;
+pub(super) mod calibrations;
 mod files;
 mod input;
 mod look;
@@ -234,7 +234,7 @@ fn mended(path: &Path, text: String, catalog: &Catalog) -> Editor {
 }
 
 /// What opens without a plan: a plain case that fits, so that there is something to play with.
-fn example() -> Result<LoadedPlan, Vec<Fault>> {
+pub(super) fn example() -> Result<LoadedPlan, Vec<Fault>> {
     const NAME: &str = "13b_long_sequence";
     match EXAMPLES.iter().find(|(name, _)| *name == NAME) {
         Some((name, text)) => LoadedPlan::from_text(name, text),
