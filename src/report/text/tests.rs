@@ -52,12 +52,12 @@ fn the_whole_report_as_people_read_it() {
           1       6    3.00       6.00      6.50         7.00  backward
 
     time of a step: 500 ms, mostly compute
-                              time   %
-      compute-bound         250 ms  50
-      memory-bound          125 ms  25
-      communication        62.5 ms  12
-      bubble               62.5 ms  12
-      waiting for the host     0 s   0  the host stays ahead of the GPU
+                               time   %
+      compute-bound          250 ms  50
+      memory-bound           125 ms  25
+      communication         62.5 ms  12
+      bubble                62.5 ms  12
+      waiting for the host      0 s   0  the host stays ahead of the GPU
       64.0 samples/s, 65 536 tokens/s, 16 384 tokens/s a GPU
       model 12.5 TFLOP/s a GPU, MFU 40 %, DRAM 2.00 TB/s (60 % of peak)
       whole training 7.078e9 tokens: 30 h 00 min, 120 GPU-hours
