@@ -1,6 +1,7 @@
 //! The command line: arguments, and the commands that need no screen.
 
 pub mod args;
+mod bench;
 mod catalogue;
 mod completions;
 pub mod config;
@@ -102,6 +103,7 @@ pub fn run(asked: Cli, streams: &mut Streams, show: impl FnOnce(DashboardArgs, C
         Command::Run(args) => run::run(&args, &catalog, streams),
         Command::Explain(args) => explain::run(&args, &catalog, streams),
         Command::Trace(args) => trace::run(&args, streams),
+        Command::Bench(args) => bench::run(&args, &catalog, streams),
         Command::Hook => run::hook(streams),
         Command::Completions(args) => completions::run(&args, streams),
         Command::Help(args) => help::run(&args, streams),

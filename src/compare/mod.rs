@@ -12,6 +12,7 @@ mod late_steps;
 mod level;
 mod observation;
 mod phases;
+mod resident;
 mod residual;
 mod rhythm;
 
@@ -27,5 +28,6 @@ pub use late_steps::{StalledRank, late_steps, stalled, step_share};
 pub use level::level;
 pub use observation::{MemoryOwner, Observation};
 pub use phases::{Phases, RunPhase};
+pub use resident::{explain_resident, resident_evidence};
 pub use residual::Residual;
 pub use rhythm::period;

@@ -106,6 +106,7 @@ topics! {
     "sweep", "walls", "vary";
     "search", "tune", "optimize", "bottlenecks";
     "import", "export", "infer";
+    "bench", "measure", "efficiency", "cpu";
     "trace", "tape", "own-model", "traced";
     "monitor", "gpus", "processes", "mig", "cost";
     "attach", "log", "progress", "eta";

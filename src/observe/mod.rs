@@ -6,6 +6,7 @@
 //! reason, and each figure tells whether it was measured, bounded or derived.
 
 mod amdgpu;
+pub mod bench;
 mod command;
 mod demo;
 mod follow;

@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod bench;
 mod exporter;
 mod hook;
 mod logs;

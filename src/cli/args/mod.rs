@@ -1,5 +1,6 @@
 //! What may be written after `memwall`.
 
+mod bench;
 mod exporter;
 mod mistake;
 mod plans;
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use bench::BenchArgs;
 pub use exporter::{ClusterFile, ExporterArgs};
 pub use mistake::parsed;
 pub use plans::{ExportArgs, ExportTarget, ImportArgs, InferArgs, InferTarget, NewArgs, PlanFormat, PlanOutput};
@@ -107,6 +109,12 @@ pub enum Command {
                                 memwall trace [OPTIONS] FILE.py:FUNCTION --input 'input_ids=int64[B,S]'\n       \
                                 memwall trace [OPTIONS] -- python train.py ARGS...")]
     Trace(Box<TraceArgs>),
+    /// Measure what this machine's kernels and links reach, for predictions of it
+    ///
+    /// PyTorch multiplies, copies, convolves and attends for about a minute, and uses the GPU for it. The curves go into
+    /// `~/.config/memwall/efficiency.yaml`, and predictions of that GPU, or of `gpu_type: cpu`, say that they were measured
+    /// on this machine. Nothing runs it but you.
+    Bench(Box<BenchArgs>),
     /// Write the PyTorch hook, for scripts that import it themselves
     Hook,
     /// Write a completion script for a shell
