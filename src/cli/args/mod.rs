@@ -22,6 +22,7 @@ pub use predictions::{PredictArgs, PredictionPlot, RooflineArgs, SearchArgs, Sha
 pub use runs::{ExplainArgs, RecordArgs, ReplayArgs, RunArgs};
 pub use trace::TraceArgs;
 
+use crate::app::JobSelector;
 use crate::observe::SourceChoice;
 use values::{interval, pid, source};
 
@@ -142,6 +143,12 @@ pub struct DashboardArgs {
     /// A regular expression for its lines, with groups named step, loss, step_time_s, …
     #[arg(long, value_name = "REGEX")]
     pub log_pattern: Option<String>,
+    /// The job to watch on a cluster: job=4711, or namespace=ml,pod=llama-*
+    #[arg(long, value_name = "SELECTOR")]
+    pub job: Option<JobSelector>,
+    /// A file with the job's hosts, in the order of its ranks
+    #[arg(long, value_name = "FILE")]
+    pub hosts: Option<PathBuf>,
     /// Where readings come from: auto, nvml, amdgpu, demo, replay:FILE or
     /// prometheus:URL
     ///
