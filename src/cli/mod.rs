@@ -35,6 +35,7 @@ mod termination;
 mod trace;
 mod user_catalog;
 mod validate;
+mod versions;
 
 pub use args::{Cli, Command, DashboardArgs};
 pub use exit::Exit;
