@@ -103,6 +103,7 @@ pub fn run(asked: Cli, streams: &mut Streams, show: impl FnOnce(DashboardArgs, C
         Command::Models(args) => catalogue::models(&args, &catalog, streams),
         Command::Run(args) => run::run(&args, &catalog, streams),
         Command::Explain(args) => explain::run(&args, &catalog, streams),
+        Command::Tutorial(args) => show(args.dashboard(), catalog, streams),
         Command::Trace(args) => trace::run(&args, streams),
         Command::Bench(args) => bench::run(&args, &catalog, streams),
         Command::Hook => run::hook(streams),

@@ -12,4 +12,5 @@ mod infer;
 mod layering;
 mod names;
 mod pages;
+mod questions;
 mod stream;
