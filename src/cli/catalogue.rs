@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::args::{CatalogueArgs, ListFormat};
-use super::{Exit, Streams, output};
+use super::args::{CatalogueArgs, ListFormat, ModelsArgs};
+use super::{Exit, Streams, models_fit, output};
 use crate::catalog::{Catalog, Gpu, ModelPreset};
 use crate::report::json::number;
 use crate::report::page::prose;
@@ -108,10 +108,14 @@ fn gpu_json(gpu: &Gpu, catalog: &Catalog, verbose: bool) -> Value {
     object
 }
 
-pub fn models(args: &CatalogueArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
+pub fn models(args: &ModelsArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
     let page = output::page(None);
     let hidden = |model: &ModelPreset| !catalog.model(&model.name).is_some_and(|found| std::ptr::eq(found, model));
     let models: Vec<&ModelPreset> = catalog.models.iter().filter(|model| !hidden(model)).collect();
+    if let Some(gpu) = &args.fit {
+        return models_fit::run(gpu, args, &models, catalog, streams);
+    }
+    let args = &args.list;
     let text = match args.format {
         ListFormat::Json => lines(models.iter().map(|model| model_json(model, args.verbose))),
         ListFormat::Text if args.verbose => models.iter().fold(model_table(&models, page.width), |mut text, model| {

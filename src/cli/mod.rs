@@ -7,6 +7,7 @@ mod completions;
 pub mod config;
 pub mod dashboard;
 mod demo;
+mod doctor;
 mod exit;
 mod explain;
 mod export;
@@ -14,9 +15,11 @@ mod exporter;
 mod followed_run;
 mod graphics;
 mod help;
+mod hub;
 mod import;
 pub mod infer;
 mod limits;
+mod models_fit;
 mod new;
 mod output;
 mod picture;
@@ -32,6 +35,7 @@ mod shape;
 mod signals;
 mod sweep;
 mod termination;
+mod tools;
 mod trace;
 mod user_catalog;
 mod validate;
@@ -51,6 +55,10 @@ pub fn run(asked: Cli, streams: &mut Streams, show: impl FnOnce(DashboardArgs, C
     // Completions are asked for while a package is built, help when a file is broken: they need nobody's files.
     match &asked.command {
         Some(Command::Completions(args)) => return completions::run(args, streams),
+        Some(Command::Man(args)) => return tools::man(args, streams),
+        Some(Command::Python) => return tools::python(streams),
+        Some(Command::Schema(args)) => return tools::schema(args, streams),
+        Some(Command::Doctor) => return doctor::run(streams),
         Some(Command::Help(args)) => return help::run(args, streams),
         Some(Command::Config(args)) => return config::run(args, streams),
         None if asked.dashboard.look.theme.as_deref() == Some(args::LIST_THEMES) => {
@@ -73,6 +81,7 @@ pub fn run(asked: Cli, streams: &mut Streams, show: impl FnOnce(DashboardArgs, C
     let Some(command) = asked.command else {
         return match asked.dashboard.no_such_plan() {
             Some(message) => streams.fail(Exit::Usage, &message),
+            None if asked.dashboard.once => dashboard::once(&asked.dashboard, catalog, streams),
             None => show(asked.dashboard, catalog, streams),
         };
     };
@@ -108,6 +117,10 @@ pub fn run(asked: Cli, streams: &mut Streams, show: impl FnOnce(DashboardArgs, C
         Command::Bench(args) => bench::run(&args, &catalog, streams),
         Command::Hook => run::hook(streams),
         Command::Completions(args) => completions::run(&args, streams),
+        Command::Man(args) => tools::man(&args, streams),
+        Command::Python => tools::python(streams),
+        Command::Schema(args) => tools::schema(&args, streams),
+        Command::Doctor => doctor::run(streams),
         Command::Help(args) => help::run(&args, streams),
         Command::ReportGroupSignals => signals::report(streams),
     }

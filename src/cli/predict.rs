@@ -4,6 +4,7 @@ mod split;
 mod stream;
 
 use super::args::{DashboardArgs, PredictArgs, PredictionPlot, ReportFormat, ShapeArgs};
+use super::dashboard::once;
 use super::plans::{self, PlanSource};
 use super::{Exit, Streams, limits, output, picture, replay, shape};
 use crate::advise::{Advice, advise};
@@ -30,7 +31,7 @@ pub fn run(args: &PredictArgs, catalog: &Catalog, streams: &mut Streams) -> Exit
     if args.faults {
         return streams.fail(Exit::Usage, stream::FAULTS_NEED);
     }
-    let (sources, mut exit) = match sources(args, streams) {
+    let (sources, mut exit) = match sources(args, catalog, streams) {
         Ok(found) => found,
         Err(exit) => return exit,
     };
@@ -69,8 +70,8 @@ pub fn without_screen(args: &DashboardArgs, catalog: &Catalog, streams: &mut Str
         return replay::summarise(path, ReportFormat::Text, None, streams);
     }
     let Some(plan) = &args.plan else {
-        let message = "no terminal for the dashboard and no plan to report: name a plan, or see memwall --help";
-        return streams.fail(Exit::Usage, message);
+        streams.note("no terminal for the dashboard: this is `memwall --once`; `memwall predict PLAN` reports a plan");
+        return once(args, catalog.clone(), streams);
     };
     let args = PredictArgs {
         what: vec![plan.to_string_lossy().into_owned()],
@@ -131,7 +132,15 @@ impl Answer<'_> {
 }
 
 /// The plans that the command line names.
-fn sources(args: &PredictArgs, streams: &mut Streams) -> Result<(Vec<PlanSource>, Exit), Exit> {
+fn sources(args: &PredictArgs, catalog: &Catalog, streams: &mut Streams) -> Result<(Vec<PlanSource>, Exit), Exit> {
+    if let Some(plan) = shape::of_model(&args.what, &args.shape, catalog) {
+        return Ok(plans::of_words(args.what.join(" "), &plan, streams));
+    }
+    if let Some(option) = args.shape.first_of_model() {
+        let message =
+            format!("{option} goes with the name of a model that `memwall models` lists: memwall predict MODEL");
+        return Err(streams.fail(Exit::Usage, &message));
+    }
     if let Some(plan) = shape::plan(&args.what, &args.shape) {
         if let Some(question) = args.shape.open_degrees() {
             return Err(streams.fail(Exit::Usage, question));

@@ -1,8 +1,12 @@
 //! A plan from the command line: `transformer 7.0 32 --sequence-length 8192`.
 
+use std::path::Path;
+
 use serde_json::{Map, Value, json};
 
-use super::args::ShapeArgs;
+use super::args::{ShapeArgs, WeightBits};
+use super::hub;
+use crate::catalog::Catalog;
 use crate::plan::keywords::{ModelType, Strategy};
 
 /// A kind of model, a size and a batch, as the plan that says the same; none where the
@@ -25,6 +29,38 @@ pub fn plan(words: &[String], shape: &ShapeArgs) -> Option<Value> {
     }
     plan.insert("model".to_owned(), model);
     Some(Value::Object(plan))
+}
+
+/// A model of the catalogue, or of the local Hugging Face cache, as the plan that the options say; none where the
+/// word is neither, or a file.
+pub fn of_model(words: &[String], shape: &ShapeArgs, catalog: &Catalog) -> Option<Value> {
+    let [word] = words else { return None };
+    if Path::new(word).exists() {
+        return None;
+    }
+    // What was downloaded may be newer than the catalogue.
+    let downloaded = hub::config(word, |name| std::env::var_os(name));
+    let mut plan = match downloaded {
+        Some(config) => json!({"model": {"hf_config": config}}),
+        None => json!({"model": {"preset": catalog.model(word)?.name}}),
+    };
+    let size = shape.batch.as_deref().or(shape.gpus.as_deref()).map_or_else(|| Value::from(1), scalar);
+    plan["model"]["batch_size"] = size;
+    if shape.inference {
+        plan["training"] = json!({"mode": "inference", "precision": "bf16"});
+    }
+    for (section, key, value) in shape.keys() {
+        if let Some(value) = value {
+            plan[section][key] = scalar(value);
+        }
+    }
+    if let Some(tokens) = &shape.context {
+        plan["model"]["sequence_length"] = scalar(tokens);
+    }
+    if let Some(precision) = shape.bits.and_then(WeightBits::precision) {
+        plan["training"]["precision"] = Value::from(precision);
+    }
+    Some(plan)
 }
 
 /// Whether the words are a kind of model and its size, and no batch.
@@ -72,8 +108,22 @@ impl ShapeArgs {
         )
     }
 
+    /// The first option that goes with the name of a model alone.
+    pub fn first_of_model(&self) -> Option<&'static str> {
+        let given = [
+            ("--inference", self.inference),
+            ("--context", self.context.is_some()),
+            ("--batch", self.batch.is_some()),
+            ("--bits", self.bits.is_some()),
+        ];
+        given.into_iter().find_map(|(option, is_given)| is_given.then_some(option))
+    }
+
     /// The first option that is given, as it is written.
     pub fn first_given(&self) -> Option<String> {
+        if let Some(option) = self.first_of_model() {
+            return Some(option.to_owned());
+        }
         let (_, key, _) = self.keys().into_iter().find(|(_, _, value)| value.is_some())?;
         let option = if key == "num_gpus" { "gpus" } else { key };
         Some(format!("--{}", option.replace('_', "-")))

@@ -17,6 +17,7 @@ pub mod recording;
 pub mod roofline;
 #[cfg(test)]
 pub mod sample;
+pub mod schema;
 pub mod search;
 pub mod setup;
 pub mod sweep;

@@ -14,3 +14,4 @@ mod names;
 mod pages;
 mod questions;
 mod stream;
+mod tools;

@@ -11,8 +11,8 @@ use crate::report::roofline::OwnOp;
 /// Arguments of `predict`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct PredictArgs {
-    /// Plan files, `-` for a stream of plans separated by `---`; or a kind of model, its
-    /// size in billions of parameters and the global batch: `transformer 7.0 32`
+    /// Plan files, `-` for a stream of plans; or a model, by its name in `memwall models` or on the Hugging Face Hub;
+    /// or a kind of model, its size in billions of parameters and the global batch: `transformer 7.0 32`
     #[arg(required_unless_present = "config", value_name = "PLAN", allow_negative_numbers = true)]
     pub what: Vec<String>,
     /// A plan file: the same as PLAN
@@ -63,7 +63,7 @@ pub enum PredictionPlot {
 /// Keys of a plan that is written on the command line. Their values are checked where
 /// those of a file are.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
-#[command(next_help_heading = "With MODEL_TYPE SIZE BATCH")]
+#[command(next_help_heading = "With MODEL, or MODEL_TYPE SIZE BATCH")]
 pub struct ShapeArgs {
     /// Tokens a sample
     #[arg(long, value_name = "TOKENS")]
@@ -107,6 +107,40 @@ pub struct ShapeArgs {
     /// Samples per GPU per forward pass
     #[arg(long, value_name = "N")]
     pub micro_batch_size: Option<String>,
+    /// With MODEL: answer requests instead of training
+    #[arg(long)]
+    pub inference: bool,
+    /// With MODEL: tokens a sample or request, prompt and answer together
+    #[arg(long, value_name = "TOKENS", conflicts_with = "sequence_length")]
+    pub context: Option<String>,
+    /// With MODEL: samples a step, or requests at once [default: one a GPU]
+    #[arg(long, value_name = "N")]
+    pub batch: Option<String>,
+    /// With MODEL: bits of the weights that answer requests
+    #[arg(long, value_enum, requires = "inference", conflicts_with = "precision")]
+    pub bits: Option<WeightBits>,
+}
+
+/// Bits of weights that are only read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum WeightBits {
+    /// bf16
+    #[value(name = "16")]
+    Sixteen,
+    /// FP8 matrices of the blocks, the rest in bf16
+    #[value(name = "8")]
+    Eight,
+}
+
+impl WeightBits {
+    /// The precision that says so in a plan.
+    #[must_use]
+    pub const fn precision(self) -> Option<&'static str> {
+        match self {
+            Self::Sixteen => None,
+            Self::Eight => Some("fp8-mixed"),
+        }
+    }
 }
 
 /// Arguments of `sweep`.

@@ -83,6 +83,8 @@ impl ReplayArgs {
             job: None,
             hosts: None,
             interval: None,
+            once: false,
+            json: false,
             look: self.look,
             tutorial: false,
         }

@@ -11,7 +11,7 @@ use std::thread;
 
 use serde_json::json;
 
-use super::split::{Part, Splitter};
+use super::split::{Splitter, StreamDocument};
 use super::{Answer, answer, parameters};
 use crate::catalog::Catalog;
 use crate::cli::args::{PredictArgs, ReportFormat};
@@ -48,7 +48,7 @@ enum Output {
 }
 
 /// A plan, and where its answer goes.
-type Work = (Part, SyncSender<Answered>);
+type Work = (StreamDocument, SyncSender<Answered>);
 
 pub fn run(args: &PredictArgs, format: ReportFormat, catalog: &Catalog, streams: &mut Streams) -> Exit {
     if args.faults && format != ReportFormat::Json {
@@ -91,7 +91,7 @@ fn next(work: &Mutex<Receiver<Work>>) -> Option<Work> {
 }
 
 /// Cuts the stream into plans for `each`, until it says that nobody wants more.
-fn read(input: &mut dyn Read, mut each: impl FnMut(Part) -> bool) -> io::Result<()> {
+fn read(input: &mut dyn Read, mut each: impl FnMut(StreamDocument) -> bool) -> io::Result<()> {
     let mut splitter = Splitter::default();
     let mut piece = vec![0; PIECE];
     let mut wanted = true;
@@ -109,7 +109,12 @@ fn read(input: &mut dyn Read, mut each: impl FnMut(Part) -> bool) -> io::Result<
     Ok(())
 }
 
-fn answered(part: Part, args: &PredictArgs, (format, page): (ReportFormat, Page), catalog: &Catalog) -> Answered {
+fn answered(
+    part: StreamDocument,
+    args: &PredictArgs,
+    (format, page): (ReportFormat, Page),
+    catalog: &Catalog,
+) -> Answered {
     let name = if part.is_only { "stdin".to_owned() } else { format!("stdin#{}", part.number) };
     let source = match PlanSource::of_part(name.clone(), part.bytes, part.lines_before) {
         Ok(source) => source,
