@@ -8,7 +8,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::args::{Cli, HelpArgs};
 use super::{Exit, Streams, output};
-use crate::manual::{TOPICS, Tone, Topic, TopicLine, layout, topic};
+use crate::manual::{TOPICS, Tone, TopicLine, layout, topic};
 use crate::report::table::{Align, Table};
 
 /// The longest lines: longer ones are hard to read.

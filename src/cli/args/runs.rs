@@ -130,6 +130,8 @@ impl TutorialArgs {
             job: None,
             hosts: None,
             interval: None,
+            once: false,
+            json: false,
             look: self.look,
             tutorial: true,
         }
