@@ -22,6 +22,7 @@
 //! | [`predict`] | one walk over the operators: memory, flops, traffic, roofline, time | no |
 //! | [`bench`] | measured kernels of a machine, fitted to the curves of the catalogue | no |
 //! | [`advise`] | bottlenecks, fixes in order of cost, sweeps, search: predictions of changed plans | no |
+//! | [`lessons`] | what the words on the screen mean, with a plan's own numbers | no |
 //! | [`observe`] | where facts come from: NVML, amdgpu, DCGM's page, processes, logs, the PyTorch hook, the tracer's program, memory snapshots, the demo run; recordings, written and played | drivers, `/proc`, network, files, clock |
 //! | [`compare`] | predicted against observed | no |
 //! | [`report`] | a prediction as text, JSON or CSV; predictions against measured cases | no |
@@ -103,6 +104,8 @@ pub mod predict;
 pub mod bench;
 
 pub mod advise;
+
+pub mod lessons;
 
 pub mod observe;
 

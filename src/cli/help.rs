@@ -27,11 +27,18 @@ pub fn run(args: &HelpArgs, streams: &mut Streams<'_>) -> Exit {
     let text = match (name.is_empty(), topic, options) {
         (true, ..) => format!("{}\n{}", contents(), usage("", paper.colours).unwrap_or_default()),
         // A topic about a command ends with what the command takes.
-        (_, Some(topic), Some(options)) if topic.name == name => format!("{}\n{options}", paper.write(topic)),
+        (_, Some(topic), Some(options)) if topic.name == name => format!("{}\n{options}", paper.write(topic.text)),
         (_, _, Some(options)) => options,
-        (_, Some(topic), None) => paper.write(topic),
+        (_, Some(topic), None) => paper.write(topic.text),
         (_, None, None) => return streams.fail(Exit::Usage, &unknown(&args.topic.join(" "))),
     };
+    if paper.is_short_of(&text) && paged(&text) { Exit::Done } else { streams.print(text) }
+}
+
+/// A Markdown text on standard output, in the pager where it is longer than the terminal.
+pub fn show(markdown: &str, streams: &mut Streams<'_>) -> Exit {
+    let paper = Paper::of_standard_output();
+    let text = paper.write(markdown);
     if paper.is_short_of(&text) && paged(&text) { Exit::Done } else { streams.print(text) }
 }
 
@@ -83,8 +90,8 @@ impl Paper {
         Self { width: usize::from(width).clamp(20, WIDEST), height: Some(usize::from(height)), colours }
     }
 
-    fn write(&self, topic: &Topic) -> String {
-        layout(topic.text, self.width).iter().map(|row| self.line(row)).collect()
+    fn write(&self, markdown: &str) -> String {
+        layout(markdown, self.width).iter().map(|row| self.line(row)).collect()
     }
 
     fn line(&self, row: &TopicLine) -> String {
@@ -141,8 +148,8 @@ mod tests {
     fn a_topic_is_coloured_only_where_that_is_wanted() {
         let topic = topic("keys").unwrap();
         let paper = |colours| Paper { width: 80, height: None, colours };
-        assert!(!paper(false).write(topic).contains('\x1b'));
-        assert!(paper(true).write(topic).contains("\x1b[1;4mKeys\x1b[0m"));
+        assert!(!paper(false).write(topic.text).contains('\x1b'));
+        assert!(paper(true).write(topic.text).contains("\x1b[1;4mKeys\x1b[0m"));
     }
 
     #[test]

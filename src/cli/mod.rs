@@ -32,6 +32,7 @@ mod termination;
 mod trace;
 mod user_catalog;
 mod validate;
+mod versions;
 
 pub use args::{Cli, Command, DashboardArgs};
 pub use exit::Exit;
@@ -93,6 +94,7 @@ pub fn run(asked: Cli, streams: &mut Streams, show: impl FnOnce(DashboardArgs, C
         Command::Models(args) => catalogue::models(&args, &catalog, streams),
         Command::Run(args) => run::run(&args, &catalog, streams),
         Command::Explain(args) => explain::run(&args, &catalog, streams),
+        Command::Tutorial(args) => show(args.dashboard(), catalog, streams),
         Command::Trace(args) => trace::run(&args, streams),
         Command::Bench(args) => bench::run(&args, &catalog, streams),
         Command::Hook => run::hook(streams),

@@ -15,6 +15,7 @@ mod phases;
 mod resident;
 mod residual;
 mod rhythm;
+mod stragglers;
 
 pub use bands::{Band, Bands, BandsError, ENOUGH, RunKind, Tolerance};
 pub use calibration::{Calibration, Factor};
@@ -31,3 +32,4 @@ pub use phases::{Phases, RunPhase};
 pub use resident::{explain_resident, resident_evidence};
 pub use residual::Residual;
 pub use rhythm::period;
+pub use stragglers::{INTERVALS, Straggler, StragglerCause, StragglerWatch};

@@ -33,6 +33,7 @@ pub use nvml::{LIBRARY_VARIABLE, METRICS, Metric, Nvml, NvmlOpenError, QueryInte
 pub use on_demand::{OnDemand, spawn_on_demand};
 pub use open::{ROOT_VARIABLE, SourceChoice, SourceContext, SourceError, open};
 pub use process::{End, EndError, end, sees_all_processes};
+pub use prometheus::access::{Access, AccessError, Authorization, Secret};
 pub use prometheus::{FetchError, Prometheus, PrometheusError};
 pub use record::{
     Compression, Damage, Header, OpenError, PlanText, Recorder, Recording, RecordingTotals, Replay, Rotation, Samples,

@@ -119,6 +119,8 @@ readings! {
         pub nvlink_received: BytesPerSec,
         /// Bytes that went over all NVLinks.
         pub nvlink_sent: BytesPerSec,
+        /// NVLink packets that arrived damaged or had to be sent again, over all links.
+        pub nvlink_errors: u64,
         /// The other devices.
         pub peers: Vec<Peer>,
     }
@@ -169,6 +171,12 @@ readings! {
         pub repair_pending: bool,
         /// No spare row was left for one.
         pub repair_failed: bool,
+        /// Packets that went over NVLink again.
+        pub nvlink_replays: u64,
+        /// Times that an NVLink was set up again after an error.
+        pub nvlink_recoveries: u64,
+        /// Packets over NVLink whose checksum was wrong.
+        pub nvlink_crc_errors: u64,
         /// Critical errors.
         pub xids: Xids,
     }

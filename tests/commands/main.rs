@@ -11,4 +11,5 @@ mod docs;
 mod infer;
 mod layering;
 mod names;
+mod questions;
 mod stream;

@@ -5,6 +5,7 @@
 mod support;
 
 mod bench;
+mod cluster;
 mod exporter;
 mod hook;
 mod logs;

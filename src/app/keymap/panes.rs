@@ -130,6 +130,14 @@ pub(super) const MONITOR: &[Binding] = &[
     },
     Binding {
         context: In(Pane::Monitor),
+        keys: &[K::Char('f')],
+        shown: "f",
+        word: "",
+        help: "cluster: next straggler; / job, s groups, m metric",
+        actions: &[A::NextStraggler],
+    },
+    Binding {
+        context: In(Pane::Monitor),
         keys: &[K::Char('x')],
         shown: "x",
         word: "",
@@ -171,6 +179,14 @@ pub(super) const COMPARE: &[Binding] = &[
         word: "row",
         help: "go over explanations, and what the prediction assumes",
         actions: &[A::Up, A::Down, A::Up, A::Down],
+    },
+    Binding {
+        context: In(Pane::Compare),
+        keys: &[K::Char('v')],
+        shown: "v",
+        word: "view",
+        help: "in numbers, or over time: step, memory, loss and the plan",
+        actions: &[A::View],
     },
     Binding {
         context: In(Pane::Compare),

@@ -35,6 +35,8 @@ pub enum PickerPurpose {
     SecondKey,
     /// A constraint of the search.
     Constraint(Constraint),
+    /// A term that is explained.
+    Term,
     /// A topic of the manual, or a section of one.
     Topic,
     /// The file to save to: typed, not chosen.
@@ -43,6 +45,8 @@ pub enum PickerPurpose {
     Export,
     /// The file to export to: typed, not chosen.
     ExportTo,
+    /// The job of a cluster that is watched.
+    Job,
 }
 
 impl PickerPurpose {
@@ -59,10 +63,12 @@ impl PickerPurpose {
             Self::SecondKey => "a second key to sweep".to_owned(),
             Self::Constraint(Constraint::Value(field)) => format!("search again with another {}", field.label()),
             Self::Constraint(Constraint::Keep) => "a knob that stays as it is".to_owned(),
+            Self::Term => "explain: type a word of the screen".to_owned(),
             Self::Topic => "help: type a word, a key, an option".to_owned(),
             Self::SaveAs => "save as: type a path".to_owned(),
             Self::Export => "export the plan as".to_owned(),
             Self::ExportTo => "export to: type a path".to_owned(),
+            Self::Job => "job: choose, or type like namespace=ml,pod=llama-*".to_owned(),
         }
     }
 
@@ -75,7 +81,7 @@ impl PickerPurpose {
     /// Whether text that is none of the names may be meant.
     #[must_use]
     pub const fn takes_any_text(self) -> bool {
-        self.is_path() || matches!(self, Self::Value(_) | Self::Constraint(Constraint::Value(_)))
+        self.is_path() || matches!(self, Self::Value(_) | Self::Job | Self::Constraint(Constraint::Value(_)))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::choice::Choice;
 use super::{Picker, PickerPurpose};
+use crate::app::cluster::actions as cluster_actions;
 use crate::app::editor::editing;
 use crate::app::editor::step::outlook;
 use crate::app::event::Effect;
@@ -9,6 +10,7 @@ use crate::app::key::{KeyPress, PAGE};
 use crate::app::keymap::listing::{PaletteCommand, commands};
 use crate::app::keymap::synonyms::synonyms;
 use crate::app::keymap::{Action, KeyContext};
+use crate::app::lesson;
 use crate::app::notice::problem;
 use crate::app::plans;
 use crate::app::plans::exporting;
@@ -134,8 +136,10 @@ fn take(state: &mut State) -> (Vec<Effect>, Option<Action>) {
             state.plans.save_as = Some(taken.into());
             effects = saving::save(&mut state.plans, false);
         }
+        PickerPurpose::Job => cluster_actions::chosen(state, &taken),
         PickerPurpose::Export => exporting::chosen(state, &taken),
         PickerPurpose::ExportTo => effects = exporting::write_to(&mut state.plans, taken.into()),
+        PickerPurpose::Term => lesson::show(state, &taken),
         PickerPurpose::Topic => picker.place().into_iter().for_each(|place| topics::chosen(state, place)),
         PickerPurpose::Action => {
             let command = picker.place().and_then(|place| listed(state).get(place).copied());

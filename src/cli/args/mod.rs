@@ -5,6 +5,7 @@ mod exporter;
 mod mistake;
 mod plans;
 mod predictions;
+mod questions;
 mod runs;
 mod trace;
 pub(super) mod values;
@@ -19,9 +20,10 @@ pub use exporter::{ClusterFile, ExporterArgs};
 pub use mistake::parsed;
 pub use plans::{ExportArgs, ExportTarget, ImportArgs, InferArgs, InferTarget, NewArgs, PlanFormat, PlanOutput};
 pub use predictions::{PredictArgs, RooflineArgs, SearchArgs, ShapeArgs, SweepArgs, ValidateArgs};
-pub use runs::{ExplainArgs, RecordArgs, ReplayArgs, RunArgs};
+pub use runs::{ExplainArgs, RecordArgs, ReplayArgs, RunArgs, TutorialArgs};
 pub use trace::TraceArgs;
 
+use crate::app::JobSelector;
 use crate::observe::SourceChoice;
 use values::{interval, pid, source};
 
@@ -33,7 +35,8 @@ use values::{interval, pid, source};
     about = "Predicts the memory and time of a training plan and sets them against the GPUs that run it",
     args_conflicts_with_subcommands = true,
     disable_help_subcommand = true,
-    after_help = "`memwall help` lists the topics of the manual."
+    after_help = "`memwall help` lists the topics of the manual.",
+    after_long_help = questions::text()
 )]
 pub struct Cli {
     /// What to do without the dashboard.
@@ -100,8 +103,12 @@ pub enum Command {
     ///
     /// Its output is untouched and its exit status passed on.
     Run(RunArgs),
-    /// Explain an out-of-memory message or a PyTorch memory snapshot
+    /// Explain a term of the screens, an out-of-memory message or a PyTorch memory snapshot
+    ///
+    /// `memwall explain ridge --plan plan.yaml`, `memwall explain train.log`, `memwall explain snapshot.pickle`.
     Explain(ExplainArgs),
+    /// Learn the memory wall in eight steps in the dashboard, each a plan and a task
+    Tutorial(TutorialArgs),
     /// Trace a model of your own with PyTorch, without a GPU and without weights
     ///
     /// Writes a tape, which a plan names as its model: `model: {trace: model.tape.json.gz}`.
@@ -142,6 +149,12 @@ pub struct DashboardArgs {
     /// A regular expression for its lines, with groups named step, loss, step_time_s, …
     #[arg(long, value_name = "REGEX")]
     pub log_pattern: Option<String>,
+    /// The job to watch on a cluster: job=4711, or namespace=ml,pod=llama-*
+    #[arg(long, value_name = "SELECTOR")]
+    pub job: Option<JobSelector>,
+    /// A file with the job's hosts, in the order of its ranks
+    #[arg(long, value_name = "FILE")]
+    pub hosts: Option<PathBuf>,
     /// Where readings come from: auto, nvml, amdgpu, demo, replay:FILE or
     /// prometheus:URL
     ///
@@ -156,6 +169,9 @@ pub struct DashboardArgs {
     /// How it looks.
     #[command(flatten)]
     pub look: LookArgs,
+    /// It begins with the tutorial.
+    #[arg(skip)]
+    pub tutorial: bool,
 }
 
 /// What `--theme` says without a name.

@@ -21,7 +21,7 @@ pub struct RecordArgs {
     /// `-o run.ndjson.gz`, or `-o run.ndjson` for plain lines of JSON, eight times as large.
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
-    /// Where readings come from: auto, nvml, amdgpu, demo or prometheus:URL
+    /// Where readings come from: auto, nvml, amdgpu, demo, prometheus:URL or dcgm:URL
     #[arg(long, value_name = "SOURCE", default_value = "auto", value_parser = source)]
     pub source: SourceChoice,
     /// Time between readings, 100ms to 60s
@@ -73,8 +73,11 @@ impl ReplayArgs {
             log_pattern: None,
             attach: None,
             source: Some(SourceChoice::Replay { path: self.file, speed: self.speed }),
+            job: None,
+            hosts: None,
             interval: None,
             look: self.look,
+            tutorial: false,
         }
     }
 }
@@ -82,10 +85,11 @@ impl ReplayArgs {
 /// Arguments of `explain`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct ExplainArgs {
-    /// A text or log with the message, `-` for standard input; or what torch.cuda.memory._dump_snapshot wrote
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
-    /// The plan of the run: its prediction is shown beside, and fixes are predicted
+    /// A term of the screens; an out-of-memory message, or a log with one, `-` for standard input; or what
+    /// torch.cuda.memory._dump_snapshot wrote. Without it: the list of terms
+    #[arg(value_name = "WHAT", num_args = 0..)]
+    pub what: Vec<OsString>,
+    /// The plan whose numbers are told; of a message, the plan of the run, for which fixes are predicted
     #[arg(long, value_name = "PLAN")]
     pub plan: Option<PathBuf>,
     /// How to write it
@@ -94,6 +98,33 @@ pub struct ExplainArgs {
     /// The memory that a snapshot and its values may take; they take some five times the file
     #[arg(long, value_name = "SIZE", default_value = "200MiB", value_parser = size)]
     pub memory: Bytes,
+}
+
+/// Arguments of `tutorial`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct TutorialArgs {
+    /// How it looks.
+    #[command(flatten)]
+    pub look: LookArgs,
+}
+
+impl TutorialArgs {
+    /// The dashboard with the tutorial over it.
+    #[must_use]
+    pub fn dashboard(self) -> DashboardArgs {
+        DashboardArgs {
+            plan: None,
+            log: None,
+            log_pattern: None,
+            attach: None,
+            source: None,
+            job: None,
+            hosts: None,
+            interval: None,
+            look: self.look,
+            tutorial: true,
+        }
+    }
 }
 
 /// Arguments of `run`.

@@ -16,6 +16,7 @@ use tokio::runtime::Builder;
 use tokio::sync::mpsc;
 
 use super::args::ExporterArgs;
+use super::config::Config;
 use super::dashboard::{self, Clock, calibrations};
 use super::import;
 use super::termination::TerminationSignals;
@@ -154,9 +155,11 @@ fn opener(
 ) -> impl FnMut() -> Result<Box<dyn observe::Source>, observe::SourceError> + Send + use<> {
     let (choice, attach, requirements, catalog) =
         (args.source.clone(), args.attach, requirements.clone(), catalog.clone());
+    let access = Config::load(|name| std::env::var_os(name)).access;
     move || {
-        let (requirements, catalog) = (requirements.clone(), catalog.clone());
-        observe::open(choice.clone(), SourceContext { demo: demo.take(), later: None, attach, requirements, catalog })
+        let (requirements, catalog, access) = (requirements.clone(), catalog.clone(), access.clone());
+        let context = SourceContext { demo: demo.take(), later: None, attach, requirements, catalog, access };
+        observe::open(choice.clone(), context)
     }
 }
 

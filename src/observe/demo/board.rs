@@ -55,6 +55,7 @@ pub fn put(demo: &Demo, sample: &mut DeviceSample, index: u32, now: &Tick) {
         },
         nvlink_received: traffic(90e9),
         nvlink_sent: traffic(90e9),
+        nvlink_errors: Reading::measured(0, at),
         peers: Reading::measured(peers.map(|index| Peer { index, between: "PCIe switches".to_owned() }).collect(), at),
     };
     sample.health = Health {
@@ -65,6 +66,9 @@ pub fn put(demo: &Demo, sample: &mut DeviceSample, index: u32, now: &Tick) {
         remapped_rows: Reading::measured(0, at),
         repair_pending: Reading::measured(false, at),
         repair_failed: Reading::measured(false, at),
+        nvlink_replays: Reading::measured(0, at),
+        nvlink_recoveries: Reading::measured(0, at),
+        nvlink_crc_errors: Reading::measured(0, at),
         xids: Reading::measured(Xids::default(), at),
     };
 }

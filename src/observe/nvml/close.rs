@@ -45,7 +45,7 @@ impl CloseLook {
         let growth = self.totals.read(device, reader);
         sample.board = Board {
             pci: facts.pci.clone(),
-            serial: known.serial.clone(),
+            serial: facts.serial.clone(),
             architecture: known.architecture.clone(),
             capability: known.capability.clone(),
             vbios: known.vbios.clone(),
@@ -75,6 +75,7 @@ impl CloseLook {
             nvlinks,
             nvlink_received: counted_or(counted.nvlink_received, || received),
             nvlink_sent: counted_or(counted.nvlink_sent, || sent),
+            nvlink_errors: Reading::not_read(),
             peers: known.peers.clone(),
         };
     }

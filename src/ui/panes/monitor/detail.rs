@@ -9,7 +9,7 @@ use super::facts;
 use super::percent;
 use crate::app::{Pane, State};
 use crate::printable::printable;
-use crate::reading::{DeviceSample, NvLinks, Peer, Reading};
+use crate::reading::{DeviceSample, Health, NvLinks, Peer, Reading};
 use crate::ui::Look;
 use crate::ui::text::{fit, left, marked};
 use crate::units::{Celsius, Fraction, Megahertz};
@@ -28,9 +28,12 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let [head, body] = Layout::vertical([Constraint::Length(2), Constraint::Fill(1)]).areas(area);
     let name = device.name.value().map_or_else(|| "unnamed".to_owned(), |name| printable(name));
     let uuid = device.uuid.value().map(|uuid| printable(uuid)).unwrap_or_default();
+    let place = device.location.as_ref().filter(|_| state.monitor.cluster.is_there());
+    let place = place.map_or_else(String::new, |place| format!("  {}", printable(&place.label())));
     let arrow = if state.views.focus == Pane::Monitor { "▸" } else { " " };
     Line::from(vec![
         Span::styled(format!("{arrow}GPU {} {name}", device.label()), theme.text()),
+        Span::styled(place, theme.text()),
         Span::styled(format!("  {uuid}"), theme.dim()),
     ])
     .render(head, buffer);
@@ -219,7 +222,7 @@ fn links(device: &DeviceSample) -> MetricGroup {
     let links = &device.links;
     let nvlinks = said(&links.nvlinks, |NvLinks { active, all, version }| {
         let version = version.map_or_else(String::new, |version| format!(", v{version}"));
-        format!("{active} of {all} up{version}")
+        format!("{active} of {all} up{version}{}", link_errors(&device.health))
     });
     let figures = vec![
         (
@@ -233,9 +236,21 @@ fn links(device: &DeviceSample) -> MetricGroup {
         ("NVLink", nvlinks),
         ("NVLink in", said(&links.nvlink_received, plain)),
         ("NVLink out", said(&links.nvlink_sent, plain)),
+        ("· errors", said(&links.nvlink_errors, plain)),
         ("others", said(&links.peers, |peers| ways(peers))),
     ];
     ("links", figures)
+}
+
+/// Errors over NVLink since the driver was loaded; nothing where there were none, or nobody tells.
+fn link_errors(health: &Health) -> String {
+    let kinds = [
+        (&health.nvlink_recoveries, "recoveries"),
+        (&health.nvlink_crc_errors, "CRC errors"),
+        (&health.nvlink_replays, "replays"),
+    ];
+    let told = kinds.iter().filter_map(|(errors, what)| Some((errors.value().filter(|count| **count > 0)?, what)));
+    told.map(|(count, what)| format!(", {count} {what}")).collect()
 }
 
 /// The ways to other GPUs, those that are alike together: `1-3 one PCIe switch`.
