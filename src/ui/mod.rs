@@ -31,6 +31,7 @@ mod topics;
 pub use pane_cache::PaneCache;
 pub use point::{Pointer, hit};
 pub use required_metrics::required_metrics;
+pub use standing::cause_words;
 pub use theme::{EMBEDDED, Theme, ThemeError};
 
 use std::borrow::Cow;

@@ -22,6 +22,7 @@ const ORDER: &[&[&str]] = &[
     &["observe"],
     &["compare"],
     &["report"],
+    &["prelude"],
     &["app"],
     &["ui"],
     &["cli"],

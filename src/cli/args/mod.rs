@@ -7,6 +7,7 @@ mod plans;
 mod predictions;
 mod questions;
 mod runs;
+mod tools;
 mod trace;
 pub(super) mod values;
 
@@ -19,8 +20,11 @@ pub use bench::BenchArgs;
 pub use exporter::{ClusterFile, ExporterArgs};
 pub use mistake::parsed;
 pub use plans::{ExportArgs, ExportTarget, ImportArgs, InferArgs, InferTarget, NewArgs, PlanFormat, PlanOutput};
-pub use predictions::{PredictArgs, RooflineArgs, SearchArgs, ShapeArgs, SweepArgs, ValidateArgs};
+pub use predictions::{
+    PredictArgs, PredictionPlot, RooflineArgs, SearchArgs, ShapeArgs, SweepArgs, ValidateArgs, WeightBits,
+};
 pub use runs::{ExplainArgs, RecordArgs, ReplayArgs, RunArgs, TutorialArgs};
+pub use tools::{FitPurpose, ManArgs, ModelsArgs, SchemaArgs, SchemaName};
 pub use trace::TraceArgs;
 
 use crate::app::JobSelector;
@@ -54,6 +58,7 @@ pub enum Command {
     ///
     /// Exits 0 if every plan fits, 3 if one does not, 2 if one is faulty.
     #[command(override_usage = "memwall predict [OPTIONS] PLAN...\n       \
+                                memwall predict [OPTIONS] MODEL\n       \
                                 memwall predict [OPTIONS] MODEL_TYPE SIZE BATCH")]
     Predict(Box<PredictArgs>),
     /// Predict a plan with each value of a key, or of several
@@ -97,8 +102,8 @@ pub enum Command {
     Replay(ReplayArgs),
     /// List the GPUs that plans can name
     Gpus(CatalogueArgs),
-    /// List the models that plans can name
-    Models(CatalogueArgs),
+    /// List the models that plans can name, or those that fit a GPU
+    Models(ModelsArgs),
     /// Run a training command with the PyTorch hook in place
     ///
     /// Its output is untouched and its exit status passed on.
@@ -126,6 +131,14 @@ pub enum Command {
     Hook,
     /// Write a completion script for a shell
     Completions(CompletionsArgs),
+    /// Write the man page of the program or of a command
+    Man(ManArgs),
+    /// Write the Python client: `memwall python > memwall.py`
+    Python,
+    /// Write a JSON Schema: of plans for editors, of what is written for programs
+    Schema(SchemaArgs),
+    /// Say what works here and what does not: driver, permissions, terminal, files
+    Doctor,
     /// Show a topic of the manual, or what a command takes
     ///
     /// Without a name it lists the topics and commands.
@@ -166,6 +179,12 @@ pub struct DashboardArgs {
     /// Time between readings, 100ms to 60s [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = interval)]
     pub interval: Option<Duration>,
+    /// Show what runs now once, without the dashboard: GPUs, run, plan, verdict
+    #[arg(long)]
+    pub once: bool,
+    /// Write that as JSON
+    #[arg(long, requires = "once")]
+    pub json: bool,
     /// How it looks.
     #[command(flatten)]
     pub look: LookArgs,

@@ -8,6 +8,7 @@ mod files;
 mod input;
 mod look;
 mod loop_inputs;
+mod once;
 mod open_plans;
 mod output;
 mod panics;
@@ -28,6 +29,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub use super::demo::PendingDemo;
+pub use once::once;
 pub use recovery::Store;
 pub use watch::{WatchOptions, watch};
 
