@@ -2,6 +2,47 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 //! MemWall: does this training run do what its plan says, and if not, why?
 //!
+//! # Tutorial
+//!
+//! A plan is a text; [`prelude`] has what reads and predicts it. Eight billion parameters in bf16 on eight GPUs:
+//!
+//! ```
+//! use memwall::prelude::*;
+//!
+//! let catalog = Catalog::embedded()?;
+//! let text = "model: {preset: llama-3-8b, batch_size: 8, sequence_length: 2048}\n\
+//!             training: {precision: bf16}\n\
+//!             cluster: {num_gpus: 8}\n";
+//! let plan = Document::parse(text).and_then(|document| document.plan()).map_err(|faults| faults[0].clone())?;
+//! let job = Job::resolve(&plan, &catalog).map_err(|faults| faults[0].clone())?;
+//! let prediction = predict(&job);
+//! assert_eq!(prediction.params.total, 8_030_261_248);
+//! // What the plan left open is listed.
+//! assert!(prediction.assumptions.iter().any(|assumed| assumed.contains("optimizer")));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Every replica holds all states there. [`advise::sweep`] predicts the plan with each value of a key, and so shows what
+//! sharding saves:
+//!
+//! ```
+//! use memwall::prelude::*;
+//!
+//! let catalog = Catalog::embedded()?;
+//! let text = "model: {preset: llama-3-8b, batch_size: 8}\ncluster: {num_gpus: 8}\n";
+//! let plan = Document::parse(text).and_then(|document| document.plan()).map_err(|faults| faults[0].clone())?;
+//! let axis = Axis::parse("sharding=none,zero1,zero3", std::path::Path::new(""))?;
+//! let swept = sweep(&plan, vec![axis], &catalog)?;
+//! let needed: Vec<Bytes> =
+//!     swept.points.iter().filter_map(|point| Some(point.outcome.as_ref().ok()?.capacity.needed)).collect();
+//! assert!(needed[0] > needed[1] && needed[1] > needed[2]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`advise::advise`] tells what holds a plan back and predicts each fix; [`report`] writes what the program prints.
+//!
+//! # The map
+//!
 //! Everything follows one road, and the house is built along it:
 //!
 //! ```text
@@ -22,9 +63,11 @@
 //! | [`predict`] | one walk over the operators: memory, flops, traffic, roofline, time | no |
 //! | [`bench`] | measured kernels of a machine, fitted to the curves of the catalogue | no |
 //! | [`advise`] | bottlenecks, fixes in order of cost, sweeps, search: predictions of changed plans | no |
+//! | [`lessons`] | what the words on the screen mean, with a plan's own numbers | no |
 //! | [`observe`] | where facts come from: NVML, amdgpu, DCGM's page, processes, logs, the PyTorch hook, the tracer's program, memory snapshots, the demo run; recordings, written and played | drivers, `/proc`, network, files, clock |
 //! | [`compare`] | predicted against observed | no |
 //! | [`report`] | a prediction as text, JSON or CSV; predictions against measured cases | no |
+//! | [`prelude`] | the names that nearly every use of the library needs | no |
 //! | [`app`] | the dashboard without a terminal: state, events, effects, keys | no |
 //! | [`ui`] | draws the state, decides nothing | no |
 //! | [`cli`] | arguments, commands, the one loop: terminal, signals, files | all |
@@ -104,11 +147,15 @@ pub mod bench;
 
 pub mod advise;
 
+pub mod lessons;
+
 pub mod observe;
 
 pub mod compare;
 
 pub mod report;
+
+pub mod prelude;
 
 pub mod app;
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::advise::SearchStatus;
 use crate::app::alerts::AlertMessage;
+use crate::app::editor::look_around::Surroundings;
 use crate::app::key::KeyPress;
 use crate::app::monitor::end_request::TargetProcess;
 use crate::app::mouse::MouseTarget;
@@ -145,6 +146,13 @@ pub enum Event {
     AlertFailed(String),
     /// A library, mostly a GPU's driver, wrote this line to standard output or standard error.
     StrayLine(String),
+    /// What lies around the plan was found out.
+    LookedAround {
+        /// Which question that answers.
+        number: u64,
+        /// What was found.
+        found: Box<Surroundings>,
+    },
     /// A search for plans goes on.
     Searching {
         /// Which.
@@ -183,6 +191,9 @@ pub enum Effect {
     Infer(u32),
     /// Search for explanations of what is seen ([`crate::app::Question`]), and tell which were found.
     Explain(u64),
+    /// Find out what the values beside the plan's fields would do ([`crate::app::LookAround`]) instead of what is being
+    /// found out now, and tell.
+    LookAround(u64),
     /// Search for plans ([`crate::app::SearchRequest`]) instead of what is searched for now, and tell what is found.
     Search(u64),
     /// End the search that is under way; what it has found by then is its answer.

@@ -4,6 +4,7 @@ use crate::app::event::Effect;
 use crate::app::key::{KeyPress, PAGE};
 use crate::app::keymap::key_names::word;
 use crate::app::keymap::listing::help_shape;
+use crate::app::lesson;
 use crate::app::notice::dead_key;
 use crate::app::plans;
 use crate::app::plans::account;
@@ -13,6 +14,7 @@ use crate::app::plans::saving;
 use crate::app::run::inferred;
 use crate::app::state::{Overlay, State};
 use crate::app::topics;
+use crate::app::tutorial;
 use crate::app::what_if::fixes;
 use crate::app::what_if::largest;
 use crate::app::what_if::search;
@@ -64,9 +66,11 @@ pub fn on_key(state: &mut State, overlay: Overlay, key: KeyPress) -> Vec<Effect>
         Overlay::Sweep => sweep::on_key(state, key),
         Overlay::Search => return search::on_key(state, key),
         Overlay::Plans(selected) => plans::on_table(state, key, selected),
+        Overlay::Tutorial(_) => tutorial::on_key(state, key),
         Overlay::RanOut(_) => state.dialogs.overlay = None,
         Overlay::Topic { .. } if topics::leads_to_topics(key) => topics::open(state),
-        Overlay::Help(_) | Overlay::Topic { .. } => state.dialogs.overlay = None,
+        Overlay::Lesson(_) if topics::leads_to_topics(key) => lesson::ask(state),
+        Overlay::Help(_) | Overlay::Topic { .. } | Overlay::Lesson(_) => state.dialogs.overlay = None,
     }
     Vec::new()
 }
@@ -79,6 +83,7 @@ fn on_help(state: &mut State, overlay: Overlay, key: KeyPress) -> Vec<Effect> {
             let typed = !std::mem::take(&mut state.dialogs.help_query).is_empty();
             state.dialogs.overlay = typed.then_some(Overlay::Help(0));
         }
+        KeyPress::Enter if state.dialogs.help_query.is_empty() => lesson::open(state),
         KeyPress::Tab | KeyPress::Enter | KeyPress::Char('/' | '?') => {
             state.dialogs.help_query.clear();
             topics::open(state);
@@ -134,7 +139,8 @@ fn is_listed(state: &State, overlay: Overlay, key: KeyPress) -> bool {
             let two = state.dialogs.sweep.as_ref().is_some_and(|view| view.fields.len() > 1);
             moves || matches!(key, Home | End | Left | Right | Char('h' | 'l' | 'a') | Enter) || two && key == Char('v')
         }
-        Overlay::Topic { .. } => moves || matches!(key, Char('/' | '?') | Tab | Enter),
+        Overlay::Tutorial(_) => moves || matches!(key, Enter | Left | Right | Char('n' | 'p' | 'a' | 'b' | 'c')),
+        Overlay::Topic { .. } | Overlay::Lesson(_) => moves || matches!(key, Char('/' | '?') | Tab | Enter),
         Overlay::Search => {
             let under_way = state.dialogs.search.as_ref().is_some_and(|view| view.under_way.is_some());
             matches!(key, Up | Down | PageUp | PageDown | Home | End | Tab | Enter)
@@ -151,6 +157,8 @@ fn scrolled(state: &State, overlay: Overlay, key: KeyPress) -> Option<Overlay> {
     let last = match overlay {
         Overlay::Help(_) => help_shape(state).hidden,
         Overlay::Topic { topic, .. } => topics::topic_rows(topic, state.views.size).len().saturating_sub(1),
+        Overlay::Tutorial(_) => tutorial::tutorial_rows(state).len().saturating_sub(1),
+        Overlay::Lesson(_) => lesson::lesson_rows(state).len().saturating_sub(1),
         Overlay::Recovered(_) => {
             let draft = state.plans.drafts.first().map_or(0, |draft| draft.text.lines().count());
             draft.max(state.plans.editor.text().lines().count()) * 2
@@ -181,6 +189,8 @@ fn scrolled(state: &State, overlay: Overlay, key: KeyPress) -> Option<Overlay> {
     match overlay {
         Overlay::Help(line) => to(line).filter(|_| last > 0).map(Overlay::Help),
         Overlay::Topic { topic, line } => to(line).map(|line| Overlay::Topic { topic, line }),
+        Overlay::Tutorial(line) => to(line).map(Overlay::Tutorial),
+        Overlay::Lesson(line) => to(line).map(Overlay::Lesson),
         Overlay::Diff(line) => to(line).map(Overlay::Diff),
         Overlay::Conflict(line) => to(line).map(Overlay::Conflict),
         Overlay::Recovered(line) => to(line).map(Overlay::Recovered),

@@ -1,6 +1,7 @@
 //! Everything that the screen is drawn from.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::app::alerts::AlertState;
 use crate::app::arrangement::Arrangement;
@@ -30,6 +31,7 @@ use crate::app::run::inferred::Proposal;
 use crate::app::run::outlook::Outlook;
 use crate::app::run::plan::RunPlan;
 use crate::app::themes::Themes;
+use crate::app::tutorial::TutorialProgress;
 use crate::app::views::{MemoryPane, RooflinePane};
 use crate::app::what_if::fixes::FixesView;
 use crate::app::what_if::largest::LargestSize;
@@ -37,6 +39,7 @@ use crate::app::what_if::search::SearchView;
 use crate::app::what_if::sweep::SweepView;
 use crate::catalog::Catalog;
 use crate::compare::{Calibration, Comparison};
+use crate::lessons::Lesson;
 use crate::plan::LoadedPlan;
 use crate::reading::playback::Playback;
 use crate::reading::{Moment, SourceKind};
@@ -53,6 +56,10 @@ pub enum Overlay {
         /// The line that it is shown from.
         line: usize,
     },
+    /// What the selected number means, from that line on.
+    Lesson(usize),
+    /// A step of the tutorial, from that line on.
+    Tutorial(usize),
     /// The question what to do with unsaved changes.
     ConfirmQuit,
     /// What is to be saved, from that line on.
@@ -138,7 +145,7 @@ impl Plans {
     pub fn on(editor: Editor, catalog: &Catalog) -> Self {
         let text = TextView::to_mend(&editor);
         let mut form = Form::default();
-        form.look_around(false, &editor, catalog);
+        form.look_at_once(&editor, catalog);
         Self {
             editor,
             tabs: Tabs::default(),
@@ -206,6 +213,8 @@ pub struct Views {
     pub roofline: RooflinePane,
     /// The selected row of the compare pane: explanations, then what the prediction assumes.
     pub compared: usize,
+    /// The compare pane shows the run over time.
+    pub curves: bool,
     /// The pane that keys go to.
     pub focus: Pane,
     /// The focused pane has the whole screen.
@@ -230,6 +239,7 @@ impl Default for Views {
             memory: MemoryPane::default(),
             roofline: RooflinePane::default(),
             compared: 0,
+            curves: false,
             focus: Pane::Plan,
             zoomed: false,
             arrangement: Arrangement::default(),
@@ -249,6 +259,10 @@ pub struct Dialogs {
     pub overlay: Option<Overlay>,
     /// A list to choose from, on top of everything.
     pub picker: Option<Picker>,
+    /// The term that is explained, or was last.
+    pub lesson: Option<&'static Lesson>,
+    /// How far somebody is in the tutorial; none: it was not begun.
+    pub tutorial: Option<TutorialProgress>,
     /// What is sought among the keys.
     pub help_query: String,
     /// What would help the plan, while that is shown.
@@ -265,7 +279,7 @@ pub struct Dialogs {
 #[derive(Debug, Clone)]
 pub struct State {
     /// Hardware and models by name.
-    pub catalog: Catalog,
+    pub catalog: Arc<Catalog>,
     /// What keys do.
     pub keys: Keymap,
     /// The open plans.
@@ -323,13 +337,15 @@ impl State {
 
     /// A dashboard on `plan`, before anything was observed.
     #[must_use]
-    pub fn new(plan: LoadedPlan, catalog: Catalog, attach: Option<u32>, now: Moment) -> Self {
+    pub fn new(plan: LoadedPlan, catalog: impl Into<Arc<Catalog>>, attach: Option<u32>, now: Moment) -> Self {
+        let catalog = catalog.into();
         Self::on(Editor::open(plan, &catalog), catalog, attach, now)
     }
 
     /// The same on a text that need not be a plan yet: it is mended as text.
     #[must_use]
-    pub fn on(editor: Editor, catalog: Catalog, attach: Option<u32>, now: Moment) -> Self {
+    pub fn on(editor: Editor, catalog: impl Into<Arc<Catalog>>, attach: Option<u32>, now: Moment) -> Self {
+        let catalog = catalog.into();
         Self {
             run: RunState::default(),
             plans: Plans::on(editor, &catalog),

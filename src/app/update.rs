@@ -5,6 +5,8 @@ use crate::app::cluster;
 use crate::app::cluster::actions as cluster_actions;
 use crate::app::editor::Editor;
 use crate::app::editor::editing::{self, set_against};
+use crate::app::editor::field::Field;
+use crate::app::editor::look_around;
 use crate::app::editor::reader;
 use crate::app::editor::step::Direction;
 use crate::app::event::{Effect, Event};
@@ -12,6 +14,7 @@ use crate::app::key::{KeyPress, PAGE};
 use crate::app::keymap::key_names::{sequence, word};
 use crate::app::keymap::user::KeyMatch;
 use crate::app::keymap::{Action, KeyContext};
+use crate::app::lesson;
 use crate::app::monitor::SourceState;
 use crate::app::monitor::end_request;
 use crate::app::monitor::milestones;
@@ -38,6 +41,7 @@ use crate::app::run::outlook;
 use crate::app::run::plan as run_plan;
 use crate::app::state::{Overlay, State};
 use crate::app::themes;
+use crate::app::tutorial;
 use crate::app::view_actions::{
     back, focus, is_detail, is_played_now, next_layout, resize, select, turn_history, turn_kind, turn_mouse, turn_view,
     type_value, zoom,
@@ -53,6 +57,7 @@ use crate::reading::playback::PlaybackCommand;
 /// Lets `event` happen. What is returned is to be done, in that order.
 pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
     let mut effects = happen(state, event);
+    tutorial::look(state);
     let end = effects.iter().position(|effect| *effect == Effect::Quit);
     let last = end.unwrap_or(effects.len());
     // Before the end, so that what is unsaved is kept when the terminal goes.
@@ -63,6 +68,9 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
     }
     effects.extend(reader::ask(&mut state.plans));
     effects.extend(explanation_search::look(state));
+    if end.is_none() {
+        effects.extend(look_around::ask(state));
+    }
     effects
 }
 
@@ -125,6 +133,7 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
             editing::follow(state);
         }
         Event::Explained { number, found } => explanation_search::arrived(state, number, found),
+        Event::LookedAround { number, found } => look_around::arrived(state, number, *found),
         Event::Inferred { pid, outcome } => inferred::arrived(state, pid, outcome),
         Event::Calibrated(outcome) => calibrations::written(state, outcome),
         Event::AlertFailed(why) => state.notice = Some(problem(why)),
@@ -265,6 +274,7 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::OperatorAdvice => fixes::open_operator(state),
         Action::Largest => largest::open(state),
         Action::Sweep => sweep::open(state),
+        Action::Walls => sweep::show(state, vec![Field::Batch]),
         Action::Search => return search::open(state),
         Action::AddKey => editing::add_key(state),
         Action::RemoveKey => editing::remove_key(state),
@@ -272,6 +282,8 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::PreviousPane => focus(state, state.views.focus.previous()),
         Action::Focus(pane) => focus(state, pane),
         Action::Zoom => zoom(state),
+        Action::ExplainTerm => lesson::open(state),
+        Action::Tutorial => tutorial::open(state),
         Action::Help => state.dialogs.overlay = Some(Overlay::Help(0)),
         Action::Up if cluster_actions::is_shown(state) => cluster_actions::step(state, -1, 0),
         Action::Down if cluster_actions::is_shown(state) => cluster_actions::step(state, 1, 0),

@@ -108,7 +108,8 @@ pub fn turn_view(state: &mut State) {
             let is_last = state.monitor.cluster.is_there() && state.monitor.view == MonitorView::Now;
             state.monitor.view = if is_last { MonitorView::Cluster } else { next };
         }
-        Pane::Plan | Pane::Compare => {}
+        Pane::Compare => state.views.curves = !state.views.curves,
+        Pane::Plan => {}
     }
 }
 

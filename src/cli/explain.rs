@@ -1,62 +1,151 @@
-//! `memwall explain`: an out-of-memory message, or a PyTorch memory snapshot.
+//! `memwall explain`: a term, an out-of-memory message, or a PyTorch memory snapshot.
 
+use std::ffi::OsString;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use serde_json::json;
+
 use super::args::{ExplainArgs, ListFormat};
-use super::{Exit, Streams, plans};
+use super::plans::PlanSource;
+use super::{Exit, Streams, help, output, plans};
 use crate::advise::{ShortagePlan, savings};
 use crate::catalog::Catalog;
 use crate::files;
+use crate::lessons::{Lesson, lesson, lessons, nearest};
 use crate::observe::snapshot::PickleError;
 use crate::observe::{out_of_memory, snapshot};
 use crate::plan::reason;
-use crate::predict::{Job, predict};
+use crate::predict::{Job, Prediction, predict};
 use crate::report::explain::{self, json};
 use crate::units::Bytes;
 
 /// How much of a log's end is searched for a message.
 const TAIL: u64 = 16 << 20;
 
+/// A plan beside what is explained.
+struct ChosenPlan {
+    source: PlanSource,
+    job: Job,
+    prediction: Prediction,
+}
+
 /// `memwall explain`.
 pub fn run(args: &ExplainArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Exit {
-    let plan = match args.plan.as_deref().map(|plan| plans::only(&plan.to_string_lossy(), &[], streams)).transpose() {
+    if args.what.is_empty() {
+        return streams.print(list());
+    }
+    let plan = match args.plan.as_deref().map(|plan| chosen(plan, catalog, streams)).transpose() {
         Ok(plan) => plan,
         Err(exit) => return exit,
     };
-    let prediction = match plan.as_ref().map(|plan| Job::resolve(plan.plan(), catalog)).transpose() {
-        Ok(job) => job.map(|job| predict(&job)),
-        Err(faults) => return plan.map_or(Exit::Usage, |plan| plan.tell(faults, streams)),
+    let words = args.what.join(&OsString::from(" "));
+    let (file, text) = (Path::new(&words), words.to_string_lossy());
+    let is_file = text == "-" || file.symlink_metadata().is_ok();
+    if let Some(lesson) = lesson(&text).filter(|_| !is_file) {
+        return tell(lesson, plan.as_ref(), args.format, streams);
+    }
+    if !is_file && out_of_memory::find(&text).is_some() {
+        return explain_text(&text, "the message", plan.as_ref(), (args, catalog), streams);
+    }
+    if let Some(near) = nearest(&text).filter(|_| !is_file) {
+        let message = format!("{text}: there is no such file or term; did you mean `{near}`?");
+        return streams.fail(Exit::Usage, &message);
+    }
+    explain_file(file, plan.as_ref(), (args, catalog), streams)
+}
+
+fn chosen(plan: &Path, catalog: &Catalog, streams: &mut Streams<'_>) -> Result<ChosenPlan, Exit> {
+    let source = plans::only(&plan.to_string_lossy(), &[], streams)?;
+    match Job::resolve(source.plan(), catalog) {
+        Ok(job) => Ok(ChosenPlan { prediction: predict(&job), source, job }),
+        Err(faults) => Err(source.tell(faults, streams)),
+    }
+}
+
+/// The terms, each with the beginning of its lesson.
+fn list() -> String {
+    let widest = lessons().iter().map(|lesson| lesson.name.len()).max().unwrap_or(0);
+    let first = |lesson: &Lesson| lesson.text.split(". ").next().unwrap_or_default().replace('\n', " ");
+    let line = |lesson: &Lesson| {
+        let text = format!("{:widest$}  {}", lesson.name, first(lesson));
+        let whole = text.chars().count() <= LINE;
+        let cut: String = text.chars().take(LINE - 2).collect();
+        if whole {
+            format!("{text}\n")
+        } else {
+            format!("{} …\n", cut.rsplit_once(' ').map_or(&*cut, |(cut, _)| cut))
+        }
     };
-    let shown = args.file.display();
-    let bytes = match bytes(&args.file, args.memory, streams) {
+    let lines: String = lessons().iter().map(line).collect();
+    format!("memwall explain TERM [--plan PLAN.yaml], or a log with an out-of-memory message\n\n{lines}")
+}
+
+/// The longest line of the list.
+const LINE: usize = 80;
+
+fn tell(lesson: &Lesson, plan: Option<&ChosenPlan>, format: ListFormat, streams: &mut Streams<'_>) -> Exit {
+    let numbers = plan.map(|plan| lesson.numbers(&plan.job, &plan.prediction));
+    match format {
+        ListFormat::Text => {
+            let plan = plan.map(|plan| (plan.source.name.as_str(), &plan.job, &plan.prediction));
+            help::show(&lesson.markdown(plan), streams)
+        }
+        ListFormat::Json => {
+            let said = json!({"term": lesson.name, "also": lesson.aliases, "text": lesson.text,
+                "formula": lesson.formula, "numbers": numbers, "seen": lesson.seen});
+            streams.print(format!("{said:#}\n"))
+        }
+    }
+}
+
+fn explain_file(
+    file: &Path,
+    plan: Option<&ChosenPlan>,
+    (args, catalog): (&ExplainArgs, &Catalog),
+    streams: &mut Streams<'_>,
+) -> Exit {
+    let page = output::page(None);
+    let shown = file.display();
+    let bytes = match bytes(file, args.memory, streams) {
         Ok(bytes) => bytes,
         Err(error) => return streams.fail(exit_for(&error), &format!("{shown}: {}", reason(&error))),
     };
+    let prediction = plan.map(|plan| &plan.prediction);
     if snapshot::is_snapshot(&bytes) {
         return match snapshot::read(&bytes, args.memory) {
             Ok(devices) => streams.print(&match args.format {
-                ListFormat::Text => explain::snapshot(&devices, prediction.as_ref()),
-                ListFormat::Json => format!("{:#}\n", json::snapshot(&devices, prediction.as_ref())),
+                ListFormat::Text => page.show(&explain::snapshot(&devices, prediction, page.width)),
+                ListFormat::Json => format!("{:#}\n", json::snapshot(&devices, prediction)),
             }),
             Err(why) => streams.fail(Exit::Usage, &format!("{shown}: {why}")),
         };
     }
-    let text = String::from_utf8_lossy(&bytes);
-    let Some(message) = out_of_memory::find(&text) else {
-        if out_of_memory::killed_without_reason(&text) {
+    explain_text(&String::from_utf8_lossy(&bytes), &shown.to_string(), plan, (args, catalog), streams)
+}
+
+fn explain_text(
+    text: &str,
+    name: &str,
+    plan: Option<&ChosenPlan>,
+    (args, catalog): (&ExplainArgs, &Catalog),
+    streams: &mut Streams<'_>,
+) -> Exit {
+    let page = output::page(None);
+    let Some(message) = out_of_memory::find(text) else {
+        if out_of_memory::killed_without_reason(text) {
             return streams.print(&match args.format {
-                ListFormat::Text => explain::KILLED.to_owned(),
+                ListFormat::Text => page.show(&explain::killed(page.width)),
                 ListFormat::Json => format!("{:#}\n", json::killed()),
             });
         }
-        let message = format!("{shown}: neither a memory snapshot nor a text with an out-of-memory message");
+        let message = format!("{name}: neither a memory snapshot nor a text with an out-of-memory message");
         return streams.fail(Exit::Usage, &message);
     };
-    let fixes = plan.as_ref().map(|plan| savings(plan.plan(), catalog)).unwrap_or_default();
-    let beside = prediction.as_ref().map(|prediction| ShortagePlan { prediction, relief: &fixes });
+    let fixes = plan.map(|plan| savings(plan.source.plan(), catalog)).unwrap_or_default();
+    let beside = plan.map(|plan| ShortagePlan { prediction: &plan.prediction, relief: &fixes });
     streams.print(&match args.format {
-        ListFormat::Text => explain::out_of_memory(&message, beside),
+        ListFormat::Text => page.show(&explain::out_of_memory(&message, beside, page.width)),
         ListFormat::Json => format!("{:#}\n", json::out_of_memory(&message, beside)),
     })
 }

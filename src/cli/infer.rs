@@ -3,17 +3,18 @@
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
 use super::args::{ImportArgs, InferArgs, InferTarget, PlanFormat, PlanOutput};
-use super::{Exit, Streams};
+use super::{Exit, Streams, versions};
 use crate::app::{Account, Proposal};
 use crate::catalog::Catalog;
 use crate::observe::{self, SourceContext};
 use crate::plan::import::{self, Files, ImportedPlan, ProcessView};
 use crate::plan::{self, LoadedPlan};
+use crate::predict;
 use crate::reading::Moment;
 
 /// A file that a command names is read up to here: the largest configurations have some 100 kB.
@@ -31,7 +32,7 @@ pub fn run(args: &InferArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
     if args.gpus.is_some() || args.which.is_some() {
         return streams.fail(Exit::Usage, "--gpus and --which are for the file of a job: a process tells these itself");
     }
-    match of_process(pid, gpus(), catalog) {
+    match of_process(pid, gpus(), catalog, true) {
         Ok((heading, imported)) => deliver(&heading, &imported, &args.to, streams),
         Err(message) => streams.fail(Exit::Failed, &message),
     }
@@ -45,14 +46,21 @@ impl InferArgs {
     }
 }
 
-/// What a process says about its plan, with a line that says which it is.
+/// What a process says about its plan, with a line that says which it is; with `listens` also what the hook in it says.
 ///
 /// # Errors
 /// One line: why it cannot be looked at, or that nothing is known of it.
-pub fn of_process(pid: u32, gpus: Vec<String>, catalog: &Catalog) -> Result<(String, ImportedPlan), String> {
+pub fn of_process(
+    pid: u32,
+    gpus: Vec<String>,
+    catalog: &Catalog,
+    listens: bool,
+) -> Result<(String, ImportedPlan), String> {
     let command = observe::ProcessCommand::of(pid).map_err(|error| error.to_string())?;
     let files = HostFiles { folder: command.folder.clone(), root: command.root.clone() };
+    let versions = versions::of_environment(&command.words, &command.variables, command.root.as_deref());
     let run = ProcessView {
+        versions,
         command: command.words,
         variables: command.variables,
         ancestors: command.ancestors,
@@ -66,6 +74,9 @@ pub fn of_process(pid: u32, gpus: Vec<String>, catalog: &Catalog) -> Result<(Str
     if imported.values.is_empty() {
         return Err(format!("process {pid}: {}", nothing_known(&imported)));
     }
+    if listens {
+        hooked(pid, run.variables.get("PYTHONPATH"), &mut imported, catalog);
+    }
     imported.notes.extend(command.withheld);
     if let Some(root) = command.root {
         imported.notes.push(format!("its files are a container's, and lie under {} while it runs", root.display()));
@@ -74,12 +85,47 @@ pub fn of_process(pid: u32, gpus: Vec<String>, catalog: &Catalog) -> Result<(Str
     Ok((format!("Inferred from process {pid}: {shown}"), imported))
 }
 
+/// How long the hook is waited for: it answers a new listener at the end of a step.
+const HOOKS_PATIENCE: Duration = Duration::from_secs(8);
+
+/// What the hook in the process says, where its environment has it.
+fn hooked(pid: u32, python_path: Option<&String>, imported: &mut ImportedPlan, catalog: &Catalog) {
+    let Ok(directory) = observe::hook::Directory::open(|name| std::env::var_os(name)) else { return };
+    let own = directory.path().display().to_string();
+    if !python_path.is_some_and(|path| path.split(':').any(|folder| folder.starts_with(&own))) {
+        return;
+    }
+    let Ok(mut listener) = observe::hook::Listener::bind(&directory) else { return };
+    let (start, beat) = (Instant::now(), Duration::from_millis(200));
+    let found = loop {
+        let heard = listener.listen(beat, Moment::default).is_ok();
+        let run = listener.runs().iter().find(|run| run.pid == pid && run.about.is_some() && run.step.is_some());
+        if let Some(run) = run {
+            break Some(run.clone());
+        }
+        if !heard || start.elapsed() > HOOKS_PATIENCE {
+            break listener.runs().iter().find(|run| run.pid == pid).cloned();
+        }
+    };
+    let Some((about, step)) = found.as_ref().and_then(|run| Some((run.about.as_ref()?, run.step.as_ref()))) else {
+        imported.notes.push(format!("the hook in it has said nothing for {} s", HOOKS_PATIENCE.as_secs()));
+        return;
+    };
+    import::tell_hook(imported, about, step);
+    let planned = imported.plan().ok().and_then(|plan| predict::of(&plan, catalog).ok());
+    let other = planned.and_then(|planned| import::other_model(about, planned.params.total));
+    if let Some(line) = other {
+        imported.notes.insert(0, line);
+    }
+}
+
 /// The same as the dashboard shows it.
 ///
 /// # Errors
 /// One line: why it cannot be looked at, or that nothing is known of it.
 pub fn proposal(pid: u32, gpus: Vec<String>, catalog: &Catalog) -> Result<Proposal, String> {
-    let (heading, imported) = of_process(pid, gpus, catalog)?;
+    // The dashboard listens to the hook itself, and compares with what it says.
+    let (heading, imported) = of_process(pid, gpus, catalog, false)?;
     let plan = LoadedPlan::from_text(&format!("inferred-{pid}"), &imported.yaml(&heading))
         .map_err(|faults| faults.first().map_or_else(|| "no plan".to_owned(), ToString::to_string))?;
     let whose = if imported.tool.is_empty() { "a run" } else { &imported.tool };

@@ -7,19 +7,25 @@ mod completions;
 pub mod config;
 pub mod dashboard;
 mod demo;
+mod doctor;
 mod exit;
 mod explain;
 mod export;
 mod exporter;
 mod followed_run;
+mod graphics;
 mod help;
+mod hub;
 mod import;
 pub mod infer;
 mod limits;
+mod models_fit;
 mod new;
 mod output;
+mod picture;
 mod plans;
 mod predict;
+mod progress;
 mod record;
 mod replay;
 mod roofline;
@@ -29,9 +35,11 @@ mod shape;
 mod signals;
 mod sweep;
 mod termination;
+mod tools;
 mod trace;
 mod user_catalog;
 mod validate;
+mod versions;
 
 pub use args::{Cli, Command, DashboardArgs};
 pub use exit::Exit;
@@ -47,6 +55,10 @@ pub fn run(asked: Cli, streams: &mut Streams, show: impl FnOnce(DashboardArgs, C
     // Completions are asked for while a package is built, help when a file is broken: they need nobody's files.
     match &asked.command {
         Some(Command::Completions(args)) => return completions::run(args, streams),
+        Some(Command::Man(args)) => return tools::man(args, streams),
+        Some(Command::Python) => return tools::python(streams),
+        Some(Command::Schema(args)) => return tools::schema(args, streams),
+        Some(Command::Doctor) => return doctor::run(streams),
         Some(Command::Help(args)) => return help::run(args, streams),
         Some(Command::Config(args)) => return config::run(args, streams),
         None if asked.dashboard.look.theme.as_deref() == Some(args::LIST_THEMES) => {
@@ -69,6 +81,7 @@ pub fn run(asked: Cli, streams: &mut Streams, show: impl FnOnce(DashboardArgs, C
     let Some(command) = asked.command else {
         return match asked.dashboard.no_such_plan() {
             Some(message) => streams.fail(Exit::Usage, &message),
+            None if asked.dashboard.once => dashboard::once(&asked.dashboard, catalog, streams),
             None => show(asked.dashboard, catalog, streams),
         };
     };
@@ -80,10 +93,16 @@ pub fn run(asked: Cli, streams: &mut Streams, show: impl FnOnce(DashboardArgs, C
         Command::Validate(args) => validate::run(&args, &catalog, streams),
         Command::Exporter(args) => exporter::run(&args, &catalog, streams),
         Command::Record(args) => record::run(&args, &catalog, streams),
-        Command::Replay(args) => match args.format {
-            Some(format) => replay::summarise(&args.file, format, streams),
-            None => show(args.dashboard(), catalog, streams),
-        },
+        Command::Replay(args) if args.plot || picture::is_picture(args.output.as_deref()) => {
+            replay::plot(&args.file, args.output.as_deref(), &catalog, streams)
+        }
+        Command::Replay(args) if args.format.is_some() || args.output.is_some() => {
+            match output::format(args.format, args.output.as_deref()) {
+                Ok(format) => replay::summarise(&args.file, format, args.output.as_deref(), streams),
+                Err(message) => streams.fail(Exit::Usage, &message),
+            }
+        }
+        Command::Replay(args) => show(args.dashboard(), catalog, streams),
         Command::Infer(args) => infer::run(&args, &catalog, streams),
         Command::New(args) => new::run(&args, &catalog, streams),
         Command::Config(args) => config::run(&args, streams),
@@ -93,10 +112,15 @@ pub fn run(asked: Cli, streams: &mut Streams, show: impl FnOnce(DashboardArgs, C
         Command::Models(args) => catalogue::models(&args, &catalog, streams),
         Command::Run(args) => run::run(&args, &catalog, streams),
         Command::Explain(args) => explain::run(&args, &catalog, streams),
+        Command::Tutorial(args) => show(args.dashboard(), catalog, streams),
         Command::Trace(args) => trace::run(&args, streams),
         Command::Bench(args) => bench::run(&args, &catalog, streams),
         Command::Hook => run::hook(streams),
         Command::Completions(args) => completions::run(&args, streams),
+        Command::Man(args) => tools::man(&args, streams),
+        Command::Python => tools::python(streams),
+        Command::Schema(args) => tools::schema(&args, streams),
+        Command::Doctor => doctor::run(streams),
         Command::Help(args) => help::run(&args, streams),
         Command::ReportGroupSignals => signals::report(streams),
     }

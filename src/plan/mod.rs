@@ -9,6 +9,7 @@ mod examples;
 pub mod export;
 mod fault;
 pub mod import;
+mod json_schema;
 pub mod keys;
 pub mod keywords;
 mod lines;
@@ -32,6 +33,7 @@ pub use change::Change;
 pub use document::{Document, MAX_BYTES};
 pub use examples::EXAMPLES;
 pub use fault::{Fault, TextPosition};
+pub use json_schema::{DIALECT, json_schema};
 pub use keys::{
     AnalysisPart, ArchitecturePart, ClusterPart, CustomGpu, DistributionPart, HardwarePart, LoraPart, MlaPart,
     ModelPart, MoePart, Plan, RunPart, TrainingPart,

@@ -171,6 +171,12 @@ readings! {
         pub repair_pending: bool,
         /// No spare row was left for one.
         pub repair_failed: bool,
+        /// Packets that went over NVLink again.
+        pub nvlink_replays: u64,
+        /// Times that an NVLink was set up again after an error.
+        pub nvlink_recoveries: u64,
+        /// Packets over NVLink whose checksum was wrong.
+        pub nvlink_crc_errors: u64,
         /// Critical errors.
         pub xids: Xids,
     }

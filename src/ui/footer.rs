@@ -154,6 +154,8 @@ fn asked(state: &State) -> Option<&'static str> {
         Overlay::Fixes => Some("↑↓ choose   ⏎ takes it as one edit   esc leaves the plan as it is"),
         Overlay::Largest => Some("⏎ takes it into the plan   esc leaves the plan as it is"),
         Overlay::RanOut(_) => Some("↑↓ scroll   esc goes back, O shows it again"),
+        Overlay::Tutorial(_) => Some("⏎ to the plan   n next   p back   ↑↓ scroll   a b c answer"),
+        Overlay::Lesson(_) => Some("↑↓ scroll   / another term   esc goes back"),
         Overlay::Search | Overlay::Help(_) | Overlay::Topic { .. } => None,
     }
 }

@@ -27,8 +27,8 @@ pub fn draw(state: &State, first: usize, look: &Look, area: Rect, buffer: &mut B
     Clear.render(area, buffer);
     let sought = &state.dialogs.help_query;
     let title = match (sought.is_empty(), shape.hidden > 0) {
-        (true, true) => " keys · type to find · ↑↓ for more · tab topics · esc closes ".to_owned(),
-        (true, false) => " keys · type to find · tab topics · esc closes ".to_owned(),
+        (true, true) => " keys · type to find · ↑↓ for more · ⏎ explains · tab topics · esc closes ".to_owned(),
+        (true, false) => " keys · type to find · ⏎ explains what is selected · tab topics · esc closes ".to_owned(),
         (false, _) => format!(" keys with {}▏· esc shows all ", printable(sought)),
     };
     let block = Block::bordered()

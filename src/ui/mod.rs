@@ -31,6 +31,7 @@ mod topics;
 pub use pane_cache::PaneCache;
 pub use point::{Pointer, hit};
 pub use required_metrics::required_metrics;
+pub use standing::cause_words;
 pub use theme::{EMBEDDED, Theme, ThemeError};
 
 use std::borrow::Cow;
@@ -126,6 +127,8 @@ fn draw_overlay(state: &State, look: &Look, body: Rect, buffer: &mut Buffer) {
         None => {}
         Some(Overlay::Help(line)) => help::draw(state, line, look, body, buffer),
         Some(Overlay::Topic { topic, line }) => topics::draw(topic, line, state.views.size, look, body, buffer),
+        Some(Overlay::Tutorial(line)) => topics::draw_tutorial(state, line, look, body, buffer),
+        Some(Overlay::Lesson(line)) => topics::draw_lesson(state, line, look, body, buffer),
         Some(Overlay::ConfirmQuit) => diff::draw("unsaved", (saved, text), 0, look, body, buffer),
         Some(Overlay::Diff(line)) => {
             let title =

@@ -100,6 +100,12 @@ fn eta<'a>(state: &State, look: &Look) -> Option<Vec<Span<'a>>> {
     Some(vec![Span::styled("ETA ", look.theme.dim()), Span::styled(left.roughly(), look.theme.observed())])
 }
 
+/// What the verdict comes from, in words.
+#[must_use]
+pub fn cause_words(state: &State) -> Option<String> {
+    cause(state).map(|(words, sure)| words + &sure)
+}
+
 /// What the verdict comes from: how the run ended, what grows, what is another than planned, or the likeliest reason for
 /// what lies outside; with how sure that is.
 fn cause(state: &State) -> Option<(String, String)> {

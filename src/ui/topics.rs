@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 use super::Look;
 use super::sheet;
 use super::text::fit;
-use crate::app::{topic_rows, topic_width};
+use crate::app::{State, lesson_rows, topic_rows, topic_width, tutorial_rows};
 use crate::manual::{TOPICS, Tone, TopicLine};
 
 /// What topic that is, from that line on, on a screen of that size.
@@ -17,6 +17,21 @@ pub fn draw(topic: usize, first: usize, size: (u16, u16), look: &Look, area: Rec
     let title = format!("{title} · ↑↓ scroll · / topics · esc closes");
     let lines = |_| topic_rows(topic, size).iter().map(|row| line(row, look, topic_width(size))).collect();
     sheet::fitted(&title, look.theme.accent(), lines, first, area, buffer);
+}
+
+/// A step of the tutorial.
+pub fn draw_tutorial(state: &State, first: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let width = topic_width(state.views.size);
+    let lines = |_| tutorial_rows(state).iter().map(|row| line(row, look, width)).collect();
+    sheet::fitted("tutorial: the memory wall", look.theme.accent(), lines, first, area, buffer);
+}
+
+/// What the selected number means.
+pub fn draw_lesson(state: &State, first: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let width = topic_width(state.views.size);
+    let lines = |_| lesson_rows(state).iter().map(|row| line(row, look, width)).collect();
+    let title = "explained · ↑↓ scroll · / another term · esc closes";
+    sheet::fitted(title, look.theme.accent(), lines, first, area, buffer);
 }
 
 fn line(row: &TopicLine, look: &Look, width: usize) -> Line<'static> {

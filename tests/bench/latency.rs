@@ -1,5 +1,5 @@
 //! From a key press to the frame that answers it, with all panes updated, through the built
-//! program in a pseudo-terminal: 200x50, a 70B plan on 512 GPUs. 99 of 100 are to take no more
+//! program in a pseudo-terminal: 200x50, a 70B plan on 512 GPUs, then every example. 99 of 100 are to take no more
 //! than 8 ms. The time includes the terminal's side: the pseudo-terminal and reading the frame.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
@@ -73,6 +73,7 @@ fn main() {
     terminal.keys("qq");
     terminal.exit_code();
     in_a_large_text();
+    with_every_example();
 }
 
 /// The same in a text of ten megabytes, at its beginning and at its end.
@@ -91,4 +92,49 @@ fn in_a_large_text() {
     report("a letter in 10 MB, below", &measure(&mut terminal, ["7", "\x7f"], ["of the plan7", "of the plan "]));
     terminal.signal("KILL");
     terminal.hang_up();
+}
+
+/// The value of the field that a row begins with, while it is selected.
+fn selected(frame: &str, label: &str) -> Option<String> {
+    let row = frame.lines().find(|row| row.contains(label) && row.contains('‹'))?;
+    let (_, value) = row.split_once('‹')?;
+    Some(value.split_once('›')?.0.trim().to_owned())
+}
+
+/// Arrow keys on the sequence of every example, as fast as frames come: while what the values beside would do is still
+/// being found out.
+fn with_every_example() {
+    for (name, text) in memwall::plan::EXAMPLES {
+        let args = ["mine.yaml", "--source", "demo", "--interval", "60s"];
+        let mut terminal = Program::memwall().args(&args).file("mine.yaml", text).size(200, 50).start();
+        terminal.wait_for("demo");
+        for _ in 0..30 {
+            if selected(&terminal.screen(), "sequence").is_some() {
+                break;
+            }
+            let frames = terminal.frames();
+            terminal.keys(keys::DOWN);
+            terminal.first_frame(frames, "another field", |_| true);
+        }
+        for view in ["panes", "form"] {
+            if view == "form" {
+                terminal.keys("z");
+                terminal.wait_until("the form alone", |screen| !screen.contains("4 Monitor ·"));
+            }
+            let mut taken = Vec::with_capacity(PRESSES);
+            for turn in 0..PRESSES {
+                let (frames, before) = (terminal.frames(), selected(&terminal.screen(), "sequence"));
+                let start = Instant::now();
+                terminal.keys([keys::LEFT, keys::RIGHT][turn % 2]);
+                terminal.first_frame(frames, "another value", |frame| {
+                    selected(frame, "sequence").is_some_and(|value| Some(&value) != before.as_ref())
+                });
+                taken.push(start.elapsed());
+            }
+            taken.sort_unstable();
+            report(&format!("{name}, {view}"), &taken);
+        }
+        terminal.signal("KILL");
+        terminal.hang_up();
+    }
 }

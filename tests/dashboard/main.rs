@@ -22,6 +22,7 @@ mod progress;
 mod recording;
 mod recovery;
 mod searching;
+mod session;
 mod signals;
 mod slow_terminals;
 mod sources;

@@ -47,6 +47,9 @@ struct Case {
     environment: BTreeMap<String, String>,
     #[serde(default)]
     ancestors: Vec<String>,
+    /// Libraries of its environment.
+    #[serde(default)]
+    versions: BTreeMap<String, String>,
     #[serde(default)]
     gpus: Vec<String>,
     #[serde(default)]
@@ -79,6 +82,7 @@ fn imported(case: &Case, catalog: &Catalog) -> ImportedPlan {
         withheld: false,
         world: None,
         which: case.which,
+        versions: case.versions.clone(),
         files: &files,
     };
     match &case.file {

@@ -79,3 +79,33 @@ fn pieces_never_slow_tensor_parallel_down() {
     };
     assert!(with(true) < with(false));
 }
+
+/// DPO's reference is the model once more, without gradients and states, and reads each sample forward alone
+/// (TRL, `trainer/dpo_trainer.py`: `ref_model` under `torch.no_grad`).
+#[test]
+fn a_reference_model_is_a_copy_and_a_forward_pass() {
+    let of = |training: &str| {
+        prediction(&format!(
+            "model: {{preset: llama-2-7b, batch_size: 1, sequence_length: 4096}}\n\
+             training: {{precision: bf16{training}}}\nhardware: {{gpu_type: NVIDIA H200}}\ncluster: {{num_gpus: 1}}\n"
+        ))
+    };
+    let copy = |prediction: &Prediction| {
+        let term = prediction.largest().terms.iter().find(|term| term.name == "reference model");
+        term.map_or(0, |term| term.bytes.0)
+    };
+    let (plain, with) = (of(""), of(", reference_model: true"));
+    // 6 738 415 616 parameters of 2 B; each tensor is a multiple of 512 B.
+    assert_eq!([copy(&plain), copy(&with)], [0, 13_476_831_232]);
+    assert_eq!(with.largest().peak_allocated.0 - plain.largest().peak_allocated.0, 13_476_831_232);
+    assert!((with.flops.forward.0 / plain.flops.forward.0 - 2.0).abs() < 1e-9);
+    assert_eq!(with.flops.backward.0, plain.flops.backward.0);
+    // Of three equal passes there are four then; norms and the optimizer's step take a part of their own.
+    let longer = with.time.step.0 / plain.time.step.0;
+    assert!((1.25..1.40).contains(&longer), "{longer}");
+    let parts = [with.time.compute, with.time.memory_bound, with.time.communication, with.time.launch];
+    let sum: f64 = parts.iter().map(|part| part.0).sum();
+    assert!((sum / with.time.step.0 - 1.0).abs() < 1e-6, "{sum}");
+    // With adapters the base is its own reference.
+    assert_eq!(copy(&of(", reference_model: true, lora: {rank: 8}")), 0);
+}

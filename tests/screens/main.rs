@@ -6,14 +6,18 @@ mod support;
 
 mod attended;
 mod cluster;
+mod curves;
 mod editor;
 mod edits;
 mod explained;
 mod habits;
 mod keys;
+mod lesson;
 mod operators;
 mod places;
 mod proposal;
 mod run_and_draft;
 mod snapshots;
+mod tasks;
 mod themes;
+mod tutorial;

@@ -1,6 +1,6 @@
 //! The plan that a process seems to run: proposed, taken, dismissed.
 
-use crate::support::demo::{look, open, screen};
+use crate::support::demo::{self, look, open, screen};
 use memwall::app::{Account, Effect, Event, ExpectedFile, KeyPress, Overlay, Proposal, State, update};
 use memwall::plan::LoadedPlan;
 use memwall::reading::{SourceInfo, SourceKind};
@@ -8,7 +8,7 @@ use memwall::reading::{SourceInfo, SourceKind};
 const INFERRED: &str = "model: {preset: gpt2, batch_size: 8, sequence_length: 1024} # x\n";
 
 fn press(state: &mut State, keys: &[KeyPress]) -> Vec<Effect> {
-    keys.iter().flat_map(|key| update(state, Event::Key(*key))).collect()
+    keys.iter().flat_map(|key| demo::happen(state, Event::Key(*key))).collect()
 }
 
 fn proposal(rows: usize) -> Proposal {

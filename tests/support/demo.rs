@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::catalog;
-use memwall::app::{Effect, Event, KeyPress, Question, State, update};
+use memwall::app::{Effect, Event, KeyPress, LookAround, Question, State, update};
 use memwall::observe::{Compression, Demo, Header, PlanText, Recorder, Rotation, Source};
 use memwall::plan::{EXAMPLES, LoadedPlan};
 use memwall::reading::Moment;
@@ -46,14 +46,28 @@ pub fn watch(state: &mut State, source: &mut impl Source, seconds: std::ops::Ran
     }
 }
 
-/// An event, and what the background makes of it: searches for explanations come back at once.
+/// An event, and what the background makes of it: searches for explanations come back at once, and so does what lies
+/// around the plan.
 pub fn happen(state: &mut State, event: Event) -> Vec<Effect> {
-    let (searches, effects): (Vec<_>, Vec<_>) =
-        update(state, event).into_iter().partition(|effect| matches!(effect, Effect::Explain(_)));
-    for effect in searches {
-        let Effect::Explain(number) = effect else { continue };
-        let found = Question::of(state).unwrap().answer();
-        happen(state, Event::Explained { number, found });
+    let effects = update(state, event);
+    answered(state, effects)
+}
+
+/// Answers what the background is asked for; the other effects.
+pub fn answered(state: &mut State, effects: Vec<Effect>) -> Vec<Effect> {
+    let (asked, mut effects): (Vec<_>, Vec<_>) =
+        effects.into_iter().partition(|effect| matches!(effect, Effect::Explain(_) | Effect::LookAround(_)));
+    for effect in asked {
+        let event = match effect {
+            Effect::Explain(number) => Event::Explained { number, found: Question::of(state).unwrap().answer() },
+            Effect::LookAround(number) => {
+                // Nobody waits for it where the plan has gone meanwhile.
+                let Some(question) = LookAround::of(state) else { continue };
+                Event::LookedAround { number, found: Box::new(question.answer(|| false).unwrap()) }
+            }
+            _ => continue,
+        };
+        effects.extend(happen(state, event));
     }
     effects
 }

@@ -1,7 +1,7 @@
 //! Changing the plan: through its fields, through its text, back and forth.
 
 use super::field::Field;
-use super::step::{Direction, meant, why_not, with_value};
+use super::step::{Direction, meant, nearest, why_not, with_value};
 use super::text::TextView;
 use crate::app::key::KeyPress;
 use crate::app::keymap::{Action, KeyContext};
@@ -29,11 +29,11 @@ pub fn follow(state: &mut State) {
     set_against(state);
 }
 
-/// Works out what the values beside the selected field's would do, where that is shown.
+/// Shows what the values beside the selected field's would do, as far as that is known.
 pub fn look_around(state: &mut State) {
     if state.plans.text.is_none() {
         let all = state.views.zoomed && state.views.focus == Pane::Plan;
-        state.plans.form.look_around(all, &state.plans.editor, &state.catalog);
+        state.plans.form.look_around(all, &state.plans.editor);
     }
 }
 
@@ -74,20 +74,23 @@ fn refresh(state: &mut State) {
 
 /// Takes a value next to the selected field's, which is known to make a valid plan.
 pub fn take_step(state: &mut State, direction: Direction) {
-    let step = match direction {
-        Direction::Less => state.plans.form.lower.take(),
-        Direction::More => state.plans.form.upper.take(),
+    let form = &state.plans.form;
+    let field = form.field(&state.plans.editor);
+    let change = match (form.is_known(&state.plans.editor), direction) {
+        (true, Direction::Less) => form.lower.as_ref().map(|step| step.change.clone()),
+        (true, Direction::More) => form.upper.as_ref().map(|step| step.change.clone()),
+        // The key came before the answer what it would do.
+        (false, _) => field.and_then(|field| nearest(field, direction, &state.plans.editor, &state.catalog)),
     };
-    let Some(step) = step else {
+    let Some(change) = change else {
         let way = if direction == Direction::Less { "below" } else { "above" };
-        let field = state.plans.form.field(&state.plans.editor);
         let why = field.and_then(|field| why_not(field, direction, &state.plans.editor, &state.catalog));
         let label = field.map_or("", Field::label);
         let said = why.unwrap_or_else(|| format!("{label}: no value {way} this one makes a valid plan"));
         state.notice = Some(problem(said));
         return;
     };
-    match state.plans.editor.with(&step.change) {
+    match state.plans.editor.with(&change) {
         Ok(document) => apply(state, document),
         Err(fault) => state.notice = Some(problem(fault.to_string())),
     }

@@ -1,23 +1,12 @@
 //! The plan's fields as a form: what they show, and what the values next to theirs are.
 
-use rayon::prelude::*;
-
 use super::Editor;
 use super::field::{FIELDS, Field};
-use super::step::{Direction, FieldStep, meant, outlook, step};
+use super::look_around::{FieldSides, KnownSurroundings, Surroundings, sides};
+use super::step::{FieldStep, meant, outlook};
 use crate::app::what_if::fixes::remedy;
 use crate::catalog::Catalog;
 use crate::plan::schema;
-use crate::predict::Capacity;
-use crate::units::Seconds;
-
-/// What tells one state of a plan from another: its text, and what that comes to once files that it names are read.
-#[derive(Debug, Clone, PartialEq)]
-struct PlanRevision {
-    text: String,
-    fields: usize,
-    figures: Option<(Capacity, Seconds)>,
-}
 
 /// State of the form.
 #[derive(Debug, Clone, Default)]
@@ -34,12 +23,10 @@ pub struct Form {
     pub lower: Option<FieldStep>,
     /// The value above the selected field's.
     pub upper: Option<FieldStep>,
-    /// The values below and above every field's, while all are shown.
-    pub around: Vec<[Option<FieldStep>; 2]>,
-    /// The plan that those are of: another selection needs none of them anew.
-    around_of: Option<PlanRevision>,
-    /// What makes the plan fit, where it does not; with the text that this holds for.
-    remedy: Option<(String, Option<String>)>,
+    /// The values beside every field are shown.
+    pub all: bool,
+    /// What is known of them, and of what makes the plan fit.
+    pub(super) known: KnownSurroundings,
 }
 
 impl Form {
@@ -82,32 +69,47 @@ impl Form {
         }
     }
 
-    /// Works out the neighbouring values of the selected field, or of `all`.
-    pub fn look_around(&mut self, all: bool, editor: &Editor, catalog: &Catalog) {
-        let beside =
-            |field| [Direction::Less, Direction::More].map(|direction| step(field, direction, editor, catalog));
-        let fields = if all { self.fields(editor) } else { Vec::new() };
-        let figures = editor.prediction().map(|prediction| (prediction.capacity, prediction.time.step));
-        let revision = PlanRevision { text: editor.text().to_owned(), fields: fields.len(), figures };
-        if self.around_of.as_ref() != Some(&revision) {
-            // Two plans and more a field, most of them predicted: enough for all cores.
-            self.around = fields.into_par_iter().map(beside).collect();
-            self.around_of = Some(revision);
-        }
-        let own = match self.around.get(self.selected) {
-            Some(own) => own.clone(),
-            None => self.field(editor).map_or([None, None], beside),
-        };
-        [self.lower, self.upper] = own;
-        if self.remedy.as_ref().is_none_or(|(text, _)| text != editor.text()) {
-            self.remedy = Some((editor.text().to_owned(), remedy(editor, catalog)));
-        }
+    /// The fields whose neighbouring values are shown, the selected one first.
+    pub(super) fn shown_fields(&self, editor: &Editor) -> Vec<Field> {
+        let fields = self.fields(editor);
+        let rest = if self.all { fields.as_slice() } else { &[] };
+        let selected = fields.get(self.selected).copied();
+        selected.into_iter().chain(rest.iter().copied().filter(|field| Some(*field) != selected)).collect()
     }
 
-    /// The cheapest change that makes the plan fit, where it does not fit.
+    /// Shows what is known of the values beside the selected field, and beside `all` where those are shown.
+    pub fn look_around(&mut self, all: bool, editor: &Editor) {
+        self.all = all;
+        self.known.follow(editor);
+        let own = self.field(editor).and_then(|field| self.known.sides(field).cloned());
+        [self.lower, self.upper] = own.unwrap_or_default();
+    }
+
+    /// Finds out at once what the values beside the selected field would do, and what makes the plan fit.
+    pub fn look_at_once(&mut self, editor: &Editor, catalog: &Catalog) {
+        self.known.follow(editor);
+        let own = self.field(editor).map(|field| (field, sides(field, editor, catalog)));
+        let remedy = Some(remedy(editor, catalog));
+        self.known.take(Surroundings { sides: own.into_iter().collect(), remedy });
+        self.look_around(false, editor);
+    }
+
+    /// What lies beside a field; none while that is being found out.
+    #[must_use]
+    pub fn sides(&self, field: Field) -> Option<&FieldSides> {
+        self.known.sides(field)
+    }
+
+    /// Whether the values beside the selected field are known.
+    #[must_use]
+    pub fn is_known(&self, editor: &Editor) -> bool {
+        self.field(editor).is_none_or(|field| self.known.sides(field).is_some())
+    }
+
+    /// The cheapest change that makes the plan fit, where it does not fit and that is known.
     #[must_use]
     pub fn remedy(&self) -> Option<&str> {
-        self.remedy.as_ref()?.1.as_deref()
+        self.known.remedy()
     }
 
     /// Works out what the value that is being typed would do.

@@ -5,6 +5,7 @@ mod changing;
 pub(super) mod editing;
 pub(super) mod field;
 pub(super) mod form;
+pub(super) mod look_around;
 mod on_disk;
 pub(super) mod origin;
 pub(super) mod reader;
@@ -42,6 +43,20 @@ struct LastPrediction {
     prediction: Prediction,
 }
 
+/// A plan as it was read and predicted: equal to itself alone, not to one that says the same.
+#[derive(Debug, Clone, Default)]
+pub(super) struct EvaluatedPlan {
+    document: Option<Arc<Document>>,
+    good: Option<Arc<LastPrediction>>,
+}
+
+impl PartialEq for EvaluatedPlan {
+    fn eq(&self, other: &Self) -> bool {
+        self.document.as_ref().map(Arc::as_ptr) == other.document.as_ref().map(Arc::as_ptr)
+            && self.good.as_ref().map(Arc::as_ptr) == other.good.as_ref().map(Arc::as_ptr)
+    }
+}
+
 /// The plan's text is the truth; everything else here follows from it.
 #[derive(Debug, Clone)]
 pub struct Editor {
@@ -62,7 +77,7 @@ pub struct Editor {
     traces: Traces,
     /// One that the plan names and that nobody has read yet.
     unread: Option<String>,
-    good: Option<LastPrediction>,
+    good: Option<Arc<LastPrediction>>,
     faults: Vec<Fault>,
     /// Whether `document` and `faults` are those of the text already.
     standing: ReadingState,
@@ -135,6 +150,31 @@ impl Editor {
         // Somebody who reads for this one does not read for the copy.
         let standing = if self.standing == ReadingState::Read { ReadingState::Read } else { ReadingState::Unread };
         Self { name, path: None, saved, is_new: false, standing, revisions: Revisions::default(), ..self.clone() }
+    }
+
+    /// The plan as it is read, without its texts and their history: to predict changes of it elsewhere.
+    pub(super) fn without_texts(&self) -> Self {
+        Self {
+            name: self.name.clone(),
+            path: self.path.clone(),
+            folder: self.folder.clone(),
+            text: String::new(),
+            document: self.document.clone(),
+            saved: String::new(),
+            is_new: self.is_new,
+            revisions: Revisions::default(),
+            configs: self.configs.clone(),
+            traces: self.traces.clone(),
+            unread: self.unread.clone(),
+            good: self.good.clone(),
+            faults: self.faults.clone(),
+            standing: self.standing,
+        }
+    }
+
+    /// What tells this plan, as it is read and predicted now, from what it was before.
+    pub(super) fn evaluated(&self) -> EvaluatedPlan {
+        EvaluatedPlan { document: self.document.clone(), good: self.good.clone() }
     }
 
     /// What the plan is called.
@@ -348,7 +388,7 @@ impl Editor {
         self.unread = named_config(document).filter(|named| !self.configs.contains_key(named));
         match self.evaluate(document, catalog) {
             Ok(good) => {
-                self.good = Some(good);
+                self.good = Some(Arc::new(good));
                 self.faults.clear();
             }
             Err(faults) => self.faults = faults,

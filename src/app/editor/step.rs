@@ -101,7 +101,7 @@ impl DependentChange {
 }
 
 /// What taking another value would do.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct FieldStep {
     /// The value.
     pub value: String,
@@ -120,6 +120,16 @@ pub fn step(field: Field, direction: Direction, editor: &Editor, catalog: &Catal
         .into_iter()
         .take(TRIES)
         .find_map(|value| outlook(field, &value, editor, catalog))
+}
+
+/// What the nearest value in `direction` that makes a valid plan makes of its keys; nothing is predicted.
+pub fn nearest(field: Field, direction: Direction, editor: &Editor, catalog: &Catalog) -> Option<Change> {
+    let job = editor.job()?;
+    let mut values = neighbours(field, direction, editor, job, catalog).into_iter().take(TRIES);
+    values.find_map(|value| {
+        let change = change(field, &value, editor, job, catalog)?;
+        editor.resolved(&change, catalog).map(|_| change)
+    })
 }
 
 /// What a value would do; none where it makes no valid plan.

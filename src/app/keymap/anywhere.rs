@@ -146,6 +146,14 @@ pub(super) const ANYWHERE: &[Binding] = &[
     },
     Binding {
         context: Anywhere,
+        keys: &[K::Char('W')],
+        shown: "W",
+        word: "",
+        help: "both walls over the batch: memory, and throughput",
+        actions: &[A::Walls],
+    },
+    Binding {
+        context: Anywhere,
         keys: &[K::Char('b')],
         shown: "b",
         word: "baseline",
@@ -271,6 +279,22 @@ pub(super) const ANYWHERE: &[Binding] = &[
         word: "",
         help: "draw the screen anew; leave it to the shell until fg",
         actions: &[A::Repaint, A::Suspend],
+    },
+    Binding {
+        context: Anywhere,
+        keys: &[K::Char('K')],
+        shown: "K",
+        word: "",
+        help: "what the selected number means, with the plan's own; ? ⏎ too",
+        actions: &[A::ExplainTerm],
+    },
+    Binding {
+        context: Anywhere,
+        keys: &[K::Char('H')],
+        shown: "H",
+        word: "",
+        help: "the tutorial: the memory wall in eight steps",
+        actions: &[A::Tutorial],
     },
     Binding {
         context: Anywhere,

@@ -34,8 +34,12 @@ pub enum Action {
     Focus(Pane),
     /// Give the focused pane the whole screen, or the others their places back.
     Zoom,
+    /// Show the step of the tutorial.
+    Tutorial,
     /// Show all keys.
     Help,
+    /// Explain the selected number: what it means, its formula, the plan's own numbers in it.
+    ExplainTerm,
     /// One row up.
     Up,
     /// One row down.
@@ -124,6 +128,8 @@ pub enum Action {
     Largest,
     /// Show what happens over the values of the selected field.
     Sweep,
+    /// Sweep the batch: where memory ends, and where throughput flattens.
+    Walls,
     /// Search for the best plans over every knob.
     Search,
     /// Add a key to the plan.

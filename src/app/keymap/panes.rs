@@ -182,6 +182,14 @@ pub(super) const COMPARE: &[Binding] = &[
     },
     Binding {
         context: In(Pane::Compare),
+        keys: &[K::Char('v')],
+        shown: "v",
+        word: "view",
+        help: "in numbers, or over time: step, memory, loss and the plan",
+        actions: &[A::View],
+    },
+    Binding {
+        context: In(Pane::Compare),
         keys: &[K::Enter],
         shown: "⏎",
         word: "take",

@@ -41,7 +41,7 @@ pub fn played(state: &mut State, playback: Playback) -> Vec<Effect> {
 
 /// What is observed goes to that file from now on.
 pub fn began(state: &mut State, path: PathBuf) {
-    state.notice = Some(info(format!("recording to {}: r ends it", path.display())));
+    state.notice = Some(info(format!("recording: r ends it; memwall replay {} plays it", path.display())));
     state.recordings.recording = RecordingState::On(path);
 }
 

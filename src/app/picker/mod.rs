@@ -35,6 +35,8 @@ pub enum PickerPurpose {
     SecondKey,
     /// A constraint of the search.
     Constraint(Constraint),
+    /// A term that is explained.
+    Term,
     /// A topic of the manual, or a section of one.
     Topic,
     /// The file to save to: typed, not chosen.
@@ -61,6 +63,7 @@ impl PickerPurpose {
             Self::SecondKey => "a second key to sweep".to_owned(),
             Self::Constraint(Constraint::Value(field)) => format!("search again with another {}", field.label()),
             Self::Constraint(Constraint::Keep) => "a knob that stays as it is".to_owned(),
+            Self::Term => "explain: type a word of the screen".to_owned(),
             Self::Topic => "help: type a word, a key, an option".to_owned(),
             Self::SaveAs => "save as: type a path".to_owned(),
             Self::Export => "export the plan as".to_owned(),

@@ -10,6 +10,7 @@ use crate::app::key::{KeyPress, PAGE};
 use crate::app::keymap::listing::{PaletteCommand, commands};
 use crate::app::keymap::synonyms::synonyms;
 use crate::app::keymap::{Action, KeyContext};
+use crate::app::lesson;
 use crate::app::notice::problem;
 use crate::app::plans;
 use crate::app::plans::exporting;
@@ -138,6 +139,7 @@ fn take(state: &mut State) -> (Vec<Effect>, Option<Action>) {
         PickerPurpose::Job => cluster_actions::chosen(state, &taken),
         PickerPurpose::Export => exporting::chosen(state, &taken),
         PickerPurpose::ExportTo => effects = exporting::write_to(&mut state.plans, taken.into()),
+        PickerPurpose::Term => lesson::show(state, &taken),
         PickerPurpose::Topic => picker.place().into_iter().for_each(|place| topics::chosen(state, place)),
         PickerPurpose::Action => {
             let command = picker.place().and_then(|place| listed(state).get(place).copied());

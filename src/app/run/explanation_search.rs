@@ -1,6 +1,8 @@
 //! Why the run differs from its plan: searched for in the background whenever what is seen of it has
 //! changed, and taken into the plan where the user says so.
 
+use std::sync::Arc;
+
 use super::mismatch;
 use super::plan::RunPlan;
 use crate::app::editor::editing;
@@ -129,7 +131,7 @@ pub struct Question {
     document: Document,
     config: Option<HfConfig>,
     trace: Option<ModelTrace>,
-    catalog: Catalog,
+    catalog: Arc<Catalog>,
     asked: QuestionKey,
     bands: Bands,
     stated: Vec<(&'static str, String)>,
@@ -145,7 +147,7 @@ impl Question {
             document: plan.document()?.clone(),
             config: plan.hf_config().cloned(),
             trace: plan.trace().cloned(),
-            catalog: state.catalog.clone(),
+            catalog: Arc::clone(&state.catalog),
             asked: QuestionKey::of(state)?,
             bands: Bands::of(job),
             stated: state.run.telemetry.stated(&state.monitor).to_vec(),

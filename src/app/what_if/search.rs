@@ -3,6 +3,8 @@
 
 mod constraints;
 
+use std::sync::Arc;
+
 use constraints::choose;
 pub use constraints::constrain;
 
@@ -194,7 +196,7 @@ pub struct SearchRequest {
     keep: Vec<&'static str>,
     free_batch: bool,
     aim: Aim,
-    catalog: Catalog,
+    catalog: Arc<Catalog>,
 }
 
 impl SearchRequest {
@@ -204,7 +206,7 @@ impl SearchRequest {
         let view = state.dialogs.search.as_ref()?;
         let plan = view.around.plan()?.clone();
         let (keep, free_batch) = (view.keep.clone(), view.free_batch);
-        Some(Self { plan, keep, free_batch, aim: view.aim, catalog: state.catalog.clone() })
+        Some(Self { plan, keep, free_batch, aim: view.aim, catalog: Arc::clone(&state.catalog) })
     }
 
     /// Searches. `tell` may be given what was found so far, which is made where it is asked for.

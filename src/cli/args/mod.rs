@@ -5,7 +5,9 @@ mod exporter;
 mod mistake;
 mod plans;
 mod predictions;
+mod questions;
 mod runs;
+mod tools;
 mod trace;
 pub(super) mod values;
 
@@ -18,8 +20,11 @@ pub use bench::BenchArgs;
 pub use exporter::{ClusterFile, ExporterArgs};
 pub use mistake::parsed;
 pub use plans::{ExportArgs, ExportTarget, ImportArgs, InferArgs, InferTarget, NewArgs, PlanFormat, PlanOutput};
-pub use predictions::{PredictArgs, RooflineArgs, SearchArgs, ShapeArgs, SweepArgs, ValidateArgs};
-pub use runs::{ExplainArgs, RecordArgs, ReplayArgs, RunArgs};
+pub use predictions::{
+    PredictArgs, PredictionPlot, RooflineArgs, SearchArgs, ShapeArgs, SweepArgs, ValidateArgs, WeightBits,
+};
+pub use runs::{ExplainArgs, RecordArgs, ReplayArgs, RunArgs, TutorialArgs};
+pub use tools::{FitPurpose, ManArgs, ModelsArgs, SchemaArgs, SchemaName};
 pub use trace::TraceArgs;
 
 use crate::app::JobSelector;
@@ -34,7 +39,8 @@ use values::{interval, pid, source};
     about = "Predicts the memory and time of a training plan and sets them against the GPUs that run it",
     args_conflicts_with_subcommands = true,
     disable_help_subcommand = true,
-    after_help = "`memwall help` lists the topics of the manual."
+    after_help = "`memwall help` lists the topics of the manual.",
+    after_long_help = questions::text()
 )]
 pub struct Cli {
     /// What to do without the dashboard.
@@ -52,6 +58,7 @@ pub enum Command {
     ///
     /// Exits 0 if every plan fits, 3 if one does not, 2 if one is faulty.
     #[command(override_usage = "memwall predict [OPTIONS] PLAN...\n       \
+                                memwall predict [OPTIONS] MODEL\n       \
                                 memwall predict [OPTIONS] MODEL_TYPE SIZE BATCH")]
     Predict(Box<PredictArgs>),
     /// Predict a plan with each value of a key, or of several
@@ -95,14 +102,18 @@ pub enum Command {
     Replay(ReplayArgs),
     /// List the GPUs that plans can name
     Gpus(CatalogueArgs),
-    /// List the models that plans can name
-    Models(CatalogueArgs),
+    /// List the models that plans can name, or those that fit a GPU
+    Models(ModelsArgs),
     /// Run a training command with the PyTorch hook in place
     ///
     /// Its output is untouched and its exit status passed on.
     Run(RunArgs),
-    /// Explain an out-of-memory message or a PyTorch memory snapshot
+    /// Explain a term of the screens, an out-of-memory message or a PyTorch memory snapshot
+    ///
+    /// `memwall explain ridge --plan plan.yaml`, `memwall explain train.log`, `memwall explain snapshot.pickle`.
     Explain(ExplainArgs),
+    /// Learn the memory wall in eight steps in the dashboard, each a plan and a task
+    Tutorial(TutorialArgs),
     /// Trace a model of your own with PyTorch, without a GPU and without weights
     ///
     /// Writes a tape, which a plan names as its model: `model: {trace: model.tape.json.gz}`.
@@ -120,6 +131,14 @@ pub enum Command {
     Hook,
     /// Write a completion script for a shell
     Completions(CompletionsArgs),
+    /// Write the man page of the program or of a command
+    Man(ManArgs),
+    /// Write the Python client: `memwall python > memwall.py`
+    Python,
+    /// Write a JSON Schema: of plans for editors, of what is written for programs
+    Schema(SchemaArgs),
+    /// Say what works here and what does not: driver, permissions, terminal, files
+    Doctor,
     /// Show a topic of the manual, or what a command takes
     ///
     /// Without a name it lists the topics and commands.
@@ -160,9 +179,18 @@ pub struct DashboardArgs {
     /// Time between readings, 100ms to 60s [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = interval)]
     pub interval: Option<Duration>,
+    /// Show what runs now once, without the dashboard: GPUs, run, plan, verdict
+    #[arg(long)]
+    pub once: bool,
+    /// Write that as JSON
+    #[arg(long, requires = "once")]
+    pub json: bool,
     /// How it looks.
     #[command(flatten)]
     pub look: LookArgs,
+    /// It begins with the tutorial.
+    #[arg(skip)]
+    pub tutorial: bool,
 }
 
 /// What `--theme` says without a name.

@@ -52,6 +52,13 @@ pub struct RecordArgs {
 pub struct ReplayArgs {
     /// A recording, or the part of one to begin with
     pub file: PathBuf,
+    /// Write to this file instead of playing it: a summary, or to FILE.svg, .png or .pdf, a plot of the memory against the
+    /// plan's
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Plot memory over the recording against the plan's, in letters
+    #[arg(long, conflicts_with_all = ["format", "output"])]
+    pub plot: bool,
     /// Write a summary like this instead of playing it
     #[arg(long, value_enum)]
     pub format: Option<ReportFormat>,
@@ -76,7 +83,10 @@ impl ReplayArgs {
             job: None,
             hosts: None,
             interval: None,
+            once: false,
+            json: false,
             look: self.look,
+            tutorial: false,
         }
     }
 }
@@ -84,10 +94,11 @@ impl ReplayArgs {
 /// Arguments of `explain`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct ExplainArgs {
-    /// A text or log with the message, `-` for standard input; or what torch.cuda.memory._dump_snapshot wrote
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
-    /// The plan of the run: its prediction is shown beside, and fixes are predicted
+    /// A term of the screens; an out-of-memory message, or a log with one, `-` for standard input; or what
+    /// torch.cuda.memory._dump_snapshot wrote. Without it: the list of terms
+    #[arg(value_name = "WHAT", num_args = 0..)]
+    pub what: Vec<OsString>,
+    /// The plan whose numbers are told; of a message, the plan of the run, for which fixes are predicted
     #[arg(long, value_name = "PLAN")]
     pub plan: Option<PathBuf>,
     /// How to write it
@@ -96,6 +107,35 @@ pub struct ExplainArgs {
     /// The memory that a snapshot and its values may take; they take some five times the file
     #[arg(long, value_name = "SIZE", default_value = "200MiB", value_parser = size)]
     pub memory: Bytes,
+}
+
+/// Arguments of `tutorial`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct TutorialArgs {
+    /// How it looks.
+    #[command(flatten)]
+    pub look: LookArgs,
+}
+
+impl TutorialArgs {
+    /// The dashboard with the tutorial over it.
+    #[must_use]
+    pub fn dashboard(self) -> DashboardArgs {
+        DashboardArgs {
+            plan: None,
+            log: None,
+            log_pattern: None,
+            attach: None,
+            source: None,
+            job: None,
+            hosts: None,
+            interval: None,
+            once: false,
+            json: false,
+            look: self.look,
+            tutorial: true,
+        }
+    }
 }
 
 /// Arguments of `run`.

@@ -1,7 +1,7 @@
 //! What the dashboard wants done with files, or takes long, on threads that may block.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -43,7 +43,7 @@ pub fn infer(pid: u32, state: &State, events: Sender<Event>) {
     let live = matches!(&state.monitor.source, SourceState::Running(info) if info.kind.is_live());
     let devices = state.monitor.devices().iter().filter(|_| live);
     let gpus = devices.filter_map(|device| device.name.value().cloned()).collect();
-    let catalog = state.catalog.clone();
+    let catalog = Arc::clone(&state.catalog);
     aside(events, move || Event::Inferred { pid, outcome: proposal(pid, gpus, &catalog).map(Box::new) });
 }
 
@@ -105,7 +105,7 @@ fn home(path: &Path) -> PathBuf {
 }
 
 /// Reads a file to be edited.
-pub fn open(path: &Path, store: Option<Store>, catalog: Catalog, events: Sender<Event>) {
+pub fn open(path: &Path, store: Option<Store>, catalog: Arc<Catalog>, events: Sender<Event>) {
     let path = home(path);
     if is_new_plan(&path) {
         return aside(events, move || Event::PlanMissing(path));
@@ -134,7 +134,7 @@ const PLAN: &str = "plan";
 
 /// Looks for plans, and for what can be read as one, in a folder; in the working directory one level below too. Those
 /// that were open last come first, then plans, other tools' files, and folders.
-pub fn list(folder: PathBuf, recent: Vec<PathBuf>, catalog: Catalog, events: Sender<Event>) {
+pub fn list(folder: PathBuf, recent: Vec<PathBuf>, catalog: Arc<Catalog>, events: Sender<Event>) {
     aside(events, move || {
         let here = folder.as_os_str().is_empty();
         let place = home(&folder);

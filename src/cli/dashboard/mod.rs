@@ -8,6 +8,7 @@ mod files;
 mod input;
 mod look;
 mod loop_inputs;
+mod once;
 mod open_plans;
 mod output;
 mod panics;
@@ -16,6 +17,7 @@ mod searching;
 mod session;
 mod stray_output;
 pub mod supervisor;
+mod surroundings;
 mod suspension;
 mod terminal;
 mod themed_look;
@@ -27,6 +29,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub use super::demo::PendingDemo;
+pub use once::once;
 pub use recovery::Store;
 pub use watch::{WatchOptions, watch};
 
@@ -157,6 +160,9 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
     // What is looked at is what was observed, or what runs.
     let observed = (!live || attach.is_some()).then_some(Pane::Monitor);
     state.views.focus = config.start_pane.or(observed).unwrap_or(state.views.focus);
+    if args.tutorial {
+        app::open_tutorial(&mut state);
+    }
     let follow = FollowOptions { log: args.log.clone(), pattern, pid: args.attach, live };
     let mut asked = asked;
     let open = move |requirements: &SharedRequirements| asked.open(requirements);
@@ -285,7 +291,7 @@ fn source(
     let choice = choice.clone();
     if matches!(choice, SourceChoice::Auto) && attach.is_some() {
         // What runs is real: nothing is made up beside it.
-        let catalog = state.catalog.clone();
+        let catalog = Catalog::clone(&state.catalog);
         return Ok((RequestedSource { choice, demo: None, later: None, attach, catalog, access }, None));
     }
     let demo = demo::run(&choice, &state.plans.editor, DEMO_HEAD_START, &state.catalog)?;
@@ -293,5 +299,8 @@ fn source(
     let pending_demo =
         demo.is_none().then(|| PendingDemo { choice: choice.clone(), head_start: DEMO_HEAD_START, hand });
     let later = pending_demo.is_some().then_some(later);
-    Ok((RequestedSource { choice, demo, later, attach: None, catalog: state.catalog.clone(), access }, pending_demo))
+    Ok((
+        RequestedSource { choice, demo, later, attach: None, catalog: Catalog::clone(&state.catalog), access },
+        pending_demo,
+    ))
 }

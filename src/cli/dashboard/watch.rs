@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Builder;
@@ -17,6 +18,7 @@ use super::recovery::{RecoveryRequest, Store};
 use super::searching::Search;
 use super::session::SessionKeeper;
 use super::stray_output::StrayOutput;
+use super::surroundings::SurroundingsSearch;
 use super::suspension::{self, JobControl};
 use super::terminal::{TerminalScreen, size};
 use super::themed_look::ThemedLook;
@@ -186,6 +188,7 @@ struct EventLoop {
     /// What is observed goes there, while it does.
     tape: Option<ActiveRecording>,
     search: Search,
+    surroundings: SurroundingsSearch,
     events: Sender<Event>,
     every: Duration,
     clock: Clock,
@@ -223,6 +226,7 @@ impl EventLoop {
             open_plans: OpenPlans::start(events.clone()),
             tape: None,
             search: Search::default(),
+            surroundings: SurroundingsSearch::default(),
             keeper: store.clone().map(|store| Keeper::start(store, events.clone())),
             events,
             every,
@@ -291,13 +295,14 @@ impl EventLoop {
             Effect::Quit | Effect::Suspend => {}
             Effect::Repaint => return screen.repaint(),
             Effect::Save { path, name, text, expected } => files::save(path, &name, text, expected, events),
-            Effect::Open(path) => files::open(&path, self.store.clone(), state.catalog.clone(), events),
+            Effect::Open(path) => files::open(&path, self.store.clone(), Arc::clone(&state.catalog), events),
             Effect::Infer(pid) => files::infer(pid, state, events),
             Effect::Explain(number) => files::explain(number, state, events),
+            Effect::LookAround(number) => self.surroundings.begin(number, state, events),
             Effect::Search(number) => self.search.begin(number, state, events),
             Effect::CancelSearch => self.search.cancel(),
             Effect::Read { number, text } => files::read(number, text, events),
-            Effect::ListPlans { folder, recent } => files::list(folder, recent, state.catalog.clone(), events),
+            Effect::ListPlans { folder, recent } => files::list(folder, recent, Arc::clone(&state.catalog), events),
             Effect::CompletePath(typed) => files::complete(typed, events),
             Effect::ReadConfig { folder, named } => files::read_config(&folder, named, events),
             Effect::Keep(unsaved) => self.request(RecoveryRequest::Keep(unsaved)),

@@ -76,6 +76,8 @@ families! {
     GPU_REPAIR_PENDING = Gauge "memwall_gpu_memory_repair_pending":
         "Whether rows or pages wait for a reset to be replaced.";
     GPU_REPAIR_FAILED = Gauge "memwall_gpu_memory_repair_failed": "Whether no spare row was left for one.";
+    GPU_NVLINK_ERRORS = Counter "memwall_gpu_nvlink_errors_total":
+        "Errors over all NVLinks since the driver was loaded: replay, recovery, crc.";
     GPU_XIDS = Counter "memwall_gpu_xid_errors_total": "Critical errors (Xid) since the exporter looks.";
     GPU_LAST_XID = Gauge "memwall_gpu_last_xid": "The number of the newest Xid.";
 

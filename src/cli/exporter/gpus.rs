@@ -100,6 +100,15 @@ impl GpuSeries<'_> {
                 self.labelled(&f::GPU_ECC_ERRORS, &[("type", kind)], *count as f64);
             }
         }
+        for (errors, kind) in [
+            (&health.nvlink_replays, "replay"),
+            (&health.nvlink_recoveries, "recovery"),
+            (&health.nvlink_crc_errors, "crc"),
+        ] {
+            if let Some(count) = errors.value() {
+                self.labelled(&f::GPU_NVLINK_ERRORS, &[("type", kind)], *count as f64);
+            }
+        }
         self.known(&f::GPU_REMAPPED_ROWS, &health.remapped_rows, |rows| *rows as f64);
         self.known(&f::GPU_RETIRED_PAGES, &health.retired_pages, |pages| *pages as f64);
         self.known(&f::GPU_REPAIR_PENDING, &health.repair_pending, |pending| flag(*pending));

@@ -5,7 +5,7 @@ use crate::plan::MAX_BYTES;
 
 /// A document of the stream.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct StreamDocument {
     /// Which one it is, from 1.
     pub number: usize,
     /// Its bytes, not more than a plan may have and what was read with them.
@@ -42,7 +42,7 @@ pub struct Splitter {
 
 impl Splitter {
     /// Takes in the next bytes, and gives each document that they end to `each`.
-    pub fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(Part)) {
+    pub fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(StreamDocument)) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             let kept = if self.is_skipped {
                 let room = (self.line + SEPARATOR).saturating_sub(self.pending.len());
@@ -60,7 +60,7 @@ impl Splitter {
     }
 
     /// What is left where the stream ends: a stream without documents is one empty plan.
-    pub fn finish(mut self) -> Option<Part> {
+    pub fn finish(mut self) -> Option<StreamDocument> {
         // A last line without an end may be a separator.
         let mut last = None;
         if self.pending.len() > self.line {
@@ -68,12 +68,12 @@ impl Splitter {
         }
         if self.has_content || (self.cut == 0 && last.is_none()) {
             let part = self.part(self.pending.len());
-            return Some(Part { is_only: part.number == 1, ..part });
+            return Some(StreamDocument { is_only: part.number == 1, ..part });
         }
-        last.map(|part| Part { is_only: part.number == 1, ..part })
+        last.map(|part| StreamDocument { is_only: part.number == 1, ..part })
     }
 
-    fn end_line(&mut self, each: &mut impl FnMut(Part)) {
+    fn end_line(&mut self, each: &mut impl FnMut(StreamDocument)) {
         let line = self.pending[self.line..].trim_ascii_end();
         let separates = |marker: &[u8]| {
             line.strip_prefix(marker).filter(|rest| rest.first().is_none_or(|byte| matches!(byte, b' ' | b'\t')))
@@ -114,9 +114,9 @@ impl Splitter {
             self.brackets = opens.starts_with(b"{").then(Brackets::default);
         }
         match self.brackets.as_mut().map(|brackets| brackets.read(line)) {
-            Some(Closed::Not) | None => false,
-            Some(Closed::AtEnd) => true,
-            Some(Closed::Before) => {
+            Some(BracketEnd::Not) | None => false,
+            Some(BracketEnd::AtEnd) => true,
+            Some(BracketEnd::Before) => {
                 // More stands behind it: no JSON, and YAML's reader says so.
                 self.brackets = None;
                 false
@@ -125,7 +125,7 @@ impl Splitter {
     }
 
     /// Ends the document before byte `end`.
-    fn leave(&mut self, end: usize, each: &mut impl FnMut(Part)) {
+    fn leave(&mut self, end: usize, each: &mut impl FnMut(StreamDocument)) {
         let rest = self.pending.split_off(end);
         if self.has_content {
             each(self.part(end));
@@ -136,18 +136,18 @@ impl Splitter {
     }
 
     /// Ends a document that is too long, and passes over what is left of it.
-    fn skip(&mut self, each: &mut impl FnMut(Part)) {
+    fn skip(&mut self, each: &mut impl FnMut(StreamDocument)) {
         self.has_content = true;
         let end = self.pending.len();
         self.leave(end, each);
         self.is_skipped = true;
     }
 
-    fn part(&mut self, end: usize) -> Part {
+    fn part(&mut self, end: usize) -> StreamDocument {
         self.cut += 1;
         let mut bytes = std::mem::take(&mut self.pending);
         bytes.truncate(end);
-        Part { number: self.cut, bytes, lines_before: self.lines_before, is_only: false }
+        StreamDocument { number: self.cut, bytes, lines_before: self.lines_before, is_only: false }
     }
 }
 
@@ -157,7 +157,7 @@ fn is_content(line: &[u8]) -> bool {
 }
 
 /// Where brackets stand after a line.
-enum Closed {
+enum BracketEnd {
     Not,
     AtEnd,
     Before,
@@ -172,7 +172,7 @@ struct Brackets {
 }
 
 impl Brackets {
-    fn read(&mut self, line: &[u8]) -> Closed {
+    fn read(&mut self, line: &[u8]) -> BracketEnd {
         let mut before = b' ';
         for (at, byte) in line.iter().copied().enumerate() {
             match (self.quote, byte) {
@@ -193,9 +193,9 @@ impl Brackets {
                     if self.depth == 0 {
                         let rest = line[at + 1..].trim_ascii_start();
                         return if rest.first().is_none_or(|byte| *byte == b'#') {
-                            Closed::AtEnd
+                            BracketEnd::AtEnd
                         } else {
-                            Closed::Before
+                            BracketEnd::Before
                         };
                     }
                 }
@@ -203,7 +203,7 @@ impl Brackets {
             }
             before = byte;
         }
-        Closed::Not
+        BracketEnd::Not
     }
 }
 
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     /// The parts of a text that comes in pieces of `size` bytes.
-    fn parts(text: &[u8], size: usize) -> Vec<Part> {
+    fn parts(text: &[u8], size: usize) -> Vec<StreamDocument> {
         let (mut splitter, mut found) = (Splitter::default(), Vec::new());
         for piece in text.chunks(size) {
             splitter.feed(piece, |part| found.push(part));

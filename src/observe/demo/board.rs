@@ -66,6 +66,9 @@ pub fn put(demo: &Demo, sample: &mut DeviceSample, index: u32, now: &Tick) {
         remapped_rows: Reading::measured(0, at),
         repair_pending: Reading::measured(false, at),
         repair_failed: Reading::measured(false, at),
+        nvlink_replays: Reading::measured(0, at),
+        nvlink_recoveries: Reading::measured(0, at),
+        nvlink_crc_errors: Reading::measured(0, at),
         xids: Reading::measured(Xids::default(), at),
     };
 }

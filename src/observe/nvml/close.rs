@@ -45,7 +45,7 @@ impl CloseLook {
         let growth = self.totals.read(device, reader);
         sample.board = Board {
             pci: facts.pci.clone(),
-            serial: known.serial.clone(),
+            serial: facts.serial.clone(),
             architecture: known.architecture.clone(),
             capability: known.capability.clone(),
             vbios: known.vbios.clone(),

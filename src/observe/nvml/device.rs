@@ -135,6 +135,7 @@ fn put_facts(sample: &mut DeviceSample, facts: &DeviceFacts) {
     sample.name = facts.name.clone();
     sample.uuid = facts.uuid.clone();
     sample.board.pci = facts.pci.clone();
+    sample.board.serial = facts.serial.clone();
     sample.sm_clock_max = facts.sm_clock_max.map(|megahertz| Megahertz(f64::from(*megahertz)));
     sample.dram_peak = facts.dram_peak();
 }

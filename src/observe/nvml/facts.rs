@@ -15,6 +15,8 @@ pub struct DeviceFacts {
     pub uuid: Reading<String>,
     /// Asked at the start: of a GPU that is off the bus it is what somebody looks for.
     pub pci: Reading<String>,
+    /// Asked at the start, too: it is what is printed on a board that has to be replaced.
+    pub serial: Reading<String>,
     pub sm_clock_max: Reading<u32>,
     pub memory_clock_max: Reading<u32>,
     bus_width: Reading<u32>,
@@ -26,6 +28,7 @@ impl DeviceFacts {
         reader.once(&mut self.name, || device.name());
         reader.once(&mut self.uuid, || device.uuid());
         reader.once(&mut self.pci, || Ok(device.pci_info()?.bus_id));
+        reader.once(&mut self.serial, || device.serial());
         reader.once(&mut self.sm_clock_max, || device.max_clock_info(Clock::SM));
         reader.once(&mut self.memory_clock_max, || device.max_clock_info(Clock::Memory));
         reader.once(&mut self.bus_width, || device.memory_bus_width());
@@ -46,7 +49,6 @@ impl DeviceFacts {
 /// What is asked only of a GPU that is looked at closely.
 #[derive(Debug, Default)]
 pub struct CloseFacts {
-    pub serial: Reading<String>,
     pub architecture: Reading<String>,
     pub capability: Reading<String>,
     pub vbios: Reading<String>,
@@ -59,7 +61,6 @@ pub struct CloseFacts {
 impl CloseFacts {
     /// Asks for what is missing.
     pub fn ask(&mut self, library: &'static Library, index: u32, device: &Device<'static>, reader: &mut MetricReader) {
-        reader.once(&mut self.serial, || device.serial());
         reader.once(&mut self.architecture, || Ok(device.architecture()?.to_string()));
         reader.once(&mut self.capability, || {
             let capability = device.cuda_compute_capability()?;

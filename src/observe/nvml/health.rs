@@ -1,4 +1,4 @@
-//! Errors of a GPU's memory: ECC, retired pages, remapped rows.
+//! Errors of a GPU's memory (ECC, retired pages, remapped rows) and of its NVLinks.
 
 use nvml_wrapper::Device;
 use nvml_wrapper::enum_wrappers::device::{EccCounter, MemoryError};
@@ -12,10 +12,18 @@ use crate::reading::{Absence, Health, Reading};
 const REPAIRS: [FieldId; 7] =
     [FieldId(29), FieldId(30), FieldId(31), FieldId(142), FieldId(143), FieldId(144), FieldId(145)];
 
+/// `NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY`, `_RECOVERY`, `_CRC`, of all links (Hopper and later).
+const LINK_ERRORS: [FieldId; 3] = [FieldId(161), FieldId(162), FieldId(163)];
+
+/// `NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL`, `_RECOVERY_…`, `_CRC_FLIT_…`, `_CRC_DATA_…`: those before.
+const LINK_TOTALS: [FieldId; 4] = [FieldId(52), FieldId(59), FieldId(38), FieldId(45)];
+
 /// What the GPU says of its errors. Its last Xid is somebody else's to tell.
 pub fn health(device: &Device<'static>, reader: &mut MetricReader) -> Health {
     let errors = |kind| device.total_ecc_errors(kind, EccCounter::Volatile);
     let [single, double, waiting, corrected, uncorrected, pending, failure] = field_values(device, reader, REPAIRS);
+    let [replays, recoveries, crc] = field_values(device, reader, LINK_ERRORS);
+    let [all_replays, all_recoveries, flits, packets] = field_values(device, reader, LINK_TOTALS);
     Health {
         ecc: reader.read(|| device.is_ecc_enabled()).map(|mode| mode.currently_enabled),
         corrected: reader.read(|| errors(MemoryError::Corrected)),
@@ -25,6 +33,9 @@ pub fn health(device: &Device<'static>, reader: &mut MetricReader) -> Health {
         // A GPU has pages or rows, not both.
         repair_pending: known_or(pending, waiting).map(|flag| *flag != 0),
         repair_failed: failure.map(|flag| *flag != 0),
+        nvlink_replays: known_or(replays, all_replays),
+        nvlink_recoveries: known_or(recoveries, all_recoveries),
+        nvlink_crc_errors: known_or(crc, sum(flits, packets)),
         xids: Reading::not_read(),
     }
 }

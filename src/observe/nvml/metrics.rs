@@ -98,7 +98,7 @@ pub const METRICS: &[Metric] = &[
     ),
     metric("ECC mode and errors", &["nvmlDeviceGetEccMode", "nvmlDeviceGetTotalEccErrors"], QueryInterval::Health),
     metric(
-        "retired pages, remapped rows; memory temperature, time slowed by power and by heat, NVLink bytes where GPM has \
+        "retired pages, remapped rows, NVLink errors; memory temperature, time slowed by power and by heat, NVLink bytes where GPM has \
          none (~: from the first link; while looked at closely)",
         &["nvmlDeviceGetFieldValues"],
         QueryInterval::Health,

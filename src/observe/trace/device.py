@@ -132,6 +132,9 @@ def stand_in(device):
     for name, value in answers.items():
         if hasattr(cuda, name):
             setattr(cuda, name, lambda *_, value=value, **__: value)
+    # Memory of the host is pinned by the driver.
+    torch.Tensor.pin_memory = lambda tensor, *_, **__: tensor
+    torch.Tensor.is_pinned = lambda *_, **__: False
     cuda.get_rng_state = lambda *_, **__: torch.zeros(16, dtype=torch.uint8, device="cpu")
     cuda.Event, cuda.Stream = Event, Stream
     cuda.stream, cuda.device = Context, Context

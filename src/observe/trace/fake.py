@@ -3,11 +3,13 @@
 import math
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
 aten = torch.ops.aten
+# Positions in data, which code reads numbers from: which samples, in which order.
+DRAWS = {aten.randperm, aten.randint}
 # Small tables that code reads numbers from while a model is built; most elements that are made for real.
 TABLES = {aten.linspace.default, aten.arange.default, aten.arange.start, aten.arange.start_step, aten.scalar_tensor.default}
 MOST = 1 << 16
@@ -41,6 +43,9 @@ class Values(TorchDispatchMode):
         """Runs an operator, for real where nothing fake is in it."""
         leaves = [leaf for leaf in tree_flatten((args, kwargs))[0] if isinstance(leaf, torch.Tensor)]
         if leaves and all(is_real(leaf) for leaf in leaves) and self.stays_on_host(func, kwargs):
+            with unset_fake_temporarily():
+                return func(*args, **kwargs)
+        if not leaves and func._overloadpacket in DRAWS and self.stays_on_host(func, kwargs):
             with unset_fake_temporarily():
                 return func(*args, **kwargs)
         if not leaves and func in TABLES and self.stays_on_host(func, kwargs) and self.is_small(func, args):
@@ -143,9 +148,41 @@ FAKES = {"fake_device", "fake_mode", "constant", "real_tensor", "pytype", "dispa
 FAKES |= {f"_{name}" for name in FAKES}
 
 
+class Mode(FakeTensorMode):
+    """Fake tensors, also of `torch.tensor(…, device="cuda")` without a driver: its values are made on the host and moved
+    where modes see it (FakeTensorMode.__enter__)."""
+
+    @property
+    def avoid_device_init(self):
+        return True
+
+    @avoid_device_init.setter
+    def avoid_device_init(self, _):
+        pass
+
+
 def install(fake_mode):
-    """Makes `Module.to` and its like work on fake parameters."""
+    """Makes `Module.to` and its like, copies and prints of numbers work on fake tensors."""
     torch.nn.Module._apply = move_parameters
+    torch.Tensor.__deepcopy__ = copied
+    make = FakeTensor.__new__
+
+    def made(cls, *args, **kwargs):
+        # `type(parameter)(tensor, requires_grad=…)`: a fake parameter's type is FakeTensor.
+        if args and isinstance(args[0], torch.Tensor):
+            return torch.nn.Parameter(args[0], requires_grad=bool(kwargs.get("requires_grad", args[0].is_floating_point())))
+        return make(cls, *args, **kwargs)
+
+    FakeTensor.__new__ = staticmethod(made)
+    FakeTensor.__format__ = lambda tensor, how: format(tensor.item(), how) if how and not tensor.dim() else object.__format__(
+        tensor, how)
+
+
+def copied(tensor, memo):
+    """`copy.deepcopy` of a tensor that is no parameter."""
+    if id(tensor) not in memo:
+        memo[id(tensor)] = tensor.detach().clone().requires_grad_(tensor.requires_grad)
+    return memo[id(tensor)]
 
 
 def convert(tree, fake_mode):

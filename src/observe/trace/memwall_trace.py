@@ -92,13 +92,14 @@ def main():
     import tape
 
     say = (lambda text: None) if options.quiet else (lambda text: print(text, file=sys.stderr, flush=True))
+    tracer = step.Tracer(device, say)
     try:
         if options.command:
             import script
 
             made = script.trace(options.command, device, say)
         else:
-            made = step.Tracer(device, say).trace(subject_of(options, sources))
+            made = tracer.trace(subject_of(options, sources))
         size = tape.write(made, options.output)
     except sources.Refused as refused:
         fail(refused, 2)
@@ -107,7 +108,8 @@ def main():
     except Exception as error:
         if os.environ.get("MEMWALL_TRACE_DEBUG"):
             raise
-        fail(explained(error))
+        why = explained(error)
+        fail(f"{tracer.built}, but its step cannot be traced: {why}" if tracer.built else why)
     for note in [*made["differences"], *made["notes"]]:
         say(f"note: {note}")
     say(f"{options.output}: {made['name']}, {made['parameters']['total']:,} parameters, "

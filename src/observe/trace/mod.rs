@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const MAIN: &str = "memwall_trace.py";
 
 /// Its files: what starts it, the ways in, recording, and the tape.
-const FILES: [(&str, &str); 13] = [
+const FILES: [(&str, &str); 15] = [
     (MAIN, include_str!("memwall_trace.py")),
     ("device.py", include_str!("device.py")),
     ("fake.py", include_str!("fake.py")),
@@ -17,12 +17,14 @@ const FILES: [(&str, &str); 13] = [
     ("modules.py", include_str!("modules.py")),
     ("no_gpu.cpp", include_str!("no_gpu.cpp")),
     ("recorder.py", include_str!("recorder.py")),
+    ("sandbox.py", include_str!("sandbox.py")),
     ("script.py", include_str!("script.py")),
     ("segment.py", include_str!("segment.py")),
     ("segments.py", include_str!("segments.py")),
     ("sources.py", include_str!("sources.py")),
     ("step.py", include_str!("step.py")),
     ("tape.py", include_str!("tape.py")),
+    ("weights.py", include_str!("weights.py")),
 ];
 
 /// Writes the tracer into `folder`; the program to start.

@@ -86,6 +86,8 @@ class Calls:
         path = self.paths.get(module)
         if path is None:
             path = recorder.stack[-1][0] if recorder.stack else ""
+        # A script may enter autocast around the model's own forward function.
+        recorder.autocast = recorder.autocast or bool(torch.is_autocast_enabled())
         block = module in self.blocks and self.depth == 0
         if block:
             number, self.calls = self.calls, self.calls + 1

@@ -1,108 +1,30 @@
 """The first step of a training script: it runs under fake tensors up to the end of its first backward pass. What it would
 write goes to a folder that is removed, and it reaches no network."""
 
-import builtins
-import io
 import os
 import runpy
-import shutil
 import sys
-import tempfile
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._pytree import tree_flatten
 
 import fake
 import modules
 import segments
 import step
 import tape
+import weights
 from recorder import Recorder
+from sandbox import Sandbox
 from sources import Refused
 
-WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+# What is the same wherever it is equal.
+PLAIN = (bool, int, float, str, type(None))
 
 
 class Finished(BaseException):
     """The step is traced."""
-
-
-class Sandbox:
-    """Files that are written lie in a folder of their own; names of hosts are not looked up."""
-
-    def __init__(self):
-        self.folder = os.path.realpath(tempfile.mkdtemp(prefix="memwall-trace-"))
-        self.temporary, tempfile.tempdir = tempfile.tempdir, self.folder
-        self.active = True
-        self.guarding = False
-
-    def is_ours(self, path):
-        path = os.path.realpath(path)
-        return path.startswith((self.folder, "/dev/", "/proc/self/"))
-
-    def moved(self, path):
-        return self.folder + os.path.abspath(os.fspath(path))
-
-    def __enter__(self):
-        opened, made = builtins.open, os.mkdir
-
-        def open_moved(file, mode="r", *args, **kwargs):
-            if self.active and isinstance(file, (str, os.PathLike)) and not self.is_ours(file):
-                moved = self.moved(file)
-                if any(letter in mode for letter in "wax+"):
-                    os.makedirs(os.path.dirname(moved), exist_ok=True)
-                    if "a" in mode or "+" in mode:
-                        if os.path.exists(file) and not os.path.exists(moved):
-                            shutil.copyfile(file, moved)
-                    file = moved
-                elif os.path.exists(moved):
-                    file = moved
-            return opened(file, mode, *args, **kwargs)
-
-        def mkdir_moved(path, *args, **kwargs):
-            if self.active and isinstance(path, (str, os.PathLike)) and not self.is_ours(path):
-                os.makedirs(self.moved(path), exist_ok=True)
-                return None
-            return made(path, *args, **kwargs)
-
-        builtins.open = io.open = open_moved
-        os.mkdir = mkdir_moved
-        os.makedirs, self.makedirs = self.make_folders(os.makedirs), os.makedirs
-        torch.save = lambda *_, **__: None
-        sys.addaudithook(self.audit)
-        self.guarding = True
-        return self
-
-    def make_folders(self, original):
-        def makedirs(name, *args, **kwargs):
-            if self.active and not self.is_ours(name):
-                name, kwargs["exist_ok"] = self.moved(name), True
-                args = args[:1]
-            return original(name, *args, **kwargs)
-
-        return makedirs
-
-    def audit(self, event, args):
-        if not (self.active and self.guarding):
-            return
-        if event == "open" and isinstance(args[0], str) and isinstance(args[2], int) and args[2] & WRITES:
-            if not self.is_ours(args[0]):
-                raise PermissionError(f"a traced script writes nothing: {args[0]}")
-        elif event in ("os.remove", "os.rmdir", "os.rename", "os.truncate", "shutil.rmtree") and isinstance(args[0], str):
-            if not self.is_ours(args[0]):
-                raise PermissionError(f"a traced script writes nothing: {args[0]}")
-        elif event in ("socket.connect", "socket.getaddrinfo"):
-            host = args[0] if event == "socket.getaddrinfo" else args[1]
-            if isinstance(host, tuple):
-                host = host[0]
-            if host not in ("localhost", "127.0.0.1", "::1", "") and not str(host).startswith("/"):
-                raise OSError(f"a traced script asks no network: {host}")
-
-    def __exit__(self, *_):
-        self.active, tempfile.tempdir = False, self.temporary
-        shutil.rmtree(self.folder, ignore_errors=True)
-        return False
 
 
 class Watch:
@@ -114,7 +36,8 @@ class Watch:
         self.recorder.autocast = False
         self.model = self.calls = self.assembly = None
         self.batch = {}
-        self.optimizers = []
+        # Passes without gradients: what came out, by module and shapes.
+        self.evaluated, self.evaluating = {}, False
 
     def __enter__(self):
         self.call, self.backward = nn.Module.__call__, torch.Tensor.backward
@@ -124,6 +47,8 @@ class Watch:
         def call(module, *args, **kwargs):
             if watch.model is None and watch.is_trained(module):
                 watch.begin(module, args, kwargs)
+            if watch.model is None and not torch.is_grad_enabled():
+                return watch.evaluate(module, args, kwargs)
             return watch.call(module, *args, **kwargs)
 
         def backward(loss, *args, **kwargs):
@@ -132,6 +57,7 @@ class Watch:
         def run_backward(tensors, *args, **kwargs):
             watch.finish(tensors if isinstance(tensors, torch.Tensor) else next(iter(tensors)))
 
+        torch.save = lambda *_, **__: None
         nn.Module.__call__ = call
         torch.Tensor.backward, torch.autograd.backward = backward, run_backward
         loader = torch.utils.data.DataLoader.__init__
@@ -150,6 +76,21 @@ class Watch:
         nn.Module.__call__ = self.call
         torch.Tensor.backward, torch.autograd.backward = self.backward, self.run_backward
         return False
+
+    def evaluate(self, module, args, kwargs):
+        """A pass without gradients, before anything is trained: the same inputs give what they gave before."""
+        leaves, tree = tree_flatten((args, kwargs))
+        if self.evaluating or any(not isinstance(leaf, (torch.Tensor, *PLAIN)) for leaf in leaves):
+            return self.call(module, *args, **kwargs)
+        key = (module, str(tree), module.training, tuple(
+            (tuple(leaf.shape), leaf.dtype) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves))
+        if key not in self.evaluated:
+            self.evaluating = True
+            try:
+                self.evaluated[key] = self.call(module, *args, **kwargs)
+            finally:
+                self.evaluating = False
+        return self.evaluated[key]
 
     def is_trained(self, module):
         return module.training and torch.is_grad_enabled() and any(one.requires_grad for one in module.parameters())
@@ -202,8 +143,10 @@ def trace(command, device, say):
         run = lambda: runpy.run_path(script, run_name="__main__")
         sys.argv = command
     os.environ.setdefault("WANDB_MODE", "disabled")
-    fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    fake_mode = fake.Mode(allow_non_fake_inputs=True)
     fake.install(fake_mode)
+    weights.install()
     watch = Watch(device, fake_mode)
     out, sys.stdout = sys.stdout, sys.stderr
     try:
@@ -224,9 +167,12 @@ def trace(command, device, say):
 
 def finished(watch, device, script, say):
     model = watch.model
-    weights = {one.dtype for one in model.parameters()}
-    precision = "mixed" if watch.recorder.autocast else "fp32" if weights == {torch.float32} else "half"
+    types = {one.dtype for one in model.parameters()}
+    precision = "mixed" if watch.recorder.autocast else "fp32" if types == {torch.float32} else "half"
     point = sizes_of(watch.batch)
+    empty = next((name for name, value in watch.batch.items() if not value.numel()), None)
+    if empty is not None:
+        raise Refused(f"the first batch's `{empty}` has no elements: its sizes depend on values, which a traced step has not")
     fitter = tape.Fitter([], [{}])
     made = tape.Trace(fitter)
     made.add(*step.written(watch.assembly))

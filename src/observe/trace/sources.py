@@ -130,19 +130,38 @@ def hugging_face(path, class_name=None, attention=None):
     config = config_class.from_dict({key: value for key, value in values.items() if key != "quantization_config"})
     name = class_name or next(iter(values.get("architectures") or ()), None)
     if name is None:
-        auto = transformers.AutoModel
-        for candidate in (transformers.AutoModelForCausalLM, transformers.AutoModelForSeq2SeqLM,
-                          transformers.AutoModelForMaskedLM, transformers.AutoModelForImageClassification):
-            if type(config) in candidate._model_mapping.keys():
-                auto = candidate
-                break
-        model_class = auto._model_mapping[type(config)]
-        model_class = model_class[0] if isinstance(model_class, (list, tuple)) else model_class
+        model_class = default_class(transformers, config)
+        if model_class is None:
+            raise Refused(f"{path}: transformers {transformers.__version__} has no model of its own for `{kind}`; "
+                          "--class names one")
     else:
         model_class = getattr(transformers, name, None)
         if model_class is None:
             raise Refused(f"transformers {transformers.__version__} has no class `{name}`; --class names another")
     return transformers_subject(transformers, model_class, config, str(path), attention)
+
+
+def default_class(transformers, config):
+    """The class that a configuration without `architectures` is for: what the Auto classes say, else the first of its own
+    module that takes it."""
+    both = getattr(config, "is_encoder_decoder", False)
+    autos = ["AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "AutoModelForMaskedLM", "AutoModelForImageClassification",
+             "AutoModel"]
+    if both:
+        autos[:2] = autos[1::-1]
+    for name in autos:
+        mapping = getattr(transformers, name)._model_mapping
+        if type(config) in mapping.keys():
+            found = mapping[type(config)]
+            return found[0] if isinstance(found, (list, tuple)) else found
+    try:
+        module = importlib.import_module(type(config).__module__.replace(".configuration_", ".modeling_"))
+    except ImportError:
+        return None
+    takes = [one for one in vars(module).values() if inspect.isclass(one) and one.__module__ == module.__name__
+             and getattr(one, "config_class", None) is type(config) and "forward" in vars(one)]
+    best = lambda one: (not one.__name__.endswith(("ForConditionalGeneration", "ForCausalLM")), not one.__name__.endswith("Model"))
+    return min(takes, key=best, default=None)
 
 
 def transformers_subject(transformers, model_class, config, source, attention=None):
@@ -177,6 +196,11 @@ def transformers_subject(transformers, model_class, config, source, attention=No
     subject = Subject(f"{config.model_type} ({name})", source, build, inputs, extra=extra, longest=longest, side=side)
     subject.experts = next((count for key in EXPERTS if (count := getattr(text, key, None))), 1)
     subject.versions = {"transformers": transformers.__version__}
+    sees = any(one.name.startswith(("pixel_values", "input_features", "input_values")) for one in inputs)
+    towers = [key for key in ("vision_config", "audio_config") if getattr(config, key, None) is not None]
+    if towers and not sees:
+        what = " and ".join({"vision_config": "images", "audio_config": "sound"}[key] for key in towers)
+        subject.notes.append(f"traced with text alone: what reads {what} is counted among the parameters and does not run")
     if any(one.name == "input_values" for one in inputs):
         # Samples of sound: convolutions leave one position of 320.
         subject.lengths = [16000, 32000, 64000, 48000]
@@ -197,6 +221,13 @@ def image_side(config):
     return 224
 
 
+def image_sides(vision):
+    """The axis of square images; numbers where the sides differ."""
+    size = getattr(vision, "image_size", None)
+    both = list(size) if isinstance(size, (list, tuple)) and len(size) == 2 else []
+    return both if len(set(both)) == 2 else ["I", "I"]
+
+
 def transformers_inputs(model_class, config, text, accepted):
     name, ids = model_class.__name__, torch.int64
     main = getattr(model_class, "main_input_name", "input_ids")
@@ -208,8 +239,10 @@ def transformers_inputs(model_class, config, text, accepted):
         if key in accepted:
             inputs.append(Input(key, dtype, sides))
 
-    if main == "pixel_values":
-        inputs.append(Input(main, torch.float32, ["B", channels, "I", "I"]))
+    frames = getattr(vision, "num_frames", None)
+    frames = [frames] if isinstance(frames, int) and frames > 1 else []
+    if main in ("pixel_values", "pixel_values_videos"):
+        inputs.append(Input(main, torch.float32, ["B", *frames, channels, *image_sides(vision)]))
         if "ImageClassification" in name:
             add("labels", ids, "B")
         elif "Segmentation" in name:
@@ -233,13 +266,13 @@ def transformers_inputs(model_class, config, text, accepted):
         add("labels", ids, "B")
         return inputs, extra
     inputs.append(Input(main, ids, ["B", "S"]))
-    both = getattr(config, "is_encoder_decoder", False)
+    both = getattr(config, "is_encoder_decoder", False) and not name.endswith("ForCausalLM")
     if both and "labels" in accepted and "Classification" not in name and "Question" not in name:
         add("labels", ids, "B", "T")
     elif both and "decoder_input_ids" in accepted:
         add("decoder_input_ids", ids, "B", "T")
     elif "pixel_values" in accepted and "return_loss" in accepted:
-        inputs.append(Input("pixel_values", torch.float32, ["B", channels, image_side(config), image_side(config)]))
+        inputs.append(Input("pixel_values", torch.float32, ["B", *frames, channels, image_side(config), image_side(config)]))
         extra["return_loss"] = True
     elif name.endswith(("SequenceClassification", "NextSentencePrediction")):
         add("labels", ids, "B")

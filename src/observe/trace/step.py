@@ -3,7 +3,6 @@
 import time
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 import fake
 import modules
@@ -23,10 +22,12 @@ class Tracer:
 
     def __init__(self, device, say):
         self.device, self.say = device, say
-        self.fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
+        self.fake_mode = fake.Mode(allow_non_fake_inputs=True)
         fake.install(self.fake_mode)
         self.target = device.torch_device()
         self.answered = {}
+        # What was built: name and parameters.
+        self.built = None
 
     def build(self, subject):
         values = fake.Values(self.fake_mode)
@@ -92,7 +93,8 @@ class Tracer:
         started = time.time()
         axes = subject.axes()
         model = self.build(subject)
-        self.say(f"built {subject.name}: {sum(p.numel() for p in model.parameters()):,} parameters, {time.time() - started:.1f} s")
+        self.built = f"{subject.name} has {count(model)['total']:,} parameters"
+        self.say(f"{self.built}, built in {time.time() - started:.1f} s")
         blocks = modules.find_blocks(model)
         experts = getattr(subject, "experts", 1)
         varies, points = self.find_points(subject, model, axes, blocks, experts)

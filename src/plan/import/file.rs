@@ -10,8 +10,9 @@ use super::origin::Origin;
 use super::refused::Refused;
 use super::settings::Settings;
 use super::{
-    Files, ProcessView, accelerate, axolotl, deepspeed, gpt_neox, jobs, litgpt, llama_factory, llm_foundry, nanogpt,
-    nanotron, nemo, olmo, python_calls, run, scontrol, shell, stated_world, text, torchtitan, torchtune, trainer,
+    Files, ProcessView, accelerate, automodel, axolotl, deepspeed, easy_r1, gpt_neox, jobs, lingua, litgpt,
+    llama_factory, llm_foundry, nanogpt, nanotron, nemo, nemo_rl, olmo, python_calls, run, scontrol, shell,
+    stated_world, text, torchtitan, torchtune, trainer, verl, xtuner,
 };
 use crate::catalog::Catalog;
 
@@ -118,6 +119,9 @@ fn of_python(name: &str, content: &str, context: &ImportContext) -> Option<Impor
     if nanogpt::is_config(&settings) {
         return Some(nanogpt::of_file(settings, context));
     }
+    if xtuner::is_config(content) {
+        return Some(xtuner::of_file(name, content, context));
+    }
     if torchtitan::is_python(content) {
         return Some(torchtitan::of_python(name, content, context));
     }
@@ -153,6 +157,11 @@ type Reader = fn(Settings, &str, &ImportContext) -> ImportedPlan;
 fn kind(settings: &Settings) -> Option<Reader> {
     type Kind = (fn(&Settings) -> bool, Reader);
     const KINDS: &[Kind] = &[
+        (automodel::is_config, |settings, _, context| automodel::of_file(settings, context)),
+        (nemo_rl::is_config, nemo_rl::of_file),
+        (easy_r1::is_config, |settings, _, context| easy_r1::of_file(settings, context)),
+        (verl::is_config, |settings, _, context| verl::of_file(settings, context)),
+        (lingua::is_config, |settings, _, _| lingua::of_file(settings)),
         (torchtune::is_config, torchtune::of_file),
         (gpt_neox::is_config, |settings, _, _| gpt_neox::of_file(&settings)),
         (olmo::is_config, |settings, _, _| olmo::of_file(settings)),
@@ -225,6 +234,7 @@ fn of_script(
     for shell::ShellCommand { words: command, unset, begins_unset, folder } in starting(script.commands) {
         let written = ScriptFiles {
             own: &script.files,
+            changed: &script.changed,
             below: around.files,
             script: name,
             folder: &folder,
@@ -245,6 +255,7 @@ fn of_script(
             withheld: around.withheld || begins_unset,
             world: around.world,
             which: None,
+            versions: around.versions.clone(),
             files: &written,
         };
         let mut imported = run(&inner, catalog);
@@ -296,6 +307,8 @@ fn note_unset(imported: &mut ImportedPlan, unset: &[String], unread: &[String]) 
 /// Files that a script writes itself before it starts what reads them.
 struct ScriptFiles<'a> {
     own: &'a BTreeMap<String, String>,
+    /// Files that it writes or changes in a way that is not followed.
+    changed: &'a BTreeSet<String>,
     below: &'a dyn Files,
     /// The script itself.
     script: &'a str,
@@ -333,6 +346,9 @@ impl Files for ScriptFiles<'_> {
         let own = self.own.iter().find(|(name, _)| plain(name) == plain(path));
         if let Some((_, text)) = own {
             return Ok(text.clone());
+        }
+        if self.changed.iter().any(|name| plain(name) == plain(path)) {
+            return Err(format!("{path}: the script writes or changes it, in a way that is not followed"));
         }
         if !self.folder.is_empty()
             && !path.starts_with('/')
@@ -374,10 +390,13 @@ fn starting(all: Vec<shell::ShellCommand>) -> Vec<shell::ShellCommand> {
 
 /// Commands that start their launcher themselves: `llamafactory-cli train`, `trl sft`, `litgpt finetune_lora`.
 fn trains_by_itself(program: &Program) -> bool {
-    const COMMANDS: [&str; 8] =
-        ["llamafactory-cli", "lmf", "axolotl", "litgpt", "trl", "swift", "megatron", "openrlhf"];
+    const COMMANDS: [&str; 9] =
+        ["llamafactory-cli", "lmf", "axolotl", "litgpt", "trl", "swift", "megatron", "openrlhf", "xtuner"];
     const TRAINING: [&str; 11] =
         ["train", "pretrain", "finetune", "sft", "dpo", "kto", "grpo", "rloo", "reward", "pt", "rlhf"];
     let what = program.words.first().map_or("", String::as_str);
+    if program.name() == "automodel" {
+        return program.words.iter().any(|word| word.ends_with(".yaml"));
+    }
     COMMANDS.contains(&program.name()) && (TRAINING.contains(&what) || what.starts_with("finetune_"))
 }

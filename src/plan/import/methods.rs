@@ -75,8 +75,28 @@ impl TrainingMethod {
 
     /// The method of a script whose name tells none, by what its text imports or makes (DeepSpeed-Chat's `main.py`).
     pub fn of_script(text: &str) -> Option<Self> {
+        const TRAINERS: [(&str, TrainingMethod); 8] = [
+            ("DPOTrainer(", TrainingMethod::Dpo),
+            ("KTOTrainer(", TrainingMethod::Kto),
+            ("ORPOTrainer(", TrainingMethod::Pairs),
+            ("CPOTrainer(", TrainingMethod::Pairs),
+            ("GRPOTrainer(", TrainingMethod::Grpo),
+            ("PPOTrainer(", TrainingMethod::Ppo),
+            ("RewardTrainer(", TrainingMethod::Reward),
+            ("GKDTrainer(", TrainingMethod::Distillation),
+        ];
         let has = |part: &str| text.contains(part);
-        if has("chosen") && has("ref_model") {
+        let made: Vec<TrainingMethod> =
+            TRAINERS.iter().filter(|(part, _)| has(part)).map(|(_, method)| *method).collect();
+        // A script of several trains by one that is not told here.
+        match made.as_slice() {
+            [] => {}
+            [only] if !has("SFTTrainer(") => return Some(*only),
+            _ => return None,
+        }
+        if has("chosen") && has("rejected") && has("AutoModelForSequenceClassification") {
+            Some(Self::Reward)
+        } else if has("chosen") && has("ref_model") {
             Some(Self::Dpo)
         } else if has("create_critic_model(") {
             Some(Self::Reward)
@@ -98,10 +118,11 @@ impl TrainingMethod {
         // With adapters the base itself, adapters off, is the reference.
         let adapters = imported.get("training.lora.rank").is_some();
         let beside = match self {
-            Self::Dpo if adapters => return,
-            Self::Dpo => "DPO: the reference model, a second copy of the weights",
-            Self::Kto if adapters => "KTO: a second forward pass for the KL term",
-            Self::Kto => "KTO: the reference model, a second copy of the weights, and a second forward pass",
+            Self::Dpo => return hold_reference(imported, adapters, "DPO: a reference model beside"),
+            Self::Kto => {
+                hold_reference(imported, adapters, "KTO: a reference model beside");
+                "KTO: a second forward pass for the KL term"
+            }
             Self::Pairs => return,
             Self::Grpo => "reinforcement: the reference model where beta is above 0, and what generates",
             Self::Ppo => "PPO: the reference, critic and reward models, and what generates",
@@ -109,6 +130,32 @@ impl TrainingMethod {
             Self::Distillation => "distillation: the teacher beside, and what generates",
         };
         not_modelled(imported, beside);
+    }
+}
+
+/// A frozen copy of the model beside it; with adapters the base itself, adapters off, is the reference.
+fn hold_reference(imported: &mut ImportedPlan, adapters: bool, why: &str) {
+    if !adapters {
+        imported.say("training.reference_model", true, Origin::Derived(why.to_owned()));
+        imported.note(format!("{why}, which is counted"));
+    }
+}
+
+/// No reference is held where its log-probabilities are made before, or where the loss has none
+/// (TRL, `trainer/dpo_config.py`).
+pub fn without_reference(imported: &mut ImportedPlan, settings: &Settings) {
+    let spared = ["precompute_ref_log_probs", "reference_free"].iter().any(|name| settings.is(name));
+    if spared && imported.get("training.reference_model").is_some() {
+        imported.drop("training.reference_model");
+    }
+}
+
+/// The reference's weights lie on the host and take the policy's place for their pass (NeMo-RL,
+/// `dtensor_policy_worker.py`, `use_reference_model`; NeMo-Aligner, `megatron_gpt_dpo_model.py`, `get_ref_policy_logprobs`).
+pub fn reference_on_host(imported: &mut ImportedPlan) {
+    if imported.get("training.reference_model").is_some() {
+        imported.drop("training.reference_model");
+        not_modelled(imported, "the reference model's weights, which take the place of the policy's for a pass");
     }
 }
 

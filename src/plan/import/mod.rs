@@ -5,18 +5,22 @@
 mod accelerate;
 mod adapters;
 mod arguments;
+mod automodel;
 mod axolotl;
 mod colossal;
 mod common;
 mod deepspeed;
 mod diffusers;
+mod easy_r1;
 mod expression;
 mod file;
 mod gpt_neox;
+mod hooked;
 mod imported;
 mod jobs;
 mod kubernetes;
 mod launch;
+mod lingua;
 mod litgpt;
 mod llama_factory;
 mod llm_foundry;
@@ -27,6 +31,7 @@ mod model;
 mod nanogpt;
 mod nanotron;
 mod nemo;
+mod nemo_rl;
 mod olmo;
 mod openrlhf;
 mod origin;
@@ -46,6 +51,7 @@ mod trainer;
 mod trl;
 mod unread;
 mod verl;
+mod xtuner;
 
 use std::collections::BTreeMap;
 
@@ -55,6 +61,7 @@ use launch::{LaunchCommand, LaunchEnvironment, Launcher, Program, World};
 use settings::UNKNOWN_OPTIONS;
 
 pub use file::{file, is_foreign};
+pub use hooked::{other_model, tell as tell_hook};
 pub use imported::{ImportedPlan, InferredValue, MissingKey};
 pub use origin::{Origin, Setting};
 pub use refused::Refused;
@@ -88,6 +95,8 @@ pub struct ProcessView<'a> {
     pub world: Option<u64>,
     /// Which of several training commands of a script is meant, from 1, where the user says it.
     pub which: Option<usize>,
+    /// Versions of libraries in its environment by name, where they are known: `transformers`, `torch`.
+    pub versions: BTreeMap<String, String>,
     /// Its files.
     pub files: &'a dyn Files,
 }
@@ -100,6 +109,7 @@ impl<'a> ProcessView<'a> {
             variables: self.variables.clone(),
             ancestors: self.ancestors.clone(),
             gpus: self.gpus.clone(),
+            versions: self.versions.clone(),
             ..*self
         }
     }
@@ -115,6 +125,7 @@ impl<'a> ProcessView<'a> {
             withheld: false,
             world: None,
             which: None,
+            versions: BTreeMap::new(),
             files,
         }
     }
@@ -222,6 +233,11 @@ fn framework(context: &ImportContext) -> ImportedPlan {
         (gpt_neox::runs, gpt_neox::import),
         (nemo::runs, nemo::import),
         (megatron::runs, megatron::import),
+        (nemo_rl::runs, nemo_rl::import),
+        (automodel::runs, automodel::import),
+        (easy_r1::runs, easy_r1::import),
+        (lingua::runs, lingua::import),
+        (xtuner::runs, xtuner::import),
         (verl::runs, verl::import),
         (openrlhf::runs, openrlhf::import),
         (nanotron::runs, nanotron::import),

@@ -79,6 +79,11 @@ fn named(origin: &Origin, name: &str) -> Origin {
     }
 }
 
+/// Where the configuration of a model lies on this machine: in its folder, or in the hub's cache.
+pub fn configuration(context: &ImportContext, name: &str) -> Option<String> {
+    folder(context, name).or_else(|| cached(context, name))
+}
+
 /// The configuration of a folder or file on this machine.
 fn folder(context: &ImportContext, name: &str) -> Option<String> {
     let files = context.run.files;

@@ -8,6 +8,7 @@ use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::launch::World;
 use super::megatron;
+use super::methods::{TrainingMethod, reference_on_host};
 use super::model;
 use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, take};
@@ -58,7 +59,14 @@ pub fn is_bridge(settings: &Settings) -> bool {
 pub fn is_nemo(settings: &Settings) -> bool {
     settings.holds("trainer")
         && settings.holds("model.micro_batch_size")
+        && settings.holds("model.optim")
         && (settings.holds("model.tensor_model_parallel_size") || settings.holds("model.global_batch_size"))
+        && ["num_layers", "encoder_seq_length", "seq_length", "data.seq_length", "restore_from_path"]
+            .iter()
+            .any(|name| settings.holds(&format!("model.{name}")))
+        && !["unet_config", "first_stage_config", "vision", "noise_scheduler", "mm_cfg"]
+            .iter()
+            .any(|name| settings.holds(&format!("model.{name}")))
 }
 
 /// Whether the program takes recipes.
@@ -249,18 +257,7 @@ fn nemo(imported: &mut ImportedPlan, file: &Settings, context: &ImportContext) {
         let renamed = NAMES.iter().find(|(theirs, _)| *theirs == inner).map_or(inner, |(_, ours)| *ours);
         Some(renamed.to_owned())
     });
-    let say = |settings: &mut Settings, name: &str, found: &Setting<String>| {
-        settings.set(name, Value::Bool(true), found.origin.clone());
-    };
-    if let Some(found) = file.text("model.activation") {
-        for word in ["swiglu", "geglu", "squared_relu"].into_iter().filter(|word| found.value.contains(word)) {
-            say(&mut settings, word, &found);
-        }
-        if found.value == "fast-swiglu" || found.value == "silu" {
-            say(&mut settings, "swiglu", &found);
-        }
-        settings.accept("activation_name");
-    }
+    activation(&mut settings, file);
     if let Some(found) = file.flag("model.bias").filter(|found| !found.value) {
         settings.set("disable_bias_linear", Value::Bool(true), found.origin);
     }
@@ -274,9 +271,10 @@ fn nemo(imported: &mut ImportedPlan, file: &Settings, context: &ImportContext) {
         settings.set("normalization", "RMSNorm".into(), found.origin);
     }
     precision(&mut settings, file);
+    let shaped = file.holds("model.num_layers") && file.holds("model.hidden_size");
     if let Some(found) = file.text("model.optim.name") {
         if found.value.contains("distributed") {
-            say(&mut settings, "use_distributed_optimizer", &found);
+            settings.set("use_distributed_optimizer", Value::Bool(true), found.origin.clone());
         }
         settings.set("optimizer", "adam".into(), found.origin.clone());
         if !found.value.contains("adam") {
@@ -285,10 +283,70 @@ fn nemo(imported: &mut ImportedPlan, file: &Settings, context: &ImportContext) {
     }
     world(imported, file);
     megatron::all(imported, settings, context);
+    if !shaped {
+        from_checkpoint(imported);
+    }
+    unscaled(imported, file);
+    if let Some(method) = file.iter().find_map(|(name, _)| aligned(name)) {
+        method.apply(imported);
+        reference_on_host(imported);
+    }
     if file.is("model.fsdp") {
         imported.note("model.fsdp: PyTorch's FSDP under NeMo is not followed");
     }
     account_for(imported, &file.below("trainer"));
+}
+
+/// NeMo's one name for what Megatron has flags for.
+fn activation(settings: &mut Settings, file: &Settings) {
+    let say = |settings: &mut Settings, name: &str, found: &Setting<String>| {
+        settings.set(name, Value::Bool(true), found.origin.clone());
+    };
+    if let Some(found) = file.text("model.activation") {
+        for word in ["swiglu", "geglu", "squared_relu"].into_iter().filter(|word| found.value.contains(word)) {
+            say(settings, word, &found);
+        }
+        if found.value == "fast-swiglu" || found.value == "silu" {
+            say(settings, "swiglu", &found);
+        }
+        settings.accept("activation_name");
+    }
+}
+
+/// A checkpoint that a run starts from has the shape; Megatron's defaults are none of its.
+fn from_checkpoint(imported: &mut ImportedPlan) {
+    let shape: Vec<&str> =
+        imported.values.iter().map(|found| found.key).filter(|key| key.starts_with("model.architecture.")).collect();
+    shape.into_iter().for_each(|key| imported.drop(key));
+    imported.missing.retain(|missing| !missing.key.starts_with("model.architecture"));
+    imported.miss("model.architecture", "the checkpoint that the run starts from has it");
+}
+
+/// Without `megatron_amp_O2` weights stay in fp32 and autocast computes
+/// (`nemo/collections/nlp/models/language_modeling/megatron_base_model.py`, `MegatronBaseModel.__init__`).
+fn unscaled(imported: &mut ImportedPlan, file: &Settings) {
+    let scaled = file.flag("model.megatron_amp_O2");
+    let Some(found) = scaled.filter(|found| !found.value) else { return };
+    let word = match imported.get("training.precision").and_then(|inferred| inferred.value.as_str()) {
+        Some("bf16-fp32-master") => "bf16-mixed",
+        Some("fp16-fp32-master") => "fp16-mixed",
+        _ => return,
+    };
+    imported.say("training.precision", word, found.origin);
+    imported.drop("training.gradient_dtype");
+}
+
+/// NeMo-Aligner's sections of `trainer` name the method (`examples/nlp/gpt/conf` at its main branch).
+fn aligned(name: &str) -> Option<TrainingMethod> {
+    match name.strip_prefix("trainer.")?.split('.').next()? {
+        "rm" => Some(TrainingMethod::Reward),
+        "dpo" | "ipo" => Some(TrainingMethod::Dpo),
+        "kto" => Some(TrainingMethod::Kto),
+        "ppo" => Some(TrainingMethod::Ppo),
+        "grpo" | "rs" => Some(TrainingMethod::Grpo),
+        "knowledge_distillation" => Some(TrainingMethod::Distillation),
+        _ => None,
+    }
 }
 
 fn precision(settings: &mut Settings, file: &Settings) {

@@ -60,7 +60,9 @@ const LONGEST: usize = 2_000_000;
 /// Whether a script has its settings in such calls.
 pub fn is_script(content: &str) -> bool {
     let calls = |names: &[&str]| names.iter().any(|name| call(content, name).is_some());
-    content.len() <= LONGEST && calls(&ARGUMENTS) && calls(&MODELS)
+    // `Trainer.predict` alone trains nothing.
+    let trains = content.contains(".train(") || ![".predict(", ".evaluate("].iter().any(|call| content.contains(call));
+    content.len() <= LONGEST && trains && calls(&ARGUMENTS) && calls(&MODELS)
 }
 
 /// Whether a script fills its arguments in from a command line, so that it says little by itself.
@@ -77,7 +79,8 @@ pub fn call(content: &str, name: &str) -> Option<usize> {
         let line = before.rsplit('\n').next().unwrap_or("").trim_start();
         let joined = before.ends_with(|letter: char| letter.is_ascii_alphanumeric() || letter == '_');
         let within = ["class ", "def ", "from ", "import "].iter().any(|word| line.starts_with(word));
-        if !joined && !within {
+        // What is commented out is not called.
+        if !joined && !within && !line.starts_with('#') {
             return Some(at);
         }
         from = at + name.len();
@@ -125,6 +128,9 @@ pub fn of_file(name: &str, content: &str, context: &ImportContext) -> ImportedPl
             }
         }
     }
+    for name in ["attn_implementation", "use_flash_attention_2"] {
+        settings.adopt(name, &made, name);
+    }
     match made.first_text(&["model_name", "0", "pretrained_model_name_or_path"]) {
         Some(found) => model::set(&mut imported, context, found),
         None => imported.miss("model.preset", "the name of the model is not written in the script"),
@@ -143,10 +149,13 @@ pub fn of_file(name: &str, content: &str, context: &ImportContext) -> ImportedPl
             .note("unsloth's own kernels keep less than those that are counted, and its checkpoints go to the host");
         imported.say("training.loss", "fused", Origin::Program("unsloth's fused cross entropy".to_owned()));
     }
-    for kind in ["DPO", "ORPO", "KTO", "GRPO", "Reward", "CPO"] {
-        if let (Some(_), Some(method)) = (call(content, &format!("{kind}Config")), TrainingMethod::of_name(kind)) {
-            method.apply(&mut imported);
-        }
+    let kind = ["DPO", "ORPO", "KTO", "GRPO", "Reward", "CPO", "PPO", "GKD"]
+        .into_iter()
+        .find(|kind| ["Config", "Trainer"].iter().any(|end| call(content, &format!("{kind}{end}")).is_some()));
+    if let Some(method) = kind.and_then(TrainingMethod::of_name).or_else(|| TrainingMethod::of_script(content)) {
+        method.apply(&mut imported);
+    } else if call(content, "AutoModelForSequenceClassification.from_pretrained").is_some() {
+        not_modelled(&mut imported, "a head of a few classes: the plan's head is the vocabulary's");
     }
     if reader.asked.get() {
         imported.note("the script's own arguments are taken at their defaults");

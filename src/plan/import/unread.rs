@@ -2,7 +2,7 @@
 
 use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
-use super::settings::{Fate, Settings, text, truth};
+use super::settings::{Fate, Settings, text, truth, whole};
 use serde_json::Value;
 
 /// Parts of names whose settings change neither memory nor the time of a step, or whose effect is seen
@@ -117,7 +117,10 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
 ];
 
 /// Parts of names of what changes what is held or trained: not followed, it is said ahead of the rest.
-const WEIGHTY: [&str; 37] = [
+const WEIGHTY: [&str; 40] = [
+    "mics_shard",
+    "use_cpu",
+    "seq_parallel_size",
     "freeze",
     "frozen",
     "unfreeze",
@@ -235,7 +238,9 @@ fn misread(imported: &mut ImportedPlan, name: &str, found: &Setting<Value>) {
 
 fn is_weighty(name: &str, found: &Setting<Value>) -> bool {
     let lower = name.to_lowercase();
-    let off = truth(&found.value) == Some(false) || found.value.is_null();
+    // Parallel over one rank is none.
+    let one = lower.contains("parallel") && whole(&found.value) == Some(1);
+    let off = one || truth(&found.value) == Some(false) || found.value.is_null();
     let path = lower.contains("path") && !MODELS.iter().any(|part| lower.contains(part));
     !off && WEIGHTY.iter().any(|part| lower.contains(part)) && !path
 }

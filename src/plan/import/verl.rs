@@ -124,6 +124,19 @@ fn configured(imported: &mut ImportedPlan, context: &ImportContext, options: &Se
     }
 }
 
+/// Whether settings are a configuration of verl's for reinforcement learning.
+pub fn is_config(settings: &Settings) -> bool {
+    settings.holds("actor_rollout_ref.actor.ppo_mini_batch_size") && settings.holds("actor_rollout_ref.rollout")
+}
+
+/// The plan of a configuration alone.
+pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("verl");
+    imported.say("model.framework", "pytorch", Origin::Program("verl's own keys".to_owned()));
+    actor(&mut imported, Settings::defaults(VERSION, PPO).with(file), false, context);
+    imported
+}
+
 fn default(option: &str) -> Origin {
     Origin::Default { framework: VERSION, option: option.to_owned() }
 }
@@ -227,7 +240,10 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
     let ulysses = imported.whole("distribution.context_parallel").unwrap_or(1);
     let ranks = world.total.as_ref().map_or(1, |found| found.value) / ulysses;
     let all = settings.whole("actor_rollout_ref.actor.ppo_micro_batch_size");
-    if imported.get("training.micro_batch_size").is_none() {
+    let dynamic = settings.is("actor_rollout_ref.actor.use_dynamic_bsz");
+    if world.total.is_none() && all.is_some() {
+        imported.miss("training.micro_batch_size", "ppo_micro_batch_size is of all ranks, whose number is unknown");
+    } else if imported.get("training.micro_batch_size").is_none() && !dynamic {
         let share = all.and_then(|found| found.and_then(|all| all.checked_div(ranks)).filter(|found| found.value > 0));
         imported.set("training.micro_batch_size", share);
     }

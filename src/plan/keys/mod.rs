@@ -133,6 +133,7 @@ section!(TRAINING, training, TrainingPart, "training", "how it is trained", {
     cuda_graph: word(CudaGraph), "what is captured in CUDA graphs";
     moe_grouped_gemm: flag(), "all experts in one grouped GEMM";
     moe_capacity_factor: positive(1e3), "room an expert has, in parts of an even share";
+    reference_model: flag(), "a frozen copy of the model beside it, read by each sample (DPO, KTO)";
 });
 
 /// Paths of the keys that may stand in [`training::activation_checkpointing`] instead of a word.
@@ -229,11 +230,12 @@ section!(DISTRIBUTION, distribution, DistributionPart, "distribution", "who hold
 section!(RUN, run, RunPart, "run", "the whole training", {
     total_tokens: positive(most::RUN_TOKENS), "tokens of the whole training";
     price_per_gpu_hour: amount(1e6), "price of a GPU for an hour";
+    currency: text(), "currency of that price; default USD";
 });
 
 section!(ANALYSIS, analysis, AnalysisPart, "analysis", "what the report holds", {
     enable_bottlenecks: flag(), "look for bottlenecks";
-    basic_mode: flag(), "the short report";
+    basic_mode: flag(), "the short report: the verdict, memory by component and the time of a step";
 });
 
 plan! {

@@ -109,6 +109,14 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
         Layer::Allocated,
     );
     terms.add(
+        "reference model",
+        Component::Parameters,
+        held.reference,
+        words!["a frozen copy: "].then(state_formulas::weights(job, held)),
+        "TRL, trainer/dpo_trainer.py: ref_model",
+        Layer::Allocated,
+    );
+    terms.add(
         "FP8 copies of weights",
         Component::Parameters,
         held.fp8_copies,

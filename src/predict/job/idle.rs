@@ -55,6 +55,10 @@ pub(super) fn note(
         (t.moe_grouped_gemm.is_some() && !reads("training.moe_grouped_gemm"), "training.moe_grouped_gemm"),
         (t.moe_capacity_factor.is_some(), "training.moe_capacity_factor"),
         (
+            t.reference_model == Some(true) && (inference || t.lora.is_some()),
+            "training.reference_model (adapters: the base is the reference)",
+        ),
+        (
             t.distributed_optimizer.is_some() && !reads("training.distributed_optimizer"),
             "training.distributed_optimizer",
         ),
@@ -68,6 +72,11 @@ pub(super) fn note(
     }
     for (_, line) in nothing_to_count(t).iter().filter(|(given, _)| *given) {
         notes.assumptions.push((*line).to_owned());
+    }
+    if t.reference_model == Some(true) && !inference && t.lora.is_none() {
+        let line =
+            "training.reference_model: its forward pass is in the step's time and not among the roofline's operators";
+        notes.assumptions.push(line.to_owned());
     }
     if t.cuda_graph.is_some() {
         notes

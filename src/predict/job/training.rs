@@ -58,6 +58,8 @@ pub struct Training {
     pub gradient_clipping: bool,
     /// A real padding mask.
     pub padded_batch: bool,
+    /// A frozen copy of the model reads each sample too (DPO's reference).
+    pub reference_model: bool,
     /// Model outputs stay alive until the next step.
     pub keep_outputs: bool,
     /// Keys and values are kept for later tokens (inference).
@@ -105,6 +107,8 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, lora: Option<Lora>, notes:
         offload_modules: part.offload_modules.clone().filter(|_| reads("training.offload_modules")).unwrap_or_default(),
         offload_layers: part.offload_layers.filter(|_| reads("training.offload_layers")),
         deferred_head: reads("training.defer_embedding_wgrad") && part.defer_embedding_wgrad == Some(true),
+        // With adapters the base itself, without them, is the reference: no copy.
+        reference_model: part.reference_model == Some(true) && mode == Mode::Train && lora.is_none(),
         lora,
         frozen: frozen(part.frozen.as_deref().unwrap_or_default(), notes),
         weight_decay: part.weight_decay.unwrap_or(if adam { 0.01 } else { 0.0 }),

@@ -22,6 +22,9 @@ pub(in crate::predict) struct Resident {
     pub tensors: u64,
     /// Weights.
     pub weights: Bytes,
+    /// A frozen copy of them, stored and sharded alike (TRL, `trainer/dpo_trainer.py`, `prepare_deepspeed` and
+    /// `prepare_fsdp` of `ref_model`).
+    pub reference: Bytes,
     /// Keys and values of all requests (inference).
     pub kv_cache: Bytes,
     /// Of which those of micro-batches whose prompts were read before.
@@ -80,6 +83,7 @@ impl Resident {
     /// What is there in every phase of a step.
     pub fn lasting(&self) -> Bytes {
         self.weights
+            + self.reference
             + self.fp8_copies
             + self.kv_cache_waiting
             + self.masters
@@ -134,6 +138,9 @@ impl StageTapes<'_> {
         }
         if job.training.mode == Mode::Inference {
             return sum;
+        }
+        if job.training.reference_model {
+            sum.reference = sum.weights;
         }
         let engine_rules = &job.profile.data_parallel;
         sum.gradients_stay = engine_rules.gradients_stay.is;

@@ -7,6 +7,7 @@ pub(in crate::predict) mod decode;
 pub(in crate::predict) mod link;
 pub(in crate::predict) mod offload;
 pub(in crate::predict) mod pass_costs;
+pub(in crate::predict) mod terms;
 
 use crate::model::{CollectiveKind, Input, Tape, Unit};
 use crate::plan::keywords::{CpuOffload, CudaGraph, Mode, Schedule};
@@ -43,10 +44,22 @@ impl Stage {
         self.beside.add(sharded(job, weights, pass, &within, train), 1.0);
         self.card += pass.card;
         self.host += pass.host;
+        if job.training.reference_model {
+            self.read_by_reference(job, step, tape, (pass, weights));
+        }
         if weights.expert > 0.0 && job.speed.cuda_graph != CudaGraph::FullIteration {
             self.reads += Seconds(job.speed.stack.expert_us * 1e-6);
         }
         self.weights.add(weights, 1.0);
+    }
+
+    /// The reference model reads the same samples, forward alone.
+    fn read_by_reference(&mut self, job: &Job, step: &StepTapes, tape: &Tape, (pass, weights): (&Pass, Weights)) {
+        let within = within(job, step, tape, pass, (false, false));
+        self.beside.add(within, 1.0);
+        self.beside.add(sharded(job, weights, pass, &within, false), 1.0);
+        self.card.forward += pass.card.forward;
+        self.host.forward += pass.host.forward;
     }
 
     /// Adds `count` times what `one` is.

@@ -56,7 +56,7 @@ const FIELD: u16 = 50;
 const NARROW: (u16, u16) = (26, 50);
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
-    if !state.plans.form.around.is_empty() && area.width >= NARROW.0 + NARROW.1 {
+    if state.plans.form.all && area.width >= NARROW.0 + NARROW.1 {
         let field = if area.width >= 2 * FIELD { FIELD } else { NARROW.0 };
         let [fields, beside] = Layout::horizontal([Constraint::Length(field), Constraint::Fill(1)]).areas(area);
         draw_fields(state, look, fields, buffer);
@@ -81,11 +81,17 @@ fn draw_beside(plans: &Plans, look: &Look, area: Rect, buffer: &mut Buffer) {
     let faster = |step: &&FieldStep| step.outcome.fits && step.outcome.speed > WORTH_TELLING;
     let by_speed = |a: &&FieldStep, b: &&FieldStep| a.outcome.speed.total_cmp(&b.outcome.speed);
     let fields = plans.form.fields(&plans.editor);
-    let same_work =
-        plans.form.around.iter().zip(&fields).filter(|(_, field)| is_a_knob(**field)).map(|(steps, _)| steps);
+    let same_work = fields.iter().filter(|field| is_a_knob(**field)).filter_map(|field| plans.form.sides(*field));
     let fastest = same_work.flatten().flatten().filter(faster).max_by(by_speed);
-    for (index, steps) in plans.form.around.iter().enumerate().skip(first).take(room) {
+    for (index, field) in fields.iter().enumerate().skip(first).take(room) {
         let row = (index - first) as u16;
+        let Some(steps) = plans.form.sides(*field) else {
+            for column in columns {
+                let place = Rect { y: column.y + row, height: 1, ..column };
+                Line::styled(look.keys("…"), look.theme.dim()).render(place, buffer);
+            }
+            continue;
+        };
         for ((arrow, step), column) in ["‹", "›"].into_iter().zip(steps).zip(columns) {
             let place = Rect { y: column.y + row, height: 1, ..column };
             if let Some(step) = step {
@@ -157,8 +163,11 @@ fn row<'a>(state: &'a State, field: Field, selected: bool, look: &Look, width: u
     let shown = editor.shown(field);
     let value = fit(&printable(&shown), room);
     if selected && focused {
-        let lower = if state.plans.form.lower.is_some() { "‹ " } else { "  " };
-        let upper = if state.plans.form.upper.is_some() { " ›" } else { "  " };
+        let form = &state.plans.form;
+        // Until it is known whether there is another value, there may be.
+        let open = !form.is_known(editor);
+        let lower = if open || form.lower.is_some() { "‹ " } else { "  " };
+        let upper = if open || form.upper.is_some() { " ›" } else { "  " };
         spans.push(Span::styled(lower, theme.accent()));
         spans.push(Span::styled(value, theme.selected()));
         spans.push(Span::styled(upper, theme.accent()));
@@ -188,9 +197,12 @@ fn notes<'a>(state: &'a State, look: &Look, width: usize) -> Vec<Line<'a>> {
     if state.plans.form.typing.is_some() {
         return typed_notes(&state.plans, look, width);
     }
+    let open = if state.plans.form.is_known(&state.plans.editor) { "" } else { " …" };
+    let unknown =
+        |arrow| if open.is_empty() { Line::default() } else { Line::styled(format!("{arrow}{open}"), theme.dim()) };
     [("›", &state.plans.form.upper), ("‹", &state.plans.form.lower)]
         .into_iter()
-        .map(|(arrow, step)| step.as_ref().map_or_else(Line::default, |step| step_note(arrow, step, look, width)))
+        .map(|(arrow, step)| step.as_ref().map_or_else(|| unknown(arrow), |step| step_note(arrow, step, look, width)))
         .chain(remark(&state.plans, look, width))
         .collect()
 }
@@ -214,6 +226,7 @@ fn remark<'a>(plans: &Plans, look: &Look, width: usize) -> Option<Line<'a>> {
         (Some(own), false) => format!("{own}; {along}"),
         (Some(own), true) => format!("{own}; ←→ or ⏎ sets it"),
         (None, false) => along,
+        (None, true) if !plans.form.is_known(&plans.editor) => String::new(),
         (None, true) => field.schema().map_or_else(String::new, |key| key.line.to_owned()),
     };
     Some(Line::styled(fit(&look.keys(&said), width), theme.dim()))

@@ -21,7 +21,7 @@ const MORE: &str = "
     pcie: { generation: 4, generation_max: 5, width: 8, width_max: 16, sent: 1000, received: 2500000, replays: 7 }
     nvlink: { all: 18, down: [3, 17], version: 4 }
     ecc: { on: true, corrected: 12, uncorrected: 1 }
-    fields: { 82: 78, 142: 2, 143: 1, 144: 1, 145: 0 }
+    fields: { 82: 78, 142: 2, 143: 1, 144: 1, 145: 0, 161: 5, 59: 2, 38: 4, 45: 3 }
     topology: 40
     processes: [{ pid: 4194400, memory: 76000000000, busy: 93 }]
     xids: [{ code: 48 }, { code: 79 }]
@@ -140,6 +140,9 @@ fn board_links_and_errors_arrive_in_the_units_of_the_house() {
         assert_eq!(health.retired_pages.absence(), Some(&Absence::NotSupported));
         // 2 + 1 rows.
         assert_eq!(health.remapped_rows.value(), Some(&3));
+        // Of the newer counter where there is one, else of the older: 4 flits + 3 packets.
+        let errors = [&health.nvlink_replays, &health.nvlink_recoveries, &health.nvlink_crc_errors];
+        assert_eq!(errors.map(Reading::value), [Some(&5), Some(&2), Some(&7)]);
         assert_eq!((health.repair_pending.value(), health.repair_failed.value()), (Some(&true), Some(&false)));
         assert_eq!(health.xids.value(), Some(&Xids { count: 2, last: Some(Xid { code: Some(79), at: Moment(5000) }) }));
         let busy = &device.processes.value().unwrap()[0].busy;

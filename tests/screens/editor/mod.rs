@@ -35,7 +35,7 @@ distribution:
 ";
 
 fn press(state: &mut State, keys: &[KeyPress]) -> Vec<Effect> {
-    keys.iter().flat_map(|key| update(state, Event::Key(*key))).collect()
+    keys.iter().flat_map(|key| demo::happen(state, Event::Key(*key))).collect()
 }
 
 fn letters(state: &mut State, text: &str) -> Vec<Effect> {

@@ -5,10 +5,11 @@ mod form;
 mod played;
 mod saving;
 
-use memwall::app::{Effect, Event, KeyPress, Pane, State, update};
+use memwall::app::{Effect, Event, KeyPress, Pane, State};
 use memwall::reading::{DeviceMemory, DeviceProcess, DeviceSample, Moment, Reading, Sample};
 use memwall::units::Bytes;
 
+use crate::support::demo;
 use crate::support::plan::open;
 
 /// Eight GPUs as 2 data x 2 tensor x 2 pipeline; 32 samples = 2 replicas x 4 micro batches x 4.
@@ -36,7 +37,7 @@ distribution:
 ";
 
 fn press(state: &mut State, keys: &[KeyPress]) -> Vec<Effect> {
-    let effects = keys.iter().flat_map(|key| update(state, Event::Key(*key)));
+    let effects = keys.iter().flat_map(|key| demo::happen(state, Event::Key(*key)));
     // That unsaved text is kept is another test's.
     effects.filter(|effect| !matches!(effect, Effect::Keep(_) | Effect::Forget { .. })).collect()
 }

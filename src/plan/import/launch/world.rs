@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Launcher, LauncherKind};
 use crate::plan::import::kubernetes;
 use crate::plan::import::origin::{Origin, Setting};
-use crate::plan::import::settings::Settings;
+use crate::plan::import::settings::{Settings, UNKNOWN};
 
 /// How many processes there are.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -42,6 +42,12 @@ impl World {
         self
     }
 
+    /// What somebody has said, not the launcher itself.
+    fn without_defaults(self) -> Self {
+        let said = |found: &Setting<u64>| !matches!(found.origin, Origin::Default { .. });
+        Self { total: self.total.filter(said), nodes: self.nodes.filter(said), per_node: self.per_node.filter(said) }
+    }
+
     /// `n` processes on this machine.
     pub fn here(n: u64, origin: Origin) -> Self {
         let one = Setting::new(1, origin.clone());
@@ -64,7 +70,7 @@ impl Launcher {
     pub fn world(&self, around: &LaunchEnvironment) -> World {
         let options = &self.options;
         let whole = |names: &[&str]| options.first_whole(names);
-        match self.kind {
+        let world = match self.kind {
             LauncherKind::Torchrun => torchrun(options, around),
             LauncherKind::Accelerate => {
                 World { total: whole(&["num_processes"]), nodes: whole(&["num_machines"]), per_node: None }
@@ -101,8 +107,9 @@ impl Launcher {
                 let nodes = hosts.or_else(|| (!listed).then(one));
                 World { total: None, nodes, per_node: whole(&["nproc_per_node"]) }
             }
-        }
-        .completed()
+        };
+        // Options that only the run knows may say it: no default is taken.
+        if options.get(UNKNOWN).is_some() { world.without_defaults() } else { world }.completed()
     }
 }
 
@@ -146,6 +153,9 @@ fn deepspeed(options: &Settings, around: &LaunchEnvironment) -> World {
     let all = hosts.clone().or_else(here).unwrap_or_default();
     for (names, includes) in [(&["i", "include"], true), (&["e", "exclude"], false)] {
         let Some(filter) = options.first_text(names) else { continue };
+        if includes && filter.value.trim().ends_with(':') {
+            return World::default();
+        }
         if let Some(left) = filtered(&filter.value, includes, &all) {
             let nodes = Setting::new(left.len() as u64, filter.origin.clone());
             return World {
@@ -208,6 +218,10 @@ fn filtered(filter: &str, includes: bool, hosts: &[(String, u64)]) -> Option<Vec
     for named in filter.split('@') {
         let (host, some) = named.split_once(':').map_or((named, None), |(host, slots)| (host, Some(slots)));
         let host = host.trim();
+        // `localhost:` and nothing behind it is to be filled in.
+        if some.is_some_and(|slots| slots.trim().is_empty()) {
+            return None;
+        }
         let counted = some.map(|slots| slots.split(',').count() as u64);
         if includes {
             let all = || hosts.iter().find(|(name, _)| name == host).map(|(_, slots)| *slots);

@@ -2,6 +2,7 @@
 //! what they start is found behind them.
 
 use super::LauncherKind;
+use crate::plan::import::settings::{UNKNOWN, UNKNOWN_OPTIONS};
 
 /// A command in front of another: its options that take no value; every other takes one.
 pub struct Wrapper {
@@ -287,6 +288,11 @@ pub fn options_of(wrapper: &Wrapper, words: &[String]) -> (Vec<String>, Vec<Stri
                 break;
             }
             words_left -= 1;
+            continue;
+        }
+        // What stands there nobody knows; it is no option that takes the next word.
+        if word == UNKNOWN_OPTIONS {
+            own.push(format!("--{UNKNOWN}=true"));
             continue;
         }
         let name = word.trim_start_matches('-').replace('-', "_");

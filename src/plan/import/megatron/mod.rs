@@ -8,6 +8,7 @@ use super::arguments;
 use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
+use super::rows::not_modelled;
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
 
@@ -58,6 +59,9 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     imported.say("model.framework", "megatron", Origin::Program(context.program.shown()));
     if let Some(file) = settings.text("yaml_cfg") {
         imported.note(format!("--yaml-cfg {}: not read", file.value));
+    }
+    if let Some(task) = settings.text("task") {
+        not_modelled(&mut imported, &format!("--task {}: heads and encoders of the task's own", task.value));
     }
     if settings.is("use_checkpoint_args") {
         imported.note("--use-checkpoint-args: the checkpoint's own shape goes over the arguments");

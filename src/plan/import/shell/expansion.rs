@@ -19,7 +19,7 @@ impl Script {
 
     fn expanded_once(&self, text: &str, known: &dyn Fn(&str) -> Option<String>) -> (String, usize) {
         if let Some(inner) = text.strip_prefix("$((") {
-            let Some(end) = inner.find("))") else { return (String::new(), text.len()) };
+            let Some(end) = arithmetic_end(inner) else { return (String::new(), text.len()) };
             let plain = inner[..end].replace(['$', '{', '}'], "");
             // As a shell counts: what is not set, or is random, is zero; what a cluster sets nobody knows.
             let number = |name: &str| match self.variable(name, known).unwrap_or_else(|| unset(name)).trim() {
@@ -189,6 +189,20 @@ fn unset(name: &str) -> String {
     const CLUSTERS: [&str; 6] = ["MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "RANK", "HOSTNAME", "SLURMD_NODENAME"];
     let clusters = CLUSTERS.contains(&name) || name.starts_with("SLURM_") || name.starts_with("PET_");
     if clusters { UNKNOWN.to_owned() } else { UNSET.to_string() }
+}
+
+/// Where the `))` stands that closes an arithmetic expansion, brackets inside it passed over.
+fn arithmetic_end(inner: &str) -> Option<usize> {
+    let mut depth = 0_usize;
+    for (at, letter) in inner.char_indices() {
+        match letter {
+            '(' => depth += 1,
+            ')' if depth > 0 => depth -= 1,
+            ')' => return inner[at..].starts_with("))").then_some(at),
+            _ => {}
+        }
+    }
+    None
 }
 
 /// Bytes up to and with the bracket that closes the first one.

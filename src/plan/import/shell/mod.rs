@@ -2,6 +2,7 @@
 //! training command that it would start.
 
 mod condition;
+mod edited;
 mod expansion;
 mod output;
 mod statements;
@@ -9,7 +10,7 @@ mod words;
 mod written;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::settings::UNKNOWN;
 use condition::{Branches, holds};
@@ -32,6 +33,8 @@ pub struct Script {
     pub commands: Vec<ShellCommand>,
     /// Files that it writes itself, by their paths.
     pub files: BTreeMap<String, String>,
+    /// Files that it writes or changes in a way that is not followed.
+    pub changed: BTreeSet<String>,
     /// Variables that its commands find in their environment.
     pub exported: BTreeMap<String, String>,
     /// Scripts that it reads and that could not be read here.
@@ -128,7 +131,7 @@ impl Script {
                     }
                     None => self.statement(&followed, around, depth),
                 }
-                self.written(before, statement, around.variable);
+                self.written(before, statement, around);
             }
             at = branches.back.take().unwrap_or(at);
         }

@@ -1,7 +1,7 @@
 //! Files and variables that a script fills with texts of its own.
 
 use super::statements::Statement;
-use super::{MAX_TEXT, Script, ShellCommand, UNSET};
+use super::{MAX_TEXT, Script, ShellCommand, Surroundings, UNSET};
 use crate::plan::import::settings::UNKNOWN;
 
 /// No script that matters writes more files.
@@ -9,7 +9,8 @@ const MOST_FILES: usize = 64;
 
 impl Script {
     /// Takes in what a statement writes: `cat > ds.json <<EOF`, `echo '{…}' > ds.json`, `read -d '' ARGS <<EOF`.
-    pub(super) fn written(&mut self, before: usize, statement: &Statement, known: &dyn Fn(&str) -> Option<String>) {
+    pub(super) fn written(&mut self, before: usize, statement: &Statement, around: &Surroundings) {
+        let known = around.variable;
         let Some(ShellCommand { words: command, .. }) = self.commands.get(before).cloned() else { return };
         let body = statement
             .document
@@ -32,6 +33,7 @@ impl Script {
                 sign.starts_with(">>"),
             ))
         });
+        self.edited(&command, target.as_ref().map(|(path, _)| path.as_str()), around.file);
         let text = match name {
             "cat" => body,
             "echo" | "printf" => {
@@ -44,6 +46,7 @@ impl Script {
         let target = target.or_else(|| (name == "tee").then(|| command.get(1).map(|path| (path.clone(), false)))?);
         let (Some((path, added)), Some(text)) = (target, text) else { return };
         if self.files.len() < MOST_FILES {
+            self.changed.remove(&path);
             let old = if added { self.files.remove(&path).unwrap_or_default() } else { String::new() };
             self.files.insert(path, old + &text + "\n");
         }

@@ -3,6 +3,7 @@
 
 mod script;
 mod sharding;
+mod versions;
 
 use super::accelerate;
 use super::arguments;
@@ -79,6 +80,7 @@ pub fn of_file(file: Settings, name: &str, context: &ImportContext) -> ImportedP
     set_all(&mut imported, &settings, context);
     if let Some(method) = TrainingMethod::of_settings(&settings, name) {
         method.apply(&mut imported);
+        methods::without_reference(&mut imported, &settings);
     }
     by_launcher(&mut imported);
     imported
@@ -157,14 +159,18 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
     trl::complete(&mut settings, context, &mut imported);
     chats_defaults(&mut settings);
+    let open = versions::apply(&mut imported, &mut settings, context);
     set_all(&mut imported, &settings, context);
+    own_attention(&mut imported, context);
+    if let Some(why) = open {
+        imported.drop("training.precision");
+        imported.miss("training.precision", why);
+    }
     let named = TrainingMethod::of_name(trl::method(context).unwrap_or_else(|| context.program.name()));
-    let told = || {
-        let plain = context.program.name() == "main.py";
-        script_defaults::script_of(context).filter(|_| plain).and_then(|(_, text)| TrainingMethod::of_script(&text))
-    };
+    let told = || script_defaults::script_of(context).and_then(|(_, text)| TrainingMethod::of_script(&text));
     if let Some(method) = named.or_else(told) {
         method.apply(&mut imported);
+        methods::without_reference(&mut imported, &settings);
     }
     data_parallel(&mut imported, context);
     imported
@@ -186,6 +192,25 @@ fn own_defaults(imported: &mut ImportedPlan, settings: &mut Settings, context: &
             context.program.shown()
         )),
         None => {}
+    }
+}
+
+/// A script that names an attention itself goes over the library's default; one that names it on a condition, or puts
+/// its own in, leaves it open.
+fn own_attention(imported: &mut ImportedPlan, context: &ImportContext) {
+    const KEY: &str = "training.attention";
+    const ALWAYS: [&str; 3] = [
+        "train(attn_implementation=\"flash_attention_2\")",
+        "use_flash_attention_2=True",
+        "replace_llama_attn_with_flash_attn()",
+    ];
+    let guessed = imported.get(KEY).is_some_and(|found| matches!(found.origin, Origin::Default { .. }));
+    let Some((path, text)) = script_defaults::script_of(context).filter(|_| guessed) else { return };
+    if let Some(part) = ALWAYS.iter().find(|part| text.contains(**part)) {
+        imported.say(KEY, "flash", Origin::Program(format!("{path}: {part}")));
+    } else if text.contains("flash_attention_2") || text.contains("flash_attn") {
+        imported.drop(KEY);
+        imported.miss(KEY, format!("{path} names flash attention, on a condition that is not followed"));
     }
 }
 
@@ -241,6 +266,7 @@ fn named_model(imported: &mut ImportedPlan, settings: &Settings, context: &Impor
         "model_name",
         "base_model",
         "model_path",
+        "model_id",
         "model_type",
     ]);
     match named {
@@ -314,7 +340,7 @@ fn precision(imported: &mut ImportedPlan, settings: &Settings, stored: WeightSto
 }
 
 fn attention(imported: &mut ImportedPlan, settings: &Settings) {
-    let flash = ["use_flash_attn", "use_flash_attention_2", "flash_attention", "use_flash_attention"]
+    let flash = ["use_flash_attn", "use_flash_attention_2", "flash_attention", "use_flash_attention", "flash_attn"]
         .iter()
         .find_map(|name| settings.on(name))
         .map(|found| found.map(|_| "flash"));

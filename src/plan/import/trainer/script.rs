@@ -69,6 +69,17 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
         || (trl::method(context).is_none() && settings.is_set("lora_r"))
         || (named && settings.is_set("lora_rank"));
     let bits = bits(settings);
+    // P-tuning v2: keys and values in front of each layer's own (`THUDM/ChatGLM2-6B/ptuning/arguments.py`, `pre_seq_len`).
+    if let Some(found) = settings.whole("pre_seq_len") {
+        not_modelled(
+            imported,
+            &format!("{}: prefixes are trained and nothing else; the plan trains the whole model", found.origin),
+        );
+        if let Some(bits) = bits {
+            not_modelled(imported, &format!("{}: weights of {} bits", bits.origin, bits.value));
+        }
+        return;
+    }
     // DeepSpeed-Chat: adapters in every linear layer of the modules whose name holds `--lora_module_name`.
     let chats = settings.whole("lora_dim").filter(|found| found.value > 0);
     if let Some(rank) = &chats {
@@ -85,6 +96,7 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
     if named {
         adapters::set_targets(imported, settings.texts("trainable"));
     }
+    imported.set("training.lora.double_quant", settings.on("double_quant"));
     imported.set(
         "training.lora.dropout",
         settings.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)),

@@ -14,7 +14,7 @@ const LARGE: u64 = 10 << 20;
 /// Granule of blocks (`kMinBlockSize`).
 const BLOCK: u64 = 512;
 
-use super::pool::Pool;
+use super::pool::{FreeBlock, Pool};
 
 /// Index of a block.
 pub(super) type BlockIndex = u32;
@@ -94,18 +94,28 @@ impl Allocator {
     /// A block for a request.
     pub(super) fn take(&mut self, request: Request) -> BlockIndex {
         let Request { bytes, small } = request;
-        let place = match self.pools[usize::from(small)].pop(bytes) {
-            Some(place) => place,
-            None => self.segment(bytes, small),
+        self.asked = self.asked.saturating_add(bytes);
+        self.most_asked = self.most_asked.max(self.asked);
+        let pool = usize::from(small);
+        let place = match self.pools[pool].best(bytes) {
+            Some((at, found)) => {
+                let place = found.block;
+                match self.split(place, request) {
+                    Some(rest) => self.pools[pool].put(at, rest),
+                    None => self.pools[pool].take(at),
+                }
+                place
+            }
+            None => {
+                let place = self.segment(bytes, small);
+                if let Some(rest) = self.split(place, request) {
+                    self.pools[pool].insert(rest);
+                }
+                place
+            }
         };
         let block = &mut self.blocks[place as usize];
         (block.free, block.asked) = (false, bytes);
-        self.asked = self.asked.saturating_add(bytes);
-        self.most_asked = self.most_asked.max(self.asked);
-        let left = block.bytes - bytes;
-        if (small && left >= BLOCK) || left > SMALL {
-            self.split(place, request);
-        }
         place
     }
 
@@ -121,21 +131,32 @@ impl Allocator {
 
     /// A block that nobody uses any more.
     pub(super) fn give(&mut self, place: BlockIndex) {
-        let Block { before, behind, small, asked, .. } = self.blocks[place as usize];
+        let Block { bytes, address, before, behind, small, asked, .. } = self.blocks[place as usize];
         self.asked = self.asked.saturating_sub(asked);
-        let mut kept = place;
-        if before != NOWHERE && self.blocks[before as usize].free {
-            self.unlist(before);
-            self.join(before, place);
-            kept = before;
+        self.blocks[place as usize].free = true;
+        let pool = usize::from(small);
+        let free =
+            |block: BlockIndex| (block != NOWHERE).then(|| self.blocks[block as usize]).filter(|block| block.free);
+        match (free(before), free(behind)) {
+            (None, None) => self.pools[pool].insert(FreeBlock { bytes, address, block: place }),
+            (None, Some(next)) => {
+                self.join(place, behind);
+                let joined = FreeBlock { bytes: bytes + next.bytes, address, block: place };
+                self.pools[pool].replace((next.bytes, next.address), joined);
+            }
+            (Some(last), None) => {
+                self.join(before, place);
+                let joined = FreeBlock { bytes: last.bytes + bytes, address: last.address, block: before };
+                self.pools[pool].replace((last.bytes, last.address), joined);
+            }
+            (Some(last), Some(next)) => {
+                self.join(before, place);
+                self.join(before, behind);
+                self.pools[pool].remove(next.bytes, next.address);
+                let joined = FreeBlock { bytes: last.bytes + bytes + next.bytes, address: last.address, block: before };
+                self.pools[pool].replace((last.bytes, last.address), joined);
+            }
         }
-        if behind != NOWHERE && self.blocks[behind as usize].free {
-            self.unlist(behind);
-            self.join(kept, behind);
-        }
-        let block = &mut self.blocks[kept as usize];
-        block.free = true;
-        self.pools[usize::from(small)].insert(block.bytes, block.address, kept);
     }
 
     fn segment(&mut self, bytes: u64, small: bool) -> BlockIndex {
@@ -180,22 +201,21 @@ impl Allocator {
         self.blocks.len() as BlockIndex - 1
     }
 
-    /// Leaves what was asked for of a block and lists the rest as free.
-    fn split(&mut self, place: BlockIndex, request: Request) {
+    /// Leaves what was asked for of a block where enough is left to be a block of its own, which is to be listed.
+    fn split(&mut self, place: BlockIndex, request: Request) -> Option<FreeBlock> {
         let whole = self.blocks[place as usize];
-        let (bytes, address) = (whole.bytes - request.bytes, whole.address + request.bytes);
+        let bytes = whole.bytes - request.bytes;
+        if !((request.small && bytes >= BLOCK) || bytes > SMALL) {
+            return None;
+        }
+        let address = whole.address + request.bytes;
         let rest = self.block(Block { bytes, address, before: place, free: true, ..whole });
-        self.pools[usize::from(whole.small)].insert(bytes, address, rest);
         if whole.behind != NOWHERE {
             self.blocks[whole.behind as usize].before = rest;
         }
         let block = &mut self.blocks[place as usize];
         (block.bytes, block.behind) = (request.bytes, rest);
-    }
-
-    fn unlist(&mut self, place: BlockIndex) {
-        let Block { bytes, address, small, .. } = self.blocks[place as usize];
-        self.pools[usize::from(small)].remove(bytes, address);
+        Some(FreeBlock { bytes, address, block: rest })
     }
 
     /// What lies behind `place` becomes part of it.

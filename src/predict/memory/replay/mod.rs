@@ -3,13 +3,13 @@
 //! first, activations of a step without optimizer states, then those states where gradients and activations were.
 
 mod blocks;
+mod known;
 #[cfg(test)]
 mod oracle;
 mod pool;
 mod program;
 mod timeline;
 
-use crate::catalog::Generation;
 use crate::model::{Part, Tape, Weight};
 use crate::plan::keywords::{CpuOffload, Mode, Optimizer};
 use crate::predict::job::Job;
@@ -21,6 +21,7 @@ use crate::predict::step::stage::StageTapes;
 use std::sync::RwLock;
 
 use blocks::{BlockIndex, Request};
+use known::AllocatorInput;
 use timeline::{AllocatorTimeline, TapeLogs};
 
 /// Bytes beside the tensors of the tapes.
@@ -35,7 +36,7 @@ pub(in crate::predict) struct CompanionBytes {
 }
 
 /// A parameter (or several alike), and what a step makes of it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct Parameter {
     copies: u64,
     weight: u64,
@@ -54,10 +55,9 @@ struct Parameter {
 /// layers or thousands of experts on one GPU keep the share.
 const MOST_BLOCKS: u64 = 60_000;
 
-/// Whether one GPU trains PyTorch's modules, and no streams of their own, host memory or other allocator take part.
+/// Whether one GPU or CPU trains PyTorch's modules, and no streams of their own, host memory or other allocator take part.
 pub(in crate::predict) fn applies(job: &Job) -> bool {
-    let cached = job.hardware.gpu.generation != Generation::Cpu;
-    let alone = cached && job.degrees.num_gpus == 1 && job.training.cpu_offload == CpuOffload::None;
+    let alone = job.degrees.num_gpus == 1 && job.training.cpu_offload == CpuOffload::None;
     job.profile.allocator.replayed.is && alone && job.training.mode == Mode::Train && !job.training.compile
 }
 
@@ -110,19 +110,12 @@ pub(in crate::predict) fn reserved(held: &StageTapes<'_>, beside: &CompanionByte
     let held_on = parameters.iter().map(|one| one.copies.saturating_mul(2 + one.states.0 + one.temporaries[0].0));
     let left = MOST_BLOCKS.checked_sub(held_on.fold(0, u64::saturating_add))?;
     let logs = TapeLogs::of(job, held.step, left)?;
-    let within = |room: u64| steps(held, beside, &parameters, &logs, room);
-    // While segments have room none is given back: within the GPU's bytes the same happens as without a limit.
-    let Reached { segments, tensors } = within(u64::MAX)?;
-    let room = room(job);
-    // Before it fails PyTorch gives back segments in which nothing lies, which helps only where the tensors fit. What
-    // fails is said as if nothing had limited it.
-    if segments <= room || tensors > room {
-        return Some(segments);
-    }
-    Some(within(room).map_or(segments, |reached| reached.segments))
+    let input = AllocatorInput::of(job, held.step, *beside, (parameters, logs));
+    known::segments(input, room(job), |input, room| steps(held.step, input, room))
 }
 
 /// The most bytes in two steps.
+#[derive(Debug, Clone, Copy)]
 struct Reached {
     /// Of all segments.
     segments: u64,
@@ -131,15 +124,9 @@ struct Reached {
 }
 
 /// What two steps reach with so many bytes of room on the GPU; none where that is too little.
-fn steps(
-    held: &StageTapes<'_>,
-    beside: &CompanionBytes,
-    parameters: &Parameters,
-    logs: &TapeLogs,
-    room: u64,
-) -> Option<Reached> {
-    let job = held.job;
-    let mut timeline = AllocatorTimeline::of(held.step, logs, room);
+fn steps(step: &StepTapes, input: &AllocatorInput, room: u64) -> Option<Reached> {
+    let AllocatorInput { parameters, beside, .. } = input;
+    let mut timeline = AllocatorTimeline::of(step, &input.logs, room);
     for bytes in [beside.workspaces, beside.inputs] {
         timeline.hold(1, bytes);
     }
@@ -148,8 +135,7 @@ fn steps(
         timeline.hold(one.copies, one.master);
     }
     for step in 0..2 {
-        // A third micro-batch finds what the second found.
-        for micro in 0..job.batch.accumulation.min(2) {
+        for micro in 0..input.micro_batches {
             timeline.pass(micro > 0);
             if timeline.is_over() {
                 return None;
@@ -158,7 +144,7 @@ fn steps(
                 timeline.hold(1, beside.kept);
             }
         }
-        optimizer(job, parameters, step == 0, &mut timeline);
+        optimizer(input, step == 0, &mut timeline);
         timeline.drop_gradients();
     }
     let reached = Reached { segments: timeline.most(), tensors: timeline.most_asked() };
@@ -166,11 +152,9 @@ fn steps(
 }
 
 /// The optimizer's step over all parameters.
-fn optimizer(job: &Job, parameters: &Parameters, first: bool, timeline: &mut AllocatorTimeline<'_>) {
-    let row = rule(job.training.optimizer, &job.profile.optimizer);
-    // Adafactor and bitsandbytes make each parameter's states as its turn comes.
-    let by_turn = row.factored || row.eight_bit;
-    let trained = || parameters.iter().filter(|one| one.trained);
+fn optimizer(input: &AllocatorInput, first: bool, timeline: &mut AllocatorTimeline<'_>) {
+    let by_turn = input.states_by_turn;
+    let trained = || input.parameters.iter().filter(|one| one.trained);
     if first && !by_turn {
         for one in trained() {
             timeline.hold(one.copies * one.states.0, one.states.1);
@@ -181,7 +165,7 @@ fn optimizer(job: &Job, parameters: &Parameters, first: bool, timeline: &mut All
         if first && by_turn {
             timeline.hold(one.copies * one.states.0, one.states.1);
         }
-        if job.training.optimizer_in_backward {
+        if input.optimizer_in_backward {
             continue;
         }
         let requests: [(u64, Request); 2] = one.temporaries.map(|(times, bytes)| (times, Request::of(bytes)));
@@ -199,6 +183,7 @@ fn optimizer(job: &Job, parameters: &Parameters, first: bool, timeline: &mut All
 }
 
 /// Parameters in the order of the model: those of each tape, and which tape comes when.
+#[derive(Debug, PartialEq)]
 struct Parameters {
     tapes: Vec<Vec<Parameter>>,
     order: Vec<usize>,

@@ -2,80 +2,177 @@
 
 use super::blocks::BlockIndex;
 
+/// No list.
+const NONE: u32 = u32::MAX;
+
+/// A free block.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FreeBlock {
+    pub bytes: u64,
+    pub address: u64,
+    pub block: BlockIndex,
+}
+
+/// The free blocks of a size. Mostly there is one.
+#[derive(Debug, Clone, Copy)]
+struct SizeClass {
+    bytes: u64,
+    /// The lowest address, and its block.
+    address: u64,
+    block: BlockIndex,
+    /// Where the others are listed.
+    others: u32,
+}
+
 /// A pool's free blocks.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
-    /// Sizes of free blocks, the smallest first.
-    sizes: Vec<u64>,
-    /// The blocks of each size with their addresses, the lowest address last.
-    blocks: Vec<Vec<(u64, BlockIndex)>>,
-    /// Lists that sizes left.
-    spare: Vec<Vec<(u64, BlockIndex)>>,
+    /// The smallest size first.
+    classes: Vec<SizeClass>,
+    /// Further blocks of a size with their addresses, the lowest address last.
+    lists: Vec<Vec<(u64, BlockIndex)>>,
+    /// Lists that are empty.
+    spare: Vec<u32>,
 }
 
 impl Pool {
     /// Whether a block of so many bytes is free.
     #[inline]
     pub(super) fn has(&self, bytes: u64) -> bool {
-        self.sizes.last().is_some_and(|largest| *largest >= bytes)
+        self.classes.last().is_some_and(|largest| largest.bytes >= bytes)
     }
 
-    /// Takes out the smallest block of at least so many bytes, of several the one with the lowest address.
+    /// Where the blocks of at least so many bytes begin.
     #[inline]
-    pub(super) fn pop(&mut self, bytes: u64) -> Option<BlockIndex> {
-        let at = self.sizes.partition_point(|size| *size < bytes);
-        let blocks = self.blocks.get_mut(at)?;
-        let found = blocks.pop().map(|(_, block)| block);
-        self.leave_empty(at);
-        found
+    fn place(&self, bytes: u64) -> usize {
+        self.classes.partition_point(|class| class.bytes < bytes)
+    }
+
+    /// The smallest block of at least so many bytes, of several the one with the lowest address, and where it is listed.
+    #[inline]
+    pub(super) fn best(&self, bytes: u64) -> Option<(usize, FreeBlock)> {
+        let at = self.place(bytes);
+        let SizeClass { bytes, address, block, .. } = *self.classes.get(at)?;
+        Some((at, FreeBlock { bytes, address, block }))
+    }
+
+    /// Takes out what [`Pool::best`] found.
+    #[inline]
+    pub(super) fn take(&mut self, at: usize) {
+        let class = &mut self.classes[at];
+        if class.others == NONE {
+            self.classes.remove(at);
+            return;
+        }
+        let list = &mut self.lists[class.others as usize];
+        if let Some((address, block)) = list.pop() {
+            (class.address, class.block) = (address, block);
+        }
+        if list.is_empty() {
+            self.spare.push(class.others);
+            class.others = NONE;
+        }
+    }
+
+    /// Puts another block in the place of what [`Pool::best`] found.
+    #[inline]
+    pub(super) fn put(&mut self, at: usize, other: FreeBlock) {
+        let fits_before = at == 0 || self.classes[at - 1].bytes < other.bytes;
+        let fits_behind = self.classes.get(at + 1).is_none_or(|next| other.bytes < next.bytes);
+        let class = &mut self.classes[at];
+        if class.others == NONE && fits_before && fits_behind {
+            *class = SizeClass { bytes: other.bytes, address: other.address, block: other.block, others: NONE };
+        } else {
+            self.take(at);
+            self.insert(other);
+        }
+    }
+
+    /// Puts another block in the place of the one of a size at an address.
+    #[inline]
+    pub(super) fn replace(&mut self, (bytes, address): (u64, u64), other: FreeBlock) {
+        let at = self.place(bytes);
+        if self.classes[at].address == address {
+            self.put(at, other);
+        } else {
+            self.remove_other(at, address);
+            self.insert(other);
+        }
     }
 
     /// Adds a block.
     #[inline]
-    pub(super) fn insert(&mut self, bytes: u64, address: u64, block: BlockIndex) {
-        let at = self.sizes.partition_point(|size| *size < bytes);
-        if self.sizes.get(at) != Some(&bytes) {
-            self.sizes.insert(at, bytes);
-            self.blocks.insert(at, self.spare.pop().unwrap_or_default());
+    pub(super) fn insert(&mut self, FreeBlock { bytes, address, block }: FreeBlock) {
+        let at = self.place(bytes);
+        match self.classes.get_mut(at).filter(|class| class.bytes == bytes) {
+            None => self.classes.insert(at, SizeClass { bytes, address, block, others: NONE }),
+            Some(class) => {
+                let higher = if address < class.address {
+                    (std::mem::replace(&mut class.address, address), std::mem::replace(&mut class.block, block))
+                } else {
+                    (address, block)
+                };
+                self.list(at, higher);
+            }
         }
-        let blocks = &mut self.blocks[at];
-        if blocks.last().is_none_or(|(lowest, _)| address < *lowest) {
-            blocks.push((address, block));
+    }
+
+    /// Adds a block beside the lowest of its size.
+    #[allow(clippy::cast_possible_truncation)]
+    fn list(&mut self, at: usize, (address, block): (u64, BlockIndex)) {
+        let class = &mut self.classes[at];
+        if class.others == NONE {
+            class.others = self.spare.pop().unwrap_or(self.lists.len() as u32);
+            if class.others as usize == self.lists.len() {
+                self.lists.push(Vec::new());
+            }
+        }
+        let list = &mut self.lists[class.others as usize];
+        if list.last().is_none_or(|(lowest, _)| address < *lowest) {
+            list.push((address, block));
         } else {
-            let at = blocks.partition_point(|(other, _)| *other > address);
-            blocks.insert(at, (address, block));
+            let at = list.partition_point(|(other, _)| *other > address);
+            list.insert(at, (address, block));
         }
     }
 
     /// Takes out the block of a size at an address.
     #[inline]
     pub(super) fn remove(&mut self, bytes: u64, address: u64) {
-        let at = self.sizes.partition_point(|size| *size < bytes);
-        let blocks = &mut self.blocks[at];
-        if blocks.last().is_some_and(|(lowest, _)| *lowest == address) {
-            blocks.pop();
+        let at = self.place(bytes);
+        if self.classes[at].address == address {
+            self.take(at);
         } else {
-            let at = blocks.partition_point(|(other, _)| *other > address);
-            blocks.remove(at);
+            self.remove_other(at, address);
         }
-        self.leave_empty(at);
     }
 
-    #[inline]
-    fn leave_empty(&mut self, at: usize) {
-        if self.blocks[at].is_empty() {
-            self.sizes.remove(at);
-            let blocks = self.blocks.remove(at);
-            self.spare.push(blocks);
+    fn remove_other(&mut self, at: usize, address: u64) {
+        let class = &mut self.classes[at];
+        let list = &mut self.lists[class.others as usize];
+        let from = list.partition_point(|(other, _)| *other > address);
+        list.remove(from);
+        if list.is_empty() {
+            self.spare.push(class.others);
+            class.others = NONE;
         }
     }
 
     /// Keeps those of which `keep` is true of their size and index.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(u64, BlockIndex) -> bool) {
-        for at in (0..self.sizes.len()).rev() {
-            let bytes = self.sizes[at];
-            self.blocks[at].retain(|(_, block)| keep(bytes, *block));
-            self.leave_empty(at);
+        for at in (0..self.classes.len()).rev() {
+            let SizeClass { bytes, others, .. } = self.classes[at];
+            if others != NONE {
+                let list = &mut self.lists[others as usize];
+                list.retain(|(_, block)| keep(bytes, *block));
+                if list.is_empty() {
+                    self.spare.push(others);
+                    self.classes[at].others = NONE;
+                }
+            }
+            if !keep(bytes, self.classes[at].block) {
+                self.take(at);
+            }
         }
     }
 }

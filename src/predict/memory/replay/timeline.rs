@@ -30,6 +30,7 @@ struct Instance {
 }
 
 /// What each kind of tape takes and gives: the same for every size of the GPU.
+#[derive(Debug, PartialEq)]
 pub(super) struct TapeLogs {
     /// By kind: embedding; each kind of layer, kept and recomputed; head. None where no tape is of that kind.
     kinds: Vec<Option<(TapeLog, Option<TapeLog>)>>,

@@ -70,7 +70,7 @@ impl Log {
 }
 
 /// A tape's steps there and back.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(in crate::predict) struct TapeLog {
     /// Of the forward pass.
     pub forward: Vec<Event>,

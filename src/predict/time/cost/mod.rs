@@ -1,5 +1,6 @@
 //! Operations, traffic and time of the operators of a stage, from the same tapes.
 
+mod classes;
 mod convolution;
 mod gradients;
 mod kernel;
@@ -11,6 +12,7 @@ mod traffic;
 
 use std::borrow::Cow;
 
+pub(in crate::predict) use classes::{KernelClass, classes};
 pub use convolution::{ConvolutionKernel, implicit};
 pub(in crate::predict) use kernel::peak;
 pub use kernel::{BACKWARD_PRODUCTS, reached};
@@ -126,11 +128,15 @@ pub(in crate::predict) fn of_stage(
     let mut traffic = Traffic::default();
     for (passed, times) in passes.of_stage(job, step, layers, ends) {
         let count = times as f64;
-        flops.forward += passed.flops.forward * count;
+        // The reference model's forward pass: its share of the passes' kernels once more.
+        let forward = passed.pass.card.forward.ratio_to(passed.pass.card.all()).unwrap_or(0.0);
+        let share = if job.training.reference_model { 1.0 + forward } else { 1.0 };
+        let forwards = if job.training.reference_model { 2.0 } else { 1.0 };
+        flops.forward += passed.flops.forward * (count * forwards);
         flops.backward += passed.flops.backward * count;
         flops.recompute += passed.flops.recompute * count;
-        compute += passed.compute * count;
-        memory += passed.memory * count;
+        compute += passed.compute * (count * share);
+        memory += passed.memory * (count * share);
         let all = |bytes: Bytes| Bytes(bytes.0.saturating_mul(times));
         traffic.parameters += all(passed.traffic.parameters);
         traffic.gradients += all(passed.traffic.gradients);

@@ -1,5 +1,6 @@
 //! Predicted against observed, why they differ, and with the kind of each figure.
 
+mod curves;
 mod figures;
 mod kinds;
 mod run;
@@ -27,13 +28,14 @@ const NAME: usize = 12;
 /// Lines from the selected one on that are in view.
 const BELOW: usize = 4;
 
-pub fn title(run: &RunState) -> String {
-    match run.comparison.as_ref().map(|comparison| comparison.whose) {
+pub fn title(run: &RunState, curves: bool) -> String {
+    let whose = match run.comparison.as_ref().map(|comparison| comparison.whose) {
         None => "predicted and observed".to_owned(),
         Some(MemoryOwner::Process { pid, device: None }) => format!("process {pid}, on no GPU"),
         Some(MemoryOwner::Process { pid, device: Some(device) }) => format!("process {pid} on GPU {device}"),
         Some(MemoryOwner::Device { device }) => format!("all of GPU {device}; attach to a process for its share"),
-    }
+    };
+    if curves { format!("over time · {whose}") } else { whose }
 }
 
 /// Lines from the top down, and which of them the selected row stands on.
@@ -99,6 +101,9 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let Some(comparison) = &state.run.comparison else {
         return say(&nothing_observed(state), look, area, buffer);
     };
+    if state.views.curves {
+        return curves::draw(state, comparison, look, area, buffer);
+    }
     let at_top = state.views.compared == 0;
     let mut page = Page { lines: Vec::new(), selected: None, at_top, width: area.width as usize, mark: " " };
     let row = (state.views.focus == Pane::Compare).then(|| CompareRow::of(state));

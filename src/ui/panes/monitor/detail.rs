@@ -9,7 +9,7 @@ use super::facts;
 use super::percent;
 use crate::app::{Pane, State};
 use crate::printable::printable;
-use crate::reading::{DeviceSample, NvLinks, Peer, Reading};
+use crate::reading::{DeviceSample, Health, NvLinks, Peer, Reading};
 use crate::ui::Look;
 use crate::ui::text::{fit, left, marked};
 use crate::units::{Celsius, Fraction, Megahertz};
@@ -222,7 +222,7 @@ fn links(device: &DeviceSample) -> MetricGroup {
     let links = &device.links;
     let nvlinks = said(&links.nvlinks, |NvLinks { active, all, version }| {
         let version = version.map_or_else(String::new, |version| format!(", v{version}"));
-        format!("{active} of {all} up{version}")
+        format!("{active} of {all} up{version}{}", link_errors(&device.health))
     });
     let figures = vec![
         (
@@ -240,6 +240,17 @@ fn links(device: &DeviceSample) -> MetricGroup {
         ("others", said(&links.peers, |peers| ways(peers))),
     ];
     ("links", figures)
+}
+
+/// Errors over NVLink since the driver was loaded; nothing where there were none, or nobody tells.
+fn link_errors(health: &Health) -> String {
+    let kinds = [
+        (&health.nvlink_recoveries, "recoveries"),
+        (&health.nvlink_crc_errors, "CRC errors"),
+        (&health.nvlink_replays, "replays"),
+    ];
+    let told = kinds.iter().filter_map(|(errors, what)| Some((errors.value().filter(|count| **count > 0)?, what)));
+    told.map(|(count, what)| format!(", {count} {what}")).collect()
 }
 
 /// The ways to other GPUs, those that are alike together: `1-3 one PCIe switch`.

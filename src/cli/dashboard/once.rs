@@ -1,0 +1,323 @@
+//! `memwall --once`: what runs now, as a few plain lines or as JSON: for scripts, `watch` and cron.
+
+use std::path::Path;
+use std::sync::mpsc as std_mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{self, Receiver};
+
+use super::{Clock, RequestedSource, calibrations, open_plan, recorded, source};
+use crate::app::{
+    AttachedState, Editor, Effect, Event, Gravity, Question, RunPlan, SourceState, State, run_verdict, update,
+};
+use crate::catalog::Catalog;
+use crate::cli::config::Config;
+use crate::cli::{DashboardArgs, Exit, Streams, infer};
+use crate::observe::log::Pattern;
+use crate::observe::{self, FollowOptions, SharedRequirements, SourceChoice, SourceReport};
+use crate::printable::printable;
+use crate::reading::{DeviceSample, Reading, RunNews, Sample, SourceInfo};
+use crate::ui::cause_words;
+
+/// Time between the two samples that rates need, where nobody says another.
+const BETWEEN: Duration = Duration::from_millis(500);
+
+/// A driver that has said nothing by then will not.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Samples that may wait.
+const REPORTS: usize = 8;
+
+/// Samples that are looked at: the first has no rates.
+const SAMPLES: usize = 3;
+
+/// `memwall --once`.
+pub fn once(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) -> Exit {
+    match observed(args, catalog) {
+        Ok(state) => {
+            let shown = if args.json { format!("{}\n", as_json(&state)) } else { as_text(&state) };
+            streams.print(shown)
+        }
+        Err((exit, messages)) => messages.iter().fold(exit, |exit, message| exit.and(streams.fail(exit, message))),
+    }
+}
+
+/// Why there is nothing to show.
+type Refusal = (Exit, Vec<String>);
+
+fn one(exit: Exit, message: impl Into<String>) -> Refusal {
+    (exit, vec![message.into()])
+}
+
+/// The dashboard's state after a few samples.
+fn observed(args: &DashboardArgs, catalog: Catalog) -> Result<State, Refusal> {
+    let config = Config::load(|name| std::env::var_os(name));
+    let choice = args.source.clone().or_else(|| config.source.clone()).unwrap_or(SourceChoice::Auto);
+    let recorded = recorded(&choice).map_err(|(exit, message)| one(exit, message))?;
+    let pattern = args.log_pattern.as_deref().map(Pattern::new).transpose();
+    let pattern = pattern.map_err(|message| one(Exit::Usage, format!("--log-pattern: {message}")))?;
+    let (plan, _) = open_plan(args, recorded.as_ref(), &catalog).map_err(|messages| (Exit::Usage, messages))?;
+    let clock = Clock::start();
+    let asked = args.attach.or(recorded.as_ref().and_then(|header| header.attach));
+    let mut state = State::on(plan, catalog, asked, clock.now());
+    let (requested, _) =
+        source(&choice, asked, config.access.clone(), &state).map_err(|message| one(Exit::Usage, message))?;
+    let requested = RequestedSource { later: None, ..requested };
+    // Nothing is made up for want of a GPU: what runs now is asked for.
+    let requested = if choice == SourceChoice::Auto { RequestedSource { demo: None, ..requested } } else { requested };
+    let every = args.interval.unwrap_or(BETWEEN);
+    let mut watched = Watched::open(requested, every, clock)?;
+    let info = watched.started()?;
+    let first = watched.sample()?;
+    let live = info.kind.is_live();
+    if let Some(pid) = asked.or_else(|| busiest(&first)).filter(|_| live) {
+        let editor = (args.plan.is_none()).then(|| inferred(pid, &first, &state.catalog)).flatten();
+        let plan = editor.unwrap_or_else(|| state.plans.editor.clone());
+        state = State::on(plan, state.catalog, Some(pid), clock.now());
+    }
+    state.run.calibrations = calibrations::read(calibrations::file(|name| std::env::var_os(name)).as_deref()).0;
+    let attached = state.monitor.attached.as_ref().map(|attached| attached.pid);
+    let follow = FollowOptions { log: args.log.clone(), pattern, pid: attached, live };
+    let (news, mut heard) = mpsc::channel::<RunNews>(REPORTS);
+    let mut follower = observe::follow(follow, |name| std::env::var_os(name), move || clock.now(), news)
+        .map_err(|error| one(Exit::Failed, format!("no thread for logs and hooks: {error}")))?;
+    follower.attend(attached);
+    happen(&mut state, Event::SourceStarted(info));
+    happen(&mut state, Event::Sample(Box::new(first)));
+    for _ in 1..SAMPLES {
+        let Ok(sample) = watched.sample() else { break };
+        while let Ok(news) = heard.try_recv() {
+            happen(&mut state, Event::Run(Box::new(news)));
+        }
+        happen(&mut state, Event::Sample(Box::new(sample)));
+    }
+    Ok(state)
+}
+
+/// The plan that the process seems to have; none where nothing is known of it.
+fn inferred(pid: u32, sample: &Sample, catalog: &Catalog) -> Option<Editor> {
+    let gpus = sample.devices.iter().filter_map(|device| device.name.value().cloned()).collect();
+    let proposal = infer::proposal(pid, gpus, catalog).ok()?;
+    Some(Editor::open(proposal.plan, catalog))
+}
+
+/// The process that holds the most memory of a GPU.
+fn busiest(sample: &Sample) -> Option<u32> {
+    let processes = sample.devices.iter().filter_map(|device| device.processes.value()).flatten();
+    let held = processes.filter_map(|process| Some((process.memory.value()?.0, process.pid)));
+    held.max().map(|(_, pid)| pid)
+}
+
+/// An event, and what it asks for: explanations are searched for at once, the rest is the dashboard's.
+fn happen(state: &mut State, event: Event) {
+    for effect in update(state, event) {
+        let Effect::Explain(number) = effect else { continue };
+        let found = Question::of(state).map(|question| question.answer()).unwrap_or_default();
+        update(state, Event::Explained { number, found });
+    }
+}
+
+/// A source on its thread.
+struct Watched {
+    reports: std_mpsc::Receiver<SourceReport>,
+    _source: observe::Handle,
+}
+
+impl Watched {
+    fn open(mut requested: RequestedSource, every: Duration, clock: Clock) -> Result<Self, Refusal> {
+        let (sender, mut receiver): (_, Receiver<SourceReport>) = mpsc::channel(REPORTS);
+        let requirements = SharedRequirements::everything();
+        let source = observe::spawn(move || requested.open(&requirements), every, move || clock.now(), sender)
+            .map_err(|error| one(Exit::Failed, format!("no thread for the source: {error}")))?;
+        // A channel that is waited for no longer than a driver may take.
+        let (passed, reports) = std_mpsc::channel();
+        thread::spawn(move || while receiver.blocking_recv().is_some_and(|report| passed.send(report).is_ok()) {});
+        Ok(Self { reports, _source: source })
+    }
+
+    fn next(&self, until: Instant) -> Result<SourceReport, Refusal> {
+        let left = until.saturating_duration_since(Instant::now());
+        match self.reports.recv_timeout(left) {
+            Ok(SourceReport::Failed(why)) => Err(one(Exit::Failed, why)),
+            Ok(report) => Ok(report),
+            Err(std_mpsc::RecvTimeoutError::Timeout) => {
+                Err(one(Exit::Failed, format!("the driver has not answered for {} s", PATIENCE.as_secs())))
+            }
+            Err(std_mpsc::RecvTimeoutError::Disconnected) => Err(one(Exit::Failed, "the source has ended")),
+        }
+    }
+
+    fn started(&mut self) -> Result<SourceInfo, Refusal> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let SourceReport::Started(info) = self.next(until)? {
+                return Ok(info);
+            }
+        }
+    }
+
+    fn sample(&mut self) -> Result<Sample, Refusal> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match self.next(until)? {
+                SourceReport::Sample(sample) => return Ok(sample),
+                SourceReport::Played(_, samples) => {
+                    if let Some(sample) = samples.into_iter().last() {
+                        return Ok(sample);
+                    }
+                }
+                SourceReport::Started(_) | SourceReport::Failed(_) => {}
+            }
+        }
+    }
+}
+
+/// What is known of a run, for both forms.
+struct Summary<'a> {
+    source: Option<&'a SourceInfo>,
+    devices: &'a [DeviceSample],
+    pid: Option<u32>,
+    /// The attached process is gone.
+    gone: bool,
+    command: Option<String>,
+    plan: Option<&'a Editor>,
+}
+
+impl<'a> Summary<'a> {
+    fn of(state: &'a State) -> Self {
+        let attached = state.monitor.attached.as_ref();
+        let pid = attached.map(|attached| attached.pid);
+        let processes = state.monitor.sample.iter().flat_map(|sample| &sample.processes);
+        let command = processes
+            .filter(|process| Some(process.pid) == pid)
+            .find_map(|process| process.command.value().or(process.name.value()).cloned());
+        let source = match &state.monitor.source {
+            SourceState::Running(info) => Some(info),
+            SourceState::Starting | SourceState::Failed(_) => None,
+        };
+        Self {
+            source,
+            devices: state.monitor.devices(),
+            pid,
+            gone: attached
+                .is_some_and(|attached| matches!(attached.state, AttachedState::Ended | AttachedState::Missing)),
+            command,
+            plan: state.plans.run.as_ref().map(RunPlan::plan),
+        }
+    }
+}
+
+fn as_text(state: &State) -> String {
+    let Summary { source, devices, pid, gone, command, plan } = Summary::of(state);
+    let mut lines = vec![format!("source   {}", source.map_or("", |source| source.detail.as_str()))];
+    lines.extend(devices.iter().map(device_line));
+    if devices.is_empty() {
+        lines.push("GPU      none".to_owned());
+    }
+    let run = match (pid, command) {
+        (None, _) => "nothing is attached: --attach PID names a run".to_owned(),
+        (Some(pid), _) if gone => format!("PID {pid} is gone"),
+        (Some(pid), None) => format!("PID {pid}"),
+        (Some(pid), Some(command)) => format!("PID {pid}  {}", printable(&command)),
+    };
+    lines.push(format!("run      {run}"));
+    lines
+        .push(format!("plan     {}", plan.map_or_else(|| "none: memwall PLAN --once compares".to_owned(), plan_words)));
+    lines.push(format!("verdict  {}", run_verdict(state).words));
+    lines.extend(cause_words(state).map(|words| format!("why      {}", printable(&words))));
+    lines.iter().map(|line| format!("{}\n", fitted(line))).collect()
+}
+
+/// Lines of a plain frame are no longer than a terminal's.
+fn fitted(line: &str) -> String {
+    const MOST: usize = 160;
+    let short: String = line.chars().take(MOST).collect();
+    if short.len() < line.len() { format!("{short}...") } else { short }
+}
+
+fn plan_words(plan: &Editor) -> String {
+    let place = plan.path().map_or_else(|| plan.name().to_owned(), |path: &Path| path.display().to_string());
+    match plan.prediction() {
+        Some(prediction) => {
+            let (needs, step) = (prediction.capacity.needed, prediction.time.step);
+            format!("{}: {needs} predicted on each GPU, a step in {step}", printable(&place))
+        }
+        None => printable(&place),
+    }
+}
+
+fn device_line(device: &DeviceSample) -> String {
+    let name = device.name.value().map_or("GPU", String::as_str);
+    let said = |reading: Option<String>, what: &str| reading.unwrap_or_else(|| format!("{what} not known"));
+    let memory = device.memory.value().map(|memory| format!("{} of {}", memory.used, memory.total));
+    let busy = device.busy.value().map(|busy| format!("busy {:.0} %", busy.percent()));
+    let power = device.power.value().map(|power| format!("{:.0} W", power.0));
+    let heat = device.temperature.value().map(|heat| format!("{:.0} C", heat.0));
+    format!(
+        "GPU {:<4} {}  {}  {}  {}  {}",
+        device.index,
+        printable(name),
+        said(memory, "memory"),
+        said(busy, "load"),
+        said(power, "power"),
+        said(heat, "temperature"),
+    )
+}
+
+fn as_json(state: &State) -> Value {
+    let Summary { source, devices, pid, gone, command, plan } = Summary::of(state);
+    let verdict = run_verdict(state);
+    let prediction = plan.and_then(Editor::prediction);
+    json!({
+        "source": source.map(|source| json!({"kind": source.kind, "detail": source.detail})),
+        "at": state.monitor.sample.as_ref().map(|sample| sample.at),
+        "gpus": devices.iter().map(device_json).collect::<Vec<_>>(),
+        "run": pid.map(|pid| json!({"pid": pid, "command": command, "ended": gone})),
+        "plan": plan.map(|plan| json!({
+            "name": plan.name(),
+            "path": plan.path(),
+            "device_used": prediction.map(|prediction| prediction.capacity.needed.0),
+            "step_s": prediction.map(|prediction| prediction.time.step.0),
+        })),
+        "verdict": {
+            "words": verdict.words,
+            "gravity": match verdict.gravity {
+                Gravity::Good => "good",
+                Gravity::Quiet => "quiet",
+                Gravity::Warning => "warning",
+                Gravity::Danger => "danger",
+            },
+        },
+        "cause": cause_words(state),
+    })
+}
+
+/// A value, or the reason why there is none.
+fn reading<T>(reading: &Reading<T>, value: impl Fn(&T) -> Value) -> Value {
+    match reading {
+        Reading::Known { value: known, .. } => value(known),
+        Reading::Absent(why) => json!({"absent": why.to_string()}),
+    }
+}
+
+fn device_json(device: &DeviceSample) -> Value {
+    json!({
+        "index": device.index,
+        "name": reading(&device.name, |name| json!(name)),
+        "uuid": reading(&device.uuid, |uuid| json!(uuid)),
+        "memory_used": reading(&device.memory, |memory| json!(memory.used.0)),
+        "memory_total": reading(&device.memory, |memory| json!(memory.total.0)),
+        "busy": reading(&device.busy, |busy| json!(busy.0)),
+        "power_w": reading(&device.power, |power| json!(power.0)),
+        "temperature_c": reading(&device.temperature, |heat| json!(heat.0)),
+        "dram_bytes_per_s": reading(&device.dram_bandwidth, |rate| json!(rate.0)),
+        "processes": reading(&device.processes, |processes| {
+            let rows = processes.iter().map(|process| {
+                json!({"pid": process.pid, "memory": reading(&process.memory, |bytes| json!(bytes.0))})
+            });
+            rows.collect()
+        }),
+    })
+}

@@ -1,0 +1,75 @@
+//! What other programs get: JSON schemas, the Python client, man pages.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use clap::CommandFactory;
+
+use super::args::{Cli, ManArgs, SchemaArgs, SchemaName};
+use super::{Exit, Streams};
+use crate::plan::json_schema;
+use crate::report::schema;
+
+/// The client module.
+const PYTHON: &str = include_str!("python/memwall.py");
+
+/// `memwall python`.
+pub fn python(streams: &mut Streams) -> Exit {
+    streams.print(PYTHON)
+}
+
+/// `memwall schema NAME`.
+pub fn schema(args: &SchemaArgs, streams: &mut Streams) -> Exit {
+    let schema = match args.name {
+        SchemaName::Plan => json_schema(),
+        SchemaName::Report => schema::report(),
+        SchemaName::Recording => schema::recording(),
+        SchemaName::Cases => schema::cases(),
+    };
+    streams.print(format!("{schema:#}\n"))
+}
+
+/// `memwall man`.
+pub fn man(args: &ManArgs, streams: &mut Streams) -> Exit {
+    let mut program = Cli::command();
+    program.build();
+    if let Some(folder) = &args.output {
+        return match write_pages(&program, folder) {
+            Ok(()) => Exit::Done,
+            Err(error) => streams.fail(Exit::Failed, &format!("{}: {error}", folder.display())),
+        };
+    }
+    let command = match &args.command {
+        None => Some(&program),
+        Some(name) => program.find_subcommand(name),
+    };
+    let Some(command) = command else {
+        let name = args.command.as_deref().unwrap_or_default();
+        return streams.fail(Exit::Usage, &format!("man: no command `{name}`; see memwall --help"));
+    };
+    match page(command) {
+        Ok(page) => streams.print(page),
+        Err(error) => streams.fail(Exit::Failed, &format!("man: {error}")),
+    }
+}
+
+fn write_pages(program: &clap::Command, folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let shown = program.get_subcommands().filter(|command| !command.is_hide_set());
+    for command in shown.chain([program]) {
+        fs::write(folder.join(format!("{}.1", name(command))), page(command)?)?;
+    }
+    Ok(())
+}
+
+/// The name of a command's page.
+fn name(command: &clap::Command) -> String {
+    command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned()
+}
+
+fn page(command: &clap::Command) -> io::Result<Vec<u8>> {
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command.clone()).title(name(command)).render(&mut page)?;
+    Ok(page)
+}

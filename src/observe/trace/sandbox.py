@@ -1,0 +1,234 @@
+"""Where a traced script's files go: what it writes, renames and removes lies in a folder that goes away, laid over the
+user's own files, and names of hosts are not looked up."""
+
+import builtins
+import io
+import os
+import shutil
+import sys
+import tempfile
+
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+# Caches that libraries write and read below Python, where nothing redirects them: variable, and where they lie else.
+CACHES = {"HF_DATASETS_CACHE": "datasets", "HF_EVALUATE_CACHE": "evaluate", "HF_MODULES_CACHE": "modules"}
+# Most files of a cache that is laid out again, as links.
+LINKS = 20_000
+# Functions of `os` that read what a path names, and those that change it.
+READING = ("stat", "lstat", "access", "readlink", "chdir", "statvfs")
+CHANGING = ("chmod", "utime", "chown", "truncate")
+
+
+class Sandbox:
+    """An overlay in Python: reads see what was written here first, then the user's files."""
+
+    def __init__(self):
+        self.folder = os.path.realpath(tempfile.mkdtemp(prefix="memwall-trace-"))
+        self.temporary, tempfile.tempdir = tempfile.tempdir, self.folder
+        self.active = True
+        self.removed = set()
+        self.real = {name: getattr(os, name) for name in (
+            *READING, *CHANGING, "open", "listdir", "scandir", "mkdir", "rmdir", "remove", "unlink", "rename", "replace",
+            "link", "symlink")}
+        self.caches()
+
+    def caches(self):
+        home = os.environ.get("HF_HOME") or os.path.join(os.path.expanduser("~"), ".cache", "huggingface")
+        for variable, name in CACHES.items():
+            own = os.environ.get(variable) or os.path.join(home, name)
+            shown = os.path.join(self.folder, "caches", name)
+            left = LINKS
+            os.makedirs(shown)
+            for folder, _, files in os.walk(own):
+                there = os.path.join(shown, os.path.relpath(folder, own))
+                os.makedirs(there, exist_ok=True)
+                left -= len(files)
+                if left < 0:
+                    break
+                for file in files:
+                    os.symlink(os.path.join(folder, file), os.path.join(there, file))
+            os.environ[variable] = shown
+
+    # Paths
+
+    def is_ours(self, path):
+        path = self.realpath(path)
+        return path.startswith((self.folder, "/dev/", "/proc/"))
+
+    def realpath(self, path):
+        active, self.active = self.active, False
+        try:
+            return os.path.realpath(path)
+        finally:
+            self.active = active
+
+    def exists(self, path):
+        try:
+            self.real["lstat"](path)
+        except (OSError, ValueError):
+            return False
+        return True
+
+    def is_path(self, path):
+        return self.active and isinstance(path, (str, os.PathLike)) and not isinstance(os.fspath(path), bytes)
+
+    def reading(self, path):
+        """Where a path is read."""
+        if not self.is_path(path) or not os.fspath(path) or self.is_ours(path):
+            return path
+        own = os.path.abspath(os.fspath(path))
+        moved = self.folder + own
+        return moved if own in self.removed or self.exists(moved) else path
+
+    def writing(self, path, keeps):
+        """Where a path is written; what stands there is copied where some of it is kept."""
+        if not self.is_path(path) or self.is_ours(path):
+            return path
+        own = os.path.abspath(os.fspath(path))
+        moved = self.folder + own
+        parent = os.path.dirname(own)
+        if self.exists(parent) or self.exists(self.folder + parent):
+            self.make(os.path.dirname(moved))
+        if keeps and not self.exists(moved) and own not in self.removed and self.exists(own):
+            active, self.active = self.active, False
+            try:
+                shutil.copyfile(own, moved)
+            finally:
+                self.active = active
+        self.removed.discard(own)
+        return moved
+
+    def make(self, folder):
+        if folder and not self.exists(folder):
+            self.make(os.path.dirname(folder))
+            self.real["mkdir"](folder)
+
+    def names(self, path):
+        own = os.path.abspath(os.fspath(path))
+        moved, found = self.folder + own, {}
+        if own not in self.removed and self.exists(own):
+            found.update((name, own) for name in self.real["listdir"](own)
+                         if os.path.join(own, name) not in self.removed)
+        if self.exists(moved):
+            found.update((name, moved) for name in self.real["listdir"](moved))
+        elif not found:
+            self.real["listdir"](own)
+        return found
+
+    # Functions
+
+    def __enter__(self):
+        opened = builtins.open
+        sandbox, real = self, self.real
+
+        def open_moved(file, mode="r", *args, **kwargs):
+            if any(letter in mode for letter in "wax+"):
+                return opened(sandbox.writing(file, "a" in mode or "+" in mode and "w" not in mode), mode, *args, **kwargs)
+            return opened(sandbox.reading(file), mode, *args, **kwargs)
+
+        def low_open(path, flags, *args, **kwargs):
+            if flags & WRITES and kwargs.get("dir_fd") is None:
+                return real["open"](sandbox.writing(path, not flags & os.O_TRUNC), flags, *args, **kwargs)
+            return real["open"](sandbox.reading(path), flags, *args, **kwargs)
+
+        def reads(name):
+            return lambda path, *args, **kwargs: real[name](sandbox.reading(path), *args, **kwargs)
+
+        def changes(name):
+            return lambda path, *args, **kwargs: real[name](sandbox.writing(path, True), *args, **kwargs)
+
+        def mkdir(path, *args, **kwargs):
+            if sandbox.is_path(path) and not sandbox.is_ours(path) and sandbox.exists(sandbox.reading(path)):
+                raise FileExistsError(17, "File exists", os.fspath(path))
+            return real["mkdir"](sandbox.writing(path, False), *args, **kwargs)
+
+        def removes(name):
+            def remove(path, *args, **kwargs):
+                if not sandbox.is_path(path) or sandbox.is_ours(path):
+                    return real[name](path, *args, **kwargs)
+                moved = sandbox.reading(path)
+                if not sandbox.exists(moved):
+                    raise FileNotFoundError(2, "No such file or directory", os.fspath(path))
+                if sandbox.is_ours(moved):
+                    real[name](moved)
+                sandbox.removed.add(os.path.abspath(os.fspath(path)))
+
+            return remove
+
+        def renames(name):
+            def rename(before, after, *args, **kwargs):
+                copied = sandbox.writing(before, True)
+                real[name](copied, sandbox.writing(after, False), *args, **kwargs)
+                if copied is not before:
+                    sandbox.removed.add(os.path.abspath(os.fspath(before)))
+
+            return rename
+
+        def links(name):
+            return lambda before, after, *args, **kwargs: real[name](before, sandbox.writing(after, False), *args, **kwargs)
+
+        def listdir(path="."):
+            if not sandbox.is_path(path) or sandbox.is_ours(path):
+                return real["listdir"](path)
+            return list(sandbox.names(path))
+
+        def scandir(path="."):
+            if not sandbox.is_path(path) or sandbox.is_ours(path) or not sandbox.exists(
+                    sandbox.folder + os.path.abspath(os.fspath(path))):
+                return real["scandir"](path)
+            return Entries(real["scandir"], sandbox.names(path))
+
+        builtins.open = io.open = open_moved
+        os.open, os.mkdir, os.listdir, os.scandir = low_open, mkdir, listdir, scandir
+        for names, made in ((READING, reads), (CHANGING, changes), (("rmdir", "remove", "unlink"), removes),
+                            (("rename", "replace"), renames), (("link", "symlink"), links)):
+            for name in names:
+                setattr(os, name, made(name))
+        # Trees are removed by path: a folder's descriptor does not tell where it lies.
+        shutil._use_fd_functions = False
+        sys.addaudithook(self.audit)
+        return self
+
+    def audit(self, event, args):
+        """What none of these functions did."""
+        if not self.active:
+            return
+        if event == "open" and isinstance(args[0], str) and isinstance(args[2], int) and args[2] & WRITES:
+            if not self.is_ours(args[0]):
+                raise PermissionError(f"a traced script writes nothing: {args[0]}")
+        elif event in ("os.remove", "os.rmdir", "os.rename", "os.truncate") and isinstance(args[0], str):
+            if not self.is_ours(args[0]):
+                raise PermissionError(f"a traced script writes nothing: {args[0]}")
+        elif event in ("socket.connect", "socket.getaddrinfo"):
+            host = args[0] if event == "socket.getaddrinfo" else args[1]
+            if isinstance(host, tuple):
+                host = host[0]
+            if host not in ("localhost", "127.0.0.1", "::1", "") and not str(host).startswith("/"):
+                raise OSError(f"a traced script asks no network: {host}")
+
+    def __exit__(self, *_):
+        self.active, tempfile.tempdir = False, self.temporary
+        shutil.rmtree(self.folder, ignore_errors=True)
+        return False
+
+
+class Entries:
+    """`os.scandir` of a folder that lies in two places."""
+
+    def __init__(self, scandir, names):
+        self.found = iter([entry for folder in sorted(set(names.values())) for entry in scandir(folder)
+                           if names.get(entry.name) == folder])
+
+    def __iter__(self):
+        return self.found
+
+    def __next__(self):
+        return next(self.found)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return False
+
+    def close(self):
+        pass

@@ -1,0 +1,212 @@
+//! NeMo-Automodel: `automodel CONFIG.yaml` and its recipes' files (`nemo_automodel/components/distributed/config.py`,
+//! `training/step_scheduler.py`, `_peft/lora.py`, `_transformers/auto_model.py` of its main branch in 2026).
+
+use super::arguments;
+use super::common::{self, ImportContext};
+use super::imported::ImportedPlan;
+use super::origin::{Origin, Setting};
+use super::rows::{SettingKind, SettingRow, not_modelled, take};
+use super::settings::{DefaultValue, Settings};
+use super::unread::account_for;
+use super::{adapters, model};
+
+/// The version whose defaults are meant.
+const VERSION: &str = "NeMo-Automodel of 2026";
+
+/// `StepSchedulerConfig`, `FSDP2Config`.
+const DEFAULTS: &[(&str, DefaultValue)] = &[
+    ("step_scheduler.global_batch_size", DefaultValue::Whole(32)),
+    ("distributed.strategy", DefaultValue::Text("fsdp2")),
+    ("distributed.activation_checkpointing", DefaultValue::Flag(false)),
+];
+
+const ROWS: &[SettingRow] = &[
+    (&["step_scheduler.global_batch_size"], "model.batch_size", SettingKind::Whole),
+    (&["step_scheduler.local_batch_size"], "training.micro_batch_size", SettingKind::Whole),
+    (&["optimizer.weight_decay"], "training.weight_decay", SettingKind::Share),
+    (&["distributed.tp_size"], "distribution.tensor_parallel", SettingKind::Several),
+    (&["distributed.pp_size"], "distribution.pipeline_parallel", SettingKind::Several),
+    (&["distributed.cp_size"], "distribution.context_parallel", SettingKind::Several),
+    (&["distributed.ep_size"], "distribution.expert_parallel", SettingKind::Several),
+    (&["distributed.dp_size"], "distribution.data_parallel", SettingKind::Whole),
+    (&["distributed.sequence_parallel"], "distribution.sequence_parallel", SettingKind::Flag),
+    (&["compile.enabled"], "training.compile", SettingKind::Flag),
+    (&["clip_grad_norm.max_norm", "max_grad_norm"], "training.gradient_clipping", SettingKind::Clipped),
+];
+
+/// Whether settings are NeMo-Automodel's.
+pub fn is_config(settings: &Settings) -> bool {
+    settings.holds("step_scheduler.local_batch_size")
+        && settings.text("model._target_").is_some_and(|found| found.value.to_lowercase().contains("nemo"))
+}
+
+fn config(context: &ImportContext) -> Option<String> {
+    let read = arguments::read(&context.program.words);
+    let named = read.options.first_text(&["config", "c"]).map(|found| found.value);
+    named.or_else(|| read.words.into_iter().find(|word| word.ends_with(".yaml")))
+}
+
+/// Whether the program is its command, or takes such a file.
+pub fn runs(context: &ImportContext) -> bool {
+    let command = matches!(context.program.name(), "automodel" | "nemo_automodel.cli.app");
+    let reads = |path: String| {
+        let mut quiet = ImportedPlan::default();
+        context.settings(&path, &mut quiet).is_some_and(|settings| is_config(&settings))
+    };
+    command || (context.program.python && config(context).is_some_and(reads))
+}
+
+/// The plan of such a command.
+pub fn import(context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("NeMo-Automodel");
+    let read = arguments::read(&context.program.words);
+    let mut settings = config(context).and_then(|path| context.configuration(&path, &mut imported)).unwrap_or_default();
+    // `--step_scheduler.local_batch_size 4` goes over the file.
+    settings.adopt_all(&read.options, |name| name.contains('.').then(|| name.to_owned()));
+    if let Some(found) = read.options.whole("nproc_per_node") {
+        let nodes = read.options.whole("nnodes").map_or(1, |found| found.value);
+        imported.set("cluster.num_gpus", found.value.checked_mul(nodes).map(|all| Setting::new(all, found.origin)));
+    }
+    set(&mut imported, settings, context);
+    imported
+}
+
+/// The plan of a file alone.
+pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("NeMo-Automodel");
+    set(&mut imported, file, context);
+    imported
+}
+
+fn default(option: &str) -> Origin {
+    Origin::Default { framework: VERSION, option: option.to_owned() }
+}
+
+fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
+    let settings = &Settings::defaults(VERSION, DEFAULTS).with(file);
+    imported.say("model.framework", "pytorch", Origin::Program("NeMo-Automodel's own keys".to_owned()));
+    match settings.first_text(&["model.pretrained_model_name_or_path", "model.config.pretrained_model_name_or_path"]) {
+        Some(found) => model::set(imported, context, found),
+        None => imported.miss("model.preset", "no model.pretrained_model_name_or_path"),
+    }
+    take(imported, settings, ROWS);
+    precision(imported, settings);
+    let target = settings.text("optimizer._target_");
+    common::set_optimizer(imported, target);
+    recompute(imported, settings);
+    sharding(imported, settings);
+    low_rank(imported, settings);
+    sequence(imported, settings);
+    let fused = settings.text("loss_fn._target_").filter(|found| found.value.ends_with("FusedLinearCrossEntropy"));
+    imported.set("training.loss", fused.map(|found| found.map(|_| "fused")));
+    imported.fill(
+        "training.attention",
+        settings.text("model.attn_implementation").map(|found| found.map(|name| super::trainer::implementation(&name))),
+    );
+    beside(imported, settings);
+    if settings.text("distributed.dp_size").is_some_and(|found| found.value == "none") {
+        settings.accept("distributed.dp_size");
+    }
+    for name in ["model._target_", "model.trust_remote_code", "recipe", "seed", "benchmark"] {
+        settings.accept(name);
+    }
+    account_for(imported, settings);
+}
+
+/// Weights are kept as `torch_dtype` says, `auto` means bf16 (`auto_model.py`, `from_pretrained`); FSDP2 computes in bf16.
+fn precision(imported: &mut ImportedPlan, settings: &Settings) {
+    let told = settings.first_text(&["model.torch_dtype", "model.dtype", "model.config.torch_dtype"]);
+    let word = match told.as_ref().map(|found| found.value.trim_start_matches("torch.")) {
+        None | Some("auto" | "bf16" | "bfloat16") => "bf16",
+        Some("float32" | "fp32") => "bf16-mixed",
+        Some(_) => return settings.refuse("model.torch_dtype"),
+    };
+    imported.set(
+        "training.precision",
+        Some(told.map_or_else(|| Setting::new(word, default("torch_dtype auto")), |found| found.map(|_| word))),
+    );
+    if settings.is("fp8.enabled") {
+        not_modelled(imported, "fp8: torchao's FP8 linear layers");
+    }
+}
+
+fn recompute(imported: &mut ImportedPlan, settings: &Settings) {
+    const NAME: &str = "distributed.activation_checkpointing";
+    let word = settings.flag(NAME).map(|found| found.map(|on| if on { "full" } else { "none" }));
+    let named = settings.text(NAME).and_then(|found| {
+        found.and_then(|word| match word.as_str() {
+            "full" => Some("full"),
+            "selective" => Some("selective-op"),
+            _ => None,
+        })
+    });
+    imported.set("training.activation_checkpointing", word.or(named));
+}
+
+fn sharding(imported: &mut ImportedPlan, settings: &Settings) {
+    // Older files name the manager's class.
+    let strategy = settings.first_text(&["distributed._target_", "distributed.strategy"]);
+    let Some(found) = strategy else { return };
+    let name = found.value.to_lowercase();
+    let (engine, sharded) = if name.contains("megatron") {
+        ("megatron-fsdp", "zero3")
+    } else if name.contains("fsdp2") {
+        ("fsdp2", "zero3")
+    } else if name.contains("ddp") {
+        ("ddp", "none")
+    } else {
+        return settings.refuse("distributed.strategy");
+    };
+    imported.say("distribution.engine", engine, found.origin.clone());
+    imported.say("distribution.sharding", sharded, found.origin);
+    settings.accept("distributed.strategy");
+    let replicas = settings.whole("distributed.dp_replicate_size").filter(|found| found.value > 1);
+    if let Some(found) = replicas {
+        not_modelled(imported, &format!("{}: shards in {} groups", found.origin, found.value));
+    }
+}
+
+fn low_rank(imported: &mut ImportedPlan, settings: &Settings) {
+    if !settings.holds("peft") {
+        return;
+    }
+    adapters::set(imported, settings.whole("peft.dim"), (VERSION, 8), None);
+    if settings.holds("quantization") {
+        let bits = [("quantization.load_in_4bit", 4_u64), ("quantization.load_in_8bit", 8)];
+        let found = bits.iter().find_map(|(name, bits)| settings.on(name).map(|found| found.map(|_| *bits)));
+        imported.set("training.lora.base_bits", found);
+    }
+    if settings.is("peft.match_all_linear") {
+        let all = Setting::new(vec!["all-linear".to_owned()], Origin::Derived("peft.match_all_linear".to_owned()));
+        adapters::set_targets(imported, Some(all));
+    } else if let Some(found) = settings.texts("peft.target_modules") {
+        // `*_proj` is each linear layer of a transformer's blocks.
+        let whole = found.value.iter().any(|name| name.contains("*_proj"));
+        let names = found.map(|names| if whole { vec!["all-linear".to_owned()] } else { names });
+        adapters::set_targets(imported, Some(names));
+    }
+    imported.set(
+        "training.lora.dropout",
+        settings.number("peft.dropout").filter(|found| (0.0..1.0).contains(&found.value)),
+    );
+}
+
+/// Packed samples have their own length; else the dataset's.
+fn sequence(imported: &mut ImportedPlan, settings: &Settings) {
+    let packed = settings.whole("packed_sequence.packed_sequence_size").filter(|found| found.value > 0);
+    let dataset = settings.first_whole(&["dataset.seq_len", "dataset.seq_length", "dataset.max_length"]);
+    imported.set("model.sequence_length", packed.or(dataset));
+    imported.miss("model.sequence_length", "neither packed_sequence.packed_sequence_size nor the dataset says it");
+}
+
+fn beside(imported: &mut ImportedPlan, settings: &Settings) {
+    if let Some(found) = settings.text("teacher_model.pretrained_model_name_or_path") {
+        not_modelled(imported, &format!("distillation: the teacher {} beside the student", found.value));
+    }
+    if settings.text("model._target_").is_some_and(|found| !found.value.contains("CausalLM")) {
+        not_modelled(imported, "a model that is no language model alone");
+    }
+    if settings.holds("qat") {
+        not_modelled(imported, "quantisation-aware training");
+    }
+}

@@ -1,0 +1,151 @@
+//! EasyR1: `-m verl.trainer.main config=CONFIG.yaml KEY=VALUE…` (`verl/workers/actor/config.py`, `verl/trainer/config.py`,
+//! `verl/workers/fsdp_workers.py` of its main branch in 2026).
+
+use super::arguments;
+use super::common::ImportContext;
+use super::imported::ImportedPlan;
+use super::launch::World;
+use super::origin::{Origin, Setting};
+use super::rows::{SettingKind, SettingRow, not_modelled, take};
+use super::settings::{DefaultValue, Settings};
+use super::unread::account_for;
+use super::{adapters, model};
+
+/// The version whose defaults are meant.
+const VERSION: &str = "EasyR1 of 2026";
+
+/// `ActorConfig`, `ModelConfig`, `FSDPConfig`, `DataConfig`, `TrainerConfig`.
+const DEFAULTS: &[(&str, DefaultValue)] = &[
+    ("worker.actor.global_batch_size", DefaultValue::Whole(256)),
+    ("worker.actor.micro_batch_size_per_device_for_update", DefaultValue::Whole(4)),
+    ("worker.actor.max_grad_norm", DefaultValue::Number(1.0)),
+    ("worker.actor.padding_free", DefaultValue::Flag(true)),
+    ("worker.actor.dynamic_batching", DefaultValue::Flag(true)),
+    ("worker.actor.use_torch_compile", DefaultValue::Flag(true)),
+    ("worker.actor.model.enable_gradient_checkpointing", DefaultValue::Flag(true)),
+    ("worker.actor.optim.weight_decay", DefaultValue::Number(0.01)),
+    ("worker.actor.optim.strategy", DefaultValue::Text("adamw")),
+    ("worker.actor.fsdp.enable_full_shard", DefaultValue::Flag(true)),
+    ("worker.rollout.n", DefaultValue::Whole(1)),
+    ("data.max_prompt_length", DefaultValue::Whole(512)),
+    ("data.max_response_length", DefaultValue::Whole(512)),
+    ("trainer.nnodes", DefaultValue::Whole(1)),
+    ("trainer.n_gpus_per_node", DefaultValue::Whole(8)),
+];
+
+const ROWS: &[SettingRow] = &[
+    (&["worker.actor.max_grad_norm"], "training.gradient_clipping", SettingKind::Clipped),
+    (&["worker.actor.optim.weight_decay"], "training.weight_decay", SettingKind::Share),
+    (&["worker.actor.ulysses_size"], "distribution.context_parallel", SettingKind::Several),
+    (&["worker.actor.fsdp.enable_cpu_offload"], "training.cpu_offload", SettingKind::On("parameters")),
+];
+
+/// Whether settings are EasyR1's.
+pub fn is_config(settings: &Settings) -> bool {
+    settings.holds("worker.actor.model") && settings.holds("worker.rollout")
+}
+
+/// Whether the program is EasyR1's trainer.
+pub fn runs(context: &ImportContext) -> bool {
+    context.program.path == "verl.trainer.main"
+        && context.program.words.iter().any(|word| word.starts_with("worker.") || word.starts_with("config="))
+}
+
+/// The plan of such a command.
+pub fn import(context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("EasyR1");
+    let given = arguments::overrides(&context.program.words);
+    let file = given.text("config").and_then(|path| context.configuration(&path.value, &mut imported));
+    set(&mut imported, file.unwrap_or_default().with(given), context);
+    imported
+}
+
+/// The plan of a file alone.
+pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("EasyR1");
+    set(&mut imported, file, context);
+    imported
+}
+
+fn default(option: &str) -> Origin {
+    Origin::Default { framework: VERSION, option: option.to_owned() }
+}
+
+fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
+    let settings = &Settings::defaults(VERSION, DEFAULTS).with(file);
+    imported.say("model.framework", "pytorch", Origin::Program("EasyR1's own keys".to_owned()));
+    match settings.text("worker.actor.model.model_path") {
+        Some(found) => model::set(imported, context, found),
+        None => imported.miss("model.preset", "no worker.actor.model.model_path"),
+    }
+    take(imported, settings, ROWS);
+    batches(imported, settings);
+    // fp32 shards, `MixedPrecision(param_dtype=bf16)`, unless the weights themselves are (`fsdp_workers.py`).
+    let half = settings.text("worker.actor.fsdp.torch_dtype").filter(|found| found.value.starts_with("bf"));
+    let word = half.map_or_else(
+        || Setting::new("bf16-mixed", default("fp32 shards, MixedPrecision bf16")),
+        |found| found.map(|_| "bf16"),
+    );
+    imported.set("training.precision", Some(word));
+    match settings.text("worker.actor.optim.strategy") {
+        Some(found) if found.value == "adamw" => imported.set("training.optimizer", Some(found)),
+        Some(found) => {
+            not_modelled(imported, &format!("{}: states and a compensation in bf16", found.value));
+            imported.miss("training.optimizer", format!("`{}` has no word in a plan", found.value));
+        }
+        None => {}
+    }
+    imported.say("training.attention", "flash", default("attn_implementation flash_attention_2"));
+    let recompute = settings.flag("worker.actor.model.enable_gradient_checkpointing");
+    imported.set(
+        "training.activation_checkpointing",
+        recompute.map(|found| found.map(|on| if on { "full" } else { "none" })),
+    );
+    let full = settings.flag("worker.actor.fsdp.enable_full_shard");
+    imported.set("distribution.sharding", full.map(|found| found.map(|on| if on { "zero3" } else { "zero2" })));
+    imported.say("distribution.engine", "fsdp1", default("FullyShardedDataParallel"));
+    if imported.get("distribution.context_parallel").is_some() {
+        imported.say("distribution.cp_comm", "a2a", default("Ulysses"));
+    }
+    if let Some(rank) = settings.whole("worker.actor.model.lora.rank").filter(|found| found.value > 0) {
+        adapters::set(imported, Some(rank), (VERSION, 8), None);
+        adapters::set_targets(imported, settings.texts("worker.actor.model.lora.target_modules"));
+    }
+    let offloaded =
+        ["offload_params", "offload_optimizer"].iter().any(|name| settings.is(&format!("worker.actor.offload.{name}")));
+    let what = if offloaded { ", and what goes to the host between the phases" } else { "" };
+    not_modelled(imported, &format!("the engine of the rollout, reference and critic{what}; the plan is the actor's"));
+    for (name, _) in settings.iter() {
+        let beside = ["rollout.", "worker.ref", "worker.reward", "critic", "algorithm.", "offload", "_for_experience"];
+        if beside.iter().any(|part| name.contains(part)) || name == "config" {
+            settings.accept(name);
+        }
+    }
+    account_for(imported, settings);
+}
+
+/// The actor's batch is of prompts, each with its answers; a pass is counted at the longest sample.
+fn batches(imported: &mut ImportedPlan, settings: &Settings) {
+    let whole = |name: &str| settings.whole(name);
+    if let Some((prompt, answer)) = whole("data.max_prompt_length").zip(whole("data.max_response_length")) {
+        let origin = Origin::Derived(format!("{} + {}", prompt.origin, answer.origin));
+        imported.say("model.sequence_length", prompt.value.saturating_add(answer.value), origin);
+    }
+    if let Some((prompts, answers)) = whole("worker.actor.global_batch_size").zip(whole("worker.rollout.n")) {
+        let origin = Origin::Derived(format!("{} x {} answers", prompts.origin, answers.value));
+        imported.say("model.batch_size", prompts.value.saturating_mul(answers.value), origin);
+    }
+    let micro = whole("worker.actor.micro_batch_size_per_device_for_update");
+    if settings.is("worker.actor.dynamic_batching") {
+        let why =
+            "dynamic_batching: as many samples a pass as micro_batch_size_per_device_for_update of full length hold";
+        imported.note(why);
+    }
+    imported.set("training.micro_batch_size", micro);
+    let world = World { total: None, nodes: whole("trainer.nnodes"), per_node: whole("trainer.n_gpus_per_node") };
+    let world = world.completed();
+    imported.set("cluster.num_gpus", world.total);
+    imported.set("cluster.nodes", world.nodes);
+    imported.set("cluster.gpus_per_node", world.per_node);
+    imported.miss("cluster.num_gpus", "trainer.nnodes or trainer.n_gpus_per_node is no number");
+}

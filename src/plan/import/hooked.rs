@@ -1,0 +1,197 @@
+//! What the hook inside of a process says of its run goes over what its command suggests: it has looked at the tensors.
+
+use super::common;
+use super::imported::ImportedPlan;
+use super::origin::Origin;
+use crate::reading::{HookAbout, HookStep};
+
+/// Sets what the hook tells otherwise than the command, and fills in what the command leaves open. Lines that matter most
+/// come first among the notes.
+pub fn tell(imported: &mut ImportedPlan, about: &HookAbout, step: Option<&HookStep>) {
+    precision(imported, about);
+    optimizer(imported, about);
+    let told = about.checkpointed.map(|on| if on { "full" } else { "none" });
+    let planned = imported.get("training.activation_checkpointing").and_then(|found| found.value.as_str());
+    let differs = match (told, planned) {
+        (Some("none"), Some(word)) => word != "none",
+        (Some(_), Some("none") | None) => true,
+        _ => false,
+    };
+    if let Some(word) = told.filter(|_| differs) {
+        imported.say("training.activation_checkpointing", word, origin("what its modules recompute"));
+    }
+    if let Some(world) = about.world.filter(|_| imported.get("cluster.num_gpus").is_none()) {
+        imported.say("cluster.num_gpus", u64::from(world), origin("its ranks"));
+    }
+    if about.device == "cpu" {
+        imported.note("the hook: its parameters are on the CPU; no GPU is used");
+    }
+    if let Some(tokens) = step.and_then(|step| step.tokens) {
+        samples(imported, tokens);
+    }
+}
+
+/// The number of parameters that the run has, where the plan's model has another: by more than what padding of the
+/// vocabulary and a head of another kind make.
+#[must_use]
+pub fn other_model(about: &HookAbout, planned: u64) -> Option<String> {
+    const TOLERANCE: f64 = 0.03;
+    if !about.params_are_all || about.params == 0 || planned == 0 {
+        return None;
+    }
+    #[allow(clippy::cast_precision_loss)]
+    let off = (about.params as f64 / planned as f64 - 1.0).abs();
+    let class = about.model.as_deref().map_or(String::new(), |model| format!(" ({model})"));
+    (off > TOLERANCE).then(|| {
+        format!("the hook: the run has {} parameters{class}, the plan's model {planned}: another model", about.params)
+    })
+}
+
+fn origin(what: &str) -> Origin {
+    Origin::Program(format!("the hook: {what}"))
+}
+
+/// The type of most elements, and bytes of the states of each trained one, say what is stored.
+fn precision(imported: &mut ImportedPlan, about: &HookAbout) {
+    const KEY: &str = "training.precision";
+    let Some((dtype, _)) = about.dtypes.first() else { return };
+    let planned = imported.get(KEY).and_then(|found| found.value.as_str()).unwrap_or("").to_owned();
+    let adapters = imported.get("training.lora.rank").is_some();
+    // Two moments in fp32 are 8 bytes an element, masters beside them 12; in 16 bits 4.
+    let each = about.optimizer_state_bytes.0.checked_div(about.trainable);
+    let wide = each.is_some_and(|bytes| bytes >= 6);
+    let half = match dtype.trim_start_matches("torch.") {
+        "bfloat16" => "bf16",
+        "float16" => "fp16",
+        "float32" => {
+            let stored_half = planned.is_empty() || !(planned.ends_with("-mixed") || planned.ends_with("32"));
+            if stored_half && !adapters && !planned.is_empty() {
+                imported.say(
+                    KEY,
+                    if planned.starts_with("fp16") { "fp16-mixed" } else { "bf16-mixed" },
+                    origin("weights in fp32"),
+                );
+            }
+            return;
+        }
+        _ => return,
+    };
+    let stored = [half.to_owned(), format!("{half}-fp32-master")];
+    if adapters || (stored.contains(&planned) && (each.is_none() || wide == planned.ends_with("master"))) {
+        return;
+    }
+    let word = if wide { format!("{half}-fp32-master") } else { half.to_owned() };
+    imported.say(KEY, word, origin(&format!("weights in {dtype}")));
+}
+
+/// The class of the optimizer, where it is of another family than the command's.
+fn optimizer(imported: &mut ImportedPlan, about: &HookAbout) {
+    const KEY: &str = "training.optimizer";
+    if about.optimizer.is_empty() {
+        return;
+    }
+    let family = |word: &str| word.split('-').next().unwrap_or(word).to_owned();
+    let planned = imported.get(KEY).and_then(|found| found.value.as_str()).map(str::to_owned);
+    match common::optimizer(&about.optimizer) {
+        Some(word) if planned.as_deref().is_some_and(|planned| family(planned) == family(word)) => {}
+        Some(word) => imported.say(KEY, word, origin(&format!("optimizer {}", about.optimizer))),
+        None => {
+            // A wrapper's name says nothing of what it wraps.
+            let wrapper = ["Accelerated", "ZeroOptimizer", "Bf16", "FP16", "DistributedOptimizer", "Wrapper"];
+            if !wrapper.iter().any(|part| about.optimizer.contains(part)) {
+                imported.drop(KEY);
+                imported.note(format!("not modelled: the hook: optimizer `{}`", about.optimizer));
+                imported.miss(KEY, format!("the hook: `{}` has no word in a plan", about.optimizer));
+            }
+        }
+    }
+}
+
+/// Tokens of a step of this process against micro batch x steps of accumulation x length.
+fn samples(imported: &mut ImportedPlan, tokens: u64) {
+    let whole = |key: &str| imported.whole(key);
+    let length = whole("model.sequence_length");
+    let local = whole("training.micro_batch_size")
+        .and_then(|micro| micro.checked_mul(whole("training.gradient_accumulation_steps").unwrap_or(1)));
+    match (local, length) {
+        (Some(local), None) if local > 0 && tokens.is_multiple_of(local) => {
+            imported.say("model.sequence_length", tokens / local, origin("tokens of a step"));
+        }
+        (Some(local), Some(length)) if local.checked_mul(length) != Some(tokens) => imported.note(format!(
+            "the hook: {tokens} tokens a step of this process, the plan {local} samples of {length}: shorter ones are counted in full"
+        )),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{other_model, tell};
+    use crate::plan::import::imported::ImportedPlan;
+    use crate::plan::import::origin::Origin;
+    use crate::reading::HookAbout;
+    use crate::units::Bytes;
+
+    fn planned(keys: &[(&'static str, &str)]) -> ImportedPlan {
+        let mut imported = ImportedPlan::of("transformers");
+        for (key, word) in keys {
+            imported.say(key, *word, Origin::Argument("--x".to_owned()));
+        }
+        imported
+    }
+
+    fn about(dtype: &str, state_bytes: u64) -> HookAbout {
+        HookAbout {
+            optimizer: "AdamW".to_owned(),
+            params: 1000,
+            trainable: 1000,
+            params_are_all: true,
+            optimizer_state_bytes: Bytes(state_bytes),
+            dtypes: vec![(dtype.to_owned(), 1000)],
+            ..HookAbout::default()
+        }
+    }
+
+    /// AdamW has two moments: in bf16 4 bytes an element, in fp32 8, beside masters 12.
+    #[test]
+    fn tensors_say_what_is_stored() {
+        for (before, dtype, states, after) in [
+            ("bf16-mixed", "bfloat16", 4000, "bf16"),
+            ("bf16-mixed", "bfloat16", 12_000, "bf16-fp32-master"),
+            ("bf16-mixed", "float32", 8000, "bf16-mixed"),
+            ("bf16", "float32", 8000, "bf16-mixed"),
+            ("fp32", "float32", 8000, "fp32"),
+            ("bf16-fp32-master", "bfloat16", 12_000, "bf16-fp32-master"),
+            ("bf16", "bfloat16", 4000, "bf16"),
+        ] {
+            let mut imported = planned(&[("training.precision", before), ("training.optimizer", "adamw-fused")]);
+            tell(&mut imported, &about(dtype, states), None);
+            let found = imported.get("training.precision").unwrap();
+            assert_eq!(found.value, after, "{before} {dtype} {states}");
+            assert_eq!(imported.get("training.optimizer").unwrap().value, "adamw-fused");
+        }
+    }
+
+    #[test]
+    fn classes_go_over_the_command() {
+        let mut imported = planned(&[("training.optimizer", "adamw")]);
+        tell(
+            &mut imported,
+            &HookAbout { optimizer: "SGD".to_owned(), checkpointed: Some(true), ..about("float32", 0) },
+            None,
+        );
+        assert_eq!(imported.get("training.optimizer").unwrap().value, "sgd");
+        assert_eq!(imported.get("training.activation_checkpointing").unwrap().value, "full");
+        let rms = HookAbout { optimizer: "RMSprop".to_owned(), ..about("float32", 4000) };
+        tell(&mut imported, &rms, None);
+        assert!(imported.get("training.optimizer").is_none());
+    }
+
+    #[test]
+    fn another_model_is_told_by_its_parameters() {
+        assert!(other_model(&about("float32", 0), 1010).is_none());
+        let told = other_model(&about("float32", 0), 6_738_415_616).unwrap();
+        assert!(told.contains("1000 parameters") && told.contains("another model"), "{told}");
+        assert!(other_model(&HookAbout { params_are_all: false, ..about("float32", 0) }, 1).is_none());
+    }
+}

@@ -1,0 +1,255 @@
+//! NeMo-RL: `examples/run_sft.py --config CONFIG.yaml KEY=VALUE…` and its kin (`examples/configs/*.yaml` of its main
+//! branch in 2026; the workers load weights in fp32: `nemo_rl/models/policy/dtensor_policy_worker.py`).
+
+use super::arguments;
+use super::common::{self, ImportContext};
+use super::imported::ImportedPlan;
+use super::launch::World;
+use super::methods::{TrainingMethod, reference_on_host};
+use super::origin::{Origin, Setting};
+use super::rows::{SettingKind, SettingRow, not_modelled, take};
+use super::settings::Settings;
+use super::unread::account_for;
+use super::{adapters, model};
+
+/// The version whose defaults are meant.
+const VERSION: &str = "NeMo-RL of 2026";
+
+/// Configurations in each other by `defaults`.
+const DEEPEST: usize = 8;
+
+const ROWS: &[SettingRow] = &[
+    (&["policy.train_global_batch_size"], "model.batch_size", SettingKind::Whole),
+    (&["policy.train_micro_batch_size"], "training.micro_batch_size", SettingKind::Whole),
+    (&["policy.max_total_sequence_length"], "model.sequence_length", SettingKind::Whole),
+    (&["policy.max_grad_norm"], "training.gradient_clipping", SettingKind::Clipped),
+    (
+        &["policy.optimizer.kwargs.weight_decay", "policy.megatron_cfg.optimizer.weight_decay"],
+        "training.weight_decay",
+        SettingKind::Share,
+    ),
+];
+
+const TENSORS: &[SettingRow] = &[
+    (&["policy.dtensor_cfg.tensor_parallel_size"], "distribution.tensor_parallel", SettingKind::Several),
+    (&["policy.dtensor_cfg.context_parallel_size"], "distribution.context_parallel", SettingKind::Several),
+    (&["policy.dtensor_cfg.expert_parallel_size"], "distribution.expert_parallel", SettingKind::Several),
+    (&["policy.dtensor_cfg.sequence_parallel"], "distribution.sequence_parallel", SettingKind::Flag),
+    (&["policy.dtensor_cfg.cpu_offload"], "training.cpu_offload", SettingKind::On("parameters")),
+];
+
+const MEGATRON: &[SettingRow] = &[
+    (&["policy.megatron_cfg.tensor_model_parallel_size"], "distribution.tensor_parallel", SettingKind::Whole),
+    (&["policy.megatron_cfg.pipeline_model_parallel_size"], "distribution.pipeline_parallel", SettingKind::Whole),
+    (&["policy.megatron_cfg.context_parallel_size"], "distribution.context_parallel", SettingKind::Whole),
+    (&["policy.megatron_cfg.expert_model_parallel_size"], "distribution.expert_parallel", SettingKind::Several),
+    (&["policy.megatron_cfg.expert_tensor_parallel_size"], "distribution.expert_tensor_parallel", SettingKind::Whole),
+    (&["policy.megatron_cfg.sequence_parallel"], "distribution.sequence_parallel", SettingKind::Flag),
+    (&["policy.megatron_cfg.optimizer.use_distributed_optimizer"], "training.distributed_optimizer", SettingKind::Flag),
+];
+
+/// Whether settings are NeMo-RL's.
+pub fn is_config(settings: &Settings) -> bool {
+    let own = ["policy.dtensor_cfg", "policy.megatron_cfg", "policy.train_global_batch_size", "policy.model_name"];
+    let named = own.iter().any(|name| settings.holds(name));
+    let over = settings.text("defaults").is_some_and(|found| found.value.ends_with(".yaml"));
+    (named && settings.holds("cluster")) || (over && (settings.holds("policy") || settings.holds("cluster")))
+}
+
+/// Whether the program is one of its scripts.
+pub fn runs(context: &ImportContext) -> bool {
+    let name = context.program.name();
+    let named = name.starts_with("run_") && name.ends_with(".py");
+    let config = arguments::read(&context.program.words).options.text("config");
+    named
+        && config.is_some_and(|found| {
+            let mut quiet = ImportedPlan::default();
+            context.settings(&found.value, &mut quiet).is_some_and(|settings| is_config(&settings))
+        })
+}
+
+/// The plan of such a command.
+pub fn import(context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("NeMo-RL");
+    let read = arguments::read(&context.program.words);
+    let path = read.options.text("config").map(|found| found.value).unwrap_or_default();
+    let file = context.configuration(&path, &mut imported).unwrap_or_default();
+    let settings = whole(&mut imported, file, &path, context).with(arguments::overrides(&context.program.words));
+    set(&mut imported, settings, &format!("{} {path}", context.program.name()), context);
+    imported
+}
+
+/// The plan of a file alone.
+pub fn of_file(file: Settings, name: &str, context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("NeMo-RL");
+    let settings = whole(&mut imported, file, name, context);
+    set(&mut imported, settings, name, context);
+    imported
+}
+
+/// The file over those that it names as its `defaults`.
+fn whole(imported: &mut ImportedPlan, file: Settings, name: &str, context: &ImportContext) -> Settings {
+    let (mut layers, mut path) = (vec![file], name.to_owned());
+    for _ in 0..DEEPEST {
+        let Some(below) = layers.last().and_then(|layer| layer.text("defaults")) else { break };
+        let folder = path.rsplit_once('/').map_or(".", |(folder, _)| folder);
+        path = format!("{folder}/{}", below.value);
+        let Some(next) = context.configuration(&path, imported) else { break };
+        layers.push(next);
+    }
+    let mut settings = Settings::default();
+    layers.into_iter().rev().for_each(|layer| settings.over(layer));
+    settings.interpolate();
+    settings
+}
+
+fn default(option: &str) -> Origin {
+    Origin::Default { framework: VERSION, option: option.to_owned() }
+}
+
+fn set(imported: &mut ImportedPlan, settings: Settings, named: &str, context: &ImportContext) {
+    let settings = &settings;
+    match settings.text("policy.model_name") {
+        Some(found) => model::set(imported, context, found),
+        None => imported.miss("model.preset", "no policy.model_name"),
+    }
+    take(imported, settings, ROWS);
+    for name in ["dynamic_batching", "sequence_packing"] {
+        if settings.is(&format!("policy.{name}.enabled")) {
+            imported.drop("training.micro_batch_size");
+            imported.miss(
+                "training.micro_batch_size",
+                format!("policy.{name}: as many samples a pass as train_mb_tokens hold"),
+            );
+        }
+    }
+    if settings.is("policy.megatron_cfg.enabled") {
+        on_megatron(imported, settings);
+    } else {
+        on_tensors(imported, settings);
+    }
+    let world = World {
+        total: None,
+        nodes: settings.whole("cluster.num_nodes"),
+        per_node: settings.whole("cluster.gpus_per_node"),
+    }
+    .completed();
+    let apart = settings.flag("policy.generation.colocated.enabled").is_some_and(|found| !found.value);
+    if apart {
+        imported.miss("cluster.num_gpus", "some of cluster's GPUs generate: policy.generation.colocated.resources");
+    } else {
+        imported.set("cluster.num_gpus", world.total);
+        imported.set("cluster.nodes", world.nodes);
+        imported.set("cluster.gpus_per_node", world.per_node);
+    }
+    method(imported, settings, named);
+    let beside =
+        ["generation", "grpo.", "loss_fn", "env.", "sft.", "dpo.", "rm.", "distillation.", "logger.", "cfg.env"];
+    for (name, _) in settings.iter() {
+        if beside.iter().any(|part| name.contains(part)) || matches!(name, "defaults" | "policy.refit_buffer_size_gb") {
+            settings.accept(name);
+        }
+    }
+    account_for(imported, settings);
+}
+
+/// FSDP2 over fp32 weights, computing in `policy.precision`.
+fn on_tensors(imported: &mut ImportedPlan, settings: &Settings) {
+    imported.say("model.framework", "pytorch", Origin::Program("policy.dtensor_cfg".to_owned()));
+    take(imported, settings, TENSORS);
+    let precision = settings.text("policy.precision").and_then(|found| {
+        found.and_then(|name| match name.as_str() {
+            "bfloat16" | "bf16" => Some("bf16-mixed"),
+            "float16" => Some("fp16-mixed"),
+            "float32" => Some("fp32"),
+            _ => None,
+        })
+    });
+    if precision.is_none() {
+        settings.refuse("policy.precision");
+    }
+    imported.set("training.precision", precision);
+    imported.say("distribution.engine", "fsdp2", default("fully_shard"));
+    imported.say("distribution.sharding", "zero3", default("fully_shard"));
+    let recompute = settings.flag("policy.dtensor_cfg.activation_checkpointing");
+    imported.set(
+        "training.activation_checkpointing",
+        recompute.map(|found| found.map(|on| if on { "full" } else { "none" })),
+    );
+    let name = settings.text("policy.optimizer.name");
+    let off = |name: &str| settings.flag(&format!("policy.optimizer.kwargs.{name}")).is_some_and(|found| !found.value);
+    let loop_ = off("foreach") && off("fused");
+    match name {
+        Some(found) if loop_ && common::optimizer(&found.value) == Some("adamw") => {
+            imported.set("training.optimizer", Some(found.map(|_| "adamw-loop")));
+        }
+        other => common::set_optimizer(imported, other),
+    }
+    let replicas = settings.whole("policy.dtensor_cfg.dp_replicate_size").filter(|found| found.value > 1);
+    if let Some(found) = replicas {
+        not_modelled(imported, &format!("{}: shards in {} groups", found.origin, found.value));
+    }
+    if settings.is("policy.dtensor_cfg.lora_cfg.enabled") {
+        adapters::set(imported, settings.whole("policy.dtensor_cfg.lora_cfg.dim"), (VERSION, 8), None);
+        let all = settings.is("policy.dtensor_cfg.lora_cfg.match_all_linear");
+        let names = settings.texts("policy.dtensor_cfg.lora_cfg.target_modules");
+        let linear = || Setting::new(vec!["all-linear".to_owned()], Origin::Derived("match_all_linear".to_owned()));
+        adapters::set_targets(imported, if all { Some(linear()) } else { names });
+    }
+    for (name, _) in settings.iter() {
+        if name.starts_with("policy.megatron_cfg") || name.contains("lora_cfg") || name.contains("automodel_kwargs") {
+            settings.accept(name);
+        }
+    }
+    for name in ["foreach", "fused", "betas", "eps"] {
+        settings.accept(&format!("policy.optimizer.kwargs.{name}"));
+    }
+}
+
+fn on_megatron(imported: &mut ImportedPlan, settings: &Settings) {
+    imported.say("model.framework", "megatron", Origin::Program("policy.megatron_cfg".to_owned()));
+    imported.say("distribution.engine", "megatron", Origin::Program("policy.megatron_cfg".to_owned()));
+    take(imported, settings, MEGATRON);
+    imported.say("training.precision", "bf16-fp32-master", default("policy.megatron_cfg.optimizer.bf16 true"));
+    imported.say("training.optimizer", "adamw-fused", default("policy.megatron_cfg.optimizer.optimizer adam"));
+    let on = settings.flag("policy.megatron_cfg.activation_checkpointing");
+    let granularity = settings.text("policy.megatron_cfg.recompute_granularity").map(|found| found.value);
+    let word = match granularity.as_deref() {
+        Some("selective") => "selective",
+        _ => "full",
+    };
+    imported.set("training.activation_checkpointing", on.map(|found| found.map(|on| if on { word } else { "none" })));
+    if settings.is("policy.megatron_cfg.optimizer.use_precision_aware_optimizer") {
+        not_modelled(imported, "use_precision_aware_optimizer: states in the types that it is told");
+    }
+    if settings.is("policy.megatron_cfg.optimizer.optimizer_cpu_offload") {
+        imported.set(
+            "training.cpu_offload",
+            settings.on("policy.megatron_cfg.optimizer.optimizer_cpu_offload").map(|found| found.map(|_| "optimizer")),
+        );
+    }
+    for (name, _) in settings.iter() {
+        if name.starts_with("policy.dtensor_cfg") || name.contains("megatron_cfg.scheduler") {
+            settings.accept(name);
+        }
+    }
+}
+
+/// The section that is there names the method; `dpo` takes pairs, which the worker counts as two sequences.
+fn method(imported: &mut ImportedPlan, settings: &Settings, named: &str) {
+    let sections = [
+        ("distillation", TrainingMethod::Distillation),
+        ("dpo", TrainingMethod::Dpo),
+        ("rm", TrainingMethod::Reward),
+        ("ppo", TrainingMethod::Ppo),
+        ("grpo", TrainingMethod::Grpo),
+    ];
+    let found = sections.iter().find(|(section, _)| settings.holds(section)).map(|(_, method)| *method);
+    if settings.holds("sft") && found.is_none() {
+        return;
+    }
+    if let Some(method) = found.or_else(|| TrainingMethod::of_name(named)) {
+        method.apply(imported);
+        reference_on_host(imported);
+    }
+}

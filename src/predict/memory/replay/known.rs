@@ -1,0 +1,110 @@
+//! Replays that were made: plans that differ in nothing that the allocator sees share one.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use super::timeline::TapeLogs;
+use super::{CompanionBytes, Parameters, Reached};
+use crate::model::Pending;
+use crate::predict::job::Job;
+use crate::predict::job::optimizer::rule;
+use crate::predict::step::StepTapes;
+
+/// Replays that are kept: some hundred kilobytes.
+const MOST: usize = 16;
+
+/// Everything that decides what the allocator does, but for the bytes of the GPU.
+#[derive(Debug, PartialEq)]
+pub(super) struct AllocatorInput {
+    pub parameters: Parameters,
+    pub logs: TapeLogs,
+    pub beside: CompanionBytes,
+    /// Micro-batches that are replayed: a third finds what the second found.
+    pub micro_batches: u64,
+    /// Adafactor and bitsandbytes make each parameter's states as its turn comes.
+    pub states_by_turn: bool,
+    pub optimizer_in_backward: bool,
+    pub shared: u64,
+    pub passing: Vec<Pending>,
+    pub pending: Vec<Pending>,
+}
+
+impl AllocatorInput {
+    pub(super) fn of(job: &Job, step: &StepTapes, beside: CompanionBytes, parts: (Parameters, TapeLogs)) -> Self {
+        let row = rule(job.training.optimizer, &job.profile.optimizer);
+        let (parameters, logs) = parts;
+        Self {
+            parameters,
+            logs,
+            beside,
+            micro_batches: job.batch.accumulation.min(2),
+            states_by_turn: row.factored || row.eight_bit,
+            optimizer_in_backward: job.training.optimizer_in_backward,
+            shared: step.shared(),
+            passing: step.walk.passing.clone(),
+            pending: step.walk.pending.clone(),
+        }
+    }
+}
+
+/// A replay that was made.
+struct KnownReplay {
+    input: AllocatorInput,
+    reached: Reached,
+    /// What GPUs on which it runs short come to: their bytes, and those of the segments.
+    short: Vec<(u64, u64)>,
+}
+
+static KNOWN: Mutex<VecDeque<KnownReplay>> = Mutex::new(VecDeque::new());
+
+/// The most bytes of all segments on a GPU with so many bytes for them. `replay` plays the input with so many bytes of
+/// room; none where that is too little.
+pub(super) fn segments(
+    input: AllocatorInput,
+    room: u64,
+    replay: impl Fn(&AllocatorInput, u64) -> Option<Reached>,
+) -> Option<u64> {
+    let known = KNOWN.lock().ok().and_then(|known| {
+        let found = known.iter().find(|one| one.input == input)?;
+        Some((found.reached, found.short.iter().find(|(bytes, _)| *bytes == room).map(|(_, segments)| *segments)))
+    });
+    let (reached, short) = match known {
+        Some((reached, short)) => (Some(reached), short),
+        None => (None, None),
+    };
+    // While segments have room none is given back: within the GPU's bytes the same happens as without a limit.
+    let all = match reached {
+        Some(reached) => reached,
+        None => replay(&input, u64::MAX)?,
+    };
+    // Before it fails PyTorch gives back segments in which nothing lies, which helps only where the tensors fit. What
+    // fails is said as if nothing had limited it.
+    let runs_short = all.segments > room && all.tensors <= room;
+    let segments = match short.filter(|_| runs_short) {
+        Some(segments) => segments,
+        None if runs_short => replay(&input, room).map_or(all.segments, |limited| limited.segments),
+        None => all.segments,
+    };
+    keep(input, all, runs_short.then_some((room, segments)));
+    Some(segments)
+}
+
+fn keep(input: AllocatorInput, reached: Reached, short: Option<(u64, u64)>) {
+    let Ok(mut known) = KNOWN.lock() else { return };
+    if let Some(at) = known.iter().position(|one| one.input == input) {
+        let found = &mut known[at];
+        if let Some(short) = short.filter(|short| !found.short.contains(short)) {
+            found.short.truncate(MOST - 1);
+            found.short.insert(0, short);
+        }
+        // What was used last is given up last.
+        if at > 0
+            && let Some(found) = known.remove(at)
+        {
+            known.push_front(found);
+        }
+        return;
+    }
+    known.truncate(MOST - 1);
+    known.push_front(KnownReplay { input, reached, short: short.into_iter().collect() });
+}
