@@ -3,7 +3,7 @@
 use super::fixes::{Fix, FixKind, fixes, together};
 use crate::catalog::Catalog;
 use crate::plan::Plan;
-use crate::plan::keywords::{Attention, Mode, Optimizer, Sharding};
+use crate::plan::keywords::{Mode, Optimizer, Sharding};
 use crate::predict::{Bound, Component, Job, Outline, Prediction, Verdict, outline};
 use crate::units::{Bytes, Fraction};
 
@@ -161,7 +161,9 @@ impl Look<'_> {
         if enough.is_empty() {
             enough = less.into_iter().cloned().collect();
             enough.sort_by_key(|fix| fix.memory);
+            enough.truncate(MOST_FIXES);
         }
+        enough.sort_by_key(Fix::cost);
         enough.truncate(MOST_FIXES);
         enough
     }
@@ -223,19 +225,32 @@ impl Look<'_> {
         Some(Finding { severity, kind: "memory_bound", message, fixes })
     }
 
-    /// Scores written out.
+    /// Scores written out: their matrix grows with the square of the sequence.
     fn attention(&self) -> Option<Finding> {
-        if self.job.training.attention == Attention::Flash {
-            return None;
-        }
-        let fix = self.fixes.iter().find(|fix| fix.name == "fused attention")?;
-        let worth = fix.speed > 0.02 || fix.memory.is_negative();
-        let message = format!("attention ({}) writes its scores to memory", self.job.training.attention);
-        worth.then(|| Finding {
+        // The name of the multiplication that makes them (`model/decoder/attention.rs`): fused kernels have none.
+        let scores = self.prediction.roofline.ops.iter().any(|op| op.name == "attention.scores");
+        let decoder = self.job.decoder().filter(|_| scores)?;
+        let (degrees, batch) = (&self.job.degrees, &self.job.batch);
+        let heads = decoder.heads / degrees.tensor.max(1);
+        let queries = batch.sequence / degrees.context.max(1);
+        let each = self.job.storage.compute.bytes();
+        let matrix =
+            [batch.micro, heads, queries, batch.sequence, each].iter().fold(1_u64, |all, of| all.saturating_mul(*of));
+        let message = format!(
+            "attention ({}) writes its scores out: {heads} heads x {queries} queries x {} keys x {each} B x micro batch {} = {} \
+             for each copy of a layer's matrix. It grows with the square of the sequence: twice the tokens, four times the \
+             bytes; flash attention never writes it (arXiv 2205.14135)",
+            self.job.training.attention,
+            batch.sequence,
+            batch.micro,
+            Bytes(matrix)
+        );
+        let fix = self.fixes.iter().find(|fix| fix.name == "fused attention");
+        Some(Finding {
             severity: Severity::Medium,
             kind: "attention_traffic",
             message,
-            fixes: vec![fix.clone()],
+            fixes: fix.into_iter().cloned().collect(),
         })
     }
 

@@ -24,7 +24,7 @@ pub fn fewest_gpus(
     catalog: &Catalog,
     progress: &SearchProgress,
 ) -> Result<Option<(u64, RankedPlan)>, Vec<Fault>> {
-    let node = Job::resolve(request.plan, catalog)?.hardware.gpus_per_node.max(1);
+    let node = any_size(request.plan, catalog)?.hardware.gpus_per_node.max(1);
     let fits = |gpus: u64| with_gpus(request, gpus, catalog, progress);
     let within = std::iter::successors(Some(1_u64), |gpus| Some(gpus * 2)).take_while(|gpus| *gpus < node);
     for gpus in within {
@@ -51,6 +51,19 @@ pub fn fewest_gpus(
         }
     }
     Ok(Some((large * node, found)))
+}
+
+/// The job of a plan, or where its own degrees do not go with its batch, of one GPU: what of it does not depend on them.
+fn any_size(plan: &Plan, catalog: &Catalog) -> Result<Job, Vec<Fault>> {
+    Job::resolve(plan, catalog).or_else(|faults| {
+        let mut alone = plan.clone();
+        for key in KNOBS.iter().filter(|key| key.starts_with("distribution.")) {
+            alone.clear(key);
+        }
+        alone.distribution.strategy = None;
+        (alone.cluster.num_gpus, alone.cluster.nodes) = (Some(1), None);
+        Job::resolve(&alone, catalog).map_err(|_| faults)
+    })
 }
 
 fn with_gpus(request: &Request<'_>, gpus: u64, catalog: &Catalog, progress: &SearchProgress) -> Option<RankedPlan> {
@@ -86,7 +99,7 @@ fn any(
     }
     plan.distribution.strategy = None;
     plan.training.distributed_optimizer = None;
-    let batch = Job::resolve(request.plan, catalog).ok()?.batch.global;
+    let batch = any_size(request.plan, catalog).ok()?.batch.global;
     plan.model.batch_size = Some(batch);
     let plan = legal(&plan, batch, catalog)?;
     let freed = Request { plan: &plan, keep, top: 1, until_fit: true, free_batch: false };

@@ -8,7 +8,7 @@ use super::walk_cache::WalkCache;
 use super::walls::{AxisWalls, walls};
 use crate::catalog::Catalog;
 use crate::plan::{Fault, Plan};
-use crate::predict::{Job, Outline};
+use crate::predict::{Breakdown, Job, Outline};
 
 /// One plan of a sweep.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +19,8 @@ pub struct SweepPoint {
     pub link: Option<String>,
     /// Its figures, or why there is no such plan.
     pub outcome: Result<Outline, String>,
+    /// What its memory and traffic are for; none where there is no plan.
+    pub breakdown: Option<Breakdown>,
 }
 
 /// All of them.
@@ -94,11 +96,15 @@ fn point(base: &Plan, axes: &[Axis], index: usize, (catalog, walks): (&Catalog, 
     let other_gpu = varies("hardware.gpu_type") && !varies("cluster.interconnect");
     let link = if other_gpu { link_gives_way(&mut plan, catalog) } else { None };
     let outcome = Job::resolve(&plan, catalog).map_err(|faults| in_a_line(&faults));
-    let outcome = outcome.map(|job| {
+    let figures = outcome.map(|job| {
         let (walked, timeline) = walks.timed(&job);
-        walked.outline(&job, &timeline)
+        walked.breakdown(&job, &timeline)
     });
-    SweepPoint { at, link, outcome }
+    let (outcome, breakdown) = match figures {
+        Ok((outline, breakdown)) => (Ok(outline), Some(breakdown)),
+        Err(reason) => (Err(reason), None),
+    };
+    SweepPoint { at, link, outcome, breakdown }
 }
 
 /// The first fault says enough for a row; many name their key themselves.

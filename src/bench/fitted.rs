@@ -200,6 +200,7 @@ fn matrix(
         most: bundled.most.max(half),
         // Measured at the power that this board may draw.
         watts_per_tflop: None,
+        backward: around.gradients(&rows.gradients, matmuls),
         ..bundled.clone()
     }
 }

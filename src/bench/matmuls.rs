@@ -1,6 +1,6 @@
 //! Matmuls: the rate of each type, and what tiles and starts cost.
 
-use super::rows::{BetweenRow, MatmulRow};
+use super::rows::{BetweenRow, GradientRow, MatmulRow};
 use super::search::{error, least, median};
 use crate::model::MatMul;
 use crate::predict::MatrixUnit;
@@ -128,6 +128,31 @@ fn largest_rate<'a>(rows: impl Iterator<Item = &'a MatmulRow>) -> f64 {
         2.0 * row.batch as f64 * row.rows as f64 * row.inner as f64 * row.columns as f64 / row.seconds
     };
     rows.map(rate).fold(1.0, f64::max)
+}
+
+impl Surroundings {
+    /// What is left of each type's rate in the matmuls of the backward pass: of the input's gradient and of the weight's.
+    pub(super) fn gradients(&self, rows: &[GradientRow], fitted: &MatmulFit) -> Vec<(String, f64, f64)> {
+        let find = |name: &str| fitted.rates.iter().find(|(element, _)| element == name).map(|(_, rate)| *rate);
+        let half = find("bf16").or_else(|| find("fp16"));
+        let of = |element: &str, rate: f64, which: &str| {
+            let mine: Vec<&MatmulRow> = rows
+                .iter()
+                .filter(|row| row.of == which && row.matmul.element == element)
+                .map(|row| &row.matmul)
+                .collect();
+            let cost = |at: &[f64]| {
+                let kept = rate * at[0];
+                let fill = self.fill_of(element, (fitted.fill, half.unwrap_or(rate)), kept);
+                error(mine.iter().map(|row| (self.seconds((kept, fill, fitted.start_us), row), row.seconds)))
+            };
+            (!mine.is_empty()).then(|| least(&[0.8], cost)[0])
+        };
+        let both = |(element, rate): &(String, f64)| {
+            Some((element.clone(), of(element, *rate, "of_input")?, of(element, *rate, "of_weight")?))
+        };
+        fitted.rates.iter().filter_map(both).collect()
+    }
 }
 
 /// What is left of the rate where other kernels run between.

@@ -81,6 +81,14 @@ pub(super) struct MatmulRow {
     pub seconds: f64,
 }
 
+/// A matmul of a linear layer's backward pass: `of_input` or `of_weight`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(super) struct GradientRow {
+    pub of: String,
+    #[serde(flatten)]
+    pub matmul: MatmulRow,
+}
+
 /// A matmul among other kernels, and alone.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(super) struct BetweenRow {
@@ -145,6 +153,7 @@ enum Row {
     Machine(MeasuredMachine),
     Matmul(MatmulRow),
     Grouped(MatmulRow),
+    Gradient(GradientRow),
     Between(BetweenRow),
     Elements(MovedRow),
     Rows(MovedRow),
@@ -165,6 +174,7 @@ pub struct Rows {
     pub machine: MeasuredMachine,
     pub(super) matmuls: Vec<MatmulRow>,
     pub(super) grouped: Vec<MatmulRow>,
+    pub(super) gradients: Vec<GradientRow>,
     pub(super) between: Vec<BetweenRow>,
     pub(super) elements: Vec<MovedRow>,
     pub(super) rows: Vec<MovedRow>,
@@ -206,6 +216,7 @@ impl Rows {
             machine,
             matmuls: Vec::new(),
             grouped: Vec::new(),
+            gradients: Vec::new(),
             between: Vec::new(),
             elements: Vec::new(),
             rows: Vec::new(),
@@ -226,6 +237,7 @@ impl Rows {
             Row::Machine(machine) => self.machine = machine,
             Row::Matmul(row) => self.matmuls.push(row),
             Row::Grouped(row) => self.grouped.push(row),
+            Row::Gradient(row) => self.gradients.push(row),
             Row::Between(row) => self.between.push(row),
             Row::Elements(row) => self.elements.push(row),
             Row::Rows(row) => self.rows.push(row),
@@ -249,6 +261,7 @@ impl Row {
             Self::Machine(row) => ("machine", vec![row.multiprocessors, row.memory_bytes]),
             Self::Matmul(row) => ("matmul", vec![row.seconds, sizes(row)]),
             Self::Grouped(row) => ("grouped", vec![row.seconds, sizes(row)]),
+            Self::Gradient(row) => ("gradient", vec![row.matmul.seconds, sizes(&row.matmul)]),
             Self::Between(row) => ("between", vec![row.alone, row.seconds]),
             Self::Elements(row) => ("elements", vec![row.bytes, row.seconds]),
             Self::Rows(row) => ("rows", vec![row.bytes, row.seconds]),

@@ -65,6 +65,15 @@ fn gpu_rows() -> String {
         line(format!(r#"{{"kernel":"rows","bytes":{bytes},"seconds":{}}}"#, bytes / 2e12 + KERNEL));
     }
     line(format!(r#"{{"kernel":"launch","device_us":{}}}"#, KERNEL * 1e6));
+    // The gradient of the input at a tenth of the rate, the weight's at four fifths.
+    for [rows, inner, columns] in SHAPES {
+        for (of, share) in [("of_input", 0.1), ("of_weight", 0.8)] {
+            let seconds = matmul(RATE * share, FILL, 2.0, [rows, inner, columns]);
+            line(format!(
+                r#"{{"kernel":"gradient","of":"{of}","element":"bf16","batch":1,"rows":{rows},"inner":{inner},"columns":{columns},"seconds":{seconds}}}"#
+            ));
+        }
+    }
     line(r#"{"kernel":"host","host_us":9}"#.to_owned());
     // 36 bytes an element at 2 TB/s, and 3 us a tensor.
     for (tensors, elements) in [(8.0, 134_217_728.0), (200.0, 13_107_200.0)] {
@@ -103,6 +112,10 @@ fn the_constants_that_made_a_machines_times_are_found_again() {
     near(matrix.fill, FILL, 0.05);
     near(matrix.start_us, START * 1e6, 0.05);
     near(matrix.in_training, 0.9, 1e-9);
+    let (element, input, weight) = &matrix.backward[0];
+    assert_eq!(element, "bf16");
+    near(*input, 0.1, 0.02);
+    near(*weight, 0.8, 0.02);
     let memory = &fitted.curves.memory;
     near(memory.share * gpu.bandwidth.0, BANDWIDTH, 1e-6);
     near(memory.rows * gpu.bandwidth.0, 2e12, 1e-6);

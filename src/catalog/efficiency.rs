@@ -111,6 +111,9 @@ pub struct MatrixCurve {
     /// What is left of the FP8 rate where scales are applied within the matmul; absent: all of it.
     #[serde(default)]
     pub fp8_scales: Fp8Scales,
+    /// (type, share of its rate in the input's gradient, in the weight's); a type that is absent keeps all of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub backward: Vec<(String, f64, f64)>,
 }
 
 /// What is left of the FP8 rate by how operands are scaled.

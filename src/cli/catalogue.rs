@@ -5,14 +5,16 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::args::{CatalogueArgs, ListFormat, ModelsArgs};
-use super::{Exit, Streams, models_fit};
+use super::{Exit, Streams, models_fit, output};
 use crate::catalog::{Catalog, Gpu, ModelPreset};
 use crate::report::json::number;
+use crate::report::page::prose;
 use crate::report::table::{Align, Table};
 use crate::report::text::count;
 use crate::units::{FlopsPerSec, three_figures};
 
 pub fn gpus(args: &CatalogueArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
+    let page = output::page(None);
     // An entry that a later one hides cannot be named.
     let gpus: Vec<&Gpu> = catalog
         .gpus
@@ -22,14 +24,14 @@ pub fn gpus(args: &CatalogueArgs, catalog: &Catalog, streams: &mut Streams) -> E
     let text = match args.format {
         ListFormat::Json => lines(gpus.iter().map(|gpu| gpu_json(gpu, catalog, args.verbose))),
         ListFormat::Text if args.verbose => {
-            gpus.iter().fold(gpu_table(&gpus), |text, gpu| text + &sources(gpu, catalog))
+            gpus.iter().fold(gpu_table(&gpus, page.width), |text, gpu| text + &sources(gpu, catalog, page.width))
         }
-        ListFormat::Text => gpu_table(&gpus),
+        ListFormat::Text => gpu_table(&gpus, page.width),
     };
-    streams.print(&text)
+    streams.print(if args.format == ListFormat::Text { page.show(&text) } else { text })
 }
 
-fn gpu_table(gpus: &[&Gpu]) -> String {
+fn gpu_table(gpus: &[&Gpu], width: usize) -> String {
     let mut table = Table::new([
         ("GPU", Align::Left),
         ("GiB", Align::Right),
@@ -57,17 +59,19 @@ fn gpu_table(gpus: &[&Gpu]) -> String {
             gpu.link.clone(),
         ]);
     }
-    table.render("") + "\npeaks in TFLOP/s, dense; memory is what the driver reports as total\n"
+    let note = "peaks in TFLOP/s, dense; memory is what the driver reports as total";
+    format!("{}\n{}", table.render("", width), prose(note, width))
 }
 
 fn known(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), three_figures)
 }
 
-fn sources(gpu: &Gpu, catalog: &Catalog) -> String {
-    let mut text = format!("\n{}\n  also: {}\n", gpu.name, gpu.aliases.join(", "));
+fn sources(gpu: &Gpu, catalog: &Catalog, width: usize) -> String {
+    let mut text = format!("\n{}\n", gpu.name);
+    text += &prose(&format!("  also: {}", gpu.aliases.join(", ")), width);
     for citation in catalog.citations.iter().filter(|citation| citation.entry == gpu.name) {
-        let _ = writeln!(text, "  {}: {}", citation.figure, citation.source);
+        text += &prose(&format!("  {}: {}", citation.figure, citation.source), width);
     }
     text
 }
@@ -105,6 +109,7 @@ fn gpu_json(gpu: &Gpu, catalog: &Catalog, verbose: bool) -> Value {
 }
 
 pub fn models(args: &ModelsArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
+    let page = output::page(None);
     let hidden = |model: &ModelPreset| !catalog.model(&model.name).is_some_and(|found| std::ptr::eq(found, model));
     let models: Vec<&ModelPreset> = catalog.models.iter().filter(|model| !hidden(model)).collect();
     if let Some(gpu) = &args.fit {
@@ -113,16 +118,18 @@ pub fn models(args: &ModelsArgs, catalog: &Catalog, streams: &mut Streams) -> Ex
     let args = &args.list;
     let text = match args.format {
         ListFormat::Json => lines(models.iter().map(|model| model_json(model, args.verbose))),
-        ListFormat::Text if args.verbose => models.iter().fold(model_table(&models), |mut text, model| {
-            let _ = writeln!(text, "\n{}\n  also: {}\n  {}", model.name, model.aliases.join(", "), model.source);
+        ListFormat::Text if args.verbose => models.iter().fold(model_table(&models, page.width), |mut text, model| {
+            let _ = writeln!(text, "\n{}", model.name);
+            text += &prose(&format!("  also: {}", model.aliases.join(", ")), page.width);
+            text += &prose(&format!("  {}", model.source), page.width);
             text
         }),
-        ListFormat::Text => model_table(&models),
+        ListFormat::Text => model_table(&models, page.width),
     };
-    streams.print(&text)
+    streams.print(if args.format == ListFormat::Text { page.show(&text) } else { text })
 }
 
-fn model_table(models: &[&ModelPreset]) -> String {
+fn model_table(models: &[&ModelPreset], width: usize) -> String {
     let mut table = Table::new([
         ("model", Align::Left),
         ("parameters", Align::Right),
@@ -147,7 +154,7 @@ fn model_table(models: &[&ModelPreset]) -> String {
             fact(&["vocab_size"]),
         ]);
     }
-    table.render("")
+    table.render("", width)
 }
 
 fn model_json(model: &ModelPreset, verbose: bool) -> Value {

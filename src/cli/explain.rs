@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::args::{ExplainArgs, ListFormat};
 use super::plans::PlanSource;
-use super::{Exit, Streams, help, plans};
+use super::{Exit, Streams, help, output, plans};
 use crate::advise::{ShortagePlan, savings};
 use crate::catalog::Catalog;
 use crate::files;
@@ -105,6 +105,7 @@ fn explain_file(
     (args, catalog): (&ExplainArgs, &Catalog),
     streams: &mut Streams<'_>,
 ) -> Exit {
+    let page = output::page(None);
     let shown = file.display();
     let bytes = match bytes(file, args.memory, streams) {
         Ok(bytes) => bytes,
@@ -114,7 +115,7 @@ fn explain_file(
     if snapshot::is_snapshot(&bytes) {
         return match snapshot::read(&bytes, args.memory) {
             Ok(devices) => streams.print(&match args.format {
-                ListFormat::Text => explain::snapshot(&devices, prediction),
+                ListFormat::Text => page.show(&explain::snapshot(&devices, prediction, page.width)),
                 ListFormat::Json => format!("{:#}\n", json::snapshot(&devices, prediction)),
             }),
             Err(why) => streams.fail(Exit::Usage, &format!("{shown}: {why}")),
@@ -130,10 +131,11 @@ fn explain_text(
     (args, catalog): (&ExplainArgs, &Catalog),
     streams: &mut Streams<'_>,
 ) -> Exit {
+    let page = output::page(None);
     let Some(message) = out_of_memory::find(text) else {
         if out_of_memory::killed_without_reason(text) {
             return streams.print(&match args.format {
-                ListFormat::Text => explain::KILLED.to_owned(),
+                ListFormat::Text => page.show(&explain::killed(page.width)),
                 ListFormat::Json => format!("{:#}\n", json::killed()),
             });
         }
@@ -143,7 +145,7 @@ fn explain_text(
     let fixes = plan.map(|plan| savings(plan.source.plan(), catalog)).unwrap_or_default();
     let beside = plan.map(|plan| ShortagePlan { prediction: &plan.prediction, relief: &fixes });
     streams.print(&match args.format {
-        ListFormat::Text => explain::out_of_memory(&message, beside),
+        ListFormat::Text => page.show(&explain::out_of_memory(&message, beside, page.width)),
         ListFormat::Json => format!("{:#}\n", json::out_of_memory(&message, beside)),
     })
 }

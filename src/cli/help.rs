@@ -4,16 +4,15 @@ use std::io::{IsTerminal, Write, stdout};
 use std::process::{Command, Stdio};
 
 use clap::CommandFactory;
+use unicode_width::UnicodeWidthStr;
 
 use super::args::{Cli, HelpArgs};
-use super::{Exit, Streams};
-use crate::manual::{TOPICS, Tone, Topic, TopicLine, layout, topic};
+use super::{Exit, Streams, output};
+use crate::manual::{TOPICS, Tone, TopicLine, layout, topic};
+use crate::report::table::{Align, Table};
 
 /// The longest lines: longer ones are hard to read.
 const WIDEST: usize = 100;
-
-/// The width where nothing is known of the terminal.
-const USUAL: usize = 80;
 
 /// Names that are further from each other are not meant.
 const NEAR: usize = 3;
@@ -23,9 +22,9 @@ pub fn run(args: &HelpArgs, streams: &mut Streams<'_>) -> Exit {
     let paper = Paper::of_standard_output();
     let name = args.topic.join("-");
     let topic = topic(&name);
-    let options = usage(&name, paper.colours);
+    let options = usage(&name, &paper);
     let text = match (name.is_empty(), topic, options) {
-        (true, ..) => format!("{}\n{}", contents(), usage("", paper.colours).unwrap_or_default()),
+        (true, ..) => format!("{}\n{}", contents(paper.width), usage("", &paper).unwrap_or_default()),
         // A topic about a command ends with what the command takes.
         (_, Some(topic), Some(options)) if topic.name == name => format!("{}\n{options}", paper.write(topic.text)),
         (_, _, Some(options)) => options,
@@ -43,22 +42,22 @@ pub fn show(markdown: &str, streams: &mut Streams<'_>) -> Exit {
 }
 
 /// The topics, each with what it is about.
-fn contents() -> String {
-    let widest = TOPICS.iter().map(|topic| topic.name.len()).max().unwrap_or(0);
-    let line = |topic: &Topic| format!("  {:widest$}  {}\n", topic.name, topic.summary());
-    let lines: String = TOPICS.iter().map(line).collect();
-    format!("The manual: memwall help TOPIC, or memwall help COMMAND\n\nTopics:\n{lines}")
+fn contents(width: usize) -> String {
+    let mut table = Table::new([("", Align::Left), ("", Align::Left)]);
+    TOPICS.iter().for_each(|topic| table.row([topic.name.to_owned(), topic.summary().to_owned()]));
+    let lines = table.render("  ", width);
+    format!("The manual: memwall help TOPIC, or memwall help COMMAND\n\nTopics:\n{}", lines.trim_start_matches('\n'))
 }
 
 /// What a command takes; of the empty name, the program.
-fn usage(name: &str, colours: bool) -> Option<String> {
-    let mut program = Cli::command();
+fn usage(name: &str, paper: &Paper) -> Option<String> {
+    let mut program = Cli::command().term_width(paper.width);
     program.build();
     let text = match name {
         "" => program.render_help(),
         name => program.find_subcommand_mut(name)?.render_long_help(),
     };
-    Some(if colours { text.ansi().to_string() } else { text.to_string() })
+    Some(if paper.colours { text.ansi().to_string() } else { text.to_string() })
 }
 
 fn unknown(name: &str) -> String {
@@ -82,7 +81,7 @@ struct Paper {
 impl Paper {
     fn of_standard_output() -> Self {
         if !stdout().is_terminal() {
-            return Self { width: USUAL, height: None, colours: false };
+            return Self { width: output::page(None).width.min(WIDEST), height: None, colours: false };
         }
         let (width, height) = crossterm::terminal::size().unwrap_or((80, 24));
         // https://no-color.org: set and not empty.
@@ -95,6 +94,11 @@ impl Paper {
     }
 
     fn line(&self, row: &TopicLine) -> String {
+        let plain: String = row.spans.iter().map(|span| span.text.as_str()).collect();
+        if plain.trim_end().width() > self.width {
+            let tone = row.spans.last().map_or(Tone::Text, |span| span.tone);
+            return self.broken(plain.trim_end(), tone);
+        }
         let mut line = String::new();
         for span in &row.spans {
             match escape(span.tone).filter(|_| self.colours) {
@@ -103,6 +107,27 @@ impl Paper {
             }
         }
         format!("{}\n", line.trim_end())
+    }
+
+    /// A line of code that is too wide: its comment above it, and what is still too wide broken at its blanks.
+    fn broken(&self, line: &str, tone: Tone) -> String {
+        let code = line.trim_start();
+        let indent = " ".repeat(line.len() - code.len());
+        let comment = code.find("   # ").or_else(|| code.find("  # "));
+        let (code, comment) = comment.map_or((code, ""), |at| (code[..at].trim_end(), code[at..].trim()));
+        let whole = textwrap::Options::new(self.width).break_words(false);
+        let whole = whole.word_splitter(textwrap::WordSplitter::NoHyphenation);
+        let mut lines = Vec::new();
+        let remark = format!("{indent}# ");
+        let above = whole.clone().initial_indent(&indent).subsequent_indent(&remark);
+        lines.extend(textwrap::wrap(comment, above).into_iter().filter(|_| !comment.is_empty()));
+        let deeper = format!("{indent}    ");
+        lines.extend(textwrap::wrap(code, whole.initial_indent(&indent).subsequent_indent(&deeper)));
+        let each = lines.into_iter().map(|line| match escape(tone).filter(|_| self.colours) {
+            Some(escape) => format!("\x1b[{escape}m{line}\x1b[0m\n"),
+            None => format!("{line}\n"),
+        });
+        each.collect()
     }
 
     /// Whether a terminal does not show all of it at once.
@@ -154,7 +179,7 @@ mod tests {
 
     #[test]
     fn the_contents_name_every_topic_and_what_is_unknown_gets_a_hint() {
-        let contents = contents();
+        let contents = contents(200);
         assert!(TOPICS.iter().all(|topic| contents.contains(topic.summary())));
         assert_eq!(
             unknown("alrets"),

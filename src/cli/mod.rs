@@ -13,6 +13,7 @@ mod explain;
 mod export;
 mod exporter;
 mod followed_run;
+mod graphics;
 mod help;
 mod hub;
 mod import;
@@ -21,8 +22,10 @@ mod limits;
 mod models_fit;
 mod new;
 mod output;
+mod picture;
 mod plans;
 mod predict;
+mod progress;
 mod record;
 mod replay;
 mod roofline;
@@ -90,10 +93,16 @@ pub fn run(asked: Cli, streams: &mut Streams, show: impl FnOnce(DashboardArgs, C
         Command::Validate(args) => validate::run(&args, &catalog, streams),
         Command::Exporter(args) => exporter::run(&args, &catalog, streams),
         Command::Record(args) => record::run(&args, &catalog, streams),
-        Command::Replay(args) => match args.format {
-            Some(format) => replay::summarise(&args.file, format, streams),
-            None => show(args.dashboard(), catalog, streams),
-        },
+        Command::Replay(args) if args.plot || picture::is_picture(args.output.as_deref()) => {
+            replay::plot(&args.file, args.output.as_deref(), &catalog, streams)
+        }
+        Command::Replay(args) if args.format.is_some() || args.output.is_some() => {
+            match output::format(args.format, args.output.as_deref()) {
+                Ok(format) => replay::summarise(&args.file, format, args.output.as_deref(), streams),
+                Err(message) => streams.fail(Exit::Usage, &message),
+            }
+        }
+        Command::Replay(args) => show(args.dashboard(), catalog, streams),
         Command::Infer(args) => infer::run(&args, &catalog, streams),
         Command::New(args) => new::run(&args, &catalog, streams),
         Command::Config(args) => config::run(&args, streams),

@@ -101,7 +101,7 @@ fn table(fitting: &[&TriedModel], gpu: &Gpu, purpose: FitPurpose, (tried, all): 
     };
     let others = all - tried;
     let others = if others > 0 { format!("; {others} are of kinds that cannot be used so") } else { String::new() };
-    table.render("")
+    table.render("", super::output::page(None).width)
         + &format!(
             "\n{} of {tried} models fit {} ({}){others}\n{purpose}; GiB with one sample of {TOKENS} tokens, or the model's own size\n",
             fitting.len(),

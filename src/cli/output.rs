@@ -1,6 +1,6 @@
 //! Where a command reads and writes.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, IsTerminal, Read, Write};
 use std::path::Path;
 
 use super::Exit;
@@ -8,6 +8,7 @@ use super::args::ReportFormat;
 use crate::files;
 use crate::plan::reason;
 use crate::printable::printable;
+use crate::report::page::{Page, USUAL, prose};
 
 /// The standard streams, passed in so that a command can be run without a process.
 pub struct Streams<'a> {
@@ -38,8 +39,12 @@ impl Streams<'_> {
 
     /// One line that is no fault, beside the output.
     pub fn note(&mut self, message: &str) {
+        let line = format!("memwall: {}", printable(message.trim_end()));
+        // Scripts read a message a line; on a terminal no word is broken.
+        let width = io::stderr().is_terminal().then(crossterm::terminal::size).and_then(Result::ok);
+        let line = width.map_or_else(|| format!("{line}\n"), |(width, _)| prose(&line, usize::from(width)));
         // Nobody is left to be told when standard error is closed too.
-        let _ = writeln!(self.err, "memwall: {}", printable(message.trim_end()));
+        let _ = self.err.write_all(line.as_bytes());
     }
 
     /// Writes `content` to `file`, or to standard output where none is given.
@@ -78,6 +83,26 @@ fn exit_for(error: &io::Error) -> Exit {
         ErrorKind::NotFound | ErrorKind::IsADirectory | ErrorKind::InvalidData | ErrorKind::FileTooLarge => Exit::Usage,
         _ => Exit::Failed,
     }
+}
+
+/// Where a report goes: to a file, a pipe, or a terminal with its width and colours.
+pub fn page(file: Option<&Path>) -> Page {
+    if file.is_some() || !io::stdout().is_terminal() {
+        return Page { width: columns().unwrap_or(USUAL), colours: false };
+    }
+    let width = crossterm::terminal::size().ok().map(|(columns, _)| usize::from(columns));
+    // https://no-color.org: set and not empty.
+    let colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    Page { width: width.filter(|width| *width > 0).unwrap_or(USUAL).max(NARROWEST), colours }
+}
+
+/// Narrower pages would hold less than a word of most reports.
+const NARROWEST: usize = 40;
+
+/// `COLUMNS`, for whoever reads a pipe's end at another width.
+fn columns() -> Option<usize> {
+    let columns = std::env::var("COLUMNS").ok()?.parse::<usize>().ok()?;
+    (columns > 0).then_some(columns.max(NARROWEST))
 }
 
 /// The format that is asked for, or the one that the output file's extension names.

@@ -3,25 +3,29 @@
 mod split;
 mod stream;
 
-use super::args::{DashboardArgs, PredictArgs, ReportFormat, ShapeArgs};
+use super::args::{DashboardArgs, PredictArgs, PredictionPlot, ReportFormat, ShapeArgs};
 use super::dashboard::once;
 use super::plans::{self, PlanSource};
-use super::{Exit, Streams, limits, output, replay, shape};
+use super::{Exit, Streams, limits, output, picture, replay, shape};
 use crate::advise::{Advice, advise};
 use crate::catalog::Catalog;
 use crate::observe::SourceChoice;
 use crate::plan::keywords::{Mode, Position};
 use crate::plan::{Fault, Plan};
 use crate::predict::{Job, Prediction, counted, predict, scaling_efficiency};
-use crate::report::{self, MaxBatch, MaxSequence, Report, csv, json, text};
+use crate::report::page::Page;
+use crate::report::plot::Plot;
+use crate::report::setup::Setup;
+use crate::report::{self, MaxBatch, MaxSequence, Report, csv, json, plots, text};
 use crate::units::Fraction;
 
 pub fn run(args: &PredictArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
-    let format = match output::format(args.format, args.output.as_deref()) {
+    let plots = args.plot.is_some() || picture::is_picture(args.output.as_deref());
+    let format = match output::format(args.format, args.output.as_deref().filter(|_| !plots)) {
         Ok(format) => format,
         Err(message) => return streams.fail(Exit::Usage, &message),
     };
-    if args.what == ["-"] {
+    if args.what == ["-"] && !plots {
         return stream::run(args, format, catalog, streams);
     }
     if args.faults {
@@ -48,7 +52,12 @@ pub fn run(args: &PredictArgs, catalog: &Catalog, streams: &mut Streams) -> Exit
     if answers.iter().any(|answer| !answer.fits()) {
         exit = exit.and(Exit::DoesNotFit);
     }
-    let written = match written(&answers, format, args.verbose) {
+    if plots {
+        let plots: Vec<Plot> = answers.iter().map(|answer| plot(answer, args.plot)).collect();
+        return exit.and(picture::deliver(&plots, args.output.as_deref(), streams));
+    }
+    let page = output::page(args.output.as_deref());
+    let written = match written(&answers, (format, args.verbose), page) {
         Ok(written) => written + &known,
         Err(message) => return streams.fail(Exit::Failed, &message),
     };
@@ -58,7 +67,7 @@ pub fn run(args: &PredictArgs, catalog: &Catalog, streams: &mut Streams) -> Exit
 /// What `memwall PLAN` does where there is no terminal to draw on: the report as text.
 pub fn without_screen(args: &DashboardArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
     if let Some(SourceChoice::Replay { path, .. }) = &args.source {
-        return replay::summarise(path, ReportFormat::Text, streams);
+        return replay::summarise(path, ReportFormat::Text, None, streams);
     }
     let Some(plan) = &args.plan else {
         streams.note("no terminal for the dashboard: this is `memwall --once`; `memwall predict PLAN` reports a plan");
@@ -66,11 +75,13 @@ pub fn without_screen(args: &DashboardArgs, catalog: &Catalog, streams: &mut Str
     };
     let args = PredictArgs {
         what: vec![plan.to_string_lossy().into_owned()],
+        config: Vec::new(),
         format: None,
         output: None,
         verbose: false,
         bottlenecks: false,
         max_batch_size: false,
+        plot: None,
         faults: false,
         shape: ShapeArgs::default(),
     };
@@ -97,6 +108,8 @@ struct Answer<'a> {
     max_batch: Option<MaxBatch>,
     max_sequence: Option<MaxSequence>,
     advice: Option<Advice>,
+    setup: Setup,
+    basic: bool,
 }
 
 impl Answer<'_> {
@@ -112,6 +125,8 @@ impl Answer<'_> {
             max_batch: self.max_batch,
             max_sequence: self.max_sequence,
             advice: self.advice.as_ref(),
+            setup: Some(&self.setup),
+            basic: self.basic,
         }
     }
 }
@@ -127,6 +142,9 @@ fn sources(args: &PredictArgs, catalog: &Catalog, streams: &mut Streams) -> Resu
         return Err(streams.fail(Exit::Usage, &message));
     }
     if let Some(plan) = shape::plan(&args.what, &args.shape) {
+        if let Some(question) = args.shape.open_degrees() {
+            return Err(streams.fail(Exit::Usage, question));
+        }
         return Ok(plans::of_words(args.what.join(" "), &plan, streams));
     }
     if shape::lacks_batch(&args.what) {
@@ -139,8 +157,9 @@ fn sources(args: &PredictArgs, catalog: &Catalog, streams: &mut Streams) -> Resu
     }
     let mut all = Vec::new();
     let mut exit = Exit::Done;
-    for word in &args.what {
-        let (sources, read) = plans::of_file(word, streams);
+    let configured = args.config.iter().map(|file| file.to_string_lossy().into_owned());
+    for word in args.what.iter().cloned().chain(configured) {
+        let (sources, read) = plans::of_file(&word, streams);
         all.extend(sources);
         exit = exit.and(read);
     }
@@ -160,7 +179,17 @@ fn answer<'a>(source: &'a PlanSource, args: &PredictArgs, catalog: &Catalog) -> 
     let wanted = args.bottlenecks || source.plan().analysis.enable_bottlenecks == Some(true);
     let advice = wanted.then(|| advise(source.plan(), &job, &prediction, catalog));
     let scaling = scaling_efficiency(&job, &prediction.time);
-    Ok(Answer { name: &source.name, prediction, scaling, max_batch, max_sequence, advice })
+    let basic = source.plan().analysis.basic_mode == Some(true);
+    let setup = Setup::of(&job);
+    Ok(Answer { name: &source.name, prediction, scaling, max_batch, max_sequence, advice, setup, basic })
+}
+
+fn plot(answer: &Answer, what: Option<PredictionPlot>) -> Plot {
+    match what {
+        None | Some(PredictionPlot::Memory) => plots::step(answer.name, &answer.prediction),
+        Some(PredictionPlot::Stages) => plots::stages(answer.name, &answer.prediction),
+        Some(PredictionPlot::Ranks) => plots::ranks(answer.name, &answer.prediction),
+    }
 }
 
 /// As far as the plan's key goes, or a table of learned positions.
@@ -170,11 +199,12 @@ fn longest_sequence(job: &Job) -> u64 {
     decoder.max_positions.filter(|_| decoder.position == Position::Learned).map_or(SCHEMA, |rows| rows.min(SCHEMA))
 }
 
-fn written(answers: &[Answer], format: ReportFormat, verbose: bool) -> Result<String, String> {
+fn written(answers: &[Answer], (format, verbose): (ReportFormat, bool), page: Page) -> Result<String, String> {
     let reports: Vec<Report> = answers.iter().map(Answer::report).collect();
     Ok(match format {
         ReportFormat::Text => {
-            reports.iter().map(|report| text::report(report, verbose)).collect::<Vec<_>>().join("\n\n")
+            let text = |report| page.show(&text::report(report, verbose, page.width));
+            reports.iter().map(text).collect::<Vec<_>>().join("\n\n")
         }
         ReportFormat::Json => reports.iter().map(|report| format!("{}\n", json::report(report))).collect(),
         ReportFormat::Csv => csv::reports(&reports).map_err(|error| error.to_string())?,

@@ -1,7 +1,7 @@
 //! `memwall roofline`.
 
 use super::args::RooflineArgs;
-use super::{Exit, Streams, plans};
+use super::{Exit, Streams, output, picture, plans};
 use crate::advise::operators;
 use crate::catalog::Catalog;
 use crate::predict::{Job, outline, predict};
@@ -11,13 +11,22 @@ use crate::report::roofline::RooflineChart;
 const EXPLAINED: usize = 3;
 
 pub fn run(args: &RooflineArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
-    let extension =
-        args.output.as_ref().map(|file| file.extension().unwrap_or_default().to_string_lossy().to_lowercase());
-    if let Some(other) = extension.as_deref().filter(|extension| !matches!(*extension, "svg" | "png" | "txt")) {
-        let message = format!("--output: no chart is written as `{other}`: use .svg, .png or .txt");
+    let file = args.output.as_deref();
+    let drawn = picture::is_picture(file);
+    if let Some(other) = file.and_then(std::path::Path::extension).filter(|ending| !drawn && *ending != "txt") {
+        let other = other.to_string_lossy();
+        let message = format!("--output: no chart is written as `{other}`: use .svg, .png, .pdf or .txt");
         return streams.fail(Exit::Usage, &message);
     }
-    let source = match plans::only(&args.plan, &args.set, streams) {
+    let page = output::page(file);
+    let Some(plan) = &args.plan else {
+        return match of_gpu(args, catalog) {
+            Ok(chart) if drawn => picture::deliver(&[chart.plot()], file, streams),
+            Ok(chart) => streams.deliver(file, page.show(&chart.text(page.width))),
+            Err(message) => streams.fail(Exit::Usage, &message),
+        };
+    };
+    let source = match plans::only(plan, &args.set, streams) {
         Ok(source) => source,
         Err(exit) => return exit,
     };
@@ -25,22 +34,19 @@ pub fn run(args: &RooflineArgs, catalog: &Catalog, streams: &mut Streams) -> Exi
         Ok(job) => job,
         Err(faults) => return source.tell(faults, streams),
     };
-    let peaks = &job.hardware.gpu.peaks;
-    let roofs =
-        [("fp32", peaks.fp32), ("tf32", peaks.tf32), ("fp16", peaks.fp16), ("bf16", peaks.bf16), ("fp8", peaks.fp8)];
-    let roofs = roofs.into_iter().filter_map(|(name, peak)| Some((name, peak?))).collect();
     let prediction = predict(&job);
-    let chart = RooflineChart::of(&source.name, &prediction, roofs, &args.op);
-    match extension.as_deref() {
-        Some("svg") => streams.deliver(args.output.as_deref(), chart.drawing().svg()),
-        Some("png") => match chart.drawing().png() {
-            Ok(picture) => streams.deliver(args.output.as_deref(), picture),
-            Err(error) => streams.fail(Exit::Failed, &error.to_string()),
-        },
-        _ => {
-            let names: Vec<&str> = prediction.roofline.ops.iter().take(EXPLAINED).map(|op| op.name.as_ref()).collect();
-            let advice = operators(source.plan(), &job, &prediction, &names, catalog);
-            streams.deliver(args.output.as_deref(), chart.with_advice(advice, outline(&job)).text())
-        }
+    let chart = RooflineChart::of(&source.name, &prediction, job.hardware.gpu.peaks.named(), &args.op);
+    if drawn {
+        return picture::deliver(&[chart.plot()], file, streams);
     }
+    let names: Vec<&str> = prediction.roofline.ops.iter().take(EXPLAINED).map(|op| op.name.as_ref()).collect();
+    let advice = operators(source.plan(), &job, &prediction, &names, catalog);
+    streams.deliver(file, page.show(&chart.with_advice(advice, outline(&job)).text(page.width)))
+}
+
+/// The chart of the GPU that is named.
+fn of_gpu(args: &RooflineArgs, catalog: &Catalog) -> Result<RooflineChart, String> {
+    let name = args.gpu_type.as_deref().unwrap_or_default();
+    let gpu = catalog.gpu(name).ok_or_else(|| format!("--gpu-type: no GPU `{name}`; `memwall gpus` lists them"))?;
+    RooflineChart::of_gpu(gpu, &args.op).ok_or_else(|| format!("--gpu-type: no peak of {name} is known"))
 }

@@ -73,7 +73,9 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Exit
         if let Some(cause) = planned.as_ref().and_then(|planned| planned.cause(&heard.runs, catalog)) {
             text.push_str(&format!("memwall: {cause}\n"));
         }
-        drop(streams.err.write_all(text.as_bytes()));
+        for line in text.lines() {
+            streams.note(line.strip_prefix("memwall: ").unwrap_or(line));
+        }
     }
     Exit::Child(code)
 }

@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::args::{ReportFormat, SearchArgs};
 use super::plans::{self, PlanSource};
-use super::{Exit, Streams, output};
+use super::{Exit, Streams, output, picture};
 use crate::advise::{
     KNOBS, LargestModel, RankedPlan, Request, SearchOutcome, SearchProgress, SmallestChange, fewest_gpus,
     largest_model, search, smallest_change,
@@ -17,7 +17,7 @@ use crate::catalog::Catalog;
 use crate::compare::Bands;
 use crate::plan::{self, Fault, schema};
 use crate::predict::{Job, lacking};
-use crate::report::search as report;
+use crate::report::{plots, search as report};
 
 /// Between two looks at the progress.
 const LOOK: Duration = Duration::from_millis(100);
@@ -32,7 +32,8 @@ enum Answer {
 
 pub fn run(args: &SearchArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
     let written_plan = args.output.as_deref().filter(|file| is_plan(file));
-    let format = match output::format(args.format, args.output.as_deref().filter(|file| !is_plan(file))) {
+    let plots = args.plot || picture::is_picture(args.output.as_deref());
+    let format = match output::format(args.format, args.output.as_deref().filter(|file| !plots && !is_plan(file))) {
         Ok(format) => format,
         Err(message) => return streams.fail(Exit::Usage, &message),
     };
@@ -59,15 +60,25 @@ pub fn run(args: &SearchArgs, catalog: &Catalog, streams: &mut Streams) -> Exit 
     };
     let stopped =
         if cancelled { streams.fail(Exit::Failed, "stopped: what follows is the best so far") } else { Exit::Done };
+    let page = output::page(None);
     let told = match &answer {
+        Answer::Plans(found) if plots => {
+            picture::deliver(&[plots::pareto(&source.name, found)], args.output.as_deref(), streams)
+                .and(fits(!found.ranked.is_empty()))
+        }
         Answer::Plans(found) => plans_told((&source, catalog), found, start.elapsed(), format, args, streams),
         Answer::Gpus(found) => {
-            streams.print(report::gpus(&source.name, found.as_ref().as_ref())).and(fits(found.is_some()))
+            let text = report::gpus(&source.name, found.as_ref().as_ref(), page.width);
+            streams.print(page.show(&text)).and(fits(found.is_some()))
         }
         Answer::Change(found) => {
-            streams.print(report::smallest(&source.name, found.as_ref().as_ref())).and(fits(found.is_some()))
+            let text = report::smallest(&source.name, found.as_ref().as_ref(), page.width);
+            streams.print(page.show(&text)).and(fits(found.is_some()))
         }
-        Answer::Model(found) => streams.print(report::model(&source.name, found)).and(fits(found.billions.is_some())),
+        Answer::Model(found) => {
+            let text = report::model(&source.name, found, page.width);
+            streams.print(page.show(&text)).and(fits(found.billions.is_some()))
+        }
     };
     let winner = match &answer {
         Answer::Plans(found) => found.ranked.first(),
@@ -178,11 +189,14 @@ fn plans_told(
             streams.note(&format!("warning: {missing}"));
         }
     }
+    let file = args.output.as_deref().filter(|file| !is_plan(file));
     let text = match format {
         ReportFormat::Text => {
-            let trust = bands.map_or_else(String::new, |bands| report::trust(found, &bands));
+            let page = output::page(file);
+            let trust = bands.map_or_else(String::new, |bands| report::trust(found, &bands, page.width));
             let subject = job.as_ref().map_or_else(String::new, subject);
-            format!("{}{trust}", report::text(&source.name, &subject, found, (took, args.top)))
+            let text = report::text(&source.name, &subject, found, (took, args.top), page.width);
+            page.show(&format!("{text}{trust}"))
         }
         ReportFormat::Json => {
             let mut value = report::json(&source.name, found, took);
@@ -196,14 +210,14 @@ fn plans_told(
             Err(error) => return streams.fail(Exit::Failed, &error.to_string()),
         },
     };
-    let file = args.output.as_deref().filter(|file| !is_plan(file));
     streams.deliver(file, &text).and(fits(!found.ranked.is_empty()))
 }
 
 /// What every plan of the search has in common.
 fn subject(job: &Job) -> String {
     let (gpus, batch) = (job.degrees.num_gpus, &job.batch);
-    format!("on {gpus}x {}, batch {}, sequence {}", job.hardware.gpu.name, batch.global, batch.sequence)
+    let gpus = if gpus == 1 { "one".to_owned() } else { format!("{gpus}x") };
+    format!("on {gpus} {}, batch {}, sequence {}", job.hardware.gpu.name, batch.global, batch.sequence)
 }
 
 /// The user's plan with the winner's changes, comments and order kept.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::args::{ShapeArgs, WeightBits};
 use super::hub;
 use crate::catalog::Catalog;
-use crate::plan::keywords::ModelType;
+use crate::plan::keywords::{ModelType, Strategy};
 
 /// A kind of model, a size and a batch, as the plan that says the same; none where the
 /// words are names of plan files. Nothing is checked here: the plan's own reader does it.
@@ -75,7 +75,7 @@ fn scalar(word: &str) -> Value {
 
 impl ShapeArgs {
     /// Section, key and value of every option.
-    fn keys(&self) -> [(&'static str, &'static str, Option<&str>); 11] {
+    fn keys(&self) -> [(&'static str, &'static str, Option<&str>); 14] {
         let parallel = self.gpus.as_deref();
         [
             ("model", "sequence_length", self.sequence_length.as_deref()),
@@ -89,7 +89,23 @@ impl ShapeArgs {
             ("hardware", "gpu_type", self.gpu_type.as_deref()),
             ("cluster", "num_gpus", parallel),
             ("distribution", "strategy", self.strategy.as_deref()),
+            ("distribution", "tensor_parallel", self.tensor_parallel.as_deref()),
+            ("distribution", "pipeline_parallel", self.pipeline_parallel.as_deref()),
+            ("distribution", "data_parallel", self.data_parallel.as_deref()),
         ]
+    }
+
+    /// What is to be said of `--strategy hybrid` over several GPUs that names no degree: it fills none, so that all GPUs
+    /// would hold the same.
+    pub fn open_degrees(&self) -> Option<&'static str> {
+        let hybrid = self.strategy.as_deref().and_then(Strategy::parse) == Some(Strategy::Hybrid);
+        let several = self.gpus.as_deref().is_some_and(|gpus| gpus != "1");
+        let given =
+            [&self.tensor_parallel, &self.pipeline_parallel, &self.data_parallel].into_iter().any(Option::is_some);
+        (hybrid && several && !given).then_some(
+            "--strategy hybrid: which degrees? Give --tensor-parallel N, --pipeline-parallel N or --data-parallel N; \
+             `memwall search PLAN` finds the fastest that fit",
+        )
     }
 
     /// The first option that goes with the name of a model alone.
@@ -139,6 +155,17 @@ mod tests {
         });
         assert_eq!(plan(&words(&["transformer", "7.0", "32"]), &shape), Some(by_hand));
         assert_eq!(shape.first_given().as_deref(), Some("--sequence-length"));
+    }
+
+    #[test]
+    fn a_hybrid_strategy_asks_for_its_degrees() {
+        let mut shape =
+            ShapeArgs { gpus: Some("8".to_owned()), strategy: Some("hybrid".to_owned()), ..ShapeArgs::default() };
+        assert!(shape.open_degrees().unwrap().contains("--tensor-parallel"));
+        shape.tensor_parallel = Some("2".to_owned());
+        assert_eq!(shape.open_degrees(), None);
+        let plan = plan(&words(&["transformer", "7.0", "32"]), &shape).unwrap();
+        assert_eq!(plan["distribution"], json!({"strategy": "hybrid", "tensor_parallel": 2}));
     }
 
     #[test]

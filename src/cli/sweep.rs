@@ -4,14 +4,16 @@ use std::path::Path;
 
 use super::args::{ReportFormat, SweepArgs};
 use super::plans::{self, PlanSource};
-use super::{Exit, Streams, output};
+use super::{Exit, Streams, output, picture};
 use crate::advise::{Axis, Sweep, sweep};
 use crate::catalog::Catalog;
 use crate::plan::Fault;
-use crate::report::sweep as report;
+use crate::report::page::Page;
+use crate::report::{plots, sweep as report};
 
 pub fn run(args: &SweepArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
-    let format = match output::format(args.format, args.output.as_deref()) {
+    let plots = args.plot || picture::is_picture(args.output.as_deref());
+    let format = match output::format(args.format, args.output.as_deref().filter(|_| !plots)) {
         Ok(format) => format,
         Err(message) => return streams.fail(Exit::Usage, &message),
     };
@@ -24,7 +26,11 @@ pub fn run(args: &SweepArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
         Ok(swept) => swept,
         Err(fault) => return streams.fail(Exit::Usage, &format!("--vary: {fault}")),
     };
-    match written(&source.name, &swept, format) {
+    if plots {
+        return picture::deliver(&plots::sweep(&source.name, &swept), args.output.as_deref(), streams);
+    }
+    let page = output::page(args.output.as_deref());
+    match written(&source.name, &swept, format, page) {
         Ok(text) => streams.deliver(args.output.as_deref(), &text),
         Err(message) => streams.fail(Exit::Failed, &message),
     }
@@ -35,9 +41,9 @@ fn axes(args: &SweepArgs, source: &PlanSource) -> Result<Vec<Axis>, Fault> {
     args.vary.iter().map(|text| Axis::parse(text, folder)).collect()
 }
 
-fn written(name: &str, swept: &Sweep, format: ReportFormat) -> Result<String, String> {
+fn written(name: &str, swept: &Sweep, format: ReportFormat, page: Page) -> Result<String, String> {
     Ok(match format {
-        ReportFormat::Text => report::text(name, swept),
+        ReportFormat::Text => page.show(&report::text(name, swept, page.width)),
         ReportFormat::Json => format!("{}\n", report::json(name, swept)),
         ReportFormat::Csv => report::csv(swept).map_err(|error| error.to_string())?,
     })

@@ -90,6 +90,20 @@ pub enum CollectiveKind {
     Ring,
 }
 
+impl CollectiveKind {
+    /// Its name in words.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::AllReduce => "all-reduce",
+            Self::AllGather => "all-gather",
+            Self::ReduceScatter => "reduce-scatter",
+            Self::AllToAll => "all-to-all",
+            Self::Ring => "ring of sends",
+        }
+    }
+}
+
 /// Ranks that talk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RankGroup {

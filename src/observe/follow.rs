@@ -22,6 +22,10 @@ const EVERY: Duration = Duration::from_secs(1);
 /// Time between two looks for ranks: it means reading a file for every thread.
 const RANKS_EVERY: Seconds = Seconds(3.0);
 
+/// The same once they have stayed the same for so many looks and none has ended: eight ranks have thousands of threads.
+const SETTLED_RANKS_EVERY: Seconds = Seconds(30.0);
+const SETTLED_LOOKS: u32 = 10;
+
 /// What is followed besides the devices.
 #[derive(Debug, Clone, Default)]
 pub struct FollowOptions {
@@ -89,6 +93,7 @@ pub fn follow(
         listener,
         watches: Vec::new(),
         ranked: None,
+        same_ranks: 0,
         told: RunNews::default(),
     };
     follower.turn_to(last);
@@ -116,6 +121,8 @@ struct FollowThread {
     watches: Vec<ExitWatch>,
     /// When ranks were looked for last.
     ranked: Option<Moment>,
+    /// Looks since they were others.
+    same_ranks: u32,
     news: RunNews,
     /// What was handed on last.
     told: RunNews,
@@ -133,6 +140,7 @@ impl FollowThread {
         self.news = RunNews { pid, hooks, losses: self.news.losses, deaf: self.news.deaf.take(), ..RunNews::default() };
         self.log = None;
         self.ranked = None;
+        self.same_ranks = 0;
         let watched = pid.filter(|_| self.wanted.live).and_then(ExitWatch::of);
         self.watches = watched.into_iter().collect();
         match opened {
@@ -196,11 +204,14 @@ impl FollowThread {
     /// Ranks come and go with a launcher's restarts.
     fn look_for_ranks(&mut self, now: Moment) {
         let Some(pid) = self.news.pid.filter(|_| self.wanted.live) else { return };
-        if self.ranked.is_some_and(|at| now.since(at) < RANKS_EVERY) {
+        let settled = self.same_ranks >= SETTLED_LOOKS && self.news.exits.is_empty();
+        let every = if settled { SETTLED_RANKS_EVERY } else { RANKS_EVERY };
+        if self.ranked.is_some_and(|at| now.since(at) < every) {
             return;
         }
         self.ranked = Some(now);
         let ranks = ranks_of(Path::new("/proc"), pid);
+        self.same_ranks = if ranks == self.news.ranks { self.same_ranks.saturating_add(1) } else { 0 };
         if ranks.is_empty() {
             // Those that have ended stay known.
             return;

@@ -2,6 +2,7 @@
 //! model's operators gives them all.
 
 mod account;
+mod host;
 mod job;
 mod largest;
 mod memory;
@@ -11,13 +12,15 @@ mod scaling;
 mod step;
 mod time;
 
+pub use host::host_memory;
 pub use job::Fragmentation;
 pub use job::{Batch, Degrees, Hardware, Job, Lora, Speed, StageLayers, Storage, Training};
 pub use largest::largest;
-pub use outline::{OperatorWalk, Outline, outline, outline_as, outline_with_roofline};
+pub use outline::{Breakdown, OperatorWalk, Outline, outline, outline_as, outline_with_roofline};
 pub use prediction::{
     Bottleneck, Bound, Capacity, Component, Layer, LayerGroup, Params, Phase, Place, Prediction, Roofline, RooflineOp,
-    StageMemory, StepFlops, StepTime, Term, TimelinePoint, Traffic, Verdict, Words, WordsPiece, lacking,
+    StageMemory, StepFlops, StepTime, Term, TimePart, TimeTerm, TimelinePoint, Traffic, Transfer, Verdict, Words,
+    WordsPiece, lacking,
 };
 pub use scaling::scaling_efficiency;
 pub use time::StepTimeline;
@@ -35,6 +38,7 @@ use memory::{StageDetail, StageRun, overhead};
 use step::{StepTapes, layers};
 use time::cost::{self, Passes};
 use time::decode;
+use time::terms::StepParts;
 
 /// Resolves a plan and predicts it.
 ///
@@ -73,7 +77,11 @@ pub fn predict_as(job: &Job, fragmentation: Fragmentation) -> Prediction {
     let resident = &runs[largest].resident;
     let passes = Passes::of(job, &step);
     let cost = cost::of_stage(job, &step, &passes, (&layers, ends), resident);
-    let time = StepTimeline::of(job, &step, &passes).finish((job, &step), &cost, largest);
+    let timeline = StepTimeline::of(job, &step, &passes);
+    let time = timeline.finish((job, &step), &cost, largest);
+    let classes = cost::classes(job, &step, &passes, (&layers, ends), &cost);
+    let parts = StepParts { job, step: &step, passes: &passes, classes, largest };
+    let time_terms = timeline.terms(&parts, &time);
     let capacity = Capacity { bytes: job.hardware.capacity, needed: stages[largest].device_used };
     let trained =
         if job.training.lora.is_some() || !job.training.frozen.is_nothing() { step.walk.count() } else { job.params };
@@ -94,6 +102,7 @@ pub fn predict_as(job: &Job, fragmentation: Fragmentation) -> Prediction {
         traffic: cost.traffic,
         decode: decode::of(job, largest, &layers, resident),
         time,
+        time_terms,
         roofline: cost::roofline(job, &step, &passes, (&layers, ends), &cost),
         assumptions: job.assumptions.clone(),
         stages,

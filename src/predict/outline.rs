@@ -10,7 +10,7 @@ use crate::plan::keywords::CpuOffload;
 use crate::predict::job::{Fragmentation, Job, Training};
 use crate::predict::memory::replay::Replays;
 use crate::predict::memory::{self, StageDetail, StageRun};
-use crate::predict::prediction::{Capacity, Roofline, StepTime};
+use crate::predict::prediction::{Capacity, Component, Roofline, StepTime, Traffic};
 use crate::predict::step::StepTapes;
 use crate::predict::step::stage::StageTapes;
 use crate::predict::time::cost::{self, Cost, Passes, Variant};
@@ -32,6 +32,26 @@ pub struct Outline {
     pub time: StepTime,
     /// Time of one more token for each request (inference with a cache).
     pub decode: Option<StepTime>,
+}
+
+/// What the memory and the DRAM traffic of the GPU that needs most are for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Breakdown {
+    /// Device-used bytes at the peak, in the order of [`Component::ALL`].
+    pub components: [Bytes; Component::ALL.len()],
+    /// DRAM traffic of a step, or of reading all prompts.
+    pub traffic: Traffic,
+}
+
+/// A plan's step with what it was made of.
+struct PlayedStep {
+    outline: Outline,
+    /// Costs of the stage that needs most.
+    cost: Cost,
+    /// Which that is.
+    largest: usize,
+    /// Its memory.
+    run: StageRun,
 }
 
 /// The operators of one micro-batch, walked once for all plans that run them alike.
@@ -111,9 +131,25 @@ impl OperatorWalk {
     /// The figures of `job`, whose course this is.
     #[must_use]
     pub fn outline(&self, job: &Job, timeline: &StepTimeline) -> Outline {
+        self.played(job, timeline).outline
+    }
+
+    /// The same, and what its memory and its DRAM traffic are for.
+    #[must_use]
+    pub fn breakdown(&self, job: &Job, timeline: &StepTimeline) -> (Outline, Breakdown) {
+        let played = self.played(job, timeline);
+        let account = account::account(job, job.stages[played.largest].count(), &played.run);
+        let mut components = [Bytes::ZERO; Component::ALL.len()];
+        for term in &account.terms {
+            components[term.component as usize] += term.bytes;
+        }
+        (played.outline, Breakdown { components, traffic: played.cost.traffic })
+    }
+
+    fn played(&self, job: &Job, timeline: &StepTimeline) -> PlayedStep {
         let replays = Some(&self.replays);
         let detail = StageDetail { curve: false, fragmentation: Fragmentation::Replayed, replays };
-        of_step(job, &self.step, &self.passes(job), timeline, detail).0
+        of_step(job, &self.step, &self.passes(job), timeline, detail)
     }
 }
 
@@ -160,7 +196,7 @@ pub fn outline_as(job: &Job, fragmentation: Fragmentation) -> Outline {
     let step = StepTapes::of(job);
     let passes = Passes::of(job, &step);
     let detail = StageDetail { curve: false, fragmentation, replays: None };
-    of_step(job, &step, &passes, &StepTimeline::of(job, &step, &passes), detail).0
+    of_step(job, &step, &passes, &StepTimeline::of(job, &step, &passes), detail).outline
 }
 
 /// The same with the operators of the stage that needs most under the GPU's roofs.
@@ -170,7 +206,7 @@ pub fn outline_with_roofline(job: &Job) -> (Outline, Roofline) {
     let passes = Passes::of(job, &step);
     let detail = StageDetail { curve: false, fragmentation: Fragmentation::Replayed, replays: None };
     let timeline = StepTimeline::of(job, &step, &passes);
-    let (outline, cost, largest) = of_step(job, &step, &passes, &timeline, detail);
+    let PlayedStep { outline, cost, largest, .. } = of_step(job, &step, &passes, &timeline, detail);
     let ends = (largest == 0, largest + 1 == job.stages.len());
     let roofline = cost::roofline(job, &step, &passes, (&job.stages[largest].layers(), ends), &cost);
     (outline, roofline)
@@ -181,23 +217,22 @@ fn same<T: PartialEq>(one: &Arc<T>, other: &Arc<T>) -> bool {
     Arc::ptr_eq(one, other) || one == other
 }
 
-/// The figures, the costs of the stage that needs most, and which that is.
+/// The figures, and the stage that needs most.
 fn of_step(
     job: &Job,
     step: &StepTapes,
     passes: &Passes,
     timeline: &StepTimeline,
     detail: StageDetail<'_>,
-) -> (Outline, Cost, usize) {
+) -> PlayedStep {
     let workspaces = overhead::of_libraries(job);
-    let runs: Vec<(usize, StageRun)> = distinct_stages(job, step)
+    let mut runs: Vec<(usize, StageRun)> = distinct_stages(job, step)
         .into_iter()
         .map(|index| (index, memory::stage(job, step, index, workspaces, detail)))
         .collect();
     let used: Vec<(Bytes, Bytes)> = runs.iter().map(|(_, run)| account::figures(job, run)).collect();
     let place = largest_stage(used.iter().map(|(_, device)| *device));
-    let (largest, run) = &runs[place];
-    let largest = *largest;
+    let (largest, run) = runs.swap_remove(place);
     let layers = job.stages[largest].layers();
     let ends = (largest == 0, largest + 1 == job.stages.len());
     let resident = &run.resident;
@@ -210,7 +245,7 @@ fn of_step(
         time: timeline.finish((job, step), &cost, largest),
         decode: decode::of(job, largest, &layers, resident),
     };
-    (outline, cost, largest)
+    PlayedStep { outline, cost, largest, run }
 }
 
 /// What stage `index` needs at least with each of `offloads`, whatever it runs: no peak is below what is always

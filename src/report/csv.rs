@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Report, json};
 
 /// Lists that have no place in one row; the JSON report holds them.
-const LISTS: [&str; 5] = ["stages", "terms", "timeline", "bottlenecks", "roofline.ops"];
+const LISTS: [&str; 6] = ["stages", "terms", "timeline", "bottlenecks", "roofline.ops", "time_terms"];
 
 /// The reports as CSV with a header: the report's keys, joined by dots. Unknown is empty;
 /// assumptions are joined by `; `.
@@ -93,14 +93,7 @@ mod tests {
     #[test]
     fn one_header_and_one_row_a_plan() {
         let prediction = sample::two_stages();
-        let odd = Report {
-            plan: "a, \"b\".yaml",
-            prediction: &prediction,
-            scaling: None,
-            max_batch: None,
-            max_sequence: None,
-            advice: None,
-        };
+        let odd = Report::of("a, \"b\".yaml", &prediction);
         let text = reports(&[odd, odd]).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3);
@@ -116,15 +109,7 @@ mod tests {
     #[test]
     fn unknown_is_empty_and_figures_are_unrounded() {
         let prediction = sample::two_stages();
-        let text = reports(&[Report {
-            plan: "a",
-            prediction: &prediction,
-            scaling: None,
-            max_batch: None,
-            max_sequence: None,
-            advice: None,
-        }])
-        .unwrap();
+        let text = reports(&[Report::of("a", &prediction)]).unwrap();
         let mut reader = csv::Reader::from_reader(text.as_bytes());
         let headers = reader.headers().unwrap().clone();
         let row = reader.records().next().unwrap().unwrap();

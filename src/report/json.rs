@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 
 use super::{MaxSequence, Report};
 use crate::advise::{Advice, Finding};
-use crate::predict::{Component, Prediction, RooflineOp, StageMemory, StepTime, Term};
-use crate::units::{Bytes, Fraction};
+use crate::predict::{Component, Prediction, RooflineOp, StageMemory, StepTime, Term, TimeTerm};
+use crate::units::Bytes;
 
 /// A figure; null where there is none (also for an infinite one, which JSON cannot say).
 /// Whole numbers are written as such, so that counts stay counts.
@@ -43,7 +43,7 @@ pub fn report(report: &Report) -> Value {
             "recompute": number(prediction.flops.recompute.0),
         },
         "traffic": traffic(prediction),
-        "time": time(prediction, report.scaling),
+        "time": time(report),
         "decode": decode(prediction.decode.as_ref()),
         "roofline": {
             "ridge": number(prediction.roofline.ridge.0),
@@ -53,6 +53,12 @@ pub fn report(report: &Report) -> Value {
         "bottlenecks": report.advice.map_or_else(Vec::new, bottlenecks),
         "assumptions": prediction.assumptions,
     });
+    if let Some(object) = object.as_object_mut() {
+        object.insert("time_terms".to_owned(), prediction.time_terms.iter().map(time_term).collect());
+    }
+    if let (Some(setup), Some(object)) = (report.setup, object.as_object_mut()) {
+        object.insert("setup".to_owned(), setup.value.clone());
+    }
     if let (Some(found), Some(object)) = (report.max_batch, object.as_object_mut()) {
         object.insert("max_batch_size".to_owned(), found.json());
         object.insert("max_sequence_length".to_owned(), MaxSequence::json(report.max_sequence));
@@ -94,6 +100,23 @@ fn term(term: &Term) -> Value {
         "component": term.component.key(),
         "bytes": bytes(term.bytes),
         "formula": term.formula.to_string(),
+        "source": term.source,
+    })
+}
+
+fn time_term(term: &TimeTerm) -> Value {
+    let transfer = term.transfer.as_ref();
+    json!({
+        "name": term.name,
+        "part": term.part.word(),
+        "seconds": number(term.seconds.0),
+        "hidden_s": number(term.hidden.0),
+        "efficiency": number(term.efficiency),
+        "bytes": transfer.map(|moved| moved.bytes.0),
+        "count": number(transfer.map(|moved| moved.count)),
+        "ranks": transfer.map(|moved| moved.ranks),
+        "link": transfer.map(|moved| moved.link.as_str()),
+        "formula": term.formula,
         "source": term.source,
     })
 }
@@ -144,7 +167,8 @@ fn decode(token: Option<&StepTime>) -> Value {
     })
 }
 
-fn time(prediction: &Prediction, scaling: Option<Fraction>) -> Value {
+fn time(report: &Report) -> Value {
+    let prediction = report.prediction;
     let time = &prediction.time;
     json!({
         "step_s": number(time.step.0),
@@ -167,8 +191,9 @@ fn time(prediction: &Prediction, scaling: Option<Fraction>) -> Value {
         "total_gpu_hours": number(prediction.gpu_hours()),
         "total_energy_kwh": number(prediction.energy().map(|energy| energy.0 / 3.6e6)),
         "power_w": number(time.power.map(|power| power.0)),
-        "scaling_efficiency": number(scaling.map(|share| share.0)),
+        "scaling_efficiency": number(report.scaling.map(|share| share.0)),
         "bottleneck": time.bottleneck().word(),
+        "total_steps": number(report.total_steps()),
     })
 }
 
@@ -220,14 +245,14 @@ mod tests {
     }
 
     fn of(prediction: &Prediction) -> Value {
-        report(&Report { plan: "a.yaml", prediction, scaling: None, max_batch: None, max_sequence: None, advice: None })
+        report(&Report::of("a.yaml", prediction))
     }
 
     #[test]
     fn the_keys_are_the_contracts_in_its_order() {
         let value = of(&sample::two_stages());
         let top = "plan model gpu params memory stages terms timeline capacity flops traffic time decode roofline \
-                   bottlenecks assumptions";
+                   bottlenecks assumptions time_terms";
         assert_eq!(keys(&value).join(" "), top);
         assert_eq!(keys(&value["params"]), ["total", "trainable", "active_per_token"]);
         let memory = "components static peak_phase peak_cause peak_allocated peak_reserved device_used \
@@ -245,7 +270,7 @@ mod tests {
         assert_eq!(keys(&value["traffic"]["by"]), ["parameters", "gradients", "activations", "optimizer_states"]);
         let time = "step_s compute_s memory_bound_s communication_s bubble_s launch_s tokens_per_s tokens_per_s_per_gpu \
                     samples_per_s model_tflops_per_gpu mfu hfu bandwidth_gb_s mbu total_hours total_cost \
-                    total_tokens total_gpu_hours total_energy_kwh power_w scaling_efficiency bottleneck";
+                    total_tokens total_gpu_hours total_energy_kwh power_w scaling_efficiency bottleneck total_steps";
         assert_eq!(keys(&value["time"]).join(" "), time);
         let op = "name count flops bytes intensity bound seconds";
         assert_eq!(keys(&value["roofline"]["ops"][0]).join(" "), op);

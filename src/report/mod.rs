@@ -10,12 +10,16 @@ pub mod hooked;
 pub mod json;
 mod limits;
 pub mod metrics;
+pub mod page;
+pub mod plot;
+pub mod plots;
 pub mod recording;
 pub mod roofline;
 #[cfg(test)]
 pub mod sample;
 pub mod schema;
 pub mod search;
+pub mod setup;
 pub mod sweep;
 pub mod table;
 pub mod text;
@@ -34,6 +38,8 @@ pub struct Report<'a> {
     pub plan: &'a str,
     /// What was predicted for it.
     pub prediction: &'a Prediction,
+    /// What it was predicted of: batch, degrees, links; none for a prediction whose plan is not at hand.
+    pub setup: Option<&'a setup::Setup>,
     /// How much of a lone GPU's speed each of its GPUs keeps; none on one GPU.
     pub scaling: Option<Fraction>,
     /// How large its batch may get, where that was asked.
@@ -42,4 +48,30 @@ pub struct Report<'a> {
     pub advice: Option<&'a Advice>,
     /// How long its requests may get, where that was asked of an inference plan.
     pub max_sequence: Option<MaxSequence>,
+    /// The short report (`analysis.basic_mode`).
+    pub basic: bool,
+}
+
+impl<'a> Report<'a> {
+    /// Steps of the whole training. None where there is no such figure.
+    #[must_use]
+    pub fn total_steps(&self) -> Option<f64> {
+        let a_step = self.setup.filter(|setup| setup.tokens > 0)?.tokens as f64;
+        self.prediction.time.total_tokens().map(|tokens| (tokens / a_step).ceil())
+    }
+
+    /// A report of a prediction alone.
+    #[must_use]
+    pub const fn of(plan: &'a str, prediction: &'a Prediction) -> Self {
+        Self {
+            plan,
+            prediction,
+            setup: None,
+            scaling: None,
+            max_batch: None,
+            advice: None,
+            max_sequence: None,
+            basic: false,
+        }
+    }
 }

@@ -140,7 +140,7 @@ impl RecordingSummary {
 
     /// For people.
     #[must_use]
-    pub fn text(&self) -> String {
+    pub fn text(&self, width: usize) -> String {
         let mut facts = Table::new([("recording", Align::Left), ("", Align::Left)]);
         let parts = if self.parts > 1 { format!(" and {} parts more", self.parts - 1) } else { String::new() };
         facts.row(["file".to_owned(), format!("{}{parts}", self.file)]);
@@ -163,7 +163,7 @@ impl RecordingSummary {
             ("most", Align::Right),
         ]);
         self.devices.iter().for_each(|device| table.row(device.cells()));
-        format!("{}\n{}", facts.render(""), table.render(""))
+        format!("{}\n{}", facts.render("", width), table.render("", width))
     }
 
     /// For scripts; bytes, bytes a second, shares and watts.

@@ -39,8 +39,13 @@ fn stage(stage: u64, activations: u64) -> StageMemory {
         peak_phase: Phase::Backward,
         peak_cause: "loss: 3 copies of the logits".into(),
         timeline: vec![
-            TimelinePoint { phase: Phase::Forward, at: Place::Layer(0), allocated: Bytes(4 * GIB) },
-            TimelinePoint { phase: Phase::Backward, at: Place::Named("loss"), allocated },
+            TimelinePoint {
+                phase: Phase::Forward,
+                at: Place::Layer(0),
+                allocated: Bytes(4 * GIB),
+                parts: [Bytes::ZERO; 8],
+            },
+            TimelinePoint { phase: Phase::Backward, at: Place::Named("loss"), allocated, parts: [Bytes::ZERO; 8] },
         ],
     }
 }
@@ -85,6 +90,7 @@ pub fn two_stages() -> Prediction {
             total_cost: None,
             power: None,
         },
+        time_terms: Vec::new(),
         decode: None,
         roofline: Roofline {
             bandwidth: BytesPerSec(3.35e12),

@@ -5,9 +5,11 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::csv::{cell, table};
+use super::page::paragraph;
+use super::setup::gpus as gpus_of;
 use super::sweep::figures_json;
 use super::table::{Align, Table};
-use super::text::{grouped, paragraph};
+use super::text::grouped;
 use crate::advise::{
     KNOBS, Knobs, LargestModel, RankedPlan, SearchOutcome, SearchStatus, SmallestChange, fold, throughput, why_slower,
 };
@@ -18,36 +20,36 @@ use crate::units::{self, Bytes, Fraction, three_figures};
 /// A search as text: the answer, what it was searched on (`subject`), the `top` best, why the next ones lost, memory
 /// against speed.
 #[must_use]
-pub fn text(plan: &str, subject: &str, found: &SearchOutcome, (took, top): (Duration, usize)) -> String {
+pub fn text(plan: &str, subject: &str, found: &SearchOutcome, (took, top): (Duration, usize), width: usize) -> String {
     let mut text = String::new();
     match found.ranked.first() {
-        Some(best) => winner(&mut text, plan, found, best),
-        None => nothing(&mut text, plan, found),
+        Some(best) => winner(&mut text, plan, found, best, width),
+        None => nothing(&mut text, plan, found, width),
     }
-    paragraph(&mut text, "", subject);
+    paragraph(&mut text, "", subject, width);
     let mut folded = fold(&found.ranked);
     folded.truncate(top);
     if !folded.is_empty() {
         text.push('\n');
-        text.push_str(&plans(folded.iter().map(|one| one.plan)).render("  "));
+        text.push_str(&plans(folded.iter().map(|one| one.plan)).render("  ", width));
     }
     for (at, one) in folded.iter().enumerate().filter(|(_, one)| !one.alike.is_empty()) {
-        paragraph(&mut text, "  ", &format!("as fast as #{}: {}", at + 1, one.alike.join(", ")));
+        paragraph(&mut text, "  ", &format!("as fast as #{}: {}", at + 1, one.alike.join(", ")), width);
     }
     let folded: Vec<&RankedPlan> = folded.iter().map(|one| one.plan).collect();
     if let [best, rest @ ..] = folded.as_slice() {
-        lost(&mut text, best, rest);
+        lost(&mut text, best, rest, width);
     }
     if found.front.len() > 1 {
         text.push_str("\nless memory for less speed: nothing is better in both\n");
-        text.push_str(&plans(&found.front).render("  "));
+        text.push_str(&plans(&found.front).render("  ", width));
     }
     text.push('\n');
-    paragraph(&mut text, "", &counts(found, took));
+    paragraph(&mut text, "", &counts(found, took), width);
     text
 }
 
-fn winner(text: &mut String, plan: &str, found: &SearchOutcome, best: &RankedPlan) {
+fn winner(text: &mut String, plan: &str, found: &SearchOutcome, best: &RankedPlan, width: usize) {
     let time = &best.outline.time;
     let mfu = time.mfu.map_or_else(String::new, |mfu| format!(", MFU {}", Fraction(mfu)));
     let capacity = best.outline.capacity;
@@ -64,6 +66,7 @@ fn winner(text: &mut String, plan: &str, found: &SearchOutcome, best: &RankedPla
             capacity.needed,
             capacity.bytes
         ),
+        width,
     );
     let own = &found.own.outline;
     let than = throughput(&best.outline) / throughput(own) - 1.0;
@@ -73,18 +76,23 @@ fn winner(text: &mut String, plan: &str, found: &SearchOutcome, best: &RankedPla
         (true, than) if than < 0.0005 => "the plan as it is is as fast".to_owned(),
         (true, than) => format!("{} faster than the plan as it is", Fraction(than)),
     };
-    paragraph(text, "", &compared);
+    paragraph(text, "", &compared, width);
     let change = best.change.words();
-    paragraph(text, "", &if change.is_empty() { "nothing to change".to_owned() } else { format!("change: {change}") });
+    paragraph(
+        text,
+        "",
+        &if change.is_empty() { "nothing to change".to_owned() } else { format!("change: {change}") },
+        width,
+    );
 }
 
-fn nothing(text: &mut String, plan: &str, found: &SearchOutcome) {
-    paragraph(text, "", &format!("{plan}: no plan fits"));
+fn nothing(text: &mut String, plan: &str, found: &SearchOutcome, width: usize) {
+    paragraph(text, "", &format!("{plan}: no plan fits"), width);
     if let Some(nearest) = &found.nearest {
         let capacity = nearest.outline.capacity;
         let over = Bytes(capacity.needed.0.saturating_sub(capacity.bytes.0));
         let closest = format!("the closest needs {}, {over} too much: {}", capacity.needed, nearest.change.words());
-        paragraph(text, "", &closest);
+        paragraph(text, "", &closest, width);
     }
 }
 
@@ -147,7 +155,8 @@ fn plans<'a>(ranked: impl IntoIterator<Item = &'a RankedPlan>) -> Table {
         ]);
         table.row(cells);
     }
-    table
+    let silent = [("", ""), ("cp", "1"), ("schedule", "–"), ("shard", "none"), ("offload", "none")];
+    table.without_constant(&silent)
 }
 
 fn schedule(knobs: &Knobs) -> String {
@@ -159,17 +168,18 @@ fn schedule(knobs: &Knobs) -> String {
 }
 
 /// Why the runner-up lost, and the next that differs in more than a detail.
-fn lost(text: &mut String, best: &RankedPlan, rest: &[&RankedPlan]) {
+fn lost(text: &mut String, best: &RankedPlan, rest: &[&RankedPlan], width: usize) {
     let degrees = |one: &RankedPlan| (one.knobs.tensor, one.knobs.pipeline, one.knobs.context, one.knobs.expert);
     let Some(second) = rest.first() else { return };
     text.push('\n');
-    paragraph(text, "", &format!("why #2 lost: {}", why_slower(best, second)));
+    paragraph(text, "", &format!("why #2 lost: {}", why_slower(best, second)), width);
     let other = rest.iter().enumerate().skip(1).find(|(_, one)| degrees(one) != degrees(best));
     if let Some((at, other)) = other.filter(|_| degrees(second) == degrees(best)) {
         paragraph(
             text,
             "",
             &format!("why #{}, the first with other degrees, lost: {}", at + 2, why_slower(best, other)),
+            width,
         );
     }
 }
@@ -210,25 +220,26 @@ pub fn progress(seen: &SearchStatus) -> String {
 
 /// The fewest GPUs, as text.
 #[must_use]
-pub fn gpus(plan: &str, found: Option<&(u64, RankedPlan)>) -> String {
+pub fn gpus(plan: &str, found: Option<&(u64, RankedPlan)>, width: usize) -> String {
     let mut text = String::new();
     let Some((gpus, one)) = found else {
-        paragraph(&mut text, "", &format!("{plan}: fits on no number of these GPUs"));
+        paragraph(&mut text, "", &format!("{plan}: fits on no number of these GPUs"), width);
         return text;
     };
     let capacity = one.outline.capacity;
-    let line = format!("{plan}: fits on {gpus} GPUs and not on fewer ({} of {})", capacity.needed, capacity.bytes);
-    paragraph(&mut text, "", &line);
-    text.push_str(&plans(std::slice::from_ref(one)).render("  "));
+    let fewer = if *gpus == 1 { "" } else { " and not on fewer" };
+    let line = format!("{plan}: fits on {}{fewer} ({} of {})", gpus_of(*gpus), capacity.needed, capacity.bytes);
+    paragraph(&mut text, "", &line, width);
+    text.push_str(&plans(std::slice::from_ref(one)).render("  ", width));
     text
 }
 
 /// The smallest change, as text.
 #[must_use]
-pub fn smallest(plan: &str, found: Option<&SmallestChange>) -> String {
+pub fn smallest(plan: &str, found: Option<&SmallestChange>, width: usize) -> String {
     let mut text = String::new();
     let Some(found) = found else {
-        paragraph(&mut text, "", &format!("{plan}: no change of up to four keys makes it fit"));
+        paragraph(&mut text, "", &format!("{plan}: no change of up to four keys makes it fit"), width);
         return text;
     };
     let line = match found.keys {
@@ -236,37 +247,42 @@ pub fn smallest(plan: &str, found: Option<&SmallestChange>) -> String {
         1 => format!("{plan}: changing one key makes it fit"),
         keys => format!("{plan}: changing {keys} keys makes it fit, and nothing less does"),
     };
-    paragraph(&mut text, "", &line);
+    paragraph(&mut text, "", &line, width);
     for (at, one) in found.plans.iter().enumerate().filter(|_| found.keys > 0) {
-        paragraph(&mut text, "  ", &format!("#{}: {}", at + 1, one.change.words()));
+        paragraph(&mut text, "  ", &format!("#{}: {}", at + 1, one.change.words()), width);
     }
-    text.push_str(&plans(&found.plans).render("  "));
+    text.push_str(&plans(&found.plans).render("  ", width));
     text
 }
 
 /// The largest models, as text.
 #[must_use]
-pub fn model(plan: &str, found: &LargestModel) -> String {
+pub fn model(plan: &str, found: &LargestModel, width: usize) -> String {
     let mut text = String::new();
     let gpus = found.billions.as_ref().map_or(0, |(_, one)| one.outline.num_gpus);
     match &found.billions {
         Some((billions, _)) => {
-            paragraph(&mut text, "", &format!("{plan}: {} B parameters fit on {gpus} GPUs", three_figures(*billions)));
+            paragraph(
+                &mut text,
+                "",
+                &format!("{plan}: {} B parameters fit on {}", three_figures(*billions), gpus_of(gpus)),
+                width,
+            );
         }
-        None => paragraph(&mut text, "", &format!("{plan}: no model fits")),
+        None => paragraph(&mut text, "", &format!("{plan}: no model fits"), width),
     }
     if let Some((name, _)) = &found.preset {
-        paragraph(&mut text, "", &format!("largest of the catalogue: {name}"));
+        paragraph(&mut text, "", &format!("largest of the catalogue: {name}"), width);
     }
     let both = found.billions.iter().map(|(_, one)| one).chain(found.preset.iter().map(|(_, one)| one));
-    text.push_str(&plans(both).render("  "));
+    text.push_str(&plans(both).render("  ", width));
     text
 }
 
 /// What measured runs say of the ranked plans, as text: the band of their step times, which of them are level, and which
 /// of those leaves the most memory.
 #[must_use]
-pub fn trust(found: &SearchOutcome, bands: &Bands) -> String {
+pub fn trust(found: &SearchOutcome, bands: &Bands, width: usize) -> String {
     let mut text = String::new();
     let band = bands.time.within(2.0);
     let few = if bands.few { "; few measured runs like this: the band is of a wider kind" } else { "" };
@@ -275,6 +291,7 @@ pub fn trust(found: &SearchOutcome, bands: &Bands) -> String {
         &mut text,
         "",
         &format!("band: 95 of 100 such runs take {below} less to {above} more time than predicted{few}"),
+        width,
     );
     let folded = fold(&found.ranked);
     let level = level(folded.iter().map(|one| one.plan), bands);
@@ -287,7 +304,7 @@ pub fn trust(found: &SearchOutcome, bands: &Bands) -> String {
             "level: #1 to #{level} lie within each other's bands; of these #{} leaves the most memory, {left}",
             at + 1
         );
-        paragraph(&mut text, "", &line);
+        paragraph(&mut text, "", &line, width);
     }
     text
 }

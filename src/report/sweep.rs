@@ -6,11 +6,12 @@ use serde_json::{Map, Value, json};
 
 use super::csv::{cell, table};
 use super::json::number;
+use super::page::paragraph;
 use super::table::{Align, Table};
-use super::text::{grouped, paragraph, shortened};
+use super::text::{grouped, shortened};
 use crate::advise::{AxisWalls, BandwidthWall, CapacityWall, Sweep, SweepPoint, throughput};
-use crate::predict::{Outline, Verdict};
-use crate::units::{Bytes, Fraction, three_figures};
+use crate::predict::{Bottleneck, Breakdown, Component, Outline, Traffic, Verdict};
+use crate::units::{Bytes, Fraction, GIB, three_figures};
 
 /// Lines along which walls are told; a larger grid's are in the JSON.
 const MOST_LINES: usize = 16;
@@ -23,15 +24,19 @@ const REASON: usize = 90;
 
 /// The sweep of the plan of that name, as text.
 #[must_use]
-pub fn text(plan: &str, sweep: &Sweep) -> String {
+pub fn text(plan: &str, sweep: &Sweep, width: usize) -> String {
     let mut text = String::new();
     let keys: Vec<&str> = sweep.axes.iter().map(|axis| axis.key.path).collect();
-    paragraph(&mut text, "", &format!("{plan}: {} plans over {}", sweep.points.len(), keys.join(" x ")));
+    paragraph(&mut text, "", &format!("{plan}: {} plans over {}", sweep.points.len(), keys.join(" x ")), width);
     if !sweep.walls.is_empty() {
-        walls(&mut text, sweep);
+        walls(&mut text, sweep, width);
     }
     text.push('\n');
-    text.push_str(&rows(sweep).render("  "));
+    text.push_str(&rows(sweep).render("  ", width));
+    text.push_str("\ntraffic of a step on one GPU by kind, GiB; demand and share of its peak\n");
+    text.push_str(&traffic(sweep).render("  ", width));
+    text.push_str("\nmemory of a GPU at the peak by component, GiB\n");
+    text.push_str(&components(sweep).render("  ", width));
     let capacities = capacities(sweep);
     if let [one] = capacities.as_slice() {
         let _ = writeln!(text, "\nGiB: device-used of {one} on each GPU");
@@ -74,11 +79,78 @@ fn columns(sweep: &Sweep) -> Vec<Column> {
         columns.push(("step", Align::Right, |outline| outline.time.step.to_string()));
     }
     columns.push((rate_name(sweep), Align::Right, |outline| grouped(throughput(outline))));
+    columns.push(("a GiB", Align::Right, |outline| grouped(per_gib(outline))));
     if outlines(sweep).any(|outline| outline.time.mfu.is_some()) {
         let mfu = |outline: &Outline| outline.time.mfu.map_or_else(none, |mfu| three_figures(100.0 * mfu));
         columns.push(("MFU %", Align::Right, mfu));
     }
     columns
+}
+
+/// What a GiB of all GPUs' memory gets done in a second.
+fn per_gib(outline: &Outline) -> f64 {
+    let all = outline.capacity.needed.as_f64() / GIB as f64 * outline.num_gpus as f64;
+    throughput(outline) / all
+}
+
+/// A column for each kind of traffic that any plan has.
+fn traffic(sweep: &Sweep) -> Table {
+    type Kind = (&'static str, fn(Traffic) -> Bytes);
+    const KINDS: [Kind; 4] = [
+        ("parameters", |traffic| traffic.parameters),
+        ("gradients", |traffic| traffic.gradients),
+        ("activations", |traffic| traffic.activations),
+        ("states", |traffic| traffic.optimizer_states),
+    ];
+    let seen = |(_, of): &Kind| breakdowns(sweep).any(|breakdown| of(breakdown.traffic) > Bytes::ZERO);
+    let kinds: Vec<Kind> = KINDS.into_iter().filter(seen).collect();
+    let heads = kinds.iter().map(|(name, _)| *name).chain(["in all", "demand", "% of peak"]);
+    let mut table = Table::new(axis_heads(sweep).chain(heads.map(|head| (head, Align::Right))));
+    for point in &sweep.points {
+        let (Ok(outline), Some(breakdown)) = (&point.outcome, &point.breakdown) else { continue };
+        let each = kinds.iter().map(|(_, of)| of(breakdown.traffic).in_gib());
+        // Of generation the demand is that of the tokens that are written.
+        let time = outline.decode.as_ref().unwrap_or(&outline.time);
+        let demand = [time.bandwidth.to_string(), format!("{:.0}", 100.0 * time.mbu)];
+        let cells = each.chain([breakdown.traffic.total().in_gib()]).chain(demand);
+        table.row(values(sweep, point).chain(cells));
+    }
+    table
+}
+
+/// A column for each component that any plan has.
+fn components(sweep: &Sweep) -> Table {
+    let seen = |component: &Component| {
+        breakdowns(sweep).any(|breakdown| breakdown.components[*component as usize] > Bytes::ZERO)
+    };
+    let all: Vec<Component> = Component::ALL.into_iter().filter(seen).collect();
+    let heads = all.iter().map(|component| (SHORT[*component as usize], Align::Right));
+    let mut table = Table::new(axis_heads(sweep).chain(heads));
+    for point in &sweep.points {
+        let Some(breakdown) = &point.breakdown else { continue };
+        let cells = all.iter().map(|component| breakdown.components[*component as usize].in_gib());
+        table.row(values(sweep, point).chain(cells));
+    }
+    table
+}
+
+/// Components in a word, in the order of [`Component::ALL`].
+const SHORT: [&str; Component::ALL.len()] =
+    ["weights", "gradients", "states", "activations", "temporary", "KV cache", "buffers", "overhead"];
+
+fn breakdowns(sweep: &Sweep) -> impl Iterator<Item = &Breakdown> {
+    sweep.points.iter().filter_map(|point| point.breakdown.as_ref())
+}
+
+fn axis_heads(sweep: &Sweep) -> impl Iterator<Item = (&'static str, Align)> {
+    sweep.axes.iter().map(|axis| {
+        let align = if axis.numbers().is_some() { Align::Right } else { Align::Left };
+        (axis.key.name(), align)
+    })
+}
+
+fn values<'a>(sweep: &'a Sweep, point: &'a SweepPoint) -> impl Iterator<Item = String> + 'a {
+    (0..sweep.axes.len()).map(|axis| shortened(sweep.value(point, axis), VALUE))
 }
 
 fn none() -> String {
@@ -95,14 +167,11 @@ fn verdict(outline: &Outline) -> &'static str {
 
 fn rows(sweep: &Sweep) -> Table {
     let columns = columns(sweep);
-    let heads = sweep.axes.iter().map(|axis| {
-        let align = if axis.numbers().is_some() { Align::Right } else { Align::Left };
-        (axis.key.name(), align)
-    });
+    let heads = axis_heads(sweep);
     let figures = columns.iter().map(|(head, align, _)| (*head, *align));
     let mut table = Table::new(heads.chain(figures).chain([("", Align::Left)]));
     for point in &sweep.points {
-        let values = (0..sweep.axes.len()).map(|axis| shortened(sweep.value(point, axis), VALUE));
+        let values = values(sweep, point);
         let (cells, reason): (Vec<String>, String) = match &point.outcome {
             Ok(outline) => {
                 let link = point.link.as_ref().map_or_else(String::new, |link| format!("also interconnect {link}"));
@@ -116,7 +185,7 @@ fn rows(sweep: &Sweep) -> Table {
 }
 
 /// What is counted a second: the same for all plans of one kind of model.
-fn rate_name(sweep: &Sweep) -> &'static str {
+pub(super) fn rate_name(sweep: &Sweep) -> &'static str {
     match outlines(sweep).next() {
         Some(outline) if outline.decode.is_some() => "answer tokens/s",
         Some(outline) if outline.time.tokens_per_s.is_none() => "samples/s",
@@ -125,7 +194,7 @@ fn rate_name(sweep: &Sweep) -> &'static str {
 }
 
 /// Both walls: two sentences where there is one line of values, a table where the grid has several.
-fn walls(text: &mut String, sweep: &Sweep) {
+fn walls(text: &mut String, sweep: &Sweep, width: usize) {
     if let [wall] = sweep.walls.as_slice() {
         let name = sweep.axes[wall.axis].key.name();
         let open = unpredicted(sweep, wall);
@@ -139,7 +208,7 @@ fn walls(text: &mut String, sweep: &Sweep) {
                 format!("{name} {} fits, {} does not", with_use(sweep, fits, wall), with_use(sweep, too_large, wall))
             }
         };
-        paragraph(text, "", &format!("capacity wall: {memory}"));
+        paragraph(text, "", &format!("capacity wall: {memory}"), width);
         let speed = match wall.throughput {
             BandwidthWall::Grows => format!("none, throughput still grows at the largest {known}"),
             BandwidthWall::Flat { from, gain, end } => {
@@ -150,7 +219,7 @@ fn walls(text: &mut String, sweep: &Sweep) {
                 format!("throughput {turns} at {name} {at}; {}{then}", beyond(gain))
             }
         };
-        return paragraph(text, "", &format!("bandwidth wall: {speed}"));
+        return paragraph(text, "", &format!("{}: {speed}", wall_name(sweep, wall)), width);
     }
     let heads = ["along", "where", "memory ends: fits, does not", "throughput flattens or falls"];
     let mut table = Table::new(heads.map(|head| (head, Align::Left)));
@@ -169,9 +238,23 @@ fn walls(text: &mut String, sweep: &Sweep) {
         };
         table.row([sweep.axes[wall.axis].key.name().to_owned(), held(sweep, wall), memory, speed]);
     }
-    text.push_str(&table.render(""));
+    text.push_str(&table.render("", width));
     if sweep.walls.len() > MOST_LINES {
         let _ = writeln!(text, "{} further lines of the grid: see --format json", sweep.walls.len() - MOST_LINES);
+    }
+}
+
+/// The wall at which throughput ends, by what most of the time goes to there.
+fn wall_name(sweep: &Sweep, wall: &AxisWalls) -> &'static str {
+    let BandwidthWall::Flat { from, .. } = wall.throughput else { return "throughput wall" };
+    let time = |outline: &Outline| outline.decode.as_ref().unwrap_or(&outline.time).bottleneck();
+    match sweep.points[from].outcome.as_ref().map(time) {
+        Ok(Bottleneck::Hbm) => "bandwidth wall",
+        Ok(Bottleneck::Compute) => "throughput wall (compute-bound)",
+        Ok(Bottleneck::Link) => "throughput wall (bound by links)",
+        Ok(Bottleneck::Bubble) => "throughput wall (pipeline bubble)",
+        Ok(Bottleneck::Launch) => "throughput wall (waits for the host)",
+        Err(_) => "throughput wall",
     }
 }
 
@@ -245,6 +328,7 @@ fn row(sweep: &Sweep, point: &SweepPoint) -> Map<String, Value> {
         row.insert(one.key.path.to_owned(), Value::from(sweep.value(point, axis)));
     }
     figures_json(outline, &mut row);
+    breakdown_json(point, &mut row);
     // Of each plan its own, where its GPU does not have the plan's.
     row.insert("also_interconnect".to_owned(), point.link.as_deref().map_or(Value::Null, Value::from));
     row.insert(
@@ -252,6 +336,27 @@ fn row(sweep: &Sweep, point: &SweepPoint) -> Map<String, Value> {
         point.outcome.as_ref().err().map_or(Value::Null, |reason| Value::from(reason.as_str())),
     );
     row
+}
+
+/// What a plan's memory and traffic are for, in one row; null where there is no plan.
+fn breakdown_json(point: &SweepPoint, row: &mut Map<String, Value>) {
+    let (outline, breakdown) = (point.outcome.as_ref().ok(), point.breakdown.as_ref());
+    let mut put = |name: String, value: Option<Value>| row.insert(name, value.unwrap_or(Value::Null));
+    put("throughput_per_gib".to_owned(), outline.map(|outline| number(per_gib(outline))));
+    let time = outline.map(|outline| outline.decode.as_ref().unwrap_or(&outline.time));
+    put("bandwidth_gb_s".to_owned(), time.map(|time| number(time.bandwidth.0 / 1e9)));
+    put("mbu".to_owned(), time.map(|time| number(time.mbu)));
+    put("bottleneck".to_owned(), time.map(|time| Value::from(time.bottleneck().word())));
+    let traffic = breakdown.map(|breakdown| breakdown.traffic);
+    put("traffic.total".to_owned(), traffic.map(|traffic| traffic.total().0.into()));
+    put("traffic.parameters".to_owned(), traffic.map(|traffic| traffic.parameters.0.into()));
+    put("traffic.gradients".to_owned(), traffic.map(|traffic| traffic.gradients.0.into()));
+    put("traffic.activations".to_owned(), traffic.map(|traffic| traffic.activations.0.into()));
+    put("traffic.optimizer_states".to_owned(), traffic.map(|traffic| traffic.optimizer_states.0.into()));
+    for component in Component::ALL {
+        let bytes = breakdown.map(|breakdown| breakdown.components[component as usize].0.into());
+        put(format!("memory.{}", component.key()), bytes);
+    }
 }
 
 /// The figures of a plan in one row; null where there are none.

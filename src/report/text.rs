@@ -3,51 +3,62 @@
 use std::fmt::Write as _;
 
 use super::Report;
+use super::page::paragraph;
 use super::table::{Align, Table};
 use crate::advise::Advice;
 use crate::predict::{Component, Prediction, StageMemory, StepTime, Verdict};
-use crate::printable::printable;
 use crate::units::{self, Bytes, Fraction, three_figures};
-
-/// No line is wider.
-const WIDTH: usize = 100;
 
 /// Operators that the short report shows; the rest are summed up in a line.
 const TOP_OPERATORS: usize = 8;
 
-/// The report; `verbose` adds every term with its formula and source, the whole timeline
-/// and all operators.
+/// The report on a page of that width; `verbose` adds every term with its formula and source, the whole timeline and all
+/// operators.
 #[must_use]
-pub fn report(report: &Report, verbose: bool) -> String {
+pub fn report(report: &Report, verbose: bool, width: usize) -> String {
     let prediction = report.prediction;
-    let mut text = format!("{}\n", verdict(prediction));
-    subject(&mut text, report);
+    let mut text = String::new();
+    paragraph(&mut text, "", &verdict(prediction), width);
+    subject(&mut text, report, width);
     for (_, missing) in prediction.lacking() {
-        paragraph(&mut text, "", &format!("warning: {missing}"));
+        paragraph(&mut text, "", &format!("warning: {missing}"), width);
     }
     if let Some(found) = report.max_batch {
-        paragraph(&mut text, "", &found.words(prediction.capacity.bytes));
+        paragraph(&mut text, "", &found.words(prediction.capacity.bytes), width);
     }
     if let Some(found) = report.max_sequence {
-        paragraph(&mut text, "", &found.words(prediction.capacity.bytes));
+        paragraph(&mut text, "", &found.words(prediction.capacity.bytes), width);
+    }
+    if report.basic && !verbose {
+        memory(&mut text, report, width);
+        time(&mut text, report, width);
+        return text;
+    }
+    if let Some(setup) = report.setup {
+        text.push_str("\nwhat is predicted\n");
+        let mut table = Table::new([("", Align::Left), ("", Align::Left)]);
+        setup.lines.iter().for_each(|(about, said)| table.row([(*about).to_owned(), said.clone()]));
+        text.push_str(table.render("  ", width).trim_start_matches('\n'));
     }
     if let Some(advice) = report.advice.filter(|advice| !advice.findings.is_empty()) {
-        bottlenecks(&mut text, advice);
+        bottlenecks(&mut text, advice, width);
     }
-    memory(&mut text, prediction);
+    memory(&mut text, report, width);
+    figures(&mut text, prediction.largest(), width);
     if prediction.stages.len() > 1 {
-        stages(&mut text, prediction);
+        stages(&mut text, prediction, width);
     }
-    time(&mut text, report);
-    roofline(&mut text, prediction, verbose);
+    time(&mut text, report, width);
+    roofline(&mut text, prediction, verbose, width);
     if verbose {
-        terms(&mut text, prediction.largest());
-        timeline(&mut text, prediction.largest());
+        time_terms(&mut text, prediction, width);
+        terms(&mut text, prediction.largest(), width);
+        timeline(&mut text, prediction.largest(), width);
     }
     if !prediction.assumptions.is_empty() {
         text.push_str("\nassumptions\n");
         for assumption in &prediction.assumptions {
-            paragraph(&mut text, "  ", assumption);
+            paragraph(&mut text, "  ", assumption, width);
         }
     }
     text
@@ -72,13 +83,13 @@ pub fn verdict(prediction: &Prediction) -> String {
     format!("{word}: {} device-used of {} on each GPU, {left}", capacity.needed, capacity.bytes)
 }
 
-fn subject(text: &mut String, report: &Report) {
+fn subject(text: &mut String, report: &Report, width: usize) {
     let prediction = report.prediction;
     let gpus = match prediction.num_gpus {
         1 => prediction.gpu.clone(),
         several => format!("{several}x {}", prediction.gpu),
     };
-    paragraph(text, "", &format!("{} on {gpus}, plan {}", prediction.model, report.plan));
+    paragraph(text, "", &format!("{} on {gpus}, plan {}", prediction.model, report.plan), width);
     let params = prediction.params;
     let mut counts = format!("{} parameters", count(params.total));
     if params.trainable != params.total {
@@ -87,38 +98,46 @@ fn subject(text: &mut String, report: &Report) {
     if params.active_per_token != params.total {
         let _ = write!(counts, ", {} active for each token", count(params.active_per_token));
     }
-    let _ = writeln!(text, "{counts}");
+    paragraph(text, "", &counts, width);
 }
 
-fn bottlenecks(text: &mut String, advice: &Advice) {
+fn bottlenecks(text: &mut String, advice: &Advice, width: usize) {
     text.push_str("\nbottlenecks\n");
     for finding in &advice.findings {
-        paragraph(text, "  ", &format!("{}: {}", finding.severity.word(), finding.message));
+        paragraph(text, "  ", &format!("{}: {}", finding.severity.word(), finding.message), width);
         for fix in &finding.fixes {
-            paragraph(text, "      ", &fix.line(&advice.outline));
+            paragraph(text, "      ", &fix.line(&advice.outline), width);
         }
     }
 }
 
-fn memory(text: &mut String, prediction: &Prediction) {
+fn memory(text: &mut String, report: &Report, width: usize) {
+    let prediction = report.prediction;
     let stage = prediction.largest();
     let of = match prediction.stages.len() {
         1 => String::new(),
         several => format!(", stage {} of {several}", stage.stage),
     };
     let _ = writeln!(text, "\nmemory of a GPU at the peak{of}");
-    let mut table = Table::new([("", Align::Left), ("GiB", Align::Right), ("%", Align::Right)]);
+    let mut table = Table::new([("", Align::Left), ("GiB", Align::Right), ("%", Align::Right), ("", Align::Left)]);
     for component in Component::ALL {
         let bytes = stage.component(component);
-        if bytes > Bytes::ZERO {
-            table.row([component.key().replace('_', " "), bytes.in_gib(), percent(bytes, stage.device_used)]);
+        let why =
+            report.setup.and_then(|setup| setup.why_none(component, stage.peak_phase)).filter(|_| bytes == Bytes::ZERO);
+        if bytes > Bytes::ZERO || why.is_some() {
+            let note = why.unwrap_or_default().to_owned();
+            table.row([component.key().replace('_', " "), bytes.in_gib(), percent(bytes, stage.device_used), note]);
         }
     }
-    table.row(["device-used".to_owned(), stage.device_used.in_gib(), percent(stage.device_used, stage.device_used)]);
-    text.push_str(&table.render("  "));
+    let all = percent(stage.device_used, stage.device_used);
+    table.row(["device-used".to_owned(), stage.device_used.in_gib(), all, String::new()]);
+    text.push_str(&table.render("  ", width));
     let cause = format!("peak in {}: {}", stage.peak_phase.word(), stage.peak_cause);
-    paragraph(text, "  ", &cause);
+    paragraph(text, "  ", &cause, width);
+}
 
+/// The memory figures that tools show, and which tool shows which.
+fn figures(text: &mut String, stage: &StageMemory, width: usize) {
     text.push('\n');
     let mut figures = Table::new([("", Align::Left), ("GiB", Align::Right), ("", Align::Left)]);
     let rows = [
@@ -130,10 +149,10 @@ fn memory(text: &mut String, prediction: &Prediction) {
     for (name, bytes, meaning) in rows {
         figures.row([name.to_owned(), bytes.in_gib(), meaning.to_owned()]);
     }
-    text.push_str(&figures.render("  "));
+    text.push_str(&figures.render("  ", width));
 }
 
-fn stages(text: &mut String, prediction: &Prediction) {
+fn stages(text: &mut String, prediction: &Prediction, width: usize) {
     text.push_str("\nstages, GiB on each GPU\n");
     let mut table = Table::new([
         ("stage", Align::Right),
@@ -155,24 +174,15 @@ fn stages(text: &mut String, prediction: &Prediction) {
             stage.peak_phase.word().to_owned(),
         ]);
     }
-    text.push_str(&table.render("  "));
+    text.push_str(&table.render("  ", width));
 }
 
-fn time(text: &mut String, report: &Report) {
+fn time(text: &mut String, report: &Report, width: usize) {
     let prediction = report.prediction;
     let time = &prediction.time;
     let what = if prediction.decode.is_some() { "prompts read" } else { "time of a step" };
-    let _ = writeln!(text, "\n{what}: {}", time.step);
-    let _ = writeln!(
-        text,
-        "  compute-bound {}, memory-bound {}, communication {}, bubble {},\n  waiting for the host {}: mostly {}",
-        time.compute,
-        time.memory_bound,
-        time.communication,
-        time.bubble,
-        time.launch,
-        time.bottleneck().phrase()
-    );
+    let _ = writeln!(text, "\n{what}: {}, mostly {}", time.step, time.bottleneck().phrase());
+    text.push_str(&parts(prediction, time).render("  ", width));
     let mut rates = vec![format!("{} samples/s", grouped(time.samples_per_s))];
     if let Some(tokens) = time.tokens_per_s {
         rates.push(format!("{} tokens/s", grouped(tokens)));
@@ -180,54 +190,86 @@ fn time(text: &mut String, report: &Report) {
     if let Some(tokens) = time.tokens_per_s_per_gpu.filter(|_| prediction.num_gpus > 1) {
         rates.push(format!("{} tokens/s a GPU", grouped(tokens)));
     }
-    let _ = writeln!(text, "  {}", rates.join(", "));
+    paragraph(text, "  ", &rates.join(", "), width);
     let mut usage = vec![format!("model {} a GPU", time.model_flops_per_gpu)];
     usage.extend(time.mfu.map(|mfu| format!("MFU {}", Fraction(mfu))));
     usage.extend(time.hfu.map(|hfu| format!("HFU {}", Fraction(hfu))));
     usage.push(format!("DRAM {} ({} of peak)", time.bandwidth, Fraction(time.mbu)));
-    let _ = writeln!(text, "  {}", usage.join(", "));
+    paragraph(text, "  ", &usage.join(", "), width);
     // Above that, the plan's kernels differ from those of the lone GPU: no measure of what splitting costs.
     if let Some(share) = report.scaling.filter(|share| share.0 <= 1.0) {
-        let _ =
-            writeln!(text, "  scaling efficiency {share} (100 %: one GPU with memory for the whole model and batch)");
+        let said = format!("scaling efficiency {share} (100 %: one GPU with memory for the whole model and batch)");
+        paragraph(text, "  ", &said, width);
     }
     if let Some(token) = &prediction.decode {
-        decode(text, token);
+        decode(text, token, width);
     }
-    if let Some(hours) = time.total_hours {
-        let cost = time.total_cost.map_or(String::new(), |cost| format!(", cost {}", grouped(cost)));
-        let tokens = time.total_tokens().unwrap_or_default();
-        let energy = prediction.energy().map_or(String::new(), |energy| format!(", {} kWh", grouped(energy.0 / 3.6e6)));
-        let whole = crate::units::Seconds(hours * 3600.0);
-        let gpu_hours = grouped(prediction.gpu_hours().unwrap_or(hours));
-        let _ = writeln!(text, "  whole training {tokens:.3e} tokens: {whole}, {gpu_hours} GPU-hours{energy}{cost}");
+    whole_training(text, report, width);
+}
+
+/// Where the time of a step goes; a part of no time says why.
+fn parts(prediction: &Prediction, time: &StepTime) -> Table {
+    let alone = prediction.num_gpus == 1;
+    let communication = if alone { "one GPU exchanges nothing" } else { "all hidden beside the kernels" };
+    let stages = if prediction.stages.len() > 1 { "no stage waits" } else { "no pipeline" };
+    let rows = [
+        ("compute-bound", time.compute, "no operator is"),
+        ("memory-bound", time.memory_bound, "no operator is"),
+        ("communication", time.communication, communication),
+        ("bubble", time.bubble, stages),
+        ("waiting for the host", time.launch, "the host stays ahead of the GPU"),
+    ];
+    let mut table = Table::new([("", Align::Left), ("time", Align::Right), ("%", Align::Right), ("", Align::Left)]);
+    for (name, seconds, why) in rows {
+        let share =
+            if time.step.0 > 0.0 { format!("{:.0}", 100.0 * seconds.0 / time.step.0) } else { "–".to_owned() };
+        let why = if seconds.0 == 0.0 { why } else { "" };
+        table.row([name.to_owned(), seconds.to_string(), share, why.to_owned()]);
     }
+    table
+}
+
+/// Steps, hours, energy and cost of all tokens.
+fn whole_training(text: &mut String, report: &Report, width: usize) {
+    let prediction = report.prediction;
+    let Some(hours) = prediction.time.total_hours else { return };
+    let tokens = prediction.time.total_tokens().unwrap_or_default();
+    let steps = report.total_steps().map_or(String::new(), |steps| format!(" in {} steps", grouped(steps)));
+    let energy = prediction.energy().map_or(String::new(), |energy| format!(", {} kWh", grouped(energy.0 / 3.6e6)));
+    let currency = report.setup.map_or("", |setup| setup.currency.as_str());
+    let cost = prediction.time.total_cost.map_or(String::new(), |cost| format!(", cost {} {currency}", grouped(cost)));
+    let whole = crate::units::Seconds(hours * 3600.0);
+    let gpu_hours = grouped(prediction.gpu_hours().unwrap_or(hours));
+    let said =
+        format!("whole training {tokens:.3e} tokens{steps}: {whole}, {gpu_hours} GPU-hours{energy}{}", cost.trim_end());
+    paragraph(text, "  ", &said, width);
 }
 
 /// One more token for each request.
-fn decode(text: &mut String, token: &StepTime) {
-    let _ = writeln!(text, "then, with the cache full, a token for each request: {}", token.step);
+fn decode(text: &mut String, token: &StepTime, width: usize) {
+    paragraph(text, "", &format!("then, with the cache full, a token for each request: {}", token.step), width);
     let tokens = token.tokens_per_s.map_or(String::new(), |tokens| format!("{} tokens/s, ", grouped(tokens)));
-    let _ = writeln!(
-        text,
-        "  {tokens}DRAM {} ({} of peak), communication {}, bubble {}",
+    let said = format!(
+        "{tokens}DRAM {} ({} of peak), communication {}, bubble {}",
         token.bandwidth,
         Fraction(token.mbu),
         token.communication,
         token.bubble
     );
+    paragraph(text, "  ", &said, width);
 }
 
-fn roofline(text: &mut String, prediction: &Prediction, all: bool) {
+fn roofline(text: &mut String, prediction: &Prediction, all: bool, width: usize) {
     let roofline = &prediction.roofline;
     if roofline.ops.is_empty() {
         return;
     }
-    let _ = writeln!(
-        text,
-        "\nroofline: {} in {}, {}, ridge {}",
+    text.push('\n');
+    let head = format!(
+        "roofline: {} in {}, {}, ridge {}",
         roofline.peak, roofline.peak_name, roofline.bandwidth, roofline.ridge
     );
+    paragraph(text, "", &head, width);
     let mut table = Table::new([
         ("operator", Align::Left),
         ("runs", Align::Right),
@@ -253,7 +295,7 @@ fn roofline(text: &mut String, prediction: &Prediction, all: bool) {
             share(op.seconds.0),
         ]);
     }
-    text.push_str(&table.render("  "));
+    text.push_str(&table.render("  ", width));
     let rest = &roofline.ops[shown..];
     if !rest.is_empty() {
         let seconds: f64 = rest.iter().map(|op| op.seconds.0).sum();
@@ -261,7 +303,28 @@ fn roofline(text: &mut String, prediction: &Prediction, all: bool) {
     }
 }
 
-fn terms(text: &mut String, stage: &StageMemory) {
+/// Where the time of the step goes, term by term: what the step waits for, and what runs beside kernels.
+fn time_terms(text: &mut String, prediction: &Prediction, width: usize) {
+    if prediction.time_terms.is_empty() {
+        return;
+    }
+    text.push_str("\nterms of the time of the step\n");
+    for term in &prediction.time_terms {
+        let hidden =
+            if term.hidden.0 > 0.0 { format!(", {} hidden beside kernels", term.hidden) } else { String::new() };
+        let share = percent_of(term.seconds.0, prediction.time.step.0);
+        let head = format!("{}, {}: {} ({share}){hidden}", term.name, term.part.word(), term.seconds);
+        paragraph(text, "  ", &head, width);
+        paragraph(text, "      ", &format!("= {}", term.formula), width);
+        paragraph(text, "      ", &format!("source: {}", term.source), width);
+    }
+}
+
+fn percent_of(part: f64, whole: f64) -> String {
+    if whole > 0.0 { format!("{:.1} %", 100.0 * part / whole) } else { "–".to_owned() }
+}
+
+fn terms(text: &mut String, stage: &StageMemory, width: usize) {
     text.push_str("\nterms of the memory at the peak\n");
     for component in Component::ALL {
         let mut terms: Vec<_> = stage.terms.iter().filter(|term| term.component == component).collect();
@@ -269,14 +332,14 @@ fn terms(text: &mut String, stage: &StageMemory) {
         for term in terms {
             let component = component.key().replace('_', " ");
             let head = format!("{}, {component}: {} ({} bytes)", term.name, term.bytes, term.bytes.0);
-            paragraph(text, "  ", &head);
-            paragraph(text, "      ", &format!("= {}", term.formula));
-            paragraph(text, "      ", &format!("source: {}", term.source));
+            paragraph(text, "  ", &head, width);
+            paragraph(text, "      ", &format!("= {}", term.formula), width);
+            paragraph(text, "      ", &format!("source: {}", term.source), width);
         }
     }
 }
 
-fn timeline(text: &mut String, stage: &StageMemory) {
+fn timeline(text: &mut String, stage: &StageMemory, width: usize) {
     if stage.timeline.is_empty() {
         return;
     }
@@ -285,17 +348,7 @@ fn timeline(text: &mut String, stage: &StageMemory) {
     for point in &stage.timeline {
         table.row([point.phase.word().to_owned(), shortened(&point.at.to_string(), 60), point.allocated.in_gib()]);
     }
-    text.push_str(&table.render("  "));
-}
-
-/// `words` as lines within the width, later ones set in.
-pub(super) fn paragraph(text: &mut String, indent: &str, words: &str) {
-    let hanging = format!("{indent}  ");
-    let options = textwrap::Options::new(WIDTH).initial_indent(indent).subsequent_indent(&hanging);
-    for line in textwrap::wrap(&printable(words), options) {
-        text.push_str(&line);
-        text.push('\n');
-    }
+    text.push_str(&table.render("  ", width));
 }
 
 pub(super) fn shortened(name: &str, most: usize) -> String {

@@ -294,7 +294,7 @@ fn the_output_files_extension_chooses_the_format() {
         assert!(done.out.is_empty(), "{done:?}");
         assert!(bench.file(name).starts_with(start), "{name}");
     }
-    bench.run(&["predict", "small.yaml", "--output", "out.pdf"]).exits(2);
+    bench.run(&["predict", "small.yaml", "--output", "out.xls"]).exits(2);
     bench.run(&["predict", "small.yaml", "--output", "no/such/folder.json"]).exits(1);
 }
 

@@ -11,6 +11,7 @@ mod docs;
 mod infer;
 mod layering;
 mod names;
+mod pages;
 mod questions;
 mod stream;
 mod tools;

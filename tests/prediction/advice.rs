@@ -109,20 +109,13 @@ fn the_report_holds_them() {
     let job = Job::resolve(&plan, catalog).unwrap();
     let prediction = predict::predict(&job);
     let advice = advise(&plan, &job, &prediction, catalog);
-    let report = Report {
-        plan: "a",
-        prediction: &prediction,
-        scaling: None,
-        max_batch: None,
-        max_sequence: None,
-        advice: Some(&advice),
-    };
+    let report = Report { advice: Some(&advice), ..Report::of("a", &prediction) };
     let value = json::report(&report);
     let first = &value["bottlenecks"][0];
     assert_eq!(first["severity"], "critical");
     assert_eq!(first["kind"], "does_not_fit");
     assert!(first["fixes"].as_array().unwrap().iter().all(|fix| fix.as_str().unwrap().contains('B')));
-    assert!(text::report(&report, false).contains("critical: "));
+    assert!(text::report(&report, false, 80).contains("critical: "));
 }
 
 /// The names of the fixes of a finding.

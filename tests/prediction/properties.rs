@@ -214,8 +214,8 @@ proptest! {
                 prop_assert_eq!(&outline.time, &prediction.time);
                 prop_assert_eq!(&outline.decode, &prediction.decode);
                 countable(&prediction)?;
-                let report = Report { plan: "a", prediction: &prediction, scaling: None, max_batch: None, max_sequence: None, advice: None };
-                prop_assert!(!text::report(&report, true).is_empty());
+                let report = Report::of("a", &prediction);
+                prop_assert!(!text::report(&report, true, 80).is_empty());
                 prop_assert!(json::report(&report).is_object());
             }
         }

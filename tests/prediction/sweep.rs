@@ -108,7 +108,7 @@ fn throughput_that_falls_is_not_called_flat() {
     let along = rates(&long);
     assert!((along[along.len() - 1] / along[from] - 1.0 - end).abs() < 1e-12);
     assert!(along[along.len() - 1] < 0.95 * along[from] && long.walls[0].throughput.falls(), "{along:?}");
-    let text = report::text("a", &long);
+    let text = report::text("a", &long, 400);
     assert!(text.contains("and the largest") && text.contains("% less"), "{text}");
     // A larger batch reads the weights once for more answers, until it computes all the time.
     let text = include_str!("../../configs/plans/7b_inference.yaml");
@@ -139,7 +139,7 @@ fn impossible_combinations_are_rows_with_their_reason() {
     assert_eq!(outcomes, [true, true, false, false, false, false]);
     let reason = sweep.points[2].outcome.as_ref().unwrap_err();
     assert!(reason.contains("tensor_parallel 7"), "{reason}");
-    let text = report::text("a", &sweep);
+    let text = report::text("a", &sweep, 400);
     assert!(text.contains("tensor_parallel 7"), "{text}");
     let json = report::json("a", &sweep);
     assert_eq!(json["rows"][2]["fits"], serde_json::Value::Null);
@@ -155,7 +155,7 @@ fn rows_that_cannot_be_predicted_are_no_ground_for_a_wall() {
     let sweep = swept(text, &["micro_batch_size=1,2,3,4,8"]).unwrap();
     let predicted: Vec<bool> = sweep.points.iter().map(|point| point.outcome.is_ok()).collect();
     assert_eq!(predicted, [true, true, true, false, false]);
-    let text = report::text("a", &sweep);
+    let text = report::text("a", &sweep, 400);
     assert!(text.contains("capacity wall: unknown") && text.contains("2 cannot be predicted"), "{text}");
     let reason = sweep.points[3].outcome.as_ref().unwrap_err();
     assert!(
@@ -181,7 +181,7 @@ fn what_cannot_be_swept_is_one_clear_fault() {
 #[test]
 fn each_card_is_held_to_its_own_capacity() {
     let sweep = swept(EIGHT_B, &["hardware.gpu_type=NVIDIA A100,NVIDIA H200"]).unwrap();
-    let text = report::text("a", &sweep);
+    let text = report::text("a", &sweep, 400);
     // NVML's totals: 80 GiB on an A100, 140.4 on an H200.
     let row = |card: &str| text.lines().find(|line| line.contains(card)).unwrap();
     assert!(row("NVIDIA A100").contains(" 80.0 "), "{text}");
@@ -192,7 +192,7 @@ fn each_card_is_held_to_its_own_capacity() {
 #[test]
 fn reading_prompts_and_answering_stand_in_columns_of_their_own() {
     let sweep = swept(include_str!("../../configs/plans/7b_inference.yaml"), &["batch_size=1,8"]).unwrap();
-    let text = report::text("a", &sweep);
+    let text = report::text("a", &sweep, 400);
     let head = text.lines().find(|line| line.contains("prefill")).unwrap();
     let places = ["prefill", "prompt tokens/s", "a token each", "answer tokens/s"].map(|name| head.find(name));
     assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{head}");

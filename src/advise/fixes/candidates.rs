@@ -31,6 +31,22 @@ pub enum FixKind {
     Other,
 }
 
+impl FixKind {
+    /// What it takes of whoever makes it, the least first: a switch, other sizes, another layout, other hardware.
+    #[must_use]
+    pub const fn effort(self) -> u8 {
+        match self {
+            Self::Kernels | Self::Batch => 0,
+            Self::Recomputation => 1,
+            Self::States | Self::Sharding | Self::Precision => 2,
+            Self::Degrees => 3,
+            Self::Offload => 4,
+            Self::Link => 5,
+            Self::Other => 6,
+        }
+    }
+}
+
 /// A change that may help.
 #[derive(Debug, Clone)]
 pub(in crate::advise) struct Candidate {
@@ -63,6 +79,7 @@ pub(in crate::advise) fn candidates(plan: &Plan, job: &Job) -> Vec<Candidate> {
         all.more_samples(job);
         all.link(job);
     } else {
+        all.fused_attention(job);
         all.cache(job);
         all.degrees(plan, job);
         all.requests(job);
@@ -99,12 +116,16 @@ impl List {
         }
     }
 
+    fn fused_attention(&mut self, job: &Job) {
+        if job.training.attention != Attention::Flash && job.decoder().is_some() {
+            self.add("fused attention", FixKind::Kernels, Change::to("training.attention", "flash"));
+        }
+    }
+
     /// Kernels that keep less.
     fn kernels(&mut self, job: &Job) {
         let training = &job.training;
-        if training.attention != Attention::Flash && job.decoder().is_some() {
-            self.add("fused attention", FixKind::Kernels, Change::to("training.attention", "flash"));
-        }
+        self.fused_attention(job);
         let fused = job.profile.loss.fused.is;
         let loss = match training.loss {
             Loss::VocabParallel => Some(fused).filter(|fused| *fused == Loss::VocabParallelFused),

@@ -3,6 +3,8 @@
 mod candidates;
 mod together;
 
+use std::cmp::Reverse;
+
 use rayon::prelude::*;
 
 use super::follow::give_way;
@@ -40,6 +42,17 @@ impl Fix {
     #[must_use]
     pub fn saves(&self) -> Bytes {
         if self.memory.is_negative() { self.memory.magnitude() } else { Bytes::ZERO }
+    }
+
+    /// What it costs, for an order by it: what learns or answers otherwise last; then time lost in percent, where under one
+    /// counts as nothing; then the effort; then what is saved, the most first.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation)]
+    pub fn cost(&self) -> (bool, i64, u8, Reverse<i128>) {
+        let lost = (100.0 * (1.0 / (1.0 + self.speed) - 1.0)).max(0.0);
+        // What is no number is worse than any.
+        let lost = if lost.is_finite() { lost.round() as i64 } else { i64::MAX };
+        (self.kind == FixKind::Other, lost, self.kind.effort(), Reverse(-self.memory.0))
     }
 
     /// Name and effect in a line: `checkpointing full: -41.0 GiB, 24 % slower; fits`.
@@ -92,14 +105,14 @@ impl Trials<'_> {
 /// Less of what a plan needs is not worth a change.
 const LEAST: f64 = 0.01;
 
-/// Changes by which `plan` needs less memory, the most first. Batch, sequence and what is learned stay as they are.
+/// Changes by which `plan` needs less memory, the cheapest first. Batch, sequence and what is learned stay as they are.
 #[must_use]
 pub fn savings(plan: &Plan, catalog: &Catalog) -> Vec<Fix> {
     let Ok(job) = Job::resolve(plan, catalog) else { return Vec::new() };
     let before = outline(&job);
     let mut found = fixes(plan, &job, &before, catalog);
     found.retain(|fix| fix.kind != FixKind::Other && fix.saves().as_f64() >= LEAST * before.capacity.needed.as_f64());
-    found.sort_by_key(|fix| fix.memory);
+    found.sort_by_key(Fix::cost);
     found
 }
 

@@ -299,7 +299,7 @@ fn is_quiet(run: &HookedRun, now: Moment) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reading::{HookMemory, HookStep, LogFormat, SourceInfo};
+    use crate::reading::{HookAbout, HookMemory, HookStep, LogFormat, SourceInfo};
     use crate::units::{Bytes, TokensPerSec};
 
     const NOW: Moment = Moment(1_000_000);
@@ -318,6 +318,31 @@ mod tests {
             ooms: 0,
         };
         HookedRun { pid, about: None, step: Some(step), modules: None, places: None, placed: heard, end: None, heard }
+    }
+
+    #[test]
+    fn ranks_that_have_launchers_of_their_own_are_one_run_where_no_rank_is_there_twice() {
+        let ranked = |pid, rank, launcher, params| {
+            let (rank, world, launcher) = (Some(rank), Some(2), Some(launcher));
+            let about = HookAbout { rank, world, launcher, params, ..HookAbout::default() };
+            HookedRun { about: Some(about), ..hooked(pid, NOW) }
+        };
+        let (mut run, monitor) = (Telemetry::default(), Monitor::new(Some(7)));
+        let mut pids_of = |hooks: Vec<HookedRun>| {
+            run.take(RunNews { hooks, ..RunNews::default() });
+            let mut pids: Vec<u32> = run.hooked_ranks(&monitor, NOW).iter().map(|run| run.pid).collect();
+            pids.sort_unstable();
+            pids
+        };
+        // `srun memwall run`: pids 6 and 8 started 7 and 9. A process of another model is of another run.
+        let one = [ranked(7, 0, 6, 100), ranked(9, 1, 8, 100)];
+        assert_eq!(pids_of([&one[..], &[ranked(11, 1, 10, 50)]].concat()), [7, 9]);
+        // `memwall run torchrun`: the same launcher says which of two runs that are alike.
+        let other = [ranked(17, 0, 16, 100), ranked(19, 1, 16, 100)];
+        let same = [ranked(7, 0, 6, 100), ranked(9, 1, 6, 100)];
+        assert_eq!(pids_of([&same[..], &other[..]].concat()), [7, 9]);
+        // Nobody can tell which of the two ranks 1 belongs to 7.
+        assert_eq!(pids_of([&one[..], &other[..]].concat()), [7]);
     }
 
     #[test]

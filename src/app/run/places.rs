@@ -1,5 +1,7 @@
 //! Where in its code the run is slow or held up, as the hooks in its processes saw it.
 
+use std::collections::BTreeSet;
+
 use super::{Telemetry, is_quiet, is_sampled};
 use crate::app::monitor::Monitor;
 use crate::compare::{StalledRank, late_steps, stalled, step_share};
@@ -51,8 +53,17 @@ impl Telemetry {
         let Some(own) = own else { return Vec::new() };
         // A rank that is stalled tells no steps, but where it is.
         let is_heard = |run: &&HookedRun| !is_quiet(run, now) || now.since(run.placed).0 < OLD.0;
-        let of_it = self.news.hooks.iter().filter(|run| run.end.is_none() && is_of_run(own, run));
-        let mut ranks: Vec<&HookedRun> = of_it.filter(is_heard).collect();
+        let heard: Vec<&HookedRun> = self.news.hooks.iter().filter(|run| run.end.is_none()).filter(is_heard).collect();
+        let mut ranks: Vec<&HookedRun> = heard.iter().copied().filter(|run| is_of_run(own, run)).collect();
+        if ranks.len() <= 1 {
+            // Under `srun memwall run` each rank has a launcher of its own. Of two runs that are alike, some rank is
+            // there twice: nobody can tell them apart.
+            let alike: Vec<&HookedRun> = heard.into_iter().filter(|run| is_alike(own, run)).collect();
+            let numbers: BTreeSet<Option<u32>> = alike.iter().map(|run| rank(run)).collect();
+            if numbers.len() == alike.len() && !alike.is_empty() {
+                ranks = alike;
+            }
+        }
         ranks.sort_by_key(|run| run.heard);
         ranks
     }
@@ -62,6 +73,13 @@ impl Telemetry {
 fn is_of_run(own: &HookedRun, run: &HookedRun) -> bool {
     let same = if launcher(own).is_some() { launcher(run) == launcher(own) } else { world(run) == world(own) };
     run.pid == own.pid || (rank(run).is_some() && same)
+}
+
+/// Whether a process may be another rank of a run of several: it tells as many ranks, and the same model.
+fn is_alike(own: &HookedRun, run: &HookedRun) -> bool {
+    let model = |run: &HookedRun| run.about.as_ref().map(|about| (about.model.clone(), about.params));
+    let several = world(own).is_some_and(|world| world > 1) && world(run) == world(own);
+    run.pid == own.pid || (several && rank(run).is_some() && model(run) == model(own))
 }
 
 fn stalled_rank(run: &HookedRun, now: Moment) -> Option<StalledRank<'_>> {

@@ -20,7 +20,9 @@ pub use bench::BenchArgs;
 pub use exporter::{ClusterFile, ExporterArgs};
 pub use mistake::parsed;
 pub use plans::{ExportArgs, ExportTarget, ImportArgs, InferArgs, InferTarget, NewArgs, PlanFormat, PlanOutput};
-pub use predictions::{PredictArgs, RooflineArgs, SearchArgs, ShapeArgs, SweepArgs, ValidateArgs, WeightBits};
+pub use predictions::{
+    PredictArgs, PredictionPlot, RooflineArgs, SearchArgs, ShapeArgs, SweepArgs, ValidateArgs, WeightBits,
+};
 pub use runs::{ExplainArgs, RecordArgs, ReplayArgs, RunArgs, TutorialArgs};
 pub use tools::{FitPurpose, ManArgs, ModelsArgs, SchemaArgs, SchemaName};
 pub use trace::TraceArgs;

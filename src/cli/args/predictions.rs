@@ -13,14 +13,20 @@ use crate::report::roofline::OwnOp;
 pub struct PredictArgs {
     /// Plan files, `-` for a stream of plans; or a model, by its name in `memwall models` or on the Hugging Face Hub;
     /// or a kind of model, its size in billions of parameters and the global batch: `transformer 7.0 32`
-    #[arg(required = true, value_name = "PLAN", allow_negative_numbers = true)]
+    #[arg(required_unless_present = "config", value_name = "PLAN", allow_negative_numbers = true)]
     pub what: Vec<String>,
+    /// A plan file: the same as PLAN
+    #[arg(long, value_name = "FILE")]
+    pub config: Vec<PathBuf>,
     /// How to write the report [default: by the extension of --output, else text]
     #[arg(long, value_enum)]
     pub format: Option<ReportFormat>,
-    /// Write to this file instead of standard output
+    /// Write to this file instead of standard output; to FILE.svg, .png or .pdf, a plot
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Plot instead: memory over the step by component, or of each stage or rank; without --output in letters
+    #[arg(long, value_enum, value_name = "WHAT", conflicts_with = "format")]
+    pub plot: Option<PredictionPlot>,
     /// Every term with its formula and source, and the curve over the step
     #[arg(long, short)]
     pub verbose: bool,
@@ -43,6 +49,17 @@ pub struct PredictArgs {
     pub shape: ShapeArgs,
 }
 
+/// What of a prediction is plotted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PredictionPlot {
+    /// Memory over the step, by component
+    Memory,
+    /// Memory of each pipeline stage
+    Stages,
+    /// Memory of each rank
+    Ranks,
+}
+
 /// Keys of a plan that is written on the command line. Their values are checked where
 /// those of a file are.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
@@ -63,9 +80,18 @@ pub struct ShapeArgs {
     /// Number of GPUs
     #[arg(long, value_name = "N")]
     pub gpus: Option<String>,
-    /// data_parallel, tensor_parallel, pipeline_parallel, fsdp, zero1, zero2, zero3
+    /// data_parallel, tensor_parallel, pipeline_parallel, fsdp, zero1, zero2, zero3; hybrid with degrees
     #[arg(long, value_name = "NAME")]
     pub strategy: Option<String>,
+    /// Ranks that share each matrix
+    #[arg(long, value_name = "N")]
+    pub tensor_parallel: Option<String>,
+    /// Pipeline stages
+    #[arg(long, value_name = "N")]
+    pub pipeline_parallel: Option<String>,
+    /// Ranks with samples of their own [default: what the other degrees leave]
+    #[arg(long, value_name = "N")]
+    pub data_parallel: Option<String>,
     /// fp32, tf32, bf16-mixed, fp16-mixed, bf16, fp16, bf16-fp32-master, fp16-fp32-master, fp8-mixed
     #[arg(long, value_name = "NAME")]
     pub precision: Option<String>,
@@ -135,9 +161,12 @@ pub struct SweepArgs {
     /// How to write the rows [default: by the extension of --output, else text]
     #[arg(long, value_enum)]
     pub format: Option<ReportFormat>,
-    /// Write to this file instead of standard output
+    /// Write to this file instead of standard output; to FILE.svg, .png or .pdf, a plot
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Plot memory and throughput with both walls, in letters
+    #[arg(long, conflicts_with_all = ["format", "output"])]
+    pub plot: bool,
 }
 
 /// Arguments of `search`.
@@ -169,23 +198,31 @@ pub struct SearchArgs {
     /// How to write the result [default: by the extension of --output, else text]
     #[arg(long, value_enum, conflicts_with_all = ["fewest_gpus", "largest_model", "smallest_change"])]
     pub format: Option<ReportFormat>,
-    /// Write the result to this file; to FILE.yaml, your plan with the best settings, comments and order kept
+    /// Write the result to this file; to FILE.yaml, your plan with the best settings, comments and order kept; to
+    /// FILE.svg, .png or .pdf, a plot of memory against throughput
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Plot memory against throughput, in letters
+    #[arg(long, conflicts_with_all = ["format", "output", "fewest_gpus", "largest_model", "smallest_change"])]
+    pub plot: bool,
 }
 
 /// Arguments of `roofline`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct RooflineArgs {
-    /// The plan file, `-` for standard input
-    pub plan: String,
+    /// The plan file, `-` for standard input; without one, name a GPU
+    #[arg(required_unless_present = "gpu_type")]
+    pub plan: Option<String>,
+    /// Without a plan: a name from `memwall gpus`
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["plan", "set"])]
+    pub gpu_type: Option<String>,
     /// An operator of your own: its operations and its bytes, `mine=1.2e12:3e9`
     #[arg(long, value_name = "NAME=FLOPS:BYTES", value_parser = OwnOp::parse)]
     pub op: Vec<OwnOp>,
     /// Change a key of the plan first
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Write the chart to FILE.png, FILE.svg or FILE.txt instead of standard output
+    /// Write the chart to FILE.png, .svg, .pdf or .txt instead of standard output
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
@@ -196,7 +233,13 @@ pub struct ValidateArgs {
     /// Files of measured cases: a JSON array, or one case a line; `-` for standard input
     #[arg(required = true, value_name = "CASES")]
     pub cases: Vec<PathBuf>,
-    /// How to write the result
-    #[arg(long, value_enum, default_value = "text")]
-    pub format: ReportFormat,
+    /// How to write the result [default: by the extension of --output, else text]
+    #[arg(long, value_enum)]
+    pub format: Option<ReportFormat>,
+    /// Write to this file instead of standard output; to FILE.svg, .png or .pdf, a plot of predicted against measured
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Plot predicted against measured, in letters
+    #[arg(long, conflicts_with_all = ["format", "output"])]
+    pub plot: bool,
 }

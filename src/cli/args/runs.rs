@@ -52,6 +52,13 @@ pub struct RecordArgs {
 pub struct ReplayArgs {
     /// A recording, or the part of one to begin with
     pub file: PathBuf,
+    /// Write to this file instead of playing it: a summary, or to FILE.svg, .png or .pdf, a plot of the memory against the
+    /// plan's
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Plot memory over the recording against the plan's, in letters
+    #[arg(long, conflicts_with_all = ["format", "output"])]
+    pub plot: bool,
     /// Write a summary like this instead of playing it
     #[arg(long, value_enum)]
     pub format: Option<ReportFormat>,
@@ -123,6 +130,8 @@ impl TutorialArgs {
             job: None,
             hosts: None,
             interval: None,
+            once: false,
+            json: false,
             look: self.look,
             tutorial: true,
         }

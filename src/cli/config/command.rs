@@ -13,7 +13,7 @@ pub fn run(args: &ConfigArgs, streams: &mut Streams) -> Exit {
     let config = Config::load(variable);
     let mut text = match file(variable) {
         Some(path) if path.is_file() => format!("# {}\n", path.display()),
-        Some(path) => format!("# {} is not there; `memwall config --example` writes one\n", path.display()),
+        Some(path) => format!("# {}\n# is not there; `memwall config --example` writes one\n", path.display()),
         None => "# no home, so no config.yaml\n".to_owned(),
     };
     for option in OPTIONS {

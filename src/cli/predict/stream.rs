@@ -16,9 +16,10 @@ use super::{Answer, answer, parameters};
 use crate::catalog::Catalog;
 use crate::cli::args::{PredictArgs, ReportFormat};
 use crate::cli::plans::{self, PlanSource};
-use crate::cli::{Exit, Streams};
+use crate::cli::{Exit, Streams, output};
 use crate::plan::Fault;
 use crate::printable::printable;
+use crate::report::page::Page;
 use crate::report::{csv, json, text};
 
 /// What `--faults` goes with.
@@ -57,6 +58,7 @@ pub fn run(args: &PredictArgs, format: ReportFormat, catalog: &Catalog, streams:
     let (queue, work) = sync_channel::<Work>(AHEAD);
     let (turns, answers) = sync_channel::<Receiver<Answered>>(AHEAD);
     let work = Mutex::new(work);
+    let page = output::page(args.output.as_deref());
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let (exit, read) = thread::scope(|scope| {
         let file = args.output.as_deref();
@@ -66,7 +68,7 @@ pub fn run(args: &PredictArgs, format: ReportFormat, catalog: &Catalog, streams:
             scope.spawn(|| {
                 while let Some((part, turn)) = next(&work) {
                     // Nobody waits for it any more where the output is closed.
-                    let _ = turn.send(answered(part, args, format, catalog));
+                    let _ = turn.send(answered(part, args, (format, page), catalog));
                 }
             });
         }
@@ -107,7 +109,12 @@ fn read(input: &mut dyn Read, mut each: impl FnMut(StreamDocument) -> bool) -> i
     Ok(())
 }
 
-fn answered(part: StreamDocument, args: &PredictArgs, format: ReportFormat, catalog: &Catalog) -> Answered {
+fn answered(
+    part: StreamDocument,
+    args: &PredictArgs,
+    (format, page): (ReportFormat, Page),
+    catalog: &Catalog,
+) -> Answered {
     let name = if part.is_only { "stdin".to_owned() } else { format!("stdin#{}", part.number) };
     let source = match PlanSource::of_part(name.clone(), part.bytes, part.lines_before) {
         Ok(source) => source,
@@ -116,7 +123,7 @@ fn answered(part: StreamDocument, args: &PredictArgs, format: ReportFormat, cata
     match answer(&source, args, catalog) {
         Ok(answer) => Answered {
             exit: if answer.fits() { Exit::Done } else { Exit::DoesNotFit },
-            out: written(&answer, args, format),
+            out: written(&answer, args, (format, page)),
             told: Vec::new(),
         },
         Err(faults) => {
@@ -126,9 +133,9 @@ fn answered(part: StreamDocument, args: &PredictArgs, format: ReportFormat, cata
     }
 }
 
-fn written(answer: &Answer, args: &PredictArgs, format: ReportFormat) -> Output {
+fn written(answer: &Answer, args: &PredictArgs, (format, page): (ReportFormat, Page)) -> Output {
     match format {
-        ReportFormat::Text => Output::Written(text::report(&answer.report(), args.verbose)),
+        ReportFormat::Text => Output::Written(page.show(&text::report(&answer.report(), args.verbose, page.width))),
         ReportFormat::Json => Output::Written(format!("{}\n", json::report(&answer.report()))),
         ReportFormat::Csv => Output::Cells(csv::cells(&answer.report())),
     }

@@ -93,19 +93,22 @@ class Bench:
         self.on_gpu = device.type == "cuda"
         self.write = write
         # About as many measurements as there are.
-        self.each = seconds / (120.0 if self.on_gpu else 90.0)
+        self.each = seconds / (120.0 if self.on_gpu else 130.0)
         self.spreads = []
         self.clocks = []
         self.asked = float("-inf")
         # Written between matmuls, as other kernels of a step are.
         self.other = torch.ones((1 << 26) if self.on_gpu else (1 << 20), device=device)
+        # Larger than a CPU's caches: in a step, what a kernel reads was written many kernels ago.
+        self.caches = None if self.on_gpu else torch.ones(1 << 24)
 
     def wait(self):
         if self.on_gpu:
             torch.cuda.synchronize(self.device)
 
-    def times(self, run, launches=1):
-        """Seconds of one run, several times over."""
+    def times(self, run, launches=1, cold=False):
+        """Seconds of one run, several times over; `cold`: a CPU's caches hold nothing of it."""
+        cold = cold and not self.on_gpu
         run()
         self.wait()
         begun = time.perf_counter()
@@ -113,7 +116,7 @@ class Bench:
         self.wait()
         took = max(time.perf_counter() - begun, 1e-7)
         # A sample of at least 2 ms on a GPU, so that waiting for the host is no part of it.
-        inner = max(1, min(2000, int(2e-3 / took))) if self.on_gpu else max(1, int(5e-4 / took))
+        inner = max(1, min(2000, int(2e-3 / took))) if self.on_gpu else 1 if cold else max(1, int(5e-4 / took))
         until = time.perf_counter() + self.each
         samples = []
         while len(samples) < 3 or (time.perf_counter() < until and len(samples) < 200):
@@ -126,6 +129,8 @@ class Bench:
                 last.synchronize()
                 samples.append(first.elapsed_time(last) * 1e-3 / inner)
             else:
+                if cold:
+                    self.caches.mul_(1.0)
                 begun = time.perf_counter()
                 for _ in range(inner):
                     run()
@@ -133,9 +138,9 @@ class Bench:
         self.look_at_clock()
         return sorted(sample / launches for sample in samples)
 
-    def measured(self, run, launches=1):
+    def measured(self, run, launches=1, cold=False):
         """The median of a GPU. Of a CPU the quickest tenth's: what other programs take is no property of it."""
-        samples = self.times(run, launches)
+        samples = self.times(run, launches, cold)
         middle = samples[len(samples) // 2]
         high = samples[(len(samples) * 9) // 10]
         low = samples[len(samples) // 10]
@@ -209,6 +214,14 @@ def product(bench, element, rows, inner, columns):
     return lambda: F.linear(left, right)
 
 
+def gradients(bench, element, rows, inner, columns):
+    """The matmuls of a linear layer's backward pass, with their shapes: operands lie otherwise than forward."""
+    ahead, weight = operand(bench, element, rows, columns), operand(bench, element, columns, inner)
+    before = operand(bench, element, rows, inner)
+    yield "of_input", lambda: ahead.mm(weight), (rows, columns, inner)
+    yield "of_weight", lambda: ahead.t().mm(before), (columns, rows, inner)
+
+
 def matmuls(bench):
     for element in elements_of(bench):
         for rows, inner, columns in ON_GPU if bench.on_gpu else ON_CPU:
@@ -224,6 +237,10 @@ def matmuls(bench):
                 break
             shape = {"element": element, "rows": rows, "inner": inner, "columns": columns}
             bench.row("matmul", batch=1, seconds=seconds, **shape)
+            # Of a GPU either way is as fast; a CPU copies what lies across.
+            for which, run, sides in () if bench.on_gpu else gradients(bench, element, rows, inner, columns):
+                shape = dict(zip(("rows", "inner", "columns"), sides), element=element)
+                bench.row("gradient", of=which, batch=1, seconds=bench.measured(run), **shape)
         del run
     grouped(bench)
     between(bench)
@@ -265,14 +282,14 @@ def moves(bench):
         one, two = (torch.randn(count, device=bench.device) for _ in range(2))
         calls = {"copy": (lambda: one.clone(), 2), "add": (lambda: one + two, 3), "gelu": (lambda: F.gelu(one), 2)}
         for name, (run, times) in calls.items():
-            bench.row("elements", name=name, bytes=4 * count * times, seconds=bench.measured(run))
+            bench.row("elements", name=name, bytes=4 * count * times, seconds=bench.measured(run, cold=True))
         for columns in (1024, 4096) if bench.on_gpu else (768,):
             table = one[: count // columns * columns].view(-1, columns)
             weight, bias = torch.ones(columns, device=bench.device), torch.zeros(columns, device=bench.device)
             moved = 4 * 2 * table.numel()
-            run = bench.measured(lambda: F.layer_norm(table, (columns,), weight, bias))
+            run = bench.measured(lambda: F.layer_norm(table, (columns,), weight, bias), cold=True)
             bench.row("rows", name="layer_norm", bytes=moved, seconds=run)
-            run = bench.measured(lambda: F.softmax(table, -1))
+            run = bench.measured(lambda: F.softmax(table, -1), cold=True)
             bench.row("rows", name="softmax", bytes=moved, seconds=run)
 
 
@@ -368,7 +385,7 @@ def optimizer(bench):
         for weight in weights:
             weight.grad = torch.randn_like(weight)
         adamw = torch.optim.AdamW(weights, lr=1e-3)
-        bench.row("optimizer", tensors=count, elements=count * side * side, seconds=bench.measured(adamw.step))
+        bench.row("optimizer", tensors=count, elements=count * side * side, seconds=bench.measured(adamw.step, cold=True))
 
 
 # What a training process holds at most without a model of its own.

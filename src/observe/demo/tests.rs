@@ -37,6 +37,7 @@ pub(in crate::observe) fn stage(number: u64, device_used: f64) -> StageMemory {
         phase,
         at: Place::Named("somewhere"),
         allocated: Bytes::from_gib((device_used - 2.0) * share),
+        parts: [Bytes::ZERO; 8],
     };
     StageMemory {
         stage: number,
@@ -100,6 +101,7 @@ pub(in crate::observe) fn prediction(stages: Vec<StageMemory>, num_gpus: u64) ->
             total_cost: None,
             power: None,
         },
+        time_terms: Vec::new(),
         decode: None,
         roofline: Roofline {
             bandwidth,

@@ -88,7 +88,7 @@ impl Client {
         let mut answer = request.call().map_err(http)?;
         let status = answer.status();
         // A query API tells in the body of a refusal what is wrong with the query.
-        let is_told = status.is_client_error() && is_json(answer.headers().get("content-type"));
+        let is_told = matches!(status.as_u16(), 400 | 422) && is_json(answer.headers().get("content-type"));
         if !status.is_success() && !is_told {
             return Err(FetchError::Status(status.as_u16(), status.canonical_reason().unwrap_or_default().to_owned()));
         }

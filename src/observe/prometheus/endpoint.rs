@@ -84,14 +84,6 @@ impl Api {
         Self { address, values, is_raw: false, descriptions, until_described: 0 }
     }
 
-    /// Whether a query API is there.
-    ///
-    /// # Errors
-    /// Why there is none.
-    pub fn ask(&self, client: &Client) -> Result<(), FetchError> {
-        self.query(client, "vector(1)", |_, _| {})
-    }
-
     fn query(
         &self,
         client: &Client,
@@ -113,7 +105,10 @@ impl Api {
     }
 
     /// Every metric of every GPU.
-    fn answers(&mut self, client: &Client, known: &impl Fn(&GpuPlace) -> bool) -> Result<Answers, FetchError> {
+    ///
+    /// # Errors
+    /// Why no query API answers.
+    pub fn answers(&mut self, client: &Client, known: &impl Fn(&GpuPlace) -> bool) -> Result<Answers, FetchError> {
         let mut answers = self.values(client, &self.values)?;
         if answers.gpus.is_empty() && !self.is_raw {
             // A server that takes the names away from what it joins is asked for every label.

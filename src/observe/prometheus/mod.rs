@@ -40,6 +40,8 @@ pub struct Prometheus {
     requirements: SharedRequirements,
     /// The GPU that was looked at closely last: its past has been told.
     looked_at: Option<GpuPlace>,
+    /// What a server answered when it was opened: nobody waits for the same twice.
+    first: Option<Answers>,
 }
 
 /// A GPU that is gone for so long has gone for good: its host was taken down or is called something else.
@@ -91,9 +93,9 @@ impl Prometheus {
         if address.is_page() {
             return Self::start(client, Endpoints::Pages(vec![ExporterPage::at(&address)]), catalog);
         }
-        let api = Api::at(address.clone());
-        match api.ask(&client) {
-            Ok(()) => Self::start(client, Endpoints::Api(api), catalog),
+        let mut api = Api::at(address.clone());
+        match api.answers(&client, &|_| false) {
+            Ok(first) => Self::begin(client, Endpoints::Api(api), catalog, first, true),
             Err(why @ (FetchError::Access(_) | FetchError::Slow | FetchError::Status(401 | 403, _))) => {
                 Err(PrometheusError::Unreachable { address: address.to_string(), why })
             }
@@ -117,15 +119,30 @@ impl Prometheus {
         Self::start(Client::new(access)?, Endpoints::Pages(pages), catalog)
     }
 
-    fn start(client: Client, endpoints: Endpoints, catalog: Catalog) -> Result<Self, PrometheusError> {
+    fn start(client: Client, mut endpoints: Endpoints, catalog: Catalog) -> Result<Self, PrometheusError> {
+        let first = endpoints.answers(&client, |_| false);
+        Self::begin(client, endpoints, catalog, first, false)
+    }
+
+    /// Begins with the first answers, which are the first sample too where they `count`.
+    fn begin(
+        client: Client,
+        endpoints: Endpoints,
+        catalog: Catalog,
+        first: Answers,
+        count: bool,
+    ) -> Result<Self, PrometheusError> {
+        let (failed, is_empty) = (first.failed.values().next().cloned(), first.gpus.is_empty());
+        let address = endpoints.detail();
         let requirements = SharedRequirements::nothing();
         let known = BTreeMap::new();
-        let mut source = Self { client, endpoints, catalog, known, requirements, looked_at: None };
-        let answers = source.answers();
-        let failed = answers.failed.values().next().cloned();
-        source.devices(answers, Moment::default());
-        let address = source.endpoints.detail();
-        match (source.known.is_empty(), failed) {
+        let mut source = Self { client, endpoints, catalog, known, requirements, looked_at: None, first: None };
+        if count {
+            source.first = Some(first);
+        } else {
+            source.devices(first, Moment::default());
+        }
+        match (is_empty, failed) {
             (true, Some(why)) => Err(PrometheusError::Unreachable { address, why: FetchError::Http(why) }),
             (true, None) => Err(PrometheusError::NoGpu(address)),
             (false, _) => Ok(source),
@@ -220,7 +237,7 @@ impl Source for Prometheus {
     }
 
     fn sample(&mut self, now: Moment) -> Sample {
-        let answers = self.answers();
+        let answers = self.first.take().unwrap_or_else(|| self.answers());
         let devices = self.devices(answers, now);
         let past = self.past(&devices, now).map(Box::new);
         Sample { at: now, devices, past, ..Sample::default() }

@@ -230,11 +230,12 @@ section!(DISTRIBUTION, distribution, DistributionPart, "distribution", "who hold
 section!(RUN, run, RunPart, "run", "the whole training", {
     total_tokens: positive(most::RUN_TOKENS), "tokens of the whole training";
     price_per_gpu_hour: amount(1e6), "price of a GPU for an hour";
+    currency: text(), "currency of that price; default USD";
 });
 
 section!(ANALYSIS, analysis, AnalysisPart, "analysis", "what the report holds", {
     enable_bottlenecks: flag(), "look for bottlenecks";
-    basic_mode: flag(), "the short report";
+    basic_mode: flag(), "the short report: the verdict, memory by component and the time of a step";
 });
 
 plan! {

@@ -4,7 +4,7 @@
 use crate::framework::Gate;
 use crate::model::{Decoder, Group, ModelShape};
 use crate::plan::Checkpointing;
-use crate::plan::keywords::{Engine, Loss, Norm, Sharding};
+use crate::plan::keywords::{Engine, Loss, Mode, Norm, Sharding};
 use crate::predict::job::Job;
 use crate::predict::prediction::{Words, words};
 use crate::predict::step::pipeline::{is_whole, loaded_by_stage, trains_in_stages};
@@ -56,6 +56,10 @@ fn spread(job: &Job, group: Group, bytes: u64, layers: u64) -> Words {
     let whole = matches!(job.training.checkpointing, Checkpointing::Full | Checkpointing::Every(_));
     if group == Group::Embedding || layers == 0 {
         return Words::NONE;
+    }
+    // Blocks run one after another and keep nothing: the peak has one block's.
+    if job.training.mode == Mode::Inference {
+        return words![Bytes(bytes), " in the block that runs: "];
     }
     if whole && group != Group::Residual {
         return words![Bytes(bytes), " in the layer that is recomputed and those that are not: "];

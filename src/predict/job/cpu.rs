@@ -56,3 +56,58 @@ pub(super) fn resolve(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::catalog::Catalog;
+    use crate::plan::Document;
+    use crate::predict::Job;
+
+    /// A host of 16 GiB that reaches 100 GFLOP/s and holds 300 MiB before it has a model.
+    const HOST: &str = "
+sources: {m: a test}
+gpus:
+- {name: CPU, short: CPU, vendor: cpu, architecture: cpu, sm_count: {value: 2, source: m},
+   memory_gib: {value: 16, source: m}, bandwidth_gb_s: {value: 20, source: m},
+   peak_tflops: {source: m, fp32: 0.1, bf16: 0.1}, link: pcie_4, process_mib: {source: m, torch: 200, transformers: 300}}
+";
+
+    fn resolved(training: &str, rest: &str) -> Result<Job, String> {
+        let mut catalog = Catalog::embedded().unwrap();
+        catalog.extend("host", HOST).unwrap();
+        let text = format!(
+            "model: {{preset: gpt2, batch_size: 2, sequence_length: 128}}\ntraining: {{{training}}}\nhardware: {{gpu_type: cpu}}\n{rest}"
+        );
+        let plan = Document::parse(&text).unwrap().plan().unwrap();
+        Job::resolve(&plan, &catalog).map_err(|faults| faults.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn what_a_cpu_cannot_do_is_refused_by_its_key() {
+        for (training, rest, key) in [
+            ("precision: fp16", "", "training.precision"),
+            ("precision: fp8-mixed", "", "training.precision"),
+            ("optimizer: sgd", "", "training.precision"),
+            ("precision: fp32, optimizer: adamw-8bit", "", "training.optimizer"),
+            ("precision: fp32, cpu_offload: optimizer", "", "training.cpu_offload"),
+            ("precision: fp32", "cluster: {num_gpus: 2}", "cluster.num_gpus"),
+        ] {
+            let told = resolved(training, rest).unwrap_err();
+            assert!(told.contains(key), "{training} {rest}: {told}");
+        }
+    }
+
+    #[test]
+    fn device_used_is_the_process_with_its_tensors() {
+        let job = resolved("precision: fp32, dropout: 0.0", "").unwrap();
+        let prediction = crate::predict::predict(&job);
+        let stage = prediction.largest();
+        // transformers' 300 MiB; neither a context nor a cuBLAS workspace.
+        assert_eq!(stage.device_used.0 - stage.peak_reserved.0, 300 << 20);
+        assert!(stage.terms.iter().all(|term| term.name != "CUDA context" && term.name != "library workspaces"));
+        // 124,439,808 parameters in fp32, two states each, tensor by tensor.
+        let states = stage.terms.iter().find(|term| term.name == "optimizer states").unwrap();
+        assert!(states.bytes.0 >= 2 * 4 * 124_439_808, "{}", states.bytes);
+        assert!(job.assumptions.iter().any(|line| line.contains("tensor by tensor")), "{:?}", job.assumptions);
+    }
+}

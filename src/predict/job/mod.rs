@@ -68,6 +68,8 @@ pub struct Job {
     pub total_tokens: Option<f64>,
     /// `run.price_per_gpu_hour`.
     pub price_per_gpu_hour: Option<f64>,
+    /// `run.currency`: what that price is in.
+    pub currency: String,
     /// Every value that was stood in for a missing key, and every key that has no effect on the figures.
     pub assumptions: Vec<String>,
 }
@@ -220,6 +222,7 @@ impl LayoutIndependent {
             speed,
             total_tokens,
             price_per_gpu_hour: plan.run.price_per_gpu_hour,
+            currency: plan.run.currency.clone().unwrap_or_else(|| "USD".to_owned()),
             assumptions: notes.assumptions,
         })
     }
@@ -330,8 +333,9 @@ fn architecture(
         model::of_fields(fields, part.model_type, profile.modules.block.is)?
     } else {
         let size = part.size_billions.unwrap_or_else(|| {
-            notes.assume("model.size_billions", "7 (no architecture is given)");
-            7.0
+            let (size, like) = sized::usual(part.model_type);
+            notes.assume("model.size_billions", format!("{size} ({like}; no architecture is given)"));
+            size
         });
         match part.model_type {
             None | Some(ModelType::TransformerDecoder) => model::of_size(size)?,

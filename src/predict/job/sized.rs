@@ -45,6 +45,18 @@ pub(super) fn of_kind(catalog: &Catalog, kind: ModelType, billions: f64) -> Resu
     Ok((Architecture { name: format!("{}-like {billions}B", preset.name), ..architecture }, vec![said]))
 }
 
+/// Billions of parameters that stand for a kind of which nothing more is said, and whose they are.
+pub(super) const fn usual(kind: Option<ModelType>) -> (f64, &'static str) {
+    match kind {
+        None | Some(ModelType::TransformerDecoder) => (7.0, "a 7B decoder"),
+        Some(ModelType::TransformerEncoder) => (0.11, "BERT base"),
+        Some(ModelType::TransformerEncoderDecoder) => (0.223, "T5 base"),
+        Some(ModelType::VisionTransformer) => (0.0866, "ViT-B/16"),
+        Some(ModelType::Cnn) => (0.0256, "ResNet-50"),
+        Some(ModelType::DiffusionModel) => (0.86, "the UNet of Stable Diffusion 1.5"),
+    }
+}
+
 fn total(architecture: &Architecture) -> u64 {
     architecture.count(Profile::standard(), 1).total
 }
@@ -98,6 +110,15 @@ mod tests {
         // torchvision's counts of ResNet-50 and ViT-L/16, in billions.
         assert_eq!(params(ModelType::Cnn, 0.0256), 0.025_557_032);
         assert_eq!(params(ModelType::VisionTransformer, 0.3), 0.304_326_632);
+    }
+
+    /// torchvision's ResNet-50 has 25,557,032 parameters and its ViT-B/16 86,567,656.
+    #[test]
+    fn a_kind_without_a_size_is_its_usual_model() {
+        for (kind, published) in [(ModelType::Cnn, 0.025_557_032), (ModelType::VisionTransformer, 0.086_567_656)] {
+            let found = params(kind, usual(Some(kind)).0);
+            assert!((found / published - 1.0).abs() < 0.01, "{kind}: {found}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 pub(in crate::predict) mod buffers;
 pub(in crate::predict) mod overhead;
+mod parts;
 pub(in crate::predict) mod peak;
 pub(in crate::predict) mod replay;
 pub(in crate::predict) mod reserved;
@@ -43,6 +44,8 @@ struct Player<'a> {
     resident: Resident,
     /// What is there in every phase.
     base: u64,
+    /// Of which library workspaces.
+    workspaces: u64,
     in_flight: u64,
     /// What the last step left.
     left: u64,
@@ -91,6 +94,7 @@ pub(in crate::predict) fn stage(
     let in_flight = if train { in_flight(job, index, &held) } else { 0 };
     let mut player = Player::of(&held, resident, base, in_flight);
     player.curve = detail.curve;
+    player.workspaces = workspaces;
     // A point for each layer shown, there and back, and a handful beside.
     player.timeline.reserve(if detail.curve { 2 * held.layers.len().min(25) + 8 } else { 0 });
     player.left = left;
@@ -135,6 +139,7 @@ impl<'a> Player<'a> {
             train,
             resident,
             base,
+            workspaces: 0,
             in_flight,
             left: 0,
             shared: if held.layers.is_empty() { 0 } else { step.shared() },
@@ -302,7 +307,8 @@ impl<'a> Player<'a> {
         let total = self.base + gradients + temporary + self.left;
         let at = Place::Named("optimizer step");
         if self.curve {
-            self.timeline.push(TimelinePoint { phase: Phase::Optimizer, at, allocated: Bytes(total) });
+            let parts = self.parts(self.left, temporary, gradients, 0);
+            self.timeline.push(TimelinePoint { phase: Phase::Optimizer, at, allocated: Bytes(total), parts });
         }
         if total > self.peak.total {
             let mut groups = [0; GROUPS];
@@ -355,7 +361,11 @@ impl<'a> Player<'a> {
     fn show_summit(&mut self) {
         let Peak { phase, at, total, missing, .. } = self.peak;
         if let Some(index) = missing.filter(|_| self.curve) {
-            self.timeline.insert(index, TimelinePoint { phase, at, allocated: Bytes(total) });
+            let Peak { in_flight, gradients, shared, groups, buffers, optimizer, .. } = self.peak;
+            let held: u64 = groups.iter().sum();
+            let buffers = buffers.saturating_sub(self.resident.buckets.0);
+            let parts = self.parts(in_flight + shared + held, optimizer, gradients, buffers);
+            self.timeline.insert(index, TimelinePoint { phase, at, allocated: Bytes(total), parts });
         }
     }
 
@@ -370,7 +380,9 @@ impl<'a> Player<'a> {
             .iter()
             .fold(0, |sum: u64, part| sum.saturating_add(*part));
         if shown && self.curve {
-            self.timeline.push(TimelinePoint { phase, at: place, allocated: Bytes(total) });
+            let held = mine.saturating_add(self.in_flight).saturating_add(self.shared);
+            let parts = self.parts(held, peak.total, self.gradients, buffers.0);
+            self.timeline.push(TimelinePoint { phase, at: place, allocated: Bytes(total), parts });
         }
         if total > self.peak.total {
             let mut groups = self.retained;

@@ -23,6 +23,12 @@ const SEGMENT: u64 = 2 << 20;
 /// Whose rules are replayed.
 const REPLAYED: &str = "PyTorch 2.9, c10/cuda/CUDACachingAllocator.cpp (pools, best fit, splitting)";
 
+/// What a CPU's heap keeps, and why it is replayed so.
+const MALLOC: &str = "two steps, tensor by tensor, through an allocator that keeps freed blocks, splits them and takes the best \
+                      fit: the caching allocator's rules in place of malloc's";
+const GLIBC: &str =
+    "glibc, malloc(3), M_MMAP_THRESHOLD: once a mapped block was freed, blocks up to its size come from the heap";
+
 /// Bytes reserved beyond the allocated ones, and why.
 pub(in crate::predict) struct ReservedExcess {
     pub bytes: u64,
@@ -32,11 +38,16 @@ pub(in crate::predict) struct ReservedExcess {
 
 /// What is reserved beyond `allocated` bytes.
 pub(in crate::predict) fn beyond(job: &Job, run: &StageRun, allocated: u64) -> ReservedExcess {
+    let cpu = job.hardware.gpu.generation == Generation::Cpu;
     if let Some(reserved) = run.reserved {
         return ReservedExcess {
             bytes: reserved.saturating_sub(allocated),
-            formula: Words::Plain("two steps replayed through the caching allocator, tensor by tensor"),
-            source: REPLAYED,
+            formula: Words::Plain(if cpu {
+                MALLOC
+            } else {
+                "two steps replayed through the caching allocator, tensor by tensor"
+            }),
+            source: if cpu { GLIBC } else { REPLAYED },
         };
     }
     if let Some(bytes) = run.fragmentation.beyond(allocated).filter(|_| replay::applies(job)) {
@@ -46,11 +57,11 @@ pub(in crate::predict) fn beyond(job: &Job, run: &StageRun, allocated: u64) -> R
             source: REPLAYED,
         };
     }
-    if job.hardware.gpu.generation == Generation::Cpu {
+    if cpu {
         return ReservedExcess {
             bytes: 0,
-            formula: Words::Plain("malloc gives large blocks back to the system"),
-            source: "glibc, malloc(3): blocks from the mmap threshold on are mapped and unmapped one by one",
+            formula: Words::Plain("no step was replayed: what malloc keeps of freed blocks is left out"),
+            source: GLIBC,
         };
     }
     let streams = job.profile.allocator.stream_pools.is && job.degrees.sharding == Sharding::Zero3;

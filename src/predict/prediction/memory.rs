@@ -115,6 +115,8 @@ pub struct TimelinePoint {
     pub at: Place,
     /// Allocated bytes there, at their highest.
     pub allocated: Bytes,
+    /// What they are held for, in the order of [`Component::ALL`]; they sum to `allocated`.
+    pub parts: [Bytes; Component::ALL.len()],
 }
 
 /// The memory of one pipeline stage's GPU.

@@ -4,11 +4,13 @@
 mod memory;
 mod roofline;
 mod time;
+mod time_terms;
 mod words;
 
 pub use memory::{Component, Layer, Phase, StageMemory, Term, TimelinePoint};
 pub use roofline::{Bound, Roofline, RooflineOp};
 pub use time::{Bottleneck, StepTime};
+pub use time_terms::{TimePart, TimeTerm, Transfer};
 pub(super) use words::words;
 pub use words::{Place, Words, WordsPiece};
 
@@ -148,6 +150,8 @@ pub struct Prediction {
     pub traffic: Traffic,
     /// Time: of an optimizer step, or of reading the prompts of all requests.
     pub time: StepTime,
+    /// That time as named terms, of the GPU of the stage that needs most; they sum to it.
+    pub time_terms: Vec<TimeTerm>,
     /// Time of one more token for each request (inference with a cache).
     pub decode: Option<StepTime>,
     /// Operators under their roofs.

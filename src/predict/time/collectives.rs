@@ -1,6 +1,6 @@
 //! What a step's collectives cost beyond what runs beside them.
 
-use crate::model::{CollectiveKind, Element, Part, RankGroup, Tape, is_covered};
+use crate::model::{Collective, CollectiveKind, Element, Part, RankGroup, Tape, is_covered};
 use crate::plan::keywords::{Engine, Sharding};
 use crate::predict::job::Job;
 use crate::predict::memory::resident::quantised;
@@ -11,6 +11,7 @@ use crate::predict::step::play::Recompute;
 use crate::predict::time::cost::Pass;
 use crate::predict::time::link::LinkGroup;
 use crate::predict::time::pass_costs::PassCosts;
+use crate::predict::time::terms::Exchange;
 use crate::units::Seconds;
 
 /// Parameters of a tape on this rank: those of experts have ranks of their own.
@@ -62,6 +63,11 @@ impl Weights {
         [self.dense * each, self.expert * each]
     }
 
+    /// Bytes of all of the trained ones, at so many each.
+    pub fn whole(self, each: f64) -> f64 {
+        self.bytes(each).iter().sum()
+    }
+
     /// The same as they are gathered, where those that are not in FP8 have so many each.
     fn gathered(&self, each: f64) -> [f64; 2] {
         let [dense, expert] = self.bytes(each);
@@ -75,6 +81,8 @@ impl Weights {
 pub(in crate::predict) struct OverlappedCollectives {
     /// Waiting for them.
     pub waits: PassCosts,
+    /// What they take in all, hidden or not.
+    pub comm: PassCosts,
     /// Of the passes, what hides some: it hides no others.
     hides: PassCosts,
 }
@@ -82,16 +90,17 @@ pub(in crate::predict) struct OverlappedCollectives {
 impl OverlappedCollectives {
     /// Collectives that nothing hides.
     pub fn bare(waits: PassCosts) -> Self {
-        Self { waits, hides: PassCosts::default() }
+        Self { waits, comm: waits, hides: PassCosts::default() }
     }
 
     /// Collectives of which `hides` run behind the passes and delay them.
     fn of(job: &Job, comm: PassCosts, hides: PassCosts) -> Self {
-        Self { waits: comm - hides + hides * job.speed.stack.contention, hides }
+        Self { waits: comm - hides + hides * job.speed.stack.contention, comm, hides }
     }
 
     pub fn add(&mut self, other: Self, count: f64) {
         self.waits += other.waits * count;
+        self.comm += other.comm * count;
         self.hides += other.hides * count;
     }
 
@@ -107,7 +116,19 @@ pub(in crate::predict) fn within(
     step: &StepTapes,
     tape: &Tape,
     pass: &Pass,
+    flags: (bool, bool),
+) -> OverlappedCollectives {
+    each_within(job, step, tape, pass, flags, |_, _, _, _| ())
+}
+
+/// The same, with each collective, its group, and what it takes and what the step waits for of it told as it is added.
+pub(in crate::predict) fn each_within(
+    job: &Job,
+    step: &StepTapes,
+    tape: &Tape,
+    pass: &Pass,
     (train, again): (bool, bool),
+    mut tell: impl FnMut(&Collective, LinkGroup, PassCosts, PassCosts),
 ) -> OverlappedCollectives {
     let degrees = &job.degrees;
     let recompute = if again && !tape.plain { step.recompute } else { Recompute::Nothing };
@@ -133,7 +154,9 @@ pub(in crate::predict) fn within(
         let again = if runs_again { forward } else { Seconds::ZERO };
         let left = Pass { card: all.left(pass.card), ..*pass };
         let hides = hides(job, one.group, (PassCosts { forward, backward }, again), &left);
-        all.add(OverlappedCollectives::of(job, PassCosts { forward, backward: backward + again }, hides), 1.0);
+        let added = OverlappedCollectives::of(job, PassCosts { forward, backward: backward + again }, hides);
+        tell(one, group, added.comm, added.waits);
+        all.add(added, 1.0);
     }
     all
 }
@@ -242,6 +265,11 @@ fn replicated(job: &Job, weights: Weights, each: f64) -> Seconds {
 /// Time that a step waits for the data-parallel exchange of a stage's gradients and weights, once a step; the
 /// passes of one micro-batch run beside it, `left` of them that hide nothing else.
 pub(in crate::predict) fn between(job: &Job, weights: Weights, left: PassCosts) -> Seconds {
+    between_ranks(job, weights, left).waits
+}
+
+/// The same with what the exchange takes in all.
+pub(in crate::predict) fn between_ranks(job: &Job, weights: Weights, left: PassCosts) -> Exchange {
     let degrees = &job.degrees;
     let dense = |ranks: u64| LinkGroup { ranks, stride: degrees.tensor };
     let experts = LinkGroup { ranks: degrees.expert_shard_ranks, stride: degrees.expert * degrees.expert_tensor };
@@ -264,7 +292,7 @@ pub(in crate::predict) fn between(job: &Job, weights: Weights, left: PassCosts) 
                 PassCosts { forward: gathered * (1.0 - last_bucket(job, f64::INFINITY, 1.0)), backward: Seconds::ZERO }
                     .least(left);
             let comm = PassCosts { forward: gathered, backward: scattered + replicated(job, weights, reduced) };
-            return OverlappedCollectives::of(job, comm, hides).waits.all();
+            return Exchange { comm, waits: OverlappedCollectives::of(job, comm, hides).waits.all() };
         }
         // Within a group gradients are scattered layer by layer; its share is then summed over the other groups.
         Sharding::Zero3 => (replicated(job, weights, reduced), Seconds::ZERO),
@@ -288,5 +316,6 @@ pub(in crate::predict) fn between(job: &Job, weights: Weights, left: PassCosts) 
         forward: hidden(gathered, job.storage.compute.bytes() as f64, job.speed.overlap_weights),
         backward: hidden(gradients, exchanged, job.speed.overlap_gradients),
     };
-    OverlappedCollectives::of(job, PassCosts { forward: gathered, backward: gradients }, most.least(left)).waits.all()
+    let comm = PassCosts { forward: gathered, backward: gradients };
+    Exchange { comm, waits: OverlappedCollectives::of(job, comm, most.least(left)).waits.all() }
 }

@@ -1,5 +1,6 @@
 //! Time of a collective between ranks of a group.
 
+use crate::catalog::{Link, LinkCurve};
 use crate::model::CollectiveKind;
 use crate::predict::job::Job;
 use crate::units::Seconds;
@@ -34,6 +35,15 @@ impl LinkGroup {
         Path { job, group: self, near, domains: (self.ranks as f64 / near).ceil() }
     }
 
+    /// The slowest link between its ranks, and what collectives reach of it.
+    pub fn link(self, job: &Job) -> (&Link, &LinkCurve) {
+        if self.path(job).domains > 1.0 {
+            (&job.hardware.network, &job.speed.network)
+        } else {
+            (&job.hardware.interconnect, &job.speed.node)
+        }
+    }
+
     /// Time of a collective over `bytes`, the size of the whole tensor.
     pub fn seconds(self, job: &Job, kind: CollectiveKind, bytes: f64) -> Seconds {
         if self.ranks < 2 {
@@ -57,12 +67,7 @@ impl LinkGroup {
 
     /// Time in which one rank sends `bytes` to its neighbour.
     pub fn send(self, job: &Job, bytes: f64) -> Seconds {
-        let path = self.path(job);
-        let (link, curve) = if path.domains > 1.0 {
-            (&job.hardware.network, &job.speed.network)
-        } else {
-            (&job.hardware.interconnect, &job.speed.node)
-        };
+        let (link, curve) = self.link(job);
         link.latency.unwrap_or(LATENCY) + Seconds(bytes / (link.each_way.0 * curve.point_to_point))
     }
 }

@@ -7,6 +7,7 @@ pub(in crate::predict) mod decode;
 pub(in crate::predict) mod link;
 pub(in crate::predict) mod offload;
 pub(in crate::predict) mod pass_costs;
+pub(in crate::predict) mod terms;
 
 use crate::model::{CollectiveKind, Input, Tape, Unit};
 use crate::plan::keywords::{CpuOffload, CudaGraph, Mode, Schedule};

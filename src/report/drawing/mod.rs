@@ -1,6 +1,10 @@
-//! A drawing of lines, dots and words, written as SVG or as PNG from the one list of shapes.
+//! A drawing of lines, areas, dots and words, written as SVG, PNG or PDF from the one list of shapes.
+//!
+//! Of crates, plotters and kuva draw axes and series well, and charming through a JavaScript engine; none keeps labels
+//! from each other's places and from the page's border, and each brings several times the code that is here.
 
 mod font;
+mod pdf;
 mod png;
 mod svg;
 
@@ -40,6 +44,24 @@ pub enum DrawnShape {
         width: f64,
         /// In dashes.
         dashed: bool,
+    },
+    /// A line through several points.
+    Path {
+        /// Through these.
+        points: Vec<PixelPoint>,
+        /// In this colour.
+        ink: Ink,
+        /// So many pixels wide.
+        width: f64,
+        /// In dashes.
+        dashed: bool,
+    },
+    /// What lies between corners.
+    Area {
+        /// The corners.
+        points: Vec<PixelPoint>,
+        /// In this colour.
+        fill: Ink,
     },
     /// A circle.
     Dot {
@@ -81,6 +103,14 @@ impl Drawing {
     #[must_use]
     pub fn svg(&self) -> String {
         svg::svg(self)
+    }
+
+    /// It as PDF, a page of its size.
+    ///
+    /// # Errors
+    /// Where the font cannot be read, or the page cannot be packed.
+    pub fn pdf(&self) -> Result<Vec<u8>, DrawingError> {
+        pdf::pdf(self)
     }
 
     /// It as PNG, two pixels for each of its own.

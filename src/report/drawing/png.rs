@@ -46,10 +46,15 @@ impl Canvas {
     fn add(&mut self, shape: &DrawnShape) {
         match shape {
             DrawnShape::Line { from, to, ink, width, dashed } => {
-                let mut line = Outline::at((0.0, 0.0), 1.0);
-                line.path.move_to(single(from.0), single(from.1));
-                line.path.line_to(single(to.0), single(to.1));
-                self.stroke(line.path.finish(), *ink, *width, *dashed);
+                self.stroke(corners(&[*from, *to]).finish(), *ink, *width, *dashed);
+            }
+            DrawnShape::Path { points, ink, width, dashed } => {
+                self.stroke(corners(points).finish(), *ink, *width, *dashed);
+            }
+            DrawnShape::Area { points, fill } => {
+                let mut path = corners(points);
+                path.close();
+                self.fill(path.finish(), *fill);
             }
             DrawnShape::Dot { at, radius, ink, fill } => {
                 let circle = PathBuilder::from_circle(single(at.0), single(at.1), single(*radius));
@@ -93,6 +98,19 @@ impl Canvas {
             self.picture.stroke_path(&path, &paint(ink), &stroke, density(), None);
         }
     }
+}
+
+/// A path through points.
+fn corners(points: &[PixelPoint]) -> PathBuilder {
+    let mut path = PathBuilder::new();
+    for (at, (x, y)) in points.iter().enumerate() {
+        if at == 0 {
+            path.move_to(single(*x), single(*y));
+        } else {
+            path.line_to(single(*x), single(*y));
+        }
+    }
+    path
 }
 
 fn paint(Ink(red, green, blue): Ink) -> Paint<'static> {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Anchor, Drawing, DrawnShape, Ink};
+use super::{Anchor, Drawing, DrawnShape, Ink, PixelPoint};
 use crate::printable::printable;
 
 pub(super) fn svg(drawing: &Drawing) -> String {
@@ -28,6 +28,16 @@ fn add(svg: &mut String, shape: &DrawnShape) {
             colour(*ink),
             if *dashed { " stroke-dasharray=\"3 4\"" } else { "" }
         ),
+        DrawnShape::Path { points, ink, width, dashed } => writeln!(
+            svg,
+            "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{width}\"{}/>",
+            corners(points),
+            colour(*ink),
+            if *dashed { " stroke-dasharray=\"3 4\"" } else { "" }
+        ),
+        DrawnShape::Area { points, fill } => {
+            writeln!(svg, "<polygon points=\"{}\" fill=\"{}\"/>", corners(points), colour(*fill))
+        }
         DrawnShape::Dot { at: (x, y), radius, ink, fill } => writeln!(
             svg,
             "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\" fill=\"{}\" stroke=\"{}\"/>",
@@ -48,6 +58,10 @@ fn add(svg: &mut String, shape: &DrawnShape) {
             )
         }
     };
+}
+
+fn corners(points: &[PixelPoint]) -> String {
+    points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect::<Vec<_>>().join(" ")
 }
 
 fn colour(Ink(red, green, blue): Ink) -> String {

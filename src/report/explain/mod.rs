@@ -8,6 +8,7 @@ use crate::advise::{ShortagePlan, shortage};
 use crate::predict::{Component, Prediction};
 use crate::printable::printable;
 use crate::reading::{BlockPurpose, DeviceSnapshot, OutOfMemory};
+use crate::report::page::paragraph;
 use crate::report::table::{Align, Table};
 use crate::units::{Bytes, three_figures};
 
@@ -16,21 +17,21 @@ const TOP: usize = 12;
 
 /// An out-of-memory message: what was asked, what was held and by whom, what would help.
 #[must_use]
-pub fn out_of_memory(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> String {
+pub fn out_of_memory(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>, width: usize) -> String {
     let shortage = shortage(oom, plan);
-    let mut text = shortage.headline;
-    text.push('\n');
+    let mut text = String::new();
+    paragraph(&mut text, "", &shortage.headline, width);
     let mut table = Table::new([("", Align::Left), ("GiB", Align::Right), ("", Align::Left)]);
     for held in &shortage.held {
         table.row([held.name.to_owned(), held.bytes.in_gib(), held.note.to_owned()]);
     }
     if !table.is_empty() {
-        let _ = write!(text, "\n{}", table.render("  "));
+        let _ = write!(text, "\n{}", table.render("  ", width));
     }
     if !shortage.helps.is_empty() {
         text.push_str("\nwhat helps\n");
         for help in shortage.helps {
-            let _ = writeln!(text, "  {help}");
+            paragraph(&mut text, "  ", &help, width);
         }
         if plan.is_none() && oom.kind.is_device() && !oom.is_absurd() {
             text.push_str("  (--plan PLAN gives it)\n");
@@ -39,37 +40,43 @@ pub fn out_of_memory(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Strin
     if !shortage.foreseen.is_empty() {
         text.push('\n');
         for line in shortage.foreseen {
-            let _ = writeln!(text, "{line}");
+            paragraph(&mut text, "", &line, width);
         }
     }
     text
 }
 
 /// A process that was killed, and nothing says by whom.
-pub const KILLED: &str = "a process was killed by signal 9, and nothing here says by whom\n\n\
-what to look at\n\
-\x20 dmesg -T | grep -i 'killed process' (or the cluster's log): the kernel ends the largest process when host memory is out\n\
-\x20 a scheduler or a time limit ends a job in the same way\n";
+#[must_use]
+pub fn killed(width: usize) -> String {
+    let mut text = "a process was killed by signal 9, and nothing here says by whom\n\nwhat to look at\n".to_owned();
+    let log = "dmesg -T | grep -i 'killed process' (or the cluster's log): the kernel ends the largest process when host \
+               memory is out";
+    paragraph(&mut text, "  ", log, width);
+    paragraph(&mut text, "  ", "a scheduler or a time limit ends a job in the same way", width);
+    text
+}
 
 /// A snapshot: what is held by state and by purpose, beside the plan's peak.
 #[must_use]
-pub fn snapshot(devices: &[DeviceSnapshot], plan: Option<&Prediction>) -> String {
+pub fn snapshot(devices: &[DeviceSnapshot], plan: Option<&Prediction>, width: usize) -> String {
     let with_memory: Vec<&DeviceSnapshot> = devices.iter().filter(|device| device.reserved > Bytes::ZERO).collect();
     if with_memory.is_empty() {
         return "the snapshot holds no memory: it was taken before anything was allocated\n".to_owned();
     }
-    let each: Vec<String> = with_memory.into_iter().map(|device| one_device(device, plan)).collect();
+    let each: Vec<String> = with_memory.into_iter().map(|device| one_device(device, plan, width)).collect();
     each.join("\n")
 }
 
-fn one_device(device: &DeviceSnapshot, plan: Option<&Prediction>) -> String {
+fn one_device(device: &DeviceSnapshot, plan: Option<&Prediction>, width: usize) -> String {
     let mut text = format!("GPU {}: {} allocated of {} reserved\n\n", device.device, device.allocated, device.reserved);
-    text.push_str(&states(device).render("  "));
-    let _ = write!(text, "\n{}", purposes(device, plan).render("  "));
+    text.push_str(&states(device).render("  ", width));
+    let _ = write!(text, "\n{}", purposes(device, plan).render("  ", width));
     if plan.is_some() {
-        text.push_str("  the snapshot is one moment; the plan's numbers are for the peak of the step\n");
+        let said = "the snapshot is one moment; the plan's numbers are for the peak of the step";
+        paragraph(&mut text, "  ", said, width);
     }
-    let _ = write!(text, "\n{}", places(device).render("  "));
+    let _ = write!(text, "\n{}", places(device).render("  ", width));
     if let Some((asked, free)) = device.failed.last() {
         let free = free.map_or(String::new(), |free| format!(" with {free} free"));
         let count = match device.failed.len() {

@@ -1,22 +1,26 @@
 //! The roofline as a chart: in letters for a terminal, and drawn.
 
+mod letters;
 mod picture;
 
-use std::fmt::Write as _;
-
+use super::page::paragraph;
+use super::plots::plan_name;
 use super::table::{Align, Table};
-use super::text::{paragraph, shortened};
+use super::text::shortened;
 use crate::advise::Finding;
+use crate::catalog::Gpu;
 use crate::predict::{Bound, Outline, Prediction};
 use crate::printable::printable;
-use crate::units::{BytesPerSec, Flops, FlopsPerSec, Fraction, Intensity, three_figures};
+use crate::units::{Bytes, BytesPerSec, Flops, FlopsPerSec, Fraction, Intensity, Seconds, three_figures};
 
 /// Decades of the intensity axis, as on the dashboard: charts of different plans compare.
 const DECADES: (f64, f64) = (-1.0, 4.0);
 
-/// Columns and rows of the plot in a terminal.
+/// The most columns of the plot in a terminal.
 const COLUMNS: usize = 84;
-const ROWS: usize = 22;
+
+/// Columns beside the plot: ticks on its left, half a label on its right.
+const BESIDE: usize = 12;
 
 /// An operator of the user's own.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,6 +29,10 @@ pub struct OwnOp {
     pub name: String,
     /// Operations for each byte.
     pub intensity: Intensity,
+    /// Its operations.
+    pub flops: Flops,
+    /// Its bytes.
+    pub bytes: Bytes,
 }
 
 impl OwnOp {
@@ -41,7 +49,8 @@ impl OwnOp {
         };
         match (positive(flops), positive(bytes)) {
             (Some(flops), Some(bytes)) => {
-                Ok(Self { name: printable(name), intensity: Intensity(Flops(flops).0 / bytes) })
+                let intensity = Intensity(flops / bytes);
+                Ok(Self { name: printable(name), intensity, flops: Flops(flops), bytes: Bytes::from_f64(bytes) })
             }
             _ => Err(format!("`{text}`: FLOPS and BYTES are numbers above 0, such as 1.2e12:3e9")),
         }
@@ -56,18 +65,26 @@ struct Mark {
     bound: Bound,
     /// Share of the kernels' time; none for the user's own.
     share: Option<f64>,
+    /// Share of what the roof above it allows; none for the user's own, which lie on it.
+    reached: Option<f64>,
 }
 
 /// The chart of one plan on its GPU.
 pub struct RooflineChart {
     title: String,
+    /// The same for a picture: without the plan's path.
+    caption: String,
     bandwidth: BytesPerSec,
     ridge: Intensity,
     /// Dense peaks by matrix type, the highest first.
     roofs: Vec<(&'static str, FlopsPerSec)>,
     /// The roof of the plan's own type.
     own: FlopsPerSec,
+    /// Bandwidth of the L2 cache, where it is known.
+    l2: Option<BytesPerSec>,
     marks: Vec<Mark>,
+    /// What would help each of the user's own operators.
+    own_advice: Vec<String>,
     /// What would help the operators that take most time.
     advice: Vec<Finding>,
     /// The plan's figures, against which the effects of that are told.
@@ -86,31 +103,98 @@ impl RooflineChart {
             let rate = (op.flops.0 > 0.0 && op.seconds.0 > 0.0).then(|| FlopsPerSec(op.flops.0 / op.seconds.0))?;
             let (name, intensity, share) =
                 (op.name.to_string(), op.intensity?, op.seconds.0 / whole.max(f64::MIN_POSITIVE));
-            Some(Mark { label: String::new(), name, intensity, rate, bound: op.bound, share: Some(share) })
+            let (label, reached) = (String::new(), Some(roofline.reached(op)));
+            Some(Mark { label, name, intensity, rate, bound: op.bound, share: Some(share), reached })
         });
-        let given = own.iter().map(|op| Mark {
-            label: String::new(),
-            name: op.name.clone(),
-            intensity: op.intensity,
-            rate: roofline.roof_at(op.intensity),
-            bound: if op.intensity < roofline.ridge { Bound::Memory } else { Bound::Compute },
-            share: None,
-        });
-        let mut marks: Vec<Mark> = predicted.chain(given).collect();
-        for (at, mark) in marks.iter_mut().enumerate() {
-            mark.label = label(at);
-        }
-        let title = format!("{} on {}, plan {plan}", prediction.model, prediction.gpu);
-        Self {
-            title,
+        let marks = predicted.collect();
+        let subject = format!("{} on {}", prediction.model, prediction.gpu);
+        let chart = Self {
+            title: format!("{subject}, plan {plan}"),
+            caption: format!("Roofline: {subject} ({})", plan_name(plan)),
             bandwidth: roofline.bandwidth,
             ridge: roofline.ridge,
             roofs,
             own: roofline.peak,
+            l2: roofline.l2,
             marks,
+            own_advice: Vec::new(),
             advice: Vec::new(),
             outline: None,
+        };
+        chart.with_own(own, roofline.peak_name)
+    }
+
+    /// The chart of a GPU alone, with operators of the user's own under the roof of its matrix type. None where the
+    /// catalogue has no peak of the GPU.
+    #[must_use]
+    pub fn of_gpu(gpu: &Gpu, own: &[OwnOp]) -> Option<Self> {
+        let mut roofs = gpu.peaks.named();
+        roofs.sort_by(|a, b| b.1.0.total_cmp(&a.1.0));
+        let find = |name: &str| roofs.iter().find(|(known, _)| *known == name).copied();
+        let (name, peak) = find("bf16").or_else(|| find("fp16")).or_else(|| roofs.first().copied())?;
+        let chart = Self {
+            title: format!("{}, without a plan: operators in {name}", gpu.name),
+            caption: format!("Roofline: {}", gpu.name),
+            bandwidth: gpu.bandwidth,
+            ridge: peak.ridge(gpu.bandwidth),
+            roofs,
+            own: peak,
+            l2: gpu.l2_bandwidth,
+            marks: Vec::new(),
+            own_advice: Vec::new(),
+            advice: Vec::new(),
+            outline: None,
+        };
+        Some(chart.with_own(own, name))
+    }
+
+    /// With operators of the user's own, as high as the roof of the type `name` lets them get.
+    fn with_own(mut self, own: &[OwnOp], name: &str) -> Self {
+        for op in own {
+            let rate = FlopsPerSec((op.intensity.0 * self.bandwidth.0).min(self.own.0));
+            let bound = if op.intensity < self.ridge { Bound::Memory } else { Bound::Compute };
+            let (label, share) = (String::new(), None);
+            self.marks.push(Mark {
+                label,
+                name: op.name.clone(),
+                intensity: op.intensity,
+                rate,
+                bound,
+                share,
+                reached: None,
+            });
+            self.own_advice.push(self.about_own(op, rate, name));
         }
+        for (at, mark) in self.marks.iter_mut().enumerate() {
+            mark.label = label(at);
+        }
+        self
+    }
+
+    /// What binds an operator of the user's own, what it takes at least, and what would help.
+    fn about_own(&self, op: &OwnOp, rate: FlopsPerSec, name: &str) -> String {
+        let least = Seconds(op.flops.0 / rate.0);
+        let share = Fraction(rate.0 / self.own.0);
+        let (intensity, ridge) = (op.intensity, self.ridge);
+        if op.intensity < self.ridge {
+            let times = three_figures(ridge.0 / intensity.0);
+            return format!(
+                "{}: {intensity} is below the ridge of {ridge}: DRAM binds it, at {least} at least and {share} of the \
+                 peak at most. {times} times as many operations a byte would reach the peak: fuse it with its neighbours \
+                 so that {} are read and written once, halve its bytes with a narrower type, or make its batch larger",
+                op.name, op.bytes
+            );
+        }
+        let faster = self.roofs.first().filter(|(_, peak)| peak.0 > self.own.0 * 1.01);
+        let narrower = faster.map_or(String::new(), |(faster, peak)| {
+            let times = three_figures((peak.0.min(intensity.0 * self.bandwidth.0)) / rate.0);
+            format!("; in {faster} up to {times} times as fast")
+        });
+        format!(
+            "{}: {intensity} is above the ridge of {ridge}: the {name} units bind it, at {least} at least. Fewer \
+             operations or a faster type help, less traffic does not{narrower}",
+            op.name
+        )
     }
 
     /// With what would help the operators that take most time, told after the chart in letters: changes of the plan whose
@@ -138,94 +222,46 @@ impl RooflineChart {
 
     /// The chart in letters, and what each letter stands for.
     #[must_use]
-    pub fn text(&self) -> String {
+    pub fn text(&self, width: usize) -> String {
         let mut text = String::new();
-        paragraph(&mut text, "", &self.title);
+        paragraph(&mut text, "", &self.title, width);
         let roofs: Vec<String> = self.roofs.iter().map(|(name, peak)| format!("{name} {peak}")).collect();
+        let l2 = self.l2.map_or(String::new(), |rate| format!(", L2 {rate}"));
         paragraph(
             &mut text,
             "",
-            &format!("DRAM {}, ridge {}; roofs: {}", self.bandwidth, self.ridge, roofs.join(", ")),
+            &format!("DRAM {}{l2}, ridge {}; roofs: {}", self.bandwidth, self.ridge, roofs.join(", ")),
+            width,
         );
         text.push_str("\nTFLOP/s\n");
-        self.plot(&mut text);
+        self.in_letters(&mut text, width.saturating_sub(BESIDE).min(COLUMNS));
         text.push('\n');
-        text.push_str(&self.legend().render("  "));
+        text.push_str(&self.legend().render("  ", width));
+        if !self.own_advice.is_empty() {
+            text.push_str("\nyour own operators, at the most that the roof allows\n");
+        }
+        for advice in &self.own_advice {
+            paragraph(&mut text, "  ", advice, width);
+        }
         if let Some(outline) = &self.outline {
-            self.helping(outline, &mut text);
+            self.helping(outline, &mut text, width);
         }
         text
     }
 
-    fn helping(&self, outline: &Outline, text: &mut String) {
+    fn helping(&self, outline: &Outline, text: &mut String, width: usize) {
         if !self.advice.is_empty() {
             text.push_str("\nwhat would help the operators that take most time\n");
         }
         for finding in &self.advice {
-            paragraph(text, "  ", &finding.message);
+            paragraph(text, "  ", &finding.message, width);
             if finding.fixes.is_empty() {
-                paragraph(text, "      ", "nothing tried takes a tenth off it");
+                paragraph(text, "      ", "nothing tried takes a tenth off it", width);
             }
             for fix in &finding.fixes {
-                paragraph(text, "      ", &fix.line(outline));
+                paragraph(text, "      ", &fix.line(outline), width);
             }
         }
-    }
-
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    fn plot(&self, text: &mut String) {
-        let mut cells = vec![vec![' '; COLUMNS]; ROWS];
-        let cell = |(x, y): (f64, f64)| {
-            let column = (x * (COLUMNS - 1) as f64).round() as usize;
-            ((y * (ROWS - 1) as f64).round() as usize, column)
-        };
-        let intensity_at =
-            |column: usize| 10_f64.powf(DECADES.0 + (DECADES.1 - DECADES.0) * column as f64 / (COLUMNS - 1) as f64);
-        let (_, ridge) = cell(self.place(self.ridge.0, self.own.0));
-        for row in &mut cells {
-            row[ridge] = '┊';
-        }
-        for (_, peak) in &self.roofs {
-            for column in 0..COLUMNS {
-                let slope = intensity_at(column) * self.bandwidth.0;
-                let (row, column) = cell(self.place(intensity_at(column), slope.min(peak.0)));
-                let own = (peak.0 / self.own.0 - 1.0).abs() < 1e-9;
-                cells[row][column] = if slope < peak.0 {
-                    '⋅'
-                } else if own {
-                    '━'
-                } else {
-                    '─'
-                };
-            }
-        }
-        for mark in &self.marks {
-            let (row, column) = cell(self.place(mark.intensity.0, mark.rate.0));
-            // Marks that lie in one cell stand side by side.
-            let free = (column..COLUMNS).find(|column| !cells[row][*column].is_ascii_alphanumeric()).unwrap_or(column);
-            for (offset, letter) in mark.label.chars().enumerate().filter(|(offset, _)| free + offset < COLUMNS) {
-                cells[row][free + offset] = letter;
-            }
-        }
-        let (floor, ceiling) = self.rates();
-        let decades: Vec<(usize, i32)> = (floor.ceil() as i32..=ceiling.floor() as i32)
-            .map(|decade| (cell(self.place(1.0, 10_f64.powi(decade))).0, decade))
-            .collect();
-        for (row, line) in cells.iter().enumerate() {
-            let tick = decades.iter().find(|(at, _)| *at == row).map(|(_, decade)| format!("{} ┤", power(decade - 12)));
-            let _ = writeln!(
-                text,
-                "{:>8}{}",
-                tick.unwrap_or_else(|| "│".to_owned()),
-                line.iter().collect::<String>().trim_end()
-            );
-        }
-        let mut axis = " ".repeat(COLUMNS + 16);
-        for decade in DECADES.0 as i32..=DECADES.1 as i32 {
-            let (_, column) = cell(self.place(10_f64.powi(decade), 1.0));
-            axis.replace_range(column + 8..column + 8 + power(decade).len(), &power(decade));
-        }
-        let _ = writeln!(text, "{}\n        FLOP/B, ridge ┊ {}", axis.trim_end(), self.ridge);
     }
 
     fn legend(&self) -> Table {
@@ -235,15 +271,17 @@ impl RooflineChart {
             ("FLOP/B", Align::Right),
             ("rate", Align::Right),
             ("bound", Align::Left),
+            ("of roof", Align::Right),
             ("time", Align::Right),
         ]);
         for mark in &self.marks {
             table.row([
                 mark.label.clone(),
-                shortened(&mark.name, 40),
+                shortened(&mark.name, 30),
                 three_figures(mark.intensity.0),
                 mark.rate.to_string(),
                 mark.bound.word().to_owned(),
+                mark.reached.map_or_else(|| "–".to_owned(), |share| Fraction(share).to_string()),
                 mark.share.map_or_else(|| "–".to_owned(), |share| Fraction(share).to_string()),
             ]);
         }
@@ -262,12 +300,6 @@ fn label(at: usize) -> String {
     }
 }
 
-/// A power of ten without an exponent.
-fn power(decade: i32) -> String {
-    let zeros = "0".repeat(decade.unsigned_abs().saturating_sub(u32::from(decade < 0)) as usize);
-    if decade >= 0 { format!("1{zeros}") } else { format!("0.{zeros}1") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -281,13 +313,13 @@ mod tests {
 
     #[test]
     fn every_operator_has_its_letter_and_its_line() {
-        let text = chart(&["mine=1e12:1e10"]).text();
+        let text = chart(&["mine=1e12:1e10"]).text(80);
         assert!(text.contains("roofs: bf16 989 TFLOP/s, fp32 66.9 TFLOP/s"), "{text}");
         // 1e12 / 1e10 = 100 FLOP/B, below the ridge of 295: 100 x 3.35 TB/s.
         let line = text.lines().find(|line| line.contains("mine")).unwrap();
         assert!(line.contains("100") && line.contains("335 TFLOP/s") && line.contains("memory"), "{line}");
         assert!(text.lines().any(|line| line.trim_start().starts_with("a  mlp.up")), "{text}");
-        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
 
     #[test]
@@ -302,26 +334,29 @@ mod tests {
     }
 
     #[test]
-    fn no_two_labels_of_the_drawing_lie_on_each_other() {
-        use crate::report::drawing::{Anchor, DrawnShape, width};
-        let own = ["one=1e12:1e10", "two=1.1e12:1.1e10", "three=1.2e12:1e10", "four=1e12:1.3e10", "five=1e12:1e11"];
-        let shapes = chart(&own).drawing().shapes;
-        let boxes: Vec<(f64, f64, f64, &str)> = shapes
-            .iter()
-            .filter_map(|shape| match shape {
-                DrawnShape::Words { at, anchor: Anchor::Start, size: 12.0, words, .. } => {
-                    Some((at.0, at.0 + width(words, 12.0), at.1, words.as_str()))
-                }
-                _ => None,
-            })
-            .collect();
-        assert!(boxes.iter().any(|(.., words)| *words == "one, two"), "{boxes:?}");
-        for (at, one) in boxes.iter().enumerate() {
-            for other in &boxes[at + 1..] {
-                let apart = one.1 <= other.0 || other.1 <= one.0 || (one.2 - other.2).abs() >= 12.0;
-                assert!(apart, "{one:?} {other:?}");
-            }
-        }
+    fn operators_that_lie_on_each_other_share_a_label_and_none_overlap() {
+        let own = ["one=1e12:1e10", "two=1.01e12:1.01e10", "three=1.2e12:1e10", "four=1e12:1.3e10", "five=1:1e9"];
+        let drawing = chart(&own).drawing();
+        crate::report::plot::hold_words_apart(&drawing);
+        let svg = drawing.svg();
+        assert!(svg.contains("one, two") && svg.contains("five (3.35 kFLOP/s)"), "{svg}");
+    }
+
+    /// NVIDIA H100 SXM: 989.4 TFLOP/s over 3.35 TB/s are 295 operations a byte; 1e12 operations over 1e10 bytes take
+    /// 1e10 / 3.352e12 = 2.98 ms.
+    #[test]
+    fn a_gpu_needs_no_plan_and_own_operators_get_advice() {
+        let catalog = crate::catalog::Catalog::embedded().unwrap();
+        let own = [OwnOp::parse("mine=1e12:1e10").unwrap(), OwnOp::parse("big=1e15:1e12").unwrap()];
+        let chart = RooflineChart::of_gpu(catalog.gpu("NVIDIA H100").unwrap(), &own).unwrap();
+        let text = chart.text(80).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            text.contains("mine: 100 FLOP/B is below the ridge of 295 FLOP/B: DRAM binds it, at 2.98 ms"),
+            "{text}"
+        );
+        assert!(text.contains("2.95 times as many operations a byte"), "{text}");
+        assert!(text.contains("big: 1000 FLOP/B is above the ridge"), "{text}");
+        crate::report::plot::hold_words_apart(&chart.drawing());
     }
 
     #[test]
@@ -329,6 +364,7 @@ mod tests {
         for text in ["x", "x=1", "=1:2", "x=1:0", "x=-1:2", "x=a:b", "x=inf:1"] {
             assert!(OwnOp::parse(text).is_err(), "{text}");
         }
-        assert_eq!(OwnOp::parse("x=6:2").unwrap(), OwnOp { name: "x".to_owned(), intensity: Intensity(3.0) });
+        let op = OwnOp { name: "x".to_owned(), intensity: Intensity(3.0), flops: Flops(6.0), bytes: Bytes(2) };
+        assert_eq!(OwnOp::parse("x=6:2").unwrap(), op);
     }
 }

@@ -5,16 +5,14 @@ use crate::predict::{Words, WordsPiece};
 use crate::report::sample;
 
 fn of(prediction: &Prediction, verbose: bool) -> String {
-    report(
-        &Report { plan: "a.yaml", prediction, scaling: None, max_batch: None, max_sequence: None, advice: None },
-        verbose,
-    )
+    report(&Report::of("a.yaml", prediction), verbose, 80)
 }
 
 #[test]
 fn the_first_line_is_the_verdict() {
     let mut prediction = sample::two_stages();
-    let first = |prediction: &Prediction| of(prediction, false).lines().next().unwrap().to_owned();
+    let first = |prediction: &Prediction| verdict(prediction);
+    assert!(of(&prediction, false).starts_with("fits: 9.00 GiB device-used"));
     // 9 GiB and a byte of 10 GiB.
     assert_eq!(first(&prediction), "fits: 9.00 GiB device-used of 10.0 GiB on each GPU, 1.00 GiB headroom (10 %)");
     prediction.capacity.bytes = Bytes::from_gib(9.25);
@@ -44,7 +42,8 @@ fn the_whole_report_as_people_read_it() {
                     GiB
       static       3.00  allocated between steps
       allocated    8.00  tensors at the peak: torch.cuda.max_memory_allocated()
-      reserved     8.50  held by the caching allocator: torch.cuda.max_memory_reserved()
+      reserved     8.50  held by the caching allocator:
+                         torch.cuda.max_memory_reserved()
       device-used  9.00  with CUDA context, NCCL and workspaces: nvidia-smi
 
     stages, GiB on each GPU
@@ -52,9 +51,13 @@ fn the_whole_report_as_people_read_it() {
           0       6    3.00       8.00      8.50         9.00  backward
           1       6    3.00       6.00      6.50         7.00  backward
 
-    time of a step: 500 ms
-      compute-bound 250 ms, memory-bound 125 ms, communication 62.5 ms, bubble 62.5 ms,
-      waiting for the host 0 s: mostly compute
+    time of a step: 500 ms, mostly compute
+                               time   %
+      compute-bound          250 ms  50
+      memory-bound           125 ms  25
+      communication         62.5 ms  12
+      bubble                62.5 ms  12
+      waiting for the host      0 s   0  the host stays ahead of the GPU
       64.0 samples/s, 65 536 tokens/s, 16 384 tokens/s a GPU
       model 12.5 TFLOP/s a GPU, MFU 40 %, DRAM 2.00 TB/s (60 % of peak)
       whole training 7.078e9 tokens: 30 h 00 min, 120 GPU-hours
@@ -89,7 +92,7 @@ fn no_line_is_wider_than_a_terminal() {
         stage.terms[0].formula = Words::Pieces(vec![WordsPiece::Text("1 + "); 90]);
     }
     for line in of(&prediction, true).lines() {
-        assert!(line.width() <= WIDTH, "{line}");
+        assert!(line.width() <= 80, "{line}");
     }
 }
 
@@ -109,9 +112,8 @@ fn what_splitting_costs_is_told_where_a_lone_card_is_a_measure() {
     let prediction = sample::two_stages();
     let told = |share: f64| {
         let scaling = Some(Fraction(share));
-        let of =
-            Report { plan: "a", prediction: &prediction, scaling, max_batch: None, max_sequence: None, advice: None };
-        report(&of, false).contains("scaling efficiency")
+        let of = Report { scaling, ..Report::of("a", &prediction) };
+        report(&of, false, 80).contains("scaling efficiency")
     };
     assert!(told(0.84) && told(1.0));
     assert!(!told(1.51), "no card is worth more than one that has all it needs");

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
-use unicode_width::UnicodeWidthStr;
 
 use super::{ErrorSummary, ValidationOutcome, ValidationRow, summaries};
 use crate::report::csv::{cell, table};
@@ -61,7 +60,7 @@ pub fn csv(outcome: &ValidationOutcome) -> Result<String, csv::Error> {
 /// Rows, then the errors by group and quantity, then by quantity over all groups. The
 /// entries of a list count as one quantity.
 #[must_use]
-pub fn text(outcome: &ValidationOutcome) -> String {
+pub fn text(outcome: &ValidationOutcome, width: usize) -> String {
     let mut rows = Table::new([
         ("case", Align::Left),
         ("quantity", Align::Left),
@@ -80,20 +79,23 @@ pub fn text(outcome: &ValidationOutcome) -> String {
             row.reason.clone().unwrap_or_default(),
         ]);
     }
-    let mut text = if rows.is_empty() { String::new() } else { rows.render("") };
+    let mut text = if rows.is_empty() { String::new() } else { rows.render("", width) };
 
     let mut by_group = summaries(&outcome.rows, |row| (row.group.as_deref().unwrap_or("–"), row.family()));
     by_group.sort_by_key(|summary| summary.key.0);
     if by_group.first().map(|one| one.key.0) != by_group.last().map(|one| one.key.0) {
         text.push_str("\nabsolute error in percent by group and quantity\n");
-        let widest = by_group.iter().map(|summary| summary.key.0.width()).max().unwrap_or(0);
-        text.push_str(&summary_table(&by_group, |(group, quantity)| format!("{group:widest$}  {quantity}")));
+        text.push_str(&summary_table(
+            &by_group,
+            ["group", "quantity"],
+            |(group, quantity)| vec![*group, *quantity],
+            width,
+        ));
     }
     if !by_group.is_empty() {
         text.push_str("\nabsolute error in percent by quantity\n");
-        text.push_str(&summary_table(&summaries(&outcome.rows, ValidationRow::family), |quantity| {
-            (*quantity).to_owned()
-        }));
+        let by_quantity = summaries(&outcome.rows, ValidationRow::family);
+        text.push_str(&summary_table(&by_quantity, ["quantity"], |quantity| vec![*quantity], width));
     }
     if !outcome.failed.is_empty() {
         let _ = writeln!(text, "\n{} failed", outcome.failed.len());
@@ -101,21 +103,19 @@ pub fn text(outcome: &ValidationOutcome) -> String {
     text
 }
 
-fn summary_table<K>(summaries: &[ErrorSummary<K>], name: impl Fn(&K) -> String) -> String {
-    let mut table = Table::new([
-        ("", Align::Left),
-        ("n", Align::Right),
-        ("mean", Align::Right),
-        ("median", Align::Right),
-        ("p90", Align::Right),
-        ("max", Align::Right),
-        ("bias", Align::Right),
-        ("unanswered", Align::Right),
-    ]);
+fn summary_table<const N: usize, K>(
+    summaries: &[ErrorSummary<K>],
+    names: [&'static str; N],
+    name: impl Fn(&K) -> Vec<&str>,
+    width: usize,
+) -> String {
+    let figures = ["n", "mean", "median", "p90", "max", "bias", "unanswered"];
+    let heads = names.map(|name| (name, Align::Left)).into_iter().chain(figures.map(|name| (name, Align::Right)));
+    let mut table = Table::new(heads);
     let percent = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.2}"));
     for summary in summaries {
-        table.row([
-            name(&summary.key),
+        let key = name(&summary.key).into_iter().map(str::to_owned);
+        table.row(key.chain([
             summary.n.to_string(),
             percent(summary.mean_abs_pct),
             percent(summary.median_abs_pct),
@@ -123,9 +123,9 @@ fn summary_table<K>(summaries: &[ErrorSummary<K>], name: impl Fn(&K) -> String) 
             percent(summary.max_abs_pct),
             summary.bias_pct.map_or_else(|| "–".to_owned(), |value| format!("{value:+.2}")),
             if summary.unanswered > 0 { summary.unanswered.to_string() } else { String::new() },
-        ]);
+        ]));
     }
-    table.render("  ")
+    table.render("  ", width)
 }
 
 /// A figure in the unit of its quantity. Counts of parameters are exact and shown so.
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn text_pools_the_entries_of_a_list() {
-        insta::assert_snapshot!(text(&outcome()), @r#"
+        insta::assert_snapshot!(text(&outcome(), 120), @r#"
         case    quantity                         measured  predicted  error %
         a       step_time_s                        400 ms     500 ms   +25.00
         a       hfu                                50.0 %          –        –  the formula of HFU does not apply to this model
@@ -216,14 +216,14 @@ mod tests {
         b, "b"  fits                                   no        yes  +100.00
 
         absolute error in percent by group and quantity
-                                             n    mean  median     p90     max     bias  unanswered
-          one  step_time_s                   1   25.00   25.00   25.00   25.00   +25.00
-          one  hfu                           0       –       –       –       –        –           1
-          two  peak_allocated_bytes_by_rank  2    0.00    0.00    0.00    0.00    +0.00
-          two  fits                          1  100.00  100.00  100.00  100.00  +100.00
+          group  quantity                      n    mean  median     p90     max     bias  unanswered
+          one    step_time_s                   1   25.00   25.00   25.00   25.00   +25.00
+          one    hfu                           0       –       –       –       –        –           1
+          two    peak_allocated_bytes_by_rank  2    0.00    0.00    0.00    0.00    +0.00
+          two    fits                          1  100.00  100.00  100.00  100.00  +100.00
 
         absolute error in percent by quantity
-                                        n    mean  median     p90     max     bias  unanswered
+          quantity                      n    mean  median     p90     max     bias  unanswered
           step_time_s                   1   25.00   25.00   25.00   25.00   +25.00
           hfu                           0       –       –       –       –        –           1
           peak_allocated_bytes_by_rank  2    0.00    0.00    0.00    0.00    +0.00

@@ -31,13 +31,13 @@ fn open(url: &str, access: Access) -> Result<Prometheus, String> {
 }
 
 /// Opens it as soon as it has so many GPUs that all say their power.
-fn opened(url: &str, access: &Access, gpus: usize) -> Prometheus {
+fn opened(url: &str, access: &Access, gpus: usize) -> (Prometheus, Sample) {
     let mut found = None;
     wait_for("Prometheus to have scraped every node", || {
         let Ok(mut source) = open(url, access.clone()) else { return false };
         let sample = source.sample(NOW);
         let whole = sample.devices.len() == gpus && sample.devices.iter().all(|device| device.power.value().is_some());
-        found = whole.then_some(source);
+        found = whole.then_some((source, sample));
         whole
     });
     found.unwrap()
@@ -67,9 +67,8 @@ fn a_real_prometheus_tells_of_1024_gpus() {
     let exporters = Exporters::start(fleet);
     let server = Server::start(&exporters, 128, None);
     let url = format!("{}", server.address);
-    let mut source = opened(&url, &Access::default(), 1024);
+    let (source, sample) = opened(&url, &Access::default(), 1024);
     assert!(source.info().detail.contains("query API"), "{:?}", source.info());
-    let sample = source.sample(NOW);
     let device = at(&sample, "node0007", 3);
     assert_eq!(device.power.value(), Some(&Watts(431.5)));
     assert_eq!(device.name.value().unwrap(), "NVIDIA H100 80GB HBM3");
@@ -128,7 +127,7 @@ fn a_server_with_tls_and_a_password_is_asked_with_both() {
     let basic =
         |password: &str| Authorization::Basic { user: "me".to_owned(), password: Secret::Text(password.to_owned()) };
     let access = |password: &str| Access { authorization: basic(password), ca: Some(ca.clone()), ..Access::default() };
-    let mut source = opened(&url, &access("s3cret"), 2 * GPUS as usize);
+    let (mut source, _) = opened(&url, &access("s3cret"), 2 * GPUS as usize);
     assert_eq!(source.sample(NOW).devices.len(), 16);
     for (access, said) in [
         (access("wr0ng"), "HTTP 401"),

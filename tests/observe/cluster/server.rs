@@ -26,7 +26,7 @@ pub fn is_installed() -> bool {
 }
 
 impl Server {
-    /// Starts one that scrapes these nodes every second; with a `web.config`, where there is one.
+    /// Starts one that scrapes these nodes every two seconds; with a `web.config`, where there is one.
     pub fn start(exporters: &Exporters, nodes: u32, web: Option<&str>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let config = folder.path().join("prometheus.yml");
@@ -79,7 +79,7 @@ impl Drop for Server {
 
 fn configuration(exporters: &Exporters, nodes: u32) -> String {
     let mut text =
-        "global: {scrape_interval: 1s, scrape_timeout: 1s}\nscrape_configs:\n- job_name: dcgm\n  static_configs:\n"
+        "global: {scrape_interval: 2s, scrape_timeout: 2s}\nscrape_configs:\n- job_name: dcgm\n  static_configs:\n"
             .to_owned();
     for node in 0..nodes {
         let labels = format!("{{instance: 'node{node:04}:9400', __metrics_path__: '/{node}/metrics'}}");

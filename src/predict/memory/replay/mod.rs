@@ -10,7 +10,6 @@ mod pool;
 mod program;
 mod timeline;
 
-use crate::catalog::Generation;
 use crate::model::{Part, Tape, Weight};
 use crate::plan::keywords::{CpuOffload, Mode, Optimizer};
 use crate::predict::job::Job;
@@ -56,10 +55,9 @@ struct Parameter {
 /// layers or thousands of experts on one GPU keep the share.
 const MOST_BLOCKS: u64 = 60_000;
 
-/// Whether one GPU trains PyTorch's modules, and no streams of their own, host memory or other allocator take part.
+/// Whether one GPU or CPU trains PyTorch's modules, and no streams of their own, host memory or other allocator take part.
 pub(in crate::predict) fn applies(job: &Job) -> bool {
-    let cached = job.hardware.gpu.generation != Generation::Cpu;
-    let alone = cached && job.degrees.num_gpus == 1 && job.training.cpu_offload == CpuOffload::None;
+    let alone = job.degrees.num_gpus == 1 && job.training.cpu_offload == CpuOffload::None;
     job.profile.allocator.replayed.is && alone && job.training.mode == Mode::Train && !job.training.compile
 }
 

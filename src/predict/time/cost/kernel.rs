@@ -84,6 +84,13 @@ impl<'a> Kernels<'a> {
         }
     }
 
+    /// What is left of a unit's rate in the matmuls of the backward pass: of the input's gradient and of the weight's.
+    pub fn backward(&self, unit: Unit, layer: bool) -> (f64, f64) {
+        let (_, name) = peak(self.job, unit, layer);
+        let mut shares = self.job.speed.curves.matrix.backward.iter();
+        shares.find(|(element, ..)| element == name).map_or((1.0, 1.0), |(_, input, weight)| (*input, *weight))
+    }
+
     /// Operations a second, at so many for each clock of each multiprocessor.
     pub fn per_clock(&self, operations: f64) -> f64 {
         let clock = self.job.hardware.gpu.boost_clock.map_or(BOOST, |clock| clock.0 * 1e6);
@@ -181,7 +188,7 @@ pub fn reached(curve: &AttentionCurve, scores: &Scores, multiprocessors: f64) ->
 }
 
 /// Whose attention kernels run: the framework's, but flash-attn's where Transformer Engine falls back on them.
-fn attention_kernels(job: &Job) -> AttentionLibrary {
+pub(super) fn attention_kernels(job: &Job) -> AttentionLibrary {
     if takes_flash_attn(job) { AttentionLibrary::Flash } else { job.speed.stack.attention }
 }
 

@@ -1,5 +1,6 @@
 //! Operations, traffic and time of the operators of a stage, from the same tapes.
 
+mod classes;
 mod convolution;
 mod gradients;
 mod kernel;
@@ -11,6 +12,7 @@ mod traffic;
 
 use std::borrow::Cow;
 
+pub(in crate::predict) use classes::{KernelClass, classes};
 pub use convolution::{ConvolutionKernel, implicit};
 pub(in crate::predict) use kernel::peak;
 pub use kernel::{BACKWARD_PRODUCTS, reached};

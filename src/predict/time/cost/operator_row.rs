@@ -20,6 +20,12 @@ pub(in crate::predict) struct OperatorRow {
     pub memory: Seconds,
     /// Time that long kernels of its kind would take over the same work.
     pub long: Seconds,
+    /// What computes it.
+    pub unit: Unit,
+    /// A linear layer within a block.
+    pub layer: bool,
+    /// Rows are normalised.
+    pub rows: bool,
 }
 
 /// What one kernel, or several alike, cost.
@@ -53,7 +59,19 @@ impl OperatorRow {
         let seconds = both + kernels.start * started as f64;
         let (compute, memory) = if run.compute > memory { (seconds, Seconds::ZERO) } else { (Seconds::ZERO, seconds) };
         let (peak, _) = peak(job, unit, layer);
-        Self { name, count: run.kernels, flops: run.flops, bytes: run.bytes, peak, compute, memory, long }
+        Self {
+            name,
+            count: run.kernels,
+            flops: run.flops,
+            bytes: run.bytes,
+            peak,
+            compute,
+            memory,
+            long,
+            unit,
+            layer,
+            rows: run.rows,
+        }
     }
 
     pub fn seconds(&self) -> Seconds {

@@ -208,17 +208,18 @@ impl Tally<'_> {
         let forward = self.kernels.product(product, op.unit, rate);
         let (rows, inner, columns) = (product.rows, product.inner, product.columns);
         let [of_input, of_weight] = self.needs(op);
+        let (keeps_input, keeps_weight) = self.kernels.backward(op.unit, product.layer);
         let mut backward = Seconds::ZERO;
         if of_input {
             let of_input = MatMul { inner: columns, columns: inner, ..*product };
-            backward += self.kernels.product(&of_input, op.unit, rate);
+            backward += self.kernels.product(&of_input, op.unit, rate * keeps_input);
         }
         if of_weight {
             let of_weight = MatMul { rows: inner, inner: rows, ..*product };
             // Only Megatron's kernels add to the main gradient; two activations' gradients are nothing to add to.
             let adds = (product.batch == 1 || product.layer) && adds_to_gradient(self.job);
             let keeps = if adds { self.job.speed.curves.matrix.gradient } else { 1.0 };
-            backward += self.kernels.product(&of_weight, op.unit, rate * keeps);
+            backward += self.kernels.product(&of_weight, op.unit, rate * keeps * keeps_weight);
         }
         PassCosts { forward, backward }
     }

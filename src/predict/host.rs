@@ -1,0 +1,53 @@
+//! Host memory that a GPU's offloads need.
+
+use crate::plan::keywords::{CpuOffload, Mode};
+use crate::predict::job::Job;
+use crate::predict::step::StepTapes;
+use crate::predict::step::stage::StageTapes;
+use crate::units::Bytes;
+
+/// Bytes that one GPU's offload holds in host memory, of the stage that needs most of it. States, masters, gradients and
+/// weights are those that the GPU gives up. The host updates what it holds, so that gradients lie there too
+/// (ZeRO-Offload, arXiv 2101.06840, section 4.1; FSDP's CPUOffload). Activations are those of the micro-batches under way.
+#[must_use]
+pub fn host_memory(job: &Job) -> Bytes {
+    let training = &job.training;
+    if training.cpu_offload == CpuOffload::None && training.offload_modules.is_empty() {
+        return Bytes::ZERO;
+    }
+    let step = StepTapes::of(job);
+    let each = (0..job.stages.len()).map(|index| {
+        let (first, last) = (index == 0, index + 1 == job.stages.len());
+        of_stage(&StageTapes { job, step: &step, layers: job.stages[index].layers(), first, last }, index)
+    });
+    each.max().unwrap_or(Bytes::ZERO)
+}
+
+fn of_stage(held: &StageTapes<'_>, index: usize) -> Bytes {
+    let training = &held.job.training;
+    let card = held.on_card();
+    let left = held.offloading(card, training.cpu_offload);
+    let trains = training.mode == Mode::Train;
+    let states = card.masters.saturating_sub(left.masters) + card.states.saturating_sub(left.states);
+    match training.cpu_offload {
+        CpuOffload::Optimizer if trains => states + card.gradients,
+        CpuOffload::Parameters if trains => card.weights + states + card.gradients,
+        CpuOffload::Parameters => card.weights,
+        CpuOffload::Activations if trains => activations(held, index),
+        CpuOffload::None if trains => activations(held, index),
+        _ => Bytes::ZERO,
+    }
+}
+
+fn activations(held: &StageTapes<'_>, index: usize) -> Bytes {
+    let training = &held.job.training;
+    let by_module = !training.offload_modules.is_empty();
+    let until = training.offload_layers.unwrap_or(u64::MAX);
+    let sent = |layer: &u64| -> u64 {
+        let played = held.step.layer(*layer);
+        if by_module { played.offloaded.iter().sum() } else { played.retained_bytes() }
+    };
+    let one = held.layers.iter().filter(|layer| **layer < until).map(sent).fold(0, u64::saturating_add);
+    let behind = (held.job.stages.len() - 1 - index) as u64;
+    Bytes(one.saturating_mul((behind + 1).min(held.job.batch.accumulation)))
+}

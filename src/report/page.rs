@@ -1,0 +1,169 @@
+//! What a report is laid out for: how wide its lines may be, and whether it has colours.
+
+use unicode_width::UnicodeWidthStr;
+
+use crate::printable::printable;
+
+/// The width where nothing is known of the reader.
+pub const USUAL: usize = 80;
+
+/// Paragraphs are no wider: longer lines are hard to read.
+const WIDEST_PROSE: usize = 100;
+
+/// Where a report is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Page {
+    /// Columns of its lines.
+    pub width: usize,
+    /// Headings and verdicts stand out.
+    pub colours: bool,
+}
+
+impl Default for Page {
+    fn default() -> Self {
+        Self { width: USUAL, colours: false }
+    }
+}
+
+impl Page {
+    /// `text` as it is shown here: a text without escapes on a page without colours.
+    #[must_use]
+    pub fn show(&self, text: &str) -> String {
+        if !self.colours {
+            return text.to_owned();
+        }
+        let mut shown = String::with_capacity(text.len() + 256);
+        let mut after_blank = true;
+        for line in text.split_inclusive('\n') {
+            shown.push_str(&coloured(line, after_blank));
+            after_blank = line.trim().is_empty();
+        }
+        shown
+    }
+}
+
+/// ECMA-48, select graphic rendition.
+const BOLD: &str = "1";
+const RED: &str = "1;31";
+const GREEN: &str = "1;32";
+const YELLOW: &str = "1;33";
+
+/// Words that a line begins with, behind its indent, and how they are set off.
+const WORDS: [(&str, &str); 9] = [
+    ("does not fit:", RED),
+    ("fits:", GREEN),
+    ("tight:", YELLOW),
+    ("warning:", YELLOW),
+    ("critical:", RED),
+    ("high:", RED),
+    ("medium:", YELLOW),
+    ("low:", BOLD),
+    ("error:", RED),
+];
+
+/// A line with the word that it begins with set off; a heading, which stands behind an empty line, as a whole.
+fn coloured(line: &str, after_blank: bool) -> String {
+    let text = line.trim_start_matches(' ');
+    let indent = &line[..line.len() - text.len()];
+    if let Some((word, tone)) = WORDS.iter().find(|(word, _)| text.starts_with(word)) {
+        return format!("{indent}\x1b[{tone}m{word}\x1b[0m{}", &text[word.len()..]);
+    }
+    let heading = after_blank && indent.is_empty() && !text.trim().is_empty();
+    if !heading {
+        return line.to_owned();
+    }
+    format!("\x1b[{BOLD}m{}\x1b[0m{}", text.trim_end_matches('\n'), if text.ends_with('\n') { "\n" } else { "" })
+}
+
+/// Keeps a number and its unit on one line until the text is wrapped.
+const GLUE: char = '\u{a0}';
+
+/// What stands behind a number as its unit.
+const UNITS: [&str; 32] = [
+    "%", "B", "KiB", "MiB", "GiB", "TiB", "MB", "GB", "TB", "B/s", "MB/s", "GB/s", "TB/s", "FLOP", "MFLOP", "GFLOP",
+    "TFLOP", "PFLOP", "GFLOP/s", "TFLOP/s", "PFLOP/s", "FLOP/B", "ns", "µs", "ms", "s", "min", "h", "W", "kWh", "MWh",
+    "GPUs",
+];
+
+/// `words` with numbers and what belongs to them joined: `3.2 GiB`, `65 536`, `12 %`.
+fn glued(words: &str) -> String {
+    let mut text = String::with_capacity(words.len());
+    let mut before = "";
+    for (at, word) in words.split(' ').enumerate() {
+        if at > 0 {
+            let number = before.ends_with(|letter: char| letter.is_ascii_digit());
+            let bare = word.trim_end_matches([',', ';', ':', '.', ')']);
+            let group = bare.len() >= 3
+                && bare.as_bytes()[..3].iter().all(u8::is_ascii_digit)
+                && bare[3..].chars().next().is_none_or(|next| next == '.');
+            let joins = number && (UNITS.contains(&bare) || group);
+            text.push(if joins { GLUE } else { ' ' });
+        }
+        text.push_str(word);
+        before = word;
+    }
+    text
+}
+
+fn options(width: usize) -> textwrap::Options<'static> {
+    textwrap::Options::new(width.max(1)).break_words(false).word_splitter(textwrap::WordSplitter::NoHyphenation)
+}
+
+/// `words` in lines of at most `width`, where no word is longer than that.
+pub(super) fn wrapped(words: &str, width: usize) -> Vec<String> {
+    textwrap::wrap(&glued(words), options(width)).into_iter().map(|line| line.replace(GLUE, " ")).collect()
+}
+
+/// The longest part of `words` that stays on one line.
+pub(super) fn longest_word(words: &str) -> usize {
+    glued(words).split(' ').map(UnicodeWidthStr::width).max().unwrap_or(0)
+}
+
+/// `words` as lines within the width, later ones set in.
+pub(super) fn paragraph(text: &mut String, indent: &str, words: &str, width: usize) {
+    let hanging = format!("{indent}  ");
+    let options = options(width.min(WIDEST_PROSE)).initial_indent(indent).subsequent_indent(&hanging);
+    for line in textwrap::wrap(&glued(&printable(words)), options) {
+        text.push_str(&line.replace(GLUE, " "));
+        text.push('\n');
+    }
+}
+
+/// `words` as a paragraph of its own.
+#[must_use]
+pub fn prose(words: &str, width: usize) -> String {
+    let mut text = String::new();
+    paragraph(&mut text, "", words, width);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_and_its_unit_stay_together() {
+        let mut text = String::new();
+        paragraph(&mut text, "", "needs 12 % and 65 536 tokens, 3.25 GiB", 10);
+        assert_eq!(text, "needs 12 %\n  and\n  65 536\n  tokens,\n  3.25 GiB\n");
+    }
+
+    #[test]
+    fn no_word_is_broken_however_narrow_the_page() {
+        let words = "infiniband_ndr pre-allocated a/long/path.yaml";
+        for width in 1..60 {
+            let mut text = String::new();
+            paragraph(&mut text, "", words, width);
+            assert_eq!(text.split_whitespace().collect::<Vec<_>>().join(" "), words);
+        }
+    }
+
+    #[test]
+    fn colours_are_for_terminals_and_take_no_letter() {
+        let text = "fits: 1 GiB\n\nstages\n  stage  layers\n  warning: old\n";
+        assert_eq!(Page::default().show(text), text);
+        let shown = Page { width: 80, colours: true }.show(text);
+        assert!(shown.starts_with("\x1b[1;32mfits:\x1b[0m 1 GiB\n\n\x1b[1mstages\x1b[0m\n  stage"), "{shown:?}");
+        assert!(shown.contains("  \x1b[1;33mwarning:\x1b[0m old"), "{shown:?}");
+    }
+}

@@ -1,0 +1,258 @@
+//! What was predicted: the model's batch and its parts, degrees, links, engine, types and GPU, as they were decided.
+
+use serde_json::{Value, json};
+
+use super::text::count;
+use crate::plan::keywords::{CpuOffload, Mode, Schedule, Sharding};
+use crate::predict::{Component, Job, Phase, host_memory};
+use crate::units::{self, Bytes};
+
+/// A plan as it was decided, in words and as JSON.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setup {
+    /// What each line is about, and what it says.
+    pub lines: Vec<(&'static str, String)>,
+    /// The same for scripts; bytes and bytes a second, unrounded.
+    pub value: Value,
+    /// Samples of a step, and tokens where the model reads tokens.
+    pub samples: u64,
+    /// Tokens of a step.
+    pub tokens: u64,
+    /// `run.currency`.
+    pub currency: String,
+}
+
+impl Setup {
+    /// Why a GPU holds no byte of a component at a peak of that phase. None where nobody expects one.
+    #[must_use]
+    pub fn why_none(&self, component: Component, peak: Phase) -> Option<&'static str> {
+        let of = |key: &str| self.value.get(key).and_then(Value::as_str).unwrap_or_default();
+        let trains = of("mode") == Mode::Train.name();
+        let offload = of("cpu_offload");
+        let in_host = || [CpuOffload::Parameters.name(), CpuOffload::Optimizer.name()].contains(&offload);
+        match component {
+            Component::Parameters if offload == CpuOffload::Parameters.name() => Some("in host memory"),
+            Component::Gradients if trains && in_host() => Some("in host memory"),
+            Component::Gradients if trains && peak == Phase::Forward => Some("none exist yet at the peak"),
+            Component::Gradients if trains => Some("each is freed once it is applied or reduced"),
+            Component::OptimizerStates if trains && in_host() => Some("in host memory"),
+            Component::OptimizerStates if trains => Some("this optimizer keeps none"),
+            Component::Activations if trains => Some("all are freed again at the peak"),
+            _ => None,
+        }
+    }
+
+    /// The setup of a job.
+    #[must_use]
+    pub fn of(job: &Job) -> Self {
+        let host = host_memory(job);
+        Self {
+            lines: lines(job, host),
+            value: value(job, host),
+            samples: job.batch.global,
+            tokens: job.batch.tokens(),
+            currency: job.currency.clone(),
+        }
+    }
+}
+
+fn lines(job: &Job, host: Bytes) -> Vec<(&'static str, String)> {
+    let mut lines = vec![("model", model(job)), ("batch", batch(job)), ("GPU", gpu(job)), ("degrees", degrees(job))];
+    if job.degrees.num_gpus > 1 {
+        lines.push(("links", links(job)));
+    }
+    lines.push(("framework", framework(job)));
+    lines.push(("precision", precision(job)));
+    if host > Bytes::ZERO {
+        let gpus = job.hardware.gpus_per_node.min(job.degrees.num_gpus).max(1);
+        let node = host * gpus;
+        lines.push((
+            "host memory",
+            format!("{host} pinned for each GPU, {node} on a node of {gpus}, for what is offloaded"),
+        ));
+    }
+    lines
+}
+
+fn model(job: &Job) -> String {
+    let mut said = format!("{}, {} parameters", job.architecture.kind(), count(job.params.total));
+    if let Some(decoder) = job.decoder() {
+        said += &format!(
+            "; {} layers, hidden {}, {} heads ({} of keys and values), vocabulary {}",
+            decoder.layers,
+            decoder.hidden,
+            decoder.heads,
+            decoder.kv_heads,
+            units::grouped(decoder.vocab)
+        );
+    }
+    said
+}
+
+fn batch(job: &Job) -> String {
+    let batch = &job.batch;
+    let mut said = format!(
+        "{} = micro batch {} x {} accumulated x {} data parallel",
+        batch.global, batch.micro, batch.accumulation, job.degrees.data
+    );
+    if batch.image > 0 {
+        said += &format!("; images of {0} x {0}", batch.image);
+    } else {
+        said += &format!("; sequence {}", units::grouped(batch.sequence));
+        if batch.target > 0 {
+            said += &format!(" and {} of the decoder", units::grouped(batch.target));
+        }
+        said += &format!(", {} tokens a step", units::grouped(batch.tokens()));
+    }
+    said
+}
+
+fn gpu(job: &Job) -> String {
+    let hardware = &job.hardware;
+    let memory = hardware.capacity;
+    let limit =
+        if memory < hardware.gpu.memory { format!(", limited from {}", hardware.gpu.memory) } else { String::new() };
+    format!(
+        "{}, {memory} = {} GB{limit}; {} DRAM",
+        hardware.gpu.name,
+        units::three_figures(memory.as_f64() / 1e9),
+        hardware.gpu.bandwidth
+    )
+}
+
+fn degrees(job: &Job) -> String {
+    let degrees = &job.degrees;
+    let mut said = format!(
+        "{} = data {} x tensor {} x pipeline {} x context {}",
+        gpus(degrees.num_gpus),
+        degrees.data,
+        degrees.tensor,
+        degrees.pipeline,
+        degrees.context
+    );
+    if degrees.expert > 1 {
+        said += &format!("; experts over {} x {}", degrees.expert, degrees.expert_tensor);
+    }
+    if degrees.sequence_parallel {
+        said += "; sequence parallel";
+    }
+    if degrees.pipeline > 1 {
+        let chunks = if degrees.schedule == Schedule::Interleaved {
+            format!(" of {} chunks", degrees.virtual_pipeline)
+        } else {
+            String::new()
+        };
+        said += &format!("; {} schedule{chunks}", degrees.schedule);
+    }
+    if job.training.mode == Mode::Train {
+        said += &match degrees.asked() {
+            Sharding::None => "; nothing sharded".to_owned(),
+            sharding => format!("; {sharding} over {} ranks", degrees.shard_ranks),
+        };
+        if degrees.data * degrees.context > 1 {
+            said += &format!(", engine {}", degrees.engine);
+        }
+    }
+    said
+}
+
+/// `1 GPU`, `8 GPUs`.
+pub(super) fn gpus(count: u64) -> String {
+    if count == 1 { "1 GPU".to_owned() } else { format!("{} GPUs", units::grouped(count)) }
+}
+
+fn links(job: &Job) -> String {
+    let hardware = &job.hardware;
+    let near = format!(
+        "{} {} each way among {} GPUs",
+        hardware.interconnect.name, hardware.interconnect.each_way, hardware.node_gpus
+    );
+    if job.degrees.num_gpus <= hardware.node_gpus {
+        return near;
+    }
+    format!("{near}; {} {} each way beyond", hardware.network.name, hardware.network.each_way)
+}
+
+fn framework(job: &Job) -> String {
+    let training = &job.training;
+    let compiled = if training.compile { ", compiled" } else { "" };
+    if training.mode == Mode::Inference {
+        let cache = if training.use_cache { "KV cache" } else { "no KV cache" };
+        return format!("{}{compiled}; inference, attention {}, {cache}", job.profile.name(), training.attention);
+    }
+    let lora = training.lora.as_ref().map_or(String::new(), |lora| format!(", LoRA of rank {}", lora.rank));
+    let offload = match training.cpu_offload {
+        CpuOffload::None => String::new(),
+        what => format!(", offload of {what}"),
+    };
+    format!(
+        "{}{compiled}; training, attention {}, checkpointing {}, loss {}{lora}{offload}",
+        job.profile.name(),
+        training.attention,
+        training.checkpointing,
+        training.loss
+    )
+}
+
+fn precision(job: &Job) -> String {
+    let storage = &job.storage;
+    if job.training.mode == Mode::Inference {
+        return format!("{}: weights {}", storage.precision, storage.weight.name());
+    }
+    let master = storage.master.map_or(String::new(), |master| format!(", masters {}", master.name()));
+    format!(
+        "{}: weights {}, gradients {}{master}; {} with states in {}",
+        storage.precision,
+        storage.weight.name(),
+        storage.gradient.name(),
+        job.training.optimizer,
+        storage.state.name()
+    )
+}
+
+fn value(job: &Job, host: Bytes) -> Value {
+    let (batch, degrees, training, hardware) = (&job.batch, &job.degrees, &job.training, &job.hardware);
+    let network = (degrees.num_gpus > hardware.node_gpus).then_some(&hardware.network);
+    json!({
+        "kind": job.architecture.kind().to_string(),
+        "mode": training.mode.to_string(),
+        "framework": job.profile.name(),
+        "engine": degrees.engine.to_string(),
+        "precision": job.storage.precision.to_string(),
+        "optimizer": training.optimizer.to_string(),
+        "attention": training.attention.to_string(),
+        "activation_checkpointing": training.checkpointing.to_string(),
+        "loss": training.loss.to_string(),
+        "compile": training.compile,
+        "cpu_offload": training.cpu_offload.to_string(),
+        "batch": {
+            "global": batch.global,
+            "micro": batch.micro,
+            "accumulation": batch.accumulation,
+            "sequence_length": batch.sequence,
+            "image_size": batch.image,
+            "tokens_per_step": batch.tokens(),
+        },
+        "gpus": degrees.num_gpus,
+        "data_parallel": degrees.data,
+        "tensor_parallel": degrees.tensor,
+        "pipeline_parallel": degrees.pipeline,
+        "context_parallel": degrees.context,
+        "expert_parallel": degrees.expert,
+        "expert_tensor_parallel": degrees.expert_tensor,
+        "sequence_parallel": degrees.sequence_parallel,
+        "sharding": degrees.asked().to_string(),
+        "shard_ranks": degrees.shard_ranks,
+        "pipeline_schedule": degrees.schedule.to_string(),
+        "virtual_pipeline": degrees.virtual_pipeline,
+        "gpus_per_node": hardware.gpus_per_node,
+        "nvlink_domain": hardware.node_gpus,
+        "interconnect": hardware.interconnect.name,
+        "interconnect_bytes_per_s": hardware.interconnect.each_way.0,
+        "network": network.map(|link| link.name.clone()),
+        "network_bytes_per_s": network.map(|link| link.each_way.0),
+        "host_memory": host.0,
+        "price_per_gpu_hour": job.price_per_gpu_hour,
+        "currency": job.currency,
+    })
+}

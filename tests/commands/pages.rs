@@ -1,0 +1,88 @@
+//! What commands print at 80 columns: no line is wider, so that no terminal breaks a word.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::truth;
+
+/// A plan of each kind, and what foreign tools leave.
+const PLANS: [&str; 10] = [
+    "13b_long_sequence",
+    "70b_hybrid_training",
+    "7b_inference",
+    "7b_lora",
+    "8b_fsdp_torchtitan",
+    "8b_single_gpu",
+    "gpt2_nanogpt",
+    "hybrid_example",
+    "moe_expert_parallel",
+    "own_model_and_gpu",
+];
+
+fn printed(folder: &Path, line: &str) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memwall"));
+    command
+        .args(line.split(' '))
+        .current_dir(folder)
+        .env("COLUMNS", "80")
+        .env("XDG_CONFIG_HOME", folder.join("config"));
+    let done = command.output().unwrap();
+    assert!(matches!(done.status.code(), Some(0 | 3)), "{line}: {done:?}");
+    String::from_utf8(done.stdout).unwrap()
+}
+
+/// A word that is longer than a line stands alone on it: nothing else can be done with it.
+fn fits(line: &str) -> bool {
+    line.chars().count() <= 80 || line.split_whitespace().count() == 1
+}
+
+fn hold(folder: &Path, lines: &[String]) {
+    for line in lines {
+        let text = printed(folder, line);
+        assert!(!text.is_empty() && !text.contains('\x1b'), "{line}: {text}");
+        for wide in text.lines().filter(|line| !fits(line)) {
+            panic!("memwall {line}: {} columns: {wide}", wide.chars().count());
+        }
+    }
+}
+
+fn plans() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("configs/plans")
+}
+
+#[test]
+fn reports_of_every_example_plan_fit_80_columns() {
+    let mut lines = Vec::new();
+    for plan in PLANS {
+        lines.push(format!("predict {plan}.yaml --verbose --bottlenecks"));
+        lines.push(format!("roofline {plan}.yaml --op mine=1e12:1e10"));
+        lines.push(format!("sweep {plan}.yaml --vary batch_size=1..64x2 --vary precision=bf16,fp32"));
+    }
+    hold(&plans(), &lines);
+}
+
+#[test]
+fn searches_catalogues_and_measured_cases_fit_80_columns() {
+    let cases = truth::folder().join("llm-foundry.json").display().to_string();
+    let mut lines: Vec<String> = ["search 8b_single_gpu.yaml", "search hybrid_example.yaml --fewest-gpus"]
+        .into_iter()
+        .chain(["gpus", "gpus --verbose", "models", "models --verbose", "config"])
+        .map(str::to_owned)
+        .collect();
+    lines.push(format!("validate {cases}"));
+    hold(&plans(), &lines);
+}
+
+#[test]
+fn every_help_fits_80_columns() {
+    let folder = tempfile::tempdir().unwrap();
+    let help = printed(folder.path(), "help");
+    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let names: Vec<&str> =
+        commands.take_while(|line| !line.is_empty()).filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(names.contains(&"predict"), "{help}");
+    let topics = help.lines().skip_while(|line| *line != "Topics:").skip(1);
+    let topics = topics.take_while(|line| !line.is_empty()).filter_map(|line| line.split_whitespace().next());
+    let lines: Vec<String> = names.into_iter().chain(topics).map(|name| format!("help {name}")).collect();
+    hold(folder.path(), &lines);
+}
