@@ -7,6 +7,7 @@
 mod device;
 mod hardware;
 mod hook;
+mod location;
 mod out_of_memory;
 mod place;
 pub mod playback;
@@ -30,6 +31,7 @@ pub use hardware::{
 pub use spread::{DeviceMetric, Spread};
 
 pub use hook::{HookAbout, HookEnd, HookLosses, HookMemory, HookModules, HookStep, HookedRun, ModuleBlock, ModuleKind};
+pub use location::DeviceLocation;
 pub use out_of_memory::{OutOfMemory, OutOfMemoryKind};
 pub use place::{Activity, CodePlace, HookPlaces, HookStall, LateStep, PendingCollective, StepCause};
 pub use progress::{LogFormat, Progress, ProgressSource};
@@ -284,6 +286,18 @@ pub struct Sample {
     pub step_cause: Option<Box<StepCause>>,
     /// Samples since the start that could not be handed over, because the reader was behind.
     pub dropped: u64,
+    /// The past of the device that is looked at closely, where the source keeps one; told once.
+    #[serde(skip)]
+    pub past: Option<Box<DevicePast>>,
+}
+
+/// What a source knows of a device from before it was watched.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DevicePast {
+    /// Its place among the devices.
+    pub position: usize,
+    /// What it did, oldest first.
+    pub samples: Vec<(Moment, DeviceSample)>,
 }
 
 /// What kind of source samples come from.

@@ -4,6 +4,7 @@
 
 mod alerts;
 mod arrangement;
+mod cluster;
 mod editor;
 mod event;
 mod key;
@@ -28,6 +29,10 @@ mod what_if;
 
 pub use alerts::{Alert, AlertChannels, AlertMessage, AlertRules, AlertState, RaisedAlert};
 pub use arrangement::{Arrangement, LayoutPreset, Side};
+pub use cluster::metric::ClusterMetric;
+pub use cluster::ranks::{ClusterNode, RankDegrees, RankLayout, RankPlace, hosts};
+pub use cluster::selector::{JobSelector, SelectorError};
+pub use cluster::{Cluster, ClusterGroup, Grouping};
 pub use editor::field::{FIELDS, Field};
 pub use editor::form::Form;
 pub use editor::origin::FieldOrigin;
@@ -67,6 +72,7 @@ pub use run::exhaustion::MemoryExhaustion;
 pub use run::explanation_search::{CompareRow, ExplanationSearch, Question};
 pub use run::inferred::Proposal;
 pub use run::mismatch::{Mismatch, of as mismatch};
+pub use run::offer::take as follow_offered;
 pub use run::outlook::Outlook;
 pub use run::plan::{RunPlan, plan_of_simulation};
 pub use run::verdict::{Gravity, RunVerdict, SOON, of as run_verdict};

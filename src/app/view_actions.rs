@@ -103,7 +103,11 @@ pub fn turn_view(state: &mut State) {
             state.views.memory.selected = 0;
         }
         Pane::Roofline => state.views.roofline.table = !state.views.roofline.table,
-        Pane::Monitor => state.monitor.view = state.monitor.view.next(),
+        Pane::Monitor => {
+            let next = state.monitor.view.next();
+            let is_last = state.monitor.cluster.is_there() && state.monitor.view == MonitorView::Now;
+            state.monitor.view = if is_last { MonitorView::Cluster } else { next };
+        }
         Pane::Plan | Pane::Compare => {}
     }
 }
@@ -178,8 +182,9 @@ pub fn back(state: &mut State) {
     if state.views.focus == Pane::Monitor && state.monitor.list.clear() {
         return;
     }
-    if state.views.focus == Pane::Monitor && state.monitor.view != MonitorView::Now {
-        state.monitor.view = MonitorView::Now;
+    let first = if state.monitor.cluster.is_there() { MonitorView::Cluster } else { MonitorView::Now };
+    if state.views.focus == Pane::Monitor && state.monitor.view != first {
+        state.monitor.view = first;
         return;
     }
     if state.views.zoomed {

@@ -2,19 +2,25 @@
 //!
 //! Each block names its source: a published measurement, or the rows of `tests/truth` that it was fitted on.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// What kernels reach on the GPUs of one generation.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Curves {
     /// The generation, as `gpus.yaml` names it; `other` for those without an entry.
     pub architecture: String,
     /// Only of GPUs of this compute capability; absent: of all others of the generation.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compute_capability: Option<String>,
+    /// Only of the GPU of this name, before all others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<String>,
+    /// When and with what `memwall bench` measured them on this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<MeasuredOn>,
     /// What the curves were estimated from, where no kernel of these GPUs was measured.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimated_from: Option<String>,
     /// Matrix multiplications.
     pub matrix: MatrixCurve,
@@ -23,13 +29,49 @@ pub struct Curves {
     /// FlashAttention-2, which is also what PyTorch's dispatcher runs.
     pub flash: AttentionCurve,
     /// The vendor's fused attention (cuDNN), where it is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vendor: Option<AttentionCurve>,
     /// The Triton kernel of the first FlashAttention.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub triton: Option<AttentionCurve>,
+    /// Convolutions, where they were measured; else the constants of all GPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub convolution: Option<ConvolutionCurve>,
+}
+
+/// A measurement of `memwall bench`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MeasuredOn {
+    /// The day, as `2026-11-23`.
+    pub date: String,
+    /// The device, as its driver or kernel names it.
+    pub device: String,
+    /// PyTorch, toolkit and driver.
+    pub versions: String,
+    /// The SM clock under load, where the driver told it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_mhz: Option<f64>,
+    /// From the tenth to the ninetieth hundredth of a kernel's times, as a share of their median: the median kernel's.
+    pub spread: f64,
+    /// Mean error of the fitted matmuls.
+    pub matmul_error: f64,
+}
+
+/// Convolutions: what is left of the matmul's rate forward, for the input's gradient and for the weight's.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConvolutionCurve {
+    /// A key of the file's `sources`.
+    pub source: String,
+    /// Windows of one element.
+    pub pointwise: (f64, f64, f64),
+    /// Larger windows.
+    pub window: (f64, f64, f64),
 }
 
 /// Matrix multiplications: share of the dense peak, and what depends on the shape.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MatrixCurve {
     /// A key of the file's `sources`.
@@ -56,6 +98,7 @@ pub struct MatrixCurve {
     /// The largest share that the highest clock allows, where the boards differ in power.
     pub most: f64,
     /// Watts of board power for a TFLOP/s of 16-bit peak that the shares hold at; absent: what the GPU itself has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watts_per_tflop: Option<f64>,
     /// Power of (limit - idle) / (those watts - idle) by which the matrix clock differs.
     pub clock_power: f64,
@@ -71,7 +114,7 @@ pub struct MatrixCurve {
 }
 
 /// What is left of the FP8 rate by how operands are scaled.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fp8Scales {
     /// One scale for each row and column, which slows a matmul's end.
@@ -89,7 +132,7 @@ impl Default for Fp8Scales {
 }
 
 /// Kernels that DRAM bandwidth bounds.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryCurve {
     /// A key of the file's `sources`.
@@ -103,10 +146,16 @@ pub struct MemoryCurve {
     pub inline_ecc: f64,
     /// Microseconds that each kernel takes beside its bytes and operations: its start and its tail.
     pub kernel_us: f64,
+    /// The same share of an optimizer's step, which reads and writes weights, gradients and states; absent: `share`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub optimizer: Option<f64>,
+    /// Microseconds that an optimizer's step takes for each parameter tensor beside that; absent: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub optimizer_tensor_us: Option<f64>,
 }
 
 /// Fused attention: share of the 16-bit peak by head size.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AttentionCurve {
     /// A key of the file's `sources`.
@@ -150,7 +199,7 @@ impl AttentionCurve {
 }
 
 /// Which fused attention a framework runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AttentionLibrary {
     /// FlashAttention-2.
@@ -162,11 +211,14 @@ pub enum AttentionLibrary {
 }
 
 /// How a framework drives the GPU.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stack {
     /// Its name in plans.
     pub framework: String,
+    /// Only of the host of the GPU of this name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<String>,
     /// A key of the file's `sources`.
     pub source: String,
     /// Its fused attention.
@@ -186,7 +238,7 @@ pub struct Stack {
     pub ring: f64,
     /// Share of tensor-parallel collectives that is waited for where they run in pieces beside the matmuls that they feed;
     /// absent: the first piece, one of as many as there are ranks.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pieces: Option<f64>,
 }
 
@@ -196,12 +248,13 @@ const fn whole() -> f64 {
 }
 
 /// What collectives reach of a kind of link.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkCurve {
     /// `node` or `network`.
     pub scope: String,
     /// The one kind of link that it is of; absent: all others of its scope.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
     /// A key of the file's `sources`.
     pub source: String,

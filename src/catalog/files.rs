@@ -7,7 +7,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use super::{Catalog, Citation, Curves, Generation, Gpu, Link, LinkCurve, ModelPreset, Peaks, Scope, Stack, Vendor};
+use super::{
+    Catalog, Citation, Curves, Generation, Gpu, Link, LinkCurve, ModelPreset, Peaks, ProcessMemory, Scope, Stack,
+    Vendor,
+};
 use crate::units::{Bytes, BytesPerSec, FlopsPerSec, Megahertz, Seconds, Watts};
 
 /// A catalogue file that cannot be used.
@@ -88,6 +91,15 @@ struct GpuEntry {
     #[serde(default)]
     bridge: Option<String>,
     host_gb_s_each_way: Option<CitedValue<f64>>,
+    process_mib: Option<ProcessEntry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProcessEntry {
+    source: String,
+    torch: f64,
+    transformers: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -155,8 +167,14 @@ impl Catalog {
             };
             citations.push(Citation { entry: entry.clone(), figure, source: source.clone() });
         }
-        // Entries that the new ones hide no longer speak for that name.
-        self.citations.retain(|old| citations.iter().all(|new| new.entry != old.entry));
+        // Entries that the new ones hide no longer speak for that name. Curves of one GPU leave its figures as they are.
+        let hides = |name: &String| {
+            read.gpus.iter().any(|gpu| gpu.name == *name) || read.interconnects.iter().any(|link| link.name == *name)
+        };
+        self.citations.retain(|old| {
+            let same = |new: &Citation| new.entry == old.entry && new.figure == old.figure;
+            !hides(&old.entry) && !citations.iter().any(same)
+        });
         self.citations.append(&mut citations);
         self.gpus.extend(read.gpus.into_iter().map(GpuEntry::into_gpu));
         self.links.extend(read.interconnects.into_iter().map(LinkEntry::into_link));
@@ -179,7 +197,9 @@ impl File {
                 ("memory-bound kernels", curves.memory.source.as_str()),
                 ("flash attention", curves.flash.source.as_str()),
             ];
-            own.into_iter().chain(others).map(|(name, key)| (&curves.architecture, name, key))
+            let convolutions = curves.convolution.iter().map(|curve| ("convolutions", curve.source.as_str()));
+            let entry = curves.gpu.as_ref().unwrap_or(&curves.architecture);
+            own.into_iter().chain(others).chain(convolutions).map(move |(name, key)| (entry, name, key))
         });
         let stacks = self.stacks.iter().map(|stack| (&stack.framework, "host and overlap", stack.source.as_str()));
         let links = self.link_curves.iter().map(|link| (&link.scope, "collectives", link.source.as_str()));
@@ -204,6 +224,7 @@ impl GpuEntry {
             .chain(figures.into_iter().filter_map(|(name, figure)| Some((name, figure?.source.as_str()))))
             .chain(self.inline_ecc.iter().map(|said| ("ECC", said.source.as_str())))
             .chain(self.sm_count.iter().map(|figure| ("SMs", figure.source.as_str())))
+            .chain(self.process_mib.iter().map(|process| ("process", process.source.as_str())))
     }
 
     fn into_gpu(self) -> Gpu {
@@ -214,7 +235,11 @@ impl GpuEntry {
         let generation = generation(&self.architecture);
         let host = self.host_gb_s_each_way.map(|figure| BytesPerSec::from_giga(figure.value));
         Gpu {
-            vendor: if self.vendor == "amd" { Vendor::Amd } else { Vendor::Nvidia },
+            vendor: match self.vendor.as_str() {
+                "amd" => Vendor::Amd,
+                "cpu" => Vendor::Cpu,
+                _ => Vendor::Nvidia,
+            },
             generation,
             compute_capability: self.compute_capability,
             host_link: host.unwrap_or_else(|| generation.host_link()),
@@ -242,6 +267,10 @@ impl GpuEntry {
             aliases: self.aliases,
             link: self.link,
             bridge: self.bridge,
+            process: self.process_mib.map(|process| ProcessMemory {
+                torch: nearest_mib(process.torch / 1024.0),
+                transformers: process.transformers.map(|mib| nearest_mib(mib / 1024.0)),
+            }),
         }
     }
 }
@@ -256,6 +285,7 @@ fn generation(architecture: &str) -> Generation {
         "blackwell" => Generation::Blackwell,
         "cdna2" => Generation::Cdna2,
         "cdna3" => Generation::Cdna3,
+        "cpu" => Generation::Cpu,
         _ => Generation::Unknown,
     }
 }

@@ -7,7 +7,10 @@ mod efficiency;
 mod files;
 mod names;
 
-pub use efficiency::{AttentionCurve, AttentionLibrary, Curves, Fp8Scales, LinkCurve, MatrixCurve, MemoryCurve, Stack};
+pub use efficiency::{
+    AttentionCurve, AttentionLibrary, ConvolutionCurve, Curves, Fp8Scales, LinkCurve, MatrixCurve, MeasuredOn,
+    MemoryCurve, Stack,
+};
 pub use files::CatalogError;
 
 use std::sync::Arc;
@@ -53,6 +56,8 @@ pub enum Vendor {
     Nvidia,
     /// AMD.
     Amd,
+    /// A CPU, whoever makes it.
+    Cpu,
 }
 
 /// Generation of a GPU: what decides workspaces, CUDA context size and GPM.
@@ -74,6 +79,8 @@ pub enum Generation {
     Cdna2,
     /// MI300X, MI325X.
     Cdna3,
+    /// A host's processors: PyTorch without a GPU.
+    Cpu,
     /// A GPU that only the user knows.
     Unknown,
 }
@@ -91,6 +98,7 @@ impl Generation {
             Self::Blackwell => "blackwell",
             Self::Cdna2 => "cdna2",
             Self::Cdna3 => "cdna3",
+            Self::Cpu => "cpu",
             Self::Unknown => "other",
         }
     }
@@ -101,7 +109,7 @@ impl Generation {
         match self {
             Self::Hopper | Self::Blackwell => BytesPerSec(64e9),
             Self::Volta | Self::Turing => BytesPerSec(16e9),
-            Self::Ampere | Self::Ada | Self::Cdna2 | Self::Cdna3 | Self::Unknown => BytesPerSec(32e9),
+            Self::Ampere | Self::Ada | Self::Cdna2 | Self::Cdna3 | Self::Cpu | Self::Unknown => BytesPerSec(32e9),
         }
     }
 }
@@ -184,6 +192,17 @@ pub struct Gpu {
     pub bridge: Option<String>,
     /// What moves between it and its host's memory, each way.
     pub host_link: BytesPerSec,
+    /// Of a CPU: what a process holds before it has a model.
+    pub process: Option<ProcessMemory>,
+}
+
+/// What a training process on a CPU holds at most without a model: interpreter, libraries, threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessMemory {
+    /// With PyTorch.
+    pub torch: Bytes,
+    /// With transformers as well, where it is installed.
+    pub transformers: Option<Bytes>,
 }
 
 /// Where a link runs.
@@ -264,11 +283,19 @@ impl Catalog {
         names(gpu) || if link.on_board { link.each_way <= gpu.host_link } else { !self.gpus.iter().any(names) }
     }
 
-    /// What kernels reach on `gpu`: the curves of its compute capability, else of its generation, else those of `other`.
+    /// What kernels reach on `gpu`: its own curves, else those of its compute capability, else of its generation, else
+    /// those of `other`.
     #[must_use]
     pub fn curves(&self, gpu: &Gpu) -> Option<&Arc<Curves>> {
+        let measured = self.curves.iter().rev().find(|curves| curves.gpu.as_ref() == Some(&gpu.name));
+        measured.or_else(|| self.shared_curves(gpu))
+    }
+
+    /// The same without its own: those of its kind.
+    #[must_use]
+    pub fn shared_curves(&self, gpu: &Gpu) -> Option<&Arc<Curves>> {
         let find = |name: &str, capability: Option<&str>| {
-            let mut curves = self.curves.iter().rev();
+            let mut curves = self.curves.iter().rev().filter(|curves| curves.gpu.is_none());
             curves.find(|curves| curves.architecture == name && curves.compute_capability.as_deref() == capability)
         };
         let name = gpu.generation.name();
@@ -276,10 +303,13 @@ impl Catalog {
         own.or_else(|| find(name, None)).or_else(|| find("other", None))
     }
 
-    /// How the framework of that name drives a GPU.
+    /// How the framework of that name drives `gpu`: as its own host was measured, else as hosts do.
     #[must_use]
-    pub fn stack(&self, framework: &str) -> Option<&Arc<Stack>> {
-        self.stacks.iter().rev().find(|stack| stack.framework == framework)
+    pub fn stack(&self, framework: &str, gpu: &Gpu) -> Option<&Arc<Stack>> {
+        let find = |of: Option<&String>| {
+            self.stacks.iter().rev().find(|stack| stack.framework == framework && stack.gpu.as_ref() == of)
+        };
+        find(Some(&gpu.name)).or_else(|| find(None))
     }
 
     /// What collectives reach over a link of that name within `scope`.
@@ -301,6 +331,9 @@ impl Catalog {
     /// What to say of a GPU that is not in the catalogue: the known name nearest to it, or where all stand.
     #[must_use]
     pub fn no_gpu(&self, name: &str) -> String {
+        if name.trim().eq_ignore_ascii_case("cpu") {
+            return "this machine's CPU was not measured yet: `memwall bench --cpu` does, in about a minute".to_owned();
+        }
         let nearest = names::nearest(&self.gpus, name, |gpu| (&gpu.name, &gpu.aliases));
         names::unknown(name, nearest, "`memwall gpus` lists what is")
     }

@@ -1,4 +1,4 @@
-//! `memwall infer PID`.
+//! `memwall infer PID`, `memwall infer FILE`.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::args::{InferArgs, PlanFormat, PlanOutput};
+use super::args::{ImportArgs, InferArgs, InferTarget, PlanFormat, PlanOutput};
 use super::{Exit, Streams};
 use crate::app::{Account, Proposal};
 use crate::catalog::Catalog;
@@ -24,9 +24,24 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Writes the plan of the process that was asked for, and what could not be read of it.
 pub fn run(args: &InferArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
-    match of_process(args.pid, gpus(), catalog) {
+    let pid = match &args.of {
+        InferTarget::Process(pid) => *pid,
+        InferTarget::Job(file) => return super::import::run(&args.of_job(file), catalog, streams),
+    };
+    if args.gpus.is_some() || args.which.is_some() {
+        return streams.fail(Exit::Usage, "--gpus and --which are for the file of a job: a process tells these itself");
+    }
+    match of_process(pid, gpus(), catalog) {
         Ok((heading, imported)) => deliver(&heading, &imported, &args.to, streams),
         Err(message) => streams.fail(Exit::Failed, &message),
+    }
+}
+
+impl InferArgs {
+    /// The file of a job is read as `memwall import` reads one.
+    fn of_job(&self, file: &Path) -> ImportArgs {
+        let (file, command) = (Some(file.to_owned()), Vec::new());
+        ImportArgs { file, gpus: self.gpus, which: self.which, command, to: self.to.clone() }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The command line: arguments, and the commands that need no screen.
 
 pub mod args;
+mod bench;
 mod catalogue;
 mod completions;
 pub mod config;
@@ -9,6 +10,7 @@ mod demo;
 mod exit;
 mod explain;
 mod export;
+mod exporter;
 mod followed_run;
 mod help;
 mod import;
@@ -33,6 +35,7 @@ mod validate;
 
 pub use args::{Cli, Command, DashboardArgs};
 pub use exit::Exit;
+pub use exporter::EXPORTED_METRICS;
 pub use output::Streams;
 pub use predict::without_screen;
 
@@ -75,6 +78,7 @@ pub fn run(asked: Cli, streams: &mut Streams, show: impl FnOnce(DashboardArgs, C
         Command::Search(args) => search::run(&args, &catalog, streams),
         Command::Roofline(args) => roofline::run(&args, &catalog, streams),
         Command::Validate(args) => validate::run(&args, &catalog, streams),
+        Command::Exporter(args) => exporter::run(&args, &catalog, streams),
         Command::Record(args) => record::run(&args, &catalog, streams),
         Command::Replay(args) => match args.format {
             Some(format) => replay::summarise(&args.file, format, streams),
@@ -90,6 +94,7 @@ pub fn run(asked: Cli, streams: &mut Streams, show: impl FnOnce(DashboardArgs, C
         Command::Run(args) => run::run(&args, &catalog, streams),
         Command::Explain(args) => explain::run(&args, &catalog, streams),
         Command::Trace(args) => trace::run(&args, streams),
+        Command::Bench(args) => bench::run(&args, &catalog, streams),
         Command::Hook => run::hook(streams),
         Command::Completions(args) => completions::run(&args, streams),
         Command::Help(args) => help::run(&args, streams),

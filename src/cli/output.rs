@@ -12,11 +12,11 @@ use crate::printable::printable;
 /// The standard streams, passed in so that a command can be run without a process.
 pub struct Streams<'a> {
     /// Standard input.
-    pub input: &'a mut dyn Read,
+    pub input: &'a mut (dyn Read + Send),
     /// Standard output.
-    pub out: &'a mut dyn Write,
+    pub out: &'a mut (dyn Write + Send),
     /// Standard error.
-    pub err: &'a mut dyn Write,
+    pub err: &'a mut (dyn Write + Send),
 }
 
 impl Streams<'_> {

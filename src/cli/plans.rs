@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::import::{self, NotOpened};
 use super::{Exit, Streams};
-use crate::plan::{Change, Document, Fault, LoadedPlan, Plan, plan_of, schema};
+use crate::plan::{Change, Document, Fault, LoadedPlan, Plan, decoded, plan_of, schema};
 
 /// A plan that was read, with its text for the places of later faults.
 pub struct PlanSource {
@@ -35,8 +35,20 @@ impl PlanSource {
 
     /// Tells faults that the text's reader could not know of, each at its key's place.
     pub fn tell(&self, faults: Vec<Fault>, streams: &mut Streams) -> Exit {
-        let placed = faults.into_iter().map(|fault| self.loaded.document.placed(fault));
+        let placed = self.placed(faults);
         tell(self.file.as_deref(), placed, streams)
+    }
+
+    /// Such faults at their places.
+    pub fn placed(&self, faults: Vec<Fault>) -> Vec<Fault> {
+        faults.into_iter().map(|fault| self.loaded.document.placed(fault)).collect()
+    }
+
+    /// The plan of a document of a stream, which has so many lines before it.
+    pub fn of_part(name: String, bytes: Vec<u8>, lines_before: usize) -> Result<Self, Vec<Fault>> {
+        let text = decoded(bytes).map_err(|fault| vec![fault])?;
+        let loaded = LoadedPlan::from_document(&name, Document::parse_part(&text, lines_before)?)?;
+        Ok(Self { file: Some(name.clone()), name, loaded })
     }
 }
 

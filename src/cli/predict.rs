@@ -1,5 +1,8 @@
 //! `memwall predict`.
 
+mod split;
+mod stream;
+
 use super::args::{DashboardArgs, PredictArgs, ReportFormat, ShapeArgs};
 use super::plans::{self, PlanSource};
 use super::{Exit, Streams, limits, output, replay, shape};
@@ -17,6 +20,12 @@ pub fn run(args: &PredictArgs, catalog: &Catalog, streams: &mut Streams) -> Exit
         Ok(format) => format,
         Err(message) => return streams.fail(Exit::Usage, &message),
     };
+    if args.what == ["-"] {
+        return stream::run(args, format, catalog, streams);
+    }
+    if args.faults {
+        return streams.fail(Exit::Usage, stream::FAULTS_NEED);
+    }
     let (sources, mut exit) = match sources(args, streams) {
         Ok(found) => found,
         Err(exit) => return exit,
@@ -24,7 +33,7 @@ pub fn run(args: &PredictArgs, catalog: &Catalog, streams: &mut Streams) -> Exit
     let mut answers = Vec::new();
     let mut known = String::new();
     for source in &sources {
-        match answer(source, args, format, catalog) {
+        match answer(source, args, catalog) {
             Ok(answer) => answers.push(answer),
             Err(faults) => {
                 known.push_str(&parameters(source, &faults, format));
@@ -35,7 +44,7 @@ pub fn run(args: &PredictArgs, catalog: &Catalog, streams: &mut Streams) -> Exit
     if answers.is_empty() {
         return if known.is_empty() { exit } else { exit.and(streams.deliver(args.output.as_deref(), &known)) };
     }
-    if answers.iter().any(|answer| answer.prediction.capacity.needed > answer.prediction.capacity.bytes) {
+    if answers.iter().any(|answer| !answer.fits()) {
         exit = exit.and(Exit::DoesNotFit);
     }
     let written = match written(&answers, format, args.verbose) {
@@ -61,6 +70,7 @@ pub fn without_screen(args: &DashboardArgs, catalog: &Catalog, streams: &mut Str
         verbose: false,
         bottlenecks: false,
         max_batch_size: false,
+        faults: false,
         shape: ShapeArgs::default(),
     };
     run(&args, catalog, streams)
@@ -88,6 +98,23 @@ struct Answer<'a> {
     advice: Option<Advice>,
 }
 
+impl Answer<'_> {
+    fn fits(&self) -> bool {
+        self.prediction.capacity.needed <= self.prediction.capacity.bytes
+    }
+
+    fn report(&self) -> Report<'_> {
+        Report {
+            plan: self.name,
+            prediction: &self.prediction,
+            scaling: self.scaling,
+            max_batch: self.max_batch,
+            max_sequence: self.max_sequence,
+            advice: self.advice.as_ref(),
+        }
+    }
+}
+
 /// The plans that the command line names.
 fn sources(args: &PredictArgs, streams: &mut Streams) -> Result<(Vec<PlanSource>, Exit), Exit> {
     if let Some(plan) = shape::plan(&args.what, &args.shape) {
@@ -111,12 +138,7 @@ fn sources(args: &PredictArgs, streams: &mut Streams) -> Result<(Vec<PlanSource>
     Ok((all, exit))
 }
 
-fn answer<'a>(
-    source: &'a PlanSource,
-    args: &PredictArgs,
-    format: ReportFormat,
-    catalog: &Catalog,
-) -> Result<Answer<'a>, Vec<Fault>> {
+fn answer<'a>(source: &'a PlanSource, args: &PredictArgs, catalog: &Catalog) -> Result<Answer<'a>, Vec<Fault>> {
     let job = Job::resolve(source.plan(), catalog)?;
     let prediction = predict(&job);
     let again = |plan: &Plan| Job::resolve(plan, catalog).ok().map(|job| predict(&job));
@@ -125,9 +147,8 @@ fn answer<'a>(
     let generates = job.training.mode == Mode::Inference;
     let max_sequence =
         (args.max_batch_size && generates).then(|| limits::sequence(source.plan(), longest_sequence(&job), again));
-    // Always in what scripts read, unless the plan says no; people ask for it, here or in the plan.
-    let said = source.plan().analysis.enable_bottlenecks;
-    let wanted = args.bottlenecks || said.unwrap_or(format != ReportFormat::Text);
+    // Some forty changed plans are predicted for it: it is asked for, here or in the plan.
+    let wanted = args.bottlenecks || source.plan().analysis.enable_bottlenecks == Some(true);
     let advice = wanted.then(|| advise(source.plan(), &job, &prediction, catalog));
     let scaling = scaling_efficiency(&job, &prediction.time);
     Ok(Answer { name: &source.name, prediction, scaling, max_batch, max_sequence, advice })
@@ -141,17 +162,7 @@ fn longest_sequence(job: &Job) -> u64 {
 }
 
 fn written(answers: &[Answer], format: ReportFormat, verbose: bool) -> Result<String, String> {
-    let reports: Vec<Report> = answers
-        .iter()
-        .map(|answer| Report {
-            plan: answer.name,
-            prediction: &answer.prediction,
-            scaling: answer.scaling,
-            max_batch: answer.max_batch,
-            max_sequence: answer.max_sequence,
-            advice: answer.advice.as_ref(),
-        })
-        .collect();
+    let reports: Vec<Report> = answers.iter().map(Answer::report).collect();
     Ok(match format {
         ReportFormat::Text => {
             reports.iter().map(|report| text::report(report, verbose)).collect::<Vec<_>>().join("\n\n")

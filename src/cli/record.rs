@@ -9,6 +9,7 @@ use tokio::sync::mpsc::{self, Receiver};
 use tokio::time::sleep;
 
 use super::args::RecordArgs;
+use super::config::Config;
 use super::dashboard::Clock;
 use super::followed_run::FollowedRun;
 use super::termination::TerminationSignals;
@@ -73,15 +74,15 @@ fn record(
     let choice = args.source.clone();
     // A simulated run is recorded where one is asked for, never for want of a GPU.
     let demo = demo.filter(|_| matches!(choice, SourceChoice::Demo(_)));
-    let means = SourceContext {
-        demo,
-        later: None,
-        attach: args.attach,
-        requirements: SharedRequirements::everything(),
-        catalog,
+    let access = Config::load(|name| std::env::var_os(name)).access;
+    let attach = args.attach;
+    let mut demo = demo;
+    // Whatever fails is tried again; a simulated run is opened once.
+    let open = move || {
+        let requirements = SharedRequirements::everything();
+        let (demo, catalog, access) = (demo.take(), catalog.clone(), access.clone());
+        observe::open(choice.clone(), SourceContext { demo, later: None, attach, requirements, catalog, access })
     };
-    let mut means = Some(means);
-    let open = move || observe::open(choice.clone(), means.take().ok_or(SourceError::Spent)?);
     let recorded = runtime.block_on(until_asked(args, text, open, streams));
     // A thread that is stuck in a driver must not keep the program.
     runtime.shutdown_background();

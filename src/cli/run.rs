@@ -14,13 +14,15 @@ use tokio::runtime::Builder;
 
 use super::args::RunArgs;
 use super::dashboard::Clock;
+use super::plans::PlanSource;
 use super::signals::{GroupSignals, Signals};
 use super::{Exit, Streams, plans};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Generation};
+use crate::compare::{Calibration, Subject, explain_resident};
 use crate::observe::hook::{Directory, HOOK, HOOK_DIRECTORY_VARIABLE, Listener, install, tell_exit};
 use crate::predict::{Job, Prediction, predict};
 use crate::reading::HookedRun;
-use crate::report::hooked;
+use crate::report::hooked::{self, PlannedRun};
 
 /// How long the listener waits for a message before it looks whether it shall end.
 const TURN: Duration = Duration::from_millis(200);
@@ -31,8 +33,8 @@ const LAUNCHER_VARIABLE: &str = "MEMWALL_RUN";
 /// `memwall run`.
 pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Exit {
     // Training comes first: with a plan that is none, and without a place for the hook, it runs as it would have.
-    let prediction = args.plan.as_deref().and_then(|plan| match predicted(plan, catalog, streams) {
-        Ok(prediction) => Some(prediction),
+    let planned = args.plan.as_deref().and_then(|plan| match planned(plan, catalog, streams) {
+        Ok(planned) => Some(planned),
         Err(_) => {
             streams.note("runs without the plan");
             None
@@ -66,7 +68,12 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Exit
     }
     if !args.quiet {
         // Standard output is the command's.
-        drop(streams.err.write_all(hooked::summary(&heard.runs, heard.forgotten, prediction.as_ref()).as_bytes()));
+        let plan = planned.as_ref().map(PlannedCommand::run);
+        let mut text = hooked::summary(&heard.runs, heard.forgotten, plan);
+        if let Some(cause) = planned.as_ref().and_then(|planned| planned.cause(&heard.runs, catalog)) {
+            text.push_str(&format!("memwall: {cause}\n"));
+        }
+        drop(streams.err.write_all(text.as_bytes()));
     }
     Exit::Child(code)
 }
@@ -76,10 +83,47 @@ pub fn hook(streams: &mut Streams<'_>) -> Exit {
     streams.print(HOOK)
 }
 
-fn predicted(plan: &std::path::Path, catalog: &Catalog, streams: &mut Streams<'_>) -> Result<Prediction, Exit> {
+/// The plan that the run is set against.
+struct PlannedCommand {
+    source: PlanSource,
+    job: Job,
+    prediction: Prediction,
+}
+
+impl PlannedCommand {
+    fn on_cpu(&self) -> bool {
+        self.job.hardware.gpu.generation == Generation::Cpu
+    }
+
+    fn run(&self) -> PlannedRun<'_> {
+        PlannedRun { prediction: &self.prediction, on_cpu: self.on_cpu() }
+    }
+
+    /// Why a run on a CPU differs from its plan; the dashboard says so of GPUs.
+    fn cause(&self, runs: &[HookedRun], catalog: &Catalog) -> Option<String> {
+        let (_, step) = hooked::fullest(runs).filter(|_| self.on_cpu())?;
+        let plan = self.source.plan();
+        let subject = Subject {
+            document: self.source.document(),
+            config: plan.model.hf_config.as_ref(),
+            trace: plan.model.trace.as_ref(),
+            catalog,
+            stage: None,
+            calibration: Calibration::default(),
+            stated: &[],
+        };
+        let found = explain_resident(&subject, &self.job, &self.prediction, step);
+        found.first().map(|explanation| format!("not as planned: {}", explanation.verdict()))
+    }
+}
+
+fn planned(plan: &std::path::Path, catalog: &Catalog, streams: &mut Streams<'_>) -> Result<PlannedCommand, Exit> {
     let (sources, exit) = plans::of_file(&plan.to_string_lossy(), streams);
-    let Some(source) = sources.first() else { return Err(exit) };
-    Job::resolve(source.plan(), catalog).map(|job| predict(&job)).map_err(|faults| source.tell(faults, streams))
+    let Some(source) = sources.into_iter().next() else { return Err(exit) };
+    match Job::resolve(source.plan(), catalog) {
+        Ok(job) => Ok(PlannedCommand { prediction: predict(&job), job, source }),
+        Err(faults) => Err(source.tell(faults, streams)),
+    }
 }
 
 /// Where the hook was put.

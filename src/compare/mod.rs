@@ -12,8 +12,10 @@ mod late_steps;
 mod level;
 mod observation;
 mod phases;
+mod resident;
 mod residual;
 mod rhythm;
+mod stragglers;
 
 pub use bands::{Band, Bands, BandsError, ENOUGH, RunKind, Tolerance};
 pub use calibration::{Calibration, Factor};
@@ -27,5 +29,7 @@ pub use late_steps::{StalledRank, late_steps, stalled, step_share};
 pub use level::level;
 pub use observation::{MemoryOwner, Observation};
 pub use phases::{Phases, RunPhase};
+pub use resident::{explain_resident, resident_evidence};
 pub use residual::Residual;
 pub use rhythm::period;
+pub use stragglers::{INTERVALS, Straggler, StragglerCause, StragglerWatch};

@@ -100,12 +100,13 @@ topics! {
     "metrics", "figures", "numbers", "units", "marks", "mfu";
     "accuracy", "errors", "validate";
     "frameworks", "framework", "engine", "megatron", "fsdp", "deepspeed", "torchtitan";
-    "cluster", "nodes", "network", "interconnect", "nvlink";
+    "cluster", "nodes", "network", "interconnect", "nvlink", "exporter", "slurm", "kubernetes", "grafana";
     "predict", "report", "json", "csv", "exit", "max-batch-size";
     "roofline", "operators";
     "sweep", "walls", "vary";
     "search", "tune", "optimize", "bottlenecks";
     "import", "export", "infer";
+    "bench", "measure", "efficiency", "cpu";
     "trace", "tape", "own-model", "traced";
     "monitor", "gpus", "processes", "mig", "cost";
     "attach", "log", "progress", "eta";

@@ -6,6 +6,7 @@
 //! reason, and each figure tells whether it was measured, bounded or derived.
 
 mod amdgpu;
+pub mod bench;
 mod command;
 mod demo;
 mod follow;
@@ -13,6 +14,7 @@ pub mod hook;
 mod host;
 pub mod log;
 mod nvml;
+mod on_demand;
 mod open;
 pub mod out_of_memory;
 mod process;
@@ -28,8 +30,10 @@ pub use demo::{Demo, Departure, DepartureError};
 pub use follow::{FollowOptions, RunFollower, follow};
 pub use host::{Host, is_process};
 pub use nvml::{LIBRARY_VARIABLE, METRICS, Metric, Nvml, NvmlOpenError, QueryInterval};
+pub use on_demand::{OnDemand, spawn_on_demand};
 pub use open::{ROOT_VARIABLE, SourceChoice, SourceContext, SourceError, open};
 pub use process::{End, EndError, end, sees_all_processes};
+pub use prometheus::access::{Access, AccessError, Authorization, Secret};
 pub use prometheus::{FetchError, Prometheus, PrometheusError};
 pub use record::{
     Compression, Damage, Header, OpenError, PlanText, Recorder, Recording, RecordingTotals, Replay, Rotation, Samples,

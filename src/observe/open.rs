@@ -6,8 +6,8 @@ use std::sync::mpsc::Receiver;
 use thiserror::Error;
 
 use super::{
-    Amdgpu, Demo, Departure, Host, NoAmdGpu, Nvml, NvmlOpenError, OpenError, Prometheus, PrometheusError, Replay,
-    SharedRequirements, Source,
+    Access, Amdgpu, Demo, Departure, Host, NoAmdGpu, Nvml, NvmlOpenError, OpenError, Prometheus, PrometheusError,
+    Replay, SharedRequirements, Source,
 };
 use crate::catalog::Catalog;
 
@@ -25,8 +25,10 @@ pub enum SourceChoice {
     Nvml,
     /// AMD's driver or nothing.
     Amdgpu,
-    /// The page of metrics at an address.
+    /// A server with Prometheus's query API, or a page of metrics, at an address.
     Prometheus(String),
+    /// The pages of exporters at several addresses.
+    Exporters(Vec<String>),
     /// The demo, and what its run does otherwise than the plan.
     Demo(Departure),
     /// A recording.
@@ -51,6 +53,8 @@ pub struct SourceContext {
     pub requirements: SharedRequirements,
     /// Peaks of GPUs whose driver does not tell them.
     pub catalog: Catalog,
+    /// What servers elsewhere ask for before they answer.
+    pub access: Access,
 }
 
 /// Why a source cannot be watched; displays as what is wrong and what to do about it.
@@ -97,7 +101,7 @@ fn open_with(
     root: &Path,
     means: SourceContext,
 ) -> Result<Box<dyn Source>, SourceError> {
-    let SourceContext { demo, later, attach, requirements, catalog } = means;
+    let SourceContext { demo, later, attach, requirements, catalog, access } = means;
     let beside = requirements.clone();
     // Nothing is waited for that is not wanted.
     let demo = || demo.or_else(|| later.filter(|_| attach.is_none())?.recv().ok());
@@ -107,7 +111,10 @@ fn open_with(
         SourceChoice::Demo(_) => Ok(Box::new(demo().ok_or(SourceError::NoDemo)?)),
         SourceChoice::Nvml => Ok(Box::new(nvml()?)),
         SourceChoice::Amdgpu => Ok(Box::new(amdgpu()?)),
-        SourceChoice::Prometheus(url) => Ok(Box::new(Prometheus::open(&url, catalog)?)),
+        SourceChoice::Prometheus(url) => {
+            Ok(Box::new(Prometheus::open(&url, access, catalog)?.with_requirements(beside)))
+        }
+        SourceChoice::Exporters(urls) => Ok(Box::new(Prometheus::open_pages(&urls, access, catalog)?)),
         SourceChoice::Replay { path, speed } => Ok(Box::new(Replay::open(&path, speed)?)),
         SourceChoice::Auto => match nvml() {
             Ok(nvml) => Ok(Box::new(nvml)),

@@ -62,6 +62,14 @@ impl Document {
         Ok(documents)
     }
 
+    /// Reads one document of a stream that is read piece by piece, with so many lines of the stream before it.
+    ///
+    /// # Errors
+    /// As [`Document::parse`].
+    pub fn parse_part(text: &str, lines_before: usize) -> Result<Self, Vec<Fault>> {
+        Self::parse_at(text, lines_before)
+    }
+
     /// The whole text, byte for byte.
     #[must_use]
     pub fn text(&self) -> &str {

@@ -136,7 +136,11 @@ fn text_of(path: &Path, file: io::Result<File>) -> Result<String, Fault> {
     decoded(bytes)
 }
 
-fn decoded(bytes: Vec<u8>) -> Result<String, Fault> {
+/// The text of bytes that were read elsewhere.
+///
+/// # Errors
+/// Where they are no UTF-8.
+pub fn decoded(bytes: Vec<u8>) -> Result<String, Fault> {
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
         let start = TextPosition { line: 1, column: 1 };
         return Err(Fault::of("", "the text is UTF-16; save it as UTF-8").placed(Some(start)));

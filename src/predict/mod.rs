@@ -21,6 +21,7 @@ pub use prediction::{
 };
 pub use scaling::scaling_efficiency;
 pub use time::StepTimeline;
+pub use time::cost::{BACKWARD_PRODUCTS, ConvolutionKernel, MatrixUnit, implicit, reached};
 
 use std::borrow::Cow;
 

@@ -1,10 +1,11 @@
 //! One device at one moment.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Absence, Board, Counters, Health, Links, MigInstance, ProcessWork, Reading};
+use super::{Absence, Board, Counters, DeviceLocation, Health, Links, MigInstance, ProcessWork, Reading};
 use crate::units::{Bytes, BytesPerSec, Celsius, Fraction, Megahertz, Watts};
 
 /// Memory of a device as the driver counts it.
@@ -31,6 +32,9 @@ pub struct DeviceSample {
     pub uuid: Reading<String>,
     /// Where it is a part of a GPU: which. `index` is the GPU's then.
     pub mig: Option<MigInstance>,
+    /// Where it is in a cluster, where the source tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub location: Option<Arc<DeviceLocation>>,
     /// Device memory.
     pub memory: Reading<DeviceMemory>,
     /// Memory that the driver keeps for itself: neither used nor free.
@@ -110,6 +114,7 @@ impl DeviceSample {
             name: Reading::Absent(why.clone()),
             uuid: Reading::Absent(why.clone()),
             mig: None,
+            location: None,
             memory: Reading::Absent(why.clone()),
             memory_reserved: Reading::Absent(why.clone()),
             busy: Reading::Absent(why.clone()),

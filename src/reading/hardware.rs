@@ -119,6 +119,8 @@ readings! {
         pub nvlink_received: BytesPerSec,
         /// Bytes that went over all NVLinks.
         pub nvlink_sent: BytesPerSec,
+        /// NVLink packets that arrived damaged or had to be sent again, over all links.
+        pub nvlink_errors: u64,
         /// The other devices.
         pub peers: Vec<Peer>,
     }

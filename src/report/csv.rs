@@ -13,12 +13,15 @@ const LISTS: [&str; 5] = ["stages", "terms", "timeline", "bottlenecks", "rooflin
 /// # Errors
 /// As [`table`].
 pub fn reports(reports: &[Report]) -> Result<String, csv::Error> {
-    let rows = reports.iter().map(|report| {
-        let mut cells = Vec::new();
-        flatten("", &json::report(report), &mut cells);
-        cells
-    });
-    table(rows)
+    table(reports.iter().map(cells))
+}
+
+/// A report's row: its cells with their names.
+#[must_use]
+pub fn cells(report: &Report) -> Vec<(String, String)> {
+    let mut cells = Vec::new();
+    flatten("", &json::report(report), &mut cells);
+    cells
 }
 
 /// Rows of named cells as CSV. The header has every name of any row, each behind the one it first followed; a row

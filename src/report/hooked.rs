@@ -7,17 +7,34 @@ use crate::printable::printable;
 use crate::reading::{HookEnd, HookMemory, HookStep, HookedRun, Reading};
 use crate::units::{Bytes, three_figures};
 
+/// The plan that a run is set against.
+#[derive(Debug, Clone, Copy)]
+pub struct PlannedRun<'a> {
+    /// What it predicts.
+    pub prediction: &'a Prediction,
+    /// It is a CPU's: the resident set is what it predicts.
+    pub on_cpu: bool,
+}
+
+/// The process that held most, with its newest step.
+#[must_use]
+pub fn fullest(runs: &[HookedRun]) -> Option<(&HookedRun, &HookStep)> {
+    let with_steps = runs.iter().filter_map(|run| Some((run, run.step.as_ref()?)));
+    with_steps.max_by_key(|(run, step)| (step.peak_allocated.value().copied(), std::cmp::Reverse(run.pid)))
+}
+
 /// The run in a few lines, against the plan where there is one: the process that held most, then each of several.
 /// `forgotten` processes were heard and are not among `runs`.
 #[must_use]
-pub fn summary(runs: &[HookedRun], forgotten: u64, prediction: Option<&Prediction>) -> String {
-    let with_steps = runs.iter().filter_map(|run| Some((run, run.step.as_ref()?)));
-    let most = with_steps.max_by_key(|(run, step)| (step.peak_allocated.value().copied(), std::cmp::Reverse(run.pid)));
+pub fn summary(runs: &[HookedRun], forgotten: u64, plan: Option<PlannedRun<'_>>) -> String {
     let mut text = String::new();
-    match most {
+    match fullest(runs) {
         Some((run, step)) => {
             largest(&mut text, run, step);
-            memory(&mut text, step, prediction.map(Prediction::largest));
+            match plan.filter(|plan| plan.on_cpu && step.memory == HookMemory::Resident) {
+                Some(plan) => resident(&mut text, step, plan.prediction),
+                None => memory(&mut text, step, plan.map(|plan| plan.prediction.largest())),
+            }
         }
         None => {
             text.push_str(
@@ -25,7 +42,7 @@ pub fn summary(runs: &[HookedRun], forgotten: u64, prediction: Option<&Predictio
             );
         }
     }
-    if runs.len() > 1 || (most.is_none() && !runs.is_empty()) {
+    if runs.len() > 1 || (fullest(runs).is_none() && !runs.is_empty()) {
         let mut each: Vec<&HookedRun> = runs.iter().collect();
         each.sort_by_key(|run| (run.about.as_ref().and_then(|about| about.rank), run.pid));
         each.into_iter().for_each(|run| process(&mut text, run));
@@ -105,6 +122,21 @@ fn memory(text: &mut String, step: &HookStep, plan: Option<&StageMemory>) {
     }
     if step.retries > 0 {
         let _ = writeln!(text, "memwall: the allocator freed its cache and tried again {} times", step.retries);
+    }
+}
+
+/// A run on a CPU against its plan.
+fn resident(text: &mut String, step: &HookStep, prediction: &Prediction) {
+    if let Reading::Known { value, .. } = &step.peak_allocated {
+        let predicted = prediction.largest().device_used;
+        let off = relative(*value, predicted);
+        let _ = writeln!(text, "memwall: {value} resident at most, predicted {predicted}: {off}");
+    }
+    if let Reading::Known { value, .. } = &step.step_time {
+        let predicted = prediction.time.step;
+        let percent = if predicted.0 > 0.0 { (value.0 / predicted.0 - 1.0) * 100.0 } else { 0.0 };
+        let sign = if percent < 0.0 { "" } else { "+" };
+        let _ = writeln!(text, "memwall: {value} a step, predicted {predicted}: {sign}{} %", three_figures(percent));
     }
 }
 

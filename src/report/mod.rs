@@ -9,6 +9,7 @@ pub mod explain;
 pub mod hooked;
 pub mod json;
 mod limits;
+pub mod metrics;
 pub mod recording;
 pub mod roofline;
 #[cfg(test)]

@@ -26,6 +26,10 @@ pub fn required_metrics(state: &State) -> RequiredMetrics {
         health: monitor,
         closely: match (view, shown) {
             (Some(MonitorView::Device), Some(device)) => DetailTarget::Device(device.index),
+            // Its past is asked for too, where the source keeps one.
+            (Some(MonitorView::History), Some(device)) if state.monitor.cluster.is_there() => {
+                DetailTarget::Device(device.index)
+            }
             _ => DetailTarget::None,
         },
         processes: view == Some(MonitorView::Processes),

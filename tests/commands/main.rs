@@ -11,3 +11,4 @@ mod docs;
 mod infer;
 mod layering;
 mod names;
+mod stream;

@@ -11,7 +11,7 @@ use memwall::app::{AlertRules, Keymap};
 use memwall::catalog::Catalog;
 use memwall::observe::hook::{Directory, Listener};
 use memwall::observe::log::{Log, Pattern};
-use memwall::observe::{Prometheus, Recording};
+use memwall::observe::{Access, Prometheus, Recording};
 use memwall::plan::import::{Files, ProcessView, file};
 use memwall::plan::traced::read_trace;
 use memwall::plan::{Document, Fault};
@@ -160,7 +160,7 @@ pub fn prometheus(bytes: &[u8]) -> bool {
         // A reader that has had enough goes away.
         drop(stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&page)));
     });
-    let found = Prometheus::open(&format!("http://{address}/metrics"), catalog().clone()).is_ok();
+    let found = Prometheus::open(&format!("http://{address}/metrics"), Access::default(), catalog().clone()).is_ok();
     drop(served.join());
     found
 }

@@ -4,6 +4,9 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod bench;
+mod cluster;
+mod exporter;
 mod hook;
 mod logs;
 mod messages;

@@ -5,6 +5,7 @@
 mod support;
 
 mod attended;
+mod cluster;
 mod editor;
 mod edits;
 mod explained;

@@ -80,6 +80,8 @@ pub enum Action {
     TakeExplanation,
     /// Order processes by the next figure.
     Sort,
+    /// Select the next GPU of a cluster that is off its equals.
+    NextStraggler,
     /// Type which processes to show.
     Find,
     /// Ask whether to end the selected process.

@@ -130,6 +130,14 @@ pub(super) const MONITOR: &[Binding] = &[
     },
     Binding {
         context: In(Pane::Monitor),
+        keys: &[K::Char('f')],
+        shown: "f",
+        word: "",
+        help: "cluster: next straggler; / job, s groups, m metric",
+        actions: &[A::NextStraggler],
+    },
+    Binding {
+        context: In(Pane::Monitor),
         keys: &[K::Char('x')],
         shown: "x",
         word: "",

@@ -2,11 +2,19 @@
 
 use std::collections::VecDeque;
 
-use crate::reading::{Absence, Moment, Reading, ReadingKind, Sample};
+use crate::reading::{Absence, DeviceSample, Moment, Reading, ReadingKind, Sample};
 use crate::units::{Bytes, BytesPerSec, Fraction, Seconds, Watts};
 
 /// Points kept for a device: ten minutes at one a second.
 pub const KEPT: usize = 600;
+
+/// Points kept for all devices together: of a cluster's, each has fewer.
+const KEPT_TOGETHER: usize = 64 * KEPT;
+
+/// Points that are kept of each of so many devices: enough for a mean over some intervals at least.
+fn kept(devices: usize) -> usize {
+    (KEPT_TOGETHER / devices.max(1)).clamp(12, KEPT)
+}
 
 /// One device at one moment, reduced to what is drawn over time.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,21 +48,20 @@ impl History {
     pub fn push(&mut self, sample: &Sample) {
         self.taken += 1;
         self.devices.resize_with(sample.devices.len().max(self.devices.len()), VecDeque::new);
+        let kept = kept(self.devices.len());
         for (points, device) in self.devices.iter_mut().zip(&sample.devices) {
-            if points.len() == KEPT {
+            while points.len() >= kept {
                 points.pop_front();
             }
-            let bandwidth = device.dram_bandwidth.value().copied().zip(device.dram_bandwidth.kind());
-            points.push_back(HistoryPoint {
-                at: sample.at,
-                memory: device.memory.value().map(|memory| memory.used),
-                busy: device.busy.value().copied(),
-                tensor: device.tensor_activity.value().copied(),
-                fp32: device.counters.fp32.value().copied(),
-                bandwidth,
-                power: device.power.value().copied(),
-            });
+            points.push_back(HistoryPoint::of(device, sample.at));
         }
+    }
+
+    /// A device's past begins with this.
+    pub fn begin(&mut self, device: usize, past: &[(Moment, DeviceSample)]) {
+        let Some(points) = self.devices.get_mut(device) else { return };
+        let known = past.len().saturating_sub(KEPT);
+        *points = past.iter().skip(known).map(|(at, device)| HistoryPoint::of(device, *at)).collect();
     }
 
     /// The points of a device, oldest first.
@@ -105,6 +112,18 @@ impl History {
 }
 
 impl HistoryPoint {
+    fn of(device: &DeviceSample, at: Moment) -> Self {
+        Self {
+            at,
+            memory: device.memory.value().map(|memory| memory.used),
+            busy: device.busy.value().copied(),
+            tensor: device.tensor_activity.value().copied(),
+            fp32: device.counters.fp32.value().copied(),
+            bandwidth: device.dram_bandwidth.value().copied().zip(device.dram_bandwidth.kind()),
+            power: device.power.value().copied(),
+        }
+    }
+
     fn is_idle(&self) -> bool {
         self.busy.is_some_and(|busy| busy.0 == 0.0)
     }
@@ -191,7 +210,7 @@ const LEAST: usize = 3;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reading::{Absence, DeviceSample};
+    use crate::reading::Absence;
 
     fn sample(second: u64, bandwidth: Reading<BytesPerSec>) -> Sample {
         busy(second, 1.0, bandwidth)

@@ -9,6 +9,7 @@ pub(super) mod recording;
 pub(super) mod spans;
 pub(super) mod trail;
 
+use crate::app::cluster::Cluster;
 use crate::app::key::KeyPress;
 use crate::reading::{DeviceMetric, DeviceSample, HostProcess, Moment, Progress, RankProcess, Sample, SourceInfo};
 use crate::units::{Bytes, Seconds};
@@ -39,6 +40,8 @@ pub enum MonitorView {
     Processes,
     /// What the devices did.
     History,
+    /// All GPUs of a job over many nodes.
+    Cluster,
 }
 
 impl MonitorView {
@@ -47,7 +50,7 @@ impl MonitorView {
     pub const fn history(self) -> Self {
         match self {
             Self::History => Self::Now,
-            Self::Now | Self::Device | Self::Processes => Self::History,
+            Self::Now | Self::Device | Self::Processes | Self::Cluster => Self::History,
         }
     }
 
@@ -58,6 +61,7 @@ impl MonitorView {
             Self::Now => Self::Device,
             Self::Device => Self::Processes,
             Self::Processes | Self::History => Self::Now,
+            Self::Cluster => Self::Device,
         }
     }
 }
@@ -114,6 +118,8 @@ pub struct Monitor {
     pub dropped: u64,
     /// Time between samples.
     pub interval: Seconds,
+    /// The job over many nodes, where the source tells of several.
+    pub cluster: Cluster,
 }
 
 impl Monitor {
@@ -140,6 +146,7 @@ impl Monitor {
             peaks: Vec::new(),
             dropped: 0,
             interval: Seconds(1.0),
+            cluster: Cluster::default(),
         }
     }
 
@@ -314,14 +321,19 @@ impl Monitor {
             span: self.span,
             list: std::mem::take(&mut self.list),
             interval: self.interval,
+            cluster: std::mem::take(&mut self.cluster),
             ..seen
         };
     }
 
     /// Takes in a sample.
-    pub fn take(&mut self, sample: Sample) {
+    pub fn take(&mut self, mut sample: Sample) {
+        if let Some(past) = sample.past.take() {
+            self.history.begin(past.position, &past.samples);
+            self.spans.begin(past.position, &past.samples);
+        }
         self.history.push(&sample);
-        self.spans.push(&sample, self.told.as_deref());
+        self.spans.push(&sample, self.told.as_deref(), self.shown_device());
         self.dropped = sample.dropped;
         self.sample = Some(sample);
         self.note_peaks();

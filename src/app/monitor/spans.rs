@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use crate::reading::{DeviceMetric, Moment, Progress, Reading, ReadingKind, Sample, Spread};
+use crate::reading::{DeviceMetric, DeviceSample, Moment, Progress, Reading, ReadingKind, Sample, Spread};
 
 /// A stretch of the past that can be looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -119,22 +119,56 @@ pub struct Spans {
     newest: Moment,
     /// Time between the last samples, in milliseconds, the newest first.
     spacing: [u64; 2],
+    /// The one device that is followed, of a cluster's.
+    alone: Option<usize>,
 }
 
+/// Devices that are all followed: those of a node, and of some parts of it.
+const FOLLOWED: usize = 64;
+
 impl Spans {
-    /// Takes in a sample, with what the run tells at that time.
-    pub fn push(&mut self, sample: &Sample, progress: Option<&Progress>) {
-        if sample.at > self.newest {
-            self.spacing = [sample.at.0 - self.newest.0, self.spacing[0]];
-            self.newest = sample.at;
-        }
-        let hold = self.hold();
+    /// Takes in a sample, with what the run tells at that time. Of a cluster's devices, only the one at `shown` is
+    /// followed: a day of one takes 300 kB.
+    pub fn push(&mut self, sample: &Sample, progress: Option<&Progress>, shown: usize) {
+        self.advance(sample.at);
         self.devices.resize_with(sample.devices.len().max(self.devices.len()), Default::default);
-        for (rows, device) in self.devices.iter_mut().zip(&sample.devices) {
-            let figures =
-                DeviceMetric::ALL.map(|figure| spread(&figure.of_run(progress).unwrap_or_else(|| figure.of(device))));
+        let is_cluster = sample.devices.len() > FOLLOWED;
+        if is_cluster && self.alone != Some(shown) {
+            self.devices.iter_mut().for_each(|rows| *rows = Default::default());
+            self.alone = Some(shown);
+        }
+        for (position, device) in sample.devices.iter().enumerate() {
+            if !is_cluster || position == shown {
+                self.put_device(position, device, progress, sample.at);
+            }
+        }
+    }
+
+    /// A device's past begins with this.
+    pub fn begin(&mut self, device: usize, past: &[(Moment, DeviceSample)]) {
+        let Some(rows) = self.devices.get_mut(device) else { return };
+        *rows = Default::default();
+        self.alone = Some(device);
+        for (at, sample) in past {
+            self.advance(*at);
+            self.put_device(device, sample, None, *at);
+        }
+    }
+
+    fn advance(&mut self, at: Moment) {
+        if at > self.newest {
+            self.spacing = [at.0 - self.newest.0, self.spacing[0]];
+            self.newest = at;
+        }
+    }
+
+    fn put_device(&mut self, position: usize, device: &DeviceSample, progress: Option<&Progress>, at: Moment) {
+        let hold = self.hold();
+        let figures =
+            DeviceMetric::ALL.map(|figure| spread(&figure.of_run(progress).unwrap_or_else(|| figure.of(device))));
+        if let Some(rows) = self.devices.get_mut(position) {
             for (span, row) in HistorySpan::ALL.into_iter().zip(rows) {
-                put(row, span, sample.at, figures, hold);
+                put(row, span, at, figures, hold);
             }
         }
     }
@@ -242,7 +276,6 @@ fn put(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reading::DeviceSample;
     use crate::units::Watts;
 
     fn sample(at: Moment, watts: f64) -> Sample {
@@ -256,7 +289,7 @@ mod tests {
         let seconds = 36 * 3600;
         for second in 0..seconds {
             let watts = if second == seconds - 36_000 { 900.0 } else { 500.0 };
-            spans.push(&sample(Moment(1_790_000_000_000 + second * 1000), watts), None);
+            spans.push(&sample(Moment(1_790_000_000_000 + second * 1000), watts), None, 0);
         }
         (spans, Moment(1_790_000_000_000 + (seconds - 1) * 1000))
     }
@@ -298,11 +331,11 @@ mod tests {
         let mut spans = Spans::default();
         let at = |second: u64| Moment(1_790_000_000_000 + second * 1000);
         for second in 0..600 {
-            spans.push(&sample(at(second), (second % 17) as f64), None);
+            spans.push(&sample(at(second), (second % 17) as f64), None, 0);
         }
         let before = spans.columns(0, HistorySpan::TenMinutes, DeviceMetric::Power, 60);
         for second in 600..610 {
-            spans.push(&sample(at(second), (second % 17) as f64), None);
+            spans.push(&sample(at(second), (second % 17) as f64), None, 0);
         }
         // Ten seconds are one column.
         let after = spans.columns(0, HistorySpan::TenMinutes, DeviceMetric::Power, 60);
@@ -321,7 +354,7 @@ mod tests {
     fn times_that_no_clock_shows_do_no_harm() {
         let mut spans = Spans::default();
         for at in [0, 5, 5, 3, u64::MAX - 1, u64::MAX, 7] {
-            spans.push(&sample(Moment(at), 1.0), None);
+            spans.push(&sample(Moment(at), 1.0), None, 0);
         }
         for span in HistorySpan::ALL {
             assert!(spans.columns(0, span, DeviceMetric::Power, 7)[6].is_some(), "{span:?}");
@@ -333,7 +366,7 @@ mod tests {
     fn a_gap_stays_a_gap() {
         let mut spans = Spans::default();
         for second in (0..20).chain(40..60) {
-            spans.push(&sample(Moment(1_790_000_000_000 + second * 1000), 500.0), None);
+            spans.push(&sample(Moment(1_790_000_000_000 + second * 1000), 500.0), None, 0);
         }
         let minute = spans.columns(0, HistorySpan::Minute, DeviceMetric::Power, 60);
         let seen: String = minute.iter().map(|spread| if spread.is_some() { '#' } else { '.' }).collect();
@@ -344,7 +377,7 @@ mod tests {
     #[test]
     fn what_was_not_read_is_no_zero() {
         let mut spans = Spans::default();
-        spans.push(&Sample { at: Moment(5_000), devices: vec![DeviceSample::default()], ..Sample::default() }, None);
+        spans.push(&Sample { at: Moment(5_000), devices: vec![DeviceSample::default()], ..Sample::default() }, None, 0);
         assert!(spans.columns(0, HistorySpan::Minute, DeviceMetric::Memory, 10).iter().all(Option::is_none));
         assert_eq!(spans.whole(0, HistorySpan::Minute, DeviceMetric::Memory), None);
         assert_eq!(spans.whole(7, HistorySpan::Minute, DeviceMetric::Memory), None);

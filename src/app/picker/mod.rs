@@ -43,6 +43,8 @@ pub enum PickerPurpose {
     Export,
     /// The file to export to: typed, not chosen.
     ExportTo,
+    /// The job of a cluster that is watched.
+    Job,
 }
 
 impl PickerPurpose {
@@ -63,6 +65,7 @@ impl PickerPurpose {
             Self::SaveAs => "save as: type a path".to_owned(),
             Self::Export => "export the plan as".to_owned(),
             Self::ExportTo => "export to: type a path".to_owned(),
+            Self::Job => "job: choose, or type like namespace=ml,pod=llama-*".to_owned(),
         }
     }
 
@@ -75,7 +78,7 @@ impl PickerPurpose {
     /// Whether text that is none of the names may be meant.
     #[must_use]
     pub const fn takes_any_text(self) -> bool {
-        self.is_path() || matches!(self, Self::Value(_) | Self::Constraint(Constraint::Value(_)))
+        self.is_path() || matches!(self, Self::Value(_) | Self::Job | Self::Constraint(Constraint::Value(_)))
     }
 }
 

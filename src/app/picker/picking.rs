@@ -2,6 +2,7 @@
 
 use super::choice::Choice;
 use super::{Picker, PickerPurpose};
+use crate::app::cluster::actions as cluster_actions;
 use crate::app::editor::editing;
 use crate::app::editor::step::outlook;
 use crate::app::event::Effect;
@@ -134,6 +135,7 @@ fn take(state: &mut State) -> (Vec<Effect>, Option<Action>) {
             state.plans.save_as = Some(taken.into());
             effects = saving::save(&mut state.plans, false);
         }
+        PickerPurpose::Job => cluster_actions::chosen(state, &taken),
         PickerPurpose::Export => exporting::chosen(state, &taken),
         PickerPurpose::ExportTo => effects = exporting::write_to(&mut state.plans, taken.into()),
         PickerPurpose::Topic => picker.place().into_iter().for_each(|place| topics::chosen(state, place)),

@@ -1,6 +1,6 @@
 //! Where in its code the run is slow or held up, as the hooks in its processes saw it.
 
-use super::{Telemetry, is_sampled};
+use super::{Telemetry, is_quiet, is_sampled};
 use crate::app::monitor::Monitor;
 use crate::compare::{StalledRank, late_steps, stalled, step_share};
 use crate::reading::{HookPlaces, HookedRun, Moment, StepCause};
@@ -38,17 +38,30 @@ impl Telemetry {
 
     /// All ranks of that run on this machine.
     fn ranks_of(&self, own: &HookedRun, now: Moment) -> Vec<StalledRank<'_>> {
-        let (launcher, world) = (launcher(own), world(own));
-        let is_of_it = |run: &&HookedRun| {
-            run.pid == own.pid
-                || (rank(run).is_some()
-                    && if launcher.is_some() { self::launcher(run) == launcher } else { self::world(run) == world })
-        };
-        let mut ranks: Vec<StalledRank<'_>> =
-            self.news.hooks.iter().filter(is_of_it).filter_map(|run| stalled_rank(run, now)).collect();
+        let hooks = self.news.hooks.iter().filter(|run| is_of_run(own, run));
+        let mut ranks: Vec<StalledRank<'_>> = hooks.filter_map(|run| stalled_rank(run, now)).collect();
         ranks.sort_by_key(|rank| rank.rank);
         ranks
     }
+
+    /// The processes of the followed run that have a hook in them and are heard, in the order of the newest last.
+    #[must_use]
+    pub fn hooked_ranks(&self, monitor: &Monitor, now: Moment) -> Vec<&HookedRun> {
+        let own = monitor.attached_here().and_then(|pid| self.news.hooks.iter().find(|run| run.pid == pid));
+        let Some(own) = own else { return Vec::new() };
+        // A rank that is stalled tells no steps, but where it is.
+        let is_heard = |run: &&HookedRun| !is_quiet(run, now) || now.since(run.placed).0 < OLD.0;
+        let of_it = self.news.hooks.iter().filter(|run| run.end.is_none() && is_of_run(own, run));
+        let mut ranks: Vec<&HookedRun> = of_it.filter(is_heard).collect();
+        ranks.sort_by_key(|run| run.heard);
+        ranks
+    }
+}
+
+/// Whether a process is of the same run as `own`: of the same launcher, else of as many ranks.
+fn is_of_run(own: &HookedRun, run: &HookedRun) -> bool {
+    let same = if launcher(own).is_some() { launcher(run) == launcher(own) } else { world(run) == world(own) };
+    run.pid == own.pid || (rank(run).is_some() && same)
 }
 
 fn stalled_rank(run: &HookedRun, now: Moment) -> Option<StalledRank<'_>> {

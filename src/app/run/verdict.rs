@@ -29,6 +29,27 @@ pub struct RunVerdict {
     pub gravity: Gravity,
 }
 
+impl RunVerdict {
+    /// The words without their figure: what stays the same while that moves.
+    ///
+    /// ```
+    /// use memwall::app::{Gravity, RunVerdict};
+    ///
+    /// let verdict = RunVerdict { words: "MEMORY +3.2 GiB".to_owned(), gravity: Gravity::Warning };
+    /// assert_eq!(verdict.subject(), "MEMORY");
+    /// ```
+    #[must_use]
+    pub fn subject(&self) -> &str {
+        let figure = |letter: char| letter.is_ascii_digit() || matches!(letter, '+' | '-' | ':' | '~');
+        match self.words.find(figure) {
+            // `3 OF 8 GPUS`
+            Some(0) => "OTHER NUMBER OF GPUS",
+            Some(end) => self.words[..end].trim_end().trim_end_matches(" FOR"),
+            None => &self.words,
+        }
+    }
+}
+
 fn verdict(words: impl Into<String>, gravity: Gravity) -> RunVerdict {
     RunVerdict { words: words.into(), gravity }
 }

@@ -1,5 +1,7 @@
 //! What may be written after `memwall`.
 
+mod bench;
+mod exporter;
 mod mistake;
 mod plans;
 mod predictions;
@@ -12,12 +14,15 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use bench::BenchArgs;
+pub use exporter::{ClusterFile, ExporterArgs};
 pub use mistake::parsed;
-pub use plans::{ExportArgs, ExportTarget, ImportArgs, InferArgs, NewArgs, PlanFormat, PlanOutput};
+pub use plans::{ExportArgs, ExportTarget, ImportArgs, InferArgs, InferTarget, NewArgs, PlanFormat, PlanOutput};
 pub use predictions::{PredictArgs, RooflineArgs, SearchArgs, ShapeArgs, SweepArgs, ValidateArgs};
 pub use runs::{ExplainArgs, RecordArgs, ReplayArgs, RunArgs};
 pub use trace::TraceArgs;
 
+use crate::app::JobSelector;
 use crate::observe::SourceChoice;
 use values::{interval, pid, source};
 
@@ -63,7 +68,7 @@ pub enum Command {
     Roofline(RooflineArgs),
     /// Compare predictions with measured cases
     Validate(ValidateArgs),
-    /// Write the plan that a running training process seems to have
+    /// Write the plan that a running training process, or the file of a job, seems to have
     Infer(InferArgs),
     /// Write a new plan: of a model, a config.json, a template, or an empty one
     ///
@@ -82,6 +87,10 @@ pub enum Command {
     Export(ExportArgs),
     /// Write what is observed to a file, until a signal or --duration ends it
     Record(RecordArgs),
+    /// Serve what is observed and predicted to Prometheus, as OpenMetrics
+    ///
+    /// Readings are taken when the page is asked for. It listens on this machine alone unless it is told otherwise.
+    Exporter(ExporterArgs),
     /// Play a recording in the dashboard; without a terminal, summarise it
     Replay(ReplayArgs),
     /// List the GPUs that plans can name
@@ -101,6 +110,12 @@ pub enum Command {
                                 memwall trace [OPTIONS] FILE.py:FUNCTION --input 'input_ids=int64[B,S]'\n       \
                                 memwall trace [OPTIONS] -- python train.py ARGS...")]
     Trace(Box<TraceArgs>),
+    /// Measure what this machine's kernels and links reach, for predictions of it
+    ///
+    /// PyTorch multiplies, copies, convolves and attends for about a minute, and uses the GPU for it. The curves go into
+    /// `~/.config/memwall/efficiency.yaml`, and predictions of that GPU, or of `gpu_type: cpu`, say that they were measured
+    /// on this machine. Nothing runs it but you.
+    Bench(Box<BenchArgs>),
     /// Write the PyTorch hook, for scripts that import it themselves
     Hook,
     /// Write a completion script for a shell
@@ -128,6 +143,12 @@ pub struct DashboardArgs {
     /// A regular expression for its lines, with groups named step, loss, step_time_s, …
     #[arg(long, value_name = "REGEX")]
     pub log_pattern: Option<String>,
+    /// The job to watch on a cluster: job=4711, or namespace=ml,pod=llama-*
+    #[arg(long, value_name = "SELECTOR")]
+    pub job: Option<JobSelector>,
+    /// A file with the job's hosts, in the order of its ranks
+    #[arg(long, value_name = "FILE")]
+    pub hosts: Option<PathBuf>,
     /// Where readings come from: auto, nvml, amdgpu, demo, replay:FILE or
     /// prometheus:URL
     ///

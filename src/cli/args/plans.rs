@@ -9,12 +9,40 @@ use super::values::pid;
 /// Arguments of `infer`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct InferArgs {
-    /// The process: a rank, or the launcher that started it
-    #[arg(value_name = "PID", value_parser = pid)]
-    pub pid: u32,
+    /// The process (a rank, or the launcher that started it), or the file of a job: an sbatch script, what
+    /// `scontrol show job` prints, a manifest of Kubernetes; `-` for standard input
+    #[arg(value_name = "PID|FILE", value_parser = InferTarget::parse)]
+    pub of: InferTarget,
+    /// The number of GPUs, if the file does not say it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub gpus: Option<u64>,
+    /// Which training command of a script, from 1, where it has several
+    #[arg(long, value_name = "N")]
+    pub which: Option<usize>,
     /// Where the plan is written, and how
     #[command(flatten)]
     pub to: PlanOutput,
+}
+
+/// What a plan is inferred from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InferTarget {
+    /// A process of this machine.
+    Process(u32),
+    /// The file of a job.
+    Job(PathBuf),
+}
+
+impl InferTarget {
+    /// A number is a process: a file of that name is `./4711`.
+    fn parse(text: &str) -> Result<Self, String> {
+        let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+        let path = PathBuf::from(text);
+        if !is_number && (text == "-" || text.contains(['/', '.']) || path.exists()) {
+            return Ok(Self::Job(path));
+        }
+        pid(text).map(Self::Process).map_err(|why| format!("{why}; there is no file of that name either"))
+    }
 }
 
 /// Arguments of `new`.

@@ -26,13 +26,18 @@ pub struct PredictArgs {
     pub verbose: bool,
     /// What limits the plan, and what each change would do
     ///
-    /// Each fix is a changed plan, predicted. JSON always has them, unless the plan says
-    /// `analysis: {enable_bottlenecks: false}`.
+    /// Each fix is a changed plan, predicted. `analysis: {enable_bottlenecks: true}` in a plan asks for it too.
     #[arg(long, short)]
     pub bottlenecks: bool,
     /// Find the largest batch that fits
     #[arg(long)]
     pub max_batch_size: bool,
+    /// With `-` and JSON: answer a faulty plan with a line on standard output, `{"plan", "faults"}`
+    ///
+    /// So each plan has one line, and a program that asks one plan after the other never waits for a line that does
+    /// not come.
+    #[arg(long)]
+    pub faults: bool,
     /// What goes with MODEL_TYPE SIZE BATCH.
     #[command(flatten)]
     pub shape: ShapeArgs,

@@ -21,7 +21,7 @@ pub struct RecordArgs {
     /// `-o run.ndjson.gz`, or `-o run.ndjson` for plain lines of JSON, eight times as large.
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
-    /// Where readings come from: auto, nvml, amdgpu, demo or prometheus:URL
+    /// Where readings come from: auto, nvml, amdgpu, demo, prometheus:URL or dcgm:URL
     #[arg(long, value_name = "SOURCE", default_value = "auto", value_parser = source)]
     pub source: SourceChoice,
     /// Time between readings, 100ms to 60s
@@ -73,6 +73,8 @@ impl ReplayArgs {
             log_pattern: None,
             attach: None,
             source: Some(SourceChoice::Replay { path: self.file, speed: self.speed }),
+            job: None,
+            hosts: None,
             interval: None,
             look: self.look,
         }

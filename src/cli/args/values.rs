@@ -40,12 +40,15 @@ pub fn source(text: &str) -> Result<SourceChoice, String> {
             Departure::parse(otherwise).map(SourceChoice::Demo).map_err(|error| error.to_string())
         }
         Some(("prometheus", url)) if !url.is_empty() => Ok(SourceChoice::Prometheus(url.to_owned())),
+        Some(("dcgm", urls)) if urls.split(',').all(|url| !url.trim().is_empty()) => {
+            Ok(SourceChoice::Exporters(urls.split(',').map(|url| url.trim().to_owned()).collect()))
+        }
         _ => match text {
             "auto" => Ok(SourceChoice::Auto),
             "nvml" => Ok(SourceChoice::Nvml),
             "amdgpu" => Ok(SourceChoice::Amdgpu),
             "demo" => Ok(SourceChoice::Demo(Departure::default())),
-            _ => Err("known are auto, nvml, amdgpu, demo, replay:FILE and prometheus:URL".to_owned()),
+            _ => Err("known are auto, nvml, amdgpu, demo, replay:FILE, prometheus:URL and dcgm:URL,URL…".to_owned()),
         },
     }
 }

@@ -1,5 +1,6 @@
 //! The user's configuration: what `config.yaml`, `keys.yaml`, `alerts.yaml` and the environment say.
 
+mod access;
 mod command;
 mod options;
 
@@ -16,7 +17,7 @@ pub use options::{ConfigOption, OPTIONS, example};
 use super::user_catalog;
 use crate::app::{AlertRules, Keymap, LayoutPreset, Pane};
 use crate::files;
-use crate::observe::SourceChoice;
+use crate::observe::{Access, SourceChoice};
 use crate::plan::{Document, Fault};
 
 /// The file's name in the user's folder.
@@ -43,6 +44,8 @@ pub struct Config {
     pub interval: Option<Duration>,
     /// Where readings come from.
     pub source: Option<SourceChoice>,
+    /// What servers elsewhere ask for before they answer.
+    pub access: Access,
     /// The mouse chooses.
     pub mouse: Option<bool>,
     /// ASCII alone.
@@ -91,6 +94,9 @@ impl Config {
         if let Some((shown, text)) = text(&mut config, FILE) {
             config.take_file(&shown, &text);
         }
+        if let Err(fault) = access::take_variables(&mut config.access, &variable) {
+            config.faults.push(fault);
+        }
         config.take_variables(variable);
         config
     }
@@ -123,8 +129,7 @@ impl Config {
                 _ => {}
             }
             let said = document.written(&key).unwrap_or_default();
-            let said = if said.contains('\n') { "…".to_owned() } else { said.to_owned() };
-            self.said.push((option.key, said, OptionSource::File));
+            self.said.push((option.key, shown_value(option.key, said), OptionSource::File));
         }
     }
 
@@ -136,7 +141,7 @@ impl Config {
             match (option.take)(self, &Value::String(value.clone())) {
                 Ok(()) => {
                     self.said.retain(|(key, ..)| *key != option.key);
-                    self.said.push((option.key, value, OptionSource::Variable(name)));
+                    self.said.push((option.key, shown_value(option.key, &value), OptionSource::Variable(name)));
                 }
                 Err(why) => self.faults.push(format!("{name}={value}: {why}")),
             }
@@ -166,6 +171,12 @@ impl Config {
             count => format!("{first} (and {} more: `memwall config` lists them)", count - 1),
         })
     }
+}
+
+/// A value as it may be shown: in a line, and without what nobody may see.
+fn shown_value(key: &str, value: &str) -> String {
+    let is_secret = key == "access" || (key == "source" && value.contains('@'));
+    if is_secret || value.contains('\n') { "…".to_owned() } else { value.to_owned() }
 }
 
 /// The text of a file; none where there is no such file.
@@ -221,6 +232,15 @@ mod tests {
     }
 
     #[test]
+    fn what_proves_who_asks_is_not_shown() {
+        let text = "access: {token: s3cret}\nsource: prometheus:http://me:s3cret@host\n";
+        let config = config(text, &[]);
+        assert_eq!(config.faults, [""; 0]);
+        assert!(!format!("{config:?}").replace("Prometheus(\"http://me:s3cret@host\")", "").contains("s3cret"));
+        assert!(config.said.iter().all(|(_, value, _)| value == "…"), "{:?}", config.said);
+    }
+
+    #[test]
     fn faults_have_their_place_and_the_rest_holds() {
         let text = "theme: nord\nintervall: 2s\nlayout: rows\nalerts:\n  memory: 95\n  temprature: 3\nkeys: {plan: {w: sav}}\n";
         let config = config(text, &[("MEMWALL_INTERVAL", "1h")]);
@@ -243,7 +263,7 @@ mod tests {
         let uncommented: Vec<&str> = lines.map(|line| line.strip_prefix('#').unwrap_or(line)).collect();
         // The lines of a section begin with blanks, and so look like a comment's.
         let sections = example.lines().filter_map(|line| line.strip_prefix("#  ")).count();
-        assert_eq!(sections, 3);
+        assert_eq!(sections, 6);
         let text = example
             .lines()
             .filter_map(|line| {

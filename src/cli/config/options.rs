@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Config;
+use super::{Config, access};
 use crate::app::{LayoutPreset, Pane};
 use crate::cli::args::values;
 
@@ -63,9 +63,20 @@ pub const OPTIONS: &[ConfigOption] = &[
         flag: Some("--source"),
         default: "auto",
         example: "auto",
-        help: "Where readings come from: auto, nvml, amdgpu, demo or prometheus:URL",
+        help: "Where readings come from: auto, nvml, amdgpu, demo, prometheus:URL or dcgm:URL",
         take: |config, value| {
             config.source = Some(values::source(&word(value)?)?);
+            Ok(())
+        },
+    },
+    ConfigOption {
+        key: "access",
+        flag: None,
+        default: "none",
+        example: "\n  token_file: /run/secrets/prometheus-token\n  headers: {X-Scope-OrgID: my-team}\n  ca: /etc/ssl/private-ca.pem",
+        help: "What servers of metrics ask for: a token, or user and password; headers; the authority of a certificate",
+        take: |config, value| {
+            config.access = access::read(value)?;
             Ok(())
         },
     },

@@ -2,7 +2,8 @@
 
 mod active_recording;
 mod alert_output;
-mod calibrations;
+pub(super) mod calibrations;
+mod cluster;
 mod files;
 mod input;
 mod look;
@@ -38,7 +39,9 @@ use super::{DashboardArgs, Exit, Streams, demo, import, plans};
 use crate::app::{self, Account, Editor, Notice, NoticeSeverity, Pane, SavedSession, State, Themes};
 use crate::catalog::Catalog;
 use crate::observe::log::Pattern;
-use crate::observe::{self, Demo, FollowOptions, Header, PlanText, SharedRequirements, SourceChoice, SourceContext};
+use crate::observe::{
+    self, Access, Demo, FollowOptions, Header, PlanText, SharedRequirements, SourceChoice, SourceContext,
+};
 use crate::plan::{self, EMPTY_TEXT, EXAMPLES, Fault, LoadedPlan};
 use crate::predict::Job;
 use crate::reading::Moment;
@@ -120,6 +123,10 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
     if let Some(message) = missing_process(args.attach, &source_choice) {
         return streams.fail(Exit::Failed, &message);
     }
+    let hosts = match cluster::hosts(args.hosts.as_deref()) {
+        Ok(hosts) => hosts,
+        Err(message) => return streams.fail(Exit::Usage, &message),
+    };
     let clock = Clock::start();
     let attach = args.attach.or(recorded.and_then(|header| header.attach));
     let mut state = State::on(plan, catalog, attach, clock.now());
@@ -129,6 +136,7 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
     let ChosenLook { look, themes, by_name, faults } = look;
     configure(&mut state, &config, before, themes);
     state.views.ascii = look.ascii;
+    cluster::watch_job(&mut state, args.job.clone(), hosts);
     let fault = config.fault().or(fault).or_else(|| faults.into_iter().next());
     // What a recording tells of has nothing to do with the processes that run now, nor its plan with the user's.
     let live = !matches!(source_choice, SourceChoice::Replay { .. });
@@ -139,7 +147,7 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
     app::offer(&mut state, drafts.unwrap_or_default());
     state.views.mouse = args.look.mouse || config.mouse == Some(true);
     state.monitor.interval = Seconds(every.as_secs_f64());
-    let (asked, pending_demo) = match source(&source_choice, args.attach, &state) {
+    let (asked, pending_demo) = match source(&source_choice, args.attach, config.access.clone(), &state) {
         Ok(source) => source,
         Err(message) => return streams.fail(Exit::Usage, &message),
     };
@@ -234,7 +242,7 @@ fn mended(path: &Path, text: String, catalog: &Catalog) -> Editor {
 }
 
 /// What opens without a plan: a plain case that fits, so that there is something to play with.
-fn example() -> Result<LoadedPlan, Vec<Fault>> {
+pub(super) fn example() -> Result<LoadedPlan, Vec<Fault>> {
     const NAME: &str = "13b_long_sequence";
     match EXAMPLES.iter().find(|(name, _)| *name == NAME) {
         Some((name, text)) => LoadedPlan::from_text(name, text),
@@ -249,15 +257,17 @@ struct RequestedSource {
     later: Option<mpsc::Receiver<Demo>>,
     attach: Option<u32>,
     catalog: Catalog,
+    access: Access,
 }
 
 impl RequestedSource {
     /// May be tried again where it fails.
     fn open(&mut self, requirements: &SharedRequirements) -> Result<Box<dyn observe::Source>, observe::SourceError> {
-        let Self { choice, demo, later, attach, catalog } = self;
+        let Self { choice, demo, later, attach, catalog, access } = self;
         let (requirements, catalog) = (requirements.clone(), catalog.clone());
         // A demo is in place of a driver that is not there: it is not come back to.
-        let context = SourceContext { demo: demo.take(), later: later.take(), attach: *attach, requirements, catalog };
+        let (demo, later, access) = (demo.take(), later.take(), access.clone());
+        let context = SourceContext { demo, later, attach: *attach, requirements, catalog, access };
         observe::open(choice.clone(), context)
     }
 }
@@ -269,18 +279,19 @@ impl RequestedSource {
 fn source(
     choice: &SourceChoice,
     attach: Option<u32>,
+    access: Access,
     state: &State,
 ) -> Result<(RequestedSource, Option<PendingDemo>), String> {
     let choice = choice.clone();
     if matches!(choice, SourceChoice::Auto) && attach.is_some() {
         // What runs is real: nothing is made up beside it.
         let catalog = state.catalog.clone();
-        return Ok((RequestedSource { choice, demo: None, later: None, attach, catalog }, None));
+        return Ok((RequestedSource { choice, demo: None, later: None, attach, catalog, access }, None));
     }
     let demo = demo::run(&choice, &state.plans.editor, DEMO_HEAD_START, &state.catalog)?;
     let (hand, later) = mpsc::channel();
     let pending_demo =
         demo.is_none().then(|| PendingDemo { choice: choice.clone(), head_start: DEMO_HEAD_START, hand });
     let later = pending_demo.is_some().then_some(later);
-    Ok((RequestedSource { choice, demo, later, attach: None, catalog: state.catalog.clone() }, pending_demo))
+    Ok((RequestedSource { choice, demo, later, attach: None, catalog: state.catalog.clone(), access }, pending_demo))
 }

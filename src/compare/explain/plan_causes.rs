@@ -1,6 +1,7 @@
 //! What a run may do otherwise than its plan says: changes of the plan, each with the words for it.
 
 use super::Cause;
+use crate::catalog::Generation;
 use crate::model::Element;
 use crate::plan::keywords::{
     Attention, CpuOffload, Dtype, Loss, Mode, Optimizer, Precision, RecomputeWord, Schedule, Sharding,
@@ -89,6 +90,10 @@ fn optimizer(job: &Job, causes: &mut Causes) {
         Optimizer::Adafactor | Optimizer::Lion | Optimizer::Muon => &[(Optimizer::Adamw, "AdamW's two states")],
         Optimizer::Sgd => &[(Optimizer::Adamw, "AdamW, not SGD"), (Optimizer::SgdMomentum, "SGD with momentum")],
         Optimizer::SgdMomentum => &[(Optimizer::Adamw, "AdamW, not SGD")],
+        // A CPU's AdamW is this one.
+        Optimizer::AdamwLoop if job.hardware.gpu.generation == Generation::Cpu => {
+            &[(Optimizer::Sgd, "SGD, no optimizer states"), (Optimizer::SgdMomentum, "SGD with momentum")]
+        }
         Optimizer::AdamwLoop => &[],
     };
     for (optimizer, words) in others {

@@ -55,6 +55,7 @@ pub fn put(demo: &Demo, sample: &mut DeviceSample, index: u32, now: &Tick) {
         },
         nvlink_received: traffic(90e9),
         nvlink_sent: traffic(90e9),
+        nvlink_errors: Reading::measured(0, at),
         peers: Reading::measured(peers.map(|index| Peer { index, between: "PCIe switches".to_owned() }).collect(), at),
     };
     sample.health = Health {

@@ -28,6 +28,7 @@ pub(in crate::observe) fn card(generation: Generation) -> Gpu {
         bridge: None,
         link: "none".to_owned(),
         host_link: generation.host_link(),
+        process: None,
         l2_bandwidth: None,
     }
 }

@@ -75,6 +75,7 @@ impl CloseLook {
             nvlinks,
             nvlink_received: counted_or(counted.nvlink_received, || received),
             nvlink_sent: counted_or(counted.nvlink_sent, || sent),
+            nvlink_errors: Reading::not_read(),
             peers: known.peers.clone(),
         };
     }

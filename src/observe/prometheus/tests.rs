@@ -5,7 +5,7 @@ use std::thread;
 
 use super::*;
 use crate::reading::ReadingKind;
-use crate::units::BytesPerSec;
+use crate::units::{Bytes, BytesPerSec, Fraction, Joules, Megahertz, Watts};
 
 const NOW: Moment = Moment(1_790_000_000_000);
 
@@ -58,7 +58,7 @@ fn ok(page: &str) -> String {
 }
 
 fn open(answers: Vec<String>) -> Result<Prometheus, PrometheusError> {
-    Prometheus::open(&serve(answers), Catalog::embedded().unwrap())
+    Prometheus::open(&format!("{}/metrics", serve(answers)), Access::default(), Catalog::embedded().unwrap())
 }
 
 #[test]
@@ -82,7 +82,8 @@ fn a_page_of_dcgms_exporter_is_read() {
     assert_eq!(first.dram_bandwidth.kind(), Some(ReadingKind::Estimated));
     assert!((first.dram_bandwidth.value().unwrap().0 / 0.25 / 3.35e12 - 1.0).abs() < 0.01);
     assert_eq!(first.processes, Reading::Absent(Absence::NotExported));
-    assert_eq!(first.power_limit, Reading::Absent(Absence::NotExported));
+    // No limit is on the page: 700 W is the board power of NVIDIA's data sheet.
+    assert_eq!(first.power_limit, Reading::estimated(Watts(700.0), NOW));
     assert_eq!((second.index, &second.temperature), (1, &Reading::Absent(Absence::NotSupported)));
     assert_eq!(second.memory, Reading::Absent(Absence::NotExported));
     assert!(sample.processes.is_empty());
@@ -132,7 +133,7 @@ fn what_cannot_be_had_is_told_in_a_line() {
     let catalog = || Catalog::embedded().unwrap();
     let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for (url, said) in [
-        ("https://host/metrics".to_owned(), "plain http"),
+        ("http://me:secret@host/metrics".to_owned(), "name or password"),
         ("http://".to_owned(), "no address"),
         ("a b".to_owned(), "no address"),
         (unused.to_string(), "refused"),
@@ -140,7 +141,7 @@ fn what_cannot_be_had_is_told_in_a_line() {
         (serve(vec![ok("up 1\n")]), "no metrics of a GPU"),
         (serve(vec!["nonsense".to_owned()]), "127.0.0.1"),
     ] {
-        let line = Prometheus::open(&url, catalog()).err().unwrap().to_string();
+        let line = Prometheus::open(&url, Access::default(), catalog()).err().unwrap().to_string();
         assert!(line.contains(said) && !line.contains('\n'), "{url}: {line}");
     }
 }

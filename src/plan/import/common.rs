@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::ProcessView;
 use super::imported::ImportedPlan;
+use super::kubernetes;
 use super::launch::{Launcher, Program, World};
 use super::origin::{Origin, Setting};
 use super::settings::Settings;
@@ -42,8 +43,9 @@ impl ImportContext<'_> {
             return (count > 0).then(|| Setting::new(count as u64, list.origin));
         }
         let count = self.run.gpus.len() as u64;
-        let per_node =
-            self.variable("SLURM_GPUS_ON_NODE").and_then(|found| found.and_then(|text| text.trim().parse().ok()));
+        let given = ["SLURM_GPUS_ON_NODE", kubernetes::GPUS];
+        let given = given.iter().find_map(|name| self.variable(name));
+        let per_node = given.and_then(|found| found.and_then(|text| text.trim().parse().ok()));
         per_node.or_else(|| (count > 0).then(|| Setting::new(count, Origin::Gpu(format!("{count} GPUs in sight")))))
     }
 
@@ -106,7 +108,10 @@ pub fn surroundings(imported: &mut ImportedPlan, context: &ImportContext) {
         };
         imported.miss("cluster.num_gpus", why);
     }
+    let product = context.variable(kubernetes::PRODUCT);
+    let product = product.and_then(|found| found.and_then(|name| Some(context.catalog.gpu(&name)?.name.clone())));
     match context.run.gpus.first() {
+        None if product.is_some() => imported.fill("hardware.gpu_type", product),
         Some(name) => match context.catalog.gpu(name) {
             Some(gpu) => imported
                 .fill("hardware.gpu_type", Some(Setting::new(gpu.name.clone(), Origin::Gpu(format!("NVML: {name}"))))),

@@ -11,7 +11,7 @@ use super::refused::Refused;
 use super::settings::Settings;
 use super::{
     Files, ProcessView, accelerate, axolotl, deepspeed, gpt_neox, jobs, litgpt, llama_factory, llm_foundry, nanogpt,
-    nanotron, nemo, olmo, python_calls, run, shell, stated_world, text, torchtitan, torchtune, trainer,
+    nanotron, nemo, olmo, python_calls, run, scontrol, shell, stated_world, text, torchtitan, torchtune, trainer,
 };
 use crate::catalog::Catalog;
 
@@ -33,12 +33,16 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
     };
     let mut remarks = Vec::new();
     let unreadable = |why: String| Refused::Unreadable(format!("{name}:{why}"));
-    let read = match name.rsplit('.').next().unwrap_or("").to_lowercase().as_str() {
+    if scontrol::is_listing(content) {
+        return of_slurm_job(name, content, around, catalog);
+    }
+    let read = match ending(name, content).as_str() {
         "toml" => of_settings(text::toml(name, content).map_err(unreadable)?, name, &context),
         ending if SETTINGS.contains(&ending) => {
             let settings = documents(name, content).map_err(unreadable)?;
             if let Some(job) = jobs::of_settings(&settings) {
-                return of_script(name, &job.script, &job.variables, around, catalog);
+                let around = ProcessView { withheld: around.withheld || job.withheld, ..around.copy() };
+                return of_script(name, &job.script, &job.variables, &around, catalog);
             }
             remarks = settings.remarks().to_vec();
             let plan = is_plan(&settings);
@@ -66,6 +70,28 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
     imported.distrust();
     common::surroundings(&mut imported, &context);
     Ok(imported.settle())
+}
+
+/// How the name of a file ends; of standard input, what it holds: `kubectl get pytorchjob train -o yaml`.
+fn ending(name: &str, content: &str) -> String {
+    let is_manifest = || content.lines().any(|line| line.starts_with("apiVersion:")) || content.starts_with('{');
+    match name.rsplit('.').next().unwrap_or("").to_lowercase() {
+        _ if name == "-" && is_manifest() => "yaml".to_owned(),
+        ending => ending,
+    }
+}
+
+/// The job of a listing of Slurm's: its batch script is read, with what the job was given.
+fn of_slurm_job(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) -> Result<ImportedPlan, Refused> {
+    let job = scontrol::read(name, content)?;
+    let script = job.script();
+    let text = around.files.read(&script).map_err(|why| {
+        let id = &job.id;
+        Refused::NoTool(format!(
+            "{name}: the script of job {id} cannot be read: {why}; scontrol write batch_script {id} job.sbatch writes it"
+        ))
+    })?;
+    of_script(&script, &text, &job.surroundings(&text), around, catalog)
 }
 
 /// The command of a text that holds options and nothing else, as an export of Megatron's arguments does; what starts it

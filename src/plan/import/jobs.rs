@@ -1,10 +1,8 @@
-//! Files of schedulers with a training command in them: Slurm's directives in a script, `SkyPilot`'s and
-//! Kubernetes' YAML.
+//! Files of schedulers with a training command in them: Slurm's directives in a script, and `SkyPilot`'s YAML.
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
+use super::kubernetes;
 use super::settings::{Settings, text};
 
 /// A command that a job file holds, as a shell script, and the variables that its scheduler sets.
@@ -14,15 +12,14 @@ pub struct JobScript {
     pub script: String,
     /// Variables by name.
     pub variables: BTreeMap<String, String>,
+    /// The scheduler starts it in several places, and how many the file does not tell.
+    pub withheld: bool,
 }
-
-/// Containers and commands in each other deeper than this are none.
-const DEEPEST: usize = 16;
 
 /// The job of a YAML file, if it is a scheduler's.
 pub fn of_settings(settings: &Settings) -> Option<JobScript> {
     if settings.holds("apiVersion") && settings.holds("kind") {
-        return kubernetes(settings);
+        return kubernetes::of_settings(settings);
     }
     let sky = ["resources", "num_nodes", "setup", "workdir", "file_mounts"].iter().any(|name| settings.holds(name));
     let run = settings.text("run").filter(|_| sky)?;
@@ -53,58 +50,6 @@ fn skypilot(settings: &Settings, script: String) -> JobScript {
         job.variables.insert("SKYPILOT_NUM_GPUS_PER_NODE".to_owned(), gpus);
     }
     job
-}
-
-/// The first container with a command, wherever the kind of job has its template.
-fn kubernetes(settings: &Settings) -> Option<JobScript> {
-    let mut job = JobScript::default();
-    for (_, found) in settings.iter() {
-        if let Some(container) = container(&found.value, 0) {
-            job.script = script(container)?;
-            for variable in container.get("env").and_then(Value::as_array).into_iter().flatten() {
-                let name = variable.get("name").and_then(Value::as_str);
-                if let (Some(name), Some(value)) = (name, variable.get("value").and_then(text)) {
-                    job.variables.insert(name.to_owned(), value);
-                }
-            }
-            return Some(job);
-        }
-    }
-    None
-}
-
-fn container(value: &Value, depth: usize) -> Option<&serde_json::Map<String, Value>> {
-    if depth > DEEPEST {
-        return None;
-    }
-    match value {
-        Value::Array(items) => items.iter().find_map(|item| container(item, depth + 1)),
-        Value::Object(map) => {
-            let started = (map.contains_key("command") || map.contains_key("args")) && map.contains_key("image");
-            if started { Some(map) } else { map.values().find_map(|inner| container(inner, depth + 1)) }
-        }
-        _ => None,
-    }
-}
-
-/// `command: [bash, -c]` and `args: [ … ]` as one line of a shell.
-fn script(container: &serde_json::Map<String, Value>) -> Option<String> {
-    let words = ["command", "args"].iter().flat_map(|name| match container.get(*name) {
-        Some(Value::Array(items)) => items.iter().filter_map(text).collect(),
-        Some(other) => text(other).into_iter().collect::<Vec<_>>(),
-        None => Vec::new(),
-    });
-    let words: Vec<String> = words.collect();
-    // What a shell is told in its own argument is the script.
-    if let [shell, option, told, ..] = words.as_slice()
-        && shell.ends_with("sh")
-        && option.starts_with('-')
-        && option.ends_with('c')
-    {
-        return Some(told.clone());
-    }
-    let quoted: Vec<String> = words.iter().map(|word| format!("'{}'", word.replace('\'', "'\\''"))).collect();
-    (!quoted.is_empty()).then(|| quoted.join(" "))
 }
 
 /// What Slurm sets for a script by its `#SBATCH` lines.

@@ -15,6 +15,7 @@ mod file;
 mod gpt_neox;
 mod imported;
 mod jobs;
+mod kubernetes;
 mod launch;
 mod litgpt;
 mod llama_factory;
@@ -32,6 +33,7 @@ mod origin;
 mod python_calls;
 mod refused;
 mod rows;
+mod scontrol;
 mod script_defaults;
 mod settings;
 mod shell;
@@ -91,6 +93,17 @@ pub struct ProcessView<'a> {
 }
 
 impl<'a> ProcessView<'a> {
+    /// The same of the same files.
+    fn copy(&self) -> Self {
+        Self {
+            command: self.command.clone(),
+            variables: self.variables.clone(),
+            ancestors: self.ancestors.clone(),
+            gpus: self.gpus.clone(),
+            ..*self
+        }
+    }
+
     /// A command and nothing else.
     #[must_use]
     pub fn of(command: Vec<String>, files: &'a dyn Files) -> Self {

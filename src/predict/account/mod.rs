@@ -9,7 +9,7 @@ use crate::predict::job::optimizer::rule;
 use crate::predict::job::{Batch, Job};
 use crate::predict::memory::StageRun;
 use crate::predict::memory::overhead::{
-    Constant, NCCL_PER_COMMUNICATOR, communicators, context, libraries, outside, workspaces,
+    Constant, NCCL_PER_COMMUNICATOR, PROCESS_SOURCE, communicators, context, libraries, outside, process, workspaces,
 };
 use crate::predict::memory::reserved::{ReservedExcess, beyond};
 use crate::predict::prediction::{Component, Layer, Phase, Term, Words, words};
@@ -73,6 +73,8 @@ pub(in crate::predict) fn account(job: &Job, layers: u64, run: &StageRun) -> Acc
     let Constant { bytes, source } = context(job.hardware.gpu.generation);
     let formula = "one CUDA context with lazily loaded kernels";
     terms.add("CUDA context", Component::Overhead, bytes, formula, source, Layer::Device);
+    let formula = "the interpreter, its libraries and their threads, resident without a model";
+    terms.add("Python and its libraries", Component::Overhead, process(job), formula, PROCESS_SOURCE, Layer::Device);
     let communicators = communicators(job);
     terms.add(
         "NCCL buffers",

@@ -138,6 +138,7 @@ fn own_card(custom: &CustomGpu, notes: &mut Notes) -> Option<Gpu> {
         link: "pcie_4".to_owned(),
         bridge: None,
         host_link: Generation::Unknown.host_link(),
+        process: None,
     };
     overridden(&mut gpu, custom);
     Some(gpu)

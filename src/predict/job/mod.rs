@@ -3,6 +3,7 @@
 
 mod adapters;
 mod batch;
+mod cpu;
 mod degrees;
 mod fragmentation;
 mod hardware;
@@ -179,7 +180,8 @@ impl LayoutIndependent {
         degrees::check_model(&degrees, &architecture, profile, &mut notes);
         traced::check(plan, (profile, &degrees), &architecture, &mut notes);
         let lora = adapters::resolve(plan, profile, &architecture, &mut notes);
-        let training = training::resolve(plan, profile, lora, &mut notes);
+        let mut training = training::resolve(plan, profile, lora, &mut notes);
+        cpu::resolve(plan, (&hardware, &degrees), &mut training, &mut notes);
         let storage = storage::resolve(plan, profile, (&degrees, &hardware), &mut notes);
         let batch = batch::resolve(plan, &degrees, &architecture, &mut notes);
         if let Some(batch) = &batch {

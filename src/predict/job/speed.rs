@@ -113,7 +113,7 @@ pub(super) fn resolve(
 ) -> Option<Speed> {
     let found = (
         catalog.curves(&hardware.gpu),
-        catalog.stack(profile.name()),
+        catalog.stack(profile.name(), &hardware.gpu),
         catalog.link_curve(Scope::Node, &hardware.interconnect.name),
         catalog.link_curve(Scope::Network, &hardware.network.name),
     );
@@ -127,6 +127,11 @@ pub(super) fn resolve(
             "hardware.gpu_type",
             format!("{name} has no measured kernels: its times are estimated from {from}"),
         );
+    }
+    if let Some(measured) = &curves.measured {
+        let name = &hardware.gpu.name;
+        let when = format!("{name}: kernels measured on this machine, {}, {}", measured.date, measured.versions);
+        notes.assume("hardware.gpu_type", when);
     }
     note_estimated(curves, stack, hardware, notes);
     let (training, part) = (&plan.training, &plan.distribution);

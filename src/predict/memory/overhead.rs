@@ -32,6 +32,7 @@ pub const fn context(generation: Generation) -> Constant {
             522,
             "stas00/ml-engineering, training/performance/README.md: A100 with torch 2.1, 8 % more taken for Hopper",
         ),
+        Generation::Cpu => (0, "a CPU has no context"),
         Generation::Cdna2 | Generation::Cdna3 | Generation::Unknown => (
             512,
             "stas00/ml-engineering, training/performance/README.md: A100's, rounded up; nobody published this GPU's",
@@ -61,6 +62,7 @@ pub const fn workspaces(generation: Generation, libraries: Libraries) -> Constan
     let recent = matches!(generation, Generation::Hopper | Generation::Blackwell);
     let one: u64 = match generation {
         Generation::Cdna2 | Generation::Cdna3 => 128 << 20,
+        Generation::Cpu => 0,
         // Hopper's default, and everybody's where results must not vary: :4096:8. On Blackwell it is the default since
         // NVIDIA's image 26.04; Megatron-LM's tests on GB200 of before hold 47.75 MiB less in their two threads.
         _ if recent || libraries.deterministic => 4096 * 8 * 1024,
@@ -122,11 +124,21 @@ pub(in crate::predict) fn libraries(job: &Job) -> Libraries {
     }
 }
 
-/// Bytes that the driver charges beside the allocator's.
+/// Bytes that the driver charges beside the allocator's; of a CPU, what the process holds without a model.
 pub(in crate::predict) fn outside(job: &Job) -> u64 {
     let buffers = NCCL_PER_COMMUNICATOR.bytes.0.saturating_mul(communicators(job));
-    context(job.hardware.gpu.generation).bytes.0.saturating_add(buffers)
+    context(job.hardware.gpu.generation).bytes.0.saturating_add(buffers).saturating_add(process(job).0)
 }
+
+/// What a process on a CPU holds before it has a model: transformers' modules come with that library, others with
+/// PyTorch alone.
+pub(in crate::predict) fn process(job: &Job) -> Bytes {
+    let Some(process) = job.hardware.gpu.process else { return Bytes::ZERO };
+    process.transformers.filter(|_| job.modules.family_classes.is).unwrap_or(process.torch)
+}
+
+/// Where [`process`] was measured.
+pub const PROCESS_SOURCE: &str = "memwall bench on this machine: a process that has made three steps of a tiny model";
 
 /// Groups of ranks that talk, each with buffers of its own.
 pub(in crate::predict) fn communicators(job: &Job) -> u64 {

@@ -5,6 +5,7 @@
 //! on its all-gather and reduce-scatter streams stays reserved for them when it is free. And a hole that a
 //! smaller tensor left is no room for a larger one. Everything else is a share that replays measured.
 
+use crate::catalog::Generation;
 use crate::model::{GRANULE, Group, Home, Tape, Tensor, TensorId};
 use crate::plan::keywords::{Mode, Sharding};
 use crate::predict::job::Job;
@@ -43,6 +44,13 @@ pub(in crate::predict) fn beyond(job: &Job, run: &StageRun, allocated: u64) -> R
             bytes,
             formula: Words::Plain("the share that a replay of the plan beside it left"),
             source: REPLAYED,
+        };
+    }
+    if job.hardware.gpu.generation == Generation::Cpu {
+        return ReservedExcess {
+            bytes: 0,
+            formula: Words::Plain("malloc gives large blocks back to the system"),
+            source: "glibc, malloc(3): blocks from the mmap threshold on are mapped and unmapped one by one",
         };
     }
     let streams = job.profile.allocator.stream_pools.is && job.degrees.sharding == Sharding::Zero3;

@@ -18,6 +18,8 @@ pub(in crate::predict) struct Resident {
     pub params: u64,
     /// Of which trained.
     pub trained: u64,
+    /// Tensors that the trained ones are.
+    pub tensors: u64,
     /// Weights.
     pub weights: Bytes,
     /// Keys and values of all requests (inference).
@@ -251,6 +253,7 @@ impl StageTapes<'_> {
             return;
         }
         sum.trained = sum.trained.saturating_add(total);
+        sum.tensors = sum.tensors.saturating_add(times);
         let gradient = if weight.part == Part::Adapter { element } else { storage.gradient };
         let split = matches!(sharding, Sharding::Zero2 | Sharding::Zero3);
         sum.gradients += bytes(share(split), gradient);

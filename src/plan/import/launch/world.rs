@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Launcher, LauncherKind};
+use crate::plan::import::kubernetes;
 use crate::plan::import::origin::{Origin, Setting};
 use crate::plan::import::settings::Settings;
 
@@ -89,7 +90,7 @@ impl Launcher {
                 let nodes = nodes.or_else(|| job(&["SLURM_NNODES", "SLURM_JOB_NUM_NODES"]));
                 World { total: total.or_else(|| job(&["SLURM_NTASKS"])), nodes, per_node }
             }
-            LauncherKind::Mpirun => mpirun(options),
+            LauncherKind::Mpirun => mpirun(options, around),
             LauncherKind::Colossal => {
                 let hosts = options.text("host").map(|found| found.map(|text| text.split(',').count() as u64));
                 let listed = options.holds("hostfile");
@@ -230,8 +231,12 @@ fn slots(text: &str) -> Vec<(String, u64)> {
         .collect()
 }
 
-fn mpirun(options: &Settings) -> World {
-    let total = options.first_whole(&["np", "n", "c", "_np"]);
+fn mpirun(options: &Settings, around: &LaunchEnvironment) -> World {
+    // Without a number it starts a process in each slot; one whose value only the run knows is not without.
+    const COUNTS: [&str; 4] = ["np", "n", "c", "_np"];
+    let said = COUNTS.iter().any(|name| options.get(name).is_some());
+    let slots = || (around.variable)(kubernetes::SLOTS).and_then(|found| found.and_then(|text| text.parse().ok()));
+    let total = options.first_whole(&COUNTS).or_else(|| slots().filter(|_| !said));
     let per_node = options.first_whole(&["npernode", "ppn", "N"]).or_else(|| {
         // ppr:8:node
         let map = options.first_text(&["map_by"])?;

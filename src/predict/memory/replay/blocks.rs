@@ -41,6 +41,8 @@ impl Request {
 #[derive(Debug, Clone, Copy)]
 struct Block {
     bytes: u64,
+    /// What was asked for of it while it is taken.
+    asked: u64,
     /// Segments lie one behind the other in the order in which they are reserved.
     address: u64,
     before: BlockIndex,
@@ -63,6 +65,9 @@ pub(super) struct Allocator {
     end: u64,
     reserved: u64,
     most: u64,
+    /// Bytes that were asked for and are not given back, and the most there were.
+    asked: u64,
+    most_asked: u64,
 }
 
 impl Allocator {
@@ -74,6 +79,11 @@ impl Allocator {
     /// The most bytes of all segments so far.
     pub(super) const fn most(&self) -> u64 {
         self.most
+    }
+
+    /// The most bytes that were asked for at one time: no segments are smaller, whatever is given back.
+    pub(super) const fn most_asked(&self) -> u64 {
+        self.most_asked
     }
 
     /// Whether segments took more bytes than the GPU has.
@@ -89,7 +99,9 @@ impl Allocator {
             None => self.segment(bytes, small),
         };
         let block = &mut self.blocks[place as usize];
-        block.free = false;
+        (block.free, block.asked) = (false, bytes);
+        self.asked = self.asked.saturating_add(bytes);
+        self.most_asked = self.most_asked.max(self.asked);
         let left = block.bytes - bytes;
         if (small && left >= BLOCK) || left > SMALL {
             self.split(place, request);
@@ -99,7 +111,9 @@ impl Allocator {
 
     /// A block that is given back at once: where one is free, everything is as before.
     pub(super) fn pass(&mut self, request: Request) {
-        if !self.pools[usize::from(request.small)].has(request.bytes) {
+        if self.pools[usize::from(request.small)].has(request.bytes) {
+            self.most_asked = self.most_asked.max(self.asked.saturating_add(request.bytes));
+        } else {
             let place = self.take(request);
             self.give(place);
         }
@@ -107,7 +121,8 @@ impl Allocator {
 
     /// A block that nobody uses any more.
     pub(super) fn give(&mut self, place: BlockIndex) {
-        let Block { before, behind, small, .. } = self.blocks[place as usize];
+        let Block { before, behind, small, asked, .. } = self.blocks[place as usize];
+        self.asked = self.asked.saturating_sub(asked);
         let mut kept = place;
         if before != NOWHERE && self.blocks[before as usize].free {
             self.unlist(before);
@@ -136,7 +151,7 @@ impl Allocator {
         self.end = self.end.saturating_add(whole);
         self.reserved = self.reserved.saturating_add(whole);
         self.most = self.most.max(self.reserved);
-        self.block(Block { bytes: whole, address, before: NOWHERE, behind: NOWHERE, small, free: false })
+        self.block(Block { bytes: whole, asked: 0, address, before: NOWHERE, behind: NOWHERE, small, free: false })
     }
 
     /// Segments in which nothing lies go back.

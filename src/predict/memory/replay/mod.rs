@@ -9,6 +9,7 @@ mod pool;
 mod program;
 mod timeline;
 
+use crate::catalog::Generation;
 use crate::model::{Part, Tape, Weight};
 use crate::plan::keywords::{CpuOffload, Mode, Optimizer};
 use crate::predict::job::Job;
@@ -55,7 +56,8 @@ const MOST_BLOCKS: u64 = 60_000;
 
 /// Whether one GPU trains PyTorch's modules, and no streams of their own, host memory or other allocator take part.
 pub(in crate::predict) fn applies(job: &Job) -> bool {
-    let alone = job.degrees.num_gpus == 1 && job.training.cpu_offload == CpuOffload::None;
+    let cached = job.hardware.gpu.generation != Generation::Cpu;
+    let alone = cached && job.degrees.num_gpus == 1 && job.training.cpu_offload == CpuOffload::None;
     job.profile.allocator.replayed.is && alone && job.training.mode == Mode::Train && !job.training.compile
 }
 
@@ -108,19 +110,34 @@ pub(in crate::predict) fn reserved(held: &StageTapes<'_>, beside: &CompanionByte
     let held_on = parameters.iter().map(|one| one.copies.saturating_mul(2 + one.states.0 + one.temporaries[0].0));
     let left = MOST_BLOCKS.checked_sub(held_on.fold(0, u64::saturating_add))?;
     let logs = TapeLogs::of(job, held.step, left)?;
-    // Before it fails PyTorch gives back segments in which nothing lies. What fails is said as if nothing had limited it.
     let within = |room: u64| steps(held, beside, &parameters, &logs, room);
-    within(room(job)).or_else(|| within(u64::MAX))
+    // While segments have room none is given back: within the GPU's bytes the same happens as without a limit.
+    let Reached { segments, tensors } = within(u64::MAX)?;
+    let room = room(job);
+    // Before it fails PyTorch gives back segments in which nothing lies, which helps only where the tensors fit. What
+    // fails is said as if nothing had limited it.
+    if segments <= room || tensors > room {
+        return Some(segments);
+    }
+    Some(within(room).map_or(segments, |reached| reached.segments))
 }
 
-/// The most bytes of all segments in two steps with so many bytes of room on the GPU; none where that is too little.
+/// The most bytes in two steps.
+struct Reached {
+    /// Of all segments.
+    segments: u64,
+    /// Of all tensors.
+    tensors: u64,
+}
+
+/// What two steps reach with so many bytes of room on the GPU; none where that is too little.
 fn steps(
     held: &StageTapes<'_>,
     beside: &CompanionBytes,
     parameters: &Parameters,
     logs: &TapeLogs,
     room: u64,
-) -> Option<u64> {
+) -> Option<Reached> {
     let job = held.job;
     let mut timeline = AllocatorTimeline::of(held.step, logs, room);
     for bytes in [beside.workspaces, beside.inputs] {
@@ -144,7 +161,8 @@ fn steps(
         optimizer(job, parameters, step == 0, &mut timeline);
         timeline.drop_gradients();
     }
-    (!timeline.is_over()).then(|| timeline.most())
+    let reached = Reached { segments: timeline.most(), tensors: timeline.most_asked() };
+    (!timeline.is_over()).then_some(reached)
 }
 
 /// The optimizer's step over all parameters.

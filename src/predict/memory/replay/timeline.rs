@@ -126,6 +126,11 @@ impl<'a> AllocatorTimeline<'a> {
         self.allocator.most()
     }
 
+    /// The most bytes of all tensors at one time.
+    pub(super) const fn most_asked(&self) -> u64 {
+        self.allocator.most_asked()
+    }
+
     /// Whether the GPU has no room for them.
     pub(super) const fn is_over(&self) -> bool {
         self.allocator.is_over()

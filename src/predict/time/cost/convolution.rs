@@ -4,6 +4,7 @@
 //! With the matmul's constants alone the 84 forward convolutions in FP16 of DeepBench's V100 and T4 tables
 //! (baidu-research/DeepBench, results/train) are met within a median of 2 and 8 %.
 
+use crate::catalog::{ConvolutionCurve, Generation};
 use crate::model::{Convolution, Element, MatMul};
 use crate::plan::keywords::Mode;
 use crate::predict::job::Job;
@@ -22,7 +23,7 @@ const WINOGRAD: f64 = 1.6;
 
 /// Which of a convolution's matmuls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Direction {
+pub enum ConvolutionKernel {
     /// The output.
     Forward,
     /// The input's gradient.
@@ -32,32 +33,50 @@ pub(super) enum Direction {
 }
 
 /// The matmul that a convolution is in that direction.
-pub(super) fn implicit(conv: &Convolution, direction: Direction) -> MatMul {
+#[must_use]
+pub fn implicit(conv: &Convolution, direction: ConvolutionKernel) -> MatMul {
     let pad = |channels: u64| if channels <= FEW { FEW } else { channels.next_multiple_of(PADDED) };
     let (from, to) = (pad(conv.from), pad(conv.to));
     let [rows, inner, columns] = match direction {
-        Direction::Forward => [conv.positions, from * conv.window, to],
+        ConvolutionKernel::Forward => [conv.positions, from * conv.window, to],
         // Positions that the stride leaves out get no matmuls: as many operations as forward.
-        Direction::Input => [conv.positions, to * conv.window, from],
-        Direction::Weight => [to, conv.positions, from * conv.window],
+        ConvolutionKernel::Input => [conv.positions, to * conv.window, from],
+        ConvolutionKernel::Weight => [to, conv.positions, from * conv.window],
     };
     MatMul { batch: 1, rows, inner, columns, layer: false }
 }
 
 /// What is left of the matmul's rate in that direction, and of the multiplications where vector units compute windows
 /// of nine.
-pub(super) fn keeps(conv: &Convolution, direction: Direction, vector: bool) -> f64 {
+pub(super) fn keeps(
+    conv: &Convolution,
+    direction: ConvolutionKernel,
+    vector: bool,
+    measured: Option<&ConvolutionCurve>,
+) -> f64 {
+    if let Some(curve) = measured {
+        let (forward, input, weight) = if conv.window == 1 { curve.pointwise } else { curve.window };
+        return match direction {
+            ConvolutionKernel::Forward => forward,
+            ConvolutionKernel::Input => input,
+            ConvolutionKernel::Weight => weight,
+        };
+    }
     let saved = if vector && conv.window == 9 && !conv.strided { WINOGRAD } else { 1.0 };
     let keeps = match direction {
-        Direction::Forward => 1.0,
-        Direction::Input => OF_INPUT,
-        Direction::Weight => OF_WEIGHT,
+        ConvolutionKernel::Forward => 1.0,
+        ConvolutionKernel::Input => OF_INPUT,
+        ConvolutionKernel::Weight => OF_WEIGHT,
     };
     keeps * saved
 }
 
-/// Whether the kernels take NHWC while the tensors are NCHW: those of matrix units do.
+/// Whether the kernels take NHWC while the tensors are NCHW: those of matrix units do. What oneDNN's kernels of a CPU turn
+/// round is part of their measured time.
 pub(super) fn transforms(job: &Job, element: Element) -> bool {
+    if job.hardware.gpu.generation == Generation::Cpu {
+        return false;
+    }
     let on_matrix_units = element.bytes() < 4 || job.storage.tf32;
     on_matrix_units && !job.training.channels_last
 }

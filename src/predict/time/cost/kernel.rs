@@ -132,27 +132,16 @@ impl<'a> Kernels<'a> {
     /// Time of fused attention, backward with its five matmuls for two.
     pub fn attention(&self, scores: &Scores, element: Element, flops: f64) -> PassCosts {
         let (forward, backward) = self.long_attention(scores, element);
-        let blocks = scores.heads as f64 * (scores.queries as f64 / 128.0).ceil() / self.multiprocessors;
-        let generates = scores.queries == 1;
-        let ramp = if generates {
-            // The rows of one matrix instruction are as many heads of a single query as share their keys (FlashAttention's
-            // pack_gqa).
-            (scores.sharing as f64 / 16.0).min(1.0)
-        } else {
-            scores.queries as f64 / (scores.queries as f64 + self.attention.ramp)
-        };
-        let least = flops * scores.visible / ramp;
-        let (fill_forward, fill_backward) = self.attention.fill;
-        // A single query's keys are split until every multiprocessor has some (Flash-Decoding, PyTorch blog, 2023).
-        let filled = |fill: f64| if generates { 1.0 } else { blocks / (blocks + fill) };
+        let (reached_forward, reached_backward) = reached(self.attention, scores, self.multiprocessors);
+        let least = flops * scores.visible;
         let held_up = if self.job.training.deterministic && attention_kernels(self.job) == AttentionLibrary::Flash {
             one_block_after_another(scores, self.multiprocessors)
         } else {
             1.0
         };
         PassCosts {
-            forward: Seconds(least / (forward * filled(fill_forward))),
-            backward: Seconds(held_up * 2.5 * least / (backward * filled(fill_backward))),
+            forward: Seconds(least / (forward * reached_forward)),
+            backward: Seconds(held_up * BACKWARD_PRODUCTS * least / (backward * reached_backward)),
         }
     }
 
@@ -170,6 +159,26 @@ impl<'a> Kernels<'a> {
     pub fn memory(&self, bytes: u64, rows: bool) -> Seconds {
         Seconds(bytes as f64 / if rows { self.rows } else { self.bandwidth })
     }
+}
+
+/// Matmuls of fused attention's backward pass for each of its forward pass: five for two.
+pub const BACKWARD_PRODUCTS: f64 = 2.5;
+
+/// Share of a curve's rate that an attention kernel of that shape reaches, forward and backward: how many blocks of queries
+/// there are for the multiprocessors, and how long each is.
+#[must_use]
+pub fn reached(curve: &AttentionCurve, scores: &Scores, multiprocessors: f64) -> (f64, f64) {
+    if scores.queries == 1 {
+        // The rows of one matrix instruction are as many heads of a single query as share their keys (FlashAttention's
+        // pack_gqa). A single query's keys are split until every multiprocessor has some (Flash-Decoding, PyTorch blog,
+        // 2023).
+        let rows = (scores.sharing as f64 / 16.0).min(1.0);
+        return (rows, rows);
+    }
+    let blocks = scores.heads as f64 * (scores.queries as f64 / 128.0).ceil() / multiprocessors;
+    let ramp = scores.queries as f64 / (scores.queries as f64 + curve.ramp);
+    let filled = |fill: f64| ramp * blocks / (blocks + fill);
+    (filled(curve.fill.0), filled(curve.fill.1))
 }
 
 /// Whose attention kernels run: the framework's, but flash-attn's where Transformer Engine falls back on them.

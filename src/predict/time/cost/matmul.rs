@@ -34,11 +34,12 @@ const INSTRUCTION: f64 = 16.0;
 
 /// What a GPU's matmuls depend on beside their shape.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct MatrixUnit {
+pub struct MatrixUnit {
     /// Operations a second of large matmuls.
     pub rate: f64,
     /// Inner size in which `rate` takes as long as a tile's first loads and its write-out.
     pub fill: f64,
+    /// Multiprocessors of a GPU, threads of a CPU.
     pub multiprocessors: f64,
     /// DRAM bandwidth, bytes a second.
     pub bandwidth: f64,
@@ -48,6 +49,7 @@ pub(super) struct MatrixUnit {
 
 impl MatrixUnit {
     /// Seconds of a batch of matmuls of that shape, without its DRAM traffic.
+    #[must_use]
     pub fn seconds(&self, product: &MatMul) -> f64 {
         let [rows, columns, batch] = [product.rows, product.columns, product.batch].map(|size| size as f64);
         let large = (rows / 128.0).ceil() * (columns / 128.0).ceil() * batch > MANY_WAVES * self.multiprocessors;

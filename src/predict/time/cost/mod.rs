@@ -11,7 +11,10 @@ mod traffic;
 
 use std::borrow::Cow;
 
+pub use convolution::{ConvolutionKernel, implicit};
 pub(in crate::predict) use kernel::peak;
+pub use kernel::{BACKWARD_PRODUCTS, reached};
+pub use matmul::MatrixUnit;
 pub(in crate::predict) use tape::Pass;
 
 use crate::model::Unit;
@@ -173,12 +176,20 @@ fn optimizer(job: &Job, resident: &Resident, traffic: &mut Traffic) -> OperatorR
     let flops = 5.0 * states as f64 * updated as f64;
     let kernels = Kernels::of(job);
     let compute = Seconds(flops / kernels.sustained(Unit::Vector, false));
-    OperatorRow::of(
+    let mut row = OperatorRow::of(
         job,
         &kernels,
         ("optimizer", Unit::Vector, false),
         Run { flops, bytes, compute, long: compute, kernels: 1, rows: false },
-    )
+    );
+    let curve = &job.speed.curves.memory;
+    if let Some(share) = curve.optimizer {
+        // Measured as a whole: what it moves at least, and what each tensor costs beside that.
+        let each = Seconds(curve.optimizer_tensor_us.unwrap_or(0.0) * 1e-6);
+        let moved = Seconds(bytes as f64 / (job.hardware.gpu.bandwidth.0 * share));
+        (row.compute, row.memory) = (Seconds::ZERO, moved + each * resident.tensors as f64);
+    }
+    row
 }
 
 /// Where long kernels of a kind would take less than this share of its time, no roof binds an operator.

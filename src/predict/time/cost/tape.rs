@@ -1,6 +1,6 @@
 //! One micro-batch through a tape, operator by operator.
 
-use super::convolution::{Direction, implicit, keeps, transformed, transforms};
+use super::convolution::{ConvolutionKernel, implicit, keeps, transformed, transforms};
 use super::kernel::Kernels;
 use super::matmul::supplied;
 use super::moved::{cast_traffic, dequantized, rearranged};
@@ -229,11 +229,12 @@ impl Tally<'_> {
         let vector = self.kernels.is_vector(op.unit);
         let seconds = |direction| {
             let product = implicit(conv, direction);
-            self.kernels.product(&product, op.unit, rate * keeps(conv, direction, vector))
+            let measured = self.job.speed.curves.convolution.as_ref();
+            self.kernels.product(&product, op.unit, rate * keeps(conv, direction, vector, measured))
         };
-        let backward = self.needs(op).into_iter().zip([Direction::Input, Direction::Weight]);
+        let backward = self.needs(op).into_iter().zip([ConvolutionKernel::Input, ConvolutionKernel::Weight]);
         let backward = backward.map(|(needed, direction)| if needed { seconds(direction) } else { Seconds::ZERO });
-        PassCosts { forward: seconds(Direction::Forward), backward: backward.sum() }
+        PassCosts { forward: seconds(ConvolutionKernel::Forward), backward: backward.sum() }
     }
 
     /// Turning the tensors of a convolution round, forward and backward.

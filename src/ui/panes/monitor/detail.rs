@@ -28,9 +28,12 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let [head, body] = Layout::vertical([Constraint::Length(2), Constraint::Fill(1)]).areas(area);
     let name = device.name.value().map_or_else(|| "unnamed".to_owned(), |name| printable(name));
     let uuid = device.uuid.value().map(|uuid| printable(uuid)).unwrap_or_default();
+    let place = device.location.as_ref().filter(|_| state.monitor.cluster.is_there());
+    let place = place.map_or_else(String::new, |place| format!("  {}", printable(&place.label())));
     let arrow = if state.views.focus == Pane::Monitor { "▸" } else { " " };
     Line::from(vec![
         Span::styled(format!("{arrow}GPU {} {name}", device.label()), theme.text()),
+        Span::styled(place, theme.text()),
         Span::styled(format!("  {uuid}"), theme.dim()),
     ])
     .render(head, buffer);
@@ -233,6 +236,7 @@ fn links(device: &DeviceSample) -> MetricGroup {
         ("NVLink", nvlinks),
         ("NVLink in", said(&links.nvlink_received, plain)),
         ("NVLink out", said(&links.nvlink_sent, plain)),
+        ("· errors", said(&links.nvlink_errors, plain)),
         ("others", said(&links.peers, |peers| ways(peers))),
     ];
     ("links", figures)

@@ -1,5 +1,6 @@
 //! GPUs, their recent past, and the processes on them; one of them closely; all processes closely.
 
+mod cluster;
 mod detail;
 mod facts;
 mod grid;
@@ -54,6 +55,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let area = draw_damage(&state.recordings, look, area, buffer);
     match monitor.view {
         MonitorView::Device => detail::draw(state, look, area, buffer),
+        MonitorView::Cluster => cluster::draw(state, look, area, buffer),
         MonitorView::Processes => processes::draw(state, look, area, buffer),
         MonitorView::Now | MonitorView::History => draw_now(state, look, area, buffer),
     }

@@ -1,0 +1,110 @@
+//! What keys do in the view of a cluster.
+
+use super::selector::running;
+use super::{Cluster, Grouping};
+use crate::app::monitor::{MonitorView, SelectedRow};
+use crate::app::notice::{info, problem};
+use crate::app::pane::Pane;
+use crate::app::picker::choice::Choice;
+use crate::app::picker::{Picker, PickerPurpose};
+use crate::app::state::State;
+
+/// The choice of all GPUs.
+const ALL: &str = "all GPUs";
+
+/// Whether the focused pane shows a cluster.
+pub fn is_shown(state: &State) -> bool {
+    state.views.focus == Pane::Monitor && state.monitor.view == MonitorView::Cluster
+}
+
+/// The next metric of the heat map.
+pub fn next_metric(state: &mut State) {
+    let metric = &mut state.monitor.cluster.metric;
+    *metric = metric.next();
+}
+
+/// The next way to put GPUs together.
+pub fn next_grouping(state: &mut State) {
+    let cluster = &mut state.monitor.cluster;
+    if cluster.degrees().is_none() {
+        let gpus = cluster.layout().ranks.len();
+        let plan = state.plans.compared().job().map_or(0, |job| job.degrees.num_gpus);
+        state.notice = Some(problem(format!("no stages: the plan has {plan} GPUs and the job {gpus}")));
+        return;
+    }
+    let grouping = &mut state.monitor.cluster.grouping;
+    *grouping = match *grouping {
+        Grouping::Node => Grouping::Stage,
+        Grouping::Stage => Grouping::Replica,
+        Grouping::Replica => Grouping::Node,
+    };
+    state.notice = Some(info(format!("GPUs by {}", grouping.word())));
+}
+
+/// Selects the next GPU that is off its equals.
+pub fn next_straggler(state: &mut State) {
+    let cluster = &state.monitor.cluster;
+    let places: Vec<usize> =
+        cluster.stragglers().iter().filter_map(|one| cluster.layout().ranks.get(one.rank).copied()).collect();
+    let now = places.iter().position(|place| state.monitor.selected == SelectedRow::Device(*place));
+    let next = now.map_or(0, |now| now + 1) % places.len().max(1);
+    match places.get(next) {
+        Some(place) => state.monitor.selected = SelectedRow::Device(*place),
+        None => state.notice = Some(info("every rank does as much as its equals")),
+    }
+}
+
+/// Opens the list of the jobs that run.
+pub fn choose_job(state: &mut State) {
+    let devices = state.monitor.devices();
+    let all = Choice::of(ALL, &format!("{} GPUs", devices.len()));
+    let jobs = running(devices).into_iter().map(|job| {
+        let nodes = if job.nodes == 1 { "1 node".to_owned() } else { format!("{} nodes", job.nodes) };
+        Choice::of(&job.selector, &format!("{} GPUs on {nodes}", job.gpus))
+    });
+    let choices = std::iter::once(all).chain(jobs).collect();
+    let current = state.monitor.cluster.selector.as_ref().map(ToString::to_string);
+    state.dialogs.picker = Some(Picker::open(PickerPurpose::Job, choices, current.as_deref()));
+}
+
+/// Takes a job: one of the list, or a selector that was typed.
+pub fn chosen(state: &mut State, taken: &str) {
+    let selector = if taken == ALL { None } else { Some(taken.parse()) };
+    match selector.transpose() {
+        Ok(selector) => {
+            state.monitor.cluster.choose(selector);
+            super::on_sample(state);
+        }
+        Err(why) => state.notice = Some(problem(why.to_string())),
+    }
+}
+
+/// Everything of the selected GPU.
+pub fn show_device(state: &mut State) {
+    state.monitor.view = MonitorView::Device;
+    state.monitor.page = 0;
+}
+
+/// Moves the selection: to another group, at the same place in it; or to another GPU.
+pub fn step(state: &mut State, groups: isize, gpus: isize) {
+    let place = state.monitor.shown_device();
+    if let Some(place) = moved(&state.monitor.cluster, place, groups, gpus) {
+        state.monitor.selected = SelectedRow::Device(place);
+    }
+}
+
+fn moved(cluster: &Cluster, place: usize, groups: isize, gpus: isize) -> Option<usize> {
+    let shown = cluster.groups();
+    let at = shown.iter().enumerate().find_map(|(group, shown)| {
+        shown.devices.iter().position(|device| *device == place).map(|column| (group, column))
+    });
+    let Some((group, column)) = at else { return shown.first()?.devices.first().copied() };
+    if groups != 0 {
+        let last = shown.len() - 1;
+        let group = &shown[group.saturating_add_signed(groups).min(last)].devices;
+        return group.get(column.min(group.len().checked_sub(1)?)).copied();
+    }
+    let all: Vec<usize> = shown.iter().flat_map(|group| group.devices.iter().copied()).collect();
+    let now = all.iter().position(|device| *device == place)?;
+    all.get(now.saturating_add_signed(gpus).min(all.len() - 1)).copied()
+}

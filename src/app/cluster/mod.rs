@@ -1,0 +1,219 @@
+//! A job over many nodes: its GPUs, their ranks, and the ranks that are off their equals.
+
+pub(super) mod actions;
+pub(super) mod metric;
+pub(super) mod ranks;
+pub(super) mod selector;
+
+use std::sync::Arc;
+
+use crate::app::monitor::{Monitor, MonitorView};
+use crate::app::state::State;
+use crate::compare::{Straggler, StragglerWatch};
+use crate::predict::{Job, Prediction};
+use crate::reading::{DeviceLocation, DeviceSample};
+use crate::units::Bytes;
+use metric::ClusterMetric;
+use ranks::{RankDegrees, RankLayout, RankPlace};
+use selector::{JobSelector, running};
+
+/// How GPUs are put together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Grouping {
+    /// By node.
+    #[default]
+    Node,
+    /// By pipeline stage.
+    Stage,
+    /// By data-parallel replica.
+    Replica,
+}
+
+impl Grouping {
+    /// What it is called.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Node => "node",
+            Self::Stage => "stage",
+            Self::Replica => "replica",
+        }
+    }
+}
+
+/// GPUs that are shown together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterGroup {
+    /// Its name.
+    pub label: String,
+    /// Places of its GPUs in the samples, in the order of their ranks.
+    pub devices: Vec<usize>,
+}
+
+/// A job over many nodes.
+#[derive(Debug, Clone, Default)]
+pub struct Cluster {
+    /// What selects the job; all GPUs where nothing does.
+    pub selector: Option<JobSelector>,
+    /// Hosts in the order of the launcher; the others follow by their names.
+    pub hosts: Vec<String>,
+    /// Only those hosts are the job's.
+    pub hosts_alone: bool,
+    /// What is shown of each GPU.
+    pub metric: ClusterMetric,
+    /// How GPUs are put together.
+    pub grouping: Grouping,
+    layout: RankLayout,
+    degrees: Option<RankDegrees>,
+    watch: StragglerWatch,
+    /// Where the GPUs of the newest sample are.
+    seen: Vec<Option<Arc<DeviceLocation>>>,
+    nodes: usize,
+    is_stale: bool,
+    was_chosen: bool,
+}
+
+impl Cluster {
+    /// Whether the source tells of more than one node.
+    #[must_use]
+    pub const fn is_there(&self) -> bool {
+        self.nodes > 1
+    }
+
+    /// The job's GPUs in the order of its ranks.
+    #[must_use]
+    pub const fn layout(&self) -> &RankLayout {
+        &self.layout
+    }
+
+    /// The degrees of the plan, where the job has as many GPUs as it.
+    #[must_use]
+    pub const fn degrees(&self) -> Option<RankDegrees> {
+        self.degrees
+    }
+
+    /// The ranks that are off their equals, the farthest first.
+    #[must_use]
+    pub fn stragglers(&self) -> &[Straggler] {
+        self.watch.named()
+    }
+
+    /// Another job, or all GPUs.
+    pub fn choose(&mut self, selector: Option<JobSelector>) {
+        self.selector = selector;
+        self.was_chosen = true;
+        self.is_stale = true;
+    }
+
+    /// A rank's stage and replica; none where the plan has another number of GPUs.
+    #[must_use]
+    pub fn place_of(&self, rank: usize) -> Option<RankPlace> {
+        self.degrees.map(|degrees| degrees.place(rank))
+    }
+
+    /// The memory that the plan predicts for the rank on the GPU at a place in the samples.
+    #[must_use]
+    pub fn expected_memory(&self, device: usize, prediction: &Prediction) -> Option<Bytes> {
+        let rank = self.layout.rank_at(device)?;
+        let stage = self.place_of(rank)?.stage;
+        prediction.stages.get(stage).map(|stage| stage.device_used)
+    }
+
+    /// The GPUs as they are put together; by node where there are no ranks to put them together by.
+    #[must_use]
+    pub fn groups(&self) -> Vec<ClusterGroup> {
+        let by = |of: fn(RankPlace) -> usize, word: &str| {
+            let mut groups: Vec<ClusterGroup> = Vec::new();
+            for (rank, device) in self.layout.ranks.iter().enumerate() {
+                let number = self.place_of(rank).map(of).unwrap_or_default();
+                while groups.len() <= number {
+                    let label = format!("{word} {}", groups.len());
+                    groups.push(ClusterGroup { label, devices: Vec::new() });
+                }
+                groups[number].devices.push(*device);
+            }
+            groups
+        };
+        match (self.grouping, self.degrees) {
+            (Grouping::Stage, Some(_)) => by(|place| place.stage, "stage"),
+            (Grouping::Replica, Some(_)) => by(|place| place.replica, "replica"),
+            _ => {
+                let node = |node: &ranks::ClusterNode| ClusterGroup {
+                    label: node.name.clone(),
+                    devices: node.devices.clone(),
+                };
+                self.layout.nodes.iter().map(node).collect()
+            }
+        }
+    }
+
+    /// Takes in the devices of a sample, against the plan that they are compared with.
+    fn take(&mut self, devices: &[DeviceSample], job: Option<&Job>, at: crate::reading::Moment) {
+        let same = |(known, device): (&Option<Arc<DeviceLocation>>, &DeviceSample)| match (known, &device.location) {
+            (Some(known), Some(now)) => Arc::ptr_eq(known, now) || known == now,
+            (None, None) => true,
+            _ => false,
+        };
+        let is_known = self.seen.len() == devices.len() && self.seen.iter().zip(devices).all(same);
+        if !is_known || self.is_stale {
+            self.lay_out(devices, job);
+        }
+        if !self.is_there() {
+            return;
+        }
+        let degrees = job.map(|job| job.degrees).filter(|degrees| degrees.num_gpus == self.layout.ranks.len() as u64);
+        let whole = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+        let degrees = degrees.map(|degrees| RankDegrees {
+            gpus: whole(degrees.num_gpus),
+            stages: whole(degrees.pipeline),
+            within: whole(degrees.tensor * degrees.context),
+        });
+        if degrees != self.degrees {
+            self.degrees = degrees;
+            self.watch.restart();
+        }
+        let group = |rank: usize| self.place_of(rank).map_or(0, |place| place.stage);
+        let ranks: Vec<(&DeviceSample, usize)> =
+            self.layout.ranks.iter().enumerate().map(|(rank, device)| (&devices[*device], group(rank))).collect();
+        self.watch.push(&ranks, at);
+    }
+
+    fn lay_out(&mut self, devices: &[DeviceSample], job: Option<&Job>) {
+        self.seen = devices.iter().map(|device| device.location.clone()).collect();
+        let mut nodes: Vec<&str> = self.seen.iter().flatten().map(|location| location.node.as_str()).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        self.nodes = nodes.len();
+        if !self.was_chosen
+            && self.selector.is_none()
+            && let Some(gpus) = job.map(|job| job.degrees.num_gpus)
+        {
+            // The one job that has as many GPUs as the plan is the plan's.
+            let mut like_plan = running(devices).into_iter().filter(|job| job.gpus as u64 == gpus);
+            if let (Some(only), None) = (like_plan.next(), like_plan.next()) {
+                self.selector = only.selector.parse().ok();
+                self.was_chosen = true;
+            }
+        }
+        let is_listed =
+            |at: &DeviceLocation| !self.hosts_alone || self.hosts.iter().any(|host| ranks::is_host(host, &at.node));
+        let is_of_job =
+            |at: &DeviceLocation| is_listed(at) && self.selector.as_ref().is_none_or(|selector| selector.selects(at));
+        self.layout = RankLayout::of(devices, &self.hosts, is_of_job);
+        self.is_stale = false;
+        self.watch.restart();
+    }
+}
+
+/// Takes in the newest sample.
+pub fn on_sample(state: &mut State) {
+    let job = state.plans.compared().job();
+    let Monitor { sample: Some(sample), cluster, view, .. } = &mut state.monitor else { return };
+    let was_there = cluster.is_there();
+    cluster.take(&sample.devices, job, sample.at);
+    if cluster.is_there() && !was_there && *view == MonitorView::Now {
+        *view = MonitorView::Cluster;
+    } else if !cluster.is_there() && *view == MonitorView::Cluster {
+        *view = MonitorView::Now;
+    }
+}

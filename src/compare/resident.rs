@@ -1,0 +1,47 @@
+//! What a run on a CPU shows, where nobody counts tensors: the resident set of its process, and its steps.
+
+use super::bands::Bands;
+use super::evidence::Evidence;
+use super::explain::{Explanation, Subject, explain};
+use crate::predict::{Job, Prediction};
+use crate::reading::{HookStep, Reading};
+use crate::units::{Bytes, TokensPerSec};
+
+/// The evidence of a step of which the hook told the resident set. What the process holds without a model is taken off
+/// for the tensors' part: beside some hundred MB of libraries a small model's own would tell nothing.
+#[must_use]
+pub fn resident_evidence(step: &HookStep, prediction: &Prediction) -> Evidence {
+    let stage = prediction.largest();
+    let process = stage.device_used.saturating_sub(stage.peak_reserved);
+    let tensors = match &step.peak_allocated {
+        Reading::Known { value, at, .. } => Reading::estimated(value.saturating_sub(process), *at),
+        Reading::Absent(why) => Reading::Absent(why.clone()),
+    };
+    let tokens = match (&step.step_time, step.tokens) {
+        (Reading::Known { value, at, .. }, Some(tokens)) if value.0 > 0.0 => {
+            Reading::estimated(TokensPerSec(tokens as f64 / value.0), *at)
+        }
+        _ => Reading::not_read(),
+    };
+    Evidence {
+        device_used: step.peak_allocated.clone(),
+        allocated: tensors.clone(),
+        reserved: tensors,
+        settled: true,
+        others: step.peak_allocated.clone().map(|_| Bytes::ZERO),
+        step: step.step_time.clone(),
+        tokens,
+        ..Evidence::default()
+    }
+}
+
+/// Why a run on a CPU differs from its plan; the most likely first, none where the plan itself holds.
+#[must_use]
+pub fn explain_resident(
+    subject: &Subject<'_>,
+    job: &Job,
+    prediction: &Prediction,
+    step: &HookStep,
+) -> Vec<Explanation> {
+    explain(subject, &resident_evidence(step, prediction), &Bands::of(job))
+}

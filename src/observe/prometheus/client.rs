@@ -1,0 +1,123 @@
+//! Requests over HTTP, with bounds on their time and size.
+
+use std::io::{self, Read};
+use std::time::Duration;
+
+use thiserror::Error;
+use ureq::Agent;
+use ureq::tls::{TlsConfig, TlsProvider};
+
+use super::access::{Access, AccessError};
+
+/// A connection and the first byte of an answer may take so long.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// A whole answer may take so long: one of 10 240 GPUs has some 30 MB.
+const WHOLE: Duration = Duration::from_secs(20);
+/// No answer is larger.
+pub const LARGEST: u64 = 128 << 20;
+
+/// Asks servers, with what the user has configured.
+#[derive(Debug, Clone)]
+pub struct Client {
+    agent: Agent,
+    access: Access,
+}
+
+/// Why an answer cannot be had; displays without any secret.
+#[derive(Debug, Error)]
+pub enum FetchError {
+    /// What is configured cannot be used.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// The connection or the protocol.
+    #[error("{0}")]
+    Http(String),
+    /// The answer breaks off.
+    #[error("the answer breaks off: {0}")]
+    Cut(io::Error),
+    /// It takes too long.
+    #[error("no answer in time")]
+    Slow,
+    /// The server's refusal, with its words.
+    #[error("{}", refusal(.0, .1))]
+    Status(u16, String),
+    /// More than any server of GPUs says.
+    #[error("the answer is larger than {} MiB", LARGEST >> 20)]
+    Endless,
+}
+
+fn refusal(code: &u16, words: &str) -> String {
+    let hint = match code {
+        401 | 403 => ": see `memwall help sources` for tokens and passwords",
+        _ => "",
+    };
+    format!("{}{hint}", format!("HTTP {code} {words}").trim_end())
+}
+
+impl Client {
+    /// A client with the user's access.
+    ///
+    /// # Errors
+    /// A file of authorities that cannot be used.
+    pub fn new(access: Access) -> Result<Self, AccessError> {
+        let tls = TlsConfig::builder().provider(TlsProvider::Rustls).root_certs(access.authorities()?).build();
+        let config = Agent::config_builder()
+            .tls_config(tls)
+            .timeout_resolve(Some(PATIENCE))
+            .timeout_connect(Some(PATIENCE))
+            .timeout_recv_response(Some(PATIENCE))
+            .timeout_global(Some(WHOLE))
+            .http_status_as_error(false)
+            // An answer from elsewhere is not the one that was asked for, and headers may be secret.
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .user_agent(concat!("memwall/", env!("CARGO_PKG_VERSION")))
+            .build();
+        Ok(Self { agent: config.into(), access })
+    }
+
+    /// The body of the answer to a GET with these parameters.
+    ///
+    /// # Errors
+    /// Whatever keeps it from being whole.
+    pub fn get(&self, url: &str, parameters: &[(&str, &str)]) -> Result<Vec<u8>, FetchError> {
+        let mut request = self.agent.get(url).query_pairs(parameters.iter().copied());
+        for (name, value) in self.access.headers()? {
+            request = request.header(name, value);
+        }
+        let mut answer = request.call().map_err(http)?;
+        let status = answer.status();
+        // A query API tells in the body of a refusal what is wrong with the query.
+        let is_told = status.is_client_error() && is_json(answer.headers().get("content-type"));
+        if !status.is_success() && !is_told {
+            return Err(FetchError::Status(status.as_u16(), status.canonical_reason().unwrap_or_default().to_owned()));
+        }
+        let mut body = Vec::new();
+        let reader = answer.body_mut().with_config().limit(u64::MAX).reader();
+        reader.take(LARGEST).read_to_end(&mut body).map_err(cut)?;
+        if body.len() as u64 == LARGEST {
+            return Err(FetchError::Endless);
+        }
+        Ok(body)
+    }
+}
+
+fn is_json(kind: Option<&ureq::http::HeaderValue>) -> bool {
+    kind.and_then(|kind| kind.to_str().ok()).is_some_and(|kind| kind.starts_with("application/json"))
+}
+
+fn http(error: ureq::Error) -> FetchError {
+    match error {
+        ureq::Error::Timeout(_) => FetchError::Slow,
+        // A header's value is not repeated.
+        ureq::Error::Http(_) => {
+            FetchError::Http("a configured header has characters that no header may have".to_owned())
+        }
+        ureq::Error::Io(error) => FetchError::Http(error.to_string()),
+        error => FetchError::Http(error.to_string()),
+    }
+}
+
+fn cut(error: io::Error) -> FetchError {
+    if error.kind() == io::ErrorKind::TimedOut { FetchError::Slow } else { FetchError::Cut(error) }
+}

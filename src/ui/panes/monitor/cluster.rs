@@ -1,0 +1,298 @@
+//! A job over many nodes: a cell for each GPU, the spread of the metric in numbers, and the ranks that are off.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::Modifier;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget;
+
+use super::super::{scroll, sparks};
+use crate::app::{Cluster, ClusterGroup, Pane, SelectedRow, State};
+use crate::compare::Straggler;
+use crate::printable::printable;
+use crate::reading::DeviceSample;
+use crate::ui::Look;
+use crate::ui::text::{fit, left};
+use crate::units::grouped;
+
+/// Most cells of a group side by side.
+const WIDEST: usize = 64;
+/// Lines of the ranks that are off, at most.
+const MOST_NAMED: usize = 8;
+
+pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let cluster = &state.monitor.cluster;
+    let named = cluster.stragglers().len().clamp(1, MOST_NAMED).min((area.height as usize / 3).max(1));
+    let [head, map, selected, list] = Layout::vertical([
+        Constraint::Length(2),
+        Constraint::Fill(1),
+        Constraint::Length(1),
+        Constraint::Length(named as u16),
+    ])
+    .areas(area);
+    let values = Values::of(state);
+    let lines =
+        [Line::styled(fit(&summary(state), area.width as usize), look.theme.text()), spread(state, &values, look)];
+    for (line, place) in lines.into_iter().zip(head.rows()) {
+        line.render(place, buffer);
+    }
+    draw_map(state, &values, look, map, buffer);
+    draw_selected(state, &values, look, selected, buffer);
+    draw_stragglers(state, look, list, buffer);
+}
+
+/// The metric of each GPU of the job, by the GPU's place in the samples.
+struct Values {
+    by_device: Vec<Option<f64>>,
+    sorted: Vec<(f64, usize)>,
+}
+
+impl Values {
+    fn of(state: &State) -> Self {
+        let cluster = &state.monitor.cluster;
+        let devices = state.monitor.devices();
+        let prediction = state.plans.compared().prediction();
+        let mut by_device = vec![None; devices.len()];
+        let mut sorted = Vec::with_capacity(cluster.layout().ranks.len());
+        for place in &cluster.layout().ranks {
+            let Some(device) = devices.get(*place) else { continue };
+            let expected = prediction.and_then(|prediction| cluster.expected_memory(*place, prediction));
+            if let Some(value) = cluster.metric.value(device, expected) {
+                by_device[*place] = Some(value);
+                sorted.push((value, *place));
+            }
+        }
+        sorted.sort_by(|one, other| one.0.total_cmp(&other.0));
+        Self { by_device, sorted }
+    }
+
+    fn median(&self) -> Option<f64> {
+        self.sorted.get(self.sorted.len() / 2).map(|(value, _)| *value)
+    }
+
+    /// Those that are farther from the median than 3.5 deviations (B. Iglewicz, D. Hoaglin, "How to Detect and Handle
+    /// Outliers", 1993), by the median absolute deviation.
+    fn outliers(&self) -> usize {
+        const FAR: f64 = 3.5 * 1.482_602;
+        let Some(median) = self.median() else { return 0 };
+        let mut distances: Vec<f64> = self.sorted.iter().map(|(value, _)| (value - median).abs()).collect();
+        let middle = distances.len() / 2;
+        let (_, mad, _) = distances.select_nth_unstable_by(middle, f64::total_cmp);
+        let far = (FAR * *mad).max(0.01 * median.abs());
+        self.sorted.iter().filter(|(value, _)| (value - median).abs() > far).count()
+    }
+}
+
+/// What is watched: the job, its GPUs and nodes, how the plan divides them, how many are off.
+fn summary(state: &State) -> String {
+    let cluster = &state.monitor.cluster;
+    let layout = cluster.layout();
+    let job =
+        cluster.selector.as_ref().map_or_else(|| "all GPUs".to_owned(), |selector| printable(&selector.to_string()));
+    let plan = match cluster.degrees() {
+        Some(degrees) => {
+            let of_stage = degrees.gpus / degrees.stages.max(1);
+            let replicas = of_stage / degrees.within.max(1);
+            format!("{} × {}", counted(degrees.stages, "stage"), counted(replicas, "replica"))
+        }
+        None => {
+            let gpus = state.plans.compared().job().map_or(0, |job| job.degrees.num_gpus);
+            format!("no ranks: the plan has {}", counted(usize::try_from(gpus).unwrap_or(usize::MAX), "GPU"))
+        }
+    };
+    let off = match cluster.stragglers().len() {
+        0 => "none off".to_owned(),
+        off => format!("{off} off"),
+    };
+    let (gpus, nodes) = (counted(layout.ranks.len(), "GPU"), counted(layout.nodes.len(), "node"));
+    format!(" {off} │ {gpus} on {nodes} │ {plan} │ {job}")
+}
+
+fn counted(count: usize, what: &str) -> String {
+    let end = if count == 1 { "" } else { "s" };
+    format!("{} {what}{end}", grouped(count as u64))
+}
+
+/// The metric over all GPUs: lowest, median, highest, and how many are far from the median.
+fn spread<'a>(state: &State, values: &Values, look: &Look) -> Line<'a> {
+    let metric = state.monitor.cluster.metric;
+    let theme = &look.theme;
+    let name = Span::styled(format!(" {} ", metric.word()), theme.accent());
+    let (Some((low, lowest)), Some(median), Some((high, highest))) =
+        (values.sorted.first(), values.median(), values.sorted.last())
+    else {
+        let device = state.monitor.cluster.layout().ranks.first().and_then(|place| state.monitor.devices().get(*place));
+        let why = device.map_or_else(|| "no GPU is the job's".to_owned(), |device| metric.absence(device));
+        return Line::from(vec![name, Span::styled(format!("– {}", printable(&why)), theme.dim())]);
+    };
+    let mark = state.monitor.devices().get(*lowest).map_or("", |device| metric.mark(device));
+    let at = |place: &usize| state.monitor.devices().get(*place).map(label).unwrap_or_default();
+    let text = format!(
+        "min {mark}{} ({})  median {mark}{}  max {mark}{} ({})  ",
+        metric.text(*low),
+        at(lowest),
+        metric.text(median),
+        metric.text(*high),
+        at(highest)
+    );
+    let outliers = match values.outliers() {
+        0 => Span::styled("no outliers", theme.dim()),
+        count => Span::styled(counted(count, "outlier"), theme.warning()),
+    };
+    Line::from(vec![name, Span::styled(text, theme.text()), outliers])
+}
+
+/// The name of a GPU in its cluster.
+fn label(device: &DeviceSample) -> String {
+    device.location.as_ref().map_or_else(|| device.label(), |location| printable(&location.label()))
+}
+
+/// How groups are laid over the pane: cells side by side, lines of a group, groups side by side.
+struct Shape {
+    label: usize,
+    cells: usize,
+    lines: usize,
+    columns: usize,
+}
+
+impl Shape {
+    fn of(groups: &[ClusterGroup], width: usize) -> Self {
+        let label = groups.iter().map(|group| group.label.chars().count()).max().unwrap_or(0);
+        let largest = groups.iter().map(|group| group.devices.len()).max().unwrap_or(0).max(1);
+        let cells = largest.min(width.saturating_sub(label + 3).clamp(1, WIDEST));
+        let columns = (width / (label + cells + 4)).max(1);
+        Self { label, cells, lines: largest.div_ceil(cells), columns }
+    }
+}
+
+fn draw_map(state: &State, values: &Values, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let groups = state.monitor.cluster.groups();
+    let shape = Shape::of(&groups, area.width as usize);
+    let rows = groups.len().div_ceil(shape.columns);
+    let room = (area.height as usize / shape.lines).max(1);
+    let chosen = state.monitor.shown_device();
+    let at = groups.iter().position(|group| group.devices.contains(&chosen)).unwrap_or(0);
+    // Names go down each column, as they do in a list.
+    let first = scroll(at % rows.max(1), rows, room);
+    let off = marks(&state.monitor.cluster, state.monitor.devices().len());
+    for row in first..rows.min(first + room) {
+        for column in 0..shape.columns {
+            let Some(group) = groups.get(column * rows + row) else { continue };
+            let x = area.x + (column * (shape.label + shape.cells + 4)) as u16;
+            let y = area.y + ((row - first) * shape.lines) as u16;
+            let place = Rect { x, y, width: area.right().saturating_sub(x), height: shape.lines as u16 };
+            draw_group(state, (group, &shape), (values, &off), look, place.intersection(area), buffer);
+        }
+    }
+}
+
+/// Which GPUs are off their equals, by place in the samples.
+fn marks(cluster: &Cluster, devices: usize) -> Vec<bool> {
+    let mut off = vec![false; devices];
+    for straggler in cluster.stragglers() {
+        if let Some(mark) = cluster.layout().ranks.get(straggler.rank).and_then(|place| off.get_mut(*place)) {
+            *mark = true;
+        }
+    }
+    off
+}
+
+fn draw_group(
+    state: &State,
+    (group, shape): (&ClusterGroup, &Shape),
+    (values, off): (&Values, &[bool]),
+    look: &Look,
+    area: Rect,
+    buffer: &mut Buffer,
+) {
+    let theme = &look.theme;
+    let focused = state.views.focus == Pane::Monitor;
+    for (line, (devices, place)) in group.devices.chunks(shape.cells).zip(area.rows()).enumerate() {
+        let label = if line == 0 { printable(&group.label) } else { String::new() };
+        let mut spans = vec![Span::styled(format!(" {} ", left(&label, shape.label)), theme.dim())];
+        spans.extend(devices.iter().map(|device| {
+            let chosen = focused && state.monitor.selected == SelectedRow::Device(*device);
+            let (text, style) =
+                match (state.monitor.devices().get(*device), values.by_device.get(*device).copied().flatten()) {
+                    (Some(sample), Some(value)) => {
+                        let share = state.monitor.cluster.metric.share(value, sample);
+                        let style = if off[*device] { theme.danger() } else { theme.observed() };
+                        (sparks(std::iter::once(Some(share)), 1.0), style)
+                    }
+                    _ if off.get(*device) == Some(&true) => ("×".to_owned(), theme.danger()),
+                    _ => ("·".to_owned(), theme.dim()),
+                };
+            Span::styled(text, if chosen { style.add_modifier(Modifier::REVERSED) } else { style })
+        }));
+        Line::from(spans).render(place, buffer);
+    }
+}
+
+/// The selected GPU in numbers: its rank, the metric, its memory against what the plan predicts for the rank.
+fn draw_selected(state: &State, values: &Values, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let cluster = &state.monitor.cluster;
+    let place = state.monitor.shown_device();
+    let Some(device) = state.monitor.devices().get(place) else { return };
+    let value = values.by_device.get(place).copied().flatten();
+    let shown = match value {
+        Some(value) => {
+            format!("{} {}{}", cluster.metric.word(), cluster.metric.mark(device), cluster.metric.text(value))
+        }
+        None => format!("{} – {}", cluster.metric.word(), printable(&cluster.metric.absence(device))),
+    };
+    let mut parts = vec![format!("{}{}", label(device), rank_words(cluster, place)), shown];
+    let prediction = state.plans.compared().prediction();
+    if let Some(expected) = prediction.and_then(|prediction| cluster.expected_memory(place, prediction)) {
+        let seen = device.memory.value().map_or_else(|| "–".to_owned(), |memory| memory.used.in_gib());
+        parts.push(format!("memory {}→{seen} GiB", expected.in_gib()));
+    }
+    let whose = device.location.as_ref().and_then(|location| location.job.as_ref().or(location.pod.as_ref()));
+    parts.extend(whose.map(|whose| printable(whose)));
+    let text = format!(" {}", parts.join(" │ "));
+    Line::styled(fit(&text, area.width as usize), look.theme.text()).render(area, buffer);
+}
+
+/// `  rank 59, stage 1` of the GPU at a place.
+fn rank_words(cluster: &Cluster, place: usize) -> String {
+    let Some(rank) = cluster.layout().rank_at(place) else { return "  not the job's".to_owned() };
+    let stage = cluster.place_of(rank).map_or_else(String::new, |place| format!(", stage {}", place.stage));
+    format!("  rank {rank}{stage}")
+}
+
+fn draw_stragglers(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let theme = &look.theme;
+    let cluster = &state.monitor.cluster;
+    let named = cluster.stragglers();
+    if named.is_empty() {
+        let text = if cluster.layout().ranks.is_empty() { "" } else { " every rank does as much as its equals" };
+        return Line::styled(fit(text, area.width as usize), theme.dim()).render(area, buffer);
+    }
+    let devices = state.monitor.devices();
+    let width = named
+        .iter()
+        .take(MOST_NAMED)
+        .filter_map(|one| devices.get(*cluster.layout().ranks.get(one.rank)?))
+        .map(|device| label(device).chars().count())
+        .max()
+        .unwrap_or(0);
+    for (straggler, place) in named.iter().zip(area.rows()) {
+        let Some(position) = cluster.layout().ranks.get(straggler.rank) else { continue };
+        let name = devices.get(*position).map(label).unwrap_or_default();
+        let text = words(straggler, &left(&name, width), &rank_words(cluster, *position));
+        Line::styled(fit(&text, area.width as usize), theme.danger()).render(place, buffer);
+    }
+    let hidden = named.len().saturating_sub(area.height as usize);
+    if hidden > 0 {
+        let more = format!(" and {hidden} more ");
+        let last = Rect { y: area.bottom().saturating_sub(1), height: 1, ..area };
+        Line::styled(more, theme.warning()).right_aligned().render(last, buffer);
+    }
+}
+
+/// `hot  node0007/3  rank 59, stage 1  -15 %  for 40 s`.
+fn words(straggler: &Straggler, name: &str, rank: &str) -> String {
+    let off = straggler.off.map_or_else(String::new, |off| format!("  work {:+.0} %", off * 100.0));
+    let lasted = straggler.lasted.0;
+    let since = if lasted < 1.0 { "  now".to_owned() } else { format!("  for {:.0} s", lasted) };
+    format!(" {}{name}{rank}{off}{since}", left(&straggler.cause.to_string(), 20))
+}

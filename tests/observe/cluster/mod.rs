@@ -1,0 +1,183 @@
+//! A cluster through a real Prometheus, and through its exporters' pages.
+
+mod exporters;
+mod server;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use exporters::{Answer, Exporters, Fleet, GPUS};
+use memwall::observe::{Access, Authorization, Prometheus, Secret, SharedRequirements, Source};
+use memwall::reading::{Absence, DetailTarget, DeviceSample, Moment, RequiredMetrics, Sample};
+use memwall::units::{Bytes, Fraction, Watts};
+use server::Server;
+
+use crate::support::catalog;
+use crate::support::standin::wait_for;
+
+const NOW: Moment = Moment(1_790_000_000_000);
+
+/// `s3cret` as bcrypt, with four rounds.
+const BCRYPT: &str = "$2b$04$abcdefghijklmnopqrstuuLZYjhNQAOdpbzt4WxWlUHjv1wsyH5DG";
+
+/// The system's time, which the server's is.
+fn now() -> Moment {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    Moment(u64::try_from(since.as_millis()).unwrap())
+}
+
+fn open(url: &str, access: Access) -> Result<Prometheus, String> {
+    Prometheus::open(url, access, catalog().clone()).map_err(|why| why.to_string())
+}
+
+/// Opens it as soon as it has so many GPUs that all say their power.
+fn opened(url: &str, access: &Access, gpus: usize) -> Prometheus {
+    let mut found = None;
+    wait_for("Prometheus to have scraped every node", || {
+        let Ok(mut source) = open(url, access.clone()) else { return false };
+        let sample = source.sample(NOW);
+        let whole = sample.devices.len() == gpus && sample.devices.iter().all(|device| device.power.value().is_some());
+        found = whole.then_some(source);
+        whole
+    });
+    found.unwrap()
+}
+
+fn at<'a>(sample: &'a Sample, node: &str, gpu: u32) -> &'a DeviceSample {
+    let is_it = |device: &&DeviceSample| {
+        device.location.as_ref().is_some_and(|location| location.node == node && location.gpu == gpu)
+    };
+    sample.devices.iter().find(is_it).unwrap()
+}
+
+#[test]
+fn a_real_prometheus_tells_of_1024_gpus() {
+    if !server::is_installed() {
+        return;
+    }
+    let mut fleet = Fleet::default();
+    for node in 0..64 {
+        fleet.pods.insert(node, format!("llama-worker-{node}"));
+    }
+    fleet.values.insert((7, 3, "DCGM_FI_DEV_POWER_USAGE"), "431.5".to_owned());
+    fleet.values.insert((7, 4, "DCGM_FI_DEV_GPU_TEMP"), "NaN".to_owned());
+    // DCGM_INT64_BLANK + 2: not supported.
+    fleet.values.insert((7, 5, "DCGM_FI_DEV_FB_USED"), "9223372036854775794".to_owned());
+    fleet.values.insert((7, 6, "DCGM_FI_DEV_XID_ERRORS"), "79".to_owned());
+    let exporters = Exporters::start(fleet);
+    let server = Server::start(&exporters, 128, None);
+    let url = format!("{}", server.address);
+    let mut source = opened(&url, &Access::default(), 1024);
+    assert!(source.info().detail.contains("query API"), "{:?}", source.info());
+    let sample = source.sample(NOW);
+    let device = at(&sample, "node0007", 3);
+    assert_eq!(device.power.value(), Some(&Watts(431.5)));
+    assert_eq!(device.name.value().unwrap(), "NVIDIA H100 80GB HBM3");
+    assert_eq!(device.uuid.value().unwrap(), "GPU-0007-3");
+    assert_eq!(device.memory.value().unwrap().used, Bytes::from_mib(60_960));
+    // 700 W: the H100 SXM's board power, which no metric says.
+    assert_eq!((device.power_limit.value(), device.power_limit.kind().unwrap().mark()), (Some(&Watts(700.0)), "~"));
+    let location = device.location.as_ref().unwrap();
+    assert_eq!((location.pod.as_deref(), location.namespace.as_deref()), (Some("llama-worker-7"), Some("ml")));
+    assert_eq!(location.pci.as_deref(), Some("00000000:03:00.0"));
+    assert_eq!(at(&sample, "node0100", 0).location.as_ref().unwrap().pod, None);
+    assert_eq!(at(&sample, "node0007", 4).temperature.absence(), Some(&Absence::NotSupported));
+    assert_eq!(at(&sample, "node0007", 5).memory.absence(), Some(&Absence::NotSupported));
+    let xid = at(&sample, "node0007", 6).health.xids.value().unwrap().last.unwrap();
+    assert_eq!(xid.code, Some(79));
+    // The past of the GPU that is looked at is asked for once.
+    let requirements = SharedRequirements::nothing();
+    let mut source = source.with_requirements(requirements.clone());
+    requirements.set(RequiredMetrics { closely: DetailTarget::Device(device.index), ..RequiredMetrics::default() });
+    let past = source.sample(now()).past.unwrap();
+    assert_eq!(sample.devices[past.position].uuid, device.uuid);
+    let (_, newest) = past.samples.last().unwrap();
+    assert_eq!((newest.power.value(), newest.index), (Some(&Watts(431.5)), device.index));
+    assert_eq!(source.sample(now()).past, None);
+    // A node whose exporter fails is gone from the answers, and keeps its place; the rest goes on.
+    exporters.change(|fleet| drop(fleet.answers.insert(7, Answer::Status(503))));
+    wait_for("node 7 to be gone", || {
+        let sample = source.sample(NOW);
+        assert_eq!(sample.devices.len(), 1024);
+        at(&sample, "node0007", 3).power.absence() == Some(&Absence::Gone)
+            && at(&sample, "node0008", 3).power.value().is_some()
+    });
+    exporters.change(|fleet| fleet.answers.clear());
+    wait_for("node 7 to be back", || at(&source.sample(NOW), "node0007", 3).power.value().is_some());
+    drop(server);
+    let sample = source.sample(NOW);
+    assert!(sample.devices.iter().all(|device| matches!(device.power.absence(), Some(Absence::Failed(_)))));
+}
+
+#[test]
+fn a_server_with_tls_and_a_password_is_asked_with_both() {
+    if !server::is_installed() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let Some((ca, certificate, key)) = server::certificate(folder.path()) else { return };
+
+    let web = format!(
+        "tls_server_config: {{cert_file: {}, key_file: {}}}\nbasic_auth_users:\n  me: {BCRYPT}\n",
+        certificate.display(),
+        key.display()
+    );
+    let exporters = Exporters::start(Fleet::default());
+    let server = Server::start(&exporters, 2, Some(&web));
+    let url = format!("https://localhost:{}", server.address.port());
+    let basic =
+        |password: &str| Authorization::Basic { user: "me".to_owned(), password: Secret::Text(password.to_owned()) };
+    let access = |password: &str| Access { authorization: basic(password), ca: Some(ca.clone()), ..Access::default() };
+    let mut source = opened(&url, &access("s3cret"), 2 * GPUS as usize);
+    assert_eq!(source.sample(NOW).devices.len(), 16);
+    for (access, said) in [
+        (access("wr0ng"), "HTTP 401"),
+        (Access { ca: Some(ca.clone()), ..Access::default() }, "HTTP 401"),
+        (Access { authorization: basic("s3cret"), ..Access::default() }, "certificate"),
+    ] {
+        let line = open(&url, access).err().unwrap();
+        assert!(line.contains(said) && !line.contains("s3cret") && !line.contains("wr0ng"), "{line}");
+    }
+    assert!(server.folder().exists());
+}
+
+#[test]
+fn exporters_that_fail_take_nothing_with_them() {
+    let exporters = Exporters::start(Fleet::default());
+    let urls: Vec<String> = (0..6).map(|node| exporters.url(node)).collect();
+    let mut source = Prometheus::open_pages(&urls, Access::default(), catalog().clone()).unwrap();
+    assert_eq!(source.info().detail, "6 exporters");
+    assert_eq!(source.sample(NOW).devices.len(), 48);
+    exporters.change(|fleet| {
+        fleet.answers = BTreeMap::from([
+            (0, Answer::Status(503)),
+            (1, Answer::Cut),
+            (2, Answer::Late(Duration::from_secs(60))),
+            (3, Answer::Endless(200 << 20)),
+        ]);
+        fleet.values.insert((5, 0, "DCGM_FI_PROF_SM_ACTIVE"), "-1".to_owned());
+    });
+    let sample = source.sample(NOW);
+    assert_eq!(sample.devices.len(), 48);
+    for (node, said) in [
+        ("node0000", "HTTP 503"),
+        ("node0001", "breaks off"),
+        ("node0002", "in time"),
+        ("node0003", "larger than 128 MiB"),
+    ] {
+        let why = at(&sample, node, 7).power.absence().unwrap().to_string();
+        assert!(why.contains(said), "{node}: {why}");
+    }
+    assert_eq!(at(&sample, "node0004", 7).sm_activity.value(), Some(&Fraction(0.81)));
+    assert_eq!(at(&sample, "node0005", 0).sm_activity.absence(), Some(&Absence::NotSupported));
+    exporters.change(|fleet| fleet.answers.clear());
+    assert!(source.sample(NOW).devices.iter().all(|device| device.power.value().is_some()));
+}
+
+#[test]
+fn the_same_gpu_twice_is_one_gpu() {
+    let exporters = Exporters::start(Fleet::default());
+    let urls = vec![exporters.url(3), exporters.url(3)];
+    let mut source = Prometheus::open_pages(&urls, Access::default(), catalog().clone()).unwrap();
+    assert_eq!(source.sample(NOW).devices.len(), GPUS as usize);
+}

@@ -1,0 +1,155 @@
+//! A job of 1 024 GPUs on 128 nodes, as the screen shows it.
+
+use std::sync::Arc;
+
+use crate::snapshots::assert_drawn;
+use crate::support::catalog;
+use crate::support::demo::{START, happen, look, press, screen};
+use memwall::app::{Event, Grouping, KeyPress, MonitorView, Pane, SelectedRow, State};
+use memwall::compare::StragglerCause;
+use memwall::plan::{EXAMPLES, LoadedPlan};
+use memwall::reading::{
+    Absence, DeviceLocation, DeviceMemory, DeviceSample, Moment, Reading, Sample, SourceInfo, SourceKind,
+};
+use memwall::units::{Bytes, BytesPerSec, Celsius, Fraction, Megahertz, Watts};
+
+const NODES: usize = 128;
+const GPUS: usize = 8;
+
+/// The example of 64 GPUs with sixteen times the data-parallel ranks: 4 stages of 256 GPUs.
+fn open() -> State {
+    let (name, text) = EXAMPLES.iter().find(|(name, _)| *name == "70b_hybrid_training").unwrap();
+    let text = text
+        .replace("batch_size: 128 ", "batch_size: 2048 ")
+        .replace("num_gpus: 64", "num_gpus: 1024")
+        .replace("nodes: 8", "nodes: 128")
+        .replace("data_parallel: 2", "data_parallel: 32");
+    let mut state = State::new(LoadedPlan::from_text(name, &text).unwrap(), catalog().clone(), None, START);
+    let detail = "http://prometheus:9090 (query API)".to_owned();
+    happen(&mut state, Event::SourceStarted(SourceInfo { kind: SourceKind::Prometheus, detail }));
+    state.views.focus = Pane::Monitor;
+    state
+}
+
+/// The memory that the plan predicts for a rank: that of its stage, of four.
+fn expected(state: &State, rank: usize) -> Bytes {
+    state.plans.editor.prediction().unwrap().stages[rank / (NODES * GPUS / 4)].device_used
+}
+
+/// A GPU that does what the plan says; counters differ by a percent from one to the next.
+fn healthy(state: &State, rank: usize, at: Moment) -> DeviceSample {
+    let around = |value: f64| value * (1.0 + 0.005 * ((rank * 7919 % 5) as f64 - 2.0));
+    let used = expected(state, rank);
+    let total = Bytes::from_mib(81_559);
+    let location = DeviceLocation {
+        node: format!("node{}", rank / GPUS + 1),
+        gpu: (rank % GPUS) as u32,
+        pod: Some(format!("llama-worker-{}", rank / GPUS)),
+        namespace: Some("ml".to_owned()),
+        ..DeviceLocation::default()
+    };
+    DeviceSample {
+        name: Reading::measured("NVIDIA H100 80GB HBM3".to_owned(), at),
+        location: Some(Arc::new(location)),
+        memory: Reading::measured(DeviceMemory { total, used, free: total.saturating_sub(used) }, at),
+        busy: Reading::measured(Fraction(0.99), at),
+        sm_activity: Reading::measured(Fraction(around(0.80)), at),
+        tensor_activity: Reading::measured(Fraction(around(0.46)), at),
+        dram_bandwidth: Reading::estimated(BytesPerSec(around(1.4e12)), at),
+        dram_peak: Reading::estimated(BytesPerSec(3.35e12), at),
+        power: Reading::measured(Watts(around(600.0)), at),
+        power_limit: Reading::estimated(Watts(700.0), at),
+        temperature: Reading::measured(Celsius(64.0), at),
+        sm_clock: Reading::measured(Megahertz(1755.0), at),
+        ..DeviceSample::absent(rank as u32, &Absence::NotExported)
+    }
+}
+
+/// Three GPUs that are off, from the first interval on.
+fn sample(state: &State, interval: u64) -> Sample {
+    let at = START.plus_millis(interval * 5000);
+    let mut devices: Vec<DeviceSample> = (0..NODES * GPUS).map(|rank| healthy(state, rank, at)).collect();
+    let slower = |device: &mut DeviceSample, pace: f64| {
+        device.tensor_activity = device.tensor_activity.map(|share| Fraction(share.0 * pace));
+        device.sm_activity = device.sm_activity.map(|share| Fraction(share.0 * pace));
+        device.power = device.power.map(|power| Watts(power.0 * pace));
+    };
+    slower(&mut devices[59], 0.82);
+    devices[59].temperature = Reading::measured(Celsius(88.0), at);
+    devices[59].sm_clock = Reading::measured(Megahertz(1380.0), at);
+    devices[700].dram_bandwidth = devices[700].dram_bandwidth.map(|rate| BytesPerSec(rate.0 * 0.7));
+    let location = devices[1000].location.clone();
+    devices[1000] = DeviceSample { location, ..DeviceSample::absent(1000, &Absence::Gone) };
+    Sample { at, devices, ..Sample::default() }
+}
+
+fn watched() -> State {
+    let mut state = open();
+    for interval in 0..4 {
+        let sample = sample(&state, interval);
+        happen(&mut state, Event::Sample(Box::new(sample)));
+    }
+    state
+}
+
+#[test]
+fn a_cluster_with_three_stragglers() {
+    let mut state = watched();
+    assert_eq!(state.monitor.view, MonitorView::Cluster);
+    let named: Vec<(usize, StragglerCause)> =
+        state.monitor.cluster.stragglers().iter().map(|one| (one.rank, one.cause)).collect();
+    let expected =
+        [(1000, StragglerCause::NoAnswer), (59, StragglerCause::Hot), (700, StragglerCause::LowDramBandwidth)];
+    assert_eq!(named, expected);
+    // The plan's job was found among what runs.
+    assert_eq!(state.monitor.cluster.selector.as_ref().unwrap().to_string(), "namespace=ml,pod=llama-*");
+    state.views.zoomed = true;
+    for (width, height) in [(80, 24), (120, 40), (200, 50)] {
+        assert_drawn(&format!("cluster_{width}x{height}"), &screen(&state, &look(), (width, height)));
+    }
+    press(&mut state, &[KeyPress::Char('s'), KeyPress::Char('m'), KeyPress::Char('f'), KeyPress::Char('f')]);
+    // The second of the list is rank 59.
+    assert_eq!(state.monitor.selected, SelectedRow::Device(59));
+    assert_drawn("cluster_stages_120x40", &screen(&state, &look(), (120, 40)));
+    press(&mut state, &[KeyPress::Enter]);
+    assert_eq!(state.monitor.view, MonitorView::Device);
+    assert!(screen(&state, &look(), (120, 40)).contains("node8/3"));
+    press(&mut state, &[KeyPress::Esc]);
+    assert_eq!(state.monitor.view, MonitorView::Cluster);
+}
+
+#[test]
+fn each_gpu_is_compared_with_the_prediction_of_its_own_stage() {
+    let mut state = watched();
+    state.views.zoomed = true;
+    let (first, last) = (expected(&state, 0), expected(&state, 1023));
+    assert_ne!(first, last, "the stages of this plan hold different amounts");
+    for (rank, bytes) in [(0, first), (1023, last)] {
+        state.monitor.selected = SelectedRow::Device(rank);
+        let drawn = screen(&state, &look(), (120, 40));
+        let words = format!("rank {rank}, stage {}", rank / 256);
+        assert!(drawn.contains(&words) && drawn.contains(&format!("memory {0}→{0} GiB", bytes.in_gib())), "{drawn}");
+    }
+    // Every GPU holds what its own stage should: none is off the plan.
+    press(&mut state, &[KeyPress::Char('m'); 5]);
+    let drawn = screen(&state, &look(), (120, 40));
+    assert!(drawn.contains("memory off plan min +0%") && drawn.contains("max +0%"), "{drawn}");
+}
+
+#[test]
+fn jobs_are_chosen_and_arrows_move_over_nodes_and_gpus() {
+    let mut state = watched();
+    state.views.zoomed = true;
+    press(&mut state, &[KeyPress::Down, KeyPress::Right]);
+    assert_eq!(state.monitor.selected, SelectedRow::Device(9), "GPU 1 of the second node");
+    press(&mut state, &[KeyPress::Char('/')]);
+    assert!(screen(&state, &look(), (120, 40)).contains("1024 GPUs on 128 nodes"));
+    let typed: Vec<KeyPress> = "node=node1,node=node2".chars().map(KeyPress::Char).collect();
+    press(&mut state, &typed);
+    press(&mut state, &[KeyPress::Enter]);
+    assert_eq!(state.monitor.cluster.layout().ranks.len(), 16);
+    let drawn = screen(&state, &look(), (120, 40));
+    assert!(drawn.contains("16 GPUs on 2 nodes") && drawn.contains("no ranks: the plan has 1 024 GPUs"), "{drawn}");
+    press(&mut state, &[KeyPress::Char('s')]);
+    assert_eq!(state.monitor.cluster.grouping, Grouping::Node);
+}
