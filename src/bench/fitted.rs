@@ -223,6 +223,7 @@ fn grouped(rows: &Rows, around: &Surroundings, matmuls: &MatmulFit) -> Option<f6
 
 fn memory_curve(memory: &MemoryFit, device: &Device, key: &str) -> MemoryCurve {
     MemoryCurve {
+        inline_ecc: 1.0,
         source: key.to_owned(),
         share: memory.elements / device.bandwidth,
         rows: memory.rows / device.bandwidth,

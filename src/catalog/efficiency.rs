@@ -144,6 +144,9 @@ pub struct MemoryCurve {
     pub share: f64,
     /// The same of kernels that normalise rows, of a tensor read and written once: layer norm, softmax.
     pub rows: f64,
+    /// What is left of both where checksums lie in the same memory.
+    #[serde(default = "whole")]
+    pub inline_ecc: f64,
     /// Microseconds that each kernel takes beside its bytes and operations: its start and its tail.
     pub kernel_us: f64,
     /// The same share of an optimizer's step, which reads and writes weights, gradients and states; absent: `share`.

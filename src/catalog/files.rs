@@ -79,6 +79,7 @@ struct GpuEntry {
     _form: Option<String>,
     sm_count: Option<CitedValue<u64>>,
     memory_gib: CitedValue<f64>,
+    inline_ecc: Option<CitedValue<bool>>,
     bandwidth_gb_s: CitedValue<f64>,
     l2_mib: Option<CitedValue<f64>>,
     l2_bytes_per_clock: Option<CitedValue<f64>>,
@@ -221,6 +222,7 @@ impl GpuEntry {
         ];
         std::iter::once(("peaks", self.peak_tflops.source.as_str()))
             .chain(figures.into_iter().filter_map(|(name, figure)| Some((name, figure?.source.as_str()))))
+            .chain(self.inline_ecc.iter().map(|said| ("ECC", said.source.as_str())))
             .chain(self.sm_count.iter().map(|figure| ("SMs", figure.source.as_str())))
             .chain(self.process_mib.iter().map(|process| ("process", process.source.as_str())))
     }
@@ -243,6 +245,7 @@ impl GpuEntry {
             host_link: host.unwrap_or_else(|| generation.host_link()),
             // Four decimals of a GiB stand for whole MiB, as drivers print them.
             memory: nearest_mib(self.memory_gib.value),
+            inline_ecc: self.inline_ecc.is_some_and(|said| said.value),
             bandwidth: BytesPerSec::from_giga(self.bandwidth_gb_s.value),
             l2_bandwidth: l2_rate,
             l2: self.l2_mib.map(|figure| Bytes::from_gib(figure.value / 1024.0)),

@@ -168,6 +168,8 @@ pub struct Gpu {
     pub compute_capability: Option<String>,
     /// What NVML reports as total.
     pub memory: Bytes,
+    /// Checksums lie in the DRAM itself, as the card ships, and take part of its bandwidth.
+    pub inline_ecc: bool,
     /// Peak DRAM bandwidth.
     pub bandwidth: BytesPerSec,
     /// L2 (or last-level) cache.

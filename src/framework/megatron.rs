@@ -180,6 +180,11 @@ pub(super) const PROFILE: Profile = Profile {
             OffloadRules::Megatron,
             "megatron-core 0.16, core/transformer/transformer_config.py, cpu_offloading",
         ),
+        alibi_by: rule(
+            Some(Framework::MegatronDeepspeed),
+            "megatron-core 0.16, megatron/training/arguments.py, --position-embedding-type (no alibi); \
+             bigscience-workshop/Megatron-DeepSpeed, megatron/arguments.py, --position-embedding-type",
+        ),
     },
     defaults: Defaults {
         gradient_clipping: rule(true, "megatron-core 0.16, megatron/training/arguments.py, --clip-grad 1.0"),

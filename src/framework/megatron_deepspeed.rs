@@ -79,6 +79,10 @@ pub(super) const PROFILE: Profile = Profile {
         splits_encoders: rule(true, "bigscience-workshop/Megatron-DeepSpeed, megatron/model/bert_model.py"),
         sequence_parallel: rule(false, LAYERS),
         gradient_dtype: rule(false, ARGUMENTS),
+        alibi_by: rule(
+            None,
+            "bigscience-workshop/Megatron-DeepSpeed, megatron/model/transformer.py, _build_alibi_tensor",
+        ),
         ..megatron::PROFILE.support
     },
     defaults: Defaults {

@@ -30,7 +30,7 @@ pub use parts::{
     PipelineRules, Support,
 };
 
-use crate::plan::keywords::{Framework, TransformerImpl};
+use crate::plan::keywords::{Framework, Position, TransformerImpl};
 
 /// A choice, and where it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +92,24 @@ impl Profile {
             (Framework::LlmFoundry, _) => &llm_foundry::PROFILE,
             (Framework::Litgpt, _) => &litgpt::PROFILE,
             (Framework::Torchvision, _) => &torchvision::PROFILE,
+        }
+    }
+
+    /// The profile that trains a model with `position`: this one, or the fork that has what this one lacks.
+    ///
+    /// ```
+    /// use memwall::framework::Profile;
+    /// use memwall::plan::keywords::{Framework, Position, TransformerImpl};
+    ///
+    /// let megatron = Profile::of(Framework::Megatron, TransformerImpl::Local);
+    /// assert_eq!(megatron.for_position(Position::Alibi).framework, Framework::MegatronDeepspeed);
+    /// assert_eq!(megatron.for_position(Position::Rope).framework, Framework::Megatron);
+    /// ```
+    #[must_use]
+    pub fn for_position(&'static self, position: Position) -> &'static Self {
+        match (position, self.support.alibi_by.is) {
+            (Position::Alibi, Some(fork)) => Self::of(fork, TransformerImpl::Local),
+            _ => self,
         }
     }
 

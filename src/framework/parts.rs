@@ -1,7 +1,7 @@
 //! The parts of a profile beside modules and engines.
 
 use super::Rule;
-use crate::plan::keywords::{Attention, CpuOffload, Loss, Optimizer, Precision, RecomputeWord};
+use crate::plan::keywords::{Attention, CpuOffload, Framework, Loss, Optimizer, Precision, RecomputeWord};
 
 /// Pipeline stages.
 #[derive(Debug, PartialEq)]
@@ -130,6 +130,8 @@ pub struct Support {
     pub user_loop: Rule<bool>,
     /// What may be offloaded.
     pub offload: Rule<OffloadRules>,
+    /// The fork that trains models with ALiBi, where the framework itself has no such attention.
+    pub alibi_by: Rule<Option<Framework>>,
 }
 
 /// What absent keys mean.

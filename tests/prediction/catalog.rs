@@ -139,3 +139,15 @@ fn an_unknown_name_is_told_with_the_nearest_or_with_what_there_is() {
         assert!(said.contains(link), "{said}");
     }
 }
+
+/// Checksums within GDDR6 take a sixteenth of it: NVML reports 15/16 of what the name says. GDDR gives less than 2 TB/s;
+/// HBM has room of its own.
+#[test]
+fn cards_that_report_fifteen_sixteenths_keep_checksums_in_their_memory() {
+    for gpu in catalog().gpus.iter().filter(|gpu| gpu.bandwidth.0 < 2e12) {
+        let named = gpu.name.split(' ').find_map(|word| word.strip_suffix("GB")?.parse::<f64>().ok());
+        let Some(named) = named else { continue };
+        let missing = gpu.memory.gib() / named < 0.95;
+        assert_eq!(gpu.inline_ecc, missing, "{}: {} of {named} GiB", gpu.name, gpu.memory.gib());
+    }
+}

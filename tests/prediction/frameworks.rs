@@ -98,3 +98,20 @@ fn weights_of_a_plan_with_an_engine_are_those_of_its_sharding() {
     let whole = tried(&plan("pytorch", ", precision: fp32", 8, ", engine: deepspeed, sharding: zero1")).unwrap();
     near(weights(&whole), PARAMETERS * 4);
 }
+
+/// `--position-embedding-type` of Megatron-LM (megatron/training/arguments.py) has no `alibi`; that of BigScience's
+/// Megatron-DeepSpeed has, whose default precision is BLOOM's, bf16 with fp32 masters.
+#[test]
+fn alibi_under_megatron_is_the_forks() {
+    let positions = |framework: &str, position: &str| {
+        let plan = plan(framework, ", precision: bf16-fp32-master", 8, ", sharding: zero1");
+        tried(&plan.replace("linear_bias: false", &format!("linear_bias: false, position: {position}"))).unwrap()
+    };
+    let [megatron, fork] = ["megatron", "megatron-deepspeed"].map(|framework| positions(framework, "alibi"));
+    assert_eq!(megatron.largest().static_bytes, fork.largest().static_bytes);
+    assert_eq!(megatron.time.step, fork.time.step);
+    let said = |prediction: &Prediction| {
+        prediction.assumptions.iter().any(|line| line.starts_with("model.framework: megatron-deepspeed"))
+    };
+    assert!(said(&megatron) && !said(&fork) && !said(&positions("megatron", "rope")));
+}

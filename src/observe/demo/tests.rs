@@ -17,6 +17,7 @@ pub(in crate::observe) fn card(generation: Generation) -> Gpu {
         generation,
         compute_capability: None,
         memory: Bytes::from_gib(80.0),
+        inline_ecc: false,
         bandwidth: BytesPerSec::from_giga(3000.0),
         l2: None,
         sm_count: None,

@@ -126,6 +126,7 @@ fn own_card(custom: &CustomGpu, notes: &mut Notes) -> Option<Gpu> {
         generation: Generation::Unknown,
         compute_capability: None,
         memory: Bytes::ZERO,
+        inline_ecc: false,
         bandwidth: BytesPerSec(0.0),
         l2: None,
         l2_bandwidth: None,

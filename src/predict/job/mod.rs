@@ -91,6 +91,7 @@ impl Job {
                 None
             }
         };
+        let profile = fork_for(profile, architecture.as_ref(), &mut notes);
         let hardware = hardware::resolve(plan, catalog, &mut notes);
         let degrees = degrees::resolve(plan, profile, &mut notes);
         let (Some(architecture), Some(hardware), Some(degrees)) = (architecture, hardware, degrees) else {
@@ -348,6 +349,17 @@ fn architecture(
     }
     notes.assumptions.extend(said);
     Ok(Some(architecture))
+}
+
+/// The profile that can train `architecture`: `profile`, or the fork of it that has the model's attention.
+fn fork_for(profile: &'static Profile, architecture: Option<&Architecture>, notes: &mut Notes) -> &'static Profile {
+    let Some(block) = architecture.and_then(Architecture::block) else { return profile };
+    let fork = profile.for_position(block.position);
+    if fork.framework != profile.framework {
+        let said = format!("{}: {} has no ALiBi, this fork of it has", fork.name(), profile.name());
+        notes.assume("model.framework", said);
+    }
+    fork
 }
 
 /// Sizes whose products would not fit in 64 bits are refused, so that nothing later can overflow.

@@ -54,10 +54,11 @@ impl<'a> Kernels<'a> {
         let clock = clock(job);
         let in_training = curves.matrix.in_training;
         let half = gpu.peaks.bf16.or(gpu.peaks.fp16).map_or(1e12, |peak| peak.0) * curves.matrix.half * clock;
+        let dram = gpu.bandwidth.0 * if gpu.inline_ecc { curves.memory.inline_ecc } else { 1.0 };
         Self {
             job,
-            bandwidth: gpu.bandwidth.0 * curves.memory.share,
-            rows: gpu.bandwidth.0 * curves.memory.rows,
+            bandwidth: dram * curves.memory.share,
+            rows: dram * curves.memory.rows,
             start: Seconds(curves.memory.kernel_us * 1e-6),
             clock: clock * in_training,
             half: half * in_training,
