@@ -42,7 +42,7 @@ fn blank(value: f64) -> Option<Absence> {
     const FP64: f64 = 140_737_488_355_328.0;
     /// Those of 64 bits are one number as the exporter's decimals are read.
     const INT64: f64 = 9.223_372_036_854_775e18;
-    if !value.is_finite() || value >= INT64 || value < 0.0 {
+    if !value.is_finite() || !(0.0..INT64).contains(&value) {
         return Some(Absence::NotSupported);
     }
     let number =
