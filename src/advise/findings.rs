@@ -163,7 +163,10 @@ impl Look<'_> {
             enough.sort_by_key(|fix| fix.memory);
             enough.truncate(MOST_FIXES);
         }
-        enough.sort_by_key(Fix::cost);
+        // Changes together are in the order in which they were looked for: those that train what the plan trains first.
+        if self.together.is_empty() {
+            enough.sort_by_key(Fix::cost);
+        }
         enough.truncate(MOST_FIXES);
         enough
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::advise::SearchStatus;
 use crate::app::alerts::AlertMessage;
-use crate::app::editor::look_around::Surroundings;
+use crate::app::editor::look_around::Neighbours;
 use crate::app::key::KeyPress;
 use crate::app::monitor::end_request::TargetProcess;
 use crate::app::mouse::MouseTarget;
@@ -151,7 +151,7 @@ pub enum Event {
         /// Which question that answers.
         number: u64,
         /// What was found.
-        found: Box<Surroundings>,
+        found: Box<Neighbours>,
     },
     /// A search for plans goes on.
     Searching {

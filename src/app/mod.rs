@@ -37,7 +37,7 @@ pub use cluster::selector::{JobSelector, SelectorError};
 pub use cluster::{Cluster, ClusterGroup, Grouping};
 pub use editor::field::{FIELDS, Field};
 pub use editor::form::Form;
-pub use editor::look_around::{FieldSides, LookAround, Surroundings};
+pub use editor::look_around::{FieldSides, LookAround, Neighbours};
 pub use editor::origin::FieldOrigin;
 pub use editor::step::{DependentChange, Direction, FieldStep, StepOutcome};
 pub use editor::text::{Completion, Spot, SpotKind, TextView};

@@ -57,7 +57,7 @@ impl Device {
     }
 
     /// Its row of the table for people.
-    fn cells(&self) -> [String; 11] {
+    fn cells(&self) -> [String; 10] {
         let dash = || "–".to_owned();
         let both = |spread: Option<Spread>, show: fn(f64) -> String| {
             let marked = |value, kind: ReadingKind| format!("{}{}", kind.mark(), show(value));
@@ -73,7 +73,6 @@ impl Device {
         let [power_mean, power_most] = both(power, |value| format!("{value:.0}"));
         [
             self.index.to_string(),
-            self.name.value().cloned().unwrap_or_else(dash),
             memory_mean,
             memory_most,
             self.total.value().map_or_else(dash, |total| total.in_gib()),
@@ -138,6 +137,20 @@ impl RecordingSummary {
         self.span.1.since(self.span.0)
     }
 
+    /// How many GPUs of which model: `8 x NVIDIA H100 SXM 80GB`.
+    fn models(&self) -> String {
+        let mut counts: Vec<(String, usize)> = Vec::new();
+        for device in &self.devices {
+            let name = device.name.value().cloned().unwrap_or_else(|| "unknown".to_owned());
+            match counts.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((name, 1)),
+            }
+        }
+        let counted: Vec<String> = counts.iter().map(|(name, count)| format!("{count} x {name}")).collect();
+        counted.join(", ")
+    }
+
     /// For people.
     #[must_use]
     pub fn text(&self, width: usize) -> String {
@@ -149,9 +162,9 @@ impl RecordingSummary {
         facts.row(["from".to_owned(), self.span.0.to_string()]);
         facts.row(["to".to_owned(), format!("{}, {} later", self.span.1, self.length())]);
         facts.row(["samples".to_owned(), format!("{}, {} lost", self.samples, self.dropped)]);
+        facts.row(["GPUs".to_owned(), self.models()]);
         let mut table = Table::new([
             ("GPU", Align::Right),
-            ("name", Align::Left),
             ("GiB mean", Align::Right),
             ("most", Align::Right),
             ("of", Align::Right),

@@ -2,7 +2,7 @@
 
 use super::Editor;
 use super::field::{FIELDS, Field};
-use super::look_around::{FieldSides, KnownSurroundings, Surroundings, sides};
+use super::look_around::{FieldSides, KnownNeighbours, Neighbours, sides};
 use super::step::{FieldStep, meant, outlook};
 use crate::app::what_if::fixes::remedy;
 use crate::catalog::Catalog;
@@ -26,7 +26,7 @@ pub struct Form {
     /// The values beside every field are shown.
     pub all: bool,
     /// What is known of them, and of what makes the plan fit.
-    pub(super) known: KnownSurroundings,
+    pub(super) known: KnownNeighbours,
 }
 
 impl Form {
@@ -90,7 +90,7 @@ impl Form {
         self.known.follow(editor);
         let own = self.field(editor).map(|field| (field, sides(field, editor, catalog)));
         let remedy = Some(remedy(editor, catalog));
-        self.known.take(Surroundings { sides: own.into_iter().collect(), remedy });
+        self.known.take(Neighbours { sides: own.into_iter().collect(), remedy });
         self.look_around(false, editor);
     }
 

@@ -19,7 +19,7 @@ pub type FieldSides = [Option<FieldStep>; 2];
 
 /// What was found out about a plan.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Surroundings {
+pub struct Neighbours {
     /// What lies beside fields, by their keys.
     pub sides: Vec<(Field, FieldSides)>,
     /// The cheapest change that makes the plan fit, or that there is none; where that was asked.
@@ -28,7 +28,7 @@ pub struct Surroundings {
 
 /// What is known of one plan, and what is being found out.
 #[derive(Debug, Clone, Default)]
-pub struct KnownSurroundings {
+pub struct KnownNeighbours {
     of: EvaluatedPlan,
     sides: BTreeMap<&'static str, FieldSides>,
     remedy: Option<Option<String>>,
@@ -44,7 +44,7 @@ enum Topics {
     Remedy,
 }
 
-impl KnownSurroundings {
+impl KnownNeighbours {
     /// Forgets what was found about another plan.
     pub(super) fn follow(&mut self, editor: &Editor) {
         let now = editor.evaluated();
@@ -63,7 +63,7 @@ impl KnownSurroundings {
         self.remedy.as_ref()?.as_deref()
     }
 
-    pub(super) fn take(&mut self, found: Surroundings) {
+    pub(super) fn take(&mut self, found: Neighbours) {
         self.sides.extend(found.sides.into_iter().map(|(field, sides)| (field.key(), sides)));
         self.remedy = found.remedy.or_else(|| self.remedy.take());
     }
@@ -111,7 +111,7 @@ pub fn ask(state: &mut State) -> Option<Effect> {
 }
 
 /// An answer has come.
-pub fn arrived(state: &mut State, number: u64, found: Surroundings) {
+pub fn arrived(state: &mut State, number: u64, found: Neighbours) {
     let form = &mut state.plans.form;
     if number != form.known.number || form.known.of != state.plans.editor.evaluated() {
         return;
@@ -141,12 +141,12 @@ impl LookAround {
 
     /// The answer; none where `is_cancelled` before it is found. Takes some predictions for each field.
     #[must_use]
-    pub fn answer(&self, is_cancelled: impl Fn() -> bool) -> Option<Surroundings> {
+    pub fn answer(&self, is_cancelled: impl Fn() -> bool) -> Option<Neighbours> {
         match &self.topics {
             Topics::Fields(fields) => fields_sides(fields, &self.editor, &self.catalog, is_cancelled),
             Topics::Remedy if is_cancelled() => None,
             Topics::Remedy => {
-                Some(Surroundings { remedy: Some(remedy(&self.editor, &self.catalog)), ..Surroundings::default() })
+                Some(Neighbours { remedy: Some(remedy(&self.editor, &self.catalog)), ..Neighbours::default() })
             }
         }
     }
@@ -157,8 +157,8 @@ fn fields_sides(
     editor: &Editor,
     catalog: &Catalog,
     is_cancelled: impl Fn() -> bool,
-) -> Option<Surroundings> {
-    let mut found = Surroundings::default();
+) -> Option<Neighbours> {
+    let mut found = Neighbours::default();
     for field in fields {
         if is_cancelled() {
             return None;

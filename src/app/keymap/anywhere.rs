@@ -285,7 +285,7 @@ pub(super) const ANYWHERE: &[Binding] = &[
         keys: &[K::Char('K')],
         shown: "K",
         word: "",
-        help: "what the selected number means, with the plan's own; ? ⏎ too",
+        help: "what the selected number means, with the plan's own",
         actions: &[A::ExplainTerm],
     },
     Binding {

@@ -50,15 +50,17 @@ pub fn draw(state: &State, comparison: &Comparison, look: &Look, area: Rect, buf
     let columns = usize::from(area.width.saturating_sub(LABEL + VALUES)) * 2;
     let step = (comparison.step.predicted.0 > 0.0).then_some(comparison.step.predicted.0);
     let curve = |metric, predicted| Curve::of(state, device, metric, predicted, columns);
-    let curves = [
-        curve(DeviceMetric::StepTime, step),
-        curve(DeviceMetric::Memory, Some(comparison.memory.predicted.as_f64())),
-        curve(DeviceMetric::Loss, None),
-    ];
+    let memory = curve(DeviceMetric::Memory, Some(comparison.memory.predicted.as_f64()));
+    // A server has no steps that a log or hook could count.
+    let curves = if state.plans.compared().serves() {
+        vec![memory]
+    } else {
+        vec![curve(DeviceMetric::StepTime, step), memory, curve(DeviceMetric::Loss, None)]
+    };
     let [body, axis] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(area);
-    let places: [Rect; 3] = Layout::vertical([Constraint::Fill(1); 3]).spacing(1).areas(body);
-    for (curve, place) in curves.iter().zip(places) {
-        curve.draw(look, place, buffer);
+    let places = Layout::vertical(curves.iter().map(|_| Constraint::Fill(1))).spacing(1).split(body);
+    for (curve, place) in curves.iter().zip(places.iter()) {
+        curve.draw(look, *place, buffer);
     }
     let [_, plot, _] =
         Layout::horizontal([Constraint::Length(LABEL), Constraint::Fill(1), Constraint::Length(VALUES)]).areas(axis);
@@ -102,14 +104,18 @@ impl Curve {
             return Line::styled(why, theme.dim()).render(plot, buffer);
         }
         self.draw_plot((bottom, top), look, plot, buffer);
-        let mean = self.seen.map(Spread::mean);
-        let off = mean.zip(self.predicted).filter(|(_, predicted)| *predicted > 0.0);
-        let off = off.map(|(mean, predicted)| crate::ui::text::signed_percent(mean / predicted - 1.0));
+        // The plan's memory is a peak: what is set against it is the most that was seen.
+        let (word, observed) = match self.metric {
+            DeviceMetric::Memory => ("most", self.seen.map(|seen| seen.high)),
+            _ => ("mean", self.seen.map(Spread::mean)),
+        };
+        let off = observed.zip(self.predicted).filter(|(_, predicted)| *predicted > 0.0);
+        let off = off.map(|(observed, predicted)| crate::ui::text::signed_percent(observed / predicted - 1.0));
         let number = |value: Option<f64>| {
             let value = value.map_or_else(|| "–".to_owned(), |value| words(self.metric, value));
             format!("{} {}", right(&value, 7), unit(self.metric))
         };
-        let mut lines = vec![("mean", number(mean), theme.observed())];
+        let mut lines = vec![(word, number(observed), theme.observed())];
         if self.predicted.is_some() {
             lines.push(("plan ┈", number(self.predicted), theme.predicted()));
         }
