@@ -24,7 +24,7 @@ fn r_records_and_r_again_ends_it() {
     let mut terminal = program.start();
     terminal.wait_until("live", |screen| header(screen).contains("live"));
     terminal.keys("r");
-    terminal.wait_for("recording to memwall-");
+    terminal.wait_for("recording: r ends it; memwall replay memwall-");
     let screen = terminal.wait_for("● rec");
     assert!(header(&screen).contains("● rec"), "{screen}");
     terminal.wait_frames(5);

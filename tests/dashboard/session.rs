@@ -34,7 +34,7 @@ fn a_second_start_goes_on_where_the_first_ended() {
 fn keys_go_to_the_plan_and_to_the_monitor_where_a_process_is_attached() {
     let alone = Program::memwall().args(&["mine.yaml", "--source", "demo"]).file("mine.yaml", PLAN).size(80, 24);
     let mut alone = alone.start();
-    alone.wait_for("↑↓ field");
+    alone.wait_for("←→ value");
     alone.keys("q");
     alone.assert_left_well();
     let own = std::process::id().to_string();

@@ -94,7 +94,9 @@ fn a_real_prometheus_tells_of_1024_gpus() {
     assert_eq!((newest.power.value(), newest.index), (Some(&Watts(431.5)), device.index));
     assert_eq!(source.sample(now()).past, None);
     // A node whose exporter fails is gone from the answers, and keeps its place; the rest goes on.
-    exporters.change(|fleet| drop(fleet.answers.insert(7, Answer::Status(503))));
+    exporters.change(|fleet| {
+        fleet.answers.insert(7, Answer::Status(503));
+    });
     wait_for("node 7 to be gone", || {
         let sample = source.sample(NOW);
         assert_eq!(sample.devices.len(), 1024);
