@@ -61,7 +61,7 @@
 //! | [`framework`] | what a framework does, as data: modules, engine, pipeline, optimizer, loss, overlap, allocator, defaults | no |
 //! | [`model`] | an architecture as operators | no |
 //! | [`predict`] | one walk over the operators: memory, flops, traffic, roofline, time | no |
-//! | [`bench`] | measured kernels of a machine, fitted to the curves of the catalogue | no |
+//! | [`mod@bench`] | measured kernels of a machine, fitted to the curves of the catalogue | no |
 //! | [`advise`] | bottlenecks, fixes in order of cost, sweeps, search: predictions of changed plans | no |
 //! | [`lessons`] | what the words on the screen mean, with a plan's own numbers | no |
 //! | [`observe`] | where facts come from: NVML, amdgpu, DCGM's page, processes, logs, the PyTorch hook, the tracer's program, memory snapshots, the demo run; recordings, written and played | drivers, `/proc`, network, files, clock |

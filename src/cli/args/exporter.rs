@@ -13,7 +13,7 @@ use crate::observe::SourceChoice;
 pub struct ExporterArgs {
     /// The plan of the run: what it predicts is exported too, and what is seen is compared with it
     pub plan: Option<PathBuf>,
-    /// Where to listen: 127.0.0.1:9877, 0.0.0.0:9877 for all addresses, [::1]:9877
+    /// Where to listen: 127.0.0.1:9877, 0.0.0.0:9877 for all addresses, `[::1]:9877`
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9877", value_parser = address)]
     pub listen: SocketAddr,
     /// Compare with this process: a rank, or the launcher [default: the run that started under the hook last]
