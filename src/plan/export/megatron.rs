@@ -110,13 +110,14 @@ fn model(list: &mut MegatronArguments, part: &ArchitecturePart) {
     list.value("kv-channels", part.head_dim);
     list.value("vocab-size", part.vocab_size);
     list.flag("untie-embeddings-and-output-weights", part.tie_embeddings == Some(false));
-    let position = part.position.map(|position| match position {
-        Position::Rope => "rope",
-        Position::Learned => "learned_absolute",
-        Position::Alibi => "alibi",
-        Position::None => "none",
-    });
-    list.value("position-embedding-type", position);
+    match part.position {
+        Some(Position::Rope) => list.value("position-embedding-type", Some("rope")),
+        Some(Position::Learned) => list.value("position-embedding-type", Some("learned_absolute")),
+        Some(Position::None) => list.value("position-embedding-type", Some("none")),
+        // Its own parser refuses the word (megatron/training/arguments.py, --position-embedding-type).
+        Some(Position::Alibi) => list.note("model.architecture.position: Megatron-LM has no ALiBi"),
+        None => {}
+    }
     match part.activation {
         Some(Activation::Swiglu) => list.flag("swiglu", true),
         Some(Activation::Geglu) => list.flag("quick-geglu", true),
