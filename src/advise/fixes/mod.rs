@@ -44,15 +44,18 @@ impl Fix {
         if self.memory.is_negative() { self.memory.magnitude() } else { Bytes::ZERO }
     }
 
-    /// What it costs, for an order by it: what learns or answers otherwise last; then time lost in percent, where under one
-    /// counts as nothing; then the effort; then what is saved, the most first.
+    /// What it costs, for an order by it: time lost in percent, where under one counts as nothing; then the effort; then
+    /// what is saved, the most first. Learning or answering otherwise counts as a step that takes twice as long: slower
+    /// training of the same comes before it, training several times slower behind it.
     #[must_use]
     #[allow(clippy::cast_possible_truncation)]
-    pub fn cost(&self) -> (bool, i64, u8, Reverse<i128>) {
+    pub fn cost(&self) -> (i64, u8, Reverse<i128>) {
+        const OTHERWISE: f64 = 100.0;
         let lost = (100.0 * (1.0 / (1.0 + self.speed) - 1.0)).max(0.0);
+        let lost = if self.kind == FixKind::Other { lost + OTHERWISE } else { lost };
         // What is no number is worse than any.
         let lost = if lost.is_finite() { lost.round() as i64 } else { i64::MAX };
-        (self.kind == FixKind::Other, lost, self.kind.effort(), Reverse(-self.memory.0))
+        (lost, self.kind.effort(), Reverse(-self.memory.0))
     }
 
     /// Name and effect in a line: `checkpointing full: -41.0 GiB, 24 % slower; fits`.
