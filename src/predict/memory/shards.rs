@@ -127,7 +127,7 @@ impl StageTapes<'_> {
 
     /// A tape's weights as they are gathered: in the type that they compute in, but torchao gathers the linear
     /// layers' in FP8 (torchao, float8/fsdp_utils.py, `WeightWithDynamicFloat8CastTensor`).
-    fn whole(&self, tape: &Tape) -> Bytes {
+    pub(in crate::predict) fn whole(&self, tape: &Tape) -> Bytes {
         let seen = self.job.storage.compute.bytes();
         let matrices = tape.weights.iter().filter(|weight| is_covered(weight.part) && weight.numel > weight.rows);
         let spared = if self.job.storage.fp8_weights { seen - 1 } else { 0 };
@@ -137,7 +137,7 @@ impl StageTapes<'_> {
 }
 
 /// Parameters of a tape that get gradients, tied ones left out.
-fn trained(tape: &Tape) -> u64 {
+pub(in crate::predict) fn trained(tape: &Tape) -> u64 {
     let own = tape.weights.iter().filter(|weight| weight.trained && !weight.tied);
     own.fold(0, |sum: u64, weight| sum.saturating_add(weight.numel.saturating_mul(weight.copies)))
 }

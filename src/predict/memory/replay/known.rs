@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
+use super::streams::Replicas;
 use super::timeline::TapeLogs;
 use super::{CompanionBytes, Parameters, Reached};
 use crate::model::Pending;
-use crate::predict::job::Job;
 use crate::predict::job::optimizer::rule;
-use crate::predict::step::StepTapes;
+use crate::predict::step::stage::StageTapes;
 
 /// Replays that are kept: some hundred kilobytes.
 const MOST: usize = 16;
@@ -27,10 +27,12 @@ pub(super) struct AllocatorInput {
     pub shared: u64,
     pub passing: Vec<Pending>,
     pub pending: Vec<Pending>,
+    pub replicas: Replicas,
 }
 
 impl AllocatorInput {
-    pub(super) fn of(job: &Job, step: &StepTapes, beside: CompanionBytes, parts: (Parameters, TapeLogs)) -> Self {
+    pub(super) fn of(held: &StageTapes<'_>, beside: CompanionBytes, parts: (Parameters, TapeLogs)) -> Self {
+        let StageTapes { job, step, .. } = held;
         let row = rule(job.training.optimizer, &job.profile.optimizer);
         let (parameters, logs) = parts;
         Self {
@@ -43,6 +45,7 @@ impl AllocatorInput {
             shared: step.shared(),
             passing: step.walk.passing.clone(),
             pending: step.walk.pending.clone(),
+            replicas: Replicas::of(held),
         }
     }
 }

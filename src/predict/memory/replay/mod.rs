@@ -8,10 +8,11 @@ mod known;
 mod oracle;
 mod pool;
 mod program;
+mod streams;
 mod timeline;
 
 use crate::model::{Part, Tape, Weight};
-use crate::plan::keywords::{CpuOffload, Mode, Optimizer};
+use crate::plan::keywords::{CpuOffload, Mode, Optimizer, Sharding};
 use crate::predict::job::Job;
 use crate::predict::job::optimizer::{Temporary, gram, is_matrix, rounded, rule, state_bytes};
 use crate::predict::memory::overhead::outside;
@@ -22,6 +23,7 @@ use std::sync::RwLock;
 
 use blocks::{BlockIndex, Request};
 use known::AllocatorInput;
+use streams::Replicas;
 use timeline::{AllocatorTimeline, TapeLogs};
 
 /// Bytes beside the tensors of the tapes.
@@ -55,10 +57,11 @@ struct Parameter {
 /// layers or thousands of experts on one GPU keep the share.
 const MOST_BLOCKS: u64 = 60_000;
 
-/// Whether one GPU or CPU trains PyTorch's modules, and no streams of their own, host memory or other allocator take part.
+/// Whether GPUs or a CPU train whole PyTorch modules, alone or beside others under DDP or FSDP, and no other streams, host
+/// memory or other allocator take part.
 pub(in crate::predict) fn applies(job: &Job) -> bool {
     let alone = job.degrees.num_gpus == 1 && job.training.cpu_offload == CpuOffload::None;
-    job.profile.allocator.replayed.is && alone && job.training.mode == Mode::Train && !job.training.compile
+    job.profile.allocator.replayed.is && (alone || streams::applies(job)) && job.training.mode == Mode::Train && !job.training.compile
 }
 
 /// What tells replays of plans that run the same operators apart: whether micro-batches are accumulated, and bytes.
@@ -67,6 +70,9 @@ struct ReplayKey {
     accumulates: bool,
     beside: CompanionBytes,
     room: u64,
+    /// Whether there are other ranks, what they share, and among how many.
+    shared: (bool, Sharding, u64),
+    offload: CpuOffload,
 }
 
 /// Reserved bytes of plans that run the same operators with the same optimizer.
@@ -80,7 +86,14 @@ impl Replays {
         if !applies(job) {
             return None;
         }
-        let key = ReplayKey { accumulates: job.batch.accumulation > 1, beside: *beside, room: room(job) };
+        let degrees = &job.degrees;
+        let key = ReplayKey {
+            accumulates: job.batch.accumulation > 1,
+            beside: *beside,
+            room: room(job),
+            shared: (degrees.num_gpus > 1, degrees.sharding, degrees.shard_ranks),
+            offload: job.training.cpu_offload,
+        };
         let find =
             |known: &Vec<(ReplayKey, Option<u64>)>| known.iter().find(|(one, _)| *one == key).map(|found| found.1);
         if let Some(bytes) = self.0.read().ok().and_then(|known| find(&known)) {
@@ -110,7 +123,7 @@ pub(in crate::predict) fn reserved(held: &StageTapes<'_>, beside: &CompanionByte
     let held_on = parameters.iter().map(|one| one.copies.saturating_mul(2 + one.states.0 + one.temporaries[0].0));
     let left = MOST_BLOCKS.checked_sub(held_on.fold(0, u64::saturating_add))?;
     let logs = TapeLogs::of(job, held.step, left)?;
-    let input = AllocatorInput::of(job, held.step, *beside, (parameters, logs));
+    let input = AllocatorInput::of(held, *beside, (parameters, logs));
     known::segments(input, room(job), |input, room| steps(held.step, input, room))
 }
 
@@ -126,13 +139,21 @@ struct Reached {
 /// What two steps reach with so many bytes of room on the GPU; none where that is too little.
 fn steps(step: &StepTapes, input: &AllocatorInput, room: u64) -> Option<Reached> {
     let AllocatorInput { parameters, beside, .. } = input;
-    let mut timeline = AllocatorTimeline::of(step, &input.logs, room);
+    // Streams share the GPU. One that runs short gives back segments until they fit, and is full then.
+    let limit = if input.replicas.shards() { u64::MAX } else { room };
+    let mut timeline = AllocatorTimeline::of(step, &input.logs, &input.replicas, limit);
     for bytes in [beside.workspaces, beside.inputs] {
         timeline.hold(1, bytes);
     }
-    for one in parameters.iter() {
+    if input.replicas.shards() {
+        timeline.shard();
+    }
+    for one in parameters.iter().filter(|_| !input.replicas.offloads()) {
         timeline.hold(one.copies, one.weight);
         timeline.hold(one.copies, one.master);
+    }
+    if let Replicas::Buckets(buckets) = &input.replicas {
+        buckets.iter().for_each(|bytes| timeline.hold(1, *bytes));
     }
     for step in 0..2 {
         for micro in 0..input.micro_batches {
@@ -144,10 +165,12 @@ fn steps(step: &StepTapes, input: &AllocatorInput, room: u64) -> Option<Reached>
                 timeline.hold(1, beside.kept);
             }
         }
-        optimizer(input, step == 0, &mut timeline);
+        if !input.replicas.offloads() {
+            optimizer(input, step == 0, &mut timeline);
+        }
         timeline.drop_gradients();
     }
-    let reached = Reached { segments: timeline.most(), tensors: timeline.most_asked() };
+    let reached = Reached { segments: timeline.most().min(if input.replicas.shards() { room } else { u64::MAX }), tensors: timeline.most_asked() };
     (!timeline.is_over()).then_some(reached)
 }
 
@@ -215,6 +238,8 @@ fn parameter(job: &Job, weight: &Weight) -> Parameter {
     let storage = &job.storage;
     let element = stored(job, weight);
     let adapter = weight.part == Part::Adapter;
+    let shared = if streams::is_fsdp(job) { job.degrees.shard_ranks } else { 1 };
+    let numel = weight.numel.div_ceil(shared.max(1));
     let (state, gradient) = if adapter { (element, element) } else { (storage.state, storage.gradient) };
     let row = rule(job.training.optimizer, &job.profile.optimizer);
     let tensors = match row.moments {
@@ -222,7 +247,7 @@ fn parameter(job: &Job, weight: &Weight) -> Parameter {
         0 => 2,
         moments => moments,
     };
-    let bytes = state_bytes(&row, weight, weight.numel, state) / tensors.max(1);
+    let bytes = state_bytes(&row, weight, numel, state) / tensors.max(1);
     let other = job.training.optimizer == Optimizer::Muon && !is_matrix(weight);
     let temporaries = match row.temporary {
         Temporary::Nothing => 0,
@@ -232,15 +257,15 @@ fn parameter(job: &Job, weight: &Weight) -> Parameter {
         Temporary::LargestUpcast(tensors) => tensors + if state.bytes() < 4 { 2 } else { 0 },
     };
     let squares = if row.temporary == Temporary::NewtonSchulz { (2, gram(weight)) } else { (0, 0) };
-    let alone = weight.numel.saturating_mul(row.alone(state, gradient, job.training.weight_decay > 0.0));
+    let alone = numel.saturating_mul(row.alone(state, gradient, job.training.weight_decay > 0.0));
     let weight_bytes = match quantised(job, weight) {
-        Some(millibytes) => weight.numel.saturating_mul(millibytes) / 1000,
-        None => weight.numel.saturating_mul(element.bytes()),
+        Some(millibytes) => numel.saturating_mul(millibytes) / 1000,
+        None => numel.saturating_mul(element.bytes()),
     };
     Parameter {
         copies: weight.copies,
         weight: rounded(weight_bytes),
-        master: storage.master.map_or(0, |master| rounded(weight.numel.saturating_mul(master.bytes()))),
+        master: storage.master.map_or(0, |master| rounded(numel.saturating_mul(master.bytes()))),
         trained: weight.trained,
         states: (if other { 2 * tensors } else { tensors }, bytes),
         temporaries: match alone {

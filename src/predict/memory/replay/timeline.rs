@@ -2,6 +2,7 @@
 
 use super::blocks::{Allocator, BlockIndex, NOWHERE, Request};
 use super::program::{Operation, Program, Slot, Slots};
+use super::streams::{Replicas, StreamPools, is_fsdp};
 use crate::model::{Pending, Tape};
 use crate::predict::job::Job;
 use crate::predict::step::StepTapes;
@@ -77,7 +78,8 @@ fn both(job: &Job, step: &StepTapes, kind: usize) -> (TapeLog, Option<TapeLog>) 
         },
     };
     let made = if step.gradients == WeightGradients::Added { WeightGradients::Made } else { step.gradients };
-    let later = (job.batch.accumulation > 1).then(|| logged(tape, recompute, step.gradients));
+    let adds = job.batch.accumulation > 1 && !is_fsdp(job);
+    let later = adds.then(|| logged(tape, recompute, step.gradients));
     (logged(tape, recompute, made), later)
 }
 
@@ -91,11 +93,13 @@ pub(super) struct AllocatorTimeline<'a> {
     /// The blocks of slots with several.
     several: Vec<Vec<BlockIndex>>,
     allocator: Allocator,
+    /// The pools of other streams, where ranks share out the weights.
+    streams: Option<StreamPools<'a>>,
 }
 
 impl<'a> AllocatorTimeline<'a> {
     /// Before anything runs, with so many bytes of `room` on the GPU.
-    pub(super) fn of(step: &'a StepTapes, logs: &TapeLogs, room: u64) -> Self {
+    pub(super) fn of(step: &'a StepTapes, logs: &TapeLogs, replicas: &'a Replicas, room: u64) -> Self {
         let allocator = Allocator::within(room);
         let mut counts = vec![0; logs.kinds.len()];
         let kinds: Vec<Option<TapeVariants>> = logs
@@ -119,17 +123,18 @@ impl<'a> AllocatorTimeline<'a> {
             instance
         };
         let instances: Vec<Instance> = logs.order.iter().map(place).collect();
-        Self { step, kinds, instances, lies: vec![NOWHERE; base], several: Vec::new(), allocator }
+        let (lies, streams) = (vec![NOWHERE; base], StreamPools::of(replicas));
+        Self { step, kinds, instances, lies, several: Vec::new(), allocator, streams }
     }
 
     /// The most bytes of all segments so far.
-    pub(super) const fn most(&self) -> u64 {
-        self.allocator.most()
+    pub(super) fn most(&self) -> u64 {
+        self.allocator.most().saturating_add(self.streams.as_ref().map_or(0, StreamPools::most))
     }
 
     /// The most bytes of all tensors at one time.
-    pub(super) const fn most_asked(&self) -> u64 {
-        self.allocator.most_asked()
+    pub(super) fn most_asked(&self) -> u64 {
+        self.allocator.most_asked().saturating_add(self.streams.as_ref().map_or(0, StreamPools::most_asked))
     }
 
     /// Whether the GPU has no room for them.
@@ -157,6 +162,60 @@ impl<'a> AllocatorTimeline<'a> {
         self.allocator.give(place);
     }
 
+    /// Weights come whole before each rank keeps its part: of each layer, then of the root, in one flat tensor beside
+    /// them (torch/distributed/fsdp/_init_utils.py, `_init_param_handle_from_module`; _flat_param.py, `shard`).
+    pub(super) fn shard(&mut self) {
+        let units = self.streams.as_ref().map(StreamPools::units).unwrap_or_default();
+        for at in (1..self.instances.len()).rev() {
+            let Some(unit) = units.get(self.unit(at)).filter(|unit| unit.made > 0) else { continue };
+            let request = Request::of(unit.made);
+            let both = [self.allocator.take(request), self.allocator.take(request)];
+            both.into_iter().for_each(|place| self.allocator.give(place));
+        }
+    }
+
+    /// The unit of a tape: the ends are the root's.
+    fn unit(&self, at: usize) -> usize {
+        let kind = self.instances[at].kind;
+        if at == 0 || at + 1 == self.instances.len() { 0 } else { 1 + (kind - 1) / 2 }
+    }
+
+    /// Weights of the tape at `at` are there whole.
+    fn gather(&mut self, at: usize) {
+        let unit = self.unit(at);
+        if let Some(streams) = self.streams.as_mut().filter(|_| at == 0 || unit > 0) {
+            streams.gather(at, unit, &mut self.allocator);
+        }
+    }
+
+    /// Its forward pass needs them no more. The root's stay (_runtime_utils.py, `_post_forward_reshard`).
+    fn release(&mut self, at: usize) {
+        let unit = self.unit(at);
+        if let Some(streams) = self.streams.as_mut().filter(|_| unit > 0) {
+            streams.release(at);
+        }
+    }
+
+    /// Gradients of a unit become one flat tensor (torch.split's backward pass), and are sent to the ranks that keep
+    /// them. Those of the head wait for the embedding's.
+    fn post_backward(&mut self, at: usize, programs: &[&Program]) {
+        let unit = self.unit(at);
+        if at > 0 && unit == 0 {
+            return;
+        }
+        let Some(bytes) = self.streams.as_ref().map(|streams| streams.gradient(unit)) else { return };
+        let flat = (bytes > 0).then(|| self.allocator.take(Request::of(bytes)));
+        let head = (at == 0).then_some(programs.len() - 1);
+        for tape in std::iter::once(at).chain(head) {
+            programs[tape].weight_gradients.iter().for_each(|slot| self.free(self.instances[tape].base, *slot));
+        }
+        let Some(streams) = &mut self.streams else { return };
+        streams.release(at);
+        if let Some(flat) = flat {
+            streams.reduce(at, unit, flat);
+        }
+    }
+
     /// A micro-batch there and back; `later` where gradients are there from one before it.
     pub(super) fn pass(&mut self, later: bool) {
         let walk = &self.step.walk;
@@ -167,7 +226,9 @@ impl<'a> AllocatorTimeline<'a> {
         let programs: Vec<&Program> =
             self.instances.iter().filter_map(|one| kinds[one.kind].as_ref().map(|kind| kind.get(later))).collect();
         for at in 0..programs.len() {
+            self.gather(at);
             self.forward(at, &programs);
+            self.release(at);
             if at == 0 && shared > 0 {
                 let request = Request::of(shared);
                 there = Some(self.allocator.take(request));
@@ -184,11 +245,20 @@ impl<'a> AllocatorTimeline<'a> {
             if self.is_over() {
                 break;
             }
+            self.gather(at);
+            // The layer before it is gathered ahead (`BackwardPrefetch.BACKWARD_PRE`).
+            if at > 1 {
+                self.gather(at - 1);
+            }
             self.backward(at, &programs);
+            self.post_backward(at, &programs);
             self.hold_for_others(at, &walk.pending, &mut pending);
         }
         for place in passing.into_iter().chain(pending).flatten().chain(there) {
             self.allocator.give(place);
+        }
+        if let Some(streams) = &mut self.streams {
+            streams.finish(&mut self.allocator);
         }
         // Only gradients of weights outlive a pass.
         for (at, program) in programs.iter().enumerate() {
@@ -200,6 +270,9 @@ impl<'a> AllocatorTimeline<'a> {
 
     /// Gradients are set to none, in the order of the parameters.
     pub(super) fn drop_gradients(&mut self) {
+        if let Some(streams) = &mut self.streams {
+            streams.drop_gradients();
+        }
         let kinds = std::mem::take(&mut self.kinds);
         for at in 0..self.instances.len() {
             let Instance { kind, base } = self.instances[at];
