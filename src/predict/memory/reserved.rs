@@ -1,7 +1,7 @@
 //! From allocated to reserved: what PyTorch's caching allocator holds beyond the bytes in tensors.
 //!
-//! Where one GPU runs PyTorch's modules, two steps are replayed through it ([`crate::predict::memory::replay`]). Elsewhere two of its
-//! habits are counted where they are known. Each stream has a pool of its own: what FSDP2 allocates
+//! Where one GPU runs PyTorch's modules, or several under DDP or FSDP1, two steps are replayed through it
+//! ([`crate::predict::memory::replay`]). Elsewhere two of its habits are counted where they are known. Each stream has a pool of its own: what FSDP2 allocates
 //! on its all-gather and reduce-scatter streams stays reserved for them when it is free. And a hole that a
 //! smaller tensor left is no room for a larger one. Everything else is a share that replays measured.
 
@@ -23,6 +23,12 @@ const SEGMENT: u64 = 2 << 20;
 /// Whose rules are replayed.
 const REPLAYED: &str = "PyTorch 2.9, c10/cuda/CUDACachingAllocator.cpp (pools, best fit, splitting)";
 
+/// The same where FSDP's streams gather and reduce.
+const STREAMS: &str =
+    "two steps replayed through the caching allocator, tensor by tensor, with a pool for each of FSDP's streams";
+const FSDP: &str = "PyTorch 2.9, c10/cuda/CUDACachingAllocator.cpp (a pool for each stream, record_stream), \
+                    torch/distributed/fsdp/_runtime_utils.py, _limiter_utils.py and _flat_param.py";
+
 /// What a CPU's heap keeps, and why it is replayed so.
 const MALLOC: &str = "two steps, tensor by tensor, through an allocator that keeps freed blocks, splits them and takes the best \
                       fit: the caching allocator's rules in place of malloc's";
@@ -40,14 +46,19 @@ pub(in crate::predict) struct ReservedExcess {
 pub(in crate::predict) fn beyond(job: &Job, run: &StageRun, allocated: u64) -> ReservedExcess {
     let cpu = job.hardware.gpu.generation == Generation::Cpu;
     if let Some(reserved) = run.reserved {
+        let streams = replay::is_fsdp(job);
         return ReservedExcess {
             bytes: reserved.saturating_sub(allocated),
-            formula: Words::Plain(if cpu {
-                MALLOC
-            } else {
-                "two steps replayed through the caching allocator, tensor by tensor"
+            formula: Words::Plain(match (cpu, streams) {
+                (true, _) => MALLOC,
+                (_, true) => STREAMS,
+                _ => "two steps replayed through the caching allocator, tensor by tensor",
             }),
-            source: if cpu { GLIBC } else { REPLAYED },
+            source: match (cpu, streams) {
+                (true, _) => GLIBC,
+                (_, true) => FSDP,
+                _ => REPLAYED,
+            },
         };
     }
     if let Some(bytes) = run.fragmentation.beyond(allocated).filter(|_| replay::applies(job)) {

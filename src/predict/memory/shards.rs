@@ -1,9 +1,9 @@
 //! Buffers of sharded training: whole weights while their layer runs, whole gradients until they are reduced.
 //! Each framework has rules of its own.
 
-use crate::model::{Tape, is_covered};
+use crate::model::{Tape, Weight, is_covered};
 use crate::plan::keywords::{Engine, Sharding};
-use crate::predict::memory::resident::Resident;
+use crate::predict::memory::resident::{Resident, quantised};
 use crate::predict::step::pipeline::is_whole;
 use crate::predict::step::stage::StageTapes;
 use crate::units::Bytes;
@@ -126,13 +126,18 @@ impl StageTapes<'_> {
     }
 
     /// A tape's weights as they are gathered: in the type that they compute in, but torchao gathers the linear
-    /// layers' in FP8 (torchao, float8/fsdp_utils.py, `WeightWithDynamicFloat8CastTensor`).
+    /// layers' in FP8 (torchao, float8/fsdp_utils.py, `WeightWithDynamicFloat8CastTensor`), and bitsandbytes' packed
+    /// weights are gathered packed (bitsandbytes, docs/source/fsdp_qlora.md, `quant_storage`).
     pub(in crate::predict) fn whole(&self, tape: &Tape) -> Bytes {
-        let seen = self.job.storage.compute.bytes();
-        let matrices = tape.weights.iter().filter(|weight| is_covered(weight.part) && weight.numel > weight.rows);
-        let spared = if self.job.storage.fp8_weights { seen - 1 } else { 0 };
-        let spared = matrices.fold(0, |sum: u64, weight| sum + weight.numel * weight.copies * spared);
-        Bytes(tape.parameters().saturating_mul(seen).saturating_sub(spared))
+        let (job, seen) = (self.job, self.job.storage.compute.bytes());
+        let matrix = |weight: &Weight| is_covered(weight.part) && weight.numel > weight.rows;
+        let bytes = |weight: &Weight| match quantised(job, weight) {
+            Some(millibytes) => weight.numel.saturating_mul(millibytes) / 1000,
+            None if job.storage.fp8_weights && matrix(weight) => weight.numel,
+            None => weight.numel.saturating_mul(seen),
+        };
+        let own = tape.weights.iter().filter(|weight| !weight.tied);
+        Bytes(own.fold(0, |sum: u64, weight| sum.saturating_add(bytes(weight).saturating_mul(weight.copies))))
     }
 }
 

@@ -1,5 +1,5 @@
-//! What the caching allocator reserves: the first two steps of one GPU, tensor by tensor, through the allocator on
-//! paper. While the GPU has room no segment is given back, so that what one phase leaves is what the next finds: weights
+//! What the caching allocator reserves: the first two steps of a GPU, alone or beside others under DDP or FSDP, tensor by
+//! tensor, through the allocator on paper. While the GPU has room no segment is given back, so that what one phase leaves is what the next finds: weights
 //! first, activations of a step without optimizer states, then those states where gradients and activations were.
 
 mod blocks;
@@ -24,6 +24,7 @@ use std::sync::RwLock;
 use blocks::{BlockIndex, Request};
 use known::AllocatorInput;
 use streams::Replicas;
+pub(in crate::predict) use streams::is_fsdp;
 use timeline::{AllocatorTimeline, TapeLogs};
 
 /// Bytes beside the tensors of the tapes.
@@ -61,7 +62,10 @@ const MOST_BLOCKS: u64 = 60_000;
 /// memory or other allocator take part.
 pub(in crate::predict) fn applies(job: &Job) -> bool {
     let alone = job.degrees.num_gpus == 1 && job.training.cpu_offload == CpuOffload::None;
-    job.profile.allocator.replayed.is && (alone || streams::applies(job)) && job.training.mode == Mode::Train && !job.training.compile
+    job.profile.allocator.replayed.is
+        && (alone || streams::applies(job))
+        && job.training.mode == Mode::Train
+        && !job.training.compile
 }
 
 /// What tells replays of plans that run the same operators apart: whether micro-batches are accumulated, and bytes.
@@ -170,7 +174,7 @@ fn steps(step: &StepTapes, input: &AllocatorInput, room: u64) -> Option<Reached>
         }
         timeline.drop_gradients();
     }
-    let reached = Reached { segments: timeline.most().min(if input.replicas.shards() { room } else { u64::MAX }), tensors: timeline.most_asked() };
+    let reached = Reached { segments: timeline.most().min(room), tensors: timeline.most_asked() };
     (!timeline.is_over()).then_some(reached)
 }
 

@@ -6,10 +6,11 @@
 //! (_limiter_utils.py, `_FreeEventQueue`).
 
 use super::blocks::{Allocator, BlockIndex, Request};
-use crate::model::Tape;
-use crate::plan::keywords::{CpuOffload, Engine, Mode, Sharding};
+use crate::catalog::Generation;
+use crate::model::{Tape, Weight};
+use crate::plan::keywords::{CpuOffload, Engine, Sharding};
 use crate::predict::job::Job;
-use crate::predict::memory::resident::stored;
+use crate::predict::memory::resident::{quantised, stored};
 use crate::predict::memory::shards::trained;
 use crate::predict::step::stage::StageTapes;
 use std::collections::VecDeque;
@@ -54,7 +55,7 @@ pub(super) enum Replicas {
 }
 
 /// Whether FSDP gathers weights and gives them back, layer by layer.
-pub(super) fn is_fsdp(job: &Job) -> bool {
+pub(in crate::predict) fn is_fsdp(job: &Job) -> bool {
     let degrees = &job.degrees;
     let full = degrees.sharding == Sharding::Zero3 && !degrees.stays_gathered;
     degrees.num_gpus > 1 && degrees.engine == Engine::Fsdp1 && full
@@ -69,7 +70,8 @@ pub(super) fn applies(job: &Job) -> bool {
         Sharding::None => degrees.engine == Engine::Ddp && offload == CpuOffload::None,
         _ => is_fsdp(job) && matches!(offload, CpuOffload::None | CpuOffload::Parameters),
     };
-    cut.iter().all(|ranks| *ranks < 2) && degrees.num_gpus > 1 && engine && job.training.mode == Mode::Train
+    let gpus = degrees.num_gpus > 1 && job.hardware.gpu.generation != Generation::Cpu;
+    gpus && engine && cut.iter().all(|ranks| *ranks < 2)
 }
 
 impl Replicas {
@@ -105,11 +107,13 @@ fn unit(held: &StageTapes<'_>, tapes: &[&Tape]) -> Unit {
     let (job, storage) = (held.job, &held.job.storage);
     let ranks = job.degrees.shard_ranks.max(1);
     let sum = |of: &dyn Fn(&Tape) -> u64| tapes.iter().map(|tape| of(tape)).fold(0, u64::saturating_add);
+    let bytes = |weight: &Weight| match quantised(job, weight) {
+        Some(millibytes) => weight.numel.saturating_mul(millibytes) / 1000,
+        None => weight.numel.saturating_mul(stored(job, weight).bytes()),
+    };
     let made = sum(&|tape| {
         let own = tape.weights.iter().filter(|weight| !weight.tied);
-        own.fold(0, |sum, weight| {
-            sum.saturating_add(weight.numel.saturating_mul(weight.copies).saturating_mul(stored(job, weight).bytes()))
-        })
+        own.fold(0, |sum, weight| sum.saturating_add(bytes(weight).saturating_mul(weight.copies)))
     });
     let whole = sum(&|tape| held.whole(tape).0);
     let gradients = sum(&trained);
@@ -273,5 +277,52 @@ impl<'a> StreamPools<'a> {
         self.unshard.give(whole);
         staged.into_iter().for_each(|block| self.pre_unshard.give(block));
         gradients.into_iter().for_each(|block| compute.give(block));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// Four layers of 40 MiB beside a root of 100 MiB, there and back on two ranks. Three layers are there at most: the
+    /// one that runs, the one gathered ahead, and the one before whose end the host has not seen. Flat gradients are the
+    /// one just made and two on their way; before the first layer nothing is gathered, so that nobody waits: a fourth.
+    /// Reduced ones stay: 4 x 20 + 50.
+    #[test]
+    fn three_layers_are_there_at_most() {
+        let unit =
+            |whole: u64| Unit { made: whole, staged: 0, whole, gradient: whole, cast: 0, reduced: whole / 2, kept: 0 };
+        let replicas = Replicas::Units(vec![unit(100 * MIB), unit(40 * MIB)], false);
+        let mut streams = StreamPools::of(&replicas).unwrap();
+        let mut compute = Allocator::within(u64::MAX);
+        streams.gather(0, 0, &mut compute);
+        for layer in 1..5 {
+            streams.gather(layer, 1, &mut compute);
+            streams.release(layer);
+        }
+        assert_eq!(streams.unshard.most(), (100 + 2 * 40) * MIB, "one that runs, one that may still be read");
+        streams.gather(4, 1, &mut compute);
+        for layer in (1..5).rev() {
+            if layer > 1 {
+                streams.gather(layer - 1, 1, &mut compute);
+            }
+            let flat = compute.take(Request::of(streams.gradient(1)));
+            assert!(layer == 1 || compute.most() <= 3 * 40 * MIB);
+            streams.release(layer);
+            streams.reduce(layer, 1, flat);
+        }
+        assert_eq!(streams.unshard.most(), (100 + 3 * 40) * MIB);
+        assert_eq!(compute.most(), 4 * 40 * MIB);
+        let flat = compute.take(Request::of(streams.gradient(0)));
+        streams.release(0);
+        streams.reduce(0, 0, flat);
+        streams.finish(&mut compute);
+        assert_eq!(streams.post_backward.most(), (4 * 20 + 50) * MIB);
+        let reserved = streams.most();
+        streams.drop_gradients();
+        assert_eq!(streams.most(), reserved, "what is free stays reserved");
+        assert!(streams.freed.is_empty() && streams.gathered.is_empty() && streams.reduced.is_empty());
     }
 }
