@@ -75,7 +75,7 @@ fn list() -> String {
     format!("memwall explain TERM [--plan PLAN.yaml], or a log with an out-of-memory message\n\n{lines}")
 }
 
-/// The longest line of the list.
+/// The longest line in the list.
 const LINE: usize = 80;
 
 fn tell(lesson: &Lesson, plan: Option<&ChosenPlan>, format: ListFormat, streams: &mut Streams<'_>) -> Exit {

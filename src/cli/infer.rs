@@ -11,6 +11,7 @@ use super::args::{ImportArgs, InferArgs, InferTarget, PlanFormat, PlanOutput};
 use super::{Exit, Failure, Streams, plans, versions};
 use crate::app::{Account, Proposal};
 use crate::catalog::Catalog;
+use crate::files::Unread;
 use crate::observe::{self, SourceContext};
 use crate::plan::import::{self, Files, ImportedPlan, ProcessView};
 use crate::plan::{self, LoadedPlan};
@@ -165,11 +166,11 @@ impl HostFiles {
 }
 
 impl Files for HostFiles {
-    fn read(&self, path: &str) -> Result<String, String> {
+    fn read(&self, path: &str) -> Result<String, Unread> {
         if path.is_empty() || path.contains('\0') {
-            return Err("no file is named".to_owned());
+            return Err(Unread("no file is named".to_owned()));
         }
-        let path = self.path(path).ok_or_else(|| format!("{path}: the working directory is not known"))?;
+        let path = self.path(path).ok_or_else(|| Unread(format!("{path}: the working directory is not known")))?;
         observe::regular_file(&path, MOST_BYTES)
     }
 
