@@ -11,6 +11,11 @@ use std::path::Path;
 /// `O_NONBLOCK`: to open a pipe would be to wait for its writer.
 const NON_BLOCKING: i32 = 0o4000;
 
+/// Why a file is not read, in a line with its name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unread(pub String);
+
 /// Opens a regular file.
 ///
 /// # Errors

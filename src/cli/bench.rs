@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 use super::args::BenchArgs;
-use super::{Exit, Streams, user_catalog};
+use super::trace::no_python;
+use super::{Exit, Failure, Streams, user_catalog};
 use crate::bench::{Fitted, MeasuredFile, MeasuredLinks, Rows, fit};
 use crate::catalog::Catalog;
 use crate::files;
@@ -22,57 +23,36 @@ const MOST_BYTES: u64 = 16 << 20;
 const RESTLESS: f64 = 0.2;
 
 /// `memwall bench`.
-pub fn run(args: &BenchArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Exit {
+pub fn run(args: &BenchArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Result<Exit, Failure> {
     if args.program {
-        return streams.print(PROGRAM);
+        return Ok(streams.print(PROGRAM));
     }
     let text = match &args.rows {
-        Some(file) => match streams.read(file) {
-            Ok(text) => text,
-            Err(exit) => return exit,
-        },
-        None => match measured(args, streams) {
-            Ok(text) => text,
-            Err(exit) => return exit,
-        },
+        Some(file) => streams.read(file)?,
+        None => measured(args, streams)?,
     };
-    let rows = match Rows::read(&text) {
-        Ok(rows) => rows,
-        Err(error) => return streams.fail(Exit::Failed, &format!("the rows cannot be read: {error}")),
-    };
+    let rows = Rows::read(&text).map_err(|error| Failure::failed(format!("the rows cannot be read: {error}")))?;
     let links = MeasuredLinks { node: args.interconnect.as_deref(), network: args.network.as_deref() };
-    match fit(&rows, catalog, links) {
-        Ok(fitted) => deliver(args, &fitted, streams),
-        Err(error) => streams.fail(Exit::Failed, &error.to_string()),
-    }
+    let fitted = fit(&rows, catalog, links).map_err(Failure::failed)?;
+    deliver(args, &fitted, streams)
 }
 
 /// Has PyTorch measure. Gives its rows.
-fn measured(args: &BenchArgs, streams: &mut Streams<'_>) -> Result<String, Exit> {
+fn measured(args: &BenchArgs, streams: &mut Streams<'_>) -> Result<String, Failure> {
     if !args.cpu {
-        free(args, streams)?;
+        free(args)?;
         streams.note(&format!("uses the GPU for about {}", humantime::format_duration(args.time)));
     }
-    let fail = |streams: &mut Streams<'_>, message: &str| Err(streams.fail(Exit::Failed, message));
-    let folder = match tempfile::Builder::new().prefix("memwall-bench-").tempdir() {
-        Ok(folder) => folder,
-        Err(error) => return fail(streams, &format!("no folder for the program: {error}")),
-    };
+    let folder = tempfile::Builder::new().prefix("memwall-bench-").tempdir();
+    let folder = folder.map_err(|error| Failure::failed(format!("no folder for the program: {error}")))?;
     let output = folder.path().join("rows.jsonl");
     let started = install(folder.path()).and_then(|program| start(args, &program, &output));
-    match started {
-        Ok(status) if status.success() => {}
-        Ok(status) => return fail(streams, &format!("the program ended early ({status}): nothing was written")),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let shown = args.python.display();
-            return fail(
-                streams,
-                &format!("{shown}: there is no such program: --python names the Python that has PyTorch"),
-            );
-        }
-        Err(error) => return fail(streams, &format!("{}: {error}", args.python.display())),
+    let status = started.map_err(|error| no_python(&args.python, &error))?;
+    if !status.success() {
+        return Err(Failure::failed(format!("the program ended early ({status}): nothing was written")));
     }
-    files::read_text(&output, MOST_BYTES).or_else(|error| fail(streams, &format!("{}: {error}", output.display())))
+    let read = files::read_text(&output, MOST_BYTES);
+    read.map_err(|error| Failure::failed(format!("{}: {error}", output.display())))
 }
 
 fn start(args: &BenchArgs, program: &Path, output: &Path) -> io::Result<ExitStatus> {
@@ -91,18 +71,14 @@ fn start(args: &BenchArgs, program: &Path, output: &Path) -> io::Result<ExitStat
 }
 
 /// Refuses where another process is on a GPU that would be measured, or nobody can tell.
-fn free(args: &BenchArgs, streams: &mut Streams<'_>) -> Result<(), Exit> {
+fn free(args: &BenchArgs) -> Result<(), Failure> {
     if args.shared {
         return Ok(());
     }
-    let refused = |streams: &mut Streams<'_>, why: &str| {
-        Err(streams
-            .fail(Exit::Failed, &format!("{why}: --shared measures all the same, and finds it slower than it is")))
-    };
-    let mut source = match observe::open(SourceChoice::Auto, SourceContext::default()) {
-        Ok(source) => source,
-        Err(error) => return refused(streams, &format!("nobody tells which processes are on the GPU ({error})")),
-    };
+    let refused =
+        |why: String| Failure::failed(format!("{why}: --shared measures all the same, and finds it slower than it is"));
+    let mut source = observe::open(SourceChoice::Auto, SourceContext::default())
+        .map_err(|error| refused(format!("nobody tells which processes are on the GPU ({error})")))?;
     let devices = source.sample(Moment::default()).devices;
     // PyTorch may count them otherwise than the driver does: every one that it may mean has to be free.
     let all = args.ranks.is_some() || std::env::var_os("CUDA_VISIBLE_DEVICES").is_some();
@@ -114,52 +90,45 @@ fn free(args: &BenchArgs, streams: &mut Streams<'_>) -> Result<(), Exit> {
         match &device.processes {
             Reading::Known { value, .. } => {
                 if let Some(process) = value.first() {
-                    return refused(streams, &format!("process {} is on GPU {at}", process.pid));
+                    return Err(refused(format!("process {} is on GPU {at}", process.pid)));
                 }
             }
             Reading::Absent(why) => {
-                return refused(streams, &format!("nobody tells which processes are on GPU {at} ({why})"));
+                return Err(refused(format!("nobody tells which processes are on GPU {at} ({why})")));
             }
         }
     }
-    if seen { Ok(()) } else { Err(streams.fail(Exit::Usage, &format!("there is no GPU {} here", args.gpu))) }
+    if seen { Ok(()) } else { Err(Failure::usage(format!("there is no GPU {} here", args.gpu))) }
 }
 
 /// Writes the user's file, and says what was found.
-fn deliver(args: &BenchArgs, fitted: &Fitted, streams: &mut Streams<'_>) -> Exit {
-    let path = match &args.save {
-        Some(path) => path.clone(),
-        None => match user_catalog::folder(|name| std::env::var_os(name)) {
-            Some(folder) => folder.join("efficiency.yaml"),
-            None => {
-                return streams.fail(Exit::Failed, "neither HOME nor XDG_CONFIG_HOME is set: --save names the file");
-            }
-        },
-    };
-    let written = merge(&path, fitted);
-    match written {
-        Ok(()) => streams.print(summary(fitted, &path)),
-        Err(message) => streams.fail(Exit::Failed, &message),
-    }
+fn deliver(args: &BenchArgs, fitted: &Fitted, streams: &mut Streams<'_>) -> Result<Exit, Failure> {
+    let own = || user_catalog::folder(|name| std::env::var_os(name)).map(|folder| folder.join("efficiency.yaml"));
+    let homeless = || Failure::failed("neither HOME nor XDG_CONFIG_HOME is set: --save names the file");
+    let path = args.save.clone().or_else(own).ok_or_else(homeless)?;
+    merge(&path, fitted)?;
+    Ok(streams.print(summary(fitted, &path)))
 }
 
-fn merge(path: &Path, fitted: &Fitted) -> Result<(), String> {
+fn merge(path: &Path, fitted: &Fitted) -> Result<(), Failure> {
     let shown = path.display();
     let existing = match files::read_text(path, 1 << 20) {
         Ok(text) => Some(text),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(format!("{shown}: {error}")),
+        Err(error) => return Err(Failure::failed(format!("{shown}: {error}"))),
     };
-    let text = MeasuredFile::merged(existing.as_deref(), fitted).map_err(|error| format!("{shown}: {error}"))?;
+    let merged = MeasuredFile::merged(existing.as_deref(), fitted);
+    let text = merged.map_err(|error| Failure::failed(format!("{shown}: {error}")))?;
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let made = std::fs::create_dir_all(folder);
+        made.map_err(|error| Failure::failed(format!("{}: {error}", folder.display())))?;
     }
     // What the user wrote by hand there keeps its comments in the copy.
     if let Some(text) = existing.filter(|text| !text.starts_with("# Measured by `memwall bench`")) {
         let copy = PathBuf::from(format!("{shown}.before-bench"));
-        plan::save(&copy, &text).map_err(|fault| format!("{}: {fault}", copy.display()))?;
+        plan::save(&copy, &text).map_err(|fault| Failure::failed(format!("{}: {fault}", copy.display())))?;
     }
-    plan::save(path, &text).map_err(|fault| format!("{shown}: {fault}"))
+    plan::save(path, &text).map_err(|fault| Failure::failed(format!("{shown}: {fault}")))
 }
 
 fn summary(fitted: &Fitted, path: &Path) -> String {

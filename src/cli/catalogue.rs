@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::args::{CatalogueArgs, ListFormat, ModelsArgs};
-use super::{Exit, Streams, models_fit, output};
+use super::{Exit, Failure, Streams, models_fit, output};
 use crate::catalog::{Catalog, Gpu, ModelPreset};
 use crate::report::json::number;
 use crate::report::page::prose;
@@ -108,7 +108,7 @@ fn gpu_json(gpu: &Gpu, catalog: &Catalog, verbose: bool) -> Value {
     object
 }
 
-pub fn models(args: &ModelsArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
+pub fn models(args: &ModelsArgs, catalog: &Catalog, streams: &mut Streams) -> Result<Exit, Failure> {
     let page = output::page(None);
     let hidden = |model: &ModelPreset| !catalog.model(&model.name).is_some_and(|found| std::ptr::eq(found, model));
     let models: Vec<&ModelPreset> = catalog.models.iter().filter(|model| !hidden(model)).collect();
@@ -126,7 +126,7 @@ pub fn models(args: &ModelsArgs, catalog: &Catalog, streams: &mut Streams) -> Ex
         }),
         ListFormat::Text => model_table(&models, page.width),
     };
-    streams.print(if args.format == ListFormat::Text { page.show(&text) } else { text })
+    Ok(streams.print(if args.format == ListFormat::Text { page.show(&text) } else { text }))
 }
 
 fn model_table(models: &[&ModelPreset], width: usize) -> String {

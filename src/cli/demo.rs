@@ -2,6 +2,7 @@
 
 use std::sync::mpsc::Sender;
 
+use super::Failure;
 use super::plans;
 use crate::app::{self, Editor, State};
 use crate::catalog::Catalog;
@@ -44,14 +45,14 @@ impl PendingDemo {
 /// prediction.
 ///
 /// # Errors
-/// In a line, where it cannot depart from the plan as it is asked to.
+/// Where it cannot depart from the plan as it is asked to.
 pub fn run(
     choice: &SourceChoice,
     plan: &Editor,
     head_start: Seconds,
     catalog: &Catalog,
-) -> Result<Option<Demo>, String> {
-    let said = |fault: Fault| format!("--source demo: {}", plans::line(None, fault));
+) -> Result<Option<Demo>, Failure> {
+    let said = |fault: Fault| Failure::usage(format!("--source demo: {}", plans::line(None, fault)));
     let departure = if let SourceChoice::Demo(departure) = choice { departure.clone() } else { Default::default() };
     let mut run = plan.clone();
     if !departure.changes.is_empty() {

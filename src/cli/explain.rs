@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::args::{ExplainArgs, ListFormat};
 use super::plans::PlanSource;
-use super::{Exit, Streams, help, output, plans};
+use super::{Exit, Failure, Streams, help, output, plans};
 use crate::advise::{ShortagePlan, savings};
 use crate::catalog::Catalog;
 use crate::files;
@@ -31,36 +31,30 @@ struct ChosenPlan {
 }
 
 /// `memwall explain`.
-pub fn run(args: &ExplainArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Exit {
+pub fn run(args: &ExplainArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Result<Exit, Failure> {
     if args.what.is_empty() {
-        return streams.print(list());
+        return Ok(streams.print(list()));
     }
-    let plan = match args.plan.as_deref().map(|plan| chosen(plan, catalog, streams)).transpose() {
-        Ok(plan) => plan,
-        Err(exit) => return exit,
-    };
+    let plan = args.plan.as_deref().map(|plan| chosen(plan, catalog, streams)).transpose()?;
     let words = args.what.join(&OsString::from(" "));
     let (file, text) = (Path::new(&words), words.to_string_lossy());
     let is_file = text == "-" || file.symlink_metadata().is_ok();
     if let Some(lesson) = lesson(&text).filter(|_| !is_file) {
-        return tell(lesson, plan.as_ref(), args.format, streams);
+        return Ok(tell(lesson, plan.as_ref(), args.format, streams));
     }
     if !is_file && out_of_memory::find(&text).is_some() {
         return explain_text(&text, "the message", plan.as_ref(), (args, catalog), streams);
     }
     if let Some(near) = nearest(&text).filter(|_| !is_file) {
-        let message = format!("{text}: there is no such file or term; did you mean `{near}`?");
-        return streams.fail(Exit::Usage, &message);
+        return Err(Failure::usage(format!("{text}: there is no such file or term; did you mean `{near}`?")));
     }
     explain_file(file, plan.as_ref(), (args, catalog), streams)
 }
 
-fn chosen(plan: &Path, catalog: &Catalog, streams: &mut Streams<'_>) -> Result<ChosenPlan, Exit> {
+fn chosen(plan: &Path, catalog: &Catalog, streams: &mut Streams<'_>) -> Result<ChosenPlan, Failure> {
     let source = plans::only(&plan.to_string_lossy(), &[], streams)?;
-    match Job::resolve(source.plan(), catalog) {
-        Ok(job) => Ok(ChosenPlan { prediction: predict(&job), source, job }),
-        Err(faults) => Err(source.tell(faults, streams)),
-    }
+    let job = Job::resolve(source.plan(), catalog).map_err(|faults| source.refused(faults))?;
+    Ok(ChosenPlan { prediction: predict(&job), source, job })
 }
 
 /// The terms, each with the beginning of its lesson.
@@ -81,7 +75,7 @@ fn list() -> String {
     format!("memwall explain TERM [--plan PLAN.yaml], or a log with an out-of-memory message\n\n{lines}")
 }
 
-/// The longest line of the list.
+/// The longest line in the list.
 const LINE: usize = 80;
 
 fn tell(lesson: &Lesson, plan: Option<&ChosenPlan>, format: ListFormat, streams: &mut Streams<'_>) -> Exit {
@@ -104,22 +98,19 @@ fn explain_file(
     plan: Option<&ChosenPlan>,
     (args, catalog): (&ExplainArgs, &Catalog),
     streams: &mut Streams<'_>,
-) -> Exit {
+) -> Result<Exit, Failure> {
     let page = output::page(None);
     let shown = file.display();
-    let bytes = match bytes(file, args.memory, streams) {
-        Ok(bytes) => bytes,
-        Err(error) => return streams.fail(exit_for(&error), &format!("{shown}: {}", reason(&error))),
-    };
+    let unread = |error: io::Error| Failure::new(exit_for(&error), format!("{shown}: {}", reason(&error)));
+    let bytes = bytes(file, args.memory, streams).map_err(unread)?;
     let prediction = plan.map(|plan| &plan.prediction);
     if snapshot::is_snapshot(&bytes) {
-        return match snapshot::read(&bytes, args.memory) {
-            Ok(devices) => streams.print(&match args.format {
-                ListFormat::Text => page.show(&explain::snapshot(&devices, prediction, page.width)),
-                ListFormat::Json => format!("{:#}\n", json::snapshot(&devices, prediction)),
-            }),
-            Err(why) => streams.fail(Exit::Usage, &format!("{shown}: {why}")),
-        };
+        let read = snapshot::read(&bytes, args.memory);
+        let devices = read.map_err(|why| Failure::usage(format!("{shown}: {why}")))?;
+        return Ok(streams.print(match args.format {
+            ListFormat::Text => page.show(&explain::snapshot(&devices, prediction, page.width)),
+            ListFormat::Json => format!("{:#}\n", json::snapshot(&devices, prediction)),
+        }));
     }
     explain_text(&String::from_utf8_lossy(&bytes), &shown.to_string(), plan, (args, catalog), streams)
 }
@@ -130,24 +121,24 @@ fn explain_text(
     plan: Option<&ChosenPlan>,
     (args, catalog): (&ExplainArgs, &Catalog),
     streams: &mut Streams<'_>,
-) -> Exit {
+) -> Result<Exit, Failure> {
     let page = output::page(None);
     let Some(message) = out_of_memory::find(text) else {
         if out_of_memory::killed_without_reason(text) {
-            return streams.print(&match args.format {
+            return Ok(streams.print(match args.format {
                 ListFormat::Text => page.show(&explain::killed(page.width)),
                 ListFormat::Json => format!("{:#}\n", json::killed()),
-            });
+            }));
         }
-        let message = format!("{name}: neither a memory snapshot nor a text with an out-of-memory message");
-        return streams.fail(Exit::Usage, &message);
+        let why = format!("{name}: neither a memory snapshot nor a text with an out-of-memory message");
+        return Err(Failure::usage(why));
     };
     let fixes = plan.map(|plan| savings(plan.source.plan(), catalog)).unwrap_or_default();
     let beside = plan.map(|plan| ShortagePlan { prediction: &plan.prediction, relief: &fixes });
-    streams.print(&match args.format {
+    Ok(streams.print(match args.format {
         ListFormat::Text => page.show(&explain::out_of_memory(&message, beside, page.width)),
         ListFormat::Json => format!("{:#}\n", json::out_of_memory(&message, beside)),
-    })
+    }))
 }
 
 /// A snapshot whole, a log's end; standard input for `-`.

@@ -5,17 +5,17 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::args::{ExportArgs, ExportTarget};
-use super::{Exit, Streams, plans};
+use super::{Exit, Failure, Streams, plans};
 use crate::catalog::Catalog;
 use crate::plan::export::{Target, export};
 
-pub fn run(args: &ExportArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
+pub fn run(args: &ExportArgs, catalog: &Catalog, streams: &mut Streams) -> Result<Exit, Failure> {
     let (sources, exit) = plans::of_file(&args.plan, streams);
     let [source] = sources.as_slice() else {
-        return if sources.is_empty() { exit } else { streams.fail(Exit::Usage, "export takes one plan") };
+        return if sources.is_empty() { Ok(exit) } else { Err(Failure::usage("export takes one plan")) };
     };
     if args.output.as_deref().is_some_and(|output| is_same(Path::new(&args.plan), output)) {
-        return streams.fail(Exit::Usage, &format!("--output: {} is the plan itself", args.plan));
+        return Err(Failure::usage(format!("--output: {} is the plan itself", args.plan)));
     }
     let target = match args.to {
         ExportTarget::Megatron => Target::Megatron,
@@ -32,7 +32,7 @@ pub fn run(args: &ExportArgs, catalog: &Catalog, streams: &mut Streams) -> Exit 
     for note in exported.notes.iter().filter(|_| !target.takes_comments()) {
         streams.note(&format!("not said: {note}"));
     }
-    exit.and(streams.deliver(args.output.as_deref(), &exported.text))
+    Ok(exit.and(streams.deliver(args.output.as_deref(), &exported.text)))
 }
 
 /// Whether both names lead to one file.

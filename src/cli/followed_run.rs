@@ -2,6 +2,7 @@
 
 use tokio::sync::mpsc::{self, Receiver};
 
+use super::Failure;
 use super::args::RecordArgs;
 use super::dashboard::Clock;
 use crate::app::{Monitor, Telemetry};
@@ -23,15 +24,15 @@ impl FollowedRun {
     /// Follows the run that is named; none where none is.
     ///
     /// # Errors
-    /// In a line: where the system gives no thread.
-    pub fn of(args: &RecordArgs, clock: Clock) -> Result<Option<Self>, String> {
+    /// Where the system gives no thread.
+    pub fn of(args: &RecordArgs, clock: Clock) -> Result<Option<Self>, Failure> {
         if args.attach.is_none() && args.log.is_none() {
             return Ok(None);
         }
         let (sender, news) = mpsc::channel(NEWS);
         let wanted = FollowOptions { log: args.log.clone(), pattern: None, pid: args.attach, live: true };
         let following = observe::follow(wanted, |name| std::env::var_os(name), move || clock.now(), sender)
-            .map_err(|error| format!("no thread for the log and the hook: {error}"))?;
+            .map_err(|error| Failure::failed(format!("no thread for the log and the hook: {error}")))?;
         Ok(Some(Self { following, news, run: Telemetry::default(), monitor: Monitor::new(args.attach) }))
     }
 

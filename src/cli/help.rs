@@ -7,7 +7,7 @@ use clap::CommandFactory;
 use unicode_width::UnicodeWidthStr;
 
 use super::args::{Cli, HelpArgs};
-use super::{Exit, Streams, output};
+use super::{Exit, Failure, Streams, output};
 use crate::manual::{TOPICS, Tone, TopicLine, layout, topic};
 use crate::report::table::{Align, Table};
 
@@ -18,7 +18,7 @@ const WIDEST: usize = 100;
 const NEAR: usize = 3;
 
 /// `memwall help [TOPIC]`.
-pub fn run(args: &HelpArgs, streams: &mut Streams<'_>) -> Exit {
+pub fn run(args: &HelpArgs, streams: &mut Streams<'_>) -> Result<Exit, Failure> {
     let paper = Paper::of_standard_output();
     let name = args.topic.join("-");
     let topic = topic(&name);
@@ -29,9 +29,9 @@ pub fn run(args: &HelpArgs, streams: &mut Streams<'_>) -> Exit {
         (_, Some(topic), Some(options)) if topic.name == name => format!("{}\n{options}", paper.write(topic.text)),
         (_, _, Some(options)) => options,
         (_, Some(topic), None) => paper.write(topic.text),
-        (_, None, None) => return streams.fail(Exit::Usage, &unknown(&args.topic.join(" "))),
+        (_, None, None) => return Err(Failure::usage(unknown(&args.topic.join(" ")))),
     };
-    if paper.is_short_of(&text) && paged(&text) { Exit::Done } else { streams.print(text) }
+    Ok(if paper.is_short_of(&text) && paged(&text) { Exit::Done } else { streams.print(text) })
 }
 
 /// A Markdown text on standard output, in the pager where it is longer than the terminal.

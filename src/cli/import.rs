@@ -6,48 +6,37 @@ use super::args::ImportArgs;
 use super::infer::{HostFiles, account, deliver, nothing_known};
 use super::plans;
 use super::user_catalog;
-use super::{Exit, Streams};
+use super::{Exit, Failure, Streams};
 use crate::app::Import;
 use crate::catalog::Catalog;
 use crate::observe;
 use crate::plan::import::{self, ImportedPlan, ProcessView, Refused};
-use crate::plan::{self, Document, Fault, LoadedPlan, MAX_BYTES};
+use crate::plan::{self, Document, LoadedPlan, MAX_BYTES};
 
-pub fn run(args: &ImportArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
+pub fn run(args: &ImportArgs, catalog: &Catalog, streams: &mut Streams) -> Result<Exit, Failure> {
     let files = HostFiles { folder: std::env::current_dir().ok(), root: None };
     let mut run = ProcessView::of(args.command.clone(), &files);
     run.world = args.gpus;
     run.which = args.which;
-    let read = match &args.file {
-        Some(file) => match streams.read(file) {
-            Ok(text) => of_text(file, &text, &run, catalog),
-            Err(exit) => return exit,
-        },
-        None => Ok((format!("Imported from the command: {}", shown(&args.command)), import::run(&run, catalog))),
+    let (heading, imported) = match &args.file {
+        Some(file) => of_text(file, &streams.read(file)?, &run, catalog)?,
+        None => (format!("Imported from the command: {}", shown(&args.command)), import::run(&run, catalog)),
     };
-    match read {
-        Ok((_, imported)) if imported.tool.is_empty() => {
-            streams.fail(Exit::Failed, &format!("no tool known: {}", nothing_known(&imported)))
-        }
-        Ok((heading, imported)) => deliver(&heading, &imported, &args.to, streams),
-        Err(refused) => streams.fail(exit_of(&refused), &refused.to_string()),
+    if imported.tool.is_empty() {
+        return Err(Failure::failed(format!("no tool known: {}", nothing_known(&imported))));
     }
+    deliver(&heading, &imported, &args.to, streams)
 }
 
-/// What a file that gives no plan ends the command with.
-const fn exit_of(refused: &Refused) -> Exit {
-    match refused {
-        Refused::Unreadable(_) | Refused::Plan(_) | Refused::Several { .. } => Exit::Usage,
-        Refused::NoTool(_) => Exit::Failed,
+/// What a file that gives no plan ends a command with.
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Self {
+        let exit = match refused {
+            Refused::Unreadable(_) | Refused::Plan(_) | Refused::Several { .. } => Exit::Usage,
+            Refused::NoTool(_) => Exit::Failed,
+        };
+        Self::new(exit, refused)
     }
-}
-
-/// Why a file could not be opened as a plan.
-pub enum NotOpened {
-    /// Faults of a plan's text.
-    Faults(Vec<Fault>),
-    /// Another tool's file, or nobody's: the exit code, and why in a line.
-    Foreign(Exit, String),
 }
 
 /// A plan file, or a file of another tool as the plan that it spells: that one has a name that
@@ -55,21 +44,20 @@ pub enum NotOpened {
 ///
 /// # Errors
 /// As [`LoadedPlan::load`]; and where another tool's file names no model: nothing stands in for one.
-pub fn open(path: &Path) -> Result<LoadedPlan, NotOpened> {
+pub fn open(path: &Path) -> Result<LoadedPlan, Failure> {
     LoadedPlan::load(path).or_else(|faults| {
-        let Ok(text) = observe::regular_file(path, MAX_BYTES as u64) else { return Err(NotOpened::Faults(faults)) };
-        if !import::is_foreign(&path.display().to_string(), &text) {
-            return Err(NotOpened::Faults(faults));
-        }
+        let name = path.display().to_string();
+        let text = observe::regular_file(path, MAX_BYTES as u64).ok();
+        let Some(text) = text.filter(|text| import::is_foreign(&name, text)) else {
+            return Err(plans::refused(Some(&name), faults));
+        };
         let catalog = user_catalog::load(|name| std::env::var_os(name)).0;
         let (loaded, imported) = spelled(path, &text, &catalog)?;
         if let Some(why) = imported.names_no_model() {
-            let shown = path.display();
-            let message = format!(
-                "{shown} ({}) names no model: {why}; complete the plan: memwall import {shown} --save plan.yaml",
+            return Err(Failure::failed(format!(
+                "{name} ({}) names no model: {why}; complete the plan: memwall import {name} --save plan.yaml",
                 imported.tool
-            );
-            return Err(NotOpened::Foreign(Exit::Failed, message));
+            )));
         }
         let name = format!("{} ({})", path.file_name().unwrap_or_default().to_string_lossy(), imported.tool);
         Ok(LoadedPlan { name, ..loaded })
@@ -87,32 +75,28 @@ pub enum OpenedPlan {
 /// Reads a file to be edited: what is neither a plan nor another tool's is a plan to be mended.
 ///
 /// # Errors
-/// In one line with the file: it cannot be read, or is another tool's without a plan in it.
-pub fn to_edit(path: &Path, catalog: &Catalog) -> Result<OpenedPlan, String> {
-    let shown = path.display();
-    let text = plan::read_text(path).map_err(|fault| plans::line(Some(&shown.to_string()), fault))?;
+/// It cannot be read, or is another tool's without a plan in it.
+pub fn to_edit(path: &Path, catalog: &Catalog) -> Result<OpenedPlan, Failure> {
+    let shown = path.display().to_string();
+    let text = plan::read_text(path).map_err(|fault| plans::refused(Some(&shown), [fault]))?;
     let is_plan = Document::parse(&text).and_then(|document| document.plan()).is_ok();
-    if is_plan || !import::is_foreign(&shown.to_string(), &text) {
+    if is_plan || !import::is_foreign(&shown, &text) {
         return Ok(OpenedPlan::Text(text));
     }
-    let (loaded, imported) = spelled(path, &text, catalog).map_err(|why| match why {
-        NotOpened::Faults(faults) => {
-            faults.into_iter().next().map_or_else(|| format!("{shown}: no plan"), |fault| fault.to_string())
-        }
-        NotOpened::Foreign(_, why) => why,
-    })?;
+    let (loaded, imported) = spelled(path, &text, catalog)?;
     let title = format!("{}: {shown} read as a plan", imported.tool);
     let plan = LoadedPlan { name: short_name(path), ..loaded };
     Ok(OpenedPlan::Import(Box::new(Import { plan, account: account(title, &imported) })))
 }
 
 /// The plan that another tool's file spells.
-fn spelled(path: &Path, text: &str, catalog: &Catalog) -> Result<(LoadedPlan, ImportedPlan), NotOpened> {
+fn spelled(path: &Path, text: &str, catalog: &Catalog) -> Result<(LoadedPlan, ImportedPlan), Failure> {
     let files = HostFiles { folder: std::env::current_dir().ok(), root: None };
     let run = ProcessView::of(Vec::new(), &files);
-    let (heading, imported) = of_text(path, text, &run, catalog)
-        .map_err(|refused| NotOpened::Foreign(exit_of(&refused), refused.to_string()))?;
-    Ok((LoadedPlan::from_text("", &imported.yaml(&heading)).map_err(NotOpened::Faults)?, imported))
+    let (heading, imported) = of_text(path, text, &run, catalog)?;
+    let name = path.display().to_string();
+    let loaded = LoadedPlan::from_text("", &imported.yaml(&heading));
+    Ok((loaded.map_err(|faults| plans::refused(Some(&name), faults))?, imported))
 }
 
 /// What a plan out of that file is called: `config.json` says no more than its folder does.

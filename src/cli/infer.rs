@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 
 use super::args::{ImportArgs, InferArgs, InferTarget, PlanFormat, PlanOutput};
-use super::{Exit, Streams, versions};
+use super::{Exit, Failure, Streams, plans, versions};
 use crate::app::{Account, Proposal};
 use crate::catalog::Catalog;
+use crate::files::Unread;
 use crate::observe::{self, SourceContext};
 use crate::plan::import::{self, Files, ImportedPlan, ProcessView};
 use crate::plan::{self, LoadedPlan};
@@ -24,18 +25,16 @@ const MOST_BYTES: u64 = plan::MAX_BYTES as u64;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Writes the plan of the process that was asked for, and what could not be read of it.
-pub fn run(args: &InferArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
+pub fn run(args: &InferArgs, catalog: &Catalog, streams: &mut Streams) -> Result<Exit, Failure> {
     let pid = match &args.of {
         InferTarget::Process(pid) => *pid,
         InferTarget::Job(file) => return super::import::run(&args.of_job(file), catalog, streams),
     };
     if args.gpus.is_some() || args.which.is_some() {
-        return streams.fail(Exit::Usage, "--gpus and --which are for the file of a job: a process tells these itself");
+        return Err(Failure::usage("--gpus and --which are for the file of a job: a process tells these itself"));
     }
-    match of_process(pid, gpus(), catalog, true) {
-        Ok((heading, imported)) => deliver(&heading, &imported, &args.to, streams),
-        Err(message) => streams.fail(Exit::Failed, &message),
-    }
+    let (heading, imported) = of_process(pid, gpus(), catalog, true)?;
+    deliver(&heading, &imported, &args.to, streams)
 }
 
 impl InferArgs {
@@ -49,14 +48,14 @@ impl InferArgs {
 /// What a process says about its plan, with a line that says which it is; with `listens` also what the hook in it says.
 ///
 /// # Errors
-/// One line: why it cannot be looked at, or that nothing is known of it.
+/// Why it cannot be looked at, or that nothing is known of it.
 pub fn of_process(
     pid: u32,
     gpus: Vec<String>,
     catalog: &Catalog,
     listens: bool,
-) -> Result<(String, ImportedPlan), String> {
-    let command = observe::ProcessCommand::of(pid).map_err(|error| error.to_string())?;
+) -> Result<(String, ImportedPlan), Failure> {
+    let command = observe::ProcessCommand::of(pid).map_err(Failure::failed)?;
     let files = HostFiles { folder: command.folder.clone(), root: command.root.clone() };
     let versions = versions::of_environment(&command.words, &command.variables, command.root.as_deref());
     let run = ProcessView {
@@ -72,7 +71,7 @@ pub fn of_process(
     };
     let mut imported = import::run(&run, catalog);
     if imported.values.is_empty() {
-        return Err(format!("process {pid}: {}", nothing_known(&imported)));
+        return Err(Failure::failed(format!("process {pid}: {}", nothing_known(&imported))));
     }
     if listens {
         hooked(pid, run.variables.get("PYTHONPATH"), &mut imported, catalog);
@@ -122,12 +121,12 @@ fn hooked(pid: u32, python_path: Option<&String>, imported: &mut ImportedPlan, c
 /// The same as the dashboard shows it.
 ///
 /// # Errors
-/// One line: why it cannot be looked at, or that nothing is known of it.
-pub fn proposal(pid: u32, gpus: Vec<String>, catalog: &Catalog) -> Result<Proposal, String> {
+/// Why it cannot be looked at, or that nothing is known of it.
+pub fn proposal(pid: u32, gpus: Vec<String>, catalog: &Catalog) -> Result<Proposal, Failure> {
     // The dashboard listens to the hook itself, and compares with what it says.
     let (heading, imported) = of_process(pid, gpus, catalog, false)?;
     let plan = LoadedPlan::from_text(&format!("inferred-{pid}"), &imported.yaml(&heading))
-        .map_err(|faults| faults.first().map_or_else(|| "no plan".to_owned(), ToString::to_string))?;
+        .map_err(|faults| plans::refused(None, faults))?;
     let whose = if imported.tool.is_empty() { "a run" } else { &imported.tool };
     let title = format!("{whose}: the plan of {pid}");
     Ok(Proposal { pid, plan, account: account(title, &imported), stated: imported.stated() })
@@ -167,11 +166,11 @@ impl HostFiles {
 }
 
 impl Files for HostFiles {
-    fn read(&self, path: &str) -> Result<String, String> {
+    fn read(&self, path: &str) -> Result<String, Unread> {
         if path.is_empty() || path.contains('\0') {
-            return Err("no file is named".to_owned());
+            return Err(Unread("no file is named".to_owned()));
         }
-        let path = self.path(path).ok_or_else(|| format!("{path}: the working directory is not known"))?;
+        let path = self.path(path).ok_or_else(|| Unread(format!("{path}: the working directory is not known")))?;
         observe::regular_file(&path, MOST_BYTES)
     }
 
@@ -196,27 +195,30 @@ pub fn gpus() -> Vec<String> {
 }
 
 /// Writes an inferred plan where it is wanted.
-pub fn deliver(heading: &str, imported: &ImportedPlan, to: &PlanOutput, streams: &mut Streams) -> Exit {
+pub fn deliver(
+    heading: &str,
+    imported: &ImportedPlan,
+    to: &PlanOutput,
+    streams: &mut Streams,
+) -> Result<Exit, Failure> {
     let text = match to.format {
         PlanFormat::Yaml => imported.yaml(heading),
         PlanFormat::Json => format!("{}\n", as_json(imported)),
     };
     if imported.values.is_empty() {
-        return streams.fail(Exit::Failed, &format!("no plan: {}", nothing_known(imported)));
+        return Err(Failure::failed(format!("no plan: {}", nothing_known(imported))));
     }
-    let Some(path) = &to.save else { return streams.print(&text) };
-    match save_new(path, &text) {
-        Ok(()) => streams.print(format!("saved {}\n", path.display())),
-        Err(message) => streams.fail(Exit::Failed, &message),
-    }
+    let Some(path) = &to.save else { return Ok(streams.print(&text)) };
+    save_new(path, &text)?;
+    Ok(streams.print(format!("saved {}\n", path.display())))
 }
 
 /// Writes a file that is not there yet.
-pub fn save_new(path: &Path, text: &str) -> Result<(), String> {
+pub fn save_new(path: &Path, text: &str) -> Result<(), Failure> {
     if path.symlink_metadata().is_ok() {
-        return Err(format!("{}: exists already", path.display()));
+        return Err(Failure::failed(format!("{}: exists already", path.display())));
     }
-    plan::save(path, text).map_err(|fault| format!("{}: {fault}", path.display()))
+    plan::save(path, text).map_err(|fault| Failure::failed(format!("{}: {fault}", path.display())))
 }
 
 fn as_json(imported: &ImportedPlan) -> Value {

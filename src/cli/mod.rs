@@ -42,7 +42,7 @@ mod validate;
 mod versions;
 
 pub use args::{Cli, Command, DashboardArgs};
-pub use exit::Exit;
+pub use exit::{Exit, Failure};
 pub use exporter::EXPORTED_METRICS;
 pub use output::Streams;
 pub use predict::without_screen;
@@ -51,77 +51,77 @@ use crate::catalog::Catalog;
 
 /// Carries out what the command line asks. The dashboard, which owns the terminal, is
 /// passed in.
-pub fn run(asked: Cli, streams: &mut Streams, show: impl FnOnce(DashboardArgs, Catalog, &mut Streams) -> Exit) -> Exit {
-    // Completions are asked for while a package is built, help when a file is broken: they need nobody's files.
-    match &asked.command {
-        Some(Command::Completions(args)) => return completions::run(args, streams),
-        Some(Command::Man(args)) => return tools::man(args, streams),
-        Some(Command::Python) => return tools::python(streams),
-        Some(Command::Schema(args)) => return tools::schema(args, streams),
-        Some(Command::Doctor) => return doctor::run(streams),
-        Some(Command::Help(args)) => return help::run(args, streams),
-        Some(Command::Config(args)) => return config::run(args, streams),
+pub fn run(
+    asked: Cli,
+    streams: &mut Streams,
+    show: impl FnOnce(DashboardArgs, Catalog, &mut Streams) -> Result<Exit, Failure>,
+) -> Exit {
+    let outcome = match asked.command {
+        Some(command) => carry_out(command, streams, show),
         None if asked.dashboard.look.theme.as_deref() == Some(args::LIST_THEMES) => {
-            return streams.print(dashboard::themes());
+            Ok(streams.print(dashboard::themes()))
         }
-        _ => {}
-    }
-    if let Some(Command::ReportGroupSignals) = asked.command {
-        return signals::report(streams);
-    }
-    let (catalog, faults) = user_catalog::load(|name| std::env::var_os(name));
-    let comes_first = matches!(asked.command, Some(Command::Run(_)));
-    for fault in &faults {
-        // A training runs without our files where they are broken.
-        let exit = streams.fail(Exit::Failed, fault);
-        if !comes_first {
-            return exit;
-        }
-    }
-    let Some(command) = asked.command else {
-        return match asked.dashboard.no_such_plan() {
-            Some(message) => streams.fail(Exit::Usage, &message),
+        None => catalog().and_then(|catalog| match asked.dashboard.no_such_plan() {
+            Some(message) => Err(Failure::usage(message)),
             None if asked.dashboard.once => dashboard::once(&asked.dashboard, catalog, streams),
             None => show(asked.dashboard, catalog, streams),
-        };
+        }),
     };
+    streams.end(outcome)
+}
+
+/// The catalogue with the user's own entries, asked for by the commands that need it: completions are asked for while
+/// a package is built, help when a file is broken.
+fn catalog() -> Result<Catalog, Failure> {
+    let (catalog, faults) = user_catalog::load(|name| std::env::var_os(name));
+    faults.into_iter().next().map_or(Ok(catalog), |fault| Err(Failure::failed(fault)))
+}
+
+fn carry_out(
+    command: Command,
+    streams: &mut Streams,
+    show: impl FnOnce(DashboardArgs, Catalog, &mut Streams) -> Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
     match command {
-        Command::Predict(args) => predict::run(&args, &catalog, streams),
-        Command::Sweep(args) => sweep::run(&args, &catalog, streams),
-        Command::Search(args) => search::run(&args, &catalog, streams),
-        Command::Roofline(args) => roofline::run(&args, &catalog, streams),
-        Command::Validate(args) => validate::run(&args, &catalog, streams),
-        Command::Exporter(args) => exporter::run(&args, &catalog, streams),
-        Command::Record(args) => record::run(&args, &catalog, streams),
+        Command::Predict(args) => predict::run(&args, &catalog()?, streams),
+        Command::Sweep(args) => sweep::run(&args, &catalog()?, streams),
+        Command::Search(args) => search::run(&args, &catalog()?, streams),
+        Command::Roofline(args) => roofline::run(&args, &catalog()?, streams),
+        Command::Validate(args) => validate::run(&args, &catalog()?, streams),
+        Command::Exporter(args) => exporter::run(&args, &catalog()?, streams),
+        Command::Record(args) => record::run(&args, &catalog()?, streams),
         Command::Replay(args) if args.plot || picture::is_picture(args.output.as_deref()) => {
-            replay::plot(&args.file, args.output.as_deref(), &catalog, streams)
+            replay::plot(&args.file, args.output.as_deref(), &catalog()?, streams)
         }
         Command::Replay(args) if args.format.is_some() || args.output.is_some() => {
-            match output::format(args.format, args.output.as_deref()) {
-                Ok(format) => replay::summarise(&args.file, format, args.output.as_deref(), streams),
-                Err(message) => streams.fail(Exit::Usage, &message),
-            }
+            let format = output::format(args.format, args.output.as_deref())?;
+            replay::summarise(&args.file, format, args.output.as_deref(), streams)
         }
-        Command::Replay(args) => show(args.dashboard(), catalog, streams),
-        Command::Infer(args) => infer::run(&args, &catalog, streams),
-        Command::New(args) => new::run(&args, &catalog, streams),
-        Command::Config(args) => config::run(&args, streams),
-        Command::Import(args) => import::run(&args, &catalog, streams),
-        Command::Export(args) => export::run(&args, &catalog, streams),
-        Command::Gpus(args) => catalogue::gpus(&args, &catalog, streams),
-        Command::Models(args) => catalogue::models(&args, &catalog, streams),
-        Command::Run(args) => run::run(&args, &catalog, streams),
-        Command::Explain(args) => explain::run(&args, &catalog, streams),
-        Command::Tutorial(args) => show(args.dashboard(), catalog, streams),
-        Command::Trace(args) => trace::run(&args, streams),
-        Command::Bench(args) => bench::run(&args, &catalog, streams),
-        Command::Hook => run::hook(streams),
-        Command::Completions(args) => completions::run(&args, streams),
+        Command::Replay(args) => show(args.dashboard(), catalog()?, streams),
+        Command::Infer(args) => infer::run(&args, &catalog()?, streams),
+        Command::New(args) => new::run(&args, &catalog()?, streams),
+        Command::Import(args) => import::run(&args, &catalog()?, streams),
+        Command::Export(args) => export::run(&args, &catalog()?, streams),
+        Command::Gpus(args) => Ok(catalogue::gpus(&args, &catalog()?, streams)),
+        Command::Models(args) => catalogue::models(&args, &catalog()?, streams),
+        Command::Run(args) => {
+            // A training runs without our files where they are broken.
+            let (catalog, faults) = user_catalog::load(|name| std::env::var_os(name));
+            faults.iter().for_each(|fault| streams.note(fault));
+            run::run(&args, &catalog, streams)
+        }
+        Command::Explain(args) => explain::run(&args, &catalog()?, streams),
+        Command::Tutorial(args) => show(args.dashboard(), catalog()?, streams),
+        Command::Trace(args) => trace::run(&args),
+        Command::Bench(args) => bench::run(&args, &catalog()?, streams),
+        Command::Hook => Ok(run::hook(streams)),
+        Command::Config(args) => Ok(config::run(&args, streams)),
+        Command::Completions(args) => Ok(completions::run(&args, streams)),
         Command::Man(args) => tools::man(&args, streams),
-        Command::Python => tools::python(streams),
-        Command::Schema(args) => tools::schema(&args, streams),
-        Command::Doctor => doctor::run(streams),
+        Command::Python => Ok(tools::python(streams)),
+        Command::Schema(args) => Ok(tools::schema(&args, streams)),
+        Command::Doctor => Ok(doctor::run(streams)),
         Command::Help(args) => help::run(&args, streams),
-        Command::ReportGroupSignals => signals::report(streams),
+        Command::ReportGroupSignals => Ok(signals::report(streams)),
     }
 }

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use super::args::{FitPurpose, ListFormat, ModelsArgs};
-use super::{Exit, Streams, limits};
+use super::{Exit, Failure, Streams, limits};
 use crate::catalog::{Catalog, Gpu, ModelPreset};
 use crate::plan::{Document, Plan};
 use crate::predict::{Job, predict};
@@ -25,10 +25,15 @@ struct TriedModel<'a> {
 }
 
 /// Lists the models that fit the GPU of that name.
-pub fn run(name: &str, args: &ModelsArgs, models: &[&ModelPreset], catalog: &Catalog, streams: &mut Streams) -> Exit {
-    let Some(gpu) = catalog.gpu(name) else {
-        return streams.fail(Exit::Usage, &format!("--fit: no GPU `{name}`; `memwall gpus` lists them"));
-    };
+pub fn run(
+    name: &str,
+    args: &ModelsArgs,
+    models: &[&ModelPreset],
+    catalog: &Catalog,
+    streams: &mut Streams,
+) -> Result<Exit, Failure> {
+    let unknown = || Failure::usage(format!("--fit: no GPU `{name}`; `memwall gpus` lists them"));
+    let gpu = catalog.gpu(name).ok_or_else(unknown)?;
     let tried: Vec<TriedModel> =
         models.par_iter().filter_map(|model| tried(model, gpu, args.purpose, catalog)).collect();
     let fits = |one: &&TriedModel| one.needed <= gpu.memory;
@@ -40,7 +45,7 @@ pub fn run(name: &str, args: &ModelsArgs, models: &[&ModelPreset], catalog: &Cat
         }
         ListFormat::Text => table(&fitting, gpu, args.purpose, (tried.len(), models.len())),
     };
-    streams.print(text)
+    Ok(streams.print(text))
 }
 
 /// A model with one sample; none where its kind cannot be used so.

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::args::NewArgs;
 use super::import::{self, OpenedPlan};
 use super::infer::{gpus, save_new};
-use super::{Exit, Streams};
+use super::{Exit, Failure, Streams};
 use crate::app::{USUAL_GPU, text_of_new_plan};
 use crate::catalog::Catalog;
 use crate::plan::{EMPTY_TEXT, EXAMPLES};
@@ -13,23 +13,18 @@ use crate::plan::{EMPTY_TEXT, EXAMPLES};
 /// Names that are told where none is known.
 const NEAREST: usize = 5;
 
-pub fn run(args: &NewArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
-    let text = match text(args, catalog) {
-        Ok(text) => text,
-        Err((exit, message)) => return streams.fail(exit, &message),
-    };
-    let Some(path) = &args.save else { return streams.print(text) };
-    match save_new(path, &text) {
-        Ok(()) => streams.print(format!("saved {}\n", path.display())),
-        Err(message) => streams.fail(Exit::Failed, &message),
-    }
+pub fn run(args: &NewArgs, catalog: &Catalog, streams: &mut Streams) -> Result<Exit, Failure> {
+    let text = text(args, catalog)?;
+    let Some(path) = &args.save else { return Ok(streams.print(text)) };
+    save_new(path, &text)?;
+    Ok(streams.print(format!("saved {}\n", path.display())))
 }
 
-fn text(args: &NewArgs, catalog: &Catalog) -> Result<String, (Exit, String)> {
+fn text(args: &NewArgs, catalog: &Catalog) -> Result<String, Failure> {
     let Some(from) = &args.from else { return Ok(EMPTY_TEXT.to_owned()) };
     let path = Path::new(from);
     if path.is_file() {
-        return match import::to_edit(path, catalog).map_err(|why| (Exit::Usage, why))? {
+        return match import::to_edit(path, catalog)? {
             OpenedPlan::Text(text) => Ok(text),
             OpenedPlan::Import(import) => Ok(import.plan.document.text().to_owned()),
         };
@@ -37,16 +32,16 @@ fn text(args: &NewArgs, catalog: &Catalog) -> Result<String, (Exit, String)> {
     let gpu = match &args.gpu_type {
         Some(name) => catalog
             .gpu(name)
-            .ok_or_else(|| (Exit::Usage, format!("--gpu-type: no GPU `{name}`; `memwall gpus` lists them")))?,
+            .ok_or_else(|| Failure::usage(format!("--gpu-type: no GPU `{name}`; `memwall gpus` lists them")))?,
         None => {
             let seen = gpus();
             let known = seen.iter().find_map(|name| catalog.gpu(name)).or_else(|| catalog.gpu(USUAL_GPU));
-            known.ok_or_else(|| (Exit::Failed, format!("the catalogue has no {USUAL_GPU}")))?
+            known.ok_or_else(|| Failure::failed(format!("the catalogue has no {USUAL_GPU}")))?
         }
     };
     match text_of_new_plan(from, &gpu.name, args.gpus, catalog) {
         Some((_, text)) => Ok(text),
-        None => Err((Exit::Usage, format!("no model, template or file `{from}`; near: {}", near(from, catalog)))),
+        None => Err(Failure::usage(format!("no model, template or file `{from}`; near: {}", near(from, catalog)))),
     }
 }
 

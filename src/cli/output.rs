@@ -3,8 +3,8 @@
 use std::io::{self, ErrorKind, IsTerminal, Read, Write};
 use std::path::Path;
 
-use super::Exit;
 use super::args::ReportFormat;
+use super::{Exit, Failure};
 use crate::files;
 use crate::plan::reason;
 use crate::printable::printable;
@@ -37,6 +37,14 @@ impl Streams<'_> {
         exit
     }
 
+    /// How a command ended, with what is still to be said of a failure.
+    pub fn end(&mut self, outcome: Result<Exit, Failure>) -> Exit {
+        outcome.unwrap_or_else(|failure| {
+            failure.lines.iter().for_each(|line| self.note(line));
+            failure.exit
+        })
+    }
+
     /// One line that is no fault, beside the output.
     pub fn note(&mut self, message: &str) {
         let line = format!("memwall: {}", printable(message.trim_end()));
@@ -56,17 +64,17 @@ impl Streams<'_> {
         }
     }
 
-    /// The text of a file, or of standard input for `-`. The fault is told here.
+    /// The text of a file, or of standard input for `-`.
     ///
     /// # Errors
-    /// The exit code: a file that is not there is bad usage, one that cannot be read a failure.
-    pub fn read(&mut self, file: &Path) -> Result<String, Exit> {
+    /// A file that is not there is bad usage, one that cannot be read a failure.
+    pub fn read(&mut self, file: &Path) -> Result<String, Failure> {
         let read = if file == Path::new("-") {
             text_from(&mut *self.input)
         } else {
             files::open_argument(file).and_then(text_from)
         };
-        read.map_err(|error| self.fail(exit_for(&error), &format!("{}: {}", file.display(), reason(&error))))
+        read.map_err(|error| Failure::new(exit_for(&error), format!("{}: {}", file.display(), reason(&error))))
     }
 }
 
@@ -109,16 +117,16 @@ fn columns() -> Option<usize> {
 ///
 /// # Errors
 /// Where the extension names none.
-pub fn format(asked: Option<ReportFormat>, output: Option<&Path>) -> Result<ReportFormat, String> {
+pub fn format(asked: Option<ReportFormat>, output: Option<&Path>) -> Result<ReportFormat, Failure> {
     let extension = output.map(|file| file.extension().unwrap_or_default().to_string_lossy().to_lowercase());
     match (asked, extension.as_deref()) {
         (Some(format), _) => Ok(format),
         (None, None | Some("txt")) => Ok(ReportFormat::Text),
         (None, Some("json" | "jsonl")) => Ok(ReportFormat::Json),
         (None, Some("csv")) => Ok(ReportFormat::Csv),
-        (None, Some(other)) => Err(format!(
+        (None, Some(other)) => Err(Failure::usage(format!(
             "--output: no format is known by the extension `{other}`: use .txt, .json or .csv, or --format"
-        )),
+        ))),
     }
 }
 

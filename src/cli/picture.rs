@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Exit, Streams, graphics, output};
+use super::{Exit, Failure, Streams, graphics, output};
 use crate::report::plot::{Plot, drawing};
 
 /// Endings of pictures.
@@ -19,9 +19,9 @@ fn ending(file: &Path) -> String {
 
 /// Writes the plots below each other into the file that its ending says; without one onto the terminal, as a picture
 /// where it can show one, else in letters.
-pub fn deliver(plots: &[Plot], file: Option<&Path>, streams: &mut Streams) -> Exit {
+pub fn deliver(plots: &[Plot], file: Option<&Path>, streams: &mut Streams) -> Result<Exit, Failure> {
     if plots.is_empty() {
-        return streams.fail(Exit::Usage, "there is nothing to plot");
+        return Err(Failure::usage("there is nothing to plot"));
     }
     let drawn = drawing(plots);
     let picture = match file.map(ending).as_deref() {
@@ -31,14 +31,11 @@ pub fn deliver(plots: &[Plot], file: Option<&Path>, streams: &mut Streams) -> Ex
         _ => {
             let page = output::page(file);
             if let Some(shown) = file.is_none().then(|| graphics::shown(&drawn)).flatten() {
-                return streams.print(shown);
+                return Ok(streams.print(shown));
             }
             let each: Vec<String> = plots.iter().map(|plot| plot.text(page.width, false)).collect();
-            return streams.deliver(file, each.join("\n"));
+            return Ok(streams.deliver(file, each.join("\n")));
         }
     };
-    match picture {
-        Ok(picture) => streams.deliver(file, picture),
-        Err(error) => streams.fail(Exit::Failed, &error.to_string()),
-    }
+    Ok(streams.deliver(file, picture.map_err(Failure::failed)?))
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::import::{self, NotOpened};
-use super::{Exit, Streams};
+use super::import;
+use super::{Exit, Failure, Streams};
 use crate::plan::{Change, Document, Fault, LoadedPlan, Plan, decoded, plan_of, schema};
 
 /// A plan that was read, with its text for the places of later faults.
@@ -33,10 +33,9 @@ impl PlanSource {
         self.loaded.path.as_deref().and_then(Path::parent)
     }
 
-    /// Tells faults that the text's reader could not know of, each at its key's place.
-    pub fn tell(&self, faults: Vec<Fault>, streams: &mut Streams) -> Exit {
-        let placed = self.placed(faults);
-        tell(self.file.as_deref(), placed, streams)
+    /// Faults that the text's reader could not know of, each at its key's place.
+    pub fn refused(&self, faults: Vec<Fault>) -> Failure {
+        refused(self.file.as_deref(), self.placed(faults))
     }
 
     /// Such faults at their places.
@@ -61,8 +60,7 @@ pub fn of_file(word: &str, streams: &mut Streams) -> (Vec<PlanSource>, Exit) {
         Ok(loaded) => {
             (vec![PlanSource { name: named(word, &loaded), file: Some(word.to_owned()), loaded }], Exit::Done)
         }
-        Err(NotOpened::Faults(faults)) => (Vec::new(), tell(Some(word), faults, streams)),
-        Err(NotOpened::Foreign(exit, why)) => (Vec::new(), streams.fail(exit, &why)),
+        Err(failure) => (Vec::new(), streams.end(Err(failure))),
     }
 }
 
@@ -75,11 +73,11 @@ fn of_stream(streams: &mut Streams) -> (Vec<PlanSource>, Exit) {
     const NAME: &str = "stdin";
     let text = match streams.read(Path::new("-")) {
         Ok(text) => text,
-        Err(exit) => return (Vec::new(), exit),
+        Err(failure) => return (Vec::new(), streams.end(Err(failure))),
     };
     let documents = match Document::parse_stream(&text) {
         Ok(documents) => documents,
-        Err(faults) => return (Vec::new(), tell(Some(NAME), faults, streams)),
+        Err(faults) => return (Vec::new(), streams.end(Err(refused(Some(NAME), faults)))),
     };
     let several = documents.len() > 1;
     let mut plans = Vec::new();
@@ -88,33 +86,32 @@ fn of_stream(streams: &mut Streams) -> (Vec<PlanSource>, Exit) {
         let name = if several { format!("{NAME}#{}", at + 1) } else { NAME.to_owned() };
         match LoadedPlan::from_document(&name, document) {
             Ok(loaded) => plans.push(PlanSource { name, file: Some(NAME.to_owned()), loaded }),
-            Err(faults) => exit = exit.and(tell(Some(NAME), faults, streams)),
+            Err(faults) => exit = exit.and(streams.end(Err(refused(Some(NAME), faults)))),
         }
     }
     (plans, exit)
 }
 
-/// The one plan of a file or of standard input, with `KEY=VALUE` changes made to its text; faults are told.
+/// The one plan of a file or of standard input, with `KEY=VALUE` changes made to its text.
 ///
 /// # Errors
-/// The exit code.
-pub fn only(word: &str, set: &[String], streams: &mut Streams) -> Result<PlanSource, Exit> {
+/// Where there is none, there are several, or a change is none.
+pub fn only(word: &str, set: &[String], streams: &mut Streams) -> Result<PlanSource, Failure> {
     let (sources, exit) = of_file(word, streams);
     let several = sources.len() > 1;
-    let Some(mut source) = sources.into_iter().next() else { return Err(exit) };
+    let Some(mut source) = sources.into_iter().next() else { return Err(exit.into()) };
     if several {
-        return Err(streams.fail(Exit::Usage, "several plans are on standard input; this command takes one"));
+        return Err(Failure::usage("several plans are on standard input; this command takes one"));
     }
     let changed = change(set).and_then(|change| source.loaded.document.changed(&change));
-    let changed =
-        changed.map_err(|fault| streams.fail(Exit::Usage, &format!("--set: {}", Fault { at: None, ..fault })))?;
+    let changed = changed.map_err(|fault| Failure::usage(format!("--set: {}", Fault { at: None, ..fault })))?;
     match source.loaded.plan_of(&changed) {
         Ok(plan) => {
             source.loaded.plan = plan;
             source.loaded.document = changed;
             Ok(source)
         }
-        Err(faults) => Err(tell(Some("--set"), faults.into_iter().map(|fault| Fault { at: None, ..fault }), streams)),
+        Err(faults) => Err(refused(Some("--set"), faults.into_iter().map(|fault| Fault { at: None, ..fault }))),
     }
 }
 
@@ -136,7 +133,7 @@ pub fn change(set: &[String]) -> Result<Change, Fault> {
 pub fn of_words(name: String, value: &Value, streams: &mut Streams) -> (Vec<PlanSource>, Exit) {
     match LoadedPlan::from_text(&name, &value.to_string()) {
         Ok(loaded) => (vec![PlanSource { name, file: None, loaded }], Exit::Done),
-        Err(faults) => (Vec::new(), tell(None, faults, streams)),
+        Err(faults) => (Vec::new(), streams.end(Err(refused(None, faults)))),
     }
 }
 
@@ -145,11 +142,9 @@ pub fn of_case(value: &Value, folder: &Path) -> Result<Plan, Vec<Fault>> {
     Document::parse(&value.to_string()).and_then(|document| plan_of(&document, folder))
 }
 
-fn tell(file: Option<&str>, faults: impl IntoIterator<Item = Fault>, streams: &mut Streams) -> Exit {
-    for fault in faults {
-        streams.fail(Exit::Usage, &line(file, fault));
-    }
-    Exit::Usage
+/// What is said of a plan's faults, a line each.
+pub fn refused(file: Option<&str>, faults: impl IntoIterator<Item = Fault>) -> Failure {
+    Failure { exit: Exit::Usage, lines: faults.into_iter().map(|fault| line(file, fault)).collect() }
 }
 
 /// The line for a fault: file, place, key, what is wrong.

@@ -6,7 +6,7 @@ mod stream;
 use super::args::{DashboardArgs, PredictArgs, PredictionPlot, ReportFormat, ShapeArgs};
 use super::dashboard::once;
 use super::plans::{self, PlanSource};
-use super::{Exit, Streams, limits, output, picture, replay, shape};
+use super::{Exit, Failure, Streams, limits, output, picture, replay, shape};
 use crate::advise::{Advice, advise};
 use crate::catalog::Catalog;
 use crate::observe::SourceChoice;
@@ -19,22 +19,16 @@ use crate::report::setup::Setup;
 use crate::report::{self, MaxBatch, MaxSequence, Report, csv, json, plots, text};
 use crate::units::Fraction;
 
-pub fn run(args: &PredictArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
+pub fn run(args: &PredictArgs, catalog: &Catalog, streams: &mut Streams) -> Result<Exit, Failure> {
     let plots = args.plot.is_some() || picture::is_picture(args.output.as_deref());
-    let format = match output::format(args.format, args.output.as_deref().filter(|_| !plots)) {
-        Ok(format) => format,
-        Err(message) => return streams.fail(Exit::Usage, &message),
-    };
+    let format = output::format(args.format, args.output.as_deref().filter(|_| !plots))?;
     if args.what == ["-"] && !plots {
         return stream::run(args, format, catalog, streams);
     }
     if args.faults {
-        return streams.fail(Exit::Usage, stream::FAULTS_NEED);
+        return Err(Failure::usage(stream::FAULTS_NEED));
     }
-    let (sources, mut exit) = match sources(args, catalog, streams) {
-        Ok(found) => found,
-        Err(exit) => return exit,
-    };
+    let (sources, mut exit) = sources(args, catalog, streams)?;
     let mut answers = Vec::new();
     let mut known = String::new();
     for source in &sources {
@@ -42,30 +36,32 @@ pub fn run(args: &PredictArgs, catalog: &Catalog, streams: &mut Streams) -> Exit
             Ok(answer) => answers.push(answer),
             Err(faults) => {
                 known.push_str(&parameters(source, &faults, format));
-                exit = exit.and(source.tell(faults, streams));
+                exit = exit.and(streams.end(Err(source.refused(faults))));
             }
         }
     }
     if answers.is_empty() {
-        return if known.is_empty() { exit } else { exit.and(streams.deliver(args.output.as_deref(), &known)) };
+        let known = (!known.is_empty()).then_some(known);
+        return Ok(known.map_or(exit, |known| exit.and(streams.deliver(args.output.as_deref(), &known))));
     }
     if answers.iter().any(|answer| !answer.fits()) {
         exit = exit.and(Exit::DoesNotFit);
     }
     if plots {
         let plots: Vec<Plot> = answers.iter().map(|answer| plot(answer, args.plot)).collect();
-        return exit.and(picture::deliver(&plots, args.output.as_deref(), streams));
+        let drawn = picture::deliver(&plots, args.output.as_deref(), streams);
+        return Ok(exit.and(streams.end(drawn)));
     }
     let page = output::page(args.output.as_deref());
-    let written = match written(&answers, (format, args.verbose), page) {
-        Ok(written) => written + &known,
-        Err(message) => return streams.fail(Exit::Failed, &message),
-    };
-    exit.and(streams.deliver(args.output.as_deref(), &written))
+    let written = written(&answers, (format, args.verbose), page)? + &known;
+    Ok(exit.and(streams.deliver(args.output.as_deref(), &written)))
 }
 
 /// What `memwall PLAN` does where there is no terminal to draw on: the report as text.
-pub fn without_screen(args: &DashboardArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
+///
+/// # Errors
+/// As `memwall predict`, `memwall replay` and `memwall --once` end early.
+pub fn without_screen(args: &DashboardArgs, catalog: &Catalog, streams: &mut Streams) -> Result<Exit, Failure> {
     if let Some(SourceChoice::Replay { path, .. }) = &args.source {
         return replay::summarise(path, ReportFormat::Text, None, streams);
     }
@@ -132,28 +128,26 @@ impl Answer<'_> {
 }
 
 /// The plans that the command line names.
-fn sources(args: &PredictArgs, catalog: &Catalog, streams: &mut Streams) -> Result<(Vec<PlanSource>, Exit), Exit> {
+fn sources(args: &PredictArgs, catalog: &Catalog, streams: &mut Streams) -> Result<(Vec<PlanSource>, Exit), Failure> {
     if let Some(plan) = shape::of_model(&args.what, &args.shape, catalog) {
         return Ok(plans::of_words(args.what.join(" "), &plan, streams));
     }
     if let Some(option) = args.shape.first_of_model() {
-        let message =
-            format!("{option} goes with the name of a model that `memwall models` lists: memwall predict MODEL");
-        return Err(streams.fail(Exit::Usage, &message));
+        let why = format!("{option} goes with the name of a model that `memwall models` lists: memwall predict MODEL");
+        return Err(Failure::usage(why));
     }
     if let Some(plan) = shape::plan(&args.what, &args.shape) {
         if let Some(question) = args.shape.open_degrees() {
-            return Err(streams.fail(Exit::Usage, question));
+            return Err(Failure::usage(question));
         }
         return Ok(plans::of_words(args.what.join(" "), &plan, streams));
     }
     if shape::lacks_batch(&args.what) {
-        let message = format!("{}: BATCH is missing: memwall predict MODEL_TYPE SIZE BATCH", args.what.join(" "));
-        return Err(streams.fail(Exit::Usage, &message));
+        let what = args.what.join(" ");
+        return Err(Failure::usage(format!("{what}: BATCH is missing: memwall predict MODEL_TYPE SIZE BATCH")));
     }
     if let Some(option) = args.shape.first_given() {
-        let message = format!("{option} goes with MODEL_TYPE SIZE BATCH; a plan file has a key for it");
-        return Err(streams.fail(Exit::Usage, &message));
+        return Err(Failure::usage(format!("{option} goes with MODEL_TYPE SIZE BATCH; a plan file has a key for it")));
     }
     let mut all = Vec::new();
     let mut exit = Exit::Done;
@@ -199,7 +193,7 @@ fn longest_sequence(job: &Job) -> u64 {
     decoder.max_positions.filter(|_| decoder.position == Position::Learned).map_or(SCHEMA, |rows| rows.min(SCHEMA))
 }
 
-fn written(answers: &[Answer], (format, verbose): (ReportFormat, bool), page: Page) -> Result<String, String> {
+fn written(answers: &[Answer], (format, verbose): (ReportFormat, bool), page: Page) -> Result<String, Failure> {
     let reports: Vec<Report> = answers.iter().map(Answer::report).collect();
     Ok(match format {
         ReportFormat::Text => {
@@ -207,6 +201,6 @@ fn written(answers: &[Answer], (format, verbose): (ReportFormat, bool), page: Pa
             reports.iter().map(text).collect::<Vec<_>>().join("\n\n")
         }
         ReportFormat::Json => reports.iter().map(|report| format!("{}\n", json::report(report))).collect(),
-        ReportFormat::Csv => csv::reports(&reports).map_err(|error| error.to_string())?,
+        ReportFormat::Csv => csv::reports(&reports).map_err(Failure::failed)?,
     })
 }

@@ -13,7 +13,7 @@ use super::config::Config;
 use super::dashboard::Clock;
 use super::followed_run::FollowedRun;
 use super::termination::TerminationSignals;
-use super::{Exit, Streams, demo, plans};
+use super::{Exit, Failure, Streams, demo, plans};
 use crate::app::Editor;
 use crate::catalog::Catalog;
 use crate::observe::{
@@ -28,20 +28,13 @@ use crate::units::Seconds;
 /// Samples that may wait for the disk: beyond that they are dropped and counted.
 const REPORTS: usize = 64;
 
-pub fn run(args: &RecordArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
+pub fn run(args: &RecordArgs, catalog: &Catalog, streams: &mut Streams) -> Result<Exit, Failure> {
     if matches!(args.source, SourceChoice::Replay { .. }) {
-        return streams.fail(Exit::Usage, "--source: this is a recording already");
+        return Err(Failure::usage("--source: this is a recording already"));
     }
-    let plan = match args.plan.as_deref().map(|path| open_plan(path, &args.source, catalog)).transpose() {
-        Ok(plan) => plan,
-        Err(lines) => {
-            return lines.iter().fold(Exit::Usage, |exit, line| exit.and(streams.fail(Exit::Usage, line)));
-        }
-    };
-    match record(args, plan, catalog.clone(), streams) {
-        Ok(written) => streams.print(format!("{}\n", written.summary())),
-        Err(message) => streams.fail(Exit::Failed, &message),
-    }
+    let plan = args.plan.as_deref().map(|path| open_plan(path, &args.source, catalog)).transpose()?;
+    let written = record(args, plan, catalog.clone(), streams)?;
+    Ok(streams.print(format!("{}\n", written.summary())))
 }
 
 /// A plan that makes a prediction.
@@ -50,15 +43,14 @@ struct PredictedPlan {
     demo: Option<Demo>,
 }
 
-fn open_plan(path: &Path, source: &SourceChoice, catalog: &Catalog) -> Result<PredictedPlan, Vec<String>> {
+fn open_plan(path: &Path, source: &SourceChoice, catalog: &Catalog) -> Result<PredictedPlan, Failure> {
     let shown = path.display().to_string();
-    let said =
-        |faults: Vec<Fault>| faults.into_iter().map(|fault| plans::line(Some(&shown), fault)).collect::<Vec<_>>();
+    let said = |faults: Vec<Fault>| plans::refused(Some(&shown), faults);
     let loaded = LoadedPlan::load(path).map_err(said)?;
     let place = |faults: Vec<Fault>| said(faults.into_iter().map(|fault| loaded.document.placed(fault)).collect());
     Job::resolve(&loaded.plan, catalog).map_err(place)?;
     let text = PlanText::new(&loaded.name, loaded.document.text(), loaded.plan.model.hf_config.as_ref());
-    let demo = demo::run(source, &Editor::open(loaded, catalog), Seconds(0.0), catalog).map_err(|line| vec![line])?;
+    let demo = demo::run(source, &Editor::open(loaded, catalog), Seconds(0.0), catalog)?;
     Ok(PredictedPlan { text, demo })
 }
 
@@ -67,9 +59,9 @@ fn record(
     plan: Option<PredictedPlan>,
     catalog: Catalog,
     streams: &mut Streams,
-) -> Result<RecordingTotals, String> {
-    let runtime =
-        Builder::new_current_thread().enable_all().build().map_err(|error| format!("no event loop: {error}"))?;
+) -> Result<RecordingTotals, Failure> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::failed(format!("no event loop: {error}")))?;
     let (text, demo) = plan.map_or((None, None), |plan| (Some(plan.text), plan.demo));
     let choice = args.source.clone();
     // A simulated run is recorded where one is asked for, never for want of a GPU.
@@ -94,12 +86,12 @@ async fn until_asked(
     plan: Option<PlanText>,
     open: impl FnMut() -> Result<Box<dyn Source>, SourceError> + Send + 'static,
     streams: &mut Streams<'_>,
-) -> Result<RecordingTotals, String> {
+) -> Result<RecordingTotals, Failure> {
     let mut ending = TerminationSignals::listen()?;
     let clock = Clock::start();
     let (reports, mut reported) = mpsc::channel(REPORTS);
     let _source = observe::spawn(open, args.interval, move || clock.now(), reports)
-        .map_err(|error| format!("no thread for the source: {error}"))?;
+        .map_err(|error| Failure::failed(format!("no thread for the source: {error}")))?;
     let over = async {
         match args.duration {
             Some(duration) => sleep(duration).await,
@@ -121,38 +113,42 @@ async fn until_asked(
             Some(SourceReport::Sample(sample)) => {
                 if let Some(recorder) = &mut recorder {
                     let sample = beside.as_mut().map_or_else(|| sample.clone(), |beside| beside.told(&sample));
-                    let written = recorder.write(&sample).map_err(|error| broken_off(recorder.written(), &error))?;
+                    let written = recorder.write(&sample);
+                    let written = written.map_err(|error| Failure::failed(broken_off(recorder.written(), &error)))?;
                     if written != has_room {
                         has_room = written;
                         streams.note(&room(recorder.written(), has_room));
                     }
                 }
             }
-            Some(SourceReport::Failed(why)) => return Err(why),
+            Some(SourceReport::Failed(why)) => return Err(Failure::failed(why)),
             Some(SourceReport::Played(..)) => {}
-            None => return Err("the source has ended".to_owned()),
+            None => return Err(Failure::failed("the source has ended")),
         }
     }
     drain(&mut reported, recorder)
 }
 
-fn begin(args: &RecordArgs, plan: Option<PlanText>, source: SourceInfo, clock: Clock) -> Result<Recorder, String> {
+fn begin(args: &RecordArgs, plan: Option<PlanText>, source: SourceInfo, clock: Clock) -> Result<Recorder, Failure> {
     let header = Header { attach: args.attach, plan, ..Header::new(clock.now(), args.interval, source) };
     let compression = if args.compress { Compression::Gzip } else { Compression::of(&args.output) };
     let rotation = Rotation { size: args.rotate, keep: args.keep };
-    Recorder::create(&args.output, header, compression, rotation).map_err(|error| not_begun(&args.output, &error))
+    let created = Recorder::create(&args.output, header, compression, rotation);
+    created.map_err(|error| Failure::failed(not_begun(&args.output, &error)))
 }
 
 /// Writes what had been sampled when the end came.
-fn drain(reported: &mut Receiver<SourceReport>, recorder: Option<Recorder>) -> Result<RecordingTotals, String> {
-    let mut recorder = recorder.ok_or("ended before the source was open: nothing is recorded")?;
+fn drain(reported: &mut Receiver<SourceReport>, recorder: Option<Recorder>) -> Result<RecordingTotals, Failure> {
+    let unopened = || Failure::failed("ended before the source was open: nothing is recorded");
+    let mut recorder = recorder.ok_or_else(unopened)?;
     while let Ok(report) = reported.try_recv() {
         if let SourceReport::Sample(sample) = report {
-            recorder.write(&sample).map_err(|error| broken_off(recorder.written(), &error))?;
+            let written = recorder.write(&sample);
+            written.map_err(|error| Failure::failed(broken_off(recorder.written(), &error)))?;
         }
     }
     let written = recorder.written().clone();
-    recorder.finish().map_err(|error| broken_off(&written, &error))
+    recorder.finish().map_err(|error| Failure::failed(broken_off(&written, &error)))
 }
 
 /// That a disk is full, or has room again, in one line.

@@ -16,7 +16,7 @@ use super::args::RunArgs;
 use super::dashboard::Clock;
 use super::plans::PlanSource;
 use super::signals::{GroupSignals, Signals};
-use super::{Exit, Streams, plans};
+use super::{Exit, Failure, Streams, plans};
 use crate::catalog::{Catalog, Generation};
 use crate::compare::{Calibration, Subject, explain_resident};
 use crate::observe::hook::{Directory, HOOK, HOOK_DIRECTORY_VARIABLE, Listener, install, tell_exit};
@@ -31,11 +31,12 @@ const TURN: Duration = Duration::from_millis(200);
 const LAUNCHER_VARIABLE: &str = "MEMWALL_RUN";
 
 /// `memwall run`.
-pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Exit {
+pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Result<Exit, Failure> {
     // Training comes first: with a plan that is none, and without a place for the hook, it runs as it would have.
     let planned = args.plan.as_deref().and_then(|plan| match planned(plan, catalog, streams) {
         Ok(planned) => Some(planned),
-        Err(_) => {
+        Err(failure) => {
+            streams.end(Err(failure));
             streams.note("runs without the plan");
             None
         }
@@ -58,10 +59,7 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Exit
         listening.map_or((HookReport::default(), None), |(listening, directory)| (listening.end(), Some(directory)));
     // Other runs meet in the same directory.
     heard.runs.retain(|run| run.about.as_ref().is_some_and(|about| about.launcher == Some(std::process::id())));
-    let code = match ended {
-        Ok(status) => code(status),
-        Err(Broken { exit, message }) => return streams.fail(exit, &message),
-    };
+    let code = code(ended?);
     if let Some(directory) = directory {
         let pids: Vec<u32> = heard.runs.iter().map(|run| run.pid).collect();
         tell_exit(&directory, &pids, code);
@@ -77,7 +75,7 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Exit
             streams.note(line.strip_prefix("memwall: ").unwrap_or(line));
         }
     }
-    Exit::Child(code)
+    Ok(Exit::Child(code))
 }
 
 /// `memwall hook`: the hook itself, for the two lines in a script.
@@ -119,13 +117,11 @@ impl PlannedCommand {
     }
 }
 
-fn planned(plan: &std::path::Path, catalog: &Catalog, streams: &mut Streams<'_>) -> Result<PlannedCommand, Exit> {
+fn planned(plan: &std::path::Path, catalog: &Catalog, streams: &mut Streams<'_>) -> Result<PlannedCommand, Failure> {
     let (sources, exit) = plans::of_file(&plan.to_string_lossy(), streams);
-    let Some(source) = sources.into_iter().next() else { return Err(exit) };
-    match Job::resolve(source.plan(), catalog) {
-        Ok(job) => Ok(PlannedCommand { prediction: predict(&job), job, source }),
-        Err(faults) => Err(source.tell(faults, streams)),
-    }
+    let source = sources.into_iter().next().ok_or(exit)?;
+    let job = Job::resolve(source.plan(), catalog).map_err(|faults| source.refused(faults))?;
+    Ok(PlannedCommand { prediction: predict(&job), job, source })
 }
 
 /// Where the hook was put.
@@ -135,13 +131,14 @@ struct HookLocation {
     variables: Vec<(&'static str, OsString)>,
 }
 
-fn place(variable: impl Fn(&str) -> Option<OsString>) -> Result<HookLocation, String> {
-    let directory = Directory::open(&variable).map_err(|error| error.to_string())?;
-    let folder = install(&directory).map_err(|error| format!("{}: {error}", directory.path().display()))?;
-    let listener = Listener::bind(&directory).map_err(|error| error.to_string())?;
+fn place(variable: impl Fn(&str) -> Option<OsString>) -> Result<HookLocation, Failure> {
+    let directory = Directory::open(&variable).map_err(Failure::failed)?;
+    let not_written = |error: io::Error| Failure::failed(format!("{}: {error}", directory.path().display()));
+    let folder = install(&directory).map_err(not_written)?;
+    let listener = Listener::bind(&directory).map_err(Failure::failed)?;
     let before = variable("PYTHONPATH").filter(|path| !path.is_empty());
     let paths = std::iter::once(folder).chain(before.iter().flat_map(std::env::split_paths));
-    let path = std::env::join_paths(paths).map_err(|error| error.to_string())?;
+    let path = std::env::join_paths(paths).map_err(Failure::failed)?;
     let variables = vec![
         ("PYTHONPATH", path),
         (HOOK_DIRECTORY_VARIABLE, directory.path().as_os_str().to_owned()),
@@ -189,31 +186,22 @@ impl HookListener {
     }
 }
 
-/// A command that did not run to its end.
-struct Broken {
-    /// What a shell exits with.
-    exit: Exit,
-    message: String,
-}
-
-fn start(command: &[OsString], variables: Vec<(&'static str, OsString)>) -> Result<ExitStatus, Broken> {
-    let broken = |message: String| Broken { exit: Exit::Failed, message };
-    let Some((program, arguments)) = command.split_first() else { return Err(broken("no command".to_owned())) };
+/// Runs the command to its end; one that cannot be run ends as a shell would.
+fn start(command: &[OsString], variables: Vec<(&'static str, OsString)>) -> Result<ExitStatus, Failure> {
+    let Some((program, arguments)) = command.split_first() else { return Err(Failure::failed("no command")) };
     let shown = PathBuf::from(program);
-    let runtime = Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| broken(format!("no event loop: {error}")))?;
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::failed(format!("no event loop: {error}")))?;
     runtime.block_on(async {
         // Before the command starts: from here on a signal reaches it.
-        let mut signals = Signals::listen().map_err(broken)?;
+        let mut signals = Signals::listen()?;
         let mut group = GroupSignals::watch();
         let mut child = spawn(program, arguments, variables)
-            .map_err(|error| Broken { exit: not_run(&error), message: format!("{}: {error}", shown.display()) })?;
+            .map_err(|error| Failure::new(not_run(&error), format!("{}: {error}", shown.display())))?;
         loop {
             tokio::select! {
                 status = child.wait() => {
-                    return status.map_err(|error| broken(format!("{}: {error}", shown.display())));
+                    return status.map_err(|error| Failure::failed(format!("{}: {error}", shown.display())));
                 }
                 number = signals.next() => {
                     let received = match &mut group {

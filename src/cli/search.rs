@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::args::{ReportFormat, SearchArgs};
 use super::plans::{self, PlanSource};
-use super::{Exit, Streams, output, picture};
+use super::{Exit, Failure, Streams, output, picture};
 use crate::advise::{
     KNOBS, LargestModel, RankedPlan, Request, SearchOutcome, SearchProgress, SmallestChange, fewest_gpus,
     largest_model, search, smallest_change,
@@ -30,43 +30,31 @@ enum Answer {
     Change(Box<Option<SmallestChange>>),
 }
 
-pub fn run(args: &SearchArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
+pub fn run(args: &SearchArgs, catalog: &Catalog, streams: &mut Streams) -> Result<Exit, Failure> {
     let written_plan = args.output.as_deref().filter(|file| is_plan(file));
     let plots = args.plot || picture::is_picture(args.output.as_deref());
-    let format = match output::format(args.format, args.output.as_deref().filter(|file| !plots && !is_plan(file))) {
-        Ok(format) => format,
-        Err(message) => return streams.fail(Exit::Usage, &message),
-    };
-    let source = match plans::only(&args.plan, &args.set, streams) {
-        Ok(source) => source,
-        Err(exit) => return exit,
-    };
-    let keep = match kept(args) {
-        Ok(keep) => keep,
-        Err(fault) => return streams.fail(Exit::Usage, &format!("--keep: {fault}")),
-    };
+    let format = output::format(args.format, args.output.as_deref().filter(|file| !plots && !is_plan(file)))?;
+    let source = plans::only(&args.plan, &args.set, streams)?;
+    let keep = kept(args).map_err(|fault| Failure::usage(format!("--keep: {fault}")))?;
     // As text, variants that are alike are one row: of more plans as many rows remain.
     let top = if matches!(format, ReportFormat::Text) { args.top.saturating_mul(2) } else { args.top };
     let request = Request { plan: source.plan(), keep, top, until_fit: false, free_batch: args.free_batch };
     let start = Instant::now();
     let asked = |progress: &SearchProgress| ask(args, &request, catalog, progress);
-    let (answer, cancelled) = match watched(asked, streams) {
-        Ok(answer) => answer,
-        Err(message) => return streams.fail(Exit::Failed, &message),
-    };
-    let answer = match answer {
-        Ok(answer) => answer,
-        Err(faults) => return source.tell(faults, streams),
-    };
+    let (answer, cancelled) = watched(asked, streams)?;
+    let answer = answer.map_err(|faults| source.refused(faults))?;
     let stopped =
         if cancelled { streams.fail(Exit::Failed, "stopped: what follows is the best so far") } else { Exit::Done };
     let page = output::page(None);
     let told = match &answer {
         Answer::Plans(found) if plots => {
-            picture::deliver(&[plots::pareto(&source.name, found)], args.output.as_deref(), streams)
-                .and(fits(!found.ranked.is_empty()))
+            let drawn = picture::deliver(&[plots::pareto(&source.name, found)], args.output.as_deref(), streams);
+            streams.end(drawn).and(fits(!found.ranked.is_empty()))
         }
-        Answer::Plans(found) => plans_told((&source, catalog), found, start.elapsed(), format, args, streams),
+        Answer::Plans(found) => {
+            let told = plans_told((&source, catalog), found, start.elapsed(), format, args, streams);
+            streams.end(told)
+        }
         Answer::Gpus(found) => {
             let text = report::gpus(&source.name, found.as_ref().as_ref(), page.width);
             streams.print(page.show(&text)).and(fits(found.is_some()))
@@ -86,8 +74,8 @@ pub fn run(args: &SearchArgs, catalog: &Catalog, streams: &mut Streams) -> Exit 
         Answer::Change(found) => found.as_ref().as_ref().and_then(|found| found.plans.first()),
         Answer::Model(_) => None,
     };
-    let saved = written_plan.zip(winner).map_or(Exit::Done, |(file, winner)| save(&source, winner, file, streams));
-    stopped.and(told).and(saved)
+    let saved = written_plan.zip(winner).map_or(Ok(Exit::Done), |(file, winner)| save(&source, winner, file));
+    Ok(stopped.and(told).and(streams.end(saved)))
 }
 
 fn is_plan(file: &Path) -> bool {
@@ -141,8 +129,8 @@ fn ask(
 fn watched<T: Send>(
     work: impl FnOnce(&SearchProgress) -> T + Send,
     streams: &mut Streams,
-) -> Result<(T, bool), String> {
-    let failed = |error: std::io::Error| format!("no search could be started: {error}");
+) -> Result<(T, bool), Failure> {
+    let failed = |error: std::io::Error| Failure::failed(format!("no search could be started: {error}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     // One listener for all looks: with one for each, a key between two of them would be missed.
     let mut interrupt = runtime.block_on(async { signal(SignalKind::interrupt()) }).map_err(failed)?;
@@ -164,7 +152,7 @@ fn watched<T: Send>(
         // The line is for the eye; a terminal that takes no more has none.
         let _ = write!(streams.err, "\r\x1b[K");
     }
-    let result = result.map_err(|_| "the search failed".to_owned())?;
+    let result = result.map_err(|_| Failure::failed("the search failed"))?;
     Ok((result, progress.is_cancelled()))
 }
 
@@ -180,7 +168,7 @@ fn plans_told(
     format: ReportFormat,
     args: &SearchArgs,
     streams: &mut Streams,
-) -> Exit {
+) -> Result<Exit, Failure> {
     // Knobs do not change the kind of run.
     let job = Job::resolve(source.plan(), catalog).ok();
     let bands = job.as_ref().map(Bands::of);
@@ -205,12 +193,9 @@ fn plans_told(
             }
             format!("{value}\n")
         }
-        ReportFormat::Csv => match report::csv(found) {
-            Ok(text) => text,
-            Err(error) => return streams.fail(Exit::Failed, &error.to_string()),
-        },
+        ReportFormat::Csv => report::csv(found).map_err(Failure::failed)?,
     };
-    streams.deliver(file, &text).and(fits(!found.ranked.is_empty()))
+    Ok(streams.deliver(file, &text).and(fits(!found.ranked.is_empty())))
 }
 
 /// What every plan of the search has in common.
@@ -221,13 +206,9 @@ fn subject(job: &Job) -> String {
 }
 
 /// The user's plan with the winner's changes, comments and order kept.
-fn save(source: &PlanSource, winner: &RankedPlan, file: &Path, streams: &mut Streams) -> Exit {
-    let edited = match source.document().changed(&winner.change) {
-        Ok(edited) => edited,
-        Err(fault) => return streams.fail(Exit::Failed, &fault.to_string()),
-    };
-    match plan::save(file, edited.text()) {
-        Ok(()) => Exit::Done,
-        Err(fault) => streams.fail(Exit::Failed, &format!("{}: {fault}", file.display())),
-    }
+fn save(source: &PlanSource, winner: &RankedPlan, file: &Path) -> Result<Exit, Failure> {
+    let edited = source.document().changed(&winner.change).map_err(Failure::failed)?;
+    let saved = plan::save(file, edited.text());
+    saved.map_err(|fault| Failure::failed(format!("{}: {fault}", file.display())))?;
+    Ok(Exit::Done)
 }

@@ -12,7 +12,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::timeout;
 
-use super::{Exit, Streams};
+use super::{Exit, Failure, Streams};
 
 /// The argument that makes this program report signals of its group: see [`GroupSignals`].
 pub const REPORTER: &str = "report-group-signals";
@@ -33,6 +33,11 @@ const FORWARDED: [(Number, i32); 6] = [
     (Number::USR2, Number::USR2.as_raw()),
 ];
 
+/// What is said where the system passes no signals on.
+pub fn unheard(error: &io::Error) -> Failure {
+    Failure::failed(format!("signals cannot be received: {error}"))
+}
+
 /// Whether this process was started with that signal ignored, as `nohup` and a script's `trap '' HUP` do. Such a
 /// signal stays ignored: a handler in its place would end it for the command as well.
 pub fn is_ignored(number: i32) -> bool {
@@ -49,12 +54,12 @@ impl Signals {
     /// Must be called inside a runtime.
     ///
     /// # Errors
-    /// In a line, where the system gives none.
-    pub fn listen() -> Result<Self, String> {
+    /// Where the system gives none.
+    pub fn listen() -> Result<Self, Failure> {
         let wanted = FORWARDED.into_iter().filter(|(_, raw)| !is_ignored(*raw));
         let each: io::Result<Vec<_>> =
             wanted.map(|(number, raw)| Ok((number, signal(SignalKind::from_raw(raw))?))).collect();
-        each.map(|each| Self { each }).map_err(|error| format!("signals cannot be received: {error}"))
+        each.map(|each| Self { each }).map_err(|error| unheard(&error))
     }
 
     /// The next one that comes.

@@ -4,36 +4,24 @@ use std::path::Path;
 
 use super::args::{ReportFormat, SweepArgs};
 use super::plans::{self, PlanSource};
-use super::{Exit, Streams, output, picture};
+use super::{Exit, Failure, Streams, output, picture};
 use crate::advise::{Axis, Sweep, sweep};
 use crate::catalog::Catalog;
 use crate::plan::Fault;
 use crate::report::page::Page;
 use crate::report::{plots, sweep as report};
 
-pub fn run(args: &SweepArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
+pub fn run(args: &SweepArgs, catalog: &Catalog, streams: &mut Streams) -> Result<Exit, Failure> {
     let plots = args.plot || picture::is_picture(args.output.as_deref());
-    let format = match output::format(args.format, args.output.as_deref().filter(|_| !plots)) {
-        Ok(format) => format,
-        Err(message) => return streams.fail(Exit::Usage, &message),
-    };
-    let source = match plans::only(&args.plan, &args.set, streams) {
-        Ok(source) => source,
-        Err(exit) => return exit,
-    };
+    let format = output::format(args.format, args.output.as_deref().filter(|_| !plots))?;
+    let source = plans::only(&args.plan, &args.set, streams)?;
     let swept = axes(args, &source).and_then(|axes| sweep(source.plan(), axes, catalog));
-    let swept = match swept {
-        Ok(swept) => swept,
-        Err(fault) => return streams.fail(Exit::Usage, &format!("--vary: {fault}")),
-    };
+    let swept = swept.map_err(|fault| Failure::usage(format!("--vary: {fault}")))?;
     if plots {
         return picture::deliver(&plots::sweep(&source.name, &swept), args.output.as_deref(), streams);
     }
-    let page = output::page(args.output.as_deref());
-    match written(&source.name, &swept, format, page) {
-        Ok(text) => streams.deliver(args.output.as_deref(), &text),
-        Err(message) => streams.fail(Exit::Failed, &message),
-    }
+    let text = written(&source.name, &swept, format, output::page(args.output.as_deref()))?;
+    Ok(streams.deliver(args.output.as_deref(), &text))
 }
 
 fn axes(args: &SweepArgs, source: &PlanSource) -> Result<Vec<Axis>, Fault> {
@@ -41,10 +29,10 @@ fn axes(args: &SweepArgs, source: &PlanSource) -> Result<Vec<Axis>, Fault> {
     args.vary.iter().map(|text| Axis::parse(text, folder)).collect()
 }
 
-fn written(name: &str, swept: &Sweep, format: ReportFormat, page: Page) -> Result<String, String> {
+fn written(name: &str, swept: &Sweep, format: ReportFormat, page: Page) -> Result<String, Failure> {
     Ok(match format {
         ReportFormat::Text => page.show(&report::text(name, swept, page.width)),
         ReportFormat::Json => format!("{}\n", report::json(name, swept)),
-        ReportFormat::Csv => report::csv(swept).map_err(|error| error.to_string())?,
+        ReportFormat::Csv => report::csv(swept).map_err(Failure::failed)?,
     })
 }

@@ -5,7 +5,8 @@ use std::future::pending;
 use rustix::process::Signal;
 use tokio::signal::unix::{self, SignalKind, signal};
 
-use super::signals::is_ignored;
+use super::Failure;
+use super::signals::{is_ignored, unheard};
 
 /// A file has reached the size that its user may write (SIGXFSZ on Linux). Listened to, the
 /// write fails with its reason instead of ending the program.
@@ -39,8 +40,8 @@ pub struct TerminationSignals {
 
 impl TerminationSignals {
     /// Must be called inside a runtime.
-    pub fn listen() -> Result<Self, String> {
-        let listen = |kind| signal(kind).map_err(|error| format!("signals cannot be received: {error}"));
+    pub fn listen() -> Result<Self, Failure> {
+        let listen = |kind| signal(kind).map_err(|error| unheard(&error));
         let kinds = ENDING.into_iter().filter(|number| !is_ignored(*number)).map(SignalKind::from_raw);
         let signals = kinds.map(listen);
         Ok(Self {

@@ -7,7 +7,7 @@ use std::path::Path;
 use clap::CommandFactory;
 
 use super::args::{Cli, ManArgs, SchemaArgs, SchemaName};
-use super::{Exit, Streams};
+use super::{Exit, Failure, Streams};
 use crate::plan::json_schema;
 use crate::report::schema;
 
@@ -31,14 +31,13 @@ pub fn schema(args: &SchemaArgs, streams: &mut Streams) -> Exit {
 }
 
 /// `memwall man`.
-pub fn man(args: &ManArgs, streams: &mut Streams) -> Exit {
+pub fn man(args: &ManArgs, streams: &mut Streams) -> Result<Exit, Failure> {
     let mut program = Cli::command();
     program.build();
     if let Some(folder) = &args.output {
-        return match write_pages(&program, folder) {
-            Ok(()) => Exit::Done,
-            Err(error) => streams.fail(Exit::Failed, &format!("{}: {error}", folder.display())),
-        };
+        let written = write_pages(&program, folder);
+        written.map_err(|error| Failure::failed(format!("{}: {error}", folder.display())))?;
+        return Ok(Exit::Done);
     }
     let command = match &args.command {
         None => Some(&program),
@@ -46,12 +45,10 @@ pub fn man(args: &ManArgs, streams: &mut Streams) -> Exit {
     };
     let Some(command) = command else {
         let name = args.command.as_deref().unwrap_or_default();
-        return streams.fail(Exit::Usage, &format!("man: no command `{name}`; see memwall --help"));
+        return Err(Failure::usage(format!("man: no command `{name}`; see memwall --help")));
     };
-    match page(command) {
-        Ok(page) => streams.print(page),
-        Err(error) => streams.fail(Exit::Failed, &format!("man: {error}")),
-    }
+    let page = page(command).map_err(|error| Failure::failed(format!("man: {error}")))?;
+    Ok(streams.print(page))
 }
 
 fn write_pages(program: &clap::Command, folder: &Path) -> io::Result<()> {

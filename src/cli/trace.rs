@@ -2,22 +2,19 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::args::TraceArgs;
-use super::{Exit, Streams};
+use super::{Exit, Failure};
 use crate::observe::trace::install;
 
 /// `memwall trace`.
-pub fn run(args: &TraceArgs, streams: &mut Streams<'_>) -> Exit {
-    let folder = match tempfile::Builder::new().prefix("memwall-trace-").tempdir() {
-        Ok(folder) => folder,
-        Err(error) => return streams.fail(Exit::Failed, &format!("no folder for the tracer: {error}")),
-    };
-    let program = match install(folder.path()) {
-        Ok(program) => program,
-        Err(error) => return streams.fail(Exit::Failed, &format!("{}: {error}", folder.path().display())),
-    };
+pub fn run(args: &TraceArgs) -> Result<Exit, Failure> {
+    let folder = tempfile::Builder::new().prefix("memwall-trace-").tempdir();
+    let folder = folder.map_err(|error| Failure::failed(format!("no folder for the tracer: {error}")))?;
+    let program =
+        install(folder.path()).map_err(|error| Failure::failed(format!("{}: {error}", folder.path().display())))?;
     // A training command names its Python itself.
     let (python, command) = match args.command.split_first() {
         Some((first, rest)) if is_python(first) => (first.clone(), rest),
@@ -30,23 +27,24 @@ pub fn run(args: &TraceArgs, streams: &mut Streams<'_>) -> Exit {
         child.arg("--").args(command);
     }
     child.stdin(Stdio::null());
-    match child.status() {
-        // Python's own exits: 0, 1 where tracing failed, 2 where what was asked for is none.
-        Ok(status) => Exit::Child(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let shown = python.to_string_lossy();
-            streams.fail(
-                Exit::Failed,
-                &format!("{shown}: there is no such program: --python names the Python that has PyTorch"),
-            )
+    let status = child.status().map_err(|error| no_python(Path::new(&python), &error))?;
+    // Python's own exits: 0, 1 where tracing failed, 2 where what was asked for is none.
+    Ok(Exit::Child(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
+}
+
+/// What is said where the Python that is to run one of our programs cannot be started.
+pub fn no_python(python: &Path, error: &io::Error) -> Failure {
+    let shown = python.display();
+    Failure::failed(match error.kind() {
+        io::ErrorKind::NotFound => {
+            format!("{shown}: there is no such program: --python names the Python that has PyTorch")
         }
-        Err(error) => streams.fail(Exit::Failed, &format!("{}: {error}", python.to_string_lossy())),
-    }
+        _ => format!("{shown}: {error}"),
+    })
 }
 
 fn is_python(program: &OsString) -> bool {
-    let path = std::path::Path::new(program);
-    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python"))
+    Path::new(program).file_name().is_some_and(|name| name.to_string_lossy().starts_with("python"))
 }
 
 /// The tracer's own options.

@@ -4,34 +4,27 @@ use serde_json::Value;
 
 use super::args::{ReportFormat, ValidateArgs};
 use super::progress::ProgressLine;
-use super::{Exit, Streams, output, picture, plans};
+use super::{Exit, Failure, Streams, output, picture, plans};
 use crate::catalog::Catalog;
 use crate::plan::Fault;
 use crate::predict::{Job, Prediction, counted, predict};
 use crate::report::plots;
 use crate::report::validate::{self, Refusal, ValidationOutcome};
 
-pub fn run(args: &ValidateArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
+pub fn run(args: &ValidateArgs, catalog: &Catalog, streams: &mut Streams) -> Result<Exit, Failure> {
     let plots = args.plot || picture::is_picture(args.output.as_deref());
-    let format = match output::format(args.format, args.output.as_deref().filter(|_| !plots)) {
-        Ok(format) => format,
-        Err(message) => return streams.fail(Exit::Usage, &message),
-    };
+    let format = output::format(args.format, args.output.as_deref().filter(|_| !plots))?;
     let mut outcome = ValidationOutcome::default();
     let mut exit = Exit::Done;
     for file in &args.cases {
-        let text = match streams.read(file) {
-            Ok(text) => text,
-            Err(failed) => {
-                exit = exit.and(failed);
-                continue;
-            }
-        };
         let shown = file.display();
-        let cases = match validate::read(&text) {
+        let read = streams
+            .read(file)
+            .and_then(|text| validate::read(&text).map_err(|error| Failure::usage(format!("{shown}: {error}"))));
+        let cases = match read {
             Ok(cases) => cases,
-            Err(error) => {
-                exit = exit.and(streams.fail(Exit::Usage, &format!("{shown}: {error}")));
+            Err(failure) => {
+                exit = exit.and(streams.end(Err(failure)));
                 continue;
             }
         };
@@ -47,7 +40,8 @@ pub fn run(args: &ValidateArgs, catalog: &Catalog, streams: &mut Streams) -> Exi
         }
     }
     if plots {
-        return exit.and(picture::deliver(&plots::validation(&outcome), args.output.as_deref(), streams));
+        let drawn = picture::deliver(&plots::validation(&outcome), args.output.as_deref(), streams);
+        return Ok(exit.and(streams.end(drawn)));
     }
     let text = match format {
         ReportFormat::Text => {
@@ -55,12 +49,9 @@ pub fn run(args: &ValidateArgs, catalog: &Catalog, streams: &mut Streams) -> Exi
             page.show(&validate::text(&outcome, page.width))
         }
         ReportFormat::Json => format!("{:#}\n", validate::json(&outcome)),
-        ReportFormat::Csv => match validate::csv(&outcome) {
-            Ok(text) => text,
-            Err(error) => return streams.fail(Exit::Failed, &error.to_string()),
-        },
+        ReportFormat::Csv => validate::csv(&outcome).map_err(Failure::failed)?,
     };
-    exit.and(streams.deliver(args.output.as_deref(), &text))
+    Ok(exit.and(streams.deliver(args.output.as_deref(), &text)))
 }
 
 fn predicted(plan: &Value, folder: &std::path::Path, catalog: &Catalog) -> Result<Prediction, Refusal> {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::files;
+use crate::files::{self, Unread};
 use crate::plan::reason;
 
 /// The system's own bound on arguments is a quarter of the stack, mostly 2 MiB; a process may
@@ -165,9 +165,9 @@ fn bounded(path: &Path) -> io::Result<Vec<u8>> {
 /// block or never end, and never more than `most` bytes.
 ///
 /// # Errors
-/// One line: why it is not read.
-pub fn regular_file(path: &Path, most: u64) -> Result<String, String> {
-    files::read_text(path, most).map_err(|error| format!("{}: {}", path.display(), reason(&error)))
+/// Why it is not read.
+pub fn regular_file(path: &Path, most: u64) -> Result<String, Unread> {
+    files::read_text(path, most).map_err(|error| Unread(format!("{}: {}", path.display(), reason(&error))))
 }
 
 #[cfg(test)]

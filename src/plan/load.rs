@@ -89,8 +89,10 @@ pub fn plan_of(document: &Document, folder: &Path) -> Result<Plan, Vec<Fault>> {
         plan.model.hf_config = Some(HfConfig::Inline(config));
     }
     if let Some(ModelTrace::Path(written)) = &plan.model.trace {
-        let trace = read_trace(&folder.join(written))
-            .map_err(|message| vec![document.placed(Fault::of(keys::model::trace, message))])?;
+        let trace = read_trace(&folder.join(written)).map_err(|why| {
+            let why = format!("{}: {why}", folder.join(written).display());
+            vec![document.placed(Fault::of(keys::model::trace, why))]
+        })?;
         plan.model.trace = Some(ModelTrace::Read(Arc::new(trace)));
     }
     Ok(plan)

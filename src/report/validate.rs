@@ -44,7 +44,7 @@ impl ValidationRow {
 
 /// A case that gave no rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub struct FailedCase {
     /// The case, or its place in the file where it has no id.
     pub id: String,
     /// What is wrong with it.
@@ -57,7 +57,7 @@ pub struct ValidationOutcome {
     /// A row a case and quantity, in the order of the cases.
     pub rows: Vec<ValidationRow>,
     /// Cases that could not be read or predicted.
-    pub failed: Vec<Failure>,
+    pub failed: Vec<FailedCase>,
 }
 
 impl ValidationOutcome {
@@ -65,13 +65,13 @@ impl ValidationOutcome {
     /// answers for those.
     pub fn add<R: Into<Refusal>>(
         &mut self,
-        case: Result<Case, Failure>,
+        case: Result<Case, FailedCase>,
         predict: impl FnOnce(&Value) -> Result<Prediction, R>,
     ) {
         let predicted = case.and_then(|case| match predict(&case.plan).map_err(Into::into) {
             Ok(prediction) => Ok(rows(&case, &prediction)),
             Err(Refusal { reason, count: Some(count) }) if counts_alone(&case) => Ok(counted(&case, &count, &reason)),
-            Err(Refusal { reason, .. }) => Err(Failure { id: case.id, error: reason }),
+            Err(Refusal { reason, .. }) => Err(FailedCase { id: case.id, error: reason }),
         });
         match predicted {
             Ok(rows) => self.rows.extend(rows),
@@ -314,7 +314,7 @@ mod tests {
                 },
             );
         }
-        assert_eq!(outcome.failed, [Failure { id: "bad".to_owned(), error: "no model".to_owned() }]);
+        assert_eq!(outcome.failed, [FailedCase { id: "bad".to_owned(), error: "no model".to_owned() }]);
         assert_eq!(outcome.rows.len(), 1);
     }
 }

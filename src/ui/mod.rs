@@ -149,7 +149,7 @@ fn draw_overlay(state: &State, look: &Look, body: Rect, buffer: &mut Buffer) {
         Some(Overlay::Recovered(line)) => {
             if let Some(draft) = state.plans.drafts.first() {
                 let title = format!("{}, unsaved at {}", printable(editor.name()), printable(&draft.origin()));
-                let (Ok(with) | Err(with)) = draft.on(text);
+                let with = draft.on(text).unwrap_or_else(|conflict| conflict.both);
                 diff::draw(&title, (text, &with), line, look, body, buffer);
             }
         }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use memwall::app::{AlertRules, Keymap};
 use memwall::catalog::Catalog;
+use memwall::files::Unread;
 use memwall::observe::hook::{Directory, Listener};
 use memwall::observe::log::{Log, Pattern};
 use memwall::observe::{Access, Prometheus, Recording};
@@ -78,8 +79,8 @@ fn imported(name: &str, bytes: &[u8]) -> bool {
 struct NoFiles;
 
 impl Files for NoFiles {
-    fn read(&self, _: &str) -> Result<String, String> {
-        Err("there is no such file".to_owned())
+    fn read(&self, _: &str) -> Result<String, Unread> {
+        Err(Unread("there is no such file".to_owned()))
     }
 
     fn absolute(&self, path: &str) -> String {

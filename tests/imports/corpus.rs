@@ -1,6 +1,7 @@
 //! The fuzz targets' functions over their committed corpus: what a fuzzer found once, and
 //! where it starts.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 #[path = "../fuzz/entry.rs"]
@@ -159,30 +160,45 @@ fn no_decoder_panics_hangs_or_grows() {
     let time = Duration::from_secs_f64(number("MEMWALL_FUZZ_SECONDS").unwrap_or(0.2));
     let key = number("MEMWALL_FUZZ_SEED").unwrap_or(1.0) as u64;
     let before = peak_resident_kib();
-    for (name, run, folders) in TARGETS {
-        let folders = folders.iter().map(|folder| format!("{}/tests/{folder}", env!("CARGO_MANIFEST_DIR")));
-        let mut files: Vec<_> =
-            folders.flat_map(|folder| std::fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path()).collect();
-        files.sort();
-        let seeds: Vec<Vec<u8>> =
-            files.iter().filter(|path| path.is_file()).map(|path| std::fs::read(path).unwrap()).collect();
-        assert!(!seeds.is_empty(), "{name}: nothing to begin with");
-        let mut dice = Dice(key.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        let (start, mut count) = (Instant::now(), 0_u64);
-        while start.elapsed() < time || count == 0 {
-            let input = mutated(&seeds[dice.below(seeds.len())], &seeds[dice.below(seeds.len())], &mut dice);
-            let began = Instant::now();
-            let outcome = std::panic::catch_unwind(|| run(&input));
-            let (took, peak) = (began.elapsed(), peak_resident_kib());
-            if outcome.is_err() || took > HANG || peak > before + GROWTH {
-                std::fs::write(format!("broken-{name}"), &input).unwrap();
-                panic!(
-                    "{name}: broken-{name}, input {count} of seed {key}: {took:?}, {peak} KiB, panicked: {}",
-                    outcome.is_err()
-                );
-            }
-            count += 1;
+    // Each core takes the next decoder that nobody has begun. The memory is that of all of them: what grows may be
+    // another's than the one that is named, which the seed then tells.
+    let next = AtomicUsize::new(0);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..cores.min(TARGETS.len()) {
+            scope.spawn(|| {
+                while let Some(target) = TARGETS.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    mutate(target, time, key, before);
+                }
+            });
         }
-        println!("{name}: {count} inputs");
+    });
+}
+
+/// Gives one decoder mutated inputs for that time.
+fn mutate((name, run, folders): &Target, time: Duration, key: u64, before: u64) {
+    let folders = folders.iter().map(|folder| format!("{}/tests/{folder}", env!("CARGO_MANIFEST_DIR")));
+    let mut files: Vec<_> =
+        folders.flat_map(|folder| std::fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let seeds: Vec<Vec<u8>> =
+        files.iter().filter(|path| path.is_file()).map(|path| std::fs::read(path).unwrap()).collect();
+    assert!(!seeds.is_empty(), "{name}: nothing to begin with");
+    let mut dice = Dice(key.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let (start, mut count) = (Instant::now(), 0_u64);
+    while start.elapsed() < time || count == 0 {
+        let input = mutated(&seeds[dice.below(seeds.len())], &seeds[dice.below(seeds.len())], &mut dice);
+        let began = Instant::now();
+        let outcome = std::panic::catch_unwind(|| run(&input));
+        let (took, peak) = (began.elapsed(), peak_resident_kib());
+        if outcome.is_err() || took > HANG || peak > before + GROWTH {
+            std::fs::write(format!("broken-{name}"), &input).unwrap();
+            panic!(
+                "{name}: broken-{name}, input {count} of seed {key}: {took:?}, {peak} KiB, panicked: {}",
+                outcome.is_err()
+            );
+        }
+        count += 1;
     }
+    println!("{name}: {count} inputs");
 }

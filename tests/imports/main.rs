@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use memwall::catalog::Catalog;
+use memwall::files::Unread;
 use memwall::plan::import::{self, Files, ImportedPlan, ProcessView};
 use serde::Deserialize;
 use serde_json::Value;
@@ -25,8 +26,8 @@ use support::catalog;
 pub struct CaseFiles(pub BTreeMap<String, String>);
 
 impl Files for CaseFiles {
-    fn read(&self, path: &str) -> Result<String, String> {
-        self.0.get(path).cloned().ok_or_else(|| format!("{path}: there is no such file"))
+    fn read(&self, path: &str) -> Result<String, Unread> {
+        self.0.get(path).cloned().ok_or_else(|| Unread(format!("{path}: there is no such file")))
     }
 
     fn absolute(&self, path: &str) -> String {

@@ -1,6 +1,6 @@
 //! Drafts: unsaved texts that are kept against a crash, and those that other dashboards left.
 
-use super::merging::merged;
+use super::merging::{MergeConflict, merged};
 use crate::app::editor::ReadingState;
 use crate::app::editor::editing;
 use crate::app::event::{Effect, UnsavedText};
@@ -32,8 +32,8 @@ impl Draft {
     /// file since stay.
     ///
     /// # Errors
-    /// With both in one text, between marks, where both changed the same.
-    pub fn on(&self, current: &str) -> Result<String, String> {
+    /// Where both changed the same.
+    pub fn on(&self, current: &str) -> Result<String, MergeConflict> {
         match &self.base {
             Some(base) if base != current => merged(base, &self.text, current),
             _ => Ok(self.text.clone()),
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(draft(Some(base)).on(&theirs), Ok(theirs.replace("batch_size: 8", "batch_size: 16")));
         assert_eq!(draft(None).on(&theirs), Ok(text.clone()), "one of an earlier release has no base");
         let same_line = base.replace("batch_size: 8", "batch_size: 32");
-        assert!(draft(Some(base)).on(&same_line).unwrap_err().contains("<<<<<<<"));
+        assert!(draft(Some(base)).on(&same_line).unwrap_err().both.contains("<<<<<<<"));
         assert_eq!(draft(None).origin(), "1970-01-01T00:00:00Z by process 7 on node7");
     }
 }

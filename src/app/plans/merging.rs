@@ -21,26 +21,35 @@ pub fn merge(state: &mut State, theirs: String) {
             editing::take_text(state, text);
             state.notice = Some(info("merged: your changes on top of theirs; save shows them"));
         }
-        Err(both) => {
-            choose(state, both);
+        Err(conflict) => {
+            choose(state, conflict);
             state.notice = Some(problem("both changed the same lines: choose between the marks, then save"));
         }
     }
 }
 
 /// The text with both, at its first mark.
-pub fn choose(state: &mut State, both: String) {
+pub fn choose(state: &mut State, MergeConflict { both }: MergeConflict) {
     let line = both.lines().position(|line| line.starts_with("<<<<<<<")).map_or(1, |at| at + 1);
     editing::take_text(state, both);
     state.plans.text = Some(TextView::open(state.plans.editor.text(), Some(TextPosition { line, column: 1 })));
 }
 
+/// Both changed the same lines.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("both changed the same lines")]
+pub struct MergeConflict {
+    /// The text with both, between marks as git sets them.
+    pub both: String,
+}
+
 /// Our changes to the base, on top of theirs.
 ///
 /// # Errors
-/// With both, between marks, where both changed the same.
-pub fn merged(base: &str, ours: &str, theirs: &str) -> Result<String, String> {
-    diffy::merge(base, ours, theirs).or_else(|both| by_value(base, ours, theirs).ok_or(both))
+/// Where both changed the same.
+pub fn merged(base: &str, ours: &str, theirs: &str) -> Result<String, MergeConflict> {
+    let merged = diffy::merge(base, ours, theirs);
+    merged.or_else(|both| by_value(base, ours, theirs).ok_or(MergeConflict { both }))
 }
 
 /// Our values put into their text, where our text differs from the base in nothing but values

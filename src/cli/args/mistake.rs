@@ -4,6 +4,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
 
 use super::Cli;
+use crate::cli::Failure;
 
 /// Words for what there is under another name.
 const MEANT: [(&str, &str); 2] =
@@ -12,14 +13,14 @@ const MEANT: [(&str, &str); 2] =
 /// Reads the command line; help and version are written here.
 ///
 /// # Errors
-/// In one line, with where to read on.
-pub fn parsed() -> Result<Cli, String> {
+/// What is wrong with it, with where to read on.
+pub fn parsed() -> Result<Cli, Failure> {
     Cli::try_parse().map_err(|error| {
         if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
             error.exit();
         }
         let words: Vec<String> = std::env::args().skip(1).collect();
-        said(&error, &words)
+        Failure::usage(said(&error, &words))
     })
 }
 

@@ -3,15 +3,17 @@
 use std::path::Path;
 
 use crate::app::{self, JobSelector, State};
+use crate::cli::Failure;
 use crate::files;
 
 /// The hosts of a file; none where no file is named.
-pub fn hosts(path: Option<&Path>) -> Result<Vec<String>, String> {
+pub fn hosts(path: Option<&Path>) -> Result<Vec<String>, Failure> {
     const MOST_BYTES: u64 = 4 << 20;
     let Some(path) = path else { return Ok(Vec::new()) };
-    let text = files::read_text(path, MOST_BYTES).map_err(|error| format!("--hosts {}: {error}", path.display()))?;
+    let refused = |why: String| Failure::usage(format!("--hosts {}: {why}", path.display()));
+    let text = files::read_text(path, MOST_BYTES).map_err(|error| refused(error.to_string()))?;
     let hosts = app::hosts(&text);
-    if hosts.is_empty() { Err(format!("--hosts {}: no host in it", path.display())) } else { Ok(hosts) }
+    if hosts.is_empty() { Err(refused("no host in it".to_owned())) } else { Ok(hosts) }
 }
 
 /// What of a cluster is watched.

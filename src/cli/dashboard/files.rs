@@ -44,7 +44,10 @@ pub fn infer(pid: u32, state: &State, events: Sender<Event>) {
     let devices = state.monitor.devices().iter().filter(|_| live);
     let gpus = devices.filter_map(|device| device.name.value().cloned()).collect();
     let catalog = Arc::clone(&state.catalog);
-    aside(events, move || Event::Inferred { pid, outcome: proposal(pid, gpus, &catalog).map(Box::new) });
+    aside(events, move || Event::Inferred {
+        pid,
+        outcome: proposal(pid, gpus, &catalog).map(Box::new).map_err(|why| why.to_string()),
+    });
 }
 
 /// Keeps a calibration, or drops it.
@@ -117,7 +120,7 @@ pub fn open(path: &Path, store: Option<Store>, catalog: Arc<Catalog>, events: Se
             Event::Opened { name, path, text, drafts }
         }
         Ok(OpenedPlan::Import(import)) => Event::Imported(import),
-        Err(why) => Event::OpenFailed(why),
+        Err(why) => Event::OpenFailed(why.to_string()),
     });
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use terminal_colorsaurus::{QueryOptions, ThemeMode, theme_mode};
 
 use crate::app::{Choice, Themes};
+use crate::cli::Failure;
 use crate::cli::args::LookArgs;
 use crate::cli::config::Config;
 use crate::cli::user_catalog;
@@ -35,8 +36,8 @@ pub struct ChosenLook {
 /// The look that the command line, the environment and the configuration ask for, or that was chosen `before`.
 ///
 /// # Errors
-/// In a line, where the command line names a theme that there is not.
-pub fn choose(args: &LookArgs, config: &Config, before: Option<String>) -> Result<ChosenLook, String> {
+/// Where the command line names a theme that there is not.
+pub fn choose(args: &LookArgs, config: &Config, before: Option<String>) -> Result<ChosenLook, Failure> {
     let variable = |name: &str| std::env::var_os(name);
     let ascii = args.ascii || config.ascii.unwrap_or_else(|| !is_utf8(variable));
     // https://no-color.org: set and not empty.
@@ -47,7 +48,7 @@ pub fn choose(args: &LookArgs, config: &Config, before: Option<String>) -> Resul
     let find = |name: &str| by_name.iter().find(|(known, _)| known == name).map(|(_, theme)| theme.clone());
     if let Some(name) = args.theme.as_deref().filter(|name| find(name).is_none()) {
         let own = faults.iter().find(|fault| fault.contains(&format!("{name}.yaml")));
-        return Err(own.cloned().unwrap_or_else(|| unknown(name, &by_name)));
+        return Err(Failure::usage(own.cloned().unwrap_or_else(|| unknown(name, &by_name))));
     }
     if no_color {
         let look = Look { theme: Theme::colourless(), ascii };

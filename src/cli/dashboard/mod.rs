@@ -37,8 +37,7 @@ use self::look::ChosenLook;
 use super::args::is_new_plan;
 use super::config::Config;
 use super::import::OpenedPlan;
-use super::replay::exit_for;
-use super::{DashboardArgs, Exit, Streams, demo, import, plans};
+use super::{DashboardArgs, Exit, Failure, demo, import, plans};
 use crate::app::{self, Account, Editor, Notice, NoticeSeverity, Pane, SavedSession, State, Themes};
 use crate::catalog::Catalog;
 use crate::observe::log::Pattern;
@@ -99,61 +98,42 @@ fn missing_process(attach: Option<u32>, source: &SourceChoice) -> Option<String>
 }
 
 /// `memwall [PLAN]`: until the user quits or the system asks to.
-pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) -> Exit {
-    let config = Config::load(|name| std::env::var_os(name));
-    let source_choice = args.source.clone().or_else(|| config.source.clone()).unwrap_or(SourceChoice::Auto);
-    let every = args.interval.or(config.interval).unwrap_or(USUAL_INTERVAL);
-    let recorded = match recorded(&source_choice) {
-        Ok(recorded) => recorded,
-        Err((exit, message)) => return streams.fail(exit, &message),
-    };
-    let (plan, account) = match open_plan(args, recorded.as_ref(), &catalog) {
-        Ok(opened) => opened,
-        Err(messages) => {
-            return messages.iter().fold(Exit::Usage, |exit, message| exit.and(streams.fail(Exit::Usage, message)));
-        }
-    };
-    let session = session::file(|name| std::env::var_os(name));
+///
+/// # Errors
+/// Why there is no dashboard, or why it ended.
+pub fn run(args: &DashboardArgs, catalog: Catalog) -> Result<Exit, Failure> {
+    let variable = |name: &str| std::env::var_os(name);
+    let config = Config::load(variable);
+    let choice = args.source.clone().or_else(|| config.source.clone()).unwrap_or(SourceChoice::Auto);
+    let recorded = recorded(&choice)?;
+    let (plan, account) = open_plan(args, recorded.as_ref(), &catalog)?;
+    let session = session::file(variable);
     let before = session.as_deref().map(session::read).unwrap_or_default();
-    let look = match look::choose(&args.look, &config, before.theme.clone()) {
-        Ok(look) => look,
-        Err(message) => return streams.fail(Exit::Usage, &message),
-    };
-    let pattern = match args.log_pattern.as_deref().map(Pattern::new).transpose() {
-        Ok(pattern) => pattern,
-        Err(message) => return streams.fail(Exit::Usage, &format!("--log-pattern: {message}")),
-    };
-    if let Some(message) = missing_process(args.attach, &source_choice) {
-        return streams.fail(Exit::Failed, &message);
+    let ChosenLook { look, themes, by_name, faults } = look::choose(&args.look, &config, before.theme.clone())?;
+    let pattern = args.log_pattern.as_deref().map(Pattern::new).transpose();
+    let pattern = pattern.map_err(|why| Failure::usage(format!("--log-pattern: {why}")))?;
+    if let Some(missing) = missing_process(args.attach, &choice) {
+        return Err(Failure::failed(missing));
     }
-    let hosts = match cluster::hosts(args.hosts.as_deref()) {
-        Ok(hosts) => hosts,
-        Err(message) => return streams.fail(Exit::Usage, &message),
-    };
+    let hosts = cluster::hosts(args.hosts.as_deref())?;
     let clock = Clock::start();
     let attach = args.attach.or(recorded.and_then(|header| header.attach));
     let mut state = State::on(plan, catalog, attach, clock.now());
-    let calibration = calibrations::file(|name| std::env::var_os(name));
-    let (known, fault) = calibrations::read(calibration.as_deref());
+    let calibration = calibrations::file(variable);
+    let (known, unread) = calibrations::read(calibration.as_deref());
     state.run.calibrations = known;
-    let ChosenLook { look, themes, by_name, faults } = look;
     configure(&mut state, &config, before, themes);
     state.views.ascii = look.ascii;
-    cluster::watch_job(&mut state, args.job.clone(), hosts);
-    let fault = config.fault().or(fault).or_else(|| faults.into_iter().next());
-    // What a recording tells of has nothing to do with the processes that run now, nor its plan with the user's.
-    let live = !matches!(source_choice, SourceChoice::Replay { .. });
-    let store = Store::of_user(|name| std::env::var_os(name)).filter(|_| live || args.plan.is_some());
-    let editor = &state.plans.editor;
-    let drafts = store.as_ref().map(|store| store.drafts(editor.path(), editor.name(), editor.text()));
-    greet(&mut state, account, args.plan.clone(), fault);
-    app::offer(&mut state, drafts.unwrap_or_default());
     state.views.mouse = args.look.mouse || config.mouse == Some(true);
+    cluster::watch_job(&mut state, args.job.clone(), hosts);
+    // What a recording tells of has nothing to do with the processes that run now, nor its plan with the user's.
+    let live = !matches!(choice, SourceChoice::Replay { .. });
+    let store = Store::of_user(variable).filter(|_| live || args.plan.is_some());
+    greet(&mut state, account, args.plan.clone(), config.fault().or(unread).or_else(|| faults.into_iter().next()));
+    offer_drafts(&mut state, store.as_ref());
+    let every = args.interval.or(config.interval).unwrap_or(USUAL_INTERVAL);
     state.monitor.interval = Seconds(every.as_secs_f64());
-    let (asked, pending_demo) = match source(&source_choice, args.attach, config.access.clone(), &state) {
-        Ok(source) => source,
-        Err(message) => return streams.fail(Exit::Usage, &message),
-    };
+    let (mut asked, pending_demo) = source(&choice, args.attach, config.access.clone(), &state)?;
     if pending_demo.is_none() {
         app::plan_of_simulation(&mut state);
     }
@@ -164,13 +144,21 @@ pub fn run(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) ->
         app::open_tutorial(&mut state);
     }
     let follow = FollowOptions { log: args.log.clone(), pattern, pid: args.attach, live };
-    let mut asked = asked;
     let open = move |requirements: &SharedRequirements| asked.open(requirements);
-    let options = WatchOptions { every, clock, store, calibration, follow, pending_demo, session, themes: by_name };
-    match watch(state, &look, open, options) {
-        Ok(()) => Exit::Done,
-        Err(message) => streams.fail(Exit::Failed, &message),
-    }
+    watch(
+        state,
+        &look,
+        open,
+        WatchOptions { every, clock, store, calibration, follow, pending_demo, session, themes: by_name },
+    )?;
+    Ok(Exit::Done)
+}
+
+/// Offers what earlier sessions left unsaved of the plan.
+fn offer_drafts(state: &mut State, store: Option<&Store>) {
+    let editor = &state.plans.editor;
+    let drafts = store.map(|store| store.drafts(editor.path(), editor.name(), editor.text()));
+    app::offer(state, drafts.unwrap_or_default());
 }
 
 /// What is said before the first key: how the plan was read, that there is none yet, and what is wrong with a file.
@@ -205,9 +193,9 @@ fn configure(state: &mut State, config: &Config, before: SavedSession, themes: T
 }
 
 /// What the recording that is to be played says of itself; none where none is.
-fn recorded(source: &SourceChoice) -> Result<Option<Header>, (Exit, String)> {
+fn recorded(source: &SourceChoice) -> Result<Option<Header>, Failure> {
     let SourceChoice::Replay { path, .. } = source else { return Ok(None) };
-    Header::read(path).map(Some).map_err(|why| (exit_for(&why), why.to_string()))
+    Ok(Some(Header::read(path)?))
 }
 
 /// The plan of the command line, that of the recording, or the built-in example. One of the command
@@ -216,22 +204,22 @@ fn open_plan(
     args: &DashboardArgs,
     recorded: Option<&Header>,
     catalog: &Catalog,
-) -> Result<(Editor, Option<Account>), Vec<String>> {
+) -> Result<(Editor, Option<Account>), Failure> {
     let kept = recorded.and_then(|header| header.plan.as_ref());
     if let Some(path) = args.plan.as_deref().filter(|path| is_new_plan(path)) {
-        let loaded = LoadedPlan::from_text(&plan::name_of(path), EMPTY_TEXT)
-            .map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+        let loaded = LoadedPlan::from_text(&plan::name_of(path), EMPTY_TEXT);
+        let loaded = loaded.map_err(|faults| plans::refused(None, faults))?;
         return Ok((Editor::new_at(loaded, path, catalog), None));
     }
     if let Some(path) = &args.plan {
-        return match import::to_edit(path, catalog).map_err(|why| vec![why])? {
-            OpenedPlan::Text(text) => Ok((mended(path, text, catalog), None)),
-            OpenedPlan::Import(import) => Ok((Editor::unsaved(import.plan, catalog), Some(import.account))),
-        };
+        return Ok(match import::to_edit(path, catalog)? {
+            OpenedPlan::Text(text) => (mended(path, text, catalog), None),
+            OpenedPlan::Import(import) => (Editor::unsaved(import.plan, catalog), Some(import.account)),
+        });
     }
     let said = |faults: Vec<Fault>| {
         let file = kept.map(|plan| format!("the recording's plan {}", plan.name));
-        faults.into_iter().map(|fault| plans::line(file.as_deref(), fault)).collect::<Vec<_>>()
+        plans::refused(file.as_deref(), faults)
     };
     let loaded = kept.map_or_else(example, PlanText::load).map_err(said)?;
     let place = |fault: Fault| loaded.document.placed(fault);
@@ -281,13 +269,13 @@ impl RequestedSource {
 /// How to open the source that was asked for; and what waits for the demo where the plan makes no prediction yet.
 ///
 /// # Errors
-/// In a line, where the demo's run cannot depart from the plan as it is asked to.
+/// Where the demo's run cannot depart from the plan as it is asked to.
 fn source(
     choice: &SourceChoice,
     attach: Option<u32>,
     access: Access,
     state: &State,
-) -> Result<(RequestedSource, Option<PendingDemo>), String> {
+) -> Result<(RequestedSource, Option<PendingDemo>), Failure> {
     let choice = choice.clone();
     if matches!(choice, SourceChoice::Auto) && attach.is_some() {
         // What runs is real: nothing is made up beside it.

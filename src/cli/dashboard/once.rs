@@ -14,7 +14,7 @@ use crate::app::{
 };
 use crate::catalog::Catalog;
 use crate::cli::config::Config;
-use crate::cli::{DashboardArgs, Exit, Streams, infer};
+use crate::cli::{DashboardArgs, Exit, Failure, Streams, infer};
 use crate::observe::log::Pattern;
 use crate::observe::{self, FollowOptions, SharedRequirements, SourceChoice, SourceReport};
 use crate::printable::printable;
@@ -34,36 +34,26 @@ const REPORTS: usize = 8;
 const SAMPLES: usize = 3;
 
 /// `memwall --once`.
-pub fn once(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) -> Exit {
-    match observed(args, catalog) {
-        Ok(state) => {
-            let shown = if args.json { format!("{}\n", as_json(&state)) } else { as_text(&state) };
-            streams.print(shown)
-        }
-        Err((exit, messages)) => messages.iter().fold(exit, |exit, message| exit.and(streams.fail(exit, message))),
-    }
-}
-
+///
+/// # Errors
 /// Why there is nothing to show.
-type Refusal = (Exit, Vec<String>);
-
-fn one(exit: Exit, message: impl Into<String>) -> Refusal {
-    (exit, vec![message.into()])
+pub fn once(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) -> Result<Exit, Failure> {
+    let state = observed(args, catalog)?;
+    Ok(streams.print(if args.json { format!("{}\n", as_json(&state)) } else { as_text(&state) }))
 }
 
 /// The dashboard's state after a few samples.
-fn observed(args: &DashboardArgs, catalog: Catalog) -> Result<State, Refusal> {
+fn observed(args: &DashboardArgs, catalog: Catalog) -> Result<State, Failure> {
     let config = Config::load(|name| std::env::var_os(name));
     let choice = args.source.clone().or_else(|| config.source.clone()).unwrap_or(SourceChoice::Auto);
-    let recorded = recorded(&choice).map_err(|(exit, message)| one(exit, message))?;
+    let recorded = recorded(&choice)?;
     let pattern = args.log_pattern.as_deref().map(Pattern::new).transpose();
-    let pattern = pattern.map_err(|message| one(Exit::Usage, format!("--log-pattern: {message}")))?;
-    let (plan, _) = open_plan(args, recorded.as_ref(), &catalog).map_err(|messages| (Exit::Usage, messages))?;
+    let pattern = pattern.map_err(|why| Failure::usage(format!("--log-pattern: {why}")))?;
+    let (plan, _) = open_plan(args, recorded.as_ref(), &catalog)?;
     let clock = Clock::start();
     let asked = args.attach.or(recorded.as_ref().and_then(|header| header.attach));
     let mut state = State::on(plan, catalog, asked, clock.now());
-    let (requested, _) =
-        source(&choice, asked, config.access.clone(), &state).map_err(|message| one(Exit::Usage, message))?;
+    let (requested, _) = source(&choice, asked, config.access.clone(), &state)?;
     let requested = RequestedSource { later: None, ..requested };
     // Nothing is made up for want of a GPU: what runs now is asked for.
     let requested = if choice == SourceChoice::Auto { RequestedSource { demo: None, ..requested } } else { requested };
@@ -82,7 +72,7 @@ fn observed(args: &DashboardArgs, catalog: Catalog) -> Result<State, Refusal> {
     let follow = FollowOptions { log: args.log.clone(), pattern, pid: attached, live };
     let (news, mut heard) = mpsc::channel::<RunNews>(REPORTS);
     let mut follower = observe::follow(follow, |name| std::env::var_os(name), move || clock.now(), news)
-        .map_err(|error| one(Exit::Failed, format!("no thread for logs and hooks: {error}")))?;
+        .map_err(|error| Failure::failed(format!("no thread for logs and hooks: {error}")))?;
     follower.attend(attached);
     happen(&mut state, Event::SourceStarted(info));
     happen(&mut state, Event::Sample(Box::new(first)));
@@ -126,30 +116,30 @@ struct Watched {
 }
 
 impl Watched {
-    fn open(mut requested: RequestedSource, every: Duration, clock: Clock) -> Result<Self, Refusal> {
+    fn open(mut requested: RequestedSource, every: Duration, clock: Clock) -> Result<Self, Failure> {
         let (sender, mut receiver): (_, Receiver<SourceReport>) = mpsc::channel(REPORTS);
         let requirements = SharedRequirements::everything();
         let source = observe::spawn(move || requested.open(&requirements), every, move || clock.now(), sender)
-            .map_err(|error| one(Exit::Failed, format!("no thread for the source: {error}")))?;
+            .map_err(|error| Failure::failed(format!("no thread for the source: {error}")))?;
         // A channel that is waited for no longer than a driver may take.
         let (passed, reports) = std_mpsc::channel();
         thread::spawn(move || while receiver.blocking_recv().is_some_and(|report| passed.send(report).is_ok()) {});
         Ok(Self { reports, _source: source })
     }
 
-    fn next(&self, until: Instant) -> Result<SourceReport, Refusal> {
+    fn next(&self, until: Instant) -> Result<SourceReport, Failure> {
         let left = until.saturating_duration_since(Instant::now());
         match self.reports.recv_timeout(left) {
-            Ok(SourceReport::Failed(why)) => Err(one(Exit::Failed, why)),
+            Ok(SourceReport::Failed(why)) => Err(Failure::failed(why)),
             Ok(report) => Ok(report),
             Err(std_mpsc::RecvTimeoutError::Timeout) => {
-                Err(one(Exit::Failed, format!("the driver has not answered for {} s", PATIENCE.as_secs())))
+                Err(Failure::failed(format!("the driver has not answered for {} s", PATIENCE.as_secs())))
             }
-            Err(std_mpsc::RecvTimeoutError::Disconnected) => Err(one(Exit::Failed, "the source has ended")),
+            Err(std_mpsc::RecvTimeoutError::Disconnected) => Err(Failure::failed("the source has ended")),
         }
     }
 
-    fn started(&mut self) -> Result<SourceInfo, Refusal> {
+    fn started(&mut self) -> Result<SourceInfo, Failure> {
         let until = Instant::now() + PATIENCE;
         loop {
             if let SourceReport::Started(info) = self.next(until)? {
@@ -158,7 +148,7 @@ impl Watched {
         }
     }
 
-    fn sample(&mut self) -> Result<Sample, Refusal> {
+    fn sample(&mut self) -> Result<Sample, Failure> {
         let until = Instant::now() + PATIENCE;
         loop {
             match self.next(until)? {

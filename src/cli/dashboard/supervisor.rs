@@ -14,7 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::terminal::leaving;
 use crate::cli::signals::is_ignored;
 use crate::cli::termination::ENDING;
-use crate::cli::{Exit, Streams};
+use crate::cli::{Exit, Failure, Streams};
 
 /// Names the supervisor to the dashboard, by its process.
 const VARIABLE: &str = "MEMWALL_SUPERVISOR";
@@ -23,16 +23,20 @@ const VARIABLE: &str = "MEMWALL_SUPERVISOR";
 const OWN_CODE: u8 = 64;
 
 /// Runs the dashboard in a process of its own, or in this one where this is that process or there can be none.
-pub fn supervise(streams: &mut Streams<'_>, run: impl FnOnce(&mut Streams<'_>) -> Exit) -> Exit {
+///
+/// # Errors
+/// As `run`; and where the dashboard was ended from within.
+pub fn supervise(streams: &mut Streams<'_>, run: impl FnOnce() -> Result<Exit, Failure>) -> Result<Exit, Failure> {
     if is_supervised() {
         // A supervisor that is killed takes the dashboard with it.
         let _ = set_parent_process_death_signal(Some(Signal::TERM));
-        return Exit::Child(OWN_CODE.saturating_add(run(streams).code()));
+        let ended = run();
+        return Ok(Exit::Child(OWN_CODE.saturating_add(streams.end(ended).code())));
     }
     let before = tcgetattr(stdin()).ok();
     let runtime = Builder::new_current_thread().enable_all().build().ok();
     let Some((before, status)) = before.zip(runtime.and_then(|runtime| runtime.block_on(ended()))) else {
-        return run(streams);
+        return run();
     };
     if is_another_mode(&before) {
         restore(&before);
@@ -40,17 +44,14 @@ pub fn supervise(streams: &mut Streams<'_>, run: impl FnOnce(&mut Streams<'_>) -
     let own = status.code().and_then(|code| u8::try_from(code).ok()?.checked_sub(OWN_CODE));
     let own = own.filter(|code| *code <= Exit::DoesNotFit.code());
     match (own, status.signal()) {
-        (Some(code), _) => Exit::Child(code),
+        (Some(code), _) => Ok(Exit::Child(code)),
         (_, Some(number)) if ENDING.contains(&number) && number != Signal::ABORT.as_raw() => {
-            Exit::Child(u8::try_from(128 + number).unwrap_or(1))
+            Ok(Exit::Child(u8::try_from(128 + number).unwrap_or(1)))
         }
-        _ => streams.fail(
-            Exit::Failed,
-            &format!(
-                "the dashboard was ended from within ({status}), most likely by the GPU's driver; `--source demo` does \
-                 without it, `memwall record` says more"
-            ),
-        ),
+        _ => Err(Failure::failed(format!(
+            "the dashboard was ended from within ({status}), most likely by the GPU's driver; `--source demo` does \
+             without it, `memwall record` says more"
+        ))),
     }
 }
 

@@ -4,6 +4,8 @@ use rustix::process::{Signal, kill_current_process_group};
 use tokio::signal::unix::{self, SignalKind, signal};
 
 use super::terminal::TerminalScreen;
+use crate::cli::Failure;
+use crate::cli::signals::unheard;
 
 /// The signals of a shell's job control, listened to.
 pub struct JobControl {
@@ -22,11 +24,8 @@ pub enum JobRequest {
 
 impl JobControl {
     /// Must be called inside a runtime.
-    pub fn listen() -> Result<Self, String> {
-        let listen = |number: Signal| {
-            signal(SignalKind::from_raw(number.as_raw()))
-                .map_err(|error| format!("signals cannot be received: {error}"))
-        };
+    pub fn listen() -> Result<Self, Failure> {
+        let listen = |number: Signal| signal(SignalKind::from_raw(number.as_raw())).map_err(|error| unheard(&error));
         Ok(Self { stop: listen(Signal::TSTP)?, go_on: listen(Signal::CONT)? })
     }
 

@@ -20,6 +20,7 @@ use super::input::InputGate;
 use super::output::Output;
 use super::supervisor::is_supervised;
 use crate::app::State;
+use crate::cli::Failure;
 use crate::ui::{Look, PaneCache, draw_again};
 
 /// The bytes of the frame that is being drawn, shared with what draws it.
@@ -58,13 +59,15 @@ pub struct TerminalScreen {
 
 impl TerminalScreen {
     /// Takes the terminal over, which is read through `gate`. Its answers come in `answers`.
-    pub fn take(gate: InputGate, answers: Receiver<()>) -> Result<Self, String> {
+    pub fn take(gate: InputGate, answers: Receiver<()>) -> Result<Self, Failure> {
         if !stdout().is_terminal() || !stdin().is_terminal() {
-            return Err("the dashboard needs a terminal; `memwall predict PLAN` writes a report anywhere".to_owned());
+            return Err(Failure::failed(
+                "the dashboard needs a terminal; `memwall predict PLAN` writes a report anywhere",
+            ));
         }
         Self::open(gate, answers).map_err(|error| {
             drop(disable_raw_mode());
-            format!("the terminal cannot be used: {error}")
+            Failure::failed(format!("the terminal cannot be used: {error}"))
         })
     }
 
@@ -93,7 +96,7 @@ impl TerminalScreen {
     }
 
     /// Takes the mouse's clicks from the terminal, or leaves them to it.
-    pub fn take_mouse(&mut self, taken: bool) -> Result<(), String> {
+    pub fn take_mouse(&mut self, taken: bool) -> Result<(), Failure> {
         self.mouse = taken;
         let mut bytes = Vec::new();
         let told = if taken { queue!(bytes, EnableMouseCapture) } else { queue!(bytes, DisableMouseCapture) };
@@ -117,7 +120,7 @@ impl TerminalScreen {
     }
 
     /// Returns when the terminal has got further.
-    pub async fn turn(&mut self) -> Result<(), String> {
+    pub async fn turn(&mut self) -> Result<(), Failure> {
         self.output.turn().await.map_err(gone)
     }
 
@@ -128,7 +131,7 @@ impl TerminalScreen {
 
     /// Draws one frame, which the terminal shows at once or not at all; or, while it has not shown the one before,
     /// later, as everything is by then.
-    pub fn draw(&mut self, state: &State, look: &Look) -> Result<(), String> {
+    pub fn draw(&mut self, state: &State, look: &Look) -> Result<(), Failure> {
         self.late = !self.output.is_ready();
         if self.late {
             // What has changed since is not known then.
@@ -152,7 +155,7 @@ impl TerminalScreen {
     }
 
     /// The next frame draws everything anew, over whatever another program has written.
-    pub fn repaint(&mut self) -> Result<(), String> {
+    pub fn repaint(&mut self) -> Result<(), Failure> {
         let area = self.terminal.get_frame().area();
         let cleared = queue!(self.terminal.backend_mut(), Clear(ClearType::All));
         self.still.forget();
@@ -171,7 +174,7 @@ impl TerminalScreen {
     }
 
     /// Takes over again what was given back, or what another program has changed meanwhile.
-    pub fn take_again(&mut self) -> Result<(), String> {
+    pub fn take_again(&mut self) -> Result<(), Failure> {
         drop(disable_raw_mode());
         self.taken = true;
         self.gate.open();
@@ -180,8 +183,8 @@ impl TerminalScreen {
     }
 }
 
-fn gone(error: io::Error) -> String {
-    format!("the terminal is gone: {error}")
+fn gone(error: io::Error) -> Failure {
+    Failure::failed(format!("the terminal is gone: {error}"))
 }
 
 /// No screen has more columns and lines; a terminal may claim 65 535 of each, which are four thousand million cells.

@@ -24,6 +24,7 @@ use super::terminal::{TerminalScreen, size};
 use super::themed_look::ThemedLook;
 use super::{Clock, alert_output};
 use crate::app::{Editor, Effect, Event, SourceState, State, TargetProcess, update};
+use crate::cli::Failure;
 use crate::cli::demo::PendingDemo;
 use crate::cli::termination::TerminationSignals;
 use crate::observe::{self, End, FollowOptions, Header, PlanText, RunFollower, SharedRequirements, SourceReport};
@@ -60,16 +61,16 @@ pub struct WatchOptions {
 /// Shows the dashboard until the user quits or the system asks to.
 ///
 /// # Errors
-/// One line: no terminal, a terminal that went away, or an internal error. The terminal
+/// No terminal, a terminal that went away, or an internal error. The terminal
 /// has been put back by then.
 pub fn watch(
     state: State,
     look: &Look,
     open: impl FnMut(&SharedRequirements) -> Result<Box<dyn observe::Source>, observe::SourceError> + Send + 'static,
     outside: WatchOptions,
-) -> Result<(), String> {
-    let runtime =
-        Builder::new_current_thread().enable_all().build().map_err(|error| format!("no event loop: {error}"))?;
+) -> Result<(), Failure> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::failed(format!("no event loop: {error}")))?;
     // Signals first: from here on none leaves the terminal as the dashboard needs it.
     let (ending, jobs) = {
         let _inside = runtime.enter();
@@ -85,9 +86,9 @@ pub fn watch(
     // A save that hangs on a dead file system must not keep the program.
     runtime.shutdown_background();
     match (panics.finish(), outcome) {
-        (Some(panic), _) => Err(panic),
+        (Some(panic), _) => Err(Failure::failed(panic)),
         (None, Ok(outcome)) => outcome,
-        (None, Err(_)) => Err("internal error".to_owned()),
+        (None, Err(_)) => Err(Failure::failed("internal error")),
     }
 }
 
@@ -107,7 +108,7 @@ async fn watch_on(
     look: &Look,
     open: impl FnMut(&SharedRequirements) -> Result<Box<dyn observe::Source>, observe::SourceError> + Send + 'static,
     mut outside: WatchOptions,
-) -> Result<(), String> {
+) -> Result<(), Failure> {
     let mut themed = ThemedLook::new(look, std::mem::take(&mut outside.themes), &state);
     let mut session = outside.session.take().map(|path| SessionKeeper::start(path, &state));
     let LoopParts { mut screen, gate, answers, ending, mut jobs, panics } = around;
@@ -146,13 +147,13 @@ async fn watch_on(
         // Everything that has happened meanwhile goes into the same frame.
         let rest = std::iter::from_fn(|| inputs.try_next()).take(QUEUE);
         match event_loop.apply_events(std::iter::once(first).chain(rest).flatten(), &mut state, &mut screen)? {
-            Exit::Finished => break,
-            Exit::Suspended => {
+            LoopExit::Finished => break,
+            LoopExit::Suspended => {
                 jobs.stop(&mut screen).await;
                 screen.take_again()?;
             }
-            Exit::Unchanged if !screen.is_due() => continue,
-            Exit::Unchanged | Exit::Changed => {}
+            LoopExit::Unchanged if !screen.is_due() => continue,
+            LoopExit::Unchanged | LoopExit::Changed => {}
         }
         pending_demo = pending_demo.filter(|pending_demo| !pending_demo.look(&mut state));
         event_loop.look_at(&state, false);
@@ -168,7 +169,7 @@ async fn watch_on(
 }
 
 /// What came of a few events.
-enum Exit {
+enum LoopExit {
     /// Something that the screen shows may be another.
     Changed,
     /// Nothing that it shows.
@@ -204,21 +205,21 @@ impl EventLoop {
         events: Sender<Event>,
         mut open: impl FnMut(&SharedRequirements) -> Result<Box<dyn observe::Source>, observe::SourceError> + Send + 'static,
         outside: WatchOptions,
-    ) -> Result<(Self, Receiver<SourceReport>, Receiver<RunNews>), String> {
+    ) -> Result<(Self, Receiver<SourceReport>, Receiver<RunNews>), Failure> {
         let WatchOptions { every, clock, store, calibration, follow, .. } = outside;
         let (reports, reported) = mpsc::channel(REPORTS);
         let requirements = SharedRequirements::nothing();
         let shared = requirements.clone();
         let source = observe::spawn(move || open(&shared), every, move || clock.now(), reports)
-            .map_err(|error| format!("no thread for the source: {error}"))?;
+            .map_err(|error| Failure::failed(format!("no thread for the source: {error}")))?;
         let (news, heard) = mpsc::channel(REPORTS);
         let following = observe::follow(follow, |name| std::env::var_os(name), move || clock.now(), news)
-            .map_err(|error| format!("no thread for logs and hooks: {error}"))?;
+            .map_err(|error| Failure::failed(format!("no thread for logs and hooks: {error}")))?;
         let failures = events.clone();
         // A dashboard that has gone meanwhile needs no telling.
         let commands =
             alert_output::Commands::start(alert_output::PATIENCE, move |event| drop(failures.blocking_send(event)))
-                .map_err(|error| format!("no thread for the commands of alerts: {error}"))?;
+                .map_err(|error| Failure::failed(format!("no thread for the commands of alerts: {error}")))?;
         let event_loop = Self {
             source,
             following,
@@ -253,8 +254,8 @@ impl EventLoop {
         events: impl Iterator<Item = Event>,
         state: &mut State,
         screen: &mut TerminalScreen,
-    ) -> Result<Exit, String> {
-        let (mut exit, mut suspended) = (Exit::Unchanged, false);
+    ) -> Result<LoopExit, Failure> {
+        let (mut exit, mut suspended) = (LoopExit::Unchanged, false);
         for event in events {
             if let (Some(tape), Event::Sample(sample)) = (&mut self.tape, &event) {
                 tape.put(sample, state);
@@ -266,7 +267,7 @@ impl EventLoop {
             }
             for effect in update(state, event) {
                 match effect {
-                    Effect::Quit => return Ok(Exit::Finished),
+                    Effect::Quit => return Ok(LoopExit::Finished),
                     Effect::Suspend => {
                         suspended = true;
                         continue;
@@ -282,13 +283,13 @@ impl EventLoop {
             // and what the run tells as well where that is near. One frame is for both.
             let waits = ticked && state.monitor.is_fresh(state.now) || told && state.monitor.is_near(state.now);
             if !waits {
-                exit = Exit::Changed;
+                exit = LoopExit::Changed;
             }
         }
-        Ok(if suspended { Exit::Suspended } else { exit })
+        Ok(if suspended { LoopExit::Suspended } else { exit })
     }
 
-    fn carry_out(&mut self, effect: Effect, state: &State, screen: &mut TerminalScreen) -> Result<(), String> {
+    fn carry_out(&mut self, effect: Effect, state: &State, screen: &mut TerminalScreen) -> Result<(), Failure> {
         let events = self.events.clone();
         match effect {
             // The loop's own.

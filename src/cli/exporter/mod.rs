@@ -11,6 +11,8 @@ mod run_metrics;
 mod server;
 mod sources;
 
+use std::io;
+
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::mpsc;
@@ -20,7 +22,7 @@ use super::config::Config;
 use super::dashboard::{self, Clock, calibrations};
 use super::import;
 use super::termination::TerminationSignals;
-use super::{Exit, Streams, demo, plans};
+use super::{Exit, Failure, Streams, demo, plans};
 use crate::app::{self, Editor, State};
 use crate::catalog::Catalog;
 use crate::observe::log::Pattern;
@@ -42,30 +44,20 @@ const USUAL_INTERVAL: Seconds = Seconds(15.0);
 const DEMO_HEAD_START: Seconds = Seconds(300.0);
 
 /// `memwall exporter`: until the system asks it to end.
-pub fn run(args: &ExporterArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Exit {
+pub fn run(args: &ExporterArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Result<Exit, Failure> {
     if let Some(file) = args.print {
-        return streams.print(cluster_files::text(file));
+        return Ok(streams.print(cluster_files::text(file)));
     }
     if matches!(args.source, SourceChoice::Replay { .. } | SourceChoice::Prometheus(_)) {
-        return streams.fail(Exit::Usage, "--source: an exporter reads the GPUs of its own machine, or the demo's");
+        return Err(Failure::usage("--source: an exporter reads the GPUs of its own machine, or the demo's"));
     }
-    let editor = match open_plan(args, catalog) {
-        Ok(editor) => editor,
-        Err((exit, lines)) => return lines.iter().fold(exit, |exit, line| exit.and(streams.fail(exit, line))),
-    };
-    let pattern = match args.log_pattern.as_deref().map(Pattern::new).transpose() {
-        Ok(pattern) => pattern,
-        Err(message) => return streams.fail(Exit::Usage, &format!("--log-pattern: {message}")),
-    };
-    let demo = match demo::run(&args.source, &editor, DEMO_HEAD_START, catalog) {
-        // A simulated run is exported where one is asked for, never for want of a GPU.
-        Ok(demo) => demo.filter(|_| is_demo(args)),
-        Err(message) => return streams.fail(Exit::Usage, &message),
-    };
-    match serve(args, (editor, demo, pattern), catalog, streams) {
-        Ok(()) => Exit::Done,
-        Err(message) => streams.fail(Exit::Failed, &message),
-    }
+    let editor = open_plan(args, catalog)?;
+    let pattern = args.log_pattern.as_deref().map(Pattern::new).transpose();
+    let pattern = pattern.map_err(|why| Failure::usage(format!("--log-pattern: {why}")))?;
+    // A simulated run is exported where one is asked for, never for want of a GPU.
+    let demo = demo::run(&args.source, &editor, DEMO_HEAD_START, catalog)?.filter(|_| is_demo(args));
+    serve(args, (editor, demo, pattern), catalog, streams)?;
+    Ok(Exit::Done)
 }
 
 const fn is_demo(args: &ExporterArgs) -> bool {
@@ -73,17 +65,12 @@ const fn is_demo(args: &ExporterArgs) -> bool {
 }
 
 /// The plan of the command line. Without one the example stands in, which nothing real is compared with.
-fn open_plan(args: &ExporterArgs, catalog: &Catalog) -> Result<Editor, (Exit, Vec<String>)> {
+fn open_plan(args: &ExporterArgs, catalog: &Catalog) -> Result<Editor, Failure> {
     let shown = args.plan.as_ref().map(|path| path.display().to_string());
-    let said = |faults: Vec<Fault>| {
-        (Exit::Usage, faults.into_iter().map(|fault| plans::line(shown.as_deref(), fault)).collect::<Vec<_>>())
-    };
+    let said = |faults: Vec<Fault>| plans::refused(shown.as_deref(), faults);
     let loaded: LoadedPlan = match &args.plan {
         None => dashboard::example().map_err(said)?,
-        Some(path) => import::open(path).map_err(|why| match why {
-            import::NotOpened::Faults(faults) => said(faults),
-            import::NotOpened::Foreign(exit, why) => (exit, vec![why]),
-        })?,
+        Some(path) => import::open(path)?,
     };
     let place = |faults: Vec<Fault>| said(faults.into_iter().map(|fault| loaded.document.placed(fault)).collect());
     Job::resolve(&loaded.plan, catalog).map_err(place)?;
@@ -95,13 +82,14 @@ fn serve(
     (editor, demo, pattern): (Editor, Option<Demo>, Option<Pattern>),
     catalog: &Catalog,
     streams: &mut Streams<'_>,
-) -> Result<(), String> {
-    let runtime =
-        Builder::new_current_thread().enable_all().build().map_err(|error| format!("no event loop: {error}"))?;
+) -> Result<(), Failure> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::failed(format!("no event loop: {error}")))?;
     let served = runtime.block_on(async {
         let ending = TerminationSignals::listen()?;
-        let listener = TcpListener::bind(args.listen).await.map_err(|error| format!("{}: {error}", args.listen))?;
-        let address = listener.local_addr().map_err(|error| format!("{}: {error}", args.listen))?;
+        let unbound = |error: io::Error| Failure::failed(format!("{}: {error}", args.listen));
+        let listener = TcpListener::bind(args.listen).await.map_err(unbound)?;
+        let address = listener.local_addr().map_err(unbound)?;
         let (collector, inputs, scrapes) = start(args, (editor, demo, pattern), catalog)?;
         if !address.ip().is_loopback() {
             streams.note("whoever reaches this address can read the metrics: there is no password");
@@ -121,7 +109,7 @@ fn start(
     args: &ExporterArgs,
     (editor, demo, pattern): (Editor, Option<Demo>, Option<Pattern>),
     catalog: &Catalog,
-) -> Result<(Collector, CollectorInputs, mpsc::Sender<server::ScrapeRequest>), String> {
+) -> Result<(Collector, CollectorInputs, mpsc::Sender<server::ScrapeRequest>), Failure> {
     let clock = Clock::start();
     let is_demo = is_demo(args);
     let identity = RunIdentity {
@@ -134,11 +122,11 @@ fn start(
     let requirements = SharedRequirements::nothing();
     let (reports, reported) = mpsc::channel(QUEUE);
     let source = observe::spawn_on_demand(opener(args, demo, &requirements, catalog), move || clock.now(), reports)
-        .map_err(|error| format!("no thread for the source: {error}"))?;
+        .map_err(|error| Failure::failed(format!("no thread for the source: {error}")))?;
     let (news, heard) = mpsc::channel(QUEUE);
     let follow = FollowOptions { log: args.log.clone(), pattern, pid: args.attach, live: !is_demo };
     let following = observe::follow(follow, |name| std::env::var_os(name), move || clock.now(), news)
-        .map_err(|error| format!("no thread for logs and hooks: {error}"))?;
+        .map_err(|error| Failure::failed(format!("no thread for logs and hooks: {error}")))?;
     let (events, happening) = mpsc::channel(QUEUE);
     let (scrapes, scraped) = mpsc::channel(QUEUE);
     let parts = CollectorParts { source, following, requirements, clock, events };

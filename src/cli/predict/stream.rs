@@ -16,7 +16,7 @@ use super::{Answer, answer, parameters};
 use crate::catalog::Catalog;
 use crate::cli::args::{PredictArgs, ReportFormat};
 use crate::cli::plans::{self, PlanSource};
-use crate::cli::{Exit, Streams, output};
+use crate::cli::{Exit, Failure, Streams, output};
 use crate::plan::Fault;
 use crate::printable::printable;
 use crate::report::page::Page;
@@ -50,9 +50,14 @@ enum Output {
 /// A plan, and where its answer goes.
 type Work = (StreamDocument, SyncSender<Answered>);
 
-pub fn run(args: &PredictArgs, format: ReportFormat, catalog: &Catalog, streams: &mut Streams) -> Exit {
+pub fn run(
+    args: &PredictArgs,
+    format: ReportFormat,
+    catalog: &Catalog,
+    streams: &mut Streams,
+) -> Result<Exit, Failure> {
     if args.faults && format != ReportFormat::Json {
-        return streams.fail(Exit::Usage, FAULTS_NEED);
+        return Err(Failure::usage(FAULTS_NEED));
     }
     let Streams { input, out, err } = streams;
     let (queue, work) = sync_channel::<Work>(AHEAD);
@@ -79,10 +84,8 @@ pub fn run(args: &PredictArgs, format: ReportFormat, catalog: &Catalog, streams:
         drop((queue, turns));
         (writer.join().unwrap_or(Exit::Failed), read)
     });
-    match read {
-        Ok(()) => exit,
-        Err(error) => exit.and(streams.fail(Exit::Failed, &format!("standard input: {error}"))),
-    }
+    read.map_err(|error| Failure::new(exit.and(Exit::Failed), format!("standard input: {error}")))?;
+    Ok(exit)
 }
 
 /// The next plan that waits; none once the stream has ended.
@@ -202,10 +205,9 @@ impl Writer<'_> {
         if self.rows.is_empty() {
             return exit;
         }
-        let table = csv::table(std::mem::take(&mut self.rows)).map_err(|error| error.to_string());
-        let put = match table {
+        let put = match csv::table(std::mem::take(&mut self.rows)) {
             Ok(table) => self.put("", &table),
-            Err(message) => Err(Some(self.failed(&message))),
+            Err(error) => Err(Some(self.failed(&error.to_string()))),
         };
         put.map_or_else(|end| end.map_or(exit, |failed| exit.and(failed)), |()| exit)
     }

@@ -11,6 +11,7 @@ use super::origin::{Origin, Setting};
 use super::settings::Settings;
 use super::text;
 use crate::catalog::Catalog;
+use crate::files::Unread;
 
 /// Everything that is known of a run.
 pub struct ImportContext<'a> {
@@ -66,7 +67,7 @@ impl ImportContext<'_> {
                 Some("toml") => text::toml(path, &text),
                 _ => text::yaml(path, &text),
             };
-            read.map_err(|why| format!("{path}:{why}"))
+            read.map_err(|why| Unread(format!("{path}:{why}")))
         });
         match read {
             Ok(settings) => {

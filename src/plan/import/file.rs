@@ -9,12 +9,14 @@ use super::launch::{self, Program};
 use super::origin::Origin;
 use super::refused::Refused;
 use super::settings::Settings;
+use super::text::Unparsable;
 use super::{
     Files, ProcessView, accelerate, automodel, axolotl, deepspeed, easy_r1, gpt_neox, jobs, lingua, litgpt,
     llama_factory, llm_foundry, nanogpt, nanotron, nemo, nemo_rl, olmo, python_calls, run, scontrol, shell,
     stated_world, text, torchtitan, torchtune, trainer, verl, xtuner,
 };
 use crate::catalog::Catalog;
+use crate::files::Unread;
 
 /// The plan of a file called `name`: a Hugging Face `config.json`, a configuration of a framework,
 /// or a script or text with a training command in it.
@@ -33,7 +35,7 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
         world: stated_world(around).unwrap_or_default(),
     };
     let mut remarks = Vec::new();
-    let unreadable = |why: String| Refused::Unreadable(format!("{name}:{why}"));
+    let unreadable = |why: Unparsable| Refused::Unreadable(format!("{name}:{why}"));
     if scontrol::is_listing(content) {
         return of_slurm_job(name, content, around, catalog);
     }
@@ -105,7 +107,7 @@ fn bare_arguments(content: &str) -> Option<String> {
 }
 
 /// The document of a YAML file; of several the one that starts something.
-fn documents(name: &str, content: &str) -> Result<Settings, String> {
+fn documents(name: &str, content: &str) -> Result<Settings, Unparsable> {
     let whole = text::yaml(name, content);
     if whole.is_ok() || !content.contains("\n---") {
         return whole;
@@ -323,7 +325,7 @@ const MOST_FOLDERS: usize = 12;
 
 /// A file as a script names it: from the present directory, else from the folder of the script or one above it, where
 /// it may have been started. The text, and the path where it was found.
-fn near(files: &dyn Files, script: &str, path: &str) -> Result<(String, String), String> {
+fn near(files: &dyn Files, script: &str, path: &str) -> Result<(String, String), Unread> {
     let missed = match files.read(path) {
         Ok(text) => return Ok((text, path.to_owned())),
         Err(why) => why,
@@ -341,14 +343,14 @@ fn near(files: &dyn Files, script: &str, path: &str) -> Result<(String, String),
 }
 
 impl Files for ScriptFiles<'_> {
-    fn read(&self, path: &str) -> Result<String, String> {
+    fn read(&self, path: &str) -> Result<String, Unread> {
         let plain = |path: &str| path.trim_start_matches("./").to_owned();
         let own = self.own.iter().find(|(name, _)| plain(name) == plain(path));
         if let Some((_, text)) = own {
             return Ok(text.clone());
         }
         if self.changed.iter().any(|name| plain(name) == plain(path)) {
-            return Err(format!("{path}: the script writes or changes it, in a way that is not followed"));
+            return Err(Unread(format!("{path}: the script writes or changes it, in a way that is not followed")));
         }
         if !self.folder.is_empty()
             && !path.starts_with('/')

@@ -56,6 +56,7 @@ mod xtuner;
 use std::collections::BTreeMap;
 
 use crate::catalog::Catalog;
+use crate::files::Unread;
 use common::ImportContext;
 use launch::{LaunchCommand, LaunchEnvironment, Launcher, Program, World};
 use settings::UNKNOWN_OPTIONS;
@@ -72,8 +73,8 @@ pub trait Files {
     /// The text of a file; a relative path starts at the process's working directory.
     ///
     /// # Errors
-    /// One line: why it cannot be read.
-    fn read(&self, path: &str) -> Result<String, String>;
+    /// Why it cannot be read.
+    fn read(&self, path: &str) -> Result<String, Unread>;
 
     /// The path as it leads there from anywhere.
     fn absolute(&self, path: &str) -> String;

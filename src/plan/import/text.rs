@@ -16,11 +16,16 @@ const MAX_MERGED: usize = 1_000_000;
 /// How deep tables of a TOML file may stand in each other.
 const MAX_DEPTH: usize = 32;
 
+/// Where and why a text cannot be read as what its file's name says, in a line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unparsable(String);
+
 /// A YAML or JSON file called `name`.
 ///
 /// # Errors
-/// One line: where and why it cannot be read.
-pub fn yaml(name: &str, text: &str) -> Result<Settings, String> {
+/// Where and why it cannot be read.
+pub fn yaml(name: &str, text: &str) -> Result<Settings, Unparsable> {
     let document = match Document::parse(text) {
         Ok(document) => document,
         // A plan has no merge keys and no key twice; other tools' files do, and PyYAML reads them.
@@ -34,8 +39,8 @@ pub fn yaml(name: &str, text: &str) -> Result<Settings, String> {
     Ok(settings)
 }
 
-fn first_line(faults: &[crate::plan::Fault]) -> String {
-    faults.first().map_or_else(|| "not readable".to_owned(), ToString::to_string)
+fn first_line(faults: &[crate::plan::Fault]) -> Unparsable {
+    Unparsable(faults.first().map_or_else(|| "not readable".to_owned(), ToString::to_string))
 }
 
 /// Mappings become dotted names; a list is one value.
@@ -55,14 +60,15 @@ fn flatten(node: &Node, above: &str, file: &str, settings: &mut Settings) {
 /// A TOML file called `name`.
 ///
 /// # Errors
-/// One line: where and why it cannot be read.
-pub fn toml(name: &str, text: &str) -> Result<Settings, String> {
+/// Where and why it cannot be read.
+pub fn toml(name: &str, text: &str) -> Result<Settings, Unparsable> {
     if text.len() > MAX_MERGED {
-        return Err(format!("{} bytes are too many", text.len()));
+        return Err(Unparsable(format!("{} bytes are too many", text.len())));
     }
     let document = Toml::parse(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line_at(text, span.start));
-        format!("{line}: not readable as TOML: {}", error.message().lines().collect::<Vec<_>>().join(" "))
+        let why = error.message().lines().collect::<Vec<_>>().join(" ");
+        Unparsable(format!("{line}: not readable as TOML: {why}"))
     })?;
     let mut reader = TomlReader { text, line: 1, at: 0, file: name, settings: Settings::default() };
     for (key, item) in document.iter() {

@@ -15,31 +15,45 @@ const PACKED: u64 = 8 << 20;
 const UNPACKED: u64 = 32 << 20;
 const VALUES: usize = 2_500_000;
 
+/// Why a file gives no tape.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TapeError {
+    /// It cannot be read.
+    #[error("{0}")]
+    Unread(String),
+    /// It is something else, or too large for one.
+    #[error("not a tape{0}")]
+    NotATape(String),
+    /// What it says cannot be.
+    #[error("a damaged tape: {0}")]
+    Damaged(String),
+}
+
 /// A tape out of a file, packed with gzip or not.
 ///
 /// # Errors
-/// In one line, why it cannot be read or is none.
-pub fn read_trace(path: &Path) -> Result<TracedModel, String> {
-    let shown = path.display();
-    let bytes = files::read(path, PACKED).map_err(|error| format!("{shown}: {}", reason(&error)))?;
-    parse(bytes).map_err(|why| format!("{shown}: {why}"))
+/// Where it cannot be read or is none.
+pub fn read_trace(path: &Path) -> Result<TracedModel, TapeError> {
+    let bytes = files::read(path, PACKED).map_err(|error| TapeError::Unread(reason(&error)))?;
+    parse(bytes)
 }
 
-fn parse(bytes: Vec<u8>) -> Result<TracedModel, String> {
+fn parse(bytes: Vec<u8>) -> Result<TracedModel, TapeError> {
     let text = if bytes.starts_with(&[0x1f, 0x8b]) {
-        files::up_to(MultiGzDecoder::new(bytes.as_slice()), UNPACKED).map_err(|error| format!("not a tape: {error}"))?
+        let unpacked = files::up_to(MultiGzDecoder::new(bytes.as_slice()), UNPACKED);
+        unpacked.map_err(|error| TapeError::NotATape(format!(": {error}")))?
     } else {
         bytes
     };
     if files::most_json_values(&text) > VALUES {
-        return Err(format!("not a tape: more than {VALUES} values"));
+        return Err(TapeError::NotATape(format!(": more than {VALUES} values")));
     }
     let model: TracedModel = serde_json::from_slice(&text).map_err(|error| {
         let error = printable(&error.to_string());
-        format!("not a tape of memwall trace: {}", error.chars().take(160).collect::<String>())
+        TapeError::NotATape(format!(" of memwall trace: {}", error.chars().take(160).collect::<String>()))
     })?;
     match model.fault() {
-        Some(why) => Err(format!("a damaged tape: {why}")),
+        Some(why) => Err(TapeError::Damaged(why)),
         None => Ok(model),
     }
 }
@@ -65,7 +79,7 @@ mod tests {
         {"name":"last","path":"","block":false,"borrows":false,"weights":[],"tensors":[],"ops":[],"output":null,"also":[]}]}}}"#;
 
     fn refused(text: &str) -> String {
-        let why = parse(text.as_bytes().to_vec()).unwrap_err();
+        let why = parse(text.as_bytes().to_vec()).unwrap_err().to_string();
         assert!(!why.contains('\n') && why.len() < 300, "{why}");
         why
     }
@@ -108,10 +122,10 @@ mod tests {
         for _ in 0..64 {
             packed.write_all(&vec![b' '; 1 << 20]).unwrap();
         }
-        assert!(parse(packed.finish().unwrap()).unwrap_err().contains("not a tape: more than"));
+        assert!(parse(packed.finish().unwrap()).unwrap_err().to_string().contains("not a tape: more than"));
         let mut cut = GzEncoder::new(Vec::new(), Compression::best());
         cut.write_all(SMALL.as_bytes()).unwrap();
         let cut = cut.finish().unwrap();
-        assert!(parse(cut[..cut.len() / 2].to_vec()).unwrap_err().contains("not a tape"));
+        assert!(parse(cut[..cut.len() / 2].to_vec()).unwrap_err().to_string().contains("not a tape"));
     }
 }

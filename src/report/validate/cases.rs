@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::Failure;
+use super::FailedCase;
 
 /// A plan and what was measured of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,7 +23,7 @@ pub struct Case {
 ///
 /// # Errors
 /// Where the text is neither.
-pub fn read(text: &str) -> Result<Vec<Result<Case, Failure>>, String> {
+pub fn read(text: &str) -> Result<Vec<Result<Case, FailedCase>>, String> {
     if text.trim_start().starts_with('[') {
         let values: Vec<Value> =
             serde_json::from_str(text).map_err(|error| format!("not readable as JSON: {error}"))?;
@@ -51,21 +51,23 @@ pub fn read(text: &str) -> Result<Vec<Result<Case, Failure>>, String> {
         let place = format!("line {at}");
         // The parser has seen this line alone: only its column says where.
         let unread = |error: serde_json::Error| format!("not readable as JSON at column {}", error.column());
-        value.map_err(|error| Failure { id: place.clone(), error: unread(error) }).and_then(|value| case(value, &place))
+        value
+            .map_err(|error| FailedCase { id: place.clone(), error: unread(error) })
+            .and_then(|value| case(value, &place))
     };
     Ok(values.into_iter().map(of_line).collect())
 }
 
-fn case(value: Value, place: &str) -> Result<Case, Failure> {
+fn case(value: Value, place: &str) -> Result<Case, FailedCase> {
     let Value::Object(mut object) = value else {
-        return Err(Failure { id: place.to_owned(), error: "a case is an object".to_owned() });
+        return Err(FailedCase { id: place.to_owned(), error: "a case is an object".to_owned() });
     };
     let id = match object.get("id") {
         Some(Value::String(id)) => id.clone(),
         Some(Value::Number(id)) => id.to_string(),
         _ => place.to_owned(),
     };
-    let fail = |error: &str| Failure { id: id.clone(), error: error.to_owned() };
+    let fail = |error: &str| FailedCase { id: id.clone(), error: error.to_owned() };
     let plan = object.remove("plan").filter(Value::is_object).ok_or_else(|| fail("`plan` is missing or no mapping"))?;
     let Some(Value::Object(measured)) = object.remove("measured") else {
         return Err(fail("`measured` is missing or not a mapping"));
