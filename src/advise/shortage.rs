@@ -70,7 +70,7 @@ fn held(oom: &OutOfMemory) -> Vec<MemoryClaim> {
         ("allocated", oom.allocated, allocated),
         ("unused", oom.unallocated, "held by PyTorch's allocator and in no tensor: fragmentation and its cache"),
         ("private pools", oom.private_pools, "of the allocated: CUDA graphs' own, of no use to others"),
-        ("outside", outside, "this process, beyond PyTorch's allocator: CUDA context, NCCL, libraries"),
+        ("outside", outside, outside_of(metal)),
         ("elsewhere", oom.elsewhere().filter(|held| *held > Bytes::ZERO), elsewhere(oom)),
         ("listed", listed, "processes on the device, this one perhaps among them: a container has pids of its own"),
         ("resident", resident, "the host memory of the process when the system ended it"),
@@ -78,6 +78,14 @@ fn held(oom: &OutOfMemory) -> Vec<MemoryClaim> {
         ("device", oom.capacity, "in all"),
     ];
     rows.into_iter().filter_map(|(name, bytes, note)| Some(MemoryClaim { name, bytes: bytes?, note })).collect()
+}
+
+const fn outside_of(metal: bool) -> &'static str {
+    if metal {
+        "this process, beyond PyTorch's allocator: other allocations of Metal"
+    } else {
+        "this process, beyond PyTorch's allocator: CUDA context, NCCL, libraries"
+    }
 }
 
 const fn asked_for(oom: &OutOfMemory) -> &'static str {

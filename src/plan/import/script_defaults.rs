@@ -90,9 +90,11 @@ fn fields(file: &str, text: &str, settings: &mut Settings) {
         let Some((name, rest)) = bare.split_once(':').filter(|(name, _)| is_name(name)) else { continue };
         let Some((_, right)) = rest.split_once('=') else { continue };
         let right = right.trim();
-        let found = match right.strip_prefix("field(").or_else(|| right.strip_prefix("dataclasses.field(")) {
-            Some(_) => {
-                let open = text.get(at..).and_then(|from| from.find("field(")).map_or(at, |found| at + found + 6);
+        // `HfArg` is transformers' own short form of `field` (`hf_argparser.py`).
+        let call = ["field(", "dataclasses.field(", "HfArg("].iter().find(|call| right.starts_with(**call));
+        let found = match call {
+            Some(call) => {
+                let open = text.get(at..).and_then(|from| from.find(call)).map_or(at, |found| at + found + call.len());
                 keyword(&arguments(text.get(open..).unwrap_or("")), "default")
             }
             None => value(right.split(" #").next().unwrap_or(right)),
@@ -155,6 +157,10 @@ class Arguments(transformers.TrainingArguments):
         metadata={\"help\": \"Maximum, default=3\"},
     )
     lora_r: int = 64  # a remark
+    bf16: bool = HfArg(
+        default=True,
+        help=\"Whether to use bf16, default=3\",
+    )
     targets: List[str] = field(default_factory=lambda: [\"q\"])
     nothing: Optional[str] = None
 
@@ -176,6 +182,7 @@ parser.add_argument(
         assert_eq!(read.whole("lora_r").unwrap().value, 64);
         assert_eq!(read.whole("batch_size").unwrap().value, 12);
         assert!(!read.flag("fp16").unwrap().value);
+        assert!(read.flag("bf16").unwrap().value);
         assert_eq!(read.number("lr").unwrap().value, 1e-4);
         assert!(read.get("targets").is_none() && read.get("nothing").is_none());
         assert!(!read.is_set("optim"), "a default is nobody's word");

@@ -234,8 +234,14 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
             "use_dynamic_bsz: as many samples a pass as ppo_max_token_len_per_gpu holds",
         );
     }
+    // `examples/split_placement/main_ppo_split.py` gives actor and critic pools of their own.
+    if context.program.name().contains("split") {
+        not_modelled(imported, "the pools of a split placement: the actor has a part of the GPUs, the plan all");
+    }
     let nodes = settings.whole("trainer.nnodes");
-    let world = World { total: None, nodes, per_node: settings.whole("trainer.n_gpus_per_node") }.completed();
+    // An asynchronous pipeline (`agentica-project/rllm`, its verl) trains on a part of a node, the rest generates.
+    let per_node = settings.first_whole(&["trainer.n_training_gpus_per_node", "trainer.n_gpus_per_node"]);
+    let world = World { total: None, nodes, per_node }.completed();
     // The old name means the samples of all ranks.
     let ulysses = imported.whole("distribution.context_parallel").unwrap_or(1);
     let ranks = world.total.as_ref().map_or(1, |found| found.value) / ulysses;

@@ -2,6 +2,7 @@
 //! those of `megatron/training/arguments.py` and the configuration classes that it is made of.
 
 mod shape;
+mod slime;
 mod training;
 
 use super::arguments;
@@ -55,6 +56,8 @@ fn is_evaluation(context: &ImportContext) -> bool {
 pub fn import(context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("Megatron-LM");
     let given = arguments::read(&context.program.words).options;
+    let rollouts = slime::is_meant(&given);
+    let given = if rollouts { slime::with_defaults(given) } else { given };
     let settings = Settings::defaults(VERSION, DEFAULTS).with(given);
     imported.say("model.framework", "megatron", Origin::Program(context.program.shown()));
     if let Some(file) = settings.text("yaml_cfg") {
@@ -66,7 +69,14 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     if settings.is("use_checkpoint_args") {
         imported.note("--use-checkpoint-args: the checkpoint's own shape goes over the arguments");
     }
+    if rollouts {
+        imported.tool = "slime".to_owned();
+    }
+    let own = rollouts.then(|| settings.clone());
     all(&mut imported, settings, context);
+    if let Some(settings) = own {
+        slime::set(&mut imported, &settings);
+    }
     imported
 }
 

@@ -107,7 +107,7 @@ fn vocabulary(imported: &mut ImportedPlan, job: &Job) {
             multiple.and_then(|multiple| multiple.checked_mul(tensor)),
         );
     }
-    if let Some(size) = settings.first_whole(&["padded_vocab_size", "vocab_size"]) {
+    if let Some(size) = settings.first_whole(&["padded_vocab_size", "pad_vocab_size_to", "vocab_size"]) {
         return imported.set(KEY, Some(size));
     }
     let tokenizer = settings.text("tokenizer_type");

@@ -326,7 +326,11 @@ fn sharding(imported: &mut ImportedPlan, job: &Job) {
         imported.say("model.framework", "megatron-deepspeed", Origin::Argument("--deepspeed".into()));
         imported.drop("model.transformer_impl");
         let stage = settings.whole("zero_stage");
-        imported.set(KEY, stage.map(|found| found.map(deepspeed::stage)));
+        // In bf16 DeepSpeed's `BF16_Optimizer` shards main weights and states at stage 0 (`runtime/bf16_optimizer.py`).
+        let own = stage.as_ref().filter(|found| found.value == 0 && job.is("bf16")).map(|found| {
+            Setting::new("zero1", Origin::Derived(format!("{} in bf16: BF16_Optimizer shards", found.origin)))
+        });
+        imported.set(KEY, own.or_else(|| stage.map(|found| found.map(deepspeed::stage))));
     }
 }
 

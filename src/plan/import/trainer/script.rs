@@ -5,7 +5,9 @@ use super::super::common::ImportContext;
 use super::super::imported::ImportedPlan;
 use super::super::model;
 use super::super::origin::{Origin, Setting};
+use super::super::python_calls::arguments;
 use super::super::rows::not_modelled;
+use super::super::script_defaults::script_of;
 use super::super::settings::Settings;
 use super::super::trl;
 
@@ -67,7 +69,8 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
     let named = ["lora", "peft"].iter().any(|part| context.program.name().contains(part));
     let wanted = wanted
         || (trl::method(context).is_none() && settings.is_set("lora_r"))
-        || (named && settings.is_set("lora_rank"));
+        || (named && settings.is_set("lora_rank"))
+        || mode(settings).is_some();
     let bits = bits(settings);
     // P-tuning v2: keys and values in front of each layer's own (`THUDM/ChatGLM2-6B/ptuning/arguments.py`, `pre_seq_len`).
     if let Some(found) = settings.whole("pre_seq_len") {
@@ -88,11 +91,15 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
             not_modelled(imported, "without --only_optimize_lora embeddings, norms and biases train as well");
         }
     } else if settings.is("full_finetune") || (!wanted && bits.is_none()) {
+        undecided(imported, settings, context);
         return;
     }
-    let rank = settings.first_whole(&["lora_r", "lora_rank", "peft_lora_r"]).or(chats);
+    let rank = settings.first_whole(&["lora_r", "lora_rank", "peft_lora_r"]).or(chats).or_else(|| rank_of(context));
     adapters::set(imported, rank, ("peft", 8), bits);
     adapters::set_targets(imported, settings.texts("lora_target_modules").or_else(|| settings.texts("target_modules")));
+    if mode(settings).is_some() {
+        imported.miss("training.lora.targets", "the script of train_mode chooses the modules");
+    }
     if named {
         adapters::set_targets(imported, settings.texts("trainable"));
     }
@@ -103,6 +110,44 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
     );
 }
 
+/// `train_mode: lora` and `qlora` of scripts that choose by one word (`yangjianxin1/Firefly`, `train.py`).
+fn mode(settings: &Settings) -> Option<Setting<String>> {
+    settings.text("train_mode").filter(|found| matches!(found.value.as_str(), "lora" | "qlora"))
+}
+
+/// The rank that a script writes into its only `LoraConfig`.
+fn rank_of(context: &ImportContext) -> Option<Setting<u64>> {
+    let (path, text) = script_of(context)?;
+    let mut calls = text.match_indices("LoraConfig(");
+    let (at, call) = calls.next().filter(|_| calls.next().is_none())?;
+    let parts = arguments(text.get(at + call.len()..)?);
+    let rank = parts.iter().find_map(|part| part.trim().strip_prefix("r=")?.trim().parse().ok())?;
+    Some(Setting::new(
+        rank,
+        Origin::Default { framework: "the script", option: format!("LoraConfig(r={rank}) ({path})") },
+    ))
+}
+
+/// A rank without a word about adapters: the script has them or not. Full training is not what is said.
+fn undecided(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
+    const SWITCHES: [&str; 10] = [
+        "use_peft",
+        "use_lora",
+        "lora_enable",
+        "enable_lora",
+        "lora",
+        "peft",
+        "use_peft_lora",
+        "full_finetune",
+        "train_mode",
+        "finetuning_type",
+    ];
+    let decided = SWITCHES.iter().any(|name| settings.get(name).is_some());
+    if !decided && trl::method(context).is_none() && settings.is_set("lora_rank") {
+        not_modelled(imported, "lora_rank: the script says whether adapters train; the plan trains the whole model");
+    }
+}
+
 /// Base weights of 4 or 8 bits.
 fn bits(settings: &Settings) -> Option<Setting<u64>> {
     let on = |name: &str, bits: u64| settings.on(name).map(|found| found.map(|_| bits));
@@ -110,5 +155,6 @@ fn bits(settings: &Settings) -> Option<Setting<u64>> {
         .iter()
         .find_map(|name| on(name, 4))
         .or_else(|| ["load_in_8bit", "use_8bit_quantization"].iter().find_map(|name| on(name, 8)))
+        .or_else(|| mode(settings).filter(|found| found.value == "qlora").map(|found| found.map(|_| 4)))
         .or_else(|| settings.first_whole(&["bits", "quantization_bit"]).filter(|found| matches!(found.value, 4 | 8)))
 }
