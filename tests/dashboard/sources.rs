@@ -98,8 +98,14 @@ fn a_page_of_metrics_is_watched_and_what_is_not_on_it_says_so() {
 const CPU_ROWS: &str = r#"{"kernel":"machine","device":"cpu","name":"CPU","date":"2026-11-23","torch":"2.9.1","multiprocessors":2,"memory_bytes":25e9}
 {"kernel":"matmul","element":"fp32","batch":1,"rows":1024,"inner":1024,"columns":1024,"seconds":0.02147}
 {"kernel":"matmul","element":"fp32","batch":1,"rows":512,"inner":768,"columns":768,"seconds":0.00604}
+{"kernel":"matmul","element":"fp32","batch":1,"rows":512,"inner":768,"columns":3072,"seconds":0.02416}
+{"kernel":"matmul","element":"fp32","batch":1,"rows":2048,"inner":768,"columns":768,"seconds":0.02416}
+{"kernel":"matmul","element":"fp32","batch":1,"rows":512,"inner":512,"columns":512,"seconds":0.00268}
+{"kernel":"matmul","element":"fp32","batch":1,"rows":256,"inner":3072,"columns":768,"seconds":0.01208}
 {"kernel":"elements","bytes":1e9,"seconds":0.0667}
+{"kernel":"elements","bytes":5e8,"seconds":0.0333}
 {"kernel":"rows","bytes":1e9,"seconds":0.1}
+{"kernel":"rows","bytes":5e8,"seconds":0.05}
 {"kernel":"launch","device_us":5}
 {"kernel":"process","name":"torch","bytes":300e6}
 {"kernel":"done","spread":0.05,"clock_mhz":null}
