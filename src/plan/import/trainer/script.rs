@@ -58,17 +58,25 @@ pub fn length(imported: &mut ImportedPlan, settings: &Settings, context: &Import
     imported.set("training.padded_batch", settings.flag("pad_to_max_length"));
 }
 
+/// Switches for adapters, by the names that scripts have for them.
+const ADAPTERS: [&str; 7] = ["use_peft", "use_lora", "lora_enable", "enable_lora", "lora", "peft", "use_peft_lora"];
+
 /// Adapters by the names that scripts have for them.
 pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
-    let wanted = ["use_peft", "use_lora", "lora_enable", "enable_lora", "lora", "peft", "use_peft_lora"]
-        .iter()
-        .any(|name| settings.is(name));
+    let wanted = ADAPTERS.iter().any(|name| settings.is(name));
     // A script of its own that takes a rank has adapters; TRL's has one either way.
     let named = ["lora", "peft"].iter().any(|part| context.program.name().contains(part));
-    let wanted = wanted
-        || (trl::method(context).is_none() && settings.is_set("lora_r"))
-        || (named && settings.is_set("lora_rank"));
-    let bits = bits(settings);
+    let tuning = tuning(settings);
+    let wanted = match &tuning {
+        Some(word) => word.value.contains("lora"),
+        None => {
+            wanted
+                || (named && settings.is_set("lora_rank"))
+                || (trl::method(context).is_none() && gives_rank(settings) && !refuses_adapters(settings))
+        }
+    };
+    let bits =
+        bits(settings).or_else(|| tuning.filter(|word| word.value.contains("qlora")).map(|word| word.map(|_| 4)));
     // P-tuning v2: keys and values in front of each layer's own (`THUDM/ChatGLM2-6B/ptuning/arguments.py`, `pre_seq_len`).
     if let Some(found) = settings.whole("pre_seq_len") {
         not_modelled(
@@ -101,6 +109,25 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
         "training.lora.dropout",
         settings.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)),
     );
+}
+
+/// What a script calls the way in which it trains, by the names that scripts have for that: `full`, `lora`, `qlora`.
+fn tuning(settings: &Settings) -> Option<Setting<String>> {
+    let names = ["train_mode", "tuning_mode", "finetuning_type", "finetune_type", "tuning_type", "tuner_type"];
+    let said = names.iter().find_map(|name| settings.text(name).filter(|_| settings.is_set(name)))?;
+    Some(said.map(|word| word.to_lowercase()))
+}
+
+/// Whether a rank is set: a script of its own that takes one has adapters.
+fn gives_rank(settings: &Settings) -> bool {
+    ["lora_r", "lora_rank"]
+        .iter()
+        .any(|name| settings.is_set(name) && settings.whole(name).is_none_or(|rank| rank.value > 0))
+}
+
+/// Whether a switch for adapters is set to false.
+fn refuses_adapters(settings: &Settings) -> bool {
+    ADAPTERS.iter().any(|name| settings.flag(name).is_some_and(|found| !found.value))
 }
 
 /// Base weights of 4 or 8 bits.
