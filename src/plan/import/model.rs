@@ -104,8 +104,16 @@ pub fn preset(context: &ImportContext, name: &str) -> Option<String> {
                 return Some(preset);
             }
         }
-        known(rest.strip_prefix("meta-")?)
+        known(rest.strip_prefix("meta-").unwrap_or(rest)).or_else(|| known(&without_tuning(rest)))
     })
+}
+
+/// A name without the words for how a model was trained further, wherever they stand: `llama-3-base-8b-sft` has the
+/// shapes of `llama-3-8b`.
+fn without_tuning(name: &str) -> String {
+    const TUNING: [&str; 9] = ["base", "instruct", "chat", "it", "hf", "sft", "dpo", "rlhf", "full"];
+    let kept: Vec<&str> = name.split('-').filter(|word| !TUNING.contains(word)).collect();
+    kept.join("-")
 }
 
 /// A configuration that the hub's library has stored: `hub/models--A--B/snapshots/HASH/config.json`.

@@ -107,6 +107,7 @@ fn vocabulary(imported: &mut ImportedPlan, job: &Job) {
             multiple.and_then(|multiple| multiple.checked_mul(tensor)),
         );
     }
+    // `--pad-vocab-size-to` is Megatron-DeepSpeed's.
     if let Some(size) = settings.first_whole(&["padded_vocab_size", "pad_vocab_size_to", "vocab_size"]) {
         return imported.set(KEY, Some(size));
     }
@@ -114,7 +115,8 @@ fn vocabulary(imported: &mut ImportedPlan, job: &Job) {
     let known = tokenizer.clone().and_then(|found| {
         found.and_then(|name| VOCABULARIES.iter().find(|(known, _)| *known == name).map(|(_, size)| *size))
     });
-    let model = settings.text("tokenizer_model").and_then(|found| {
+    let named = settings.text("tokenizer_model").or_else(|| settings.text("tokenizer_name_or_path"));
+    let model = named.and_then(|found| {
         let preset = model::preset(job.context, &found.value).or_else(|| {
             // A path to a tokenizer's file: its folder may be named like the model.
             let folder = found.value.rsplit_once('/')?.0;

@@ -60,18 +60,25 @@ pub fn length(imported: &mut ImportedPlan, settings: &Settings, context: &Import
     imported.set("training.padded_batch", settings.flag("pad_to_max_length"));
 }
 
+/// Switches for adapters, by the names that scripts have for them.
+const ADAPTERS: [&str; 7] = ["use_peft", "use_lora", "lora_enable", "enable_lora", "lora", "peft", "use_peft_lora"];
+
 /// Adapters by the names that scripts have for them.
 pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
-    let wanted = ["use_peft", "use_lora", "lora_enable", "enable_lora", "lora", "peft", "use_peft_lora"]
-        .iter()
-        .any(|name| settings.is(name));
+    let wanted = ADAPTERS.iter().any(|name| settings.is(name));
     // A script of its own that takes a rank has adapters; TRL's has one either way.
     let named = ["lora", "peft"].iter().any(|part| context.program.name().contains(part));
-    let wanted = wanted
-        || (trl::method(context).is_none() && settings.is_set("lora_r"))
-        || (named && settings.is_set("lora_rank"))
-        || mode(settings).is_some();
-    let bits = bits(settings);
+    let tuning = tuning(settings);
+    let wanted = match &tuning {
+        Some(word) => word.value.contains("lora"),
+        None => {
+            wanted
+                || (named && settings.is_set("lora_rank"))
+                || (trl::method(context).is_none() && gives_rank(settings) && !refuses_adapters(settings))
+        }
+    };
+    let bits =
+        bits(settings).or_else(|| tuning.filter(|word| word.value.contains("qlora")).map(|word| word.map(|_| 4)));
     // P-tuning v2: keys and values in front of each layer's own (`THUDM/ChatGLM2-6B/ptuning/arguments.py`, `pre_seq_len`).
     if let Some(found) = settings.whole("pre_seq_len") {
         not_modelled(
@@ -91,15 +98,11 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
             not_modelled(imported, "without --only_optimize_lora embeddings, norms and biases train as well");
         }
     } else if settings.is("full_finetune") || (!wanted && bits.is_none()) {
-        undecided(imported, settings, context);
         return;
     }
     let rank = settings.first_whole(&["lora_r", "lora_rank", "peft_lora_r"]).or(chats).or_else(|| rank_of(context));
     adapters::set(imported, rank, ("peft", 8), bits);
     adapters::set_targets(imported, settings.texts("lora_target_modules").or_else(|| settings.texts("target_modules")));
-    if mode(settings).is_some() {
-        imported.miss("training.lora.targets", "the script of train_mode chooses the modules");
-    }
     if named {
         adapters::set_targets(imported, settings.texts("trainable"));
     }
@@ -110,11 +113,6 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
     );
 }
 
-/// `train_mode: lora` and `qlora` of scripts that choose by one word (`yangjianxin1/Firefly`, `train.py`).
-fn mode(settings: &Settings) -> Option<Setting<String>> {
-    settings.text("train_mode").filter(|found| matches!(found.value.as_str(), "lora" | "qlora"))
-}
-
 /// The rank that a script writes into its only `LoraConfig`.
 fn rank_of(context: &ImportContext) -> Option<Setting<u64>> {
     let (path, text) = script_of(context)?;
@@ -122,30 +120,27 @@ fn rank_of(context: &ImportContext) -> Option<Setting<u64>> {
     let (at, call) = calls.next().filter(|_| calls.next().is_none())?;
     let parts = arguments(text.get(at + call.len()..)?);
     let rank = parts.iter().find_map(|part| part.trim().strip_prefix("r=")?.trim().parse().ok())?;
-    Some(Setting::new(
-        rank,
-        Origin::Default { framework: "the script", option: format!("LoraConfig(r={rank}) ({path})") },
-    ))
+    let option = format!("LoraConfig(r={rank}) ({path})");
+    Some(Setting::new(rank, Origin::Default { framework: "the script", option }))
 }
 
-/// A rank without a word about adapters: the script has them or not. Full training is not what is said.
-fn undecided(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
-    const SWITCHES: [&str; 10] = [
-        "use_peft",
-        "use_lora",
-        "lora_enable",
-        "enable_lora",
-        "lora",
-        "peft",
-        "use_peft_lora",
-        "full_finetune",
-        "train_mode",
-        "finetuning_type",
-    ];
-    let decided = SWITCHES.iter().any(|name| settings.get(name).is_some());
-    if !decided && trl::method(context).is_none() && settings.is_set("lora_rank") {
-        not_modelled(imported, "lora_rank: the script says whether adapters train; the plan trains the whole model");
-    }
+/// What a script calls the way in which it trains, by the names that scripts have for that: `full`, `lora`, `qlora`.
+fn tuning(settings: &Settings) -> Option<Setting<String>> {
+    let names = ["train_mode", "tuning_mode", "finetuning_type", "finetune_type", "tuning_type", "tuner_type"];
+    let said = names.iter().find_map(|name| settings.text(name).filter(|_| settings.is_set(name)))?;
+    Some(said.map(|word| word.to_lowercase()))
+}
+
+/// Whether a rank is set: a script of its own that takes one has adapters.
+fn gives_rank(settings: &Settings) -> bool {
+    ["lora_r", "lora_rank"]
+        .iter()
+        .any(|name| settings.is_set(name) && settings.whole(name).is_none_or(|rank| rank.value > 0))
+}
+
+/// Whether a switch for adapters is set to false.
+fn refuses_adapters(settings: &Settings) -> bool {
+    ADAPTERS.iter().any(|name| settings.flag(name).is_some_and(|found| !found.value))
 }
 
 /// Base weights of 4 or 8 bits.
@@ -155,6 +150,5 @@ fn bits(settings: &Settings) -> Option<Setting<u64>> {
         .iter()
         .find_map(|name| on(name, 4))
         .or_else(|| ["load_in_8bit", "use_8bit_quantization"].iter().find_map(|name| on(name, 8)))
-        .or_else(|| mode(settings).filter(|found| found.value == "qlora").map(|found| found.map(|_| 4)))
         .or_else(|| settings.first_whole(&["bits", "quantization_bit"]).filter(|found| matches!(found.value, 4 | 8)))
 }
