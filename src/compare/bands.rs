@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 
+use crate::catalog::Generation;
 use crate::model::{Input, ModelShape};
 use crate::predict::Job;
 
@@ -97,6 +98,9 @@ const TRAFFIC: Band = Band::even(0.08);
 /// What a step computes is exact; activity of the matrix units is not quite a share of their peak.
 const FLOPS: Band = Band::even(0.04);
 
+/// Of runs of which none was measured, such as a CPU's: about a fifth to either side.
+const UNMEASURED: Band = Band::even(0.1);
+
 /// Not even a prediction that met every case so far is nearer than this: rounding and
 /// libraries differ from one version to the next.
 const NEAREST: f64 = 0.01;
@@ -135,11 +139,17 @@ impl RunKind {
         }
     }
 
-    /// This kind and wider ones, the narrowest first: what each names of model, framework, generation and GPUs.
+    /// This kind and wider ones, the narrowest first: what each names of model, framework, generation and GPUs. Runs on
+    /// GPUs tell nothing of a CPU's.
     #[must_use]
-    pub const fn wider(&self) -> [[Option<&'static str>; 4]; 7] {
+    pub fn wider(&self) -> [[Option<&'static str>; 4]; 7] {
         let (model, framework, generation, gpus) =
             (Some(self.model), Some(self.framework), Some(self.generation), Some(self.gpus));
+        if self.generation == Generation::Cpu.name() {
+            let all = [None, None, generation, None];
+            let of_model = [model, None, generation, None];
+            return [[model, framework, generation, gpus], of_model, all, all, all, all, all];
+        }
         [
             [model, framework, generation, gpus],
             [model, framework, None, gpus],
@@ -244,7 +254,7 @@ impl Bands {
         let kinds = kind.wider();
         let of_kinds = || kinds.iter().filter_map(|kind| rows().iter().find(|row| row.is_of(kind)));
         let measured = |of: fn(&Row) -> Option<MeasuredBand>| {
-            of_kinds().filter_map(of).find(|measured| measured.is_enough()).map_or(Band::even(0.1), MeasuredBand::band)
+            of_kinds().filter_map(of).find(|measured| measured.is_enough()).map_or(UNMEASURED, MeasuredBand::band)
         };
         let own = rows().iter().find(|row| row.is_of(&kinds[0])).and_then(|row| row.time);
         Self {
@@ -262,6 +272,18 @@ impl Bands {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Two deviations of 0.1: e^0.2 = 1.2214 and e^-0.2 = 0.8187. GPUs' language models stray otherwise.
+    #[test]
+    fn a_cpu_takes_no_band_of_gpus() {
+        let of = |generation| {
+            let kind = RunKind { model: "language", framework: "pytorch", generation, gpus: "one" };
+            Bands::of_kind(kind)
+        };
+        let within = of("cpu").time.within(2.0);
+        assert!((within.below - 0.1813).abs() < 1e-4 && (within.above - 0.2214).abs() < 1e-4, "{within:?}");
+        assert!(of("cpu").few && of("cpu").reserved == UNMEASURED && of("ampere").reserved != UNMEASURED);
+    }
 
     #[test]
     fn a_band_is_a_ratio_to_either_side() {

@@ -78,6 +78,11 @@ pub enum SourceError {
     /// The process that is to be watched is not there.
     #[error("there is no process {0}")]
     NoProcess(u32),
+    /// The plan is for a CPU, and nobody said which process trains on it.
+    #[error(
+        "no GPU: the plan is for this machine's CPU; watch its run with --attach PID, or start it with `memwall run`"
+    )]
+    CpuPlan,
     /// It is a source that can be opened once.
     #[error("it was opened before and has ended")]
     Spent,

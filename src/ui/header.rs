@@ -11,6 +11,7 @@ use super::{Look, standing};
 use crate::app::{
     AttachedProcess, AttachedState, Gravity, RecordingState, Recordings, SourceState, State, run_verdict,
 };
+use crate::catalog::Generation;
 use crate::compare::{Residual, RunPhase};
 use crate::predict::{Prediction, Verdict};
 use crate::printable::printable;
@@ -127,6 +128,7 @@ fn source<'a>(state: &'a State, look: &Look) -> Vec<Span<'a>> {
         }
         SourceState::Starting => vec![Span::styled("source starting", theme.dim())],
         // Why, the monitor pane says.
+        SourceState::Failed(_) if is_for_cpu(state) => vec![Span::styled("no GPU", theme.dim())],
         SourceState::Failed(_) => vec![Span::styled("no source", theme.danger())],
         SourceState::Running(info) => {
             let live = !matches!(info.kind, SourceKind::Demo | SourceKind::Replay);
@@ -139,6 +141,11 @@ fn source<'a>(state: &'a State, look: &Look) -> Vec<Span<'a>> {
             spans
         }
     }
+}
+
+/// Whether the plan trains without a GPU.
+fn is_for_cpu(state: &State) -> bool {
+    state.plans.compared().job().is_some_and(|job| job.hardware.gpu.generation == Generation::Cpu)
 }
 
 /// Where in a recording the screen stands: `0:12:03/1:00:00 ×4`; with where it is on the way to, `→ 0:50:00`.

@@ -93,3 +93,40 @@ fn a_page_of_metrics_is_watched_and_what_is_not_on_it_says_so() {
     terminal.keys("q");
     terminal.assert_left_well();
 }
+
+/// Rows of a CPU's measurement: 100 GFLOP/s, 15 GB/s.
+const CPU_ROWS: &str = r#"{"kernel":"machine","device":"cpu","name":"CPU","date":"2026-11-23","torch":"2.9.1","multiprocessors":2,"memory_bytes":25e9}
+{"kernel":"matmul","element":"fp32","batch":1,"rows":1024,"inner":1024,"columns":1024,"seconds":0.02147}
+{"kernel":"matmul","element":"fp32","batch":1,"rows":512,"inner":768,"columns":768,"seconds":0.00604}
+{"kernel":"matmul","element":"fp32","batch":1,"rows":512,"inner":768,"columns":3072,"seconds":0.02416}
+{"kernel":"matmul","element":"fp32","batch":1,"rows":2048,"inner":768,"columns":768,"seconds":0.02416}
+{"kernel":"matmul","element":"fp32","batch":1,"rows":512,"inner":512,"columns":512,"seconds":0.00268}
+{"kernel":"matmul","element":"fp32","batch":1,"rows":256,"inner":3072,"columns":768,"seconds":0.01208}
+{"kernel":"elements","bytes":1e9,"seconds":0.0667}
+{"kernel":"elements","bytes":5e8,"seconds":0.0333}
+{"kernel":"rows","bytes":1e9,"seconds":0.1}
+{"kernel":"rows","bytes":5e8,"seconds":0.05}
+{"kernel":"launch","device_us":5}
+{"kernel":"process","name":"torch","bytes":300e6}
+{"kernel":"done","spread":0.05,"clock_mhz":null}
+"#;
+
+/// A plan for a CPU has no GPU to watch, and none is simulated for it.
+#[test]
+fn a_cpu_has_no_gpu() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("config");
+    fs::write(folder.path().join("rows.jsonl"), CPU_ROWS).unwrap();
+    let mut bench = std::process::Command::new(env!("CARGO_BIN_EXE_memwall"));
+    let bench = bench.args(["bench", "--rows"]).arg(folder.path().join("rows.jsonl")).env("XDG_CONFIG_HOME", &config);
+    assert!(bench.output().unwrap().status.success());
+    let plan = folder.path().join("plan.yaml");
+    let text = "model: {preset: gpt2, batch_size: 1}\ntraining: {precision: fp32}\nhardware: {gpu_type: cpu}\n";
+    fs::write(&plan, text).unwrap();
+    let program = Program::memwall().args(&[plan.to_str().unwrap()]).size(120, 40);
+    let mut terminal = program.env("XDG_CONFIG_HOME", &config).env("MEMWALL_SYS_ROOT", folder.path()).start();
+    let screen = terminal.wait_for("--attach PID");
+    assert!(header(&screen).contains("no GPU") && !screen.contains("demo"), "{screen}");
+    terminal.keys("q");
+    terminal.assert_left_well();
+}

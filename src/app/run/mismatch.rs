@@ -3,6 +3,7 @@
 
 use crate::app::monitor::SourceState;
 use crate::app::state::State;
+use crate::catalog::Generation;
 use crate::predict::{Job, Prediction};
 use crate::reading::{DeviceSample, SourceKind};
 use crate::units::{grouped, three_figures};
@@ -72,7 +73,8 @@ pub fn of(state: &State) -> Option<Mismatch> {
         return gpus(prediction.num_gpus, runs.num_gpus);
     }
     let no_gpu = || {
-        let is = state.run.telemetry.uses_no_gpu(&state.monitor, state.now);
+        let planned = job.hardware.gpu.generation != Generation::Cpu;
+        let is = planned && state.run.telemetry.uses_no_gpu(&state.monitor, state.now);
         is.then(|| Mismatch::NoGpu(prediction.gpu_short.clone()))
     };
     let settings = || {

@@ -39,10 +39,10 @@ use super::config::Config;
 use super::import::OpenedPlan;
 use super::{DashboardArgs, Exit, Failure, demo, import, plans};
 use crate::app::{self, Account, Editor, Notice, NoticeSeverity, Pane, SavedSession, State, Themes};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Generation};
 use crate::observe::log::Pattern;
 use crate::observe::{
-    self, Access, Demo, FollowOptions, Header, PlanText, SharedRequirements, SourceChoice, SourceContext,
+    self, Access, Demo, FollowOptions, Header, PlanText, SharedRequirements, SourceChoice, SourceContext, SourceError,
 };
 use crate::plan::{self, EMPTY_TEXT, EXAMPLES, Fault, LoadedPlan};
 use crate::predict::Job;
@@ -252,17 +252,22 @@ struct RequestedSource {
     attach: Option<u32>,
     catalog: Catalog,
     access: Access,
+    /// The plan trains on a CPU: no GPU is made up for it.
+    on_cpu: bool,
 }
 
 impl RequestedSource {
     /// May be tried again where it fails.
-    fn open(&mut self, requirements: &SharedRequirements) -> Result<Box<dyn observe::Source>, observe::SourceError> {
-        let Self { choice, demo, later, attach, catalog, access } = self;
+    fn open(&mut self, requirements: &SharedRequirements) -> Result<Box<dyn observe::Source>, SourceError> {
+        let Self { choice, demo, later, attach, catalog, access, on_cpu } = self;
         let (requirements, catalog) = (requirements.clone(), catalog.clone());
         // A demo is in place of a driver that is not there: it is not come back to.
         let (demo, later, access) = (demo.take(), later.take(), access.clone());
         let context = SourceContext { demo, later, attach: *attach, requirements, catalog, access };
-        observe::open(choice.clone(), context)
+        observe::open(choice.clone(), context).map_err(|error| match error {
+            SourceError::Nvml(why) if *on_cpu && !why.is_broken() => SourceError::CpuPlan,
+            error => error,
+        })
     }
 }
 
@@ -277,10 +282,12 @@ fn source(
     state: &State,
 ) -> Result<(RequestedSource, Option<PendingDemo>), Failure> {
     let choice = choice.clone();
-    if matches!(choice, SourceChoice::Auto) && attach.is_some() {
-        // What runs is real: nothing is made up beside it.
+    let on_cpu = state.plans.editor.job().is_some_and(|job| job.hardware.gpu.generation == Generation::Cpu);
+    let auto = matches!(choice, SourceChoice::Auto);
+    if auto && (attach.is_some() || on_cpu) {
+        // What runs is real: nothing is made up beside it. Nor is a GPU for a CPU.
         let catalog = Catalog::clone(&state.catalog);
-        return Ok((RequestedSource { choice, demo: None, later: None, attach, catalog, access }, None));
+        return Ok((RequestedSource { choice, demo: None, later: None, attach, catalog, access, on_cpu }, None));
     }
     let demo = demo::run(&choice, &state.plans.editor, DEMO_HEAD_START, &state.catalog)?;
     let (hand, later) = mpsc::channel();
@@ -288,7 +295,7 @@ fn source(
         demo.is_none().then(|| PendingDemo { choice: choice.clone(), head_start: DEMO_HEAD_START, hand });
     let later = pending_demo.is_some().then_some(later);
     Ok((
-        RequestedSource { choice, demo, later, attach: None, catalog: Catalog::clone(&state.catalog), access },
+        RequestedSource { choice, demo, later, attach: None, catalog: Catalog::clone(&state.catalog), access, on_cpu },
         pending_demo,
     ))
 }
