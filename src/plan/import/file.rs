@@ -1,22 +1,22 @@
 //! Files of other tools as plans: the kind is told by what is in them.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::common::{self, ImportContext};
 use super::imported::ImportedPlan;
 use super::launch::{self, Program};
 use super::origin::Origin;
 use super::refused::Refused;
+use super::script_files::{ScriptFiles, near};
 use super::settings::Settings;
 use super::text::Unparsable;
 use super::{
-    Files, ProcessView, accelerate, automodel, axolotl, deepspeed, easy_r1, gpt_neox, jobs, lingua, litgpt,
-    llama_factory, llm_foundry, nanogpt, nanotron, nemo, nemo_rl, olmo, python_calls, run, scontrol, shell,
-    stated_world, text, torchtitan, torchtune, trainer, verl, xtuner,
+    ProcessView, accelerate, automodel, axolotl, deepspeed, easy_r1, gpt_neox, jobs, lingua, litgpt, llama_factory,
+    llm_foundry, nanogpt, nanotron, nemo, nemo_rl, olmo, python_calls, run, scontrol, shell, stated_world, text,
+    torchtitan, torchtune, trainer, verl, xtuner,
 };
 use crate::catalog::Catalog;
-use crate::files::Unread;
 
 /// The plan of a file called `name`: a Hugging Face `config.json`, a configuration of a framework,
 /// or a script or text with a training command in it.
@@ -304,71 +304,6 @@ fn note_unset(imported: &mut ImportedPlan, unset: &[String], unread: &[String]) 
     let names = names.iter().map(|name| format!("${name}")).collect::<Vec<_>>().join(", ");
     let from = if unread.is_empty() { String::new() } else { format!(" ({} could not be read)", unread.join(", ")) };
     imported.note(format!("set nowhere in the script, taken as nothing or unknown: {names}{from}"));
-}
-
-/// Files that a script writes itself before it starts what reads them.
-struct ScriptFiles<'a> {
-    own: &'a BTreeMap<String, String>,
-    /// Files that it writes or changes in a way that is not followed.
-    changed: &'a BTreeSet<String>,
-    below: &'a dyn Files,
-    /// The script itself.
-    script: &'a str,
-    /// Where it goes before it starts anything.
-    folder: &'a str,
-    /// Files that were found near the script.
-    elsewhere: RefCell<BTreeSet<String>>,
-}
-
-/// No script that matters stands deeper.
-const MOST_FOLDERS: usize = 12;
-
-/// A file as a script names it: from the present directory, else from the folder of the script or one above it, where
-/// it may have been started. The text, and the path where it was found.
-fn near(files: &dyn Files, script: &str, path: &str) -> Result<(String, String), Unread> {
-    let missed = match files.read(path) {
-        Ok(text) => return Ok((text, path.to_owned())),
-        Err(why) => why,
-    };
-    let mut folder = script;
-    for _ in 0..MOST_FOLDERS {
-        let Some((above, _)) = folder.rsplit_once('/').filter(|_| !path.starts_with(['/', '~'])) else { break };
-        folder = above;
-        let there = format!("{folder}/{}", path.trim_start_matches("./"));
-        if let Ok(text) = files.read(&there) {
-            return Ok((text, there));
-        }
-    }
-    Err(missed)
-}
-
-impl Files for ScriptFiles<'_> {
-    fn read(&self, path: &str) -> Result<String, Unread> {
-        let plain = |path: &str| path.trim_start_matches("./").to_owned();
-        let own = self.own.iter().find(|(name, _)| plain(name) == plain(path));
-        if let Some((_, text)) = own {
-            return Ok(text.clone());
-        }
-        if self.changed.iter().any(|name| plain(name) == plain(path)) {
-            return Err(Unread(format!("{path}: the script writes or changes it, in a way that is not followed")));
-        }
-        if !self.folder.is_empty()
-            && !path.starts_with('/')
-            && let Ok(text) = self.below.read(&format!("{}/{path}", self.folder))
-        {
-            return Ok(text);
-        }
-        let (text, there) = near(self.below, self.script, path)?;
-        if there != path {
-            self.elsewhere.borrow_mut().insert(there);
-        }
-        Ok(text)
-    }
-
-    fn absolute(&self, path: &str) -> String {
-        let there = near(self.below, self.script, path).map_or_else(|_| path.to_owned(), |(_, there)| there);
-        self.below.absolute(&there)
-    }
 }
 
 /// No command is shown at greater length.

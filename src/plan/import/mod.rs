@@ -40,6 +40,7 @@ mod refused;
 mod rows;
 mod scontrol;
 mod script_defaults;
+mod script_files;
 mod settings;
 mod shell;
 mod swift;

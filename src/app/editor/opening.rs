@@ -1,0 +1,94 @@
+//! How a plan comes into the editor: from a file, as a text, as a copy.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::revisions::Revisions;
+use super::traces::Traces;
+use super::{Editor, ReadingState, folder_of, named_config};
+use crate::catalog::Catalog;
+use crate::plan::LoadedPlan;
+
+impl Editor {
+    /// Opens a loaded plan.
+    #[must_use]
+    pub fn open(loaded: LoadedPlan, catalog: &Catalog) -> Self {
+        let named = named_config(&loaded.document);
+        let configs = named.zip(loaded.plan.model.hf_config.clone().map(Ok)).into_iter().collect();
+        let traces = Traces::of(&loaded);
+        let mut editor = Self::of(loaded.name, loaded.path, loaded.document.text().to_owned());
+        editor.configs = configs;
+        editor.traces = traces;
+        editor.read_again(catalog);
+        editor
+    }
+
+    /// Opens a plan that is in no file yet: it counts as modified until it is saved.
+    #[must_use]
+    pub fn unsaved(loaded: LoadedPlan, catalog: &Catalog) -> Self {
+        Self { saved: String::new(), path: None, ..Self::open(loaded, catalog) }
+    }
+
+    /// Begins a plan whose file is not there yet.
+    #[must_use]
+    pub fn new_at(loaded: LoadedPlan, path: &Path, catalog: &Catalog) -> Self {
+        let (path, folder) = (Some(path.to_owned()), folder_of(path).to_owned());
+        Self { path, folder, is_new: true, ..Self::unsaved(loaded, catalog) }
+    }
+
+    /// Opens a text as it stands, which need not be a plan yet.
+    #[must_use]
+    pub fn open_text(name: String, path: Option<PathBuf>, text: String, catalog: &Catalog) -> Self {
+        let mut editor = Self::of(name, path, text);
+        editor.read_again(catalog);
+        editor
+    }
+
+    fn of(name: String, path: Option<PathBuf>, text: String) -> Self {
+        Self {
+            name,
+            folder: path.as_deref().map(|path| folder_of(path).to_owned()).unwrap_or_default(),
+            path,
+            saved: text.clone(),
+            is_new: false,
+            text,
+            document: None,
+            revisions: Revisions::default(),
+            configs: BTreeMap::new(),
+            traces: Traces::default(),
+            unread: None,
+            good: None,
+            faults: Vec::new(),
+            standing: ReadingState::Read,
+        }
+    }
+
+    /// A copy under another name, not in any file yet: to try something out.
+    #[must_use]
+    pub fn duplicate(&self, name: String) -> Self {
+        let saved = self.text.clone();
+        // Somebody who reads for this one does not read for the copy.
+        let standing = if self.standing == ReadingState::Read { ReadingState::Read } else { ReadingState::Unread };
+        Self { name, path: None, saved, is_new: false, standing, revisions: Revisions::default(), ..self.clone() }
+    }
+
+    /// The plan as it is read, without its texts and their history: to predict changes of it elsewhere.
+    pub(super) fn without_texts(&self) -> Self {
+        Self {
+            name: self.name.clone(),
+            path: self.path.clone(),
+            folder: self.folder.clone(),
+            text: String::new(),
+            document: self.document.clone(),
+            saved: String::new(),
+            is_new: self.is_new,
+            revisions: Revisions::default(),
+            configs: self.configs.clone(),
+            traces: self.traces.clone(),
+            unread: self.unread.clone(),
+            good: self.good.clone(),
+            faults: self.faults.clone(),
+            standing: self.standing,
+        }
+    }
+}

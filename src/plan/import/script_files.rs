@@ -1,0 +1,74 @@
+//! Files as a script's commands find them.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Files;
+use crate::files::Unread;
+
+/// Files that a script writes itself before it starts what reads them.
+pub struct ScriptFiles<'a> {
+    /// What it writes, by path.
+    pub own: &'a BTreeMap<String, String>,
+    /// Files that it writes or changes in a way that is not followed.
+    pub changed: &'a BTreeSet<String>,
+    /// The files that are there before it starts.
+    pub below: &'a dyn Files,
+    /// The script itself.
+    pub script: &'a str,
+    /// Where it goes before it starts anything.
+    pub folder: &'a str,
+    /// Files that were found near the script.
+    pub elsewhere: RefCell<BTreeSet<String>>,
+}
+
+/// No script that matters stands deeper.
+const MOST_FOLDERS: usize = 12;
+
+/// A file as a script names it: from the present directory, else from the folder of the script or one above it, where
+/// it may have been started. The text, and the path where it was found.
+pub fn near(files: &dyn Files, script: &str, path: &str) -> Result<(String, String), Unread> {
+    let missed = match files.read(path) {
+        Ok(text) => return Ok((text, path.to_owned())),
+        Err(why) => why,
+    };
+    let mut folder = script;
+    for _ in 0..MOST_FOLDERS {
+        let Some((above, _)) = folder.rsplit_once('/').filter(|_| !path.starts_with(['/', '~'])) else { break };
+        folder = above;
+        let there = format!("{folder}/{}", path.trim_start_matches("./"));
+        if let Ok(text) = files.read(&there) {
+            return Ok((text, there));
+        }
+    }
+    Err(missed)
+}
+
+impl Files for ScriptFiles<'_> {
+    fn read(&self, path: &str) -> Result<String, Unread> {
+        let plain = |path: &str| path.trim_start_matches("./").to_owned();
+        let own = self.own.iter().find(|(name, _)| plain(name) == plain(path));
+        if let Some((_, text)) = own {
+            return Ok(text.clone());
+        }
+        if self.changed.iter().any(|name| plain(name) == plain(path)) {
+            return Err(Unread(format!("{path}: the script writes or changes it, in a way that is not followed")));
+        }
+        if !self.folder.is_empty()
+            && !path.starts_with('/')
+            && let Ok(text) = self.below.read(&format!("{}/{path}", self.folder))
+        {
+            return Ok(text);
+        }
+        let (text, there) = near(self.below, self.script, path)?;
+        if there != path {
+            self.elsewhere.borrow_mut().insert(there);
+        }
+        Ok(text)
+    }
+
+    fn absolute(&self, path: &str) -> String {
+        let there = near(self.below, self.script, path).map_or_else(|_| path.to_owned(), |(_, there)| there);
+        self.below.absolute(&there)
+    }
+}
