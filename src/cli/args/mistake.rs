@@ -29,7 +29,8 @@ fn said(error: &clap::Error, words: &[String]) -> String {
     let command = Cli::command();
     let known = |word: &String| command.get_subcommands().any(|sub| sub.get_name() == word);
     let of = words.first().filter(|word| known(word)).map_or_else(String::new, |name| format!(" {name}"));
-    if let Some(word) = words.first().filter(|word| error.kind() == ErrorKind::ArgumentConflict && !known(word)) {
+    let conflict = error.kind() == ErrorKind::ArgumentConflict;
+    if let Some(word) = words.first().filter(|word| conflict && !known(word) && !word.starts_with('-')) {
         return format!("{word}: no such command{}; see memwall --help", nearest(word).unwrap_or_default());
     }
     let rendered = error.to_string();

@@ -38,6 +38,8 @@ use values::{interval, pid, source};
     version,
     about = "Predicts the memory and time of a training plan and sets them against the GPUs that run it",
     args_conflicts_with_subcommands = true,
+    // The last word counts, as after an alias with options of its own.
+    args_override_self = true,
     disable_help_subcommand = true,
     after_help = "`memwall help` lists the topics of the manual.",
     after_long_help = questions::text()

@@ -25,6 +25,18 @@ fn the_definition_holds_together() {
 }
 
 #[test]
+fn the_last_of_an_option_counts_and_lists_keep_all() {
+    let args = dashboard(&["--interval", "1s", "plan.yaml", "--interval", "2s"]);
+    assert_eq!(args.interval, Some(Duration::from_secs(2)));
+    let Ok(Some(Command::Sweep(sweep))) =
+        command(&["sweep", "p.yaml", "--vary", "c=1,2", "--set", "a=1", "--set", "b=2"])
+    else {
+        panic!("a sweep");
+    };
+    assert_eq!(sweep.set, ["a=1", "b=2"]);
+}
+
+#[test]
 fn a_bare_word_is_a_plan() {
     let args = dashboard(&["plan.yaml", "--interval", "500ms", "--source", "demo"]);
     assert_eq!(args.plan, Some(PathBuf::from("plan.yaml")));
