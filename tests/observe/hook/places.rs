@@ -69,14 +69,20 @@ fn first_named(python: &OsString, what: &str, steps: &str) -> Option<(StepCause,
     panic!("{what}: no end in {DEADLINE:?}");
 }
 
+/// The right line each time; soon in one of three trainings, for the machine's other work makes steps late as well.
 fn is_named(what: &str) {
     let Some(python) = python("import torch") else { return };
-    let (cause, late) = first_named(&python, what, "400").unwrap_or_else(|| panic!("{what}: nothing was named"));
-    assert!(cause.words.contains(&line(what)), "{what}: {cause:?}");
-    assert!(late <= NAMED_BY, "{what}: after {late} late steps: {cause:?}");
-    let lost = cause.lost.unwrap().0;
-    // 0.15 s and more in each five steps of some 0.02 s, without the seconds until the message.
-    assert!(lost > 0.1, "{what}: {lost}");
+    let mut slow = Vec::new();
+    for _ in 0..3 {
+        let (cause, late) = first_named(&python, what, "400").unwrap_or_else(|| panic!("{what}: nothing was named"));
+        assert!(cause.words.contains(&line(what)), "{what}: {cause:?}");
+        // 0.15 s and more in each five steps of some 0.02 s, without the seconds until the message.
+        if late <= NAMED_BY && cause.lost.is_some_and(|lost| lost.0 > 0.1) {
+            return;
+        }
+        slow.push((late, cause));
+    }
+    panic!("{what}: in no training within {NAMED_BY} late steps: {slow:?}");
 }
 
 #[test]
