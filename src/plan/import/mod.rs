@@ -14,7 +14,9 @@ mod diffusers;
 mod easy_r1;
 mod expression;
 mod file;
+mod galore;
 mod gpt_neox;
+mod halos;
 mod hooked;
 mod imported;
 mod jobs;
@@ -27,15 +29,18 @@ mod llm_foundry;
 mod loose_yaml;
 mod megatron;
 mod methods;
+mod mistral_finetune;
 mod model;
 mod nanogpt;
 mod nanotron;
 mod nemo;
 mod nemo_rl;
+mod oat;
 mod olmo;
 mod openrlhf;
 mod origin;
 mod python_calls;
+mod python_values;
 mod refused;
 mod rows;
 mod scontrol;
@@ -242,6 +247,10 @@ fn framework(context: &ImportContext) -> ImportedPlan {
         (xtuner::runs, xtuner::import),
         (verl::runs, verl::import),
         (openrlhf::runs, openrlhf::import),
+        (oat::runs, oat::import),
+        (halos::runs, halos::import),
+        (galore::runs, galore::import),
+        (mistral_finetune::runs, mistral_finetune::import),
         (nanotron::runs, nanotron::import),
         (olmo::runs, olmo::import),
         (olmo::runs_core, olmo::import_core),

@@ -7,7 +7,7 @@ use super::common::ImportContext;
 use super::expression;
 use super::launch::Program;
 use super::origin::Origin;
-use super::python_calls::arguments;
+use super::python_values::arguments;
 use super::settings::Settings;
 use super::text::python_literal;
 
@@ -56,7 +56,25 @@ pub fn read(name: &str, text: &str) -> Settings {
     let mut settings = Settings::default();
     fields(name, text, &mut settings);
     options(name, text, &mut settings);
+    parameters(name, text, &mut settings);
     settings
+}
+
+/// Parameters of the function that python-fire makes a command of: `fire.Fire(train)`.
+fn parameters(file: &str, text: &str, settings: &mut Settings) {
+    let Some((_, called)) = text.split_once("fire.Fire(").or_else(|| text.split_once("typer.run(")) else { return };
+    let name = called.split([')', ',']).next().unwrap_or("").trim();
+    let Some(at) = text.find(&format!("def {name}(")).filter(|_| is_name(name)) else { return };
+    let open = at + "def (".len() + name.len();
+    for part in arguments(text.get(open..).unwrap_or("")) {
+        let Some((left, right)) = part.split_once('=') else { continue };
+        let name = left.split(':').next().unwrap_or(left).trim();
+        let within = text.get(open..).and_then(|rest| rest.find(part.trim())).unwrap_or(0);
+        let line = text.get(..open + within).map_or(1, |before| before.matches('\n').count() + 1);
+        if let (true, Some(found)) = (is_name(name), value(right)) {
+            set(settings, file, line, name, found);
+        }
+    }
 }
 
 fn set(settings: &mut Settings, file: &str, line: usize, name: &str, value: Value) {

@@ -73,6 +73,9 @@ fn heads(imported: &mut ImportedPlan, job: &Job) {
             groups.or_else(|| Some(Setting::new(1, Job::default("--num-query-groups 1")))),
         );
     }
+    // The fork of BigCode (`bigcode-project/Megatron-LM`, `megatron/arguments.py`).
+    let shared = settings.text("attention_head_type").filter(|found| found.value == "multiquery");
+    imported.set("model.architecture.num_kv_heads", shared.map(|found| found.map(|_| 1)));
     imported.set("model.architecture.head_dim", settings.whole("kv_channels"));
     imported.set("model.architecture.qkv_bias", settings.flag("add_qkv_bias"));
     imported.set("model.architecture.qk_norm", settings.flag("qk_layernorm"));

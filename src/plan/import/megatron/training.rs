@@ -144,7 +144,8 @@ fn optimizer(imported: &mut ImportedPlan, job: &Job) {
 }
 
 /// Options that went before Transformer Engine's layers became the default (core 0.7, 2024).
-const OLD: [&str; 5] = ["checkpoint_activations", "model_parallel_size", "DDP_impl", "data_impl", "batch_size"];
+const OLD: [&str; 6] =
+    ["checkpoint_activations", "model_parallel_size", "DDP_impl", "data_impl", "batch_size", "attention_head_type"];
 
 fn attention(imported: &mut ImportedPlan, job: &Job) {
     let settings = job.settings;

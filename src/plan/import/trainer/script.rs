@@ -5,7 +5,7 @@ use super::super::common::ImportContext;
 use super::super::imported::ImportedPlan;
 use super::super::model;
 use super::super::origin::{Origin, Setting};
-use super::super::python_calls::arguments;
+use super::super::python_values::arguments;
 use super::super::rows::not_modelled;
 use super::super::script_defaults::script_of;
 use super::super::settings::Settings;

@@ -44,6 +44,10 @@ fn by_deepspeed(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
         Some(path) if path.value.trim_start().starts_with('{') => {
             text::yaml(&path.origin.to_string(), &path.value).ok()
         }
+        Some(path) if context.run.files.read(&path.value).is_err() && deepspeed::shipped(&path.value).is_some() => {
+            imported.note(format!("{}: not at hand, taken as it comes with its tool", path.value));
+            deepspeed::shipped(&path.value)
+        }
         Some(path) => context.settings(&path.value, imported),
         None => Some(settings.below("deepspeed")).filter(deepspeed::is_config),
     };
