@@ -4,6 +4,7 @@
 
 mod accelerate;
 mod adapters;
+mod align_anything;
 mod arguments;
 mod automodel;
 mod axolotl;
@@ -15,6 +16,7 @@ mod easy_r1;
 mod expression;
 mod file;
 mod galore;
+mod glm;
 mod gpt_neox;
 mod halos;
 mod hooked;
@@ -248,6 +250,8 @@ fn framework(context: &ImportContext) -> ImportedPlan {
         (verl::runs, verl::import),
         (openrlhf::runs, openrlhf::import),
         (oat::runs, oat::import),
+        (align_anything::runs, align_anything::import),
+        (glm::runs, glm::import),
         (halos::runs, halos::import),
         (galore::runs, galore::import),
         (mistral_finetune::runs, mistral_finetune::import),

@@ -8,6 +8,7 @@ use super::methods::TrainingMethod;
 use super::origin::{Origin, Setting};
 use super::python_values::ScriptReader;
 use super::rows::not_modelled;
+use super::script_defaults;
 use super::settings::{Settings, text};
 use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
@@ -167,7 +168,13 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
     }
     imported.set("model.sequence_length", settings.first_whole(&["max_seq_length", "max_length"]));
     imported.fill("model.sequence_length", reader.named(&LENGTHS).first_whole(&LENGTHS));
-    low_rank(&mut imported, &made, &adapted, &reader.calls(&["BitsAndBytesConfig", "GPTQConfig"]), unsloth);
+    let reached = reader.reached(&ADAPTERS);
+    if reached != Some(false) {
+        low_rank(&mut imported, &made, &adapted, &reader.calls(&["BitsAndBytesConfig", "GPTQConfig"]), unsloth);
+    }
+    if reached.is_none() {
+        imported.note("adapters stand on a condition of the script that is not followed: they are taken as made");
+    }
     other_adapters(&mut imported, content);
     let stored = stored(&made, unsloth);
     if let Some(found) = adapted.text("use_gradient_checkpointing") {
@@ -191,6 +198,12 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
     } else if models.first().is_some_and(|name| HEADS.iter().any(|head| name.contains(head))) {
         not_modelled(&mut imported, "a head of a few classes: the plan's head is the vocabulary's");
     }
+    if imported.get("training.lora.rank").is_none() && script_defaults::freezes(content) {
+        not_modelled(&mut imported, &format!("{name} freezes parts of the model: all are counted as trained"));
+    }
+    if let Some(library) = script_defaults::other_library(content) {
+        not_modelled(&mut imported, &format!("{name} trains with {library}: the plan counts what PyTorch holds"));
+    }
     if reader.asked.get() {
         imported.note("the script's own arguments are taken at their defaults");
     }
@@ -199,7 +212,7 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
 }
 
 /// What scripts call the longest sample, where no argument of the trainer says it.
-const LENGTHS: [&str; 9] = [
+const LENGTHS: [&str; 12] = [
     "max_seq_length",
     "max_length",
     "cutoff_len",
@@ -207,6 +220,9 @@ const LENGTHS: [&str; 9] = [
     "MAX_SEQ_LENGTH",
     "MAX_LENGTH",
     "max_seq_len",
+    "seq_length",
+    "seq_len",
+    "max_len",
     "block_size",
     "model_max_length",
 ];

@@ -83,6 +83,55 @@ impl<'a> ScriptReader<'a> {
         settings
     }
 
+    /// Whether the first call of one of `names` is reached: none where a condition around it is not followed.
+    pub fn reached(&self, names: &[&str]) -> Option<bool> {
+        let Some(at) = names.iter().filter_map(|name| call(self.content, name)).min() else { return Some(true) };
+        let before = self.content.get(..at).unwrap_or("");
+        let indent = |line: &str| line.len() - line.trim_start().len();
+        let mut lines: Vec<&str> = before.lines().collect();
+        let mut inner = if before.ends_with('\n') { usize::MAX } else { lines.pop().map_or(0, indent) };
+        let mut reached = Some(true);
+        for line in lines.iter().rev() {
+            let bare = line.trim();
+            if bare.is_empty() || bare.starts_with(['#', ')']) || indent(line) >= inner {
+                continue;
+            }
+            inner = indent(line);
+            if let Some(condition) = bare.strip_prefix("if ").and_then(|rest| rest.split(':').next()) {
+                match self.holds(condition) {
+                    Some(true) => {}
+                    Some(false) => return Some(false),
+                    None => reached = None,
+                }
+            } else if bare.starts_with("else") || bare.starts_with("elif ") {
+                reached = None;
+            }
+            if inner == 0 {
+                break;
+            }
+        }
+        reached
+    }
+
+    /// Whether a condition holds: a name, its opposite, or a comparison with a literal.
+    fn holds(&self, condition: &str) -> Option<bool> {
+        let condition = condition.trim();
+        if let Some(rest) = condition.strip_prefix("not ") {
+            return self.holds(rest).map(|holds| !holds);
+        }
+        if let Some((left, right)) = condition.split_once("==") {
+            let value = self.value(left.trim(), 0);
+            return (value != UNKNOWN).then(|| python_literal(right).map(|literal| literal == value))?;
+        }
+        let plain = condition.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '.'));
+        match self.value(condition.trim_end_matches(" is True"), 0) {
+            _ if !plain && !condition.ends_with(" is True") => None,
+            Value::Bool(truth) => Some(truth),
+            Value::String(text) if text != UNKNOWN => super::settings::truth(&Value::String(text)),
+            _ => None,
+        }
+    }
+
     fn value(&self, text: &str, depth: usize) -> Value {
         if let Some(value) = python_literal(text) {
             return value;

@@ -32,6 +32,35 @@ pub fn script_of(context: &ImportContext) -> Option<(String, String)> {
     })
 }
 
+/// Another library than `PyTorch` that a script trains with; data may come through `PyTorch` all the same.
+pub fn other_library(text: &str) -> Option<&'static str> {
+    const LIBRARIES: [(&str, &str, bool); 6] = [
+        ("flax", "JAX", true),
+        ("optax", "JAX", true),
+        ("jax", "JAX", false),
+        ("tensorflow", "TensorFlow", false),
+        ("paddle", "PaddlePaddle", false),
+        ("mindspore", "MindSpore", false),
+    ];
+    let imports = |name: &str| {
+        text.lines().any(|line| {
+            ["import ", "from "].iter().any(|word| {
+                let rest = line.strip_prefix(word).and_then(|rest| rest.strip_prefix(name));
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '.', ',']))
+            })
+        })
+    };
+    let torch = imports("torch");
+    LIBRARIES.iter().find(|(name, _, alone)| (*alone || !torch) && imports(name)).map(|(_, library, _)| *library)
+}
+
+/// Whether a script freezes parts of its model in its own text.
+pub fn freezes(text: &str) -> bool {
+    const WAYS: [&str; 3] = ["requires_grad = False", "requires_grad=False", "requires_grad_(False)"];
+    let code = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+    code.into_iter().any(|line| WAYS.iter().any(|way| line.contains(way)))
+}
+
 /// As [`read`], with the modules of its own project that a script imports its parts from.
 pub fn of_project(context: &ImportContext, path: &str, text: &str) -> Settings {
     const MOST: usize = 8;

@@ -172,8 +172,17 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         method.apply(&mut imported);
         methods::without_reference(&mut imported, &settings);
     }
+    own_freezing(&mut imported, context);
     data_parallel(&mut imported, context);
     imported
+}
+
+/// A script that freezes parts by itself trains less than the plan does.
+fn own_freezing(imported: &mut ImportedPlan, context: &ImportContext) {
+    let Some((path, text)) = script_defaults::script_of(context) else { return };
+    if imported.get("training.lora.rank").is_none() && script_defaults::freezes(&text) {
+        not_modelled(imported, &format!("{path} freezes parts of the model: all are counted as trained"));
+    }
 }
 
 /// What the script that runs has as the defaults of its own arguments; one that cannot be read may have any.
@@ -182,6 +191,10 @@ fn own_defaults(imported: &mut ImportedPlan, settings: &mut Settings, context: &
     match script_defaults::script_of(context) {
         Some((path, text)) => {
             settings.over(script_defaults::of_project(context, &path, &text));
+            if let Some(library) = script_defaults::other_library(&text) {
+                not_modelled(imported, &format!("{path} trains with {library}: the plan counts what PyTorch holds"));
+                imported.unread = Some(path.clone());
+            }
             if text.contains("import colossalai") || text.contains("from colossalai") {
                 not_modelled(imported, "Colossal-AI's plugins: how they store and shard is the script's");
                 imported.unread = Some(path);
