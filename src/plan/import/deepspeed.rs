@@ -152,8 +152,15 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
         "training.gradient_clipping",
         settings.number("gradient_clipping").map(|found| found.map(|norm| norm > 0.0)),
     );
-    let device =
-        |name: &str| settings.text(&format!("zero_optimization.{name}.device")).filter(|found| found.value != "none");
+    let device = |name: &str| {
+        let name = format!("zero_optimization.{name}.device");
+        let found = settings.text(&name).filter(|found| found.value != "none")?;
+        let known = ["cpu", "nvme"].contains(&found.value.as_str());
+        if !known {
+            settings.refuse(&name);
+        }
+        known.then_some(found)
+    };
     let old = |name: &str| settings.on(&format!("zero_optimization.{name}"));
     let parameters =
         device("offload_param").map(|found| found.origin).or(old("cpu_offload_params").map(|found| found.origin));

@@ -117,7 +117,8 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
 ];
 
 /// Parts of names of what changes what is held or trained: not followed, it is said ahead of the rest.
-const WEIGHTY: [&str; 49] = [
+const WEIGHTY: [&str; 50] = [
+    "modules_to_save",
     "mics_shard",
     "use_cpu",
     "seq_parallel_size",

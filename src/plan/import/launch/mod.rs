@@ -53,8 +53,10 @@ impl Program {
     /// Whether its name says that it does something other than training: many tools take the same options for that.
     pub fn trains_nothing(&self) -> bool {
         const TRAINING: [&str; 7] = ["train", "tune", "sft", "dpo", "rlhf", "grpo", "ppo"];
-        const OTHERS: [&str; 24] = [
+        const OTHERS: [&str; 26] = [
             "eval",
+            "create",
+            "index",
             "sample",
             "infer",
             "generat",

@@ -147,7 +147,11 @@ fn config_file(context: &ImportContext) -> Option<String> {
 /// The plan of such a command.
 pub fn import(context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("transformers");
-    let mut settings = Settings::defaults(VERSION, DEFAULTS);
+    let own = own_loop(context);
+    let mut settings = if own.is_some() { Settings::default() } else { Settings::defaults(VERSION, DEFAULTS) };
+    if let Some(path) = own {
+        imported.note(format!("{path}: a training loop of its own: the defaults of TrainingArguments are not taken"));
+    }
     if let Some(method) = trl::method(context) {
         settings.over(trl::defaults(method));
     }
@@ -183,6 +187,16 @@ fn own_freezing(imported: &mut ImportedPlan, context: &ImportContext) {
     if imported.get("training.lora.rank").is_none() && script_defaults::freezes(&text) {
         not_modelled(imported, &format!("{path} freezes parts of the model: all are counted as trained"));
     }
+}
+
+/// A script that makes no Trainer has a loop of its own, with defaults of its own.
+fn own_loop(context: &ImportContext) -> Option<String> {
+    let (path, text) = script_defaults::script_of(context)?;
+    let known = known_script(context).is_some() || trl::method(context).is_some();
+    // DeepSpeed-Chat's and those after it are known.
+    let chat = arguments::read(&context.program.words).options.holds("zero_stage");
+    let whole = text.contains("add_argument(") && !text.contains("Trainer") && !text.contains("HfArgumentParser");
+    (whole && !known && !chat).then_some(path)
 }
 
 /// What the script that runs has as the defaults of its own arguments; one that cannot be read may have any.

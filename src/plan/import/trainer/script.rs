@@ -106,6 +106,13 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
     if named {
         adapters::set_targets(imported, settings.texts("trainable"));
     }
+    // QLoRA's way, which LLaVA and many others took over: every linear layer by its class.
+    if let (None, Some((path, text))) = (imported.get("training.lora.targets"), script_of(context))
+        && text.contains("find_all_linear")
+    {
+        let origin = Origin::Program(format!("{path}: find_all_linear_names"));
+        adapters::set_targets(imported, Some(Setting::new(vec!["all-linear".to_owned()], origin)));
+    }
     imported.set("training.lora.double_quant", settings.on("double_quant"));
     imported.set(
         "training.lora.dropout",
