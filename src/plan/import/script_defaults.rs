@@ -34,7 +34,8 @@ pub fn script_of(context: &ImportContext) -> Option<(String, String)> {
 
 /// Another library than `PyTorch` that a script trains with; data may come through `PyTorch` all the same.
 pub fn other_library(text: &str) -> Option<&'static str> {
-    const LIBRARIES: [(&str, &str, bool); 6] = [
+    const LIBRARIES: [(&str, &str, bool); 7] = [
+        ("torch_xla", "XLA", true),
         ("flax", "JAX", true),
         ("optax", "JAX", true),
         ("jax", "JAX", false),

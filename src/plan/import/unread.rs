@@ -117,7 +117,8 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
 ];
 
 /// Parts of names of what changes what is held or trained: not followed, it is said ahead of the rest.
-const WEIGHTY: [&str; 50] = [
+const WEIGHTY: [&str; 51] = [
+    "use_kd",
     "modules_to_save",
     "mics_shard",
     "use_cpu",

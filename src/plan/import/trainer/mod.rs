@@ -68,7 +68,8 @@ pub fn runs(context: &ImportContext) -> bool {
 
 /// Whether settings are `TrainingArguments` with a model's name, as recipes and TRL's configurations have them.
 pub fn is_config(settings: &Settings) -> bool {
-    settings.holds("model_name_or_path") && OWN.iter().any(|name| settings.holds(name))
+    // A model that is to be filled in is there without a value.
+    settings.iter().any(|(name, _)| name == "model_name_or_path") && OWN.iter().any(|name| settings.holds(name))
 }
 
 /// The plan of such a file alone.
@@ -294,6 +295,7 @@ fn named_model(imported: &mut ImportedPlan, settings: &Settings, context: &Impor
         "base_model",
         "model_path",
         "model_id",
+        "input_model_filename",
         "model_type",
     ]);
     match named {
