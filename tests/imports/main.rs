@@ -185,6 +185,12 @@ fn what_no_tool_is_known_by_is_refused() {
         ("own.sh", "torchrun --nproc_per_node=8 my_own.py --epochs 3\n"),
         ("convert.sh", "python torchtitan/scripts/convert.py --input a --output b\n"),
         ("config.yaml", "model: resnet\ndata: x\nepochs: 3\n"),
+        (
+            "embeddings.sh",
+            "python tools/create_doc_index.py --num-layers 12 --hidden-size 768 --num-attention-heads 12 \
+             --tensor-model-parallel-size 1 --micro-batch-size 128 --vocab-file bert-vocab.txt --fp16\n",
+        ),
+        ("edit.yaml", "alg_name: MEND\nmodel_name: llama-2-7b\nmodel_class: LlamaForCausalLM\nbatch_size: 1\n"),
         ("merge.yaml", "base_model: x\nmodels: [a, b]\nmerge_method: ties\ndatasets: none\n"),
     ] {
         let refused = import::file(name, text, &run, catalog()).map(|imported| imported.tool);

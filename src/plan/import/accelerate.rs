@@ -67,6 +67,11 @@ pub fn configured(context: &ImportContext, launcher: &Launcher, world: World) ->
 fn of_launcher(context: &ImportContext, launcher: &Launcher, imported: &mut ImportedPlan) -> Settings {
     let mut settings = Settings::default();
     let path = launcher.options.text("config_file").map(|found| found.value).or_else(|| default_config(context));
+    if launcher.options.get("config_file").is_some() && launcher.options.text("config_file").is_none() {
+        settings.set(UNREAD, "the launcher's --config_file".into(), Origin::Argument("--config_file".to_owned()));
+        settings.adopt_all(&launcher.options, |name| (name != "config_file").then(|| name.to_owned()));
+        return settings;
+    }
     if let Some(path) = path {
         let named = launcher.options.get("config_file").is_some();
         if named || context.run.files.read(&path).is_ok() {

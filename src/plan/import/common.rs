@@ -8,6 +8,7 @@ use super::imported::ImportedPlan;
 use super::kubernetes;
 use super::launch::{Launcher, Program, World};
 use super::origin::{Origin, Setting};
+use super::rows::not_modelled;
 use super::settings::Settings;
 use super::text;
 use crate::catalog::Catalog;
@@ -82,8 +83,17 @@ impl ImportContext<'_> {
     }
 }
 
+/// Says of a run on a TPU that the plan is a GPU's.
+fn accelerator(imported: &mut ImportedPlan, context: &ImportContext) {
+    let told = context.variable("PJRT_DEVICE").filter(|found| !found.value.eq_ignore_ascii_case("cuda"));
+    if let Some(found) = told {
+        not_modelled(imported, &format!("{}: the run is on {}, the plan on GPUs", found.origin, found.value));
+    }
+}
+
 /// Fills in what the surroundings say: GPUs, their number, the degrees and batches that follow.
 pub fn surroundings(imported: &mut ImportedPlan, context: &ImportContext) {
+    accelerator(imported, context);
     let world = &context.world;
     // One process of a command that nothing starts several times; but who may not look cannot tell.
     let launched = !context.launchers.is_empty();

@@ -79,6 +79,43 @@ pub fn of_file(settings: &Settings) -> ImportedPlan {
     imported
 }
 
+/// Configurations that come with a tool by their names: its name, stage and what goes to the host. All take their types
+/// from the tool's own arguments, or bf16 (`axolotl/deepspeed_configs`, `LLaMA-Factory/examples/deepspeed`).
+const SHIPPED: [(&str, &str, u64, &str); 11] = [
+    ("deepspeed_configs/zero1.json", "axolotl 0.13", 1, ""),
+    ("deepspeed_configs/zero2.json", "axolotl 0.13", 2, "optimizer"),
+    ("deepspeed_configs/zero3.json", "axolotl 0.13", 3, ""),
+    ("deepspeed_configs/zero3_bf16.json", "axolotl 0.13", 3, ""),
+    ("deepspeed_configs/zero3_bf16_cpuoffload_all.json", "axolotl 0.13", 3, "optimizer param"),
+    ("deepspeed_configs/zero3_bf16_cpuoffload_params.json", "axolotl 0.13", 3, "param"),
+    ("ds_z0_config.json", "LLaMA-Factory 0.9", 0, ""),
+    ("ds_z2_config.json", "LLaMA-Factory 0.9", 2, ""),
+    ("ds_z2_offload_config.json", "LLaMA-Factory 0.9", 2, "optimizer"),
+    ("ds_z3_config.json", "LLaMA-Factory 0.9", 3, ""),
+    ("ds_z3_offload_config.json", "LLaMA-Factory 0.9", 3, "optimizer param"),
+];
+
+/// A configuration that comes with a tool, by the path that names it where the file is not at hand.
+pub fn shipped(path: &str) -> Option<Settings> {
+    let ends = |name: &str| path == name || path.ends_with(&format!("/{name}"));
+    let (name, framework, stage, host) = SHIPPED.iter().find(|(name, ..)| ends(name))?;
+    let mut settings = Settings::default();
+    let mut put = |key: &str, value: serde_json::Value| {
+        settings.set(key, value, Origin::Default { framework, option: format!("{name}: {key}") });
+    };
+    put("zero_optimization.stage", (*stage).into());
+    let bf16 = if name.contains("bf16") { true.into() } else { "auto".into() };
+    put("bf16.enabled", bf16);
+    if !name.contains("bf16") {
+        put("fp16.enabled", "auto".into());
+    }
+    put("gradient_accumulation_steps", "auto".into());
+    for what in host.split_whitespace() {
+        put(&format!("zero_optimization.offload_{what}.device"), "cpu".into());
+    }
+    Some(settings)
+}
+
 /// A stage of ZeRO in a plan's words.
 pub fn stage(stage: u64) -> &'static str {
     match stage {
@@ -115,8 +152,15 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
         "training.gradient_clipping",
         settings.number("gradient_clipping").map(|found| found.map(|norm| norm > 0.0)),
     );
-    let device =
-        |name: &str| settings.text(&format!("zero_optimization.{name}.device")).filter(|found| found.value != "none");
+    let device = |name: &str| {
+        let name = format!("zero_optimization.{name}.device");
+        let found = settings.text(&name).filter(|found| found.value != "none")?;
+        let known = ["cpu", "nvme"].contains(&found.value.as_str());
+        if !known {
+            settings.refuse(&name);
+        }
+        known.then_some(found)
+    };
     let old = |name: &str| settings.on(&format!("zero_optimization.{name}"));
     let parameters =
         device("offload_param").map(|found| found.origin).or(old("cpu_offload_params").map(|found| found.origin));

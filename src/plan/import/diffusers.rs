@@ -87,8 +87,39 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     imported.set("training.activation_checkpointing", Some(recompute.unwrap_or(none)));
     imported.say("training.attention", "sdpa", default("AttnProcessor2_0"));
     beside(&mut imported, &settings, &script);
+    own_script(&mut imported, &settings, context, &script);
     account_for(&mut imported, &settings);
     imported
+}
+
+/// What a script of one's own with these options may hold besides: a reference or teacher of the denoiser, adapters by
+/// another name (`kohya-ss/sd-scripts`, `train_network.py`).
+fn own_script(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext, script: &str) {
+    if let Some(found) = settings.first_text(&["network_module", "network_dim"]) {
+        not_modelled(
+            imported,
+            &format!("{}: adapters of sd-scripts; the plan trains the whole denoiser", found.origin),
+        );
+        for key in ["training.attention", "training.precision", "training.weight_decay", "training.gradient_clipping"] {
+            if imported.get(key).is_some_and(|found| matches!(found.origin, Origin::Default { .. })) {
+                imported.drop(key);
+                imported.miss(key, "sd-scripts have other defaults");
+            }
+        }
+    }
+    let Some((path, text)) = script_defaults::script_of(context) else { return };
+    let held =
+        ["ref_unet", "teacher_unet", "ref_transformer", "reference_unet"].iter().find(|name| text.contains(**name));
+    if let (Some(name), false) = (held, script.starts_with("train_lcm_distill")) {
+        not_modelled(imported, &format!("{path}: {name}: a second denoiser beside, and pairs of images"));
+    }
+    if text.contains("Adafactor(") {
+        imported.drop("training.optimizer");
+        imported.miss(
+            "training.optimizer",
+            format!("{path} makes Adafactor or AdamW, on a condition that is not followed"),
+        );
+    }
 }
 
 fn default(option: &str) -> Origin {

@@ -12,9 +12,9 @@ use super::script_files::{ScriptFiles, near};
 use super::settings::Settings;
 use super::text::Unparsable;
 use super::{
-    ProcessView, accelerate, automodel, axolotl, deepspeed, easy_r1, gpt_neox, jobs, lingua, litgpt, llama_factory,
-    llm_foundry, nanogpt, nanotron, nemo, nemo_rl, olmo, python_calls, run, scontrol, shell, stated_world, text,
-    torchtitan, torchtune, trainer, verl, xtuner,
+    ProcessView, accelerate, align_anything, automodel, axolotl, deepspeed, easy_r1, galore, glm, gpt_neox, jobs,
+    lingua, litgpt, llama_factory, llm_foundry, mistral_finetune, nanogpt, nanotron, nemo, nemo_rl, olmo, python_calls,
+    run, scontrol, shell, stated_world, text, torchtitan, torchtune, trainer, verl, xtuner,
 };
 use crate::catalog::Catalog;
 
@@ -167,6 +167,10 @@ fn kind(settings: &Settings) -> Option<Reader> {
         (torchtune::is_config, torchtune::of_file),
         (gpt_neox::is_config, |settings, _, _| gpt_neox::of_file(&settings)),
         (olmo::is_config, |settings, _, _| olmo::of_file(settings)),
+        (align_anything::is_config, |settings, name, context| align_anything::of_file(&settings, name, context)),
+        (glm::is_config, |settings, _, context| glm::of_file(&settings, context)),
+        (galore::is_config, |settings, _, context| galore::of_file(settings, context)),
+        (mistral_finetune::is_config, |settings, _, context| mistral_finetune::of_file(settings, context)),
         (nanotron::is_config, |settings, _, _| nanotron::of_file(settings)),
         (nemo::is_nemo, |settings, _, context| nemo::of_nemo(settings, context)),
         (nemo::is_bridge, |settings, _, _| nemo::of_bridge(&settings)),

@@ -211,7 +211,7 @@ impl ImportedPlan {
                 continue;
             }
             let _ = writeln!(text, "\n# {title}:");
-            for line in lines {
+            for line in lines.iter().flat_map(|line| folded(line)) {
                 let _ = writeln!(text, "#   {}", comment(&line));
             }
         }
@@ -249,6 +249,21 @@ fn flow(value: &Value) -> String {
         }
         other => other.to_string(),
     }
+}
+
+/// A line of many parts as several, so that none of them is cut off.
+fn folded(line: &str) -> Vec<String> {
+    const WIDTH: usize = 140;
+    const MOST: usize = 12;
+    let mut lines = vec![String::new()];
+    for part in line.split_inclusive(", ") {
+        let (number, last) = (lines.len(), lines.last_mut());
+        match last {
+            Some(last) if last.is_empty() || last.len() + part.len() <= WIDTH || number == MOST => last.push_str(part),
+            _ => lines.push(format!("  {part}")),
+        }
+    }
+    lines.iter().map(|line| line.trim_end().to_owned()).collect()
 }
 
 /// One line of bounded length without control characters.

@@ -21,9 +21,25 @@ pub fn of_settings(settings: &Settings) -> Option<JobScript> {
     if settings.holds("apiVersion") && settings.holds("kind") {
         return kubernetes::of_settings(settings);
     }
+    if let Some(job) = recorded(settings) {
+        return Some(job);
+    }
     let sky = ["resources", "num_nodes", "setup", "workdir", "file_mounts"].iter().any(|name| settings.holds(name));
     let run = settings.text("run").filter(|_| sky)?;
     Some(skypilot(settings, run.value))
+}
+
+/// What W&B wrote down of a run's command (`wandb-metadata.json`); who launched it is not in it.
+fn recorded(settings: &Settings) -> Option<JobScript> {
+    let program =
+        settings.text("program").filter(|found| found.value.ends_with(".py") && settings.holds("startedAt"))?;
+    let quoted = |word: &str| format!("'{}'", word.replace('\'', "'\\''"));
+    let mut line = format!("python {}", quoted(&program.value));
+    for word in settings.texts("args").map(|found| found.value).unwrap_or_default() {
+        line.push(' ');
+        line.push_str(&quoted(&word));
+    }
+    Some(JobScript { script: line, withheld: true, ..JobScript::default() })
 }
 
 fn skypilot(settings: &Settings, script: String) -> JobScript {

@@ -86,7 +86,8 @@ pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
 
 /// The layout of 2026 (`src/llamafactory/v1/config`).
 fn is_v1(settings: &Settings) -> bool {
-    settings.holds("model_class") || (settings.holds("dist_config") && settings.holds("cutoff_len"))
+    let model = settings.holds("model") || settings.holds("train_dataset") || settings.holds("peft_config");
+    (settings.holds("model_class") && model) || (settings.holds("dist_config") && settings.holds("cutoff_len"))
 }
 
 /// The names of 2026 as the ones before.

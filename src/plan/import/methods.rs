@@ -174,6 +174,7 @@ pub fn options(imported: &mut ImportedPlan, settings: &Settings) {
         ("use_dora", "DoRA: a magnitude for each output and the norm of each adapted weight"),
         ("peft_use_dora", "DoRA: a magnitude for each output and the norm of each adapted weight"),
         ("lora_dora", "DoRA: a magnitude for each output and the norm of each adapted weight"),
+        ("use_adalora", "AdaLoRA: ranks that shrink from init_r to target_r, and singular values beside"),
         ("use_vera", "VeRA: shared random matrices in place of LoRA's"),
         ("use_oft", "OFT: rotations in place of LoRA's matrices"),
         ("use_qat", "quantisation-aware training: fake-quantised copies of weights and activations"),

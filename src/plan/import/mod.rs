@@ -4,6 +4,7 @@
 
 mod accelerate;
 mod adapters;
+mod align_anything;
 mod arguments;
 mod automodel;
 mod axolotl;
@@ -14,7 +15,10 @@ mod diffusers;
 mod easy_r1;
 mod expression;
 mod file;
+mod galore;
+mod glm;
 mod gpt_neox;
+mod halos;
 mod hooked;
 mod imported;
 mod jobs;
@@ -27,15 +31,18 @@ mod llm_foundry;
 mod loose_yaml;
 mod megatron;
 mod methods;
+mod mistral_finetune;
 mod model;
 mod nanogpt;
 mod nanotron;
 mod nemo;
 mod nemo_rl;
+mod oat;
 mod olmo;
 mod openrlhf;
 mod origin;
 mod python_calls;
+mod python_values;
 mod refused;
 mod rows;
 mod scontrol;
@@ -242,6 +249,12 @@ fn framework(context: &ImportContext) -> ImportedPlan {
         (xtuner::runs, xtuner::import),
         (verl::runs, verl::import),
         (openrlhf::runs, openrlhf::import),
+        (oat::runs, oat::import),
+        (align_anything::runs, align_anything::import),
+        (glm::runs, glm::import),
+        (halos::runs, halos::import),
+        (galore::runs, galore::import),
+        (mistral_finetune::runs, mistral_finetune::import),
         (nanotron::runs, nanotron::import),
         (olmo::runs, olmo::import),
         (olmo::runs_core, olmo::import_core),

@@ -94,7 +94,7 @@ fn folder(context: &ImportContext, name: &str) -> Option<String> {
 /// The catalogue's name of a model.
 pub fn preset(context: &ImportContext, name: &str) -> Option<String> {
     let known = |name: &str| context.catalog.model(name).map(|model| model.name.clone());
-    let plain = base(name).to_lowercase();
+    let plain = base(name).to_lowercase().replace('_', "-");
     known(name).or_else(|| known(&plain)).or_else(|| {
         let mut rest = plain.as_str();
         // `Meta-Llama-3.1-8B-Instruct-bnb-4bit`: one ending after the other.
@@ -148,6 +148,7 @@ fn bits(name: &str) -> Option<u64> {
 /// A size in a name: `my-7B-model`, `opt_1.3b`, `350m`.
 fn billions(name: &str) -> Option<f64> {
     let lower = base(name).to_lowercase();
+    let lower = lower.trim_end_matches(".json");
     // `17B-16E`, `8x7B`: a size of one expert, or of what a token meets, is not the model's.
     let digits = |text: &str| !text.is_empty() && text.chars().all(|letter| letter.is_ascii_digit());
     let experts = |part: &str| {

@@ -66,7 +66,13 @@ fn config(context: &ImportContext) -> Option<String> {
 /// Whether the program trains by such a file.
 pub fn runs(context: &ImportContext) -> bool {
     config(context).is_some_and(|path| {
-        let text = context.run.files.read(&path).unwrap_or_default();
+        let Ok(text) = context.run.files.read(&path) else {
+            // Options that its script alone has, and a file that is not at hand.
+            let own = |option: &str| context.program.words.iter().any(|word| word.starts_with(option));
+            return context.program.name() == "train.py"
+                && own("--device_train_microbatch_size=")
+                && (own("--save_folder=") || own("--fsdp.") || own("--model."));
+        };
         text.contains("d_model") && text::yaml(&path, &text).is_ok_and(|settings| is_config(&settings))
     })
 }

@@ -1,19 +1,15 @@
 //! Training scripts in Python that have their settings in calls: unsloth's notebooks and scripts, and those that
 //! build `TrainingArguments` or TRL's configurations themselves. Read, never run.
 
-use std::cell::Cell;
-
-use serde_json::Value;
-
+use super::arguments;
 use super::common::ImportContext;
-use super::expression;
 use super::imported::ImportedPlan;
 use super::methods::TrainingMethod;
 use super::origin::{Origin, Setting};
+use super::python_values::ScriptReader;
 use super::rows::not_modelled;
 use super::script_defaults;
-use super::settings::{Settings, UNKNOWN};
-use super::text::{self, python_literal};
+use super::settings::{Settings, text};
 use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
 use super::{adapters, model, trl};
@@ -42,17 +38,32 @@ const TRL: [(&str, &str); 7] = [
     ("GRPOConfig", "grpo"),
 ];
 
-/// Calls that make the model, and its adapters.
-const MODELS: [&str; 6] = [
-    "FastLanguageModel.from_pretrained",
-    "FastModel.from_pretrained",
-    "FastVisionModel.from_pretrained",
-    "AutoModelForCausalLM.from_pretrained",
-    "AutoModelForSequenceClassification.from_pretrained",
-    "AutoModelForSeq2SeqLM.from_pretrained",
+/// Endings of classes whose `from_pretrained` makes the model that trains.
+const MODELS: [&str; 15] = [
+    "FastLanguageModel",
+    "FastModel",
+    "FastVisionModel",
+    "ForCausalLM",
+    "ForSequenceClassification",
+    "ForSeq2SeqLM",
+    "ForConditionalGeneration",
+    "LMHeadModel",
+    "ForMaskedLM",
+    "ForTokenClassification",
+    "ForQuestionAnswering",
+    "ForVision2Seq",
+    "ForImageTextToText",
+    "ForImageClassification",
+    "ForSpeechSeq2Seq",
 ];
+
+/// Calls that make its adapters.
 const ADAPTERS: [&str; 4] =
     ["FastLanguageModel.get_peft_model", "FastModel.get_peft_model", "FastVisionModel.get_peft_model", "LoraConfig"];
+
+/// Classes with a head of their own in place of the vocabulary's.
+const HEADS: [&str; 4] =
+    ["ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForImageClassification"];
 
 /// No longer text is looked into.
 const LONGEST: usize = 2_000_000;
@@ -62,7 +73,22 @@ pub fn is_script(content: &str) -> bool {
     let calls = |names: &[&str]| names.iter().any(|name| call(content, name).is_some());
     // `Trainer.predict` alone trains nothing.
     let trains = content.contains(".train(") || ![".predict(", ".evaluate("].iter().any(|call| content.contains(call));
-    content.len() <= LONGEST && trains && calls(&ARGUMENTS) && calls(&MODELS)
+    content.len() <= LONGEST && trains && calls(&ARGUMENTS) && !models(content).is_empty()
+}
+
+/// The calls that make models: `LlamaForCausalLM.from_pretrained`.
+fn models(content: &str) -> Vec<String> {
+    const CALL: &str = ".from_pretrained(";
+    let mut found: Vec<String> = Vec::new();
+    for (at, _) in content.match_indices(CALL) {
+        let before = content.get(..at).unwrap_or("");
+        let class = before.rsplit(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').next().unwrap_or("");
+        let name = format!("{class}.from_pretrained");
+        if MODELS.iter().any(|end| class.ends_with(end)) && !found.contains(&name) && call(content, &name).is_some() {
+            found.push(name);
+        }
+    }
+    found
 }
 
 /// Whether a script fills its arguments in from a command line, so that it says little by itself.
@@ -100,25 +126,29 @@ pub fn runs(context: &ImportContext) -> bool {
 pub fn import(context: &ImportContext) -> ImportedPlan {
     let path = &context.program.path;
     let content = context.run.files.read(path).unwrap_or_default();
-    let mut imported = of_file(path, &content, context);
-    if !context.program.words.is_empty() {
-        imported.note("the script's own arguments, which may go over what is written in it, are not read");
-    }
+    let given = arguments::read(&context.program.words).options;
+    let mut imported = read(path, &content, given.clone(), context);
+    account_for(&mut imported, &given);
     imported
 }
 
 /// The plan of a script.
 pub fn of_file(name: &str, content: &str, context: &ImportContext) -> ImportedPlan {
+    read(name, content, Settings::default(), context)
+}
+
+fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> ImportedPlan {
     let unsloth = content.contains("from unsloth import");
     let mut imported = ImportedPlan::of(if unsloth { "unsloth" } else { "transformers" });
     imported.say("model.framework", "pytorch", Origin::Program(format!("calls in {name}")));
-    let own = script_defaults::read(name, content);
-    let reader = Reader { name, content, globals: text::python(name, content), own, asked: Cell::new(false) };
+    let reader = ScriptReader::new(name, content, given);
     let mut settings = Settings::defaults("transformers 4.57", trainer::DEFAULTS);
     if let Some(method) = TRL.iter().find(|(call, _)| self::call(content, call).is_some()).map(|(_, method)| method) {
         settings.over(trl::defaults(method));
     }
-    let (made, adapted, arguments) = (reader.calls(&MODELS), reader.calls(&ADAPTERS), reader.calls(&ARGUMENTS));
+    let models = models(content);
+    let models: Vec<&str> = models.iter().map(String::as_str).collect();
+    let (made, adapted, arguments) = (reader.calls(&models), reader.calls(&ADAPTERS), reader.calls(&ARGUMENTS));
     settings.adopt_all(&arguments, |name| (name != "0").then(|| name.to_owned()));
     let trainer_call = reader.calls(&["SFTTrainer", "DPOTrainer", "ORPOTrainer", "KTOTrainer", "GRPOTrainer"]);
     for name in ["max_seq_length", "max_length"] {
@@ -131,12 +161,20 @@ pub fn of_file(name: &str, content: &str, context: &ImportContext) -> ImportedPl
     for name in ["attn_implementation", "use_flash_attention_2"] {
         settings.adopt(name, &made, name);
     }
-    match made.first_text(&["model_name", "0", "pretrained_model_name_or_path"]) {
+    let named = made.first_text(&["model_name", "0", "pretrained_model_name_or_path"]);
+    match named.filter(|found| !found.value.is_empty()) {
         Some(found) => model::set(&mut imported, context, found),
         None => imported.miss("model.preset", "the name of the model is not written in the script"),
     }
     imported.set("model.sequence_length", settings.first_whole(&["max_seq_length", "max_length"]));
-    low_rank(&mut imported, &made, &adapted, &reader.calls(&["BitsAndBytesConfig", "GPTQConfig"]), unsloth);
+    imported.fill("model.sequence_length", reader.named(&LENGTHS).first_whole(&LENGTHS));
+    let reached = reader.reached(&ADAPTERS);
+    if reached != Some(false) {
+        low_rank(&mut imported, &made, &adapted, &reader.calls(&["BitsAndBytesConfig", "GPTQConfig"]), unsloth);
+    }
+    if reached.is_none() {
+        imported.note("adapters stand on a condition of the script that is not followed: they are taken as made");
+    }
     other_adapters(&mut imported, content);
     let stored = stored(&made, unsloth);
     if let Some(found) = adapted.text("use_gradient_checkpointing") {
@@ -144,6 +182,9 @@ pub fn of_file(name: &str, content: &str, context: &ImportContext) -> ImportedPl
         settings.set("gradient_checkpointing", on.into(), found.origin);
     }
     trainer::set(&mut imported, &settings, context, stored);
+    if reader.divided.get() {
+        share_steps(&mut imported);
+    }
     if unsloth {
         imported
             .note("unsloth's own kernels keep less than those that are counted, and its checkpoints go to the host");
@@ -154,14 +195,46 @@ pub fn of_file(name: &str, content: &str, context: &ImportContext) -> ImportedPl
         .find(|kind| ["Config", "Trainer"].iter().any(|end| call(content, &format!("{kind}{end}")).is_some()));
     if let Some(method) = kind.and_then(TrainingMethod::of_name).or_else(|| TrainingMethod::of_script(content)) {
         method.apply(&mut imported);
-    } else if call(content, "AutoModelForSequenceClassification.from_pretrained").is_some() {
+    } else if models.first().is_some_and(|name| HEADS.iter().any(|head| name.contains(head))) {
         not_modelled(&mut imported, "a head of a few classes: the plan's head is the vocabulary's");
+    }
+    if imported.get("training.lora.rank").is_none() && script_defaults::freezes(content) {
+        not_modelled(&mut imported, &format!("{name} freezes parts of the model: all are counted as trained"));
+    }
+    if let Some(library) = script_defaults::other_library(content) {
+        not_modelled(&mut imported, &format!("{name} trains with {library}: the plan counts what PyTorch holds"));
     }
     if reader.asked.get() {
         imported.note("the script's own arguments are taken at their defaults");
     }
     account_for(&mut imported, &settings);
     imported
+}
+
+/// What scripts call the longest sample, where no argument of the trainer says it.
+const LENGTHS: [&str; 12] = [
+    "max_seq_length",
+    "max_length",
+    "cutoff_len",
+    "CUTOFF_LEN",
+    "MAX_SEQ_LENGTH",
+    "MAX_LENGTH",
+    "max_seq_len",
+    "seq_length",
+    "seq_len",
+    "max_len",
+    "block_size",
+    "model_max_length",
+];
+
+/// `gradient_accumulation_steps = gradient_accumulation_steps // world_size`: what was told is the whole batch.
+fn share_steps(imported: &mut ImportedPlan) {
+    const STEPS: &str = "training.gradient_accumulation_steps";
+    let Some((micro, steps)) = imported.whole("training.micro_batch_size").zip(imported.whole(STEPS)) else { return };
+    let origin =
+        Origin::Derived(format!("micro batch {micro} x {steps} steps, which the script shares among its ranks"));
+    imported.say("model.batch_size", micro.saturating_mul(steps), origin);
+    imported.drop(STEPS);
 }
 
 /// Adapters of peft that are no LoRA: nothing of a plan is theirs.
@@ -210,114 +283,18 @@ fn low_rank(imported: &mut ImportedPlan, made: &Settings, adapted: &Settings, qu
         (if unsloth { "unsloth" } else { "peft" }, if unsloth { 16 } else { 8 }),
         bits.or(eight),
     );
-    adapters::set_targets(imported, adapted.texts("target_modules"));
+    let targets = adapted.get("target_modules").map(|found| (text(&found.value), found.origin.clone()));
+    match targets {
+        Some((None, origin)) if adapted.texts("target_modules").is_none_or(|found| found.value.is_empty()) => {
+            not_modelled(imported, &format!("{origin}: the script computes where adapters go"));
+        }
+        _ => adapters::set_targets(imported, adapted.texts("target_modules")),
+    }
     let dropout = adapted.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value));
     imported.set("training.lora.dropout", dropout);
 }
 
 /// The keywords of the first call of `name` in a file; an argument without a name is called by its place.
 pub fn keywords_of(file: &str, content: &str, name: &str) -> Settings {
-    let globals = text::python(file, content);
-    Reader { name: file, content, globals, own: Settings::default(), asked: Cell::new(false) }.calls(&[name])
-}
-
-struct Reader<'a> {
-    name: &'a str,
-    content: &'a str,
-    globals: Settings,
-    /// Defaults of the script's own arguments.
-    own: Settings,
-    /// Whether one of those was taken.
-    asked: Cell<bool>,
-}
-
-impl Reader<'_> {
-    /// The keywords of the first call of one of `names`; an argument without a name is called by its place.
-    fn calls(&self, names: &[&str]) -> Settings {
-        let mut settings = Settings::default();
-        let found = names.iter().filter_map(|name| {
-            let at = call(self.content, name)?;
-            Some((at, at + name.len() + 1))
-        });
-        let Some((_, start)) = found.min() else { return settings };
-        let line = self.content.get(..start).map_or(1, |before| before.lines().count());
-        for (place, part) in arguments(self.content.get(start..).unwrap_or("")).into_iter().enumerate() {
-            let part = part.trim();
-            let keyword = part.split_once('=').filter(|(name, rest)| {
-                !rest.starts_with('=')
-                    && name.trim().chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
-            });
-            let (key, value) = match keyword {
-                Some((name, value)) => (name.trim().to_owned(), value.trim()),
-                None => (place.to_string(), part),
-            };
-            let before = self.content.get(..start).map_or(0, str::len);
-            let within = self.content.get(before..).and_then(|rest| rest.find(part)).unwrap_or(0);
-            let lines = self.content.get(start..start + within).map_or(0, |text| text.matches('\n').count());
-            let origin = Origin::File { name: self.name.to_owned(), line: Some(line + lines), key: key.clone() };
-            settings.set(&key, self.value(value), origin);
-        }
-        settings
-    }
-
-    fn value(&self, text: &str) -> Value {
-        if let Some(value) = python_literal(text) {
-            return value;
-        }
-        if let Some(found) = self.globals.get(text) {
-            return found.value.clone();
-        }
-        // `args.rank`, or `rank` handed on to a function.
-        let name = text.rsplit('.').next().filter(|_| !text.contains(['(', '[', ' '])).unwrap_or("");
-        if let Some(found) = self.own.get(name) {
-            self.asked.set(true);
-            return found.value.clone();
-        }
-        if let Some(list) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            return arguments(list).iter().filter_map(|item| python_literal(item.trim())).collect();
-        }
-        // What a GPU of today can do.
-        let supported = text.ends_with("is_bfloat16_supported()") || text.ends_with("is_bf16_supported()");
-        if supported {
-            return Value::Bool(!text.starts_with("not "));
-        }
-        if let Some(name) = text.strip_prefix("torch.") {
-            return name.into();
-        }
-        let known = |name: &str| self.globals.whole(name).and_then(|found| i64::try_from(found.value).ok());
-        expression::whole(text, &known).map_or_else(|| UNKNOWN.into(), Value::from)
-    }
-}
-
-/// The parts between commas up to the bracket that closes, comments left out.
-pub fn arguments(text: &str) -> Vec<String> {
-    let mut parts = Vec::new();
-    let mut part = String::new();
-    let (mut depth, mut quote, mut comment) = (0_usize, None, false);
-    for letter in text.chars() {
-        match (quote, letter) {
-            _ if comment => {
-                comment = letter != '\n';
-                continue;
-            }
-            (None, '#') => {
-                comment = true;
-                continue;
-            }
-            (None, '"' | '\'') => quote = Some(letter),
-            (Some(open), _) if open == letter => quote = None,
-            (None, '(' | '[' | '{') => depth += 1,
-            (None, ')' | ']' | '}') if depth == 0 => break,
-            (None, ')' | ']' | '}') => depth -= 1,
-            (None, ',') if depth == 0 => {
-                parts.push(std::mem::take(&mut part));
-                continue;
-            }
-            _ => {}
-        }
-        part.push(letter);
-    }
-    parts.push(part);
-    parts.retain(|part| !part.trim().is_empty());
-    parts
+    ScriptReader::new(file, content, Settings::default()).calls(&[name])
 }

@@ -7,7 +7,7 @@ use super::common::ImportContext;
 use super::expression;
 use super::launch::Program;
 use super::origin::Origin;
-use super::python_calls::arguments;
+use super::python_values::arguments;
 use super::settings::Settings;
 use super::text::python_literal;
 
@@ -30,6 +30,36 @@ pub fn script_of(context: &ImportContext) -> Option<(String, String)> {
         let text = context.run.files.read(&path).ok().filter(|text| text.len() <= LONGEST)?;
         Some((path, text))
     })
+}
+
+/// Another library than `PyTorch` that a script trains with; data may come through `PyTorch` all the same.
+pub fn other_library(text: &str) -> Option<&'static str> {
+    const LIBRARIES: [(&str, &str, bool); 7] = [
+        ("torch_xla", "XLA", true),
+        ("flax", "JAX", true),
+        ("optax", "JAX", true),
+        ("jax", "JAX", false),
+        ("tensorflow", "TensorFlow", false),
+        ("paddle", "PaddlePaddle", false),
+        ("mindspore", "MindSpore", false),
+    ];
+    let imports = |name: &str| {
+        text.lines().any(|line| {
+            ["import ", "from "].iter().any(|word| {
+                let rest = line.strip_prefix(word).and_then(|rest| rest.strip_prefix(name));
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '.', ',']))
+            })
+        })
+    };
+    let torch = imports("torch");
+    LIBRARIES.iter().find(|(name, _, alone)| (*alone || !torch) && imports(name)).map(|(_, library, _)| *library)
+}
+
+/// Whether a script freezes parts of its model in its own text.
+pub fn freezes(text: &str) -> bool {
+    const WAYS: [&str; 3] = ["requires_grad = False", "requires_grad=False", "requires_grad_(False)"];
+    let code = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+    code.into_iter().any(|line| WAYS.iter().any(|way| line.contains(way)))
 }
 
 /// As [`read`], with the modules of its own project that a script imports its parts from.
@@ -56,7 +86,25 @@ pub fn read(name: &str, text: &str) -> Settings {
     let mut settings = Settings::default();
     fields(name, text, &mut settings);
     options(name, text, &mut settings);
+    parameters(name, text, &mut settings);
     settings
+}
+
+/// Parameters of the function that python-fire makes a command of: `fire.Fire(train)`.
+fn parameters(file: &str, text: &str, settings: &mut Settings) {
+    let Some((_, called)) = text.split_once("fire.Fire(").or_else(|| text.split_once("typer.run(")) else { return };
+    let name = called.split([')', ',']).next().unwrap_or("").trim();
+    let Some(at) = text.find(&format!("def {name}(")).filter(|_| is_name(name)) else { return };
+    let open = at + "def (".len() + name.len();
+    for part in arguments(text.get(open..).unwrap_or("")) {
+        let Some((left, right)) = part.split_once('=') else { continue };
+        let name = left.split(':').next().unwrap_or(left).trim();
+        let within = text.get(open..).and_then(|rest| rest.find(part.trim())).unwrap_or(0);
+        let line = text.get(..open + within).map_or(1, |before| before.matches('\n').count() + 1);
+        if let (true, Some(found)) = (is_name(name), value(right)) {
+            set(settings, file, line, name, found);
+        }
+    }
 }
 
 fn set(settings: &mut Settings, file: &str, line: usize, name: &str, value: Value) {

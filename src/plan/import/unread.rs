@@ -117,7 +117,9 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
 ];
 
 /// Parts of names of what changes what is held or trained: not followed, it is said ahead of the rest.
-const WEIGHTY: [&str; 40] = [
+const WEIGHTY: [&str; 51] = [
+    "use_kd",
+    "modules_to_save",
     "mics_shard",
     "use_cpu",
     "seq_parallel_size",
@@ -157,6 +159,15 @@ const WEIGHTY: [&str; 40] = [
     "random_ltd",
     "model_provider",
     "audio_encoder",
+    "moe_enable",
+    "num_experts",
+    "image_tower",
+    "video_tower",
+    "train_modules",
+    "layers_to_train",
+    "speech_encoder",
+    "adapter_path",
+    "num_virtual_tokens",
     "_lora",
 ];
 
@@ -178,7 +189,7 @@ const SYNONYMS: &[(&str, &[&str])] = &[
 ];
 
 /// No more names than this stand in one note.
-const MOST_NAMES: usize = 12;
+const MOST_NAMES: usize = 24;
 
 /// Notes what of `settings` was not understood, and what was not read. A default that such a setting may have gone
 /// over is taken out again.

@@ -53,8 +53,11 @@ impl Program {
     /// Whether its name says that it does something other than training: many tools take the same options for that.
     pub fn trains_nothing(&self) -> bool {
         const TRAINING: [&str; 7] = ["train", "tune", "sft", "dpo", "rlhf", "grpo", "ppo"];
-        const OTHERS: [&str; 23] = [
+        const OTHERS: [&str; 26] = [
             "eval",
+            "create",
+            "index",
+            "sample",
             "infer",
             "generat",
             "serve",
@@ -174,12 +177,14 @@ fn follow(words: Vec<String>, launched: &mut LaunchCommand, depth: usize) {
     }
 }
 
-/// Of a shell's commands the last that starts Python or a launcher (`torchrun … | tee log`), else the last.
+/// Of a shell's commands the last that starts Python or a launcher (`torchrun … | tee log`) for anything that may
+/// train, else the last.
 fn last_that_trains(mut commands: Vec<Vec<String>>, depth: usize) -> Vec<String> {
     let trains = |words: &Vec<String>| {
         let mut launched = LaunchCommand::default();
         follow(words.clone(), &mut launched, depth + 1);
-        launched.program.python || !launched.launchers.is_empty()
+        let starts = launched.program.python || !launched.launchers.is_empty();
+        starts && !launched.program.trains_nothing()
     };
     let at = commands.iter().rposition(trains).or(commands.len().checked_sub(1));
     at.map(|at| commands.swap_remove(at)).unwrap_or_default()

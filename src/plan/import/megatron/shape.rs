@@ -42,7 +42,9 @@ pub fn set(imported: &mut ImportedPlan, job: &Job) {
     );
     imported.set("model.architecture.position", position(job));
     imported.set("model.architecture.activation", Some(activation(job)));
-    let norm = settings.text("normalization");
+    // Megatron-LLaMA's switch (`alibaba/Megatron-LLaMA`).
+    let switch = settings.on("RMSNorm").map(|found| found.map(|_| "RMSNorm".to_owned()));
+    let norm = switch.or_else(|| settings.text("normalization"));
     imported.set(
         "model.architecture.norm",
         norm.map(|found| found.map(|name| if name.eq_ignore_ascii_case("rmsnorm") { "rmsnorm" } else { "layernorm" })),
@@ -73,6 +75,9 @@ fn heads(imported: &mut ImportedPlan, job: &Job) {
             groups.or_else(|| Some(Setting::new(1, Job::default("--num-query-groups 1")))),
         );
     }
+    // The fork of BigCode (`bigcode-project/Megatron-LM`, `megatron/arguments.py`).
+    let shared = settings.text("attention_head_type").filter(|found| found.value == "multiquery");
+    imported.set("model.architecture.num_kv_heads", shared.map(|found| found.map(|_| 1)));
     imported.set("model.architecture.head_dim", settings.whole("kv_channels"));
     imported.set("model.architecture.qkv_bias", settings.flag("add_qkv_bias"));
     imported.set("model.architecture.qk_norm", settings.flag("qk_layernorm"));
@@ -126,7 +131,10 @@ fn vocabulary(imported: &mut ImportedPlan, job: &Job) {
         Some(Setting::new(size, Origin::Derived(format!("{}: the vocabulary of {preset}", found.origin))))
     });
     // A GPT without a word about its tokenizer comes with GPT-2's files.
-    let files = settings.text("vocab_file").filter(|_| tokenizer.is_none());
+    // A file of another name is another vocabulary.
+    let own = settings.text("vocab_file").is_some_and(|found| !found.value.to_lowercase().contains("gpt"));
+    let known = known.filter(|found| !(own && found.value == 50_257));
+    let files = settings.text("vocab_file").filter(|_| tokenizer.is_none() && !own);
     let script = job.context.program.name();
     let others = ["t5", "bert"].iter().any(|part| script.contains(part));
     let gpt2 = files.filter(|_| !others).map(|found| found.map(|_| 50_257));

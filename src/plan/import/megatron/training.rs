@@ -11,6 +11,8 @@ use crate::plan::import::origin::{Origin, Setting};
 /// Options that mean a plan's key as they stand.
 const FLAGS: &[(&str, &str)] = &[
     ("use_distributed_optimizer", "training.distributed_optimizer"),
+    // Megatron-LLaMA's (`alibaba/Megatron-LLaMA`).
+    ("overlapped_distributed_optimizer", "training.distributed_optimizer"),
     ("fp8_param_gather", "training.fp8_param_gather"),
     ("moe_grouped_gemm", "training.moe_grouped_gemm"),
     ("defer_embedding_wgrad_compute", "training.defer_embedding_wgrad"),
@@ -144,7 +146,8 @@ fn optimizer(imported: &mut ImportedPlan, job: &Job) {
 }
 
 /// Options that went before Transformer Engine's layers became the default (core 0.7, 2024).
-const OLD: [&str; 5] = ["checkpoint_activations", "model_parallel_size", "DDP_impl", "data_impl", "batch_size"];
+const OLD: [&str; 6] =
+    ["checkpoint_activations", "model_parallel_size", "DDP_impl", "data_impl", "batch_size", "attention_head_type"];
 
 fn attention(imported: &mut ImportedPlan, job: &Job) {
     let settings = job.settings;
@@ -158,6 +161,10 @@ fn attention(imported: &mut ImportedPlan, job: &Job) {
     let backend = settings.text("attention_backend").filter(|_| settings.is_set("attention_backend"));
     // Fused attention came with Transformer Engine's layers; older sources name an option that they alone have.
     let old = OLD.iter().find(|name| settings.is_set(name)).map(|name| format!("--{}", name.replace('_', "-")));
+    // Where its own sources were before 2024, in a checkout without fused attention by itself.
+    const SOURCE: &str = "megatron/arguments.py";
+    let checkout = || job.context.run.files.read(SOURCE).is_ok_and(|text| !text.contains("attention-backend"));
+    let old = old.or_else(|| checkout().then(|| SOURCE.to_owned()));
     if let (Some(option), None) = (&old, &local)
         && !settings.is_set("transformer_impl")
     {

@@ -20,17 +20,7 @@ impl Script {
     fn expanded_once(&self, text: &str, known: &dyn Fn(&str) -> Option<String>) -> (String, usize) {
         if let Some(inner) = text.strip_prefix("$((") {
             let Some(end) = arithmetic_end(inner) else { return (String::new(), text.len()) };
-            let plain = inner[..end].replace(['$', '{', '}'], "");
-            // As a shell counts: what is not set, or is random, is zero; what a cluster sets nobody knows.
-            let number = |name: &str| match self.variable(name, known).unwrap_or_else(|| unset(name)).trim() {
-                "" => Some(0),
-                _ if name == "RANDOM" => Some(0),
-                text => text.parse().ok(),
-            };
-            // `$((${A:-4} * 2))`: what stands in braces first.
-            let value = expression::whole(&plain, &number)
-                .or_else(|| expression::whole(&self.put_in(&inner[..end], known), &number));
-            let value = value.map_or_else(|| UNKNOWN.to_owned(), |value| value.to_string());
+            let value = self.counted(&inner[..end], known);
             return (value, end + "$((".len() + "))".len());
         }
         // `$'…'` is a quote of its own; `$[…]` the arithmetic of old.
@@ -38,7 +28,8 @@ impl Script {
             return (String::new(), 1);
         }
         if text.starts_with("$[") {
-            return (UNKNOWN.to_owned(), closing(text, '[', ']'));
+            let used = closing(text, '[', ']');
+            return (self.counted(text.get(2..used.saturating_sub(1)).unwrap_or(""), known), used);
         }
         if let Some(inner) = text.strip_prefix('`') {
             let end = inner.find('`').unwrap_or(inner.len());
@@ -65,6 +56,21 @@ impl Script {
             _ if end == 0 => ("$".to_owned(), 1),
             _ => (self.variable(&name[..end], known).unwrap_or_else(|| self.unset(&name[..end])), 1 + end),
         }
+    }
+
+    /// The value of an arithmetic expression.
+    fn counted(&self, inner: &str, known: &dyn Fn(&str) -> Option<String>) -> String {
+        let plain = inner.replace(['$', '{', '}'], "");
+        // As a shell counts: what is not set, or is random, is zero; what a cluster sets nobody knows.
+        let number = |name: &str| match self.variable(name, known).unwrap_or_else(|| unset(name)).trim() {
+            "" => Some(0),
+            _ if name == "RANDOM" => Some(0),
+            text => text.parse().ok(),
+        };
+        // `$((${A:-4} * 2))`: what stands in braces first.
+        let value =
+            expression::whole(&plain, &number).or_else(|| expression::whole(&self.put_in(inner, known), &number));
+        value.map_or_else(|| UNKNOWN.to_owned(), |value| value.to_string())
     }
 
     /// `name`, `name[@]`, `name[2]`, `name:-default`, `name##pattern`, `#name`, `name/old/new`; what another sign asks

@@ -35,6 +35,13 @@ impl Script {
                     splitter.quoted = true;
                 }
                 (Some(open), _) if open == letter => quote = None,
+                // `"$@"` of no arguments is no word.
+                (Some('"'), '$') if splitter.word.is_empty() && no_arguments(rest, known) => {
+                    splitter.quoted = false;
+                    quote = None;
+                    rest = rest.split_once('"').map_or("", |(_, behind)| behind);
+                    continue;
+                }
                 (Some('"'), '$') if !splitter.assigns() && self.list(rest).is_some() => {
                     let (items, used) = self.list(rest).unwrap_or_default();
                     splitter.put_all(&items);
@@ -82,6 +89,12 @@ impl Script {
         let items = self.variables.get(name).filter(|items| plain && items.len() > 1)?;
         Some((items.clone(), "${[@]}".len() + name.len()))
     }
+}
+
+/// Whether all arguments of the script stand here up to a closing quote, and none is known.
+fn no_arguments(text: &str, known: &dyn Fn(&str) -> Option<String>) -> bool {
+    let all = text.starts_with("$@\"") || text.starts_with("${@}\"");
+    all && known("@").is_none_or(|arguments| arguments.is_empty())
 }
 
 /// Words as they come together.

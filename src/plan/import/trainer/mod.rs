@@ -68,7 +68,8 @@ pub fn runs(context: &ImportContext) -> bool {
 
 /// Whether settings are `TrainingArguments` with a model's name, as recipes and TRL's configurations have them.
 pub fn is_config(settings: &Settings) -> bool {
-    settings.holds("model_name_or_path") && OWN.iter().any(|name| settings.holds(name))
+    // A model that is to be filled in is there without a value.
+    settings.iter().any(|(name, _)| name == "model_name_or_path") && OWN.iter().any(|name| settings.holds(name))
 }
 
 /// The plan of such a file alone.
@@ -147,7 +148,11 @@ fn config_file(context: &ImportContext) -> Option<String> {
 /// The plan of such a command.
 pub fn import(context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("transformers");
-    let mut settings = Settings::defaults(VERSION, DEFAULTS);
+    let own = own_loop(context);
+    let mut settings = if own.is_some() { Settings::default() } else { Settings::defaults(VERSION, DEFAULTS) };
+    if let Some(path) = own {
+        imported.note(format!("{path}: a training loop of its own: the defaults of TrainingArguments are not taken"));
+    }
     if let Some(method) = trl::method(context) {
         settings.over(trl::defaults(method));
     }
@@ -172,8 +177,27 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         method.apply(&mut imported);
         methods::without_reference(&mut imported, &settings);
     }
+    own_freezing(&mut imported, context);
     data_parallel(&mut imported, context);
     imported
+}
+
+/// A script that freezes parts by itself trains less than the plan does.
+fn own_freezing(imported: &mut ImportedPlan, context: &ImportContext) {
+    let Some((path, text)) = script_defaults::script_of(context) else { return };
+    if imported.get("training.lora.rank").is_none() && script_defaults::freezes(&text) {
+        not_modelled(imported, &format!("{path} freezes parts of the model: all are counted as trained"));
+    }
+}
+
+/// A script that makes no Trainer has a loop of its own, with defaults of its own.
+fn own_loop(context: &ImportContext) -> Option<String> {
+    let (path, text) = script_defaults::script_of(context)?;
+    let known = known_script(context).is_some() || trl::method(context).is_some();
+    // DeepSpeed-Chat's and those after it are known.
+    let chat = arguments::read(&context.program.words).options.holds("zero_stage");
+    let whole = text.contains("add_argument(") && !text.contains("Trainer") && !text.contains("HfArgumentParser");
+    (whole && !known && !chat).then_some(path)
 }
 
 /// What the script that runs has as the defaults of its own arguments; one that cannot be read may have any.
@@ -182,6 +206,10 @@ fn own_defaults(imported: &mut ImportedPlan, settings: &mut Settings, context: &
     match script_defaults::script_of(context) {
         Some((path, text)) => {
             settings.over(script_defaults::of_project(context, &path, &text));
+            if let Some(library) = script_defaults::other_library(&text) {
+                not_modelled(imported, &format!("{path} trains with {library}: the plan counts what PyTorch holds"));
+                imported.unread = Some(path.clone());
+            }
             if text.contains("import colossalai") || text.contains("from colossalai") {
                 not_modelled(imported, "Colossal-AI's plugins: how they store and shard is the script's");
                 imported.unread = Some(path);
@@ -267,6 +295,7 @@ fn named_model(imported: &mut ImportedPlan, settings: &Settings, context: &Impor
         "base_model",
         "model_path",
         "model_id",
+        "input_model_filename",
         "model_type",
     ]);
     match named {

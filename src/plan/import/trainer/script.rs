@@ -5,7 +5,7 @@ use super::super::common::ImportContext;
 use super::super::imported::ImportedPlan;
 use super::super::model;
 use super::super::origin::{Origin, Setting};
-use super::super::python_calls::arguments;
+use super::super::python_values::arguments;
 use super::super::rows::not_modelled;
 use super::super::script_defaults::script_of;
 use super::super::settings::Settings;
@@ -105,6 +105,13 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
     adapters::set_targets(imported, settings.texts("lora_target_modules").or_else(|| settings.texts("target_modules")));
     if named {
         adapters::set_targets(imported, settings.texts("trainable"));
+    }
+    // QLoRA's way, which LLaVA and many others took over: every linear layer by its class.
+    if let (None, Some((path, text))) = (imported.get("training.lora.targets"), script_of(context))
+        && text.contains("find_all_linear")
+    {
+        let origin = Origin::Program(format!("{path}: find_all_linear_names"));
+        adapters::set_targets(imported, Some(Setting::new(vec!["all-linear".to_owned()], origin)));
     }
     imported.set("training.lora.double_quant", settings.on("double_quant"));
     imported.set(

@@ -44,6 +44,10 @@ fn by_deepspeed(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
         Some(path) if path.value.trim_start().starts_with('{') => {
             text::yaml(&path.origin.to_string(), &path.value).ok()
         }
+        Some(path) if context.run.files.read(&path.value).is_err() && deepspeed::shipped(&path.value).is_some() => {
+            imported.note(format!("{}: not at hand, taken as it comes with its tool", path.value));
+            deepspeed::shipped(&path.value)
+        }
         Some(path) => context.settings(&path.value, imported),
         None => Some(settings.below("deepspeed")).filter(deepspeed::is_config),
     };
@@ -117,7 +121,11 @@ fn mixed_under_fsdp(imported: &mut ImportedPlan, stored: WeightStorage) {
 
 /// `"bf16": {"enabled": "auto"}`: as the Trainer's own argument, with masters.
 fn auto_precision(imported: &mut ImportedPlan, file: &Settings, before: Option<Setting<Value>>) {
-    let auto = |name: &str| file.text(name).is_some_and(|found| found.value == "auto");
+    // accelerate puts a section in that is not there (`DeepSpeedPlugin.set_mixed_precision`).
+    let auto = |name: &str| {
+        let section = name.trim_end_matches(".enabled");
+        !file.holds(section) || file.text(name).is_some_and(|found| found.value == "auto")
+    };
     let both = auto("bf16.enabled") || auto("fp16.enabled");
     let named = file.is("bf16.enabled") || file.is("fp16.enabled");
     let Some(before) = before.filter(|_| both && !named) else { return };

@@ -1,0 +1,246 @@
+//! Values in a Python script as far as they can be told without running it: literals, names that are assigned once,
+//! the script's own arguments with what a command gives them, arithmetic over whole numbers.
+
+use std::cell::Cell;
+
+use serde_json::Value;
+
+use super::expression;
+use super::origin::Origin;
+use super::python_calls::call;
+use super::script_defaults;
+use super::settings::{Settings, UNKNOWN, whole};
+use super::text::{self, python_literal};
+
+/// No longer chain of names is followed.
+const DEEPEST: usize = 6;
+
+/// A script that is read.
+pub struct ScriptReader<'a> {
+    name: &'a str,
+    content: &'a str,
+    globals: Settings,
+    /// The script's own arguments: their defaults, and what its command gives.
+    own: Settings,
+    /// Whether a default of those was taken.
+    pub asked: Cell<bool>,
+    /// Whether a value is one that the script divides among its ranks later.
+    pub divided: Cell<bool>,
+}
+
+impl<'a> ScriptReader<'a> {
+    /// A reader of a script with its own arguments, over which `given` goes.
+    pub fn new(name: &'a str, content: &'a str, given: Settings) -> Self {
+        Self {
+            name,
+            content,
+            globals: text::python(name, content),
+            own: script_defaults::read(name, content).with(given),
+            asked: Cell::new(false),
+            divided: Cell::new(false),
+        }
+    }
+
+    /// The keywords of the first call of one of `names`; an argument without a name is called by its place.
+    pub fn calls(&self, names: &[&str]) -> Settings {
+        let mut settings = Settings::default();
+        let found = names.iter().filter_map(|name| {
+            let at = call(self.content, name)?;
+            Some((at, at + name.len() + 1))
+        });
+        let Some((_, start)) = found.min() else { return settings };
+        let line = self.content.get(..start).map_or(1, |before| before.lines().count());
+        for (place, part) in arguments(self.content.get(start..).unwrap_or("")).into_iter().enumerate() {
+            let part = part.trim();
+            let keyword = part.split_once('=').filter(|(name, rest)| {
+                !rest.starts_with('=')
+                    && name.trim().chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+            });
+            let (key, value) = match keyword {
+                Some((name, value)) => (name.trim().to_owned(), value.trim()),
+                None => (place.to_string(), part),
+            };
+            let before = self.content.get(..start).map_or(0, str::len);
+            let within = self.content.get(before..).and_then(|rest| rest.find(part)).unwrap_or(0);
+            let lines = self.content.get(start..start + within).map_or(0, |text| text.matches('\n').count());
+            let origin = Origin::File { name: self.name.to_owned(), line: Some(line + lines), key: key.clone() };
+            settings.set(&key, self.value(value, 0), origin);
+        }
+        settings
+    }
+
+    /// The first of `names` that the script has a whole number for: a name of its own, or an argument.
+    pub fn named(&self, names: &[&str]) -> Settings {
+        let mut settings = Settings::default();
+        for name in names {
+            let value = self.value(name, 0);
+            if whole(&value).is_some_and(|number| number > 0) {
+                let origin = Origin::File { name: self.name.to_owned(), line: None, key: (*name).to_owned() };
+                settings.set(name, value, origin);
+                break;
+            }
+        }
+        settings
+    }
+
+    /// Whether the first call of one of `names` is reached: none where a condition around it is not followed.
+    pub fn reached(&self, names: &[&str]) -> Option<bool> {
+        let Some(at) = names.iter().filter_map(|name| call(self.content, name)).min() else { return Some(true) };
+        let before = self.content.get(..at).unwrap_or("");
+        let indent = |line: &str| line.len() - line.trim_start().len();
+        let mut lines: Vec<&str> = before.lines().collect();
+        let mut inner = if before.ends_with('\n') { usize::MAX } else { lines.pop().map_or(0, indent) };
+        let mut reached = Some(true);
+        for line in lines.iter().rev() {
+            let bare = line.trim();
+            if bare.is_empty() || bare.starts_with(['#', ')']) || indent(line) >= inner {
+                continue;
+            }
+            inner = indent(line);
+            if let Some(condition) = bare.strip_prefix("if ").and_then(|rest| rest.split(':').next()) {
+                match self.holds(condition) {
+                    Some(true) => {}
+                    Some(false) => return Some(false),
+                    None => reached = None,
+                }
+            } else if bare.starts_with("else") || bare.starts_with("elif ") {
+                reached = None;
+            }
+            if inner == 0 {
+                break;
+            }
+        }
+        reached
+    }
+
+    /// Whether a condition holds: a name, its opposite, or a comparison with a literal.
+    fn holds(&self, condition: &str) -> Option<bool> {
+        let condition = condition.trim();
+        if let Some(rest) = condition.strip_prefix("not ") {
+            return self.holds(rest).map(|holds| !holds);
+        }
+        if let Some((left, right)) = condition.split_once("==") {
+            let value = self.value(left.trim(), 0);
+            return (value != UNKNOWN).then(|| python_literal(right).map(|literal| literal == value))?;
+        }
+        let plain = condition.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '.'));
+        match self.value(condition.trim_end_matches(" is True"), 0) {
+            _ if !plain && !condition.ends_with(" is True") => None,
+            Value::Bool(truth) => Some(truth),
+            Value::String(text) if text != UNKNOWN => super::settings::truth(&Value::String(text)),
+            _ => None,
+        }
+    }
+
+    fn value(&self, text: &str, depth: usize) -> Value {
+        if let Some(value) = python_literal(text) {
+            return value;
+        }
+        if depth > DEEPEST {
+            return UNKNOWN.into();
+        }
+        if let Some(value) = self.assigned(text, depth) {
+            return value;
+        }
+        // `args.rank`, or `rank` handed on to a function.
+        let name = text.rsplit('.').next().filter(|_| !text.contains(['(', '[', ' '])).unwrap_or("");
+        if let Some(found) = self.own.get(name) {
+            self.asked.set(self.asked.get() || !self.own.is_set(name));
+            self.own.accept(name);
+            return found.value.clone();
+        }
+        if let Some(list) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            return arguments(list).iter().filter_map(|item| python_literal(item.trim())).collect();
+        }
+        // What a GPU of today can do.
+        let supported = text.ends_with("is_bfloat16_supported()") || text.ends_with("is_bf16_supported()");
+        if supported {
+            return Value::Bool(!text.starts_with("not "));
+        }
+        if let Some(name) = text.strip_prefix("torch.") {
+            return name.into();
+        }
+        let known = |name: &str| whole(&self.value(name, depth + 1)).and_then(|number| i64::try_from(number).ok());
+        expression::whole(text, &known).map_or_else(|| UNKNOWN.into(), Value::from)
+    }
+
+    /// What a name is assigned: once, or once and then shared among the ranks (`steps = steps // world_size`). A name
+    /// of several values has none that is known.
+    fn assigned(&self, name: &str, depth: usize) -> Option<Value> {
+        let plain = !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+        if !plain {
+            return None;
+        }
+        let mut all = assignments(self.content, name, self.own.get(name).is_some());
+        all.retain(|(_, right)| {
+            let shared = right.contains(name) && right.contains("//") && right.to_lowercase().contains("world_size");
+            self.divided.set(self.divided.get() || shared);
+            !shared
+        });
+        match all.as_slice() {
+            [] => self.globals.get(name).map(|found| found.value.clone()),
+            [(at, right)] => {
+                let rest = self.content.get(*at..).unwrap_or("").trim_start();
+                if let Some(list) = rest.strip_prefix('[').filter(|_| !right.contains(']')) {
+                    return Some(arguments(list).iter().filter_map(|item| python_literal(item.trim())).collect());
+                }
+                Some(self.value(right, depth + 1))
+            }
+            _ => Some(UNKNOWN.into()),
+        }
+    }
+}
+
+/// Where the right sides of `name = …` begin, and their first lines. A keyword of a call or a parameter, which ends in
+/// a comma, is none, nor is one with a type where the script has an `argument` of that name.
+fn assignments<'a>(content: &'a str, name: &str, argument: bool) -> Vec<(usize, &'a str)> {
+    let mut found = Vec::new();
+    let mut start = 0;
+    for line in content.split_inclusive('\n') {
+        let at = start;
+        start += line.len();
+        let indent = line.len() - line.trim_start().len();
+        let Some(rest) = line.trim_start().strip_prefix(name) else { continue };
+        let typed = (rest.starts_with(':') && !argument).then(|| rest.find(" = ")).flatten();
+        let sign = if rest.starts_with(" = ") { Some(0) } else { typed };
+        let Some(right) = sign.and_then(|sign| rest.get(sign + 3..)) else { continue };
+        let right = right.split(" #").next().unwrap_or(right).trim();
+        if !right.ends_with(',') {
+            found.push((at + indent + name.len() + sign.unwrap_or(0) + 3, right));
+        }
+    }
+    found
+}
+
+/// The parts between commas up to the bracket that closes, comments left out.
+pub fn arguments(text: &str) -> Vec<String> {
+    let mut parts = Vec::new();
+    let mut part = String::new();
+    let (mut depth, mut quote, mut comment) = (0_usize, None, false);
+    for letter in text.chars() {
+        match (quote, letter) {
+            _ if comment => {
+                comment = letter != '\n';
+                continue;
+            }
+            (None, '#') => {
+                comment = true;
+                continue;
+            }
+            (None, '"' | '\'') => quote = Some(letter),
+            (Some(open), _) if open == letter => quote = None,
+            (None, '(' | '[' | '{') => depth += 1,
+            (None, ')' | ']' | '}') if depth == 0 => break,
+            (None, ')' | ']' | '}') => depth -= 1,
+            (None, ',') if depth == 0 => {
+                parts.push(std::mem::take(&mut part));
+                continue;
+            }
+            _ => {}
+        }
+        part.push(letter);
+    }
+    parts.push(part);
+    parts.retain(|part| !part.trim().is_empty());
+    parts
+}
