@@ -2,8 +2,10 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
 
 use super::args::TraceArgs;
 use super::{Exit, Failure};
@@ -11,25 +13,49 @@ use crate::observe::trace::install;
 
 /// `memwall trace`.
 pub fn run(args: &TraceArgs) -> Result<Exit, Failure> {
-    let folder = tempfile::Builder::new().prefix("memwall-trace-").tempdir();
-    let folder = folder.map_err(|error| Failure::failed(format!("no folder for the tracer: {error}")))?;
-    let program =
-        install(folder.path()).map_err(|error| Failure::failed(format!("{}: {error}", folder.path().display())))?;
+    let tracer = Tracer::install()?;
     // A training command names its Python itself.
     let (python, command) = match args.command.split_first() {
-        Some((first, rest)) if is_python(first) => (first.clone(), rest),
-        Some(_) => (args.python.clone().into_os_string(), args.command.as_slice()),
-        None => (args.python.clone().into_os_string(), [].as_slice()),
+        Some((first, rest)) if is_python(first) => (Path::new(first), rest),
+        Some(_) => (args.python.as_path(), args.command.as_slice()),
+        None => (args.python.as_path(), [].as_slice()),
     };
-    let mut child = Command::new(&python);
-    child.arg("-B").arg(&program).args(options(args));
+    let mut child = tracer.command(python);
+    child.args(options(args));
     if !command.is_empty() {
         child.arg("--").args(command);
     }
-    child.stdin(Stdio::null());
-    let status = child.status().map_err(|error| no_python(Path::new(&python), &error))?;
+    let status = child.status().map_err(|error| no_python(python, &error))?;
     // Python's own exits: 0, 1 where tracing failed, 2 where what was asked for is none.
     Ok(Exit::Child(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
+}
+
+/// The tracer in a folder of its own, which goes with this value.
+pub struct Tracer {
+    program: PathBuf,
+    folder: TempDir,
+}
+
+impl Tracer {
+    /// Writes the tracer.
+    pub fn install() -> Result<Self, Failure> {
+        let folder = tempfile::Builder::new().prefix("memwall-trace-").tempdir();
+        let folder = folder.map_err(|error| Failure::failed(format!("no folder for the tracer: {error}")))?;
+        let failed = |error: io::Error| Failure::failed(format!("{}: {error}", folder.path().display()));
+        Ok(Self { program: install(folder.path()).map_err(failed)?, folder })
+    }
+
+    /// The folder, for what is of no use later.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The tracer in this Python; its options follow.
+    pub fn command(&self, python: &Path) -> Command {
+        let mut command = Command::new(python);
+        command.arg("-B").arg(&self.program).stdin(Stdio::null());
+        command
+    }
 }
 
 /// What is said where the Python that is to run one of our programs cannot be started.

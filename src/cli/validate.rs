@@ -1,6 +1,11 @@
 //! `memwall validate`.
 
+mod traced;
+
+use std::path::Path;
+
 use serde_json::Value;
+use traced::TracedCases;
 
 use super::args::{ReportFormat, ValidateArgs};
 use super::progress::ProgressLine;
@@ -16,11 +21,15 @@ pub fn run(args: &ValidateArgs, catalog: &Catalog, streams: &mut Streams) -> Res
     let format = output::format(args.format, args.output.as_deref().filter(|_| !plots))?;
     let mut outcome = ValidationOutcome::default();
     let mut exit = Exit::Done;
+    let tracer = args.traced.then(|| TracedCases::new(&args.python, catalog)).transpose()?;
     for file in &args.cases {
         let shown = file.display();
-        let read = streams
-            .read(file)
-            .and_then(|text| validate::read(&text).map_err(|error| Failure::usage(format!("{shown}: {error}"))));
+        let read = match &tracer {
+            Some(tracer) => Ok(tracer.of(file)),
+            None => streams
+                .read(file)
+                .and_then(|text| validate::read(&text).map_err(|error| Failure::usage(format!("{shown}: {error}")))),
+        };
         let cases = match read {
             Ok(cases) => cases,
             Err(failure) => {
@@ -28,15 +37,20 @@ pub fn run(args: &ValidateArgs, catalog: &Catalog, streams: &mut Streams) -> Res
                 continue;
             }
         };
+        // Paths of a traced case are those of the command line.
+        let folder = if args.traced { Path::new("") } else { file.parent().unwrap_or(file) };
         let failed_before = outcome.failed.len();
         let mut progress = ProgressLine::new("cases", cases.len());
         for case in cases {
             progress.tick(streams);
-            outcome.add(case, |plan| predicted(plan, file.parent().unwrap_or(file), catalog));
+            outcome.add(case, |plan| predicted(plan, folder, catalog));
         }
         progress.clear(streams);
         for failure in &outcome.failed[failed_before..] {
-            exit = exit.and(streams.fail(Exit::Failed, &format!("{shown}: {}: {}", failure.id, failure.error)));
+            // A configuration is its own case.
+            let error = failure.error.strip_prefix(&format!("{shown}: ")).unwrap_or(&failure.error);
+            let case = if args.traced { String::new() } else { format!("{}: ", failure.id) };
+            exit = exit.and(streams.fail(Exit::Failed, &format!("{shown}: {case}{error}")));
         }
     }
     if plots {
@@ -46,7 +60,7 @@ pub fn run(args: &ValidateArgs, catalog: &Catalog, streams: &mut Streams) -> Res
     let text = match format {
         ReportFormat::Text => {
             let page = output::page(args.output.as_deref());
-            page.show(&validate::text(&outcome, page.width))
+            page.show(&validate::text(&outcome, if args.traced { "traced" } else { "measured" }, page.width))
         }
         ReportFormat::Json => format!("{:#}\n", validate::json(&outcome)),
         ReportFormat::Csv => validate::csv(&outcome).map_err(Failure::failed)?,
@@ -54,14 +68,15 @@ pub fn run(args: &ValidateArgs, catalog: &Catalog, streams: &mut Streams) -> Res
     Ok(exit.and(streams.deliver(args.output.as_deref(), &text)))
 }
 
-fn predicted(plan: &Value, folder: &std::path::Path, catalog: &Catalog) -> Result<Prediction, Refusal> {
-    let in_a_line = |faults: Vec<Fault>| {
-        // A case is on one line: its key says more than a column there.
-        let each = faults.into_iter().map(|fault| Fault { at: None, ..fault }.to_string());
-        each.collect::<Vec<_>>().join("; ")
-    };
+fn predicted(plan: &Value, folder: &Path, catalog: &Catalog) -> Result<Prediction, Refusal> {
     let plan = plans::of_case(plan, folder).map_err(|faults| Refusal { reason: in_a_line(faults), count: None })?;
     Job::resolve(&plan, catalog)
         .map(|job| predict(&job))
         .map_err(|faults| Refusal { reason: in_a_line(faults), count: counted(&plan) })
+}
+
+/// A case is on one line: its key says more than a column there.
+fn in_a_line(faults: Vec<Fault>) -> String {
+    let each = faults.into_iter().map(|fault| Fault { at: None, ..fault }.to_string());
+    each.collect::<Vec<_>>().join("; ")
 }

@@ -9,7 +9,7 @@ pub use cases::{Case, read};
 pub use output::{csv, json, text};
 pub use summary::{ErrorSummary, summaries};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::json::number;
 use crate::model::ClassCount;
@@ -117,6 +117,15 @@ enum Answer {
     Flag(bool),
 }
 
+impl Answer {
+    fn json(self) -> Value {
+        match self {
+            Self::Number(value) => number(value),
+            Self::Flag(flag) => Value::Bool(flag),
+        }
+    }
+}
+
 fn rows(case: &Case, prediction: &Prediction) -> Vec<ValidationRow> {
     let mut rows = Vec::new();
     for (quantity, measured) in &case.measured {
@@ -139,10 +148,7 @@ fn row(case: &Case, quantity: String, measured: &Value, answer: Result<Answer, S
         group: case.group.clone(),
         quantity,
         measured: measured.clone(),
-        predicted: answer.ok().map(|answer| match answer {
-            Answer::Number(value) => number(value),
-            Answer::Flag(flag) => Value::Bool(flag),
-        }),
+        predicted: answer.ok().map(Answer::json),
         error_pct: graded.as_ref().ok().copied(),
         reason: graded.err(),
     }
@@ -166,6 +172,13 @@ fn grade(quantity: &str, measured: &Value, answer: Answer) -> Result<f64, String
         }
         _ => Err("the measured value is of the wrong type".to_owned()),
     }
+}
+
+/// What is predicted of these quantities, as a case states what was measured of them; without those that have no answer.
+#[must_use]
+pub fn figures(prediction: &Prediction, quantities: &[&str]) -> Map<String, Value> {
+    let figure = |quantity: &&str| Some(((*quantity).to_owned(), answer(quantity, prediction).ok()?.json()));
+    quantities.iter().filter_map(figure).collect()
 }
 
 fn answer(quantity: &str, prediction: &Prediction) -> Result<Answer, String> {

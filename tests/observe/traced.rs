@@ -200,3 +200,60 @@ fn what_a_script_writes_lies_over_the_users_files() {
     assert_eq!(std::fs::read_to_string(path("folder/one")).unwrap(), "1");
     assert!(!path("out").exists());
 }
+
+/// All families of the catalogue, where transformers is installed: `cargo test … -- --ignored` takes half an hour for what
+/// `truth/traced/known.jsonl` holds.
+fn families(take: impl Fn(&str) -> bool) {
+    let transformers =
+        Command::new(python()).args(["-c", "import transformers"]).stderr(std::process::Stdio::null()).status();
+    if torch().is_none_or(|version| version < (2, 1)) || !transformers.is_ok_and(|status| status.success()) {
+        eprintln!("not run: {} has no PyTorch 2.1 with transformers", python());
+        return;
+    }
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/truth/traced/known.jsonl");
+    for case in std::fs::read_to_string(cases).unwrap().lines().filter(|case| case.contains("-fp32\"")) {
+        let case: serde_json::Value = serde_json::from_str(case).unwrap();
+        let config = &case["plan"]["model"]["hf_config"];
+        if !take(config["model_type"].as_str().unwrap()) {
+            continue;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
+        let out =
+            memwall(folder.path(), &["validate", "--traced", "config.json", "--format", "json", "--python", &python()]);
+        assert!(out.status.success(), "{}: {}", case["id"], String::from_utf8_lossy(&out.stderr));
+        let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+        for row in report["rows"].as_array().unwrap() {
+            let most = match row["quantity"].as_str().unwrap() {
+                "params" | "trainable_params" => 0.0,
+                "flops_forward" | "flops_backward" => 0.5,
+                _ => 5.0,
+            };
+            assert!(row["error_pct"].as_f64().unwrap().abs() <= most, "{row}");
+        }
+    }
+}
+
+#[test]
+fn the_catalogue_is_checked_by_pytorch() {
+    families(|kind| ["llama", "bert", "gpt2"].contains(&kind));
+}
+
+#[test]
+#[ignore = "takes half an hour: every family"]
+fn every_family_of_the_catalogue_is_checked_by_pytorch() {
+    families(|_| true);
+}
+
+#[test]
+fn what_cannot_be_checked_is_said_in_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = memwall(folder.path(), &["validate", "--traced", "config.json", "--python", "/no/such/python"]);
+    assert_eq!(out.status.code(), Some(1));
+    let said = String::from_utf8(out.stderr).unwrap();
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(
+        said.contains("/no/such/python: there is no such program: --python names the Python that has PyTorch"),
+        "{said}"
+    );
+}

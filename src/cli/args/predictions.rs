@@ -233,6 +233,12 @@ pub struct ValidateArgs {
     /// Files of measured cases: a JSON array, or one case a line; `-` for standard input
     #[arg(required = true, value_name = "CASES")]
     pub cases: Vec<PathBuf>,
+    /// CASES are config.json of Hugging Face models: set the catalogue's rules beside a trace by PyTorch itself
+    #[arg(long)]
+    pub traced: bool,
+    /// The Python that has PyTorch and transformers
+    #[arg(long, value_name = "PROGRAM", default_value = "python3", requires = "traced")]
+    pub python: PathBuf,
     /// How to write the result [default: by the extension of --output, else text]
     #[arg(long, value_enum)]
     pub format: Option<ReportFormat>,

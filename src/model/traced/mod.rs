@@ -1,5 +1,6 @@
 //! The walk of a model that PyTorch was seen to run (`memwall trace`): its segments as tapes.
 
+mod adapted;
 mod segment;
 mod trained;
 
@@ -12,6 +13,7 @@ use super::tape::{Tape, rounded};
 use super::walk::{MicroBatch, Pending, Walk};
 use crate::plan::keywords::ModelType;
 use crate::plan::traced::{SizeAxis, Trace, TracedElement, TracedModel, TracedWork, intern};
+pub use adapted::traced_linear_layers;
 use segment::Site;
 use trained::Reached;
 

@@ -5,6 +5,7 @@ use super::super::tape::{Flow, Home, Spec, Tape, Tensor, TensorId, Unit};
 use super::super::walk::MicroBatch;
 use super::super::weight::{TiedGrad, Weight};
 use super::super::work::{Convolution, MatMul, Scores, Work};
+use super::adapted;
 use super::element_of;
 use super::trained::part_of;
 use crate::plan::traced::{Segment, TracedGroup, TracedOp, TracedTensor, TracedWeight, TracedWork, intern};
@@ -31,21 +32,32 @@ impl Site<'_> {
         tape.plain = !segment.block;
         tape.borrows = segment.borrows;
         tape.says_views = true;
-        tape.output = segment.output.map(TensorId);
-        tape.also = segment.also.iter().copied().map(TensorId).collect();
+        let mut taken = Replaced::default();
         tape.weights.extend(segment.weights.iter().map(|weight| self.weight(weight)));
         for tensor in &segment.tensors {
             let made = self.tensor(tensor, &tape, reaches);
             tape.tensors.push(made);
         }
-        let frozen = !self.run.frozen.is_nothing();
-        for op in &segment.ops {
+        let frozen = self.is_frozen();
+        for (at, op) in segment.ops.iter().enumerate() {
             if frozen {
-                stop_at_frozen(&mut tape, op);
+                stop_at_frozen(&mut tape, op, &taken);
             }
-            self.op(&mut tape, op, frozen);
+            self.op(&mut tape, op, frozen, &taken);
+            let Some(adapters) = self.run.adapters else { continue };
+            let both = (self.run.types, adapters);
+            if let Some(sum) = adapted::beside(&mut tape, (segment, at), both, |id| taken.now(id)) {
+                taken.place(&mut tape, TensorId(op.6[0]), sum);
+            }
         }
+        tape.output = segment.output.map(|id| taken.now(id));
+        tape.also = segment.also.iter().map(|id| taken.now(*id)).collect();
         tape
+    }
+
+    /// Whether some of the model is left as it is.
+    fn is_frozen(&self) -> bool {
+        self.run.adapters.is_some() || !self.run.frozen.is_nothing()
     }
 
     fn weight(&self, weight: &TracedWeight) -> Weight {
@@ -60,7 +72,7 @@ impl Site<'_> {
             copies: 1,
             active: 1,
             part,
-            trained: *trained != 0 && !self.run.frozen.has(part),
+            trained: *trained != 0 && self.run.adapters.is_none() && !self.run.frozen.has(part),
             tied: *tied != 0,
             rows: shape.first().copied().unwrap_or(1),
             window,
@@ -95,7 +107,7 @@ impl Site<'_> {
         }
     }
 
-    fn op(&self, tape: &mut Tape, op: &TracedOp, frozen: bool) {
+    fn op(&self, tape: &mut Tape, op: &TracedOp, frozen: bool, taken: &Replaced) {
         let TracedOp(name, _, _, unit, work, inputs, outputs, saved, before, behind, forward, backward, launches, each) =
             op;
         let flow = |flow: u8| match flow {
@@ -104,15 +116,17 @@ impl Site<'_> {
             2 => Flow::New,
             _ => Flow::View,
         };
-        let inputs: Vec<(TensorId, Flow)> = inputs.iter().map(|(id, way)| (TensorId(*id), flow(*way))).collect();
+        let inputs: Vec<(TensorId, Flow)> = inputs.iter().map(|(id, way)| (taken.now(*id), flow(*way))).collect();
         let outputs: Vec<TensorId> = outputs.iter().copied().map(TensorId).collect();
-        let mut kept: Vec<TensorId> = saved.iter().copied().map(TensorId).collect();
+        let mut kept: Vec<TensorId> = saved.iter().map(|id| taken.now(*id)).collect();
         let work = self.work(work.as_ref());
         let (mut flops, mut scratch) = (self.size(*backward) as f64, self.size(*behind));
         if frozen {
             let flows = |at: usize| inputs.get(at).is_some_and(|(id, flow)| *flow != Flow::Stop && tape.get(*id).grad);
             let asked = |at: usize| inputs.get(at).is_some_and(|(_, flow)| *flow != Flow::Stop);
-            if matches!(work, Work::Product(_) | Work::Convolution(_)) {
+            let multiplies =
+                matches!(work, Work::Product(_) | Work::Convolution(_)) || matches!(op.2.as_str(), "mul" | "mul_");
+            if multiplies {
                 // Each operand is kept for the other's gradient.
                 let needs = [flows(0), flows(1)];
                 kept.retain(|id| match inputs.iter().position(|(input, _)| input == id) {
@@ -185,12 +199,37 @@ impl Site<'_> {
     }
 }
 
-/// What an operator makes of nothing that is trained needs no gradient.
-fn stop_at_frozen(tape: &mut Tape, op: &TracedOp) {
-    let trained = op.5.iter().any(|(id, flow)| *flow != 0 && tape.get(TensorId(*id)).grad);
+/// Tensors in whose place another stands for all that comes later.
+#[derive(Debug, Default)]
+struct Replaced(Vec<(TensorId, TensorId)>);
+
+impl Replaced {
+    /// The tensor that is meant by that of the trace.
+    fn now(&self, id: u32) -> TensorId {
+        let own = TensorId(id);
+        self.0.iter().find(|(old, _)| *old == own).map_or(own, |(_, new)| *new)
+    }
+
+    /// Puts `new` in the place of `old`, for its views too.
+    fn place(&mut self, tape: &mut Tape, old: TensorId, new: TensorId) {
+        self.0.push((old, new));
+        for tensor in &mut tape.tensors {
+            if tensor.view_of == Some(old) {
+                tensor.view_of = Some(new);
+            }
+        }
+    }
+}
+
+/// What an operator makes of nothing that is trained needs no gradient, and autocast's cache keeps no copy of it
+/// (PyTorch, aten/src/ATen/autocast_mode.cpp, `cached_cast`).
+fn stop_at_frozen(tape: &mut Tape, op: &TracedOp, taken: &Replaced) {
+    let trained = op.5.iter().any(|(id, flow)| *flow != 0 && tape.get(taken.now(*id)).grad);
     if !trained {
         for id in &op.6 {
-            tape.tensors[*id as usize].grad = false;
+            let made = &mut tape.tensors[*id as usize];
+            made.grad = false;
+            made.cached = false;
         }
     }
 }

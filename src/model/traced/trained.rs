@@ -29,7 +29,7 @@ impl Reached {
     /// Whether a gradient flows to what comes into `segment`.
     pub(super) fn by(self, segment: &Segment, run: &MicroBatch<'_>) -> bool {
         let came_in = segment.tensors.iter().any(|tensor| tensor.3 == 1 && tensor.4 != 0);
-        came_in && (self.trains || run.frozen.is_nothing())
+        came_in && (self.trains || (run.adapters.is_none() && run.frozen.is_nothing()))
     }
 
     /// Behind a segment, whose tape this is.

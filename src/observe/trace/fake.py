@@ -174,8 +174,21 @@ def install(fake_mode):
         return make(cls, *args, **kwargs)
 
     FakeTensor.__new__ = staticmethod(made)
+    torch.Tensor.split = even_split
     FakeTensor.__format__ = lambda tensor, how: format(tensor.item(), how) if how and not tensor.dim() else object.__format__(
         tensor, how)
+
+
+SPLIT = torch.Tensor.split
+
+
+def even_split(tensor, sizes, dim=0):
+    """`Tensor.split` by counts that were read from a fake tensor (the tokens of each expert): they are no counts of this
+    tensor, so each part gets its even share."""
+    if isinstance(sizes, (list, tuple)) and isinstance(tensor, FakeTensor) and sum(sizes) != tensor.size(dim):
+        share, more = divmod(tensor.size(dim), len(sizes))
+        sizes = [share + (part < more) for part in range(len(sizes))]
+    return SPLIT(tensor, sizes, dim)
 
 
 def copied(tensor, memo):

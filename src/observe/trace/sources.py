@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import inspect
+import math
 import json
 import re
 import sys
@@ -164,7 +165,16 @@ def default_class(transformers, config):
     return min(takes, key=best, default=None)
 
 
+def without_packing(transformers):
+    """A row is one sequence, and with the mask that collators hand over, or with a cache, nothing looks for more; some
+    versions answer for a batch without either that every row may hold several, which takes a mask and slower kernels."""
+    masks = getattr(transformers, "masking_utils", None)
+    if hasattr(masks, "find_packed_sequence_indices"):
+        masks.find_packed_sequence_indices = lambda *_: None
+
+
 def transformers_subject(transformers, model_class, config, source, attention=None):
+    without_packing(transformers)
     name = model_class.__name__
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
     if name.endswith("SequenceClassification") and getattr(config, "pad_token_id", None) is None:
@@ -195,6 +205,12 @@ def transformers_subject(transformers, model_class, config, source, attention=No
     side = image_side(config)
     subject = Subject(f"{config.model_type} ({name})", source, build, inputs, extra=extra, longest=longest, side=side)
     subject.experts = next((count for key in EXPERTS if (count := getattr(text, key, None))), 1)
+    odd = subject.experts // math.gcd(subject.experts, 64)
+    if odd > 1 and "input_ids" in accepted:
+        # Lengths at which every expert gets as many tokens, whole ones.
+        unit = 8 * odd
+        first = -(-128 // unit)
+        subject.lengths = [unit * (first + more) for more in (0, 1, 3, 2)]
     subject.versions = {"transformers": transformers.__version__}
     sees = any(one.name.startswith(("pixel_values", "input_features", "input_values")) for one in inputs)
     towers = [key for key in ("vision_config", "audio_config") if getattr(config, key, None) is not None]

@@ -3,7 +3,7 @@
 use super::Notes;
 use super::training::Lora;
 use crate::framework::{Module, Profile};
-use crate::model::{Architecture, Family, ModelShape, default_targets, is_meant, linear_layers};
+use crate::model::{Architecture, Family, ModelShape, default_targets, is_meant, linear_layers, traced_linear_layers};
 use crate::plan::Plan;
 
 const TARGETS: &str = "training.lora.targets";
@@ -14,15 +14,20 @@ const ALL: [&str; 3] = ["all-linear", "all_linear", "all"];
 /// Adapters as the plan has them, on the layers that the model has.
 pub(super) fn resolve(plan: &Plan, profile: &Profile, architecture: &Architecture, notes: &mut Notes) -> Option<Lora> {
     let part = plan.training.lora.as_ref()?;
-    if matches!(architecture.shape, ModelShape::ResidualNet(_) | ModelShape::DiT(_) | ModelShape::Traced(_)) {
+    if matches!(architecture.shape, ModelShape::ResidualNet(_) | ModelShape::DiT(_)) {
         let name = &architecture.name;
         notes.fault("training.lora", format!("adapters are for transformers and UNets, not for {name}"));
         return None;
     }
-    let candidates = linear_layers(architecture.family, profile);
-    let operators = candidates.iter().map(|(operator, _)| *operator).collect();
-    let there = architecture.linears(profile, operators);
-    let own: Vec<Module> = candidates.into_iter().filter(|(operator, _)| there.contains(operator)).collect();
+    let own = match &architecture.shape {
+        ModelShape::Traced(model) => traced_linear_layers(model),
+        _ => {
+            let candidates = linear_layers(architecture.family, profile);
+            let operators = candidates.iter().map(|(operator, _)| *operator).collect();
+            let there = architecture.linears(profile, operators);
+            candidates.into_iter().filter(|(operator, _)| there.contains(operator)).collect()
+        }
+    };
     Some(Lora {
         rank: notes.or("training.lora.rank", part.rank, 8),
         targets: match &part.targets {

@@ -52,9 +52,11 @@ pub(super) fn check(
             "inference: a training step was traced; its forward pass keeps no cache of keys and values",
         );
     }
-    if t.lora.is_some() {
-        let why = "adapters change which operators run: trace the model with them in it (peft.get_peft_model)";
-        notes.fault("training.lora", why);
+    if t.lora.as_ref().is_some_and(|lora| lora.base_bits.is_some()) {
+        notes.fault(
+            "training.lora.base_bits",
+            "the traced modules keep their weights as they are: 16 bits, or leave it out",
+        );
     }
     if t.precision == Some(Precision::Fp8Mixed) {
         notes.fault("training.precision", "fp8-mixed: the trace has fp32, mixed and 16-bit precision");

@@ -58,13 +58,13 @@ pub fn csv(outcome: &ValidationOutcome) -> Result<String, csv::Error> {
 }
 
 /// Rows, then the errors by group and quantity, then by quantity over all groups. The
-/// entries of a list count as one quantity.
+/// entries of a list count as one quantity. `truth` heads the column of what predictions are held against.
 #[must_use]
-pub fn text(outcome: &ValidationOutcome, width: usize) -> String {
+pub fn text(outcome: &ValidationOutcome, truth: &'static str, width: usize) -> String {
     let mut rows = Table::new([
         ("case", Align::Left),
         ("quantity", Align::Left),
-        ("measured", Align::Right),
+        (truth, Align::Right),
         ("predicted", Align::Right),
         ("error %", Align::Right),
         ("", Align::Left),
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn text_pools_the_entries_of_a_list() {
-        insta::assert_snapshot!(text(&outcome(), 120), @r#"
+        insta::assert_snapshot!(text(&outcome(), "measured", 120), @r#"
         case    quantity                         measured  predicted  error %
         a       step_time_s                        400 ms     500 ms   +25.00
         a       hfu                                50.0 %          –        –  the formula of HFU does not apply to this model

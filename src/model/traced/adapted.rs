@@ -1,0 +1,68 @@
+//! Adapters on the linear layers of a traced model.
+
+use super::super::builder::{Adapters, Builder, Linear, Types};
+use super::super::tape::{Tape, TensorId};
+use super::super::weight::Part;
+use super::super::work::{MatMul, Work};
+use super::trained::part_of;
+use crate::framework::Module;
+use crate::plan::traced::{Segment, Trace, TracedModel, TracedOp, TracedWork, intern};
+
+/// Modules that an adapter can stand on: the multiplication by a matrix that is no output layer
+/// (peft, tuners/tuners_utils.py, `_maybe_include_all_linear_layers`), by its name and its path.
+pub fn traced_linear_layers(model: &TracedModel) -> Vec<Module> {
+    let mut found: Vec<Module> = Vec::new();
+    for segment in model.traces.all().flat_map(|trace: &Trace| &trace.kinds) {
+        for op in &segment.ops {
+            if is_linear(segment, op) {
+                let path = [segment.path.as_str(), op.0.as_str()];
+                let path: Vec<&str> = path.into_iter().filter(|part| !part.is_empty()).collect();
+                let module = (intern(&op.0), intern(&path.join(".")));
+                if !found.contains(&module) {
+                    found.push(module);
+                }
+            }
+        }
+    }
+    found
+}
+
+/// peft has adapters for `nn.Linear` and for GPT-2's `Conv1D`, which is one (tuners/lora/layer.py, `dispatch_default`).
+fn is_linear(segment: &Segment, op: &TracedOp) -> bool {
+    let is_product = matches!(op.4, Some((TracedWork::Product, _)));
+    let weight = segment.weights.iter().find(|weight| weight.0.strip_suffix(".weight") == Some(op.0.as_str()));
+    let inside = |part: Part| !matches!(part, Part::Head | Part::Embedding | Part::Router);
+    is_product
+        && (op.1.ends_with("Linear") || op.1 == "Conv1D")
+        && weight.is_some_and(|weight| weight.1.len() == 2 && inside(part_of(weight.3)))
+}
+
+/// Writes the adapter beside the linear layer that was written last, where it gets one. Returns the tensor that takes the
+/// place of the layer's output.
+pub(super) fn beside(
+    tape: &mut Tape,
+    (segment, at): (&Segment, usize),
+    (types, adapters): (&Types, &Adapters),
+    now: impl Fn(u32) -> TensorId,
+) -> Option<TensorId> {
+    let op = segment.ops.get(at).filter(|op| is_linear(segment, op))?;
+    let name = intern(&op.0);
+    let Some(Work::Product(MatMul { batch, rows, inner, columns, .. })) = tape.ops.last().map(|op| op.work) else {
+        return None;
+    };
+    if !adapters.targets.contains(&name) {
+        return None;
+    }
+    let operand = op.5.first()?.0;
+    // Under autocast the layer reads a copy; the adapter reads what the module was given.
+    let cast = segment.ops[..at].iter().rev().take_while(|before| before.0.starts_with(&op.0));
+    let given = cast.filter(|before| before.6.contains(&operand)).find_map(|before| before.5.first());
+    let given = now(given.map_or(operand, |(id, _)| *id));
+    let out = now(*op.6.first()?);
+    let layer = Linear { name, from: inner, to: columns, bias: false, part: Part::Adapter };
+    let mut builder = Builder::new(types, Some(adapters));
+    builder.tape = std::mem::take(tape);
+    let sum = builder.adapted_each(given, out, batch.saturating_mul(rows), layer, (1, 1));
+    *tape = builder.tape;
+    Some(sum)
+}
