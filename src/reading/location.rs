@@ -24,6 +24,9 @@ pub struct DeviceLocation {
     /// The container in that pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
+    /// The rack that its node stands in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rack: Option<String>,
     /// The job of the batch system (Slurm).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,

@@ -152,4 +152,48 @@ fn jobs_are_chosen_and_arrows_move_over_nodes_and_gpus() {
     assert!(drawn.contains("16 GPUs on 2 nodes") && drawn.contains("no ranks: the plan has 1 024 GPUs"), "{drawn}");
     press(&mut state, &[KeyPress::Char('s')]);
     assert_eq!(state.monitor.cluster.grouping, Grouping::Node);
+    assert!(screen(&state, &look(), (120, 40)).contains("no label names racks"));
+}
+
+#[test]
+fn racks_are_those_that_labels_name() {
+    let mut state = open();
+    let mut told = sample(&state, 0);
+    // Four racks of 32 nodes; the last node has no label.
+    for (rank, device) in told.devices.iter_mut().enumerate().take(1016) {
+        let rack = Some(format!("r{}", 8 + rank / 256));
+        let location = device.location.as_deref().cloned().unwrap();
+        device.location = Some(Arc::new(DeviceLocation { rack, ..location }));
+    }
+    happen(&mut state, Event::Sample(Box::new(told)));
+    state.views.zoomed = true;
+    press(&mut state, &[KeyPress::Char('s'); 3]);
+    assert_eq!(state.monitor.cluster.grouping, Grouping::Rack);
+    let groups: Vec<(String, usize)> =
+        state.monitor.cluster.groups().into_iter().map(|group| (group.label, group.devices.len())).collect();
+    let expected = [("rack r8", 256), ("rack r9", 256), ("rack r10", 256), ("rack r11", 248), ("no rack label", 8)];
+    assert_eq!(groups, expected.map(|(label, gpus)| (label.to_owned(), gpus)));
+    assert!(screen(&state, &look(), (120, 40)).contains("no rack label"));
+}
+
+#[test]
+fn a_rank_file_orders_the_ranks_and_tells_what_it_lacks() {
+    let mut state = open();
+    // Nodes in the other order: rank 0 is on the last one.
+    let hosts: String = (0..128).rev().map(|node| format!("node{} slots=8\n", node + 1)).collect();
+    state.monitor.cluster.rank_file = Some(hosts.parse().unwrap());
+    let told = sample(&state, 0);
+    happen(&mut state, Event::Sample(Box::new(told)));
+    state.views.zoomed = true;
+    assert_eq!(state.monitor.cluster.layout().rank_at(1016), Some(0));
+    state.monitor.selected = SelectedRow::Device(1016);
+    assert!(screen(&state, &look(), (120, 40)).contains("rank 0, stage 0"));
+    let mut state = open();
+    state.monitor.cluster.rank_file = Some(format!("{hosts}node999 slots=8\n").parse().unwrap());
+    let told = sample(&state, 0);
+    happen(&mut state, Event::Sample(Box::new(told)));
+    state.views.zoomed = true;
+    state.monitor.selected = SelectedRow::Device(1016);
+    let drawn = screen(&state, &look(), (120, 40));
+    assert!(drawn.contains("no ranks: 1 line of --hosts without GPU") && !drawn.contains("rank 0,"), "{drawn}");
 }

@@ -23,22 +23,27 @@ pub fn next_metric(state: &mut State) {
     *metric = metric.next();
 }
 
-/// The next way to put GPUs together.
+/// The next way to put GPUs together: by stage and replica where the plan has the job's ranks, by rack where a label
+/// names it.
 pub fn next_grouping(state: &mut State) {
-    let cluster = &mut state.monitor.cluster;
-    if cluster.degrees().is_none() {
-        let gpus = cluster.layout().ranks.len();
-        let plan = state.plans.compared().job().map_or(0, |job| job.degrees.num_gpus);
-        state.notice = Some(problem(format!("no stages: the plan has {plan} GPUs and the job {gpus}")));
-        return;
-    }
-    let grouping = &mut state.monitor.cluster.grouping;
-    *grouping = match *grouping {
-        Grouping::Node => Grouping::Stage,
-        Grouping::Stage => Grouping::Replica,
-        Grouping::Replica => Grouping::Node,
+    let cluster = &state.monitor.cluster;
+    let (has_ranks, has_racks) = (cluster.degrees().is_some(), cluster.has_racks());
+    let is_there = |grouping: &Grouping| match grouping {
+        Grouping::Node => true,
+        Grouping::Stage | Grouping::Replica => has_ranks,
+        Grouping::Rack => has_racks,
     };
-    state.notice = Some(info(format!("GPUs by {}", grouping.word())));
+    let all = Grouping::ALL.into_iter().cycle();
+    let next = all.skip_while(|one| *one != cluster.grouping).skip(1).find(is_there).unwrap_or_default();
+    let gpus = cluster.layout().ranks.len();
+    let planned = state.plans.compared().job().map_or(0, |job| job.degrees.num_gpus);
+    state.notice = Some(if has_ranks || has_racks {
+        let racks = if has_racks || next != Grouping::Node { "" } else { "; no label names racks" };
+        info(format!("GPUs by {}{racks}", next.word()))
+    } else {
+        problem(format!("no stages: the plan has {planned} GPUs and the job {gpus}; and no label names racks"))
+    });
+    state.monitor.cluster.grouping = next;
 }
 
 /// Selects the next GPU that is off its equals.

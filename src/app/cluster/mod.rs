@@ -2,9 +2,11 @@
 
 pub(super) mod actions;
 pub(super) mod metric;
+pub(super) mod rank_file;
 pub(super) mod ranks;
 pub(super) mod selector;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::app::monitor::{Monitor, MonitorView};
@@ -14,6 +16,7 @@ use crate::predict::{Job, Prediction};
 use crate::reading::{DeviceLocation, DeviceSample};
 use crate::units::Bytes;
 use metric::ClusterMetric;
+use rank_file::RankFile;
 use ranks::{RankDegrees, RankLayout, RankPlace};
 use selector::{JobSelector, running};
 
@@ -27,9 +30,14 @@ pub enum Grouping {
     Stage,
     /// By data-parallel replica.
     Replica,
+    /// By rack.
+    Rack,
 }
 
 impl Grouping {
+    /// All of them, in the order of the key.
+    pub const ALL: [Self; 4] = [Self::Node, Self::Stage, Self::Replica, Self::Rack];
+
     /// What it is called.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -37,6 +45,7 @@ impl Grouping {
             Self::Node => "node",
             Self::Stage => "stage",
             Self::Replica => "replica",
+            Self::Rack => "rack",
         }
     }
 }
@@ -55,10 +64,8 @@ pub struct ClusterGroup {
 pub struct Cluster {
     /// What selects the job; all GPUs where nothing does.
     pub selector: Option<JobSelector>,
-    /// Hosts in the order of the launcher; the others follow by their names.
-    pub hosts: Vec<String>,
-    /// Only those hosts are the job's.
-    pub hosts_alone: bool,
+    /// The hosts and GPUs that are the job's, in the order of its ranks; by their names where no file says it.
+    pub rank_file: Option<RankFile>,
     /// What is shown of each GPU.
     pub metric: ClusterMetric,
     /// How GPUs are put together.
@@ -137,6 +144,7 @@ impl Cluster {
         match (self.grouping, self.degrees) {
             (Grouping::Stage, Some(_)) => by(|place| place.stage, "stage"),
             (Grouping::Replica, Some(_)) => by(|place| place.replica, "replica"),
+            (Grouping::Rack, _) => self.racks(),
             _ => {
                 let node = |node: &ranks::ClusterNode| ClusterGroup {
                     label: node.name.clone(),
@@ -145,6 +153,31 @@ impl Cluster {
                 self.layout.nodes.iter().map(node).collect()
             }
         }
+    }
+
+    /// Whether a label names the rack of any of the job's nodes.
+    #[must_use]
+    pub fn has_racks(&self) -> bool {
+        self.layout.ranks.iter().any(|device| self.rack_of(*device).is_some())
+    }
+
+    fn rack_of(&self, device: usize) -> Option<&str> {
+        self.seen.get(device)?.as_ref()?.rack.as_deref()
+    }
+
+    /// The GPUs by rack, in the order of their names; those without a label last.
+    fn racks(&self) -> Vec<ClusterGroup> {
+        let mut racks: HashMap<Option<&str>, Vec<usize>> = HashMap::new();
+        for device in &self.layout.ranks {
+            racks.entry(self.rack_of(*device)).or_default().push(*device);
+        }
+        let mut racks: Vec<(Option<&str>, Vec<usize>)> = racks.into_iter().collect();
+        racks.sort_by(|(one, _), (other, _)| match (one, other) {
+            (Some(one), Some(other)) => ranks::natural(one, other),
+            _ => other.is_some().cmp(&one.is_some()),
+        });
+        let label = |rack: Option<&str>| rack.map_or_else(|| "no rack label".to_owned(), |rack| format!("rack {rack}"));
+        racks.into_iter().map(|(rack, devices)| ClusterGroup { label: label(rack), devices }).collect()
     }
 
     /// Takes in the devices of a sample, against the plan that they are compared with.
@@ -161,7 +194,8 @@ impl Cluster {
         if !self.is_there() {
             return;
         }
-        let degrees = job.map(|job| job.degrees).filter(|degrees| degrees.num_gpus == self.layout.ranks.len() as u64);
+        let is_whole = |gpus: u64| self.layout.missing == 0 && gpus == self.layout.ranks.len() as u64;
+        let degrees = job.map(|job| job.degrees).filter(|degrees| is_whole(degrees.num_gpus));
         let whole = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
         let degrees = degrees.map(|degrees| RankDegrees {
             gpus: whole(degrees.num_gpus),
@@ -195,11 +229,8 @@ impl Cluster {
                 self.was_chosen = true;
             }
         }
-        let is_listed =
-            |at: &DeviceLocation| !self.hosts_alone || self.hosts.iter().any(|host| ranks::is_host(host, &at.node));
-        let is_of_job =
-            |at: &DeviceLocation| is_listed(at) && self.selector.as_ref().is_none_or(|selector| selector.selects(at));
-        self.layout = RankLayout::of(devices, &self.hosts, is_of_job);
+        let is_of_job = |at: &DeviceLocation| self.selector.as_ref().is_none_or(|selector| selector.selects(at));
+        self.layout = RankLayout::of(devices, self.rank_file.as_ref(), is_of_job);
         self.is_stale = false;
         self.watch.restart();
     }

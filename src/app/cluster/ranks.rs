@@ -6,8 +6,10 @@
 //! `initialize_model_parallel`), DeepSpeed's `PipeModelDataParallelTopology`, torchtitan's mesh.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::rank_file::{HostGpus, RankFile};
 use crate::reading::{DeviceLocation, DeviceSample};
 
 /// How the ranks of a plan are grouped.
@@ -44,7 +46,7 @@ impl RankDegrees {
 pub struct ClusterNode {
     /// Its name.
     pub name: String,
-    /// Places of its GPUs in the samples, by their index.
+    /// Places of its GPUs in the samples, in the order of their ranks.
     pub devices: Vec<usize>,
 }
 
@@ -55,37 +57,41 @@ pub struct RankLayout {
     pub ranks: Vec<usize>,
     /// Its nodes in that order.
     pub nodes: Vec<ClusterNode>,
+    /// Lines of the rank file whose host or GPU is not there: the ranks behind them are not known.
+    pub missing: usize,
     /// By place in the samples: the rank.
     rank_at: Vec<Option<usize>>,
 }
 
 impl RankLayout {
-    /// Lays ranks over the GPUs that `is_of_job` takes: nodes in the order of `hosts`, then by their names.
+    /// Lays ranks over the GPUs that `is_of_job` takes, as `file` says; else over nodes in the order of their names and
+    /// GPUs by their index.
     #[must_use]
-    pub fn of(devices: &[DeviceSample], hosts: &[String], is_of_job: impl Fn(&DeviceLocation) -> bool) -> Self {
+    pub fn of(devices: &[DeviceSample], file: Option<&RankFile>, is_of_job: impl Fn(&DeviceLocation) -> bool) -> Self {
         let located = devices.iter().enumerate().filter_map(|(place, device)| Some((place, device.location.as_ref()?)));
         let mut found: Vec<(usize, &Arc<DeviceLocation>)> = located.filter(|(_, at)| is_of_job(at)).collect();
-        let listed = |node: &str| hosts.iter().position(|host| is_host(host, node)).unwrap_or(usize::MAX);
-        let mut names: Vec<&str> = found.iter().map(|(_, at)| at.node.as_str()).collect();
-        names.sort_unstable();
-        names.dedup();
-        names.sort_by(|one, other| listed(one).cmp(&listed(other)).then_with(|| natural(one, other)));
-        let order: std::collections::HashMap<&str, usize> =
-            names.iter().enumerate().map(|(place, name)| (*name, place)).collect();
-        found.sort_by_key(|(place, at)| (order.get(at.node.as_str()).copied(), at.gpu, *place));
+        let mut missing = 0;
+        match file {
+            Some(file) => (found, missing) = in_order_of(file, found),
+            None => found.sort_by(|(place, one), (other_place, other)| {
+                natural(&one.node, &other.node).then(one.gpu.cmp(&other.gpu)).then(place.cmp(other_place))
+            }),
+        }
         let mut nodes: Vec<ClusterNode> = Vec::new();
+        let mut node_at: HashMap<&str, usize> = HashMap::new();
         for (place, at) in &found {
-            match nodes.last_mut().filter(|node| node.name == at.node) {
-                Some(node) => node.devices.push(*place),
-                None => nodes.push(ClusterNode { name: at.node.clone(), devices: vec![*place] }),
+            let node = *node_at.entry(&at.node).or_insert(nodes.len());
+            if node == nodes.len() {
+                nodes.push(ClusterNode { name: at.node.clone(), devices: Vec::new() });
             }
+            nodes[node].devices.push(*place);
         }
         let ranks: Vec<usize> = found.into_iter().map(|(place, _)| place).collect();
         let mut rank_at = vec![None; devices.len()];
         for (rank, place) in ranks.iter().enumerate() {
             rank_at[*place] = Some(rank);
         }
-        Self { ranks, nodes, rank_at }
+        Self { ranks, nodes, missing, rank_at }
     }
 
     /// The rank on the GPU at a place in the samples.
@@ -95,8 +101,45 @@ impl RankLayout {
     }
 }
 
+type Found<'a> = Vec<(usize, &'a Arc<DeviceLocation>)>;
+
+/// The GPUs that the lines of a file take, in their order, and the lines that found none.
+fn in_order_of<'a>(file: &RankFile, found: Found<'a>) -> (Found<'a>, usize) {
+    let mut by_node: HashMap<&str, Found<'a>> = HashMap::new();
+    for (place, at) in found {
+        by_node.entry(at.node.as_str()).or_default().push((place, at));
+    }
+    for gpus in by_node.values_mut() {
+        gpus.sort_by_key(|(place, at)| (at.gpu, *place));
+    }
+    let names: Vec<&str> = by_node.keys().copied().collect();
+    let mut node_of: HashMap<&str, Option<&str>> = HashMap::new();
+    let (mut ranks, mut missing) = (Vec::new(), 0);
+    for host in &file.hosts {
+        let named = || names.iter().copied().find(|node| is_host(&host.name, node));
+        let node = *node_of.entry(&host.name).or_insert_with(named);
+        let Some(left) = node.and_then(|node| by_node.get_mut(node)) else {
+            missing += 1;
+            continue;
+        };
+        let taken = match host.gpus {
+            HostGpus::All => 0..left.len(),
+            // Slots are often a node's cores: more than its GPUs.
+            HostGpus::First(count) => 0..count.min(left.len()),
+            HostGpus::Next => 0..left.len().min(1),
+            HostGpus::Index(gpu) => match left.iter().position(|(_, at)| at.gpu == gpu) {
+                Some(place) => place..place + 1,
+                None => 0..0,
+            },
+        };
+        missing += usize::from(taken.is_empty());
+        ranks.extend(left.drain(taken));
+    }
+    (ranks, missing)
+}
+
 /// Whether a name of a list is that of a node, which may have its domain behind it.
-pub(super) fn is_host(host: &str, node: &str) -> bool {
+fn is_host(host: &str, node: &str) -> bool {
     host == node || node.strip_prefix(host).is_some_and(|rest| rest.starts_with('.'))
 }
 
@@ -125,17 +168,6 @@ pub fn natural(one: &str, other: &str) -> Ordering {
     }
 }
 
-/// The hosts of a file: the first word of each line, as hostfiles of MPI and DeepSpeed and `scontrol show hostnames` have
-/// them; what stands behind `#` is a comment.
-#[must_use]
-pub fn hosts(text: &str) -> Vec<String> {
-    let line = |line: &str| {
-        let word = line.split('#').next()?.split_whitespace().next()?;
-        Some(word.split(':').next().unwrap_or(word).to_owned())
-    };
-    text.lines().filter_map(line).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,14 +181,34 @@ mod tests {
     #[test]
     fn nodes_are_in_the_order_of_their_numbers_and_gpus_by_their_index() {
         let devices = [device("node10", 0), device("node2", 1), device("node2", 0), device("node10", 1)];
-        let layout = RankLayout::of(&devices, &[], |_| true);
+        let layout = RankLayout::of(&devices, None, |_| true);
         assert_eq!(layout.ranks, [2, 1, 0, 3]);
         assert_eq!(layout.nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>(), ["node2", "node10"]);
         assert_eq!(layout.rank_at(3), Some(3));
-        let hosts = hosts("node10 slots=8\n# spare\nnode2:8\n");
-        assert_eq!(RankLayout::of(&devices, &hosts, |_| true).ranks, [0, 3, 2, 1]);
         assert_eq!(natural("a01b2", "a1b10"), Ordering::Less);
         assert_eq!(natural("a", "a1"), Ordering::Less);
+    }
+
+    #[test]
+    fn a_rank_file_lays_ranks_over_hosts_and_gpus() {
+        // By place: node1/0, node1/1, node2.lan/0, node2.lan/1.
+        let devices = [device("node1", 0), device("node1", 1), device("node2.lan", 0), device("node2.lan", 1)];
+        let ranks = |text: &str| {
+            let layout = RankLayout::of(&devices, Some(&text.parse().unwrap()), |_| true);
+            (layout.ranks, layout.missing)
+        };
+        assert_eq!(ranks("node2 slots=8\nnode1 slots=8\n"), (vec![2, 3, 0, 1], 0));
+        assert_eq!(ranks("node2 slots=1\nnode1 slots=2\n"), (vec![2, 0, 1], 0));
+        // Rank 0 and 2 on node2, 1 and 3 on node1: each takes its host's next GPU.
+        assert_eq!(ranks("rank 0=node2 slot=9\nrank 1=node1\nrank 2=node2\nrank 3=node1\n"), (vec![2, 0, 3, 1], 0));
+        assert_eq!(ranks("node2\nnode1\nnode2\nnode1\n"), (vec![2, 0, 3, 1], 0));
+        assert_eq!(ranks("node1:1\nnode1:0\nnode2:1\n"), (vec![1, 0, 3], 0));
+        // A host that is not there, a GPU that is not there, and more ranks than GPUs.
+        assert_eq!(ranks("node3\nnode1\n"), (vec![0, 1], 1));
+        assert_eq!(ranks("node1:0\nnode1:7\n"), (vec![0], 1));
+        assert_eq!(ranks("node1\nnode1\nnode1\n"), (vec![0, 1], 1));
+        let mixed = RankLayout::of(&devices, Some(&"node2:0\nnode1:0\nnode2:1\n".parse().unwrap()), |_| true);
+        assert_eq!(mixed.nodes[0], ClusterNode { name: "node2.lan".to_owned(), devices: vec![2, 3] });
     }
 
     #[test]

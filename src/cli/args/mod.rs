@@ -167,7 +167,7 @@ pub struct DashboardArgs {
     /// The job to watch on a cluster: job=4711, or namespace=ml,pod=llama-*
     #[arg(long, value_name = "SELECTOR")]
     pub job: Option<JobSelector>,
-    /// A file with the job's hosts, in the order of its ranks
+    /// A hostfile or rank file: the job's hosts and GPUs, in the order of its ranks
     #[arg(long, value_name = "FILE")]
     pub hosts: Option<PathBuf>,
     /// Where readings come from: auto, nvml, amdgpu, demo, replay:FILE or

@@ -2,26 +2,26 @@
 
 use std::path::Path;
 
-use crate::app::{self, JobSelector, State};
+use crate::app::{JobSelector, RankFile, RankFileError, State};
 use crate::cli::Failure;
 use crate::files;
+use crate::printable::printable;
 
-/// The hosts of a file; none where no file is named.
-pub fn hosts(path: Option<&Path>) -> Result<Vec<String>, Failure> {
+/// The ranks of a file over hosts and GPUs; none where no file is named.
+pub fn rank_file(path: Option<&Path>) -> Result<Option<RankFile>, Failure> {
     const MOST_BYTES: u64 = 4 << 20;
-    let Some(path) = path else { return Ok(Vec::new()) };
-    let refused = |why: String| Failure::usage(format!("--hosts {}: {why}", path.display()));
+    let Some(path) = path else { return Ok(None) };
+    let refused = |why: String| Failure::usage(format!("--hosts {}: {}", path.display(), printable(&why)));
     let text = files::read_text(path, MOST_BYTES).map_err(|error| refused(error.to_string()))?;
-    let hosts = app::hosts(&text);
-    if hosts.is_empty() { Err(refused("no host in it".to_owned())) } else { Ok(hosts) }
+    text.parse().map(Some).map_err(|error: RankFileError| refused(error.to_string()))
 }
 
 /// What of a cluster is watched.
-pub fn watch_job(state: &mut State, job: Option<JobSelector>, hosts: Vec<String>) {
+pub fn watch_job(state: &mut State, job: Option<JobSelector>, rank_file: Option<RankFile>) {
     let cluster = &mut state.monitor.cluster;
-    cluster.hosts_alone = !hosts.is_empty();
-    cluster.hosts = hosts;
-    if job.is_some() || cluster.hosts_alone {
+    let is_listed = rank_file.is_some();
+    cluster.rank_file = rank_file;
+    if job.is_some() || is_listed {
         cluster.choose(job);
     }
 }

@@ -115,7 +115,7 @@ pub fn run(args: &DashboardArgs, catalog: Catalog) -> Result<Exit, Failure> {
     if let Some(missing) = missing_process(args.attach, &choice) {
         return Err(Failure::failed(missing));
     }
-    let hosts = cluster::hosts(args.hosts.as_deref())?;
+    let rank_file = cluster::rank_file(args.hosts.as_deref())?;
     let clock = Clock::start();
     let attach = args.attach.or(recorded.and_then(|header| header.attach));
     let mut state = State::on(plan, catalog, attach, clock.now());
@@ -125,7 +125,7 @@ pub fn run(args: &DashboardArgs, catalog: Catalog) -> Result<Exit, Failure> {
     configure(&mut state, &config, before, themes);
     state.views.ascii = look.ascii;
     state.views.mouse = args.look.mouse || config.mouse == Some(true);
-    cluster::watch_job(&mut state, args.job.clone(), hosts);
+    cluster::watch_job(&mut state, args.job.clone(), rank_file);
     // What a recording tells of has nothing to do with the processes that run now, nor its plan with the user's.
     let live = !matches!(choice, SourceChoice::Replay { .. });
     let store = Store::of_user(variable).filter(|_| live || args.plan.is_some());

@@ -78,6 +78,12 @@ impl Address {
         Self { path, ..self.clone() }
     }
 
+    /// Where a server is federated from.
+    #[must_use]
+    pub fn federation(&self) -> Self {
+        Self { path: format!("{}/federate", self.path), ..self.clone() }
+    }
+
     /// All of it, for a request.
     #[must_use]
     pub fn request(&self) -> String {

@@ -171,6 +171,8 @@ const PAST_STEP: u64 = 30;
 #[derive(Debug)]
 pub struct ExporterPage {
     address: Address,
+    /// What a server that is federated shall tell.
+    selector: Option<String>,
     /// Failures in a row, the last one, and when it is asked again.
     failing: Option<(u32, String, Instant)>,
 }
@@ -184,7 +186,14 @@ impl ExporterPage {
     /// The page at an address.
     #[must_use]
     pub fn at(address: &Address) -> Self {
-        Self { address: address.page(), failing: None }
+        Self { address: address.page(), selector: None, failing: None }
+    }
+
+    /// What the server at an address gives others to be federated: the newest value of each metric of a GPU.
+    #[must_use]
+    pub fn federated(address: &Address) -> Self {
+        let selector = format!("{{__name__=~\"{}\"}}", table::names());
+        Self { address: address.federation(), selector: Some(selector), failing: None }
     }
 
     fn fetch(&mut self, client: &Client) -> Result<String, String> {
@@ -194,7 +203,9 @@ impl ExporterPage {
             return Err(why.clone());
         }
         // Names of processes and pods come from anybody: what is no text in them is no reason to lose the rest.
-        let page = client.get(&self.address.request(), &[]).map(|page| String::from_utf8_lossy(&page).into_owned());
+        let matched: Vec<(&str, &str)> = self.selector.iter().map(|selector| ("match[]", selector.as_str())).collect();
+        let page =
+            client.get(&self.address.request(), &matched).map(|page| String::from_utf8_lossy(&page).into_owned());
         match page {
             Ok(page) => {
                 self.failing = None;
@@ -228,6 +239,7 @@ impl Endpoints {
         match self {
             Self::Api(api) => format!("{} (query API)", api.address),
             Self::Pages(pages) => match pages.as_slice() {
+                [page] if page.selector.is_some() => format!("{} (federation)", page.address),
                 [page] => page.address.to_string(),
                 pages => format!("{} exporters", pages.len()),
             },

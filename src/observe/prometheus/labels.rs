@@ -27,6 +27,10 @@ const UUID: [&str; 3] = ["UUID", "gpu_uuid", "uuid"];
 const PCI: [&str; 2] = ["pci_bus_id", "pcie_bus_id"];
 const JOB: [&str; 5] = ["hpc_job", "exported_hpc_job", "slurm_job", "slurm_job_id", "job_id"];
 
+/// The rack of the node: what scrape configurations add, Kubernetes' topology, and the GPUs that one NVLink switch
+/// joins (`nvidia.com/gpu.clique` of NVIDIA's GPU feature discovery). A zone is many racks.
+const RACK: [&str; 4] = ["rack", "rack_id", "topology_kubernetes_io_rack", "nvidia_com_gpu_clique"];
+
 /// The labels that say which GPU a series is of: all that a query for values needs.
 pub const PLACE: [&str; 13] = [
     "__name__",
@@ -91,6 +95,7 @@ pub fn location(place: &GpuPlace, labels: &impl Labels) -> DeviceLocation {
         pod: first(&["exported_pod", "pod_name"]).or_else(|| own("pod")),
         namespace: first(&["exported_namespace", "pod_namespace"]).or_else(|| own("namespace")),
         container: first(&["exported_container", "container_name"]).or_else(|| own("container")),
+        rack: first(&RACK),
         job: first(&JOB),
     }
 }
@@ -145,12 +150,18 @@ mod tests {
 
     #[test]
     fn amds_labels_and_slurms_job_are_known() {
-        let amd =
-            Pairs(&[("gpu_id", "1"), ("hostname", "mi300-4"), ("card_model", "Instinct MI300X"), ("job_id", "811")]);
+        let amd = Pairs(&[
+            ("gpu_id", "1"),
+            ("hostname", "mi300-4"),
+            ("card_model", "Instinct MI300X"),
+            ("job_id", "811"),
+            ("rack", "r07"),
+        ]);
         let place = GpuPlace::of(&amd, "").unwrap();
         assert_eq!((place.host.as_str(), place.gpu), ("mi300-4", 1));
         assert_eq!(identity(&amd)[0].as_deref(), Some("Instinct MI300X"));
-        assert_eq!(location(&place, &amd).job.as_deref(), Some("811"));
+        let location = location(&place, &amd);
+        assert_eq!((location.job.as_deref(), location.rack.as_deref()), (Some("811"), Some("r07")));
         assert_eq!(GpuPlace::of(&Pairs(&[("cpu", "1")]), ""), None);
     }
 }

@@ -68,12 +68,14 @@ pub enum PrometheusError {
         why: FetchError,
     },
     /// Something answers, and is neither.
-    #[error("{address}: neither a query API ({api}) nor a page of metrics ({page})")]
+    #[error("{address}: no query API ({api}), no page of metrics ({page}) and no federation ({federation})")]
     Neither {
         /// Its address.
         address: String,
         /// Why it is no API.
         api: String,
+        /// Why it is not federated.
+        federation: String,
         /// Why it is no page.
         page: String,
     },
@@ -96,16 +98,39 @@ impl Prometheus {
         let mut api = Api::at(address.clone());
         match api.answers(&client, &|_| false) {
             Ok(first) => Self::begin(client, Endpoints::Api(api), catalog, first, true),
-            Err(why @ (FetchError::Access(_) | FetchError::Slow | FetchError::Status(401 | 403, _))) => {
+            // A gateway may forbid queries and leave federation open.
+            Err(why @ FetchError::Status(403, _)) => Self::open_other(client, &address, &why, catalog)
+                .map_err(|_| PrometheusError::Unreachable { address: address.to_string(), why }),
+            Err(why @ (FetchError::Access(_) | FetchError::Slow | FetchError::Status(401, _))) => {
                 Err(PrometheusError::Unreachable { address: address.to_string(), why })
             }
-            Err(api) => match Self::start(client, Endpoints::Pages(vec![ExporterPage::at(&address)]), catalog) {
-                Err(PrometheusError::Unreachable { why, .. }) if why.to_string() != api.to_string() => {
-                    let (api, page) = (api.to_string(), why.to_string());
-                    Err(PrometheusError::Neither { address: address.to_string(), api, page })
-                }
-                opened => opened,
-            },
+            Err(api) => Self::open_other(client, &address, &api, catalog),
+        }
+    }
+
+    /// The page at an address that answers no queries: an exporter's, else what a server has to be federated.
+    fn open_other(
+        client: Client,
+        address: &Address,
+        api: &FetchError,
+        catalog: Catalog,
+    ) -> Result<Self, PrometheusError> {
+        // A server has a page about itself too, so that a page without a GPU is no answer yet.
+        let page = match Self::start(client.clone(), Endpoints::Pages(vec![ExporterPage::at(address)]), catalog.clone())
+        {
+            Ok(opened) => return Ok(opened),
+            Err(why) => why,
+        };
+        let federated = Endpoints::Pages(vec![ExporterPage::federated(address)]);
+        match (Self::start(client, federated, catalog), page) {
+            (Ok(opened), _) => Ok(opened),
+            (Err(PrometheusError::Unreachable { why: federation, .. }), PrometheusError::Unreachable { why, .. })
+                if matches!(api, FetchError::Status(..)) || why.to_string() != api.to_string() =>
+            {
+                let [api, page, federation] = [api, &why, &federation].map(ToString::to_string);
+                Err(PrometheusError::Neither { address: address.to_string(), api, federation, page })
+            }
+            (_, page) => Err(page),
         }
     }
 

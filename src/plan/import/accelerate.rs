@@ -85,8 +85,16 @@ fn of_launcher(context: &ImportContext, launcher: &Launcher, imported: &mut Impo
         let section = SECTIONS.iter().find(|(start, _)| name.starts_with(start));
         Some(section.map_or_else(|| name.to_owned(), |(_, section)| format!("{section}.{name}")))
     });
+    let named = settings.get(DEEPSPEED_FILE).is_some();
+    let read = settings.text(DEEPSPEED_FILE).is_some_and(|path| context.run.files.read(&path.value).is_ok());
+    if named && !read && settings.get(UNREAD).is_none() {
+        settings.set(UNREAD, "--deepspeed_config_file".into(), Origin::Argument("--deepspeed_config_file".to_owned()));
+    }
     settings
 }
+
+/// Where accelerate is told a configuration of DeepSpeed's.
+const DEEPSPEED_FILE: &str = "deepspeed_config.deepspeed_config_file";
 
 /// Stands among the settings for a file that could not be read.
 const UNREAD: &str = "unread_config_file";
@@ -261,13 +269,17 @@ fn megatron_part(imported: &mut ImportedPlan, settings: &Settings) {
 
 fn deepspeed_part(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     imported.say("distribution.engine", "deepspeed", Origin::Derived("accelerate's DeepSpeed plugin".to_owned()));
-    if let Some(path) = settings.text("deepspeed_config.deepspeed_config_file") {
+    if let Some(path) = settings.text(DEEPSPEED_FILE) {
         if let Some(file) = context.settings(&path.value, imported) {
             deepspeed::set(imported, &file);
         }
         return;
     }
     let default = || Setting::new(2, Origin::Default { framework: "accelerate", option: "--zero_stage 2".to_owned() });
+    // A file that only the run knows: no stage is taken for it.
+    if settings.get(DEEPSPEED_FILE).is_some() && settings.whole("deepspeed_config.zero_stage").is_none() {
+        return;
+    }
     let stage = settings.whole("deepspeed_config.zero_stage").unwrap_or_else(default);
     let gradients = stage.value > 0;
     let third = stage.value == 3;

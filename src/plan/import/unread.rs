@@ -117,7 +117,11 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
 ];
 
 /// Parts of names of what changes what is held or trained: not followed, it is said ahead of the rest.
-const WEIGHTY: [&str; 51] = [
+const WEIGHTY: [&str; 55] = [
+    "pooling_mode",
+    "pooling_method",
+    "bidirectional",
+    "simcse",
     "use_kd",
     "modules_to_save",
     "mics_shard",

@@ -182,3 +182,69 @@ fn the_same_gpu_twice_is_one_gpu() {
     let mut source = Prometheus::open_pages(&urls, Access::default(), catalog().clone()).unwrap();
     assert_eq!(source.sample(NOW).devices.len(), GPUS as usize);
 }
+
+#[test]
+fn a_server_that_refuses_queries_is_federated() {
+    if !server::is_installed() {
+        return;
+    }
+    let exporters = Exporters::start(Fleet::default());
+    let server = Server::start(&exporters, 2, None);
+    for refusal in [403, 404] {
+        let url = format!("http://{}", server::federation_alone(&server, refusal));
+        let (mut source, _) = opened(&url, &Access::default(), 2 * GPUS as usize);
+        assert_eq!(source.info().detail, format!("{url}/federate (federation)"));
+        let sample = source.sample(NOW);
+        let device = at(&sample, "node0001", 3);
+        assert_eq!(device.power.value(), Some(&Watts(612.345)));
+        assert_eq!(device.uuid.value().unwrap(), "GPU-0001-3");
+    }
+    // Where none of the three answers, each is named with its reason.
+    let alone = server::federation_alone(&server, 404);
+    let line = open(&format!("http://{alone}/elsewhere"), Access::default()).err().unwrap();
+    for said in ["no query API (HTTP 404", "no page of metrics (HTTP 404", "no federation (HTTP 404"] {
+        assert!(line.contains(said), "{line}");
+    }
+}
+
+#[test]
+fn counters_that_reset_and_clocks_that_differ_give_no_wrong_values() {
+    if !server::is_installed() {
+        return;
+    }
+    const VIOLATION: &str = "DCGM_FI_DEV_POWER_VIOLATION";
+    let exporters = Exporters::start(Fleet::default());
+    let server = Server::start(&exporters, 2, None);
+    let (source, _) = opened(&server.address.to_string(), &Access::default(), 2 * GPUS as usize);
+    let requirements = SharedRequirements::nothing();
+    let mut source = source.with_requirements(requirements.clone());
+    let mut share = |seen: &str, is_it: &dyn Fn(Option<f64>) -> bool| {
+        wait_for(seen, || {
+            let sample = source.sample(now());
+            let slowed = at(&sample, "node0001", 2).board.slowed_by_power.value().map(|share| share.0);
+            assert!(slowed.is_none_or(|share| (0.0..=1.0).contains(&share)), "{slowed:?}");
+            is_it(slowed)
+        });
+    };
+    // A power violation of 40 s, in nanoseconds; then the driver is loaded anew, and counts on from nothing.
+    let says = |value: &str| {
+        let value = value.to_owned();
+        exporters.change(|fleet| drop(fleet.values.insert((1, 2, VIOLATION), value)));
+    };
+    says("40000000000");
+    share("the counter to grow", &|slowed| slowed.is_some_and(|share| share > 0.0));
+    says("0");
+    share("the counter to begin anew", &|slowed| slowed.is_none());
+    says("100000000");
+    share("the counter to grow again", &|slowed| slowed.is_some_and(|share| share > 0.0));
+    // A clock a day ahead of the server's, and one a day behind: what is now is told all the same.
+    for clock in [now().0 + 86_400_000, now().0 - 86_400_000] {
+        requirements.set(RequiredMetrics::default());
+        let index = at(&source.sample(Moment(clock)), "node0001", 2).index;
+        requirements.set(RequiredMetrics { closely: DetailTarget::Device(index), ..RequiredMetrics::default() });
+        let sample = source.sample(Moment(clock));
+        assert_eq!(sample.devices.len(), 2 * GPUS as usize);
+        assert!(sample.devices.iter().all(|device| device.power.value() == Some(&Watts(612.345))));
+        assert_eq!(sample.past, None, "the server has nothing of that day");
+    }
+}

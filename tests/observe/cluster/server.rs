@@ -56,13 +56,7 @@ impl Server {
 
     /// What it answers to a path.
     pub fn get(&self, path: &str) -> String {
-        let mut text = String::new();
-        let answer = TcpStream::connect(self.address).and_then(|mut stream| {
-            write!(stream, "GET {path} HTTP/1.0\r\n\r\n")?;
-            stream.read_to_string(&mut text)
-        });
-        drop(answer);
-        text
+        get(self.address, path)
     }
 
     /// Its folder.
@@ -88,6 +82,45 @@ fn configuration(exporters: &Exporters, nodes: u32) -> String {
         let labels = format!("{{instance: 'node{node:04}:9400', __metrics_path__: '/{node}/metrics'}}");
         text += &format!("  - {{targets: ['{}'], labels: {labels}}}\n", exporters.address);
     }
+    // One exporter that two jobs scrape, as happens with an operator beside a configuration of one's own.
+    text += &format!(
+        "- job_name: again\n  metrics_path: /0/metrics\n  static_configs: [{{targets: ['{}']}}]\n",
+        exporters.address
+    );
+    text
+}
+
+/// A gateway before a server that lets nothing but federation through, and answers the rest with `refusal`.
+pub fn federation_alone(server: &Server, refusal: u16) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (gateway, behind) = (listener.local_addr().unwrap(), server.address);
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut request = Vec::new();
+            let mut byte = [0];
+            while !request.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap_or(0) == 1 {
+                request.push(byte[0]);
+            }
+            let request = String::from_utf8_lossy(&request).into_owned();
+            let path = request.split_whitespace().nth(1).unwrap_or_default();
+            let answer = if path.starts_with("/federate?") {
+                get(behind, path)
+            } else {
+                format!("HTTP/1.0 {refusal} Refused\r\nContent-Length: 0\r\n\r\n")
+            };
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    gateway
+}
+
+fn get(address: SocketAddr, path: &str) -> String {
+    let mut text = String::new();
+    let answer = TcpStream::connect(address).and_then(|mut stream| {
+        write!(stream, "GET {path} HTTP/1.0\r\n\r\n")?;
+        stream.read_to_string(&mut text)
+    });
+    drop(answer);
     text
 }
 

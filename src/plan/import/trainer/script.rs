@@ -101,6 +101,15 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
         return;
     }
     let rank = settings.first_whole(&["lora_r", "lora_rank", "peft_lora_r"]).or(chats).or_else(|| rank_of(context));
+    let loaded = settings.first_text(&["adapter_name_or_path", "peft_model_name_or_path", "adapter_path"]);
+    if let (None, Some(found)) = (&rank, loaded) {
+        not_modelled(imported, &format!("{}: adapters that are loaded, whose rank stands beside them", found.origin));
+        imported.set("training.lora.base_bits", bits);
+        return imported.miss("training.lora.rank", format!("{} says it", found.value));
+    }
+    if script_of(context).is_some_and(|(_, text)| text.contains("DoraConfig(") || text.contains("use_dora=True")) {
+        not_modelled(imported, "DoRA: a magnitude for each output and the norm of each adapted weight");
+    }
     adapters::set(imported, rank, ("peft", 8), bits);
     adapters::set_targets(imported, settings.texts("lora_target_modules").or_else(|| settings.texts("target_modules")));
     if named {

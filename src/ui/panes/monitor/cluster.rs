@@ -95,6 +95,7 @@ fn summary(state: &State) -> String {
             let replicas = of_stage / degrees.within.max(1);
             format!("{} × {}", counted(degrees.stages, "stage"), counted(replicas, "replica"))
         }
+        None if layout.missing > 0 => format!("no ranks: {} of --hosts without GPU", counted(layout.missing, "line")),
         None => {
             let gpus = state.plans.compared().job().map_or(0, |job| job.degrees.num_gpus);
             format!("no ranks: the plan has {}", counted(usize::try_from(gpus).unwrap_or(usize::MAX), "GPU"))
@@ -255,6 +256,9 @@ fn draw_selected(state: &State, values: &Values, look: &Look, area: Rect, buffer
 /// `  rank 59, stage 1` of the GPU at a place.
 fn rank_words(cluster: &Cluster, place: usize) -> String {
     let Some(rank) = cluster.layout().rank_at(place) else { return "  not the job's".to_owned() };
+    if cluster.layout().missing > 0 {
+        return String::new();
+    }
     let stage = cluster.place_of(rank).map_or_else(String::new, |place| format!(", stage {}", place.stage));
     format!("  rank {rank}{stage}")
 }
