@@ -3,7 +3,6 @@
 use std::io::{IsTerminal, Write, stdout};
 use std::process::{Command, Stdio};
 
-use clap::CommandFactory;
 use unicode_width::UnicodeWidthStr;
 
 use super::args::{Cli, HelpArgs};
@@ -51,7 +50,7 @@ fn contents(width: usize) -> String {
 
 /// What a command takes; of the empty name, the program.
 fn usage(name: &str, paper: &Paper) -> Option<String> {
-    let mut program = Cli::command().term_width(paper.width);
+    let mut program = Cli::program().term_width(paper.width);
     program.build();
     let text = match name {
         "" => program.render_help(),
@@ -61,7 +60,7 @@ fn usage(name: &str, paper: &Paper) -> Option<String> {
 }
 
 fn unknown(name: &str) -> String {
-    let program = Cli::command();
+    let program = Cli::program();
     let commands = program.get_subcommands().map(clap::Command::get_name);
     let topics = TOPICS.iter().flat_map(|topic| std::iter::once(&topic.name).chain(topic.aliases)).copied();
     let near = topics.chain(commands).min_by_key(|known| strsim::levenshtein(known, name));

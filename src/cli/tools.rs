@@ -4,8 +4,6 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use clap::CommandFactory;
-
 use super::args::{Cli, ManArgs, SchemaArgs, SchemaName};
 use super::{Exit, Failure, Streams};
 use crate::plan::json_schema;
@@ -32,7 +30,7 @@ pub fn schema(args: &SchemaArgs, streams: &mut Streams) -> Exit {
 
 /// `memwall man`.
 pub fn man(args: &ManArgs, streams: &mut Streams) -> Result<Exit, Failure> {
-    let mut program = Cli::command();
+    let mut program = Cli::program();
     program.build();
     if let Some(folder) = &args.output {
         let written = write_pages(&program, folder);

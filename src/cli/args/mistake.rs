@@ -1,7 +1,7 @@
 //! What is wrong with a command line, in one line.
 
+use clap::FromArgMatches;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, Parser};
 
 use super::Cli;
 use crate::cli::Failure;
@@ -15,7 +15,8 @@ const MEANT: [(&str, &str); 2] =
 /// # Errors
 /// What is wrong with it, with where to read on.
 pub fn parsed() -> Result<Cli, Failure> {
-    Cli::try_parse().map_err(|error| {
+    let matches = Cli::program().try_get_matches();
+    matches.and_then(|matches| Cli::from_arg_matches(&matches)).map_err(|error| {
         if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
             error.exit();
         }
@@ -26,7 +27,7 @@ pub fn parsed() -> Result<Cli, Failure> {
 
 /// The error of the words behind the program's name.
 fn said(error: &clap::Error, words: &[String]) -> String {
-    let command = Cli::command();
+    let command = Cli::program();
     let known = |word: &String| command.get_subcommands().any(|sub| sub.get_name() == word);
     let of = words.first().filter(|word| known(word)).map_or_else(String::new, |name| format!(" {name}"));
     let conflict = error.kind() == ErrorKind::ArgumentConflict;
@@ -50,7 +51,7 @@ pub(super) fn nearest(word: &str) -> Option<String> {
     if let Some((_, meant)) = MEANT.iter().find(|(name, _)| *name == word) {
         return Some(format!("; it is memwall {meant}"));
     }
-    let command = Cli::command();
+    let command = Cli::program();
     let distance = |name: &&str| strsim::levenshtein(name, word);
     let near = command.get_subcommands().map(clap::Command::get_name).min_by_key(distance)?;
     (distance(&near) < 3).then(|| format!("; the command is `{near}`"))

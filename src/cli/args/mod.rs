@@ -1,6 +1,7 @@
 //! What may be written after `memwall`.
 
 mod bench;
+mod examples;
 mod exporter;
 mod mistake;
 mod plans;
@@ -51,6 +52,13 @@ pub struct Cli {
     /// The dashboard, where there is no command.
     #[command(flatten)]
     pub dashboard: DashboardArgs,
+}
+
+impl Cli {
+    /// The definition of the command line, with examples.
+    pub fn program() -> clap::Command {
+        examples::added(<Self as clap::CommandFactory>::command())
+    }
 }
 
 /// A command that needs no dashboard.

@@ -1,4 +1,4 @@
-use clap::CommandFactory;
+use clap::Parser;
 
 use super::*;
 use crate::observe::Departure;
@@ -21,7 +21,40 @@ fn dashboard(line: &[&str]) -> DashboardArgs {
 
 #[test]
 fn the_definition_holds_together() {
-    Cli::command().debug_assert();
+    Cli::program().debug_assert();
+}
+
+/// Words of a shell's line, up to where its output goes.
+fn words(line: &str) -> Vec<String> {
+    let line = line.split(" > ").flat_map(|part| part.split(" | ")).next().unwrap();
+    let mut words: Vec<String> = Vec::new();
+    for (at, part) in line.split('\'').enumerate() {
+        match at % 2 {
+            0 => words.extend(part.split_whitespace().map(str::to_owned)),
+            _ => words.push(part.to_owned()),
+        }
+    }
+    words
+}
+
+#[test]
+fn each_command_has_three_examples_that_it_reads() {
+    let program = Cli::program();
+    for command in program.get_subcommands().filter(|command| !command.is_hide_set()) {
+        let name = command.get_name();
+        let text = command.get_after_long_help().unwrap_or_else(|| panic!("{name} has no examples")).to_string();
+        let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| line.contains("memwall ")).collect();
+        let examples: Vec<&str> = lines.into_iter().filter(|line| !line.starts_with('#')).collect();
+        assert_eq!(examples.len(), 3, "{name}");
+        assert!(words(examples[0])[1] == name, "{name}: {}", examples[0]);
+        for example in examples {
+            // What another program is told stands before the bar.
+            let own = example.rsplit_once("| memwall").map_or(example.to_owned(), |(_, rest)| format!("memwall{rest}"));
+            if let Err(error) = Cli::program().try_get_matches_from(words(&own)) {
+                panic!("{example}: {error}");
+            }
+        }
+    }
 }
 
 #[test]
