@@ -140,6 +140,28 @@ pub struct HookModules {
     pub left_out: u64,
 }
 
+impl HookModules {
+    /// What each of `count` layers from `first` on keeps for the backward pass, on average; none where the model has
+    /// several lists of layers, or not all of these.
+    #[must_use]
+    pub fn saved_in_layers(&self, first: u64, count: u64) -> Option<Bytes> {
+        let named = |block: &ModuleBlock| {
+            let (list, number) = block.name.rsplit_once('.').unwrap_or(("", &block.name));
+            Some((list.to_owned(), number.parse::<u64>().ok()?, block.saved))
+        };
+        let blocks: Vec<(String, u64, Bytes)> = self.blocks.iter().filter_map(named).collect();
+        let list = &blocks.first()?.0;
+        let asked: Vec<Bytes> = blocks
+            .iter()
+            .filter(|(_, number, _)| (first..first + count).contains(number))
+            .map(|(.., saved)| *saved)
+            .collect();
+        let is_one_list = blocks.iter().all(|(other, ..)| other == list);
+        (is_one_list && asked.len() as u64 == count && count > 0)
+            .then(|| Bytes(asked.iter().map(|saved| saved.0).sum::<u64>() / count))
+    }
+}
+
 /// All modules that differ only in the number of their layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModuleKind {

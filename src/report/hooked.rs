@@ -1,5 +1,9 @@
 //! What a run with the hook came to, for a few lines at its end.
 
+mod modules;
+
+pub use modules::modules_json;
+
 use std::fmt::Write as _;
 
 use crate::predict::{Prediction, StageMemory};
@@ -34,6 +38,9 @@ pub fn summary(runs: &[HookedRun], forgotten: u64, plan: Option<PlannedRun<'_>>)
             match plan.filter(|plan| plan.on_cpu && step.memory == HookMemory::Resident) {
                 Some(plan) => resident(&mut text, step, plan.prediction),
                 None => memory(&mut text, step, plan.map(|plan| plan.prediction.largest())),
+            }
+            if let Some(modules) = &run.modules {
+                modules::table(&mut text, modules, plan.map(|plan| plan.prediction));
             }
         }
         None => {

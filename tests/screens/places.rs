@@ -1,12 +1,12 @@
 //! What a process says of its code and its training: late steps, a stall, another model, other settings, no GPU.
 
-use memwall::app::{Event, KeyPress, Pane, State, run_verdict};
+use memwall::app::{Event, KeyPress, MemoryView, Pane, State, run_verdict};
 use memwall::observe::{Demo, Source};
 use memwall::reading::{
-    Activity, CodePlace, HookAbout, HookMemory, HookPlaces, HookStall, HookStep, HookedRun, HostProcess, LateStep,
-    Moment, ProcessExit, RankProcess, Reading, RunNews, Sample, SourceInfo, SourceKind,
+    Activity, CodePlace, HookAbout, HookMemory, HookModules, HookPlaces, HookStall, HookStep, HookedRun, HostProcess,
+    LateStep, ModuleBlock, Moment, ProcessExit, RankProcess, Reading, RunNews, Sample, SourceInfo, SourceKind,
 };
-use memwall::units::{Bytes, Fraction, Seconds};
+use memwall::units::{Bytes, Fraction, Seconds, SignedBytes};
 
 use crate::snapshots::assert_drawn;
 use crate::support::demo::{START, happen, look, open, press, screen};
@@ -95,6 +95,38 @@ fn drawn(name: &str, state: &State) {
 
 fn line(state: &State, number: usize) -> String {
     screen(state, &look(), (160, 50)).lines().nth(number).unwrap().to_owned()
+}
+
+/// What the hook saw saved stands beside what the plan says of the same layers, until the plan shown is a draft.
+#[test]
+fn layers_of_the_run_stand_beside_those_of_its_plan() {
+    let gibibytes = |gibibytes: f64| Bytes((gibibytes * (1_u64 << 30) as f64) as u64);
+    let block = |number: u32| ModuleBlock {
+        name: format!("model.layers.{number}"),
+        saved: gibibytes(0.25),
+        forward: SignedBytes(0),
+        backward: Bytes(0),
+    };
+    let modules = HookModules {
+        step: 12,
+        by_allocator: true,
+        saved: gibibytes(10.5),
+        kinds: Vec::new(),
+        blocks: (0..40).map(block).collect(),
+        left_out: 0,
+    };
+    let mut state = attached(|at| RunNews {
+        hooks: vec![HookedRun { modules: Some(modules), ..hooked(PID, at, about(0), None) }],
+        ..RunNews::default()
+    });
+    (state.views.focus, state.views.zoomed, state.notice) = (Pane::Vram, true, None);
+    state.views.memory.view = MemoryView::Layers;
+    assert_drawn("run_layers_80x24", &screen(&state, &look(), (80, 24)));
+    assert!(screen(&state, &look(), (80, 24)).contains("run each"));
+    // An edit makes what is shown a draft, which nothing runs.
+    press(&mut state, &[KeyPress::Char('1'), KeyPress::Right, KeyPress::Char('2')]);
+    assert!(state.plans.drafted_beside().is_some());
+    assert!(!screen(&state, &look(), (80, 24)).contains("run each"));
 }
 
 #[test]

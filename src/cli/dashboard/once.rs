@@ -19,6 +19,7 @@ use crate::observe::log::Pattern;
 use crate::observe::{self, FollowOptions, SharedRequirements, SourceChoice, SourceReport};
 use crate::printable::printable;
 use crate::reading::{DeviceSample, Reading, RunNews, Sample, SourceInfo};
+use crate::report::hooked;
 use crate::ui::cause_words;
 
 /// Time between the two samples that rates need, where nobody says another.
@@ -264,7 +265,11 @@ fn as_json(state: &State) -> Value {
         "source": source.map(|source| json!({"kind": source.kind, "detail": source.detail})),
         "at": state.monitor.sample.as_ref().map(|sample| sample.at),
         "gpus": devices.iter().map(device_json).collect::<Vec<_>>(),
-        "run": pid.map(|pid| json!({"pid": pid, "command": command, "ended": gone})),
+        "run": pid.map(|pid| {
+            let hooked = state.run.telemetry.hooked(&state.monitor, state.now);
+            let modules = hooked.and_then(|run| run.modules.as_ref()).map(hooked::modules_json);
+            json!({"pid": pid, "command": command, "ended": gone, "modules": modules})
+        }),
         "plan": plan.map(|plan| json!({
             "name": plan.name(),
             "path": plan.path(),

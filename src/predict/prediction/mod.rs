@@ -161,6 +161,12 @@ pub struct Prediction {
 }
 
 impl Prediction {
+    /// What one micro batch keeps for the backward pass in the layers of the largest stage.
+    #[must_use]
+    pub fn saved_by_layers(&self) -> Bytes {
+        self.layers.iter().map(|group| group.saved * group.count).sum()
+    }
+
     /// What the plan asks for that its GPU does not have: each key with what is missing.
     pub fn lacking(&self) -> impl Iterator<Item = (&'static str, &str)> {
         lacking(&self.gpu, &self.assumptions)

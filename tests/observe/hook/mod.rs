@@ -317,5 +317,14 @@ fn a_real_training_on_a_cpu() {
     // The hook changes nothing of what is computed.
     let without = output(&mut run("0"));
     assert_eq!(text(&done.stdout), text(&without.stdout));
-    assert!(text(&done.stderr).contains("212 parameters, AdamW on cpu"), "{}", text(&done.stderr));
+    let said = text(&done.stderr);
+    assert!(said.contains("212 parameters, AdamW on cpu"), "{said}");
+    assert!(
+        said.contains("one forward pass kept 3.00 KiB for its backward pass; modules, with what is in them:"),
+        "{said}"
+    );
+    let rows: Vec<Vec<&str>> = said.lines().map(|line| line.split_whitespace().collect()).collect();
+    let row = |words: [&str; 8]| rows.iter().any(|row| row[..] == words);
+    assert!(row(["memwall:", "2.00", "KiB", "66.7", "%", "1", "ReLU", "*"]), "{said}");
+    assert!(row(["memwall:", "1.00", "KiB", "33.3", "%", "2", "Linear", "*"]), "{said}");
 }

@@ -7,6 +7,7 @@ use ratatui::text::{Line, Span};
 use super::{more, render};
 use crate::app::{Pane, Plans, State};
 use crate::predict::{Component, LayerGroup, Prediction};
+use crate::reading::HookModules;
 use crate::ui::Look;
 use crate::ui::bar;
 use crate::ui::panes::scroll;
@@ -16,6 +17,9 @@ use crate::units::{Bytes, three_figures};
 /// Cells of a row before its bar.
 const COLUMNS: usize = 62;
 
+/// Cells of what the run was seen to save.
+const RUN_COLUMN: usize = 10;
+
 pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let groups = &prediction.layers;
@@ -23,19 +27,22 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
     let serves = state.plans.editor.serves();
     let kept = if serves { Component::KvCache } else { Component::Activations };
     let base = if state.plans.reference().is_some() { "Δbase" } else { "" };
+    let observed = observed(state);
     let head = format!(
-        "  {}{}{}{}{}",
+        "  {}{}{}{}{}{}",
         left("layers", 24),
         right("param. M", 10),
         right(if serves { "cache each" } else { "saved each" }, 11),
         right(if serves { "cache all" } else { "saved all" }, 10),
+        right(if observed.is_some() { "run each" } else { "" }, RUN_COLUMN * usize::from(observed.is_some())),
         right(base, 7)
     );
     let mut lines = vec![Line::styled(head, theme.dim())];
     let room = (area.height as usize).saturating_sub(3);
     let selected = state.views.memory.selected.min(groups.len().saturating_sub(1));
     let most = groups.iter().map(all).max().unwrap_or_default();
-    let width = (area.width as usize).saturating_sub(COLUMNS + 3);
+    let columns = COLUMNS + RUN_COLUMN * usize::from(observed.is_some());
+    let width = (area.width as usize).saturating_sub(columns + 3);
     for (index, group) in groups.iter().enumerate().skip(scroll(selected, groups.len(), room)).take(room) {
         let chosen = state.views.focus == Pane::Vram && index == selected;
         let style = if chosen { theme.selected() } else { theme.text() };
@@ -46,19 +53,39 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
             Span::styled(right(&params, 10), theme.dim()),
             Span::styled(right(&group.saved.in_gib(), 11), theme.text()),
             Span::styled(right(&all(group).in_gib(), 10), theme.predicted()),
+            Span::styled(run_each(observed, group), theme.observed()),
             Span::styled(right(&before(&state.plans, prediction, index), 7), theme.warning()),
             Span::raw(" "),
             Span::styled(bar::pattern(kept).repeat(bar::cells(all(group), most, width)), theme.component(kept)),
         ]));
     }
-    let sum: Bytes = groups.iter().map(all).sum();
+    let sum = prediction.saved_by_layers();
     let several = if prediction.stages.len() > 1 { "; the pipeline keeps several at a time" } else { "" };
     let said = match serves {
         true => format!("  the cache of all requests holds {sum} in all"),
-        false => format!("  one micro batch saves {sum} in all{several}"),
+        false => match observed {
+            Some(modules) => format!(
+                "  one micro batch saves {sum} in all{several}; in step {} the run's saved {}",
+                modules.step, modules.saved
+            ),
+            None => format!("  one micro batch saves {sum} in all{several}"),
+        },
     };
     lines.push(Line::styled(left(&said, area.width as usize), theme.dim()));
     render(lines, area, buffer);
+}
+
+/// What the hook saw of the modules of the run that follows the plan shown; a draft is nobody's run.
+fn observed(state: &State) -> Option<&HookModules> {
+    let drafted = state.plans.drafted_beside().is_some() || state.plans.editor.serves();
+    let run = state.run.telemetry.hooked(&state.monitor, state.now).filter(|_| !drafted)?;
+    run.modules.as_ref()
+}
+
+fn run_each(observed: Option<&HookModules>, group: &LayerGroup) -> String {
+    let Some(modules) = observed else { return String::new() };
+    let saved = group.first.and_then(|first| modules.saved_in_layers(first, group.count));
+    right(&saved.map_or_else(String::new, |saved| saved.in_gib()), RUN_COLUMN)
 }
 
 fn all(group: &LayerGroup) -> Bytes {
