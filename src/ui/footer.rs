@@ -10,7 +10,8 @@ use ratatui::widgets::Widget;
 use super::text::{fit, width_of};
 use super::{Look, conflict};
 use crate::app::{
-    Action, Binding, Dialogs, KeyContext, NoticeSeverity, Overlay, Pane, PickerPurpose, State, bindings, footer,
+    Action, Binding, Dialogs, KeyContext, MonitorView, NoticeSeverity, Overlay, Pane, PickerPurpose, State, bindings,
+    footer,
 };
 use crate::printable::printable;
 
@@ -100,15 +101,41 @@ fn draw_bindings(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         left.push(part("o", "open", look));
     }
     let pane = listed().filter(|binding| !binding.does(Action::Save) && !is_everywhere(binding));
-    // Everybody tries the arrows without being told.
-    let (moving, others): (Vec<_>, Vec<_>) = pane.partition(|binding| binding.does(Action::Up));
-    left.extend(others.into_iter().chain(moving).map(|binding| of(binding, binding.word)));
+    if shows_cluster(state) {
+        left.extend(of_cluster(state).map(|(keys, word)| part(&keys, word, look)));
+    } else {
+        // Everybody tries the arrows without being told.
+        let (moving, others): (Vec<_>, Vec<_>) = pane.partition(|binding| binding.does(Action::Up));
+        left.extend(others.into_iter().chain(moving).map(|binding| of(binding, binding.word)));
+    }
     let right: Vec<Span<'_>> =
         listed().filter(|binding| is_everywhere(binding)).flat_map(|binding| of(binding, binding.word)).collect();
     let save = saving(state).map_or_else(Vec::new, |binding| of(binding, "save"));
     let all = left.iter().map(|part| width_of(part)).sum::<usize>() + width_of(&right) + width_of(&save);
     let last = if state.plans.editor.modified() || all <= area.width as usize { [save, right].concat() } else { right };
     render(left, last, area, buffer);
+}
+
+fn shows_cluster(state: &State) -> bool {
+    state.context() == MONITOR && state.monitor.view == MonitorView::Cluster
+}
+
+const MONITOR: KeyContext = KeyContext::In(Pane::Monitor);
+
+/// The Monitor pane's keys do other things in the view of a cluster.
+fn of_cluster(state: &State) -> impl Iterator<Item = (String, &'static str)> {
+    const WORDS: [(Action, &str); 6] = [
+        (Action::NextStraggler, "next off"),
+        (Action::Attach, "the GPU"),
+        (Action::Sort, "group by"),
+        (Action::Metric, "metric"),
+        (Action::Find, "job"),
+        (Action::View, "view"),
+    ];
+    WORDS.into_iter().filter_map(|(action, word)| {
+        let binding = bindings().find(|binding| binding.context == MONITOR && binding.does(action))?;
+        Some((state.keys.key_of(binding, action), word)).filter(|(keys, _)| !keys.is_empty())
+    })
 }
 
 /// What is shown whichever pane has the focus.
