@@ -101,11 +101,12 @@ impl RankLayout {
     }
 }
 
-type Found<'a> = Vec<(usize, &'a Arc<DeviceLocation>)>;
+/// GPUs by their places in the samples.
+type LocatedGpus<'a> = Vec<(usize, &'a Arc<DeviceLocation>)>;
 
 /// The GPUs that the lines of a file take, in their order, and the lines that found none.
-fn in_order_of<'a>(file: &RankFile, found: Found<'a>) -> (Found<'a>, usize) {
-    let mut by_node: HashMap<&str, Found<'a>> = HashMap::new();
+fn in_order_of<'a>(file: &RankFile, found: LocatedGpus<'a>) -> (LocatedGpus<'a>, usize) {
+    let mut by_node: HashMap<&str, LocatedGpus<'a>> = HashMap::new();
     for (place, at) in found {
         by_node.entry(at.node.as_str()).or_default().push((place, at));
     }
