@@ -3,6 +3,7 @@
 //! Tables between `<!-- table of … -->` and `<!-- end -->`, and the picture, are written by these tests:
 //! `MEMWALL_BLESS=1 cargo test --test commands docs` writes them anew; the next run checks them.
 mod accuracy;
+mod environment;
 mod examples;
 mod language;
 mod picture;
