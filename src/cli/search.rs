@@ -181,7 +181,7 @@ fn plans_told(
     let text = match format {
         ReportFormat::Text => {
             let page = output::page(file);
-            let trust = bands.map_or_else(String::new, |bands| report::trust(found, &bands, page.width));
+            let trust = bands.as_ref().map_or_else(String::new, |bands| report::trust(found, bands, page.width));
             let subject = job.as_ref().map_or_else(String::new, subject);
             let text = report::text(&source.name, &subject, found, (took, args.top), page.width);
             page.show(&format!("{text}{trust}"))
@@ -193,7 +193,7 @@ fn plans_told(
             }
             format!("{value}\n")
         }
-        ReportFormat::Csv => report::csv(found).map_err(Failure::failed)?,
+        ReportFormat::Csv => report::csv(found, bands.as_ref()).map_err(Failure::failed)?,
     };
     Ok(streams.deliver(file, &text).and(fits(!found.ranked.is_empty())))
 }

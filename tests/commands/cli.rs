@@ -314,6 +314,27 @@ fn the_largest_batch_fits_and_one_more_does_not() {
     assert!(none.contains("largest batch that fits: none"), "{none}");
 }
 
+/// Each plan of a search carries the band of measured runs like it, in both forms for programs.
+#[test]
+fn searched_plans_have_bands() {
+    let bench = Bench::with(&[("pipeline.yaml", PIPELINE)]);
+    let found = bench.run(&["search", "pipeline.yaml", "--format", "json"]).exits(0).json();
+    let [below, above] = [0, 1].map(|end| found["step_band_pct"][end].as_f64().unwrap() / 100.0);
+    assert!(below < 0.0 && above > 0.0, "{below} {above}");
+    let (ranked, level) = (found["ranked"].as_array().unwrap(), found["level"].as_u64().unwrap());
+    assert!(ranked.len() > 2 && level > 0);
+    for (place, row) in (0..).zip(ranked) {
+        let of = |name: &str| row[name].as_f64().unwrap_or_else(|| panic!("no {name} in {row}"));
+        assert!((of("step_least_s") / of("step_s") - 1.0 - below).abs() < 1e-9, "{row}");
+        assert!((of("step_most_s") / of("step_s") - 1.0 - above).abs() < 1e-9, "{row}");
+        assert_eq!(row["is_level"], place < level, "{row}");
+    }
+    let table = bench.run(&["search", "pipeline.yaml", "--format", "csv"]).exits(0).out;
+    let first = ranked[0]["step_most_s"].to_string();
+    assert!(table.lines().next().unwrap().ends_with(",step_least_s,step_most_s,is_level"), "{table}");
+    assert!(table.lines().nth(1).unwrap().ends_with(&format!(",{first},true")), "{table}");
+}
+
 #[test]
 fn validate_answers_every_quantity_and_names_failed_cases() {
     let cases = r#"{"id": "a", "group": "g", "plan": {"model": {"preset": "gpt2"}}, "measured": {"params": 124439808, "colour": 1}}
