@@ -3,7 +3,7 @@
 
     python trace_cases.py FOLDER [WORD…]
 
-writes FOLDER/NAME.tape.json.gz for each model of traced.json whose name holds one of the words, and one case a line to
+writes FOLDER/NAME.tape.json.gz for each model of traced.json that is named by a word (all without one), and one case a line to
 standard output. The step that is measured has sizes at which nothing was traced.
 """
 
@@ -29,7 +29,6 @@ import measure
 import sources
 import step
 import tape
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 TYPES = {"fp32": torch.float32, "bf16-mixed": torch.float32, "bf16": torch.bfloat16}
 
@@ -75,7 +74,7 @@ def followed(case, sizes, training):
     """The second step of AdamW, as measure.py follows one."""
     torch.compiler.reset() if hasattr(torch, "compiler") else None
     precision = training["precision"]
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    mode = fake.Mode(allow_non_fake_inputs=True)
     subject = subject_of(case)
     lower = torch.bfloat16 if precision == "bf16" else None
     experts = getattr(subject, "experts", 1)

@@ -73,7 +73,7 @@ fn hold(errors: &BTreeMap<&str, Vec<(f64, String)>>, cases: usize) {
 
 #[test]
 fn traced_models_are_predicted_as_they_run() {
-    hold(&errors("cases.jsonl"), 20);
+    hold(&errors("cases.jsonl"), 115);
 }
 
 /// Real steps with peft's adapters, with and without full checkpointing (`truth/allocator.json`), against tapes of the same
