@@ -25,5 +25,5 @@ pub use search::{
     divisors, fold, search, search_aloud, smallest_change, why_slower,
 };
 pub use shortage::{MemoryClaim, Shortage, ShortagePlan, shortage};
-pub use sweep::{Sweep, SweepPoint, sweep};
+pub use sweep::{NoPlan, Sweep, SweepPoint, sweep};
 pub use walls::{AxisWalls, BandwidthWall, CapacityWall, throughput};

@@ -1,5 +1,7 @@
 //! Sweeps: the plan with every value of a key, or of several.
 
+use std::fmt;
+
 use rayon::prelude::*;
 
 use super::axis::{Axis, MOST_POINTS};
@@ -10,6 +12,21 @@ use crate::catalog::Catalog;
 use crate::plan::{Fault, Plan};
 use crate::predict::{Breakdown, Job, Outline};
 
+/// Why a combination of values is no plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoPlan(Vec<Fault>);
+
+impl fmt::Display for NoPlan {
+    /// The first fault says enough for a row; many name their key themselves.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.first() {
+            Some(fault) if fault.message.contains(&fault.key) => f.write_str(&fault.message),
+            Some(fault) => fault.fmt(f),
+            None => Ok(()),
+        }
+    }
+}
+
 /// One plan of a sweep.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SweepPoint {
@@ -18,7 +35,7 @@ pub struct SweepPoint {
     /// The link that its GPU takes in place of the plan's, which it does not have.
     pub link: Option<String>,
     /// Its figures, or why there is no such plan.
-    pub outcome: Result<Outline, String>,
+    pub outcome: Result<Outline, NoPlan>,
     /// What its memory and traffic are for; none where there is no plan.
     pub breakdown: Option<Breakdown>,
 }
@@ -95,7 +112,7 @@ fn point(base: &Plan, axes: &[Axis], index: usize, (catalog, walks): (&Catalog, 
     let varies = |key| axes.iter().any(|axis| axis.key.path == key);
     let other_gpu = varies("hardware.gpu_type") && !varies("cluster.interconnect");
     let link = if other_gpu { link_gives_way(&mut plan, catalog) } else { None };
-    let outcome = Job::resolve(&plan, catalog).map_err(|faults| in_a_line(&faults));
+    let outcome = Job::resolve(&plan, catalog).map_err(NoPlan);
     let figures = outcome.map(|job| {
         let (walked, timeline) = walks.timed(&job);
         walked.breakdown(&job, &timeline)
@@ -105,11 +122,4 @@ fn point(base: &Plan, axes: &[Axis], index: usize, (catalog, walks): (&Catalog, 
         Err(reason) => (Err(reason), None),
     };
     SweepPoint { at, link, outcome, breakdown }
-}
-
-/// The first fault says enough for a row; many name their key themselves.
-fn in_a_line(faults: &[Fault]) -> String {
-    let said =
-        |fault: &Fault| if fault.message.contains(&fault.key) { fault.message.clone() } else { fault.to_string() };
-    faults.first().map_or_else(String::new, said)
 }

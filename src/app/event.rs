@@ -11,11 +11,12 @@ use crate::app::mouse::MouseTarget;
 use crate::app::plans::account::Import;
 use crate::app::plans::drafts::Draft;
 use crate::app::plans::saving::Conflict;
-use crate::app::run::calibrations::{Calibrations, SavedCalibration};
-use crate::app::run::inferred::Proposal;
+use crate::app::run::calibrations::{CalibrationError, Calibrations, SavedCalibration};
+use crate::app::run::inferred::{NotInferred, Proposal};
+use crate::app::what_if::WhatIfError;
 use crate::app::what_if::search::Answer;
 use crate::compare::Explanation;
-use crate::plan::{Document, Fault, HfConfig};
+use crate::plan::{ConfigFileError, Document, Fault, HfConfig};
 use crate::reading::playback::{Playback, PlaybackCommand};
 use crate::reading::{Moment, RunNews, Sample, SourceInfo};
 
@@ -124,14 +125,14 @@ pub enum Event {
         /// As the plan names it.
         named: String,
         /// What it holds.
-        config: Result<HfConfig, String>,
+        config: Result<HfConfig, ConfigFileError>,
     },
     /// The plan of a process was read; or why it was not.
     Inferred {
         /// The process.
         pid: u32,
         /// What was read.
-        outcome: Result<Box<Proposal>, String>,
+        outcome: Result<Box<Proposal>, NotInferred>,
     },
     /// A search for explanations has come back.
     Explained {
@@ -141,7 +142,7 @@ pub enum Event {
         found: Vec<Explanation>,
     },
     /// The file of calibrations was written and holds these; or why it was not.
-    Calibrated(Result<Calibrations, String>),
+    Calibrated(Result<Calibrations, CalibrationError>),
     /// The command of an alert could not be run, or failed.
     AlertFailed(String),
     /// A library, mostly a GPU's driver, wrote this line to standard output or standard error.
@@ -167,7 +168,7 @@ pub enum Event {
         /// Which.
         number: u64,
         /// What it has found, or why nothing could be searched.
-        answer: Result<Box<Answer>, String>,
+        answer: Result<Box<Answer>, WhatIfError>,
     },
     /// The mouse chose something.
     Click(MouseTarget),

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use thiserror::Error;
 
 use serde_json::{Map, Value};
 
@@ -84,7 +85,7 @@ pub fn plan_of(document: &Document, folder: &Path) -> Result<Plan, Vec<Fault>> {
     if let Some(HfConfig::Path(written)) = &plan.model.hf_config {
         let config = read_config(&folder.join(written)).map_err(|message| {
             let key = keys::model::hf_config;
-            vec![document.placed(Fault::of(key, message))]
+            vec![document.placed(Fault::of(key, message.to_string()))]
         })?;
         plan.model.hf_config = Some(HfConfig::Inline(config));
     }
@@ -172,31 +173,60 @@ pub fn reason(error: &io::Error) -> String {
 /// A configuration with the names of twenty thousand classes has less.
 const MOST_VALUES: usize = 400_000;
 
+/// Why a model's configuration cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{}: {why}", path.display())]
+pub struct ConfigFileError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub why: ConfigFault,
+}
+
+/// What is wrong with a file that should be a model's configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ConfigFault {
+    /// It is not there, or is no text.
+    #[error("{0}")]
+    Unreadable(Fault),
+    /// Larger than any model's.
+    #[error("not a model's config.json: more than {MOST_VALUES} values")]
+    TooManyValues,
+    /// JSON of something else.
+    #[error("not a JSON object")]
+    NoObject,
+    /// No JSON.
+    #[error("not JSON: {0}")]
+    NoJson(String),
+    /// An object that names no model.
+    #[error("not a model's config.json: it has none of `model_type`, `_class_name` and `architectures`")]
+    NoModel,
+}
+
 /// A Hugging Face configuration: the file, or the directory of the model that holds it.
 ///
 /// # Errors
-/// In one line, why it cannot be read or is none.
-pub fn read_config(path: &Path) -> Result<Map<String, Value>, String> {
+/// Why it cannot be read or is none.
+pub fn read_config(path: &Path) -> Result<Map<String, Value>, ConfigFileError> {
     let file = if path.is_dir() { path.join("config.json") } else { path.to_owned() };
-    let shown = file.display();
-    let text = text_of(&file, files::open(&file)).map_err(|fault| format!("{shown}: {fault}"))?;
+    let refused = |why: ConfigFault| ConfigFileError { path: file.clone(), why };
+    let text = text_of(&file, files::open(&file)).map_err(|fault| refused(ConfigFault::Unreadable(fault)))?;
     if files::most_json_values(text.as_bytes()) > MOST_VALUES {
-        return Err(format!("{shown}: not a model's config.json: more than {MOST_VALUES} values"));
+        return Err(refused(ConfigFault::TooManyValues));
     }
     let config = match serde_json::from_str(&text) {
         Ok(Value::Object(config)) => config,
-        Ok(_) => return Err(format!("{shown}: not a JSON object")),
+        Ok(_) => return Err(refused(ConfigFault::NoObject)),
         // Python writes `Infinity` and `NaN`, which JSON does not have and YAML reads as words.
         Err(error) => match Document::parse(&text) {
             Ok(document) if document.is_json() => document.root().to_json_map(),
-            _ => return Err(format!("{shown}: not JSON: {error}")),
+            _ => return Err(refused(ConfigFault::NoJson(error.to_string()))),
         },
     };
     if ["model_type", "_class_name", "architectures"].iter().any(|key| config.contains_key(*key)) {
         Ok(config)
     } else {
-        let keys = "none of `model_type`, `_class_name` and `architectures`";
-        Err(format!("{shown}: not a model's config.json: it has {keys}"))
+        Err(refused(ConfigFault::NoModel))
     }
 }
 

@@ -38,7 +38,9 @@ pub use keys::{
     AnalysisPart, ArchitecturePart, ClusterPart, CustomGpu, DistributionPart, HardwarePart, LoraPart, MlaPart,
     ModelPart, MoePart, Plan, RunPart, TrainingPart,
 };
-pub use load::{LoadedPlan, decoded, differs, name_of, plan_of, read_config, read_text, reason};
+pub use load::{
+    ConfigFault, ConfigFileError, LoadedPlan, decoded, differs, name_of, plan_of, read_config, read_text, reason,
+};
 pub use overlay::PlanOverlay;
 pub use save::save;
 pub use template::{EMPTY_TEXT, text_of_model};

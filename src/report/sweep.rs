@@ -177,7 +177,7 @@ fn rows(sweep: &Sweep) -> Table {
                 let link = point.link.as_ref().map_or_else(String::new, |link| format!("also interconnect {link}"));
                 (columns.iter().map(|(.., cell)| cell(outline)).collect(), link)
             }
-            Err(reason) => (columns.iter().map(|_| none()).collect(), shortened(reason, REASON)),
+            Err(reason) => (columns.iter().map(|_| none()).collect(), shortened(&reason.to_string(), REASON)),
         };
         table.row(values.chain(cells).chain([reason]));
     }
@@ -333,7 +333,7 @@ fn row(sweep: &Sweep, point: &SweepPoint) -> Map<String, Value> {
     row.insert("also_interconnect".to_owned(), point.link.as_deref().map_or(Value::Null, Value::from));
     row.insert(
         "reason".to_owned(),
-        point.outcome.as_ref().err().map_or(Value::Null, |reason| Value::from(reason.as_str())),
+        point.outcome.as_ref().err().map_or(Value::Null, |reason| Value::from(reason.to_string())),
     );
     row
 }

@@ -10,6 +10,7 @@ pub use output::{csv, json, text};
 pub use summary::{ErrorSummary, summaries};
 
 use serde_json::{Map, Value};
+use thiserror::Error;
 
 use super::json::number;
 use crate::model::ClassCount;
@@ -105,7 +106,7 @@ fn counted(case: &Case, count: &ClassCount, reason: &str) -> Vec<ValidationRow> 
     let answer = |quantity: &str| match quantity {
         "params" => Ok(Answer::Number(count.total as f64)),
         "trainable_params" => Ok(Answer::Number((count.total - count.frozen) as f64)),
-        _ => Err(reason.to_owned()),
+        _ => Err(Ungraded::NoPrediction(reason.to_owned())),
     };
     case.measured.iter().map(|(quantity, measured)| row(case, quantity.clone(), measured, answer(quantity))).collect()
 }
@@ -115,6 +116,33 @@ fn counted(case: &Case, count: &ClassCount, reason: &str) -> Vec<ValidationRow> 
 enum Answer {
     Number(f64),
     Flag(bool),
+}
+
+/// Why a measured quantity has no prediction, or no grade.
+#[derive(Debug, Clone, PartialEq, Error)]
+enum Ungraded {
+    #[error("{0}")]
+    NoPrediction(String),
+    #[error("the publisher's own count of operations: shown, not graded")]
+    Publishers,
+    #[error("no error in percent of a measured {0}")]
+    NoPercent(f64),
+    #[error("the measured value is of the wrong type")]
+    WrongType,
+    #[error("the plan's samples are not tokens")]
+    NoTokens,
+    #[error("the formula of {0} does not apply to this model")]
+    NoFormula(&'static str),
+    #[error("not a known quantity")]
+    Unknown,
+    #[error("the prediction has no finite value")]
+    NotFinite,
+    #[error("not a quantity that is measured rank by rank")]
+    NotByRank,
+    #[error("the plan has {0} ranks")]
+    NoRank(usize),
+    #[error("the stages do not divide the ranks")]
+    UnevenStages,
 }
 
 impl Answer {
@@ -141,7 +169,7 @@ fn rows(case: &Case, prediction: &Prediction) -> Vec<ValidationRow> {
     rows
 }
 
-fn row(case: &Case, quantity: String, measured: &Value, answer: Result<Answer, String>) -> ValidationRow {
+fn row(case: &Case, quantity: String, measured: &Value, answer: Result<Answer, Ungraded>) -> ValidationRow {
     let graded = answer.as_ref().map_err(Clone::clone).and_then(|answer| grade(&quantity, measured, *answer));
     ValidationRow {
         id: case.id.clone(),
@@ -150,14 +178,14 @@ fn row(case: &Case, quantity: String, measured: &Value, answer: Result<Answer, S
         measured: measured.clone(),
         predicted: answer.ok().map(Answer::json),
         error_pct: graded.as_ref().ok().copied(),
-        reason: graded.err(),
+        reason: graded.err().map(|why| why.to_string()),
     }
 }
 
 /// The error in percent, or why there is none.
-fn grade(quantity: &str, measured: &Value, answer: Answer) -> Result<f64, String> {
+fn grade(quantity: &str, measured: &Value, answer: Answer) -> Result<f64, Ungraded> {
     if quantity == "model_tflops_per_gpu" {
-        return Err("the publisher's own count of operations: shown, not graded".to_owned());
+        return Err(Ungraded::Publishers);
     }
     match (measured, answer) {
         (Value::Bool(measured), Answer::Flag(predicted)) => Ok(if *measured == predicted { 0.0 } else { 100.0 }),
@@ -167,10 +195,10 @@ fn grade(quantity: &str, measured: &Value, answer: Answer) -> Result<f64, String
             match (predicted == measured, error.is_finite()) {
                 (true, _) => Ok(0.0),
                 (false, true) => Ok(error),
-                (false, false) => Err(format!("no error in percent of a measured {measured}")),
+                (false, false) => Err(Ungraded::NoPercent(measured)),
             }
         }
-        _ => Err("the measured value is of the wrong type".to_owned()),
+        _ => Err(Ungraded::WrongType),
     }
 }
 
@@ -181,10 +209,10 @@ pub fn figures(prediction: &Prediction, quantities: &[&str]) -> Map<String, Valu
     quantities.iter().filter_map(figure).collect()
 }
 
-fn answer(quantity: &str, prediction: &Prediction) -> Result<Answer, String> {
+fn answer(quantity: &str, prediction: &Prediction) -> Result<Answer, Ungraded> {
     let params = prediction.params;
     let time = &prediction.time;
-    let known = |value: Option<f64>, why: &str| value.ok_or_else(|| why.to_owned());
+    let known = |value: Option<f64>, why: Ungraded| value.ok_or(why);
     let value = match quantity {
         "fits" => return Ok(Answer::Flag(prediction.capacity.needed <= prediction.capacity.bytes)),
         "params" => params.total as f64,
@@ -192,18 +220,18 @@ fn answer(quantity: &str, prediction: &Prediction) -> Result<Answer, String> {
         "flops_forward" => prediction.flops.forward.0,
         "flops_backward" => prediction.flops.backward.0,
         "step_time_s" => time.step.0,
-        "tokens_per_s_per_gpu" => known(time.tokens_per_s_per_gpu, "the plan's samples are not tokens")?,
+        "tokens_per_s_per_gpu" => known(time.tokens_per_s_per_gpu, Ungraded::NoTokens)?,
         "samples_per_s_per_gpu" => time.samples_per_s / prediction.num_gpus as f64,
         "model_tflops_per_gpu" => time.model_flops_per_gpu.0 / 1e12,
-        "mfu" => known(time.mfu, "the formula of MFU does not apply to this model")?,
-        "hfu" => known(time.hfu, "the formula of HFU does not apply to this model")?,
+        "mfu" => known(time.mfu, Ungraded::NoFormula("MFU"))?,
+        "hfu" => known(time.hfu, Ungraded::NoFormula("HFU"))?,
         _ => {
             let last = quantity.strip_suffix("_last_rank").and_then(|plain| Some((plain, prediction.stages.last()?)));
             let (plain, stage) = last.unwrap_or_else(|| (quantity, prediction.largest()));
-            of_stage(plain, stage).ok_or_else(|| "not a known quantity".to_owned())?
+            of_stage(plain, stage).ok_or(Ungraded::Unknown)?
         }
     };
-    if value.is_finite() { Ok(Answer::Number(value)) } else { Err("the prediction has no finite value".to_owned()) }
+    if value.is_finite() { Ok(Answer::Number(value)) } else { Err(Ungraded::NotFinite) }
 }
 
 fn of_stage(quantity: &str, stage: &StageMemory) -> Option<f64> {
@@ -220,15 +248,15 @@ fn of_stage(quantity: &str, stage: &StageMemory) -> Option<f64> {
 
 /// The figure of one rank. Pipeline is the slowest dimension of Megatron's rank order
 /// (tensor, context, data, pipeline), so that each stage has one run of ranks.
-fn by_rank(quantity: &str, rank: usize, prediction: &Prediction) -> Result<Answer, String> {
-    let plain = quantity.strip_suffix("_by_rank").ok_or("not a quantity that is measured rank by rank")?;
+fn by_rank(quantity: &str, rank: usize, prediction: &Prediction) -> Result<Answer, Ungraded> {
+    let plain = quantity.strip_suffix("_by_rank").ok_or(Ungraded::NotByRank)?;
     let gpus = usize::try_from(prediction.num_gpus).unwrap_or(usize::MAX);
     if rank >= gpus {
-        return Err(format!("the plan has {gpus} ranks"));
+        return Err(Ungraded::NoRank(gpus));
     }
     let stage = prediction.stages.get(rank / gpus.div_ceil(prediction.stages.len().max(1)));
-    let stage = stage.ok_or("the stages do not divide the ranks")?;
-    of_stage(plain, stage).map(Answer::Number).ok_or_else(|| "not a known quantity".to_owned())
+    let stage = stage.ok_or(Ungraded::UnevenStages)?;
+    of_stage(plain, stage).map(Answer::Number).ok_or(Ungraded::Unknown)
 }
 
 #[cfg(test)]

@@ -100,7 +100,7 @@ fn stands<'a>(view: &SearchView, look: &Look) -> Line<'a> {
     }
     match &view.answer {
         None => Line::default(),
-        Some(Err(why)) => Line::styled(format!(" {}", printable(why)), theme.danger()),
+        Some(Err(why)) => Line::styled(format!(" {}", printable(&why.to_string())), theme.danger()),
         Some(Ok(SearchAnswer::Plans(found))) => {
             let style = if found.ranked.is_empty() { theme.danger() } else { theme.good() };
             let mut line = Line::styled(format!(" {}", plans(found)), style);

@@ -55,7 +55,8 @@ fn measure(nodes: u32) {
     let server = Server::start(&exporters, nodes, None);
     let begun = Instant::now();
     let counted = format!("\"{gpus}\"");
-    while !server.get("/api/v1/query?query=count(DCGM_FI_DEV_POWER_USAGE)").contains(&counted) {
+    // One exporter is scraped twice: each GPU counts once.
+    while !server.get("/api/v1/query?query=count(count%20by(UUID)(DCGM_FI_DEV_POWER_USAGE))").contains(&counted) {
         assert!(begun.elapsed() < PATIENCE, "Prometheus has not scraped every node");
         thread::sleep(Duration::from_millis(500));
     }

@@ -138,7 +138,7 @@ fn impossible_combinations_are_rows_with_their_reason() {
     let outcomes: Vec<bool> = sweep.points.iter().map(|point| point.outcome.is_ok()).collect();
     assert_eq!(outcomes, [true, true, false, false, false, false]);
     let reason = sweep.points[2].outcome.as_ref().unwrap_err();
-    assert!(reason.contains("tensor_parallel 7"), "{reason}");
+    assert!(reason.to_string().contains("tensor_parallel 7"), "{reason}");
     let text = report::text("a", &sweep, 400);
     assert!(text.contains("tensor_parallel 7"), "{text}");
     let json = report::json("a", &sweep);
@@ -159,7 +159,9 @@ fn rows_that_cannot_be_predicted_are_no_ground_for_a_wall() {
     assert!(text.contains("capacity wall: unknown") && text.contains("2 cannot be predicted"), "{text}");
     let reason = sweep.points[3].outcome.as_ref().unwrap_err();
     assert!(
-        reason.ends_with("24 is no multiple of training.micro_batch_size 4 x distribution.data_parallel 4 = 16"),
+        reason
+            .to_string()
+            .ends_with("24 is no multiple of training.micro_batch_size 4 x distribution.data_parallel 4 = 16"),
         "{reason}"
     );
 }

@@ -1,7 +1,7 @@
 //! The plan that a process seems to run: proposed, taken, dismissed.
 
 use crate::support::demo::{self, look, open, screen};
-use memwall::app::{Account, Effect, Event, ExpectedFile, KeyPress, Overlay, Proposal, State, update};
+use memwall::app::{Account, Effect, Event, ExpectedFile, KeyPress, NotInferred, Overlay, Proposal, State, update};
 use memwall::plan::LoadedPlan;
 use memwall::reading::{SourceInfo, SourceKind};
 
@@ -67,7 +67,7 @@ fn the_plan_that_was_open_stays_beside_it() {
 #[test]
 fn who_cannot_be_read_is_a_message() {
     let mut state = open("13b_long_sequence");
-    update(&mut state, Event::Inferred { pid: 7, outcome: Err("there is no process 7".to_owned()) });
+    update(&mut state, Event::Inferred { pid: 7, outcome: Err(NotInferred("there is no process 7".to_owned())) });
     assert_eq!((state.dialogs.overlay, state.run.proposal.is_none()), (None, true));
     assert!(state.notice.as_ref().unwrap().text.contains("there is no process 7"));
 }

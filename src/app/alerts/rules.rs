@@ -1,6 +1,7 @@
 //! What is alerted about, and how: defaults, and the user's `alerts.yaml` over them.
 
 use serde_json::Value;
+use thiserror::Error;
 
 use crate::plan::{Document, Fault};
 
@@ -99,6 +100,19 @@ impl Default for AlertRules {
     }
 }
 
+/// Why a key of the alerts is of no use.
+#[derive(Debug, Error)]
+enum AlertFault {
+    #[error("{0} is needed here")]
+    Needed(&'static str),
+    #[error("a program and its arguments are needed here, as a list")]
+    NoCommand,
+    #[error("`{0}` is none of bell, desktop and screen")]
+    NoChannel(String),
+    #[error("known are notify, command, {0}")]
+    Unknown(String),
+}
+
 impl AlertRules {
     /// The threshold of an alert; none where it is off.
     #[must_use]
@@ -109,8 +123,8 @@ impl AlertRules {
     /// Reads a file of alerts: names with a threshold, `on` or `off`; `notify` and `command`.
     ///
     /// # Errors
-    /// One line a fault, with its place: no YAML, an unknown name, a value that is none.
-    pub fn parse(text: &str) -> Result<Self, Vec<String>> {
+    /// Each fault with its place: no YAML, an unknown name, a value that is none.
+    pub fn parse(text: &str) -> Result<Self, Vec<Fault>> {
         Self::default().extended(text)
     }
 
@@ -118,45 +132,42 @@ impl AlertRules {
     ///
     /// # Errors
     /// As [`AlertRules::parse`].
-    pub fn extended(self, text: &str) -> Result<Self, Vec<String>> {
-        let document =
-            Document::parse(text).map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    pub fn extended(self, text: &str) -> Result<Self, Vec<Fault>> {
+        let document = Document::parse(text)?;
         let mut rules = self;
         let mut faults = Vec::new();
         for key in document.keys() {
             let value = document.value(&key).unwrap_or_default();
             if let Err(why) = rules.take(&key, &value) {
-                faults.push(document.placed(Fault::of(key, why)).to_string());
+                faults.push(document.placed(Fault::of(key, why.to_string())));
             }
         }
         if faults.is_empty() { Ok(rules) } else { Err(faults) }
     }
 
-    fn take(&mut self, key: &str, value: &Value) -> Result<(), String> {
+    fn take(&mut self, key: &str, value: &Value) -> Result<(), AlertFault> {
         match key {
             "notify" => {
-                for way in words(value).ok_or("a list of bell, desktop and screen is needed here")? {
+                for way in words(value).ok_or(AlertFault::Needed("a list of bell, desktop and screen"))? {
                     match way.as_str() {
                         "bell" => self.channels.bell = true,
                         "desktop" => self.channels.desktop = true,
                         // It always is.
                         "screen" => {}
-                        other => return Err(format!("`{other}` is none of bell, desktop and screen")),
+                        other => return Err(AlertFault::NoChannel(other.to_owned())),
                     }
                 }
                 return Ok(());
             }
             "command" => {
-                self.channels.command = words(value)
-                    .filter(|words| !words.is_empty())
-                    .ok_or("a program and its arguments are needed here, as a list")?;
+                self.channels.command = words(value).filter(|words| !words.is_empty()).ok_or(AlertFault::NoCommand)?;
                 return Ok(());
             }
             _ => {}
         }
         let Some(alert) = Alert::ALL.into_iter().find(|alert| alert.name() == key) else {
             let known: Vec<&str> = Alert::ALL.iter().map(|alert| alert.name()).collect();
-            return Err(format!("known are notify, command, {}", known.join(", ")));
+            return Err(AlertFault::Unknown(known.join(", ")));
         };
         self.on.retain(|(known, _)| *known != alert);
         match (value, alert.usual()) {
@@ -166,10 +177,10 @@ impl AlertRules {
             (Value::String(word), usual) if word == "on" => self.on.push((alert, usual.unwrap_or_default())),
             (Value::Number(number), Some(_)) => {
                 let threshold = number.as_f64().filter(|threshold| *threshold > 0.0);
-                self.on.push((alert, threshold.ok_or("a positive number is needed here")?));
+                self.on.push((alert, threshold.ok_or(AlertFault::Needed("a positive number"))?));
             }
-            (_, Some(_)) => return Err("a number, on or off is needed here".to_owned()),
-            (_, None) => return Err("on or off is needed here".to_owned()),
+            (_, Some(_)) => return Err(AlertFault::Needed("a number, on or off")),
+            (_, None) => return Err(AlertFault::Needed("on or off")),
         }
         Ok(())
     }
@@ -218,7 +229,7 @@ mod tests {
             ("command: rm -rf /\n", "command: a program and its arguments"),
         ] {
             let faults = AlertRules::parse(text).unwrap_err();
-            assert!(faults.iter().any(|fault| fault.contains(said)), "{text}: {faults:?}");
+            assert!(faults.iter().any(|fault| fault.to_string().contains(said)), "{text}: {faults:?}");
         }
     }
 }

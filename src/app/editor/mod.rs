@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use crate::catalog::Catalog;
 use crate::plan::keywords::Mode;
-use crate::plan::{Change, Document, EXAMPLES, Fault, HfConfig, Plan, PlanOverlay};
+use crate::plan::{Change, ConfigFileError, Document, EXAMPLES, Fault, HfConfig, Plan, PlanOverlay};
 use crate::predict::{self, Job, Outline, Prediction};
 use field::Field;
 pub use on_disk::folder_of;
@@ -73,7 +73,7 @@ pub struct Editor {
     is_new: bool,
     revisions: Revisions,
     /// The configuration files that the plan has named so far, as they were read.
-    configs: BTreeMap<String, Result<HfConfig, String>>,
+    configs: BTreeMap<String, Result<HfConfig, ConfigFileError>>,
     /// The tapes that the plan named when it was opened.
     traces: Traces,
     /// One that the plan names and that nobody has read yet.
@@ -140,7 +140,7 @@ impl Editor {
     }
 
     /// Takes in a configuration file as it was read, or why it could not be.
-    pub fn take_config(&mut self, named: String, config: Result<HfConfig, String>, catalog: &Catalog) {
+    pub fn take_config(&mut self, named: String, config: Result<HfConfig, ConfigFileError>, catalog: &Catalog) {
         self.configs.insert(named, config);
         self.evaluate_again(catalog);
     }
@@ -327,7 +327,7 @@ impl Editor {
         if let Some(HfConfig::Path(path)) = &plan.model.hf_config {
             let config = match self.configs.get(path) {
                 Some(Ok(config)) => config.clone(),
-                Some(Err(why)) => return Err(Fault::of(CONFIG, why.clone())),
+                Some(Err(why)) => return Err(Fault::of(CONFIG, why.to_string())),
                 None => return Err(Fault::of(CONFIG, "being read")),
             };
             plan.model.hf_config = Some(config);

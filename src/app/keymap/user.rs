@@ -8,7 +8,7 @@ use super::key_names::{key_of, sequence, sign, word};
 use super::{Action, Binding, KeyContext, bindings, bound};
 use crate::app::key::KeyPress;
 use crate::app::pane::Pane;
-use crate::plan::{Document, TextPosition};
+use crate::plan::{Document, Fault, TextPosition};
 
 /// What a key does: the table, with the user's keys over it.
 #[derive(Debug, Clone, Default)]
@@ -54,7 +54,7 @@ impl Keymap {
     ///
     /// # Errors
     /// One line a fault, with its place: no YAML, an unknown context, key or action.
-    pub fn parse(text: &str) -> Result<Self, Vec<String>> {
+    pub fn parse(text: &str) -> Result<Self, Vec<Fault>> {
         Self::default().extended(text)
     }
 
@@ -62,9 +62,8 @@ impl Keymap {
     ///
     /// # Errors
     /// As [`Keymap::parse`].
-    pub fn extended(self, text: &str) -> Result<Self, Vec<String>> {
-        let said = |faults: Vec<crate::plan::Fault>| faults.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let document = Document::parse(text).map_err(said)?;
+    pub fn extended(self, text: &str) -> Result<Self, Vec<Fault>> {
+        let document = Document::parse(text)?;
         let mut map = self;
         let before = map.own.len();
         let mut faults = Vec::new();
@@ -120,7 +119,7 @@ impl Keymap {
             return Err(BindingError::Key(format!("`{name}` is given twice, in two spellings")));
         }
         let action = action.as_str().map_or_else(|| action.to_string(), str::to_owned);
-        let action = action_of(&action).map_err(BindingError::Action)?;
+        let action = action_of(&action)?;
         self.own.push(UserBinding { context, keys, action });
         Ok(())
     }
@@ -239,12 +238,12 @@ fn is_said(line: &str) -> bool {
     !line.is_empty() && !line.starts_with('#') && line != "---" && line != "{}"
 }
 
-fn placed(at: Option<TextPosition>, why: &str) -> String {
-    at.map_or_else(|| why.to_owned(), |at| format!("{}:{}: {why}", at.line, at.column))
+fn placed(at: Option<TextPosition>, why: &str) -> Fault {
+    Fault::of("", why).placed(at)
 }
 
 /// The action of that name; none for `none`.
-fn action_of(name: &str) -> Result<Option<Action>, String> {
+fn action_of(name: &str) -> Result<Option<Action>, BindingError> {
     if name == "none" {
         return Ok(None);
     }
@@ -255,7 +254,7 @@ fn action_of(name: &str) -> Result<Option<Action>, String> {
             let near = actions()
                 .map(Action::name)
                 .max_by(|one, other| strsim::jaro_winkler(one, name).total_cmp(&strsim::jaro_winkler(other, name)));
-            Err(format!("no action `{name}`; nearest: `{}`", near.unwrap_or_default()))
+            Err(BindingError::Action(format!("no action `{name}`; nearest: `{}`", near.unwrap_or_default())))
         }
     }
 }
@@ -317,9 +316,9 @@ mod tests {
     #[test]
     fn faults_of_a_key_map_have_their_place() {
         let faults = Keymap::parse("plan:\n  w: sav\n  hyper-x: quit\nplans: {}\n").unwrap_err();
-        assert_eq!(faults[0], "2:6: no action `sav`; nearest: `save`");
-        assert!(faults[1].starts_with("3:3: no key `hyper-x`"), "{faults:?}");
-        assert!(faults[2].starts_with("4:1: no context `plans`; known: plan, vram"), "{faults:?}");
+        assert_eq!(faults[0].to_string(), "2:6: no action `sav`; nearest: `save`");
+        assert!(faults[1].to_string().starts_with("3:3: no key `hyper-x`"), "{faults:?}");
+        assert!(faults[2].to_string().starts_with("4:1: no context `plans`; known: plan, vram"), "{faults:?}");
         for (text, said) in [
             ("plan: [", "1:7: this bracket `[` is never closed"),
             ("- a\n", "1:1: "),
@@ -330,7 +329,7 @@ mod tests {
             ("plan: save\n", "1:1: keys and their actions"),
         ] {
             let faults = Keymap::parse(text).unwrap_err();
-            assert!(faults.len() == 1 && faults[0].starts_with(said), "{text}: {faults:?}");
+            assert!(faults.len() == 1 && faults[0].to_string().starts_with(said), "{text}: {faults:?}");
         }
         for text in ["", "# nothing\n", "plan:\n", "{}\n"] {
             assert!(Keymap::parse(text).is_ok(), "{text}");

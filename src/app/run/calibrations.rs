@@ -2,6 +2,7 @@
 //! key. It is the machine's: what is played or simulated neither teaches nor uses it.
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 use super::mismatch;
 use crate::app::event::Effect;
@@ -95,33 +96,49 @@ pub fn keep(state: &mut State) -> Vec<Effect> {
             vec![Effect::Calibrate(Box::new(kept), true)]
         }
         Err(why) => {
-            state.notice = Some(problem(why));
+            state.notice = Some(problem(why.to_string()));
             Vec::new()
         }
     }
 }
 
-fn learnt(state: &State) -> Result<(SavedCalibration, (u32, Option<u64>)), String> {
-    let here = here(state).ok_or("only a run on a GPU of this machine can calibrate")?;
-    let attached = state.monitor.attached.as_ref().ok_or("attach to the run to calibrate from")?;
+/// Why a run teaches nothing of its machine.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+enum NothingLearnt {
+    #[error("only a run on a GPU of this machine can calibrate")]
+    NotHere,
+    #[error("attach to the run to calibrate from")]
+    NotAttached,
+    #[error("waiting for complete steps")]
+    TooEarly,
+    #[error("{0}")]
+    Mismatch(String),
+    #[error("the run differs from the plan: a factor would hide it; ⏎ takes an explanation")]
+    Explained,
+    #[error("this run has been learnt from")]
+    Known,
+    #[error("nothing that is observed says anything for sure, or it is too far off to be a matter of the machine")]
+    Unsure,
+}
+
+fn learnt(state: &State) -> Result<(SavedCalibration, (u32, Option<u64>)), NothingLearnt> {
+    let here = here(state).ok_or(NothingLearnt::NotHere)?;
+    let attached = state.monitor.attached.as_ref().ok_or(NothingLearnt::NotAttached)?;
     let comparison = state.run.comparison.as_ref().filter(|comparison| comparison.evidence.settled);
-    let comparison = comparison.ok_or("waiting for complete steps")?;
+    let comparison = comparison.ok_or(NothingLearnt::TooEarly)?;
     if let Some(mismatch) = mismatch::of(state) {
-        return Err(mismatch.words());
+        return Err(NothingLearnt::Mismatch(mismatch.words()));
     }
     if state.run.explaining.found.iter().any(|found| found.fits) {
-        return Err("the run differs from the plan: a factor would hide it; ⏎ takes an explanation".to_owned());
+        return Err(NothingLearnt::Explained);
     }
     let run = (attached.pid, attached.started);
     if state.run.calibrations.taught == Some(run) {
-        return Err("this run has been learnt from".to_owned());
+        return Err(NothingLearnt::Known);
     }
     let factors = here.factors.learnt(comparison);
     if factors == here.factors {
-        return Err(
-            "nothing that is observed says anything for sure, or it is too far off to be a matter of the machine"
-                .to_owned(),
-        );
+        return Err(NothingLearnt::Unsure);
     }
     Ok((SavedCalibration { factors, at: state.now, ..here }, run))
 }
@@ -136,8 +153,32 @@ pub fn drop_it(state: &mut State) -> Vec<Effect> {
     vec![Effect::Calibrate(Box::new(kept), false)]
 }
 
+/// Why the file of calibrations could not be read or written.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum CalibrationError {
+    /// There is no place for it.
+    #[error("no calibration is kept: there is no home to keep it in")]
+    NoHome,
+    /// What is there is none, or cannot be read.
+    #[error("{path}: {why}")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// In words of the system, or of the decoder.
+        why: String,
+    },
+    /// The system refused.
+    #[error("the calibration is not kept: {path}: {why}")]
+    NotKept {
+        /// The file.
+        path: String,
+        /// In words of the system.
+        why: String,
+    },
+}
+
 /// The file has been written, or could not be.
-pub fn written(state: &mut State, outcome: Result<Calibrations, String>) {
+pub fn written(state: &mut State, outcome: Result<Calibrations, CalibrationError>) {
     match outcome {
         Ok(all) => {
             state.run.calibrations.kept = all.kept;
@@ -147,6 +188,6 @@ pub fn written(state: &mut State, outcome: Result<Calibrations, String>) {
                 None => "predictions are as they were calculated".to_owned(),
             }));
         }
-        Err(why) => state.notice = Some(problem(why)),
+        Err(why) => state.notice = Some(problem(why.to_string())),
     }
 }

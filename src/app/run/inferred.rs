@@ -14,6 +14,7 @@ use crate::app::plans::account::Account;
 use crate::app::state::{Overlay, State};
 use crate::plan::LoadedPlan;
 use crate::reading::SourceKind;
+use thiserror::Error;
 
 /// A plan that was read out of a process.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,8 +73,13 @@ pub fn ask(state: &mut State) -> Vec<Effect> {
     }
 }
 
+/// Why the plan of a process could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct NotInferred(pub String);
+
 /// A plan has been read, or could not be.
-pub fn arrived(state: &mut State, pid: u32, outcome: Result<Box<Proposal>, String>) {
+pub fn arrived(state: &mut State, pid: u32, outcome: Result<Box<Proposal>, NotInferred>) {
     match outcome {
         Ok(proposal) => {
             state.run.telemetry.stated = Some(StatedValues { pid, values: proposal.stated.clone() });

@@ -1,6 +1,7 @@
 //! What holds the plan in front back, and the changes that would help: ranked as `predict --bottlenecks` ranks them,
 //! taken as one edit.
 
+use super::WhatIfError;
 use crate::advise::{Advice, Finding, Fix, advise, operators};
 use crate::app::editor::Editor;
 use crate::app::editor::editing;
@@ -25,8 +26,8 @@ pub struct FixesView {
 }
 
 impl FixesView {
-    fn of(editor: &Editor, catalog: &Catalog) -> Result<Self, String> {
-        let Advice { outline, mut findings } = advice(editor, catalog).ok_or("the plan is not valid")?;
+    fn of(editor: &Editor, catalog: &Catalog) -> Result<Self, WhatIfError> {
+        let Advice { outline, mut findings } = advice(editor, catalog).ok_or(WhatIfError::InvalidPlan)?;
         let mut told = Vec::new();
         for finding in &mut findings {
             finding.fixes.retain(|fix| {
@@ -36,7 +37,7 @@ impl FixesView {
             });
         }
         if findings.is_empty() {
-            return Err("nothing holds this plan back".to_owned());
+            return Err(WhatIfError::NothingHelps);
         }
         Ok(Self { now: outline, findings, selected: 0 })
     }
@@ -66,7 +67,7 @@ pub fn open(state: &mut State) {
             state.dialogs.fixes = Some(view);
             state.dialogs.overlay = Some(Overlay::Fixes);
         }
-        Err(why) => state.notice = Some(info(why)),
+        Err(why) => state.notice = Some(info(why.to_string())),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The largest value of a field that fits on the GPU: searched, shown with what one more would need, taken.
 
+use super::WhatIfError;
 use crate::advise::divisors;
 use crate::app::editor::Editor;
 use crate::app::editor::editing;
@@ -53,7 +54,7 @@ pub fn open(state: &mut State) {
             state.dialogs.largest = Some(found);
             state.dialogs.overlay = Some(Overlay::Largest);
         }
-        Err(why) => state.notice = Some(problem(why)),
+        Err(why) => state.notice = Some(problem(why.to_string())),
     }
 }
 
@@ -153,10 +154,10 @@ impl Search<'_> {
 /// The largest value of `field` that fits.
 ///
 /// # Errors
-/// In a few words, why there is none.
-fn largest_that_fits(field: Field, editor: &Editor, catalog: &Catalog) -> Result<LargestSize, String> {
+/// Why there is none.
+fn largest_that_fits(field: Field, editor: &Editor, catalog: &Catalog) -> Result<LargestSize, WhatIfError> {
     let valid = editor.job().zip(editor.prediction()).filter(|_| editor.faults().is_empty());
-    let Some((job, prediction)) = valid else { return Err("the plan is not valid".to_owned()) };
+    let Some((job, prediction)) = valid else { return Err(WhatIfError::InvalidPlan) };
     let search = Search { field, editor, job, catalog };
     let Some((found, next)) = search.run() else {
         let least = search.with(1).map(|sized| sized.outline.capacity);
@@ -164,7 +165,7 @@ fn largest_that_fits(field: Field, editor: &Editor, catalog: &Catalog) -> Result
             format!(" needs {} of {} GiB", least.needed.in_gib(), least.bytes.in_gib())
         });
         let one = if field == Field::Sequence { "one token" } else { "micro batch 1" };
-        return Err(format!("nothing fits: {one}{needs}; f searches plans that fit"));
+        return Err(WhatIfError::NothingFits { smallest: format!("{one}{needs}") });
     };
     let value = if field == Field::Sequence { job.batch.sequence } else { job.batch.micro };
     let now = Size { words: search.words(job.batch.micro, value), capacity: prediction.capacity };

@@ -3,6 +3,7 @@
 
 mod constraints;
 
+use super::WhatIfError;
 use std::sync::Arc;
 
 use constraints::choose;
@@ -113,7 +114,7 @@ pub struct SearchView {
     /// How far it is; none once it has ended.
     pub under_way: Option<SearchStatus>,
     /// What was found, or why nothing could be.
-    pub answer: Option<Result<Answer, String>>,
+    pub answer: Option<Result<Answer, WhatIfError>>,
     /// Memory against speed is listed, not the fastest.
     pub front: bool,
     /// The selected line.
@@ -213,10 +214,10 @@ impl SearchRequest {
     ///
     /// # Errors
     /// In one line, why there is nothing to search.
-    pub fn answer(&self, progress: &SearchProgress, tell: &dyn Fn(&dyn Fn() -> Answer)) -> Result<Answer, String> {
+    pub fn answer(&self, progress: &SearchProgress, tell: &dyn Fn(&dyn Fn() -> Answer)) -> Result<Answer, WhatIfError> {
         let (keep, free_batch) = (self.keep.clone(), self.free_batch);
         let request = Request { plan: &self.plan, keep, top: TOP, until_fit: false, free_batch };
-        let why = |faults: Vec<Fault>| faults.first().map_or_else(String::new, ToString::to_string);
+        let why = |faults: Vec<Fault>| faults.into_iter().next().map_or(WhatIfError::InvalidPlan, WhatIfError::Refused);
         let answer = match self.aim {
             Aim::Fastest => {
                 let aloud = |found: &dyn Fn() -> SearchOutcome| tell(&|| Answer::Plans(found()));
@@ -271,7 +272,7 @@ pub fn goes_on(dialogs: &mut Dialogs, number: u64, seen: SearchStatus, found: Op
 }
 
 /// A search has ended.
-pub fn ended(dialogs: &mut Dialogs, number: u64, answer: Result<Answer, String>) {
+pub fn ended(dialogs: &mut Dialogs, number: u64, answer: Result<Answer, WhatIfError>) {
     let Some(view) = dialogs.search.as_mut().filter(|view| view.number == number) else { return };
     view.under_way = None;
     view.answer = Some(answer);

@@ -1,5 +1,6 @@
 //! What happens to the plan over the values of one key, or of two.
 
+use super::WhatIfError;
 use std::path::Path;
 
 use crate::advise::{Axis, AxisWalls, BandwidthWall, CapacityWall, Sweep, divisors, sweep};
@@ -48,18 +49,18 @@ impl SweepView {
     ///
     /// # Errors
     /// In one line, why there is nothing to sweep.
-    pub fn of(fields: Vec<Field>, editor: &Editor, catalog: &Catalog) -> Result<Self, String> {
-        let plan = editor.plan().ok_or("the plan is not valid")?;
+    pub fn of(fields: Vec<Field>, editor: &Editor, catalog: &Catalog) -> Result<Self, WhatIfError> {
+        let plan = editor.plan().ok_or(WhatIfError::InvalidPlan)?;
         let axis = |field: &Field| {
             let values = values(*field, editor, catalog);
             if values.len() < 2 {
-                return Err(format!("{} has no other values to try", field.label()));
+                return Err(WhatIfError::OneValue(field.label()));
             }
             let text = format!("{}={}", field.key(), values.join(","));
-            Axis::parse(&text, Path::new("")).map_err(|fault| fault.to_string())
+            Axis::parse(&text, Path::new("")).map_err(WhatIfError::Refused)
         };
         let axes = fields.iter().map(axis).collect::<Result<Vec<_>, _>>()?;
-        let sweep = sweep(plan, axes, catalog).map_err(|fault| fault.to_string())?;
+        let sweep = sweep(plan, axes, catalog).map_err(WhatIfError::Refused)?;
         let is_now = |at: &[usize]| {
             fields.iter().zip(at).zip(&sweep.axes).all(|((field, at), axis)| axis.values[*at] == editor.shown(*field))
         };
@@ -170,7 +171,7 @@ pub fn show(state: &mut State, fields: Vec<Field>) {
             state.dialogs.sweep = Some(view);
             state.dialogs.overlay = Some(Overlay::Sweep);
         }
-        Err(why) => state.notice = Some(problem(why)),
+        Err(why) => state.notice = Some(problem(why.to_string())),
     }
 }
 
@@ -214,7 +215,7 @@ fn take(state: &mut State) {
     let Some(view) = &state.dialogs.sweep else { return };
     let Some(point) = view.sweep.points.get(view.selected) else { return };
     if let Err(why) = &point.outcome {
-        state.notice = Some(problem(why.clone()));
+        state.notice = Some(problem(why.to_string()));
         return;
     }
     let mut scratch = state.plans.editor.clone();

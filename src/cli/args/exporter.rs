@@ -1,5 +1,6 @@
 //! Arguments of `exporter`.
 
+use super::fault::OptionFault;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -52,6 +53,6 @@ pub enum ClusterFile {
 }
 
 /// An address with its port: a name would have to be looked up, and may be several.
-fn address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| "is no address with a port, such as 127.0.0.1:9877, 0.0.0.0:9877 or [::]:9877".to_owned())
+fn address(text: &str) -> Result<SocketAddr, OptionFault> {
+    text.parse().map_err(|_| "is no address with a port, such as 127.0.0.1:9877, 0.0.0.0:9877 or [::]:9877".into())
 }

@@ -3,6 +3,7 @@
 mod bench;
 mod examples;
 mod exporter;
+pub(super) mod fault;
 mod mistake;
 mod plans;
 mod predictions;

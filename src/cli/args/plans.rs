@@ -1,5 +1,6 @@
 //! Arguments of the commands that read plans out of others and write them for others.
 
+use super::fault::OptionFault;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -35,13 +36,13 @@ pub enum InferTarget {
 
 impl InferTarget {
     /// A number is a process: a file of that name is `./4711`.
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, OptionFault> {
         let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
         let path = PathBuf::from(text);
         if !is_number && (text == "-" || text.contains(['/', '.']) || path.exists()) {
             return Ok(Self::Job(path));
         }
-        pid(text).map(Self::Process).map_err(|why| format!("{why}; there is no file of that name either"))
+        pid(text).map(Self::Process).map_err(|why| format!("{why}; there is no file of that name either").into())
     }
 }
 

@@ -1,5 +1,6 @@
 //! What servers elsewhere ask for: the section `access` of `config.yaml`, and variables. No fault repeats a value.
 
+use crate::cli::args::fault::OptionFault;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -11,12 +12,12 @@ use crate::observe::{Access, Authorization, Secret};
 const KEYS: [&str; 7] = ["token", "token_file", "user", "password", "password_file", "headers", "ca"];
 
 /// What the section says.
-pub fn read(value: &Value) -> Result<Access, String> {
+pub fn read(value: &Value) -> Result<Access, OptionFault> {
     let Value::Object(section) = value else {
-        return Err(format!("a section with {} is needed here", KEYS.join(", ")));
+        return Err(format!("a section with {} is needed here", KEYS.join(", ")).into());
     };
     if let Some(key) = section.keys().find(|key| !KEYS.contains(&key.as_str())) {
-        return Err(format!("no key `{key}`; known: {}", KEYS.join(", ")));
+        return Err(format!("no key `{key}`; known: {}", KEYS.join(", ")).into());
     }
     let token = secret(section, "token", "token_file")?;
     let password = secret(section, "password", "password_file")?;
@@ -24,38 +25,38 @@ pub fn read(value: &Value) -> Result<Access, String> {
         (None, None, None) => Authorization::None,
         (Some(token), None, None) => Authorization::Bearer(token),
         (None, Some(user), Some(password)) => Authorization::Basic { user, password },
-        (None, ..) => return Err("`user` and a password go together".to_owned()),
-        (Some(_), ..) => return Err("either a token, or `user` and a password".to_owned()),
+        (None, ..) => return Err("`user` and a password go together".into()),
+        (Some(_), ..) => return Err("either a token, or `user` and a password".into()),
     };
     Ok(Access { authorization, headers: headers(section)?, ca: text(section, "ca")?.map(PathBuf::from) })
 }
 
-fn text(section: &Map<String, Value>, key: &str) -> Result<Option<String>, String> {
+fn text(section: &Map<String, Value>, key: &str) -> Result<Option<String>, OptionFault> {
     match section.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
         Some(Value::Number(number)) => Ok(Some(number.to_string())),
-        Some(_) => Err(format!("`{key}`: one word is needed here")),
+        Some(_) => Err(format!("`{key}`: one word is needed here").into()),
     }
 }
 
 /// A secret that stands in the section, or in a file that the section names.
-fn secret(section: &Map<String, Value>, key: &str, file: &str) -> Result<Option<Secret>, String> {
+fn secret(section: &Map<String, Value>, key: &str, file: &str) -> Result<Option<Secret>, OptionFault> {
     match (text(section, key)?, text(section, file)?) {
-        (Some(_), Some(_)) => Err(format!("either `{key}` or `{file}`")),
+        (Some(_), Some(_)) => Err(format!("either `{key}` or `{file}`").into()),
         (text, path) => Ok(text.map(Secret::Text).or(path.map(|path| Secret::File(PathBuf::from(path))))),
     }
 }
 
-fn headers(section: &Map<String, Value>) -> Result<Vec<(String, Secret)>, String> {
+fn headers(section: &Map<String, Value>) -> Result<Vec<(String, Secret)>, OptionFault> {
     let named = match section.get("headers") {
         None | Some(Value::Null) => return Ok(Vec::new()),
         Some(Value::Object(named)) => named,
-        Some(_) => return Err("`headers`: names with their values are needed here".to_owned()),
+        Some(_) => return Err("`headers`: names with their values are needed here".into()),
     };
     let header = |name: &String| {
         if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)) {
-            return Err("`headers`: a name has letters, digits and `-`".to_owned());
+            return Err("`headers`: a name has letters, digits and `-`".into());
         }
         let value = text(named, name).map_err(|_| format!("`headers`: one word is needed for `{name}`"))?;
         Ok((name.clone(), Secret::Text(value.unwrap_or_default())))
@@ -64,7 +65,7 @@ fn headers(section: &Map<String, Value>) -> Result<Vec<(String, Secret)>, String
 }
 
 /// Adds what variables say, which wins over the file.
-pub fn take_variables(access: &mut Access, variable: impl Fn(&str) -> Option<OsString>) -> Result<(), String> {
+pub fn take_variables(access: &mut Access, variable: impl Fn(&str) -> Option<OsString>) -> Result<(), OptionFault> {
     let said = |name: &str| {
         let value = variable(&format!("MEMWALL_ACCESS_{name}")).filter(|value| !value.is_empty())?;
         Some(value.to_string_lossy().into_owned())
@@ -75,9 +76,9 @@ pub fn take_variables(access: &mut Access, variable: impl Fn(&str) -> Option<OsS
         (None, Some(user), Some(password)) => {
             access.authorization = Authorization::Basic { user, password: Secret::Text(password) };
         }
-        (None, ..) => return Err("MEMWALL_ACCESS_USER and MEMWALL_ACCESS_PASSWORD go together".to_owned()),
+        (None, ..) => return Err("MEMWALL_ACCESS_USER and MEMWALL_ACCESS_PASSWORD go together".into()),
         (Some(_), ..) => {
-            return Err("either MEMWALL_ACCESS_TOKEN, or MEMWALL_ACCESS_USER and MEMWALL_ACCESS_PASSWORD".to_owned());
+            return Err("either MEMWALL_ACCESS_TOKEN, or MEMWALL_ACCESS_USER and MEMWALL_ACCESS_PASSWORD".into());
         }
     }
     if let Some(ca) = said("CA") {
@@ -123,7 +124,7 @@ mod tests {
             json!("s3cret"),
         ] {
             let fault = read(&section).unwrap_err();
-            assert!(!fault.contains("s3cret"), "{fault}");
+            assert!(!fault.to_string().contains("s3cret"), "{fault}");
         }
     }
 
@@ -142,6 +143,6 @@ mod tests {
         let names: Vec<&str> = access.headers.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["X-Scope-OrgID", "X-Other"]);
         let alone = |name: &str| (name == "MEMWALL_ACCESS_PASSWORD").then(|| OsString::from("s3cret"));
-        assert!(!take_variables(&mut access, alone).unwrap_err().contains("s3cret"));
+        assert!(!take_variables(&mut access, alone).unwrap_err().to_string().contains("s3cret"));
     }
 }

@@ -5,7 +5,7 @@ mod command;
 mod options;
 
 use std::ffi::OsString;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -81,8 +81,8 @@ impl Config {
             let path = folder.as_ref()?.join(name);
             match read(&path) {
                 Ok(text) => text.map(|text| (path.display().to_string(), text)),
-                Err(fault) => {
-                    config.faults.push(fault);
+                Err(error) => {
+                    config.faults.push(format!("{}: {error}", path.display()));
                     None
                 }
             }
@@ -97,7 +97,7 @@ impl Config {
             config.take_file(&shown, &text);
         }
         if let Err(fault) = access::take_variables(&mut config.access, &variable) {
-            config.faults.push(fault);
+            config.faults.push(fault.to_string());
         }
         config.take_variables(variable);
         config
@@ -122,7 +122,7 @@ impl Config {
                 continue;
             }
             if let Err(why) = (option.take)(self, &value) {
-                self.faults.push(placed(&document.placed(Fault::of(key, why))));
+                self.faults.push(placed(&document.placed(Fault::of(key, why.to_string()))));
                 continue;
             }
             match (option.key, section(&document, &key)) {
@@ -182,11 +182,11 @@ fn shown_value(key: &str, value: &str) -> String {
 }
 
 /// The text of a file; none where there is no such file.
-fn read(path: &Path) -> Result<Option<String>, String> {
+fn read(path: &Path) -> io::Result<Option<String>> {
     match files::read_text(path, MOST_BYTES) {
         Ok(text) => Ok(Some(text)),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
-        Err(error) => Err(format!("{}: {error}", path.display())),
+        Err(error) => Err(error),
     }
 }
 

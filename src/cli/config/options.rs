@@ -1,5 +1,6 @@
 //! Every option of the configuration, in one table: its name, its variable, its values and what it does.
 
+use crate::cli::args::fault::OptionFault;
 use serde_json::Value;
 
 use super::{Config, access};
@@ -20,7 +21,7 @@ pub struct ConfigOption {
     /// What it does, in a line.
     pub help: &'static str,
     /// Takes a value.
-    pub(super) take: fn(&mut Config, &Value) -> Result<(), String>,
+    pub(super) take: fn(&mut Config, &Value) -> Result<(), OptionFault>,
 }
 
 impl ConfigOption {
@@ -134,7 +135,7 @@ pub const OPTIONS: &[ConfigOption] = &[
         take: |config, value| {
             let known = LayoutPreset::ALL.map(LayoutPreset::name).join(", ");
             let name = word(value)?;
-            let preset = LayoutPreset::of_name(&name).ok_or_else(|| format!("`{name}` is none of {known}"))?;
+            let preset = LayoutPreset::of_name(&name).ok_or(OptionFault::Unknown { word: name, known })?;
             config.layout = Some(preset);
             Ok(())
         },
@@ -146,10 +147,10 @@ pub const OPTIONS: &[ConfigOption] = &[
         example: "[plan, vram, monitor, compare]",
         help: "Panes that stand beside others; the rest have the screen alone, by their digit",
         take: |config, value| {
-            let named: Result<Vec<Pane>, String> = words(value)?.iter().map(|name| pane(name)).collect();
+            let named: Result<Vec<Pane>, OptionFault> = words(value)?.iter().map(|name| pane(name)).collect();
             let panes = named?;
             if panes.is_empty() {
-                return Err("a list of panes is needed here".to_owned());
+                return Err("a list of panes is needed here".into());
             }
             config.panes = Some(panes);
             Ok(())
@@ -204,35 +205,38 @@ pub fn example() -> String {
     text
 }
 
-fn word(value: &Value) -> Result<String, String> {
+fn word(value: &Value) -> Result<String, OptionFault> {
     match value {
         Value::String(word) => Ok(word.clone()),
         Value::Number(number) => Ok(number.to_string()),
         Value::Bool(flag) => Ok(flag.to_string()),
-        Value::Null | Value::Array(_) | Value::Object(_) => Err("one word is needed here".to_owned()),
+        Value::Null | Value::Array(_) | Value::Object(_) => Err("one word is needed here".into()),
     }
 }
 
 /// A list, or as a variable has it: words with commas between.
-fn words(value: &Value) -> Result<Vec<String>, String> {
+fn words(value: &Value) -> Result<Vec<String>, OptionFault> {
     match value {
         Value::Array(values) => values.iter().map(word).collect(),
         value => Ok(word(value)?.split(',').map(|part| part.trim().to_owned()).collect()),
     }
 }
 
-fn flag(value: &Value) -> Result<bool, String> {
+fn flag(value: &Value) -> Result<bool, OptionFault> {
     match value {
         Value::Bool(flag) => Ok(*flag),
         value => match word(value)?.to_lowercase().as_str() {
             "true" | "yes" | "on" | "1" => Ok(true),
             "false" | "no" | "off" | "0" => Ok(false),
-            _ => Err("true or false is needed here".to_owned()),
+            _ => Err("true or false is needed here".into()),
         },
     }
 }
 
-fn pane(name: &str) -> Result<Pane, String> {
+fn pane(name: &str) -> Result<Pane, OptionFault> {
     let known = Pane::ALL.into_iter().find(|pane| pane.name().eq_ignore_ascii_case(name));
-    known.ok_or_else(|| format!("`{name}` is none of {}", Pane::ALL.map(Pane::name).join(", ").to_lowercase()))
+    known.ok_or_else(|| OptionFault::Unknown {
+        word: name.to_owned(),
+        known: Pane::ALL.map(Pane::name).join(", ").to_lowercase(),
+    })
 }

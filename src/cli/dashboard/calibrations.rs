@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use crate::app::{Calibrations, SavedCalibration};
+use crate::app::{CalibrationError, Calibrations, SavedCalibration};
 use crate::cli::user_catalog;
 use crate::files;
 
@@ -34,13 +34,14 @@ pub fn read(file: Option<&Path>) -> (Calibrations, Option<String>) {
     (all, fault)
 }
 
-fn held(file: &Path) -> Result<Calibrations, String> {
+fn held(file: &Path) -> Result<Calibrations, CalibrationError> {
+    let unreadable = |why: String| CalibrationError::Unreadable { path: file.display().to_string(), why };
     match files::read_text(file, MOST_BYTES) {
-        Ok(text) => serde_json::from_str(&text).map_err(|error| format!("{}: {error}", file.display())),
+        Ok(text) => serde_json::from_str(&text).map_err(|error| unreadable(error.to_string())),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             Ok(Calibrations::default())
         }
-        Err(error) => Err(format!("{}: {error}", file.display())),
+        Err(error) => Err(unreadable(error.to_string())),
     }
 }
 
@@ -48,10 +49,11 @@ fn held(file: &Path) -> Result<Calibrations, String> {
 /// since it was read: theirs stay. A file that cannot be read is moved aside.
 ///
 /// # Errors
-/// In a line, why nothing was written.
-pub fn write(file: Option<&Path>, kept: SavedCalibration, keep: bool) -> Result<Calibrations, String> {
-    let file = file.ok_or("no calibration is kept: there is no home to keep it in")?;
-    let failed = |error: std::io::Error| format!("the calibration is not kept: {}: {error}", file.display());
+/// Why nothing was written.
+pub fn write(file: Option<&Path>, kept: SavedCalibration, keep: bool) -> Result<Calibrations, CalibrationError> {
+    let file = file.ok_or(CalibrationError::NoHome)?;
+    let failed =
+        |error: std::io::Error| CalibrationError::NotKept { path: file.display().to_string(), why: error.to_string() };
     let folder = file.parent().unwrap_or(Path::new(""));
     fs::create_dir_all(folder).map_err(failed)?;
     let all = match held(file) {

@@ -9,7 +9,9 @@ use tokio::sync::mpsc::Sender;
 
 use super::calibrations;
 use super::recovery::{RecoveryRequest, Store};
-use crate::app::{Conflict, Event, ExpectedFile, Question, SaveObstacle, SavedCalibration, SourceState, State};
+use crate::app::{
+    Conflict, Event, ExpectedFile, NotInferred, Question, SaveObstacle, SavedCalibration, SourceState, State,
+};
 use crate::catalog::Catalog;
 use crate::cli::args::is_new_plan;
 use crate::cli::import::{self, OpenedPlan};
@@ -46,7 +48,7 @@ pub fn infer(pid: u32, state: &State, events: Sender<Event>) {
     let catalog = Arc::clone(&state.catalog);
     aside(events, move || Event::Inferred {
         pid,
-        outcome: proposal(pid, gpus, &catalog).map(Box::new).map_err(|why| why.to_string()),
+        outcome: proposal(pid, gpus, &catalog).map(Box::new).map_err(|why| NotInferred(why.to_string())),
     });
 }
 

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
+use thiserror::Error;
 
 use super::super::trace::{Tracer, no_python};
 use super::super::{Failure, plans};
@@ -19,6 +20,17 @@ const QUANTITIES: [&str; 6] =
 /// Other sizes than the traced ones.
 const BATCH: u64 = 8;
 const TOKENS: u64 = 256;
+
+/// Why there is no tape of a configuration.
+#[derive(Debug, Error)]
+enum NoTape {
+    #[error("{}", .0.lines.join("; "))]
+    NoPython(Failure),
+    #[error("{0}")]
+    Refused(String),
+    #[error("the tracer ended without a word")]
+    Silent,
+}
 
 /// Sets configurations beside their traces.
 pub struct TracedCases<'a> {
@@ -40,7 +52,7 @@ impl<'a> TracedCases<'a> {
         let fail = |error: String| vec![Err(FailedCase { id: name.clone(), error })];
         let tape = match self.trace(config) {
             Ok(tape) => tape,
-            Err(error) => return fail(error),
+            Err(error) => return fail(error.to_string()),
         };
         let model = match read_trace(&tape) {
             Ok(model) => model,
@@ -52,18 +64,18 @@ impl<'a> TracedCases<'a> {
         traced.map(|(precision, _)| self.case(&name, config, &tape, &model, precision)).collect()
     }
 
-    fn trace(&self, config: &Path) -> Result<PathBuf, String> {
+    fn trace(&self, config: &Path) -> Result<PathBuf, NoTape> {
         let tape = self.tracer.folder().join("model.tape.json.gz");
         let mut command = self.tracer.command(self.python);
         command.arg("--hf").arg(config).arg("--quiet").arg("--output").arg(&tape);
-        let done = command.output().map_err(|error| no_python(self.python, &error).lines.join("; "))?;
+        let done = command.output().map_err(|error| NoTape::NoPython(no_python(self.python, &error)))?;
         if done.status.success() {
             return Ok(tape);
         }
         // The last line says why: what libraries warn of stands before it.
         let said = String::from_utf8_lossy(&done.stderr);
-        let why = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("the tracer ended without a word");
-        Err(why.trim_start_matches("memwall trace: ").to_owned())
+        let why = said.lines().rev().find(|line| !line.trim().is_empty());
+        Err(why.map_or(NoTape::Silent, |why| NoTape::Refused(why.trim_start_matches("memwall trace: ").to_owned())))
     }
 
     fn case(

@@ -239,6 +239,10 @@ fn quoted(text: &str) -> String {
 const PAST: u64 = 3600;
 const PAST_STEP: u64 = 30;
 
+/// Why a page could not be had the last time that it was asked for: told again until it is asked for anew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct PageFailure(String);
+
 /// An exporter's page.
 #[derive(Debug)]
 pub struct ExporterPage {
@@ -246,7 +250,7 @@ pub struct ExporterPage {
     /// What a server that is federated shall tell.
     selector: Option<String>,
     /// Failures in a row, the last one, and when it is asked again.
-    failing: Option<(u32, String, Instant)>,
+    failing: Option<(u32, PageFailure, Instant)>,
 }
 
 /// The longest time between two tries to get a page.
@@ -268,7 +272,7 @@ impl ExporterPage {
         Self { address: address.federation(), selector: Some(selector), failing: None }
     }
 
-    fn fetch(&mut self, client: &Client) -> Result<String, String> {
+    fn fetch(&mut self, client: &Client) -> Result<String, PageFailure> {
         if let Some((_, why, next)) = &self.failing
             && Instant::now() < *next
         {
@@ -287,7 +291,7 @@ impl ExporterPage {
                 let times = self.failing.as_ref().map_or(0, |(times, ..)| *times) + 1;
                 // At once the first time: an exporter that is started anew is back in a moment.
                 let pause = if times == 1 { Duration::ZERO } else { Duration::from_secs(1 << times.min(6)) };
-                let why = why.to_string();
+                let why = PageFailure(why.to_string());
                 self.failing = Some((times, why.clone(), Instant::now() + pause.min(LONGEST_PAUSE)));
                 Err(why)
             }
@@ -349,7 +353,7 @@ impl Endpoints {
                     let host = if alone { "" } else { hosts[endpoint].as_str() };
                     match page {
                         Ok(page) => answers.take_page(endpoint, host, &page),
-                        Err(why) => drop(answers.failed.insert(endpoint, why)),
+                        Err(why) => drop(answers.failed.insert(endpoint, why.0)),
                     }
                 }
                 answers
@@ -359,7 +363,7 @@ impl Endpoints {
 }
 
 /// Asks for pages, several at a time: one that does not answer keeps nobody waiting but its own.
-fn fetch_all(pages: &mut [ExporterPage], client: &Client) -> Vec<Result<String, String>> {
+fn fetch_all(pages: &mut [ExporterPage], client: &Client) -> Vec<Result<String, PageFailure>> {
     if let [page] = pages {
         return vec![page.fetch(client)];
     }
@@ -371,7 +375,9 @@ fn fetch_all(pages: &mut [ExporterPage], client: &Client) -> Vec<Result<String, 
         running
             .into_iter()
             .flat_map(|(count, thread)| {
-                thread.join().unwrap_or_else(|_| (0..count).map(|_| Err("the request failed".to_owned())).collect())
+                thread
+                    .join()
+                    .unwrap_or_else(|_| (0..count).map(|_| Err(PageFailure("the request failed".to_owned()))).collect())
             })
             .collect()
     })

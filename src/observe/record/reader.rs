@@ -237,7 +237,19 @@ pub struct Samples {
     recording: Recording,
     open: Option<(usize, RecordingLines)>,
     /// What was read ahead, and the place of its first.
-    ahead: (usize, VecDeque<Result<Sample, String>>),
+    ahead: (usize, VecDeque<Result<Sample, UnreadableSample>>),
+}
+
+/// Why a sample cannot be read any more.
+#[derive(Debug, Error)]
+enum UnreadableSample {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("the file has become shorter")]
+    Shorter,
+    /// The error without its place: that is the line's, which is told already.
+    #[error("no sample: {}", fault(.0))]
+    Malformed(#[from] serde_json::Error),
 }
 
 /// Samples that are looked through for an event at once: some five hours, which takes some seconds.
@@ -273,6 +285,7 @@ impl Samples {
             Err(what) => {
                 let after = index.checked_sub(1).map(|before| self.recording.time(before));
                 let path = self.recording.parts[entry.part].clone();
+                let what = what.to_string();
                 self.recording.damage = Some(Damage { path, line: entry.line + 1, byte: entry.byte, after, what });
                 self.recording.entries.truncate(index);
                 None
@@ -307,12 +320,12 @@ impl Samples {
     }
 
     /// The samples from one place to another.
-    fn read(&mut self, from: usize, to: usize) -> VecDeque<Result<Sample, String>> {
+    fn read(&mut self, from: usize, to: usize) -> VecDeque<Result<Sample, UnreadableSample>> {
         let entries: Vec<Entry> = self.recording.entries.iter().take(to + 1).skip(from).copied().collect();
         let lines: Vec<_> = entries.into_iter().map(|entry| self.line(entry).map(|line| (line, entry.at))).collect();
-        let sample = |line: Result<(Vec<u8>, Moment), String>| {
+        let sample = |line: Result<(Vec<u8>, Moment), UnreadableSample>| {
             let (line, at) = line?;
-            decode(&line, at).map_err(|error| format!("no sample: {}", fault(&error)))
+            Ok(decode(&line, at)?)
         };
         // One alone needs no other thread.
         if lines.len() == 1 {
@@ -321,20 +334,19 @@ impl Samples {
         lines.into_par_iter().map(sample).collect::<Vec<_>>().into()
     }
 
-    fn line(&mut self, entry: Entry) -> Result<Vec<u8>, String> {
+    fn line(&mut self, entry: Entry) -> Result<Vec<u8>, UnreadableSample> {
         let path = &self.recording.parts[entry.part];
         let mut lines = match self.open.take() {
             Some((part, lines)) if part == entry.part => lines,
-            _ => RecordingLines::open(path).map_err(|error| error.to_string())?,
+            _ => RecordingLines::open(path)?,
         };
-        lines.go_to(entry.byte, path).map_err(|error| error.to_string())?;
-        let line = lines.next().map_err(|error| error.to_string())?.ok_or("the file has become shorter")?.to_vec();
+        lines.go_to(entry.byte, path)?;
+        let line = lines.next()?.ok_or(UnreadableSample::Shorter)?.to_vec();
         self.open = Some((entry.part, lines));
         Ok(line)
     }
 }
 
-/// The error without its place: that is the line's, which is told already.
 fn fault(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split(" at line ").next().unwrap_or_default().to_owned()

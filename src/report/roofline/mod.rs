@@ -12,6 +12,7 @@ use crate::catalog::Gpu;
 use crate::predict::{Bound, Outline, Prediction};
 use crate::printable::printable;
 use crate::units::{Bytes, BytesPerSec, Flops, FlopsPerSec, Fraction, Intensity, Seconds, three_figures};
+use thiserror::Error;
 
 /// Decades of the intensity axis, as on the dashboard: charts of different plans compare.
 const DECADES: (f64, f64) = (-1.0, 4.0);
@@ -35,24 +36,35 @@ pub struct OwnOp {
     pub bytes: Bytes,
 }
 
+/// Why a text is no operator.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum OwnOpError {
+    /// It is written otherwise.
+    #[error("`{0}` is not NAME=FLOPS:BYTES")]
+    Form(String),
+    /// What should be numbers are none above 0.
+    #[error("`{0}`: FLOPS and BYTES are numbers above 0, such as 1.2e12:3e9")]
+    Numbers(String),
+}
+
 impl OwnOp {
     /// Reads `NAME=FLOPS:BYTES`.
     ///
     /// # Errors
     /// Where it is not written so, or a number is not above 0.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, OwnOpError> {
         let positive =
             |text: &str| text.trim().parse::<f64>().ok().filter(|number| number.is_finite() && *number > 0.0);
         let parts = text.split_once('=').and_then(|(name, rest)| Some((name.trim(), rest.split_once(':')?)));
         let Some((name, (flops, bytes))) = parts.filter(|(name, _)| !name.is_empty()) else {
-            return Err(format!("`{text}` is not NAME=FLOPS:BYTES"));
+            return Err(OwnOpError::Form(text.to_owned()));
         };
         match (positive(flops), positive(bytes)) {
             (Some(flops), Some(bytes)) => {
                 let intensity = Intensity(flops / bytes);
                 Ok(Self { name: printable(name), intensity, flops: Flops(flops), bytes: Bytes::from_f64(bytes) })
             }
-            _ => Err(format!("`{text}`: FLOPS and BYTES are numbers above 0, such as 1.2e12:3e9")),
+            _ => Err(OwnOpError::Numbers(text.to_owned())),
         }
     }
 }

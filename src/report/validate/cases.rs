@@ -1,6 +1,7 @@
 //! Reading measured cases.
 
 use serde_json::{Map, Value};
+use thiserror::Error;
 
 use super::FailedCase;
 
@@ -19,14 +20,27 @@ pub struct Case {
     pub measured: Map<String, Value>,
 }
 
+/// Why a text holds no cases.
+#[derive(Debug, Error)]
+pub enum CasesError {
+    /// It begins like JSON and is none.
+    #[error("not readable as JSON: {0}")]
+    Malformed(#[from] serde_json::Error),
+    /// Nothing is in it.
+    #[error("holds no cases")]
+    Empty,
+    /// It is something else.
+    #[error("is not a file of cases: expected a JSON array of {{id, plan, measured}}, or one case a line")]
+    NoCases,
+}
+
 /// The cases of a text: a JSON array, or one object a line. A case that is not one fails alone.
 ///
 /// # Errors
 /// Where the text is neither.
-pub fn read(text: &str) -> Result<Vec<Result<Case, FailedCase>>, String> {
+pub fn read(text: &str) -> Result<Vec<Result<Case, FailedCase>>, CasesError> {
     if text.trim_start().starts_with('[') {
-        let values: Vec<Value> =
-            serde_json::from_str(text).map_err(|error| format!("not readable as JSON: {error}"))?;
+        let values: Vec<Value> = serde_json::from_str(text)?;
         return Ok(values
             .into_iter()
             .enumerate()
@@ -40,12 +54,10 @@ pub fn read(text: &str) -> Result<Vec<Result<Case, FailedCase>>, String> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let values: Vec<_> = lines.map(|(at, line)| (at + 1, serde_json::from_str(line))).collect();
     if values.is_empty() {
-        return Err("holds no cases".to_owned());
+        return Err(CasesError::Empty);
     }
     if !values.iter().any(|(_, value)| matches!(value, Ok(Value::Object(_)))) {
-        return Err(
-            "is not a file of cases: expected a JSON array of {id, plan, measured}, or one case a line".to_owned()
-        );
+        return Err(CasesError::NoCases);
     }
     let of_line = |(at, value): (usize, Result<Value, serde_json::Error>)| {
         let place = format!("line {at}");

@@ -169,7 +169,7 @@ fn draw_table(view: &SweepView, base: Option<&Baseline>, look: &Look, area: Rect
             }
             Err(why) => {
                 let room = (area.width as usize).saturating_sub(name + 5);
-                spans.push(Span::styled(format!("  {}", fit(&printable(why), room)), theme.dim()));
+                spans.push(Span::styled(format!("  {}", fit(&printable(&why.to_string()), room)), theme.dim()));
             }
         }
         lines.push(Line::from(spans));

@@ -74,7 +74,7 @@ pub fn line<'a>(view: &SweepView, base: Option<&Baseline>, look: &Look, width: u
                 base.map(|base| format!("; to base {}", in_words(&base.outcome_of(outline)))).unwrap_or_default();
             (format!("{needed} of {of}, {fit}, {rate} {unit}{mfu}{to_base}"), look.theme.text())
         }
-        Err(why) => (why.clone(), look.theme.warning()),
+        Err(why) => (why.to_string(), look.theme.warning()),
     };
     let text = format!("◆ {}: {said}", name(view));
     wrapped(&printable(&text), width, 2).into_iter().map(|line| Line::styled(line, style)).collect()
@@ -96,7 +96,7 @@ pub fn account<'a>(view: &SweepView, base: Option<&Baseline>, look: &Look, width
     let outline = match &point.outcome {
         Ok(outline) => outline,
         Err(why) => {
-            add("no plan", &printable(why), theme.warning());
+            add("no plan", &printable(&why.to_string()), theme.warning());
             return lines;
         }
     };

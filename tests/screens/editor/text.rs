@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use memwall::app::{Conflict, Effect, Event, KeyPress, SaveObstacle, update};
+use memwall::plan::{ConfigFault, ConfigFileError, Fault};
 
 use super::{PLAN, go_to, letters, press};
 use crate::support::plan::open;
@@ -145,7 +146,8 @@ fn a_configuration_that_is_named_anew_is_asked_for() {
     let effects = letters(&mut state, ", hf_config: a.json");
     let named = |effect: &Effect| matches!(effect, Effect::ReadConfig { named, .. } if named == "a.json");
     assert!(effects.iter().any(named), "{effects:?}");
-    let config = Err("a.json: there is no such file".to_owned());
+    let why = ConfigFault::Unreadable(Fault::of("", "there is no such file"));
+    let config = Err(ConfigFileError { path: "a.json".into(), why });
     update(&mut state, Event::ConfigRead { named: "a.json".to_owned(), config });
     assert!(state.plans.editor.faults()[0].to_string().contains("no such file"));
 }

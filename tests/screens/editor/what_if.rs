@@ -1,7 +1,7 @@
 //! The largest batch, sweeps and searches, taken into the plan.
 
 use memwall::advise::{SearchProgress, advise, throughput};
-use memwall::app::{Effect, Event, KeyPress, Overlay, SearchRequest, State, update};
+use memwall::app::{Effect, Event, KeyPress, Overlay, SearchRequest, State, WhatIfError, update};
 use memwall::predict::Verdict;
 
 use super::{PLAN, go_to, letters, press};
@@ -198,7 +198,7 @@ fn the_smallest_change_that_fits_is_an_aim_of_its_own() {
 fn an_answer_to_another_search_is_none() {
     let mut state = open(PLAN);
     press(&mut state, &[KeyPress::Char('f')]);
-    update(&mut state, Event::Searched { number: 7, answer: Err("late".to_owned()) });
+    update(&mut state, Event::Searched { number: 7, answer: Err(WhatIfError::InvalidPlan) });
     assert!(state.dialogs.search.as_ref().unwrap().under_way.is_some());
     // Left while it is under way, it is stopped.
     assert_eq!(press(&mut state, &[KeyPress::Esc]), [Effect::CancelSearch]);
