@@ -11,6 +11,8 @@ use super::access::{Access, AccessError};
 
 /// A connection and the first byte of an answer may take so long.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// A query over 10 240 GPUs takes a busy server so long before it begins to answer.
+const EVALUATION: Duration = Duration::from_secs(15);
 /// A whole answer may take so long: one of 10 240 GPUs has some 30 MB.
 const WHOLE: Duration = Duration::from_secs(20);
 /// No answer is larger.
@@ -65,7 +67,6 @@ impl Client {
             .tls_config(tls)
             .timeout_resolve(Some(PATIENCE))
             .timeout_connect(Some(PATIENCE))
-            .timeout_recv_response(Some(PATIENCE))
             .timeout_global(Some(WHOLE))
             .http_status_as_error(false)
             // An answer from elsewhere is not the one that was asked for, and headers may be secret.
@@ -81,7 +82,20 @@ impl Client {
     /// # Errors
     /// Whatever keeps it from being whole.
     pub fn get(&self, url: &str, parameters: &[(&str, &str)]) -> Result<Vec<u8>, FetchError> {
-        let mut request = self.agent.get(url).query_pairs(parameters.iter().copied());
+        self.get_within(PATIENCE, url, parameters)
+    }
+
+    /// The same of a server that has to work out its answer first.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub fn query(&self, url: &str, parameters: &[(&str, &str)]) -> Result<Vec<u8>, FetchError> {
+        self.get_within(EVALUATION, url, parameters)
+    }
+
+    fn get_within(&self, patience: Duration, url: &str, parameters: &[(&str, &str)]) -> Result<Vec<u8>, FetchError> {
+        let request = self.agent.get(url).query_pairs(parameters.iter().copied());
+        let mut request = request.config().timeout_recv_response(Some(patience)).build();
         for (name, value) in self.access.headers()? {
             request = request.header(name, value);
         }

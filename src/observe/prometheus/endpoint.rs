@@ -133,7 +133,7 @@ impl Api {
     }
 
     fn query(&self, client: &Client, query: &str, mut take: impl FnMut(&LabelSet<'_>, f64)) -> Result<(), FetchError> {
-        let body = client.get(&self.address.endpoint("query"), &[("query", query)])?;
+        let body = client.query(&self.address.endpoint("query"), &[("query", query)])?;
         each_value(&body, |labels, _, value| take(labels, value)).map_err(|why| FetchError::Http(why.to_string()))
     }
 
@@ -189,7 +189,7 @@ impl Api {
             query += &format!(" or {{__name__=~\"{}\",uuid=\"{}\"}}", memwall::names(), quoted(uuid));
         }
         let parameters = [("query", query.as_str()), ("start", &start), ("end", &end), ("step", &step)];
-        let Ok(body) = client.get(&self.address.endpoint("query_range"), &parameters) else { return past };
+        let Ok(body) = client.query(&self.address.endpoint("query_range"), &parameters) else { return past };
         let taken = each_value(&body, |labels, seconds, value| {
             let Some(name) = labels.label("__name__") else { return };
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -223,7 +223,7 @@ impl Api {
         const LIMIT: &str = "1000";
         let (start, end) = ((now - now.min(DAY)).to_string(), now.to_string());
         let parameters = [("match[]", self.descriptions.as_str()), ("start", &start), ("end", &end), ("limit", LIMIT)];
-        let Ok(body) = client.get(&self.address.endpoint("series"), &parameters) else { return Vec::new() };
+        let Ok(body) = client.query(&self.address.endpoint("series"), &parameters) else { return Vec::new() };
         let Ok(series) = listed_series(&body) else { return Vec::new() };
         let host = |labels: &LabelSet<'_>| GpuPlace::of(labels, self.address.host()).map(|place| place.host);
         series.iter().filter_map(host).collect::<BTreeSet<String>>().into_iter().collect()
