@@ -10,6 +10,7 @@ mod automodel;
 mod axolotl;
 mod colossal;
 mod common;
+mod concepts;
 mod deepspeed;
 mod diffusers;
 mod easy_r1;
