@@ -148,7 +148,9 @@ pub fn of_file(settings: &Settings, context: &ImportContext) -> ImportedPlan {
 /// Sets what accelerate decides: precision where `weights` are fp32 (else autocast changes
 /// nothing that is stored), sharding, offloading.
 pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext, weights: bool) {
-    let mixed = settings.text("mixed_precision");
+    // Files of accelerate before 0.5 have a switch for it (`commands/config/config_args.py`).
+    let old = settings.on("fp16").filter(|_| settings.get("mixed_precision").is_none());
+    let mixed = settings.text("mixed_precision").or_else(|| old.map(|found| found.map(|_| "fp16".to_owned())));
     if let Some(found) = mixed.filter(|_| weights) {
         let word = match found.value.to_lowercase().as_str() {
             "bf16" => Some("bf16-mixed"),

@@ -298,7 +298,8 @@ fn named_model(imported: &mut ImportedPlan, settings: &Settings, context: &Impor
         "input_model_filename",
         "model_type",
     ]);
-    match named {
+    // An option whose variable is empty takes the next one's name for its own.
+    match named.filter(|found| found.value != "true") {
         Some(found) => model::set(imported, context, found),
         None => imported.miss("model.preset", "no --model_name_or_path"),
     }
