@@ -50,11 +50,19 @@ pub enum Measure {
     Busy,
     /// Clock of the multiprocessors.
     Clock,
+    /// Optimizer steps a second, as the rank's process tells.
+    StepRate,
+    /// Share of the time of steps in which the rank's process trains: it neither waits for data, nor saves, nor
+    /// evaluates, nor collects garbage.
+    Training,
 }
 
 impl Measure {
     /// All of them.
-    pub const ALL: [Self; 6] = [Self::Tensor, Self::Sm, Self::Dram, Self::Power, Self::Busy, Self::Clock];
+    pub const ALL: [Self; 8] =
+        [Self::Tensor, Self::Sm, Self::Dram, Self::Power, Self::Busy, Self::Clock, Self::StepRate, Self::Training];
+    /// Each of these alone tells a rank that is off.
+    const SINGLE: [Self; 6] = [Self::Clock, Self::Dram, Self::Busy, Self::Tensor, Self::StepRate, Self::Training];
     /// Those that measure work: together they tell a slow rank.
     const WORK: [Self; 4] = [Self::Tensor, Self::Sm, Self::Dram, Self::Power];
 
@@ -66,6 +74,8 @@ impl Measure {
             Self::Power => device.power.value().map(|power| power.0),
             Self::Busy => device.busy.value().map(|share| share.0),
             Self::Clock => device.sm_clock.value().map(|clock| clock.0),
+            Self::StepRate => device.rank.as_ref()?.step_time.filter(|time| time.0 > 0.0).map(|time| 1.0 / time.0),
+            Self::Training => device.rank.as_ref()?.aside().map(|share| 1.0 - share.0),
         }
     }
 }
@@ -81,6 +91,8 @@ struct Deviation {
     is_idle: bool,
     /// It does not answer while others do.
     is_silent: bool,
+    /// Its step does not end, for a reason of its own.
+    is_stalled: bool,
     /// Damaged and repeated packets on its links since the interval before.
     link_errors: u64,
     /// Its link is narrower than those of its equals.
@@ -105,6 +117,9 @@ pub struct Straggler {
     pub cause: StragglerCause,
     /// How far its work is from that of its equals, as a share; none where it does not answer.
     pub off: Option<f64>,
+    /// How far the share of its steps in which it trains is from that of its equals, where its process says that this is
+    /// why.
+    pub training: Option<f64>,
     /// For how long.
     pub lasted: Seconds,
     /// How sure that is: the farthest first.
@@ -191,10 +206,13 @@ impl StragglerWatch {
             .collect();
         let usual = group_medians(&grown, groups);
         let others_answer = ranks.iter().any(|(device, _)| is_answering(device));
+        // Where most stall alike, none of them is the straggler.
+        let stalled = ranks.iter().filter(|(device, _)| stalls(device)).count();
         for (place, (device, _)) in ranks.iter().enumerate() {
             let median = |medians: &[Option<f64>]| medians[groups[place]];
             let deviation = &mut deviations[place];
             deviation.is_silent = others_answer && !is_answering(device);
+            deviation.is_stalled = stalls(device) && 2 * stalled < ranks.len();
             deviation.is_idle =
                 busy[place].is_some_and(|busy| busy < IDLE) && median(&busy_medians).is_some_and(|median| median > 0.5);
             deviation.is_narrow = device.narrow_link().is_some_and(|link| link.starts_with("PCIe x"))
@@ -216,8 +234,13 @@ impl StragglerWatch {
                 continue;
             };
             let since = *rank.since.get_or_insert(at);
-            let cause = cause::of(&rank.recent, ranks[place].0, norms.group(groups[place]));
-            self.named.push(Straggler { rank: place, cause, off, lasted: at.since(since), weight });
+            let (device, usual) = (ranks[place].0, norms.group(groups[place]));
+            let by_gpu = cause::of(&rank.recent, device, usual);
+            // What its process says is seen, not guessed; but one that has stopped says nothing new.
+            let told = cause::told(&rank.recent, device, usual).filter(|_| !by_gpu.is_stopped());
+            let lasted = at.since(since);
+            let (cause, training) = told.map_or((by_gpu, None), |(training, cause)| (cause, Some(training)));
+            self.named.push(Straggler { rank: place, cause, off, training, lasted, weight });
         }
         self.named.sort_by(|one, other| other.weight.total_cmp(&one.weight).then(one.rank.cmp(&other.rank)));
     }
@@ -231,6 +254,7 @@ const LEAST_JOINED: f64 = 0.25;
 
 /// Weights of what is no measure: it is certain.
 const SILENT: f64 = 100.0;
+const STALLED: f64 = 95.0;
 const STOPPED: f64 = 90.0;
 
 impl Deviation {
@@ -259,11 +283,14 @@ impl Rank {
         if all(|deviation| deviation.is_silent) {
             return Some((SILENT, None));
         }
+        // Those that wait for a stalled one are idle: it comes before them.
+        if all(|deviation| deviation.is_stalled) {
+            return Some((STALLED, off));
+        }
         if all(|deviation| deviation.is_idle) {
             return Some((STOPPED, off));
         }
-        let single = [Measure::Clock, Measure::Dram, Measure::Busy, Measure::Tensor]
-            .map(|measure| mean(&self.recent, |deviation| deviation.measure(measure)));
+        let single = Measure::SINGLE.map(|measure| mean(&self.recent, |deviation| deviation.measure(measure)));
         let low = single
             .into_iter()
             .chain([work])
@@ -308,6 +335,10 @@ fn merged(ranks: &[(&DeviceSample, usize)]) -> Vec<usize> {
         sizes[*group] += 1;
     }
     ranks.iter().map(|(_, group)| if sizes[*group] < SMALLEST_GROUP { count } else { *group }).collect()
+}
+
+fn stalls(device: &DeviceSample) -> bool {
+    device.rank.as_ref().is_some_and(|rank| rank.stalls_by_itself())
 }
 
 fn is_answering(device: &DeviceSample) -> bool {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Absence, Board, Counters, DeviceLocation, Health, Links, MigInstance, ProcessWork, Reading};
+use super::{Absence, Board, Counters, DeviceLocation, Health, Links, MigInstance, ProcessWork, RankReport, Reading};
 use crate::units::{Bytes, BytesPerSec, Celsius, Fraction, Megahertz, Watts};
 
 /// Memory of a device as the driver counts it.
@@ -35,6 +35,9 @@ pub struct DeviceSample {
     /// Where it is in a cluster, where the source tells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub location: Option<Arc<DeviceLocation>>,
+    /// What the rank on it tells of itself, where the source tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank: Option<Box<RankReport>>,
     /// Device memory.
     pub memory: Reading<DeviceMemory>,
     /// Memory that the driver keeps for itself: neither used nor free.
@@ -115,6 +118,7 @@ impl DeviceSample {
             uuid: Reading::Absent(why.clone()),
             mig: None,
             location: None,
+            rank: None,
             memory: Reading::Absent(why.clone()),
             memory_reserved: Reading::Absent(why.clone()),
             busy: Reading::Absent(why.clone()),

@@ -33,6 +33,40 @@ pub enum Activity {
 }
 
 impl Activity {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Data,
+        Self::Synchronization,
+        Self::Checkpoint,
+        Self::Evaluation,
+        Self::Gc,
+        Self::Collective,
+        Self::Forward,
+        Self::Backward,
+        Self::Optimizer,
+        Self::Code,
+    ];
+
+    /// Those in which nothing is trained, whatever other ranks do.
+    pub const ASIDE: [Self; 4] = [Self::Data, Self::Checkpoint, Self::Evaluation, Self::Gc];
+
+    /// The word for it in metrics.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Data => "data",
+            Self::Synchronization => "synchronization",
+            Self::Checkpoint => "checkpoint",
+            Self::Evaluation => "evaluation",
+            Self::Gc => "gc",
+            Self::Collective => "collective",
+            Self::Forward => "forward",
+            Self::Backward => "backward",
+            Self::Optimizer => "optimizer",
+            Self::Code => "code",
+        }
+    }
+
     /// Whether it is what every step consists of, and no cause of a late one.
     #[must_use]
     pub const fn is_work(self) -> bool {

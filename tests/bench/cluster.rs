@@ -1,6 +1,6 @@
 //! `cargo bench --bench cluster`: what the dashboard costs beside a real Prometheus (Debian's `prometheus`) that scrapes a
-//! simulated cluster: the time to the first whole screen, the processor's share at a reading each 5 seconds, and the
-//! memory, for 1 024 GPUs and for 10 240 (`MEMWALL_CLUSTER_NODES=128,1280`, eight GPUs each).
+//! simulated cluster: the time to the first whole screen, the processor's share at a reading each 5 seconds, the memory,
+//! and the time from a key to the frame that answers it, for 1 024 GPUs and for 10 240 (`MEMWALL_CLUSTER_NODES=128,1280`, eight GPUs each).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 #[path = "../observe/cluster/exporters.rs"]
@@ -72,13 +72,40 @@ fn measure(nodes: u32) {
     let before = processor(pid);
     thread::sleep(TIME);
     let share = (processor(pid) - before) / TIME.as_secs_f64();
+    let frames = frames(&mut terminal);
+    let at = |share: f64| frames[((frames.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
     println!(
-        "{gpus} GPUs: first screen {:.2} s; {:.1} % of a core; resident {:.1} MiB, at most {:.1} MiB",
+        "{gpus} GPUs: first screen {:.2} s; {:.1} % of a core; resident {:.1} MiB, at most {:.1} MiB; a key to its frame \
+         median {:.2} ms, p99 {:.2} ms",
         first.as_secs_f64(),
         100.0 * share,
         memory(pid, "VmRSS:"),
-        memory(pid, "VmHWM:")
+        memory(pid, "VmHWM:"),
+        at(0.5),
+        at(0.99)
     );
+}
+
+/// The line with the spread of the metric that is shown.
+fn spread(frame: &str) -> Option<&str> {
+    frame.lines().find(|line| line.contains("median"))
+}
+
+/// What it takes to show another metric of every GPU, sorted.
+fn frames(terminal: &mut support::terminal::Terminal) -> Vec<Duration> {
+    const PRESSES: usize = 200;
+    let mut taken = Vec::with_capacity(PRESSES);
+    for _ in 0..PRESSES {
+        let (frames, screen) = (terminal.frames(), terminal.screen());
+        let before = spread(&screen).map(str::to_owned);
+        let start = Instant::now();
+        terminal.keys("m");
+        // A metric that no exporter has shows no spread.
+        terminal.first_frame(frames, "another metric", |frame| spread(frame) != before.as_deref() || before.is_none());
+        taken.push(start.elapsed());
+    }
+    taken.sort_unstable();
+    taken
 }
 
 fn main() {

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use crate::snapshots::assert_drawn;
 use crate::support::catalog;
 use crate::support::demo::{START, happen, look, press, screen};
-use memwall::app::{Event, Grouping, KeyPress, MonitorView, Pane, SelectedRow, State};
+use memwall::app::{ClusterMetric, Event, Grouping, KeyPress, MonitorView, Pane, SelectedRow, State};
 use memwall::compare::StragglerCause;
 use memwall::plan::{EXAMPLES, LoadedPlan};
 use memwall::reading::{
-    Absence, DeviceLocation, DeviceMemory, DeviceSample, Moment, Reading, Sample, SourceInfo, SourceKind,
+    Absence, Activity, ActivityShare, DeviceLocation, DeviceMemory, DeviceSample, Moment, RankReport, Reading, Sample,
+    SourceInfo, SourceKind,
 };
-use memwall::units::{Bytes, BytesPerSec, Celsius, Fraction, Megahertz, Watts};
+use memwall::units::{Bytes, BytesPerSec, Celsius, Fraction, Megahertz, Seconds, Watts};
 
 const NODES: usize = 128;
 const GPUS: usize = 8;
@@ -152,7 +153,7 @@ fn jobs_are_chosen_and_arrows_move_over_nodes_and_gpus() {
     assert!(drawn.contains("16 GPUs on 2 nodes") && drawn.contains("no ranks: the plan has 1 024 GPUs"), "{drawn}");
     press(&mut state, &[KeyPress::Char('s')]);
     assert_eq!(state.monitor.cluster.grouping, Grouping::Node);
-    assert!(screen(&state, &look(), (120, 40)).contains("no label names racks"));
+    assert!(screen(&state, &look(), (120, 40)).contains("no rack is known"));
 }
 
 #[test]
@@ -171,9 +172,14 @@ fn racks_are_those_that_labels_name() {
     assert_eq!(state.monitor.cluster.grouping, Grouping::Rack);
     let groups: Vec<(String, usize)> =
         state.monitor.cluster.groups().into_iter().map(|group| (group.label, group.devices.len())).collect();
-    let expected = [("rack r8", 256), ("rack r9", 256), ("rack r10", 256), ("rack r11", 248), ("no rack label", 8)];
+    let expected = [("rack r8", 256), ("rack r9", 256), ("rack r10", 256), ("rack r11", 248), ("no rack known", 8)];
     assert_eq!(groups, expected.map(|(label, gpus)| (label.to_owned(), gpus)));
-    assert!(screen(&state, &look(), (120, 40)).contains("no rack label"));
+    assert!(screen(&state, &look(), (120, 40)).contains("no rack known"));
+    // By the names of nodes: 9 of one digit, 90 of two, 29 of three.
+    state.monitor.cluster.rack_pattern = Some(r"^node(\d)".parse().unwrap());
+    let first = state.monitor.cluster.groups().swap_remove(0);
+    // node1, node10 to node19, node100 to node128.
+    assert_eq!((first.label.as_str(), first.devices.len()), ("rack 1", 40 * GPUS));
 }
 
 #[test]
@@ -196,4 +202,44 @@ fn a_rank_file_orders_the_ranks_and_tells_what_it_lacks() {
     state.monitor.selected = SelectedRow::Device(1016);
     let drawn = screen(&state, &look(), (120, 40));
     assert!(drawn.contains("no ranks: 1 line of --hosts without GPU") && !drawn.contains("rank 0,"), "{drawn}");
+}
+
+#[test]
+fn what_ranks_tell_is_a_metric_and_a_cause() {
+    let mut state = open();
+    for interval in 0..4 {
+        let mut sample = sample(&state, interval);
+        for (rank, device) in sample.devices.iter_mut().enumerate() {
+            let data = if rank == 300 { 0.41 } else { 0.02 };
+            let activities = [(Activity::Data, data), (Activity::Forward, 0.3), (Activity::Backward, 0.68 - data)];
+            device.rank = Some(Box::new(RankReport {
+                run: "811".to_owned(),
+                rank: rank as u32,
+                steps: Some(120),
+                step_time: Some(Seconds(7.75)),
+                activities: activities
+                    .map(|(activity, share)| ActivityShare { activity, share: Fraction(share) })
+                    .to_vec(),
+                stall: None,
+            }));
+        }
+        happen(&mut state, Event::Sample(Box::new(sample)));
+    }
+    let named: Vec<(usize, StragglerCause)> =
+        state.monitor.cluster.stragglers().iter().map(|one| (one.rank, one.cause)).collect();
+    assert!(named.contains(&(300, StragglerCause::WaitingForData)), "{named:?}");
+    state.views.zoomed = true;
+    // The last two metrics of the list are what ranks tell.
+    state.monitor.cluster.metric = ClusterMetric::Clock;
+    press(&mut state, &[KeyPress::Char('m'), KeyPress::Char('m')]);
+    assert_eq!(state.monitor.cluster.metric, ClusterMetric::Aside);
+    while state.monitor.selected != SelectedRow::Device(300) {
+        press(&mut state, &[KeyPress::Char('f')]);
+    }
+    assert_drawn("cluster_ranks_120x40", &screen(&state, &look(), (120, 40)));
+    // Without them, the keys go on to the first metric.
+    let mut state = watched();
+    state.monitor.cluster.metric = ClusterMetric::Clock;
+    press(&mut state, &[KeyPress::Char('m')]);
+    assert_eq!(state.monitor.cluster.metric, ClusterMetric::Tensor);
 }

@@ -1,5 +1,6 @@
 //! What keys do in the view of a cluster.
 
+use super::metric::ClusterMetric;
 use super::selector::running;
 use super::{Cluster, Grouping};
 use crate::app::monitor::{MonitorView, SelectedRow};
@@ -17,14 +18,17 @@ pub fn is_shown(state: &State) -> bool {
     state.views.focus == Pane::Monitor && state.monitor.view == MonitorView::Cluster
 }
 
-/// The next metric of the heat map.
+/// The next metric of the heat map: what processes tell of their ranks where any does.
 pub fn next_metric(state: &mut State) {
-    let metric = &mut state.monitor.cluster.metric;
-    *metric = metric.next();
+    let has_reports = state.monitor.cluster.has_reports(state.monitor.devices());
+    let now = state.monitor.cluster.metric;
+    let all = ClusterMetric::ALL.into_iter().cycle().skip_while(|metric| *metric != now).skip(1);
+    let next = all.into_iter().find(|metric| has_reports || !metric.is_reported());
+    state.monitor.cluster.metric = next.unwrap_or_default();
 }
 
-/// The next way to put GPUs together: by stage and replica where the plan has the job's ranks, by rack where a label
-/// names it.
+/// The next way to put GPUs together: by stage and replica where the plan has the job's ranks, by rack where racks
+/// are known.
 pub fn next_grouping(state: &mut State) {
     let cluster = &state.monitor.cluster;
     let (has_ranks, has_racks) = (cluster.degrees().is_some(), cluster.has_racks());
@@ -38,10 +42,10 @@ pub fn next_grouping(state: &mut State) {
     let gpus = cluster.layout().ranks.len();
     let planned = state.plans.compared().job().map_or(0, |job| job.degrees.num_gpus);
     state.notice = Some(if has_ranks || has_racks {
-        let racks = if has_racks || next != Grouping::Node { "" } else { "; no label names racks" };
+        let racks = if has_racks || next != Grouping::Node { "" } else { "; no rack is known" };
         info(format!("GPUs by {}{racks}", next.word()))
     } else {
-        problem(format!("no stages: the plan has {planned} GPUs and the job {gpus}; and no label names racks"))
+        problem(format!("no stages: the plan has {planned} GPUs and the job {gpus}; and no rack is known"))
     });
     state.monitor.cluster.grouping = next;
 }

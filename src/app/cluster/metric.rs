@@ -25,11 +25,15 @@ pub enum ClusterMetric {
     Temperature,
     /// Clock of the multiprocessors.
     Clock,
+    /// Time of an optimizer step of the rank.
+    StepTime,
+    /// Share of the time of steps that is no training: data, checkpoints, evaluation, garbage collection.
+    Aside,
 }
 
 impl ClusterMetric {
     /// All of them, in the order of the key.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Tensor,
         Self::Sm,
         Self::Busy,
@@ -39,12 +43,14 @@ impl ClusterMetric {
         Self::Power,
         Self::Temperature,
         Self::Clock,
+        Self::StepTime,
+        Self::Aside,
     ];
 
-    /// The one after it; the first after the last.
+    /// Whether processes tell it of their ranks, through memwall exporters.
     #[must_use]
-    pub fn next(self) -> Self {
-        Self::ALL.into_iter().cycle().skip_while(|metric| *metric != self).nth(1).unwrap_or(self)
+    pub const fn is_reported(self) -> bool {
+        matches!(self, Self::StepTime | Self::Aside)
     }
 
     /// What it is called.
@@ -60,6 +66,8 @@ impl ClusterMetric {
             Self::Power => "power W",
             Self::Temperature => "temp °C",
             Self::Clock => "clock MHz",
+            Self::StepTime => "step s",
+            Self::Aside => "not training",
         }
     }
 
@@ -79,6 +87,8 @@ impl ClusterMetric {
             Self::Power => device.power.value().map(|power| power.0),
             Self::Temperature => device.temperature.value().map(|degrees| degrees.0),
             Self::Clock => device.sm_clock.value().map(|clock| clock.0),
+            Self::StepTime => device.rank.as_ref()?.step_time.map(|time| time.0),
+            Self::Aside => device.rank.as_ref()?.aside().map(|share| share.0),
         }
     }
 
@@ -89,12 +99,14 @@ impl ClusterMetric {
         kind.map_or("", ReadingKind::mark)
     }
 
-    /// What a value is of the whole, from 0 to 1: of the peak, the limit, the memory; of 100 °C.
+    /// What a value is of the whole, from 0 to 1: of the peak, the limit, the memory; of 100 °C; of the median of all,
+    /// twice which is the most.
     #[must_use]
-    pub fn share(self, value: f64, device: &DeviceSample) -> f64 {
+    pub fn share(self, value: f64, device: &DeviceSample, median: f64) -> f64 {
         let of = |whole: Option<f64>| whole.filter(|whole| *whole > 0.0).map_or(value, |whole| value / whole);
         let share = match self {
-            Self::Tensor | Self::Sm | Self::Busy => value,
+            Self::Tensor | Self::Sm | Self::Busy | Self::Aside => value,
+            Self::StepTime => of(Some(2.0 * median)),
             Self::Dram => of(device.dram_peak.value().map(|rate| rate.0 / 1e12)),
             Self::Memory => of(device.memory.value().map(|memory| memory.total.as_f64() / GIB)),
             // As planned is half way up; a quarter more or less is at an end.
@@ -110,7 +122,8 @@ impl ClusterMetric {
     #[must_use]
     pub fn text(self, value: f64) -> String {
         match self {
-            Self::Tensor | Self::Sm | Self::Busy => format!("{:.0}%", value * 100.0),
+            Self::Tensor | Self::Sm | Self::Busy | Self::Aside => format!("{:.0}%", value * 100.0),
+            Self::StepTime => format!("{value:.3}"),
             Self::Dram => format!("{value:.2}"),
             Self::Memory => format!("{value:.1}"),
             Self::OffPlan => format!("{:+.0}%", value * 100.0),
@@ -133,6 +146,7 @@ impl ClusterMetric {
             Self::Power => why(&device.power),
             Self::Temperature => why(&device.temperature),
             Self::Clock => why(&device.sm_clock),
+            Self::StepTime | Self::Aside => "no memwall exporter tells of its rank".to_owned(),
         }
     }
 }

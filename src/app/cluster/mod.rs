@@ -2,6 +2,7 @@
 
 pub(super) mod actions;
 pub(super) mod metric;
+pub(super) mod rack;
 pub(super) mod rank_file;
 pub(super) mod ranks;
 pub(super) mod selector;
@@ -16,6 +17,7 @@ use crate::predict::{Job, Prediction};
 use crate::reading::{DeviceLocation, DeviceSample};
 use crate::units::Bytes;
 use metric::ClusterMetric;
+use rack::RackPattern;
 use rank_file::RankFile;
 use ranks::{RankDegrees, RankLayout, RankPlace};
 use selector::{JobSelector, running};
@@ -66,6 +68,8 @@ pub struct Cluster {
     pub selector: Option<JobSelector>,
     /// The hosts and GPUs that are the job's, in the order of its ranks; by their names where no file says it.
     pub rank_file: Option<RankFile>,
+    /// How the name of a node says its rack; by labels where nothing says it.
+    pub rack_pattern: Option<RackPattern>,
     /// What is shown of each GPU.
     pub metric: ClusterMetric,
     /// How GPUs are put together.
@@ -155,17 +159,21 @@ impl Cluster {
         }
     }
 
-    /// Whether a label names the rack of any of the job's nodes.
+    /// Whether the rack of any of the job's nodes is known.
     #[must_use]
     pub fn has_racks(&self) -> bool {
         self.layout.ranks.iter().any(|device| self.rack_of(*device).is_some())
     }
 
     fn rack_of(&self, device: usize) -> Option<&str> {
-        self.seen.get(device)?.as_ref()?.rack.as_deref()
+        let location = self.seen.get(device)?.as_ref()?;
+        match &self.rack_pattern {
+            Some(pattern) => pattern.rack_of(&location.node),
+            None => location.rack.as_deref(),
+        }
     }
 
-    /// The GPUs by rack, in the order of their names; those without a label last.
+    /// The GPUs by rack, in the order of their names; those without one last.
     fn racks(&self) -> Vec<ClusterGroup> {
         let mut racks: HashMap<Option<&str>, Vec<usize>> = HashMap::new();
         for device in &self.layout.ranks {
@@ -176,8 +184,14 @@ impl Cluster {
             (Some(one), Some(other)) => ranks::natural(one, other),
             _ => other.is_some().cmp(&one.is_some()),
         });
-        let label = |rack: Option<&str>| rack.map_or_else(|| "no rack label".to_owned(), |rack| format!("rack {rack}"));
+        let label = |rack: Option<&str>| rack.map_or_else(|| "no rack known".to_owned(), |rack| format!("rack {rack}"));
         racks.into_iter().map(|(rack, devices)| ClusterGroup { label: label(rack), devices }).collect()
+    }
+
+    /// Whether processes tell of their ranks: step times, what their threads do.
+    #[must_use]
+    pub fn has_reports(&self, devices: &[DeviceSample]) -> bool {
+        self.layout.ranks.iter().any(|place| devices.get(*place).is_some_and(|device| device.rank.is_some()))
     }
 
     /// Takes in the devices of a sample, against the plan that they are compared with.
@@ -188,7 +202,7 @@ impl Cluster {
             _ => false,
         };
         let is_known = self.seen.len() == devices.len() && self.seen.iter().zip(devices).all(same);
-        if !is_known || self.is_stale {
+        if !is_known || self.is_stale || !self.layout.is_as_told(devices) {
             self.lay_out(devices, job);
         }
         if !self.is_there() {

@@ -61,19 +61,41 @@ pub struct RankLayout {
     pub missing: usize,
     /// By place in the samples: the rank.
     rank_at: Vec<Option<usize>>,
+    order: RankOrder,
+}
+
+/// Who says which GPU has which rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum RankOrder {
+    /// The names of nodes.
+    #[default]
+    Names,
+    /// A hostfile or rank file.
+    File,
+    /// The processes of the ranks.
+    Told,
 }
 
 impl RankLayout {
-    /// Lays ranks over the GPUs that `is_of_job` takes, as `file` says; else over nodes in the order of their names and
-    /// GPUs by their index.
+    /// Lays ranks over the GPUs that `is_of_job` takes, as `file` says; else as all processes tell them; else over nodes in
+    /// the order of their names and GPUs by their index.
     #[must_use]
     pub fn of(devices: &[DeviceSample], file: Option<&RankFile>, is_of_job: impl Fn(&DeviceLocation) -> bool) -> Self {
         let located = devices.iter().enumerate().filter_map(|(place, device)| Some((place, device.location.as_ref()?)));
         let mut found: Vec<(usize, &Arc<DeviceLocation>)> = located.filter(|(_, at)| is_of_job(at)).collect();
         let mut missing = 0;
-        match file {
-            Some(file) => (found, missing) = in_order_of(file, found),
-            None => found.sort_by(|(place, one), (other_place, other)| {
+        let places: Vec<usize> = found.iter().map(|(place, _)| *place).collect();
+        let mut order = RankOrder::Names;
+        match (file, told_ranks(devices, &places)) {
+            (Some(file), _) => {
+                order = RankOrder::File;
+                (found, missing) = in_order_of(file, found);
+            }
+            (None, Some(told)) => {
+                order = RankOrder::Told;
+                found.sort_by_key(|(place, _)| told.get(place).copied());
+            }
+            (None, None) => found.sort_by(|(place, one), (other_place, other)| {
                 natural(&one.node, &other.node).then(one.gpu.cmp(&other.gpu)).then(place.cmp(other_place))
             }),
         }
@@ -91,7 +113,21 @@ impl RankLayout {
         for (rank, place) in ranks.iter().enumerate() {
             rank_at[*place] = Some(rank);
         }
-        Self { ranks, nodes, missing, rank_at }
+        Self { ranks, nodes, missing, rank_at, order }
+    }
+
+    /// Whether ranks are laid out as the processes tell them now.
+    #[must_use]
+    pub fn is_as_told(&self, devices: &[DeviceSample]) -> bool {
+        let told = |place: &usize| devices.get(*place)?.rank.as_ref().map(|rank| rank.rank as usize);
+        match self.order {
+            RankOrder::File => true,
+            // One that is silent for a moment stays where it was.
+            RankOrder::Told => {
+                self.ranks.iter().enumerate().all(|(rank, place)| told(place).is_none_or(|told| told == rank))
+            }
+            RankOrder::Names => told_ranks(devices, &self.ranks).is_none(),
+        }
     }
 
     /// The rank on the GPU at a place in the samples.
@@ -99,6 +135,19 @@ impl RankLayout {
     pub fn rank_at(&self, place: usize) -> Option<usize> {
         self.rank_at.get(place).copied().flatten()
     }
+}
+
+/// The ranks by place, where every process tells its own, all of one run, each another from 0 on.
+fn told_ranks(devices: &[DeviceSample], places: &[usize]) -> Option<HashMap<usize, usize>> {
+    let run = &devices.get(*places.first()?)?.rank.as_ref()?.run;
+    let told = places.iter().map(|place| {
+        let rank = devices.get(*place)?.rank.as_ref().filter(|rank| rank.run == *run)?;
+        Some((*place, rank.rank as usize))
+    });
+    let told: HashMap<usize, usize> = told.collect::<Option<_>>()?;
+    let mut ranks: Vec<usize> = told.values().copied().collect();
+    ranks.sort_unstable();
+    ranks.into_iter().eq(0..places.len()).then_some(told)
 }
 
 /// GPUs by their places in the samples.
@@ -172,7 +221,7 @@ pub fn natural(one: &str, other: &str) -> Ordering {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reading::Absence;
+    use crate::reading::{Absence, RankReport};
 
     fn device(node: &str, gpu: u32) -> DeviceSample {
         let location = DeviceLocation { node: node.to_owned(), gpu, ..DeviceLocation::default() };
@@ -188,6 +237,35 @@ mod tests {
         assert_eq!(layout.rank_at(3), Some(3));
         assert_eq!(natural("a01b2", "a1b10"), Ordering::Less);
         assert_eq!(natural("a", "a1"), Ordering::Less);
+    }
+
+    #[test]
+    fn processes_that_tell_their_ranks_order_the_gpus() {
+        let ranked = |node: &str, gpu, run: &str, rank| {
+            let report = RankReport { run: run.to_owned(), rank, ..RankReport::default() };
+            DeviceSample { rank: Some(Box::new(report)), ..device(node, gpu) }
+        };
+        // srun put the second node first.
+        let devices = [ranked("a", 0, "7", 2), ranked("a", 1, "7", 3), ranked("b", 0, "7", 0), ranked("b", 1, "7", 1)];
+        let layout = RankLayout::of(&devices, None, |_| true);
+        assert_eq!(layout.ranks, [2, 3, 0, 1]);
+        assert!(layout.is_as_told(&devices));
+        let silent = [devices[0].clone(), device("a", 1), devices[2].clone(), devices[3].clone()];
+        assert!(layout.is_as_told(&silent), "one that is silent stays where it was");
+        let turned = [ranked("a", 0, "7", 0), ranked("a", 1, "7", 1), ranked("b", 0, "7", 2), ranked("b", 1, "7", 3)];
+        assert!(!layout.is_as_told(&turned));
+        // Two runs, or a rank that is missing: by names, and not laid out anew at each sample.
+        for devices in [
+            [ranked("a", 0, "7", 1), ranked("a", 1, "8", 0)],
+            [ranked("a", 0, "7", 1), ranked("a", 1, "7", 2)],
+            [ranked("a", 0, "7", 1), device("a", 1)],
+        ] {
+            let layout = RankLayout::of(&devices, None, |_| true);
+            assert_eq!(layout.ranks, [0, 1]);
+            assert!(layout.is_as_told(&devices));
+        }
+        let file = RankLayout::of(&devices, Some(&"a\nb\n".parse().unwrap()), |_| true);
+        assert_eq!((file.ranks.as_slice(), file.is_as_told(&turned)), (&[0, 1, 2, 3][..], true));
     }
 
     #[test]

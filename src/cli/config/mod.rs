@@ -15,7 +15,7 @@ pub use command::run;
 pub use options::{ConfigOption, OPTIONS, example};
 
 use super::user_catalog;
-use crate::app::{AlertRules, Keymap, LayoutPreset, Pane};
+use crate::app::{AlertRules, Keymap, LayoutPreset, Pane, RackPattern};
 use crate::files;
 use crate::observe::{Access, SourceChoice};
 use crate::plan::{Document, Fault};
@@ -46,6 +46,8 @@ pub struct Config {
     pub source: Option<SourceChoice>,
     /// What servers elsewhere ask for before they answer.
     pub access: Access,
+    /// How the name of a node says its rack.
+    pub rack: Option<RackPattern>,
     /// The mouse chooses.
     pub mouse: Option<bool>,
     /// ASCII alone.

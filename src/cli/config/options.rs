@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Config, access};
-use crate::app::{LayoutPreset, Pane};
+use crate::app::{LayoutPreset, Pane, RackPattern};
 use crate::cli::args::values;
 
 /// An option: all that is known of it.
@@ -77,6 +77,18 @@ pub const OPTIONS: &[ConfigOption] = &[
         help: "What servers of metrics ask for: a token, or user and password; headers; the authority of a certificate",
         take: |config, value| {
             config.access = access::read(value)?;
+            Ok(())
+        },
+    },
+    ConfigOption {
+        key: "rack",
+        flag: None,
+        default: "the label `rack` or one like it",
+        example: "'^(r[0-9]+)-'",
+        help: "The rack of a cluster's node by its name: a regular expression, whose first group is the rack",
+        take: |config, value| {
+            let pattern = word(value)?.parse::<RackPattern>();
+            config.rack = Some(pattern.map_err(|why| why.to_string())?);
             Ok(())
         },
     },

@@ -126,6 +126,7 @@ pub fn run(args: &DashboardArgs, catalog: Catalog) -> Result<Exit, Failure> {
     state.views.ascii = look.ascii;
     state.views.mouse = args.look.mouse || config.mouse == Some(true);
     cluster::watch_job(&mut state, args.job.clone(), rank_file);
+    state.monitor.cluster.rack_pattern = config.rack.clone();
     // What a recording tells of has nothing to do with the processes that run now, nor its plan with the user's.
     let live = !matches!(choice, SourceChoice::Replay { .. });
     let store = Store::of_user(variable).filter(|_| live || args.plan.is_some());

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::families as f;
 use crate::app::State;
 use crate::predict::{Component, Prediction, StageMemory};
-use crate::reading::{Activity, HookAbout, HookMemory, HookPlaces, HookStep, HookedRun};
+use crate::reading::{HookAbout, HookMemory, HookPlaces, HookStep, HookedRun};
 use crate::report::metrics::{MetricFamily, MetricsPage};
 use crate::units::Bytes;
 
@@ -145,14 +145,15 @@ impl RankSeries<'_> {
     fn places(&mut self, places: &HookPlaces) {
         let mut shares: BTreeMap<&str, f64> = BTreeMap::new();
         for place in &places.places {
-            *shares.entry(word(place.activity)).or_default() += place.share.0;
+            *shares.entry(place.activity.word()).or_default() += place.share.0;
         }
         for (activity, share) in shares {
             self.labelled(&f::RANK_ACTIVITY, ("activity", activity), share);
         }
         self.put(&f::RANK_LATE_STEPS, places.late_steps as f64);
         if let Some(stall) = &places.stall {
-            self.put(&f::RANK_STALL, stall.lasting.0);
+            let activity = places.places.get(stall.place).map_or("", |place| place.activity.word());
+            self.labelled(&f::RANK_STALL, ("activity", activity), stall.lasting.0);
         }
     }
 
@@ -164,21 +165,5 @@ impl RankSeries<'_> {
         self.bytes(&f::RANK_PREDICTED_ALLOCATED, stage.peak_allocated);
         self.bytes(&f::RANK_PREDICTED_RESERVED, stage.peak_reserved);
         self.bytes(&f::RANK_PREDICTED_DEVICE, stage.device_used);
-    }
-}
-
-/// An activity as the label says it.
-pub const fn word(activity: Activity) -> &'static str {
-    match activity {
-        Activity::Data => "data",
-        Activity::Synchronization => "synchronization",
-        Activity::Checkpoint => "checkpoint",
-        Activity::Evaluation => "evaluation",
-        Activity::Gc => "gc",
-        Activity::Collective => "collective",
-        Activity::Forward => "forward",
-        Activity::Backward => "backward",
-        Activity::Optimizer => "optimizer",
-        Activity::Code => "code",
     }
 }

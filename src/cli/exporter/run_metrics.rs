@@ -2,7 +2,6 @@
 
 use super::families as f;
 use super::gpus::flag;
-use super::ranks::word;
 use crate::app::{Gravity, State, run_verdict};
 use crate::compare::{Comparison, Forecast, Residual, RunPhase};
 use crate::reading::{Progress, ProgressSource, Reading};
@@ -126,7 +125,7 @@ impl RunSeries<'_> {
         }
         let Some(cause) = state.run.telemetry.step_cause(&state.monitor, state.now) else { return };
         let stalls = if cause.stalls { "true" } else { "false" };
-        let activity = word(cause.activity);
+        let activity = cause.activity.word();
         let labels = [("run", self.run), ("cause", &*cause.words), ("activity", activity), ("stalls", stalls)];
         self.page.put(&f::RUN_STEP_CAUSE, &labels, 1.0);
         if let Some(lost) = cause.lost {

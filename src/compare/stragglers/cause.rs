@@ -5,13 +5,15 @@ use std::fmt;
 
 use super::statistics::group_medians;
 use super::{Deviation, Measure, mean};
-use crate::reading::DeviceSample;
+use crate::reading::{Activity, DeviceSample};
 
 /// Why a rank is off its equals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StragglerCause {
     /// It does not answer while others do.
     NoAnswer,
+    /// Its step does not end, and it waits for no other rank.
+    Stalled,
     /// It does nothing while its equals work.
     Idle,
     /// Heat holds its clock down.
@@ -28,14 +30,29 @@ pub enum StragglerCause {
     NarrowLink,
     /// It has nothing to run for part of the time: it waits for its data or its host.
     WaitingForData,
+    /// Its process writes or reads checkpoints for longer than its equals.
+    Checkpoint,
+    /// Its process evaluates for longer than its equals.
+    Evaluation,
+    /// Its process collects garbage for longer than its equals.
+    GarbageCollection,
     /// It works less than its equals, and nothing says why.
     Slow,
+}
+
+impl StragglerCause {
+    /// Whether it does nothing at all.
+    #[must_use]
+    pub const fn is_stopped(self) -> bool {
+        matches!(self, Self::NoAnswer | Self::Stalled | Self::Idle)
+    }
 }
 
 impl fmt::Display for StragglerCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoAnswer => "no answer",
+            Self::Stalled => "stalled",
             Self::Idle => "idle",
             Self::Hot => "hot",
             Self::PowerCapped => "power-capped",
@@ -44,6 +61,9 @@ impl fmt::Display for StragglerCause {
             Self::LinkErrors => "link errors",
             Self::NarrowLink => "lower link width",
             Self::WaitingForData => "waiting for data",
+            Self::Checkpoint => "checkpoint",
+            Self::Evaluation => "evaluation",
+            Self::GarbageCollection => "garbage collection",
             Self::Slow => "slow",
         })
     }
@@ -53,6 +73,8 @@ impl fmt::Display for StragglerCause {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Usual {
     temperature: Option<f64>,
+    /// Shares of the time of steps, in the order of [`Activity::ASIDE`].
+    aside: [Option<f64>; Activity::ASIDE.len()],
     power_limit: Option<f64>,
     /// Half of the group or more is held down by power: large GPUs run so.
     is_capped: bool,
@@ -64,17 +86,20 @@ pub struct GroupNorms(Vec<Usual>);
 
 impl GroupNorms {
     pub fn of(ranks: &[(&DeviceSample, usize)], groups: &[usize]) -> Self {
-        let medians = |of: fn(&DeviceSample) -> Option<f64>| {
+        let medians = |of: &dyn Fn(&DeviceSample) -> Option<f64>| {
             group_medians(&ranks.iter().map(|(device, _)| of(device)).collect::<Vec<_>>(), groups)
         };
-        let temperature = medians(|device| device.temperature.value().map(|degrees| degrees.0));
-        let power_limit = medians(|device| device.power_limit.value().map(|limit| limit.0));
-        let capped = medians(|device| Some(if is_capped(device) { 1.0 } else { 0.0 }));
-        let usual = temperature.into_iter().zip(power_limit).zip(capped);
+        let temperature = medians(&|device| device.temperature.value().map(|degrees| degrees.0));
+        let power_limit = medians(&|device| device.power_limit.value().map(|limit| limit.0));
+        let capped = medians(&|device| Some(if is_capped(device) { 1.0 } else { 0.0 }));
+        let aside = Activity::ASIDE
+            .map(|activity| medians(&|device| device.rank.as_ref()?.share_of(activity).map(|share| share.0)));
+        let usual = temperature.into_iter().zip(power_limit).zip(capped).enumerate();
         Self(
             usual
-                .map(|((temperature, power_limit), capped)| Usual {
+                .map(|(group, ((temperature, power_limit), capped))| Usual {
                     temperature,
+                    aside: aside.each_ref().map(|shares| shares.get(group).copied().flatten()),
                     power_limit,
                     is_capped: capped.is_some_and(|capped| capped > 0.0),
                 })
@@ -118,11 +143,39 @@ fn is_hot(device: &DeviceSample, usual: Usual) -> bool {
         })
 }
 
-/// The likeliest cause of a rank that is off.
+/// What takes the most time of the rank's steps beyond what it takes of its equals'.
+fn aside(device: &DeviceSample, usual: Usual) -> Option<StragglerCause> {
+    const CAUSES: [StragglerCause; Activity::ASIDE.len()] = [
+        StragglerCause::WaitingForData,
+        StragglerCause::Checkpoint,
+        StragglerCause::Evaluation,
+        StragglerCause::GarbageCollection,
+    ];
+    let rank = device.rank.as_ref()?;
+    let beyond = Activity::ASIDE
+        .into_iter()
+        .zip(usual.aside)
+        .zip(CAUSES)
+        .filter_map(|((activity, usual), cause)| Some((rank.share_of(activity)?.0 - usual.unwrap_or(0.0), cause)));
+    beyond.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, cause)| cause)
+}
+
+/// How much less of its steps a rank trains than its equals, as a share, and what it does instead; none where its process
+/// does not say so.
+pub fn told(recent: &VecDeque<Deviation>, device: &DeviceSample, usual: Usual) -> Option<(f64, StragglerCause)> {
+    let (training, deviations) = mean(recent, |deviation| deviation.measure(Measure::Training))?;
+    let is_off = training <= -0.05 && deviations <= -2.0;
+    Some((training, aside(device, usual).filter(|_| is_off)?))
+}
+
+/// The likeliest cause of a rank that is off, by what is seen of its GPU.
 pub fn of(recent: &VecDeque<Deviation>, device: &DeviceSample, usual: Usual) -> StragglerCause {
     let all = |holds: fn(&Deviation) -> bool| recent.iter().all(holds);
     if all(|deviation| deviation.is_silent) {
         return StragglerCause::NoAnswer;
+    }
+    if all(|deviation| deviation.is_stalled) {
+        return StragglerCause::Stalled;
     }
     if all(|deviation| deviation.is_idle) {
         return StragglerCause::Idle;

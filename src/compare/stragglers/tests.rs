@@ -1,5 +1,5 @@
 use super::*;
-use crate::reading::Absence;
+use crate::reading::{Absence, Activity, ActivityShare, RankReport, RankStall};
 use crate::units::{BytesPerSec, Celsius, Fraction, Megahertz, Watts};
 
 const RANKS: usize = 1024;
@@ -170,4 +170,81 @@ fn a_stage_that_works_differently_is_no_straggler() {
     // The last stage does half the work of the others: that is the plan's, not the GPUs'.
     let gpu = |rank, _| if rank >= 3 * STAGE { Gpu { pace: 0.5, ..HEALTHY } } else { HEALTHY };
     watch(20, 9, gpu, |_, stragglers| assert!(stragglers.is_empty(), "{stragglers:?}"));
+}
+
+/// What a rank's process tells: its thread waits for data and saves checkpoints for so much of the time, with a sampler's
+/// noise.
+fn report(rank: usize, data: f64, checkpoint: f64, noise: &mut Noise) -> RankReport {
+    let mut around = |value: f64| Fraction((value + 0.005 * noise.normal()).clamp(0.0, 1.0));
+    let (data, checkpoint) = (around(data), around(checkpoint));
+    let activities = [
+        (Activity::Data, data),
+        (Activity::Checkpoint, checkpoint),
+        (Activity::Forward, Fraction(1.0 - data.0 - checkpoint.0)),
+    ];
+    RankReport {
+        run: "7b".to_owned(),
+        rank: rank as u32,
+        step_time: Some(Seconds(7.75)),
+        activities: activities.map(|(activity, share)| ActivityShare { activity, share }).to_vec(),
+        ..RankReport::default()
+    }
+}
+
+#[test]
+fn what_a_process_tells_names_a_rank_whose_gpu_looks_like_the_others() {
+    let mut noise = Noise(5);
+    let mut watch = StragglerWatch::default();
+    for interval in 1..=1000_u64 {
+        let devices: Vec<DeviceSample> = (0..64)
+            .map(|rank| {
+                let (data, checkpoint) = match rank {
+                    9 if interval > 900 => (0.30, 0.0),
+                    40 if interval > 900 => (0.02, 0.25),
+                    _ => (0.02, 0.0),
+                };
+                let report = Box::new(report(rank, data, checkpoint, &mut noise));
+                DeviceSample { rank: Some(report), ..device(&HEALTHY, 1, &mut noise) }
+            })
+            .collect();
+        let ranks: Vec<(&DeviceSample, usize)> = devices.iter().map(|device| (device, 0)).collect();
+        watch.push(&ranks, Moment(interval * 5000));
+        let named: Vec<(usize, StragglerCause)> = watch.named().iter().map(|one| (one.rank, one.cause)).collect();
+        match interval {
+            ..=900 => assert_eq!(named, [], "{interval}"),
+            903.. => {
+                assert!(named.contains(&(9, StragglerCause::WaitingForData)), "{named:?}");
+                assert!(named.contains(&(40, StragglerCause::Checkpoint)), "{named:?}");
+                assert_eq!(named.len(), 2);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn the_rank_that_others_wait_for_is_named_and_they_are_not() {
+    let mut noise = Noise(6);
+    let mut watch = StragglerWatch::default();
+    let mut named_with = |stalled: &dyn Fn(usize) -> Option<Activity>| {
+        watch.restart();
+        for interval in 1..=3 {
+            let stopped = Gpu { pace: 0.01, busy: 1.0, ..HEALTHY };
+            let devices: Vec<DeviceSample> = (0..64)
+                .map(|rank| {
+                    let stall =
+                        stalled(rank).map(|activity| RankStall { lasting: Seconds(90.0), activity: Some(activity) });
+                    let report = RankReport { stall, ..report(rank, 0.02, 0.0, &mut noise) };
+                    DeviceSample { rank: Some(Box::new(report)), ..device(&stopped, 1, &mut noise) }
+                })
+                .collect();
+            let ranks: Vec<(&DeviceSample, usize)> = devices.iter().map(|device| (device, 0)).collect();
+            watch.push(&ranks, Moment(interval * 5000));
+        }
+        watch.named().iter().map(|one| (one.rank, one.cause)).collect::<Vec<_>>()
+    };
+    let one = named_with(&|rank| Some(if rank == 31 { Activity::Data } else { Activity::Collective }));
+    assert_eq!(one, [(31, StragglerCause::Stalled)]);
+    // A file system that keeps all waiting makes no rank a straggler.
+    assert_eq!(named_with(&|_| Some(Activity::Data)), []);
 }

@@ -93,17 +93,30 @@ impl<'de: 'a, 'a> Deserialize<'de> for LabelSet<'a> {
 /// # Errors
 /// What is no answer of a query API, and its refusals.
 pub fn each_value(body: &[u8], take: impl FnMut(&LabelSet<'_>, f64, f64)) -> Result<(), AnswerError> {
+    let data: Data<'_> = serde_json::from_str(data(body)?.get())?;
+    let result = data.result.ok_or(AnswerError::NoResult)?;
+    let mut deserializer = serde_json::Deserializer::from_str(result.get());
+    SeriesSeed(take).deserialize(&mut deserializer)?;
+    Ok(())
+}
+
+/// The labels of each series that an answer of `/series` lists.
+///
+/// # Errors
+/// What is no answer of a query API, and its refusals.
+pub fn listed_series(body: &[u8]) -> Result<Vec<LabelSet<'_>>, AnswerError> {
+    Ok(serde_json::from_str(data(body)?.get())?)
+}
+
+/// What an answer has to say.
+fn data(body: &[u8]) -> Result<&RawValue, AnswerError> {
     let envelope: Envelope<'_> = serde_json::from_slice(body)?;
     if envelope.status.0 != "success" {
         return Err(AnswerError::Refused(
             envelope.error.map_or_else(|| "the query failed".to_owned(), |why| why.0.into_owned()),
         ));
     }
-    let data: Data<'_> = serde_json::from_str(envelope.data.ok_or(AnswerError::NoResult)?.get())?;
-    let result = data.result.ok_or(AnswerError::NoResult)?;
-    let mut deserializer = serde_json::Deserializer::from_str(result.get());
-    SeriesSeed(take).deserialize(&mut deserializer)?;
-    Ok(())
+    envelope.data.ok_or(AnswerError::NoResult)
 }
 
 struct SeriesSeed<F>(F);
@@ -155,6 +168,17 @@ mod tests {
         let mut seen = Vec::new();
         each_value(range, |_, at, value| seen.push((at, value))).unwrap();
         assert_eq!(seen, [(1_435_781_430.5, 1.0), (1_435_781_445.5, 0.5)]);
+    }
+
+    #[test]
+    fn series_are_listed() {
+        // The form of the API's documentation, "Finding series by label matchers".
+        let body = br#"{"status":"success","data":[
+            {"__name__":"up","job":"prometheus","instance":"localhost:9090"},{"__name__":"up","job":"node"}]}"#;
+        let jobs: Vec<String> =
+            listed_series(body).unwrap().iter().map(|labels| labels.label("job").unwrap().into_owned()).collect();
+        assert_eq!(jobs, ["prometheus", "node"]);
+        assert!(listed_series(br#"{"status":"success","data":{}}"#).is_err());
     }
 
     #[test]

@@ -27,6 +27,27 @@ impl Values {
         }
     }
 
+    /// Notes a value that several series may make together: each reason of a low clock is one.
+    pub fn join(&mut self, metric: ExporterMetric, value: f64) {
+        let before = self.0[metric as usize];
+        match (metric, before) {
+            (ExporterMetric::ClockReasons, Some(before)) => {
+                self.0[metric as usize] = Some((count(&before) | count(&value)) as f64);
+            }
+            (ExporterMetric::Xid, Some(before)) => self.0[metric as usize] = Some(before.max(value)),
+            _ => self.put(metric, value),
+        }
+    }
+
+    /// Takes the values of others where it has none.
+    pub fn fill(&mut self, others: &Self) {
+        for (place, other) in self.0.iter_mut().zip(others.0) {
+            if place.is_none_or(|before| blank(before).is_some()) {
+                *place = other.or(*place);
+            }
+        }
+    }
+
     fn number(&self, metric: ExporterMetric, now: Moment) -> Reading<f64> {
         match self.0[metric as usize] {
             Some(value) => blank(value).map_or_else(|| Reading::measured(value, now), Reading::Absent),
@@ -301,11 +322,17 @@ fn memory(number: impl Fn(ExporterMetric) -> Reading<f64>, card: Option<&Gpu>, n
 }
 
 /// Why clocks are low, by NVML's bits (`nvml.h`, nvmlClocksEventReason…), in the words of the driver's source.
+const REASONS: [(u64, &str); 5] =
+    [(0x4, "power cap"), (0x20, "hot"), (0x40, "too hot"), (0x80, "power brake"), (0x8, "hw slowdown")];
+
+/// The bit of a word; 0 for one of others.
+pub fn reason_bit(word: &str) -> u64 {
+    REASONS.iter().find(|(_, known)| *known == word).map_or(0, |(bit, _)| *bit)
+}
+
 fn reasons(mask: &f64) -> Vec<Cow<'static, str>> {
-    const WORDS: [(u64, &str); 5] =
-        [(0x4, "power cap"), (0x20, "hot"), (0x40, "too hot"), (0x80, "power brake"), (0x8, "hw slowdown")];
     let mask = count(mask);
-    WORDS.iter().filter(|(bit, _)| mask & bit != 0).map(|(_, word)| Cow::Borrowed(*word)).collect()
+    REASONS.iter().filter(|(bit, _)| mask & bit != 0).map(|(_, word)| Cow::Borrowed(*word)).collect()
 }
 
 /// A GPU that says nothing, and why.

@@ -1,14 +1,15 @@
 //! What is asked: a server's query API, or exporters' pages.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::address::Address;
-use super::answer::each_value;
+use super::answer::{LabelSet, each_value, listed_series};
 use super::client::{Client, FetchError};
 use super::device::Values;
 use super::labels::{GpuPlace, Labels, PLACE, identity, location};
+use super::memwall::{self, MemwallAnswer, MemwallPlace, MemwallReport};
 use super::page::metrics;
 use super::table;
 use crate::reading::{DeviceLocation, Moment};
@@ -18,6 +19,8 @@ use crate::reading::{DeviceLocation, Moment};
 pub struct Answers {
     /// The GPUs in them.
     pub gpus: BTreeMap<GpuPlace, GpuAnswer>,
+    /// What memwall exporters say of GPUs.
+    pub memwall: BTreeMap<MemwallPlace, MemwallAnswer>,
     /// What could not be had, by endpoint, and why.
     pub failed: BTreeMap<usize, String>,
 }
@@ -29,12 +32,24 @@ pub struct GpuAnswer {
     pub endpoint: usize,
     /// Its metrics.
     pub values: Values,
-    /// Its product name, its own name and its place, where the labels were there.
-    pub described: Option<(Option<String>, Option<String>, DeviceLocation)>,
+    /// What its labels say, where they were there.
+    pub described: Option<GpuDescription>,
+    /// What only memwall exporters say of it.
+    pub more: MemwallReport,
 }
+
+/// A GPU's product name, its own name and its place.
+pub type GpuDescription = (Option<String>, Option<String>, DeviceLocation);
 
 impl Answers {
     fn take(&mut self, endpoint: usize, host: &str, labels: &impl Labels, name: &str, value: f64, described: bool) {
+        if let Some(name) = memwall::own_name(name) {
+            let Some(place) = GpuPlace::of(labels, host) else { return };
+            let at = MemwallPlace::of(place, labels);
+            let answer = self.memwall.entry(at.clone()).or_default();
+            answer.endpoint = endpoint;
+            return answer.take(&at, labels, name, value);
+        }
         let Some(metric) = table::metric(name, labels) else { return };
         let Some(place) = GpuPlace::of(labels, host) else { return };
         let description = |place: &GpuPlace| {
@@ -49,11 +64,39 @@ impl Answers {
         }
     }
 
+    /// Whether anything is said of any GPU.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.gpus.is_empty() && self.memwall.is_empty()
+    }
+
+    /// Gives what memwall exporters say to the places that theirs stand for.
+    pub fn join(&mut self, places: &BTreeMap<MemwallPlace, GpuPlace>) {
+        for (at, told) in std::mem::take(&mut self.memwall) {
+            let gpu = self.gpus.entry(places.get(&at).unwrap_or(&at.place).clone()).or_insert_with(|| GpuAnswer {
+                endpoint: told.endpoint,
+                described: told.described,
+                ..GpuAnswer::default()
+            });
+            gpu.values.fill(&told.values);
+            gpu.more = told.more;
+        }
+    }
+
     fn take_page(&mut self, endpoint: usize, host: &str, page: &str) {
         for line in metrics(page) {
             self.take(endpoint, host, &line, line.name, line.value, true);
         }
     }
+}
+
+/// The GPUs that were described before.
+pub trait KnownGpus {
+    /// Whether the GPU at a place is one.
+    fn has(&self, place: &GpuPlace) -> bool;
+
+    /// Whether the one that a memwall exporter tells of is one.
+    fn has_joined(&self, at: &MemwallPlace) -> bool;
 }
 
 /// A server's query API.
@@ -74,22 +117,22 @@ const DESCRIBED_EVERY: u32 = 12;
 /// A metric of each exporter that every GPU has, by which it is described.
 const DESCRIBED_BY: &str = "DCGM_FI_DEV_GPU_TEMP|DCGM_FI_DEV_FB_USED|(amd_)?gpu_used_vram";
 
+/// The names of all that is read, of every exporter.
+fn names() -> String {
+    format!("{}|{}", table::names(), memwall::names())
+}
+
 impl Api {
     /// The API under an address.
     #[must_use]
     pub fn at(address: Address) -> Self {
         // One query for all: the labels that say which GPU it is are a third of all labels.
-        let values = format!("max by ({}) ({{__name__=~\"{}\"}})", PLACE.join(","), table::names());
-        let descriptions = format!("{{__name__=~\"{DESCRIBED_BY}\"}}");
+        let values = format!("max by ({}) ({{__name__=~\"{}\"}})", PLACE.join(","), names());
+        let descriptions = format!("{{__name__=~\"{DESCRIBED_BY}|{}\"}}", memwall::DESCRIBED_BY);
         Self { address, values, is_raw: false, descriptions, until_described: 0 }
     }
 
-    fn query(
-        &self,
-        client: &Client,
-        query: &str,
-        mut take: impl FnMut(&super::answer::LabelSet<'_>, f64),
-    ) -> Result<(), FetchError> {
+    fn query(&self, client: &Client, query: &str, mut take: impl FnMut(&LabelSet<'_>, f64)) -> Result<(), FetchError> {
         let body = client.get(&self.address.endpoint("query"), &[("query", query)])?;
         each_value(&body, |labels, _, value| take(labels, value)).map_err(|why| FetchError::Http(why.to_string()))
     }
@@ -108,17 +151,18 @@ impl Api {
     ///
     /// # Errors
     /// Why no query API answers.
-    pub fn answers(&mut self, client: &Client, known: &impl Fn(&GpuPlace) -> bool) -> Result<Answers, FetchError> {
+    pub fn answers(&mut self, client: &Client, known: &impl KnownGpus) -> Result<Answers, FetchError> {
         let mut answers = self.values(client, &self.values)?;
-        if answers.gpus.is_empty() && !self.is_raw {
+        if answers.is_empty() && !self.is_raw {
             // A server that takes the names away from what it joins is asked for every label.
-            let raw = format!("{{__name__=~\"{}\"}}", table::names());
+            let raw = format!("{{__name__=~\"{}\"}}", names());
             answers = self.values(client, &raw)?;
-            if !answers.gpus.is_empty() {
+            if !answers.is_empty() {
                 (self.values, self.is_raw) = (raw, true);
             }
         }
-        let is_new = answers.gpus.keys().any(|place| !known(place));
+        let is_new = answers.gpus.keys().any(|place| !known.has(place))
+            || answers.memwall.keys().any(|at| !known.has_joined(at));
         if self.until_described == 0 || is_new {
             self.query(client, &self.descriptions, |labels, value| {
                 if let Some(name) = labels.label("__name__") {
@@ -135,26 +179,54 @@ impl Api {
 impl Api {
     /// What a GPU did until `now`, by the time in milliseconds: none where the server cannot be asked.
     pub fn past(&self, client: &Client, place: &GpuPlace, uuid: Option<&str>, now: Moment) -> BTreeMap<u64, Values> {
-        let mut past: BTreeMap<u64, Values> = BTreeMap::new();
+        let [mut past, mut own]: [BTreeMap<u64, Values>; 2] = Default::default();
         let end = now.0 / 1000;
         let (start, end, step) = ((end - end.min(PAST)).to_string(), end.to_string(), PAST_STEP.to_string());
         // By its own name, else by that of its host; what is of another GPU all the same is left out below.
         let (label, value) = uuid.map_or(("Hostname", place.host.as_str()), |uuid| ("UUID", uuid));
-        let query = format!("{{__name__=~\"{}\",{label}=\"{}\"}}", table::names(), quoted(value));
+        let mut query = format!("{{__name__=~\"{}\",{label}=\"{}\"}}", table::names(), quoted(value));
+        if let Some(uuid) = uuid {
+            query += &format!(" or {{__name__=~\"{}\",uuid=\"{}\"}}", memwall::names(), quoted(uuid));
+        }
         let parameters = [("query", query.as_str()), ("start", &start), ("end", &end), ("step", &step)];
         let Ok(body) = client.get(&self.address.endpoint("query_range"), &parameters) else { return past };
         let taken = each_value(&body, |labels, seconds, value| {
-            let metric = labels.label("__name__").and_then(|name| table::metric(&name, labels));
-            let is_it = GpuPlace::of(labels, self.address.host()).as_ref() == Some(place);
-            if let Some(metric) = metric.filter(|_| is_it) {
-                #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-                past.entry((seconds * 1000.0) as u64).or_default().put(metric, value);
+            let Some(name) = labels.label("__name__") else { return };
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            let at = (seconds * 1000.0) as u64;
+            if let Some(name) = memwall::own_name(&name) {
+                if let Some((metric, value)) = memwall::gpu_metric(name, labels, value) {
+                    own.entry(at).or_default().join(metric, value);
+                }
+            } else if let Some(metric) = table::metric(&name, labels)
+                && GpuPlace::of(labels, self.address.host()).as_ref() == Some(place)
+            {
+                past.entry(at).or_default().put(metric, value);
             }
         });
         if taken.is_err() {
-            past.clear();
+            return BTreeMap::new();
+        }
+        for (at, values) in own {
+            past.entry(at).or_default().fill(&values);
         }
         past
+    }
+}
+
+impl Api {
+    /// The hosts whose GPUs were told of in the last day until `now`, in seconds since the Unix epoch; none where the
+    /// server cannot be asked.
+    fn lately(&self, client: &Client, now: u64) -> Vec<String> {
+        const DAY: u64 = 86_400;
+        /// Hosts enough for a line, with the GPUs of each.
+        const LIMIT: &str = "1000";
+        let (start, end) = ((now - now.min(DAY)).to_string(), now.to_string());
+        let parameters = [("match[]", self.descriptions.as_str()), ("start", &start), ("end", &end), ("limit", LIMIT)];
+        let Ok(body) = client.get(&self.address.endpoint("series"), &parameters) else { return Vec::new() };
+        let Ok(series) = listed_series(&body) else { return Vec::new() };
+        let host = |labels: &LabelSet<'_>| GpuPlace::of(labels, self.address.host()).map(|place| place.host);
+        series.iter().filter_map(host).collect::<BTreeSet<String>>().into_iter().collect()
     }
 }
 
@@ -192,7 +264,7 @@ impl ExporterPage {
     /// What the server at an address gives others to be federated: the newest value of each metric of a GPU.
     #[must_use]
     pub fn federated(address: &Address) -> Self {
-        let selector = format!("{{__name__=~\"{}\"}}", table::names());
+        let selector = format!("{{__name__=~\"{}|{}\"}}", names(), memwall::DESCRIBED_BY);
         Self { address: address.federation(), selector: Some(selector), failing: None }
     }
 
@@ -246,6 +318,14 @@ impl Endpoints {
         }
     }
 
+    /// The hosts that had GPUs in the last day until `now`, in seconds since the Unix epoch, where a server keeps it.
+    pub fn lately(&self, client: &Client, now: u64) -> Vec<String> {
+        match self {
+            Self::Api(api) => api.lately(client, now),
+            Self::Pages(_) => Vec::new(),
+        }
+    }
+
     /// What a GPU did until `now`, where a server keeps it.
     pub fn past(&self, client: &Client, place: &GpuPlace, uuid: Option<&str>, now: Moment) -> BTreeMap<u64, Values> {
         match self {
@@ -254,11 +334,11 @@ impl Endpoints {
         }
     }
 
-    /// Asks all of them. `known` tells the GPUs that were described before.
-    pub fn answers(&mut self, client: &Client, known: impl Fn(&GpuPlace) -> bool) -> Answers {
+    /// Asks all of them. `known`: the GPUs that were described before.
+    pub fn answers(&mut self, client: &Client, known: &impl KnownGpus) -> Answers {
         match self {
             Self::Api(api) => api
-                .answers(client, &known)
+                .answers(client, known)
                 .unwrap_or_else(|why| Answers { failed: BTreeMap::from([(0, why.to_string())]), ..Answers::default() }),
             Self::Pages(pages) => {
                 let mut answers = Answers::default();

@@ -32,7 +32,7 @@ const JOB: [&str; 5] = ["hpc_job", "exported_hpc_job", "slurm_job", "slurm_job_i
 const RACK: [&str; 4] = ["rack", "rack_id", "topology_kubernetes_io_rack", "nvidia_com_gpu_clique"];
 
 /// The labels that say which GPU a series is of: all that a query for values needs.
-pub const PLACE: [&str; 13] = [
+pub const PLACE: [&str; 20] = [
     "__name__",
     "Hostname",
     "hostname",
@@ -46,6 +46,14 @@ pub const PLACE: [&str; 13] = [
     "GPU_I_ID",
     "gpu_partition_id",
     "clock_type",
+    // Those of the memwall exporter.
+    "uuid",
+    "run",
+    "rank",
+    "activity",
+    "kind",
+    "type",
+    "reason",
 ];
 
 /// Where a GPU is: host, number there, and which part of it.
@@ -62,12 +70,15 @@ pub struct GpuPlace {
 impl GpuPlace {
     /// Of which GPU a metric is, on `host` where no label says one; none for what is of no GPU (CPUs, switches, links).
     pub fn of(labels: &impl Labels, host: &str) -> Option<Self> {
-        let gpu = labels.first(&GPU)?.parse().ok()?;
+        let gpu = labels.first(&GPU)?;
+        // `3:1` is a part of a GPU to the memwall exporter.
+        let (gpu, number) = gpu.split_once(':').unwrap_or((&gpu, ""));
+        let gpu = gpu.parse().ok()?;
         let named = labels.first(&HOST).map(Cow::into_owned);
         // The address of an exporter is the name of its host, where nothing says another.
         let instance = || labels.label("instance").map(|instance| without_port(&instance).to_owned());
         let host = named.or_else(instance).unwrap_or_else(|| host.to_owned());
-        Some(Self { host, gpu, part: labels.first(&PART).map_or_else(String::new, Cow::into_owned) })
+        Some(Self { host, gpu, part: labels.first(&PART).map_or_else(|| number.to_owned(), Cow::into_owned) })
     }
 }
 

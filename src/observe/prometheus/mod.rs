@@ -8,10 +8,12 @@ mod client;
 mod device;
 mod endpoint;
 mod labels;
+mod memwall;
 mod page;
 mod table;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use thiserror::Error;
 
@@ -19,8 +21,9 @@ use self::access::{Access, AccessError};
 use self::address::Address;
 use self::client::Client;
 use self::device::{Accumulated, Identity, Values, absent, device};
-use self::endpoint::{Answers, Api, Endpoints, ExporterPage};
+use self::endpoint::{Answers, Api, Endpoints, ExporterPage, KnownGpus};
 use self::labels::GpuPlace;
+use self::memwall::{MemwallAnswer, MemwallPlace};
 use super::{SharedRequirements, Source};
 use crate::catalog::Catalog;
 use crate::reading::{
@@ -35,13 +38,58 @@ pub struct Prometheus {
     client: Client,
     endpoints: Endpoints,
     catalog: Catalog,
-    /// Every GPU that ever answered, with its endpoint: one that is missing keeps its place.
-    known: BTreeMap<GpuPlace, (usize, Identity)>,
+    known: KnownByPlace,
     requirements: SharedRequirements,
     /// The GPU that was looked at closely last: its past has been told.
     looked_at: Option<GpuPlace>,
     /// What a server answered when it was opened: nobody waits for the same twice.
     first: Option<Answers>,
+}
+
+/// Every GPU that ever answered.
+#[derive(Default)]
+struct KnownByPlace {
+    /// By place, each with the endpoint that tells of it: one that is missing keeps its place.
+    gpus: BTreeMap<GpuPlace, (usize, Identity)>,
+    /// The place of the GPU that each memwall exporter tells of.
+    joined: BTreeMap<MemwallPlace, GpuPlace>,
+}
+
+impl KnownByPlace {
+    /// Gives what memwall exporters say to the GPUs of the same name (UUID), else to the places that they know.
+    fn join(&mut self, answers: &mut Answers) {
+        let is_new = |(at, told): (&MemwallPlace, &MemwallAnswer)| told.described.is_some() || !self.has_joined(at);
+        if answers.memwall.iter().any(is_new) {
+            let named = self.named(answers);
+            let target = |at: &MemwallPlace| (at.clone(), named.get(&at.uuid).unwrap_or(&at.place).clone());
+            self.joined = answers.memwall.keys().map(target).collect();
+        }
+        answers.join(&self.joined);
+    }
+
+    /// The places of GPUs by their own names. Places of other exporters come first: both may tell of the same GPU.
+    fn named(&self, answers: &Answers) -> HashMap<String, GpuPlace> {
+        let known = self.gpus.iter().filter_map(|(place, (_, identity))| Some((identity.uuid.value()?, place)));
+        let described =
+            answers.gpus.iter().filter_map(|(place, gpu)| Some((gpu.described.as_ref()?.1.as_ref()?, place)));
+        let mut named: HashMap<String, GpuPlace> = HashMap::new();
+        for (uuid, place) in known.chain(described) {
+            if answers.gpus.contains_key(place) || !named.contains_key(uuid) {
+                named.insert(uuid.clone(), place.clone());
+            }
+        }
+        named
+    }
+}
+
+impl KnownGpus for KnownByPlace {
+    fn has(&self, place: &GpuPlace) -> bool {
+        self.gpus.contains_key(place)
+    }
+
+    fn has_joined(&self, at: &MemwallPlace) -> bool {
+        self.joined.contains_key(at)
+    }
 }
 
 /// A GPU that is gone for so long has gone for good: its host was taken down or is called something else.
@@ -80,8 +128,16 @@ pub enum PrometheusError {
         page: String,
     },
     /// Metrics of something else.
-    #[error("{0}: no metrics of a GPU there (looked for DCGM_FI_* and gpu_*)")]
+    #[error("{0}: no metrics of a GPU there (looked for DCGM_FI_*, gpu_* and memwall_gpu_*)")]
     NoGpu(String),
+    /// There were some, and their exporters no longer answer.
+    #[error("{address}: no metrics of a GPU now; in the last day there were some of {hosts}")]
+    NoLonger {
+        /// Its address.
+        address: String,
+        /// Of which hosts.
+        hosts: String,
+    },
 }
 
 impl Prometheus {
@@ -96,7 +152,7 @@ impl Prometheus {
             return Self::start(client, Endpoints::Pages(vec![ExporterPage::at(&address)]), catalog);
         }
         let mut api = Api::at(address.clone());
-        match api.answers(&client, &|_| false) {
+        match api.answers(&client, &KnownByPlace::default()) {
             Ok(first) => Self::begin(client, Endpoints::Api(api), catalog, first, true),
             // A gateway may forbid queries and leave federation open.
             Err(why @ FetchError::Status(403, _)) => Self::open_other(client, &address, &why, catalog)
@@ -145,7 +201,7 @@ impl Prometheus {
     }
 
     fn start(client: Client, mut endpoints: Endpoints, catalog: Catalog) -> Result<Self, PrometheusError> {
-        let first = endpoints.answers(&client, |_| false);
+        let first = endpoints.answers(&client, &KnownByPlace::default());
         Self::begin(client, endpoints, catalog, first, false)
     }
 
@@ -157,10 +213,10 @@ impl Prometheus {
         first: Answers,
         count: bool,
     ) -> Result<Self, PrometheusError> {
-        let (failed, is_empty) = (first.failed.values().next().cloned(), first.gpus.is_empty());
+        let (failed, is_empty) = (first.failed.values().next().cloned(), first.is_empty());
         let address = endpoints.detail();
         let requirements = SharedRequirements::nothing();
-        let known = BTreeMap::new();
+        let known = KnownByPlace::default();
         let mut source = Self { client, endpoints, catalog, known, requirements, looked_at: None, first: None };
         if count {
             source.first = Some(first);
@@ -169,8 +225,25 @@ impl Prometheus {
         }
         match (is_empty, failed) {
             (true, Some(why)) => Err(PrometheusError::Unreachable { address, why: FetchError::Http(why) }),
-            (true, None) => Err(PrometheusError::NoGpu(address)),
+            (true, None) => Err(source.without_gpu(address)),
             (false, _) => Ok(source),
+        }
+    }
+
+    /// Why there is no GPU: none now, or none at all.
+    fn without_gpu(&self, address: String) -> PrometheusError {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let hosts = self.endpoints.lately(&self.client, now);
+        match hosts.as_slice() {
+            [] => PrometheusError::NoGpu(address),
+            [first, others @ ..] => PrometheusError::NoLonger {
+                address,
+                hosts: match others.len() {
+                    0 => first.clone(),
+                    1 => format!("{first} and 1 other host"),
+                    others => format!("{first} and {others} other hosts"),
+                },
+            },
         }
     }
 
@@ -182,32 +255,40 @@ impl Prometheus {
 
     fn answers(&mut self) -> Answers {
         let Self { client, endpoints, known, .. } = self;
-        endpoints.answers(client, |place| known.contains_key(place))
+        endpoints.answers(client, known)
     }
 
     /// The devices of the answers, and those that are no longer in them.
-    fn devices(&mut self, answers: Answers, now: Moment) -> Vec<DeviceSample> {
-        let Answers { gpus, failed } = answers;
+    fn devices(&mut self, mut answers: Answers, now: Moment) -> Vec<DeviceSample> {
+        self.known.join(&mut answers);
+        let Answers { gpus, failed, .. } = answers;
         for (place, gpu) in &gpus {
             let at = || DeviceLocation { node: place.host.clone(), gpu: place.gpu, ..DeviceLocation::default() };
             let (endpoint, identity) =
-                self.known.entry(place.clone()).or_insert_with(|| (gpu.endpoint, Identity::at(at())));
+                self.known.gpus.entry(place.clone()).or_insert_with(|| (gpu.endpoint, Identity::at(at())));
             *endpoint = gpu.endpoint;
             identity.gone_since = None;
             if let Some((name, uuid, location)) = &gpu.described {
+                // The run of a rank is a job, where no batch system's label says one.
+                let run = gpu.more.rank.as_ref().map(|rank| rank.run.clone()).filter(|run| !run.is_empty());
+                let location = DeviceLocation { job: location.job.clone().or(run), ..location.clone() };
                 identity.describe(name.as_deref(), uuid.as_deref(), location, now);
             }
         }
         self.forget(&failed, |place| gpus.contains_key(place), now);
-        let hosts = self.known.keys().fold((0, ""), |(count, last), place| {
+        let hosts = self.known.gpus.keys().fold((0, ""), |(count, last), place| {
             if count > 0 && last == place.host { (count, last) } else { (count + 1, place.host.as_str()) }
         });
         let alone = hosts.0 == 1;
-        let numbered = self.known.iter_mut().enumerate().map(|(position, (place, (endpoint, identity)))| {
+        let numbered = self.known.gpus.iter_mut().enumerate().map(|(position, (place, (endpoint, identity)))| {
             // Numbers of one host are those that its own tools show.
             let index = if alone { place.gpu } else { u32::try_from(position).unwrap_or(u32::MAX) };
             match (gpus.get(place), failed.get(endpoint)) {
-                (Some(gpu), _) => device(index, identity, &gpu.values, &self.catalog, now),
+                (Some(gpu), _) => {
+                    let mut sample = device(index, identity, &gpu.values, &self.catalog, now);
+                    gpu.more.complete(&mut sample, now);
+                    sample
+                }
                 (None, Some(why)) => absent(index, identity, &Absence::Failed(why.clone().into())),
                 (None, None) => absent(index, identity, &Absence::Gone),
             }
@@ -222,7 +303,7 @@ impl Prometheus {
             return None;
         };
         let position = devices.iter().position(|device| device.index == index)?;
-        let (place, (_, identity)) = self.known.iter().nth(position)?;
+        let (place, (_, identity)) = self.known.gpus.iter().nth(position)?;
         if self.looked_at.as_ref() == Some(place) {
             return None;
         }
@@ -243,9 +324,14 @@ impl Prometheus {
     /// Forgets what answers at another place now, and what is gone for good.
     fn forget(&mut self, failed: &BTreeMap<usize, String>, is_there: impl Fn(&GpuPlace) -> bool, now: Moment) {
         let uuid = |identity: &Identity| identity.uuid.value().cloned();
-        let there: std::collections::BTreeSet<String> =
-            self.known.iter().filter(|(place, _)| is_there(place)).filter_map(|(_, (_, known))| uuid(known)).collect();
-        self.known.retain(|place, (endpoint, identity)| {
+        let there: std::collections::BTreeSet<String> = self
+            .known
+            .gpus
+            .iter()
+            .filter(|(place, _)| is_there(place))
+            .filter_map(|(_, (_, known))| uuid(known))
+            .collect();
+        self.known.gpus.retain(|place, (endpoint, identity)| {
             if is_there(place) || failed.contains_key(endpoint) {
                 return true;
             }
@@ -271,7 +357,7 @@ impl Source for Prometheus {
 
 impl Identity {
     /// Takes in what labels say.
-    fn describe(&mut self, name: Option<&str>, uuid: Option<&str>, location: &DeviceLocation, now: Moment) {
+    fn describe(&mut self, name: Option<&str>, uuid: Option<&str>, location: DeviceLocation, now: Moment) {
         let text = |known: &mut Reading<String>, told: Option<&str>| {
             if let Some(told) = told.filter(|told| known.value().map(String::as_str) != Some(*told)) {
                 *known = Reading::measured(told.to_owned(), now);
@@ -279,8 +365,8 @@ impl Identity {
         };
         text(&mut self.name, name);
         text(&mut self.uuid, uuid);
-        if *self.location != *location {
-            self.location = std::sync::Arc::new(location.clone());
+        if *self.location != location {
+            self.location = std::sync::Arc::new(location);
         }
     }
 }

@@ -36,6 +36,9 @@ pub struct Fleet {
     pub answers: BTreeMap<u32, Answer>,
     /// The pod of a node's GPUs.
     pub pods: BTreeMap<u32, String>,
+    /// Whether ranks are told as by memwall exporters, without a host's name; and the share of the step that some wait for
+    /// data.
+    pub ranks: Option<BTreeMap<u32, f64>>,
 }
 
 /// Metrics of dcgm-exporter's `etc/dcp-metrics-included.csv` with what a busy H100 says.
@@ -84,6 +87,16 @@ impl Fleet {
                      device=\"nvidia{gpu}\",modelName=\"NVIDIA H100 80GB HBM3\",Hostname=\"node{node:04}\",\
                      DCGM_FI_DRIVER_VERSION=\"550.90.07\"{pod}}} {value}"
                 );
+            }
+        }
+        for gpu in self.ranks.iter().flat_map(|_| 0..GPUS) {
+            let rank = node * GPUS + gpu;
+            let labels = format!("run=\"811\",rank=\"{rank}\",gpu=\"{gpu}\",uuid=\"GPU-{node:04}-{gpu}\"");
+            let data = self.ranks.as_ref().and_then(|waiting| waiting.get(&rank)).unwrap_or(&0.01);
+            let _ = writeln!(page, "memwall_rank_step_duration_seconds{{{labels}}} 7.75");
+            let _ = writeln!(page, "memwall_rank_steps_total{{{labels}}} 120");
+            for (activity, share) in [("data", *data), ("forward", 0.3), ("backward", 0.69 - data)] {
+                let _ = writeln!(page, "memwall_rank_activity_ratio{{{labels},activity=\"{activity}\"}} {share}");
             }
         }
         page

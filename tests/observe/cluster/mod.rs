@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use exporters::{Answer, Exporters, Fleet, GPUS};
 use memwall::observe::{Access, Authorization, Prometheus, Secret, SharedRequirements, Source};
-use memwall::reading::{Absence, DetailTarget, DeviceSample, Moment, RequiredMetrics, Sample};
-use memwall::units::{Bytes, Fraction, Watts};
+use memwall::reading::{Absence, Activity, DetailTarget, DeviceSample, Moment, RequiredMetrics, Sample};
+use memwall::units::{Bytes, Fraction, Seconds, Watts};
 use server::Server;
 
 use crate::support::catalog;
@@ -181,6 +181,46 @@ fn the_same_gpu_twice_is_one_gpu() {
     let urls = vec![exporters.url(3), exporters.url(3)];
     let mut source = Prometheus::open_pages(&urls, Access::default(), catalog().clone()).unwrap();
     assert_eq!(source.sample(NOW).devices.len(), GPUS as usize);
+}
+
+#[test]
+fn gpus_that_are_gone_at_the_start_are_named() {
+    if !server::is_installed() {
+        return;
+    }
+    let exporters = Exporters::start(Fleet::default());
+    let server = Server::start(&exporters, 2, None);
+    let (source, _) = opened(&server.address.to_string(), &Access::default(), 2 * GPUS as usize);
+    drop(source);
+    exporters.change(|fleet| fleet.answers = (0..2).map(|node| (node, Answer::Status(503))).collect());
+    // The server drops what it no longer scrapes, and still lists it.
+    let expected = "no metrics of a GPU now; in the last day there were some of node0000 and 1 other host";
+    wait_for("the GPUs to be gone", || {
+        open(&server.address.to_string(), Access::default()).err().is_some_and(|line| line.contains(expected))
+    });
+}
+
+#[test]
+fn what_ranks_tell_comes_to_the_gpus_of_the_same_name() {
+    if !server::is_installed() {
+        return;
+    }
+    let ranks = Some(BTreeMap::from([(11, 0.4)]));
+    let exporters = Exporters::start(Fleet { ranks, ..Fleet::default() });
+    let server = Server::start(&exporters, 2, None);
+    let (mut source, sample) = opened(&server.address.to_string(), &Access::default(), 2 * GPUS as usize);
+    let told = |sample: &Sample, node: &str, gpu: u32| at(sample, node, gpu).rank.clone().unwrap();
+    // Rank 11 is the fourth GPU of the second node: the names of GPUs say so, because all pages have one address here.
+    let rank = told(&sample, "node0001", 3);
+    assert_eq!((rank.rank, rank.run.as_str(), rank.steps), (11, "811", Some(120)));
+    assert_eq!(rank.step_time, Some(Seconds(7.75)));
+    assert_eq!(rank.share_of(Activity::Data), Some(Fraction(0.4)));
+    assert!((rank.aside().unwrap().0 - 0.4).abs() < 1e-9);
+    assert_eq!(told(&sample, "node0000", 3).share_of(Activity::Data), Some(Fraction(0.01)));
+    // The run is the job, because no other label names one.
+    wait_for("the labels to be asked for again", || {
+        at(&source.sample(NOW), "node0001", 3).location.as_ref().unwrap().job.as_deref() == Some("811")
+    });
 }
 
 #[test]

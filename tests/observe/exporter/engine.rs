@@ -7,7 +7,11 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use super::{Exporter, Guarded, get, installed, path};
+use crate::support::catalog;
 use crate::support::standin::{RealProcess, Scenario, wait_for};
+use memwall::observe::{Access, Source};
+use memwall::reading::Moment;
+use memwall::units::Bytes;
 
 /// Two GPUs on one node, a busier one on the other.
 const NODE_A: &str = "
@@ -33,10 +37,15 @@ impl Prometheus {
     fn start(targets: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let rules = path("configs/cluster/memwall.rules.yml");
+        // One address is one host: here two stand for two.
+        let node =
+            |(number, target): (usize, &&str)| format!("{{ targets: [{target:?}], labels: {{ node: node{number} }} }}");
+        let nodes: Vec<String> = targets.iter().enumerate().map(node).collect();
         let config = format!(
             "global: {{ scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s }}\n\
-             rule_files: [{:?}]\nscrape_configs: [{{ job_name: memwall, static_configs: [{{ targets: {targets:?} }}] }}]\n",
-            rules.display()
+             rule_files: [{:?}]\nscrape_configs: [{{ job_name: memwall, static_configs: [{}] }}]\n",
+            rules.display(),
+            nodes.join(", ")
         );
         std::fs::write(folder.path().join("prometheus.yml"), config).unwrap();
         // Free until a moment ago: Prometheus cannot choose one itself.
@@ -102,6 +111,21 @@ fn a_prometheus_scrapes_two_exporters_and_answers_queries_over_both() {
     assert_eq!(prometheus.query("sum(memwall_gpu_power_watts)", ""), [(String::new(), 612.0 + 71.0 + 500.0)]);
     let rank = prometheus.query("memwall_rank_device_memory_bytes{run=\"r1\"}", "rank");
     assert_eq!(rank, [("0".to_owned(), 21_474_836_480.0)]);
+    // A dashboard sees the three GPUs of two nodes through it.
+    let mut source =
+        memwall::observe::Prometheus::open(&prometheus.address, Access::default(), catalog().clone()).unwrap();
+    let sample = source.sample(Moment(1_790_000_000_000));
+    let seen: Vec<(String, Bytes, f64)> = sample
+        .devices
+        .iter()
+        .map(|device| {
+            let place = device.location.as_ref().unwrap().label();
+            (place, device.memory.value().unwrap().used, device.power.value().unwrap().0)
+        })
+        .collect();
+    let expected_gpus =
+        [("node0/0", 21_474_836_480, 612.0), ("node0/1", 1_073_741_824, 71.0), ("node1/0", 42_949_672_960, 500.0)];
+    assert_eq!(seen, expected_gpus.map(|(place, used, power)| (place.to_owned(), Bytes(used), power)));
     // Both nodes predict the same, and the same as the command.
     let total = predicted(one.folder());
     let both = prometheus.query("memwall_predicted_device_memory_bytes{stage=\"0\"}", "run");

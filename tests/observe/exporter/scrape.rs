@@ -5,7 +5,11 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use super::{Exporter, get, hold, installed, value};
+use crate::support::catalog;
 use crate::support::standin::{RealProcess, Scenario, wait_for};
+use memwall::observe::{Access, Prometheus, Source};
+use memwall::reading::{Absence, Moment, ReadingKind};
+use memwall::units::{Bytes, Celsius, Watts};
 
 /// A GPU that tells everything but its power, and one that tells little.
 const GPUS: &str = "
@@ -82,6 +86,40 @@ fn a_page_has_what_the_driver_tells_in_base_units_and_nothing_that_it_does_not()
     if installed("promtool") {
         hold(&["check", "metrics"], &page);
     }
+}
+
+#[test]
+fn a_dashboard_reads_the_page_as_it_reads_other_exporters() {
+    let scenario = Scenario::new(&gpus(""));
+    let exporter = Exporter::over(&scenario, &[]);
+    let url = format!("http://{}/metrics", exporter.address);
+    let mut source = Prometheus::open(&url, Access::default(), catalog().clone()).unwrap();
+    let sample = source.sample(Moment(1_790_000_000_000));
+    let [first, second] = sample.devices.as_slice() else { panic!("{:?}", sample.devices) };
+    assert_eq!(first.name.value().unwrap(), "NVIDIA H100 80GB HBM3");
+    assert_eq!(first.uuid.value().unwrap(), "GPU-1");
+    assert_eq!(first.board.pci.value().unwrap(), "00000000:1B:00.0");
+    let memory = first.memory.value().unwrap();
+    assert_eq!((memory.total, memory.used), (Bytes(85_520_809_984), Bytes(21_474_836_480)));
+    assert_eq!(first.memory_reserved.value(), Some(&Bytes(617_611_264)));
+    assert!((first.busy.value().unwrap().0 - 0.97).abs() < 1e-9);
+    assert_eq!(first.power_limit.value(), Some(&Watts(700.0)));
+    assert_eq!(first.temperature.value(), Some(&Celsius(67.0)));
+    let clocks = [&first.sm_clock, &first.sm_clock_max, &first.memory_clock].map(|clock| clock.value().unwrap().0);
+    for (clock, expected) in clocks.into_iter().zip([1755.0, 1980.0, 2619.0]) {
+        assert!((clock - expected).abs() < 1e-6, "{clock}");
+    }
+    assert_eq!(first.throttle.value().unwrap(), &["power cap"]);
+    assert_eq!((first.health.corrected.value(), first.health.uncorrected.value()), (Some(&2), Some(&0)));
+    assert_eq!(first.health.xids.value().unwrap().last.unwrap().code, Some(79));
+    // Memory busy for 40 % of the time: still a bound, and no measurement.
+    let (rate, kind) = (first.dram_bandwidth.value().unwrap().0, first.dram_bandwidth.kind());
+    assert!((rate - 0.4 * 640.0 * 2.0 * 2_619e6).abs() < 1.0, "{rate}");
+    assert_eq!(kind, Some(ReadingKind::UpperBound));
+    // What the driver does not tell is as absent over the page.
+    assert_eq!(first.power.absence(), Some(&Absence::NotExported));
+    assert_eq!(second.temperature.absence(), Some(&Absence::NotExported));
+    assert!(second.rank.is_none());
 }
 
 #[test]

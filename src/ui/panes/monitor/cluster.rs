@@ -10,7 +10,7 @@ use super::super::{scroll, sparks};
 use crate::app::{Cluster, ClusterGroup, Pane, SelectedRow, State};
 use crate::compare::Straggler;
 use crate::printable::printable;
-use crate::reading::DeviceSample;
+use crate::reading::{Activity, DeviceSample, RankReport};
 use crate::ui::Look;
 use crate::ui::text::{fit, left};
 use crate::units::grouped;
@@ -216,7 +216,7 @@ fn draw_group(
             let (text, style) =
                 match (state.monitor.devices().get(*device), values.by_device.get(*device).copied().flatten()) {
                     (Some(sample), Some(value)) => {
-                        let share = state.monitor.cluster.metric.share(value, sample);
+                        let share = state.monitor.cluster.metric.share(value, sample, values.median().unwrap_or(value));
                         let style = if off[*device] { theme.danger() } else { theme.observed() };
                         (sparks(std::iter::once(Some(share)), 1.0), style)
                     }
@@ -247,10 +247,28 @@ fn draw_selected(state: &State, values: &Values, look: &Look, area: Rect, buffer
         let seen = device.memory.value().map_or_else(|| "–".to_owned(), |memory| memory.used.in_gib());
         parts.push(format!("memory {}→{seen} GiB", expected.in_gib()));
     }
+    parts.extend(device.rank.as_deref().and_then(told));
     let whose = device.location.as_ref().and_then(|location| location.job.as_ref().or(location.pod.as_ref()));
     parts.extend(whose.map(|whose| printable(whose)));
     let text = format!(" {}", parts.join(" │ "));
     Line::styled(fit(&text, area.width as usize), look.theme.text()).render(area, buffer);
+}
+
+/// `step 7.75 s, 30 % data` of what a rank tells: its step, and what keeps it from training.
+fn told(rank: &RankReport) -> Option<String> {
+    let stall = rank.stall.map(|stall| match stall.activity {
+        Some(activity) => format!("no step for {:.0} s ({})", stall.lasting.0, activity.word()),
+        None => format!("no step for {:.0} s", stall.lasting.0),
+    });
+    let step = || rank.step_time.map(|time| format!("step {time}"));
+    let most = Activity::ASIDE
+        .into_iter()
+        .filter_map(|activity| Some((activity, rank.share_of(activity)?)))
+        .max_by(|one, other| one.1.0.total_cmp(&other.1.0))
+        .filter(|(_, share)| share.0 >= 0.01)
+        .map(|(activity, share)| format!("{:.0} % {}", share.0 * 100.0, activity.word()));
+    let parts: Vec<String> = stall.or_else(step).into_iter().chain(most).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// `  rank 59, stage 1` of the GPU at a place.
@@ -295,7 +313,11 @@ fn draw_stragglers(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) 
 
 /// `hot  node0007/3  rank 59, stage 1  -15 %  for 40 s`.
 fn words(straggler: &Straggler, name: &str, rank: &str) -> String {
-    let off = straggler.off.map_or_else(String::new, |off| format!("  work {:+.0} %", off * 100.0));
+    let off = match (straggler.training, straggler.off) {
+        (Some(training), _) => format!("  training {:+.0} %", training * 100.0),
+        (None, Some(off)) => format!("  work {:+.0} %", off * 100.0),
+        (None, None) => String::new(),
+    };
     let lasted = straggler.lasted.0;
     let since = if lasted < 1.0 { "  now".to_owned() } else { format!("  for {:.0} s", lasted) };
     format!(" {}{name}{rank}{off}{since}", left(&straggler.cause.to_string(), 20))
