@@ -275,6 +275,19 @@ const CONCEPTS: &[Concept] = &[
     },
 ];
 
+/// Names of the model that is trained, beside the ones that readers know; and of what is none.
+const MODELS: [&str; 9] = [
+    "model_name_or_path",
+    "=model_path",
+    "=base_model",
+    "=model_name",
+    "=model_id",
+    "=pretrained_model",
+    "=pretrained_model_path",
+    "=base_model_path",
+    "=llm_path",
+];
+
 /// Names of adapters; where the plan has a rank they are its details.
 const ADAPTERS: [&str; 8] =
     ["lora", "peft", "=adapter", "use_adapter", "prefix_tuning", "prompt_tuning", "ia3", "dora"];
@@ -307,6 +320,14 @@ pub fn of(name: &str, value: &Value, adapted: bool) -> Option<&'static [&'static
     if is_off(value) || ELSEWHERE.iter().any(|part| lower.contains(part)) {
         return None;
     }
+    if fits(&MODELS) && !lower.contains("adapter") && !lower.contains("peft") {
+        return Some(&["model.preset", "model.hf_config", "model.size_billions"]);
+    }
+    // `--baseline lora`
+    let word = value.as_str().map(str::to_lowercase).unwrap_or_default();
+    if !adapted && ["lora", "qlora", "dora", "adalora", "ia3", "vera"].contains(&word.as_str()) {
+        return Some(&[]);
+    }
     if !adapted && fits(&ADAPTERS) && !DETAILS.iter().any(|part| last.contains(part)) {
         return Some(&[]);
     }
@@ -320,7 +341,7 @@ pub fn of(name: &str, value: &Value, adapted: bool) -> Option<&'static [&'static
 
 /// Whether an unread setting is a length by its name.
 pub fn is_length(name: &str, value: &Value) -> bool {
-    const PARTS: [&str; 7] = ["summary", "response", "output", "answer", "target", "query", "global"];
+    const PARTS: [&str; 8] = ["source", "summary", "response", "output", "answer", "target", "query", "global"];
     let whole = !PARTS.iter().any(|part| name.to_lowercase().contains(part));
     whole && of(name, value, true).is_some_and(|keys| keys.contains(&LENGTH))
 }

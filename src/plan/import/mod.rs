@@ -48,6 +48,7 @@ mod refused;
 mod rows;
 mod scontrol;
 mod script_defaults;
+mod script_doubts;
 mod script_files;
 mod settings;
 mod shell;

@@ -98,7 +98,8 @@ fn folder(context: &ImportContext, name: &str) -> Option<String> {
 /// The catalogue's name of a model.
 pub fn preset(context: &ImportContext, name: &str) -> Option<String> {
     let known = |name: &str| context.catalog.model(name).map(|model| model.name.clone());
-    let plain = base(name).to_lowercase().replace('_', "-");
+    // Gemma 1.1 has Gemma's shapes.
+    let plain = base(name).to_lowercase().replace('_', "-").replace("gemma-1.1-", "gemma-");
     known(name).or_else(|| known(&plain)).or_else(|| {
         let mut rest = plain.as_str();
         // `Meta-Llama-3.1-8B-Instruct-bnb-4bit`: one ending after the other.

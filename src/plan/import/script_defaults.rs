@@ -8,6 +8,7 @@ use super::expression;
 use super::launch::Program;
 use super::origin::Origin;
 use super::python_values::arguments;
+use super::script_doubts;
 use super::settings::Settings;
 use super::text::python_literal;
 
@@ -102,7 +103,7 @@ pub fn of_project(context: &ImportContext, path: &str, text: &str) -> Settings {
             settings.over(read(&there, &text));
         }
     }
-    settings.with(read(path, text))
+    settings.with(read(path, text)).with(script_doubts::literals(path, text))
 }
 
 /// What the arguments of a script are where nobody gives them, by name.

@@ -118,7 +118,7 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
 ];
 
 /// Parts of names of what changes what is held or trained: not followed, it is said ahead of the rest.
-const WEIGHTY: [&str; 55] = [
+const WEIGHTY: [&str; 58] = [
     "pooling_mode",
     "pooling_method",
     "bidirectional",
@@ -174,6 +174,9 @@ const WEIGHTY: [&str; 55] = [
     "adapter_path",
     "num_virtual_tokens",
     "_lora",
+    "mm_tunable",
+    "tune_type",
+    "fix_vit",
 ];
 
 /// Of paths those alone name a second model.
