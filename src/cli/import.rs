@@ -59,9 +59,19 @@ pub fn open(path: &Path) -> Result<LoadedPlan, Failure> {
                 imported.tool
             )));
         }
-        let name = format!("{} ({})", path.file_name().unwrap_or_default().to_string_lossy(), imported.tool);
+        let name = title(&path.file_name().unwrap_or_default().to_string_lossy(), &imported);
         Ok(LoadedPlan { name, ..loaded })
     })
+}
+
+/// What a plan of another tool's file is called: with the tool, and with what was not understood or is not modelled.
+fn title(file: &str, imported: &ImportedPlan) -> String {
+    const LONGEST: usize = 240;
+    let tool = &imported.tool;
+    let Some(but) = imported.reservations() else { return format!("{file} ({tool})") };
+    let short: String = but.chars().take(LONGEST).collect();
+    let more = if short.len() < but.len() { "…" } else { "" };
+    format!("{file} ({tool}; {short}{more})")
 }
 
 /// A file that was opened to be edited.

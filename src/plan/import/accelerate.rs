@@ -148,7 +148,9 @@ pub fn of_file(settings: &Settings, context: &ImportContext) -> ImportedPlan {
 /// Sets what accelerate decides: precision where `weights` are fp32 (else autocast changes
 /// nothing that is stored), sharding, offloading.
 pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext, weights: bool) {
-    let mixed = settings.text("mixed_precision");
+    // Files of accelerate before 0.5 have a switch for it (`commands/config/config_args.py`).
+    let old = settings.on("fp16").filter(|_| settings.get("mixed_precision").is_none());
+    let mixed = settings.text("mixed_precision").or_else(|| old.map(|found| found.map(|_| "fp16".to_owned())));
     if let Some(found) = mixed.filter(|_| weights) {
         let word = match found.value.to_lowercase().as_str() {
             "bf16" => Some("bf16-mixed"),
@@ -273,6 +275,13 @@ fn deepspeed_part(imported: &mut ImportedPlan, settings: &Settings, context: &Im
         if let Some(file) = context.settings(&path.value, imported) {
             deepspeed::set(imported, &file);
         }
+        if let Some(found) = settings.text("mixed_precision").filter(|found| found.value == "fp8") {
+            imported.drop("training.precision");
+            imported.miss(
+                "training.precision",
+                format!("{} fp8: what DeepSpeed stores then is not followed", found.origin),
+            );
+        }
         return;
     }
     let default = || Setting::new(2, Origin::Default { framework: "accelerate", option: "--zero_stage 2".to_owned() });
@@ -289,11 +298,14 @@ fn deepspeed_part(imported: &mut ImportedPlan, settings: &Settings, context: &Im
     };
     if let Some(found) = device("offload_param_device").filter(|_| third) {
         imported.set("training.cpu_offload", Some(found.map(|_| "parameters")));
+        settings.accept("deepspeed_config.offload_optimizer_device");
     } else if let Some(found) = device("offload_optimizer_device") {
         imported.set("training.cpu_offload", Some(found.map(|_| "optimizer")));
     }
     imported
         .set("training.gradient_accumulation_steps", settings.whole("deepspeed_config.gradient_accumulation_steps"));
+    let clipping = settings.number("deepspeed_config.gradient_clipping");
+    imported.set("training.gradient_clipping", clipping.map(|found| found.map(|norm| norm > 0.0)));
     // DeepSpeed keeps 16-bit weights and fp32 masters, not autocast.
     let word = settings.text("mixed_precision").and_then(|found| {
         found.and_then(|name| match name.as_str() {

@@ -330,7 +330,7 @@ fn starting(all: Vec<shell::ShellCommand>) -> Vec<shell::ShellCommand> {
 }
 
 /// Commands that start their launcher themselves: `llamafactory-cli train`, `trl sft`, `litgpt finetune_lora`.
-fn trains_by_itself(program: &Program) -> bool {
+pub fn trains_by_itself(program: &Program) -> bool {
     const COMMANDS: [&str; 9] =
         ["llamafactory-cli", "lmf", "axolotl", "litgpt", "trl", "swift", "megatron", "openrlhf", "xtuner"];
     const TRAINING: [&str; 11] =

@@ -154,6 +154,9 @@ impl ImportedPlan {
     /// Holds every value against the schema: one that no plan may have becomes a note. The
     /// values are in the schema's order then.
     pub(super) fn settle(mut self) -> Self {
+        // What is wrong or left out goes before what merely has no word.
+        let first = ["not understood:", "not modelled:", "model:"];
+        self.notes.sort_by_key(|line| first.iter().position(|start| line.starts_with(start)).unwrap_or(first.len()));
         let place = |key: &str| schema::keys().iter().position(|known| known.path == key);
         self.values.retain(|inferred| place(inferred.key).is_some());
         self.values.sort_by_key(|inferred| place(inferred.key));
@@ -186,6 +189,15 @@ impl ImportedPlan {
         Value::Object(root)
     }
 
+    /// What was not understood, and what is not modelled, in one line; none where there is nothing of the kind.
+    #[must_use]
+    pub fn reservations(&self) -> Option<String> {
+        let start =
+            |line: &&String| ["not understood:", "not modelled:", "model:"].iter().any(|start| line.starts_with(start));
+        let lines: Vec<&str> = self.notes.iter().filter(start).map(String::as_str).collect();
+        (!lines.is_empty()).then(|| lines.join("; "))
+    }
+
     /// The plan as a file: each value with its origin beside it, then what was not inferred.
     /// `heading` goes above.
     #[must_use]
@@ -193,6 +205,9 @@ impl ImportedPlan {
         let mut text = String::new();
         for line in heading.lines() {
             let _ = writeln!(text, "# {}", printable(line));
+        }
+        for line in self.reservations().iter().flat_map(|line| folded(line)) {
+            let _ = writeln!(text, "# {}", comment(&line));
         }
         let mut above: Vec<&str> = Vec::new();
         for inferred in &self.values {

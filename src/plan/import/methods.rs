@@ -56,6 +56,8 @@ impl TrainingMethod {
         let words: Vec<&str> = lower.split(|letter: char| !letter.is_ascii_alphanumeric()).collect();
         let tells = |part: &str| if part.len() <= 3 { words.contains(&part) } else { lower.contains(part) };
         let found = NAMES.iter().find(|(part, _)| tells(part)).map(|(_, method)| *method);
+        // Fine-tuning on answers of another model has no teacher beside (open-r1, `sft/config_distill.yaml`).
+        let found = found.filter(|method| *method != Self::Distillation || !words.contains(&"sft"));
         // `dpov2_train.py`
         found.or_else(|| words.iter().any(|word| word.starts_with("dpo")).then_some(Self::Dpo))
     }

@@ -59,6 +59,10 @@ pub fn set(imported: &mut ImportedPlan, context: &ImportContext, found: Setting<
     if let Some(path) = cached(context, &name) {
         return imported.say("model.hf_config", path, Origin::Derived(format!("{origin}: {name} in the hub's cache")));
     }
+    if let Some(preset) = held(context, &name) {
+        imported.note(format!("model: {name} is not known: taken as {preset}, which its name holds"));
+        return imported.say("model.preset", preset, Origin::Derived(format!("{origin} {name}: its name holds it")));
+    }
     let why = format!("{name}: neither a model of the catalogue nor a config.json on this machine");
     match billions(&name) {
         Some(size) => {
@@ -94,7 +98,8 @@ fn folder(context: &ImportContext, name: &str) -> Option<String> {
 /// The catalogue's name of a model.
 pub fn preset(context: &ImportContext, name: &str) -> Option<String> {
     let known = |name: &str| context.catalog.model(name).map(|model| model.name.clone());
-    let plain = base(name).to_lowercase().replace('_', "-");
+    // Gemma 1.1 has Gemma's shapes.
+    let plain = base(name).to_lowercase().replace('_', "-").replace("gemma-1.1-", "gemma-");
     known(name).or_else(|| known(&plain)).or_else(|| {
         let mut rest = plain.as_str();
         // `Meta-Llama-3.1-8B-Instruct-bnb-4bit`: one ending after the other.
@@ -105,6 +110,64 @@ pub fn preset(context: &ImportContext, name: &str) -> Option<String> {
             }
         }
         known(rest.strip_prefix("meta-").unwrap_or(rest)).or_else(|| known(&without_tuning(rest)))
+    })
+}
+
+/// A model of the catalogue that a name holds, whatever else it says of how that was trained: `Llama-3-8b-sft-mixture`.
+/// None where a word speaks of another architecture.
+fn held(context: &ImportContext, name: &str) -> Option<String> {
+    const OTHERS: [&str; 38] = [
+        "moe",
+        "select",
+        "pro",
+        "vl",
+        "vid",
+        "video",
+        "llava",
+        "omni",
+        "audio",
+        "vision",
+        "vlm",
+        "draft",
+        "eagle",
+        "medusa",
+        "pruned",
+        "prune",
+        "sheared",
+        "minitron",
+        "depth",
+        "tiny",
+        "random",
+        "reward",
+        "rm",
+        "embedding",
+        "clip",
+        "fused",
+        "adapter",
+        "small",
+        "large",
+        "mini",
+        "owl",
+        "owl2",
+        "aqlm",
+        "nvfp4",
+        "fp8",
+        "2bit",
+        "4bit",
+        "8bit",
+    ];
+    let plain = base(name).to_lowercase().replace('_', "-");
+    let words: Vec<&str> = plain.split('-').collect();
+    let sized = |words: &[&str]| words.iter().any(|word| billions(word).is_some());
+    if words.iter().any(|word| OTHERS.contains(word) || word.contains("moe") || word.contains("select")) {
+        return None;
+    }
+    (2..words.len()).rev().find_map(|long| {
+        let held = words.windows(long).filter(|part| sized(part)).find_map(|part| {
+            let name = part.join("-");
+            context.catalog.model(&name).map(|model| model.name.clone())
+        });
+        held
     })
 }
 

@@ -11,7 +11,7 @@ use super::megatron;
 use super::methods::{TrainingMethod, reference_on_host};
 use super::model;
 use super::origin::{Origin, Setting};
-use super::rows::{SettingKind, SettingRow, take};
+use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::Settings;
 use super::torchtune;
 use super::unread::account_for;
@@ -238,6 +238,7 @@ pub fn of_nemo(file: Settings, context: &ImportContext) -> ImportedPlan {
 
 /// NeMo 1's names as Megatron's arguments.
 fn nemo(imported: &mut ImportedPlan, file: &Settings, context: &ImportContext) {
+    let file = &multiplied(file);
     const NAMES: &[(&str, &str)] = &[
         ("encoder_seq_length", "seq_length"),
         ("activations_checkpoint_granularity", "recompute_granularity"),
@@ -246,6 +247,7 @@ fn nemo(imported: &mut ImportedPlan, file: &Settings, context: &ImportContext) {
         ("optim.weight_decay", "weight_decay"),
         ("share_embeddings_and_output_weights", "share_embeddings"),
         ("num_moe_experts", "num_experts"),
+        ("virtual_pipeline_model_parallel_size", "num_virtual_stages_per_pipeline_rank"),
         ("data.seq_length", "seq_length"),
         ("fp8", "fp8_flag"),
         ("activation", "activation_name"),
@@ -282,6 +284,9 @@ fn nemo(imported: &mut ImportedPlan, file: &Settings, context: &ImportContext) {
         }
     }
     world(imported, file);
+    if !file.is("model.fsdp") {
+        settings.accept("fsdp_sharding_strategy");
+    }
     megatron::all(imported, settings, context);
     if !shaped {
         from_checkpoint(imported);
@@ -292,9 +297,31 @@ fn nemo(imported: &mut ImportedPlan, file: &Settings, context: &ImportContext) {
         reference_on_host(imported);
     }
     if file.is("model.fsdp") {
-        imported.note("model.fsdp: PyTorch's FSDP under NeMo is not followed");
+        not_modelled(imported, "model.fsdp: PyTorch's FSDP under NeMo");
     }
     account_for(imported, &file.below("trainer"));
+}
+
+/// Puts in what `${multiply:4, ${.hidden_size}}` and `${.encoder_seq_length}` refer to: settings of the same section.
+fn multiplied(file: &Settings) -> Settings {
+    let mut settings = file.clone();
+    for (name, found) in file.iter() {
+        let Some(inner) = found.value.as_str().and_then(|text| text.strip_prefix("${")?.strip_suffix('}')) else {
+            continue;
+        };
+        let (factor, reference) = match inner.strip_prefix("multiply:").and_then(|rest| rest.split_once(',')) {
+            Some((factor, rest)) => {
+                (factor.trim().parse().ok(), rest.trim().trim_start_matches("${").trim_end_matches('}'))
+            }
+            None => (Some(1), inner),
+        };
+        let section = name.rsplit_once('.').map_or("", |(section, _)| section);
+        let value = reference.strip_prefix('.').and_then(|key| file.whole(&format!("{section}.{key}")));
+        if let Some(value) = value.zip(factor).and_then(|(value, factor): (_, u64)| value.value.checked_mul(factor)) {
+            settings.set(name, value.into(), found.origin.clone());
+        }
+    }
+    settings
 }
 
 /// NeMo's one name for what Megatron has flags for.
@@ -302,15 +329,16 @@ fn activation(settings: &mut Settings, file: &Settings) {
     let say = |settings: &mut Settings, name: &str, found: &Setting<String>| {
         settings.set(name, Value::Bool(true), found.origin.clone());
     };
-    if let Some(found) = file.text("model.activation") {
-        for word in ["swiglu", "geglu", "squared_relu"].into_iter().filter(|word| found.value.contains(word)) {
-            say(settings, word, &found);
-        }
-        if found.value == "fast-swiglu" || found.value == "silu" {
-            say(settings, "swiglu", &found);
-        }
-        settings.accept("activation_name");
+    let Some(found) = file.text("model.activation").map(|found| found.map(|name| name.replace('-', "_"))) else {
+        return;
+    };
+    let known = ["swiglu", "geglu", "squared_relu"].into_iter().find(|word| found.value.contains(word));
+    match known.or_else(|| (found.value == "silu").then_some("swiglu")) {
+        Some(word) => say(settings, word, &found),
+        None if !found.value.contains("gelu") => return settings.refuse("activation_name"),
+        None => {}
     }
+    settings.accept("activation_name");
 }
 
 /// A checkpoint that a run starts from has the shape; Megatron's defaults are none of its.

@@ -9,6 +9,7 @@ use super::origin::{Origin, Setting};
 use super::python_values::ScriptReader;
 use super::rows::not_modelled;
 use super::script_defaults;
+use super::script_doubts;
 use super::settings::{Settings, text};
 use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
@@ -182,6 +183,7 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
         settings.set("gradient_checkpointing", on.into(), found.origin);
     }
     trainer::set(&mut imported, &settings, context, stored);
+    script_doubts::reconcile(&mut imported, name, content, false);
     if reader.divided.get() {
         share_steps(&mut imported);
     }

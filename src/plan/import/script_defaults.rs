@@ -8,6 +8,7 @@ use super::expression;
 use super::launch::Program;
 use super::origin::Origin;
 use super::python_values::arguments;
+use super::script_doubts;
 use super::settings::Settings;
 use super::text::python_literal;
 
@@ -62,6 +63,30 @@ pub fn freezes(text: &str) -> bool {
     code.into_iter().any(|line| WAYS.iter().any(|way| line.contains(way)))
 }
 
+/// Whether a script calls that in a line that stands on no condition of its own function.
+pub fn always_calls(text: &str, call: &str) -> bool {
+    let lines: Vec<&str> = text.lines().collect();
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let free = |at: usize, line: &str| {
+        let mut depth = indent(line);
+        for above in lines.get(..at).unwrap_or_default().iter().rev() {
+            let code = above.trim_start();
+            if code.is_empty() || code.starts_with('#') || indent(above) >= depth {
+                continue;
+            }
+            depth = indent(above);
+            if ["if ", "elif ", "else:", "except", "try:"].iter().any(|word| code.starts_with(word)) {
+                return code.contains("__main__");
+            }
+        }
+        true
+    };
+    let is_call = |code: &str| {
+        code.contains(call) && !["#", "def ", "from ", "import "].iter().any(|word| code.starts_with(word))
+    };
+    lines.iter().enumerate().any(|(at, line)| is_call(line.trim_start()) && free(at, line))
+}
+
 /// As [`read`], with the modules of its own project that a script imports its parts from.
 pub fn of_project(context: &ImportContext, path: &str, text: &str) -> Settings {
     const MOST: usize = 8;
@@ -78,7 +103,7 @@ pub fn of_project(context: &ImportContext, path: &str, text: &str) -> Settings {
             settings.over(read(&there, &text));
         }
     }
-    settings.with(read(path, text))
+    settings.with(read(path, text)).with(script_doubts::literals(path, text))
 }
 
 /// What the arguments of a script are where nobody gives them, by name.

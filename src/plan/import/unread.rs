@@ -1,5 +1,6 @@
 //! What a reader asked for and did not understand, and what nobody asked for: both are said.
 
+use super::concepts;
 use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
 use super::settings::{Fate, Settings, text, truth, whole};
@@ -117,7 +118,7 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
 ];
 
 /// Parts of names of what changes what is held or trained: not followed, it is said ahead of the rest.
-const WEIGHTY: [&str; 55] = [
+const WEIGHTY: [&str; 58] = [
     "pooling_mode",
     "pooling_method",
     "bidirectional",
@@ -173,6 +174,9 @@ const WEIGHTY: [&str; 55] = [
     "adapter_path",
     "num_virtual_tokens",
     "_lora",
+    "mm_tunable",
+    "tune_type",
+    "fix_vit",
 ];
 
 /// Of paths those alone name a second model.
@@ -200,6 +204,8 @@ const MOST_NAMES: usize = 24;
 pub fn account_for(imported: &mut ImportedPlan, settings: &Settings) {
     let mut unread = Vec::new();
     let mut weighty = Vec::new();
+    let mut unknown = Vec::new();
+    let adapted = imported.get("training.lora.rank").is_some();
     for (name, found, fate) in settings.fates() {
         match fate {
             Fate::Read => {}
@@ -207,11 +213,20 @@ pub fn account_for(imported: &mut ImportedPlan, settings: &Settings) {
             Fate::Unread if is_weighty(name, found) => weighty.push(shown(&found.origin, name)),
             Fate::Unread => {
                 doubt(imported, name, found);
-                if has_bearing(name) {
-                    unread.push(shown(&found.origin, name));
+                match concepts::of(name, &found.value, adapted) {
+                    Some(keys) => {
+                        let said = format!("{} {}", shown(&found.origin, name), brief(&found.value));
+                        distrust(imported, keys, &said);
+                        unknown.push(said);
+                    }
+                    None if has_bearing(name) => unread.push(shown(&found.origin, name)),
+                    None => {}
                 }
             }
         }
+    }
+    if !unknown.is_empty() {
+        imported.note(format!("not understood: {}", unknown.join(", ")));
     }
     if !weighty.is_empty() {
         imported.note(format!("not modelled: {}", weighty.join(", ")));
@@ -237,18 +252,29 @@ fn misread(imported: &mut ImportedPlan, name: &str, found: &Setting<Value>) {
     let said = shown(&found.origin, name);
     imported.note(format!("not understood: {said} {value}"));
     let lower = name.to_lowercase();
-    for (part, keys) in DOUBTFUL.iter().filter(|(part, _)| lower.contains(part)) {
-        let _ = part;
-        for key in *keys {
-            let guessed = imported
-                .get(key)
-                .is_some_and(|inferred| matches!(inferred.origin, Origin::Default { .. } | Origin::Derived(_)));
-            if guessed {
-                imported.drop(key);
-            }
-            imported.miss(key, format!("{said} {value} was not understood"));
-        }
+    for (_, keys) in DOUBTFUL.iter().filter(|(part, _)| lower.contains(part)) {
+        distrust(imported, keys, &format!("{said} {value}"));
     }
+}
+
+/// Takes out what a framework does by itself, where a setting that may say otherwise was not understood.
+fn distrust(imported: &mut ImportedPlan, keys: &[&'static str], said: &str) {
+    for key in keys {
+        let guessed = imported
+            .get(key)
+            .is_some_and(|inferred| matches!(inferred.origin, Origin::Default { .. } | Origin::Derived(_)));
+        if guessed {
+            imported.drop(key);
+        }
+        imported.miss(key, format!("{said} was not understood"));
+    }
+}
+
+/// A value in a few letters.
+fn brief(value: &Value) -> String {
+    const LONGEST: usize = 40;
+    let whole = text(value).unwrap_or_else(|| value.to_string());
+    if whole.chars().count() <= LONGEST { whole } else { whole.chars().take(LONGEST).chain(['…']).collect() }
 }
 
 fn is_weighty(name: &str, found: &Setting<Value>) -> bool {

@@ -126,14 +126,29 @@ fn configured(imported: &mut ImportedPlan, context: &ImportContext, options: &Se
 
 /// Whether settings are a configuration of verl's for reinforcement learning.
 pub fn is_config(settings: &Settings) -> bool {
-    settings.holds("actor_rollout_ref.actor.ppo_mini_batch_size") && settings.holds("actor_rollout_ref.rollout")
+    let actor =
+        settings.holds("actor_rollout_ref.actor.ppo_mini_batch_size") && settings.holds("actor_rollout_ref.rollout");
+    actor || is_supervised(settings)
+}
+
+/// Whether settings are those of `fsdp_sft_trainer.py`.
+fn is_supervised(settings: &Settings) -> bool {
+    settings.holds("model.partial_pretrain") && settings.holds("data.train_batch_size")
 }
 
 /// The plan of a configuration alone.
 pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("verl");
     imported.say("model.framework", "pytorch", Origin::Program("verl's own keys".to_owned()));
-    actor(&mut imported, Settings::defaults(VERSION, PPO).with(file), false, context);
+    if is_supervised(&file) {
+        let mut settings = Settings::defaults(VERSION, SFT);
+        if !file.holds("model.strategy") {
+            settings.set("model.strategy", "fsdp".into(), default("a file without model.strategy"));
+        }
+        supervised(&mut imported, settings.with(file), context);
+    } else {
+        actor(&mut imported, Settings::defaults(VERSION, PPO).with(file), false, context);
+    }
     imported
 }
 

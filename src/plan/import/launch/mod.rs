@@ -53,7 +53,7 @@ impl Program {
     /// Whether its name says that it does something other than training: many tools take the same options for that.
     pub fn trains_nothing(&self) -> bool {
         const TRAINING: [&str; 7] = ["train", "tune", "sft", "dpo", "rlhf", "grpo", "ppo"];
-        const OTHERS: [&str; 26] = [
+        const OTHERS: [&str; 25] = [
             "eval",
             "create",
             "index",
@@ -72,7 +72,6 @@ impl Program {
             "setup",
             "server",
             "benchmark",
-            "pip",
             "chatbot",
             "gradio",
             "streamlit",
@@ -84,7 +83,9 @@ impl Program {
         let stem =
             self.path.rsplit(['/', '.']).find(|part| *part != "py" && *part != "sh").unwrap_or("").to_lowercase();
         let has = |parts: &[&str]| parts.iter().any(|part| stem.contains(part));
-        has(&OTHERS) && !has(&TRAINING)
+        // `retrieval` evaluates nothing.
+        let other = stem == "pip" || has(&OTHERS) && stem.replace("retrieval", "") == stem;
+        other && !has(&TRAINING)
     }
 
     /// How screens and origins call it.
@@ -163,7 +164,8 @@ fn follow(words: Vec<String>, launched: &mut LaunchCommand, depth: usize) {
                 let commands = commands.into_iter().map(|command| command.words).collect();
                 follow(last_that_trains(commands, depth), launched, depth + 1);
                 // Its own words (`$0`, `$1`, …) where the text itself starts nothing that trains.
-                if launched.launchers.is_empty() && !launched.program.python && !behind.is_empty() {
+                let redirected = behind.first().is_none_or(|word| word.contains('>'));
+                if launched.launchers.is_empty() && !launched.program.python && !redirected {
                     follow(behind.to_vec(), launched, depth + 1);
                 }
             }
@@ -183,7 +185,8 @@ fn last_that_trains(mut commands: Vec<Vec<String>>, depth: usize) -> Vec<String>
     let trains = |words: &Vec<String>| {
         let mut launched = LaunchCommand::default();
         follow(words.clone(), &mut launched, depth + 1);
-        let starts = launched.program.python || !launched.launchers.is_empty();
+        let tool = super::file::trains_by_itself(&launched.program);
+        let starts = launched.program.python || !launched.launchers.is_empty() || tool;
         starts && !launched.program.trains_nothing()
     };
     let at = commands.iter().rposition(trains).or(commands.len().checked_sub(1));

@@ -149,12 +149,18 @@ fn position(job: &Job) -> Option<Setting<&'static str>> {
     let rope =
         ["use_rotary_position_embeddings"].iter().find_map(|name| job.settings.flag(name)).filter(|found| found.value);
     let word = |name: String| match name.as_str() {
-        "rope" | "yarn" | "mrope" => "rope",
+        "rope" | "yarn" | "mrope" | "rotary" => "rope",
         "learned_absolute" => "learned",
         "alibi" => "alibi",
-        _ => "none",
+        "none" | "nope" => "none",
+        _ => "",
     };
-    Some(rope.map_or_else(|| given.map(word), |found| found.map(|_| "rope")))
+    let word = rope.map_or_else(|| given.map(word), |found| found.map(|_| "rope"));
+    if word.value.is_empty() {
+        job.settings.refuse("position_embedding_type");
+        return None;
+    }
+    Some(word)
 }
 
 fn activation(job: &Job) -> Setting<&'static str> {

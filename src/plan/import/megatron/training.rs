@@ -189,9 +189,16 @@ fn recomputation(imported: &mut ImportedPlan, job: &Job) {
     const KEY: &str = "training.activation_checkpointing";
     let settings = job.settings;
     let on = |name: &str| settings.on(name);
+    // Of old sources: `uniform` or `block`, in pieces of `--activations-checkpoint-num-layers`.
+    if let Some(found) = settings.text("activations_checkpoint_method") {
+        settings.accept("activations_checkpoint_num_layers");
+        return imported.set(KEY, Some(found.map(|_| "full")));
+    }
     if let Some(found) = on("recompute_activations") {
+        settings.accept("recompute_granularity");
         return imported.set(KEY, Some(found.map(|_| "selective")));
     }
+    settings.accept("deepspeed_activation_checkpointing");
     if let Some(found) = on("checkpoint_activations").or_else(|| on("deepspeed_activation_checkpointing")) {
         return imported.set(KEY, Some(found.map(|_| "full")));
     }
@@ -199,6 +206,7 @@ fn recomputation(imported: &mut ImportedPlan, job: &Job) {
         if on("moe_layer_recompute").is_some() {
             return imported.say(KEY, json!({"modules": ["moe"]}), Origin::Argument("--moe-layer-recompute".into()));
         }
+        ["recompute_method", "recompute_num_layers"].iter().for_each(|name| settings.accept(name));
         return imported.say(KEY, "none", Job::default("no --recompute-granularity"));
     };
     if granularity.value == "selective" {
@@ -328,6 +336,7 @@ fn sharding(imported: &mut ImportedPlan, job: &Job) {
         );
     }
     if settings.is_set("deepspeed") || settings.is_set("deepspeed_config") {
+        settings.accept("deepspeed");
         let file = settings.text("deepspeed_config").and_then(|path| job.context.settings(&path.value, imported));
         deepspeed::set(imported, &file.unwrap_or_default());
         imported.say("model.framework", "megatron-deepspeed", Origin::Argument("--deepspeed".into()));

@@ -43,12 +43,21 @@ fn document(rest: &str, name: &str, tabs: bool) -> (String, usize) {
 fn take_document(line: &mut [Statement], rest: &str) -> usize {
     let asked = line.iter_mut().find_map(|statement| {
         let found = delimiter(&statement.text)?;
-        Some((statement, found))
+        let inside = statement.text.lines().any(|line| line.trim() == found.0);
+        (!inside).then_some((statement, found))
     });
     let Some((statement, (name, quoted, tabs))) = asked else { return 0 };
     let (body, used) = document(rest, &name, tabs);
     statement.document = Some((body, !quoted));
     used
+}
+
+/// The text that the last line of an open bracket asks for, its delimiter with it, and how many bytes that is.
+fn inner_document<'a>(open: &str, rest: &'a str) -> Option<(&'a str, usize)> {
+    let (name, _, tabs) = delimiter(open.rsplit('\n').next()?)?;
+    let (_, used) = document(rest, &name, tabs);
+    let body = rest.get(..used).filter(|body| body.lines().next_back().is_some_and(|line| line.trim() == name))?;
+    Some((body, used))
 }
 
 /// What a backslash stands before: a line that goes on is a blank. How many bytes that uses up.
@@ -124,6 +133,21 @@ pub fn statements(text: &str) -> Vec<Statement> {
                     line_start = all.len();
                 }
                 continue;
+            }
+            // A text in `$(cat <<EOF …)` or in a function: its quotes and brackets are none of the script's.
+            (None, '\n') => {
+                let rest = text.get(at..).unwrap_or("");
+                if let Some((body, used)) = inner_document(&one, rest) {
+                    one.push(letter);
+                    // Of a substituted command only the end is kept: what it prints is not told.
+                    let kept =
+                        if brackets.last() == Some(&'}') { body } else { body.lines().next_back().unwrap_or("") };
+                    one.push_str(kept);
+                    one.push(letter);
+                    at += used;
+                    letters = text.get(at..).unwrap_or("").chars().peekable();
+                    continue;
+                }
             }
             _ => {}
         }

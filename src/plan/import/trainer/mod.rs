@@ -15,6 +15,7 @@ use super::model;
 use super::origin::{Origin, Setting};
 use super::rows::not_modelled;
 use super::script_defaults;
+use super::script_doubts;
 use super::settings::{DefaultValue, Settings};
 use super::trl;
 use super::unread::account_for;
@@ -150,6 +151,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("transformers");
     let own = own_loop(context);
     let mut settings = if own.is_some() { Settings::default() } else { Settings::defaults(VERSION, DEFAULTS) };
+    let looped = own.is_some();
     if let Some(path) = own {
         imported.note(format!("{path}: a training loop of its own: the defaults of TrainingArguments are not taken"));
     }
@@ -167,6 +169,10 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     let open = versions::apply(&mut imported, &mut settings, context);
     set_all(&mut imported, &settings, context);
     own_attention(&mut imported, context);
+    if let Some((path, text)) = script_defaults::script_of(context) {
+        script_doubts::reconcile(&mut imported, &path, &text, looped);
+        script_doubts::adapters(&mut imported, &path, &text, &settings);
+    }
     if let Some(why) = open {
         imported.drop("training.precision");
         imported.miss("training.precision", why);
@@ -289,6 +295,7 @@ fn stored(settings: &Settings) -> WeightStorage {
 fn named_model(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     let named = settings.first_text(&[
         "model_name_or_path",
+        "base_model_name_or_path",
         "lm_model_name_or_path",
         "config_name",
         "model_name",
@@ -296,9 +303,11 @@ fn named_model(imported: &mut ImportedPlan, settings: &Settings, context: &Impor
         "model_path",
         "model_id",
         "input_model_filename",
+        "model",
         "model_type",
     ]);
-    match named {
+    // An option whose variable is empty takes the next one's name for its own.
+    match named.filter(|found| found.value != "true") {
         Some(found) => model::set(imported, context, found),
         None => imported.miss("model.preset", "no --model_name_or_path"),
     }

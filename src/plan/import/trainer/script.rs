@@ -2,18 +2,19 @@
 
 use super::super::adapters;
 use super::super::common::ImportContext;
+use super::super::concepts;
 use super::super::imported::ImportedPlan;
 use super::super::model;
 use super::super::origin::{Origin, Setting};
 use super::super::python_values::arguments;
 use super::super::rows::not_modelled;
-use super::super::script_defaults::script_of;
-use super::super::settings::Settings;
+use super::super::script_defaults::{always_calls, script_of};
+use super::super::settings::{Fate, Settings};
 use super::super::trl;
 
 /// The length of a sample has a name of its own in every script.
 pub fn length(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
-    const NAMES: [&str; 10] = [
+    const NAMES: [&str; 16] = [
         "block_size",
         "max_seq_length",
         "max_seq_len",
@@ -24,6 +25,12 @@ pub fn length(imported: &mut ImportedPlan, settings: &Settings, context: &Import
         "seq_length",
         "max_tokens",
         "sequence_length",
+        "max_sequence_length",
+        "max_token_length",
+        "max_total_length",
+        "max_context_length",
+        "seq_len",
+        "max_len",
     ];
     let default = |tokens: u64, option: &str| {
         Setting::new(tokens, Origin::Default { framework: "the script", option: option.to_owned() })
@@ -39,6 +46,7 @@ pub fn length(imported: &mut ImportedPlan, settings: &Settings, context: &Import
         "run_summarization.py" | "run_translation.py" => Some(default(1024, "--max_source_length 1024")),
         _ => None,
     });
+    let found = found.or_else(|| other_length(imported, settings));
     imported.set("model.sequence_length", found);
     let name = context.program.name().to_lowercase();
     let two = ["summarization", "translation", "seq2seq", "t5", "bart"].iter().any(|part| name.contains(part));
@@ -60,6 +68,20 @@ pub fn length(imported: &mut ImportedPlan, settings: &Settings, context: &Import
     imported.set("training.padded_batch", settings.flag("pad_to_max_length"));
 }
 
+/// The only length that a script has a name of its own for.
+fn other_length(imported: &mut ImportedPlan, settings: &Settings) -> Option<Setting<u64>> {
+    const SHORTEST: u64 = 16;
+    let names: Vec<&str> = settings
+        .fates()
+        .filter(|(name, found, fate)| *fate == Fate::Unread && concepts::is_length(name, &found.value))
+        .map(|(name, ..)| name)
+        .collect();
+    let [name] = names.as_slice() else { return None };
+    let found = settings.whole(name).filter(|found| found.value >= SHORTEST)?;
+    imported.note(format!("{}: taken as the length of a sample", found.origin));
+    Some(found)
+}
+
 /// Switches for adapters, by the names that scripts have for them.
 const ADAPTERS: [&str; 7] = ["use_peft", "use_lora", "lora_enable", "enable_lora", "lora", "peft", "use_peft_lora"];
 
@@ -73,6 +95,7 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
         Some(word) => word.value.contains("lora"),
         None => {
             wanted
+                || (trl::method(context).is_none() && adapts(context) && !refuses_adapters(settings))
                 || (named && settings.is_set("lora_rank"))
                 || (trl::method(context).is_none() && gives_rank(settings) && !refuses_adapters(settings))
         }
@@ -111,7 +134,9 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
         not_modelled(imported, "DoRA: a magnitude for each output and the norm of each adapted weight");
     }
     adapters::set(imported, rank, ("peft", 8), bits);
-    adapters::set_targets(imported, settings.texts("lora_target_modules").or_else(|| settings.texts("target_modules")));
+    let given = settings.texts("lora_target_modules").or_else(|| settings.texts("target_modules"));
+    let given = given.or_else(|| targets_of(context, imported));
+    adapters::set_targets(imported, given);
     if named {
         adapters::set_targets(imported, settings.texts("trainable"));
     }
@@ -138,6 +163,36 @@ fn rank_of(context: &ImportContext) -> Option<Setting<u64>> {
     let rank = parts.iter().find_map(|part| part.trim().strip_prefix("r=")?.trim().parse().ok())?;
     let option = format!("LoraConfig(r={rank}) ({path})");
     Some(Setting::new(rank, Origin::Default { framework: "the script", option }))
+}
+
+/// Whether a script makes adapters whatever it is told.
+fn adapts(context: &ImportContext) -> bool {
+    script_of(context).is_some_and(|(_, text)| always_calls(&text, "get_peft_model(") && text.contains("LoraConfig("))
+}
+
+/// Where a script's only `LoraConfig` puts adapters.
+fn targets_of(context: &ImportContext, imported: &mut ImportedPlan) -> Option<Setting<Vec<String>>> {
+    let (path, text) = script_of(context)?;
+    let mut calls = text.match_indices("LoraConfig(");
+    let (at, call) = calls.next().filter(|_| calls.next().is_none())?;
+    let parts = arguments(text.get(at + call.len()..)?);
+    let given = parts.iter().find_map(|part| part.trim().strip_prefix("target_modules=").map(str::trim))?;
+    let names: Option<Vec<String>> = given.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')).map(|inner| {
+        inner
+            .split(',')
+            .map(|word| word.trim().trim_matches(['"', '\'']).to_owned())
+            .filter(|word| !word.is_empty())
+            .collect()
+    });
+    match names.filter(|names| !names.is_empty()) {
+        Some(names) => Some(Setting::new(names, Origin::Program(format!("{path}: LoraConfig")))),
+        None => {
+            if !text.contains("find_all_linear") {
+                not_modelled(imported, &format!("{path}: the script computes where adapters go"));
+            }
+            None
+        }
+    }
 }
 
 /// What a script calls the way in which it trains, by the names that scripts have for that: `full`, `lora`, `qlora`.

@@ -1,0 +1,139 @@
+//! What a script does in its own text, whatever its arguments are: a default of the library does not stand against it.
+
+use super::imported::ImportedPlan;
+use super::origin::Origin;
+use super::rows::not_modelled;
+use super::settings::Settings;
+use super::text::python_literal;
+
+/// Parts of a script's text, and the plan's key whose default is doubtful then.
+const DOUBTS: &[(&str, &[&str])] = &[
+    (
+        "training.activation_checkpointing",
+        &[
+            "gradient_checkpointing_enable(",
+            "apply_activation_checkpointing(",
+            "checkpoint_sequential(",
+            "utils.checkpoint(",
+        ],
+    ),
+    ("training.precision", &["autocast(", ".half()", ".bfloat16()", "amp.initialize(", "GradScaler("]),
+    (
+        "training.optimizer",
+        &["Adam8bit(", "AdamW8bit(", "PagedAdam", "Adafactor(", "Lion(", "SGD(", "Muon(", "Lomo(", "LOMO(", "CPUAdam("],
+    ),
+];
+
+/// Further parts that speak of precision in a training loop of one's own.
+const OWN_PRECISION: [&str; 4] = ["mixed_precision", "torch.bfloat16", "torch.float16", "torch.half"];
+
+/// Lines that run: no comments, imports and declarations of arguments.
+fn code(text: &str) -> impl Iterator<Item = &str> {
+    const OTHERS: [&str; 7] = ["#", "import ", "from ", "def ", "class ", "parser.add_argument", "help="];
+    text.lines().map(str::trim_start).filter(|line| !OTHERS.iter().any(|start| line.starts_with(start)))
+}
+
+/// Takes defaults out that a script's own text may go over. `own` is whether it has a training loop of its own.
+pub fn reconcile(imported: &mut ImportedPlan, path: &str, text: &str, own: bool) {
+    checkpointed(imported, path, text);
+    for (key, parts) in DOUBTS {
+        let further: &[&str] = if own && *key == "training.precision" { &OWN_PRECISION } else { &[] };
+        let named = parts.iter().chain(further).find(|part| code(text).any(|line| line.contains(**part)));
+        // A default of the script's own arguments is what its text asks.
+        let guessed = imported.get(key).is_some_and(
+            |found| matches!(found.origin, Origin::Default { framework, .. } if framework != "the script"),
+        );
+        if let Some(part) = named.filter(|_| guessed) {
+            imported.drop(key);
+            imported.miss(key, format!("{path} has {part}, which is not followed"));
+        }
+    }
+}
+
+/// Says of adapters that a script may make and that nothing was read of.
+pub fn adapters(imported: &mut ImportedPlan, path: &str, text: &str, settings: &Settings) {
+    let told = settings.iter().any(|(name, _)| ["lora", "peft", "adapter"].iter().any(|part| name.contains(part)));
+    let open = imported.get("training.lora.rank").is_none()
+        && !imported.missing.iter().any(|missing| missing.key == "training.lora.rank");
+    if open && !told && code(text).any(|line| line.contains("get_peft_model(")) {
+        not_modelled(imported, &format!("{path} makes adapters by itself: all weights are counted as trained"));
+    }
+}
+
+/// Arguments of the Trainer that a script writes down itself, `bf16=True` or `training_args.bf16 = True`: those that
+/// have one value throughout. One that reads its arguments from a command line by `HfArgumentParser` is believed where it
+/// sets them afterwards.
+pub fn literals(path: &str, text: &str) -> Settings {
+    const NAMES: [&str; 9] = [
+        "bf16",
+        "fp16",
+        "gradient_checkpointing",
+        "optim",
+        "per_device_train_batch_size",
+        "gradient_accumulation_steps",
+        "torch_compile",
+        "use_liger_kernel",
+        "attn_implementation",
+    ];
+    let mut settings = Settings::default();
+    let parsed = ["HfArgumentParser(", "TrlParser("].iter().any(|part| text.contains(part));
+    let trains = ["TrainingArguments(", "Config(", "training_args."].iter().any(|part| text.contains(part));
+    for name in NAMES.iter().filter(|_| trains) {
+        let mut values = text.lines().enumerate().filter_map(|(at, line)| {
+            let code = line.split('#').next().unwrap_or("");
+            let value = written(code, name, parsed)?;
+            Some((at + 1, python_literal(value)))
+        });
+        let Some((line, Some(value))) = values.next() else { continue };
+        if values.all(|(_, other)| other.as_ref() == Some(&value)) {
+            let origin = Origin::File { name: path.to_owned(), line: Some(line), key: (*name).to_owned() };
+            settings.set(name, value, origin);
+        }
+    }
+    settings
+}
+
+/// What a line gives `name`: as a keyword, a key of a dictionary, or an attribute of the arguments.
+fn written<'a>(code: &'a str, name: &str, attribute: bool) -> Option<&'a str> {
+    let at = code.find(name)?;
+    let (before, behind) = (code.get(..at)?, code.get(at + name.len()..)?);
+    let is_attribute = before.ends_with("training_args.");
+    let start = before.trim_end_matches(['"', '\'']);
+    let own = is_attribute || start.is_empty() || start.ends_with([' ', '(', '{', ',']);
+    let behind = behind.trim_start_matches(['"', '\'']).trim_start();
+    let value = behind.strip_prefix('=').filter(|rest| !rest.starts_with('=')).or_else(|| behind.strip_prefix(':'))?;
+    let keyword = !attribute && !is_attribute && !value.contains("field(");
+    (own && (is_attribute || keyword)).then(|| value.trim().trim_end_matches([',', ')', '}']).trim())
+}
+
+/// Whether a script has peft prepare quantised weights for training, which turns checkpointing on by itself
+/// (`peft/utils/other.py`, `prepare_model_for_kbit_training`).
+fn prepares(text: &str) -> bool {
+    const CALLS: [&str; 2] = ["prepare_model_for_kbit_training(", "prepare_model_for_int8_training("];
+    let own = CALLS.iter().any(|call| text.contains(&format!("def {call}")));
+    let calls = |line: &str| CALLS.iter().any(|call| line.contains(call)) && !line.trim_start().starts_with('#');
+    !own && text.lines().any(|line| calls(line) && !line.contains("use_gradient_checkpointing"))
+}
+
+/// Says that a script's adapters over quantised weights come with checkpointing.
+pub fn checkpointed(imported: &mut ImportedPlan, path: &str, text: &str) {
+    if imported.get("training.lora.base_bits").is_some() && prepares(text) {
+        let origin = Origin::Program(format!("{path}: prepare_model_for_…_training"));
+        imported.say("training.activation_checkpointing", "full", origin);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::literals;
+
+    #[test]
+    fn arguments_written_in_a_script_are_read() {
+        let text = "config = dict(\n    bf16=True,\n    gradient_checkpointing=True,  # saves\n    optim=args.optim,\n)\nGRPOConfig(**config)\n";
+        let read = literals("train.py", text);
+        assert!(read.is("bf16") && read.is("gradient_checkpointing") && read.get("optim").is_none());
+        let parsed = "parser = HfArgumentParser(A)\nmodel = load(bf16=True)\ntraining_args.fp16 = True\n";
+        let read = literals("train.py", parsed);
+        assert!(read.is("fp16") && read.get("bf16").is_none());
+    }
+}
