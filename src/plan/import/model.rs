@@ -163,11 +163,10 @@ fn held(context: &ImportContext, name: &str) -> Option<String> {
         return None;
     }
     (2..words.len()).rev().find_map(|long| {
-        let held = words.windows(long).filter(|part| sized(part)).find_map(|part| {
+        words.windows(long).filter(|part| sized(part)).find_map(|part| {
             let name = part.join("-");
             context.catalog.model(&name).map(|model| model.name.clone())
-        });
-        held
+        })
     })
 }
 
