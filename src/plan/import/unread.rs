@@ -118,7 +118,7 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
 ];
 
 /// Parts of names of what changes what is held or trained: not followed, it is said ahead of the rest.
-const WEIGHTY: [&str; 58] = [
+const WEIGHTY: [&str; 57] = [
     "pooling_mode",
     "pooling_method",
     "bidirectional",
@@ -166,8 +166,7 @@ const WEIGHTY: [&str; 58] = [
     "audio_encoder",
     "moe_enable",
     "num_experts",
-    "image_tower",
-    "video_tower",
+    "_tower",
     "train_modules",
     "layers_to_train",
     "speech_encoder",

@@ -258,7 +258,7 @@ fn chats_defaults(settings: &mut Settings) {
 }
 
 /// Without a launcher the Trainer wraps the model in `DataParallel` over every GPU in sight.
-fn data_parallel(imported: &mut ImportedPlan, context: &ImportContext) {
+pub fn data_parallel(imported: &mut ImportedPlan, context: &ImportContext) {
     if context.world.total.is_some() || !context.launchers.is_empty() || imported.get("cluster.num_gpus").is_some() {
         return;
     }
