@@ -209,6 +209,11 @@ pub fn account_for(imported: &mut ImportedPlan, settings: &Settings) {
         match fate {
             Fate::Read => {}
             Fate::Misread => misread(imported, name, found),
+            Fate::Unread if is_configuration(name, found) => {
+                let file = text(&found.value).unwrap_or_default();
+                unknown.push(format!("{} {file}", shown(&found.origin, name)));
+                imported.unread.get_or_insert(file);
+            }
             Fate::Unread if is_weighty(name, found) => weighty.push(shown(&found.origin, name)),
             Fate::Unread => {
                 doubt(imported, name, found);
@@ -274,6 +279,15 @@ fn brief(value: &Value) -> String {
     const LONGEST: usize = 40;
     let whole = text(value).unwrap_or_else(|| value.to_string());
     if whole.chars().count() <= LONGEST { whole } else { whole.chars().take(LONGEST).chain(['…']).collect() }
+}
+
+/// Whether a setting names a file that may say anything.
+fn is_configuration(name: &str, found: &Setting<Value>) -> bool {
+    const NAMES: [&str; 8] =
+        ["config", "config_file", "config_path", "cfg", "cfg_path", "conf", "train_config", "training_config"];
+    const ENDINGS: [&str; 4] = [".yaml", ".yml", ".toml", ".json"];
+    let file = text(&found.value).is_some_and(|value| ENDINGS.iter().any(|ending| value.ends_with(ending)));
+    file && NAMES.contains(&name) && matches!(found.origin, Origin::Argument(_))
 }
 
 fn is_weighty(name: &str, found: &Setting<Value>) -> bool {
