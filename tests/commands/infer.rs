@@ -145,6 +145,21 @@ fn files_of_others_open_where_a_plan_does() {
     assert!(text(&output.stderr).contains("broken.yaml:1:9: model.presett"), "{}", text(&output.stderr));
 }
 
+/// What was not understood of another tool's file stands in the headline of its prediction, and above the plan.
+#[test]
+fn what_was_not_understood_stands_in_the_headline() {
+    let folder = tempfile::tempdir().unwrap();
+    let command = "torchrun --nproc_per_node 4 run_clm.py --model_name_or_path gpt2 --per_device_train_batch_size 1 \
+                   --block_size 512 --lora_enabled true --vision_tower a/b\n";
+    std::fs::write(folder.path().join("train.sh"), command).unwrap();
+    let said = "not understood: --lora_enabled true; not modelled: --vision_tower";
+    let output = memwall(folder.path(), &["predict", "train.sh", "--format", "json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["plan"], format!("train.sh (transformers; {said})"));
+    let plan = memwall(folder.path(), &["import", "train.sh"]);
+    assert_eq!(text(&plan.stdout).lines().nth(1), Some(format!("# {said}").as_str()));
+}
+
 #[test]
 fn a_plan_goes_out_and_comes_back() {
     let folder = tempfile::tempdir().unwrap();

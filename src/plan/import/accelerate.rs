@@ -269,12 +269,24 @@ fn megatron_part(imported: &mut ImportedPlan, settings: &Settings) {
     imported.set("training.precision", half);
 }
 
+/// What `mixed_precision` fills into a DeepSpeed file that leaves it open: 16-bit weights with fp32 masters, no autocast.
+fn stored_by_deepspeed(imported: &mut ImportedPlan) {
+    let Some(found) = imported.get("training.precision").cloned() else { return };
+    let word = match found.value.as_str() {
+        Some("bf16-mixed") => "bf16-fp32-master",
+        Some("fp16-mixed") => "fp16-fp32-master",
+        _ => return,
+    };
+    imported.say("training.precision", word, found.origin);
+}
+
 fn deepspeed_part(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     imported.say("distribution.engine", "deepspeed", Origin::Derived("accelerate's DeepSpeed plugin".to_owned()));
     if let Some(path) = settings.text(DEEPSPEED_FILE) {
         if let Some(file) = context.settings(&path.value, imported) {
             deepspeed::set(imported, &file);
         }
+        stored_by_deepspeed(imported);
         if let Some(found) = settings.text("mixed_precision").filter(|found| found.value == "fp8") {
             imported.drop("training.precision");
             imported.miss(

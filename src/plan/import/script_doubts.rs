@@ -115,11 +115,21 @@ fn prepares(text: &str) -> bool {
     !own && text.lines().any(|line| calls(line) && !line.contains("use_gradient_checkpointing"))
 }
 
-/// Says that a script's adapters over quantised weights come with checkpointing.
-pub fn checkpointed(imported: &mut ImportedPlan, path: &str, text: &str) {
-    if imported.get("training.lora.base_bits").is_some() && prepares(text) {
-        let origin = Origin::Program(format!("{path}: prepare_model_for_…_training"));
-        imported.say("training.activation_checkpointing", "full", origin);
+/// Says that a script's adapters over quantised weights come with checkpointing; weights that are not quantised are
+/// cast to fp32 on that way.
+fn checkpointed(imported: &mut ImportedPlan, path: &str, text: &str) {
+    if imported.get("training.lora.rank").is_none() || !prepares(text) {
+        return;
+    }
+    let origin = Origin::Program(format!("{path}: prepare_model_for_…_training"));
+    if imported.get("training.lora.base_bits").is_some() {
+        return imported.say("training.activation_checkpointing", "full", origin);
+    }
+    let stored = imported.get("training.precision").and_then(|found| found.value.as_str()).unwrap_or_default();
+    match stored {
+        "fp16" => imported.say("training.precision", "fp16-mixed", origin),
+        "bf16" => imported.say("training.precision", "bf16-mixed", origin),
+        _ => {}
     }
 }
 

@@ -118,7 +118,7 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
 ];
 
 /// Parts of names of what changes what is held or trained: not followed, it is said ahead of the rest.
-const WEIGHTY: [&str; 58] = [
+const WEIGHTY: [&str; 57] = [
     "pooling_mode",
     "pooling_method",
     "bidirectional",
@@ -166,8 +166,7 @@ const WEIGHTY: [&str; 58] = [
     "audio_encoder",
     "moe_enable",
     "num_experts",
-    "image_tower",
-    "video_tower",
+    "_tower",
     "train_modules",
     "layers_to_train",
     "speech_encoder",
@@ -210,6 +209,11 @@ pub fn account_for(imported: &mut ImportedPlan, settings: &Settings) {
         match fate {
             Fate::Read => {}
             Fate::Misread => misread(imported, name, found),
+            Fate::Unread if is_configuration(name, found) => {
+                let file = text(&found.value).unwrap_or_default();
+                unknown.push(format!("{} {file}", shown(&found.origin, name)));
+                imported.unread.get_or_insert(file);
+            }
             Fate::Unread if is_weighty(name, found) => weighty.push(shown(&found.origin, name)),
             Fate::Unread => {
                 doubt(imported, name, found);
@@ -275,6 +279,15 @@ fn brief(value: &Value) -> String {
     const LONGEST: usize = 40;
     let whole = text(value).unwrap_or_else(|| value.to_string());
     if whole.chars().count() <= LONGEST { whole } else { whole.chars().take(LONGEST).chain(['…']).collect() }
+}
+
+/// Whether a setting names a file that may say anything.
+fn is_configuration(name: &str, found: &Setting<Value>) -> bool {
+    const NAMES: [&str; 8] =
+        ["config", "config_file", "config_path", "cfg", "cfg_path", "conf", "train_config", "training_config"];
+    const ENDINGS: [&str; 4] = [".yaml", ".yml", ".toml", ".json"];
+    let file = text(&found.value).is_some_and(|value| ENDINGS.iter().any(|ending| value.ends_with(ending)));
+    file && NAMES.contains(&name) && matches!(found.origin, Origin::Argument(_))
 }
 
 fn is_weighty(name: &str, found: &Setting<Value>) -> bool {

@@ -36,8 +36,7 @@ pub const DEFAULTS: &[(&str, DefaultValue)] = &[
 /// Words that only these commands have.
 const OWN: [&str; 2] = ["per_device_train_batch_size", "per_gpu_train_batch_size"];
 
-/// Words that a model's name is given by, in evaluations and servers too: it trains where one of the others is
-/// beside it.
+/// Names of the model, which evaluations and servers have too: what trains has one of the others beside it.
 const NAMES: [&str; 2] = ["model_name_or_path", "config_name"];
 const TRAINING: [&str; 9] = [
     "do_train",
@@ -159,10 +158,12 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         settings.over(trl::defaults(method));
     }
     own_defaults(&mut imported, &mut settings, context);
+    let options = arguments::read(&context.program.words).options;
     if let Some(file) = config_file(context).and_then(|path| context.configuration(&path, &mut imported)) {
         settings.over(file);
+        options.accept("config");
     }
-    settings.over(arguments::read(&context.program.words).options);
+    settings.over(options);
     imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
     trl::complete(&mut settings, context, &mut imported);
     chats_defaults(&mut settings);
@@ -258,7 +259,7 @@ fn chats_defaults(settings: &mut Settings) {
 }
 
 /// Without a launcher the Trainer wraps the model in `DataParallel` over every GPU in sight.
-fn data_parallel(imported: &mut ImportedPlan, context: &ImportContext) {
+pub fn data_parallel(imported: &mut ImportedPlan, context: &ImportContext) {
     if context.world.total.is_some() || !context.launchers.is_empty() || imported.get("cluster.num_gpus").is_some() {
         return;
     }
