@@ -311,7 +311,15 @@ impl State {
         let is_other = |name: &str| self.catalog.gpu(name).map_or(known, |seen| seen.name != planned.name);
         // A part of a GPU (MIG) has a name that no GPU has.
         let whole = self.monitor.devices().iter().filter(|device| device.mig.is_none());
-        whole.filter_map(|device| device.name.value()).map(String::as_str).find(|name| is_other(name))
+        // Thousands of GPUs have a name or two.
+        let mut looked_up: Vec<&str> = Vec::new();
+        whole.filter_map(|device| device.name.value()).map(String::as_str).find(|name| {
+            let is_new = !looked_up.contains(name);
+            if is_new {
+                looked_up.push(name);
+            }
+            is_new && is_other(name)
+        })
     }
 
     /// What is seen is the demo's.
