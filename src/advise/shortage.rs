@@ -41,6 +41,15 @@ pub struct MemoryClaim {
     pub note: &'static str,
 }
 
+impl MemoryClaim {
+    /// In GiB with two decimals; what would be 0.00 and is something is below that.
+    #[must_use]
+    pub fn in_gib(&self) -> String {
+        const SHOWN: Bytes = Bytes((1 << 30) / 200);
+        if Bytes::ZERO < self.bytes && self.bytes < SHOWN { "<0.01".to_owned() } else { self.bytes.in_gib() }
+    }
+}
+
 /// Explains a message, against a plan where there is one.
 #[must_use]
 pub fn shortage(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Shortage {
@@ -70,7 +79,7 @@ fn held(oom: &OutOfMemory) -> Vec<MemoryClaim> {
         ("allocated", oom.allocated, allocated),
         ("unused", oom.unallocated, "held by PyTorch's allocator and in no tensor: fragmentation and its cache"),
         ("private pools", oom.private_pools, "of the allocated: CUDA graphs' own, of no use to others"),
-        ("outside", outside, outside_of(metal)),
+        ("outside", outside, outside_of(&oom.backend)),
         ("elsewhere", oom.elsewhere().filter(|held| *held > Bytes::ZERO), elsewhere(oom)),
         ("listed", listed, "processes on the device, this one perhaps among them: a container has pids of its own"),
         ("resident", resident, "the host memory of the process when the system ended it"),
@@ -80,11 +89,11 @@ fn held(oom: &OutOfMemory) -> Vec<MemoryClaim> {
     rows.into_iter().filter_map(|(name, bytes, note)| Some(MemoryClaim { name, bytes: bytes?, note })).collect()
 }
 
-const fn outside_of(metal: bool) -> &'static str {
-    if metal {
-        "this process, beyond PyTorch's allocator: other allocations of Metal"
-    } else {
-        "this process, beyond PyTorch's allocator: CUDA context, NCCL, libraries"
+fn outside_of(backend: &str) -> &'static str {
+    match backend {
+        "MPS" => "this process, beyond PyTorch's allocator: other allocations of Metal",
+        "CUDA" => "this process, beyond PyTorch's allocator: CUDA context, NCCL, libraries",
+        _ => "this process, beyond PyTorch's allocator: the driver's context, libraries",
     }
 }
 
@@ -107,7 +116,8 @@ fn limit_of(oom: &OutOfMemory) -> &'static str {
 
 /// What ran out, by how much.
 fn headline(oom: &OutOfMemory) -> String {
-    let device = oom.device.map_or(String::new(), |device| format!(" on GPU {device}"));
+    let kind = if oom.backend == "NPU" { "NPU" } else { "GPU" };
+    let device = oom.device.map_or(String::new(), |device| format!(" on {kind} {device}"));
     let backend = printable(&oom.backend);
     if oom.is_absurd() {
         return format!(
@@ -117,7 +127,7 @@ fn headline(oom: &OutOfMemory) -> String {
     match oom.kind {
         OutOfMemoryKind::Allocator => allocator(oom, &backend, &device),
         OutOfMemoryKind::Driver => {
-            let asked = oom.asked.map_or(String::new(), |asked| format!(" {asked}"));
+            let asked = oom.asked.map_or(String::new(), |asked| format!(" of {asked}"));
             let why = if oom.asked.is_some() { "" } else { ", which gives no figures" };
             format!(
                 "{backend} out of memory{device}: the driver's own refusal{asked}, outside of PyTorch's allocator{why}"
@@ -164,7 +174,7 @@ fn allocator(oom: &OutOfMemory, backend: &str, device: &str) -> String {
             let why = if oom.allowed.is_some() {
                 "the process has reached its limit"
             } else {
-                "no free piece was large enough"
+                "the driver gave none: in pieces too small, or limited for this process"
             };
             format!("{ahead} {asked} asked, {free} free, but {why}")
         }
@@ -172,14 +182,18 @@ fn allocator(oom: &OutOfMemory, backend: &str, device: &str) -> String {
             Some((held, allowed)) => format!("{ahead} {asked} asked beside {held} held, of {allowed} allowed"),
             None => format!("{ahead} {asked} asked"),
         },
-        _ => format!("{ahead} the message gives no figures"),
+        (None, _) => match oom.in_process.or(oom.allocated) {
+            Some(held) => format!("{ahead} {held} held; the message does not say what was asked"),
+            None => format!("{ahead} the message gives no figures"),
+        },
     }
 }
 
 fn elsewhere(oom: &OutOfMemory) -> &'static str {
     match (oom.others.len(), oom.in_process) {
         (0, Some(_)) => "other processes, and what the driver keeps for itself",
-        (0, None) => "other processes, and this one's CUDA context and libraries",
+        (0, None) if oom.backend == "CUDA" => "other processes, and this one's CUDA context and libraries",
+        (0, None) => "other processes, and this one's context and libraries",
         (1, _) => "one other process",
         _ => "other processes",
     }

@@ -32,7 +32,7 @@ fn lines(known: &MemoryExhaustion, look: &Look, width: usize) -> Vec<Line<'stati
     for held in &shortage.held {
         lines.push(Line::from(vec![
             Span::styled(format!("  {}", left(held.name, NAME)), theme.text()),
-            Span::styled(right(&held.bytes.in_gib(), FIGURE), theme.observed()),
+            Span::styled(right(&held.in_gib(), FIGURE), theme.observed()),
             Span::styled(format!("  {}", fit(held.note, room.saturating_sub(NAME + FIGURE + 2))), theme.dim()),
         ]));
     }

@@ -16,9 +16,10 @@ pub fn helps(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Vec<String> {
     }
     let mut helps = match oom.kind {
         OutOfMemoryKind::Allocator => allocator(oom),
-        OutOfMemoryKind::Driver => vec![
-            "more room outside of PyTorch's allocator: nvidia-smi shows which processes hold the device".to_owned(),
-        ],
+        OutOfMemoryKind::Driver => {
+            let shows = tool(oom).map_or(String::new(), |tool| format!(": {tool} shows which processes hold the device"));
+            vec![format!("more room outside of PyTorch's allocator{shows}")]
+        }
         OutOfMemoryKind::Library => library(oom),
         OutOfMemoryKind::KvCache => vec![
             "a higher gpu_memory_utilization, a shorter max_model_len, or the weights over more GPUs (tensor_parallel_size)"
@@ -88,6 +89,7 @@ fn allocator(oom: &OutOfMemory) -> Vec<String> {
     }
     let enough = Enough::of(oom);
     let mut helps: Vec<String> = unfragmented(oom).into_iter().collect();
+    helps.extend(others_unnamed(oom));
     let unless = if oom.may_list_itself() { ", unless it is this one (a container has pids of its own)" } else { "" };
     for (pid, held) in &oom.others {
         helps.push(format!("process {pid} leaving the device, {held}{}{unless}", enough.word(*held)));
@@ -101,6 +103,33 @@ fn allocator(oom: &OutOfMemory) -> Vec<String> {
         (None, _) => {}
     }
     helps
+}
+
+/// What lists the processes on a device.
+fn tool(oom: &OutOfMemory) -> Option<&'static str> {
+    match oom.backend.as_str() {
+        "CUDA" => Some("nvidia-smi"),
+        "HIP" => Some("rocm-smi --showpids"),
+        "NPU" => Some("npu-smi info"),
+        "XPU" => Some("xpu-smi ps"),
+        _ => None,
+    }
+}
+
+/// Other processes that the message does not name, where more is held than by this one's context and libraries and
+/// by the driver.
+fn others_unnamed(oom: &OutOfMemory) -> Option<String> {
+    /// A context with its kernels and NCCL's buffers takes less.
+    const CONTEXT: Bytes = Bytes(2 << 30);
+    const DRIVER: Bytes = Bytes(1 << 30);
+    let own = if oom.in_process.is_some() { DRIVER } else { CONTEXT };
+    let held = oom.elsewhere().filter(|held| *held > own && oom.others.is_empty())?;
+    let tool = tool(oom)?;
+    let freed = held.saturating_sub(own);
+    Some(format!(
+        "other processes leaving the device, which {tool} lists: they hold some {freed}{}",
+        Enough::of(oom).word(freed)
+    ))
 }
 
 /// What PyTorch holds in pieces serves the request where segments can grow; worth a word where it is a tenth

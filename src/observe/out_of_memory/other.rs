@@ -13,7 +13,20 @@ pub struct MessageMark {
 
 pub const MARKS: &[MessageMark] = &[
     MessageMark { text: "out of memory", read: device },
-    MessageMark { text: "Out of memory", read: xla },
+    MessageMark { text: "memory while trying to allocate ", read: xla },
+    MessageMark { text: "Out of memory allocating ", read: xla },
+    MessageMark { text: "Attempting to reserve ", read: |_, after| tpu(after) },
+    MessageMark { text: "Attempting to allocate ", read: |_, after| tpu(after) },
+    MessageMark { text: "Call rtMalloc fail", read: |_, after| Some(ascend(after)) },
+    MessageMark {
+        text: " from device: HIP_ERROR_OutOfMemory",
+        read: |before, _| Some(driver("HIP", allocation_in(before))),
+    },
+    MessageMark { text: " from device: hipError_t(", read: |before, _| Some(driver("HIP", allocation_in(before))) },
+    MessageMark {
+        text: "posix_memalign(",
+        read: |before, _| before.contains("enforce fail").then(|| host("PyTorch on the CPU", None)),
+    },
     MessageMark { text: "_STATUS_ALLOC_FAILED", read: nvidia_library },
     MessageMark { text: "Failed to CUDA calloc ", read: |before, after| nccl(before, bytes_after(after, "")) },
     MessageMark { text: "OOM when allocating tensor with shape", read: |_, after| Some(tensorflow(after)) },
@@ -114,16 +127,31 @@ fn large_block(after: &str) -> OutOfMemory {
 }
 
 /// XLA's and `CuPy`'s: `Out of memory while trying to allocate 7406166528 bytes`, `Out of memory allocating …`.
-fn xla(before: &str, after: &str) -> Option<OutOfMemory> {
-    let words = after.strip_prefix("while trying to allocate ").or_else(|| after.strip_prefix("allocating "))?;
+fn xla(before: &str, words: &str) -> Option<OutOfMemory> {
     let asked = bytes_after(words, "").or_else(|| glued(words))?;
     let backend = if before.contains("cupy") { "CuPy" } else { "JAX" };
     Some(OutOfMemory { backend: backend.to_owned(), asked: Some(asked), ..OutOfMemory::default() })
 }
 
-/// `failed to allocate 2.20G (2361393152 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY`
+/// XLA's on a TPU: `12.50G at the bottom of memory. That was not possible. There are 9.84G free, 0B reserved, …`.
+fn tpu(after: &str) -> Option<OutOfMemory> {
+    let at_bottom = after.contains("That was not possible");
+    let free = self::after(after, "There are ").and_then(glued);
+    let asked = glued(after).filter(|_| at_bottom)?;
+    Some(OutOfMemory { backend: "XLA".to_owned(), asked: Some(asked), free, ..OutOfMemory::default() })
+}
+
+/// Ascend's graph engine: `, purpose: page caching, type = 2, size:3221291008, device_id:0`
+fn ascend(after: &str) -> OutOfMemory {
+    let numbered = |mark| number(self::after(after, mark)?)?.parse::<u64>().ok();
+    let device = numbered("device_id:").and_then(|device| device.try_into().ok());
+    OutOfMemory { device, ..driver("NPU", numbered("size:").map(Bytes)) }
+}
+
+/// `failed to allocate 2.20G (2361393152 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY`, in old releases without the bytes.
 fn allocation_in(before: &str) -> Option<Bytes> {
-    bytes_after(after(before, "failed to allocate ")?, "(")
+    let words = after(before, "failed to allocate ")?;
+    bytes_after(words, "(").or_else(|| glued(words))
 }
 
 /// `[16,112,112,147] and type float on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc`
@@ -178,7 +206,11 @@ fn numpy(_: &str, after: &str) -> Option<OutOfMemory> {
 /// `25315 (python3) total-vm:53312244kB, anon-rss:31451456kB, file-rss:74816kB, shmem-rss:12296kB`
 fn kernel(after: &str) -> Option<OutOfMemory> {
     let pid = number(after)?;
-    let (name, rest) = after[pid.len()..].trim_start().strip_prefix('(')?.split_once(") ")?;
+    // Others have the user in between: `11726, UID 498, (mysqld) total-vm:…`, `799153 (node), UID 1000, total-vm:…`.
+    let named = after[pid.len()..].trim_start();
+    let named = named.strip_prefix(", UID ").and_then(|rest| Some(rest.split_once(", ")?.1)).unwrap_or(named);
+    let (name, rest) =
+        named.strip_prefix('(')?.split_once(") ").or_else(|| named.strip_prefix('(')?.split_once("), UID "))?;
     let parts = ["anon-rss:", "file-rss:", "shmem-rss:"].map(|mark| kibibytes_after(rest, mark));
     let resident = parts.iter().flatten().copied().sum::<Bytes>();
     Some(OutOfMemory {

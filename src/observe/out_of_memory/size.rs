@@ -58,9 +58,10 @@ pub fn kibibytes_after(text: &str, mark: &str) -> Option<Bytes> {
     kibibytes.checked_mul(1024).map(Bytes)
 }
 
-/// `16.00GiB`, `12GB`: an amount with its unit right behind it, at the beginning.
+/// `16.00GiB`, `12GB`, XLA's `9.84G`: an amount with its unit right behind it, at the beginning.
 pub fn glued(text: &str) -> Option<Bytes> {
     let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.')?;
     let unit: String = text[end..].chars().take_while(char::is_ascii_alphabetic).collect();
+    let unit = if matches!(unit.as_str(), "K" | "M" | "G" | "T") { unit + "iB" } else { unit };
     size(&format!("{} {unit}", text[..end].trim_end_matches('.')))
 }

@@ -23,7 +23,7 @@ pub fn out_of_memory(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>, width: u
     paragraph(&mut text, "", &shortage.headline, width);
     let mut table = Table::new([("", Align::Left), ("GiB", Align::Right), ("", Align::Left)]);
     for held in &shortage.held {
-        table.row([held.name.to_owned(), held.bytes.in_gib(), held.note.to_owned()]);
+        table.row([held.name.to_owned(), held.in_gib(), held.note.to_owned()]);
     }
     if !table.is_empty() {
         let _ = write!(text, "\n{}", table.render("  ", width));
