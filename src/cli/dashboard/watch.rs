@@ -164,6 +164,10 @@ async fn watch_on(
     }
     // The terminal first: a disk may take longer.
     screen.give_back().await;
+    // What changed together with the end is kept too.
+    if let Some(session) = &mut session {
+        session.look(&state);
+    }
     event_loop.rest();
     Ok(())
 }
