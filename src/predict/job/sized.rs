@@ -52,6 +52,8 @@ pub(super) const fn usual(kind: Option<ModelType>) -> (f64, &'static str) {
         Some(ModelType::TransformerEncoder) => (0.11, "BERT base"),
         Some(ModelType::TransformerEncoderDecoder) => (0.223, "T5 base"),
         Some(ModelType::VisionTransformer) => (0.0866, "ViT-B/16"),
+        // Layers are listed, never assumed.
+        Some(ModelType::Mlp) => (0.0, "no model"),
         Some(ModelType::Cnn) => (0.0256, "ResNet-50"),
         Some(ModelType::DiffusionModel) => (0.86, "the UNet of Stable Diffusion 1.5"),
     }
