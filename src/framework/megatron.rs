@@ -197,6 +197,7 @@ pub(super) const PROFILE: Profile = Profile {
         attention: rule(Attention::Flash, "megatron-core 0.16, megatron/training/arguments.py, --attention-backend"),
         loss: rule(Loss::VocabParallel, "megatron-core 0.16, core/tensor_parallel/cross_entropy.py"),
         fp8_masters: rule(true, "megatron-core 0.16, megatron/training/arguments.py, --fp8-format"),
+        launch_blocking: super::transformers::PROFILE.defaults.launch_blocking,
         grouped_experts: rule(true, "megatron-core 0.16, core/transformer/moe/experts.py, TEGroupedMLP"),
         gradient_accumulation_fusion: rule(
             true,

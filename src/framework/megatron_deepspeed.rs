@@ -100,6 +100,10 @@ pub(super) const PROFILE: Profile = Profile {
         ),
         grouped_experts: rule(false, TRANSFORMER),
         gradient_accumulation_fusion: rule(false, LAYERS),
+        launch_blocking: rule(
+            true,
+            "bigscience-workshop/bigscience, train/tr11-176B-ml/tr11-176B-ml.slurm (CUDA_LAUNCH_BLOCKING)",
+        ),
         fp8_masters: rule(false, ARGUMENTS),
         ..megatron::PROFILE.defaults
     },

@@ -151,6 +151,8 @@ pub struct Defaults {
     pub grouped_experts: Rule<bool>,
     /// `training.gradient_accumulation_fusion`
     pub gradient_accumulation_fusion: Rule<bool>,
+    /// `training.launch_blocking`
+    pub launch_blocking: Rule<bool>,
     /// `training.gradient_clipping`
     pub gradient_clipping: Rule<bool>,
     /// `training.dropout`; absent: what the model's configuration says.

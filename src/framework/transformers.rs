@@ -169,6 +169,7 @@ pub(super) const PROFILE: Profile = Profile {
         ),
         loss: rule(Loss::Hf, "transformers 4.57.6, loss/loss_utils.py, ForCausalLMLoss"),
         fp8_masters: rule(false, "torchao, float8/float8_linear.py (weights stay in high precision)"),
+        launch_blocking: rule(false, "PyTorch 2.9, c10/cuda/CUDAMiscFunctions.cpp, get_cuda_check_suffix"),
         grouped_experts: rule(false, "transformers 4.57.6, models/mixtral/modeling_mixtral.py, MixtralSparseMoeBlock"),
         gradient_accumulation_fusion: rule(false, "PyTorch 2.9, torch/csrc/autograd/functions/accumulate_grad.h"),
     },

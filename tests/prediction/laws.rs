@@ -275,3 +275,23 @@ fn chunks_wait_for_sends_while_the_pipeline_fills_and_drains() {
         assert!((share - bare / micro_batches as f64).abs() < 1e-9, "{chunks} chunks, {micro_batches}: {share}");
     }
 }
+
+/// A host that waits for each kernel (CUDA_LAUNCH_BLOCKING=1) is added to the kernels' own time: so much a launch, however
+/// long its kernel takes.
+#[test]
+fn launches_that_block_are_added_each() {
+    let plan = |more: &[(&str, Value)]| {
+        let document: serde_yaml::Value =
+            serde_yaml::from_str(include_str!("../../configs/plans/8b_single_gpu.yaml")).unwrap();
+        time(&with(&serde_json::to_value(document).unwrap(), more)).unwrap()
+    };
+    let blocking = ("training.launch_blocking", json!(true));
+    let (plain, waits) = (plan(&[]), plan(&[blocking.clone()]));
+    assert!(plain.launch.0 == 0.0 && waits.launch.0 > 0.0, "{plain:?} {waits:?}");
+    assert!((waits.step.0 - plain.step.0 - waits.launch.0).abs() < 1e-9 * waits.step.0);
+    // Twice the tokens a launch are as many launches, twice the micro batches twice as many.
+    let longer = plan(&[blocking.clone(), (SEQUENCE, json!(8192))]);
+    assert!((longer.launch.0 / waits.launch.0 - 1.0).abs() < 1e-9, "{} {}", longer.launch, waits.launch);
+    let more = plan(&[blocking, (BATCH, json!(32)), (STEPS, json!(32))]);
+    assert!((more.launch.0 / waits.launch.0 - 2.0).abs() < 0.01, "{} {}", more.launch, waits.launch);
+}

@@ -126,6 +126,10 @@ impl List {
     fn kernels(&mut self, job: &Job) {
         let training = &job.training;
         self.fused_attention(job);
+        if training.launch_blocking {
+            let change = Change::to("training.launch_blocking", "false");
+            self.add("launches that do not block", FixKind::Kernels, change);
+        }
         let fused = job.profile.loss.fused.is;
         let loss = match training.loss {
             Loss::VocabParallel => Some(fused).filter(|fused| *fused == Loss::VocabParallelFused),

@@ -130,6 +130,10 @@ pub fn surroundings(imported: &mut ImportedPlan, context: &ImportContext) {
         },
         None => imported.miss("hardware.gpu_type", "no GPU in sight"),
     }
+    // As PyTorch reads it (c10/cuda/CUDAMiscFunctions.cpp): a whole number that is not 0.
+    let blocking = context.variable("CUDA_LAUNCH_BLOCKING");
+    let blocking = blocking.filter(|found| found.value.trim().parse::<i64>().is_ok_and(|number| number != 0));
+    imported.fill("training.launch_blocking", blocking.map(|found| found.map(|_| true)));
     degrees(imported);
     batches(imported);
 }

@@ -135,6 +135,7 @@ section!(TRAINING, training, TrainingPart, "training", "how it is trained", {
     cuda_graph: word(CudaGraph), "what is captured in CUDA graphs";
     moe_grouped_gemm: flag(), "all experts in one grouped GEMM";
     moe_capacity_factor: positive(1e3), "room an expert has, in parts of an even share";
+    launch_blocking: flag(), "CUDA_LAUNCH_BLOCKING=1: the host waits for each kernel";
     reference_model: flag(), "a frozen copy of the model beside it, read by each sample (DPO, KTO)";
 });
 

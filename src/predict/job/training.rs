@@ -66,6 +66,8 @@ pub struct Training {
     pub use_cache: bool,
     /// Convolutions read and write NHWC tensors.
     pub channels_last: bool,
+    /// The host waits for each kernel (`CUDA_LAUNCH_BLOCKING=1`).
+    pub launch_blocking: bool,
     /// Deterministic algorithms.
     pub deterministic: bool,
     /// Experts' matmuls run grouped.
@@ -117,6 +119,10 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, lora: Option<Lora>, notes:
         keep_outputs: part.keep_outputs.unwrap_or(false),
         use_cache: part.use_cache.unwrap_or(true),
         channels_last: part.channels_last.unwrap_or(false),
+        launch_blocking: match defaults.launch_blocking.is {
+            true => notes.or("training.launch_blocking", part.launch_blocking, true),
+            false => part.launch_blocking.unwrap_or(false),
+        },
         deterministic: part.deterministic.unwrap_or(false),
         grouped_experts: part.moe_grouped_gemm.unwrap_or(defaults.grouped_experts.is),
         gradient_accumulation_fusion: part

@@ -79,7 +79,9 @@ impl Stage {
             CudaGraph::TransformerEngine | CudaGraph::Local => 0.2,
             CudaGraph::FullIteration => 0.0,
         };
-        (self.host * captured).beyond(self.card + self.beside.waits)
+        let host = self.host * captured;
+        // Launches that block: the host goes on where a kernel has ended, and the GPU waits for it each time.
+        if job.training.launch_blocking { host } else { host.beyond(self.card + self.beside.waits) }
     }
 
     /// Time that the GPU waits for the host, to launch and to read.
