@@ -85,6 +85,37 @@ pub fn most_json_values(text: &[u8]) -> usize {
     1 + text.iter().filter(|byte| matches!(byte, b'[' | b'{' | b',' | b':')).count()
 }
 
+/// Levels that values of a YAML file may stand in each other.
+const DEEPEST: usize = 64;
+
+/// Whether values of a YAML text stand in each other deeper than those of any file that people write: the parser's time
+/// grows with the square of the depth.
+///
+/// ```
+/// assert!(memwall::files::is_deep(&"[".repeat(1000)));
+/// assert!(memwall::files::is_deep(&"- ".repeat(1000)));
+/// assert!(!memwall::files::is_deep("a: [[1, 2], {b: 3}]\n- - c\n"));
+/// ```
+#[must_use]
+pub fn is_deep(text: &str) -> bool {
+    let mut brackets = 0_usize;
+    text.lines().any(|line| {
+        // Sequences and keys that begin on one line: `- - - ? ? a`.
+        let begins = line.as_bytes().windows(2).take_while(|pair| matches!(pair[0], b' ' | b'-' | b'?' | b':' | b'\t'));
+        if begins.filter(|pair| pair[0] != b' ' && pair[1] == b' ').count() > DEEPEST {
+            return true;
+        }
+        line.bytes().any(|byte| {
+            match byte {
+                b'[' | b'{' => brackets += 1,
+                b']' | b'}' => brackets = brackets.saturating_sub(1),
+                _ => {}
+            }
+            brackets > DEEPEST
+        })
+    })
+}
+
 fn refuse_special(meta: &Metadata) -> io::Result<()> {
     if meta.is_file() {
         Ok(())

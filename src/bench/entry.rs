@@ -4,6 +4,7 @@ use serde_yaml::{Mapping, Value, to_value};
 use thiserror::Error;
 
 use super::fitted::Fitted;
+use crate::files;
 use crate::units::Bytes;
 
 /// A file that curves cannot be written to.
@@ -12,6 +13,9 @@ pub enum MergeError {
     /// What is there is no YAML, or no catalogue file.
     #[error("{0}")]
     Malformed(#[from] serde_yaml::Error),
+    /// Its values stand in each other deeper than those of any catalogue.
+    #[error("nested too deep")]
+    TooDeep,
     /// It has another shape than a catalogue file.
     #[error("`{0}` is not what a catalogue file has there")]
     Shape(&'static str),
@@ -32,6 +36,7 @@ impl MeasuredFile {
     pub fn merged(existing: Option<&str>, fitted: &Fitted) -> Result<String, MergeError> {
         let mut file = match existing.map(str::trim).filter(|text| !text.is_empty()) {
             None => Mapping::new(),
+            Some(text) if files::is_deep(text) => return Err(MergeError::TooDeep),
             Some(text) => match serde_yaml::from_str(text)? {
                 Value::Mapping(mapping) => mapping,
                 Value::Null => Mapping::new(),

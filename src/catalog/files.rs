@@ -11,6 +11,7 @@ use super::{
     Catalog, Citation, Curves, Generation, Gpu, Link, LinkCurve, ModelPreset, Peaks, ProcessMemory, Scope, Stack,
     Vendor,
 };
+use crate::files;
 use crate::units::{Bytes, BytesPerSec, FlopsPerSec, Megahertz, Seconds, Watts};
 
 /// A catalogue file that cannot be used.
@@ -23,6 +24,12 @@ pub enum CatalogError {
         file: String,
         /// What is wrong, with line and column.
         error: serde_yaml::Error,
+    },
+    /// Its values stand in each other deeper than those of any catalogue.
+    #[error("{file}: nested too deep")]
+    TooDeep {
+        /// The file.
+        file: String,
     },
     /// A number whose source key stands nowhere in the file.
     #[error("{file}: {entry}: source `{key}` is not listed under `sources`")]
@@ -153,6 +160,9 @@ impl Catalog {
     /// # Errors
     /// Where the text is malformed or a number has no source; nothing is added then.
     pub fn extend(&mut self, file: &str, text: &str) -> Result<(), CatalogError> {
+        if files::is_deep(text) {
+            return Err(CatalogError::TooDeep { file: file.to_owned() });
+        }
         let read: File =
             serde_yaml::from_str(text).map_err(|error| CatalogError::Malformed { file: file.to_owned(), error })?;
         let mut citations = Vec::new();

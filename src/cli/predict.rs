@@ -1,5 +1,6 @@
 //! `memwall predict`.
 
+mod layer;
 mod split;
 mod stream;
 
@@ -13,6 +14,7 @@ use crate::observe::SourceChoice;
 use crate::plan::keywords::{Mode, Position};
 use crate::plan::{Fault, Plan};
 use crate::predict::{Job, Prediction, counted, predict, scaling_efficiency};
+use crate::report::layer::LayerReport;
 use crate::report::page::Page;
 use crate::report::plot::Plot;
 use crate::report::setup::Setup;
@@ -79,6 +81,8 @@ pub fn without_screen(args: &DashboardArgs, catalog: &Catalog, streams: &mut Str
         max_batch_size: false,
         plot: None,
         faults: false,
+        layer: Vec::new(),
+        input: None,
         shape: ShapeArgs::default(),
     };
     run(&args, catalog, streams)
@@ -105,6 +109,7 @@ struct Answer<'a> {
     max_sequence: Option<MaxSequence>,
     advice: Option<Advice>,
     setup: Setup,
+    layer: Option<LayerReport>,
     basic: bool,
 }
 
@@ -122,6 +127,7 @@ impl Answer<'_> {
             max_sequence: self.max_sequence,
             advice: self.advice.as_ref(),
             setup: Some(&self.setup),
+            layer: self.layer.as_ref(),
             basic: self.basic,
         }
     }
@@ -129,6 +135,10 @@ impl Answer<'_> {
 
 /// The plans that the command line names.
 fn sources(args: &PredictArgs, catalog: &Catalog, streams: &mut Streams) -> Result<(Vec<PlanSource>, Exit), Failure> {
+    if !args.layer.is_empty() {
+        let plan = layer::plan(args).map_err(Failure::usage)?;
+        return Ok(plans::of_words(args.layer.join(", "), &plan, streams));
+    }
     if let Some(plan) = shape::of_model(&args.what, &args.shape, catalog) {
         return Ok(plans::of_words(args.what.join(" "), &plan, streams));
     }
@@ -175,7 +185,8 @@ fn answer<'a>(source: &'a PlanSource, args: &PredictArgs, catalog: &Catalog) -> 
     let scaling = scaling_efficiency(&job, &prediction.time);
     let basic = source.plan().analysis.basic_mode == Some(true);
     let setup = Setup::of(&job);
-    Ok(Answer { name: &source.name, prediction, scaling, max_batch, max_sequence, advice, setup, basic })
+    let layer = (!args.layer.is_empty()).then(|| layer::report(source.plan(), &job, catalog));
+    Ok(Answer { name: &source.name, prediction, scaling, max_batch, max_sequence, advice, setup, layer, basic })
 }
 
 fn plot(answer: &Answer, what: Option<PredictionPlot>) -> Plot {

@@ -49,11 +49,7 @@ pub fn of_model(words: &[String], shape: &ShapeArgs, catalog: &Catalog) -> Optio
     if shape.inference {
         plan["training"] = json!({"mode": "inference", "precision": "bf16"});
     }
-    for (section, key, value) in shape.keys() {
-        if let Some(value) = value {
-            plan[section][key] = scalar(value);
-        }
-    }
+    shape.fill(&mut plan);
     if let Some(tokens) = &shape.context {
         plan["model"]["sequence_length"] = scalar(tokens);
     }
@@ -74,6 +70,15 @@ fn scalar(word: &str) -> Value {
 }
 
 impl ShapeArgs {
+    /// Sets the keys of a plan that the options name.
+    pub fn fill(&self, plan: &mut Value) {
+        for (section, key, value) in self.keys() {
+            if let Some(value) = value {
+                plan[section][key] = scalar(value);
+            }
+        }
+    }
+
     /// Section, key and value of every option.
     fn keys(&self) -> [(&'static str, &'static str, Option<&str>); 14] {
         let parallel = self.gpus.as_deref();

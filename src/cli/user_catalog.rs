@@ -84,6 +84,18 @@ gpus:
         assert_ne!(load(elsewhere).0.gpu("h100").unwrap().short, "Mine");
     }
 
+    /// A million brackets took the parser minutes.
+    #[test]
+    fn a_file_that_nests_without_end_is_refused_at_once() {
+        let mut catalog = Catalog::embedded().unwrap();
+        for text in ["{a: ".repeat(100_000), "gpus: ".to_owned() + &"[".repeat(900_000), "- ".repeat(500_000)] {
+            let begun = std::time::Instant::now();
+            let fault = catalog.extend("gpus.yaml", &text).unwrap_err().to_string();
+            assert_eq!(fault, "gpus.yaml: nested too deep");
+            assert!(begun.elapsed().as_secs() < 2);
+        }
+    }
+
     #[test]
     fn a_broken_file_is_named() {
         let home = tempfile::tempdir().unwrap();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::families::{DiT, EncoderDecoder, ResidualNet, Unet};
+use super::layers::LayerList;
 pub use super::stack::{Decoder, DecoderOutput, Mla, Moe, Sizes};
 use crate::plan::traced::TracedModel;
 
@@ -28,6 +29,8 @@ pub enum ModelShape {
     EncoderDecoder(EncoderDecoder),
     /// A residual convolutional network.
     ResidualNet(ResidualNet),
+    /// Layers one behind the other.
+    Layers(LayerList),
     /// A UNet that denoises latents.
     Unet(Unet),
     /// A transformer that denoises latents.
@@ -155,6 +158,8 @@ pub enum Family {
     Whisper,
     /// `ResNet`.
     Resnet,
+    /// PyTorch's own layers.
+    Layers,
     /// diffusers' UNet.
     Unet,
     /// The diffusion transformer.

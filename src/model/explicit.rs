@@ -5,6 +5,7 @@ mod image;
 use super::architecture::{
     Act, Architecture, Decoder, Encoder, Ends, Family, Mla, ModelShape, Moe, QkNorm, Sizes, TextHead,
 };
+use super::layers::LayerList;
 use crate::framework::Layout;
 use crate::plan::keywords::{Activation, ModelType, Norm, Position};
 use crate::plan::{ArchitecturePart, Fault, MlaPart, MoePart};
@@ -31,6 +32,10 @@ pub fn of_fields(
             let (architecture, mut said) = of_transformer(part, ModelType::TransformerDecoder, layout)?;
             let shape = super::encoder_decoder::of_block(architecture.shape, part.num_encoder_layers, &mut said);
             Ok((Architecture { family: Family::T5, shape, ..architecture }, said))
+        }
+        ModelType::Mlp => {
+            let (list, said) = LayerList::of_fields(part)?;
+            Ok((list.into(), said))
         }
         ModelType::DiffusionModel | ModelType::VisionTransformer | ModelType::Cnn => image::of_fields(part, kind),
     }

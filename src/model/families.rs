@@ -204,6 +204,8 @@ const fn patches(image: u64, patch: u64) -> u64 {
 pub enum Input {
     /// Tokens, at most so many where that is known.
     Tokens(Option<u64>),
+    /// Rows of columns, one a sample unless the plan says how many.
+    Rows,
     /// Tokens for an encoder and for a decoder, at most so many where that is known; how many the encoder always has.
     Pair(Option<u64>, Option<u64>),
     /// An image, of so many tokens, so many pixels a side; whether another size would do.
@@ -221,7 +223,7 @@ impl Architecture {
             ModelShape::Encoder(encoder) => Some(&encoder.stack),
             ModelShape::EncoderDecoder(model) => Some(&model.block),
             ModelShape::DiT(net) => Some(&net.block),
-            ModelShape::ResidualNet(_) | ModelShape::Unet(_) | ModelShape::Traced(_) => None,
+            ModelShape::ResidualNet(_) | ModelShape::Layers(_) | ModelShape::Unet(_) | ModelShape::Traced(_) => None,
         }
     }
 
@@ -236,6 +238,7 @@ impl Architecture {
             },
             ModelShape::EncoderDecoder(_) => ModelType::TransformerEncoderDecoder,
             ModelShape::ResidualNet(_) => ModelType::Cnn,
+            ModelShape::Layers(_) => ModelType::Mlp,
             ModelShape::Unet(_) | ModelShape::DiT(_) => ModelType::DiffusionModel,
             ModelShape::Traced(model) => traced::kind(model),
         }
@@ -247,6 +250,7 @@ impl Architecture {
         let most = |widths: &[u64]| widths.iter().copied().max().unwrap_or(1);
         match &self.shape {
             ModelShape::ResidualNet(net) => (most(&net.widths).max(net.embedding).max(net.channels), 1),
+            ModelShape::Layers(list) => (list.widest(), 1),
             // Gate and value of a feed-forward block, four times the channels each.
             ModelShape::Unet(net) => (most(&net.widths).saturating_mul(8).max(net.text_width()), most(&net.heads)),
             ModelShape::EncoderDecoder(model) => {
@@ -268,6 +272,7 @@ impl Architecture {
             ModelShape::Decoder(decoder) => decoder.layers,
             ModelShape::Encoder(encoder) => encoder.stack.layers,
             ModelShape::ResidualNet(net) => net.blocks(),
+            ModelShape::Layers(list) => list.layers.len() as u64,
             ModelShape::Unet(net) => net.modules(),
             ModelShape::DiT(net) => net.block.layers,
             ModelShape::Traced(model) => traced::layers(model),
@@ -301,6 +306,7 @@ impl Architecture {
                 Ends::Image { image, patch, .. } => Input::Image(patches(image, patch).saturating_add(1), image, false),
             },
             ModelShape::ResidualNet(_) => Input::Image(1, 224, true),
+            ModelShape::Layers(_) => Input::Rows,
             ModelShape::Unet(net) => Input::Captioned(net.image),
             ModelShape::DiT(net) => Input::Image(net.patches(), net.image, false),
             ModelShape::Traced(model) => traced::input(model),

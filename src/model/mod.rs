@@ -15,6 +15,7 @@ mod families;
 mod frozen;
 mod hf;
 mod in_place;
+mod layers;
 mod modules;
 mod residual_net;
 mod rules;
@@ -34,6 +35,7 @@ pub use explicit::{of_fields, of_size};
 pub use families::{DiT, EncoderDecoder, Input, ResidualNet, Start, Unet};
 pub use frozen::{FROZEN_PARTS, FrozenParts};
 pub use hf::{ClassCount, class_count, from_hf};
+pub use layers::{LayerList, ListedLayer, Saved};
 pub use modules::{default_targets, is_meant, linear_layers};
 pub use rules::{ClassNorm, ClassRules, LayerBuffer, modules_of};
 pub use tape::{Flow, GRANULE, Home, Op, PoolRange, Tape, Tensor, TensorId, Unit};
@@ -53,6 +55,7 @@ impl Architecture {
             ModelShape::Encoder(encoder) => encoder::walk(encoder, self.family, run),
             ModelShape::EncoderDecoder(model) => encoder_decoder::walk(model, self.family, run),
             ModelShape::ResidualNet(net) => residual_net::walk(net, run),
+            ModelShape::Layers(list) => layers::walk(list, run),
             ModelShape::Unet(net) => diffusion::walk_unet(net, run),
             ModelShape::DiT(net) => diffusion::walk_dit(net, self.family, run),
             ModelShape::Traced(model) => traced::walk(model, run),

@@ -71,6 +71,7 @@ keywords! {
         TransformerEncoderDecoder = "transformer_encoder_decoder" : "encoder-decoder transformer",
         VisionTransformer = "vision_transformer" : "vision transformer",
         Cnn = "cnn" : "convolutional network",
+        Mlp = "mlp" : "layers one behind the other",
         DiffusionModel = "diffusion_model" : "diffusion UNet or transformer",
     }
 }

@@ -5,6 +5,7 @@ mod account;
 mod host;
 mod job;
 mod largest;
+mod layer;
 mod memory;
 mod outline;
 mod prediction;
@@ -16,6 +17,7 @@ pub use host::host_memory;
 pub use job::Fragmentation;
 pub use job::{Batch, Degrees, Hardware, Job, Lora, Speed, StageLayers, Storage, Training};
 pub use largest::largest;
+pub use layer::{BackwardTensor, backward_tensors};
 pub use outline::{Breakdown, OperatorWalk, Outline, outline, outline_as, outline_with_roofline};
 pub use prediction::{
     Bottleneck, Bound, Capacity, Component, Layer, LayerGroup, Params, Phase, Place, Prediction, Roofline, RooflineOp,

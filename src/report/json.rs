@@ -63,6 +63,9 @@ pub fn report(report: &Report) -> Value {
         object.insert("max_batch_size".to_owned(), found.json());
         object.insert("max_sequence_length".to_owned(), MaxSequence::json(report.max_sequence));
     }
+    if let (Some(layer), Some(object)) = (report.layer, object.as_object_mut()) {
+        object.insert("layer".to_owned(), layer.json());
+    }
     object
 }
 

@@ -8,6 +8,7 @@ pub mod drawing;
 pub mod explain;
 pub mod hooked;
 pub mod json;
+pub mod layer;
 mod limits;
 pub mod metrics;
 pub mod page;
@@ -48,6 +49,8 @@ pub struct Report<'a> {
     pub advice: Option<&'a Advice>,
     /// How long its requests may get, where that was asked of an inference plan.
     pub max_sequence: Option<MaxSequence>,
+    /// What its only layer holds in the backward pass, and on which GPUs it runs, where that was asked.
+    pub layer: Option<&'a layer::LayerReport>,
     /// The short report (`analysis.basic_mode`).
     pub basic: bool,
 }
@@ -71,6 +74,7 @@ impl<'a> Report<'a> {
             max_batch: None,
             advice: None,
             max_sequence: None,
+            layer: None,
             basic: false,
         }
     }

@@ -56,6 +56,18 @@ pub const REPORT_KEYS: &[(&str, &str, &str)] = &[
     ("capacity.bytes", "number", "memory of the GPU"),
     ("capacity.headroom", "number?", "what is left; negative: what is lacking"),
     ("capacity.fits", "flag", "device_used is not more than the GPU has"),
+    ("layer", "keys", "of --layer: what the layer holds in the backward pass, and where it runs"),
+    ("layer.tensors", "list", "tensors in the backward pass"),
+    ("layer.tensors[]", "keys", "a tensor"),
+    ("layer.tensors[].what", "text", "what it is"),
+    ("layer.tensors[].elements", "number", "its elements"),
+    ("layer.tensors[].bytes", "number", "its bytes"),
+    ("layer.gpus", "list", "GPUs of the catalogue by memory"),
+    ("layer.gpus[]", "keys", "a GPU"),
+    ("layer.gpus[].gpu", "text", "its name"),
+    ("layer.gpus[].bytes", "number", "its memory"),
+    ("layer.gpus[].device_used", "number", "bytes that the plan needs there"),
+    ("layer.gpus[].fits", "flag", "it runs there"),
     ("flops", "keys", "operations of a step on one GPU, a multiply-add as 2"),
     ("flops.*", "number", "operations"),
     ("traffic", "keys", "DRAM traffic of a step"),
@@ -130,6 +142,8 @@ pub fn report() -> Value {
     let mut schema = with_head("A report of MemWall", keys_below(""));
     let required: Vec<String> =
         schema["properties"].as_object().map_or_else(Vec::new, |keys| keys.keys().cloned().collect());
+    // Only --layer asks for it.
+    let required: Vec<String> = required.into_iter().filter(|key| key != "layer").collect();
     schema["required"] = Value::from(required);
     schema
 }

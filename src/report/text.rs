@@ -29,6 +29,9 @@ pub fn report(report: &Report, verbose: bool, width: usize) -> String {
     if let Some(found) = report.max_sequence {
         paragraph(&mut text, "", &found.words(prediction.capacity.bytes), width);
     }
+    if let Some(layer) = report.layer {
+        text.push_str(&layer.text(prediction.largest(), width));
+    }
     if report.basic && !verbose {
         memory(&mut text, report, width);
         time(&mut text, report, width);

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 use thiserror::Error;
 
+use crate::files;
 use crate::predict::{Component, Verdict};
 
 /// A theme that cannot be used.
@@ -20,6 +21,12 @@ pub enum ThemeError {
         name: String,
         /// What is wrong, with line and column.
         error: serde_yaml::Error,
+    },
+    /// Its values stand in each other deeper than those of any theme.
+    #[error("{name}: nested too deep")]
+    TooDeep {
+        /// The theme.
+        name: String,
     },
     /// It inherits from a theme that there is not, or that inherits from it.
     #[error("{name}: inherits: no theme `{parent}` to inherit from")]
@@ -167,6 +174,9 @@ impl Theme {
     /// As [`Theme::parse`], and where there is no theme to inherit from.
     pub fn parse_with(name: &str, text: &str, own: impl Fn(&str) -> Option<String>) -> Result<Self, ThemeError> {
         let read = |name: &str, text: &str| {
+            if files::is_deep(text) {
+                return Err(ThemeError::TooDeep { name: name.to_owned() });
+            }
             // A file of comments alone is one of no colours.
             let file: Result<Option<ThemeFile>, _> = serde_yaml::from_str(text);
             let malformed = |error| ThemeError::Malformed { name: name.to_owned(), error };

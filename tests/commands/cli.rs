@@ -286,6 +286,48 @@ fn a_configuration_is_found_beside_the_plan_that_names_it() {
     assert_eq!(report["params"]["total"], 50257 * 768 + 1024 * 768 + 2 * 768 + 2 * block);
 }
 
+/// 32 x 4096 x 16384 fp32 elements are 8 GiB, and 16384 x 16384 are 1: 26 GiB with the gradients, more than 24 GB.
+#[test]
+fn a_layer_says_what_it_holds_and_where_it_fails() {
+    let bench = Bench::with(&[]);
+    let words = ["predict", "--layer", "linear:16384x16384", "--input", "32x4096x16384"];
+    let text = bench.run(&words).exits(0).out;
+    for said in ["what its backward pass holds", "gradient of the input", "2 147 483 648  8.00", "fails on", "RTX4090"]
+    {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    let report = bench.run(&[&words[..], &["--format", "json"]].concat()).exits(0).json();
+    let tensors = report["layer"]["tensors"].as_array().unwrap();
+    let sum: u64 = tensors.iter().map(|tensor| tensor["bytes"].as_u64().unwrap()).sum();
+    // The bias and its gradient: 16384 elements each.
+    assert_eq!(sum, (26 << 30) + 2 * 16_384 * 4);
+    for gpu in report["layer"]["gpus"].as_array().unwrap() {
+        let (bytes, fits) = (gpu["bytes"].as_u64().unwrap(), gpu["fits"].as_bool().unwrap());
+        assert_eq!(fits, bytes > 27 << 30, "{gpu}");
+    }
+    bench.run(&[&words[..], &["--gpu-type", "RTX 4090"]].concat()).exits(3);
+    let several = ["--layer", "linear:4x8", "--layer", "relu", "--layer", "linear:8x4", "--input", "2x4"];
+    bench.run(&[&["predict"][..], &several].concat()).exits(0);
+}
+
+#[test]
+fn a_layer_that_does_not_fit_its_input_is_bad_usage() {
+    let bench = Bench::with(&[("wrong.yaml", "model:\n  layers: [\"linear:8x4\", \"linear:8x4\"]\n")]);
+    let shape = |input: &'static str| ["predict", "--layer", "linear:8x4", "--input", input];
+    for (words, said) in [
+        (&shape("2x9")[..], "--input 2x9: has 9 columns, the first layer reads 8"),
+        (&shape("2x3x4x8"), "--input 2x3x4x8: must be SAMPLESxROWSxCOLUMNS"),
+        (&shape("many"), "--input many: must be"),
+        (&shape("0x8"), "model.batch_size: `0` where a whole number from 1"),
+        (&["predict", "--layer", "lstm", "--input", "2x8"], "`lstm` is no layer; known are linear:INxOUT"),
+        (&["predict", "--layer", "linear:8x4"], "--input"),
+        (&["predict", "wrong.yaml"], "wrong.yaml:2:11: model.layers: layer 2, linear:8x4, takes 8 columns"),
+    ] {
+        let done = bench.run(words).exits(2);
+        assert!(done.err.contains(said), "{words:?}: {}", done.err);
+    }
+}
+
 #[test]
 fn the_output_files_extension_chooses_the_format() {
     let bench = Bench::with(&[("small.yaml", SMALL)]);

@@ -18,6 +18,7 @@ mod frameworks;
 mod frozen;
 mod inference;
 mod laws;
+mod layers;
 mod limits;
 mod operands;
 mod properties;

@@ -21,7 +21,7 @@ const STRATEGY: &str = "distribution.strategy";
 /// Keys besides the field's own and the strategy that decide its value.
 const fn deciders(field: Field) -> &'static [&'static str] {
     match field {
-        Field::Model => &["model.hf_config", "model.architecture", "model.size_billions"],
+        Field::Model => &["model.hf_config", "model.architecture", "model.layers", "model.size_billions"],
         Field::Gpu => &["hardware.custom"],
         Field::NumGpus => &[
             "cluster.nodes",

@@ -13,7 +13,7 @@ use crate::report::roofline::OwnOp;
 pub struct PredictArgs {
     /// Plan files, `-` for a stream of plans; or a model, by its name in `memwall models` or on the Hugging Face Hub;
     /// or a kind of model, its size in billions of parameters and the global batch: `transformer 7.0 32`
-    #[arg(required_unless_present = "config", value_name = "PLAN", allow_negative_numbers = true)]
+    #[arg(required_unless_present_any = ["config", "layer"], value_name = "PLAN", allow_negative_numbers = true)]
     pub what: Vec<String>,
     /// A plan file: the same as PLAN
     #[arg(long, value_name = "FILE")]
@@ -44,6 +44,16 @@ pub struct PredictArgs {
     /// not come.
     #[arg(long)]
     pub faults: bool,
+    /// Instead of a PLAN: a layer, or several one behind the other, each with its --layer: linear:16384x16384, relu
+    ///
+    /// They stand inside of a larger model: their input needs a gradient. Without other options they are fp32 and
+    /// trained by SGD, so that a single layer's report is what its backward pass holds, tensor by tensor. Layers:
+    /// linear:INxOUT, linear:INxOUT:nobias, relu, gelu, silu, tanh, sigmoid, layernorm, dropout:P.
+    #[arg(long, value_name = "LAYER", conflicts_with_all = ["what", "config"], requires = "input")]
+    pub layer: Vec<String>,
+    /// With --layer: what it reads, as SAMPLESxROWSxCOLUMNS or ROWSxCOLUMNS: 32x4096x16384
+    #[arg(long, value_name = "SHAPE", requires = "layer")]
+    pub input: Option<String>,
     /// What goes with MODEL_TYPE SIZE BATCH.
     #[command(flatten)]
     pub shape: ShapeArgs,

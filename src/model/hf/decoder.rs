@@ -44,7 +44,7 @@ const fn defaults(family: Family) -> Defaults {
         Family::Bert | Family::Roberta => defaults!(768, 12, 12, 0, 0, 3072, 30_522, 512, true),
         Family::T5 => defaults!(512, 6, 8, 0, 64, 2048, 32_128, 512, true),
         Family::Whisper => defaults!(384, 4, 6, 0, 64, 1536, 51_865, 448, true),
-        Family::Vit | Family::Resnet | Family::Unet | Family::Dit | Family::Traced => {
+        Family::Vit | Family::Resnet | Family::Layers | Family::Unet | Family::Dit | Family::Traced => {
             defaults!(768, 12, 12, 0, 0, 3072, 1, 1, false)
         }
         Family::Gpt2 | Family::Nanogpt => defaults!(768, 12, 12, 0, 0, 0, 50_257, 1024, true),
@@ -141,7 +141,7 @@ fn with_family(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Fa
     Ok(match family {
         Family::Gpt2 | Family::Nanogpt => gpt2(layernorm(d), keys, acting)?,
         Family::T5 | Family::Whisper => super::encoder_decoder::block(d, keys, family)?,
-        Family::Resnet | Family::Unet | Family::Dit | Family::Traced => layernorm(d),
+        Family::Resnet | Family::Layers | Family::Unet | Family::Dit | Family::Traced => layernorm(d),
         Family::Bert | Family::Roberta | Family::Vit => super::encoder::stack(layernorm(d), keys, family, acting)?,
         Family::Opt => opt(layernorm(d), keys, acting)?,
         Family::GptNeox => gpt_neox(layernorm(d), keys, acting)?,

@@ -175,6 +175,7 @@ pub fn kind(model: &TracedModel) -> ModelType {
     };
     match input(model) {
         Input::Pair(..) => ModelType::TransformerEncoderDecoder,
+        Input::Rows => ModelType::Mlp,
         Input::Image(..) | Input::Captioned(_) if attends(false) => ModelType::VisionTransformer,
         Input::Image(..) | Input::Captioned(_) => ModelType::Cnn,
         Input::Tokens(_) if attends(true) => ModelType::TransformerDecoder,

@@ -9,13 +9,14 @@ use serde_json::{Map, Number, Value};
 
 use super::origin::Origin;
 use super::settings::Settings;
+use crate::files;
 
 /// How deep values may stand in each other.
 const MAX_DEPTH: usize = 64;
 
 /// A file's settings; of a key that is given twice the last value, and a note. None where it is no mapping.
 pub fn read(name: &str, text: &str) -> Option<Settings> {
-    if is_deep(text) {
+    if files::is_deep(text) {
         return None;
     }
     let twice = RefCell::default();
@@ -29,19 +30,6 @@ pub fn read(name: &str, text: &str) -> Option<Settings> {
         settings.remark(format!("{name}: given twice, the last value counts: {}", twice.join(", ")));
     }
     Some(settings)
-}
-
-/// Whether brackets stand in each other deeper than any file needs: the parser's time grows with the square of it.
-fn is_deep(text: &str) -> bool {
-    let mut depth = 0_usize;
-    text.bytes().any(|byte| {
-        match byte {
-            b'[' | b'{' => depth += 1,
-            b']' | b'}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        depth > MAX_DEPTH
-    })
 }
 
 fn spread(map: Map<String, Value>, above: &str, file: &str, settings: &mut Settings) {

@@ -34,6 +34,8 @@ section!(MODEL, model, ModelPart, "model", "what is trained", {
     hf_config: hf_config(), "a Hugging Face config.json: its path, or its keys";
     preset: text(), "a model of the catalogue, by name";
     architecture: maybe_empty(architecture, ArchitecturePart), "the architecture, field by field";
+    layers: texts(), "layers one behind the other: [linear:784x512, relu, linear:512x10]";
+    input_gradient: flag(), "those layers stand inside of a larger model: their input needs a gradient";
     size_billions: positive(most::BILLIONS), "billions of parameters, where no architecture is known";
     model_type as "type": word(ModelType), "the kind of architecture";
     batch_size: whole(most::BATCH), "global batch: samples per optimizer step";

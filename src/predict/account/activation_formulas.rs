@@ -97,6 +97,9 @@ fn traits(job: &Job) -> (bool, bool) {
 fn what(job: &Job, group: Group) -> &'static str {
     let (layernorm, gated) = traits(job);
     let products = job.training.checkpointing == Checkpointing::SelectiveOp;
+    if matches!(job.architecture.shape, ModelShape::Layers(_)) && matches!(group, Group::Residual | Group::Mlp) {
+        return "what layers save for their backward pass: inputs, and outputs of functions";
+    }
     match group {
         Group::Residual if products => "inputs of checkpointed blocks",
         Group::Residual => "inputs of blocks and of residual additions, masks of dropouts",
@@ -125,6 +128,9 @@ pub(in crate::predict) fn source(job: &Job, group: Group) -> &'static str {
     let rules = &job.modules;
     let (layernorm, gated) = traits(job);
     let modules = rules.block.source;
+    if matches!(job.architecture.shape, ModelShape::Layers(_)) && matches!(group, Group::Residual | Group::Mlp) {
+        return DERIVATIVES;
+    }
     match group {
         Group::Residual | Group::Embedding => modules,
         Group::Norm if !layernorm => rules.rms_norm.source,

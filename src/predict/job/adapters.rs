@@ -14,7 +14,7 @@ const ALL: [&str; 3] = ["all-linear", "all_linear", "all"];
 /// Adapters as the plan has them, on the layers that the model has.
 pub(super) fn resolve(plan: &Plan, profile: &Profile, architecture: &Architecture, notes: &mut Notes) -> Option<Lora> {
     let part = plan.training.lora.as_ref()?;
-    if matches!(architecture.shape, ModelShape::ResidualNet(_) | ModelShape::DiT(_)) {
+    if matches!(architecture.shape, ModelShape::ResidualNet(_) | ModelShape::Layers(_) | ModelShape::DiT(_)) {
         let name = &architecture.name;
         notes.fault("training.lora", format!("adapters are for transformers and UNets, not for {name}"));
         return None;

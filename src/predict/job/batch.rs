@@ -109,6 +109,7 @@ fn sample(plan: &Plan, architecture: &Architecture, notes: &mut Notes) -> (u64, 
     };
     match architecture.input() {
         Input::Tokens(most) => (or("model.sequence_length", part.sequence_length, most, notes), 0, 0),
+        Input::Rows => (notes.or("model.sequence_length", part.sequence_length, 1), 0, 0),
         Input::Pair(fixed, most) => {
             let given = part.encoder_sequence_length.or(part.sequence_length);
             let source = fixed.unwrap_or_else(|| or("model.sequence_length", given, most, notes));

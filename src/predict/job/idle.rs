@@ -16,7 +16,8 @@ pub(super) fn note(
     let image = architecture.image().is_some();
     let both = matches!(architecture.input(), Input::Pair(..));
     let text = both || matches!(architecture.shape, ModelShape::Unet(_));
-    let plain = matches!(architecture.shape, ModelShape::ResidualNet(_));
+    let layers = matches!(architecture.shape, ModelShape::Layers(_));
+    let plain = layers || matches!(architecture.shape, ModelShape::ResidualNet(_));
     let (t, d, m) = (&plan.training, &plan.distribution, &plan.model);
     let reads = |key: &str| profile.support.own_keys.is.contains(&key);
     let inference = t.mode == Some(Mode::Inference);
@@ -39,6 +40,7 @@ pub(super) fn note(
             m.architecture.as_ref().is_some_and(|a| a.mtp_layers.is_some()) && !profile.modules.prediction.is,
             "model.architecture.mtp_layers",
         ),
+        (m.input_gradient.is_some() && !layers, "model.input_gradient"),
         (m.image_size.is_some() && !image, "model.image_size"),
         (plain && t.activation_checkpointing.is_some(), "training.activation_checkpointing"),
         (m.sequence_length.is_some() && image, "model.sequence_length"),

@@ -35,9 +35,9 @@ use std::sync::Arc;
 
 use crate::catalog::Catalog;
 use crate::framework::{Modules, Profile};
-use crate::model::{self, Architecture, Count, Input};
+use crate::model::{self, Architecture, Count, Input, LayerList, ModelShape};
 use crate::plan::keywords::{Mode, ModelType, Precision, Sharding, TransformerImpl};
-use crate::plan::{Change, Fault, HfConfig, Plan};
+use crate::plan::{Change, Fault, HfConfig, ModelPart, Plan};
 
 /// A plan with every value decided. The plan's form shows these as the values in force.
 #[derive(Debug, Clone, PartialEq)]
@@ -315,7 +315,7 @@ fn architecture(
     notes: &mut Notes,
 ) -> Result<Option<Architecture>, Fault> {
     let part = &plan.model;
-    let (architecture, said) = if let Some(trace) = &part.trace {
+    let (mut architecture, said) = if let Some(trace) = &part.trace {
         (traced::architecture(trace)?, Vec::new())
     } else if let Some(config) = &part.hf_config {
         match config {
@@ -330,6 +330,8 @@ fn architecture(
         };
         let (architecture, said) = model::from_hf(&preset.hf_config)?;
         (Architecture { name: preset.name.clone(), ..architecture }, said)
+    } else if let Some(words) = &part.layers {
+        (LayerList::read(words)?.into(), Vec::new())
     } else if let Some(fields) = &part.architecture {
         model::of_fields(fields, part.model_type, profile.modules.block.is)?
     } else {
@@ -340,6 +342,10 @@ fn architecture(
         });
         match part.model_type {
             None | Some(ModelType::TransformerDecoder) => model::of_size(size)?,
+            Some(ModelType::Mlp) => {
+                let why = "is needed for an mlp: [linear:784x512, relu, linear:512x10]";
+                return Err(Fault::of("model.layers", why));
+            }
             Some(kind) => sized::of_kind(catalog, kind, size)?,
         }
     };
@@ -348,7 +354,16 @@ fn architecture(
         return Err(Fault::of("model.type", format!("{wanted}: the model that is given is a {kind}")));
     }
     notes.assumptions.extend(said);
+    place_layers(&mut architecture, part, notes);
     Ok(Some(architecture))
+}
+
+/// Whether the layers stand inside of a larger model; what is left out of them is said.
+fn place_layers(architecture: &mut Architecture, part: &ModelPart, notes: &mut Notes) {
+    let ModelShape::Layers(list) = &mut architecture.shape else { return };
+    list.input_gradient = part.input_gradient == Some(true);
+    let said = "the loss is left out; the gradient of the output is counted";
+    notes.assume(if part.layers.is_some() { "model.layers" } else { "model.architecture" }, said);
 }
 
 /// The profile that can train `architecture`: `profile`, or the fork of it that has the model's attention.

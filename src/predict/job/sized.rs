@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, ModelPreset};
 use crate::framework::Profile;
 use crate::model::{self, Architecture};
 use crate::plan::Fault;
@@ -26,12 +26,14 @@ pub(super) fn of_kind(catalog: &Catalog, kind: ModelType, billions: f64) -> Resu
     }
     let wanted = billions * 1e9;
     let distance = |params: u64| (params as f64 / wanted).ln().abs();
-    let of_kind = catalog
-        .models
-        .iter()
+    // The nearest come first: reading them all would take longer than the prediction itself.
+    let mut nearest: Vec<&ModelPreset> = catalog.models.iter().collect();
+    nearest.sort_by(|a, b| distance(a.params).total_cmp(&distance(b.params)));
+    let mut of_kind = nearest
+        .into_iter()
         .filter_map(|preset| Some((preset, model::from_hf(&preset.hf_config).ok()?.0)))
         .filter(|(_, architecture)| architecture.kind() == kind);
-    let Some((preset, published)) = of_kind.min_by(|a, b| distance(a.0.params).total_cmp(&distance(b.0.params))) else {
+    let Some((preset, published)) = of_kind.next() else {
         return Err(Fault::of(key, format!("{kind}: the catalogue has no model of this kind to take the shape of")));
     };
     let architecture = if (preset.params as f64 / wanted - 1.0).abs() < NEAR {
@@ -52,6 +54,8 @@ pub(super) const fn usual(kind: Option<ModelType>) -> (f64, &'static str) {
         Some(ModelType::TransformerEncoder) => (0.11, "BERT base"),
         Some(ModelType::TransformerEncoderDecoder) => (0.223, "T5 base"),
         Some(ModelType::VisionTransformer) => (0.0866, "ViT-B/16"),
+        // Layers are listed, never assumed.
+        Some(ModelType::Mlp) => (0.0, "no model"),
         Some(ModelType::Cnn) => (0.0256, "ResNet-50"),
         Some(ModelType::DiffusionModel) => (0.86, "the UNet of Stable Diffusion 1.5"),
     }

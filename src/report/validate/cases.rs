@@ -1,9 +1,19 @@
 //! Reading measured cases.
 
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
 use super::FailedCase;
+use crate::files;
+
+/// The most cases of a file.
+const MOST: usize = 100_000;
+
+/// The most values of a file: each takes seventy bytes once it is read.
+const MOST_VALUES: usize = 2_000_000;
 
 /// A plan and what was measured of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +39,12 @@ pub enum CasesError {
     /// Nothing is in it.
     #[error("holds no cases")]
     Empty,
+    /// There are more than anybody measures: reading them all would fill the memory.
+    #[error("holds more than {MOST} cases; split the file")]
+    TooMany,
+    /// It has more values than the cases of any lab.
+    #[error("holds more than {MOST_VALUES} values; split the file")]
+    TooManyValues,
     /// It is something else.
     #[error("is not a file of cases: expected a JSON array of {{id, plan, measured}}, or one case a line")]
     NoCases,
@@ -39,8 +55,14 @@ pub enum CasesError {
 /// # Errors
 /// Where the text is neither.
 pub fn read(text: &str) -> Result<Vec<Result<Case, FailedCase>>, CasesError> {
+    if files::most_json_values(text.as_bytes()) > MOST_VALUES {
+        return Err(CasesError::TooManyValues);
+    }
     if text.trim_start().starts_with('[') {
-        let values: Vec<Value> = serde_json::from_str(text)?;
+        let FirstCases(values) = serde_json::from_str(text)?;
+        if values.len() > MOST {
+            return Err(CasesError::TooMany);
+        }
         return Ok(values
             .into_iter()
             .enumerate()
@@ -52,6 +74,9 @@ pub fn read(text: &str) -> Result<Vec<Result<Case, FailedCase>>, CasesError> {
         return Ok(vec![case(value, "case 1")]);
     }
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    if lines.clone().nth(MOST).is_some() {
+        return Err(CasesError::TooMany);
+    }
     let values: Vec<_> = lines.map(|(at, line)| (at + 1, serde_json::from_str(line))).collect();
     if values.is_empty() {
         return Err(CasesError::Empty);
@@ -68,6 +93,37 @@ pub fn read(text: &str) -> Result<Vec<Result<Case, FailedCase>>, CasesError> {
             .and_then(|value| case(value, &place))
     };
     Ok(values.into_iter().map(of_line).collect())
+}
+
+/// The cases of an array, one more than there may be at most; of those behind, only that they are JSON.
+struct FirstCases(Vec<Value>);
+
+impl<'de> Deserialize<'de> for FirstCases {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+
+        impl<'de> Visitor<'de> for Reader {
+            type Value = FirstCases;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array of cases")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<FirstCases, A::Error> {
+                let mut values = Vec::new();
+                while values.len() <= MOST {
+                    match items.next_element()? {
+                        Some(value) => values.push(value),
+                        None => return Ok(FirstCases(values)),
+                    }
+                }
+                while items.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(FirstCases(values))
+            }
+        }
+
+        deserializer.deserialize_seq(Reader)
+    }
 }
 
 fn case(value: Value, place: &str) -> Result<Case, FailedCase> {
@@ -93,6 +149,17 @@ mod tests {
     use super::*;
 
     const CASE: &str = r#"{"id": "a", "group": "g", "plan": {}, "measured": {"params": 3}, "notes": "n"}"#;
+
+    #[test]
+    fn a_file_of_millions_is_refused_before_it_fills_the_memory() {
+        let values = format!("[{}1]", "1,".repeat(MOST_VALUES));
+        assert!(matches!(read(&values), Err(CasesError::TooManyValues)));
+        let array = format!("[{}1]", "1,".repeat(MOST));
+        assert!(matches!(read(&array), Err(CasesError::TooMany)));
+        assert!(matches!(read(&"1\n".repeat(MOST + 1)), Err(CasesError::TooMany)));
+        let most = format!("[{}1]", "1,".repeat(MOST - 1));
+        assert_eq!(read(&most).unwrap().len(), MOST);
+    }
 
     #[test]
     fn arrays_lines_and_a_single_spread_case_are_read_alike() {

@@ -10,8 +10,8 @@ use crate::model::Pending;
 use crate::predict::job::optimizer::rule;
 use crate::predict::step::stage::StageTapes;
 
-/// Replays that are kept: some hundred kilobytes.
-const MOST: usize = 16;
+/// Replays that are kept, about a megabyte: a stream or sweep over batch sizes comes back to those it had.
+const MOST: usize = 64;
 
 /// Everything that decides what the allocator does, but for the bytes of the GPU.
 #[derive(Debug, PartialEq)]
