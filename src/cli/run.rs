@@ -16,16 +16,23 @@ use super::args::RunArgs;
 use super::dashboard::Clock;
 use super::plans::PlanSource;
 use super::signals::{GroupSignals, Signals};
+use super::trace::Tracer;
 use super::{Exit, Failure, Streams, plans};
 use crate::catalog::{Catalog, Generation};
 use crate::compare::{Calibration, Subject, explain_resident};
+use crate::files;
 use crate::observe::hook::{Directory, HOOK, HOOK_DIRECTORY_VARIABLE, Listener, install, tell_exit};
+use crate::observe::trace::{REPORT, TAPE_VARIABLE, TRACER_VARIABLE};
 use crate::predict::{Job, Prediction, predict};
+use crate::printable::printable;
 use crate::reading::HookedRun;
 use crate::report::hooked::{self, PlannedRun};
 
 /// How long the listener waits for a message before it looks whether it shall end.
 const TURN: Duration = Duration::from_millis(200);
+
+/// A report of the tracer is a line.
+const MOST_REPORTED: u64 = 4096;
 
 /// By this the hook knows who started its process.
 const LAUNCHER_VARIABLE: &str = "MEMWALL_RUN";
@@ -48,12 +55,20 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Resu
             None
         }
     };
-    let (listening, variables) = match placed {
+    let (listening, mut variables) = match placed {
         Some(HookLocation { listener, directory, variables }) => {
             (Some((HookListener::start(listener), directory)), variables)
         }
         None => (None, Vec::new()),
     };
+    let traced = args.trace.as_deref().filter(|_| listening.is_some()).and_then(|tape| match TracedRun::of(tape) {
+        Ok(traced) => Some(traced),
+        Err(failure) => {
+            streams.note(&format!("runs without a trace: {failure}"));
+            None
+        }
+    });
+    variables.extend(traced.iter().flat_map(TracedRun::variables));
     let ended = start(&args.command, variables);
     let (mut heard, directory) =
         listening.map_or((HookReport::default(), None), |(listening, directory)| (listening.end(), Some(directory)));
@@ -63,6 +78,9 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Resu
     if let Some(directory) = directory {
         let pids: Vec<u32> = heard.runs.iter().map(|run| run.pid).collect();
         tell_exit(&directory, &pids, code);
+    }
+    if let Some(traced) = &traced {
+        streams.note(&traced.report());
     }
     if !args.quiet {
         // Standard output is the command's.
@@ -81,6 +99,33 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Resu
 /// `memwall hook`: the hook itself, for the two lines in a script.
 pub fn hook(streams: &mut Streams<'_>) -> Exit {
     streams.print(HOOK)
+}
+
+/// A run of which one step becomes a tape.
+struct TracedRun {
+    tracer: Tracer,
+    tape: PathBuf,
+}
+
+impl TracedRun {
+    fn of(tape: &Path) -> Result<Self, Failure> {
+        // The command may change its folder.
+        let tape =
+            std::path::absolute(tape).map_err(|error| Failure::failed(format!("{}: {error}", tape.display())))?;
+        Ok(Self { tracer: Tracer::install()?, tape })
+    }
+
+    fn variables(&self) -> [(&'static str, OsString); 2] {
+        [(TRACER_VARIABLE, self.tracer.folder().as_os_str().to_owned()), (TAPE_VARIABLE, self.tape.clone().into())]
+    }
+
+    /// What became of it.
+    fn report(&self) -> String {
+        match files::read_text(&self.tracer.folder().join(REPORT), MOST_REPORTED) {
+            Ok(report) => printable(&report),
+            Err(_) => "no tape: no third step of an optimizer was seen in a PyTorch process".to_owned(),
+        }
+    }
 }
 
 /// The plan that the run is set against.

@@ -13,4 +13,5 @@ mod messages;
 mod nvml;
 mod out_of_memory;
 mod recording;
+mod run_trace;
 mod traced;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 /// Two blocks between an embedding and a head.
-const MODEL: &str = "
+pub const MODEL: &str = "
 from torch import nn
 
 class Block(nn.Module):
@@ -25,12 +25,12 @@ fn memwall(folder: &Path, arguments: &[&str]) -> Output {
     command.current_dir(folder).env("XDG_CACHE_HOME", folder).env("NO_COLOR", "1").args(arguments).output().unwrap()
 }
 
-fn python() -> String {
+pub fn python() -> String {
     std::env::var("MEMWALL_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned())
 }
 
 /// PyTorch's version there.
-fn torch() -> Option<(u32, u32)> {
+pub fn torch() -> Option<(u32, u32)> {
     let program = "import torch; print(torch.__version__)";
     let out = Command::new(python()).args(["-c", program]).output().ok().filter(|out| out.status.success())?;
     let version = String::from_utf8(out.stdout).ok()?;

@@ -144,6 +144,9 @@ pub struct RunArgs {
     /// The plan to compare the run with at its end
     #[arg(long, value_name = "PLAN")]
     pub plan: Option<PathBuf>,
+    /// Follow the third step and write its tape to this file: a plan's model
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
     /// No summary at its end
     #[arg(long, short)]
     pub quiet: bool,

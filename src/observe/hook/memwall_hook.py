@@ -43,6 +43,9 @@ _REST = 10.0
 _LONGEST_REST = 600.0
 _MOST_FAULTS = 3
 
+# `memwall run --trace` follows the step after this one: caches and optimizer states are built by then.
+_TRACE_AFTER = 2
+
 
 def _directories():
     """Where listeners may have their sockets; as MemWall computes it."""
@@ -143,6 +146,8 @@ class _Hook:
         self.about = None
         self.modules = None
         self.tokens = None
+        tracer = os.environ.get("MEMWALL_TRACER")
+        self.tracer = tracer if os.environ.get("RANK", "0") == "0" else None
 
     def after_step(self, optimizer):
         """Called behind every optimizer step. Nearly all of them are counted and no more."""
@@ -158,6 +163,8 @@ class _Hook:
             self.times.append(took)
             if took > self.late_s and self.sampler is None:
                 self.watch.note_late(self.steps, took, now)
+        if self.tracer is not None and self.steps == _TRACE_AFTER and os.getpid() == self.pid:
+            _arm_trace(self.torch, self.tracer, took)
         if now < self.due or self.faults >= _MOST_FAULTS:
             return
         try:
@@ -647,6 +654,41 @@ def _patch(torch):
         kind.step = wrapped
 
     torch.optim.Optimizer._hook_for_profile = hook_for_profile
+
+
+def _arm_trace(torch, folder, usual):
+    """Has the tracer follow the next step. The first process that comes here does it."""
+
+    def report(text):
+        with open(os.path.join(folder, "report"), "w") as file:
+            file.write(text)
+
+    try:
+        os.close(os.open(os.path.join(folder, "taken"), os.O_CREAT | os.O_EXCL))
+    except OSError:
+        return
+    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 1):
+        return report("no tape: PyTorch 2.1 or later is needed")
+    try:
+        _tracer(folder).arm(os.environ["MEMWALL_TRACE"], usual, report)
+    except Exception as error:
+        report("no tape: %s: %s" % (type(error).__name__, error))
+
+
+def _tracer(folder):
+    """The tracer, by names of its own: what it calls `modules` or `step` may be the script's as well."""
+    import importlib
+
+    names = [name[:-3] for name in os.listdir(folder) if name.endswith(".py")]
+    theirs = {name: sys.modules.pop(name) for name in names if name in sys.modules}
+    sys.path.insert(0, folder)
+    try:
+        return importlib.import_module("live")
+    finally:
+        sys.path.remove(folder)
+        for name in names:
+            sys.modules.pop(name, None)
+        sys.modules.update(theirs)
 
 
 class _Finder:

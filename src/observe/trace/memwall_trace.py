@@ -87,16 +87,17 @@ def main():
     import kernels
 
     kernels.install(device)
+    import script
     import sources
     import step
     import tape
+
+    step_aside()
 
     say = (lambda text: None) if options.quiet else (lambda text: print(text, file=sys.stderr, flush=True))
     tracer = step.Tracer(device, say)
     try:
         if options.command:
-            import script
-
             made = script.trace(options.command, device, say)
         else:
             made = tracer.trace(subject_of(options, sources))
@@ -114,6 +115,15 @@ def main():
         say(f"note: {note}")
     say(f"{options.output}: {made['name']}, {made['parameters']['total']:,} parameters, "
         f"{os.path.getsize(options.output):,} bytes ({size:,} unpacked)")
+
+
+def step_aside():
+    """Gives the names of the tracer's files back: a model's own `modules` or `device` are what its script imports."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [path for path in sys.path if os.path.abspath(path) != here]
+    for name, module in list(sys.modules.items()):
+        if name != "__main__" and os.path.dirname(getattr(module, "__file__", None) or "") == here:
+            del sys.modules[name]
 
 
 def subject_of(options, sources):

@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 const MAIN: &str = "memwall_trace.py";
 
 /// Its files: what starts it, the ways in, recording, and the tape.
-const FILES: [(&str, &str); 15] = [
+const FILES: [(&str, &str); 16] = [
     (MAIN, include_str!("memwall_trace.py")),
     ("device.py", include_str!("device.py")),
     ("fake.py", include_str!("fake.py")),
     ("kernels.py", include_str!("kernels.py")),
+    ("live.py", include_str!("live.py")),
     ("modules.py", include_str!("modules.py")),
     ("no_gpu.cpp", include_str!("no_gpu.cpp")),
     ("recorder.py", include_str!("recorder.py")),
@@ -26,6 +27,14 @@ const FILES: [(&str, &str); 15] = [
     ("tape.py", include_str!("tape.py")),
     ("weights.py", include_str!("weights.py")),
 ];
+
+/// The environment variables that tell the hook which folder holds the tracer, and where the tape goes.
+pub const TRACER_VARIABLE: &str = "MEMWALL_TRACER";
+/// See [`TRACER_VARIABLE`].
+pub const TAPE_VARIABLE: &str = "MEMWALL_TRACE";
+
+/// The file in the tracer's folder in which it says what became of a step of a run.
+pub const REPORT: &str = "report";
 
 /// Writes the tracer into `folder`; the program to start.
 ///

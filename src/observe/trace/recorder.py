@@ -75,7 +75,7 @@ class Recorder(Values):
         # Calls of blocks: path, first operator, one past the last.
         self.blocks = []
         self.skip = {}
-        self.kernels_without_flops = set()
+        self._handles = []
         self.autocast_ended_at = None
 
     # Storages
@@ -219,7 +219,6 @@ class Recorder(Values):
         self.stop_saving()
         self.forward_ops = len(self.ops)
         known, todo = {}, [loss.grad_fn]
-        self._handles = []
         while todo:
             function = todo.pop()
             if function is None or id(function) in known:

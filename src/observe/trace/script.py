@@ -6,6 +6,7 @@ import runpy
 import sys
 
 import torch
+import torch.utils.checkpoint
 from torch import nn
 from torch.utils._pytree import tree_flatten
 
@@ -23,6 +24,21 @@ from sources import Refused
 PLAIN = (bool, int, float, str, type(None))
 
 
+def is_trained(module):
+    return module.training and torch.is_grad_enabled() and any(one.requires_grad for one in module.parameters())
+
+
+def tensors_of(args, kwargs):
+    """What a model is called with, by position and name."""
+    given = [*((str(at), value) for at, value in enumerate(args)), *kwargs.items()]
+    return {name: value for name, value in given if isinstance(value, torch.Tensor)}
+
+
+def recomputing(recorder):
+    """A backward function that computes a part of the model again, by its name: what it saves is not what the model saves."""
+    return next((node.name for node in recorder.nodes.values() if "Checkpoint" in node.name), None)
+
+
 class Finished(BaseException):
     """The step is traced."""
 
@@ -36,6 +52,8 @@ class Watch:
         self.recorder.autocast = False
         self.model = self.calls = self.assembly = None
         self.batch = {}
+        # Calls of `torch.utils.checkpoint`: a plan says what is recomputed, and the tape holds the model without it.
+        self.checkpointed = 0
         # Passes without gradients: what came out, by module and shapes.
         self.evaluated, self.evaluating = {}, False
 
@@ -45,7 +63,7 @@ class Watch:
         watch = self
 
         def call(module, *args, **kwargs):
-            if watch.model is None and watch.is_trained(module):
+            if watch.model is None and is_trained(module):
                 watch.begin(module, args, kwargs)
             if watch.model is None and not torch.is_grad_enabled():
                 return watch.evaluate(module, args, kwargs)
@@ -57,6 +75,7 @@ class Watch:
         def run_backward(tensors, *args, **kwargs):
             watch.finish(tensors if isinstance(tensors, torch.Tensor) else next(iter(tensors)))
 
+        torch.utils.checkpoint.checkpoint = self.without_checkpoint
         torch.save = lambda *_, **__: None
         nn.Module.__call__ = call
         torch.Tensor.backward, torch.autograd.backward = backward, run_backward
@@ -77,6 +96,12 @@ class Watch:
         torch.Tensor.backward, torch.autograd.backward = self.backward, self.run_backward
         return False
 
+    def without_checkpoint(self, function, *args, **kwargs):
+        for name in ("use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug", "early_stop"):
+            kwargs.pop(name, None)
+        self.checkpointed += self.model is not None
+        return function(*args, **kwargs)
+
     def evaluate(self, module, args, kwargs):
         """A pass without gradients, before anything is trained: the same inputs give what they gave before."""
         leaves, tree = tree_flatten((args, kwargs))
@@ -92,17 +117,11 @@ class Watch:
                 self.evaluating = False
         return self.evaluated[key]
 
-    def is_trained(self, module):
-        return module.training and torch.is_grad_enabled() and any(one.requires_grad for one in module.parameters())
-
     def begin(self, module, args, kwargs):
         self.model = module
         recorder = self.recorder
         recorder.autocast = bool(torch.is_autocast_enabled())
-        for at, value in enumerate(args):
-            if isinstance(value, torch.Tensor):
-                self.batch[str(at)] = value
-        self.batch.update((name, value) for name, value in kwargs.items() if isinstance(value, torch.Tensor))
+        self.batch = tensors_of(args, kwargs)
         self.calls = modules.Calls(module, modules.find_blocks(module))
         self.calls.recorder = recorder
         self.calls.original = self.call
@@ -117,6 +136,10 @@ class Watch:
         if self.model is None:
             raise Refused("the first backward pass comes before any module is called to be trained")
         recorder.end_forward(loss)
+        how = recomputing(recorder)
+        if how is not None:
+            raise Refused(f"{how}: the script recomputes activations in a way of its own: trace it without, and name the "
+                          "recomputation in the plan (training.activation_checkpointing)")
         recorder.phase = "backward"
         torch.Tensor.backward, torch.autograd.backward = self.backward, self.run_backward
         self.run_backward(loss)
@@ -134,6 +157,7 @@ def trace(command, device, say):
     if script == "-m":
         if not arguments:
             raise Refused("-m needs a module's name")
+        sys.path.insert(0, os.getcwd())
         run = lambda: runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
         sys.argv = arguments
     else:
@@ -176,12 +200,14 @@ def finished(watch, device, script, say):
     fitter = tape.Fitter([], [{}])
     made = tape.Trace(fitter)
     made.add(*step.written(watch.assembly))
-    tracer = step.Tracer(device, say)
-    tracer.answered = watch.recorder.answered
     subject = type("Script", (), {"name": type(model).__name__, "source": script, "inputs": [], "side": None,
                                   "longest": point.get("S"), "versions": {}})()
     notes = [f"traced with {', '.join(f'{axis} {size}' for axis, size in point.items())} alone, in {precision} precision"]
-    tape_made = tracer.finish(subject, model, [], [point], fitter, {precision: made.finish()}, notes, False, True)
+    if watch.checkpointed:
+        notes.append(f"the script checkpoints {watch.checkpointed} calls, the tape none: training.activation_checkpointing says "
+                     "what is recomputed")
+    answered = watch.recorder.answered
+    tape_made = step.laid_out(device, answered, subject, model, [], [point], fitter, {precision: made.finish()}, notes, False, True)
     fake_inputs = [[name, segments.element_of(value.dtype)[0], int(value.is_floating_point()),
                     [fitter.index([side]) for side in value.shape]] for name, value in watch.batch.items()]
     tape_made["inputs"], tape_made["sizes"] = fake_inputs, fitter.polynomials

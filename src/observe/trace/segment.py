@@ -44,8 +44,8 @@ class Writer:
         self.cross = a.leaving(self.order)
         if self.came_in is not None and self.order in a.readers(self.came_in):
             self.input_id = self.tensor_of(self.came_in)
-        for name, parameter, owner in a.parameters_of(self.order):
-            self.weight(a.r.identify(parameter))
+        for parameter in a.parameters_of(self.order):
+            self.weight(parameter)
         holds = self.holds()
         for index, group in enumerate(self.groups):
             self.op(group)

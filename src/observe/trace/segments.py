@@ -401,7 +401,7 @@ class Assembly:
             if cls:
                 by_path.setdefault(path, order)
         skipped = {path for path, cls, groups in self.pieces if groups is None} - set(by_path)
-        for v, (name, parameter, owner) in self.parameters.items():
+        for v, (name, _, _) in self.parameters.items():
             block = next((order for path, order in by_path.items() if name.startswith(path + ".")), None)
             if v in read:
                 home = read[v][0]
@@ -411,7 +411,7 @@ class Assembly:
             else:
                 home = block if block is not None else 0
             self.weight_home[v] = home
-            self.own_parameters.setdefault(home, []).append((name, parameter, owner))
+            self.own_parameters.setdefault(home, []).append(v)
 
     def parameters_of(self, order):
         return self.own_parameters.get(order, ())

@@ -142,7 +142,7 @@ class Tracer:
             self.say(f"{precision}: {len(finished['order'])} segments of {len(finished['kinds'])} kinds, {time.time() - started:.1f} s")
         if fitter.unfit:
             notes.append(f"{len(fitter.unfit)} sizes follow no polynomial of {' and '.join(axes)}: held at {points[-1]}")
-        return self.finish(subject, model, axes, points, fitter, traces, notes, varies, fixed)
+        return laid_out(self.device, self.answered, subject, model, axes, points, fitter, traces, notes, varies, fixed)
 
     def find_points(self, subject, model, axes, blocks, experts):
         """Sizes to trace at; images of other sizes only where the model takes them."""
@@ -161,30 +161,32 @@ class Tracer:
         except Exception:
             return False, tape.points_of(axes, subject.longest, subject.side, varies=False)
 
-    def finish(self, subject, model, axes, points, fitter, traces, notes, varies, fixed=False):
-        if self.answered:
-            asked = sorted(self.answered.items(), key=lambda pair: -pair[1])
-            notes.append(f"values were asked for and answered evenly: {', '.join(name for name, _ in asked[:3])}")
-        buffers = {}
-        for buffer in model.buffers():
-            key = (segments.element_of(buffer.dtype)[0], buffer.numel())
-            buffers[key] = buffers.get(key, 0) + 1
-        sides = lambda one: [fitter.index([one.side(side, point) for point in points]) for side in one.sides]
-        return {
-            "memwall_tape": tape.VERSION,
-            "name": subject.name, "source": subject.source,
-            "versions": {"torch": torch.__version__, **getattr(subject, "versions", {})},
-            "device": f"{self.device.name} ({self.device.how})", "differences": self.device.differences, "notes": notes,
-            "parameters": count(model), "axes": axes, "points": points,
-            "terms": [[term.get(axis, 0) for axis in axes] for term in fitter.terms],
-            "image": subject.side if "I" in axes else None, "image_varies": bool(varies and "I" in axes),
-            "longest": subject.longest, "fixed": fixed,
-            "sizes": fitter.polynomials, "unfit": fitter.unfit,
-            "inputs": [[one.name.lstrip("_"), segments.element_of(one.dtype)[0], int(one.dtype.is_floating_point), sides(one)]
-                       for one in subject.inputs],
-            "buffers": [[dtype, numel, times] for (dtype, numel), times in sorted(buffers.items())],
-            "traces": traces,
-        }
+
+def laid_out(device, answered, subject, model, axes, points, fitter, traces, notes, varies, fixed):
+    """The tape of what was traced."""
+    if answered:
+        asked = sorted(answered.items(), key=lambda pair: -pair[1])
+        notes.append(f"values were asked for and answered evenly: {', '.join(name for name, _ in asked[:3])}")
+    buffers = {}
+    for buffer in model.buffers():
+        key = (segments.element_of(buffer.dtype)[0], buffer.numel())
+        buffers[key] = buffers.get(key, 0) + 1
+    sides = lambda one: [fitter.index([one.side(side, point) for point in points]) for side in one.sides]
+    return {
+        "memwall_tape": tape.VERSION,
+        "name": subject.name, "source": subject.source,
+        "versions": {"torch": torch.__version__, **getattr(subject, "versions", {})},
+        "device": f"{device.name} ({device.how})", "differences": device.differences, "notes": notes,
+        "parameters": count(model), "axes": axes, "points": points,
+        "terms": [[term.get(axis, 0) for axis in axes] for term in fitter.terms],
+        "image": subject.side if "I" in axes else None, "image_varies": bool(varies and "I" in axes),
+        "longest": subject.longest, "fixed": fixed,
+        "sizes": fitter.polynomials, "unfit": fitter.unfit,
+        "inputs": [[one.name.lstrip("_"), segments.element_of(one.dtype)[0], int(one.dtype.is_floating_point), sides(one)]
+                   for one in subject.inputs],
+        "buffers": [[dtype, numel, times] for (dtype, numel), times in sorted(buffers.items())],
+        "traces": traces,
+    }
 
 
 def count(model):

@@ -1,5 +1,6 @@
 //! Samples and tokens of a step.
 
+use super::traced;
 use super::{Degrees, Notes};
 use crate::model::{Architecture, Input};
 use crate::plan::Plan;
@@ -75,7 +76,7 @@ pub(super) fn resolve(plan: &Plan, degrees: &Degrees, architecture: &Architectur
             (global, global / each, accumulation)
         }
         (None, micro, accumulation) => {
-            let micro = notes.or("training.micro_batch_size", micro, 1);
+            let micro = notes.or("training.micro_batch_size", micro, traced::only_batch(architecture).unwrap_or(1));
             let accumulation = notes.or("training.gradient_accumulation_steps", accumulation, 1);
             let global = micro.saturating_mul(accumulation).saturating_mul(ranks);
             notes.assume("model.batch_size", global);

@@ -1,5 +1,6 @@
 //! A traced model holds what PyTorch ran: what a plan may change of it, and what only another trace can.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Batch, Degrees, Notes, Storage};
@@ -86,6 +87,17 @@ fn without_effect(plan: &Plan, model: &Arc<TracedModel>, notes: &mut Notes) {
     notes.assumptions.extend(said.into_iter().take(12));
 }
 
+/// The sizes that a trace holds for alone, where it holds for no others.
+fn only_sizes(model: &TracedModel) -> Option<&BTreeMap<SizeAxis, u64>> {
+    model.points.last().filter(|_| model.fixed || !model.varies(SizeAxis::Batch))
+}
+
+/// The micro-batch that a trace holds for alone.
+pub(super) fn only_batch(architecture: &Architecture) -> Option<u64> {
+    let ModelShape::Traced(model) = &architecture.shape else { return None };
+    only_sizes(model)?.get(&SizeAxis::Batch).copied()
+}
+
 /// Sizes that only the traced batch has, and types that were not traced.
 pub(super) fn check_types(architecture: &Architecture, storage: &Storage, batch: &Batch, notes: &mut Notes) {
     let ModelShape::Traced(model) = &architecture.shape else { return };
@@ -99,7 +111,7 @@ pub(super) fn check_types(architecture: &Architecture, storage: &Storage, batch:
         let there: Vec<&str> = there.iter().filter(|(trace, _)| trace.is_some()).map(|(_, name)| *name).collect();
         notes.fault("training.precision", format!("{name} was not traced; model.trace has {}", there.join(", ")));
     }
-    let fixed = model.points.last().filter(|_| model.fixed || !model.varies(SizeAxis::Batch));
+    let fixed = only_sizes(model);
     let asked = [
         (SizeAxis::Batch, "training.micro_batch_size", batch.micro),
         (SizeAxis::Sequence, "model.sequence_length", batch.sequence),

@@ -1,0 +1,112 @@
+//! `memwall run --trace`: one step of a training becomes a tape, and the training is as it would have been.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::traced::{MODEL, python, torch};
+
+/// Six steps on the CPU; the weights go to a file at the end.
+const TRAINING: &str = "
+import os, sys, torch
+import torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
+from net import make_model
+import modules
+
+assert modules.whose == 'mine'
+torch.manual_seed(0)
+torch.set_num_threads(1)
+model = make_model().train()
+if sys.argv[1:] == ['checkpointed']:
+    for block in model[1]:
+        inner = block.forward
+        block.forward = lambda x, inner=inner: checkpoint(inner, x, use_reentrant=False)
+optimizer = torch.optim.AdamW(model.parameters())
+for step in range(6):
+    ids = torch.randint(100, (5, 48))
+    loss = F.cross_entropy(model(ids).flatten(0, 1), ids.flatten())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print(step, loss.item())
+if len(sys.argv) == 1:
+    torch.save(model, 'model.pt')
+import modules
+assert modules.whose == 'mine'
+";
+
+fn memwall(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memwall"));
+    command.current_dir(folder).env("MEMWALL_HOOK_DIR", folder.join("hook")).env("NO_COLOR", "1");
+    command.env("XDG_CACHE_HOME", folder).args(arguments).output().unwrap()
+}
+
+/// A folder with the training in it; a module of the script's has the name of one of the tracer's.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in [("net.py", MODEL), ("train.py", TRAINING), ("modules.py", "whose = 'mine'\n")] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    folder
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_step_of_a_run_becomes_a_tape_and_the_run_stays_what_it_is() {
+    let Some(version) = torch() else { return };
+    let folder = folder();
+    let python = python();
+    let plain = Command::new(&python).current_dir(folder.path()).arg("train.py").output().unwrap();
+    assert!(plain.status.success(), "{}", text(&plain.stderr));
+    let weights = std::fs::read(folder.path().join("model.pt")).unwrap();
+    let out = memwall(folder.path(), &["run", "--quiet", "--trace", "run.tape.json.gz", "--", &python, "train.py"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    assert_eq!(text(&out.stdout), text(&plain.stdout));
+    assert_eq!(
+        std::fs::read(folder.path().join("model.pt")).unwrap(),
+        weights,
+        "the same weights, and no mark on them"
+    );
+    if version < (2, 1) {
+        assert!(text(&out.stderr).contains("no tape: PyTorch 2.1 or later is needed"), "{}", text(&out.stderr));
+        return;
+    }
+    assert!(text(&out.stderr).contains("run.tape.json.gz: Sequential, "), "{}", text(&out.stderr));
+    std::fs::write(folder.path().join("plan.yaml"), "model: {trace: run.tape.json.gz}\ntraining: {precision: fp32}\n")
+        .unwrap();
+    let out = memwall(folder.path(), &["predict", "--format", "json", "plan.yaml"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    // As in `traced`: the model's parameters, and 5 x 48 tokens through its matrices.
+    assert_eq!(report["params"]["total"], 3200 + 6 * (64 + 2048 + 64 + 2048 + 32) + 3300);
+    assert_eq!(report["flops"]["forward"], 2.0 * 240.0 * (6.0 * 4096.0 + 3200.0));
+}
+
+#[test]
+fn a_run_that_checkpoints_gives_no_tape_and_a_traced_script_is_taken_without() {
+    if torch().is_none_or(|version| version < (2, 1)) {
+        return;
+    }
+    let folder = folder();
+    let python = python();
+    let command = [python.as_str(), "train.py", "checkpointed"];
+    let run = [&["run", "--quiet", "--trace", "run.tape.json.gz", "--"], &command[..]].concat();
+    let out = memwall(folder.path(), &run);
+    assert!(out.status.success() && text(&out.stdout).lines().count() == 6, "{}", text(&out.stderr));
+    assert!(text(&out.stderr).contains("no tape: it recomputes"), "{}", text(&out.stderr));
+    assert!(!folder.path().join("run.tape.json.gz").exists());
+    let tapes = [&command[..], &command[..2]].map(|command| {
+        let out = memwall(folder.path(), &[&["trace", "--cpu", "-o", "script.tape.json.gz", "--"], command].concat());
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        assert_eq!(text(&out.stderr).contains("the script checkpoints 6 calls"), command.len() == 3);
+        let plan = "model: {trace: script.tape.json.gz}\ntraining: {precision: fp32}\n";
+        std::fs::write(folder.path().join("plan.yaml"), plan).unwrap();
+        let out = memwall(folder.path(), &["predict", "--format", "json", "plan.yaml"]);
+        let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+        (report["flops"].clone(), report["memory"].clone())
+    });
+    assert_eq!(tapes[0], tapes[1], "with and without");
+}
