@@ -12,7 +12,7 @@ use crate::app::views::MemoryView;
 use crate::lessons::{Lesson, lesson, lessons};
 use crate::manual::{TopicLine, layout};
 use crate::plan::keywords::Sharding;
-use crate::predict::{Bound, Component};
+use crate::predict::{Bound, Component, Prediction, TimePart};
 use crate::reading::DeviceMetric;
 
 /// Explains what is selected.
@@ -112,6 +112,7 @@ fn of_memory(state: &State) -> &'static str {
         MemoryView::Layers => "Activations",
         MemoryView::Stages => "Pipeline parallel",
         MemoryView::Timeline => "Allocated",
+        MemoryView::Times => of_time(state.views.memory.selected, prediction),
         MemoryView::Terms => {
             let terms = &prediction.largest().terms;
             let term = terms.get(state.views.memory.selected.min(terms.len().saturating_sub(1)));
@@ -121,6 +122,14 @@ fn of_memory(state: &State) -> &'static str {
                 component => of_component(component),
             })
         }
+    }
+}
+
+fn of_time(selected: usize, prediction: &Prediction) -> &'static str {
+    match prediction.time_terms.get(selected).map(|term| term.part) {
+        Some(TimePart::Communication) => "Collective",
+        Some(TimePart::Bubble) => "Bubble",
+        _ => "Ridge",
     }
 }
 

@@ -59,6 +59,7 @@ pub fn select(state: &mut State, to: impl Fn(usize, usize) -> usize) {
                 MemoryView::Stages => prediction.stages.len(),
                 MemoryView::Layers => prediction.layers.len(),
                 MemoryView::Timeline => prediction.largest().timeline.len(),
+                MemoryView::Times => prediction.time_terms.len(),
                 MemoryView::Components | MemoryView::Terms => prediction.largest().terms.len(),
             });
             (&mut state.views.memory.selected, rows)

@@ -17,6 +17,8 @@ pub enum MemoryView {
     Timeline,
     /// Every named term.
     Terms,
+    /// Every named part of the step's time.
+    Times,
 }
 
 impl MemoryView {
@@ -29,6 +31,7 @@ impl MemoryView {
             Self::Stages => "stages",
             Self::Timeline => "over the step",
             Self::Terms => "named terms",
+            Self::Times => "time of a step",
         }
     }
 
@@ -40,7 +43,8 @@ impl MemoryView {
             Self::Layers => Self::Stages,
             Self::Stages => Self::Timeline,
             Self::Timeline => Self::Terms,
-            Self::Terms => Self::Components,
+            Self::Terms => Self::Times,
+            Self::Times => Self::Components,
         }
     }
 }

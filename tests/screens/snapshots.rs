@@ -62,6 +62,16 @@ fn the_vram_pane_with_its_named_terms() {
     snapshot("vram_terms", &state);
 }
 
+/// A collective: its bytes, group, link, rate and hidden share are read in full, narrow as the screen may be.
+#[test]
+fn the_time_of_a_step_with_its_named_terms() {
+    let mut state = after_two_minutes("70b_hybrid_training");
+    press(&mut state, &[KeyPress::Char('2')]);
+    press(&mut state, &[KeyPress::Char('v'); 5]);
+    press(&mut state, &[KeyPress::Down; 5]);
+    snapshot("vram_times", &state);
+}
+
 #[test]
 fn the_stages_of_a_pipeline() {
     let mut state = after_two_minutes("70b_hybrid_training");

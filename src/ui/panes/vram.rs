@@ -4,6 +4,7 @@ mod layers;
 mod stages;
 mod terms;
 mod timeline;
+mod times;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -40,7 +41,8 @@ pub fn title(state: &State) -> String {
     };
     let of = if stages > 1 { format!(" · stage {stage} of {stages}, the largest") } else { String::new() };
     let base = state.plans.reference().map_or_else(String::new, |baseline| format!(" · against {}", baseline.name));
-    format!("{view} · GiB a GPU{of}{base}")
+    let unit = if state.views.memory.view == MemoryView::Times { "" } else { " · GiB a GPU" };
+    format!("{view}{unit}{of}{base}")
 }
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
@@ -51,6 +53,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     draw_bars(state, prediction, look, bars, buffer);
     match state.views.memory.view {
         MemoryView::Components => draw_components(state, prediction, look, rest, buffer),
+        MemoryView::Times => times::draw(state, prediction, look, rest, buffer),
         MemoryView::Terms => terms::draw(state, prediction.largest(), look, rest, buffer),
         MemoryView::Layers => layers::draw(state, prediction, look, rest, buffer),
         MemoryView::Stages => stages::draw(state, prediction, look, rest, buffer),

@@ -14,7 +14,7 @@ use crate::ui::text::{fit, left, right, wrapped};
 use crate::units::Bytes;
 
 /// Terms that are listed at least.
-const LEAST_ROWS: usize = 3;
+pub(super) const LEAST_ROWS: usize = 3;
 
 /// Cells of the difference to the baseline.
 const SINCE: usize = 8;
