@@ -53,8 +53,8 @@ pub fn of_model(words: &[String], shape: &ShapeArgs, catalog: &Catalog) -> Optio
     if let Some(tokens) = &shape.context {
         plan["model"]["sequence_length"] = scalar(tokens);
     }
-    if let Some(precision) = shape.bits.and_then(WeightBits::precision) {
-        plan["training"]["precision"] = Value::from(precision);
+    if let Some((key, value)) = shape.bits.and_then(WeightBits::key) {
+        plan["training"][key] = value;
     }
     Some(plan)
 }

@@ -197,7 +197,8 @@ fn framework(job: &Job) -> String {
 fn precision(job: &Job) -> String {
     let storage = &job.storage;
     if job.training.mode == Mode::Inference {
-        return format!("{}: weights {}", storage.precision, storage.weight.name());
+        let packed = if job.training.weight_bits.is_some() { ", blocks' matrices in 4 bits" } else { "" };
+        return format!("{}: weights {}{packed}", storage.precision, storage.weight.name());
     }
     let master = storage.master.map_or(String::new(), |master| format!(", masters {}", master.name()));
     format!(

@@ -12,12 +12,13 @@ mod support;
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use flate2::read::MultiGzDecoder;
 use support::standin::Scenario;
 use support::terminal::{Program, Terminal};
 
@@ -122,7 +123,8 @@ fn train(log: &Path, turn: u64) {
 
 /// Samples of a recording, and gaps between two of them that it does not count as dropped.
 fn losses(path: &Path, stopped: Duration) -> (usize, Vec<(u64, u64)>) {
-    let text = fs::read_to_string(path).unwrap();
+    let mut text = String::new();
+    MultiGzDecoder::new(File::open(path).unwrap()).read_to_string(&mut text).unwrap();
     let samples: Vec<(u64, u64)> = text
         .lines()
         .skip(1)
@@ -139,7 +141,7 @@ fn losses(path: &Path, stopped: Duration) -> (usize, Vec<(u64, u64)>) {
 
 fn recording(terminal: &Terminal) -> PathBuf {
     let mut entries = fs::read_dir(terminal.folder()).unwrap().map(|entry| entry.unwrap().path());
-    entries.find(|path| path.extension().is_some_and(|ending| ending == "ndjson")).unwrap()
+    entries.find(|path| path.to_string_lossy().ends_with(".ndjson.gz")).unwrap()
 }
 
 fn main() {

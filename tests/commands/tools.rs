@@ -326,6 +326,11 @@ fn a_model_is_predicted_by_its_name() {
     let rest = 2 * 128_256 * 4096 + 65 * 4096_u64;
     let eight = answer(&[&quick[..], &["--bits", "8"]].concat());
     assert_eq!(eight["memory"]["components"]["parameters"], 8_030_261_248 + rest);
+    // 4 bits with 20 bits of scale and zero point for 128 of them.
+    let four = answer(&[&quick[..], &["--bits", "4"]].concat());
+    let found = four["memory"]["components"]["parameters"].as_u64().unwrap() as f64;
+    let by_hand = (8_030_261_248 - rest) as f64 * (4.0 + 20.0 / 128.0) / 8.0 + 2.0 * rest as f64;
+    assert!((found / by_hand - 1.0).abs() < 0.001, "{found} for {by_hand}");
     for (args, told) in [
         (&["predict", "llama-3-8b", "--bits", "8"][..], "--inference"),
         (&["predict", "none.yaml", "--inference"], "--inference goes with the name of a model"),

@@ -207,6 +207,10 @@ fn weights_are_held_in_the_type_that_the_plan_says() {
     // FP8: the blocks' matrices 1 byte; embedding and head (32000 x 4096 each) and 65 norms of 4096 stay at 2.
     let rest = 2 * 32_000 * 4096 + 65 * 4096;
     assert_eq!(weights(&[("training.precision", json!("fp8-mixed"))]), (params - rest) + rest * 2);
+    // AWQ: 4 bits, and a scale of 2 bytes and a zero point of half a byte for 128 of them.
+    let by_hand = (params - rest) as f64 * (0.5 + 2.5 / 128.0) + rest as f64 * 2.0;
+    let found = weights(&[("training.weight_bits", json!(4))]) as f64;
+    assert!((found / by_hand - 1.0).abs() < 0.001, "{found} for {by_hand}");
     // NF4: 4 bits and a 4-byte scale for 64 of them, beside adapters of rank 8 on q and v: 32 x 2 x 2 x 8 x 4096, fp32.
     let lora = json!({"rank": 8, "targets": ["q_proj", "v_proj"], "base_bits": 4});
     let by_hand = (params - rest) as f64 * 0.5625 + rest as f64 * 2.0 + (32 * 2 * 2 * 8 * 4096 * 4) as f64;

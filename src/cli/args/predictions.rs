@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use serde_json::Value;
 
 use super::ReportFormat;
 use super::values::top;
@@ -140,15 +141,19 @@ pub enum WeightBits {
     /// FP8 matrices of the blocks, the rest in bf16
     #[value(name = "8")]
     Eight,
+    /// int4 matrices of the blocks with scales, as GPTQ and AWQ have them, the rest in bf16
+    #[value(name = "4")]
+    Four,
 }
 
 impl WeightBits {
-    /// The precision that says so in a plan.
+    /// The key of `training` that says so in a plan, and its value.
     #[must_use]
-    pub const fn precision(self) -> Option<&'static str> {
+    pub fn key(self) -> Option<(&'static str, Value)> {
         match self {
             Self::Sixteen => None,
-            Self::Eight => Some("fp8-mixed"),
+            Self::Eight => Some(("precision", Value::from("fp8-mixed"))),
+            Self::Four => Some(("weight_bits", Value::from(4))),
         }
     }
 }

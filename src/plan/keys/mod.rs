@@ -120,6 +120,7 @@ section!(TRAINING, training, TrainingPart, "training", "how it is trained", {
     gradient_clipping: flag_or_amount(), "gradients are clipped by their norm";
     padded_batch: flag(), "a real padding mask: fused attention may not apply";
     use_cache: flag(), "keys and values are kept for later tokens (inference; default true)";
+    weight_bits: choice(&[4]), "bits of the blocks' matrices that answer requests, as GPTQ and AWQ hold them (inference)";
     kv_cache_dtype: word(Dtype), "type of the KV cache: bf16, fp16, fp32, fp8, int8; default the computation's";
     keep_outputs: flag(), "model outputs stay alive until the next step";
     channels_last: flag(), "convolutions in NHWC";

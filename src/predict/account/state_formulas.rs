@@ -39,6 +39,7 @@ pub(in crate::predict) fn weights(job: &Job, held: &Resident) -> Words {
         } else {
             Words::NONE
         }),
+        None if job.training.weight_bits.is_some() => usual.then(words![", blocks' matrices x 4 bits with scales"]),
         None if in_fp8 => usual.then(words![", blocks' matrices in FP8"]),
         None => usual,
     };

@@ -64,6 +64,8 @@ pub struct Training {
     pub keep_outputs: bool,
     /// Keys and values are kept for later tokens (inference).
     pub use_cache: bool,
+    /// Bits of the blocks' matrices, where they are quantised to answer requests.
+    pub weight_bits: Option<u64>,
     /// Convolutions read and write NHWC tensors.
     pub channels_last: bool,
     /// The host waits for each kernel (`CUDA_LAUNCH_BLOCKING=1`).
@@ -118,6 +120,7 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, lora: Option<Lora>, notes:
         padded_batch: part.padded_batch.unwrap_or(false),
         keep_outputs: part.keep_outputs.unwrap_or(false),
         use_cache: part.use_cache.unwrap_or(true),
+        weight_bits: weight_bits(part.weight_bits, mode, notes),
         channels_last: part.channels_last.unwrap_or(false),
         launch_blocking: match defaults.launch_blocking.is {
             true => notes.or("training.launch_blocking", part.launch_blocking, true),
@@ -137,6 +140,19 @@ fn dropout(given: Option<f64>, mode: Mode, profile: &Profile, notes: &mut Notes)
         Some(default) if mode == Mode::Train => Some(notes.or("training.dropout", given, default)),
         _ => given,
     }
+}
+
+/// Quantised matrices cannot be trained: adapters beside them have a key of their own.
+fn weight_bits(given: Option<u64>, mode: Mode, notes: &mut Notes) -> Option<u64> {
+    let bits = given?;
+    if mode == Mode::Train {
+        let why = format!("{bits}: is for training.mode: inference; training.lora.base_bits quantises below adapters");
+        notes.fault("training.weight_bits", why);
+        return None;
+    }
+    let scales = "a 16-bit scale and a zero point for each 128 of a matrix's weights; kernels unpack them in registers";
+    notes.assume("training.weight_bits", format!("{bits} with {scales}"));
+    Some(bits)
 }
 
 /// The parts that a plan names.

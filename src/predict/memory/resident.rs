@@ -347,11 +347,16 @@ pub(in crate::predict) fn stored(job: &Job, weight: &Weight) -> Element {
 }
 
 /// Thousandths of a byte an element of a weight that is stored otherwise than its neighbours: a quantised base
-/// weight, or a matrix that an inference server holds in FP8.
+/// weight, or a matrix that an inference server holds in FP8 or 4 bits.
 pub(in crate::predict) fn quantised(job: &Job, weight: &Weight) -> Option<u64> {
     let matrix = matches!(weight.part, Part::Attention | Part::Mlp | Part::Expert) && weight.numel > weight.rows;
     if job.training.mode == Mode::Inference && job.storage.fp8 && matrix {
         return Some(1000);
+    }
+    if job.training.weight_bits.is_some() && matrix {
+        // 4 bits, and for 128 of them a scale of 16 bits and a zero point of 4 (AutoAWQ 0.2, awq/modules/linear/gemm.py,
+        // `qweight`, `scales`, `qzeros`): 4.156 bits.
+        return Some(520);
     }
     let lora = job.training.lora.as_ref()?;
     let matrix = matches!(weight.part, Part::Attention | Part::Mlp | Part::Expert);

@@ -10,8 +10,11 @@ use crate::predict::{Layer, StageMemory, Term};
 use crate::ui::Look;
 use crate::ui::bar;
 use crate::ui::panes::scroll;
-use crate::ui::text::{fit, left, right};
+use crate::ui::text::{fit, left, right, wrapped};
 use crate::units::Bytes;
+
+/// Terms that are listed at least.
+const LEAST_ROWS: usize = 3;
 
 /// Cells of the difference to the baseline.
 const SINCE: usize = 8;
@@ -22,8 +25,13 @@ pub fn draw(state: &State, stage: &StageMemory, look: &Look, area: Rect, buffer:
     let before = state.plans.reference().map(|baseline| baseline.prediction.largest());
     let rows = rows(stage, before);
     let selected = state.views.memory.selected.min(rows.len().saturating_sub(1));
-    let room = (area.height as usize).saturating_sub(2);
     let width = area.width as usize;
+    let height = area.height as usize;
+    let detail = rows.get(selected).filter(|_| focused).map_or_else(Vec::new, |row| {
+        // Some rows of the list stay, however much there is to say.
+        detail(row, width.saturating_sub(2), height.saturating_sub(LEAST_ROWS + 1))
+    });
+    let room = height.saturating_sub(1 + detail.len());
     let name_width = (width / 3).clamp(18, 34);
     let since = if before.is_some() { SINCE } else { 0 };
     let words = width.saturating_sub(name_width + 14 + since);
@@ -50,15 +58,24 @@ pub fn draw(state: &State, stage: &StageMemory, look: &Look, area: Rect, buffer:
             Span::styled(format!(" {}", fit(&formula, words)), theme.dim()),
         ]));
     }
-    if let Some(row) = rows.get(selected).filter(|_| focused) {
-        let counted = match row.term.layer {
-            Layer::Allocated => "allocated",
-            Layer::Reserved => "reserved",
-            Layer::Device => "outside the allocator",
-        };
-        lines.push(Line::styled(fit(&format!(" {counted}; source: {}", row.term.source), width), theme.dim()));
-    }
+    lines.extend(detail.into_iter().map(|line| Line::styled(format!(" {line}"), theme.dim())));
     render(lines, area, buffer);
+}
+
+/// The whole formula of a term with its inputs, where it counts, and who says so.
+fn detail(row: &Row<'_>, width: usize, most: usize) -> Vec<String> {
+    let counted = match row.term.layer {
+        Layer::Allocated => "allocated",
+        Layer::Reserved => "reserved",
+        Layer::Device => "outside the allocator",
+    };
+    let source = format!("{counted}; source: {}", row.term.source);
+    let formula = format!("{} = {}", row.term.name, row.term.formula);
+    let formula = if row.gone { "not in this plan".to_owned() } else { formula };
+    let mut lines = wrapped(&formula, width, most.saturating_sub(1).max(1));
+    let left = most.saturating_sub(lines.len()).max(1);
+    lines.extend(wrapped(&source, width, left));
+    lines
 }
 
 /// A term, and what the baseline has under its name.
