@@ -31,6 +31,9 @@ use crate::report::hooked::{self, PlannedRun};
 /// How long the listener waits for a message before it looks whether it shall end.
 const TURN: Duration = Duration::from_millis(200);
 
+/// Has the hook look into the first pass.
+const MODULES_VARIABLE: &str = "MEMWALL_MODULES";
+
 /// A report of the tracer is a line.
 const MOST_REPORTED: u64 = 4096;
 
@@ -69,6 +72,7 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Resu
         }
     });
     variables.extend(traced.iter().flat_map(TracedRun::variables));
+    variables.extend(args.modules.then(|| (MODULES_VARIABLE, "1".into())));
     let ended = start(&args.command, variables);
     let (mut heard, directory) =
         listening.map_or((HookReport::default(), None), |(listening, directory)| (listening.end(), Some(directory)));

@@ -153,7 +153,7 @@ impl<'a> PlanReader<'a> {
         })
     }
 
-    /// A word, `{every: K}` or `{modules: […]}`.
+    /// A word, `{every: K}`, `{modules: […]}` or `{classes: […]}`.
     pub fn recomputation(&mut self, path: &str) -> Option<Checkpointing> {
         let node = self.get(path)?;
         if !matches!(node.shape, NodeShape::Mapping { .. }) {
@@ -167,12 +167,14 @@ impl<'a> PlanReader<'a> {
         let faults = self.faults.len();
         let every = self.whole(&format!("{path}.every"));
         let modules = self.words(&format!("{path}.modules"), RecomputeModule::parse);
-        match (every, modules) {
-            (Some(every), None) => Some(Checkpointing::Every(every)),
-            (None, Some(modules)) => Some(Checkpointing::Modules(modules)),
+        let classes = self.texts(&format!("{path}.classes"));
+        match (every, modules, classes) {
+            (Some(every), None, None) => Some(Checkpointing::Every(every)),
+            (None, Some(modules), None) => Some(Checkpointing::Modules(modules)),
+            (None, None, Some(classes)) if !classes.is_empty() => Some(Checkpointing::Classes(classes)),
             _ if self.faults.len() > faults => None,
             _ => {
-                self.fault(path, node, "needs either `every` or `modules`".to_owned());
+                self.fault(path, node, "needs one of `every`, `modules` and `classes`".to_owned());
                 None
             }
         }

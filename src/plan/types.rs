@@ -40,6 +40,8 @@ pub enum Checkpointing {
     Every(u64),
     /// Megatron's list of recomputed modules.
     Modules(Vec<RecomputeModule>),
+    /// Blocks of these classes of a traced model.
+    Classes(Vec<String>),
 }
 
 impl std::fmt::Display for Checkpointing {
@@ -55,6 +57,7 @@ impl std::fmt::Display for Checkpointing {
                 let names: Vec<&str> = modules.iter().map(|module| module.name()).collect();
                 f.pad(&format!("{{modules: [{}]}}", names.join(", ")))
             }
+            Self::Classes(classes) => f.pad(&format!("{{classes: [{}]}}", classes.join(", "))),
         }
     }
 }

@@ -43,13 +43,10 @@ pub fn summary(runs: &[HookedRun], forgotten: u64, plan: Option<PlannedRun<'_>>)
                 modules::table(&mut text, modules, plan.map(|plan| plan.prediction));
             }
         }
-        None => {
-            text.push_str(
-                "memwall: no optimizer step was observed (no PyTorch, or a Python that ignores PYTHONPATH)\n",
-            );
-        }
+        None => without_steps(&mut text, runs, plan),
     }
-    if runs.len() > 1 || (fullest(runs).is_none() && !runs.is_empty()) {
+    let nothing_seen = !runs.iter().any(|run| run.step.is_some() || run.modules.is_some());
+    if runs.len() > 1 || (nothing_seen && !runs.is_empty()) {
         let mut each: Vec<&HookedRun> = runs.iter().collect();
         each.sort_by_key(|run| (run.about.as_ref().and_then(|about| about.rank), run.pid));
         each.into_iter().for_each(|run| process(&mut text, run));
@@ -58,6 +55,22 @@ pub fn summary(runs: &[HookedRun], forgotten: u64, plan: Option<PlannedRun<'_>>)
         let _ = writeln!(text, "memwall: {forgotten} processes more were heard and are not listed");
     }
     text
+}
+
+/// Where no optimizer stepped: what the modules of a pass hold, if somebody looked into them.
+fn without_steps(text: &mut String, runs: &[HookedRun], plan: Option<PlannedRun<'_>>) {
+    let seen = runs.iter().find_map(|run| Some((run.about.as_ref()?, run.modules.as_ref()?)));
+    match seen {
+        Some((about, modules)) => {
+            let device = printable(about.device_name.as_deref().unwrap_or(&about.device));
+            let _ = writeln!(text, "memwall: no optimizer step; {} parameters on {device}", about.params);
+            modules::table(text, modules, plan.map(|plan| plan.prediction));
+        }
+        None => text.push_str(
+            "memwall: no optimizer step was observed (no PyTorch, or a Python that ignores PYTHONPATH; --modules looks \
+             into a pass without one)\n",
+        ),
+    }
 }
 
 /// The process that held most.

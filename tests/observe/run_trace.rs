@@ -85,6 +85,40 @@ fn a_step_of_a_run_becomes_a_tape_and_the_run_stays_what_it_is() {
     assert_eq!(report["flops"]["forward"], 2.0 * 240.0 * (6.0 * 4096.0 + 3200.0));
 }
 
+/// 256 samples of 1024 in fp32 are 1 MiB; the first layer keeps them. 4096 of each are 4 MiB: what the activation made, which
+/// it keeps itself and the second layer too.
+#[test]
+fn modules_of_a_script_without_an_optimizer_are_shown() {
+    if torch().is_none() {
+        return;
+    }
+    let folder = folder();
+    let script = "
+import torch
+from torch import nn
+
+class Mlp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc1, self.relu, self.fc2 = nn.Linear(1024, 4096), nn.ReLU(), nn.Linear(4096, 1024)
+
+    def forward(self, x):
+        return self.fc2(self.relu(self.fc1(x)))
+
+Mlp()(torch.randn(256, 1024)).sum().backward()
+";
+    std::fs::write(folder.path().join("mlp.py"), script).unwrap();
+    let out = memwall(folder.path(), &["run", "--modules", "--", &python(), "mlp.py"]);
+    let said = text(&out.stderr);
+    // 1024 x 4096 + 4096 and 4096 x 1024 + 1024.
+    assert!(said.contains("no optimizer step; 8393728 parameters on cpu"), "{said}");
+    assert!(said.contains("kept 5.00 MiB"), "{said}");
+    assert!(said.contains("4.00 MiB  80.0 %      1  ReLU    relu"), "{said}");
+    assert!(said.contains("1.00 MiB  20.0 %      1  Linear  fc1"), "{said}");
+    let plain = memwall(folder.path(), &["run", "--", &python(), "mlp.py"]);
+    assert!(text(&plain.stderr).contains("--modules looks into a pass without one"), "{}", text(&plain.stderr));
+}
+
 #[test]
 fn a_run_that_checkpoints_gives_no_tape_and_a_traced_script_is_taken_without() {
     if torch().is_none_or(|version| version < (2, 1)) {

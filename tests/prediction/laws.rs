@@ -286,7 +286,7 @@ fn launches_that_block_are_added_each() {
         time(&with(&serde_json::to_value(document).unwrap(), more)).unwrap()
     };
     let blocking = ("training.launch_blocking", json!(true));
-    let (plain, waits) = (plan(&[]), plan(&[blocking.clone()]));
+    let (plain, waits) = (plan(&[]), plan(std::slice::from_ref(&blocking)));
     assert!(plain.launch.0 == 0.0 && waits.launch.0 > 0.0, "{plain:?} {waits:?}");
     assert!((waits.step.0 - plain.step.0 - waits.launch.0).abs() < 1e-9 * waits.step.0);
     // Twice the tokens a launch are as many launches, twice the micro batches twice as many.

@@ -176,3 +176,37 @@ fn a_prediction_of_a_tape_takes_no_longer_than_a_frame() {
     // 5 ms each in a release build; tests are built without optimisation, on machines that do other things.
     assert!(start.elapsed().as_millis() < 5 * 250, "{:?}", start.elapsed() / 5);
 }
+
+/// Blocks recomputed by class: the encoder's and the decoder's of BART come to all of them, in operations and in what is
+/// not kept, and a class that no block has is refused with those that there are.
+#[test]
+fn blocks_are_recomputed_by_their_class() {
+    let text = |how: &str| {
+        format!(
+            "{{model: {{trace: bart.tape.json.gz, sequence_length: 256, decoder_sequence_length: 128}}, training: \
+             {{precision: fp32, micro_batch_size: 4, activation_checkpointing: {how}}}}}"
+        )
+    };
+    let (encoder, decoder) = ("BartEncoderLayer", "BartDecoderLayer");
+    let [none, full, first, second, both] = [
+        "none".to_owned(),
+        "full".to_owned(),
+        format!("{{classes: [{encoder}]}}"),
+        format!("{{classes: [{decoder}]}}"),
+        format!("{{classes: [{encoder}, {decoder}]}}"),
+    ]
+    .map(|how| predicted(&text(&how)));
+    let flops = |one: &Prediction| one.flops.recompute.0;
+    assert!(flops(&first) > 0.0 && flops(&second) > 0.0 && flops(&none) == 0.0);
+    assert_eq!(flops(&first) + flops(&second), flops(&full));
+    assert_eq!(flops(&both), flops(&full));
+    let kept = |one: &Prediction| one.stages[0].activations_end_of_forward.as_f64();
+    assert_eq!(kept(&both), kept(&full));
+    let saved = |one: &Prediction| kept(&none) - kept(one);
+    assert!((saved(&first) + saved(&second)) / saved(&full) - 1.0 < 0.02);
+    let fault = faults(&text("{classes: [BartLayer]}")).remove(0);
+    let said = "BartLayer: no class of a block of model.trace; its blocks are BartDecoderLayer, BartEncoderLayer";
+    assert_eq!((fault.key.as_str(), fault.message.as_str()), ("training.activation_checkpointing.classes", said));
+    let catalogue = faults("{model: {preset: llama-3-8b}, training: {activation_checkpointing: {classes: [Block]}}}");
+    assert!(catalogue[0].message.contains("a traced model has classes alone"), "{catalogue:?}");
+}

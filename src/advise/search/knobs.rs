@@ -138,7 +138,7 @@ impl Knobs {
         let recomputed = match &self.checkpointing {
             Checkpointing::None => 0,
             Checkpointing::Selective | Checkpointing::SelectiveOp | Checkpointing::Modules(_) => 1,
-            Checkpointing::Every(_) => 2,
+            Checkpointing::Every(_) | Checkpointing::Classes(_) => 2,
             Checkpointing::Full => 3,
         };
         (self.offload as u8, recomputed, self.sharding as u8)

@@ -186,6 +186,7 @@ impl Field {
                 Checkpointing::Modules(modules) => {
                     modules.iter().map(|module| module.name()).collect::<Vec<_>>().join(" ")
                 }
+                Checkpointing::Classes(classes) => classes.join(" "),
             },
             Self::Sharding => job.degrees.asked().name().to_owned(),
             Self::Engine => job.degrees.engine.name().to_owned(),

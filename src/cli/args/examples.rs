@@ -140,7 +140,7 @@ const EXAMPLES: [(&str, &[Example]); 27] = [
         &[
             ("Steps and memory of a training", "memwall run -- python train.py"),
             ("Beside its plan", "memwall run --plan plan.yaml -- torchrun --nproc-per-node 8 train.py"),
-            ("Without a summary at its end", "memwall run --quiet -- python train.py"),
+            ("A tape of its third step", "memwall run --trace run.tape.json.gz -- python train.py"),
         ],
     ),
     (

@@ -147,6 +147,9 @@ pub struct RunArgs {
     /// Follow the third step and write its tape to this file: a plan's model
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// Look into the modules from the first pass on: also of a script without an optimizer step
+    #[arg(long)]
+    pub modules: bool,
     /// No summary at its end
     #[arg(long, short)]
     pub quiet: bool,

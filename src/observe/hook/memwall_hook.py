@@ -146,6 +146,8 @@ class _Hook:
         self.about = None
         self.modules = None
         self.tokens = None
+        # Looks into the first pass, where `memwall run --modules` asks for it: also of a script without an optimizer.
+        self.first = None
         tracer = os.environ.get("MEMWALL_TRACER")
         self.tracer = tracer if os.environ.get("RANK", "0") == "0" else None
 
@@ -192,6 +194,8 @@ class _Hook:
         if self.watch is not None and self.looks < 8:
             self.looks += 1
             self.watch.learn_loop(sys._getframe(2))
+        if self.first is not None:
+            self._finish_first(optimizer)
         if self.sampler is not None:
             self._finish_sample(optimizer, now - self.sampler_began)
         new = self.wire.new_listeners(now)
@@ -211,7 +215,7 @@ class _Hook:
             cost = 0.0 if first else time.perf_counter() - begun
             self.tell_after = now + min(max(_EVERY, cost / _TELLING), _LONGEST_EVERY)
         if self._may_sample(optimizer, now):
-            self.sampler = _Sampler(self.torch, optimizer)
+            self.sampler = _Sampler(self.torch, (one for group in optimizer.param_groups for one in group["params"]))
             self.sampler_began = time.perf_counter()
             return now
         return min(self.tell_after, self.wire.looked + _LOOK_EVERY, self._sampled_next(now))
@@ -219,7 +223,11 @@ class _Hook:
     def at_exit(self):
         """The steps since the last message, and how the process ends. Forked children tell nothing."""
         try:
-            if self.leader is None or os.getpid() != self.pid:
+            if os.getpid() != self.pid:
+                return
+            if self.leader is None and self.first is not None:
+                self._finish_first(None)
+            if self.leader is None and self.modules is None:
                 return
             self.over = True
             self.wire.looked = float("-inf")
@@ -228,7 +236,10 @@ class _Hook:
                 return
             if self.about is not None and new:
                 self.wire.send(self.about, new)
-            self._tell(self.last_step)
+            if self.leader is not None:
+                self._tell(self.last_step)
+            else:
+                self.wire.send(self.modules)
             self.wire.send(_end(self.pid))
         except Exception:
             pass
@@ -282,6 +293,17 @@ class _Hook:
         rest = min(_REST * 2 ** min(self.samples, 10), _LONGEST_REST)
         self.sample_after = max(ended + rest, self.started + self.sample_cost / _BUDGET)
 
+    def look_at_first_pass(self):
+        self.first = _Sampler(self.torch, ())
+
+    def _finish_first(self, optimizer):
+        sampler, self.first = self.first, None
+        sampler.stop()
+        if sampler.model is not None:
+            self.model, self.tokens = sampler.model, sampler.tokens
+            self.modules = sampler.report(self.pid, self.steps)
+            self.about = self._about(optimizer)
+
     def _drop_sampler(self):
         sampler, self.sampler = self.sampler, None
         if sampler is not None:
@@ -292,7 +314,7 @@ class _Hook:
 
     def _about(self, optimizer):
         torch = self.torch
-        groups = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        groups = [one for group in optimizer.param_groups for one in group["params"]] if optimizer is not None else []
         parameters = list(self.model.parameters()) if self.model is not None else groups
         about = {"v": VERSION, "kind": "run", "pid": self.pid, "torch": str(torch.__version__)[:40], "at": time.time()}
         numbers = (("rank", "RANK"), ("local_rank", "LOCAL_RANK"), ("world", "WORLD_SIZE"), ("launcher", "MEMWALL_RUN"))
@@ -305,16 +327,17 @@ class _Hook:
         about["param_bytes"] = _bytes(parameters)
         about["gradient_bytes"] = _bytes(parameter.grad for parameter in parameters if parameter.grad is not None)
         about["optimizer_state_bytes"] = _bytes(
-            value for state in optimizer.state.values() if isinstance(state, dict) for value in state.values()
+            value for state in getattr(optimizer, "state", {}).values() if isinstance(state, dict) for value in state.values()
         )
         dtypes = {}
         for parameter in parameters:
             name = str(parameter.dtype).replace("torch.", "")
             dtypes[name] = dtypes.get(name, 0) + _count(parameter)
         about["dtypes"] = dtypes
-        about["optimizer"] = type(optimizer).__name__[:80]
+        about["optimizer"] = type(optimizer).__name__[:80] if optimizer is not None else ""
         options = ("lr", "betas", "eps", "weight_decay", "momentum", "foreach", "fused", "capturable", "amsgrad")
-        kept = {name: value for name, value in optimizer.param_groups[0].items() if name in options and _plain(value)}
+        first = optimizer.param_groups[0] if optimizer is not None else {}
+        kept = {name: value for name, value in first.items() if name in options and _plain(value)}
         about["optimizer_options"] = kept
         device = next((parameter.device for parameter in parameters), None)
         about["device"] = str(device)
@@ -332,7 +355,7 @@ class _Sampler:
     """Watches the modules for one step: what each keeps for the backward pass, and allocated
     bytes as the backward pass reaches it."""
 
-    def __init__(self, torch, optimizer):
+    def __init__(self, torch, parameters):
         self.torch = torch
         self.thread = _thread()
         self.rows = {}
@@ -344,7 +367,7 @@ class _Sampler:
         self.live = {}
         self.backward = False
         self.saving = None
-        self.own = {_storage(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+        self.own = {_storage(parameter) for parameter in parameters}
         self.cuda = torch.cuda.is_available() and torch.cuda.is_initialized()
         module = torch.nn.modules.module
         self.handles = [
@@ -385,6 +408,8 @@ class _Sampler:
     def _root(self, module, inputs):
         # A forward pass that raised has left its modules behind.
         self._stop_saving()
+        if not self.own:
+            self.own = {_storage(parameter) for parameter in module.parameters()}
         if self.model is None or _weight(module) > _weight(self.model):
             self.model = module
         self._count_tokens(inputs)
@@ -621,6 +646,8 @@ def _patch(torch):
     is wrapped the way its profiler does it."""
     hook = _Hook(torch)
     atexit.register(hook.at_exit)
+    if os.environ.get("MEMWALL_MODULES") == "1":
+        hook.look_at_first_pass()
     optimizer = sys.modules.get("torch.optim.optimizer")
     register = getattr(optimizer, "register_optimizer_step_post_hook", None)
     if register is not None:

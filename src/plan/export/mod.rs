@@ -141,5 +141,6 @@ fn recomputation_name(checkpointing: &Checkpointing) -> String {
             let names: Vec<_> = modules.iter().map(|module| module.name()).collect();
             format!("of {}", names.join(", "))
         }
+        Checkpointing::Classes(classes) => format!("of {}", classes.join(", ")),
     }
 }

@@ -147,6 +147,8 @@ pub mod recomputation {
     pub const every: &str = "training.activation_checkpointing.every";
     /// Megatron's modules that are recomputed.
     pub const modules: &str = "training.activation_checkpointing.modules";
+    /// Classes of a traced model's blocks that are recomputed.
+    pub const classes: &str = "training.activation_checkpointing.classes";
 }
 
 const RECOMPUTATION: &[PlanKey] = &[
@@ -155,6 +157,11 @@ const RECOMPUTATION: &[PlanKey] = &[
         path: recomputation::modules,
         kind: kind!(words(RecomputeModule)),
         line: "Megatron's modules that are recomputed",
+    },
+    PlanKey {
+        path: recomputation::classes,
+        kind: kind!(texts()),
+        line: "classes of a traced model's blocks that are recomputed",
     },
 ];
 

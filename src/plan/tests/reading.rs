@@ -119,7 +119,7 @@ fn sections_are_sections() {
 }
 
 #[test]
-fn checkpointing_is_a_word_or_exactly_one_of_two_keys() {
+fn checkpointing_is_a_word_or_exactly_one_of_three_keys() {
     use crate::plan::Checkpointing;
     let read = |value: &str| {
         plan(&format!("training: {{activation_checkpointing: {value}}}")).training.activation_checkpointing
@@ -127,10 +127,15 @@ fn checkpointing_is_a_word_or_exactly_one_of_two_keys() {
     assert_eq!(read("full"), Some(Checkpointing::Full));
     assert_eq!(read("selective-op"), Some(Checkpointing::SelectiveOp));
     assert_eq!(read("{every: 2}"), Some(Checkpointing::Every(2)));
+    assert_eq!(read("{classes: [Block]}"), Some(Checkpointing::Classes(vec!["Block".to_owned()])));
     let refused = |value: &str| faults(&format!("training: {{activation_checkpointing: {value}}}"));
     assert!(refused("ful")[0].contains("nearest: `full`"));
-    assert!(refused("{}")[0].ends_with("needs either `every` or `modules`"));
-    assert!(refused("{every: 2, modules: [mlp]}")[0].ends_with("needs either `every` or `modules`"));
+    assert!(refused("{}")[0].ends_with("needs one of `every`, `modules` and `classes`"));
+    assert!(refused("{every: 2, modules: [mlp]}")[0].ends_with("needs one of `every`, `modules` and `classes`"));
+    assert!(
+        refused("{classes: [Block], modules: [mlp]}")[0].ends_with("needs one of `every`, `modules` and `classes`")
+    );
+    assert!(refused("{classes: []}")[0].ends_with("needs one of `every`, `modules` and `classes`"));
     assert_eq!(refused("{every: 0}").len(), 1);
     assert!(refused("{modules: [mpl]}")[0].starts_with(
         "1:49: training.activation_checkpointing.modules: `mpl` is none of the known words; nearest: `mlp`"

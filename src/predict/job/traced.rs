@@ -1,14 +1,16 @@
 //! A traced model holds what PyTorch ran: what a plan may change of it, and what only another trace can.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Batch, Degrees, Notes, Storage};
 use crate::framework::Profile;
 use crate::model::{self, Architecture, ModelShape};
+use crate::plan::keys::recomputation::classes as CLASSES;
 use crate::plan::keywords::{Attention, Loss, Mode, Precision};
 use crate::plan::traced::{SizeAxis, TracedModel};
-use crate::plan::{Fault, ModelTrace, Plan};
+use crate::plan::{Checkpointing, Fault, ModelTrace, Plan};
+use crate::printable::printable;
 
 /// The architecture of the trace that a plan names.
 ///
@@ -28,7 +30,13 @@ pub(super) fn check(
     architecture: &Architecture,
     notes: &mut Notes,
 ) {
-    let ModelShape::Traced(model) = &architecture.shape else { return };
+    let ModelShape::Traced(model) = &architecture.shape else {
+        if let Some(Checkpointing::Classes(_)) = &plan.training.activation_checkpointing {
+            notes.fault(CLASSES, "a traced model has classes alone: say full, or {every: K}");
+        }
+        return;
+    };
+    check_classes(plan, model, notes);
     for (degree, key, instead) in [
         (degrees.tensor, "distribution.tensor_parallel", "shard it: distribution.sharding: fsdp"),
         (degrees.pipeline, "distribution.pipeline_parallel", "shard it: distribution.sharding: fsdp"),
@@ -65,6 +73,21 @@ pub(super) fn check(
     without_effect(plan, model, notes);
 }
 
+/// Blocks are recomputed by the class that the trace gives them.
+fn check_classes(plan: &Plan, model: &TracedModel, notes: &mut Notes) {
+    let Some(Checkpointing::Classes(named)) = &plan.training.activation_checkpointing else { return };
+    let traces = [&model.traces.fp32, &model.traces.mixed, &model.traces.half];
+    let blocks = traces.into_iter().flatten().flat_map(|trace| &trace.kinds).filter(|segment| segment.block);
+    let there: BTreeSet<String> = blocks.map(|segment| printable(&segment.name)).collect();
+    for class in named.iter().filter(|class| !there.contains(class.as_str())) {
+        let known = match there.is_empty() {
+            true => "it has no blocks".to_owned(),
+            false => format!("its blocks are {}", there.iter().map(String::as_str).collect::<Vec<_>>().join(", ")),
+        };
+        notes.fault(CLASSES, format!("{}: no class of a block of model.trace; {known}", printable(class)));
+    }
+}
+
 /// What is in the trace as it is, whatever the plan says, and what the tracer had to say.
 fn without_effect(plan: &Plan, model: &Arc<TracedModel>, notes: &mut Notes) {
     let t = &plan.training;
@@ -81,9 +104,8 @@ fn without_effect(plan: &Plan, model: &Arc<TracedModel>, notes: &mut Notes) {
         notes.assumptions.push(format!("{key}: has no effect: model.trace holds the operators that ran"));
     }
     let said = model.differences.iter().chain(&model.notes);
-    let said: Vec<String> = said
-        .map(|line| format!("model.trace: {}", crate::printable::printable(line).chars().take(200).collect::<String>()))
-        .collect();
+    let said: Vec<String> =
+        said.map(|line| format!("model.trace: {}", printable(line).chars().take(200).collect::<String>())).collect();
     notes.assumptions.extend(said.into_iter().take(12));
 }
 

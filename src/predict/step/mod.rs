@@ -51,6 +51,10 @@ impl StepTapes {
             return Self::of_inference(walk);
         }
         let (recompute, every) = recompute(job);
+        let classes = match &job.training.checkpointing {
+            Checkpointing::Classes(classes) => Some(classes.as_slice()),
+            _ => None,
+        };
         let gradients = weight_gradients(job);
         let offload = Offload::of(&job.training.offload_modules);
         let ends = |tape: &Tape| play(tape, Recompute::Nothing, gradients, offload);
@@ -63,7 +67,7 @@ impl StepTapes {
             .kinds
             .iter()
             .map(|(_, tape)| {
-                let saved = if every == 1 { None } else { Some(ends(tape)) };
+                let saved = if every == 1 && classes.is_none() { None } else { Some(ends(tape)) };
                 let again = if every == 0 { None } else { Some(play(tape, recompute, gradients, offload)) };
                 match (saved, again) {
                     (Some(saved), Some(again)) => [saved, again],
@@ -77,7 +81,7 @@ impl StepTapes {
             .collect();
         let parameters = walk.kinds.iter().map(|(_, tape)| tape.parameters()).collect();
         Self {
-            checkpointed: checkpointed(&walk, every),
+            checkpointed: checkpointed(&walk, every, classes),
             first: ends(&walk.first),
             last: play(&walk.last, behind, gradients, offload),
             kinds,
@@ -261,7 +265,7 @@ pub(in crate::predict) fn takes_flash_attn(job: &Job) -> bool {
 fn recompute(job: &Job) -> (Recompute, u64) {
     match &job.training.checkpointing {
         Checkpointing::None => (Recompute::Nothing, 0),
-        Checkpointing::Full => (Recompute::All, 1),
+        Checkpointing::Full | Checkpointing::Classes(_) => (Recompute::All, 1),
         Checkpointing::Every(each) => (Recompute::All, (*each).max(1)),
         Checkpointing::SelectiveOp => (Recompute::SelectiveOp { compiled: job.training.compile }, 1),
         Checkpointing::Selective => {
@@ -283,11 +287,12 @@ fn recompute(job: &Job) -> (Recompute, u64) {
     }
 }
 
-/// Each `every`-th layer is checkpointed, the first of all.
-fn checkpointed(walk: &Walk, every: u64) -> Vec<bool> {
+/// Each `every`-th layer is checkpointed, the first of all; of `classes`, where they are named, alone.
+fn checkpointed(walk: &Walk, every: u64, classes: Option<&[String]>) -> Vec<bool> {
     let mut count = 0_u64;
     let layers = walk.order.iter().map(|kind| {
-        let plain = walk.kinds[*kind].1.plain;
+        let (name, tape) = &walk.kinds[*kind];
+        let plain = tape.plain || classes.is_some_and(|classes| !classes.iter().any(|class| class == name));
         let again = every > 0 && !plain && count.is_multiple_of(every);
         count += u64::from(!plain);
         again

@@ -24,8 +24,10 @@ pub(super) fn table(text: &mut String, modules: &HookModules, plan: Option<&Pred
     if kinds.is_empty() {
         return;
     }
-    let _ =
-        write!(text, "memwall: in step {} one forward pass kept {} for its backward pass", modules.step, modules.saved);
+    let _ = match modules.step {
+        0 => write!(text, "memwall: the first forward pass kept {} for its backward pass", modules.saved),
+        step => write!(text, "memwall: in step {step} one forward pass kept {} for its backward pass", modules.saved),
+    };
     if let Some(predicted) = plan.map(Prediction::saved_by_layers).filter(|saved| *saved > Bytes(0)) {
         let _ = write!(text, ", predicted {predicted} ({})", relative(modules.saved, predicted));
     }
