@@ -132,7 +132,7 @@ fn an_unread_terminal_holds_up_no_alert_no_recording_and_no_end() {
     wait_for("some history", || recorded(&terminal) >= samples);
     let before = resident_kib(pid);
     std::thread::sleep(unread_for().saturating_sub(begun.elapsed()));
-    wait_for("the heat", || text_of(&recording(&terminal)).contains("95"));
+    wait_for("the heat", || text_of(&recording(&terminal)).contains(r#""temperature":{"value":95.0}"#));
     let hot = Instant::now();
     wait_for("the alert's command", || alerted.exists());
     assert!(hot.elapsed() <= Duration::from_secs(2), "{:?}", hot.elapsed());
