@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::args::{CatalogueArgs, ListFormat, ModelsArgs};
-use super::{Exit, Failure, Streams, models_fit, output};
+use super::{Exit, Failure, Streams, models_fit, models_scales, output};
 use crate::catalog::{Catalog, Gpu, ModelPreset};
 use crate::report::json::number;
 use crate::report::page::prose;
@@ -114,6 +114,9 @@ pub fn models(args: &ModelsArgs, catalog: &Catalog, streams: &mut Streams) -> Re
     let models: Vec<&ModelPreset> = catalog.models.iter().filter(|model| !hidden(model)).collect();
     if let Some(gpu) = &args.fit {
         return models_fit::run(gpu, args, &models, catalog, streams);
+    }
+    if let Some(gpu) = &args.scales {
+        return models_scales::run(gpu, args, catalog, streams);
     }
     let args = &args.list;
     let text = match args.format {

@@ -20,6 +20,7 @@ mod import;
 pub mod infer;
 mod limits;
 mod models_fit;
+mod models_scales;
 mod new;
 mod output;
 mod picture;

@@ -21,7 +21,7 @@ pub(super) const VRAM: &[Binding] = &[
         keys: &[K::Char('v')],
         shown: "v",
         word: "view",
-        help: "components, layers, stages, over the step, named terms, time",
+        help: "components, layers, stages, the step, named terms, time",
         actions: &[A::View],
     },
 ];

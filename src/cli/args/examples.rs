@@ -132,7 +132,7 @@ const EXAMPLES: [(&str, &[Example]); 27] = [
         &[
             ("All that plans can name", "memwall models"),
             ("Which can I train with adapters?", "memwall models --fit 'RTX 4090'"),
-            ("Which can I train whole?", "memwall models --fit 'NVIDIA H100' --train full"),
+            ("How many GPUs does which scale need to answer?", "memwall models --scales 'NVIDIA H100'"),
         ],
     ),
     (
