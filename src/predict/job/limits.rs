@@ -2,7 +2,7 @@
 
 use super::{Batch, Degrees, Notes};
 use crate::framework::{InterleavedRounds, Profile};
-use crate::model::{Architecture, Input};
+use crate::model::{Architecture, Count, Input};
 use crate::plan::keywords::{Position, Schedule};
 
 /// Checks samples against the model's positions, and both against how GPUs share the work.
@@ -96,5 +96,33 @@ fn rounds(kind: InterleavedRounds, stages: u64, batches: u64, notes: &mut Notes)
     if !batches.is_multiple_of(rounds) {
         notes
             .fault(key, format!("{batches}: interleaved needs a multiple of its {rounds} rounds over {stages} stages"));
+    }
+}
+
+/// Sizes whose products would not fit in 64 bits are refused, so that nothing later can overflow.
+pub(super) fn size(params: &Count, batch: &Batch, architecture: &Architecture, notes: &mut Notes) {
+    // Bytes of the largest tensors, some hundred times below what 64 bits hold: sums of them stay exact.
+    const LIMIT: f64 = 1e17;
+    let longest = batch.sequence.max(batch.target);
+    let tokens = batch.micro as f64 * longest as f64;
+    // A pixel takes as many channels as the widest layer at most.
+    let tokens = tokens.max(batch.micro as f64 * (batch.image as f64).powi(2));
+    let layers = architecture.layers() as f64;
+    let (width, heads) = architecture.widest();
+    let widest = tokens * width as f64 * 16.0 * layers;
+    // A UNet attends from every latent to every other.
+    let longest = (longest as f64).max(if matches!(architecture.input(), Input::Captioned(_)) {
+        (batch.image as f64).powi(2)
+    } else {
+        0.0
+    });
+    let scores = tokens * longest * heads as f64 * 16.0 * layers;
+    if params.total as f64 * 20.0 > LIMIT {
+        notes.fault("model", format!("{} parameters are more than can be counted in bytes", params.total));
+    } else if widest > LIMIT || scores > LIMIT {
+        notes.fault(
+            if batch.image > 0 { "model.image_size" } else { "model.sequence_length" },
+            format!("{} samples of that size need more bytes than 64 bits count", batch.micro),
+        );
     }
 }

@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 use crate::catalog::Catalog;
 use crate::framework::{Modules, Profile};
-use crate::model::{self, Architecture, Count, Input, LayerList, ModelShape};
+use crate::model::{self, Architecture, Count, LayerList, ModelShape};
 use crate::plan::keywords::{Mode, ModelType, Precision, Sharding, TransformerImpl};
 use crate::plan::{Change, Fault, HfConfig, ModelPart, Plan};
 
@@ -197,7 +197,7 @@ impl LayoutIndependent {
             Some((_, params)) => params,
             None => architecture.count(profile, multiple),
         };
-        check_size(&params, &batch, &architecture, &mut notes);
+        limits::size(&params, &batch, &architecture, &mut notes);
         limits::check(profile, &architecture, (&degrees, &batch), &mut notes);
         idle::note(plan, (profile, &degrees), &architecture, &mut notes);
         kernels::note(&hardware.gpu, &training, &storage, &mut notes);
@@ -375,32 +375,4 @@ fn fork_for(profile: &'static Profile, architecture: Option<&Architecture>, note
         notes.assume("model.framework", said);
     }
     fork
-}
-
-/// Sizes whose products would not fit in 64 bits are refused, so that nothing later can overflow.
-fn check_size(params: &Count, batch: &Batch, architecture: &Architecture, notes: &mut Notes) {
-    // Bytes of the largest tensors, some hundred times below what 64 bits hold: sums of them stay exact.
-    const LIMIT: f64 = 1e17;
-    let longest = batch.sequence.max(batch.target);
-    let tokens = batch.micro as f64 * longest as f64;
-    // A pixel takes as many channels as the widest layer at most.
-    let tokens = tokens.max(batch.micro as f64 * (batch.image as f64).powi(2));
-    let layers = architecture.layers() as f64;
-    let (width, heads) = architecture.widest();
-    let widest = tokens * width as f64 * 16.0 * layers;
-    // A UNet attends from every latent to every other.
-    let longest = (longest as f64).max(if matches!(architecture.input(), Input::Captioned(_)) {
-        (batch.image as f64).powi(2)
-    } else {
-        0.0
-    });
-    let scores = tokens * longest * heads as f64 * 16.0 * layers;
-    if params.total as f64 * 20.0 > LIMIT {
-        notes.fault("model", format!("{} parameters are more than can be counted in bytes", params.total));
-    } else if widest > LIMIT || scores > LIMIT {
-        notes.fault(
-            if batch.image > 0 { "model.image_size" } else { "model.sequence_length" },
-            format!("{} samples of that size need more bytes than 64 bits count", batch.micro),
-        );
-    }
 }
