@@ -16,7 +16,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use memwall::observe::{Recording, Samples};
 use support::standin::Scenario;
@@ -129,6 +129,11 @@ fn losses(path: &Path, stopped: Duration) -> (usize, Vec<(u64, u64)>) {
         (0..).map_while(|index| samples.get(index, index)).map(|sample| (sample.at.0, sample.dropped)).collect();
     // A driver that hangs and a program that is stopped take no samples: there is none to be lost.
     let longest = u64::try_from((stopped + Duration::from_secs(3)).as_millis()).unwrap();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+    assert!(
+        samples.last().is_some_and(|last| now - u128::from(last.0) < u128::from(longest)),
+        "it ended before the run"
+    );
     let unreported = samples.windows(2).filter(|pair| pair[1].0 - pair[0].0 > longest && pair[1].1 == pair[0].1);
     (samples.len(), unreported.map(|pair| (pair[0].0, pair[1].0)).collect())
 }
