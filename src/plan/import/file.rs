@@ -13,8 +13,8 @@ use super::settings::Settings;
 use super::text::Unparsable;
 use super::{
     ProcessView, accelerate, align_anything, automodel, axolotl, deepspeed, easy_r1, galore, glm, gpt_neox, jobs,
-    lingua, litgpt, llama_factory, llm_foundry, mistral_finetune, nanogpt, nanotron, nemo, nemo_rl, olmo, python_calls,
-    run, scontrol, shell, stated_world, text, torchtitan, torchtune, trainer, verl, xtuner,
+    lingua, litgpt, llama_factory, llm_c, llm_foundry, mistral_finetune, nanogpt, nanotron, nemo, nemo_rl, olmo,
+    python_calls, run, scontrol, shell, stated_world, text, torchtitan, torchtune, trainer, veomni, verl, xtuner,
 };
 use crate::catalog::Catalog;
 
@@ -163,6 +163,7 @@ fn kind(settings: &Settings) -> Option<Reader> {
         (nemo_rl::is_config, nemo_rl::of_file),
         (easy_r1::is_config, |settings, _, context| easy_r1::of_file(settings, context)),
         (verl::is_config, |settings, _, context| verl::of_file(settings, context)),
+        (veomni::is_config, |settings, _, context| veomni::of_file(settings, context)),
         (lingua::is_config, |settings, _, _| lingua::of_file(settings)),
         (torchtune::is_config, torchtune::of_file),
         (gpt_neox::is_config, |settings, _, _| gpt_neox::of_file(&settings)),
@@ -339,5 +340,6 @@ pub fn trains_by_itself(program: &Program) -> bool {
     if program.name() == "automodel" {
         return program.words.iter().any(|word| word.ends_with(".yaml"));
     }
-    COMMANDS.contains(&program.name()) && (TRAINING.contains(&what) || what.starts_with("finetune_"))
+    llm_c::is_program(program.name())
+        || COMMANDS.contains(&program.name()) && (TRAINING.contains(&what) || what.starts_with("finetune_"))
 }

@@ -28,7 +28,9 @@ mod launch;
 mod lingua;
 mod litgpt;
 mod llama_factory;
+mod llm_c;
 mod llm_foundry;
+mod llm_recipes;
 mod loose_yaml;
 mod megatron;
 mod methods;
@@ -60,6 +62,7 @@ mod torchtune;
 mod trainer;
 mod trl;
 mod unread;
+mod veomni;
 mod verl;
 mod xtuner;
 
@@ -243,6 +246,9 @@ fn framework(context: &ImportContext) -> ImportedPlan {
         (swift::runs, swift::import),
         (gpt_neox::runs, gpt_neox::import),
         (nemo::runs, nemo::import),
+        (llm_recipes::runs, llm_recipes::import),
+        (llm_c::runs, llm_c::import),
+        (veomni::runs, veomni::import),
         (megatron::runs, megatron::import),
         (nemo_rl::runs, nemo_rl::import),
         (automodel::runs, automodel::import),
