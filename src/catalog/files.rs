@@ -25,6 +25,14 @@ pub enum CatalogError {
         /// What is wrong, with line and column.
         error: serde_yaml::Error,
     },
+    /// One inside the binary that holds something else than a catalogue does.
+    #[error("{file}: {error}")]
+    Embedded {
+        /// The file that it was made of.
+        file: String,
+        /// What is wrong.
+        error: serde_json::Error,
+    },
     /// Its values stand in each other deeper than those of any catalogue.
     #[error("{file}: nested too deep")]
     TooDeep {
@@ -163,8 +171,17 @@ impl Catalog {
         if files::is_deep(text) {
             return Err(CatalogError::TooDeep { file: file.to_owned() });
         }
-        let read: File =
-            serde_yaml::from_str(text).map_err(|error| CatalogError::Malformed { file: file.to_owned(), error })?;
+        let read = serde_yaml::from_str(text);
+        self.add(file, read.map_err(|error| CatalogError::Malformed { file: file.to_owned(), error })?)
+    }
+
+    /// The same from the JSON that was made of one of the house's own files.
+    pub(super) fn extend_embedded(&mut self, file: &str, json: &str) -> Result<(), CatalogError> {
+        let read = serde_json::from_str(json);
+        self.add(file, read.map_err(|error| CatalogError::Embedded { file: file.to_owned(), error })?)
+    }
+
+    fn add(&mut self, file: &str, read: File) -> Result<(), CatalogError> {
         let mut citations = Vec::new();
         let cited = read.gpus.iter().flat_map(|gpu| gpu.sources().map(|(figure, key)| (&gpu.name, figure, key)));
         let links = read.interconnects.iter();

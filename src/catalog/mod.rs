@@ -246,6 +246,14 @@ pub struct ModelPreset {
     pub hf_config: Map<String, Value>,
 }
 
+/// The files inside the binary, as `build.rs` made them of YAML.
+const FILES: [(&str, &str); 4] = [
+    ("configs/gpus.yaml", include_str!(concat!(env!("OUT_DIR"), "/gpus.json"))),
+    ("configs/interconnects.yaml", include_str!(concat!(env!("OUT_DIR"), "/interconnects.json"))),
+    ("configs/efficiency.yaml", include_str!(concat!(env!("OUT_DIR"), "/efficiency.json"))),
+    ("configs/models.yaml", include_str!(concat!(env!("OUT_DIR"), "/models.json"))),
+];
+
 impl Catalog {
     /// The catalogue inside the binary.
     ///
@@ -253,10 +261,9 @@ impl Catalog {
     /// Where a file under `configs/` is malformed; a test holds that none is.
     pub fn embedded() -> Result<Self, CatalogError> {
         let mut catalog = Self::default();
-        catalog.extend("gpus.yaml", include_str!("../../configs/gpus.yaml"))?;
-        catalog.extend("interconnects.yaml", include_str!("../../configs/interconnects.yaml"))?;
-        catalog.extend("efficiency.yaml", include_str!("../../configs/efficiency.yaml"))?;
-        catalog.extend("models.yaml", include_str!("../../configs/models.yaml"))?;
+        for (file, json) in FILES {
+            catalog.extend_embedded(file, json)?;
+        }
         Ok(catalog)
     }
 

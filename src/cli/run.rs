@@ -155,7 +155,7 @@ impl PlannedCommand {
         let subject = Subject {
             document: self.source.document(),
             config: plan.model.hf_config.as_ref(),
-            trace: plan.model.trace.as_ref(),
+            trace: plan.trace(),
             catalog,
             stage: None,
             calibration: Calibration::default(),

@@ -96,6 +96,9 @@ fn options(args: &TraceArgs) -> Vec<OsString> {
     option("--loss", text(&args.loss));
     option("--device", args.cpu.then(|| "cpu".into()));
     option("--output", Some(args.output.clone().into_os_string()));
+    if args.forward {
+        options.push("--forward".into());
+    }
     if args.quiet {
         options.push("--quiet".into());
     }

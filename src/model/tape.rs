@@ -160,8 +160,8 @@ pub struct Tape {
     pub borrows: bool,
     /// Checkpointing leaves it alone: it is no repeated block.
     pub plain: bool,
-    /// Its flows say which gradients are views (a traced model's do).
-    pub says_views: bool,
+    /// PyTorch was seen to run it: its flows say which gradients are views, and its operators what frames hold.
+    pub traced: bool,
     /// Bytes sent in collectives of the tensor-parallel group, forward.
     pub collectives: Vec<Collective>,
     /// Linear layers that an adapter stands on.

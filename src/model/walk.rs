@@ -207,7 +207,7 @@ pub struct Walk {
     /// Gradients that wait for a layer far from the one that made them.
     pub pending: Vec<Pending>,
     /// What layers hold for each other during the forward pass only: made by the first, until the last.
-    pub passing: Vec<Pending>,
+    pub passing: Vec<Passing>,
     /// Bytes that a block returns beside its hidden state: they live until the next block has returned.
     pub returned: u64,
     /// Nothing in that block saves it.
@@ -222,6 +222,17 @@ pub struct Pending {
     /// The layer that makes it: its place in the order.
     pub made_by: usize,
     /// The last layer during whose backward pass it waits.
+    pub until: usize,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// What is held in the forward pass for layers further on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Passing {
+    /// The first layer that runs while it is held: the one behind the layer that makes it.
+    pub from: usize,
+    /// The last one; the highest number where what stands behind all layers has it too.
     pub until: usize,
     /// Bytes.
     pub bytes: u64,

@@ -11,7 +11,8 @@ use serde_json::{Map, Value};
 use super::document::{Document, MAX_BYTES, place_of, too_large};
 use super::fault::{Fault, TextPosition};
 use super::keys::{self, Plan};
-use super::traced::read_trace;
+use super::keywords::Mode;
+use super::traced::{TracedModel, TracedPass, read_trace};
 use super::types::{HfConfig, ModelTrace};
 use crate::files;
 
@@ -94,9 +95,28 @@ pub fn plan_of(document: &Document, folder: &Path) -> Result<Plan, Vec<Fault>> {
             let why = format!("{}: {why}", folder.join(written).display());
             vec![document.placed(Fault::of(keys::model::trace, why))]
         })?;
-        plan.model.trace = Some(ModelTrace::Read(Arc::new(trace)));
+        plan.take_trace(Arc::new(trace));
     }
     Ok(plan)
+}
+
+impl Plan {
+    /// The trace that it names, where that was read.
+    #[must_use]
+    pub fn trace(&self) -> Option<&Arc<TracedModel>> {
+        match &self.model.trace {
+            Some(ModelTrace::Read(trace)) => Some(trace),
+            _ => None,
+        }
+    }
+
+    /// Puts a trace in the place of its path. One of a forward pass is for inference, where the plan says nothing.
+    pub fn take_trace(&mut self, trace: Arc<TracedModel>) {
+        if trace.pass == TracedPass::Forward {
+            self.training.mode.get_or_insert(Mode::Inference);
+        }
+        self.model.trace = Some(ModelTrace::Read(trace));
+    }
 }
 
 /// Whether a file's content is anything but `text`.

@@ -31,7 +31,7 @@ pub use time::cost::{BACKWARD_PRODUCTS, ConvolutionKernel, MatrixUnit, implicit,
 use std::borrow::Cow;
 
 use crate::catalog::Catalog;
-use crate::model::{ClassCount, Group, class_count};
+use crate::model::{ClassCount, Group, ModelShape, class_count};
 use crate::plan::keywords::Mode;
 use crate::plan::{Fault, HfConfig, Plan};
 use crate::units::Bytes;
@@ -139,8 +139,12 @@ fn cause(job: &Job, peak: &Peak) -> Cow<'static, str> {
         return Cow::Borrowed("optimizer step: weights, gradients, states and its temporaries at once");
     }
     if job.training.mode == Mode::Inference {
-        let cache = if job.training.use_cache { ", over the cache" } else { "" };
-        return Cow::Owned(format!("{} ({}): what the prompt's tokens pass through{cache}", peak.at, peak.operator));
+        let what = match (job.keeps_cache(), &job.architecture.shape) {
+            (true, _) => "what the prompt's tokens pass through, over the cache",
+            (false, ModelShape::Decoder(_)) => "what the prompt's tokens pass through",
+            (false, _) => "what one pass holds",
+        };
+        return Cow::Owned(format!("{} ({}): {what}", peak.at, peak.operator));
     }
     if peak.operator == memory::START {
         return Cow::Borrowed("start of the step: what the last step left");

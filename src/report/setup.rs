@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::text::count;
+use crate::model::ModelShape;
 use crate::plan::keywords::{CpuOffload, Mode, Schedule, Sharding};
 use crate::predict::{Component, Job, Phase, host_memory};
 use crate::units::{self, Bytes};
@@ -177,8 +178,12 @@ fn framework(job: &Job) -> String {
     let training = &job.training;
     let compiled = if training.compile { ", compiled" } else { "" };
     if training.mode == Mode::Inference {
-        let cache = if training.use_cache { "KV cache" } else { "no KV cache" };
-        return format!("{}{compiled}; inference, attention {}, {cache}", job.profile.name(), training.attention);
+        let cache = match (job.keeps_cache(), &job.architecture.shape) {
+            (true, _) => ", KV cache",
+            (false, ModelShape::Decoder(_)) => ", no KV cache",
+            (false, _) => "",
+        };
+        return format!("{}{compiled}; inference, attention {}{cache}", job.profile.name(), training.attention);
     }
     let lora = training.lora.as_ref().map_or(String::new(), |lora| format!(", LoRA of rank {}", lora.rank));
     let offload = match training.cpu_offload {

@@ -1,10 +1,11 @@
 """Steps of real PyTorch models, followed tensor by tensor as measure.py does, beside tapes of the same models: cases for
 `memwall validate` whose plans name the tapes.
 
-    python trace_cases.py FOLDER [WORD…]
+    python trace_cases.py FOLDER [--forward] [WORD…]
 
 writes FOLDER/NAME.tape.json.gz for each model of traced.json that is named by a word (all without one), and one case a line to
-standard output. The step that is measured has sizes at which nothing was traced.
+standard output. The step that is measured has sizes at which nothing was traced. With --forward it is a pass without
+gradients, and the tape is FOLDER/NAME.forward.tape.json.gz.
 """
 
 import gc
@@ -59,14 +60,19 @@ class Ledger(measure.Ledger):
         return out
 
 
-def subject_of(case):
+def subject_of(case, answers=False):
+    made = made_of(case, answers)
+    return made.answer() if answers else made
+
+
+def made_of(case, answers):
     if "hf" in case:
         import transformers
 
         values = dict(case["hf"])
         config = transformers.CONFIG_MAPPING[values.pop("model_type")](**values)
         return sources.transformers_subject(transformers, getattr(transformers, case["class"]), config, case["class"],
-                                            case.get("attention"))
+                                            case.get("attention"), answers)
     return sources.timm_model(case["timm"]) if "timm" in case else sources.torchvision_model(case["torchvision"])
 
 
@@ -112,6 +118,31 @@ def followed(case, sizes, training):
             "flops_backward": backward}
 
 
+def answered(case, sizes, precision):
+    """The second pass without gradients, its result held as who asked for it does."""
+    mode = fake.Mode(allow_non_fake_inputs=True)
+    subject = subject_of(case, answers=True)
+    lower = torch.bfloat16 if precision == "bf16" else None
+    ledger = Ledger(mode, getattr(subject, "experts", 1))
+    with mode, torch.no_grad():
+        with fake.Values(mode):
+            model = subject.build().to(DEVICE.torch_device()).to(TYPES[precision]).eval()
+        parameters = list(model.parameters())
+        batch = subject.batch(sizes, DEVICE.torch_device(), lower)
+        with ledger:
+            for tensor in [*parameters, *model.buffers(), *batch.values()]:
+                ledger.follow(tensor.data)
+            for _ in range(2):
+                gc.collect()
+                ledger.peak, ledger.flops, ledger.phase = ledger.now, 0, "forward"
+                with torch.autocast(DEVICE.name, dtype=torch.bfloat16, enabled=precision == "bf16-mixed"):
+                    made = subject.run(model, batch)
+                del made
+    print(case["name"], precision, sizes, ledger.at, file=sys.stderr, flush=True)
+    return {"params": sum(one.numel() for one in parameters), "peak_allocated_bytes": ledger.peak,
+            "flops_forward": ledger.flops}
+
+
 def plan_of(path, sizes, training):
     model = {"trace": path}
     for axis, key in (("S", "sequence_length"), ("T", "decoder_sequence_length"), ("I", "image_size")):
@@ -121,9 +152,9 @@ def plan_of(path, sizes, training):
             "hardware": {"gpu_type": "NVIDIA H100", "library_workspaces": False}}
 
 
-def cases(case, folder):
-    subject = subject_of(case)
-    path = folder / f"{case['name']}.tape.json.gz"
+def cases(case, folder, answers):
+    subject = subject_of(case, answers)
+    path = folder / f"{case['name']}{'.forward' if answers else ''}.tape.json.gz"
     say = lambda text: print(text, file=sys.stderr, flush=True)
     made = step.Tracer(DEVICE, lambda _: None).trace(subject)
     tape.write(made, path)
@@ -137,20 +168,27 @@ def cases(case, folder):
         sizes["S"] = longest
     for training in case.get("training", [{"precision": "bf16-mixed"}, {"precision": "bf16"}, {"precision": "fp32"}]):
         name = "-".join([case["name"], training["precision"], *(str(value) for key, value in training.items() if key != "precision")])
+        if answers:
+            plan = plan_of(path.name, sizes, {**training, "mode": "inference"})
+            plan["training"].pop("optimizer")
+            yield {"id": f"forward-{name}", "group": "traced", "source": measure.SOURCE, "plan": plan,
+                   "measured": answered(case, sizes, training["precision"])}
+            continue
         yield {"id": f"traced-{name}", "group": "traced", "source": measure.SOURCE, "plan": plan_of(path.name, sizes, training),
                "measured": followed(case, sizes, training)}
 
 
 if __name__ == "__main__":
     measure.transformers.logging.set_verbosity_error()
-    folder, words = Path(sys.argv[1]), sys.argv[2:]
+    folder, words = Path(sys.argv[1]), [word for word in sys.argv[2:] if not word.startswith("--")]
+    options = set(sys.argv[2:]) - set(words)
     for case in json.load(open(Path(__file__).with_name("traced.json"))):
         if words and case["name"] not in words:
             continue
         try:
-            for one in cases(case, folder):
+            for one in cases(case, folder, "--forward" in options):
                 print(json.dumps(one), flush=True)
         except Exception as error:
             print(f"{case['name']}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
-            if "--debug" in words:
+            if "--debug" in options:
                 raise

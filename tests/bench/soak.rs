@@ -12,13 +12,13 @@ mod support;
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use flate2::read::MultiGzDecoder;
+use memwall::observe::{Recording, Samples};
 use support::standin::Scenario;
 use support::terminal::{Program, Terminal};
 
@@ -121,20 +121,19 @@ fn train(log: &Path, turn: u64) {
     }
 }
 
-/// Samples of a recording, and gaps between two of them that it does not count as dropped.
+/// Samples of a recording, as `memwall replay` reads it, and gaps between two of them that it does not count as dropped.
 fn losses(path: &Path, stopped: Duration) -> (usize, Vec<(u64, u64)>) {
-    let mut text = String::new();
-    MultiGzDecoder::new(File::open(path).unwrap()).read_to_string(&mut text).unwrap();
-    let samples: Vec<(u64, u64)> = text
-        .lines()
-        .skip(1)
-        .map(|line| {
-            let sample: serde_json::Value = serde_json::from_str(line).unwrap();
-            (sample["at"].as_u64().unwrap(), sample["dropped"].as_u64().unwrap_or(0))
-        })
-        .collect();
+    let mut samples = Samples::of(Recording::open(path).unwrap());
+    assert_eq!(samples.recording().damage(), None, "{}", path.display());
+    let samples: Vec<(u64, u64)> =
+        (0..).map_while(|index| samples.get(index, index)).map(|sample| (sample.at.0, sample.dropped)).collect();
     // A driver that hangs and a program that is stopped take no samples: there is none to be lost.
     let longest = u64::try_from((stopped + Duration::from_secs(3)).as_millis()).unwrap();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+    assert!(
+        samples.last().is_some_and(|last| now - u128::from(last.0) < u128::from(longest)),
+        "it ended before the run"
+    );
     let unreported = samples.windows(2).filter(|pair| pair[1].0 - pair[0].0 > longest && pair[1].1 == pair[0].1);
     (samples.len(), unreported.map(|pair| (pair[0].0, pair[1].0)).collect())
 }
@@ -174,14 +173,14 @@ fn main() {
     let last = [&dashboards[0], &dashboards[1]].map(|terminal| footprint(terminal.dashboard()));
     let mut failed = false;
     for (at, terminal) in dashboards.iter().enumerate() {
+        terminal.signal("TERM");
+        terminal.assert_left_well();
         let (samples, unreported) = losses(&recording(terminal), TURN);
         let before = base.map_or(last[at], |base| base[at]);
         let grown = last[at].0.saturating_sub(before.0);
         println!("dashboard {at}: {samples} samples, {} unreported gaps {unreported:?}", unreported.len());
         println!("  {} -> {} KiB, {} -> {} descriptors", before.0, last[at].0, before.1, last[at].1);
         failed |= !unreported.is_empty() || grown > MOST_GROWTH || last[at].1 > before.1;
-        terminal.signal("TERM");
-        terminal.assert_left_well();
     }
     assert!(!failed, "it grew, or lost samples without a word");
 }

@@ -76,6 +76,64 @@ fn a_model_of_ones_own_is_traced_and_predicted() {
     assert_eq!(report["flops"]["forward"], 2.0 * 240.0 * (6.0 * 4096.0 + 3200.0));
 }
 
+/// A script that answers: the first call without gradients of the class that is named, though another model is called
+/// before.
+#[test]
+fn the_forward_pass_of_a_script_is_traced() {
+    if torch().is_none_or(|version| version < (2, 1)) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("net.py"), MODEL).unwrap();
+    let script = "
+import torch
+from torch import nn
+from net import make_model
+
+class Answering(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = make_model()
+
+    def forward(self, ids):
+        return self.net(ids)[:, -1:]
+
+other, model = nn.Linear(8, 8).eval(), Answering().eval()
+with torch.no_grad():
+    other(torch.zeros(2, 8))
+    model(torch.zeros(5, 48, dtype=torch.int64))
+";
+    std::fs::write(folder.path().join("answer.py"), script).unwrap();
+    let python = python();
+    let traced = |named: &[&str]| {
+        let how = [&["trace", "--forward", "--cpu", "--quiet"], named, &["--", &python, "answer.py"]].concat();
+        memwall(folder.path(), &how)
+    };
+    let said = |out: &Output| String::from_utf8_lossy(&out.stderr).into_owned();
+    let predicted = || {
+        let plan = "model: {trace: model.tape.json.gz}\ntraining: {precision: fp32}";
+        std::fs::write(folder.path().join("plan.yaml"), plan).unwrap();
+        let out = memwall(folder.path(), &["predict", "--format", "json", "plan.yaml"]);
+        assert!(out.status.success(), "{}", said(&out));
+        serde_json::from_slice::<serde_json::Value>(&out.stdout).unwrap()
+    };
+    let out = traced(&[]);
+    assert!(out.status.success(), "{}", said(&out));
+    assert_eq!(predicted()["params"]["total"], 8 * 8 + 8);
+    let out = traced(&["--class", "Answering"]);
+    assert!(out.status.success(), "{}", said(&out));
+    // As above: the whole model, and 240 tokens through its matrices once.
+    let report = predicted();
+    assert_eq!(report["params"]["total"], 3200 + 6 * (64 + 2048 + 64 + 2048 + 32) + 3300);
+    assert_eq!(report["flops"]["forward"], 2.0 * 240.0 * (6.0 * 4096.0 + 3200.0));
+    assert_eq!(report["flops"]["backward"], 0);
+    let out = traced(&["--class", "Missing"]);
+    assert!(said(&out).contains("without a pass without gradients of `Missing`"), "{}", said(&out));
+    // What a GPU would do is not seen where the script asks for none.
+    let out = memwall(folder.path(), &["trace", "--forward", "--quiet", "--", &python, "answer.py"]);
+    assert!(out.status.success() || said(&out).contains("on the host's processor"), "{}", said(&out));
+}
+
 #[test]
 fn what_cannot_be_traced_is_said_in_one_line() {
     let folder = tempfile::tempdir().unwrap();

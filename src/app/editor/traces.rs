@@ -1,10 +1,12 @@
 //! Tapes of `memwall trace` that a plan names: read with the plan, never while it is edited.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::Editor;
+use crate::plan::traced::TracedModel;
 use crate::plan::{Fault, LoadedPlan, ModelTrace, Plan};
 
 /// Where a plan names one.
@@ -12,14 +14,13 @@ const TRACE: &str = "model.trace";
 
 /// The tapes that a plan named when it was opened, by the path that it names them by.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Traces(BTreeMap<String, ModelTrace>);
+pub(super) struct Traces(BTreeMap<String, Arc<TracedModel>>);
 
 impl Traces {
     /// Those of a loaded plan.
     pub fn of(loaded: &LoadedPlan) -> Self {
-        let named = loaded.document.value(TRACE).zip(loaded.plan.model.trace.clone());
-        Self(match named {
-            Some((Value::String(path), trace @ ModelTrace::Read(_))) => BTreeMap::from([(path, trace)]),
+        Self(match (loaded.document.value(TRACE), loaded.plan.trace()) {
+            (Some(Value::String(path)), Some(trace)) => BTreeMap::from([(path, Arc::clone(trace))]),
             _ => BTreeMap::new(),
         })
     }
@@ -31,7 +32,7 @@ impl Traces {
                 let message = format!("{path}: a tape is read when a plan is opened: save the plan and open it again");
                 return Err(Fault::of(TRACE, message));
             };
-            plan.model.trace = Some(trace);
+            plan.take_trace(trace);
         }
         Ok(())
     }
@@ -40,7 +41,7 @@ impl Traces {
 impl Editor {
     /// The tape that the plan names, where it was read.
     #[must_use]
-    pub fn trace(&self) -> Option<&ModelTrace> {
+    pub fn trace(&self) -> Option<&Arc<TracedModel>> {
         let named = self.document.as_ref()?.value(TRACE)?;
         self.traces.0.get(named.as_str()?)
     }

@@ -13,7 +13,8 @@ use crate::app::plans;
 use crate::app::state::{RunState, State};
 use crate::catalog::Catalog;
 use crate::compare::{Bands, Calibration, Comparison, Evidence, Explanation, Subject, explain};
-use crate::plan::{Document, HfConfig, ModelTrace};
+use crate::plan::traced::TracedModel;
+use crate::plan::{Document, HfConfig};
 use crate::reading::Moment;
 use crate::units::Seconds;
 
@@ -130,7 +131,7 @@ const WORTH: f64 = 0.01;
 pub struct Question {
     document: Document,
     config: Option<HfConfig>,
-    trace: Option<ModelTrace>,
+    trace: Option<Arc<TracedModel>>,
     catalog: Arc<Catalog>,
     asked: QuestionKey,
     bands: Bands,

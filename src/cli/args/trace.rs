@@ -16,8 +16,9 @@ pub struct TraceArgs {
     /// A Hugging Face config.json, or the folder that holds it
     #[arg(long, value_name = "FILE")]
     pub hf: Option<PathBuf>,
-    /// The transformers class, instead of the one that the configuration names
-    #[arg(long, value_name = "NAME", requires = "hf")]
+    /// The transformers class, instead of the one that the configuration names; with --forward, the class of the
+    /// script's model
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["target", "timm", "torchvision", "diffusers"])]
     pub class: Option<String>,
     /// How transformers computes attention: sdpa or eager
     #[arg(long, value_name = "NAME", requires = "hf")]
@@ -38,6 +39,9 @@ pub struct TraceArgs {
     /// The loss, an expression of `output` and the inputs' names: output.loss
     #[arg(long, value_name = "EXPRESSION", requires = "target")]
     pub loss: Option<String>,
+    /// Trace the forward pass without gradients, for plans of inference
+    #[arg(long, conflicts_with = "loss")]
+    pub forward: bool,
     /// The tape to write
     #[arg(long, short, value_name = "FILE", default_value = "model.tape.json.gz")]
     pub output: PathBuf,

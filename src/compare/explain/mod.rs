@@ -12,6 +12,7 @@ mod plan_causes;
 pub use circumstances::Circumstance;
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use super::bands::Bands;
 use super::calibration::Calibration;
@@ -19,6 +20,7 @@ use super::comparison::is_met;
 use super::evidence::{Evidence, Misfit};
 use super::expected::Expectation;
 use crate::catalog::Catalog;
+use crate::plan::traced::TracedModel;
 use crate::plan::{Change, Document, HfConfig, ModelTrace};
 use crate::predict::{self, Fragmentation, Job, Prediction, StageMemory};
 use crate::units::Fraction;
@@ -92,7 +94,7 @@ pub struct Subject<'a> {
     /// The configuration file that the text names, where it names one.
     pub config: Option<&'a HfConfig>,
     /// The tape that the text names, where it names one.
-    pub trace: Option<&'a ModelTrace>,
+    pub trace: Option<&'a Arc<TracedModel>>,
     /// Names of hardware and models.
     pub catalog: &'a Catalog,
     /// The stage of the observed GPU; none: the one that needs most.
@@ -110,7 +112,7 @@ impl Subject<'_> {
             plan.model.hf_config = Some(config.clone());
         }
         if let (Some(ModelTrace::Path(_)), Some(trace)) = (&plan.model.trace, self.trace) {
-            plan.model.trace = Some(trace.clone());
+            plan.take_trace(Arc::clone(trace));
         }
         Job::resolve(&plan, self.catalog).ok()
     }

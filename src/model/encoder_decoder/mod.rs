@@ -10,7 +10,7 @@ use super::decoder::{DecoderContext, product};
 use super::element::{Element, Group};
 use super::families::{EncoderDecoder, Start};
 use super::tape::{Spec, Tape, TensorId, rounded};
-use super::walk::{AttentionChoice, MicroBatch, Pending, Walk};
+use super::walk::{AttentionChoice, MicroBatch, Passing, Pending, Walk};
 use super::weight::{Part, TiedGrad};
 use crate::plan::keywords::Position;
 
@@ -106,11 +106,11 @@ pub fn walk(model: &EncoderDecoder, family: Family, run: &MicroBatch<'_>) -> Wal
         Pending { made_by: bridge + 1, until: 0, bytes: decoder.leaf },
     ];
     walk.passing = vec![
-        Pending { made_by: 0, until: bridge.saturating_sub(1), bytes: encoder.bias },
-        Pending { made_by: bridge + 1, until: last, bytes: decoder.bias },
+        Passing { from: 1, until: bridge.saturating_sub(1), bytes: encoder.bias },
+        Passing { from: bridge + 2, until: last, bytes: decoder.bias },
     ];
     if !site.keeps_states() {
-        walk.passing.push(Pending { made_by: bridge, until: usize::MAX, bytes: states });
+        walk.passing.push(Passing { from: bridge + 1, until: usize::MAX, bytes: states });
     }
     walk
 }

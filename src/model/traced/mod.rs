@@ -10,7 +10,7 @@ use super::architecture::{Architecture, Family, ModelShape};
 use super::element::Element;
 use super::families::Input;
 use super::tape::{Tape, rounded};
-use super::walk::{MicroBatch, Pending, Walk};
+use super::walk::{MicroBatch, Passing, Pending, Walk};
 use crate::plan::keywords::ModelType;
 use crate::plan::traced::{SizeAxis, Trace, TracedElement, TracedModel, TracedWork, intern};
 pub use adapted::traced_linear_layers;
@@ -122,8 +122,8 @@ fn assembled(
             .passing
             .iter()
             .map(held)
-            .map(|(from, to, bytes)| Pending {
-                made_by: layer(from),
+            .map(|(from, to, bytes)| Passing {
+                from: from as usize,
                 until: if to as usize + 1 == count { usize::MAX } else { layer(to) },
                 bytes,
             })

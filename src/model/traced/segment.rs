@@ -31,7 +31,7 @@ impl Site<'_> {
         let mut tape = Tape::with_room();
         tape.plain = !segment.block;
         tape.borrows = segment.borrows;
-        tape.says_views = true;
+        tape.traced = true;
         let mut taken = Replaced::default();
         tape.weights.extend(segment.weights.iter().map(|weight| self.weight(weight)));
         for tensor in &segment.tensors {
@@ -102,7 +102,7 @@ impl Site<'_> {
             group: group_of(*group),
             home,
             grad,
-            cached: *cached != 0 && self.run.types.weight_cache,
+            cached: *cached != 0 && (*group == TracedGroup::KvCache || self.run.types.weight_cache),
             view_of: view_of.map(TensorId),
         }
     }
@@ -245,5 +245,6 @@ const fn group_of(group: TracedGroup) -> Group {
         TracedGroup::Convolution => Group::Convolution,
         TracedGroup::WeightCopy => Group::WeightCopy,
         TracedGroup::Logits => Group::Logits,
+        TracedGroup::KvCache => Group::KvCache,
     }
 }

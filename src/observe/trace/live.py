@@ -91,7 +91,7 @@ class Live:
         self.path, self.usual, self.report = path, usual, report
         self.thread = threading.get_ident()
         self.recorder = self.calls = self.model = self.assembly = None
-        self.batch, self.checkpointed = {}, 0
+        self.batch, self.checkpointed, self.answers = {}, 0, False
         self.call = nn.Module.__call__
         self.backward, self.run_backward = torch.Tensor.backward, torch.autograd.backward
 

@@ -17,6 +17,7 @@ def arguments():
     parser.add_argument("--diffusers")
     parser.add_argument("--input", action="append", default=[])
     parser.add_argument("--loss")
+    parser.add_argument("--forward", action="store_true")
     parser.add_argument("--device")
     parser.add_argument("--quiet", action="store_true")
     parser.add_argument("-o", "--output", required=True)
@@ -98,7 +99,9 @@ def main():
     tracer = step.Tracer(device, say)
     try:
         if options.command:
-            made = script.trace(options.command, device, say)
+            if options.class_name and not options.forward:
+                raise sources.Refused("--class with a script goes with --forward: a step is of the model that is trained")
+            made = script.trace(options.command, device, say, options.forward, options.class_name)
         else:
             made = tracer.trace(subject_of(options, sources))
         size = tape.write(made, options.output)
@@ -127,7 +130,8 @@ def step_aside():
 
 
 def subject_of(options, sources):
-    ways = [(options.hf, lambda: sources.hugging_face(options.hf, options.class_name, options.attention)),
+    ways = [(options.hf, lambda: sources.hugging_face(options.hf, options.class_name, options.attention,
+                                                  options.forward)),
             (options.timm, lambda: sources.timm_model(options.timm)),
             (options.torchvision, lambda: sources.torchvision_model(options.torchvision)),
             (options.diffusers, lambda: sources.diffusers_model(options.diffusers)),
@@ -136,7 +140,8 @@ def subject_of(options, sources):
     if len(chosen) != 1:
         raise sources.Refused("name one thing to trace: --hf config.json, file.py:make_model, --timm NAME, "
                               "--torchvision NAME, --diffusers config.json, or -- python train.py")
-    return chosen[0]()
+    subject = chosen[0]()
+    return subject.answer() if options.forward else subject
 
 
 def explained(error):

@@ -9,6 +9,8 @@ from torch.utils._pytree import tree_flatten
 from fake import Values
 
 aten = torch.ops.aten
+# Where a model's output has them (transformers/modeling_outputs.py).
+CACHES = ("past_key_values", "cache_params", "mems", "state")
 
 
 def sequence_number():
@@ -77,6 +79,8 @@ class Recorder(Values):
         self.skip = {}
         self._handles = []
         self.autocast_ended_at = None
+        # Storages of keys and values that are kept for later tokens.
+        self.cache = frozenset()
 
     # Storages
 
@@ -214,6 +218,13 @@ class Recorder(Values):
                 return op
         return self.ops[-1]
 
+    def end_answer(self, made):
+        """The end of a pass without gradients, whose result is `made`."""
+        self.stop_saving()
+        self.forward_ops = len(self.ops)
+        kept = caches_of(made)
+        self.cache = frozenset(self.follow(one) for one in kept) - {None}
+
     def end_forward(self, loss):
         """Walks the graph from the loss; each function gets hooks of its own."""
         self.stop_saving()
@@ -271,6 +282,26 @@ class Recorder(Values):
         for handle in self._handles:
             handle.remove()
         self._handles = []
+
+
+def caches_of(made):
+    """Tensors of keys and values, or of states, that a model hands out for later tokens."""
+    named = made if isinstance(made, dict) else getattr(made, "__dict__", {})
+    tensors, todo, known = [], [named.get(key) for key in CACHES], set()
+    while todo:
+        one = todo.pop()
+        if id(one) in known or len(known) > 100_000:
+            continue
+        known.add(id(one))
+        if isinstance(one, torch.Tensor):
+            tensors.append(one)
+        elif isinstance(one, dict):
+            todo.extend(one.values())
+        elif isinstance(one, (list, tuple)):
+            todo.extend(one)
+        elif "cache" in type(one).__module__ or "cache" in type(one).__name__.lower():
+            todo.extend(vars(one).values())
+    return tensors
 
 
 def work_of(func, args, kwargs, out):

@@ -1,5 +1,5 @@
-"""The first step of a training script: it runs under fake tensors up to the end of its first backward pass. What it would
-write goes to a folder that is removed, and it reaches no network."""
+"""The first step of a training script: it runs under fake tensors up to the end of its first backward pass; or, of any script,
+the first pass of a model without gradients. What it would write goes to a folder that is removed, and it reaches no network."""
 
 import os
 import runpy
@@ -44,10 +44,12 @@ class Finished(BaseException):
 
 
 class Watch:
-    """Finds the model and the loss: the first module that is called to be trained, and the first backward pass."""
+    """Finds the model and the loss: the first module that is called to be trained, and the first backward pass. Where a forward
+    pass is wanted, the first module (of `wanted` class, if any is named) that is called without gradients."""
 
-    def __init__(self, device, fake_mode):
+    def __init__(self, device, fake_mode, answers=False, wanted=None):
         self.device, self.fake_mode = device, fake_mode
+        self.answers, self.wanted = answers, wanted
         self.recorder = Recorder(fake_mode, device.torch_device(), {})
         self.recorder.autocast = False
         self.model = self.calls = self.assembly = None
@@ -63,7 +65,10 @@ class Watch:
         watch = self
 
         def call(module, *args, **kwargs):
-            if watch.model is None and is_trained(module):
+            if watch.answers and watch.model is None and watch.is_wanted(module):
+                watch.begin(module, args, kwargs)
+                watch.answer(watch.call(module, *args, **kwargs))
+            if watch.model is None and not watch.answers and is_trained(module):
                 watch.begin(module, args, kwargs)
             if watch.model is None and not torch.is_grad_enabled():
                 return watch.evaluate(module, args, kwargs)
@@ -131,7 +136,21 @@ class Watch:
             recorder.identify(parameter, kind="parameter")
         recorder.start_forward()
 
+    def is_wanted(self, module):
+        """Whether this call is the forward pass to trace."""
+        named = self.wanted is None or type(module).__name__ == self.wanted
+        return named and not torch.is_grad_enabled() and any(True for _ in module.parameters())
+
+    def answer(self, made):
+        result = step.answer_of(made)
+        self.recorder.end_answer(made)
+        self.assembly = segments.Assembly(self.recorder, self.model, result)
+        self.assembly.plan_leaving()
+        raise Finished
+
     def finish(self, loss):
+        if self.answers:
+            raise Refused("a backward pass comes before any pass without gradients: trace the step, without --forward")
         recorder = self.recorder
         if self.model is None:
             raise Refused("the first backward pass comes before any module is called to be trained")
@@ -151,8 +170,10 @@ class Watch:
         raise Finished
 
 
-def trace(command, device, say):
-    """The tape of a training command's first step."""
+def trace(command, device, say, answers=False, wanted=None):
+    """The tape of a training command's first step, or of the first pass without gradients."""
+    awaited = "pass without gradients" if answers else "backward pass"
+    awaited = f"{awaited} of `{wanted}`" if wanted else awaited
     script, *arguments = command
     if script == "-m":
         if not arguments:
@@ -171,7 +192,7 @@ def trace(command, device, say):
     fake_mode = fake.Mode(allow_non_fake_inputs=True)
     fake.install(fake_mode)
     weights.install()
-    watch = Watch(device, fake_mode)
+    watch = Watch(device, fake_mode, answers, wanted)
     out, sys.stdout = sys.stdout, sys.stderr
     try:
         with Sandbox(), fake_mode, watch, watch.recorder:
@@ -181,16 +202,19 @@ def trace(command, device, say):
                 pass
             except SystemExit as ended:
                 if watch.assembly is None:
-                    raise Refused(f"{script} ended before its first backward pass, with exit status {ended.code}") from None
+                    raise Refused(f"{script} ended before its first {awaited}, with exit status {ended.code}") from None
     finally:
         sys.stdout = out
     if watch.assembly is None:
-        raise Refused(f"{script} ran to its end without a backward pass")
+        raise Refused(f"{script} ran to its end without a {awaited}")
     return finished(watch, device, script, say)
 
 
 def finished(watch, device, script, say):
     model = watch.model
+    if watch.recorder.device != "cpu" and all(one.device.type == "cpu" for one in model.parameters()):
+        raise Refused(f"{script} runs {type(model).__name__} on the host's processor: move it with .to(\"cuda\"), or trace it with "
+                      "--cpu")
     types = {one.dtype for one in model.parameters()}
     precision = "mixed" if watch.recorder.autocast else "fp32" if types == {torch.float32} else "half"
     point = sizes_of(watch.batch)
@@ -201,7 +225,7 @@ def finished(watch, device, script, say):
     made = tape.Trace(fitter)
     made.add(*step.written(watch.assembly))
     subject = type("Script", (), {"name": type(model).__name__, "source": script, "inputs": [], "side": None,
-                                  "longest": point.get("S"), "versions": {}})()
+                                  "longest": point.get("S"), "versions": {}, "answers": watch.answers})()
     notes = [f"traced with {', '.join(f'{axis} {size}' for axis, size in point.items())} alone, in {precision} precision"]
     if watch.checkpointed:
         notes.append(f"the script checkpoints {watch.checkpointed} calls, the tape none: training.activation_checkpointing says "

@@ -47,6 +47,7 @@ class Writer:
         for parameter in a.parameters_of(self.order):
             self.weight(parameter)
         holds = self.holds()
+        self.arrive(holds)
         for index, group in enumerate(self.groups):
             self.op(group)
             held = holds.get(index)
@@ -103,18 +104,20 @@ class Writer:
         storage = self.r.storages[tensor.storage]
         root = self.roots.get(tensor.storage)
         here = self.a.made_in.get(("storage", tensor.storage)) == self.order
+        if root is not None:
+            return self.add(self.shape(tensor), element, group, "local", grad, 0, root)
         cached = int(self.a.is_cached(v))
         if cached:
             group = "weight_copy"
-        if root is not None:
-            return self.add(self.shape(tensor), element, group, "local", grad, 0, root)
+        if tensor.storage in self.r.cache:
+            cached, group = 1, "kv_cache"
         whole = tensor.numel * tensor.dtype.itemsize == storage.bytes
         if here and whole:
             made = self.add(self.shape(tensor), element, group, "local", grad, cached)
             self.roots[tensor.storage] = made
             return made
         if here:
-            root = self.add([Number(storage.bytes)], "u8", group, "local", False)
+            root = self.add([Number(storage.bytes)], "u8", group, "local", False, cached)
         else:
             owner = storage.first if storage.first < len(self.a.alias) else None
             if owner is not None and self.a.resolve(owner) in self.a.parameters:
@@ -240,7 +243,7 @@ class Writer:
         end = len(self.groups) - 1
         for storage, index in last_use.items():
             record = r.storages[storage]
-            if record.kind != "made" or storage is None:
+            if record.kind != "made" or storage is None or storage in r.cache:
                 continue
             if a.made_in.get(("storage", storage)) != self.order and not (
                     self.came_in is not None and r.tensors[self.came_in].storage == storage):
@@ -255,6 +258,14 @@ class Writer:
             if until > index:
                 held.setdefault(until, []).append(storage)
         return held
+
+    def arrive(self, holds):
+        """What earlier segments left comes in, and is released behind the group in whose course it goes."""
+        for storage in self.a.arriving.get(self.order, ()):
+            self.roots[storage] = self.add([Number(self.r.storages[storage].bytes)], "u8", "residual", "input", False)
+            died = self.r.storages[storage].died
+            before = [index for index, group in enumerate(self.groups) if died is not None and group.first < died]
+            holds.setdefault(before[-1] if before else 0, []).append(storage)
 
     def hold(self, storages):
         inputs = [[self.roots[one], 0] for one in storages if one in self.roots]

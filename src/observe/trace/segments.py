@@ -83,6 +83,8 @@ class Assembly:
         # Whether the gradient that comes to a tensor through collapsed views is a view.
         self.arrives_as_view = {}
         self.unmatched = 0
+        # A pass without gradients.
+        self.answers = not recorder.nodes
         self.loss = recorder.identify(loss)
         if self.loss >= len(self.alias):
             self.alias.extend(range(len(self.alias), len(recorder.tensors)))
@@ -292,6 +294,10 @@ class Assembly:
         self.graded = self.find_graded()
         self.main, self.extra, self.held_outputs, self.kept_by = {}, {}, set(), {}
         self.pending, self.passing = [], []
+        # What is held up to the end: blocks that were passed over hold as much.
+        self.gathered = []
+        # What is there when a segment that is no block starts, and goes in its course: by segment.
+        self.arriving = {}
         self.weights_by_segment()
         leaving = {order: [] for order in range(count)}
         for v, made in list(self.made_in.items()):
@@ -314,6 +320,15 @@ class Assembly:
             done = set()
             for v, later in sorted(leaving[order], key=lambda entry: entry[0] != self.main.get(order)):
                 self.leave(order, v, later, done)
+            if self.answers:
+                self.outlive(order, done)
+
+    def outlive(self, order, done):
+        """What nobody reads any more and a frame holds while later segments run."""
+        for number, storage in enumerate(self.r.storages):
+            lasts = storage.kind == "made" and self.made_in.get(("storage", number)) == order and number not in done
+            if lasts and number not in self.r.cache and not self.is_cached(storage.first):
+                self.pass_on(order, self.died_in(number), number)
 
     def reading_order(self, order):
         """Tensors in the order in which a segment first reads them."""
@@ -333,11 +348,10 @@ class Assembly:
             first = order + (2 if next_takes else 1)
             if flows[-1] >= first:
                 self.pending.append([flows[-1], first, [Number(side) for side in tensor.shape], element_of(tensor.dtype)[0]])
-        if storage in done or self.made_in.get(("storage", storage)) != order:
+        if storage in done or storage in self.r.cache or self.made_in.get(("storage", storage)) != order:
             return
         done.add(storage)
         saved = self.saves.get(storage, set())
-        whole = [[Number(self.r.storages[storage].bytes)], "u8"]
         if order in saved:
             if next_takes:
                 self.held_outputs.add(order)
@@ -350,8 +364,19 @@ class Assembly:
             first = order + (1 if next_takes else 0)
             if is_main and not next_takes:
                 self.keep(order, storage)
-            elif died > first:
-                self.passing.append([first, died, *whole])
+            else:
+                self.pass_on(first, died, storage)
+
+    def pass_on(self, first, died, storage):
+        """Memory that is held behind segment `first`, and released in the course of segment `died`."""
+        to_the_end = self.answers and died == len(self.run) - 1
+        if died > first and self.answers and not self.pieces[self.run[died]][1]:
+            self.arriving.setdefault(died, []).append(storage)
+            died -= 1
+        if died > first:
+            self.passing.append([first, died, [Number(self.r.storages[storage].bytes)], "u8"])
+            if to_the_end:
+                self.gathered.append(self.passing[-1])
 
     def keep(self, order, storage):
         """The operator that made a storage keeps it, as if it saved it."""
@@ -427,7 +452,8 @@ class Assembly:
         op = self.r.ops[tensor.maker]
         if op.name != "_to_copy" or not op.inputs or self.resolve(op.inputs[0]) not in self.parameters:
             return False
-        if not op.graded or not self.parameters[self.resolve(op.inputs[0])][1].requires_grad:
+        # Without gradients too: autocast asks whether the weight could have one (aten/src/ATen/autocast_mode.cpp).
+        if not (op.graded or self.answers) or not self.parameters[self.resolve(op.inputs[0])][1].requires_grad:
             return False
         died = self.r.storages[tensor.storage].died
         return died is None or died < 0 or died >= self.r.forward_ops

@@ -16,6 +16,10 @@ DTYPES = {"int64": torch.int64, "int32": torch.int32, "float32": torch.float32, 
           "bool": torch.bool, "bfloat16": torch.bfloat16, "float16": torch.float16, "uint8": torch.uint8}
 
 
+ONLY_FOR_LOSSES = ("labels", "next_sentence_label", "sentence_order_label", "start_positions", "end_positions", "_labels",
+                   "_channels")
+
+
 class Refused(Exception):
     """What cannot be traced, in one line."""
 
@@ -63,6 +67,8 @@ class Subject:
         # Whether images of other sizes may do.
         self.varies = True
         self.notes = []
+        # The forward pass alone, without gradients, is traced.
+        self.answers = False
 
     def axes(self):
         used = set().union(*(one.axes() for one in self.inputs)) if self.inputs else set()
@@ -78,7 +84,15 @@ class Subject:
         positional = [value for name, value in batch.items() if name.isdigit()]
         named = {name: value for name, value in batch.items() if not name.isdigit() and not name.startswith("_")}
         output = model(*positional, **named, **self.extra)
+        if self.answers:
+            return output
         return self.loss_of(output, batch) if self.loss_of else default_loss(output)
+
+    def answer(self):
+        """Makes it a forward pass: nothing is compared with labels."""
+        self.answers = True
+        self.inputs = [one for one in self.inputs if one.name not in ONLY_FOR_LOSSES]
+        return self
 
 
 def default_loss(output):
@@ -111,7 +125,7 @@ def cross_entropy(output, batch):
 EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
 
 
-def hugging_face(path, class_name=None, attention=None):
+def hugging_face(path, class_name=None, attention=None, answers=False):
     transformers = module("transformers", "--hf")
     file = Path(path)
     file = file / "config.json" if file.is_dir() else file
@@ -139,7 +153,7 @@ def hugging_face(path, class_name=None, attention=None):
         model_class = getattr(transformers, name, None)
         if model_class is None:
             raise Refused(f"transformers {transformers.__version__} has no class `{name}`; --class names another")
-    return transformers_subject(transformers, model_class, config, str(path), attention)
+    return transformers_subject(transformers, model_class, config, str(path), attention, answers)
 
 
 def default_class(transformers, config):
@@ -173,7 +187,7 @@ def without_packing(transformers):
         masks.find_packed_sequence_indices = lambda *_: None
 
 
-def transformers_subject(transformers, model_class, config, source, attention=None):
+def transformers_subject(transformers, model_class, config, source, attention=None, answers=False):
     without_packing(transformers)
     name = model_class.__name__
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
@@ -183,10 +197,10 @@ def transformers_subject(transformers, model_class, config, source, attention=No
         for key in ("pad_token_id", "decoder_start_token_id"):
             if getattr(config, key, None) is None:
                 setattr(config, key, 0)
-    if hasattr(config, "use_cache"):
-        config.use_cache = False
-    if hasattr(text, "use_cache"):
-        text.use_cache = False
+    for one in (config, text):
+        # Trainers keep no keys and values; who answers keeps them if the model does.
+        if hasattr(one, "use_cache") and not answers:
+            one.use_cache = False
 
     def build():
         chosen = {"attn_implementation": attention} if attention else {}
@@ -197,6 +211,14 @@ def transformers_subject(transformers, model_class, config, source, attention=No
 
     accepted = set(inspect.signature(model_class.forward).parameters)
     inputs, extra = transformers_inputs(model_class, config, text, accepted)
+    if answers:
+        extra = {}
+        # As `generate` calls it: scores of the last position alone, and a target that has begun.
+        if "logits_to_keep" in accepted and name.endswith(("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")):
+            extra["logits_to_keep"] = 1
+        for one in inputs:
+            if one.name == "labels" and "T" in one.axes():
+                one.name = "decoder_input_ids"
     longest = getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None)
     if kind_of(config) == "t5" or not isinstance(longest, int) or longest < 8:
         longest = None
@@ -393,7 +415,7 @@ class Diffusion(Subject):
             extra["added_cond_kwargs"] = {"text_embeds": batch["_text_embeds"], "time_ids": batch["_time_ids"]}
         named = {name: value for name, value in batch.items() if not name.startswith("_")}
         output = model(**named, **extra)
-        return self.loss_of(output, batch)
+        return output if self.answers else self.loss_of(output, batch)
 
 
 def diffusion_inputs(name, values, accepted):

@@ -1,5 +1,6 @@
-"""Traces steps of a subject at every size and precision, and puts the tape together."""
+"""Traces steps of a subject, or its forward pass alone, at every size and precision, and puts the tape together."""
 
+import contextlib
 import time
 
 import torch
@@ -10,7 +11,7 @@ import segment
 import segments
 import tape
 from recorder import Recorder
-from sources import Refused
+from sources import Refused, first_tensor
 
 PRECISIONS = ("fp32", "mixed", "half")
 # Equal blocks in a row beyond these are passed over.
@@ -38,11 +39,11 @@ class Tracer:
                     model.float()
                     break
             model = model.to(self.target)
-        model.train()
+        model.train(not subject.answers)
         return model
 
-    def record(self, model, prepare, run, precision, skipped=frozenset(), blocks=None, experts=1):
-        """One forward and backward pass, written down."""
+    def record(self, model, prepare, run, precision, skipped=frozenset(), blocks=None, experts=1, answers=False):
+        """One forward and backward pass, written down; where the model `answers`, the forward pass without gradients."""
         recorder = Recorder(self.fake_mode, self.target, {})
         recorder.experts = experts
         recorder.autocast = precision == "mixed"
@@ -50,7 +51,7 @@ class Tracer:
         calls.recorder, calls.skipped = recorder, skipped
         for parameter in model.parameters():
             parameter.grad = None
-        with self.fake_mode, calls, recorder:
+        with self.fake_mode, calls, recorder, without_gradients(answers):
             for parameter in model.parameters():
                 recorder.identify(parameter, kind="parameter")
             batch = prepare()
@@ -59,26 +60,31 @@ class Tracer:
             recorder.start_forward()
             try:
                 with torch.autocast(self.target.type, dtype=torch.bfloat16, enabled=recorder.autocast):
-                    loss = run(batch)
+                    made = run(batch)
             finally:
                 recorder.stop_saving()
-            if loss.grad_fn is None:
-                raise Refused("the loss needs no gradient: no parameter that requires one takes part in it")
-            recorder.end_forward(loss)
-            recorder.run_backward(loss)
+            if answers:
+                result = answer_of(made)
+                recorder.end_answer(made)
+            else:
+                result = made
+                if result.grad_fn is None:
+                    raise Refused("the loss needs no gradient: no parameter that requires one takes part in it")
+                recorder.end_forward(result)
+                recorder.run_backward(result)
         for what, times in recorder.answered.items():
             self.answered[what] = self.answered.get(what, 0) + times
-        assembly = segments.Assembly(recorder, model, loss)
+        assembly = segments.Assembly(recorder, model, result)
         assembly.plan_leaving()
         return assembly
 
-    def survey(self, model, prepare, run, blocks, experts):
+    def survey(self, model, prepare, run, blocks, experts, answers):
         """A forward pass through all blocks: which of them are equal."""
         recorder = Recorder(self.fake_mode, self.target, {})
         recorder.experts, recorder.autocast = experts, False
         calls = modules.Calls(model, blocks)
         calls.recorder = recorder
-        with self.fake_mode, calls, recorder:
+        with self.fake_mode, calls, recorder, without_gradients(answers):
             for parameter in model.parameters():
                 recorder.identify(parameter, kind="parameter")
             batch = prepare()
@@ -115,8 +121,8 @@ class Tracer:
 
                 try:
                     if skipped is None:
-                        skipped = passed_over(self.survey(model, prepare, run, blocks, experts))
-                    assembly = self.record(model, prepare, run, precision, skipped, blocks, experts)
+                        skipped = passed_over(self.survey(model, prepare, run, blocks, experts, subject.answers))
+                    assembly = self.record(model, prepare, run, precision, skipped, blocks, experts, subject.answers)
                 except Refused:
                     raise
                 except Exception as error:
@@ -154,12 +160,24 @@ class Tracer:
         other = next(point for point in points if point["I"] != (subject.side or 224))
         try:
             self.record(model, lambda: subject.batch(other, self.target, None), lambda batch: subject.run(model, batch),
-                        "fp32", frozenset(), blocks, experts)
+                        "fp32", frozenset(), blocks, experts, subject.answers)
             return True, points
         except Refused:
             raise
         except Exception:
             return False, tape.points_of(axes, subject.longest, subject.side, varies=False)
+
+
+def without_gradients(answers):
+    return torch.no_grad() if answers else contextlib.nullcontext()
+
+
+def answer_of(made):
+    """The tensor that a forward pass is for."""
+    first = first_tensor(made)
+    if first is None:
+        raise Refused(f"the model returns {type(made).__name__}, in which there is no tensor of floating point")
+    return first
 
 
 def laid_out(device, answered, subject, model, axes, points, fitter, traces, notes, varies, fixed):
@@ -173,7 +191,7 @@ def laid_out(device, answered, subject, model, axes, points, fitter, traces, not
         buffers[key] = buffers.get(key, 0) + 1
     sides = lambda one: [fitter.index([one.side(side, point) for point in points]) for side in one.sides]
     return {
-        "memwall_tape": tape.VERSION,
+        "memwall_tape": tape.VERSION, "pass": "forward" if subject.answers else "step",
         "name": subject.name, "source": subject.source,
         "versions": {"torch": torch.__version__, **getattr(subject, "versions", {})},
         "device": f"{device.name} ({device.how})", "differences": device.differences, "notes": notes,
@@ -203,7 +221,13 @@ def written(assembly):
         at += groups is not None
         order.append(at)
     places = lambda entries: [[assembly.run[one[0]], assembly.run[one[1]], *one[2:]] for one in entries]
-    return made, order, places(assembly.pending), places(assembly.passing)
+    passing = places(assembly.passing)
+    for from_, to, *what in places(assembly.gathered):
+        following = from_ + 1
+        while following < to and assembly.pieces[following][2] is None:
+            passing.append([following, to, *what])
+            following += 1
+    return made, order, places(assembly.pending), passing
 
 
 def passed_over(recorder):

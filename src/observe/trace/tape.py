@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from segments import Number
 
-VERSION = 1
+VERSION = 2
 
 
 def points_of(axes, longest=None, side=None, varies=True, lengths=None):

@@ -11,8 +11,8 @@ const POWER: u32 = 4;
 impl TracedModel {
     /// Why it is no tape that can be read.
     pub(super) fn fault(&self) -> Option<String> {
-        if self.memwall_tape != VERSION {
-            return Some(format!("a tape of version {}: this program reads version {VERSION}", self.memwall_tape));
+        if !(1..=VERSION).contains(&self.memwall_tape) {
+            return Some(format!("a tape of version {}: this program reads up to {VERSION}", self.memwall_tape));
         }
         if self.traces.all().next().is_none() {
             return Some("no precision was traced".to_owned());

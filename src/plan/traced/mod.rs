@@ -1,4 +1,4 @@
-//! A model as `memwall trace` wrote it: the operators of a training step, with sizes as polynomials of batch and
+//! A model as `memwall trace` wrote it: the operators of a training step, or of a forward pass, with sizes as polynomials of batch and
 //! lengths. Read from a file that anybody may have written, within bounds.
 
 mod check;
@@ -12,14 +12,17 @@ use serde::Deserialize;
 pub use names::intern;
 pub use read::read_trace;
 
-/// The version of the format.
-pub const VERSION: u32 = 1;
+/// The version of the format. The first had training steps alone.
+pub const VERSION: u32 = 2;
 
 /// A traced model.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct TracedModel {
     /// Version of the format.
     pub memwall_tape: u32,
+    /// What ran.
+    #[serde(default)]
+    pub pass: TracedPass,
     /// What the model is called.
     pub name: String,
     /// What it was made from.
@@ -58,6 +61,17 @@ pub struct TracedModel {
     pub buffers: Vec<(TracedElement, u64, u64)>,
     /// The step in each precision.
     pub traces: Traces,
+}
+
+/// What of a model was traced.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TracedPass {
+    /// A training step.
+    #[default]
+    Step,
+    /// A forward pass without gradients.
+    Forward,
 }
 
 /// Numbers of parameters.
@@ -115,6 +129,15 @@ pub struct Traces {
     pub mixed: Option<Trace>,
     /// Everything 16 bit.
     pub half: Option<Trace>,
+}
+
+impl TracedModel {
+    /// Whether keys and values are kept for later tokens.
+    #[must_use]
+    pub fn keeps_cache(&self) -> bool {
+        let tensors = self.traces.all().flat_map(|trace| &trace.kinds).flat_map(|segment| &segment.tensors);
+        tensors.into_iter().any(|tensor| tensor.2 == TracedGroup::KvCache)
+    }
 }
 
 impl Traces {
@@ -209,6 +232,7 @@ pub enum TracedGroup {
     Convolution,
     WeightCopy,
     Logits,
+    KvCache,
 }
 
 /// A tensor.
@@ -224,7 +248,7 @@ pub struct TracedTensor(
     pub u32,
     /// Whether a gradient flows to it.
     pub u8,
-    /// Whether autocast's cache keeps it.
+    /// Whether it is kept beyond the segment: by autocast's cache, or as keys and values for later tokens.
     pub u8,
     /// The tensor whose memory it is a view of.
     pub Option<u32>,

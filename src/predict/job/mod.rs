@@ -156,6 +156,17 @@ impl Job {
         self.architecture.block()
     }
 
+    /// Whether keys and values of what was read are kept for later tokens.
+    #[must_use]
+    pub fn keeps_cache(&self) -> bool {
+        let keeps = match &self.architecture.shape {
+            model::ModelShape::Decoder(_) => self.training.use_cache,
+            model::ModelShape::Traced(trace) => trace.keeps_cache(),
+            _ => false,
+        };
+        keeps && self.training.mode == Mode::Inference
+    }
+
     /// Rows that the vocabulary is padded to a multiple of.
     #[must_use]
     pub fn vocab_multiple(&self) -> u64 {

@@ -8,7 +8,7 @@ use crate::framework::Profile;
 use crate::model::{self, Architecture, ModelShape};
 use crate::plan::keys::recomputation::classes as CLASSES;
 use crate::plan::keywords::{Attention, Loss, Mode, Precision};
-use crate::plan::traced::{SizeAxis, TracedModel};
+use crate::plan::traced::{SizeAxis, TracedModel, TracedPass};
 use crate::plan::{Checkpointing, Fault, ModelTrace, Plan};
 use crate::printable::printable;
 
@@ -54,12 +54,10 @@ pub(super) fn check(
             "a traced model runs its own PyTorch modules: leave the framework out, or say pytorch",
         );
     }
+    check_mode(plan, model, notes);
     let t = &plan.training;
-    if t.mode == Some(Mode::Inference) {
-        notes.fault(
-            "training.mode",
-            "inference: a training step was traced; its forward pass keeps no cache of keys and values",
-        );
+    if t.weight_bits.is_some() {
+        notes.fault("training.weight_bits", "the traced modules keep their weights as they are: leave it out");
     }
     if t.lora.as_ref().is_some_and(|lora| lora.base_bits.is_some()) {
         notes.fault(
@@ -71,6 +69,26 @@ pub(super) fn check(
         notes.fault("training.precision", "fp8-mixed: the trace has fp32, mixed and 16-bit precision");
     }
     without_effect(plan, model, notes);
+}
+
+/// A step answers for training alone, a forward pass without gradients for inference alone.
+fn check_mode(plan: &Plan, model: &TracedModel, notes: &mut Notes) {
+    match (model.pass, plan.training.mode) {
+        (TracedPass::Step, Some(Mode::Inference)) => notes.fault(
+            "training.mode",
+            "inference: a training step was traced, which keeps other tensors; trace the pass: memwall trace --forward",
+        ),
+        (TracedPass::Forward, Some(Mode::Inference)) => notes.assumptions.push(
+            "training.mode: inference: model.trace holds one forward pass without gradients; no further tokens are \
+             generated"
+                .to_owned(),
+        ),
+        (TracedPass::Forward, _) => notes.fault(
+            "training.mode",
+            "train: a forward pass without gradients was traced; trace a step: memwall trace without --forward",
+        ),
+        (TracedPass::Step, _) => {}
+    }
 }
 
 /// Blocks are recomputed by the class that the trace gives them.
@@ -91,6 +109,7 @@ fn check_classes(plan: &Plan, model: &TracedModel, notes: &mut Notes) {
 /// What is in the trace as it is, whatever the plan says, and what the tracer had to say.
 fn without_effect(plan: &Plan, model: &Arc<TracedModel>, notes: &mut Notes) {
     let t = &plan.training;
+    let answers = t.mode == Some(Mode::Inference);
     let given = [
         (t.attention.is_some_and(|attention| attention != Attention::Sdpa), "training.attention"),
         (t.loss.is_some_and(|loss| loss != Loss::Hf), "training.loss"),
@@ -98,6 +117,8 @@ fn without_effect(plan: &Plan, model: &Arc<TracedModel>, notes: &mut Notes) {
         (t.padded_batch.is_some(), "training.padded_batch"),
         (t.channels_last.is_some(), "training.channels_last"),
         (t.compile == Some(true), "training.compile"),
+        (answers && t.use_cache.is_some(), "training.use_cache"),
+        (answers && t.kv_cache_dtype.is_some(), "training.kv_cache_dtype"),
         (plan.model.sequence_length.is_some() && !model.varies(SizeAxis::Sequence), "model.sequence_length"),
     ];
     for (_, key) in given.iter().filter(|(is, _)| *is) {

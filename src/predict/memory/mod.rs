@@ -21,14 +21,12 @@ use crate::predict::memory::reserved::hole;
 use crate::predict::memory::resident::Resident;
 use crate::predict::prediction::{Phase, Place, TimelinePoint};
 use crate::predict::step::StepTapes;
+use crate::predict::step::layers::Ends;
 use crate::predict::step::outputs::kept;
 use crate::predict::step::pipeline::{in_flight, inputs, left_over};
 use crate::predict::step::play::{Groups, PassPeak};
 use crate::predict::step::stage::StageTapes;
 pub(in crate::predict) use stage_run::{StageDetail, StageRun, resident_of};
-
-/// Where the backward pass begins.
-const LOSS: &str = "loss and head";
 
 /// Before anything runs.
 pub(in crate::predict) const START: &str = "start";
@@ -39,6 +37,8 @@ const BEHIND: u64 = u64::MAX - 1;
 struct Player<'a> {
     step: &'a StepTapes,
     train: bool,
+    /// What stands before and behind the layers is called.
+    ends: Ends,
     resident: Resident,
     /// What is there in every phase.
     base: u64,

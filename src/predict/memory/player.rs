@@ -3,10 +3,11 @@
 use super::buffers::Buffers;
 use super::peak::Peak;
 use super::resident::Resident;
-use super::{BEHIND, LOSS, Player, START};
+use super::{BEHIND, Player, START};
 use crate::model::{GROUPS, Group};
 use crate::plan::keywords::{CpuOffload, Mode};
 use crate::predict::prediction::{Phase, Place, TimelinePoint};
+use crate::predict::step::layers::Ends;
 use crate::predict::step::play::{Groups, PassPeak, TapePlay, WeightGradients};
 use crate::predict::step::prefill::looked_up;
 use crate::predict::step::stage::StageTapes;
@@ -20,6 +21,7 @@ impl<'a> Player<'a> {
         Self {
             step,
             train,
+            ends: Ends::of(job),
             resident,
             base,
             workspaces: 0,
@@ -62,7 +64,7 @@ impl<'a> Player<'a> {
         if held.first {
             self.meet(
                 Phase::Forward,
-                Place::Named("embedding"),
+                Place::Named(self.ends.first),
                 &self.step.first.forward.clone(),
                 self.buffers.gathered(0),
                 true,
@@ -88,7 +90,7 @@ impl<'a> Player<'a> {
             self.retained[Group::Attention as usize] += passing;
             self.meet(
                 Phase::Forward,
-                Place::Named(if self.train { "head and loss" } else { "head" }),
+                Place::Named(self.ends.last),
                 &self.step.last.forward.clone(),
                 self.buffers.gathered(1),
                 true,
@@ -115,7 +117,13 @@ impl<'a> Player<'a> {
             self.drop_kept(played, BEHIND, 1);
             let passed = self.step.passed(BEHIND);
             self.retained[Group::Attention as usize] += passed;
-            self.meet(Phase::Backward, Place::Named(LOSS), &played.backward.clone(), self.buffers.in_loss(), true);
+            self.meet(
+                Phase::Backward,
+                Place::Named(self.ends.loss),
+                &played.backward.clone(),
+                self.buffers.in_loss(),
+                true,
+            );
             self.retained[Group::Attention as usize] -= passed;
             self.gradients += self.new_gradients(played, parameters);
             self.buffers.queue(self.resident.head_gradients);
@@ -149,7 +157,7 @@ impl<'a> Player<'a> {
             self.drop_kept(played, 0, 1);
             self.meet(
                 Phase::Backward,
-                Place::Named("embedding"),
+                Place::Named(self.ends.first),
                 &played.backward.clone(),
                 self.buffers.in_root(),
                 true,
@@ -285,7 +293,7 @@ impl<'a> Player<'a> {
                 optimizer: 0,
                 shared: self.shared,
                 in_block: matches!(place, Place::Layer(_)),
-                in_loss: matches!(place, Place::Named(name) if name == LOSS),
+                in_loss: phase == Phase::Backward && matches!(place, Place::Named(name) if name == self.ends.loss),
             };
         }
     }

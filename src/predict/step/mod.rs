@@ -195,8 +195,7 @@ fn trains(job: &Job) -> bool {
 
 /// Keys and values are kept by decoders that answer.
 fn cache(job: &Job) -> Option<Cache> {
-    let generates = !trains(job) && job.training.use_cache && matches!(job.architecture.shape, ModelShape::Decoder(_));
-    generates.then_some(Cache { element: job.storage.kv_cache, past: job.batch.past })
+    job.keeps_cache().then_some(Cache { element: job.storage.kv_cache, past: job.batch.past })
 }
 
 fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> MicroBatch<'a> {

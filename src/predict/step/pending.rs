@@ -1,6 +1,6 @@
 //! What layers hold for layers far from them: hidden states and biases on the way forward, gradients on the way back.
 
-use crate::model::Pending;
+use crate::model::Passing;
 use crate::predict::step::StepTapes;
 
 impl StepTapes {
@@ -14,7 +14,7 @@ impl StepTapes {
     /// What layers before `layer` hold for layers behind it during the forward pass.
     pub(in crate::predict) fn passing(&self, layer: u64) -> u64 {
         let layer = usize::try_from(layer).unwrap_or(usize::MAX);
-        let made = self.walk.passing.iter().filter(|one| one.made_by < layer);
+        let made = self.walk.passing.iter().filter(|one| one.from <= layer);
         made.filter(|one| layer <= one.until || self.held_by(one).is_some()).map(|one| one.bytes).sum()
     }
 
@@ -27,14 +27,14 @@ impl StepTapes {
     /// What recomputed layers hold of that until they have run again: at the backward pass of `layer`.
     pub(in crate::predict) fn passed(&self, layer: u64) -> u64 {
         let layer = usize::try_from(layer).unwrap_or(usize::MAX);
-        let held = |one: &&Pending| self.held_by(one).is_some_and(|holder| holder <= layer);
+        let held = |one: &&Passing| self.held_by(one).is_some_and(|holder| holder <= layer);
         self.walk.passing.iter().filter(held).map(|one| one.bytes).sum()
     }
 
     /// The first recomputed layer that is handed what one layer makes for those behind it: it keeps that until it has
     /// run again.
-    fn held_by(&self, one: &Pending) -> Option<usize> {
-        let behind = self.checkpointed.iter().enumerate().skip(one.made_by + 1);
+    fn held_by(&self, one: &Passing) -> Option<usize> {
+        let behind = self.checkpointed.iter().enumerate().skip(one.from);
         behind.take_while(|(layer, _)| *layer <= one.until).find(|(_, again)| **again).map(|(layer, _)| layer)
     }
 }

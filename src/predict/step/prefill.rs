@@ -13,7 +13,10 @@ use crate::predict::step::play::{Groups, LiveBytes, PassPeak, Recompute, TapePla
 pub fn play_inference(tape: &Tape) -> TapePlay {
     let mut uses = uses(tape, Recompute::Nothing);
     uses.saves.fill(0);
-    hold_arguments(tape, &mut uses);
+    // A trace says itself what its frames held.
+    if !tape.traced {
+        hold_arguments(tape, &mut uses);
+    }
     let mut alive = LiveBytes::of([0; GROUPS]);
     forward(tape, &uses, &mut alive, Recompute::Nothing);
     let mut retained: Groups = [0; GROUPS];
@@ -35,6 +38,9 @@ pub fn play_inference(tape: &Tape) -> TapePlay {
 /// Bytes that the model's frame holds from the embedding to the last layer: what it looked up.
 #[must_use]
 pub fn looked_up(first: &Tape) -> u64 {
+    if first.traced {
+        return 0;
+    }
     let lookups = first.ops.iter().filter(|op| matches!(op.name, "embedding" | "embedding.position"));
     lookups.flat_map(|op| first.ids(op.outputs)).map(|id| first.get(*id).allocated()).sum()
 }
@@ -42,7 +48,7 @@ pub fn looked_up(first: &Tape) -> u64 {
 /// Bytes of keys and values that a tape keeps.
 #[must_use]
 pub fn cached(tape: &Tape) -> u64 {
-    let kept = tape.tensors.iter().filter(|tensor| tensor.group == Group::KvCache);
+    let kept = tape.tensors.iter().filter(|tensor| tensor.group == Group::KvCache && tensor.view_of.is_none());
     kept.fold(0, |sum: u64, tensor| sum.saturating_add(tensor.allocated()))
 }
 

@@ -1,7 +1,6 @@
 //! Generation: one more token for each request, from the same operators over a full cache.
 
 use crate::model::ModelShape;
-use crate::plan::keywords::Mode;
 use crate::predict::job::{Batch, Job};
 use crate::predict::memory::resident::Resident;
 use crate::predict::prediction::StepTime;
@@ -12,8 +11,7 @@ use crate::predict::time::cost::{self, Passes};
 /// The time of a token when the cache is as full as it gets: the slowest there is. None where nothing is generated,
 /// or each token reads the whole prompt again.
 pub(in crate::predict) fn of(job: &Job, stage: usize, layers: &[u64], resident: &Resident) -> Option<StepTime> {
-    let generates = job.training.mode == Mode::Inference && matches!(job.architecture.shape, ModelShape::Decoder(_));
-    if !generates || !job.training.use_cache {
+    if !job.keeps_cache() || !matches!(job.architecture.shape, ModelShape::Decoder(_)) {
         return None;
     }
     let batch = job.batch;

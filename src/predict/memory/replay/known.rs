@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use super::streams::Replicas;
 use super::timeline::TapeLogs;
 use super::{CompanionBytes, Parameters, Reached};
-use crate::model::Pending;
+use crate::model::{Passing, Pending};
 use crate::predict::job::optimizer::rule;
 use crate::predict::step::stage::StageTapes;
 
@@ -25,7 +25,7 @@ pub(super) struct AllocatorInput {
     pub states_by_turn: bool,
     pub optimizer_in_backward: bool,
     pub shared: u64,
-    pub passing: Vec<Pending>,
+    pub passing: Vec<Passing>,
     pub pending: Vec<Pending>,
     pub replicas: Replicas,
 }

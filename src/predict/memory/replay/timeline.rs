@@ -3,7 +3,7 @@
 use super::blocks::{Allocator, BlockIndex, NOWHERE, Request};
 use super::program::{Operation, Program, Slot, Slots};
 use super::streams::{Replicas, StreamPools, is_fsdp};
-use crate::model::{Pending, Tape};
+use crate::model::{Passing, Pending, Tape};
 use crate::predict::job::Job;
 use crate::predict::step::StepTapes;
 use crate::predict::step::play::{Event, Recompute, TapeLog, WeightGradients, logged};
@@ -233,7 +233,7 @@ impl<'a> AllocatorTimeline<'a> {
                 let request = Request::of(shared);
                 there = Some(self.allocator.take(request));
             }
-            self.hold_for_others(at, &walk.passing, &mut passing);
+            self.hold_ahead(at, &walk.passing, &mut passing);
             if self.is_over() {
                 break;
             }
@@ -252,7 +252,7 @@ impl<'a> AllocatorTimeline<'a> {
             }
             self.backward(at, &programs);
             self.post_backward(at, &programs);
-            self.hold_for_others(at, &walk.pending, &mut pending);
+            self.hold_back(at, &walk.pending, &mut pending);
         }
         for place in passing.into_iter().chain(pending).flatten().chain(there) {
             self.allocator.give(place);
@@ -307,8 +307,15 @@ impl<'a> AllocatorTimeline<'a> {
         program.left.iter().for_each(|slot| self.free(base, *slot));
     }
 
-    /// What the layer at `at` of the instances makes for layers far from it, and what was held up to it.
-    fn hold_for_others(&mut self, at: usize, all: &[Pending], places: &mut [Option<BlockIndex>]) {
+    /// What the tape at place `at` made for layers further on; the first tape stands before layer 0.
+    fn hold_ahead(&mut self, at: usize, all: &[Passing], places: &mut [Option<BlockIndex>]) {
+        for (one, place) in all.iter().zip(places).filter(|(one, _)| one.from == at && one.bytes > 0) {
+            *place = Some(self.allocator.take(Request::of(one.bytes)));
+        }
+    }
+
+    /// Gradients that the tape at place `at` made for layers before it, and those that it was the last to wait for.
+    fn hold_back(&mut self, at: usize, all: &[Pending], places: &mut [Option<BlockIndex>]) {
         let Some(layer) = at.checked_sub(1) else { return };
         for (one, place) in all.iter().zip(places) {
             if one.made_by == layer && one.bytes > 0 {

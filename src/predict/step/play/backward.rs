@@ -325,5 +325,5 @@ fn gives_views(tape: &Tape, op: &Op) -> bool {
         Home::Weight(at) => matches!(tape.weights[at as usize].part, Part::Expert | Part::Router | Part::Convolution),
         _ => false,
     };
-    !tape.says_views && matches!(op.unit, Unit::Matrix(_)) && !tape.ids(op.inputs).iter().any(flat)
+    !tape.traced && matches!(op.unit, Unit::Matrix(_)) && !tape.ids(op.inputs).iter().any(flat)
 }
