@@ -106,7 +106,7 @@ fn two_dashboards_on_one_plan_keep_a_draft_each_and_know_of_each_other() {
     again.keys("ss");
     again.wait_for(" saved /");
     assert_eq!(fs::read_to_string(&plan).unwrap(), PLAN.replace("2048", "4096").replace("num_gpus: 1", "num_gpus: 2"));
-    assert_eq!(kept(folder.path()), 0);
+    wait_for("no draft once saved", || kept(folder.path()) == 0);
 }
 
 #[test]
