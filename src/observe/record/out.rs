@@ -159,7 +159,7 @@ impl RecordingOutput {
     }
 }
 
-/// Whether there may be room again later: on the disk, within a quota, or under the limit of a file (`ulimit -f`).
+/// Whether there may be room again later.
 pub fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }

@@ -13,8 +13,8 @@ use super::settings::Settings;
 use super::text::Unparsable;
 use super::{
     ProcessView, accelerate, align_anything, automodel, axolotl, deepspeed, easy_r1, galore, glm, gpt_neox, jobs,
-    lingua, litgpt, llama_factory, llm_c, llm_foundry, mistral_finetune, nanogpt, nanotron, nemo, nemo_rl, olmo,
-    python_calls, run, scontrol, shell, stated_world, text, torchtitan, torchtune, trainer, veomni, verl, xtuner,
+    levanter, lingua, litgpt, llama_factory, llm_c, llm_foundry, mistral_finetune, nanogpt, nanotron, nemo, nemo_rl,
+    olmo, python_calls, run, scontrol, shell, stated_world, text, torchtitan, torchtune, trainer, veomni, verl, xtuner,
 };
 use crate::catalog::Catalog;
 
@@ -163,6 +163,7 @@ fn kind(settings: &Settings) -> Option<Reader> {
         (nemo_rl::is_config, nemo_rl::of_file),
         (easy_r1::is_config, |settings, _, context| easy_r1::of_file(settings, context)),
         (verl::is_config, |settings, _, context| verl::of_file(settings, context)),
+        (levanter::is_config, |settings, _, context| levanter::of_file(settings, context)),
         (veomni::is_config, |settings, _, context| veomni::of_file(settings, context)),
         (lingua::is_config, |settings, _, _| lingua::of_file(settings)),
         (torchtune::is_config, torchtune::of_file),

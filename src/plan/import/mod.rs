@@ -25,6 +25,7 @@ mod imported;
 mod jobs;
 mod kubernetes;
 mod launch;
+mod levanter;
 mod lingua;
 mod litgpt;
 mod llama_factory;
@@ -249,6 +250,7 @@ fn framework(context: &ImportContext) -> ImportedPlan {
         (llm_recipes::runs, llm_recipes::import),
         (llm_c::runs, llm_c::import),
         (veomni::runs, veomni::import),
+        (levanter::runs, levanter::import),
         (megatron::runs, megatron::import),
         (nemo_rl::runs, nemo_rl::import),
         (automodel::runs, automodel::import),

@@ -62,8 +62,9 @@ pub fn runs(context: &ImportContext) -> bool {
     let path = &context.program.path;
     let task = path.contains("tasks/") && context.program.name().starts_with("train_");
     let read = |path: String| context.run.files.read(&path).ok().and_then(|text| super::text::yaml(&path, &text).ok());
-    let own = |path: &String| path.contains("veomni") || path.contains("configs/");
-    configuration(context).is_some_and(|path| task && own(&path) || read(path).is_some_and(|file| is_config(&file)))
+    // A task's name alone is anybody's.
+    let own = path.to_ascii_lowercase().contains("veomni");
+    configuration(context).is_some_and(|path| task && own || read(path).is_some_and(|file| is_config(&file)))
 }
 
 /// The plan of such a command.
@@ -89,6 +90,11 @@ fn default(option: &str) -> Origin {
 fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
     let settings = &Settings::defaults(VERSION, DEFAULTS).with(file);
     imported.say("model.framework", "pytorch", Origin::Program("VeOmni's own keys".to_owned()));
+    let kind = settings.text("data.data_type").map(|found| found.value).unwrap_or_default();
+    if kind == "diffusion" {
+        // Lengths, loss and kernels are a language model's.
+        return imported.miss("model.hf_config", "diffusion models of VeOmni are not read");
+    }
     match settings.first_text(&["model.model_path", "model.config_path"]).filter(|found| !found.value.is_empty()) {
         Some(found) => model::set(imported, context, found),
         None => imported.miss("model.preset", "model.model_path is to be filled in"),
@@ -118,12 +124,8 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
     if settings.is("train.freeze_vit") {
         not_modelled(imported, "train.freeze_vit: the vision tower, frozen beside the language model");
     }
-    let kind = settings.text("data.data_type").map(|found| found.value).unwrap_or_default();
     if kind == "dpo" {
         methods::TrainingMethod::Dpo.apply(imported);
-    }
-    if kind == "diffusion" {
-        not_modelled(imported, "the text and image encoders beside the denoiser");
     }
     if context.program.name().ends_with("_rl.py") {
         not_modelled(imported, "reinforcement: what generates beside the policy");
