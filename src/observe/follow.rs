@@ -132,7 +132,7 @@ impl FollowThread {
     fn turn_to(&mut self, pid: Option<u32>) {
         let own = self.wanted.pattern.clone();
         let opened = match (&self.wanted.log, pid) {
-            (Some(file), _) => Some(Ok(Log::of_files(vec![file.clone()], own))),
+            (Some(file), _) => Some(Ok(Log::at(file.clone(), own))),
             (None, Some(pid)) if self.wanted.live => Some(Log::of_process(pid, own)),
             (None, _) => None,
         };

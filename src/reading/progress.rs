@@ -30,6 +30,10 @@ pub enum LogFormat {
     Composer,
     /// The user's own pattern.
     Own,
+    /// TensorBoard's files of events.
+    TensorBoard,
+    /// W&B's log of a run.
+    Wandb,
     /// Nobody's that is known: objects of JSON, one a line.
     Json,
     /// Nobody's that is known: lines with a step and a loss.
@@ -41,6 +45,12 @@ impl LogFormat {
     #[must_use]
     pub const fn is_sure(self) -> bool {
         !matches!(self, Self::Json | Self::Text)
+    }
+
+    /// Whether they are files of events rather than lines.
+    #[must_use]
+    pub const fn is_events(self) -> bool {
+        matches!(self, Self::TensorBoard | Self::Wandb)
     }
 
     /// The name that people know.
@@ -58,6 +68,8 @@ impl LogFormat {
             Self::LitGpt => "litgpt",
             Self::Composer => "Composer",
             Self::Own => "own pattern",
+            Self::TensorBoard => "TensorBoard events",
+            Self::Wandb => "W&B's log",
             Self::Json => "JSON lines",
             Self::Text => "lines of step and loss",
         }

@@ -123,6 +123,15 @@ pub fn log(bytes: &[u8]) -> bool {
     log.format().is_some()
 }
 
+/// The bytes of a logger's file of events, whether it told of progress.
+pub fn events(bytes: &[u8]) -> bool {
+    ["a.wandb", "a.tfevents.1"].iter().any(|name| {
+        let mut log = Log::at(written(name, bytes), None);
+        while log.read(Moment(1)) {}
+        log.format().is_some()
+    })
+}
+
 /// The bytes of a pattern for lines of logs, whether it is one.
 pub fn pattern(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok_and(|text| Pattern::new(text).is_ok())

@@ -55,7 +55,7 @@ fn out_of_memory_messages() {
 /// A target, and folders of files that it begins with, below `tests/`.
 type Target = (&'static str, fn(&[u8]) -> bool, &'static [&'static str]);
 
-const TARGETS: [Target; 17] = [
+const TARGETS: [Target; 18] = [
     ("plan", entry::plan, &["fuzz/corpus/plan"]),
     ("config", entry::config, &["fuzz/corpus/config"]),
     ("snapshot", entry::snapshot, &["fuzz/corpus/snapshot"]),
@@ -65,6 +65,7 @@ const TARGETS: [Target; 17] = [
     ("shell", entry::shell, &["fuzz/corpus/shell"]),
     ("python", entry::python, &["fuzz/corpus/python"]),
     ("log", entry::log, &["logs"]),
+    ("events", entry::events, &["fuzz/corpus/events"]),
     ("pattern", entry::pattern, &["fuzz/corpus/pattern"]),
     ("hook", entry::hook, &["fuzz/corpus/hook"]),
     ("recording", entry::recording, &["fuzz/corpus/recording"]),

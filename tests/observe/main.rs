@@ -6,6 +6,7 @@ mod support;
 
 mod bench;
 mod cluster;
+mod events;
 mod exporter;
 mod hook;
 mod logs;

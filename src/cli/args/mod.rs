@@ -167,8 +167,8 @@ pub struct DashboardArgs {
     /// Compare with this process from the start
     #[arg(long, value_name = "PID", value_parser = pid)]
     pub attach: Option<u32>,
-    /// Follow this log instead of the attached process's own output
-    #[arg(long, value_name = "FILE")]
+    /// Follow this log, TensorBoard or W&B folder instead of the attached process's own output
+    #[arg(long, value_name = "PATH")]
     pub log: Option<PathBuf>,
     /// A regular expression for its lines, with groups named step, loss, step_time_s, …
     #[arg(long, value_name = "REGEX")]

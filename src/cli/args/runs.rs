@@ -33,8 +33,8 @@ pub struct RecordArgs {
     /// The process that a replay compares with the plan; its log and hook are recorded too
     #[arg(long, value_name = "PID", value_parser = pid)]
     pub attach: Option<u32>,
-    /// The run's log, instead of what the attached process writes to
-    #[arg(long, value_name = "FILE")]
+    /// The run's log, TensorBoard or W&B folder, instead of what the attached process writes to
+    #[arg(long, value_name = "PATH")]
     pub log: Option<PathBuf>,
     /// Begin another file when this one has grown to that size: 100MB, 1GiB
     #[arg(long, value_name = "SIZE", value_parser = size)]

@@ -36,6 +36,8 @@ pub struct LogPiece {
     pub bytes: Vec<u8>,
     /// How they go on.
     pub from: LogContinuity,
+    /// Where in the file they begin.
+    pub offset: u64,
     /// When the file was written to last.
     pub written: Moment,
     /// They were there before anybody followed the file: their time of arrival says nothing.
@@ -103,7 +105,13 @@ impl Follower {
         self.open = Some(open);
         // An empty new file ends whatever was unfinished in the old one.
         Ok(first.or_else(|| {
-            (!old).then(|| LogPiece { bytes: Vec::new(), from: LogContinuity::Start, written: written(&meta), old })
+            (!old).then(|| LogPiece {
+                bytes: Vec::new(),
+                from: LogContinuity::Start,
+                offset: 0,
+                written: written(&meta),
+                old,
+            })
         }))
     }
 }
@@ -122,10 +130,11 @@ impl OpenLog {
             return Ok(None);
         }
         let mut bytes = Vec::new();
+        let offset = self.position;
         self.file.seek(SeekFrom::Start(self.position))?;
         let read = (&mut self.file).take(MOST).read_to_end(&mut bytes)?;
         self.position += read as u64;
-        Ok(Some(LogPiece { bytes, from, written: written(&meta), old: false }))
+        Ok(Some(LogPiece { bytes, from, offset, written: written(&meta), old: false }))
     }
 }
 

@@ -1,6 +1,7 @@
-//! Progress from a run's log: standard output and error where they are files, or a file that the
-//! user names.
+//! Progress from a run's log: standard output and error where they are files, what TensorBoard and W&B write beside
+//! them, or a file or folder that the user names.
 
+mod events;
 mod facts;
 mod follow;
 mod formats;
@@ -12,8 +13,9 @@ mod tracker;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use events::{EventDecoder, EventRow, EventSource};
 use facts::LineFormat;
-use follow::{Follower, LogContinuity};
+use follow::{Follower, LogContinuity, LogPiece};
 use lines::LineSplitter;
 use tracker::{LineTime, Tracker};
 
@@ -22,9 +24,20 @@ pub use formats::{CustomPattern as Pattern, PatternError};
 use crate::observe::out_of_memory;
 use crate::reading::{Absence, LogFormat, Moment, OutOfMemory, Progress, ProgressSource};
 
+/// Files of events are looked for this often, in milliseconds: a run begins another.
+const EVENTS_EVERY: u64 = 10_000;
+
 /// Reads one or more logs of a run on and on.
 pub struct Log {
     files: Vec<(Follower, LineSplitter)>,
+    /// The file of events: read where no line tells a step.
+    events: Option<(Follower, EventDecoder)>,
+    /// Where such files are looked for.
+    source: Option<EventSource>,
+    /// When they were looked for last.
+    sought: Option<Moment>,
+    /// Why there are no lines.
+    no_lines: Option<Absence>,
     formats: Vec<Box<dyn LineFormat>>,
     /// What the newest line of a framework was, tried first.
     likely: usize,
@@ -38,7 +51,22 @@ pub struct Log {
 }
 
 impl Log {
-    /// The logs at these paths; with the user's own pattern, lines that it matches come before all others.
+    /// The log at a path: of lines, of events, or the newest file of events in a folder.
+    #[must_use]
+    pub fn at(path: PathBuf, own: Option<Pattern>) -> Self {
+        if let Some(decoder) = EventDecoder::of(&path) {
+            let events = Some((Follower::new(path), decoder));
+            return Self { events, ..Self::of_files(Vec::new(), own) };
+        }
+        if path.is_dir() {
+            let none = "no file of TensorBoard's or W&B's in that folder so far";
+            let (source, no_lines) = (Some(EventSource::Folder(path)), Some(Absence::Failed(none.into())));
+            return Self { source, no_lines, ..Self::of_files(Vec::new(), own) };
+        }
+        Self::of_files(vec![path], own)
+    }
+
+    /// The logs at these paths, all of lines; with the user's own pattern, those that it matches come before all others.
     #[must_use]
     pub fn of_files(paths: Vec<PathBuf>, own: Option<Pattern>) -> Self {
         let mut formats = formats::all();
@@ -48,6 +76,10 @@ impl Log {
         let files = paths.into_iter().map(|path| (Follower::new(path), LineSplitter::default())).collect();
         Self {
             files,
+            events: None,
+            source: None,
+            sought: None,
+            no_lines: None,
             formats,
             likely: 0,
             tracker: Tracker::default(),
@@ -58,19 +90,83 @@ impl Log {
         }
     }
 
-    /// Standard output and error of a process, as far as they are files.
+    /// Standard output and error of a process, as far as they are files, and its files of events.
     ///
     /// # Errors
-    /// Why there is no log: a terminal or a pipe instead of a file, no permission, no such process.
+    /// Why there is no log: no permission, no such process.
     pub fn of_process(pid: u32, own: Option<Pattern>) -> Result<Self, Absence> {
-        let paths = outputs(Path::new("/proc"), pid)?;
-        Ok(Self::of_files(paths, own))
+        let (paths, no_lines) = match outputs(Path::new("/proc"), pid) {
+            Ok(paths) => (paths, None),
+            Err(why @ Absence::Failed(_)) => (Vec::new(), Some(why)),
+            Err(why) => return Err(why),
+        };
+        Ok(Self { source: Some(EventSource::Process(pid)), no_lines, ..Self::of_files(paths, own) })
     }
 
     /// Reads on. Whether anything new was told.
     pub fn read(&mut self, now: Moment) -> bool {
-        let mut told = false;
         self.trouble = None;
+        let told = self.read_lines(now);
+        // Lines tell more, and first; two counts of one run do not join.
+        if self.tells_lines() {
+            self.events = None;
+            return told;
+        }
+        self.seek_events(now);
+        self.read_events(now) || told
+    }
+
+    /// Whether a line has told a step.
+    fn tells_lines(&self) -> bool {
+        self.format().is_some_and(|format| !format.is_events())
+    }
+
+    fn seek_events(&mut self, now: Moment) {
+        let due = self.sought.is_none_or(|at| now.0.saturating_sub(at.0) >= EVENTS_EVERY);
+        let Some(source) = self.source.as_ref().filter(|_| due) else { return };
+        self.sought = Some(now);
+        let Some(newest) = source.newest() else { return };
+        if self.events.as_ref().is_none_or(|(follower, _)| follower.path() != newest) {
+            self.events = EventDecoder::of(&newest).map(|decoder| (Follower::new(newest), decoder));
+        }
+    }
+
+    fn read_events(&mut self, now: Moment) -> bool {
+        let Some((mut follower, mut decoder)) = self.events.take() else {
+            self.trouble = self.trouble.take().or_else(|| self.no_lines.clone());
+            return false;
+        };
+        let mut told = false;
+        match follower.read() {
+            Ok(Some(piece)) => {
+                self.begin(&piece);
+                let format = decoder.format();
+                decoder.push(&piece, |row| told |= self.event(format, &row, &piece, now));
+            }
+            Ok(None) => {}
+            Err(why) => self.trouble = Some(why),
+        }
+        self.events = Some((follower, decoder));
+        told
+    }
+
+    fn event(&mut self, format: LogFormat, row: &EventRow, piece: &LogPiece, now: Moment) -> bool {
+        let Some(facts) = formats::facts(&row.fields) else { return false };
+        let written = row.stamp.map_or(piece.written, Moment);
+        self.tracker.take(format, &facts, LineTime { at: written.min(now), stamp: row.stamp, live: !piece.old });
+        true
+    }
+
+    /// What is told from here on does not join what was told before, but where the piece goes on right behind it.
+    fn begin(&mut self, piece: &LogPiece) {
+        if piece.from != LogContinuity::Before {
+            self.tracker.begin_anew();
+        }
+        self.written |= !piece.bytes.is_empty();
+    }
+
+    fn read_lines(&mut self, now: Moment) -> bool {
+        let mut told = false;
         for at in 0..self.files.len() {
             let piece = match self.files[at].0.read() {
                 Ok(None) => continue,
@@ -85,10 +181,7 @@ impl Log {
                 LogContinuity::Start => LineSplitter::default(),
                 LogContinuity::Within => LineSplitter::headless(),
             };
-            if piece.from != LogContinuity::Before {
-                self.tracker.begin_anew();
-            }
-            self.written |= !piece.bytes.is_empty();
+            self.begin(&piece);
             let when = if piece.old { piece.written.min(now) } else { now };
             lines.push(&piece.bytes, |line| told |= self.line(line, when, !piece.old));
             // A bar's newest state has no end before it is drawn again; other lines are waited for.
@@ -126,6 +219,10 @@ impl Log {
             self.out_of_memory = None;
         }
         let name = self.formats[format].name();
+        if !self.tells_lines() {
+            // Events told until now: by another clock.
+            self.tracker.begin_anew();
+        }
         self.tracker.take(name, &facts, LineTime { at, stamp: stamp::stamp(line), live });
         true
     }
@@ -165,7 +262,8 @@ impl Log {
 
     /// The files that are followed.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.files.iter().map(|(follower, _)| follower.path())
+        let events = self.events.iter().map(|(follower, _)| follower.path());
+        self.files.iter().map(|(follower, _)| follower.path()).chain(events)
     }
 }
 

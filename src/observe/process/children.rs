@@ -62,7 +62,7 @@ pub fn look(root: &Path, roots: &[u32]) -> Vec<(u32, u32)> {
 
 /// The processes that any thread of this one has started and that are still its own. Where the
 /// kernel does not tell (it was built without the file), none.
-fn started_by(root: &Path, pid: u32) -> Vec<u32> {
+pub fn started_by(root: &Path, pid: u32) -> Vec<u32> {
     let tasks = Process::new_with_root(root.join(pid.to_string())).and_then(|process| process.tasks());
     tasks.into_iter().flatten().flatten().flat_map(|task| task.children().unwrap_or_default()).collect()
 }

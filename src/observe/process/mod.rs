@@ -22,6 +22,7 @@ use namespace::NamespacePids;
 use redaction::Redacted;
 use users::Users;
 
+pub use children::started_by;
 pub use exit::ExitWatch;
 pub use namespace::is_the_hosts as sees_all_processes;
 pub use ranks::ranks_of;

@@ -99,6 +99,8 @@ const fn told_by(progress: &Progress) -> &'static str {
     match progress.told_by {
         ProgressSource::Nobody => "",
         ProgressSource::Log(LogFormat::Bar) => "by its bar",
+        ProgressSource::Log(LogFormat::TensorBoard) => "by TensorBoard's file",
+        ProgressSource::Log(LogFormat::Wandb) => "by W&B's file",
         ProgressSource::Log(_) => "by its log",
         ProgressSource::Hook => "by its hook",
         ProgressSource::Rhythm => "by the rhythm of its GPU",

@@ -7,23 +7,50 @@ use super::super::facts::{LineFacts, LineFormat, count, leading_number};
 use crate::reading::LogFormat;
 use crate::units::Seconds;
 
-const STEP: [&str; 9] = [
+const STEP: [&str; 8] = [
     "num_updates",
     "step",
     "global_step",
     "trainer/global_step",
     "train/global_step",
-    "_step",
     "iteration",
     "iter",
     "current_steps",
 ];
+/// Calls of W&B's `log`: steps where each step is logged.
+const CALLS: &str = "_step";
 const TOTAL: [&str; 4] = ["total_steps", "max_steps", "num_steps", "total_iterations"];
-const LOSS: [&str; 8] =
-    ["loss", "train_loss", "train/loss", "training_loss", "lm_loss", "loss/train", "train/CrossEntropyLoss", "lm loss"];
+/// With those that torchtitan, NeMo, Lightning and Composer give to TensorBoard and W&B.
+const LOSS: [&str; 15] = [
+    "loss",
+    "train_loss",
+    "train/loss",
+    "training_loss",
+    "lm_loss",
+    "loss/train",
+    "train/CrossEntropyLoss",
+    "lm loss",
+    "Loss/train",
+    "Train/Loss",
+    "loss_metrics/global_avg_loss",
+    "reduced_train_loss",
+    "train_loss_step",
+    "loss/train/total",
+    "train/total_loss",
+];
 const NORM: [&str; 5] = ["gnorm", "grad_norm", "train/grad_norm", "optim/total_grad_norm", "gradient_norm"];
-const TIME_S: [&str; 6] =
-    ["step_time", "step_time_s", "time_per_step", "seconds_per_step", "iteration_time", "train/step_time"];
+/// With Megatron's, NeMo's and torchtitan's.
+const TIME_S: [&str; 9] = [
+    "step_time",
+    "step_time_s",
+    "time_per_step",
+    "seconds_per_step",
+    "iteration_time",
+    "train/step_time",
+    "iteration-time",
+    "train_step_timing in s",
+    "time_metrics/end_to_end(s)",
+];
 const TIME_MS: [&str; 3] = ["step_time_ms", "ms_per_step", "iter_time_ms"];
 const TOKENS: [&str; 5] =
     ["tokens_per_second", "tokens_per_sec", "tokens/s", "throughput/tokens_per_sec", "tok_per_sec"];
@@ -48,27 +75,34 @@ impl LineFormat for Json {
         let object: Map<String, Value> = serde_json::from_str(line).ok()?;
         let mut fields = Vec::new();
         flatten(&object, "", 0, &mut fields);
-        let first = |names: &[&str]| {
-            names.iter().find_map(|name| fields.iter().find(|(known, _)| known == name).map(|(_, value)| *value))
-        };
-        let positive = |names: &[&str]| first(names).filter(|number| number.is_finite() && *number > 0.0);
-        let facts = LineFacts {
-            step: first(&STEP).and_then(count),
-            total_steps: first(&TOTAL).and_then(count),
-            epoch: first(&["epoch", "train/epoch"]),
-            loss: first(&LOSS),
-            grad_norm: first(&NORM),
-            step_time: positive(&TIME_S).map(Seconds).or_else(|| positive(&TIME_MS).map(|ms| Seconds(ms / 1000.0))),
-            tokens_per_s: positive(&TOKENS),
-            ..LineFacts::default()
-        };
-        // A step alone is what many other logs have, too.
-        (facts.step.is_some() && (facts.loss.is_some() || facts.step_time.is_some())).then_some(facts)
+        facts(&fields)
     }
 }
 
+/// What numbers tell by their names; none where they are no step's.
+pub fn facts(fields: &[(String, f64)]) -> Option<LineFacts> {
+    let first = |names: &[&str]| {
+        names.iter().find_map(|name| fields.iter().find(|(known, _)| known == name).map(|(_, value)| *value))
+    };
+    let positive = |names: &[&str]| first(names).filter(|number| number.is_finite() && *number > 0.0);
+    let step = first(&STEP).and_then(count);
+    let facts = LineFacts {
+        step: step.or_else(|| first(&[CALLS]).and_then(count)),
+        step_is_derived: step.is_none(),
+        total_steps: first(&TOTAL).and_then(count),
+        epoch: first(&["epoch", "train/epoch"]),
+        loss: first(&LOSS),
+        grad_norm: first(&NORM),
+        step_time: positive(&TIME_S).map(Seconds).or_else(|| positive(&TIME_MS).map(|ms| Seconds(ms / 1000.0))),
+        tokens_per_s: positive(&TOKENS),
+        ..LineFacts::default()
+    };
+    // A step alone is what many other logs have, too.
+    (facts.step.is_some() && (facts.loss.is_some() || facts.step_time.is_some())).then_some(facts)
+}
+
 /// Numbers by their names, those of inner objects behind a stroke.
-fn flatten(object: &Map<String, Value>, above: &str, depth: usize, fields: &mut Vec<(String, f64)>) {
+pub fn flatten(object: &Map<String, Value>, above: &str, depth: usize, fields: &mut Vec<(String, f64)>) {
     for (name, value) in object {
         let name = if above.is_empty() { name.clone() } else { format!("{above}/{name}") };
         match value {

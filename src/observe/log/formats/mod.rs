@@ -16,6 +16,7 @@ mod torchtune;
 
 use super::facts::LineFormat;
 pub use custom::{CustomPattern, PatternError};
+pub use json::{facts, flatten};
 
 /// All that are known, the surest first.
 pub fn all() -> Vec<Box<dyn LineFormat>> {

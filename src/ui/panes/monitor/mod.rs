@@ -25,21 +25,19 @@ use crate::units::{Fraction, Megahertz};
 pub fn title(monitor: &Monitor) -> String {
     let devices = monitor.devices();
     let parts = devices.iter().filter(|device| device.mig.is_some()).count();
-    let mut title = match devices.len() - parts {
-        0 => String::new(),
-        1 => "1 GPU".to_owned(),
-        more => format!("{more} GPUs"),
+    let whole = match devices.len() - parts {
+        0 => None,
+        1 => Some("1 GPU".to_owned()),
+        more => Some(format!("{more} GPUs")),
     };
-    if parts > 0 {
-        title = format!("{title}, {parts} MIG parts");
-    }
-    if let SourceState::Running(info) = &monitor.source {
-        title = format!("{title} · {}: {}", info.kind.word(), printable(&info.detail));
-    }
-    if monitor.dropped > 0 {
-        title = format!("{title} · {} samples lost", monitor.dropped);
-    }
-    title
+    let parts = (parts > 0).then(|| format!("{parts} MIG parts"));
+    let gpus = Vec::from_iter(whole.into_iter().chain(parts)).join(", ");
+    let source = match &monitor.source {
+        SourceState::Running(info) => format!("{}: {}", info.kind.word(), printable(&info.detail)),
+        SourceState::Starting | SourceState::Failed(_) => String::new(),
+    };
+    let lost = if monitor.dropped > 0 { format!("{} samples lost", monitor.dropped) } else { String::new() };
+    Vec::from_iter([gpus, source, lost].into_iter().filter(|part| !part.is_empty())).join(" · ")
 }
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {

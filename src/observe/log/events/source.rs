@@ -1,0 +1,84 @@
+//! Where files of events are looked for: in a folder that the user names, and among what a process has open.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::EventDecoder;
+use crate::observe::process::started_by;
+
+/// Folders in each other deeper than this are not looked into.
+const DEEPEST: usize = 4;
+/// More entries are not looked at.
+const MOST: usize = 4096;
+
+/// What does not lie in them: losses of other data than the training's.
+const ASIDE: [&str; 7] = ["valid", "validation", "val", "eval", "evaluation", "test", "dev"];
+
+/// Where to look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EventSource {
+    /// In a folder and those under it.
+    Folder(PathBuf),
+    /// Among the open files of a process, and of the one that W&B starts beside it.
+    Process(u32),
+}
+
+impl EventSource {
+    /// The file that was written to last.
+    pub fn newest(&self) -> Option<PathBuf> {
+        let mut found = Vec::new();
+        match self {
+            Self::Folder(folder) => in_folder(folder, 0, &mut MOST.clone(), &mut found),
+            Self::Process(pid) => of_process(Path::new("/proc"), *pid, &mut found),
+        }
+        found.into_iter().max().map(|(_, path)| path)
+    }
+}
+
+fn in_folder(folder: &Path, depth: usize, left: &mut usize, found: &mut Vec<(SystemTime, PathBuf)>) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        *left = left.saturating_sub(1);
+        if *left == 0 {
+            return;
+        }
+        let path = entry.path();
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() && depth < DEEPEST && !is_aside(&path) => {
+                in_folder(&path, depth + 1, left, found);
+            }
+            Ok(kind) if kind.is_file() => note(path, found),
+            _ => {}
+        }
+    }
+}
+
+fn of_process(proc: &Path, pid: u32, found: &mut Vec<(SystemTime, PathBuf)>) {
+    let named =
+        |pid: &u32| fs::read_to_string(proc.join(format!("{pid}/comm"))).is_ok_and(|name| name.starts_with("wandb"));
+    let beside = started_by(proc, pid).into_iter().filter(named);
+    for pid in std::iter::once(pid).chain(beside) {
+        let Ok(open) = fs::read_dir(proc.join(format!("{pid}/fd"))) else { continue };
+        for path in open.flatten().take(MOST).filter_map(|entry| fs::read_link(entry.path()).ok()) {
+            if !path.parent().is_some_and(is_aside) {
+                note(path, found);
+            }
+        }
+    }
+}
+
+fn is_aside(folder: &Path) -> bool {
+    folder.file_name().and_then(|name| name.to_str()).is_some_and(|name| ASIDE.contains(&name))
+}
+
+fn note(path: PathBuf, found: &mut Vec<(SystemTime, PathBuf)>) {
+    if EventDecoder::of(&path).is_none() {
+        return;
+    }
+    if let Ok(meta) = fs::metadata(&path)
+        && meta.is_file()
+    {
+        found.push((meta.modified().unwrap_or(SystemTime::UNIX_EPOCH), path));
+    }
+}
