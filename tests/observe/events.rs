@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime};
 
+use crate::support::standin::wait_for;
 use memwall::observe::log::Log;
 use memwall::reading::{Absence, LogFormat, Moment, Progress, ProgressSource, ReadingKind};
 
@@ -85,12 +86,12 @@ struct Holder(Child);
 
 impl Holder {
     fn of(file: &Path, output: Stdio) -> Self {
-        let script = "exec 7>>\"$1\"; echo ready >&2; read end";
+        let script = "exec 7>>\"$1\"; read end";
         let mut command = Command::new("sh");
-        command.args(["-c", script, "sh"]).arg(file).stdin(Stdio::piped()).stdout(output).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut ready = [0; 6];
-        std::io::Read::read_exact(child.stderr.as_mut().unwrap(), &mut ready).unwrap();
+        command.args(["-c", script, "sh"]).arg(file).stdin(Stdio::piped()).stdout(output).stderr(Stdio::null());
+        let child = command.spawn().unwrap();
+        let held = PathBuf::from(format!("/proc/{}/fd/7", child.id()));
+        wait_for("the open file", || fs::read_link(&held).is_ok());
         Self(child)
     }
 }
