@@ -211,7 +211,7 @@ fn written(answers: &[Answer], (format, verbose): (ReportFormat, bool), page: Pa
             let text = |report| page.show(&text::report(report, verbose, page.width));
             reports.iter().map(text).collect::<Vec<_>>().join("\n\n")
         }
-        ReportFormat::Json => reports.iter().map(|report| format!("{}\n", json::report(report))).collect(),
+        ReportFormat::Json => reports.iter().map(json::line).collect(),
         ReportFormat::Csv => csv::reports(&reports).map_err(Failure::failed)?,
     })
 }

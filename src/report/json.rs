@@ -1,12 +1,18 @@
 //! The report as the JSON object that the contract fixes: names stay, figures are
-//! unrounded, what is unknown is null.
+//! unrounded, what is unknown is null. It is written as it is walked: a stream of plans builds no tree for each.
 
-use serde_json::{Map, Value, json};
+use std::fmt::Display;
+
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 use super::{MaxSequence, Report};
 use crate::advise::{Advice, Finding};
-use crate::predict::{Component, Prediction, RooflineOp, StageMemory, StepTime, Term, TimeTerm};
-use crate::units::Bytes;
+use crate::predict::{
+    Capacity, Component, Params, Roofline, RooflineOp, StageMemory, StepFlops, StepTime, Term, TimeTerm, TimelinePoint,
+    Traffic,
+};
 
 /// A figure; null where there is none (also for an infinite one, which JSON cannot say).
 /// Whole numbers are written as such, so that counts stay counts.
@@ -19,229 +25,281 @@ pub fn number(value: impl Into<Option<f64>>) -> Value {
     if value.fract() == 0.0 && value.abs() <= EXACT { Value::from(value as i64) } else { Value::from(value) }
 }
 
-/// The report of one plan.
+/// An object of JSON: how it is written of what it is about, key by key.
+macro_rules! object {
+    ($name:ident($about:ty), |$it:pat_param| { $($key:literal: $value:expr,)* }) => {
+        struct $name<'a>(&'a $about);
+
+        impl Serialize for $name<'_> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let $it = self.0;
+                let mut object = serializer.serialize_map(None)?;
+                $( object.serialize_entry($key, &$value)?; )*
+                object.end()
+            }
+        }
+    };
+}
+
+/// A list of JSON: of each item, what is written of it.
+struct List<'a, T, R>(&'a [T], fn(&'a T) -> R);
+
+impl<'a, T, R: Serialize> Serialize for List<'a, T, R> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(self.1))
+    }
+}
+
+/// What says itself in words.
+struct Words<'a, T>(&'a T);
+
+impl<T: Display> Serialize for Words<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self.0)
+    }
+}
+
+struct ReportJson<'a>(&'a Report<'a>);
+
+impl Serialize for ReportJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let report = self.0;
+        let prediction = report.prediction;
+        let mut object = serializer.serialize_map(None)?;
+        object.serialize_entry("plan", report.plan)?;
+        object.serialize_entry("model", &prediction.model)?;
+        object.serialize_entry("gpu", &prediction.gpu)?;
+        object.serialize_entry("params", &ParamsJson(&prediction.params))?;
+        object.serialize_entry("memory", &MemoryJson(prediction.largest()))?;
+        object.serialize_entry("stages", &List(&prediction.stages, StageJson))?;
+        object.serialize_entry("terms", &List(&prediction.largest().terms, TermJson))?;
+        object.serialize_entry("timeline", &List(&prediction.largest().timeline, TimelineJson))?;
+        object.serialize_entry("capacity", &CapacityJson(&prediction.capacity))?;
+        object.serialize_entry("flops", &FlopsJson(&prediction.flops))?;
+        object.serialize_entry("traffic", &TrafficJson(&prediction.traffic))?;
+        object.serialize_entry("time", &TimeJson(report))?;
+        object.serialize_entry("decode", &DecodeJson(&prediction.decode))?;
+        object.serialize_entry("roofline", &RooflineJson(&prediction.roofline))?;
+        object.serialize_entry("bottlenecks", &Bottlenecks(report.advice))?;
+        object.serialize_entry("assumptions", &prediction.assumptions)?;
+        object.serialize_entry("time_terms", &List(&prediction.time_terms, TimeTermJson))?;
+        if let Some(setup) = report.setup {
+            object.serialize_entry("setup", &setup.value)?;
+        }
+        if let Some(found) = report.max_batch {
+            object.serialize_entry("max_batch_size", &found.json())?;
+            object.serialize_entry("max_sequence_length", &MaxSequence::json(report.max_sequence))?;
+        }
+        if let Some(layer) = report.layer {
+            object.serialize_entry("layer", &layer.json())?;
+        }
+        object.end()
+    }
+}
+
+/// The report of one plan as a value.
 #[must_use]
 pub fn report(report: &Report) -> Value {
-    let prediction = report.prediction;
-    let mut object = json!({
-        "plan": report.plan,
-        "model": prediction.model,
-        "gpu": prediction.gpu,
-        "params": {
-            "total": prediction.params.total,
-            "trainable": prediction.params.trainable,
-            "active_per_token": prediction.params.active_per_token,
-        },
-        "memory": memory(prediction.largest()),
-        "stages": prediction.stages.iter().map(stage).collect::<Vec<_>>(),
-        "terms": prediction.largest().terms.iter().map(term).collect::<Vec<_>>(),
-        "timeline": timeline(prediction.largest()),
-        "capacity": capacity(prediction),
-        "flops": {
-            "forward": number(prediction.flops.forward.0),
-            "backward": number(prediction.flops.backward.0),
-            "recompute": number(prediction.flops.recompute.0),
-        },
-        "traffic": traffic(prediction),
-        "time": time(report),
-        "decode": decode(prediction.decode.as_ref()),
-        "roofline": {
-            "ridge": number(prediction.roofline.ridge.0),
-            "roofs": roofs(prediction),
-            "ops": prediction.roofline.ops.iter().map(operator).collect::<Vec<_>>(),
-        },
-        "bottlenecks": report.advice.map_or_else(Vec::new, bottlenecks),
-        "assumptions": prediction.assumptions,
-    });
-    if let Some(object) = object.as_object_mut() {
-        object.insert("time_terms".to_owned(), prediction.time_terms.iter().map(time_term).collect());
+    // Only a key that is no text could fail.
+    serde_json::to_value(ReportJson(report)).unwrap_or_default()
+}
+
+/// The report of one plan as a line of text.
+#[must_use]
+pub fn line(report: &Report) -> String {
+    let mut line = serde_json::to_string(&ReportJson(report)).unwrap_or_default();
+    line.push('\n');
+    line
+}
+
+object!(ParamsJson(Params), |params| {
+    "total": params.total,
+    "trainable": params.trainable,
+    "active_per_token": params.active_per_token,
+});
+
+struct Components<'a>(&'a StageMemory);
+
+impl Serialize for Components<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(Component::ALL.map(|component| (component.key(), self.0.component(component).0)))
     }
-    if let (Some(setup), Some(object)) = (report.setup, object.as_object_mut()) {
-        object.insert("setup".to_owned(), setup.value.clone());
-    }
-    if let (Some(found), Some(object)) = (report.max_batch, object.as_object_mut()) {
-        object.insert("max_batch_size".to_owned(), found.json());
-        object.insert("max_sequence_length".to_owned(), MaxSequence::json(report.max_sequence));
-    }
-    if let (Some(layer), Some(object)) = (report.layer, object.as_object_mut()) {
-        object.insert("layer".to_owned(), layer.json());
-    }
-    object
 }
 
-fn memory(stage: &StageMemory) -> Value {
-    let components: Map<String, Value> = Component::ALL
-        .into_iter()
-        .map(|component| (component.key().to_owned(), bytes(stage.component(component))))
-        .collect();
-    json!({
-        "components": components,
-        "static": bytes(stage.static_bytes),
-        "peak_phase": stage.peak_phase.word(),
-        "peak_cause": stage.peak_cause,
-        "peak_allocated": bytes(stage.peak_allocated),
-        "peak_reserved": bytes(stage.peak_reserved),
-        "device_used": bytes(stage.device_used),
-        "activations_end_of_forward": bytes(stage.activations_end_of_forward),
-    })
+object!(MemoryJson(StageMemory), |stage| {
+    "components": Components(stage),
+    "static": stage.static_bytes.0,
+    "peak_phase": stage.peak_phase.word(),
+    "peak_cause": stage.peak_cause,
+    "peak_allocated": stage.peak_allocated.0,
+    "peak_reserved": stage.peak_reserved.0,
+    "device_used": stage.device_used.0,
+    "activations_end_of_forward": stage.activations_end_of_forward.0,
+});
+
+object!(StageJson(StageMemory), |stage| {
+    "stage": stage.stage,
+    "layers": stage.layers,
+    "static": stage.static_bytes.0,
+    "peak_allocated": stage.peak_allocated.0,
+    "peak_reserved": stage.peak_reserved.0,
+    "device_used": stage.device_used.0,
+});
+
+object!(TermJson(Term), |term| {
+    "name": term.name,
+    "component": term.component.key(),
+    "bytes": term.bytes.0,
+    "formula": Words(&term.formula),
+    "source": term.source,
+});
+
+object!(TimeTermJson(TimeTerm), |term| {
+    "name": term.name,
+    "part": term.part.word(),
+    "seconds": number(term.seconds.0),
+    "hidden_s": number(term.hidden.0),
+    "efficiency": number(term.efficiency),
+    "bytes": term.transfer.as_ref().map(|moved| moved.bytes.0),
+    "count": number(term.transfer.as_ref().map(|moved| moved.count)),
+    "ranks": term.transfer.as_ref().map(|moved| moved.ranks),
+    "link": term.transfer.as_ref().map(|moved| &moved.link),
+    "formula": term.formula,
+    "source": term.source,
+});
+
+object!(TimelineJson(TimelinePoint), |point| {
+    "phase": point.phase.word(),
+    "at": Words(&point.at),
+    "allocated": point.allocated.0,
+});
+
+object!(CapacityJson(Capacity), |capacity| {
+    "bytes": capacity.bytes.0,
+    "headroom": i64::try_from((capacity.bytes - capacity.needed).0).ok(),
+    "fits": capacity.needed <= capacity.bytes,
+});
+
+object!(FlopsJson(StepFlops), |flops| {
+    "forward": number(flops.forward.0),
+    "backward": number(flops.backward.0),
+    "recompute": number(flops.recompute.0),
+});
+
+object!(TrafficJson(Traffic), |traffic| {
+    "total": traffic.total().0,
+    "by": TrafficByKind(traffic),
+});
+
+object!(TrafficByKind(Traffic), |traffic| {
+    "parameters": traffic.parameters.0,
+    "gradients": traffic.gradients.0,
+    "activations": traffic.activations.0,
+    "optimizer_states": traffic.optimizer_states.0,
+});
+
+// One more token for each request: null throughout where none are generated, so that rows of a table agree.
+object!(DecodeJson(Option<StepTime>), |token| {
+    "step_s": figure(token, |time| time.step.0),
+    "compute_s": figure(token, |time| time.compute.0),
+    "memory_bound_s": figure(token, |time| time.memory_bound.0),
+    "communication_s": figure(token, |time| time.communication.0),
+    "bubble_s": figure(token, |time| time.bubble.0),
+    "launch_s": figure(token, |time| time.launch.0),
+    "tokens_per_s": number(token.as_ref().and_then(|time| time.tokens_per_s)),
+    "tokens_per_s_per_gpu": number(token.as_ref().and_then(|time| time.tokens_per_s_per_gpu)),
+    "bandwidth_gb_s": figure(token, |time| time.bandwidth.0 / 1e9),
+    "mbu": figure(token, |time| time.mbu),
+});
+
+fn figure(token: &Option<StepTime>, of: fn(&StepTime) -> f64) -> Value {
+    number(token.as_ref().map(of))
 }
 
-fn stage(stage: &StageMemory) -> Value {
-    json!({
-        "stage": stage.stage,
-        "layers": stage.layers,
-        "static": bytes(stage.static_bytes),
-        "peak_allocated": bytes(stage.peak_allocated),
-        "peak_reserved": bytes(stage.peak_reserved),
-        "device_used": bytes(stage.device_used),
-    })
-}
+object!(TimeJson(Report<'a>), |report @ Report { prediction, .. }| {
+    "step_s": number(prediction.time.step.0),
+    "compute_s": number(prediction.time.compute.0),
+    "memory_bound_s": number(prediction.time.memory_bound.0),
+    "communication_s": number(prediction.time.communication.0),
+    "bubble_s": number(prediction.time.bubble.0),
+    "launch_s": number(prediction.time.launch.0),
+    "tokens_per_s": number(prediction.time.tokens_per_s),
+    "tokens_per_s_per_gpu": number(prediction.time.tokens_per_s_per_gpu),
+    "samples_per_s": number(prediction.time.samples_per_s),
+    "model_tflops_per_gpu": number(prediction.time.model_flops_per_gpu.0 / 1e12),
+    "mfu": number(prediction.time.mfu),
+    "hfu": number(prediction.time.hfu),
+    "bandwidth_gb_s": number(prediction.time.bandwidth.0 / 1e9),
+    "mbu": number(prediction.time.mbu),
+    "total_hours": number(prediction.time.total_hours),
+    "total_cost": number(prediction.time.total_cost),
+    "total_tokens": number(prediction.time.total_tokens()),
+    "total_gpu_hours": number(prediction.gpu_hours()),
+    "total_energy_kwh": number(prediction.energy().map(|energy| energy.0 / 3.6e6)),
+    "power_w": number(prediction.time.power.map(|power| power.0)),
+    "scaling_efficiency": number(report.scaling.map(|share| share.0)),
+    "bottleneck": prediction.time.bottleneck().word(),
+    "total_steps": number(report.total_steps()),
+});
 
-fn term(term: &Term) -> Value {
-    json!({
-        "name": term.name,
-        "component": term.component.key(),
-        "bytes": bytes(term.bytes),
-        "formula": term.formula.to_string(),
-        "source": term.source,
-    })
-}
-
-fn time_term(term: &TimeTerm) -> Value {
-    let transfer = term.transfer.as_ref();
-    json!({
-        "name": term.name,
-        "part": term.part.word(),
-        "seconds": number(term.seconds.0),
-        "hidden_s": number(term.hidden.0),
-        "efficiency": number(term.efficiency),
-        "bytes": transfer.map(|moved| moved.bytes.0),
-        "count": number(transfer.map(|moved| moved.count)),
-        "ranks": transfer.map(|moved| moved.ranks),
-        "link": transfer.map(|moved| moved.link.as_str()),
-        "formula": term.formula,
-        "source": term.source,
-    })
-}
-
-fn timeline(stage: &StageMemory) -> Vec<Value> {
-    let points = stage.timeline.iter();
-    points
-        .map(|point| json!({"phase": point.phase.word(), "at": point.at.to_string(), "allocated": point.allocated.0}))
-        .collect()
-}
-
-fn capacity(prediction: &Prediction) -> Value {
-    let capacity = prediction.capacity;
-    json!({
-        "bytes": bytes(capacity.bytes),
-        "headroom": i64::try_from((capacity.bytes - capacity.needed).0).ok(),
-        "fits": capacity.needed <= capacity.bytes,
-    })
-}
-
-fn traffic(prediction: &Prediction) -> Value {
-    let traffic = prediction.traffic;
-    json!({
-        "total": bytes(traffic.total()),
-        "by": {
-            "parameters": bytes(traffic.parameters),
-            "gradients": bytes(traffic.gradients),
-            "activations": bytes(traffic.activations),
-            "optimizer_states": bytes(traffic.optimizer_states),
-        },
-    })
-}
-
-/// One more token for each request: null throughout where none are generated, so that rows of a table agree.
-fn decode(token: Option<&StepTime>) -> Value {
-    let figure = |of: fn(&StepTime) -> f64| number(token.map(of));
-    json!({
-        "step_s": figure(|time| time.step.0),
-        "compute_s": figure(|time| time.compute.0),
-        "memory_bound_s": figure(|time| time.memory_bound.0),
-        "communication_s": figure(|time| time.communication.0),
-        "bubble_s": figure(|time| time.bubble.0),
-        "launch_s": figure(|time| time.launch.0),
-        "tokens_per_s": number(token.and_then(|time| time.tokens_per_s)),
-        "tokens_per_s_per_gpu": number(token.and_then(|time| time.tokens_per_s_per_gpu)),
-        "bandwidth_gb_s": figure(|time| time.bandwidth.0 / 1e9),
-        "mbu": figure(|time| time.mbu),
-    })
-}
-
-fn time(report: &Report) -> Value {
-    let prediction = report.prediction;
-    let time = &prediction.time;
-    json!({
-        "step_s": number(time.step.0),
-        "compute_s": number(time.compute.0),
-        "memory_bound_s": number(time.memory_bound.0),
-        "communication_s": number(time.communication.0),
-        "bubble_s": number(time.bubble.0),
-        "launch_s": number(time.launch.0),
-        "tokens_per_s": number(time.tokens_per_s),
-        "tokens_per_s_per_gpu": number(time.tokens_per_s_per_gpu),
-        "samples_per_s": number(time.samples_per_s),
-        "model_tflops_per_gpu": number(time.model_flops_per_gpu.0 / 1e12),
-        "mfu": number(time.mfu),
-        "hfu": number(time.hfu),
-        "bandwidth_gb_s": number(time.bandwidth.0 / 1e9),
-        "mbu": number(time.mbu),
-        "total_hours": number(time.total_hours),
-        "total_cost": number(time.total_cost),
-        "total_tokens": number(time.total_tokens()),
-        "total_gpu_hours": number(prediction.gpu_hours()),
-        "total_energy_kwh": number(prediction.energy().map(|energy| energy.0 / 3.6e6)),
-        "power_w": number(time.power.map(|power| power.0)),
-        "scaling_efficiency": number(report.scaling.map(|share| share.0)),
-        "bottleneck": time.bottleneck().word(),
-        "total_steps": number(report.total_steps()),
-    })
-}
-
-fn bottlenecks(advice: &Advice) -> Vec<Value> {
-    let finding = |finding: &Finding| {
-        json!({
-            "severity": finding.severity.word(),
-            "kind": finding.kind,
-            "message": finding.message,
-            "fixes": finding.fixes.iter().map(|fix| fix.line(&advice.outline)).collect::<Vec<_>>(),
-        })
-    };
-    advice.findings.iter().map(finding).collect()
-}
+object!(RooflineJson(Roofline), |roofline| {
+    "ridge": number(roofline.ridge.0),
+    "roofs": Roofs(roofline),
+    "ops": List(&roofline.ops, OperatorJson),
+});
 
 /// Peaks by type in operations a second, and bandwidths in bytes a second.
-fn roofs(prediction: &Prediction) -> Value {
-    let roofline = &prediction.roofline;
-    let mut roofs: Map<String, Value> =
-        roofline.roofs.iter().map(|(name, peak)| ((*name).to_owned(), number(peak.0))).collect();
-    roofs.insert("hbm".to_owned(), number(roofline.bandwidth.0));
-    roofs.insert("l2".to_owned(), number(roofline.l2.map(|rate| rate.0)));
-    Value::Object(roofs)
+struct Roofs<'a>(&'a Roofline);
+
+impl Serialize for Roofs<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let peaks = self.0.roofs.iter().map(|(name, peak)| (*name, number(peak.0)));
+        let bandwidths = [("hbm", number(self.0.bandwidth.0)), ("l2", number(self.0.l2.map(|rate| rate.0)))];
+        serializer.collect_map(peaks.chain(bandwidths))
+    }
 }
 
-fn operator(op: &RooflineOp) -> Value {
-    json!({
-        "name": op.name,
-        "count": op.count,
-        "flops": number(op.flops.0),
-        "bytes": bytes(op.bytes),
-        "intensity": number(op.intensity.map(|intensity| intensity.0)),
-        "bound": op.bound.word(),
-        "seconds": number(op.seconds.0),
-    })
+object!(OperatorJson(RooflineOp), |op| {
+    "name": op.name,
+    "count": op.count,
+    "flops": number(op.flops.0),
+    "bytes": op.bytes.0,
+    "intensity": number(op.intensity.map(|intensity| intensity.0)),
+    "bound": op.bound.word(),
+    "seconds": number(op.seconds.0),
+});
+
+/// What holds the plan back; an empty list where that was not asked.
+struct Bottlenecks<'a>(Option<&'a Advice>);
+
+impl Serialize for Bottlenecks<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let advised = self.0.into_iter().flat_map(|advice| advice.findings.iter().map(move |one| (advice, one)));
+        serializer.collect_seq(advised.map(|(advice, finding)| BottleneckJson(advice, finding)))
+    }
 }
 
-fn bytes(bytes: Bytes) -> Value {
-    Value::from(bytes.0)
+struct BottleneckJson<'a>(&'a Advice, &'a Finding);
+
+impl Serialize for BottleneckJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(advice, finding) = self;
+        let mut object = serializer.serialize_map(None)?;
+        object.serialize_entry("severity", finding.severity.word())?;
+        object.serialize_entry("kind", &finding.kind)?;
+        object.serialize_entry("message", &finding.message)?;
+        let fixes: Vec<_> = finding.fixes.iter().map(|fix| fix.line(&advice.outline)).collect();
+        object.serialize_entry("fixes", &fixes)?;
+        object.end()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::predict::Prediction;
     use crate::report::sample;
+    use crate::units::Bytes;
 
     fn keys(value: &Value) -> Vec<&str> {
         value.as_object().unwrap().keys().map(String::as_str).collect()

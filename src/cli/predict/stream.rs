@@ -139,7 +139,7 @@ fn answered(
 fn written(answer: &Answer, args: &PredictArgs, (format, page): (ReportFormat, Page)) -> Output {
     match format {
         ReportFormat::Text => Output::Written(page.show(&text::report(&answer.report(), args.verbose, page.width))),
-        ReportFormat::Json => Output::Written(format!("{}\n", json::report(&answer.report()))),
+        ReportFormat::Json => Output::Written(json::line(&answer.report())),
         ReportFormat::Csv => Output::Cells(csv::cells(&answer.report())),
     }
 }
