@@ -28,6 +28,7 @@ fn speaks_of(family: &str) -> (&'static [usize], f64) {
 const FOLLOWED: [&str; 2] = ["allocator.json", "ours.json"];
 
 /// One measured value.
+#[derive(Clone)]
 struct Error {
     kind: RunKind,
     /// Of [`QUANTITIES`].
@@ -182,6 +183,17 @@ fn is_within(error: &Error, bands: &Bands) -> bool {
     !band.is_left_by(error.log.exp() - 1.0)
 }
 
+/// Asserts that of all cases 90 to 98 of 100 lie within their bands, and of each kind with enough of them 85 and more: how
+/// many of how many do, by kind.
+fn assert_shares(by: BTreeMap<&str, (usize, usize)>) {
+    for (name, (inside, count)) in by {
+        let share = inside as f64 / count as f64;
+        println!("{name}: {inside} of {count} within, {:.1} %", share * 100.0);
+        let (least, most) = if name == "all" { (0.90, 0.98) } else { (0.85, 1.0) };
+        assert!(count < ENOUGH || (least..=most).contains(&share), "{name}: {inside} of {count}");
+    }
+}
+
 /// Of measured cases that no constant was fitted on 90 to 98 of 100 lie within their bands, and of each kind of model with
 /// enough cases 85 and more.
 #[test]
@@ -196,12 +208,7 @@ fn measured_cases_lie_within_their_bands() {
             *count += 1;
         }
     }
-    for (name, (inside, count)) in by {
-        let share = inside as f64 / count as f64;
-        println!("{name}: {inside} of {count} within, {:.1} %", share * 100.0);
-        let (least, most) = if name == "all" { (0.90, 0.98) } else { (0.85, 1.0) };
-        assert!(count < ENOUGH || (least..=most).contains(&share), "{name}: {inside} of {count}");
-    }
+    assert_shares(by);
 }
 
 /// Bands drawn from one half of the cases hold for the other.
@@ -221,4 +228,29 @@ fn bands_of_one_half_hold_for_the_other() {
         println!("{:.1} % of {}", share * 100.0, to.len());
         assert!(share > 0.85, "{share}");
     }
+}
+
+/// Bands drawn without a source hold for its cases: of all 90 to 98 of 100, and of each kind of model with enough cases 85
+/// and more.
+#[test]
+fn bands_of_other_sources_hold_for_a_source() {
+    let all = errors();
+    let sources: BTreeSet<&str> = all.iter().map(|error| error.source.as_str()).collect();
+    let mut by: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for source in sources {
+        let (own, others): (Vec<Error>, Vec<Error>) = all.iter().cloned().partition(|error| error.source == source);
+        for error in &own {
+            let spreads = error.kind.wider().map(|key| spread(&others, key, error.quantity));
+            let band = spreads.into_iter().find(|(cases, sources, ..)| *cases >= ENOUGH && *sources > 1);
+            let Some((.., below, above)) = band else { continue };
+            let percent = (error.log.exp() - 1.0) * 100.0;
+            let within = usize::from((-below.max(2.0)..=above.max(2.0)).contains(&percent));
+            for name in ["all", error.kind.model] {
+                let (inside, count) = by.entry(name).or_default();
+                *inside += within;
+                *count += 1;
+            }
+        }
+    }
+    assert_shares(by);
 }

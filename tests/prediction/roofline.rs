@@ -149,3 +149,38 @@ fn what_helps_an_operator_is_what_the_changed_plan_takes_for_it() {
     }
     assert!(helped > 5, "{helped}");
 }
+
+/// GPT-2's four linear layers of a block have 3 + 1 + 4 + 1 times 768 outputs, and each has a bias. In bf16, 8 x 1024 tokens
+/// and twelve blocks make 9 x 768 x 8192 x 12 elements of 2 bytes whose gradients are summed.
+#[test]
+fn a_bias_takes_a_kernel_that_reads_the_gradient_of_the_output() {
+    let text = "model: {preset: gpt2, batch_size: 8, sequence_length: 1024}\ntraining: {precision: bf16}\n";
+    let prediction = predict::of(&plan(text), catalog()).unwrap();
+    let sums = op(&prediction, "bias.gradient");
+    assert_eq!((sums.count, sums.bytes.0), (48, 9 * 768 * 8192 * 12 * 2));
+    // Inductor's kernels that make the gradient sum it, Transformer Engine's matmul does.
+    for text in [text.replace("bf16}", "bf16, compile: true}"), text.replace("gpt2,", "gpt2, framework: megatron,")] {
+        let prediction = predict::of(&plan(&text), catalog()).unwrap();
+        assert!(prediction.roofline.ops.iter().all(|op| op.name != "bias.gradient"), "{text}");
+    }
+}
+
+/// Each of the 192 x 12 x 197 x 197 scores of a block. In fp16 the softmax reads 2 bytes and writes 4, the cast of its result
+/// 4 and 2; backward the cast's 2 and 4, the softmax's gradient and result of 4 each and 2 written: 28 bytes. In bf16 the
+/// scores are cast before: 2 and 4, then 4 read for 2, and as many backward: 44.
+#[test]
+fn a_softmax_reads_fp16_scores_as_they_are() {
+    let scores = 192 * 12 * 197 * 197 * 12;
+    for (precision, each) in [("fp16-mixed", 28), ("bf16-mixed", 44)] {
+        let text = format!(
+            "model: {{framework: pytorch, batch_size: 192, hf_config: {{architectures: [ViTForImageClassification], \
+             model_type: vit, image_size: 224, patch_size: 16, num_channels: 3, hidden_size: 768, intermediate_size: 3072, \
+             num_hidden_layers: 12, num_attention_heads: 12, num_labels: 1000, hidden_act: gelu, qkv_bias: true, \
+             attention_probs_dropout_prob: 0.0, hidden_dropout_prob: 0.0}}}}\n\
+             training: {{precision: {precision}, attention: eager}}\n"
+        );
+        let prediction = predict::of(&plan(&text), catalog()).unwrap();
+        assert_eq!(op(&prediction, "attention.softmax").bytes.0, each * scores, "{precision}");
+        assert!(prediction.roofline.ops.iter().all(|op| op.name != "attention.mask"), "{precision}");
+    }
+}

@@ -76,7 +76,7 @@ impl DecoderContext<'_> {
     }
 
     /// Scaled, capped, masked, an fp32 softmax cast back (`eager_attention_forward` of most families). BERT has a name
-    /// for the masked scores (`BertSelfAttention.forward`).
+    /// for the masked scores (`BertSelfAttention.forward`). Images have no mask (models/vit/modeling_vit.py).
     fn usual_softmax(&self, b: &mut Builder<'_>, scores: TensorId, element: Element) -> (TensorId, Vec<TensorId>) {
         let name = "attention.core";
         let scaled = b.pointwise(name, scores, Stash::Nothing);
@@ -87,13 +87,14 @@ impl DecoderContext<'_> {
             scaled
         };
         let bert = matches!(self.family, Family::Bert | Family::Roberta);
-        let masked = if bert { self.masked(b, capped) } else { b.pointwise("attention.mask", capped, Stash::Nothing) };
-        let wide = if self.softmax_as_is() {
-            b.upper("attention.softmax", masked)
-        } else {
-            b.cast("attention.softmax", masked, Element::F32)
+        let masked = match self.family {
+            Family::Bert | Family::Roberta => self.masked(b, capped),
+            Family::Vit => capped,
+            _ => b.pointwise("attention.mask", capped, Stash::Nothing),
         };
-        let softmax = b.pointwise("attention.softmax", wide, Stash::Output);
+        let wide = !self.softmax_as_is() || self.run.types.autocast.is_some();
+        let softmax =
+            if wide { self.wide_softmax(b, masked) } else { b.pointwise("attention.softmax", masked, Stash::Output) };
         b.of_rows();
         let held = if bert { vec![masked] } else { Vec::new() };
         // BERT and Whisper leave it as it is: autocast casts what their dropout makes of it.
@@ -101,11 +102,23 @@ impl DecoderContext<'_> {
         (if as_is { softmax } else { b.cast("attention.softmax", softmax, element) }, held)
     }
 
+    /// A softmax over scores whose result is fp32. Its kernel reads fp16 scores as they are and writes their gradient in
+    /// fp16; others are made fp32 by a copy first (aten/src/ATen/native/SoftMax.cpp, `softmax`: `half_to_float`). Under
+    /// autocast a mask, which is of the stream's type, has made them fp32 before.
+    fn wide_softmax(&self, b: &mut Builder<'_>, scores: TensorId) -> TensorId {
+        let name = "attention.softmax";
+        let unmasked = self.family == Family::Vit;
+        if b.element(scores) == Element::F16 && (unmasked || self.stream_element() == Element::F16) {
+            return b.unary(name, (scores, Flow::New), (b.numel(scores), Element::F32), Stash::Output);
+        }
+        let wide = b.cast(name, scores, Element::F32);
+        b.pointwise(name, wide, Stash::Output)
+    }
+
     /// The matmul scales; scores before and after the mask keep their names (models/bloom, `BloomAttention.forward`).
     fn bloom_softmax(&self, b: &mut Builder<'_>, scores: TensorId, element: Element) -> (TensorId, Vec<TensorId>) {
         let masked = self.masked(b, scores);
-        let wide = b.cast("attention.softmax", masked, Element::F32);
-        let softmax = b.pointwise("attention.softmax", wide, Stash::Output);
+        let softmax = self.wide_softmax(b, masked);
         b.of_rows();
         (b.cast("attention.softmax", softmax, element), vec![scores, masked])
     }

@@ -2,8 +2,22 @@
 
 use super::operator_row::Run;
 use super::tape::Tally;
-use crate::model::{Flow, Home, Op, Unit};
+use crate::model::{Flow, Home, Op, Tape, Unit, Work};
+use crate::predict::job::Job;
 use crate::units::{Bytes, Seconds};
+
+/// Bytes that a kernel beside a linear layer's backward matmuls reads for the gradient of its bias, which is the sum of
+/// the output's gradient over the tokens: the engine reduces it to the bias's shape (torch/csrc/autograd/engine.cpp,
+/// `validate_outputs`), and so does Megatron's own layer (core/tensor_parallel/layers.py, `grad_output.sum(dim=0)`).
+/// Transformer Engine's matmul of the weight's gradient sums it on the way (common/gemm/cublaslt_gemm.cu,
+/// `CUBLASLT_EPILOGUE_BGRADB`), and Inductor's kernels that make the output's gradient do.
+pub(super) fn summed_for_bias(job: &Job, tape: &Tape, op: &Op) -> u64 {
+    let biased = tape.flows(op.inputs).get(2).is_some_and(|flow| *flow != Flow::Stop);
+    if !matches!(op.work, Work::Product(_)) || !biased || job.training.compile || job.modules.transformer_engine.is {
+        return 0;
+    }
+    tape.ids(op.outputs).first().map(|id| tape.get(*id)).filter(|made| made.grad).map_or(0, |made| made.bytes())
+}
 
 impl Tally<'_> {
     /// The gradients of views of one tensor's parts are put together in one by a kernel (torch/csrc/autograd/

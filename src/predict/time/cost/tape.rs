@@ -1,6 +1,7 @@
 //! One micro-batch through a tape, operator by operator.
 
 use super::convolution::{ConvolutionKernel, implicit, keeps, transformed, transforms};
+use super::gradients::summed_for_bias;
 use super::kernel::Kernels;
 use super::matmul::supplied;
 use super::moved::{cast_traffic, dequantized, rearranged};
@@ -274,10 +275,12 @@ impl Tally<'_> {
         let kernels = op.launches.saturating_mul(products);
         let flops = executed(op, op.flops_backward);
         let long = self.long(op, flops, compute, |both| both.1);
-        let run = Run { flops, bytes: moved.all(), compute, long, kernels, rows: self.reads_rows(op) };
+        let summed = summed_for_bias(self.job, self.tape, op);
+        let bytes = moved.all().saturating_sub(summed);
+        let run = Run { flops, bytes, compute, long, kernels, rows: self.reads_rows(op) };
         let (_, casts) = cast_traffic(self.job, self.tape, op);
         let dequantized = if self.needs(op)[0] { self.dequantized(op) } else { Seconds::ZERO };
-        self.operator(op, run) + self.casts(casts) + dequantized
+        self.operator(op, run) + self.moves("bias.gradient", summed) + self.casts(casts) + dequantized
     }
 
     /// Time in which long kernels would do an operator's arithmetic: `compute` where shapes do not matter to it. `pass`
