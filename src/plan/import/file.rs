@@ -12,9 +12,10 @@ use super::script_files::{ScriptFiles, near};
 use super::settings::Settings;
 use super::text::Unparsable;
 use super::{
-    ProcessView, accelerate, align_anything, automodel, axolotl, deepspeed, easy_r1, galore, glm, gpt_neox, jobs,
-    levanter, lingua, litgpt, llama_factory, llm_c, llm_foundry, mistral_finetune, nanogpt, nanotron, nemo, nemo_rl,
-    olmo, python_calls, run, scontrol, shell, stated_world, text, torchtitan, torchtune, trainer, veomni, verl, xtuner,
+    ProcessView, accelerate, align_anything, automodel, axolotl, deepspeed, easy_r1, galore, glm, gpt_neox, intern_evo,
+    jobs, levanter, lingua, litgpt, llama_factory, llm_c, llm_foundry, mistral_finetune, nanogpt, nanotron, nemo,
+    nemo_rl, olmo, python_calls, run, scontrol, shell, stated_world, text, torchtitan, torchtune, trainer, veomni,
+    verl, xtuner,
 };
 use crate::catalog::Catalog;
 
@@ -123,6 +124,9 @@ fn of_python(name: &str, content: &str, context: &ImportContext) -> Option<Impor
     }
     if xtuner::is_config(content) {
         return Some(xtuner::of_file(name, content, context));
+    }
+    if intern_evo::is_config(content) {
+        return Some(intern_evo::of_file(name, content));
     }
     if torchtitan::is_python(content) {
         return Some(torchtitan::of_python(name, content, context));
@@ -268,6 +272,9 @@ fn of_script(
         };
         let mut imported = run(&inner, catalog);
         note_unset(&mut imported, &unset, &script.unread);
+        if script.without_arguments.get() {
+            imported.note("the script is read as started without arguments: what it does then is taken");
+        }
         for path in written.elsewhere.take() {
             imported.note(format!("{path}: found beside or above the script, not in the present directory"));
         }
