@@ -71,9 +71,26 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
         Refused::NoTool(format!("{name}: {why}"))
     })?;
     remarks.into_iter().for_each(|line| imported.note(line));
+    doubt_launcher(&mut imported, content);
     imported.distrust();
     common::surroundings(&mut imported, &context);
     Ok(imported.settle())
+}
+
+/// Takes a default of the launcher's out, where a comment of the file starts it by accelerate with a file of its own:
+/// `# accelerate launch --config_file fsdp2_config.yaml src/train.py this.yaml`.
+fn doubt_launcher(imported: &mut ImportedPlan, content: &str) {
+    let comments = || content.lines().filter_map(|line| line.trim_start().strip_prefix('#'));
+    let says = |part: &str| comments().any(|line| line.contains(part));
+    if !says("accelerate launch") || !says("--config_file") {
+        return;
+    }
+    for key in ["distribution.sharding", "distribution.engine"] {
+        if imported.get(key).is_some_and(|found| matches!(found.origin, Origin::Default { .. })) {
+            imported.drop(key);
+            imported.miss(key, "a comment of the file starts it by accelerate with a file that may say it");
+        }
+    }
 }
 
 /// How the name of a file ends; of standard input, what it holds: `kubectl get pytorchjob train -o yaml`.

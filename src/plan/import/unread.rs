@@ -118,7 +118,9 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
 ];
 
 /// Parts of names of what changes what is held or trained: not followed, it is said ahead of the rest.
-const WEIGHTY: [&str; 57] = [
+const WEIGHTY: [&str; 59] = [
+    "window_attn_skip_freq",
+    "use_kt",
     "pooling_mode",
     "pooling_method",
     "bidirectional",
