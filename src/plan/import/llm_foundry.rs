@@ -93,7 +93,7 @@ fn set_interpolated(imported: &mut ImportedPlan, settings: &Settings, context: &
         ]),
     );
     // Variables are put in where they are used.
-    settings.accept("variables.max_seq_len");
+    settings.iter().filter(|(name, _)| name.starts_with("variables.")).for_each(|(name, _)| settings.accept(name));
     imported.set("model.batch_size", settings.whole("global_train_batch_size"));
     match settings
         .first_whole(&["device_train_microbatch_size", "device_train_grad_accum"])
