@@ -10,6 +10,7 @@ use super::launch::World;
 use super::methods::{self, TrainingMethod};
 use super::model;
 use super::origin::{Origin, Setting};
+use super::rows::not_modelled;
 use super::settings::{DefaultValue, Settings};
 use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
@@ -111,10 +112,10 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
         imported.set("training.gradient_accumulation_steps", Some(global.map(|batch| (batch / micro).max(1))));
     }
     degrees(imported, settings);
-    if let Some(method) = settings.text("rl").and_then(|found| TrainingMethod::of_name(&found.value)) {
-        method.apply(imported);
-    }
+    method(imported, settings);
     methods::options(imported, settings);
+    // A kernel of the same activation.
+    settings.accept("liger_glu_activation");
     loss(imported, settings);
     let offload = settings.text("gradient_checkpointing").filter(|found| found.value.starts_with("offload"));
     if let Some(found) = offload {
@@ -123,6 +124,16 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
             "{}: checkpoints go to host memory, which a plan cannot say together with recomputation",
             found.origin
         ));
+    }
+}
+
+/// `rl: dpo`; IPO is a loss of DPO's trainer.
+fn method(imported: &mut ImportedPlan, settings: &Settings) {
+    let Some(found) = settings.text("rl") else { return };
+    let kind = if found.value == "ipo" { "dpo" } else { found.value.as_str() };
+    match TrainingMethod::of_name(kind) {
+        Some(method) => method.apply(imported),
+        None => not_modelled(imported, &format!("{}: {}: what it holds and generates beside", found.origin, kind)),
     }
 }
 

@@ -317,7 +317,8 @@ pub fn of(name: &str, value: &Value, adapted: bool) -> Option<&'static [&'static
     let fits = |parts: &[&str]| {
         parts.iter().any(|part| part.strip_prefix('=').map_or_else(|| last.contains(part), |whole| last == whole))
     };
-    if is_off(value) || ELSEWHERE.iter().any(|part| lower.contains(part)) {
+    let validates = last.ends_with("_val") || last.starts_with("llm_judge");
+    if is_off(value) || validates || ELSEWHERE.iter().any(|part| lower.contains(part)) {
         return None;
     }
     if fits(&MODELS) && !lower.contains("adapter") && !lower.contains("peft") {

@@ -12,9 +12,10 @@ use super::script_files::{ScriptFiles, near};
 use super::settings::Settings;
 use super::text::Unparsable;
 use super::{
-    ProcessView, accelerate, align_anything, automodel, axolotl, deepspeed, easy_r1, galore, glm, gpt_neox, jobs,
-    levanter, lingua, litgpt, llama_factory, llm_c, llm_foundry, mistral_finetune, nanogpt, nanotron, nemo, nemo_rl,
-    olmo, python_calls, run, scontrol, shell, stated_world, text, torchtitan, torchtune, trainer, veomni, verl, xtuner,
+    ProcessView, accelerate, align_anything, automodel, axolotl, deepspeed, easy_r1, galore, glm, gpt_neox, intern_evo,
+    jobs, levanter, lingua, litgpt, llama_factory, llm_c, llm_foundry, mistral_finetune, nanogpt, nanotron, nemo,
+    nemo_rl, olmo, python_calls, run, scontrol, shell, stated_world, text, torchtitan, torchtune, trainer, veomni,
+    verl, xtuner,
 };
 use crate::catalog::Catalog;
 
@@ -70,9 +71,26 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
         Refused::NoTool(format!("{name}: {why}"))
     })?;
     remarks.into_iter().for_each(|line| imported.note(line));
+    doubt_launcher(&mut imported, content);
     imported.distrust();
     common::surroundings(&mut imported, &context);
     Ok(imported.settle())
+}
+
+/// Takes a default of the launcher's out, where a comment of the file starts it by accelerate with a file of its own:
+/// `# accelerate launch --config_file fsdp2_config.yaml src/train.py this.yaml`.
+fn doubt_launcher(imported: &mut ImportedPlan, content: &str) {
+    let comments = || content.lines().filter_map(|line| line.trim_start().strip_prefix('#'));
+    let says = |part: &str| comments().any(|line| line.contains(part));
+    if !says("accelerate launch") || !says("--config_file") {
+        return;
+    }
+    for key in ["distribution.sharding", "distribution.engine"] {
+        if imported.get(key).is_some_and(|found| matches!(found.origin, Origin::Default { .. })) {
+            imported.drop(key);
+            imported.miss(key, "a comment of the file starts it by accelerate with a file that may say it");
+        }
+    }
 }
 
 /// How the name of a file ends; of standard input, what it holds: `kubectl get pytorchjob train -o yaml`.
@@ -123,6 +141,9 @@ fn of_python(name: &str, content: &str, context: &ImportContext) -> Option<Impor
     }
     if xtuner::is_config(content) {
         return Some(xtuner::of_file(name, content, context));
+    }
+    if intern_evo::is_config(content) {
+        return Some(intern_evo::of_file(name, content));
     }
     if torchtitan::is_python(content) {
         return Some(torchtitan::of_python(name, content, context));
@@ -268,6 +289,9 @@ fn of_script(
         };
         let mut imported = run(&inner, catalog);
         note_unset(&mut imported, &unset, &script.unread);
+        if script.without_arguments.get() {
+            imported.note("the script is read as started without arguments: what it does then is taken");
+        }
         for path in written.elsewhere.take() {
             imported.note(format!("{path}: found beside or above the script, not in the present directory"));
         }

@@ -219,6 +219,11 @@ fn method(imported: &mut ImportedPlan, settings: &Settings) {
     if let Some(method) = TrainingMethod::of_name(&loss).or_else(|| TrainingMethod::of_name(&stage)) {
         method.apply(imported);
     }
+    // `create_ref_model` (`train/trainer_utils.py`): a frozen copy of the model, none with adapters.
+    if let Some(found) = settings.on("use_asft_loss").filter(|_| imported.get("training.lora.rank").is_none()) {
+        imported.say("training.reference_model", true, found.origin.clone());
+        imported.note(format!("{}: a reference model beside, which is counted", found.origin));
+    }
     for name in ["use_galore", "use_apollo", "use_badam", "use_adam_mini"] {
         if let Some(found) = settings.on(name) {
             not_modelled(imported, &format!("{}: its states", found.origin));

@@ -92,6 +92,8 @@ fn set_interpolated(imported: &mut ImportedPlan, settings: &Settings, context: &
             "train_loader.dataset.max_seq_len",
         ]),
     );
+    // Variables are put in where they are used.
+    settings.iter().filter(|(name, _)| name.starts_with("variables.")).for_each(|(name, _)| settings.accept(name));
     imported.set("model.batch_size", settings.whole("global_train_batch_size"));
     match settings
         .first_whole(&["device_train_microbatch_size", "device_train_grad_accum"])

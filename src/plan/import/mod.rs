@@ -22,6 +22,7 @@ mod gpt_neox;
 mod halos;
 mod hooked;
 mod imported;
+mod intern_evo;
 mod jobs;
 mod kubernetes;
 mod launch;
@@ -37,12 +38,14 @@ mod megatron;
 mod methods;
 mod mistral_finetune;
 mod model;
+mod model_center;
 mod nanogpt;
 mod nanotron;
 mod nemo;
 mod nemo_rl;
 mod oat;
 mod olmo;
+mod open_lm;
 mod openrlhf;
 mod origin;
 mod python_calls;
@@ -251,6 +254,9 @@ fn framework(context: &ImportContext) -> ImportedPlan {
         (llm_c::runs, llm_c::import),
         (veomni::runs, veomni::import),
         (levanter::runs, levanter::import),
+        (intern_evo::runs, intern_evo::import),
+        (open_lm::runs, open_lm::import),
+        (model_center::runs, model_center::import),
         (megatron::runs, megatron::import),
         (nemo_rl::runs, nemo_rl::import),
         (automodel::runs, automodel::import),

@@ -69,6 +69,36 @@ impl<'a> ScriptReader<'a> {
         settings
     }
 
+    /// What `name = dict(…)` at the left margin holds, dictionaries in it as dotted names behind `name`.
+    pub fn section(&self, name: &str) -> Settings {
+        let mut settings = Settings::default();
+        let start = format!("\n{name} = dict(");
+        let Some(at) = self.content.find(&start).map(|at| at + start.len()) else { return settings };
+        let line = self.content.get(..at).map_or(1, |before| before.lines().count());
+        self.entries(self.content.get(at..).unwrap_or(""), name, line, &mut settings);
+        settings
+    }
+
+    fn entries(&self, text: &str, above: &str, line: usize, settings: &mut Settings) {
+        if above.matches('.').count() > DEEPEST {
+            return;
+        }
+        for part in arguments(text) {
+            let Some((key, value)) = part.split_once('=') else { continue };
+            let key = format!("{above}.{}", key.trim());
+            let within =
+                text.find(part.trim()).and_then(|at| text.get(..at)).map_or(0, |text| text.matches('\n').count());
+            match value.trim().strip_prefix("dict(") {
+                Some(inner) => self.entries(inner, &key, line + within, settings),
+                None => {
+                    let origin =
+                        Origin::File { name: self.name.to_owned(), line: Some(line + within), key: key.clone() };
+                    settings.set(&key, self.value(value.trim(), 0), origin);
+                }
+            }
+        }
+    }
+
     /// The first of `names` that the script has a whole number for: a name of its own, or an argument.
     pub fn named(&self, names: &[&str]) -> Settings {
         let mut settings = Settings::default();

@@ -137,7 +137,8 @@ fn named(imported: &mut ImportedPlan, settings: &Settings, context: &ImportConte
     if let Some(found) = settings.on("packing") {
         imported.note(format!("{}: samples are packed to max_length", found.origin));
     }
-    for name in ["packing", "padding_free", "packing_length", "packing_strategy"] {
+    // `model_name` and `model_author` are what the model is taught to say of itself.
+    for name in ["packing", "padding_free", "packing_length", "packing_strategy", "model_name", "model_author"] {
         settings.accept(name);
     }
 }

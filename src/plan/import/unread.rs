@@ -118,7 +118,10 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
 ];
 
 /// Parts of names of what changes what is held or trained: not followed, it is said ahead of the rest.
-const WEIGHTY: [&str; 57] = [
+const WEIGHTY: [&str; 60] = [
+    "use_lisa",
+    "window_attn_skip_freq",
+    "use_kt",
     "pooling_mode",
     "pooling_method",
     "bidirectional",

@@ -53,7 +53,8 @@ impl Program {
     /// Whether its name says that it does something other than training: many tools take the same options for that.
     pub fn trains_nothing(&self) -> bool {
         const TRAINING: [&str; 7] = ["train", "tune", "sft", "dpo", "rlhf", "grpo", "ppo"];
-        const OTHERS: [&str; 25] = [
+        const OTHERS: [&str; 26] = [
+            "analyze",
             "eval",
             "create",
             "index",
@@ -281,7 +282,8 @@ fn submitted(words: &[String]) -> Option<&[String]> {
     let start = behind.iter().rposition(|word| matches!(word.as_str(), "&&" | ";")).map_or(0, |at| at + 1);
     let inner = behind.get(start..)?;
     let name = base(inner.first()?);
-    let leads = is_python(name) || wrappers::find(name).is_some();
+    // `gantry run … -- /bin/bash -c 'torchrun …'`
+    let leads = is_python(name) || is_shell(name) || wrappers::find(name).is_some();
     leads.then_some(inner)
 }
 

@@ -138,10 +138,26 @@ fn vocabulary(imported: &mut ImportedPlan, job: &Job) {
     let script = job.context.program.name();
     let others = ["t5", "bert"].iter().any(|part| script.contains(part));
     let gpt2 = files.filter(|_| !others).map(|found| found.map(|_| 50_257));
-    match model.or(known).or(gpt2) {
+    match model.or(known).or(gpt2).or_else(|| of_default_tokenizer(job)) {
         Some(size) => imported.set(KEY, Some(size)),
         None => imported.miss(KEY, "the tokenizer is not given, or its size is unknown"),
     }
+}
+
+/// A vocabulary file that is to be filled in, of a script whose default tokenizer comes with its own (`pretrain_gpt.py`,
+/// `pretrain_bert.py`: `args_defaults`).
+fn of_default_tokenizer(job: &Job) -> Option<Setting<u64>> {
+    let settings = job.settings;
+    let open = settings.is_set("vocab_file") && settings.text("vocab_file").is_none();
+    let (tokenizer, size) = match job.context.program.name() {
+        name if name.ends_with("pretrain_gpt.py") => ("GPT2BPETokenizer", 50_257),
+        name if name.ends_with("pretrain_bert.py") => ("BertWordPieceLowerCase", 30_522),
+        _ => return None,
+    };
+    (open && !settings.is_set("tokenizer_type")).then(|| {
+        settings.accept("vocab_file");
+        Setting::new(size, Job::default(&format!("{tokenizer}, whose own file stands for one that is to be filled in")))
+    })
 }
 
 fn position(job: &Job) -> Option<Setting<&'static str>> {

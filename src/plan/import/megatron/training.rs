@@ -338,7 +338,12 @@ fn sharding(imported: &mut ImportedPlan, job: &Job) {
     if settings.is_set("deepspeed") || settings.is_set("deepspeed_config") {
         settings.accept("deepspeed");
         let file = settings.text("deepspeed_config").and_then(|path| job.context.settings(&path.value, imported));
-        deepspeed::set(imported, &file.unwrap_or_default());
+        match file {
+            Some(file) => deepspeed::set(imported, &file),
+            // Its own arguments say the precision as well (`megatron/arguments.py`).
+            None => imported.say("distribution.engine", "deepspeed", Origin::Argument("--deepspeed".into())),
+        }
+        settings.accept("no_pipeline_parallel");
         imported.say("model.framework", "megatron-deepspeed", Origin::Argument("--deepspeed".into()));
         imported.drop("model.transformer_impl");
         let stage = settings.whole("zero_stage");

@@ -18,12 +18,14 @@ impl Script {
         let end = words.iter().position(|word| word.starts_with(['>', '<'])).unwrap_or(words.len());
         let words = words.get(..end).unwrap_or_default();
         let plain: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();
+        let handed = self.piped.take();
         match (name, plain.as_slice()) {
             ("cp" | "mv", [from, to]) => {
                 let text = self.text_of(from, source);
                 self.put(to, text);
             }
-            ("sed", _) => self.substituted(words, target, source),
+            ("sed", _) => self.substituted(words, target, handed, source),
+            ("cat", [from]) if target.is_none() => self.piped = self.text_of(from, source),
             ("jq", [filter, from]) if target.is_some() && words.len() == 2 => {
                 let text = self.text_of(from, source).and_then(|text| assigned(&text, filter));
                 if let Some(to) = target {
@@ -70,8 +72,14 @@ impl Script {
         }
     }
 
-    /// `sed -i 's/A/B/g' FILE`, `sed -e … -e … FILE > OTHER`.
-    fn substituted(&mut self, words: &[String], target: Option<&str>, source: &dyn Fn(&str) -> Option<String>) {
+    /// `sed -i 's/A/B/g' FILE`, `sed -e … -e … FILE > OTHER`; without a file it takes what is handed on, `sed … FILE | sed …`.
+    fn substituted(
+        &mut self,
+        words: &[String],
+        target: Option<&str>,
+        handed: Option<String>,
+        source: &dyn Fn(&str) -> Option<String>,
+    ) {
         let (mut scripts, mut files, mut in_place) = (Vec::new(), Vec::new(), false);
         let mut at = 0;
         while let Some(word) = words.get(at) {
@@ -89,13 +97,25 @@ impl Script {
                 word => files.push(word.to_owned()),
             }
         }
+        let edit = |text: Option<String>| {
+            scripts.iter().try_fold(text, |text, script| Some(Some(substitute(&text?, script)?))).flatten()
+        };
+        if files.is_empty() && !in_place {
+            let text = edit(handed);
+            match target {
+                Some(to) => self.put(to, text),
+                None => self.piped = text,
+            }
+            return;
+        }
         for path in files {
-            let text = self.text_of(&path, source);
-            let text = scripts.iter().try_fold(text, |text, script| Some(Some(substitute(&text?, script)?))).flatten();
+            let text = edit(self.text_of(&path, source));
             if in_place {
                 self.put(&path, text);
             } else if let Some(to) = target {
                 self.put(to, text);
+            } else {
+                self.piped = text;
             }
         }
     }

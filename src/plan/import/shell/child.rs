@@ -1,0 +1,62 @@
+//! Scripts that a script starts: `bash train.sh 8 4`, `./train.sh`, with the arguments and variables that it hands on.
+
+use std::collections::BTreeMap;
+
+use super::{MAX_TEXT, Script, Surroundings, UNSET, assignment};
+
+/// The script that a command starts, and the words behind it.
+fn started(command: &[String]) -> Option<(&str, &[String])> {
+    let (first, rest) = command.split_first()?;
+    let shell = matches!(first.rsplit('/').next()?, "bash" | "sh" | "zsh" | "dash");
+    if !shell {
+        return first.ends_with(".sh").then_some((first.as_str(), rest));
+    }
+    let at = rest.iter().position(|word| !word.starts_with('-'))?;
+    let path = rest.get(at).filter(|path| path.ends_with(".sh"))?;
+    // `bash -c TEXT`: the text is no script of a file.
+    let text = rest.iter().take(at).any(|word| !word.starts_with("--") && word.ends_with('c'));
+    (!text).then(|| (path.as_str(), rest.get(at + 1..).unwrap_or_default()))
+}
+
+impl Script {
+    /// Follows a script that a command starts, where it can be read; whether it could. Its variables are its own:
+    /// it has those that are exported, and `leading`, which stand in front of the command.
+    pub(super) fn start(
+        &mut self,
+        leading: &[String],
+        command: &[String],
+        around: &Surroundings,
+        depth: usize,
+    ) -> bool {
+        let Some((path, words)) = started(command) else { return false };
+        let own = self.files.get(path).cloned();
+        let Some(text) = own.or_else(|| (around.file)(path)).filter(|text| text.len() <= MAX_TEXT) else {
+            return false;
+        };
+        let redirected =
+            |word: &String| word.trim_start_matches(|letter: char| letter.is_ascii_digit()).starts_with('>');
+        let end = words.iter().position(redirected).unwrap_or(words.len());
+        let arguments: Vec<String> = words.iter().take(end).filter(|word| *word != "&").cloned().collect();
+        let given = leading.iter().filter_map(|word| assignment(word)).map(|(name, _, value)| (name, value.to_owned()));
+        let mut variables: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (name, value) in self.exported.iter().map(|(name, value)| (name.as_str(), value.clone())).chain(given) {
+            variables.insert(name.to_owned(), vec![value]);
+        }
+        let before = (
+            std::mem::replace(&mut self.variables, variables),
+            std::mem::take(&mut self.absent),
+            self.exported.clone(),
+            self.folder.clone(),
+        );
+        let known = |name: &str| match (name, name.parse::<usize>()) {
+            ("0", _) => Some(path.to_owned()),
+            ("@", _) => Some(arguments.join(" ")),
+            ("#", _) => Some(arguments.len().to_string()),
+            (_, Ok(number)) => arguments.get(number.checked_sub(1)?).cloned().or(Some(String::new())),
+            _ => (around.variable)(name),
+        };
+        self.run(&text.replace(UNSET, ""), &Surroundings { variable: &known, file: around.file }, depth + 1);
+        (self.variables, self.absent, self.exported, self.folder) = before;
+        true
+    }
+}
