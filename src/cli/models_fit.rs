@@ -4,7 +4,8 @@ use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use super::args::{FitPurpose, ListFormat, ModelsArgs};
-use super::{Exit, Failure, Streams, limits};
+use super::{Exit, Failure, Streams, limits, progress};
+use crate::advise::ProgressCounter;
 use crate::catalog::{Catalog, Gpu, ModelPreset};
 use crate::plan::{Document, Plan};
 use crate::predict::{Job, predict};
@@ -34,8 +35,16 @@ pub fn run(
 ) -> Result<Exit, Failure> {
     let unknown = || Failure::usage(format!("--fit: no GPU `{name}`; `memwall gpus` lists them"));
     let gpu = catalog.gpu(name).ok_or_else(unknown)?;
-    let tried: Vec<TriedModel> =
-        models.par_iter().filter_map(|model| tried(model, gpu, args.purpose, catalog)).collect();
+    let try_all = |counter: &ProgressCounter| -> Vec<TriedModel> {
+        counter.begin(models.len());
+        let tried = models.par_iter().filter_map(|model| {
+            let tried = tried(model, gpu, args.purpose, catalog);
+            counter.advance();
+            tried
+        });
+        tried.collect()
+    };
+    let tried = progress::watched("models", try_all, streams)?;
     let fits = |one: &&TriedModel| one.needed <= gpu.memory;
     let fitting: Vec<&TriedModel> = tried.iter().filter(fits).collect();
     let text = match args.list.format {
