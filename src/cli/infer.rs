@@ -209,7 +209,7 @@ pub fn deliver(
         return Err(Failure::failed(format!("no plan: {}", nothing_known(imported))));
     }
     let Some(path) = &to.save else {
-        let shown = if to.format == PlanFormat::Yaml { output::plan_on_page(&text) } else { text };
+        let shown = if to.format == PlanFormat::Yaml { output::yaml_on_page(&text) } else { text };
         return Ok(streams.print(shown));
     };
     save_new(path, &text)?;

@@ -4,12 +4,13 @@ use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use super::args::{FitPurpose, ListFormat, ModelsArgs};
-use super::{Exit, Failure, Streams, limits, progress};
+use super::{Exit, Failure, Streams, limits, output, progress};
 use crate::advise::ProgressCounter;
 use crate::catalog::{Catalog, Gpu, ModelPreset};
 use crate::plan::{Document, Plan};
 use crate::predict::{Job, predict};
 use crate::report::MaxBatch;
+use crate::report::page::prose;
 use crate::report::table::{Align, Table};
 use crate::report::text::count;
 use crate::units::Bytes;
@@ -115,13 +116,10 @@ fn table(fitting: &[&TriedModel], gpu: &Gpu, purpose: FitPurpose, (tried, all): 
     };
     let others = all - tried;
     let others = if others > 0 { format!("; {others} are of kinds that cannot be used so") } else { String::new() };
-    table.render("", super::output::page(None).width)
-        + &format!(
-            "\n{} of {tried} models fit {} ({}){others}\n{purpose}; GiB with one sample of {TOKENS} tokens, or the model's own size\n",
-            fitting.len(),
-            gpu.name,
-            gpu.memory,
-        )
+    let width = output::page(None).width;
+    let counted = format!("{} of {tried} models fit {} ({}){others}", fitting.len(), gpu.name, gpu.memory);
+    let sized = format!("{purpose}; GiB with one sample of {TOKENS} tokens, or the model's own size");
+    format!("{}\n{}{}", table.render("", width), prose(&counted, width), prose(&sized, width))
 }
 
 fn row(one: &TriedModel, gpu: &Gpu) -> Value {

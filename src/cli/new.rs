@@ -15,7 +15,7 @@ const NEAREST: usize = 5;
 
 pub fn run(args: &NewArgs, catalog: &Catalog, streams: &mut Streams) -> Result<Exit, Failure> {
     let text = text(args, catalog)?;
-    let Some(path) = &args.save else { return Ok(streams.print(output::plan_on_page(&text))) };
+    let Some(path) = &args.save else { return Ok(streams.print(output::yaml_on_page(&text))) };
     save_new(path, &text)?;
     Ok(streams.print(format!("saved {}\n", path.display())))
 }

@@ -104,8 +104,8 @@ pub fn page(file: Option<&Path>) -> Page {
     Page { width: width.filter(|width| *width > 0).unwrap_or(USUAL).max(NARROWEST), colours }
 }
 
-/// A plan as it is read on a terminal, whose width its comments keep; a pipe has it as it is written to files.
-pub fn plan_on_page(yaml: &str) -> String {
+/// A file of YAML as it is read on a terminal, whose width its comments keep; a pipe has it as it is written to files.
+pub fn yaml_on_page(yaml: &str) -> String {
     if io::stdout().is_terminal() || columns().is_some() {
         return comments_within(yaml, page(None).width);
     }

@@ -137,6 +137,18 @@ pub fn prose(words: &str, width: usize) -> String {
     text
 }
 
+/// `words` behind `head`, later lines below the first word, or set in where the head leaves too little room.
+#[must_use]
+pub fn beside(head: &str, words: &str, width: usize) -> String {
+    let room = width.saturating_sub(head.width());
+    let column = if room < NARROWEST_COMMENT { 2 } else { head.width() };
+    let options = options(width).initial_indent(head);
+    let hanging = " ".repeat(column);
+    let words = glued(&printable(words));
+    let lines = textwrap::wrap(&words, options.subsequent_indent(&hanging));
+    lines.into_iter().map(|line| format!("{}\n", line.replace(GLUE, " "))).collect()
+}
+
 /// Cells of a comment below which it is not worth continuing it beside the values.
 const NARROWEST_COMMENT: usize = 24;
 
@@ -184,9 +196,15 @@ mod tests {
             "model:\n  preset: gpt2      # a comment that goes on\n                    # for longer than the page\n";
         assert_eq!(comments_within(yaml, 46), format!("{laid}  name: 'a # b, no comment at all'\n"));
         // Nothing beside the value: above it.
-        let laid = "model:\n  # a comment that goes\n  # on for longer than\n  # the page\n  preset: gpt2\n";
+        let laid = "model:\n  # a comment that goes on\n  # for longer than the\n  # page\n  preset: gpt2\n";
         assert!(comments_within(yaml, 26).starts_with(laid), "{}", comments_within(yaml, 26));
         assert_eq!(comments_within(yaml, 90), yaml);
+    }
+
+    #[test]
+    fn later_lines_stand_below_the_first_word() {
+        let text = beside("ok      driver       ", "no driver was found here, so there is a demo", 50);
+        assert_eq!(text, "ok      driver       no driver was found here, so\n                     there is a demo\n");
     }
 
     #[test]

@@ -65,7 +65,8 @@ fn searches_catalogues_and_measured_cases_fit_80_columns() {
     let cases = truth::folder().join("llm-foundry.json").display().to_string();
     let mut lines: Vec<String> = ["search 8b_single_gpu.yaml", "search hybrid_example.yaml --fewest-gpus"]
         .into_iter()
-        .chain(["gpus", "gpus --verbose", "models", "models --verbose", "config"])
+        .chain(["gpus", "gpus --verbose", "models", "models --verbose", "config", "config --example"])
+        .chain(["--theme", "explain", "models --fit RTX4090 --train lora", "models --scales H100"])
         .map(str::to_owned)
         .collect();
     lines.push(format!("validate {cases}"));
