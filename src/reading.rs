@@ -7,6 +7,7 @@
 mod device;
 mod hardware;
 mod hook;
+mod impossible;
 mod location;
 mod out_of_memory;
 mod place;

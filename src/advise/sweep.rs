@@ -5,6 +5,7 @@ use std::fmt;
 use rayon::prelude::*;
 
 use super::axis::{Axis, MOST_POINTS};
+use super::counter::ProgressCounter;
 use super::follow::{give_way, link_gives_way};
 use super::walk_cache::WalkCache;
 use super::walls::{AxisWalls, walls};
@@ -65,6 +66,19 @@ impl Sweep {
 /// # Errors
 /// Where there are too many combinations, or a key varies twice or has no effect beside one that the plan has.
 pub fn sweep(plan: &Plan, axes: Vec<Axis>, catalog: &Catalog) -> Result<Sweep, Fault> {
+    sweep_counted(plan, axes, catalog, &ProgressCounter::default())
+}
+
+/// As [`sweep`], and counts the predictions that are done.
+///
+/// # Errors
+/// As [`sweep`].
+pub fn sweep_counted(
+    plan: &Plan,
+    axes: Vec<Axis>,
+    catalog: &Catalog,
+    counter: &ProgressCounter,
+) -> Result<Sweep, Fault> {
     let varied: Vec<&str> = axes.iter().map(|axis| axis.key.path).collect();
     for (at, axis) in axes.iter().enumerate() {
         refuse(plan, axis, &varied[..at])?;
@@ -79,7 +93,12 @@ pub fn sweep(plan: &Plan, axes: Vec<Axis>, catalog: &Catalog) -> Result<Sweep, F
         base.clear(key);
     }
     let walks = WalkCache::default();
-    let one = |index| point(&base, &axes, index, (catalog, &walks));
+    counter.begin(count);
+    let one = |index| {
+        let point = point(&base, &axes, index, (catalog, &walks));
+        counter.advance();
+        point
+    };
     let points: Vec<SweepPoint> = (0..count).into_par_iter().map(one).collect();
     let walls = walls(&axes, &points);
     Ok(Sweep { axes, points, walls })

@@ -19,7 +19,7 @@ pub enum MouseTarget {
     Tab(Pane),
     /// Something that stands for a key: an arrow, a word of the bottom line, the wheel over a list.
     Key(KeyPress),
-    /// A row of the list to choose from, by its place among those that are shown.
+    /// A row of what lies on top, by its place among those that can be chosen.
     Choice(usize),
     /// The wheel over a pane: rows down, or up where below zero.
     Scroll {

@@ -5,7 +5,7 @@ use crate::app::key::KeyPress;
 use crate::app::mouse::MouseTarget;
 use crate::app::pane::Pane;
 use crate::app::picker::picking;
-use crate::app::state::State;
+use crate::app::state::{Overlay, State};
 use crate::app::update::on_key;
 use crate::app::view_actions::{focus, select};
 
@@ -14,14 +14,7 @@ pub fn click(state: &mut State, target: MouseTarget) -> Vec<Effect> {
     let covered = state.dialogs.picker.is_some() || state.dialogs.overlay.is_some();
     match target {
         MouseTarget::Key(key) => return on_key(state, key),
-        MouseTarget::Choice(place) => {
-            let Some(picker) = &mut state.dialogs.picker else { return Vec::new() };
-            if picker.selected == place {
-                return on_key(state, KeyPress::Enter);
-            }
-            picker.selected = place.min(picker.shown.len().saturating_sub(1));
-            picking::look(state);
-        }
+        MouseTarget::Choice(place) => return choose(state, place),
         _ if covered => {}
         MouseTarget::Tab(pane) => focus(state, pane),
         MouseTarget::Scroll { pane, rows } => {
@@ -37,6 +30,32 @@ pub fn click(state: &mut State, target: MouseTarget) -> Vec<Effect> {
                 _ => {}
             }
         }
+    }
+    Vec::new()
+}
+
+/// Selects a row of what lies on top; the selected one is taken.
+fn choose(state: &mut State, place: usize) -> Vec<Effect> {
+    if let Some(picker) = &mut state.dialogs.picker {
+        if picker.selected == place {
+            return on_key(state, KeyPress::Enter);
+        }
+        picker.selected = place.min(picker.shown.len().saturating_sub(1));
+        picking::look(state);
+        return Vec::new();
+    }
+    let dialogs = &mut state.dialogs;
+    let selected = match &mut dialogs.overlay {
+        Some(Overlay::Fixes) => dialogs.fixes.as_mut().map(|view| &mut view.selected),
+        Some(Overlay::Search) => dialogs.search.as_mut().map(|view| &mut view.selected),
+        Some(Overlay::Sweep) => dialogs.sweep.as_mut().map(|view| &mut view.selected),
+        Some(Overlay::Plans(selected)) => Some(selected),
+        _ => None,
+    };
+    match selected {
+        Some(selected) if *selected == place => return on_key(state, KeyPress::Enter),
+        Some(selected) => *selected = place,
+        None => {}
     }
     Vec::new()
 }

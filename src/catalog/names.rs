@@ -37,8 +37,15 @@ pub fn find<'a, T>(items: &'a [T], name: &str, names: impl Fn(&'a T) -> Names<'a
     })
 }
 
+/// Characters of the longest name that may be a slip of a known one; what is longer is no name.
+pub const LONGEST_NAME: usize = 100;
+
 /// The main name or alias that looks most like `name`; none when nothing does.
 pub fn nearest<'a, T>(items: &'a [T], name: &str, names: impl Fn(&'a T) -> Names<'a>) -> Option<&'a str> {
+    // Likeness is a matter of each letter against each: of a text of megabytes it takes seconds.
+    if name.chars().nth(LONGEST_NAME).is_some() {
+        return None;
+    }
     let wanted = plain(name);
     items
         .iter()
@@ -54,6 +61,8 @@ pub fn nearest<'a, T>(items: &'a [T], name: &str, names: impl Fn(&'a T) -> Names
 
 /// That there is no `name`, and what there is: the nearest, or else `all` that are known.
 pub fn unknown(name: &str, nearest: Option<&str>, all: &str) -> String {
+    let more = if name.chars().nth(LONGEST_NAME).is_some() { "…" } else { "" };
+    let name = name.chars().take(LONGEST_NAME).collect::<String>() + more;
     match nearest {
         Some(known) => format!("{name} is not in the catalogue; nearest: {known}"),
         None => format!("{name} is not in the catalogue; {all}"),

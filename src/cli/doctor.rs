@@ -11,11 +11,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::config::Config;
 use super::dashboard::unable;
-use super::{Exit, Streams, user_catalog};
+use super::{Exit, Streams, output, user_catalog};
 use crate::observe::hook::Directory;
 use crate::observe::{self, SharedRequirements, SourceChoice, SourceContext, SourceError};
-use crate::printable::printable;
 use crate::reading::{Moment, Reading, ReadingKind, Sample};
+use crate::report::page::beside;
 
 /// A driver that has not answered by then hangs.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -57,14 +57,15 @@ impl Check {
         Self { name, standing: CheckStatus::Broken, found: found.into(), remedy }
     }
 
-    fn lines(&self) -> String {
+    fn lines(&self, width: usize) -> String {
         let word = match self.standing {
             CheckStatus::Works => "ok",
             CheckStatus::Limited => "limited",
             CheckStatus::Broken => "broken",
         };
-        let remedy = if self.remedy.is_empty() { String::new() } else { format!("{:20} > {}\n", "", self.remedy) };
-        format!("{word:8} {:12} {}\n{remedy}", self.name, printable(&self.found))
+        let remedy =
+            if self.remedy.is_empty() { String::new() } else { beside(&format!("{:20} > ", ""), self.remedy, width) };
+        beside(&format!("{word:8} {:12} ", self.name), &self.found, width) + &remedy
     }
 }
 
@@ -77,7 +78,8 @@ pub fn run(streams: &mut Streams) -> Exit {
     checks.extend(terminal(variable, io::stdout().is_terminal()));
     checks.extend(files(variable));
     let broken = checks.iter().any(|check| check.standing == CheckStatus::Broken);
-    let text: String = checks.iter().map(Check::lines).collect();
+    let width = output::page(None).width;
+    let text: String = checks.iter().map(|check| check.lines(width)).collect();
     streams.print(text).and(if broken { Exit::Failed } else { Exit::Done })
 }
 

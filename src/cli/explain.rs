@@ -48,6 +48,12 @@ pub fn run(args: &ExplainArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> 
     if let Some(near) = nearest(&text).filter(|_| !is_file) {
         return Err(Failure::usage(format!("{text}: there is no such file or term; did you mean `{near}`?")));
     }
+    // A word that is no path was meant as a term.
+    if !is_file && !text.contains(['/', '.']) {
+        return Err(Failure::usage(format!(
+            "{text}: there is no such file or term; memwall explain without a word lists the terms"
+        )));
+    }
     explain_file(file, plan.as_ref(), (args, catalog), streams)
 }
 

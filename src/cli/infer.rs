@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 
 use super::args::{ImportArgs, InferArgs, InferTarget, PlanFormat, PlanOutput};
-use super::{Exit, Failure, Streams, plans, versions};
+use super::{Exit, Failure, Streams, output, plans, versions};
 use crate::app::{Account, Proposal};
 use crate::catalog::Catalog;
 use crate::files::Unread;
@@ -208,7 +208,10 @@ pub fn deliver(
     if imported.values.is_empty() {
         return Err(Failure::failed(format!("no plan: {}", nothing_known(imported))));
     }
-    let Some(path) = &to.save else { return Ok(streams.print(&text)) };
+    let Some(path) = &to.save else {
+        let shown = if to.format == PlanFormat::Yaml { output::yaml_on_page(&text) } else { text };
+        return Ok(streams.print(shown));
+    };
     save_new(path, &text)?;
     Ok(streams.print(format!("saved {}\n", path.display())))
 }

@@ -4,11 +4,13 @@ use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use super::args::{FitPurpose, ListFormat, ModelsArgs};
-use super::{Exit, Failure, Streams, limits};
+use super::{Exit, Failure, Streams, limits, output, progress};
+use crate::advise::ProgressCounter;
 use crate::catalog::{Catalog, Gpu, ModelPreset};
 use crate::plan::{Document, Plan};
 use crate::predict::{Job, predict};
 use crate::report::MaxBatch;
+use crate::report::page::prose;
 use crate::report::table::{Align, Table};
 use crate::report::text::count;
 use crate::units::Bytes;
@@ -34,8 +36,16 @@ pub fn run(
 ) -> Result<Exit, Failure> {
     let unknown = || Failure::usage(format!("--fit: no GPU `{name}`; `memwall gpus` lists them"));
     let gpu = catalog.gpu(name).ok_or_else(unknown)?;
-    let tried: Vec<TriedModel> =
-        models.par_iter().filter_map(|model| tried(model, gpu, args.purpose, catalog)).collect();
+    let try_all = |counter: &ProgressCounter| -> Vec<TriedModel> {
+        counter.begin(models.len());
+        let tried = models.par_iter().filter_map(|model| {
+            let tried = tried(model, gpu, args.purpose, catalog);
+            counter.advance();
+            tried
+        });
+        tried.collect()
+    };
+    let tried = progress::watched("models", try_all, streams)?;
     let fits = |one: &&TriedModel| one.needed <= gpu.memory;
     let fitting: Vec<&TriedModel> = tried.iter().filter(fits).collect();
     let text = match args.list.format {
@@ -106,13 +116,10 @@ fn table(fitting: &[&TriedModel], gpu: &Gpu, purpose: FitPurpose, (tried, all): 
     };
     let others = all - tried;
     let others = if others > 0 { format!("; {others} are of kinds that cannot be used so") } else { String::new() };
-    table.render("", super::output::page(None).width)
-        + &format!(
-            "\n{} of {tried} models fit {} ({}){others}\n{purpose}; GiB with one sample of {TOKENS} tokens, or the model's own size\n",
-            fitting.len(),
-            gpu.name,
-            gpu.memory,
-        )
+    let width = output::page(None).width;
+    let counted = format!("{} of {tried} models fit {} ({}){others}", fitting.len(), gpu.name, gpu.memory);
+    let sized = format!("{purpose}; GiB with one sample of {TOKENS} tokens, or the model's own size");
+    format!("{}\n{}{}", table.render("", width), prose(&counted, width), prose(&sized, width))
 }
 
 fn row(one: &TriedModel, gpu: &Gpu) -> Value {

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::args::NewArgs;
 use super::import::{self, OpenedPlan};
 use super::infer::{gpus, save_new};
-use super::{Exit, Failure, Streams};
+use super::{Exit, Failure, Streams, output};
 use crate::app::{USUAL_GPU, text_of_new_plan};
 use crate::catalog::Catalog;
 use crate::plan::{EMPTY_TEXT, EXAMPLES};
@@ -15,7 +15,7 @@ const NEAREST: usize = 5;
 
 pub fn run(args: &NewArgs, catalog: &Catalog, streams: &mut Streams) -> Result<Exit, Failure> {
     let text = text(args, catalog)?;
-    let Some(path) = &args.save else { return Ok(streams.print(text)) };
+    let Some(path) = &args.save else { return Ok(streams.print(output::yaml_on_page(&text))) };
     save_new(path, &text)?;
     Ok(streams.print(format!("saved {}\n", path.display())))
 }

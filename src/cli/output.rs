@@ -8,7 +8,7 @@ use super::{Exit, Failure};
 use crate::files;
 use crate::plan::reason;
 use crate::printable::printable;
-use crate::report::page::{Page, USUAL, prose};
+use crate::report::page::{Page, USUAL, comments_within, prose};
 
 /// The standard streams, passed in so that a command can be run without a process.
 pub struct Streams<'a> {
@@ -102,6 +102,14 @@ pub fn page(file: Option<&Path>) -> Page {
     // https://no-color.org: set and not empty.
     let colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     Page { width: width.filter(|width| *width > 0).unwrap_or(USUAL).max(NARROWEST), colours }
+}
+
+/// A file of YAML as it is read on a terminal, whose width its comments keep; a pipe has it as it is written to files.
+pub fn yaml_on_page(yaml: &str) -> String {
+    if io::stdout().is_terminal() || columns().is_some() {
+        return comments_within(yaml, page(None).width);
+    }
+    yaml.to_owned()
 }
 
 /// Narrower pages would hold less than a word of most reports.

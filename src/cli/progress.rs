@@ -1,9 +1,12 @@
 //! How far a command is, on a terminal's standard error, once it takes over a second.
 
 use std::io::{self, IsTerminal};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Streams;
+use super::{Failure, Streams};
+use crate::advise::ProgressCounter;
 
 /// What is done within that needs no word.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -31,6 +34,10 @@ impl ProgressLine {
     /// One more begins.
     pub fn tick(&mut self, streams: &mut Streams) {
         self.done += 1;
+        self.show(streams);
+    }
+
+    fn show(&mut self, streams: &mut Streams) {
         let late = self.start.elapsed() > PATIENCE && self.last.is_none_or(|last| last.elapsed() > BETWEEN);
         if self.shown && late {
             self.last = Some(Instant::now());
@@ -46,4 +53,40 @@ impl ProgressLine {
             let _ = write!(streams.err, "\r\x1b[K");
         }
     }
+}
+
+/// Runs `work` on a thread of its own and shows meanwhile how far it is.
+///
+/// # Errors
+/// If no thread can be started, or the work panics.
+pub fn watched<T: Send>(
+    what: &'static str,
+    work: impl FnOnce(&ProgressCounter) -> T + Send,
+    streams: &mut Streams,
+) -> Result<T, Failure> {
+    let counter = ProgressCounter::default();
+    let mut line = ProgressLine::new(what, 0);
+    let done = thread::scope(|scope| {
+        let (sender, receiver) = channel();
+        let counter = &counter;
+        let worker = thread::Builder::new()
+            .spawn_scoped(scope, move || drop(sender.send(work(counter))))
+            .map_err(|error| Failure::failed(format!("no thread for the predictions: {error}")))?;
+        loop {
+            match receiver.recv_timeout(BETWEEN) {
+                Ok(done) => return Ok(done),
+                Err(RecvTimeoutError::Timeout) => {
+                    (line.done, line.of) = counter.seen();
+                    line.show(streams);
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    // A panic is told where it happened.
+                    drop(worker.join());
+                    return Err(Failure::failed("the predictions failed"));
+                }
+            }
+        }
+    });
+    line.clear(streams);
+    done
 }

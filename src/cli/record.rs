@@ -32,6 +32,9 @@ pub fn run(args: &RecordArgs, catalog: &Catalog, streams: &mut Streams) -> Resul
     if matches!(args.source, SourceChoice::Replay { .. }) {
         return Err(Failure::usage("--source: this is a recording already"));
     }
+    if matches!(args.source, SourceChoice::Demo(_)) && args.plan.is_none() {
+        return Err(Failure::usage("--source demo: a simulated run needs a plan: memwall record PLAN --source demo …"));
+    }
     let plan = args.plan.as_deref().map(|path| open_plan(path, &args.source, catalog)).transpose()?;
     let written = record(args, plan, catalog.clone(), streams)?;
     Ok(streams.print(format!("{}\n", written.summary())))

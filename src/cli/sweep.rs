@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::args::{ReportFormat, SweepArgs};
 use super::plans::{self, PlanSource};
-use super::{Exit, Failure, Streams, output, picture};
-use crate::advise::{Axis, Sweep, sweep};
+use super::{Exit, Failure, Streams, output, picture, progress};
+use crate::advise::{Axis, ProgressCounter, Sweep, sweep_counted};
 use crate::catalog::Catalog;
 use crate::plan::Fault;
 use crate::report::page::Page;
@@ -15,7 +15,9 @@ pub fn run(args: &SweepArgs, catalog: &Catalog, streams: &mut Streams) -> Result
     let plots = args.plot || picture::is_picture(args.output.as_deref());
     let format = output::format(args.format, args.output.as_deref().filter(|_| !plots))?;
     let source = plans::only(&args.plan, &args.set, streams)?;
-    let swept = axes(args, &source).and_then(|axes| sweep(source.plan(), axes, catalog));
+    let axes = axes(args, &source);
+    let work = |counter: &ProgressCounter| axes.and_then(|axes| sweep_counted(source.plan(), axes, catalog, counter));
+    let swept = progress::watched("predictions", work, streams)?;
     let swept = swept.map_err(|fault| Failure::usage(format!("--vary: {fault}")))?;
     if plots {
         return picture::deliver(&plots::sweep(&source.name, &swept), args.output.as_deref(), streams);

@@ -7,7 +7,7 @@ use std::thread;
 use tokio::sync::mpsc::Sender;
 
 use super::{Source, SourceError, SourceReport};
-use crate::reading::Moment;
+use crate::reading::{DeviceSample, Moment};
 
 /// Asks the thread of a source for samples, and ends it when it is dropped.
 ///
@@ -51,7 +51,11 @@ where
                 }),
             };
             let report = match opened {
-                Ok(source) => SourceReport::Sample(source.sample(clock())),
+                Ok(source) => {
+                    let mut sample = source.sample(clock());
+                    sample.devices.iter_mut().for_each(DeviceSample::drop_impossible);
+                    SourceReport::Sample(sample)
+                }
                 Err(why) => SourceReport::Failed(why.to_string()),
             };
             if reports.blocking_send(report).is_err() {

@@ -10,8 +10,8 @@ use tokio::sync::mpsc::Sender;
 use tokio::sync::mpsc::error::TrySendError;
 
 use super::{Source, SourceError, SourceReport};
-use crate::reading::Moment;
 use crate::reading::playback::PlaybackCommand;
+use crate::reading::{DeviceSample, Moment};
 
 /// Samples of a recording that are handed over together at most, and the time after which
 /// what there is is handed over: a long way is shown as it goes.
@@ -111,6 +111,7 @@ fn watch(
     loop {
         let mut sample = source.sample(clock());
         sample.dropped = dropped;
+        sample.devices.iter_mut().for_each(DeviceSample::drop_impossible);
         match reports.try_send(SourceReport::Sample(sample)) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => dropped += 1,

@@ -38,6 +38,9 @@ impl Fault {
     }
 }
 
+/// Characters of a key that are shown.
+const LONGEST_KEY: usize = 200;
+
 impl fmt::Display for Fault {
     /// `12:5: training.precision: …`, the parts that are known.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -45,7 +48,10 @@ impl fmt::Display for Fault {
             write!(f, "{}:{}: ", at.line, at.column)?;
         }
         if !self.key.is_empty() {
-            write!(f, "{}: ", self.key)?;
+            // A key of megabytes is a file's, and a line is for people.
+            let more = if self.key.chars().nth(LONGEST_KEY).is_some() { "…" } else { "" };
+            let key: String = self.key.chars().take(LONGEST_KEY).collect();
+            write!(f, "{key}{more}: ")?;
         }
         f.write_str(&self.message)
     }

@@ -4,11 +4,17 @@ use super::keywords::Word;
 use super::schema::{self, PlanKey, ValueKind};
 use super::values::short;
 
+/// Characters of the longest name that may be a slip: the distance of a text of megabytes takes seconds.
+const LONGEST_NAME: usize = 100;
+
 /// How alike two names must be to be taken for a slip.
 const ALIKE: f64 = 0.8;
 
 /// The candidate that looks most like `name`, where one does.
 fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    if name.chars().nth(LONGEST_NAME).is_some() {
+        return None;
+    }
     let name = name.to_lowercase();
     candidates
         .map(|known| (likeness(&name, known), known))

@@ -137,9 +137,75 @@ pub fn prose(words: &str, width: usize) -> String {
     text
 }
 
+/// `words` behind `head`, later lines below the first word, or set in where the head leaves too little room.
+#[must_use]
+pub fn beside(head: &str, words: &str, width: usize) -> String {
+    let room = width.saturating_sub(head.width());
+    let column = if room < NARROWEST_COMMENT { 2 } else { head.width() };
+    let options = options(width).initial_indent(head);
+    let hanging = " ".repeat(column);
+    let words = glued(&printable(words));
+    let lines = textwrap::wrap(&words, options.subsequent_indent(&hanging));
+    lines.into_iter().map(|line| format!("{}\n", line.replace(GLUE, " "))).collect()
+}
+
+/// Cells of a comment below which it is not worth continuing it beside the values.
+const NARROWEST_COMMENT: usize = 24;
+
+/// A plan's YAML with comments continued on lines of their own where they pass `width`, in the column where they begin.
+#[must_use]
+pub fn comments_within(yaml: &str, width: usize) -> String {
+    yaml.split_inclusive('\n').map(|line| comment_within(line, width)).collect()
+}
+
+fn comment_within(line: &str, width: usize) -> String {
+    let text = line.trim_end_matches('\n');
+    // A `#` in quotes is no comment.
+    let starts = text.match_indices('#').map(|(at, _)| at);
+    let mut starts = starts.filter(|at| text[..*at].chars().next_back().is_none_or(char::is_whitespace));
+    let start = starts.find(|at| text[..*at].matches(['"', '\'']).count().is_multiple_of(2));
+    let Some(start) = start.filter(|_| text.width() > width) else { return line.to_owned() };
+    let (value, comment) = (text[..start].trim_end(), text[start + 1..].trim());
+    let column = text[..start].width();
+    // Where little room is left beside the value, the comment stands above it.
+    let indent = value.len() - value.trim_start().len();
+    let beside = width.saturating_sub(column + 2) >= NARROWEST_COMMENT;
+    let column = if beside { column } else { indent };
+    let mut lines = wrapped(comment, width.saturating_sub(column + 2)).into_iter();
+    let mut laid = String::new();
+    if beside && let Some(first) = lines.next() {
+        laid.push_str(&format!("{}# {first}\n", &text[..start]));
+    }
+    for line in lines {
+        laid.push_str(&format!("{}# {line}\n", " ".repeat(column)));
+    }
+    if !beside && !value.is_empty() {
+        laid.push_str(&format!("{value}\n"));
+    }
+    laid
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn comments_are_continued_in_their_column_and_the_plan_stays_the_same() {
+        let yaml = "model:\n  preset: gpt2      # a comment that goes on for longer than the page\n  name: 'a # b, no comment at all'\n";
+        let laid =
+            "model:\n  preset: gpt2      # a comment that goes on\n                    # for longer than the page\n";
+        assert_eq!(comments_within(yaml, 46), format!("{laid}  name: 'a # b, no comment at all'\n"));
+        // Nothing beside the value: above it.
+        let laid = "model:\n  # a comment that goes on\n  # for longer than the\n  # page\n  preset: gpt2\n";
+        assert!(comments_within(yaml, 26).starts_with(laid), "{}", comments_within(yaml, 26));
+        assert_eq!(comments_within(yaml, 90), yaml);
+    }
+
+    #[test]
+    fn later_lines_stand_below_the_first_word() {
+        let text = beside("ok      driver       ", "no driver was found here, so there is a demo", 50);
+        assert_eq!(text, "ok      driver       no driver was found here, so\n                     there is a demo\n");
+    }
 
     #[test]
     fn a_number_and_its_unit_stay_together() {

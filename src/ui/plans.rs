@@ -1,7 +1,7 @@
 //! The open plans side by side.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Clear, Widget};
 
@@ -66,6 +66,12 @@ pub fn draw(plans: &Plans, selected: usize, look: &Look, area: Rect, buffer: &mu
     for (line, row) in lines.into_iter().zip(inner.rows()) {
         line.render(row, buffer);
     }
+}
+
+/// The plan whose row lies there: below the frame and the heads.
+pub fn row_at(plans: &Plans, area: Rect, at: Position) -> Option<usize> {
+    let place = usize::from(at.y.checked_sub(area.y + 2)?);
+    (area.contains(at) && at.y + 1 < area.bottom() && place < plans.tabs.place().1).then_some(place)
 }
 
 fn figures<'a>(plans: &Plans, plan: &Editor, look: &Look, room: usize) -> Vec<Span<'a>> {

@@ -3,8 +3,8 @@
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::{Position, Rect};
 
-use super::{Look, Theme, footer, layout, picker};
-use crate::app::{KeyPress, MouseTarget, Pane, State, key_on_screen};
+use super::{Look, Theme, fixes, footer, layout, picker, plans, search, sweep};
+use crate::app::{KeyPress, MouseTarget, Overlay, Pane, State, key_on_screen};
 
 /// Where the mouse was used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,8 +32,9 @@ pub fn hit(state: &State, pointer: Pointer) -> Option<MouseTarget> {
         let body = super::body(area, &screen);
         return wheel.map(MouseTarget::Key).or_else(|| picker::row_at(picker, body, at).map(MouseTarget::Choice));
     }
-    if state.dialogs.overlay.is_some() {
-        return wheel.map(MouseTarget::Key);
+    if let Some(overlay) = state.dialogs.overlay {
+        let body = super::body(area, &screen);
+        return wheel.map(MouseTarget::Key).or_else(|| row_of(state, overlay, body, at).map(MouseTarget::Choice));
     }
     if let Some(tabs) = screen.tabs.filter(|tabs| tabs.contains(at)) {
         return tab(state, usize::from(at.x - tabs.x), tabs.width).map(MouseTarget::Tab);
@@ -54,6 +55,18 @@ pub fn hit(state: &State, pointer: Pointer) -> Option<MouseTarget> {
     let (row, column) = (inside(at.y, place.y), inside(at.x, place.x));
     let (row, column) = super::panes::place_in(pane, state, (row, column), place.height);
     Some(MouseTarget::Row { pane, row, column })
+}
+
+/// The row of what lies on top, where it has rows to choose from.
+fn row_of(state: &State, overlay: Overlay, body: Rect, at: Position) -> Option<usize> {
+    let dialogs = &state.dialogs;
+    match overlay {
+        Overlay::Fixes => fixes::row_at(dialogs.fixes.as_ref()?, &plain(state), body, at),
+        Overlay::Search => search::row_at(dialogs.search.as_ref()?, body, at),
+        Overlay::Sweep => sweep::row_at(dialogs.sweep.as_ref()?, state.plans.reference(), &plain(state), body, at),
+        Overlay::Plans(_) => plans::row_at(&state.plans, body, at),
+        _ => None,
+    }
 }
 
 /// What is drawn, without its colours.

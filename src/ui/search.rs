@@ -1,7 +1,7 @@
 //! A search for plans: its constraints, how far it is, the plans as a table, memory against speed as a chart.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::layout::{Constraint, Layout, Margin, Position, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Clear, Widget};
 
@@ -41,25 +41,49 @@ pub fn draw(view: &SearchView, base: Option<&Baseline>, look: &Look, area: Rect,
         .title(Span::styled(title, theme.accent()));
     let inner = block.inner(area);
     block.render(area, buffer);
-    let [head, body, below] =
-        Layout::vertical([Constraint::Length(3), Constraint::Fill(1), Constraint::Length(3)]).areas(inner);
+    let Places { head, table, plot, below } = Places::of(view, inner);
     let [values, knobs] = asked(view, look);
     for (line, row) in [values, knobs, stands(view, look)].into_iter().zip(head.rows()) {
         line.render(row, buffer);
     }
-    let chart = view.front().len() > 1;
-    if chart && body.width >= TABLE + 30 {
-        let [table, plot] = Layout::horizontal([Constraint::Length(TABLE), Constraint::Fill(1)]).areas(body);
-        draw_table(view, look, table, buffer);
+    draw_table(view, look, table, buffer);
+    if let Some(plot) = plot {
         draw_chart(view, look, plot, buffer);
-    } else if chart && body.height >= 14 {
-        let [table, plot] = Layout::vertical([Constraint::Fill(3), Constraint::Fill(2)]).areas(body);
-        draw_table(view, look, table, buffer);
-        draw_chart(view, look, plot, buffer);
-    } else {
-        draw_table(view, look, body, buffer);
     }
     draw_selected(view, base, look, below, buffer);
+}
+
+/// The plan whose row lies there: below the heads of the table.
+pub fn row_at(view: &SearchView, area: Rect, at: Position) -> Option<usize> {
+    let Places { table, .. } = Places::of(view, area.inner(Margin::new(1, 1)));
+    let rows = view.rows().len();
+    let row = usize::from(at.y.checked_sub(table.y + 1)?);
+    let row = scroll(view.selected, rows, usize::from(table.height).saturating_sub(1)) + row;
+    (table.contains(at) && row < rows).then_some(row)
+}
+
+/// Where its parts lie inside the frame.
+struct Places {
+    head: Rect,
+    table: Rect,
+    plot: Option<Rect>,
+    below: Rect,
+}
+
+impl Places {
+    fn of(view: &SearchView, inner: Rect) -> Self {
+        let [head, body, below] =
+            Layout::vertical([Constraint::Length(3), Constraint::Fill(1), Constraint::Length(3)]).areas(inner);
+        let chart = view.front().len() > 1;
+        let parts: Option<[Rect; 2]> = if chart && body.width >= TABLE + 30 {
+            Some(Layout::horizontal([Constraint::Length(TABLE), Constraint::Fill(1)]).areas(body))
+        } else if chart && body.height >= 14 {
+            Some(Layout::vertical([Constraint::Fill(3), Constraint::Fill(2)]).areas(body))
+        } else {
+            None
+        };
+        Self { head, table: parts.map_or(body, |[table, _]| table), plot: parts.map(|[_, plot]| plot), below }
+    }
 }
 
 /// What the search may not change, and the keys for it.

@@ -65,11 +65,28 @@ fn searches_catalogues_and_measured_cases_fit_80_columns() {
     let cases = truth::folder().join("llm-foundry.json").display().to_string();
     let mut lines: Vec<String> = ["search 8b_single_gpu.yaml", "search hybrid_example.yaml --fewest-gpus"]
         .into_iter()
-        .chain(["gpus", "gpus --verbose", "models", "models --verbose", "config"])
+        .chain(["gpus", "gpus --verbose", "models", "models --verbose", "config", "config --example"])
+        .chain(["--theme", "explain", "models --fit RTX4090 --train lora", "models --scales H100"])
         .map(str::to_owned)
         .collect();
     lines.push(format!("validate {cases}"));
     hold(&plans(), &lines);
+}
+
+/// Plans as they are printed, whose comments say where each value is from.
+#[test]
+fn plans_fit_80_columns_and_are_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let script =
+        "torchrun --nproc_per_node 8 run_clm.py --model_name_or_path gpt2 --per_device_train_batch_size 4 --bf16\n";
+    std::fs::write(folder.path().join("train.sh"), script).unwrap();
+    let mut lines: Vec<String> = PLANS.iter().map(|name| format!("new {name}")).collect();
+    lines.extend(["new llama-3-8b", "new", "import train.sh", "infer train.sh"].map(str::to_owned));
+    hold(folder.path(), &lines);
+    for line in lines {
+        let text = printed(folder.path(), &line);
+        memwall::plan::Document::parse(&text).unwrap_or_else(|faults| panic!("{line}: {faults:?}\n{text}"));
+    }
 }
 
 #[test]

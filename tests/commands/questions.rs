@@ -85,6 +85,12 @@ fn a_term_is_explained_with_its_formula_and_the_plans_numbers() {
         (near.as_str(), code),
         ("memwall: bublle: there is no such file or term; did you mean `Bubble`?\n", Some(2))
     );
+    let (_, unknown, code) = said(&["explain", "xyzzy"]);
+    let words = "memwall: xyzzy: there is no such file or term; memwall explain without a word lists the terms\n";
+    assert_eq!((unknown.as_str(), code), (words, Some(2)));
+    // The cache of latents: kv_lora_rank 512 + 64 of the rotated key, DeepSeek-V3's config.json.
+    let (latent, _, _) = said(&["explain", "mla"]);
+    assert!(latent.contains("576 values"), "{latent}");
     // The message itself, as it is copied from a terminal.
     let (message, _, code) = said(&["explain", LOG.trim()]);
     assert_eq!(code, Some(0));

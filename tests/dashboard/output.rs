@@ -219,3 +219,25 @@ fn a_storm_of_sizes_ends_in_a_whole_screen() {
     terminal.keys("q");
     terminal.assert_left_well();
 }
+
+/// On standard error, once it takes over a second: a sweep is counted, and an error that is longer than the screen's
+/// line breaks between words.
+#[test]
+fn a_long_command_says_how_far_it_is() {
+    let vary = ["--vary", "batch_size=1..100", "--vary", "sequence_length=1..1000"];
+    let mut swept = Program::without_theme().file("plan.yaml", "model: {preset: gpt2}\n");
+    swept = swept.args(&["sweep", "plan.yaml"]).args(&vary).size(80, 24);
+    let mut terminal = swept.start();
+    terminal.wait_for("of 100000");
+    assert!(terminal.screen().contains("predictions "), "{}", terminal.screen());
+    terminal.keys("\x03");
+    terminal.wait_end();
+    let told = Program::without_theme().size(40, 24).args(&["predict", "transformer", "7", "32", "--gpus", "8"]);
+    let terminal = told.args(&["--strategy", "hybrid"]).start();
+    terminal.wait_end();
+    let words = terminal.screen().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("Give --tensor-parallel N, --pipeline-parallel N or --data-parallel N"), "{words}");
+    for line in terminal.screen().lines() {
+        assert!(!line.ends_with("--"), "{}", terminal.screen());
+    }
+}

@@ -171,7 +171,7 @@ fn what_cannot_be_recorded_or_played_is_told_in_a_line() {
         (&["record", plan, demo[0], demo[1], "-o", "/dev/full"], 1, "No space left"),
         (&["record", "-o", "x", "--source", "nvml"], 1, "cannot load"),
         (&["record", plan, "-o", "x"], 1, "cannot load"),
-        (&["record", "-o", "x", "--source", "demo"], 1, "no demo without a plan"),
+        (&["record", "-o", "x", "--source", "demo"], 2, "a simulated run needs a plan"),
         (&["record", "-o", "x", "--source", "replay:mine"], 2, "a recording already"),
         (&["record", "none.yaml", "-o", "x"], 2, "no such file"),
         (&["replay", "none"], 2, "none: there is no such file\n"),

@@ -9,7 +9,7 @@ fn step_memory_and_loss_stand_over_time_beside_what_is_predicted() {
     run(&mut state, 120);
     press(&mut state, &[KeyPress::Char('5'), KeyPress::Char('z'), KeyPress::Char('v')]);
     let predicted = state.run.comparison.as_ref().unwrap().memory.predicted;
-    for size in [(80, 24), (120, 40), (200, 50)] {
+    for size in [(60, 20), (80, 24), (120, 40), (200, 50)] {
         let shown = screen(&state, &look(), size);
         assert!(shown.contains("over time"), "{shown}");
         // Two of the three have a prediction, dotted, in the unit of the axis.

@@ -26,6 +26,12 @@ fn snapshot(name: &str, state: &State) {
     }
 }
 
+/// At 60x20 too.
+fn snapshot_small(name: &str, state: &State) {
+    snapshot(name, state);
+    assert_drawn(&format!("{name}_60x20"), &screen(state, &look(), (60, 20)));
+}
+
 fn after_two_minutes(example: &str) -> State {
     let mut state = open(example);
     run(&mut state, 120);
@@ -219,6 +225,9 @@ fn the_history_of_the_selected_gpu() {
     snapshot("history", &state);
     press(&mut state, &[KeyPress::Left, KeyPress::Char('z')]);
     snapshot("history_zoomed", &state);
+    // One metric over the others, of all GPUs.
+    press(&mut state, &[KeyPress::Char('m'), KeyPress::Char('+'), KeyPress::Char('d')]);
+    snapshot_small("history_over", &state);
 }
 
 #[test]
@@ -253,7 +262,7 @@ fn what_is_observed_being_recorded() {
 
 #[test]
 fn the_compare_pane() {
-    snapshot("compare", &focused(Pane::Compare));
+    snapshot_small("compare", &focused(Pane::Compare));
 }
 
 #[test]
@@ -289,7 +298,9 @@ fn a_plan_that_does_not_fit() {
         press(&mut state, &[KeyPress::Down]);
     }
     press(&mut state, &[KeyPress::Right, KeyPress::Right]);
-    snapshot("does_not_fit", &state);
+    snapshot_small("does_not_fit", &state);
+    press(&mut state, &[KeyPress::Char('X')]);
+    snapshot_small("fixes", &state);
 }
 
 #[test]

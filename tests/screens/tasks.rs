@@ -2,9 +2,8 @@
 //! (0, 20, 7, 22, 30, 1 and 2).
 
 use crate::support::catalog;
-use crate::support::demo::{START, happen, look, open, screen, watch};
-use memwall::advise::SearchProgress;
-use memwall::app::{Effect, Event, KeyPress, Overlay, SearchRequest, State};
+use crate::support::demo::{START, happen, look, open, press_and_search, screen, watch};
+use memwall::app::{Effect, Event, KeyPress, Overlay, State};
 use memwall::observe::{Demo, Source};
 use memwall::plan::{Change, LoadedPlan};
 use memwall::predict::Verdict;
@@ -33,13 +32,7 @@ impl Typist {
                 '←' => KeyPress::Left,
                 letter => KeyPress::Char(letter),
             };
-            let effects = happen(&mut self.state, Event::Key(key));
-            if let Some(Effect::Search(number)) = effects.iter().find(|effect| matches!(effect, Effect::Search(_))) {
-                let request = SearchRequest::of(&self.state).unwrap();
-                let answer = request.answer(&SearchProgress::default(), &|_| {}).map(Box::new);
-                happen(&mut self.state, Event::Searched { number: *number, answer });
-            }
-            self.effects.extend(effects);
+            self.effects.extend(press_and_search(&mut self.state, &[key]));
         }
         self
     }

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use super::catalog;
-use memwall::app::{Effect, Event, KeyPress, LookAround, Question, State, update};
+use memwall::advise::SearchProgress;
+use memwall::app::{Effect, Event, KeyPress, LookAround, Question, SearchRequest, State, update};
 use memwall::observe::{Compression, Demo, Header, PlanText, Recorder, Rotation, Source};
 use memwall::plan::{EXAMPLES, LoadedPlan};
 use memwall::reading::Moment;
@@ -70,6 +71,22 @@ pub fn answered(state: &mut State, effects: Vec<Effect>) -> Vec<Effect> {
         effects.extend(happen(state, event));
     }
     effects
+}
+
+/// Keys, one after the other, with searches for plans, which take longer, answered too.
+pub fn press_and_search(state: &mut State, keys: &[KeyPress]) -> Vec<Effect> {
+    let mut all = Vec::new();
+    for key in keys {
+        let effects = happen(state, Event::Key(*key));
+        for effect in &effects {
+            let Effect::Search(number) = effect else { continue };
+            let request = SearchRequest::of(state).unwrap();
+            let answer = request.answer(&SearchProgress::default(), &|_| {}).map(Box::new);
+            happen(state, Event::Searched { number: *number, answer });
+        }
+        all.extend(effects);
+    }
+    all
 }
 
 /// Keys, one after the other.

@@ -2,12 +2,12 @@
 
 use super::{Config, OPTIONS, OptionSource, example, file};
 use crate::cli::args::ConfigArgs;
-use crate::cli::{Exit, Streams};
+use crate::cli::{Exit, Streams, output};
 
 /// Writes what holds and who says it; faults are told, and make it fail.
 pub fn run(args: &ConfigArgs, streams: &mut Streams) -> Exit {
     if args.example {
-        return streams.print(example());
+        return streams.print(output::yaml_on_page(&example()));
     }
     let variable = |name: &str| std::env::var_os(name);
     let config = Config::load(variable);

@@ -10,8 +10,9 @@ use crate::app::{Choice, Themes};
 use crate::cli::Failure;
 use crate::cli::args::LookArgs;
 use crate::cli::config::Config;
-use crate::cli::user_catalog;
+use crate::cli::{output, user_catalog};
 use crate::files;
+use crate::report::page::beside;
 use crate::ui::{EMBEDDED, Look, Theme};
 
 /// Larger than any theme.
@@ -73,7 +74,8 @@ pub fn choose(args: &LookArgs, config: &Config, before: Option<String>) -> Resul
 /// The names of all themes, a line each with where it is from: for `--theme` without a name.
 pub fn list() -> String {
     let (by_name, _) = all();
-    listed(&by_name).into_iter().map(|choice| format!("{:<18}{}\n", choice.name, choice.facts)).collect()
+    let width = output::page(None).width;
+    listed(&by_name).into_iter().map(|choice| beside(&format!("{:<18}", choice.name), &choice.facts, width)).collect()
 }
 
 fn unknown(name: &str, by_name: &[(String, Theme)]) -> String {

@@ -12,6 +12,9 @@ use crate::reading::{OutOfMemory, OutOfMemoryKind};
 /// What follows a message's beginning and still belongs to it.
 const LONGEST: usize = 4_096;
 
+/// Beginnings of messages that are read, the last of a text.
+const MOST_MARKS: usize = 10_000;
+
 /// What stands on the line before a mark and is looked at.
 const BEFORE: usize = 300;
 
@@ -26,6 +29,8 @@ pub fn find(text: &str) -> Option<OutOfMemory> {
     let mut marks: Vec<(usize, &other::MessageMark)> =
         other::MARKS.iter().flat_map(|mark| text.match_indices(mark.text).map(move |(at, _)| (at, mark))).collect();
     marks.sort_by_key(|(at, _)| *at);
+    // The last message counts; a log of nothing else has hundreds of thousands.
+    marks.drain(..marks.len().saturating_sub(MOST_MARKS));
     let mut found: Option<(usize, OutOfMemory)> = None;
     for (at, mark) in marks {
         let after = one_line(&text[at + mark.text.len()..]);
@@ -88,10 +93,11 @@ fn plain(text: &str) -> Cow<'_, str> {
 
 /// What stands on the same line before a mark, the last of it.
 fn line_before(text: &str, at: usize) -> &str {
-    let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
-    let line = &text[start..at];
-    let cut = line.char_indices().rev().nth(BEFORE).map_or(0, |(cut, _)| cut);
-    &line[cut..]
+    // No further back than is looked at: lines may have megabytes, and as many marks.
+    let before = &text[..at];
+    let cut = before.char_indices().rev().nth(BEFORE).map_or(0, |(cut, _)| cut);
+    let start = before[cut..].rfind('\n').map_or(cut, |end| cut + end + 1);
+    &before[start..]
 }
 
 /// The message on one line: terminals and loggers break it.

@@ -92,6 +92,13 @@ pub(super) fn resolve(plan: &Plan, degrees: &Degrees, architecture: &Architectur
 
 /// A batch that no micro batch shares out.
 fn uneven(global: u64, ranks: u64, accumulation: Option<u64>) -> String {
+    if global < ranks && global > 0 {
+        let samples = if global == 1 { "1 sample does".to_owned() } else { format!("{global} samples do") };
+        return format!(
+            "{samples} not reach distribution.data_parallel {ranks}: give a batch of {ranks} or more, or \
+             tensor_parallel or pipeline_parallel"
+        );
+    }
     let steps =
         accumulation.map_or_else(String::new, |steps| format!(" x training.gradient_accumulation_steps {steps}"));
     format!("{global} samples do not divide evenly over distribution.data_parallel {ranks}{steps}")

@@ -1,7 +1,7 @@
 //! Two keys as a heat map: rows and columns of their values, each cell its throughput or memory.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
@@ -48,16 +48,43 @@ pub fn height(view: &SweepView) -> u16 {
     (view.sweep.points.len() / view.columns().max(1) + BESIDE) as u16
 }
 
+/// The values that are in view.
+struct MapWindow {
+    first_column: usize,
+    shown: usize,
+    first_row: usize,
+    room: usize,
+}
+
+impl MapWindow {
+    fn of(view: &SweepView, rows: usize, area: Rect) -> Self {
+        let wide = view.columns().max(1);
+        let shown = (area.width as usize).saturating_sub(names(view) + 3) / CELL;
+        let room = (area.height as usize).saturating_sub(BESIDE);
+        let first_column = scroll(view.selected % wide, wide, shown);
+        Self { first_column, shown, first_row: scroll(view.selected / wide, rows, room), room }
+    }
+}
+
+/// The point whose cell lies there: below two heads, behind the values of the rows.
+pub fn cell_at(view: &SweepView, area: Rect, at: Position) -> Option<usize> {
+    let wide = view.columns().max(1);
+    let rows = view.sweep.points.len() / wide;
+    let window = MapWindow::of(view, rows, area);
+    let row = usize::from(at.y.checked_sub(area.y + 2)?);
+    let column = usize::from(at.x - area.x).checked_sub(names(view) + 2)? / CELL;
+    let (in_row, in_column) = (window.first_row + row, window.first_column + column);
+    let inside = row < window.room && column < window.shown && in_row < rows && in_column < wide;
+    inside.then_some(in_row * wide + in_column)
+}
+
 /// Draws it: the better the stronger, what does not fit crossed out.
 pub fn draw(view: &SweepView, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let [Some(rows), Some(columns)] = [0, 1].map(|axis| view.sweep.axes.get(axis)) else { return };
     let name = names(view);
     let wide = columns.values.len();
-    let shown = (area.width as usize).saturating_sub(name + 3) / CELL;
-    let first_column = scroll(view.selected % wide, wide, shown);
-    let room = (area.height as usize).saturating_sub(BESIDE);
-    let first_row = scroll(view.selected / wide, rows.values.len(), room);
+    let MapWindow { first_column, shown, first_row, room } = MapWindow::of(view, rows.values.len(), area);
     let best = (0..view.sweep.points.len())
         .filter_map(|index| outline(view, index).filter(|outline| fits(outline)).map(throughput))
         .fold(0.0, f64::max);

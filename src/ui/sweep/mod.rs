@@ -5,7 +5,7 @@ mod map;
 mod selected;
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::layout::{Constraint, Layout, Margin, Position, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
@@ -38,11 +38,7 @@ const ROWS: u16 = 9;
 pub fn draw(view: &SweepView, base: Option<&Baseline>, look: &Look, area: Rect, buffer: &mut Buffer) {
     let names: Vec<&str> = view.fields.iter().map(|field| field.key()).collect();
     let inner = sheet::frame(&format!("sweep · {}", names.join(" × ")), look.theme.accent(), area, buffer);
-    let left = match view.fields.len() {
-        1 if base.is_some() && inner.width >= TABLE + SINCE + CHARTS => TABLE + SINCE,
-        1 => TABLE,
-        _ => map::width(view),
-    };
+    let left = left_of_charts(view, base, inner.width);
     if inner.width >= left + CHARTS {
         draw_wide(view, base, left, look, inner, buffer);
     } else {
@@ -50,16 +46,77 @@ pub fn draw(view: &SweepView, base: Option<&Baseline>, look: &Look, area: Rect, 
     }
 }
 
+/// The point whose row or cell lies there.
+pub fn row_at(view: &SweepView, base: Option<&Baseline>, look: &Look, area: Rect, at: Position) -> Option<usize> {
+    let inner = area.inner(Margin::new(1, 1));
+    let left = left_of_charts(view, base, inner.width);
+    let points = if inner.width >= left + CHARTS {
+        WidePlaces::of(view, base, left, look, inner).points
+    } else if view.fields.len() > 1 {
+        narrow_places(inner)[0]
+    } else {
+        narrow_table(view, narrow_places(inner)[0])[0]
+    };
+    if !points.contains(at) {
+        return None;
+    }
+    if view.fields.len() > 1 {
+        return map::cell_at(view, points, at);
+    }
+    let row = usize::from(at.y.checked_sub(points.y + 1)?);
+    let rows = view.sweep.points.len();
+    let row = scroll(view.selected, rows, usize::from(points.height).saturating_sub(1)) + row;
+    (row < rows).then_some(row)
+}
+
+/// Cells of what stands to the left of the charts.
+fn left_of_charts(view: &SweepView, base: Option<&Baseline>, width: u16) -> u16 {
+    match view.fields.len() {
+        1 if base.is_some() && width >= TABLE + SINCE + CHARTS => TABLE + SINCE,
+        1 => TABLE,
+        _ => map::width(view),
+    }
+}
+
+/// Where the parts of a wide sweep lie, and the words that two of them are as high as.
+struct WidePlaces<'a> {
+    points: Rect,
+    told: Rect,
+    charts: Rect,
+    below: Rect,
+    account: Vec<Line<'a>>,
+    words: Vec<Line<'a>>,
+}
+
+impl<'a> WidePlaces<'a> {
+    fn of(view: &SweepView, base: Option<&Baseline>, left: u16, look: &Look, area: Rect) -> Self {
+        let words = selected::walls(view, look, area.width as usize);
+        let [body, below] = Layout::vertical([Constraint::Fill(1), Constraint::Length(words.len() as u16)]).areas(area);
+        let [left, charts] = Layout::horizontal([Constraint::Length(left), Constraint::Fill(1)]).areas(body);
+        let account = selected::account(view, base, look, left.width as usize);
+        let rows = if view.fields.len() > 1 { map::height(view) } else { view.sweep.points.len() as u16 + 1 };
+        let rows = rows.min(left.height.saturating_sub(account.len() as u16 + 1));
+        let [points, _, told] =
+            Layout::vertical([Constraint::Length(rows), Constraint::Length(1), Constraint::Fill(1)]).areas(left);
+        Self { points, told, charts, below, account, words }
+    }
+}
+
+/// The points and their charts, and the words below them, where there is little room.
+fn narrow_places(area: Rect) -> [Rect; 2] {
+    Layout::vertical([Constraint::Fill(1), Constraint::Length(4)]).areas(area)
+}
+
+/// The table of one key over its charts.
+fn narrow_table(view: &SweepView, body: Rect) -> [Rect; 2] {
+    let rows = (view.sweep.points.len() as u16 + 1).min(ROWS.max(body.height / 2)).min(body.height / 2);
+    Layout::vertical([Constraint::Length(rows), Constraint::Fill(1)]).areas(body)
+}
+
 /// The points and the account of the selected one to the left, charts to the right, the walls in words below.
 fn draw_wide(view: &SweepView, base: Option<&Baseline>, left: u16, look: &Look, area: Rect, buffer: &mut Buffer) {
-    let words = selected::walls(view, look, area.width as usize);
-    let [body, below] = Layout::vertical([Constraint::Fill(1), Constraint::Length(words.len() as u16)]).areas(area);
-    let [left, charts] = Layout::horizontal([Constraint::Length(left), Constraint::Fill(1)]).areas(body);
-    let account = selected::account(view, base, look, left.width as usize);
-    let rows = if view.fields.len() > 1 { map::height(view) } else { view.sweep.points.len() as u16 + 1 };
-    let rows = rows.min(left.height.saturating_sub(account.len() as u16 + 1));
-    let [points, _, told] =
-        Layout::vertical([Constraint::Length(rows), Constraint::Length(1), Constraint::Fill(1)]).areas(left);
+    let places = WidePlaces::of(view, base, left, look, area);
+    let WidePlaces { points, told, charts, below, account, words } = places;
     if view.fields.len() > 1 {
         map::draw(view, look, points, buffer);
         draw_cross(view, look, charts, buffer);
@@ -97,12 +154,11 @@ fn draw_cross(view: &SweepView, look: &Look, area: Rect, buffer: &mut Buffer) {
 
 /// The points, charts below them where there is one key, the walls and the selected point in words.
 fn draw_narrow(view: &SweepView, base: Option<&Baseline>, look: &Look, area: Rect, buffer: &mut Buffer) {
-    let [body, below] = Layout::vertical([Constraint::Fill(1), Constraint::Length(4)]).areas(area);
+    let [body, below] = narrow_places(area);
     if view.fields.len() > 1 {
         map::draw(view, look, body, buffer);
     } else {
-        let rows = (view.sweep.points.len() as u16 + 1).min(ROWS.max(body.height / 2)).min(body.height / 2);
-        let [table, charts] = Layout::vertical([Constraint::Length(rows), Constraint::Fill(1)]).areas(body);
+        let [table, charts] = narrow_table(view, body);
         draw_table(view, base, look, table, buffer);
         let [rate, memory] = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).spacing(1).areas(charts);
         let along = SweepLine::of(view, 0);

@@ -207,3 +207,29 @@ fn a_snapshot_of_blocks_that_all_differ_is_read_within_bounds() {
     pickle(&path, &[b"}(\x8c\x08segments](", &devices, b"eu"]);
     refused(&["explain"], &path, "an impossible device");
 }
+
+#[test]
+fn a_line_of_nothing_but_messages_is_read_within_bounds() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("train.log");
+    let message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. ";
+    std::fs::write(&file, message.repeat(200_000)).unwrap();
+    let said = bounded(&["explain"], &file);
+    assert!(said.status.success() && text(&said.stdout).contains("2.00 GiB"), "{said:?}");
+}
+
+#[test]
+fn a_name_of_half_a_megabyte_is_refused_in_a_short_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("plan.yaml");
+    let long = "(a+)+".repeat(100_000);
+    for plan in [format!("model: {{preset: \"{long}\"}}"), format!("model: {{\"{long}\": 1}}")] {
+        std::fs::write(&file, plan).unwrap();
+        let start = Instant::now();
+        let said = bounded(&["predict"], &file);
+        assert_eq!(said.status.code(), Some(2));
+        // Some two hundred names are compared with it: half a minute without a bound.
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+        assert!(said.stderr.len() < 2_000, "{} bytes", said.stderr.len());
+    }
+}

@@ -24,8 +24,12 @@ impl World {
         match (&self.total, &self.nodes, &self.per_node) {
             (None, Some(nodes), Some(per_node)) => {
                 let origin = Origin::Derived(format!(
-                    "{} nodes ({}) x {} ({})",
-                    nodes.value, nodes.origin, per_node.value, per_node.origin
+                    "{} {} ({}) x {} ({})",
+                    nodes.value,
+                    if nodes.value == 1 { "node" } else { "nodes" },
+                    nodes.origin,
+                    per_node.value,
+                    per_node.origin
                 ));
                 self.total = nodes.value.checked_mul(per_node.value).map(|total| Setting::new(total, origin));
             }

@@ -10,22 +10,38 @@ use crate::ui::Look;
 use crate::ui::header::{difference, tokens};
 use crate::ui::text::{fit, left, marked, right, signed_percent, width_of, without_mean};
 
-/// Cells of what is predicted, of what is observed, of their difference, and of the shortest verdict with its gap.
+/// Cells of what is predicted, of what is observed, and of the shortest verdict with its gap.
 const PREDICTED: usize = 12;
 const OBSERVED: usize = 14;
-const OFF_BY: usize = 10;
 const VERDICT: usize = 11;
 
-/// What is predicted stands on other panes too: where not all columns fit, it goes. The verdict stays.
-const fn with_predicted(width: usize) -> bool {
-    width > NAME + PREDICTED + OBSERVED + OFF_BY + VERDICT
+/// Cells of the name and of the difference.
+#[derive(Clone, Copy)]
+struct Columns {
+    name: usize,
+    off_by: usize,
+    /// What is predicted stands on other panes too: where not all columns fit, it goes. The verdict stays.
+    predicted: bool,
+}
+
+impl Columns {
+    const WIDE: Self = Self { name: NAME, off_by: 10, predicted: true };
+    /// Those that a pane of 60 columns has room for.
+    const NARROW: Self = Self { name: 11, off_by: 9, predicted: true };
+    const NARROWEST: Self = Self { predicted: false, ..Self::WIDE };
+
+    fn of(width: usize) -> Self {
+        let fits = |columns: &Self| width > columns.name + PREDICTED + OBSERVED + columns.off_by + VERDICT;
+        [Self::WIDE, Self::NARROW].into_iter().find(fits).unwrap_or(Self::NARROWEST)
+    }
 }
 
 /// Adds the table; of a plan that `serves` without what only training has.
 pub fn add(comparison: &Comparison, serves: bool, look: &Look, page: &mut Page<'_>) {
-    let predicted = if with_predicted(page.width) { right("predicted", PREDICTED) } else { String::new() };
-    let head =
-        format!(" {}{predicted}{}{}   verdict", left("", NAME), right("observed", OBSERVED), right("off by", OFF_BY));
+    let columns = Columns::of(page.width);
+    let predicted = if columns.predicted { right("predicted", PREDICTED) } else { String::new() };
+    let (name, off_by) = (left("", columns.name), right("off by", columns.off_by));
+    let head = format!(" {name}{predicted}{}{off_by}   verdict", right("observed", OBSERVED));
     page.add(Line::styled(head, look.theme.dim()));
     row("device-used", &comparison.memory, ToString::to_string, look, page);
     // Which only PyTorch itself can tell of.
@@ -66,14 +82,15 @@ fn row<T: Copy>(
     page: &mut Page<'_>,
 ) {
     let theme = &look.theme;
-    let mut spans = vec![Span::styled(format!(" {}", left(what, NAME)), theme.text())];
-    if with_predicted(page.width) {
+    let columns = Columns::of(page.width);
+    let mut spans = vec![Span::styled(format!(" {}", left(what, columns.name)), theme.text())];
+    if columns.predicted {
         spans.push(Span::styled(right(&show(&residual.predicted), PREDICTED), theme.predicted()));
     }
     spans.push(Span::styled(right(&marked(&residual.observed, show), OBSERVED), theme.observed()));
     if let Some(relative) = residual.relative {
         let (style, arrow) = difference(residual, relative, look);
-        let off_by = format!("{}{}", right(&signed_percent(relative), OFF_BY - 2), left(arrow, 2));
+        let off_by = format!("{}{}", right(&signed_percent(relative), columns.off_by - 2), left(arrow, 2));
         spans.push(Span::styled(off_by, style));
         let room = page.width.saturating_sub(width_of(&spans));
         let verdict = residual.verdict().unwrap_or_default();
