@@ -2,6 +2,7 @@
 
 use super::search::{KNOBS, RankedPlan, Request, SearchProgress, divisors, search};
 use crate::catalog::Catalog;
+use crate::plan::keys;
 use crate::plan::{Change, Fault, Plan};
 use crate::predict::Job;
 
@@ -199,11 +200,11 @@ pub fn largest_model(
         .collect();
     presets.sort_unstable_by(|a, b| b.cmp(a));
     let preset = presets.into_iter().find_map(|(_, name)| {
-        let found = fits(Change::to("model.preset", name), &|plan| plan.model.preset = Some(name.to_owned()))?;
+        let found = fits(Change::to(keys::model::preset, name), &|plan| plan.model.preset = Some(name.to_owned()))?;
         Some((name.to_owned(), found))
     });
     let of_size = |billions: f64| {
-        let size = Change::to("model.size_billions", billions.to_string()).and("model.type", kind.to_string());
+        let size = Change::to(keys::model::size_billions, billions.to_string()).and("model.type", kind.to_string());
         fits(size, &|plan| {
             plan.model.size_billions = Some(billions);
             plan.model.model_type = Some(kind);

@@ -7,6 +7,7 @@ use super::architecture::{
 };
 use super::layers::LayerList;
 use crate::framework::Layout;
+use crate::plan::keys;
 use crate::plan::keywords::{Activation, ModelType, Norm, Position};
 use crate::plan::{ArchitecturePart, Fault, MlaPart, MoePart};
 
@@ -216,7 +217,10 @@ const STANDARD: [(f64, u64, u64, u64, u64, u64, u64); 8] = [
 /// Where the size is not a positive number or is beyond 100 000 billion.
 pub fn of_size(billions: f64) -> Result<(Architecture, Vec<String>), Fault> {
     if !(billions > 0.0 && billions <= 1e5) {
-        return Err(Fault::of("model.size_billions", format!("must be above 0 and at most 100000, is {billions}")));
+        return Err(Fault::of(
+            keys::model::size_billions,
+            format!("must be above 0 and at most 100000, is {billions}"),
+        ));
     }
     let distance = |size: f64| (size.ln() - billions.ln()).abs();
     let nearest = STANDARD.iter().min_by(|a, b| distance(a.0).total_cmp(&distance(b.0))).unwrap_or(&STANDARD[3]);

@@ -8,6 +8,7 @@ use super::element::{Element, Group};
 use super::tape::{Flow, Spec, Tape, rounded};
 use super::walk::{MicroBatch, Walk};
 use super::weight::Part;
+use crate::plan::keys;
 use crate::plan::keywords::Activation;
 use crate::plan::{ArchitecturePart, Fault};
 
@@ -135,7 +136,7 @@ impl LayerList {
             Activation::Gelu => ListedLayer::Pointwise("gelu", Saved::Input),
             Activation::Relu => ListedLayer::Pointwise("relu", Saved::Output),
             other => {
-                return Err(Fault::of("model.architecture.activation", format!("{other}: an mlp has gelu or relu")));
+                return Err(Fault::of(keys::architecture::activation, format!("{other}: an mlp has gelu or relu")));
             }
         };
         let bias = part.linear_bias.unwrap_or(true);

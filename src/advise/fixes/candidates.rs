@@ -2,6 +2,7 @@
 
 use super::super::legal;
 use crate::model::Input;
+use crate::plan::keys;
 use crate::plan::keywords::{Attention, CpuOffload, Loss, Mode, Optimizer, Precision, RecomputeWord};
 use crate::plan::{Change, Checkpointing, Plan};
 use crate::predict::{Job, lacking};
@@ -103,7 +104,7 @@ impl List {
     fn batch(&mut self, job: &Job) {
         let each = job.batch.global / job.degrees.data.max(1);
         let change = |micro: u64| {
-            Change::to("training.micro_batch_size", micro.to_string())
+            Change::to(keys::training::micro_batch_size, micro.to_string())
                 .and("model.batch_size", job.batch.global.to_string())
         };
         let micro = job.batch.micro;
@@ -118,7 +119,7 @@ impl List {
 
     fn fused_attention(&mut self, job: &Job) {
         if job.training.attention != Attention::Flash && job.decoder().is_some() {
-            self.add("fused attention", FixKind::Kernels, Change::to("training.attention", "flash"));
+            self.add("fused attention", FixKind::Kernels, Change::to(keys::training::attention, "flash"));
         }
     }
 
@@ -127,7 +128,7 @@ impl List {
         let training = &job.training;
         self.fused_attention(job);
         if training.launch_blocking {
-            let change = Change::to("training.launch_blocking", "false");
+            let change = Change::to(keys::training::launch_blocking, "false");
             self.add("launches that do not block", FixKind::Kernels, change);
         }
         let fused = job.profile.loss.fused.is;
@@ -137,10 +138,10 @@ impl List {
             _ => None,
         };
         if let Some(loss) = loss {
-            self.add("fused loss", FixKind::Kernels, Change::to("training.loss", loss.name()));
+            self.add("fused loss", FixKind::Kernels, Change::to(keys::training::loss, loss.name()));
         }
         if !training.compile && job.profile.support.compile.is {
-            self.add("torch.compile", FixKind::Kernels, Change::to("training.compile", "true"));
+            self.add("torch.compile", FixKind::Kernels, Change::to(keys::training::compile, "true"));
         }
         let peaks = &job.hardware.gpu.peaks;
         let half = if peaks.bf16.is_some() { Precision::Bf16Mixed } else { Precision::Fp16Mixed };
@@ -151,7 +152,7 @@ impl List {
             _ => &[],
         };
         for precision in narrower {
-            let change = Change::to("training.precision", precision.name());
+            let change = Change::to(keys::training::precision, precision.name());
             let change = job.under_same_engine(change, job.degrees.asked(), *precision);
             self.add(format!("precision {precision}"), FixKind::Precision, change);
         }
@@ -168,7 +169,7 @@ impl List {
             _ => vec![Checkpointing::None, Checkpointing::Full],
         };
         for way in further {
-            let change = Change::to("training.activation_checkpointing", way.to_string());
+            let change = Change::to(keys::training::activation_checkpointing, way.to_string());
             self.add(format!("checkpointing {way}"), FixKind::Recomputation, change);
         }
     }
@@ -176,16 +177,16 @@ impl List {
     fn states(&mut self, job: &Job) {
         let adam = matches!(job.training.optimizer, Optimizer::Adamw | Optimizer::AdamwFused | Optimizer::AdamwLoop);
         if adam && job.profile.support.swappable_parts.is {
-            let change = Change::to("training.optimizer", Optimizer::Adamw8bit.name());
+            let change = Change::to(keys::training::optimizer, Optimizer::Adamw8bit.name());
             self.add("8-bit optimizer", FixKind::States, change);
         }
         if job.training.optimizer == Optimizer::Adamw {
-            let change = Change::to("training.optimizer", Optimizer::AdamwFused.name());
+            let change = Change::to(keys::training::optimizer, Optimizer::AdamwFused.name());
             self.add("fused optimizer", FixKind::States, change);
         }
         let alone = job.degrees.num_gpus == 1 && job.batch.accumulation == 1;
         if alone && job.profile.support.swappable_parts.is && !job.training.optimizer_in_backward {
-            let change = Change::to("training.optimizer_in_backward", "true");
+            let change = Change::to(keys::training::optimizer_in_backward, "true");
             self.add("optimizer in backward", FixKind::States, change);
         }
     }
@@ -196,9 +197,9 @@ impl List {
             return;
         }
         for sharding in legal::shardings(job).iter().filter(|sharding| **sharding != degrees.sharding) {
-            let mut change = Change::to("distribution.sharding", sharding.name());
+            let mut change = Change::to(keys::distribution::sharding, sharding.name());
             if plan.training.distributed_optimizer.is_some() {
-                change.remove.push("training.distributed_optimizer");
+                change.remove.push(keys::training::distributed_optimizer);
             }
             let change = job.under_same_engine(change, *sharding, job.storage.precision);
             self.add(format!("sharding {sharding}"), FixKind::Sharding, change);
@@ -209,7 +210,7 @@ impl List {
     fn degrees(&mut self, plan: &Plan, job: &Job) {
         let (degrees, train) = (&job.degrees, job.training.mode == Mode::Train);
         if degrees.tensor > 1 && !degrees.sequence_parallel && train {
-            let change = Change::to("distribution.sequence_parallel", "true");
+            let change = Change::to(keys::distribution::sequence_parallel, "true");
             self.add("sequence parallel", FixKind::Degrees, change);
         }
         let now = [degrees.tensor, degrees.pipeline, degrees.context];
@@ -230,7 +231,7 @@ impl List {
             let more = (degrees.virtual_pipeline + 1..=layers / degrees.pipeline)
                 .filter(|chunks| layers.is_multiple_of(degrees.pipeline * chunks));
             for chunks in more {
-                let change = Change::to("distribution.virtual_pipeline", chunks.to_string());
+                let change = Change::to(keys::distribution::virtual_pipeline, chunks.to_string());
                 self.add(format!("{chunks} chunks a stage"), FixKind::Degrees, change);
             }
         }
@@ -257,10 +258,10 @@ impl List {
             change = change.and(key, to.to_string());
         }
         if plan.distribution.data_parallel.is_some() {
-            change = change.and("distribution.data_parallel", (degrees.num_gpus / within).to_string());
+            change = change.and(keys::distribution::data_parallel, (degrees.num_gpus / within).to_string());
         }
         if plan.cluster.num_gpus.is_none() {
-            change = change.and("cluster.num_gpus", degrees.num_gpus.to_string());
+            change = change.and(keys::cluster::num_gpus, degrees.num_gpus.to_string());
         }
         self.add(names.join(", "), FixKind::Degrees, change);
     }
@@ -277,7 +278,7 @@ impl List {
         if job.training.cpu_offload == CpuOffload::None {
             let (stages, again) = (job.degrees.pipeline, &job.training.checkpointing);
             for what in possible.iter().filter(|what| legal::offloads(job, stages, **what, again)) {
-                let change = Change::to("training.cpu_offload", what.name());
+                let change = Change::to(keys::training::cpu_offload, what.name());
                 self.add(format!("offload of {what}"), FixKind::Offload, change);
             }
         }
@@ -287,16 +288,16 @@ impl List {
     fn otherwise(&mut self, job: &Job) {
         let whole = job.training.lora.is_none();
         if whole && job.profile.support.swappable_parts.is && job.decoder().is_some() {
-            let change = Change::to("training.lora.rank", ADAPTER_RANK.to_string());
+            let change = Change::to(keys::lora::rank, ADAPTER_RANK.to_string());
             self.add(format!("LoRA of rank {ADAPTER_RANK}"), FixKind::Other, change);
-            let change = Change::to("training.lora.rank", ADAPTER_RANK.to_string()).and("training.lora.base_bits", "4");
+            let change = Change::to(keys::lora::rank, ADAPTER_RANK.to_string()).and("training.lora.base_bits", "4");
             self.add(format!("QLoRA of rank {ADAPTER_RANK}"), FixKind::Other, change);
         } else if job.training.lora.as_ref().is_some_and(|lora| lora.base_bits.is_none()) {
-            self.add("QLoRA, 4 bits", FixKind::Other, Change::to("training.lora.base_bits", "4"));
+            self.add("QLoRA, 4 bits", FixKind::Other, Change::to(keys::lora::base_bits, "4"));
         }
         let copies = matches!(job.storage.precision, Precision::Fp32 | Precision::Tf32 | Precision::Bf16Mixed);
         if whole && copies && job.hardware.gpu.peaks.bf16.is_some() && job.profile.support.swappable_parts.is {
-            let change = Change::to("training.precision", Precision::Bf16.name());
+            let change = Change::to(keys::training::precision, Precision::Bf16.name());
             let change = job.under_same_engine(change, job.degrees.asked(), Precision::Bf16);
             self.add("precision bf16, weights and states too", FixKind::Other, change);
         }
@@ -307,8 +308,8 @@ impl List {
     fn more_samples(&mut self, job: &Job) {
         for times in [2, 4, 8, 16] {
             let (batch, micro) = (job.batch.global.saturating_mul(times), job.batch.micro.saturating_mul(times));
-            let change = Change::to("model.batch_size", batch.to_string());
-            let change = change.and("training.micro_batch_size", micro.to_string());
+            let change = Change::to(keys::model::batch_size, batch.to_string());
+            let change = change.and(keys::training::micro_batch_size, micro.to_string());
             self.add(format!("batch {batch}, micro batch {micro}"), FixKind::Other, change);
         }
     }
@@ -317,7 +318,7 @@ impl List {
     fn cache(&mut self, job: &Job) {
         if job.storage.kv_cache.is_none_or(|kept| kept.bytes() > 1) && job.training.use_cache && job.decoder().is_some()
         {
-            self.add("KV cache in fp8", FixKind::Other, Change::to("training.kv_cache_dtype", "fp8"));
+            self.add("KV cache in fp8", FixKind::Other, Change::to(keys::training::kv_cache_dtype, "fp8"));
         }
     }
 
@@ -327,7 +328,7 @@ impl List {
         let fewer = std::iter::successors(Some(each / 2), |each| Some(each / 2)).take_while(|each| *each > 0);
         for fewer in fewer {
             let requests = fewer * job.degrees.data;
-            let mut change = Change::to("model.batch_size", requests.to_string());
+            let mut change = Change::to(keys::model::batch_size, requests.to_string());
             change.remove.extend(["training.micro_batch_size", "training.gradient_accumulation_steps"]);
             let plural = if requests == 1 { "" } else { "s" };
             self.add(format!("{requests} request{plural} at a time"), FixKind::Batch, change);
@@ -338,7 +339,7 @@ impl List {
         }
         let shorter = std::iter::successors(Some(sequence / 2), |tokens| Some(tokens / 2));
         for shorter in shorter.take_while(|tokens| *tokens >= SHORTEST).take(3) {
-            let change = Change::to("model.sequence_length", shorter.to_string());
+            let change = Change::to(keys::model::sequence_length, shorter.to_string());
             self.add(format!("{shorter} tokens a request"), FixKind::Other, change);
         }
     }

@@ -1,5 +1,6 @@
 //! The knobs of a search: how GPUs share the work, and what is done to save memory.
 
+use crate::plan::keys;
 use crate::plan::keywords::{CpuOffload, Schedule, Sharding, Strategy};
 use crate::plan::{Change, Checkpointing, Plan};
 use crate::predict::Job;
@@ -251,7 +252,7 @@ impl Knobs {
         let shards = self.sharding != now.sharding || refill;
         set(shards, "distribution.sharding", self.sharding.to_string());
         if shards && distributed {
-            change.remove.push("training.distributed_optimizer");
+            change.remove.push(keys::training::distributed_optimizer);
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::advise::divisors;
 use crate::app::picker;
 use crate::catalog::Catalog;
 use crate::plan::schema::ValueKind;
-use crate::plan::{Change, Document, Fault};
+use crate::plan::{Change, Document, Fault, keys};
 use crate::predict::{self, Capacity, Job, Outline, Prediction, StepTime, Verdict};
 use crate::units::SignedBytes;
 
@@ -281,8 +281,8 @@ pub fn change(field: Field, value: &str, editor: &Editor, job: &Job, catalog: &C
     let batch = if field == Field::Batch { number } else { job.batch.global };
     let micro = if field == Field::MicroBatch { number } else { job.batch.micro };
     let at_once = micro.checked_mul(gpus.data)?;
-    let batch_said = editor.has("model.batch_size") || field == Field::Batch;
-    if editor.has("training.gradient_accumulation_steps") && batch_said {
+    let batch_said = editor.has(keys::model::batch_size) || field == Field::Batch;
+    if editor.has(keys::training::gradient_accumulation_steps) && batch_said {
         if at_once == 0 || !batch.is_multiple_of(at_once) {
             return None;
         }

@@ -11,6 +11,7 @@ use crate::app::notice::{info, problem};
 use crate::app::state::{Overlay, State};
 use crate::catalog::Catalog;
 use crate::plan::Change;
+use crate::plan::keys;
 use crate::predict::{Capacity, Job, Outline, largest};
 
 /// No search goes beyond this: a sequence or batch that long fits nowhere.
@@ -179,7 +180,7 @@ fn largest_that_fits(field: Field, editor: &Editor, catalog: &Catalog) -> Result
 fn whole_batch(micro: u64, editor: &Editor, job: &Job) -> Option<Change> {
     let batch = micro.checked_mul((job.batch.global / job.batch.micro.max(1)).max(1))?;
     let set = [("model.batch_size", batch, true), ("training.micro_batch_size", micro, false)];
-    let accumulated = editor.has("training.gradient_accumulation_steps");
+    let accumulated = editor.has(keys::training::gradient_accumulation_steps);
     // Two of the three say everything; a third that stands there has to agree.
     let set = set.into_iter().filter(|(key, _, always)| *always || editor.has(key) || !accumulated);
     Some(Change { set: set.map(|(key, value, _)| (key, value.to_string())).collect(), remove: Vec::new() })

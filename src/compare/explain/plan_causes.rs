@@ -3,6 +3,7 @@
 use super::Cause;
 use crate::catalog::Generation;
 use crate::model::Element;
+use crate::plan::keys;
 use crate::plan::keywords::{
     Attention, CpuOffload, Dtype, Loss, Mode, Optimizer, Precision, RecomputeWord, Schedule, Sharding,
 };
@@ -107,7 +108,7 @@ fn optimizer(job: &Job, causes: &mut Causes) {
             Element::F32 => (Dtype::Bf16, "main gradients in bf16"),
             _ => (Dtype::Fp32, "main gradients in fp32"),
         };
-        causes.add(words, Change::to("training.gradient_dtype", dtype.name()));
+        causes.add(words, Change::to(keys::training::gradient_dtype, dtype.name()));
     }
 }
 
@@ -122,7 +123,7 @@ fn switches(job: &Job, causes: &mut Causes) {
         causes.add("gradients kept until the optimizer step", off("training.optimizer_in_backward"));
     }
     if training.cpu_offload != CpuOffload::None {
-        causes.add("nothing offloaded", Change::to("training.cpu_offload", "none"));
+        causes.add("nothing offloaded", Change::to(keys::training::cpu_offload, "none"));
     }
     if training.lora.is_some() {
         let change = Change { set: Vec::new(), remove: vec!["training.lora"] };
@@ -137,10 +138,10 @@ fn switches(job: &Job, causes: &mut Causes) {
     }
     let user_loop = job.profile.support.user_loop.is;
     if !training.padded_batch && user_loop && training.attention == Attention::Sdpa {
-        causes.add("padded batches", Change::to("training.padded_batch", "true"));
+        causes.add("padded batches", Change::to(keys::training::padded_batch, "true"));
     }
     if !training.keep_outputs && user_loop {
-        causes.add("outputs kept until the next step", Change::to("training.keep_outputs", "true"));
+        causes.add("outputs kept until the next step", Change::to(keys::training::keep_outputs, "true"));
     }
 }
 
@@ -176,9 +177,9 @@ fn sharding(job: &Job, causes: &mut Causes) {
     const KEY: &str = "distribution.sharding";
     let degrees = &job.degrees;
     if degrees.sequence_parallel {
-        causes.add("off: sequence parallel", Change::to("distribution.sequence_parallel", "false"));
+        causes.add("off: sequence parallel", Change::to(keys::distribution::sequence_parallel, "false"));
     } else if degrees.tensor > 1 && job.profile.support.sequence_parallel.is {
-        causes.add("sequence parallel on", Change::to("distribution.sequence_parallel", "true"));
+        causes.add("sequence parallel on", Change::to(keys::distribution::sequence_parallel, "true"));
     }
     if degrees.data * degrees.context > 1 {
         for (sharding, words) in [
@@ -203,10 +204,10 @@ fn sharding(job: &Job, causes: &mut Causes) {
     }
     shard_group(job, causes);
     if degrees.schedule == Schedule::OneFOneB && degrees.pipeline > 1 {
-        causes.add("GPipe, all micro batches in flight", Change::to("distribution.pipeline_schedule", "gpipe"));
+        causes.add("GPipe, all micro batches in flight", Change::to(keys::distribution::pipeline_schedule, "gpipe"));
     }
     if degrees.schedule == Schedule::Gpipe && degrees.pipeline > 1 {
-        causes.add("1F1B", Change::to("distribution.pipeline_schedule", "1f1b"));
+        causes.add("1F1B", Change::to(keys::distribution::pipeline_schedule, "1f1b"));
     }
 }
 
@@ -230,7 +231,7 @@ fn batch(job: &Job, causes: &mut Causes) {
     let sizes = |micro: u64, accumulation: u64| {
         let global = micro.checked_mul(accumulation)?.checked_mul(job.degrees.data)?;
         Some(
-            Change::to("model.batch_size", global.to_string())
+            Change::to(keys::model::batch_size, global.to_string())
                 .and("training.micro_batch_size", micro.to_string())
                 .and("training.gradient_accumulation_steps", accumulation.to_string()),
         )
@@ -259,7 +260,10 @@ fn batch(job: &Job, causes: &mut Causes) {
     }
     if batch.sequence > 0 && batch.image == 0 {
         for sequence in scaled(batch.sequence).into_iter().filter(|sequence| *sequence >= 16) {
-            causes.add(format!("sequences of {sequence}"), Change::to("model.sequence_length", sequence.to_string()));
+            causes.add(
+                format!("sequences of {sequence}"),
+                Change::to(keys::model::sequence_length, sequence.to_string()),
+            );
         }
     }
 }

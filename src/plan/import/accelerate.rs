@@ -9,6 +9,7 @@ use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, take};
 use super::settings::Settings;
 use super::unread::account_for;
+use crate::plan::keys;
 
 /// Variables of a started process, and the settings of the YAML that they come from.
 const VARIABLES: &[(&str, &str)] = &[
@@ -136,11 +137,12 @@ pub fn of_file(settings: &Settings, context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("accelerate");
     // Without a way to distribute there is one process, whatever number stands beside it.
     let alone = settings.text("distributed_type").filter(|kind| kind.value.eq_ignore_ascii_case("no"));
-    imported.set("cluster.num_gpus", alone.map(|kind| kind.map(|_| 1)).or_else(|| settings.whole("num_processes")));
-    imported.set("cluster.nodes", settings.whole("num_machines"));
+    imported
+        .set(keys::cluster::num_gpus, alone.map(|kind| kind.map(|_| 1)).or_else(|| settings.whole("num_processes")));
+    imported.set(keys::cluster::nodes, settings.whole("num_machines"));
     set(&mut imported, settings, context, true);
-    imported.miss("model.preset", "an accelerate configuration names no model");
-    imported.miss("training.precision", "no mixed_precision: the script says it");
+    imported.miss(keys::model::preset, "an accelerate configuration names no model");
+    imported.miss(keys::training::precision, "no mixed_precision: the script says it");
     account_for(&mut imported, settings);
     imported
 }
@@ -159,7 +161,7 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
             "no" | "false" => Some("fp32"),
             _ => None,
         };
-        imported.set("training.precision", word.map(|word| found.map(|_| word)));
+        imported.set(keys::training::precision, word.map(|word| found.map(|_| word)));
     }
     let kind = settings.text("distributed_type").map_or(String::new(), |found| found.value.to_uppercase());
     if kind == "FSDP" || settings.is("use_fsdp") {
@@ -172,26 +174,27 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
         megatron_part(imported, settings);
     }
     if kind == "MULTI_GPU" {
-        imported.set("distribution.sharding", settings.text("distributed_type").map(|found| found.map(|_| "none")));
-        imported.set("distribution.engine", settings.text("distributed_type").map(|found| found.map(|_| "ddp")));
+        imported
+            .set(keys::distribution::sharding, settings.text("distributed_type").map(|found| found.map(|_| "none")));
+        imported.set(keys::distribution::engine, settings.text("distributed_type").map(|found| found.map(|_| "ddp")));
     }
     let dynamo = settings
         .first_text(&["dynamo_config.dynamo_backend", "dynamo_backend"])
         .filter(|found| !found.value.eq_ignore_ascii_case("no"));
-    imported.set("training.compile", dynamo.map(|found| found.map(|_| true)));
+    imported.set(keys::training::compile, dynamo.map(|found| found.map(|_| true)));
     for (name, key) in [("tp", "distribution.tensor_parallel"), ("cp", "distribution.context_parallel")] {
         let found = settings.whole(&format!("parallelism_config.parallelism_config_{name}_size"));
         imported.set(key, found.filter(|found| found.value > 1));
     }
     // Ulysses: a sequence is split too, heads are exchanged for it.
     let ulysses = settings.whole("parallelism_config.parallelism_config_sp_size").filter(|found| found.value > 1);
-    imported.set("distribution.cp_comm", ulysses.clone().map(|found| found.map(|_| "a2a")));
-    imported.set("distribution.context_parallel", ulysses);
+    imported.set(keys::distribution::cp_comm, ulysses.clone().map(|found| found.map(|_| "a2a")));
+    imported.set(keys::distribution::context_parallel, ulysses);
     let shard = settings.whole("parallelism_config.parallelism_config_dp_shard_size").filter(|found| found.value > 1);
     let replicas =
         settings.whole("parallelism_config.parallelism_config_dp_replicate_size").filter(|found| found.value > 1);
     if replicas.is_some() {
-        imported.set("distribution.shard_group", shard);
+        imported.set(keys::distribution::shard_group, shard);
     }
 }
 
@@ -212,22 +215,22 @@ pub fn set_fsdp(imported: &mut ImportedPlan, settings: &Settings) {
         "zero3",
         Origin::Default { framework: "accelerate", option: "fsdp_sharding_strategy FULL_SHARD".to_owned() },
     );
-    imported.set("distribution.sharding", Some(strategy.or(reshard).unwrap_or(default)));
+    imported.set(keys::distribution::sharding, Some(strategy.or(reshard).unwrap_or(default)));
     let version = text("version").or_else(|| settings.text("fsdp_version"));
     let first = Origin::Default { framework: "accelerate", option: "fsdp_version 1".to_owned() };
     let engine = version.map_or(Setting::new("fsdp1", first), |found| {
         found.map(|version| if version == "2" { "fsdp2" } else { "fsdp1" })
     });
-    imported.set("distribution.engine", Some(engine));
+    imported.set(keys::distribution::engine, Some(engine));
     if let Some(found) = text("sharding_strategy")
         .filter(|found| found.value.to_uppercase().contains("HYBRID") || matches!(found.value.as_str(), "4" | "5"))
     {
         imported.note(format!("{}: shards within a node; distribution.shard_group is the GPUs of one", found.origin));
     }
     let offload = flag("offload_params").or_else(|| flag("cpu_offload")).filter(|found| found.value);
-    imported.set("training.cpu_offload", offload.map(|found| found.map(|_| "parameters")));
+    imported.set(keys::training::cpu_offload, offload.map(|found| found.map(|_| "parameters")));
     let recompute = flag("activation_checkpointing").filter(|found| found.value);
-    imported.set("training.activation_checkpointing", recompute.map(|found| found.map(|_| "full")));
+    imported.set(keys::training::activation_checkpointing, recompute.map(|found| found.map(|_| "full")));
 }
 
 /// A strategy of FSDP by name or number (`torch.distributed.fsdp.ShardingStrategy`).
@@ -243,21 +246,21 @@ pub fn strategy(name: &str) -> &'static str {
 /// a step.
 fn megatron_part(imported: &mut ImportedPlan, settings: &Settings) {
     const ROWS: &[SettingRow] = &[
-        (&["tp_degree"], "distribution.tensor_parallel", SettingKind::Whole),
-        (&["pp_degree"], "distribution.pipeline_parallel", SettingKind::Whole),
-        (&["num_micro_batches"], "training.gradient_accumulation_steps", SettingKind::Whole),
-        (&["sequence_parallelism"], "distribution.sequence_parallel", SettingKind::Flag),
-        (&["use_distributed_optimizer"], "training.distributed_optimizer", SettingKind::Flag),
-        (&["recompute_activations"], "training.activation_checkpointing", SettingKind::On("selective")),
-        (&["gradient_clipping"], "training.gradient_clipping", SettingKind::Clipped),
+        (&["tp_degree"], keys::distribution::tensor_parallel, SettingKind::Whole),
+        (&["pp_degree"], keys::distribution::pipeline_parallel, SettingKind::Whole),
+        (&["num_micro_batches"], keys::training::gradient_accumulation_steps, SettingKind::Whole),
+        (&["sequence_parallelism"], keys::distribution::sequence_parallel, SettingKind::Flag),
+        (&["use_distributed_optimizer"], keys::training::distributed_optimizer, SettingKind::Flag),
+        (&["recompute_activations"], keys::training::activation_checkpointing, SettingKind::On("selective")),
+        (&["gradient_clipping"], keys::training::gradient_clipping, SettingKind::Clipped),
     ];
     let mut own = Settings::default();
     for section in [settings.clone(), settings.below("megatron_lm_config")] {
         own.adopt_all(&section, |name| name.strip_prefix("megatron_lm_").map(str::to_owned));
     }
     let origin = Origin::Derived("accelerate's Megatron-LM plugin".to_owned());
-    imported.say("model.framework", "megatron", origin.clone());
-    imported.say("distribution.engine", "megatron", origin);
+    imported.say(keys::model::framework, "megatron", origin.clone());
+    imported.say(keys::distribution::engine, "megatron", origin);
     take(imported, &own, ROWS);
     let half = settings.text("mixed_precision").and_then(|found| {
         found.and_then(|name| match name.as_str() {
@@ -266,31 +269,31 @@ fn megatron_part(imported: &mut ImportedPlan, settings: &Settings) {
             _ => None,
         })
     });
-    imported.set("training.precision", half);
+    imported.set(keys::training::precision, half);
 }
 
 /// What `mixed_precision` fills into a DeepSpeed file that leaves it open: 16-bit weights with fp32 masters, no autocast.
 fn stored_by_deepspeed(imported: &mut ImportedPlan) {
-    let Some(found) = imported.get("training.precision").cloned() else { return };
+    let Some(found) = imported.get(keys::training::precision).cloned() else { return };
     let word = match found.value.as_str() {
         Some("bf16-mixed") => "bf16-fp32-master",
         Some("fp16-mixed") => "fp16-fp32-master",
         _ => return,
     };
-    imported.say("training.precision", word, found.origin);
+    imported.say(keys::training::precision, word, found.origin);
 }
 
 fn deepspeed_part(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
-    imported.say("distribution.engine", "deepspeed", Origin::Derived("accelerate's DeepSpeed plugin".to_owned()));
+    imported.say(keys::distribution::engine, "deepspeed", Origin::Derived("accelerate's DeepSpeed plugin".to_owned()));
     if let Some(path) = settings.text(DEEPSPEED_FILE) {
         if let Some(file) = context.settings(&path.value, imported) {
             deepspeed::set(imported, &file);
         }
         stored_by_deepspeed(imported);
         if let Some(found) = settings.text("mixed_precision").filter(|found| found.value == "fp8") {
-            imported.drop("training.precision");
+            imported.drop(keys::training::precision);
             imported.miss(
-                "training.precision",
+                keys::training::precision,
                 format!("{} fp8: what DeepSpeed stores then is not followed", found.origin),
             );
         }
@@ -304,20 +307,20 @@ fn deepspeed_part(imported: &mut ImportedPlan, settings: &Settings, context: &Im
     let stage = settings.whole("deepspeed_config.zero_stage").unwrap_or_else(default);
     let gradients = stage.value > 0;
     let third = stage.value == 3;
-    imported.set("distribution.sharding", Some(stage.map(deepspeed::stage)));
+    imported.set(keys::distribution::sharding, Some(stage.map(deepspeed::stage)));
     let device = |name: &str| {
         settings.text(&format!("deepspeed_config.{name}")).filter(|found| !found.value.eq_ignore_ascii_case("none"))
     };
     if let Some(found) = device("offload_param_device").filter(|_| third) {
-        imported.set("training.cpu_offload", Some(found.map(|_| "parameters")));
+        imported.set(keys::training::cpu_offload, Some(found.map(|_| "parameters")));
         settings.accept("deepspeed_config.offload_optimizer_device");
     } else if let Some(found) = device("offload_optimizer_device") {
-        imported.set("training.cpu_offload", Some(found.map(|_| "optimizer")));
+        imported.set(keys::training::cpu_offload, Some(found.map(|_| "optimizer")));
     }
     imported
         .set("training.gradient_accumulation_steps", settings.whole("deepspeed_config.gradient_accumulation_steps"));
     let clipping = settings.number("deepspeed_config.gradient_clipping");
-    imported.set("training.gradient_clipping", clipping.map(|found| found.map(|norm| norm > 0.0)));
+    imported.set(keys::training::gradient_clipping, clipping.map(|found| found.map(|norm| norm > 0.0)));
     // DeepSpeed keeps 16-bit weights and fp32 masters, not autocast.
     let word = settings.text("mixed_precision").and_then(|found| {
         found.and_then(|name| match name.as_str() {
@@ -327,7 +330,7 @@ fn deepspeed_part(imported: &mut ImportedPlan, settings: &Settings, context: &Im
         })
     });
     if let Some(found) = word {
-        imported.say("training.precision", found.value.0, found.origin.clone());
-        imported.set("training.gradient_dtype", Some(found.map(|(_, gradients)| gradients)).filter(|_| gradients));
+        imported.say(keys::training::precision, found.value.0, found.origin.clone());
+        imported.set(keys::training::gradient_dtype, Some(found.map(|(_, gradients)| gradients)).filter(|_| gradients));
     }
 }

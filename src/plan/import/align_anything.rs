@@ -11,15 +11,16 @@ use super::rows::{SettingKind, SettingRow, take};
 use super::settings::Settings;
 use super::unread::account_for;
 use super::{adapters, deepspeed, model};
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "align-anything of 2025";
 
 const ROWS: &[SettingRow] = &[
-    (&["train_cfgs.per_device_train_batch_size"], "training.micro_batch_size", SettingKind::Whole),
-    (&["train_cfgs.gradient_accumulation_steps"], "training.gradient_accumulation_steps", SettingKind::Whole),
-    (&["train_cfgs.weight_decay"], "training.weight_decay", SettingKind::Share),
-    (&["model_cfgs.model_max_length"], "model.sequence_length", SettingKind::Whole),
+    (&["train_cfgs.per_device_train_batch_size"], keys::training::micro_batch_size, SettingKind::Whole),
+    (&["train_cfgs.gradient_accumulation_steps"], keys::training::gradient_accumulation_steps, SettingKind::Whole),
+    (&["train_cfgs.weight_decay"], keys::training::weight_decay, SettingKind::Share),
+    (&["model_cfgs.model_max_length"], keys::model::sequence_length, SettingKind::Whole),
 ];
 
 /// Whether settings are align-anything's.
@@ -74,26 +75,26 @@ fn default(option: &str) -> Origin {
 }
 
 fn set(imported: &mut ImportedPlan, settings: &Settings, name: &str, context: &ImportContext) {
-    imported.say("model.framework", "pytorch", Origin::Program("align-anything's own keys".to_owned()));
+    imported.say(keys::model::framework, "pytorch", Origin::Program("align-anything's own keys".to_owned()));
     match settings.first_text(&["model_cfgs.model_name_or_path", "model_cfgs.actor_model_name_or_path"]) {
         Some(found) => model::set(imported, context, found),
-        None => imported.miss("model.preset", "model_name_or_path is to be given"),
+        None => imported.miss(keys::model::preset, "model_name_or_path is to be given"),
     }
     take(imported, settings, ROWS);
     let half = settings.on("train_cfgs.bf16").map(|found| found.map(|_| "bf16"));
     let half = half.or_else(|| settings.on("train_cfgs.fp16").map(|found| found.map(|_| "fp16")));
     if let Some(found) = &half {
-        imported.say("training.precision", format!("{}-fp32-master", found.value), found.origin.clone());
+        imported.say(keys::training::precision, format!("{}-fp32-master", found.value), found.origin.clone());
     }
     let recompute = settings.flag("train_cfgs.gradient_checkpointing");
     imported.set(
-        "training.activation_checkpointing",
+        keys::training::activation_checkpointing,
         recompute.map(|found| found.map(|on| if on { "full" } else { "none" })),
     );
-    imported.say("training.optimizer", "adamw-fused", default("FusedAdam"));
-    imported.say("training.gradient_clipping", true, default("gradient_clipping 1.0"));
-    imported.say("training.attention", "sdpa", default("from_pretrained"));
-    imported.say("distribution.engine", "deepspeed", default("deepspeed.initialize"));
+    imported.say(keys::training::optimizer, "adamw-fused", default("FusedAdam"));
+    imported.say(keys::training::gradient_clipping, true, default("gradient_clipping 1.0"));
+    imported.say(keys::training::attention, "sdpa", default("from_pretrained"));
+    imported.say(keys::distribution::engine, "deepspeed", default("deepspeed.initialize"));
     let file = settings.text("train_cfgs.ds_cfgs");
     let stage = file.as_ref().and_then(|found| {
         let stage: u64 = found.value.strip_prefix("ds_z")?.get(..1)?.parse().ok()?;
@@ -102,14 +103,14 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, name: &str, context: &I
     match stage {
         Some(stage) => {
             if stage.value > 0 {
-                imported.set("training.gradient_dtype", half);
+                imported.set(keys::training::gradient_dtype, half);
             }
-            imported.set("distribution.sharding", Some(stage.map(deepspeed::stage)));
+            imported.set(keys::distribution::sharding, Some(stage.map(deepspeed::stage)));
         }
-        None => imported.miss("distribution.sharding", "ds_cfgs says it"),
+        None => imported.miss(keys::distribution::sharding, "ds_cfgs says it"),
     }
     if let Some(found) = file.filter(|found| found.value.contains("offload")) {
-        imported.say("training.cpu_offload", "optimizer", found.origin);
+        imported.say(keys::training::cpu_offload, "optimizer", found.origin);
     }
     if settings.is("lora_cfgs.use_lora") {
         let bits = settings.is("bnb_cfgs.use_bnb").then(|| settings.on("bnb_cfgs.load_in_4bit")).flatten();

@@ -9,6 +9,7 @@ use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
 use super::{adapters, model};
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "NeMo-Automodel of 2026";
@@ -21,17 +22,17 @@ const DEFAULTS: &[(&str, DefaultValue)] = &[
 ];
 
 const ROWS: &[SettingRow] = &[
-    (&["step_scheduler.global_batch_size"], "model.batch_size", SettingKind::Whole),
-    (&["step_scheduler.local_batch_size"], "training.micro_batch_size", SettingKind::Whole),
-    (&["optimizer.weight_decay"], "training.weight_decay", SettingKind::Share),
-    (&["distributed.tp_size"], "distribution.tensor_parallel", SettingKind::Several),
-    (&["distributed.pp_size"], "distribution.pipeline_parallel", SettingKind::Several),
-    (&["distributed.cp_size"], "distribution.context_parallel", SettingKind::Several),
-    (&["distributed.ep_size"], "distribution.expert_parallel", SettingKind::Several),
-    (&["distributed.dp_size"], "distribution.data_parallel", SettingKind::Whole),
-    (&["distributed.sequence_parallel"], "distribution.sequence_parallel", SettingKind::Flag),
-    (&["compile.enabled"], "training.compile", SettingKind::Flag),
-    (&["clip_grad_norm.max_norm", "max_grad_norm"], "training.gradient_clipping", SettingKind::Clipped),
+    (&["step_scheduler.global_batch_size"], keys::model::batch_size, SettingKind::Whole),
+    (&["step_scheduler.local_batch_size"], keys::training::micro_batch_size, SettingKind::Whole),
+    (&["optimizer.weight_decay"], keys::training::weight_decay, SettingKind::Share),
+    (&["distributed.tp_size"], keys::distribution::tensor_parallel, SettingKind::Several),
+    (&["distributed.pp_size"], keys::distribution::pipeline_parallel, SettingKind::Several),
+    (&["distributed.cp_size"], keys::distribution::context_parallel, SettingKind::Several),
+    (&["distributed.ep_size"], keys::distribution::expert_parallel, SettingKind::Several),
+    (&["distributed.dp_size"], keys::distribution::data_parallel, SettingKind::Whole),
+    (&["distributed.sequence_parallel"], keys::distribution::sequence_parallel, SettingKind::Flag),
+    (&["compile.enabled"], keys::training::compile, SettingKind::Flag),
+    (&["clip_grad_norm.max_norm", "max_grad_norm"], keys::training::gradient_clipping, SettingKind::Clipped),
 ];
 
 /// Whether settings are NeMo-Automodel's.
@@ -65,7 +66,8 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     settings.adopt_all(&read.options, |name| name.contains('.').then(|| name.to_owned()));
     if let Some(found) = read.options.whole("nproc_per_node") {
         let nodes = read.options.whole("nnodes").map_or(1, |found| found.value);
-        imported.set("cluster.num_gpus", found.value.checked_mul(nodes).map(|all| Setting::new(all, found.origin)));
+        imported
+            .set(keys::cluster::num_gpus, found.value.checked_mul(nodes).map(|all| Setting::new(all, found.origin)));
     }
     set(&mut imported, settings, context);
     imported
@@ -84,10 +86,10 @@ fn default(option: &str) -> Origin {
 
 fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
     let settings = &Settings::defaults(VERSION, DEFAULTS).with(file);
-    imported.say("model.framework", "pytorch", Origin::Program("NeMo-Automodel's own keys".to_owned()));
+    imported.say(keys::model::framework, "pytorch", Origin::Program("NeMo-Automodel's own keys".to_owned()));
     match settings.first_text(&["model.pretrained_model_name_or_path", "model.config.pretrained_model_name_or_path"]) {
         Some(found) => model::set(imported, context, found),
-        None => imported.miss("model.preset", "no model.pretrained_model_name_or_path"),
+        None => imported.miss(keys::model::preset, "no model.pretrained_model_name_or_path"),
     }
     take(imported, settings, ROWS);
     precision(imported, settings);
@@ -98,9 +100,9 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
     low_rank(imported, settings);
     sequence(imported, settings);
     let fused = settings.text("loss_fn._target_").filter(|found| found.value.ends_with("FusedLinearCrossEntropy"));
-    imported.set("training.loss", fused.map(|found| found.map(|_| "fused")));
+    imported.set(keys::training::loss, fused.map(|found| found.map(|_| "fused")));
     imported.fill(
-        "training.attention",
+        keys::training::attention,
         settings.text("model.attn_implementation").map(|found| found.map(|name| super::trainer::implementation(&name))),
     );
     beside(imported, settings);
@@ -122,7 +124,7 @@ fn precision(imported: &mut ImportedPlan, settings: &Settings) {
         Some(_) => return settings.refuse("model.torch_dtype"),
     };
     imported.set(
-        "training.precision",
+        keys::training::precision,
         Some(told.map_or_else(|| Setting::new(word, default("torch_dtype auto")), |found| found.map(|_| word))),
     );
     if settings.is("fp8.enabled") {
@@ -140,7 +142,7 @@ fn recompute(imported: &mut ImportedPlan, settings: &Settings) {
             _ => None,
         })
     });
-    imported.set("training.activation_checkpointing", word.or(named));
+    imported.set(keys::training::activation_checkpointing, word.or(named));
 }
 
 fn sharding(imported: &mut ImportedPlan, settings: &Settings) {
@@ -157,8 +159,8 @@ fn sharding(imported: &mut ImportedPlan, settings: &Settings) {
     } else {
         return settings.refuse("distributed.strategy");
     };
-    imported.say("distribution.engine", engine, found.origin.clone());
-    imported.say("distribution.sharding", sharded, found.origin);
+    imported.say(keys::distribution::engine, engine, found.origin.clone());
+    imported.say(keys::distribution::sharding, sharded, found.origin);
     settings.accept("distributed.strategy");
     let replicas = settings.whole("distributed.dp_replicate_size").filter(|found| found.value > 1);
     if let Some(found) = replicas {
@@ -174,7 +176,7 @@ fn low_rank(imported: &mut ImportedPlan, settings: &Settings) {
     if settings.holds("quantization") {
         let bits = [("quantization.load_in_4bit", 4_u64), ("quantization.load_in_8bit", 8)];
         let found = bits.iter().find_map(|(name, bits)| settings.on(name).map(|found| found.map(|_| *bits)));
-        imported.set("training.lora.base_bits", found);
+        imported.set(keys::lora::base_bits, found);
     }
     if settings.is("peft.match_all_linear") {
         let all = Setting::new(vec!["all-linear".to_owned()], Origin::Derived("peft.match_all_linear".to_owned()));
@@ -185,18 +187,16 @@ fn low_rank(imported: &mut ImportedPlan, settings: &Settings) {
         let names = found.map(|names| if whole { vec!["all-linear".to_owned()] } else { names });
         adapters::set_targets(imported, Some(names));
     }
-    imported.set(
-        "training.lora.dropout",
-        settings.number("peft.dropout").filter(|found| (0.0..1.0).contains(&found.value)),
-    );
+    imported
+        .set(keys::lora::dropout, settings.number("peft.dropout").filter(|found| (0.0..1.0).contains(&found.value)));
 }
 
 /// Packed samples have their own length; else the dataset's.
 fn sequence(imported: &mut ImportedPlan, settings: &Settings) {
     let packed = settings.whole("packed_sequence.packed_sequence_size").filter(|found| found.value > 0);
     let dataset = settings.first_whole(&["dataset.seq_len", "dataset.seq_length", "dataset.max_length"]);
-    imported.set("model.sequence_length", packed.or(dataset));
-    imported.miss("model.sequence_length", "neither packed_sequence.packed_sequence_size nor the dataset says it");
+    imported.set(keys::model::sequence_length, packed.or(dataset));
+    imported.miss(keys::model::sequence_length, "neither packed_sequence.packed_sequence_size nor the dataset says it");
 }
 
 fn beside(imported: &mut ImportedPlan, settings: &Settings) {

@@ -14,6 +14,7 @@ use super::rows::not_modelled;
 use super::settings::{DefaultValue, Settings};
 use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "axolotl 0.13";
@@ -56,7 +57,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         settings.over(file);
     }
     settings.over(given.options);
-    imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
+    imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
     if context.world.total.is_none() {
         self_launched(&mut imported, context, "axolotl starts accelerate on every GPU in sight");
     }
@@ -68,7 +69,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
 /// The world of a command that starts a launcher by itself.
 pub fn self_launched(imported: &mut ImportedPlan, context: &ImportContext, why: &str) {
     let Some(gpus) = context.visible_gpus() else {
-        return imported.miss("cluster.num_gpus", format!("{why}, and none is"));
+        return imported.miss(keys::cluster::num_gpus, format!("{why}, and none is"));
     };
     let nodes = context.variable("NNODES").and_then(|found| found.and_then(|text| text.trim().parse::<u64>().ok()));
     let per_node =
@@ -81,15 +82,15 @@ pub fn self_launched(imported: &mut ImportedPlan, context: &ImportContext, why: 
         per_node: Some(per_node),
     };
     let world = world.completed();
-    imported.set("cluster.num_gpus", world.total);
-    imported.set("cluster.nodes", world.nodes);
-    imported.set("cluster.gpus_per_node", world.per_node);
+    imported.set(keys::cluster::num_gpus, world.total);
+    imported.set(keys::cluster::nodes, world.nodes);
+    imported.set(keys::cluster::gpus_per_node, world.per_node);
 }
 
 /// The plan of a file alone.
 pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("axolotl");
-    imported.say("model.framework", "pytorch", Origin::Program("axolotl's own keys".to_owned()));
+    imported.say(keys::model::framework, "pytorch", Origin::Program("axolotl's own keys".to_owned()));
     let settings = Settings::defaults(VERSION, DEFAULTS).with(file);
     set(&mut imported, &settings, context);
     account_for(&mut imported, &settings);
@@ -100,16 +101,16 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     let named = settings.first_text(&["base_model", "base_model_config"]);
     match named {
         Some(found) => model::set(imported, context, found),
-        None => imported.miss("model.preset", "no base_model"),
+        None => imported.miss(keys::model::preset, "no base_model"),
     }
-    imported.set("model.sequence_length", settings.whole("sequence_len"));
+    imported.set(keys::model::sequence_length, settings.whole("sequence_len"));
     lora(imported, settings);
     let arguments = as_arguments(settings, context);
     // Weights are loaded in the type that is computed in.
     trainer::set(imported, &arguments, context, WeightStorage::Half);
     if let Some(global) = settings.whole("batch_size").filter(|_| !settings.is_set("gradient_accumulation_steps")) {
         let micro = settings.whole("micro_batch_size").map_or(1, |found| found.value.max(1));
-        imported.set("training.gradient_accumulation_steps", Some(global.map(|batch| (batch / micro).max(1))));
+        imported.set(keys::training::gradient_accumulation_steps, Some(global.map(|batch| (batch / micro).max(1))));
     }
     degrees(imported, settings);
     method(imported, settings);
@@ -119,7 +120,7 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     loss(imported, settings);
     let offload = settings.text("gradient_checkpointing").filter(|found| found.value.starts_with("offload"));
     if let Some(found) = offload {
-        imported.say("training.activation_checkpointing", "full", found.origin.clone());
+        imported.say(keys::training::activation_checkpointing, "full", found.origin.clone());
         imported.note(format!(
             "{}: checkpoints go to host memory, which a plan cannot say together with recomputation",
             found.origin
@@ -205,10 +206,8 @@ fn lora(imported: &mut ImportedPlan, settings: &Settings) {
     adapters::set(imported, settings.whole("lora_r"), ("peft", 8), four.or(eight).or(implied).or(gptq));
     let linear = settings.on("lora_target_linear").map(|found| found.map(|_| vec!["all-linear".to_owned()]));
     adapters::set_targets(imported, linear.or_else(|| settings.texts("lora_target_modules")));
-    imported.set(
-        "training.lora.dropout",
-        settings.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)),
-    );
+    imported
+        .set(keys::lora::dropout, settings.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)));
     if settings.texts("lora_modules_to_save").is_some_and(|found| !found.value.is_empty()) {
         imported.note("lora_modules_to_save: modules that are trained whole have no word in a plan beside adapters");
     }
@@ -216,32 +215,32 @@ fn lora(imported: &mut ImportedPlan, settings: &Settings) {
 
 fn degrees(imported: &mut ImportedPlan, settings: &Settings) {
     let above_one = |found: &Setting<u64>| found.value > 1;
-    imported.set("distribution.tensor_parallel", settings.whole("tensor_parallel_size").filter(above_one));
+    imported.set(keys::distribution::tensor_parallel, settings.whole("tensor_parallel_size").filter(above_one));
     let context = settings.first_whole(&["context_parallel_size", "sequence_parallel_degree"]).filter(above_one);
-    imported.set("distribution.context_parallel", context);
-    imported.set("distribution.expert_parallel", settings.whole("expert_parallel_size").filter(above_one));
+    imported.set(keys::distribution::context_parallel, context);
+    imported.set(keys::distribution::expert_parallel, settings.whole("expert_parallel_size").filter(above_one));
     let shard = settings.whole("dp_shard_size").filter(above_one);
     if let Some(replicas) = settings.whole("dp_replicate_size").filter(above_one) {
         let ranks = shard.as_ref().and_then(|shard| shard.value.checked_mul(replicas.value));
         imported.set(
-            "distribution.data_parallel",
+            keys::distribution::data_parallel,
             ranks.map(|ranks| Setting::new(ranks, Origin::Derived("dp_replicate_size x dp_shard_size".to_owned()))),
         );
-        imported.set("distribution.shard_group", shard);
+        imported.set(keys::distribution::shard_group, shard);
     } else {
-        imported.set("distribution.data_parallel", shard);
+        imported.set(keys::distribution::data_parallel, shard);
     }
     if deepspeed_stage_of_name(settings).is_some()
-        && imported.get("distribution.sharding").is_none_or(|found| found.value == "none")
+        && imported.get(keys::distribution::sharding).is_none_or(|found| found.value == "none")
     {
         let stage = deepspeed_stage_of_name(settings);
-        imported.set("distribution.sharding", stage.map(|found| found.map(deepspeed::stage)));
+        imported.set(keys::distribution::sharding, stage.map(|found| found.map(deepspeed::stage)));
     }
     let recompute = settings.on("fsdp_config.activation_checkpointing");
-    imported.set("training.activation_checkpointing", recompute.map(|found| found.map(|_| "full")));
+    imported.set(keys::training::activation_checkpointing, recompute.map(|found| found.map(|_| "full")));
     let second = settings.whole("fsdp_version").filter(|found| found.value == 2);
-    if imported.get("distribution.engine").is_some_and(|found| found.value == "fsdp1") {
-        imported.set("distribution.engine", second.clone().map(|found| found.map(|_| "fsdp2")));
+    if imported.get(keys::distribution::engine).is_some_and(|found| found.value == "fsdp1") {
+        imported.set(keys::distribution::engine, second.clone().map(|found| found.map(|_| "fsdp2")));
     }
     let mut resharding = settings.below("fsdp_config");
     resharding.adopt("fsdp_version", settings, "fsdp_version");
@@ -270,5 +269,5 @@ fn loss(imported: &mut ImportedPlan, settings: &Settings) {
     let fused = fused.or(plugin.map(|found| found.map(|_| true)));
     let chunked = on("chunked_cross_entropy");
     let word = fused.map(|found| found.map(|_| "fused")).or(chunked.map(|found| found.map(|_| "chunked")));
-    imported.set("training.loss", word);
+    imported.set(keys::training::loss, word);
 }

@@ -10,23 +10,24 @@ use super::model;
 use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::unread::account_for;
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "ColossalAI 0.4";
 
 const ROWS: &[SettingRow] = &[
-    (&["batch_size", "micro_batch_size"], "training.micro_batch_size", SettingKind::Whole),
+    (&["batch_size", "micro_batch_size"], keys::training::micro_batch_size, SettingKind::Whole),
     (
         &["accumulation_steps", "gradient_accumulation_steps"],
-        "training.gradient_accumulation_steps",
+        keys::training::gradient_accumulation_steps,
         SettingKind::Whole,
     ),
-    (&["max_len", "max_length"], "model.sequence_length", SettingKind::Whole),
-    (&["grad_clip"], "training.gradient_clipping", SettingKind::Clipped),
-    (&["weight_decay"], "training.weight_decay", SettingKind::Share),
-    (&["tp"], "distribution.tensor_parallel", SettingKind::Several),
-    (&["pp"], "distribution.pipeline_parallel", SettingKind::Several),
-    (&["sp"], "distribution.context_parallel", SettingKind::Several),
+    (&["max_len", "max_length"], keys::model::sequence_length, SettingKind::Whole),
+    (&["grad_clip"], keys::training::gradient_clipping, SettingKind::Clipped),
+    (&["weight_decay"], keys::training::weight_decay, SettingKind::Share),
+    (&["tp"], keys::distribution::tensor_parallel, SettingKind::Several),
+    (&["pp"], keys::distribution::pipeline_parallel, SettingKind::Several),
+    (&["sp"], keys::distribution::context_parallel, SettingKind::Several),
 ];
 
 /// Whether the program is one of ColossalAI's.
@@ -55,43 +56,45 @@ fn known(plugin: &str) -> Option<(&'static str, Option<&'static str>)> {
 pub fn import(context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("ColossalAI");
     let settings = arguments::read(&context.program.words).options;
-    imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
+    imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
     match settings.first_text(&["pretrained", "pretrain", "model_path"]) {
         Some(found) => model::set(&mut imported, context, found),
-        None => imported.miss("model.preset", "no --pretrained"),
+        None => imported.miss(keys::model::preset, "no --pretrained"),
     }
     let default = |option: &str| Origin::Default { framework: VERSION, option: option.to_owned() };
-    imported.say("training.optimizer", "adamw-fused", default("HybridAdam"));
+    imported.say(keys::training::optimizer, "adamw-fused", default("HybridAdam"));
     take(&mut imported, &settings, ROWS);
-    imported.miss("training.micro_batch_size", "the script's own default, which is not read");
-    imported.miss("model.sequence_length", "the script's own default, which is not read");
+    imported.miss(keys::training::micro_batch_size, "the script's own default, which is not read");
+    imported.miss(keys::model::sequence_length, "the script's own default, which is not read");
     let mixed = settings.text("mixed_precision").unwrap_or_else(|| Setting::new("fp16".to_owned(), default("fp16")));
     let plugin = settings.text("plugin");
     let ddp = plugin.as_ref().is_some_and(|found| known(&found.value).is_some_and(|(word, _)| word == "none"));
     match (mixed.value.as_str(), ddp) {
         ("bf16" | "fp16", false) => {
-            imported.set("training.gradient_dtype", Some(mixed.clone()));
-            imported.set("training.precision", Some(mixed.map(|name| format!("{name}-fp32-master"))));
+            imported.set(keys::training::gradient_dtype, Some(mixed.clone()));
+            imported.set(keys::training::precision, Some(mixed.map(|name| format!("{name}-fp32-master"))));
         }
-        ("bf16" | "fp16", true) => imported.set("training.precision", Some(mixed.map(|name| format!("{name}-mixed")))),
+        ("bf16" | "fp16", true) => {
+            imported.set(keys::training::precision, Some(mixed.map(|name| format!("{name}-mixed"))))
+        }
         _ => settings.refuse("mixed_precision"),
     }
     if let Some(found) = plugin {
         if let Some((word, offload)) = known(&found.value) {
-            imported.set("training.cpu_offload", offload.map(|word| Setting::new(word, found.origin.clone())));
+            imported.set(keys::training::cpu_offload, offload.map(|word| Setting::new(word, found.origin.clone())));
             if found.value.starts_with("gemini") {
                 not_modelled(&mut imported, "gemini: where chunks of parameters lie as it runs; counted as zero3");
             }
-            imported.set("distribution.sharding", Some(found.map(|_| word)));
+            imported.set(keys::distribution::sharding, Some(found.map(|_| word)));
         } else {
             settings.refuse("plugin");
         }
     }
     let recompute = ["grad_checkpoint", "use_grad_checkpoint"].iter().find_map(|name| settings.on(name));
     let none = Setting::new("none", default("no --grad_checkpoint"));
-    imported.set("training.activation_checkpointing", Some(recompute.map_or(none, |found| found.map(|_| "full"))));
+    imported.set(keys::training::activation_checkpointing, Some(recompute.map_or(none, |found| found.map(|_| "full"))));
     let flash = settings.on("use_flash_attn").map(|found| found.map(|_| "flash"));
-    imported.set("training.attention", flash);
+    imported.set(keys::training::attention, flash);
     if let Some(rank) = settings.whole("lora_rank").filter(|found| found.value > 0) {
         adapters::set(&mut imported, Some(rank), (VERSION, 8), None);
     }

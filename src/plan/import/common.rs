@@ -13,6 +13,7 @@ use super::settings::Settings;
 use super::text;
 use crate::catalog::Catalog;
 use crate::files::Unread;
+use crate::plan::keys;
 
 /// Everything that is known of a run.
 pub struct ImportContext<'a> {
@@ -100,47 +101,48 @@ pub fn surroundings(imported: &mut ImportedPlan, context: &ImportContext) {
     let alone = !context.program.path.is_empty() && world.total.is_none() && !context.run.withheld && !launched;
     let one = || World::here(1, Origin::Derived("no launcher: one process".to_owned()));
     let world = if alone && !unsettled(imported) { &one() } else { world };
-    imported.fill("cluster.num_gpus", world.total.clone());
-    imported.fill("cluster.nodes", world.nodes.clone());
-    imported.fill("cluster.gpus_per_node", world.per_node.clone());
-    if imported.get("cluster.num_gpus").is_none() {
+    imported.fill(keys::cluster::num_gpus, world.total.clone());
+    imported.fill(keys::cluster::nodes, world.nodes.clone());
+    imported.fill(keys::cluster::gpus_per_node, world.per_node.clone());
+    if imported.get(keys::cluster::num_gpus).is_none() {
         ranks(imported);
         // So many need not stand in the one node that a launcher takes by itself.
-        let guessed = imported.get("cluster.nodes").is_some_and(|found| matches!(found.origin, Origin::Default { .. }));
-        if guessed && imported.get("cluster.num_gpus").is_some() {
-            imported.drop("cluster.nodes");
+        let guessed =
+            imported.get(keys::cluster::nodes).is_some_and(|found| matches!(found.origin, Origin::Default { .. }));
+        if guessed && imported.get(keys::cluster::num_gpus).is_some() {
+            imported.drop(keys::cluster::nodes);
         }
     }
-    if imported.get("cluster.num_gpus").is_none() {
+    if imported.get(keys::cluster::num_gpus).is_none() {
         let why = if launched {
             "the launcher does not tell, and no GPU is in sight"
         } else {
             "no launcher, no WORLD_SIZE and no task of Slurm tells the number of processes"
         };
-        imported.miss("cluster.num_gpus", why);
+        imported.miss(keys::cluster::num_gpus, why);
     }
     let product = context.variable(kubernetes::PRODUCT);
     let product = product.and_then(|found| found.and_then(|name| Some(context.catalog.gpu(&name)?.name.clone())));
     match context.run.gpus.first() {
-        None if product.is_some() => imported.fill("hardware.gpu_type", product),
+        None if product.is_some() => imported.fill(keys::hardware::gpu_type, product),
         Some(name) => match context.catalog.gpu(name) {
             Some(gpu) => imported
                 .fill("hardware.gpu_type", Some(Setting::new(gpu.name.clone(), Origin::Gpu(format!("NVML: {name}"))))),
-            None => imported.miss("hardware.gpu_type", format!("the catalogue has no {name}")),
+            None => imported.miss(keys::hardware::gpu_type, format!("the catalogue has no {name}")),
         },
-        None => imported.miss("hardware.gpu_type", "no GPU in sight"),
+        None => imported.miss(keys::hardware::gpu_type, "no GPU in sight"),
     }
     // As PyTorch reads it (c10/cuda/CUDAMiscFunctions.cpp): a whole number that is not 0.
     let blocking = context.variable("CUDA_LAUNCH_BLOCKING");
     let blocking = blocking.filter(|found| found.value.trim().parse::<i64>().is_ok_and(|number| number != 0));
-    imported.fill("training.launch_blocking", blocking.map(|found| found.map(|_| true)));
+    imported.fill(keys::training::launch_blocking, blocking.map(|found| found.map(|_| true)));
     degrees(imported);
     batches(imported);
 }
 
 /// Whether the number of GPUs was told, or looked for in vain, by the framework's own rules.
 fn unsettled(imported: &ImportedPlan) -> bool {
-    imported.get("cluster.num_gpus").is_some()
+    imported.get(keys::cluster::num_gpus).is_some()
         || imported.missing.iter().any(|missing| missing.key == "cluster.num_gpus")
 }
 
@@ -166,28 +168,28 @@ fn ranks(imported: &mut ImportedPlan) {
         return;
     };
     let origin = Origin::Derived(format!("batch {global} / micro batch {micro} / {steps} steps"));
-    imported.say("distribution.data_parallel", data, origin.clone());
-    imported.say("cluster.num_gpus", gpus, origin);
+    imported.say(keys::distribution::data_parallel, data, origin.clone());
+    imported.say(keys::cluster::num_gpus, gpus, origin);
 }
 
 /// Data parallelism: what the other degrees leave of the GPUs.
 fn degrees(imported: &mut ImportedPlan) {
     let others: Vec<u64> = MODEL_DEGREES.iter().map(|key| imported.whole(key).unwrap_or(1).max(1)).collect();
     let share = others.iter().try_fold(1_u64, |product, degree| product.checked_mul(*degree));
-    let (Some(gpus), Some(share)) = (imported.whole("cluster.num_gpus"), share) else { return };
-    if imported.get("distribution.data_parallel").is_some() {
+    let (Some(gpus), Some(share)) = (imported.whole(keys::cluster::num_gpus), share) else { return };
+    if imported.get(keys::distribution::data_parallel).is_some() {
         return;
     }
     if imported.missing.iter().any(|missing| MODEL_DEGREES.contains(&missing.key)) {
-        return imported.miss("distribution.data_parallel", "needs the other degrees");
+        return imported.miss(keys::distribution::data_parallel, "needs the other degrees");
     }
     if !gpus.is_multiple_of(share) {
         imported.note(format!("{gpus} GPUs are no multiple of tensor x pipeline x context = {share}"));
         for key in ["cluster.num_gpus", "cluster.nodes", "cluster.gpus_per_node"] {
             imported.drop(key);
         }
-        imported.miss("cluster.num_gpus", format!("the launcher's {gpus} do not go with the degrees"));
-        imported.miss("distribution.data_parallel", "needs the number of GPUs");
+        imported.miss(keys::cluster::num_gpus, format!("the launcher's {gpus} do not go with the degrees"));
+        imported.miss(keys::distribution::data_parallel, "needs the number of GPUs");
         return;
     }
     let words: Vec<String> = others.iter().map(u64::to_string).collect();
@@ -196,7 +198,7 @@ fn degrees(imported: &mut ImportedPlan) {
     } else {
         Origin::Derived(format!("{gpus} GPUs / tensor x pipeline x context ({})", words.join(" x ")))
     };
-    imported.say("distribution.data_parallel", gpus / share, origin);
+    imported.say(keys::distribution::data_parallel, gpus / share, origin);
 }
 
 /// Global batch = micro batch x accumulation x data parallel, whichever is not said.
@@ -204,7 +206,7 @@ fn batches(imported: &mut ImportedPlan) {
     const GLOBAL: &str = "model.batch_size";
     const MICRO: &str = "training.micro_batch_size";
     const STEPS: &str = "training.gradient_accumulation_steps";
-    let data = imported.whole("distribution.data_parallel");
+    let data = imported.whole(keys::distribution::data_parallel);
     let (global, micro, steps) = (imported.whole(GLOBAL), imported.whole(MICRO), imported.whole(STEPS));
     match (global, micro, steps, data) {
         (None, Some(_), None, Some(_)) if imported.missing.iter().any(|missing| missing.key == STEPS) => {
@@ -249,8 +251,8 @@ fn batches(imported: &mut ImportedPlan) {
     if imported.get(MICRO).is_none() && imported.get(GLOBAL).is_none() {
         imported.miss(MICRO, "no argument or file says it");
     }
-    if imported.get("model.sequence_length").is_none() {
-        imported.miss("model.sequence_length", "no argument or file says it");
+    if imported.get(keys::model::sequence_length).is_none() {
+        imported.miss(keys::model::sequence_length, "no argument or file says it");
     }
 }
 
@@ -292,11 +294,11 @@ pub fn set_optimizer(imported: &mut ImportedPlan, found: Option<Setting<String>>
             if found.value.to_lowercase().contains("4bit") {
                 imported.note(format!("{}: states of 4 bits are counted as 8", found.value));
             }
-            imported.say("training.optimizer", word, found.origin);
+            imported.say(keys::training::optimizer, word, found.origin);
         }
         None => {
             imported.note(format!("not modelled: {}: optimizer `{}`", found.origin, found.value));
-            imported.miss("training.optimizer", format!("`{}` has no word in a plan", found.value));
+            imported.miss(keys::training::optimizer, format!("`{}` has no word in a plan", found.value));
         }
     }
 }

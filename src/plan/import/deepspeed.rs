@@ -7,6 +7,7 @@ use super::origin::{Origin, Setting};
 use super::settings::{Settings, text};
 use super::unread::account_for;
 use super::{file, model};
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "DeepSpeed 0.18";
@@ -25,7 +26,7 @@ fn config_path(context: &ImportContext) -> Option<Setting<String>> {
 /// The plan of a script of one's own that DeepSpeed trains.
 pub fn import(context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("DeepSpeed");
-    imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
+    imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
     if let Some(settings) = config_path(context).and_then(|path| context.settings(&path.value, &mut imported)) {
         set(&mut imported, &settings);
         account_for(&mut imported, &settings);
@@ -34,14 +35,14 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     let named = options.first_text(&["model_name_or_path", "lm_model_name_or_path", "model_name", "model"]);
     match named {
         Some(found) => model::set(&mut imported, context, found),
-        None => imported.miss("model.preset", format!("{} does not tell its model", context.program.shown())),
+        None => imported.miss(keys::model::preset, format!("{} does not tell its model", context.program.shown())),
     }
     imported.set(
-        "model.sequence_length",
+        keys::model::sequence_length,
         options.first_whole(&["max_seq_len", "max_seq_length", "seq_length", "seq_len", "block_size", "max_length"]),
     );
     imported.fill(
-        "training.micro_batch_size",
+        keys::training::micro_batch_size,
         options.first_whole(&[
             "per_device_train_batch_size",
             "micro_batch_size",
@@ -53,7 +54,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     let recompute = ["gradient_checkpointing", "activation_checkpointing", "checkpoint_activations"]
         .iter()
         .find_map(|name| options.on(name));
-    imported.set("training.activation_checkpointing", recompute.map(|found| found.map(|_| "full")));
+    imported.set(keys::training::activation_checkpointing, recompute.map(|found| found.map(|_| "full")));
     account_for(&mut imported, &options);
     imported
 }
@@ -61,8 +62,8 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
 /// A script may feed batches of another size than its configuration names.
 fn own_batch(imported: &mut ImportedPlan, options: &Settings) {
     let Some(own) = options.first_whole(&["batchsize", "batch_size", "train_batch_size", "bs"]) else { return };
-    let told = imported.whole("training.micro_batch_size");
-    if told.is_some_and(|told| told != own.value) && imported.whole("model.batch_size") != Some(own.value) {
+    let told = imported.whole(keys::training::micro_batch_size);
+    if told.is_some_and(|told| told != own.value) && imported.whole(keys::model::batch_size) != Some(own.value) {
         for key in ["training.micro_batch_size", "model.batch_size", "training.gradient_accumulation_steps"] {
             imported.drop(key);
             imported.miss(key, format!("{} {} and the configuration say two sizes", own.origin, own.value));
@@ -75,7 +76,7 @@ pub fn of_file(settings: &Settings) -> ImportedPlan {
     let mut imported = ImportedPlan::of("DeepSpeed");
     set(&mut imported, settings);
     account_for(&mut imported, settings);
-    imported.miss("model.preset", "a DeepSpeed configuration names no model");
+    imported.miss(keys::model::preset, "a DeepSpeed configuration names no model");
     imported
 }
 
@@ -128,14 +129,14 @@ pub fn stage(stage: u64) -> &'static str {
 
 /// Sets what a DeepSpeed configuration says. `auto` says nothing: whoever fills it in does.
 pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
-    imported.say("distribution.engine", "deepspeed", Origin::Derived("a DeepSpeed configuration".to_owned()));
-    imported.set("training.micro_batch_size", settings.whole("train_micro_batch_size_per_gpu"));
-    imported.set("model.batch_size", settings.whole("train_batch_size"));
-    imported.set("training.gradient_accumulation_steps", settings.whole("gradient_accumulation_steps"));
+    imported.say(keys::distribution::engine, "deepspeed", Origin::Derived("a DeepSpeed configuration".to_owned()));
+    imported.set(keys::training::micro_batch_size, settings.whole("train_micro_batch_size_per_gpu"));
+    imported.set(keys::model::batch_size, settings.whole("train_batch_size"));
+    imported.set(keys::training::gradient_accumulation_steps, settings.whole("gradient_accumulation_steps"));
     let stages = settings.whole("zero_optimization.stage");
     let level = stages.as_ref().map_or(0, |found| found.value);
     imported.set(
-        "distribution.sharding",
+        keys::distribution::sharding,
         Some(
             stages.map_or_else(|| Setting::new("none", default("zero_optimization.stage 0")), |found| found.map(stage)),
         ),
@@ -145,11 +146,11 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
         optimizer(imported, settings, found);
     }
     imported.set(
-        "training.weight_decay",
+        keys::training::weight_decay,
         settings.number("optimizer.params.weight_decay").filter(|found| (0.0..=1.0).contains(&found.value)),
     );
     imported.set(
-        "training.gradient_clipping",
+        keys::training::gradient_clipping,
         settings.number("gradient_clipping").map(|found| found.map(|norm| norm > 0.0)),
     );
     let device = |name: &str| {
@@ -168,12 +169,12 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
     // Parameters go to the host in stage 3 alone.
     let parameters = parameters.filter(|_| level == 3);
     if let Some(origin) = parameters {
-        imported.say("training.cpu_offload", "parameters", origin);
+        imported.say(keys::training::cpu_offload, "parameters", origin);
     } else if let Some(origin) = states {
-        imported.say("training.cpu_offload", "optimizer", origin);
+        imported.say(keys::training::cpu_offload, "optimizer", origin);
     }
     imported.set(
-        "distribution.tensor_parallel",
+        keys::distribution::tensor_parallel,
         settings.first_whole(&["tensor_parallel.autotp_size"]).filter(|found| found.value > 0),
     );
     let group = settings.whole("zero_optimization.zero_hpz_partition_size").filter(|found| found.value > 1);
@@ -184,16 +185,16 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
         ));
     }
     let kept = settings.first_text(&["data_types.grad_accum_dtype"]);
-    imported.set("training.gradient_dtype", kept.filter(|found| found.value != "auto"));
+    imported.set(keys::training::gradient_dtype, kept.filter(|found| found.value != "auto"));
     let reduce = settings
         .text("communication_data_type")
         .filter(|found| ["fp16", "bf16", "bfp16", "fp32"].contains(&found.value.as_str()));
     imported.set(
-        "distribution.reduce_dtype",
+        keys::distribution::reduce_dtype,
         reduce.map(|found| found.map(|name| if name == "bfp16" { "bf16".to_owned() } else { name })),
     );
-    imported.set("distribution.overlap_grad_reduce", settings.flag("zero_optimization.overlap_comm"));
-    imported.set("training.compile", settings.flag("compile.deepcompile"));
+    imported.set(keys::distribution::overlap_grad_reduce, settings.flag("zero_optimization.overlap_comm"));
+    imported.set(keys::training::compile, settings.flag("compile.deepcompile"));
 }
 
 fn default(option: &str) -> Origin {
@@ -212,16 +213,16 @@ fn precision(imported: &mut ImportedPlan, settings: &Settings, stage: u64) {
         let auto =
             |name: &str| settings.get(name).is_some_and(|found| text(&found.value).is_some_and(|word| word == "auto"));
         if ["bf16.enabled", "fp16.enabled"].into_iter().any(auto) {
-            imported.miss("training.precision", "`auto`: whoever fills the configuration in says it");
+            imported.miss(keys::training::precision, "`auto`: whoever fills the configuration in says it");
             return;
         }
         (Setting::new("fp32", default("neither bf16 nor fp16 enabled")), None)
     };
     if let Some(gradients) = gradients {
         let said = format!("gradients in the weights' type, ZeRO stage {stage}");
-        imported.say("training.gradient_dtype", gradients, default(&said));
+        imported.say(keys::training::gradient_dtype, gradients, default(&said));
     }
-    imported.set("training.precision", Some(word));
+    imported.set(keys::training::precision, Some(word));
     without_masters(imported, settings);
 }
 
@@ -232,10 +233,10 @@ fn without_masters(imported: &mut ImportedPlan, settings: &Settings) {
         let named =
             [format!("{half}.{half}_master_weights_and_grads"), format!("{half}.{half}_master_weights_and_gradients")];
         let Some(found) = named.iter().find_map(|name| settings.on(name)) else { continue };
-        imported.say("training.precision", half, found.origin.clone());
-        imported.say("training.gradient_dtype", half, found.origin.clone());
+        imported.say(keys::training::precision, half, found.origin.clone());
+        imported.say(keys::training::gradient_dtype, half, found.origin.clone());
         if settings.on(&format!("{half}.{half}_optimizer_states")).is_none() {
-            imported.say("training.optimizer_state_dtype", "fp32", found.origin);
+            imported.say(keys::training::optimizer_state_dtype, "fp32", found.origin);
         }
     }
 }
@@ -245,11 +246,11 @@ fn optimizer(imported: &mut ImportedPlan, settings: &Settings, found: Setting<St
     let name = found.value.to_lowercase();
     let torch = settings.is("optimizer.params.torch_adam");
     if (name == "adam" || name == "adamw") && !torch {
-        return imported.say("training.optimizer", "adamw-fused", found.origin);
+        return imported.say(keys::training::optimizer, "adamw-fused", found.origin);
     }
     if name.contains("onebit") || name.contains("zeroone") || name == "lamb" {
         imported.note(format!("{}: `{}` is counted as Adam: two states", found.origin, found.value));
-        return imported.say("training.optimizer", "adamw", found.origin);
+        return imported.say(keys::training::optimizer, "adamw", found.origin);
     }
     common::set_optimizer(imported, Some(found));
 }

@@ -10,15 +10,16 @@ use super::settings::Settings;
 
 use super::unread::account_for;
 use super::{accelerate, adapters, arguments, model};
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "diffusers 0.37";
 
 const ROWS: &[SettingRow] = &[
-    (&["train_batch_size"], "training.micro_batch_size", SettingKind::Whole),
-    (&["gradient_accumulation_steps"], "training.gradient_accumulation_steps", SettingKind::Whole),
-    (&["max_grad_norm"], "training.gradient_clipping", SettingKind::Clipped),
-    (&["adam_weight_decay"], "training.weight_decay", SettingKind::Share),
+    (&["train_batch_size"], keys::training::micro_batch_size, SettingKind::Whole),
+    (&["gradient_accumulation_steps"], keys::training::gradient_accumulation_steps, SettingKind::Whole),
+    (&["max_grad_norm"], keys::training::gradient_clipping, SettingKind::Clipped),
+    (&["adam_weight_decay"], keys::training::weight_decay, SettingKind::Share),
 ];
 
 /// Starts of the names of those scripts.
@@ -61,17 +62,17 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     let given = arguments::read(&context.program.words).options;
     let settings = own.clone().unwrap_or_default().with(given);
     let script = stem(context).to_owned();
-    imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
+    imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
     match settings.first_text(&["pretrained_model_name_or_path", "model_config_name_or_path"]) {
         Some(found) => unet(&mut imported, context, found),
-        None => imported.miss("model.preset", "no --pretrained_model_name_or_path"),
+        None => imported.miss(keys::model::preset, "no --pretrained_model_name_or_path"),
     }
     if let Some(known) = KNOWN.iter().find(|known| script.starts_with(*known)) {
         let micro = if known.contains("dreambooth") || known.contains("controlnet") { 4 } else { 16 };
-        imported.say("training.micro_batch_size", micro, default(&format!("--train_batch_size {micro}")));
-        imported.say("training.gradient_accumulation_steps", 1, default("--gradient_accumulation_steps 1"));
-        imported.say("training.weight_decay", 0.01, default("--adam_weight_decay 1e-2"));
-        imported.say("training.gradient_clipping", true, default("--max_grad_norm 1.0"));
+        imported.say(keys::training::micro_batch_size, micro, default(&format!("--train_batch_size {micro}")));
+        imported.say(keys::training::gradient_accumulation_steps, 1, default("--gradient_accumulation_steps 1"));
+        imported.say(keys::training::weight_decay, 0.01, default("--adam_weight_decay 1e-2"));
+        imported.say(keys::training::gradient_clipping, true, default("--max_grad_norm 1.0"));
     } else if own.is_none() {
         imported.note(format!("{}: not read, the defaults of its arguments are not known", context.program.shown()));
         imported.unread = Some(context.program.shown());
@@ -84,8 +85,8 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     optimizer(&mut imported, &settings);
     let recompute = settings.on("gradient_checkpointing").map(|found| found.map(|_| "full"));
     let none = Setting::new("none", default("no --gradient_checkpointing"));
-    imported.set("training.activation_checkpointing", Some(recompute.unwrap_or(none)));
-    imported.say("training.attention", "sdpa", default("AttnProcessor2_0"));
+    imported.set(keys::training::activation_checkpointing, Some(recompute.unwrap_or(none)));
+    imported.say(keys::training::attention, "sdpa", default("AttnProcessor2_0"));
     beside(&mut imported, &settings, &script);
     own_script(&mut imported, &settings, context, &script);
     account_for(&mut imported, &settings);
@@ -114,9 +115,9 @@ fn own_script(imported: &mut ImportedPlan, settings: &Settings, context: &Import
         not_modelled(imported, &format!("{path}: {name}: a second denoiser beside, and pairs of images"));
     }
     if text.contains("Adafactor(") {
-        imported.drop("training.optimizer");
+        imported.drop(keys::training::optimizer);
         imported.miss(
-            "training.optimizer",
+            keys::training::optimizer,
             format!("{path} makes Adafactor or AdamW, on a condition that is not followed"),
         );
     }
@@ -138,26 +139,26 @@ fn unet(imported: &mut ImportedPlan, context: &ImportContext, found: Setting<Str
         _ => None,
     };
     match preset {
-        Some(preset) => imported.say("model.preset", preset, found.origin),
+        Some(preset) => imported.say(keys::model::preset, preset, found.origin),
         None if context.run.files.read(&format!("{}/unet/config.json", found.value)).is_ok() => {
             let folder = found.map(|path| format!("{path}/unet"));
             model::set(imported, context, folder);
         }
-        None => imported.miss("model.preset", format!("{}: its denoiser is not known here", found.value)),
+        None => imported.miss(keys::model::preset, format!("{}: its denoiser is not known here", found.value)),
     }
 }
 
 /// Pixels; the denoiser sees latents of an eighth.
 fn resolution(imported: &mut ImportedPlan, settings: &Settings, script: &str) {
     // What a transformer of latents, or one that is not known here, sees is another size.
-    if imported.get("model.preset").is_none() && imported.get("model.hf_config").is_none() {
-        return imported.miss("model.image_size", "follows from the denoiser");
+    if imported.get(keys::model::preset).is_none() && imported.get(keys::model::hf_config).is_none() {
+        return imported.miss(keys::model::image_size, "follows from the denoiser");
     }
     let usual = if script.contains("sdxl") { 1024 } else { 512 };
     let pixels = settings.whole("resolution");
     let pixels = pixels.unwrap_or_else(|| Setting::new(usual, default(&format!("--resolution {usual}"))));
     let origin = Origin::Derived(format!("{}: {} pixels / 8", pixels.origin, pixels.value));
-    imported.say("model.image_size", pixels.value / 8, origin);
+    imported.say(keys::model::image_size, pixels.value / 8, origin);
 }
 
 fn low_rank(imported: &mut ImportedPlan, settings: &Settings, lora: bool) {
@@ -195,15 +196,15 @@ fn precision(imported: &mut ImportedPlan, settings: &Settings, context: &ImportC
 
 fn optimizer(imported: &mut ImportedPlan, settings: &Settings) {
     if let Some(found) = settings.on("use_8bit_adam") {
-        return imported.set("training.optimizer", Some(found.map(|_| "adamw-8bit")));
+        return imported.set(keys::training::optimizer, Some(found.map(|_| "adamw-8bit")));
     }
     match settings.text("optimizer") {
         Some(found) if found.value.eq_ignore_ascii_case("prodigy") => {
-            imported.miss("training.optimizer", "prodigy has no word in a plan");
+            imported.miss(keys::training::optimizer, "prodigy has no word in a plan");
             not_modelled(imported, "prodigy: its states");
         }
         Some(found) => common::set_optimizer(imported, Some(found)),
-        None => imported.say("training.optimizer", "adamw", default("torch.optim.AdamW")),
+        None => imported.say(keys::training::optimizer, "adamw", default("torch.optim.AdamW")),
     }
 }
 

@@ -10,6 +10,7 @@ use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
 use super::{adapters, model};
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "EasyR1 of 2026";
@@ -34,10 +35,10 @@ const DEFAULTS: &[(&str, DefaultValue)] = &[
 ];
 
 const ROWS: &[SettingRow] = &[
-    (&["worker.actor.max_grad_norm"], "training.gradient_clipping", SettingKind::Clipped),
-    (&["worker.actor.optim.weight_decay"], "training.weight_decay", SettingKind::Share),
-    (&["worker.actor.ulysses_size"], "distribution.context_parallel", SettingKind::Several),
-    (&["worker.actor.fsdp.enable_cpu_offload"], "training.cpu_offload", SettingKind::On("parameters")),
+    (&["worker.actor.max_grad_norm"], keys::training::gradient_clipping, SettingKind::Clipped),
+    (&["worker.actor.optim.weight_decay"], keys::training::weight_decay, SettingKind::Share),
+    (&["worker.actor.ulysses_size"], keys::distribution::context_parallel, SettingKind::Several),
+    (&["worker.actor.fsdp.enable_cpu_offload"], keys::training::cpu_offload, SettingKind::On("parameters")),
 ];
 
 /// Whether settings are EasyR1's.
@@ -73,10 +74,10 @@ fn default(option: &str) -> Origin {
 
 fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
     let settings = &Settings::defaults(VERSION, DEFAULTS).with(file);
-    imported.say("model.framework", "pytorch", Origin::Program("EasyR1's own keys".to_owned()));
+    imported.say(keys::model::framework, "pytorch", Origin::Program("EasyR1's own keys".to_owned()));
     match settings.text("worker.actor.model.model_path") {
         Some(found) => model::set(imported, context, found),
-        None => imported.miss("model.preset", "no worker.actor.model.model_path"),
+        None => imported.miss(keys::model::preset, "no worker.actor.model.model_path"),
     }
     take(imported, settings, ROWS);
     batches(imported, settings);
@@ -86,26 +87,26 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
         || Setting::new("bf16-mixed", default("fp32 shards, MixedPrecision bf16")),
         |found| found.map(|_| "bf16"),
     );
-    imported.set("training.precision", Some(word));
+    imported.set(keys::training::precision, Some(word));
     match settings.text("worker.actor.optim.strategy") {
-        Some(found) if found.value == "adamw" => imported.set("training.optimizer", Some(found)),
+        Some(found) if found.value == "adamw" => imported.set(keys::training::optimizer, Some(found)),
         Some(found) => {
             not_modelled(imported, &format!("{}: states and a compensation in bf16", found.value));
-            imported.miss("training.optimizer", format!("`{}` has no word in a plan", found.value));
+            imported.miss(keys::training::optimizer, format!("`{}` has no word in a plan", found.value));
         }
         None => {}
     }
-    imported.say("training.attention", "flash", default("attn_implementation flash_attention_2"));
+    imported.say(keys::training::attention, "flash", default("attn_implementation flash_attention_2"));
     let recompute = settings.flag("worker.actor.model.enable_gradient_checkpointing");
     imported.set(
-        "training.activation_checkpointing",
+        keys::training::activation_checkpointing,
         recompute.map(|found| found.map(|on| if on { "full" } else { "none" })),
     );
     let full = settings.flag("worker.actor.fsdp.enable_full_shard");
-    imported.set("distribution.sharding", full.map(|found| found.map(|on| if on { "zero3" } else { "zero2" })));
-    imported.say("distribution.engine", "fsdp1", default("FullyShardedDataParallel"));
-    if imported.get("distribution.context_parallel").is_some() {
-        imported.say("distribution.cp_comm", "a2a", default("Ulysses"));
+    imported.set(keys::distribution::sharding, full.map(|found| found.map(|on| if on { "zero3" } else { "zero2" })));
+    imported.say(keys::distribution::engine, "fsdp1", default("FullyShardedDataParallel"));
+    if imported.get(keys::distribution::context_parallel).is_some() {
+        imported.say(keys::distribution::cp_comm, "a2a", default("Ulysses"));
     }
     if let Some(rank) = settings.whole("worker.actor.model.lora.rank").filter(|found| found.value > 0) {
         adapters::set(imported, Some(rank), (VERSION, 8), None);
@@ -129,11 +130,11 @@ fn batches(imported: &mut ImportedPlan, settings: &Settings) {
     let whole = |name: &str| settings.whole(name);
     if let Some((prompt, answer)) = whole("data.max_prompt_length").zip(whole("data.max_response_length")) {
         let origin = Origin::Derived(format!("{} + {}", prompt.origin, answer.origin));
-        imported.say("model.sequence_length", prompt.value.saturating_add(answer.value), origin);
+        imported.say(keys::model::sequence_length, prompt.value.saturating_add(answer.value), origin);
     }
     if let Some((prompts, answers)) = whole("worker.actor.global_batch_size").zip(whole("worker.rollout.n")) {
         let origin = Origin::Derived(format!("{} x {} answers", prompts.origin, answers.value));
-        imported.say("model.batch_size", prompts.value.saturating_mul(answers.value), origin);
+        imported.say(keys::model::batch_size, prompts.value.saturating_mul(answers.value), origin);
     }
     let micro = whole("worker.actor.micro_batch_size_per_device_for_update");
     if settings.is("worker.actor.dynamic_batching") {
@@ -141,11 +142,11 @@ fn batches(imported: &mut ImportedPlan, settings: &Settings) {
             "dynamic_batching: as many samples a pass as micro_batch_size_per_device_for_update of full length hold";
         imported.note(why);
     }
-    imported.set("training.micro_batch_size", micro);
+    imported.set(keys::training::micro_batch_size, micro);
     let world = World { total: None, nodes: whole("trainer.nnodes"), per_node: whole("trainer.n_gpus_per_node") };
     let world = world.completed();
-    imported.set("cluster.num_gpus", world.total);
-    imported.set("cluster.nodes", world.nodes);
-    imported.set("cluster.gpus_per_node", world.per_node);
-    imported.miss("cluster.num_gpus", "trainer.nnodes or trainer.n_gpus_per_node is no number");
+    imported.set(keys::cluster::num_gpus, world.total);
+    imported.set(keys::cluster::nodes, world.nodes);
+    imported.set(keys::cluster::gpus_per_node, world.per_node);
+    imported.miss(keys::cluster::num_gpus, "trainer.nnodes or trainer.n_gpus_per_node is no number");
 }

@@ -18,6 +18,7 @@ use super::{
     verl, xtuner,
 };
 use crate::catalog::Catalog;
+use crate::plan::keys;
 
 /// The plan of a file called `name`: a Hugging Face `config.json`, a configuration of a framework,
 /// or a script or text with a training command in it.
@@ -238,7 +239,7 @@ fn is_hugging_face(settings: &Settings) -> bool {
 fn hugging_face(_: Settings, name: &str, context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("Hugging Face");
     let origin = Origin::Program("the configuration of a model".to_owned());
-    imported.say("model.hf_config", context.run.files.absolute(name), origin);
+    imported.say(keys::model::hf_config, context.run.files.absolute(name), origin);
     imported.miss("training", "a model's configuration says nothing about its training");
     imported
 }

@@ -9,6 +9,7 @@ use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "GaLore's torchrun_main.py";
@@ -27,12 +28,12 @@ const RELORA: &[(&str, DefaultValue)] =
     &[("max_length", DefaultValue::Whole(512)), ("clip_grad_norm", DefaultValue::Number(1.0))];
 
 const ROWS: &[SettingRow] = &[
-    (&["batch_size"], "training.micro_batch_size", SettingKind::Whole),
-    (&["total_batch_size"], "model.batch_size", SettingKind::Whole),
-    (&["gradient_accumulation"], "training.gradient_accumulation_steps", SettingKind::Whole),
-    (&["max_length"], "model.sequence_length", SettingKind::Whole),
-    (&["weight_decay"], "training.weight_decay", SettingKind::Share),
-    (&["clip_grad_norm", "grad_clipping"], "training.gradient_clipping", SettingKind::Clipped),
+    (&["batch_size"], keys::training::micro_batch_size, SettingKind::Whole),
+    (&["total_batch_size"], keys::model::batch_size, SettingKind::Whole),
+    (&["gradient_accumulation"], keys::training::gradient_accumulation_steps, SettingKind::Whole),
+    (&["max_length"], keys::model::sequence_length, SettingKind::Whole),
+    (&["weight_decay"], keys::training::weight_decay, SettingKind::Share),
+    (&["clip_grad_norm", "grad_clipping"], keys::training::gradient_clipping, SettingKind::Clipped),
 ];
 
 /// Whether settings are one of `ReLoRA`'s training configurations.
@@ -77,25 +78,25 @@ fn set(imported: &mut ImportedPlan, given: Settings, context: &ImportContext) {
         settings.over(Settings::defaults("ReLoRA's torchrun_main.py", RELORA));
     }
     let settings = &settings.with(given);
-    imported.say("model.framework", "pytorch", Origin::Program("the options of GaLore's scripts".to_owned()));
+    imported.say(keys::model::framework, "pytorch", Origin::Program("the options of GaLore's scripts".to_owned()));
     match settings.first_text(&["model_name_or_path", "model_config"]) {
         Some(found) => model::set(imported, context, found),
-        None => imported.miss("model.preset", "no --model_config"),
+        None => imported.miss(keys::model::preset, "no --model_config"),
     }
     take(imported, settings, ROWS);
     // The whole model is in that type: weights, gradients and states (`model.to(dtype=torch.bfloat16)`).
     let half = |name: &str| ["bf16", "bfloat16"].contains(&name);
     let dtype = settings.text("dtype").map(|found| found.map(|name| if half(&name) { "bf16" } else { "fp32" }));
-    imported.set("training.precision", dtype);
+    imported.set(keys::training::precision, dtype);
     optimizer(imported, settings);
     let recompute = settings.flag("activation_checkpointing");
     imported.set(
-        "training.activation_checkpointing",
+        keys::training::activation_checkpointing,
         recompute.map(|found| found.map(|on| if on { "full" } else { "none" })),
     );
-    imported.say("training.attention", "sdpa", default("scaled_dot_product_attention"));
-    imported.say("distribution.sharding", "none", default("DistributedDataParallel"));
-    imported.say("distribution.engine", "ddp", default("DistributedDataParallel"));
+    imported.say(keys::training::attention, "sdpa", default("scaled_dot_product_attention"));
+    imported.say(keys::distribution::sharding, "none", default("DistributedDataParallel"));
+    imported.say(keys::distribution::engine, "ddp", default("DistributedDataParallel"));
     if let Some(found) = settings.text("distributed_type").filter(|found| found.value == "fsdp") {
         not_modelled(imported, &format!("{}: fsdp, its wrapping and types are the script's", found.origin));
         for key in ["distribution.sharding", "distribution.engine"] {

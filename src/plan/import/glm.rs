@@ -9,6 +9,7 @@ use super::settings::Settings;
 use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
 use super::{adapters, model, text};
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "GLM-4's finetune.py";
@@ -43,13 +44,13 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
 /// The plan of a file alone.
 pub fn of_file(file: &Settings, context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("GLM");
-    imported.miss("model.preset", "the command of the script names it");
+    imported.miss(keys::model::preset, "the command of the script names it");
     set(&mut imported, file, context);
     imported
 }
 
 fn set(imported: &mut ImportedPlan, file: &Settings, context: &ImportContext) {
-    imported.say("model.framework", "pytorch", Origin::Program("GLM's own keys".to_owned()));
+    imported.say(keys::model::framework, "pytorch", Origin::Program("GLM's own keys".to_owned()));
     let mut settings = Settings::defaults("transformers 4.57", trainer::DEFAULTS).with(file.below("training_args"));
     let dtype = Origin::Default { framework: VERSION, option: "torch_dtype bfloat16".to_owned() };
     settings.set("torch_dtype", "bfloat16".into(), dtype);
@@ -58,14 +59,14 @@ fn set(imported: &mut ImportedPlan, file: &Settings, context: &ImportContext) {
     let both = file.whole("max_input_length").zip(file.whole("max_output_length"));
     if let Some((input, output)) = both {
         let origin = Origin::Derived(format!("{} + {}", input.origin, output.origin));
-        imported.say("model.sequence_length", input.value.saturating_add(output.value), origin);
+        imported.say(keys::model::sequence_length, input.value.saturating_add(output.value), origin);
     }
     if let Some(kind) = file.text("peft_config.peft_type") {
         if kind.value == "LORA" {
             adapters::set(imported, file.whole("peft_config.r"), ("peft", 8), None);
             adapters::set_targets(imported, file.texts("peft_config.target_modules"));
             let dropout = file.number("peft_config.lora_dropout").filter(|found| (0.0..1.0).contains(&found.value));
-            imported.set("training.lora.dropout", dropout);
+            imported.set(keys::lora::dropout, dropout);
         } else {
             not_modelled(
                 imported,

@@ -9,6 +9,7 @@ use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "GPT-NeoX 2.0";
@@ -30,27 +31,27 @@ const DEFAULTS: &[(&str, DefaultValue)] = &[
 ];
 
 const ROWS: &[SettingRow] = &[
-    (&["num_layers"], "model.architecture.num_layers", SettingKind::Whole),
-    (&["hidden_size"], "model.architecture.hidden_size", SettingKind::Whole),
-    (&["num_attention_heads"], "model.architecture.num_attention_heads", SettingKind::Whole),
-    (&["num_kv_heads"], "model.architecture.num_kv_heads", SettingKind::Whole),
-    (&["max_position_embeddings"], "model.architecture.max_position_embeddings", SettingKind::Whole),
-    (&["no_weight_tying"], "model.architecture.tie_embeddings", SettingKind::Not),
-    (&["gpt_j_residual"], "model.architecture.parallel_block", SettingKind::Flag),
-    (&["use_bias_in_mlp"], "model.architecture.linear_bias", SettingKind::Flag),
-    (&["use_bias_in_attn_linear"], "model.architecture.qkv_bias", SettingKind::Flag),
-    (&["use_bias_in_norms"], "model.architecture.norm_bias", SettingKind::Flag),
-    (&["use_qk_layernorm"], "model.architecture.qk_norm", SettingKind::Flag),
-    (&["sliding_window_width"], "model.architecture.sliding_window", SettingKind::Whole),
-    (&["padded_vocab_size"], "model.architecture.vocab_size", SettingKind::Whole),
-    (&["seq_length"], "model.sequence_length", SettingKind::Whole),
-    (&["hidden_dropout"], "training.dropout", SettingKind::Share),
-    (&["weight_decay"], "training.weight_decay", SettingKind::Share),
-    (&["gradient_clipping", "clip_grad"], "training.gradient_clipping", SettingKind::Clipped),
-    (&["attention_softmax_in_fp32"], "training.attention_softmax_fp32", SettingKind::Flag),
-    (&["model_parallel_size"], "distribution.tensor_parallel", SettingKind::Whole),
-    (&["context_parallel_size"], "distribution.context_parallel", SettingKind::Several),
-    (&["global_num_gpus"], "cluster.num_gpus", SettingKind::Whole),
+    (&["num_layers"], keys::architecture::num_layers, SettingKind::Whole),
+    (&["hidden_size"], keys::architecture::hidden_size, SettingKind::Whole),
+    (&["num_attention_heads"], keys::architecture::num_attention_heads, SettingKind::Whole),
+    (&["num_kv_heads"], keys::architecture::num_kv_heads, SettingKind::Whole),
+    (&["max_position_embeddings"], keys::architecture::max_position_embeddings, SettingKind::Whole),
+    (&["no_weight_tying"], keys::architecture::tie_embeddings, SettingKind::Not),
+    (&["gpt_j_residual"], keys::architecture::parallel_block, SettingKind::Flag),
+    (&["use_bias_in_mlp"], keys::architecture::linear_bias, SettingKind::Flag),
+    (&["use_bias_in_attn_linear"], keys::architecture::qkv_bias, SettingKind::Flag),
+    (&["use_bias_in_norms"], keys::architecture::norm_bias, SettingKind::Flag),
+    (&["use_qk_layernorm"], keys::architecture::qk_norm, SettingKind::Flag),
+    (&["sliding_window_width"], keys::architecture::sliding_window, SettingKind::Whole),
+    (&["padded_vocab_size"], keys::architecture::vocab_size, SettingKind::Whole),
+    (&["seq_length"], keys::model::sequence_length, SettingKind::Whole),
+    (&["hidden_dropout"], keys::training::dropout, SettingKind::Share),
+    (&["weight_decay"], keys::training::weight_decay, SettingKind::Share),
+    (&["gradient_clipping", "clip_grad"], keys::training::gradient_clipping, SettingKind::Clipped),
+    (&["attention_softmax_in_fp32"], keys::training::attention_softmax_fp32, SettingKind::Flag),
+    (&["model_parallel_size"], keys::distribution::tensor_parallel, SettingKind::Whole),
+    (&["context_parallel_size"], keys::distribution::context_parallel, SettingKind::Several),
+    (&["global_num_gpus"], keys::cluster::num_gpus, SettingKind::Whole),
 ];
 
 /// Whether settings, under names of one spelling, are GPT-NeoX's.
@@ -89,9 +90,9 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         }
     }
     if !named {
-        imported.miss("model.architecture", "no YAML file is named that could be read");
+        imported.miss(keys::model::architecture, "no YAML file is named that could be read");
     }
-    imported.say("model.framework", "megatron-deepspeed", Origin::Program(context.program.shown()));
+    imported.say(keys::model::framework, "megatron-deepspeed", Origin::Program(context.program.shown()));
     set(&mut imported, &settings);
     imported
 }
@@ -99,13 +100,13 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
 /// The plan of a file alone.
 pub fn of_file(file: &Settings) -> ImportedPlan {
     let mut imported = ImportedPlan::of("GPT-NeoX");
-    imported.say("model.framework", "megatron-deepspeed", Origin::Program("GPT-NeoX's own keys".to_owned()));
+    imported.say(keys::model::framework, "megatron-deepspeed", Origin::Program("GPT-NeoX's own keys".to_owned()));
     set(&mut imported, file);
     // A model's file is put together with one of training and one of the cluster.
-    if imported.get("training.micro_batch_size").is_none() {
+    if imported.get(keys::training::micro_batch_size).is_none() {
         imported.unread = Some("another file of the same command".to_owned());
     }
-    imported.miss("cluster.num_gpus", "the launcher's file of hosts decides");
+    imported.miss(keys::cluster::num_gpus, "the launcher's file of hosts decides");
     imported
 }
 
@@ -126,14 +127,14 @@ fn set(imported: &mut ImportedPlan, file: &Settings) {
     degrees(imported, settings);
     let recompute = settings.flag("checkpoint_activations");
     imported.set(
-        "training.activation_checkpointing",
+        keys::training::activation_checkpointing,
         recompute.map(|found| found.map(|on| if on { "full" } else { "none" })),
     );
     let layers = settings.whole("checkpoint_num_layers").filter(|found| found.value > 1);
     if let Some(layers) = layers.filter(|_| settings.is("checkpoint_activations")) {
         not_modelled(imported, &format!("{}: inputs are kept of every {} layers only", layers.origin, layers.value));
     }
-    imported.say("training.loss", "vocab_parallel", default("vocab_parallel_cross_entropy"));
+    imported.say(keys::training::loss, "vocab_parallel", default("vocab_parallel_cross_entropy"));
     kinds(imported, settings);
     account_for(imported, settings);
 }
@@ -146,8 +147,8 @@ fn default(option: &str) -> Origin {
 fn precision(imported: &mut ImportedPlan, settings: &Settings) {
     // `"fp16": {"enabled": true, "type": "bfloat16"}`, the way of 1.0.
     if let Some(found) = settings.text("fp16.type").filter(|found| found.value == "bfloat16") {
-        imported.set("training.precision", Some(found.clone().map(|_| "bf16-fp32-master")));
-        imported.set("training.gradient_dtype", Some(found.map(|_| "bf16")));
+        imported.set(keys::training::precision, Some(found.clone().map(|_| "bf16-fp32-master")));
+        imported.set(keys::training::gradient_dtype, Some(found.map(|_| "bf16")));
     }
     let Some(found) = settings.text("precision") else { return };
     let word = match found.value.as_str() {
@@ -156,7 +157,7 @@ fn precision(imported: &mut ImportedPlan, settings: &Settings) {
         "fp32" => "fp32",
         _ => return settings.refuse("precision"),
     };
-    imported.set("training.precision", Some(found.map(|_| word)));
+    imported.set(keys::training::precision, Some(found.map(|_| word)));
 }
 
 fn shape(imported: &mut ImportedPlan, settings: &Settings) {
@@ -176,7 +177,7 @@ fn shape(imported: &mut ImportedPlan, settings: &Settings) {
         let inner = if is_gated { (wide.saturating_mul(2) / 3) / 2 } else { wide };
         inner.div_ceil(multiple).saturating_mul(multiple)
     };
-    imported.set("model.architecture.intermediate_size", Some(wide.map(inner)));
+    imported.set(keys::architecture::intermediate_size, Some(wide.map(inner)));
     let word = match activation.as_ref().map_or("", |found| found.value.as_str()) {
         "gelu" => Some("gelu"),
         "relu" => Some("relu"),
@@ -185,7 +186,7 @@ fn shape(imported: &mut ImportedPlan, settings: &Settings) {
         _ => None,
     };
     match (activation, word) {
-        (Some(found), Some(word)) => imported.set("model.architecture.activation", Some(found.map(|_| word))),
+        (Some(found), Some(word)) => imported.set(keys::architecture::activation, Some(found.map(|_| word))),
         _ => settings.refuse("activation"),
     }
     if let Some(found) = settings.text("norm") {
@@ -193,11 +194,11 @@ fn shape(imported: &mut ImportedPlan, settings: &Settings) {
         if !rms && !found.value.contains("layernorm") {
             not_modelled(imported, &format!("{}: {}, counted as layernorm", found.origin, found.value));
         }
-        imported.set("model.architecture.norm", Some(found.map(|_| if rms { "rmsnorm" } else { "layernorm" })));
+        imported.set(keys::architecture::norm, Some(found.map(|_| if rms { "rmsnorm" } else { "layernorm" })));
     }
     if let Some(found) = settings.text("pos_emb") {
         imported.set(
-            "model.architecture.position",
+            keys::architecture::position,
             Some(found.map(|name| match name.as_str() {
                 "rotary" => "rope",
                 "learned" => "learned",
@@ -212,9 +213,9 @@ fn shape(imported: &mut ImportedPlan, settings: &Settings) {
             imported,
             settings,
             &[
-                (&["moe_num_experts"], "model.architecture.moe.num_experts", SettingKind::Whole),
-                (&["moe_top_k"], "model.architecture.moe.experts_per_token", SettingKind::Whole),
-                (&["moe_expert_interval"], "model.architecture.moe.layer_frequency", SettingKind::Several),
+                (&["moe_num_experts"], keys::moe::num_experts, SettingKind::Whole),
+                (&["moe_top_k"], keys::moe::experts_per_token, SettingKind::Whole),
+                (&["moe_expert_interval"], keys::moe::layer_frequency, SettingKind::Several),
             ],
         );
     }
@@ -223,7 +224,7 @@ fn shape(imported: &mut ImportedPlan, settings: &Settings) {
 /// `[[["flash"], 12]]`: kinds of attention, over the layers in turn.
 fn attention(imported: &mut ImportedPlan, settings: &Settings) {
     let Some(found) = settings.get("attention_config").cloned() else {
-        return imported.say("training.attention", "eager", default("attention_config global"));
+        return imported.say(keys::training::attention, "eager", default("attention_config global"));
     };
     settings.accept("attention_config");
     let text = found.value.to_string();
@@ -233,7 +234,7 @@ fn attention(imported: &mut ImportedPlan, settings: &Settings) {
             not_modelled(imported, &format!("{}: layers of {other}", found.origin));
         }
     }
-    imported.set("training.attention", Some(found.map(|_| if flash { "flash" } else { "eager" })));
+    imported.set(keys::training::attention, Some(found.map(|_| if flash { "flash" } else { "eager" })));
 }
 
 fn vocabulary(imported: &mut ImportedPlan, settings: &Settings) {
@@ -241,7 +242,7 @@ fn vocabulary(imported: &mut ImportedPlan, settings: &Settings) {
     let multiple = settings.whole("make_vocab_size_divisible_by").filter(|found| found.value != 128);
     let tensor = settings.whole("model_parallel_size").map_or(1, |found| found.value.max(1));
     imported.set(
-        "model.architecture.vocab_padding_multiple",
+        keys::architecture::vocab_padding_multiple,
         multiple.and_then(|found| found.and_then(|multiple| multiple.checked_mul(tensor))),
     );
     if imported.get(KEY).is_some() {
@@ -265,13 +266,13 @@ fn vocabulary(imported: &mut ImportedPlan, settings: &Settings) {
 
 fn degrees(imported: &mut ImportedPlan, settings: &Settings) {
     let stages = settings.whole("pipe_parallel_size");
-    imported.set("distribution.pipeline_parallel", stages.map(|found| found.map(|stages| stages.max(1))));
-    if imported.whole("distribution.pipeline_parallel").unwrap_or(1) > 1 {
-        imported.say("distribution.pipeline_schedule", "1f1b", default("DeepSpeed's PipelineEngine"));
+    imported.set(keys::distribution::pipeline_parallel, stages.map(|found| found.map(|stages| stages.max(1))));
+    if imported.whole(keys::distribution::pipeline_parallel).unwrap_or(1) > 1 {
+        imported.say(keys::distribution::pipeline_schedule, "1f1b", default("DeepSpeed's PipelineEngine"));
     }
-    let tensor = imported.whole("distribution.tensor_parallel").unwrap_or(1);
+    let tensor = imported.whole(keys::distribution::tensor_parallel).unwrap_or(1);
     let sequence = settings.flag("sequence_parallel").filter(|_| tensor > 1);
-    imported.set("distribution.sequence_parallel", sequence);
+    imported.set(keys::distribution::sequence_parallel, sequence);
 }
 
 fn kinds(imported: &mut ImportedPlan, settings: &Settings) {

@@ -12,6 +12,7 @@ use super::rows::not_modelled;
 use super::settings::{DefaultValue, Settings};
 use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
+use crate::plan::keys;
 
 /// `config.yaml` of the DPO repository.
 const DPO: &[(&str, DefaultValue)] = &[
@@ -73,12 +74,12 @@ fn halos(given: Settings, context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("HALOs");
     let settings = &Settings::defaults(VERSION, HALOS).with(given);
     let default = |option: &str| Origin::Default { framework: VERSION, option: option.to_owned() };
-    imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
+    imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
     match settings.text("model.name_or_path") {
         Some(found) => model::set(&mut imported, context, found),
-        None => imported.miss("model.preset", "no ++model.name_or_path"),
+        None => imported.miss(keys::model::preset, "no ++model.name_or_path"),
     }
-    imported.set("model.sequence_length", settings.whole("model.max_length"));
+    imported.set(keys::model::sequence_length, settings.whole("model.max_length"));
     let mut inner = Settings::default();
     for (ours, theirs) in [
         ("gradient_accumulation_steps", "model.gradient_accumulation_steps"),
@@ -101,13 +102,13 @@ fn halos(given: Settings, context: &ImportContext) -> ImportedPlan {
         inner.set("bf16", true.into(), default("policy_dtype bfloat16"));
     }
     trainer::set(&mut imported, &inner, context, storage);
-    imported.set("model.batch_size", settings.whole("model.batch_size"));
+    imported.set(keys::model::batch_size, settings.whole("model.batch_size"));
     if settings.is("model.use_peft") {
         super::adapters::set(&mut imported, settings.whole("model.peft.lora_r"), (VERSION, 64), None);
         let all = Setting::new(vec!["all-linear".to_owned()], default("target_modules all-linear"));
         super::adapters::set_targets(&mut imported, Some(settings.texts("model.peft.target_modules").unwrap_or(all)));
         imported.set(
-            "training.lora.dropout",
+            keys::lora::dropout,
             settings.number("model.peft.lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)),
         );
     }
@@ -121,24 +122,24 @@ fn direct(given: Settings, context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("DPO");
     let settings = &Settings::defaults(VERSION, DPO).with(given);
     let default = |option: &str| Origin::Default { framework: VERSION, option: option.to_owned() };
-    imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
+    imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
     let named = settings.text("model").and_then(|found| {
         let name = MODELS.iter().find(|(short, _)| *short == found.value)?.1;
         Some(found.map(|_| name.to_owned()))
     });
     match settings.text("model.name_or_path").or(named) {
         Some(found) => model::set(&mut imported, context, found),
-        None => imported.miss("model.preset", "model= names a file that is not known, and no model.name_or_path"),
+        None => imported.miss(keys::model::preset, "model= names a file that is not known, and no model.name_or_path"),
     }
-    imported.set("model.batch_size", settings.whole("batch_size"));
-    imported.set("training.gradient_accumulation_steps", settings.whole("gradient_accumulation_steps"));
-    imported.set("model.sequence_length", settings.whole("max_length"));
+    imported.set(keys::model::batch_size, settings.whole("batch_size"));
+    imported.set(keys::training::gradient_accumulation_steps, settings.whole("gradient_accumulation_steps"));
+    imported.set(keys::model::sequence_length, settings.whole("max_length"));
     let clipped = settings.number("max_grad_norm").map(|found| found.map(|norm| norm > 0.0));
-    imported.set("training.gradient_clipping", clipped);
+    imported.set(keys::training::gradient_clipping, clipped);
     super::common::set_optimizer(&mut imported, settings.text("optimizer"));
     let recompute = settings.flag("activation_checkpointing");
     imported.set(
-        "training.activation_checkpointing",
+        keys::training::activation_checkpointing,
         recompute.map(|found| found.map(|on| if on { "full" } else { "none" })),
     );
     let mixed = settings.text("model.fsdp_policy_mp");
@@ -151,18 +152,18 @@ fn direct(given: Settings, context: &ImportContext) -> ImportedPlan {
         })),
         (None, None) => None,
     };
-    imported.set("training.precision", word);
+    imported.set(keys::training::precision, word);
     if let Some(found) = settings.text("trainer") {
         if found.value.contains("FSDP") {
-            imported.say("distribution.sharding", "zero3", found.origin.clone());
-            imported.say("distribution.engine", "fsdp1", found.origin);
+            imported.say(keys::distribution::sharding, "zero3", found.origin.clone());
+            imported.say(keys::distribution::engine, "fsdp1", found.origin);
         } else {
             not_modelled(&mut imported, &format!("{}: one process with layers over all GPUs in sight", found.value));
-            imported.miss("distribution.sharding", format!("{} shards nothing", found.value));
+            imported.miss(keys::distribution::sharding, format!("{} shards nothing", found.value));
         }
-        imported.miss("cluster.num_gpus", "the script takes every GPU in sight");
+        imported.miss(keys::cluster::num_gpus, "the script takes every GPU in sight");
     }
-    imported.say("training.attention", "eager", default("transformers of 2023"));
+    imported.say(keys::training::attention, "eager", default("transformers of 2023"));
     by_loss(&mut imported, settings);
     account_for(&mut imported, settings);
     imported

@@ -3,6 +3,7 @@
 use super::common;
 use super::imported::ImportedPlan;
 use super::origin::Origin;
+use crate::plan::keys;
 use crate::reading::{HookAbout, HookStep};
 
 /// Sets what the hook tells otherwise than the command, and fills in what the command leaves open. Lines that matter most
@@ -11,17 +12,17 @@ pub fn tell(imported: &mut ImportedPlan, about: &HookAbout, step: Option<&HookSt
     precision(imported, about);
     optimizer(imported, about);
     let told = about.checkpointed.map(|on| if on { "full" } else { "none" });
-    let planned = imported.get("training.activation_checkpointing").and_then(|found| found.value.as_str());
+    let planned = imported.get(keys::training::activation_checkpointing).and_then(|found| found.value.as_str());
     let differs = match (told, planned) {
         (Some("none"), Some(word)) => word != "none",
         (Some(_), Some("none") | None) => true,
         _ => false,
     };
     if let Some(word) = told.filter(|_| differs) {
-        imported.say("training.activation_checkpointing", word, origin("what its modules recompute"));
+        imported.say(keys::training::activation_checkpointing, word, origin("what its modules recompute"));
     }
-    if let Some(world) = about.world.filter(|_| imported.get("cluster.num_gpus").is_none()) {
-        imported.say("cluster.num_gpus", u64::from(world), origin("its ranks"));
+    if let Some(world) = about.world.filter(|_| imported.get(keys::cluster::num_gpus).is_none()) {
+        imported.say(keys::cluster::num_gpus, u64::from(world), origin("its ranks"));
     }
     if about.device == "cpu" {
         imported.note("the hook: its parameters are on the CPU; no GPU is used");
@@ -56,7 +57,7 @@ fn precision(imported: &mut ImportedPlan, about: &HookAbout) {
     const KEY: &str = "training.precision";
     let Some((dtype, _)) = about.dtypes.first() else { return };
     let planned = imported.get(KEY).and_then(|found| found.value.as_str()).unwrap_or("").to_owned();
-    let adapters = imported.get("training.lora.rank").is_some();
+    let adapters = imported.get(keys::lora::rank).is_some();
     // Two moments in fp32 are 8 bytes an element, masters beside them 12; in 16 bits 4.
     let each = about.optimizer_state_bytes.0.checked_div(about.trainable);
     let wide = each.is_some_and(|bytes| bytes >= 6);
@@ -115,7 +116,7 @@ fn samples(imported: &mut ImportedPlan, tokens: u64) {
         .and_then(|micro| micro.checked_mul(whole("training.gradient_accumulation_steps").unwrap_or(1)));
     match (local, length) {
         (Some(local), None) if local > 0 && tokens.is_multiple_of(local) => {
-            imported.say("model.sequence_length", tokens / local, origin("tokens of a step"));
+            imported.say(keys::model::sequence_length, tokens / local, origin("tokens of a step"));
         }
         (Some(local), Some(length)) if local.checked_mul(length) != Some(tokens) => imported.note(format!(
             "the hook: {tokens} tokens a step of this process, the plan {local} samples of {length}: shorter ones are counted in full"

@@ -10,22 +10,23 @@ use super::python_values::ScriptReader;
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::Settings;
 use super::unread::account_for;
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "InternEvo 0.4";
 
 const ROWS: &[SettingRow] = &[
-    (&["data.seq_len"], "model.sequence_length", SettingKind::Whole),
-    (&["data.micro_bsz"], "training.micro_batch_size", SettingKind::Whole),
-    (&["model.hidden_size"], "model.architecture.hidden_size", SettingKind::Whole),
-    (&["model.num_layers"], "model.architecture.num_layers", SettingKind::Whole),
-    (&["model.num_attention_heads"], "model.architecture.num_attention_heads", SettingKind::Whole),
-    (&["model.num_kv_attention_heads"], "model.architecture.num_kv_heads", SettingKind::Whole),
-    (&["model.vocab_size"], "model.architecture.vocab_size", SettingKind::Whole),
-    (&["parallel.pipeline.size"], "distribution.pipeline_parallel", SettingKind::Whole),
-    (&["adam.weight_decay"], "training.weight_decay", SettingKind::Share),
-    (&["hybrid_zero_optimizer.clip_grad_norm"], "training.gradient_clipping", SettingKind::Clipped),
-    (&["hybrid_zero_optimizer.overlap_sync_grad"], "distribution.overlap_grad_reduce", SettingKind::Flag),
+    (&["data.seq_len"], keys::model::sequence_length, SettingKind::Whole),
+    (&["data.micro_bsz"], keys::training::micro_batch_size, SettingKind::Whole),
+    (&["model.hidden_size"], keys::architecture::hidden_size, SettingKind::Whole),
+    (&["model.num_layers"], keys::architecture::num_layers, SettingKind::Whole),
+    (&["model.num_attention_heads"], keys::architecture::num_attention_heads, SettingKind::Whole),
+    (&["model.num_kv_attention_heads"], keys::architecture::num_kv_heads, SettingKind::Whole),
+    (&["model.vocab_size"], keys::architecture::vocab_size, SettingKind::Whole),
+    (&["parallel.pipeline.size"], keys::distribution::pipeline_parallel, SettingKind::Whole),
+    (&["adam.weight_decay"], keys::training::weight_decay, SettingKind::Share),
+    (&["hybrid_zero_optimizer.clip_grad_norm"], keys::training::gradient_clipping, SettingKind::Clipped),
+    (&["hybrid_zero_optimizer.overlap_sync_grad"], keys::distribution::overlap_grad_reduce, SettingKind::Flag),
 ];
 
 /// Sections of such a file whose settings neither memory nor time show.
@@ -67,11 +68,11 @@ pub fn of_file(name: &str, content: &str) -> ImportedPlan {
         settings.over(reader.section(section));
     }
     settings.over(super::text::python(name, content));
-    imported.say("model.framework", "pytorch", Origin::Program("InternEvo's own keys".to_owned()));
+    imported.say(keys::model::framework, "pytorch", Origin::Program("InternEvo's own keys".to_owned()));
     take(&mut imported, &settings, ROWS);
     shape(&mut imported, &settings, content);
     let steps = settings.first_whole(&["data.gradient_accumulation", "data.micro_num"]);
-    imported.set("training.gradient_accumulation_steps", steps);
+    imported.set(keys::training::gradient_accumulation_steps, steps);
     training(&mut imported, &settings);
     parallel(&mut imported, &settings);
     for (found, _) in settings.iter() {
@@ -100,29 +101,29 @@ fn shape(imported: &mut ImportedPlan, settings: &Settings, content: &str) {
         Some((width, (times, by))) => {
             let wide = width.saturating_mul(times) / by.max(1);
             let origin = Origin::Derived("hidden_size x mlp_ratio, a multiple of 256".to_owned());
-            imported.say("model.architecture.intermediate_size", wide.div_ceil(256) * 256, origin);
+            imported.say(keys::architecture::intermediate_size, wide.div_ceil(256) * 256, origin);
         }
-        None => imported.miss("model.architecture.intermediate_size", "model.mlp_ratio was not understood"),
+        None => imported.miss(keys::architecture::intermediate_size, "model.mlp_ratio was not understood"),
     }
     let blocks = |what: &str| default(&format!("{kind}: {what}"));
-    imported.say("model.architecture.position", "rope", blocks("rotary embeddings"));
-    imported.say("model.architecture.activation", "swiglu", blocks("use_swiglu"));
+    imported.say(keys::architecture::position, "rope", blocks("rotary embeddings"));
+    imported.say(keys::architecture::activation, "swiglu", blocks("use_swiglu"));
     let norm = settings.text("model.norm_type").filter(|found| found.value == "layernorm");
     imported.set(
-        "model.architecture.norm",
+        keys::architecture::norm,
         Some(norm.unwrap_or_else(|| Setting::new("rmsnorm".to_owned(), blocks("norm_type")))),
     );
-    imported.say("model.architecture.linear_bias", false, blocks("no bias in the feed-forward"));
-    imported.say("model.architecture.tie_embeddings", false, blocks("a head of its own"));
+    imported.say(keys::architecture::linear_bias, false, blocks("no bias in the feed-forward"));
+    imported.say(keys::architecture::tie_embeddings, false, blocks("a head of its own"));
     match kind.as_str() {
         "INTERNLM" | "INTERNLM_MoE" => {
-            imported.say("model.architecture.qkv_bias", true, blocks("bias in Wqkv and out_proj"));
+            imported.say(keys::architecture::qkv_bias, true, blocks("bias in Wqkv and out_proj"));
         }
         "INTERNLM2_PUBLIC" | "INTERNLM2" | "LLAMA2" => {}
         other => not_modelled(imported, &format!("model_type {other}: its layers are counted as Llama's")),
     }
     if kind.contains("MoE") || settings.whole("model.num_experts").is_some_and(|found| found.value > 1) {
-        imported.miss("model.architecture.moe", "experts of InternEvo are not read");
+        imported.miss(keys::architecture::moe, "experts of InternEvo are not read");
         not_modelled(imported, "experts: the plan is of one dense feed-forward a layer");
     }
 }
@@ -153,27 +154,27 @@ fn training(imported: &mut ImportedPlan, settings: &Settings) {
         Some(found.map(|_| word))
     });
     match word {
-        Some(word) => imported.set("training.precision", Some(word)),
-        None => imported.miss("training.precision", "model.dtype was not understood"),
+        Some(word) => imported.set(keys::training::precision, Some(word)),
+        None => imported.miss(keys::training::precision, "model.dtype was not understood"),
     }
-    imported.say("training.optimizer", "adamw-fused", default("FusedAdamW (HybridZeroOptimizer)"));
+    imported.say(keys::training::optimizer, "adamw-fused", default("FusedAdamW (HybridZeroOptimizer)"));
     let flash = settings.flag("model.use_flash_attn").unwrap_or_else(|| Setting::new(true, default("use_flash_attn")));
-    imported.set("training.attention", Some(flash.map(|on| if on { "flash" } else { "eager" })));
+    imported.set(keys::training::attention, Some(flash.map(|on| if on { "flash" } else { "eager" })));
     match settings.get("model.checkpoint") {
-        None => imported.say("training.activation_checkpointing", "none", default("checkpoint False")),
+        None => imported.say(keys::training::activation_checkpointing, "none", default("checkpoint False")),
         Some(found) => match settings.number("model.checkpoint").map(|share| share.value) {
             _ if settings.is("model.checkpoint") => {
-                imported.say("training.activation_checkpointing", "full", found.origin.clone());
+                imported.say(keys::training::activation_checkpointing, "full", found.origin.clone());
             }
             Some(share) if share > 0.0 && share < 1.0 => {
                 let said = format!("{}: blocks in part", found.origin);
-                imported.miss("training.activation_checkpointing", said.clone());
+                imported.miss(keys::training::activation_checkpointing, said.clone());
                 not_modelled(imported, &said);
             }
             Some(share) if share >= 1.0 => {
-                imported.say("training.activation_checkpointing", "full", found.origin.clone());
+                imported.say(keys::training::activation_checkpointing, "full", found.origin.clone());
             }
-            _ => imported.say("training.activation_checkpointing", "none", found.origin.clone()),
+            _ => imported.say(keys::training::activation_checkpointing, "none", found.origin.clone()),
         },
     }
 }
@@ -184,32 +185,32 @@ fn parallel(imported: &mut ImportedPlan, settings: &Settings) {
     let mode = settings.text("parallel.tensor.mode").map_or_else(|| "mtp".to_owned(), |found| found.value);
     if mode == "isp" {
         // Sequences are cut among tensor ranks, weights among weight ranks.
-        imported.set("distribution.context_parallel", size("tensor").filter(|found| found.value > 1));
-        imported.say("distribution.cp_comm", "a2a", default("isp"));
+        imported.set(keys::distribution::context_parallel, size("tensor").filter(|found| found.value > 1));
+        imported.say(keys::distribution::cp_comm, "a2a", default("isp"));
         if let Some(found) = size("weight").filter(|found| found.value > 1) {
             not_modelled(imported, &format!("{}: weights are shared out among {} ranks", found.origin, found.value));
         }
     } else {
-        imported.set("distribution.tensor_parallel", size("tensor"));
+        imported.set(keys::distribution::tensor_parallel, size("tensor"));
         let cut = Setting::new(matches!(mode.as_str(), "msp" | "fsp"), Origin::Derived(format!("tensor mode {mode}")));
-        imported.set("distribution.sequence_parallel", Some(cut));
+        imported.set(keys::distribution::sequence_parallel, Some(cut));
     }
     let zero = settings.get("parallel.zero1.size").or_else(|| settings.get("parallel.zero1"));
     let ranks = zero.and_then(|found| super::settings::number(&found.value));
-    imported.say("distribution.engine", "deepspeed", default("HybridZeroOptimizer, as ZeRO's first stage"));
+    imported.say(keys::distribution::engine, "deepspeed", default("HybridZeroOptimizer, as ZeRO's first stage"));
     if settings.is("parallel.zero1.fsdp") {
-        imported.say("distribution.engine", "fsdp1", Origin::Derived("zero1.fsdp".to_owned()));
-        imported.say("distribution.sharding", "zero3", Origin::Derived("zero1.fsdp".to_owned()));
+        imported.say(keys::distribution::engine, "fsdp1", Origin::Derived("zero1.fsdp".to_owned()));
+        imported.say(keys::distribution::sharding, "zero3", Origin::Derived("zero1.fsdp".to_owned()));
         return;
     }
     let origin = zero.map_or_else(|| default("zero1 size -1"), |found| found.origin.clone());
     match ranks {
-        Some(1.0) => imported.say("distribution.sharding", "none", origin),
+        Some(1.0) => imported.say(keys::distribution::sharding, "none", origin),
         Some(ranks) if ranks > 1.0 => {
-            imported.say("distribution.sharding", "zero1", origin.clone());
+            imported.say(keys::distribution::sharding, "zero1", origin.clone());
             not_modelled(imported, &format!("{origin}: states are shared out in groups of {ranks}"));
         }
-        _ => imported.say("distribution.sharding", "zero1", origin),
+        _ => imported.say(keys::distribution::sharding, "zero1", origin),
     }
     for name in ["pipeline.interleaved_overlap", "weight.overlap", "weight.memory_pool", "weight.size", "tensor.size"] {
         settings.accept(&format!("parallel.{name}"));

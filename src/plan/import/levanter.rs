@@ -11,6 +11,7 @@ use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "Levanter of September 2025";
@@ -49,21 +50,21 @@ const GPT2: &[(&str, DefaultValue)] = &[
 ];
 
 const ROWS: &[SettingRow] = &[
-    (&["optimizer.weight_decay"], "training.weight_decay", SettingKind::Share),
-    (&["optimizer.max_grad_norm"], "training.gradient_clipping", SettingKind::Clipped),
-    (&["trainer.model_axis_size"], "distribution.tensor_parallel", SettingKind::Several),
+    (&["optimizer.weight_decay"], keys::training::weight_decay, SettingKind::Share),
+    (&["optimizer.max_grad_norm"], keys::training::gradient_clipping, SettingKind::Clipped),
+    (&["trainer.model_axis_size"], keys::distribution::tensor_parallel, SettingKind::Several),
 ];
 
 const SHAPE: &[SettingRow] = &[
-    (&["model.hidden_dim"], "model.architecture.hidden_size", SettingKind::Whole),
-    (&["model.intermediate_dim"], "model.architecture.intermediate_size", SettingKind::Whole),
-    (&["model.num_layers"], "model.architecture.num_layers", SettingKind::Whole),
-    (&["model.num_heads"], "model.architecture.num_attention_heads", SettingKind::Whole),
-    (&["model.num_kv_heads"], "model.architecture.num_kv_heads", SettingKind::Whole),
-    (&["model.head_dim"], "model.architecture.head_dim", SettingKind::Whole),
-    (&["model.seq_len"], "model.architecture.max_position_embeddings", SettingKind::Whole),
-    (&["model.tie_word_embeddings"], "model.architecture.tie_embeddings", SettingKind::Flag),
-    (&["model.use_bias"], "model.architecture.linear_bias", SettingKind::Flag),
+    (&["model.hidden_dim"], keys::architecture::hidden_size, SettingKind::Whole),
+    (&["model.intermediate_dim"], keys::architecture::intermediate_size, SettingKind::Whole),
+    (&["model.num_layers"], keys::architecture::num_layers, SettingKind::Whole),
+    (&["model.num_heads"], keys::architecture::num_attention_heads, SettingKind::Whole),
+    (&["model.num_kv_heads"], keys::architecture::num_kv_heads, SettingKind::Whole),
+    (&["model.head_dim"], keys::architecture::head_dim, SettingKind::Whole),
+    (&["model.seq_len"], keys::architecture::max_position_embeddings, SettingKind::Whole),
+    (&["model.tie_word_embeddings"], keys::architecture::tie_embeddings, SettingKind::Flag),
+    (&["model.use_bias"], keys::architecture::linear_bias, SettingKind::Flag),
 ];
 
 /// Whether settings are Levanter's: a policy of jmp, or its names of a batch and a model.
@@ -108,7 +109,7 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
     let kind = file.text("model.type").map_or_else(|| "llama".to_owned(), |found| found.value);
     let own = if kind == "gpt2" { GPT2 } else { LLAMA };
     let settings = &Settings::defaults(VERSION, DEFAULTS).with(Settings::defaults(VERSION, own)).with(file);
-    imported.say("model.framework", "pytorch", Origin::Program("Levanter's own keys".to_owned()));
+    imported.say(keys::model::framework, "pytorch", Origin::Program("Levanter's own keys".to_owned()));
     not_modelled(imported, "JAX: XLA plans what is kept; PyTorch's modules under FSDP2 stand in");
     take(imported, settings, ROWS);
     named(imported, settings, context, &kind);
@@ -116,20 +117,18 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
     batch(imported, settings);
     precision(imported, settings);
     common::set_optimizer(imported, settings.text("optimizer.type"));
-    imported.say("distribution.sharding", "zero3", default("fsdp_axis embed"));
-    imported.say("distribution.engine", "fsdp2", default("fsdp_axis embed"));
+    imported.say(keys::distribution::sharding, "zero3", default("fsdp_axis embed"));
+    imported.say(keys::distribution::engine, "fsdp2", default("fsdp_axis embed"));
     if settings.holds("trainer.tensor_parallel_axes") && !settings.is_set("trainer.model_axis_size") {
         settings.accept("trainer.tensor_parallel_axes");
         imported.note("trainer.tensor_parallel_axes: of a model axis of one device, which shares out nothing");
     }
     let recompute = settings.flag("model.gradient_checkpointing");
     match recompute {
-        Some(found) => {
-            imported.set("training.activation_checkpointing", Some(found.map(|on| if on { "full" } else { "none" })))
-        }
-        None => {
-            imported.miss("training.activation_checkpointing", "model.gradient_checkpointing names a policy of JAX")
-        }
+        Some(found) => imported
+            .set(keys::training::activation_checkpointing, Some(found.map(|on| if on { "full" } else { "none" }))),
+        None => imported
+            .miss(keys::training::activation_checkpointing, "model.gradient_checkpointing names a policy of JAX"),
     }
     if context.program.path.contains("lora") || settings.holds("lora") || settings.holds("peft_save_path") {
         adapters::set(imported, settings.whole("lora.r"), (VERSION, 8), None);
@@ -152,7 +151,7 @@ fn named(imported: &mut ImportedPlan, settings: &Settings, context: &ImportConte
         Some(found) if replaced => return model::set(imported, context, found),
         None if settings.is("initialize_from_hf") && replaced => {
             let why = format!("the checkpoint that Levanter takes for model.type {kind} says its sizes");
-            return imported.miss("model.preset", why);
+            return imported.miss(keys::model::preset, why);
         }
         _ => {}
     }
@@ -160,7 +159,8 @@ fn named(imported: &mut ImportedPlan, settings: &Settings, context: &ImportConte
         "gpt2" => ("layernorm", "gelu", "learned"),
         "llama" => ("rmsnorm", "swiglu", "rope"),
         _ => {
-            return imported.miss("model.architecture", format!("model.type {kind} has shapes that are not read here"));
+            return imported
+                .miss(keys::model::architecture, format!("model.type {kind} has shapes that are not read here"));
         }
     };
     take(imported, settings, SHAPE);
@@ -175,8 +175,8 @@ fn named(imported: &mut ImportedPlan, settings: &Settings, context: &ImportConte
         let words = vocabulary(&found.value)?;
         Some(found.map(|_| words))
     });
-    imported.set("model.architecture.vocab_size", vocabulary);
-    imported.miss("model.architecture.vocab_size", "the tokenizer decides");
+    imported.set(keys::architecture::vocab_size, vocabulary);
+    imported.miss(keys::architecture::vocab_size, "the tokenizer decides");
 }
 
 fn tokenizer(settings: &Settings) -> Option<Setting<String>> {
@@ -199,27 +199,27 @@ fn vocabulary(name: &str) -> Option<u64> {
 
 fn length(imported: &mut ImportedPlan, settings: &Settings) {
     let own = ["max_train_length", "max_seq_len", "train_seq_len"].iter().find_map(|name| settings.whole(name));
-    let known = settings.is_set("model.seq_len") || imported.get("model.architecture.num_layers").is_some();
+    let known = settings.is_set("model.seq_len") || imported.get(keys::architecture::num_layers).is_some();
     let shape = settings.whole("model.seq_len").filter(|_| known);
-    imported.set("model.sequence_length", own.or(shape));
-    imported.miss("model.sequence_length", "the checkpoint's configuration says it");
+    imported.set(keys::model::sequence_length, own.or(shape));
+    imported.miss(keys::model::sequence_length, "the checkpoint's configuration says it");
 }
 
 /// A batch of -1 is what the devices take at once; `per_device_parallelism` of -1 is the batch's share in one pass
 /// (`TrainerConfig._validate_and_set_defaults`).
 fn batch(imported: &mut ImportedPlan, settings: &Settings) {
-    imported.set("model.batch_size", settings.whole("trainer.train_batch_size"));
+    imported.set(keys::model::batch_size, settings.whole("trainer.train_batch_size"));
     match settings.whole("trainer.per_device_parallelism") {
-        Some(found) => imported.set("training.micro_batch_size", Some(found)),
-        None => imported.say("training.gradient_accumulation_steps", 1, default("per_device_parallelism -1")),
+        Some(found) => imported.set(keys::training::micro_batch_size, Some(found)),
+        None => imported.say(keys::training::gradient_accumulation_steps, 1, default("per_device_parallelism -1")),
     }
     for name in ["trainer.per_device_parallelism", "trainer.train_batch_size"] {
         settings.accept(name);
     }
     let schedule = settings.get("trainer.train_batch_size").is_some_and(|found| found.value.is_array());
     if schedule {
-        imported.drop("model.batch_size");
-        imported.miss("model.batch_size", "trainer.train_batch_size is a schedule");
+        imported.drop(keys::model::batch_size);
+        imported.miss(keys::model::batch_size, "trainer.train_batch_size is a schedule");
     }
 }
 
@@ -250,5 +250,5 @@ fn precision(imported: &mut ImportedPlan, settings: &Settings) {
     if found.is_none() {
         settings.refuse("trainer.mp");
     }
-    imported.set("training.precision", found);
+    imported.set(keys::training::precision, found);
 }

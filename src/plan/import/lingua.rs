@@ -8,6 +8,7 @@ use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "Lingua of 2025";
@@ -32,20 +33,20 @@ const DEFAULTS: &[(&str, DefaultValue)] = &[
 ];
 
 const ROWS: &[SettingRow] = &[
-    (&["data.seq_len"], "model.sequence_length", SettingKind::Whole),
-    (&["data.seq_len"], "model.architecture.max_position_embeddings", SettingKind::Whole),
-    (&["data.batch_size"], "training.micro_batch_size", SettingKind::Whole),
-    (&["grad_acc_steps"], "training.gradient_accumulation_steps", SettingKind::Whole),
-    (&["optim.weight_decay"], "training.weight_decay", SettingKind::Share),
-    (&["optim.clip"], "training.gradient_clipping", SettingKind::Clipped),
-    (&["distributed.tp_size"], "distribution.tensor_parallel", SettingKind::Several),
-    (&["distributed.compile"], "training.compile", SettingKind::Flag),
-    (&["model.dim"], "model.architecture.hidden_size", SettingKind::Whole),
-    (&["model.n_layers"], "model.architecture.num_layers", SettingKind::Whole),
-    (&["model.n_kv_heads"], "model.architecture.num_kv_heads", SettingKind::Whole),
-    (&["model.head_dim"], "model.architecture.head_dim", SettingKind::Whole),
-    (&["model.weight_tying"], "model.architecture.tie_embeddings", SettingKind::Flag),
-    (&["model.sliding_window"], "model.architecture.sliding_window", SettingKind::Whole),
+    (&["data.seq_len"], keys::model::sequence_length, SettingKind::Whole),
+    (&["data.seq_len"], keys::architecture::max_position_embeddings, SettingKind::Whole),
+    (&["data.batch_size"], keys::training::micro_batch_size, SettingKind::Whole),
+    (&["grad_acc_steps"], keys::training::gradient_accumulation_steps, SettingKind::Whole),
+    (&["optim.weight_decay"], keys::training::weight_decay, SettingKind::Share),
+    (&["optim.clip"], keys::training::gradient_clipping, SettingKind::Clipped),
+    (&["distributed.tp_size"], keys::distribution::tensor_parallel, SettingKind::Several),
+    (&["distributed.compile"], keys::training::compile, SettingKind::Flag),
+    (&["model.dim"], keys::architecture::hidden_size, SettingKind::Whole),
+    (&["model.n_layers"], keys::architecture::num_layers, SettingKind::Whole),
+    (&["model.n_kv_heads"], keys::architecture::num_kv_heads, SettingKind::Whole),
+    (&["model.head_dim"], keys::architecture::head_dim, SettingKind::Whole),
+    (&["model.weight_tying"], keys::architecture::tie_embeddings, SettingKind::Flag),
+    (&["model.sliding_window"], keys::architecture::sliding_window, SettingKind::Whole),
 ];
 
 /// Whether settings are Lingua's.
@@ -84,7 +85,7 @@ fn default(option: &str) -> Origin {
 
 fn set(imported: &mut ImportedPlan, file: Settings) {
     let settings = &Settings::defaults(VERSION, DEFAULTS).with(file);
-    imported.say("model.framework", "torchtitan", Origin::Program("Lingua's own keys".to_owned()));
+    imported.say(keys::model::framework, "torchtitan", Origin::Program("Lingua's own keys".to_owned()));
     imported.note("Lingua's modules are counted as torchtitan's: plain PyTorch under FSDP2");
     take(imported, settings, ROWS);
     shape(imported, settings);
@@ -99,21 +100,21 @@ fn set(imported: &mut ImportedPlan, file: Settings) {
         })
     });
     match word {
-        Some(found) => imported.set("training.precision", Some(found)),
+        Some(found) => imported.set(keys::training::precision, Some(found)),
         None => settings.refuse("distributed.model_dtype"),
     }
     if settings.get("distributed.float8_recipe").is_some() {
         not_modelled(imported, "distributed.float8_recipe: FP8 in some linear layers");
     }
-    imported.say("training.optimizer", "adamw-fused", default("AdamW(fused=True) (lingua/optim.py)"));
-    imported.say("training.attention", "sdpa", default("attn_impl sdpa"));
+    imported.say(keys::training::optimizer, "adamw-fused", default("AdamW(fused=True) (lingua/optim.py)"));
+    imported.say(keys::training::attention, "sdpa", default("attn_impl sdpa"));
     sharding(imported, settings);
     let selective = settings.flag("distributed.selective_activation_checkpointing");
     if selective.as_ref().is_some_and(|found| found.value) {
         not_modelled(imported, "selective checkpointing that keeps every matrix product: counted as each second one");
     }
     let word = selective.map(|found| found.map(|on| if on { "selective-op" } else { "none" }));
-    imported.set("training.activation_checkpointing", word);
+    imported.set(keys::training::activation_checkpointing, word);
     for name in ["name", "model.norm_eps", "model.rope_theta", "distributed.matmul_allow_tf32"] {
         settings.accept(name);
     }
@@ -133,14 +134,14 @@ fn shape(imported: &mut ImportedPlan, settings: &Settings) {
             .collect();
         shape.into_iter().for_each(|key| imported.drop(key));
         not_modelled(imported, "layers that are no transformer's");
-        return imported.miss("model.architecture", "layers that are no transformer's have no word in a plan");
+        return imported.miss(keys::model::architecture, "layers that are no transformer's have no word in a plan");
     }
     let (dim, heads) = (settings.whole("model.dim"), settings.whole("model.n_heads"));
     let told = settings.whole("model.head_dim").zip(dim.clone());
     let derived = told.filter(|(size, _)| size.value > 0).map(|(size, dim)| {
         Setting::new(dim.value / size.value, Origin::Derived("model.dim / model.head_dim".to_owned()))
     });
-    imported.set("model.architecture.num_attention_heads", heads.or(derived));
+    imported.set(keys::architecture::num_attention_heads, heads.or(derived));
     for (key, word) in [
         ("model.architecture.activation", "swiglu"),
         ("model.architecture.norm", "rmsnorm"),
@@ -148,7 +149,7 @@ fn shape(imported: &mut ImportedPlan, settings: &Settings) {
     ] {
         imported.say(key, word, default("lingua/transformer.py"));
     }
-    imported.say("model.architecture.linear_bias", false, default("lingua/transformer.py"));
+    imported.say(keys::architecture::linear_bias, false, default("lingua/transformer.py"));
     if let Some((dim, multiple)) = dim.zip(settings.whole("model.multiple_of")) {
         let base = 2 * dim.value.saturating_mul(4) / 3;
         let factor = settings.number("model.ffn_dim_multiplier").map_or(1.0, |found| found.value);
@@ -156,17 +157,17 @@ fn shape(imported: &mut ImportedPlan, settings: &Settings) {
         let scaled = (base as f64 * factor) as u64;
         let wide = scaled.div_ceil(multiple.value.max(1)).saturating_mul(multiple.value.max(1));
         let origin = Origin::Derived(format!("2/3 x 4 x {}, up to a multiple of {}", dim.value, multiple.value));
-        imported.say("model.architecture.intermediate_size", wide, origin);
+        imported.say(keys::architecture::intermediate_size, wide, origin);
     }
     let vocabulary = settings.whole("model.vocab_size").filter(|found| found.value > 0);
-    imported.set("model.architecture.vocab_size", vocabulary);
-    imported.miss("model.architecture.vocab_size", "the tokenizer decides");
+    imported.set(keys::architecture::vocab_size, vocabulary);
+    imported.miss(keys::architecture::vocab_size, "the tokenizer decides");
 }
 
 /// `full_shard` over `dp_shard` ranks, which is one where nobody says it; every other rank is a replica
 /// (`apps/main/train.py`, `validate_train_args`).
 fn sharding(imported: &mut ImportedPlan, settings: &Settings) {
-    imported.say("distribution.engine", "fsdp2", default("fully_shard"));
+    imported.say(keys::distribution::engine, "fsdp2", default("fully_shard"));
     let kind = settings.text("distributed.fsdp_type");
     let group = settings.whole("distributed.dp_shard");
     let shards = group.as_ref().map_or(1, |found| found.value);
@@ -175,16 +176,16 @@ fn sharding(imported: &mut ImportedPlan, settings: &Settings) {
         Some("full_shard" | "no_shard") => "none",
         _ => return settings.refuse("distributed.fsdp_type"),
     };
-    imported.set("distribution.sharding", kind.map(|found| found.map(|_| word)));
+    imported.set(keys::distribution::sharding, kind.map(|found| found.map(|_| word)));
     if word == "zero3" {
-        imported.set("distribution.shard_group", group);
+        imported.set(keys::distribution::shard_group, group);
     } else {
         imported.note("distributed.dp_shard is 1: every rank holds the whole model");
     }
     let replicas = settings.whole("distributed.dp_replicate").filter(|_| settings.is_set("distributed.dp_replicate"));
     if let (Some(replicas), true) = (replicas, shards > 0) {
         let data = replicas.value.saturating_mul(shards);
-        imported.say("distribution.data_parallel", data, Origin::Derived("dp_replicate x dp_shard".to_owned()));
+        imported.say(keys::distribution::data_parallel, data, Origin::Derived("dp_replicate x dp_shard".to_owned()));
     }
     for name in ["distributed.dp_replicate", "distributed.dp_shard"] {
         settings.accept(name);

@@ -11,6 +11,7 @@ use super::model;
 use super::origin::{Origin, Setting};
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "litgpt 0.5";
@@ -58,7 +59,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         settings.set(key, name.clone().into(), Origin::Argument(command.clone()));
     }
     settings.over(given.options);
-    imported.say("model.framework", "litgpt", Origin::Program(context.program.shown()));
+    imported.say(keys::model::framework, "litgpt", Origin::Program(context.program.shown()));
     devices(&mut imported, &settings, context);
     set(&mut imported, &settings, context, &command);
     account_for(&mut imported, &settings);
@@ -68,7 +69,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
 /// The plan of a file alone: what it does its keys tell.
 pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("litgpt");
-    imported.say("model.framework", "litgpt", Origin::Program("litgpt's own keys".to_owned()));
+    imported.say(keys::model::framework, "litgpt", Origin::Program("litgpt's own keys".to_owned()));
     let command = if file.holds("model_name") {
         "pretrain"
     } else if file.holds("lora_r") {
@@ -111,9 +112,9 @@ fn devices(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     match settings.whole("devices") {
         Some(per_node) => {
             let world = World { total: None, nodes: settings.whole("num_nodes"), per_node: Some(per_node) }.completed();
-            imported.set("cluster.num_gpus", world.total);
-            imported.set("cluster.nodes", world.nodes);
-            imported.set("cluster.gpus_per_node", world.per_node);
+            imported.set(keys::cluster::num_gpus, world.total);
+            imported.set(keys::cluster::nodes, world.nodes);
+            imported.set(keys::cluster::gpus_per_node, world.per_node);
         }
         None => self_launched(imported, context, "devices auto: every GPU in sight"),
     }
@@ -123,7 +124,7 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     let named = settings.first_text(&["model_name", "checkpoint_dir", "initial_checkpoint_dir"]);
     match named.map(|found| found.map(|path| hub_name(&path))) {
         Some(found) => model::set(imported, context, found),
-        None => imported.miss("model.preset", "neither a model nor a checkpoint is named"),
+        None => imported.miss(keys::model::preset, "neither a model nor a checkpoint is named"),
     }
     // Fine-tuning goes by its longest sample.
     let own = || {
@@ -131,9 +132,9 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
         model::longest(imported, context).filter(|_| command == "pretrain").map(|tokens| Setting::new(tokens, origin))
     };
     let length = settings.whole("train.max_seq_length").or_else(own);
-    imported.set("model.sequence_length", length);
-    imported.set("model.batch_size", settings.whole("train.global_batch_size"));
-    imported.set("training.micro_batch_size", settings.whole("train.micro_batch_size"));
+    imported.set(keys::model::sequence_length, length);
+    imported.set(keys::model::batch_size, settings.whole("train.global_batch_size"));
+    imported.set(keys::training::micro_batch_size, settings.whole("train.micro_batch_size"));
     let word = settings.text("precision").and_then(|found| {
         found.and_then(|name| match name.as_str() {
             "bf16-true" => Some("bf16"),
@@ -144,14 +145,14 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
             _ => None,
         })
     });
-    imported.set("training.precision", word);
+    imported.set(keys::training::precision, word);
     let optimizer = settings.first_text(&["optimizer.class_path", "optimizer"]);
     let default = || {
         Setting::new("AdamW".to_owned(), Origin::Default { framework: VERSION, option: "optimizer AdamW".to_owned() })
     };
     common::set_optimizer(imported, Some(optimizer.unwrap_or_else(default)));
     imported.set(
-        "training.weight_decay",
+        keys::training::weight_decay,
         settings.number("optimizer.init_args.weight_decay").filter(|found| (0.0..=1.0).contains(&found.value)),
     );
     imported
@@ -166,17 +167,17 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
         .is_none_or(|gpus| gpus > 1);
     let fsdp = |option: &str| Origin::Default { framework: VERSION, option: option.to_owned() };
     if several {
-        imported.say("distribution.sharding", "zero3", fsdp("FSDP over several devices"));
-        imported.say("distribution.engine", "fsdp1", fsdp("FSDPStrategy"));
+        imported.say(keys::distribution::sharding, "zero3", fsdp("FSDP over several devices"));
+        imported.say(keys::distribution::engine, "fsdp1", fsdp("FSDPStrategy"));
     }
     let recomputed = several && !command.starts_with("pretrain");
     imported.say(
-        "training.activation_checkpointing",
+        keys::training::activation_checkpointing,
         if recomputed { "full" } else { "none" },
         fsdp("blocks recomputed under FSDP in fine-tuning"),
     );
-    imported.say("training.compile", command.starts_with("pretrain"), fsdp("torch.compile in pretraining"));
-    imported.say("training.loss", "chunked", fsdp("chunked_cross_entropy"));
+    imported.say(keys::training::compile, command.starts_with("pretrain"), fsdp("torch.compile in pretraining"));
+    imported.say(keys::training::loss, "chunked", fsdp("chunked_cross_entropy"));
 }
 
 fn adapters(imported: &mut ImportedPlan, settings: &Settings) {
@@ -202,10 +203,8 @@ fn adapters(imported: &mut ImportedPlan, settings: &Settings) {
         |found| found.origin.clone(),
     );
     adapters::set_targets(imported, Some(Setting::new(targets, origin)));
-    imported.set(
-        "training.lora.dropout",
-        settings.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)),
-    );
+    imported
+        .set(keys::lora::dropout, settings.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)));
 }
 
 /// `checkpoints/meta-llama/Llama-2-7b-hf`: the hub's name without what stands before it.

@@ -12,6 +12,7 @@ use super::rows::not_modelled;
 use super::settings::{DefaultValue, Settings};
 use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "LLaMA-Factory 0.9";
@@ -64,7 +65,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     }
     settings.over(arguments::overrides(&context.program.words));
     settings.over(arguments::read(&context.program.words).options);
-    imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
+    imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
     let starts = ["llamafactory-cli", "lmf"].contains(&context.program.name());
     if context.world.total.is_none() && starts {
         self_launched(&mut imported, context, "llamafactory-cli starts torchrun on every GPU in sight");
@@ -77,7 +78,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
 /// The plan of a file alone.
 pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("LLaMA-Factory");
-    imported.say("model.framework", "pytorch", Origin::Program("LLaMA-Factory's own keys".to_owned()));
+    imported.say(keys::model::framework, "pytorch", Origin::Program("LLaMA-Factory's own keys".to_owned()));
     let settings = Settings::defaults(VERSION, DEFAULTS).with(file);
     set(&mut imported, &settings, context);
     account_for(&mut imported, &settings);
@@ -131,14 +132,14 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     }
     let settings = renamed(settings);
     set_arguments(imported, &settings, context);
-    imported.set("model.batch_size", settings.whole("global_batch_size"));
-    if imported.get("model.batch_size").is_some() {
-        imported.drop("training.gradient_accumulation_steps");
+    imported.set(keys::model::batch_size, settings.whole("global_batch_size"));
+    if imported.get(keys::model::batch_size).is_some() {
+        imported.drop(keys::training::gradient_accumulation_steps);
     }
-    imported.set("distribution.context_parallel", settings.whole("cp_size").filter(|found| found.value > 1));
+    imported.set(keys::distribution::context_parallel, settings.whole("cp_size").filter(|found| found.value > 1));
     if let Some(found) = settings.text("distribution.sharding") {
-        imported.say("distribution.engine", "fsdp2", found.origin.clone());
-        imported.set("distribution.sharding", Some(found));
+        imported.say(keys::distribution::engine, "fsdp2", found.origin.clone());
+        imported.set(keys::distribution::sharding, Some(found));
     }
 }
 
@@ -147,38 +148,38 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
 fn on_megatron(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     let asked = ["USE_MCA", "USE_MEGATRON_BRIDGE"].iter().find_map(|name| context.variable(name));
     let degrees = [
-        ("tensor_model_parallel_size", "distribution.tensor_parallel"),
-        ("pipeline_model_parallel_size", "distribution.pipeline_parallel"),
-        ("context_parallel_size", "distribution.context_parallel"),
-        ("expert_model_parallel_size", "distribution.expert_parallel"),
+        ("tensor_model_parallel_size", keys::distribution::tensor_parallel),
+        ("pipeline_model_parallel_size", keys::distribution::pipeline_parallel),
+        ("context_parallel_size", keys::distribution::context_parallel),
+        ("expert_model_parallel_size", keys::distribution::expert_parallel),
     ];
     // A file alone does not show the environment; its keys mean nothing elsewhere.
     let named = degrees.iter().find_map(|(name, _)| settings.whole(name)).map(|found| found.origin);
     let Some(origin) = asked.map(|found| found.origin).or(named) else { return };
-    imported.say("model.framework", "megatron", origin.clone());
-    imported.say("training.precision", "bf16-fp32-master", origin.clone());
+    imported.say(keys::model::framework, "megatron", origin.clone());
+    imported.say(keys::training::precision, "bf16-fp32-master", origin.clone());
     for (name, key) in degrees {
         imported.set(key, settings.whole(name));
     }
-    imported.set("distribution.sequence_parallel", settings.flag("sequence_parallel"));
-    imported.set("training.distributed_optimizer", settings.flag("use_distributed_optimizer"));
-    imported.set("training.moe_grouped_gemm", settings.flag("moe_grouped_gemm"));
+    imported.set(keys::distribution::sequence_parallel, settings.flag("sequence_parallel"));
+    imported.set(keys::training::distributed_optimizer, settings.flag("use_distributed_optimizer"));
+    imported.set(keys::training::moe_grouped_gemm, settings.flag("moe_grouped_gemm"));
     let recomputed = settings.text("recompute_granularity").filter(|found| found.value != "none");
     let nothing = Setting::new("none".to_owned(), Origin::Derived("no recompute_granularity".to_owned()));
-    imported.set("training.activation_checkpointing", Some(recomputed.unwrap_or(nothing)));
-    imported.say("training.optimizer", "adamw-fused", origin.clone());
-    imported.say("training.attention", "flash", origin.clone());
-    imported.say("training.loss", "vocab_parallel", origin);
-    imported.drop("distribution.sharding");
-    imported.drop("distribution.engine");
+    imported.set(keys::training::activation_checkpointing, Some(recomputed.unwrap_or(nothing)));
+    imported.say(keys::training::optimizer, "adamw-fused", origin.clone());
+    imported.say(keys::training::attention, "flash", origin.clone());
+    imported.say(keys::training::loss, "vocab_parallel", origin);
+    imported.drop(keys::distribution::sharding);
+    imported.drop(keys::distribution::engine);
 }
 
 fn set_arguments(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     match settings.text("model_name_or_path") {
         Some(found) => model::set(imported, context, found),
-        None => imported.miss("model.preset", "no model_name_or_path"),
+        None => imported.miss(keys::model::preset, "no model_name_or_path"),
     }
-    imported.set("model.sequence_length", settings.whole("cutoff_len"));
+    imported.set(keys::model::sequence_length, settings.whole("cutoff_len"));
     let mut arguments = Settings::defaults("transformers 4.57", trainer::DEFAULTS).with(settings.clone());
     match settings.text("flash_attn") {
         Some(found) if found.value == "fa2" => {
@@ -196,7 +197,7 @@ fn set_arguments(imported: &mut ImportedPlan, settings: &Settings, context: &Imp
     lora(imported, settings);
     // Weights are loaded in the computing type; what is trained is raised to fp32, unless
     // `pure_bf16` or adapters, whose base stays.
-    let adapted = imported.get("training.lora.rank").is_some();
+    let adapted = imported.get(keys::lora::rank).is_some();
     let pure = settings.on("pure_bf16");
     if let Some(found) = &pure {
         arguments.set("bf16", true.into(), found.origin.clone());
@@ -204,7 +205,7 @@ fn set_arguments(imported: &mut ImportedPlan, settings: &Settings, context: &Imp
     let stored = if adapted || pure.is_some() { WeightStorage::Half } else { WeightStorage::Full };
     trainer::set(imported, &arguments, context, stored);
     let muon = settings.on("use_muon").map(|found| found.map(|_| "muon"));
-    imported.set("training.optimizer", muon);
+    imported.set(keys::training::optimizer, muon);
     method(imported, settings);
     on_megatron(imported, settings, context);
     if settings.is("use_unsloth") {
@@ -220,15 +221,15 @@ fn method(imported: &mut ImportedPlan, settings: &Settings) {
         method.apply(imported);
     }
     // `create_ref_model` (`train/trainer_utils.py`): a frozen copy of the model, none with adapters.
-    if let Some(found) = settings.on("use_asft_loss").filter(|_| imported.get("training.lora.rank").is_none()) {
-        imported.say("training.reference_model", true, found.origin.clone());
+    if let Some(found) = settings.on("use_asft_loss").filter(|_| imported.get(keys::lora::rank).is_none()) {
+        imported.say(keys::training::reference_model, true, found.origin.clone());
         imported.note(format!("{}: a reference model beside, which is counted", found.origin));
     }
     for name in ["use_galore", "use_apollo", "use_badam", "use_adam_mini"] {
         if let Some(found) = settings.on(name) {
             not_modelled(imported, &format!("{}: its states", found.origin));
-            imported.drop("training.optimizer");
-            imported.miss("training.optimizer", format!("{} has no word in a plan", found.origin));
+            imported.drop(keys::training::optimizer);
+            imported.miss(keys::training::optimizer, format!("{} has no word in a plan", found.origin));
         }
     }
 }
@@ -244,7 +245,7 @@ fn lora(imported: &mut ImportedPlan, settings: &Settings) {
                 not_modelled(imported, "OFT: rotations in place of LoRA's matrices");
             }
             imported.set(
-                "training.lora.dropout",
+                keys::lora::dropout,
                 settings.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)),
             );
         }

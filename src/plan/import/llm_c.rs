@@ -6,6 +6,7 @@ use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings};
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "llm.c of 2024";
@@ -23,9 +24,9 @@ const DEFAULTS: &[(&str, DefaultValue)] = &[
 ];
 
 const ROWS: &[SettingRow] = &[
-    (&["t"], "model.sequence_length", SettingKind::Whole),
-    (&["b"], "training.micro_batch_size", SettingKind::Whole),
-    (&["c"], "training.weight_decay", SettingKind::Share),
+    (&["t"], keys::model::sequence_length, SettingKind::Whole),
+    (&["b"], keys::training::micro_batch_size, SettingKind::Whole),
+    (&["c"], keys::training::weight_decay, SettingKind::Share),
 ];
 
 /// Whether the program is its own.
@@ -59,7 +60,7 @@ fn options(words: &[String]) -> Settings {
 pub fn import(context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("llm.c");
     let settings = &Settings::defaults(VERSION, DEFAULTS).with(options(&context.program.words));
-    imported.say("model.framework", "nanogpt", Origin::Program(context.program.shown()));
+    imported.say(keys::model::framework, "nanogpt", Origin::Program(context.program.shown()));
     not_modelled(&mut imported, "llm.c's own kernels, counted as nanoGPT's modules: a pass keeps other tensors");
     take(&mut imported, settings, ROWS);
     // `-d` is in tokens.
@@ -68,37 +69,37 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         && total.value.is_multiple_of(length.value)
     {
         let origin = Origin::Derived(format!("{}: {} tokens / {}", total.origin, total.value, length.value));
-        imported.say("model.batch_size", total.value / length.value, origin);
+        imported.say(keys::model::batch_size, total.value / length.value, origin);
     } else if settings.get("d").is_none() {
-        imported.say("training.gradient_accumulation_steps", 1, default("one pass, without -d"));
+        imported.say(keys::training::gradient_accumulation_steps, 1, default("one pass, without -d"));
     }
     shape(&mut imported, settings);
     precision(&mut imported, settings, context.program.name());
-    imported.say("training.optimizer", "adamw-fused", default("adamw_kernel3"));
-    imported.say("training.gradient_clipping", true, default("grad_clip 1.0"));
-    imported.say("training.compile", false, default("CUDA"));
+    imported.say(keys::training::optimizer, "adamw-fused", default("adamw_kernel3"));
+    imported.say(keys::training::gradient_clipping, true, default("grad_clip 1.0"));
+    imported.say(keys::training::compile, false, default("CUDA"));
     if settings.whole("r").is_some_and(|found| found.value > 0) {
         not_modelled(&mut imported, "-r above 0: GELU, and with 2 LayerNorm, is computed again");
     }
-    imported.say("training.activation_checkpointing", "none", default("train_gpt2.cu"));
+    imported.say(keys::training::activation_checkpointing, "none", default("train_gpt2.cu"));
     let stage = settings.whole("z").map(|found| found.map(|stage| if stage == 0 { "none" } else { "zero1" }));
-    imported.set("distribution.sharding", stage);
-    imported.set("cluster.num_gpus", settings.whole("pn").filter(|_| settings.is_set("pn")));
-    imported.set("cluster.gpus_per_node", settings.whole("pg"));
+    imported.set(keys::distribution::sharding, stage);
+    imported.set(keys::cluster::num_gpus, settings.whole("pn").filter(|_| settings.is_set("pn")));
+    imported.set(keys::cluster::gpus_per_node, settings.whole("pg"));
     imported
 }
 
 /// bf16 weights and gradients, fp32 states and with `-w` an fp32 copy of the weights (`gpt2_update`).
 fn precision(imported: &mut ImportedPlan, settings: &Settings, program: &str) {
     if program == "train_gpt2fp32cu" {
-        return imported.say("training.precision", "fp32", Origin::Program(program.to_owned()));
+        return imported.say(keys::training::precision, "fp32", Origin::Program(program.to_owned()));
     }
     let masters = settings.flag("w").unwrap_or_else(|| Setting::new(true, default("-w 1")));
     if masters.value {
-        imported.say("training.precision", "bf16-fp32-master", masters.origin);
-        imported.say("training.gradient_dtype", "bf16", default("PRECISION=BF16"));
+        imported.say(keys::training::precision, "bf16-fp32-master", masters.origin);
+        imported.say(keys::training::gradient_dtype, "bf16", default("PRECISION=BF16"));
     } else {
-        imported.miss("training.precision", "bf16 weights with fp32 states have no word in a plan");
+        imported.miss(keys::training::precision, "bf16 weights with fp32 states have no word in a plan");
         not_modelled(imported, "-w 0: bf16 weights without an fp32 copy, with fp32 states");
     }
 }
@@ -126,7 +127,7 @@ fn shape(imported: &mut ImportedPlan, settings: &Settings) {
         (40, 5140, 40),
         (96, 12288, 96),
     ];
-    let Some(found) = settings.text("e") else { return imported.miss("model.preset", "-e is not known") };
+    let Some(found) = settings.text("e") else { return imported.miss(keys::model::preset, "-e is not known") };
     let named = found.value.as_str();
     if let Some(file) = named.strip_prefix("gpt2_").filter(|file| file.ends_with(".bin")) {
         let preset = match file.split('_').next() {
@@ -134,9 +135,9 @@ fn shape(imported: &mut ImportedPlan, settings: &Settings) {
             Some("350M" | "355M") => "gpt2-medium",
             Some("774M") => "gpt2-large",
             Some("1558M") => "gpt2-xl",
-            _ => return imported.miss("model.preset", format!("{named} holds its own sizes")),
+            _ => return imported.miss(keys::model::preset, format!("{named} holds its own sizes")),
         };
-        return imported.say("model.preset", preset, found.origin);
+        return imported.say(keys::model::preset, preset, found.origin);
     }
     let number = |text: &str| text.parse::<u64>().ok();
     let sizes = match (named.strip_prefix("gpt3:c"), named.strip_prefix("gpt2:d").or_else(|| named.strip_prefix('d'))) {
@@ -145,7 +146,7 @@ fn shape(imported: &mut ImportedPlan, settings: &Settings) {
         _ => None,
     };
     let Some((layers, width, heads)) = sizes.copied() else {
-        return imported.miss("model.preset", format!("-e {named} holds its own sizes, or resumes"));
+        return imported.miss(keys::model::preset, format!("-e {named} holds its own sizes, or resumes"));
     };
     let positions = if named.starts_with("gpt3") { 2048 } else { 1024 };
     let own = || Origin::Derived(format!("-e {named}: gpt2_set_hyperparameters"));
@@ -165,5 +166,5 @@ fn shape(imported: &mut ImportedPlan, settings: &Settings) {
     ] {
         imported.say(key, word, own());
     }
-    imported.say("model.architecture.tie_embeddings", true, own());
+    imported.say(keys::architecture::tie_embeddings, true, own());
 }

@@ -13,6 +13,7 @@ use super::origin::{Origin, Setting};
 use super::settings::Settings;
 use super::text;
 use super::unread::account_for;
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "llm-foundry 0.22";
@@ -53,7 +54,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         settings.over(file);
     }
     settings.over(arguments::overrides(&context.program.words));
-    imported.say("model.framework", "llm-foundry", Origin::Program(context.program.shown()));
+    imported.say(keys::model::framework, "llm-foundry", Origin::Program(context.program.shown()));
     set(&mut imported, settings, context);
     imported
 }
@@ -61,7 +62,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
 /// The plan of a file alone.
 pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("llm-foundry");
-    imported.say("model.framework", "llm-foundry", Origin::Program("llm-foundry's own keys".to_owned()));
+    imported.say(keys::model::framework, "llm-foundry", Origin::Program("llm-foundry's own keys".to_owned()));
     set(&mut imported, file, context);
     imported
 }
@@ -79,12 +80,16 @@ fn set(imported: &mut ImportedPlan, mut settings: Settings, context: &ImportCont
 fn set_interpolated(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     if let Some(found) = settings.first_text(&["model.pretrained_model_name_or_path"]) {
         model::set(imported, context, found);
-        imported.say("model.framework", "pytorch", Origin::Derived("a Hugging Face model under Composer".to_owned()));
+        imported.say(
+            keys::model::framework,
+            "pytorch",
+            Origin::Derived("a Hugging Face model under Composer".to_owned()),
+        );
     } else {
         shape(imported, settings);
     }
     imported.set(
-        "model.sequence_length",
+        keys::model::sequence_length,
         settings.first_whole(&[
             "max_seq_len",
             "variables.max_seq_len",
@@ -94,28 +99,30 @@ fn set_interpolated(imported: &mut ImportedPlan, settings: &Settings, context: &
     );
     // Variables are put in where they are used.
     settings.iter().filter(|(name, _)| name.starts_with("variables.")).for_each(|(name, _)| settings.accept(name));
-    imported.set("model.batch_size", settings.whole("global_train_batch_size"));
+    imported.set(keys::model::batch_size, settings.whole("global_train_batch_size"));
     match settings
         .first_whole(&["device_train_microbatch_size", "device_train_grad_accum"])
         .filter(|found| found.value > 0)
     {
-        Some(found) => imported.set("training.micro_batch_size", Some(found)),
-        None => imported.miss("training.micro_batch_size", "device_train_microbatch_size is auto: found while it runs"),
+        Some(found) => imported.set(keys::training::micro_batch_size, Some(found)),
+        None => {
+            imported.miss(keys::training::micro_batch_size, "device_train_microbatch_size is auto: found while it runs")
+        }
     }
     if settings.holds("model.peft_config") {
         adapters::set(imported, settings.whole("model.peft_config.r"), ("peft", 8), None);
         adapters::set_targets(imported, settings.texts("model.peft_config.target_modules"));
         let dropout = settings.number("model.peft_config.lora_dropout");
-        imported.set("training.lora.dropout", dropout.filter(|found| (0.0..1.0).contains(&found.value)));
+        imported.set(keys::lora::dropout, dropout.filter(|found| (0.0..1.0).contains(&found.value)));
     }
     precision(imported, settings);
     optimizer(imported, settings);
     attention(imported, settings);
     sharding(imported, settings);
     let clipped = settings.number("algorithms.gradient_clipping.clipping_threshold");
-    imported.set("training.gradient_clipping", clipped.map(|found| found.map(|norm| norm > 0.0)));
+    imported.set(keys::training::gradient_clipping, clipped.map(|found| found.map(|norm| norm > 0.0)));
     imported.set(
-        "training.compile",
+        keys::training::compile,
         Some(settings.holds("compile_config")).filter(|on| *on).map(|on| Setting::new(on, default("compile_config"))),
     );
 }
@@ -123,36 +130,36 @@ fn set_interpolated(imported: &mut ImportedPlan, settings: &Settings, context: &
 /// An MPT model: `llmfoundry/models/mpt/configuration_mpt.py`.
 fn shape(imported: &mut ImportedPlan, settings: &Settings) {
     for (name, key, usual) in [
-        ("d_model", "model.architecture.hidden_size", 2048),
-        ("n_layers", "model.architecture.num_layers", 24),
-        ("n_heads", "model.architecture.num_attention_heads", 16),
-        ("vocab_size", "model.architecture.vocab_size", 50_368),
-        ("max_seq_len", "model.architecture.max_position_embeddings", 2048),
+        ("d_model", keys::architecture::hidden_size, 2048),
+        ("n_layers", keys::architecture::num_layers, 24),
+        ("n_heads", keys::architecture::num_attention_heads, 16),
+        ("vocab_size", keys::architecture::vocab_size, 50_368),
+        ("max_seq_len", keys::architecture::max_position_embeddings, 2048),
     ] {
         let stood_in = || Setting::new(usual, default(&format!("model.{name} {usual}")));
         imported.set(key, Some(settings.whole(&format!("model.{name}")).unwrap_or_else(stood_in)));
     }
-    imported.set("model.architecture.num_kv_heads", settings.whole("model.attn_config.kv_n_heads"));
+    imported.set(keys::architecture::num_kv_heads, settings.whole("model.attn_config.kv_n_heads"));
     if settings.text("model.attn_config.attn_type").is_some_and(|found| found.value == "multiquery_attention") {
-        imported.say("model.architecture.num_kv_heads", 1, Origin::Derived("multiquery_attention".to_owned()));
+        imported.say(keys::architecture::num_kv_heads, 1, Origin::Derived("multiquery_attention".to_owned()));
     }
-    let hidden = imported.whole("model.architecture.hidden_size").unwrap_or(2048);
+    let hidden = imported.whole(keys::architecture::hidden_size).unwrap_or(2048);
     let wide = settings.whole("model.ffn_config.ffn_hidden_size").or_else(|| {
         let ratio = settings.whole("model.expansion_ratio");
         let ratio = ratio.unwrap_or_else(|| Setting::new(4, default("model.expansion_ratio 4")));
         ratio.and_then(|ratio| ratio.checked_mul(hidden))
     });
-    imported.set("model.architecture.intermediate_size", wide);
+    imported.set(keys::architecture::intermediate_size, wide);
     let alibi = settings.on("model.attn_config.alibi").map(|found| found.map(|_| "alibi"));
     let rope = settings.on("model.attn_config.rope").map(|found| found.map(|_| "rope"));
     let learned =
         settings.flag("model.learned_pos_emb").filter(|found| !found.value).map(|found| found.map(|_| "none"));
     let position =
         alibi.or(rope).or(learned).unwrap_or_else(|| Setting::new("learned", default("model.learned_pos_emb true")));
-    imported.set("model.architecture.position", Some(position));
+    imported.set(keys::architecture::position, Some(position));
     let tied = settings.flag("model.tie_word_embeddings");
     imported.set(
-        "model.architecture.tie_embeddings",
+        keys::architecture::tie_embeddings,
         Some(tied.unwrap_or_else(|| Setting::new(true, default("model.tie_word_embeddings true")))),
     );
     let bias = settings.flag("model.no_bias").map(|found| found.map(|off| !off));
@@ -163,12 +170,12 @@ fn shape(imported: &mut ImportedPlan, settings: &Settings) {
     let gated = settings.text("model.ffn_config.ffn_type").filter(|found| found.value.contains("glu"));
     let activation =
         gated.map(|found| found.map(|_| "swiglu")).unwrap_or_else(|| Setting::new("gelu", default("mptmlp")));
-    imported.set("model.architecture.activation", Some(activation));
+    imported.set(keys::architecture::activation, Some(activation));
     let norm = settings
         .text("model.norm_type")
         .map(|found| found.map(|name| if name.contains("rms") { "rmsnorm" } else { "layernorm" }));
     imported.set(
-        "model.architecture.norm",
+        keys::architecture::norm,
         Some(norm.unwrap_or_else(|| Setting::new("layernorm", default("low_precision_layernorm")))),
     );
     experts(imported, settings);
@@ -178,10 +185,10 @@ fn experts(imported: &mut ImportedPlan, settings: &Settings) {
     let Some(experts) = settings.whole("model.ffn_config.moe_num_experts").filter(|found| found.value > 1) else {
         return;
     };
-    imported.set("model.architecture.moe.num_experts", Some(experts));
-    imported.set("model.architecture.moe.experts_per_token", settings.whole("model.ffn_config.moe_top_k"));
-    if let Some(width) = imported.get("model.architecture.intermediate_size").cloned() {
-        imported.say("model.architecture.moe.intermediate_size", width.value, width.origin);
+    imported.set(keys::moe::num_experts, Some(experts));
+    imported.set(keys::moe::experts_per_token, settings.whole("model.ffn_config.moe_top_k"));
+    if let Some(width) = imported.get(keys::architecture::intermediate_size).cloned() {
+        imported.say(keys::moe::intermediate_size, width.value, width.origin);
     }
 }
 
@@ -196,13 +203,13 @@ fn precision(imported: &mut ImportedPlan, settings: &Settings) {
         "amp_fp8" => "fp8-mixed",
         _ => "fp32",
     });
-    imported.set("training.precision", Some(word));
+    imported.set(keys::training::precision, Some(word));
 }
 
 fn optimizer(imported: &mut ImportedPlan, settings: &Settings) {
     common::set_optimizer(imported, settings.text("optimizer.name"));
     imported.set(
-        "training.weight_decay",
+        keys::training::weight_decay,
         settings.number("optimizer.weight_decay").filter(|found| (0.0..=1.0).contains(&found.value)),
     );
 }
@@ -212,40 +219,40 @@ fn attention(imported: &mut ImportedPlan, settings: &Settings) {
         .text("model.attn_config.attn_impl")
         .map(|found| found.map(|name| if name == "torch" { "eager" } else { "flash" }));
     let hugging = settings.is("model.use_flash_attention_2");
-    let default = if hugging || imported.get("model.architecture.hidden_size").is_some() {
+    let default = if hugging || imported.get(keys::architecture::hidden_size).is_some() {
         Setting::new("flash", default("attn_impl flash"))
     } else {
         Setting::new("sdpa", default("attn_implementation sdpa"))
     };
-    imported.set("training.attention", Some(word.unwrap_or(default)));
+    imported.set(keys::training::attention, Some(word.unwrap_or(default)));
     let fused = settings.text("model.loss_fn").map(|found| found.map(|_| Value::from("plain")));
-    imported.set("training.loss", fused);
+    imported.set(keys::training::loss, fused);
 }
 
 fn sharding(imported: &mut ImportedPlan, settings: &Settings) {
     if !settings.holds("fsdp_config") {
-        imported.say("distribution.engine", "ddp", default("no fsdp_config: DDP"));
-        return imported.say("distribution.sharding", "none", default("no fsdp_config: DDP"));
+        imported.say(keys::distribution::engine, "ddp", default("no fsdp_config: DDP"));
+        return imported.say(keys::distribution::sharding, "none", default("no fsdp_config: DDP"));
     }
-    imported.say("distribution.engine", "fsdp1", default("Composer's FSDP"));
+    imported.say(keys::distribution::engine, "fsdp1", default("Composer's FSDP"));
     let strategy =
         settings.text("fsdp_config.sharding_strategy").map(|found| found.map(|name| accelerate::strategy(&name)));
     imported.set(
-        "distribution.sharding",
+        keys::distribution::sharding,
         Some(strategy.unwrap_or_else(|| Setting::new("zero3", default("fsdp_config.sharding_strategy FULL_SHARD")))),
     );
     let mixed = settings
         .text("fsdp_config.mixed_precision")
         .map(|found| found.map(|name| if name == "PURE" { "bf16" } else { "fp32" }));
     let half = settings.text("precision").is_none_or(|found| found.value == "amp_bf16");
-    imported.set("distribution.reduce_dtype", mixed.filter(|_| half));
+    imported.set(keys::distribution::reduce_dtype, mixed.filter(|_| half));
     let recompute = settings.flag("fsdp_config.activation_checkpointing");
     imported.set(
-        "training.activation_checkpointing",
+        keys::training::activation_checkpointing,
         Some(recompute.map_or(Setting::new("none", default("fsdp_config.activation_checkpointing false")), |found| {
             found.map(|on| if on { "full" } else { "none" })
         })),
     );
     let offload = settings.on("fsdp_config.activation_cpu_offload");
-    imported.set("training.cpu_offload", offload.map(|found| found.map(|_| "activations")));
+    imported.set(keys::training::cpu_offload, offload.map(|found| found.map(|_| "activations")));
 }

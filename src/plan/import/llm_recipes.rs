@@ -11,6 +11,7 @@ use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "llm-recipes of 2024";
@@ -25,12 +26,12 @@ const DEFAULTS: &[(&str, DefaultValue)] = &[
 ];
 
 const ROWS: &[SettingRow] = &[
-    (&["seq_length"], "model.sequence_length", SettingKind::Whole),
-    (&["micro_batch_size"], "training.micro_batch_size", SettingKind::Whole),
-    (&["global_batch_size"], "model.batch_size", SettingKind::Whole),
-    (&["grad_clip_norm"], "training.gradient_clipping", SettingKind::Clipped),
-    (&["weight_decay"], "training.weight_decay", SettingKind::Share),
-    (&["fsdp_cpu_offload"], "training.cpu_offload", SettingKind::On("parameters")),
+    (&["seq_length"], keys::model::sequence_length, SettingKind::Whole),
+    (&["micro_batch_size"], keys::training::micro_batch_size, SettingKind::Whole),
+    (&["global_batch_size"], keys::model::batch_size, SettingKind::Whole),
+    (&["grad_clip_norm"], keys::training::gradient_clipping, SettingKind::Clipped),
+    (&["weight_decay"], keys::training::weight_decay, SettingKind::Share),
+    (&["fsdp_cpu_offload"], keys::training::cpu_offload, SettingKind::On("parameters")),
 ];
 
 /// Whether the program is its own: options of Megatron beside a model of the hub.
@@ -48,25 +49,25 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("llm-recipes");
     let options = arguments::read(&context.program.words).options;
     let settings = &Settings::defaults(VERSION, DEFAULTS).with(options);
-    imported.say("model.framework", "transformers", Origin::Program(context.program.shown()));
+    imported.say(keys::model::framework, "transformers", Origin::Program(context.program.shown()));
     if let Some(found) = settings.text("base_model") {
         model::set(&mut imported, context, found);
     }
-    imported.miss("model.preset", "--base-model names it");
+    imported.miss(keys::model::preset, "--base-model names it");
     take(&mut imported, settings, ROWS);
     precision(&mut imported, settings);
-    imported.say("training.attention", "flash", default("attn_implementation flash_attention_2"));
+    imported.say(keys::training::attention, "flash", default("attn_implementation flash_attention_2"));
     let adam = settings.text("optimizer").map(|found| found.map(|_| "adamw".to_owned()));
     common::set_optimizer(&mut imported, adam);
-    imported.say("distribution.engine", "fsdp1", default("FullyShardedDataParallel"));
+    imported.say(keys::distribution::engine, "fsdp1", default("FullyShardedDataParallel"));
     let strategy = settings.text("sharding_strategy");
     if strategy.as_ref().is_some_and(|found| found.value.contains("HYBRID")) {
         imported.note("HYBRID_SHARD: shards within a node; distribution.shard_group is the GPUs of one");
     }
-    imported.set("distribution.sharding", strategy.map(|found| found.map(|name| accelerate::strategy(&name))));
+    imported.set(keys::distribution::sharding, strategy.map(|found| found.map(|name| accelerate::strategy(&name))));
     let recompute = settings.flag("fsdp_activation_checkpointing");
     imported.set(
-        "training.activation_checkpointing",
+        keys::training::activation_checkpointing,
         recompute.map(|found| found.map(|on| if on { "full" } else { "none" })),
     );
     if settings.is("direct_preference_optimization") {
@@ -91,7 +92,7 @@ fn precision(imported: &mut ImportedPlan, settings: &Settings) {
     let half = settings.on("bf16").map(|found| found.map(|_| "bf16"));
     let half = half.or_else(|| settings.on("fp16").map(|found| found.map(|_| "fp16")));
     let loaded = || Setting::new("fp16", default("torch_dtype float16, without --bf16"));
-    imported.set("training.precision", Some(half.unwrap_or_else(loaded)));
+    imported.set(keys::training::precision, Some(half.unwrap_or_else(loaded)));
     let wide =
         settings.is("mixed_precision") && settings.text("param_dtype").is_some_and(|found| found.value == "fp32");
     if wide {

@@ -6,6 +6,7 @@ use super::imported::ImportedPlan;
 use super::origin::Origin;
 use super::rows::not_modelled;
 use super::settings::Settings;
+use crate::plan::keys;
 
 /// A way of training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,7 +119,7 @@ impl TrainingMethod {
             double(imported, "model.batch_size");
         }
         // With adapters the base itself, adapters off, is the reference.
-        let adapters = imported.get("training.lora.rank").is_some();
+        let adapters = imported.get(keys::lora::rank).is_some();
         let beside = match self {
             Self::Dpo => return hold_reference(imported, adapters, "DPO: a reference model beside"),
             Self::Kto => {
@@ -138,7 +139,7 @@ impl TrainingMethod {
 /// A frozen copy of the model beside it; with adapters the base itself, adapters off, is the reference.
 fn hold_reference(imported: &mut ImportedPlan, adapters: bool, why: &str) {
     if !adapters {
-        imported.say("training.reference_model", true, Origin::Derived(why.to_owned()));
+        imported.say(keys::training::reference_model, true, Origin::Derived(why.to_owned()));
         imported.note(format!("{why}, which is counted"));
     }
 }
@@ -147,16 +148,16 @@ fn hold_reference(imported: &mut ImportedPlan, adapters: bool, why: &str) {
 /// (TRL, `trainer/dpo_config.py`).
 pub fn without_reference(imported: &mut ImportedPlan, settings: &Settings) {
     let spared = ["precompute_ref_log_probs", "reference_free"].iter().any(|name| settings.is(name));
-    if spared && imported.get("training.reference_model").is_some() {
-        imported.drop("training.reference_model");
+    if spared && imported.get(keys::training::reference_model).is_some() {
+        imported.drop(keys::training::reference_model);
     }
 }
 
 /// The reference's weights lie on the host and take the policy's place for their pass (NeMo-RL,
 /// `dtensor_policy_worker.py`, `use_reference_model`; NeMo-Aligner, `megatron_gpt_dpo_model.py`, `get_ref_policy_logprobs`).
 pub fn reference_on_host(imported: &mut ImportedPlan) {
-    if imported.get("training.reference_model").is_some() {
-        imported.drop("training.reference_model");
+    if imported.get(keys::training::reference_model).is_some() {
+        imported.drop(keys::training::reference_model);
         not_modelled(imported, "the reference model's weights, which take the place of the policy's for a pass");
     }
 }
@@ -188,9 +189,9 @@ pub fn options(imported: &mut ImportedPlan, settings: &Settings) {
     }
     let offloaded = ["activation_offloading", "enable_activation_offloading"].iter().find(|name| settings.is(name));
     if let Some(name) = offloaded {
-        let none = imported.get("training.activation_checkpointing").is_none_or(|found| found.value == "none");
-        match settings.on(name).filter(|_| none && imported.get("training.cpu_offload").is_none()) {
-            Some(found) => imported.say("training.cpu_offload", "activations", found.origin),
+        let none = imported.get(keys::training::activation_checkpointing).is_none_or(|found| found.value == "none");
+        match settings.on(name).filter(|_| none && imported.get(keys::training::cpu_offload).is_none()) {
+            Some(found) => imported.say(keys::training::cpu_offload, "activations", found.origin),
             None => not_modelled(imported, "activation offloading beside recomputation: kept inputs go to the host"),
         }
     }

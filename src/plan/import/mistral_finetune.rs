@@ -8,6 +8,7 @@ use super::rows::{SettingKind, SettingRow, take};
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
 use super::{adapters, model};
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "mistral-finetune";
@@ -26,11 +27,11 @@ const DEFAULTS: &[(&str, DefaultValue)] = &[
 ];
 
 const ROWS: &[SettingRow] = &[
-    (&["seq_len"], "model.sequence_length", SettingKind::Whole),
-    (&["batch_size"], "training.micro_batch_size", SettingKind::Whole),
-    (&["num_microbatches"], "training.gradient_accumulation_steps", SettingKind::Whole),
-    (&["max_norm"], "training.gradient_clipping", SettingKind::Clipped),
-    (&["optim.weight_decay"], "training.weight_decay", SettingKind::Share),
+    (&["seq_len"], keys::model::sequence_length, SettingKind::Whole),
+    (&["batch_size"], keys::training::micro_batch_size, SettingKind::Whole),
+    (&["num_microbatches"], keys::training::gradient_accumulation_steps, SettingKind::Whole),
+    (&["max_norm"], keys::training::gradient_clipping, SettingKind::Clipped),
+    (&["optim.weight_decay"], keys::training::weight_decay, SettingKind::Share),
 ];
 
 /// Whether settings are mistral-finetune's.
@@ -73,29 +74,29 @@ fn default(option: &str) -> Origin {
 
 fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
     let settings = &Settings::defaults(VERSION, DEFAULTS).with(file);
-    imported.say("model.framework", "pytorch", Origin::Program("mistral-finetune's own keys".to_owned()));
+    imported.say(keys::model::framework, "pytorch", Origin::Program("mistral-finetune's own keys".to_owned()));
     match settings.text("model_id_or_path").filter(|found| !found.value.is_empty()) {
         Some(found) => model::set(imported, context, found),
-        None => imported.miss("model.preset", "model_id_or_path is to be filled in"),
+        None => imported.miss(keys::model::preset, "model_id_or_path is to be filled in"),
     }
     take(imported, settings, ROWS);
     // bf16 parameters, of which those that train have a copy in fp32 for AdamW (`finetune/mixed_precision.py`).
-    imported.say("training.precision", "bf16-fp32-master", default("param_dtype bfloat16, optim_dtype float32"));
-    imported.say("training.optimizer", "adamw", default("AdamW"));
-    imported.say("training.attention", "flash", default("xformers' memory_efficient_attention"));
+    imported.say(keys::training::precision, "bf16-fp32-master", default("param_dtype bfloat16, optim_dtype float32"));
+    imported.say(keys::training::optimizer, "adamw", default("AdamW"));
+    imported.say(keys::training::attention, "flash", default("xformers' memory_efficient_attention"));
     let recompute = settings.flag("checkpoint");
     imported.set(
-        "training.activation_checkpointing",
+        keys::training::activation_checkpointing,
         recompute.map(|found| found.map(|on| if on { "full" } else { "none" })),
     );
-    imported.say("distribution.sharding", "zero3", default("FULL_SHARD"));
-    imported.say("distribution.engine", "fsdp1", default("FullyShardedDataParallel"));
+    imported.say(keys::distribution::sharding, "zero3", default("FULL_SHARD"));
+    imported.say(keys::distribution::engine, "fsdp1", default("FullyShardedDataParallel"));
     if settings.is("lora.enable") {
         adapters::set(imported, settings.whole("lora.rank"), (VERSION, 16), None);
         let all = Setting::new(vec!["all-linear".to_owned()], default("LoRALinear in attention and MLP"));
         adapters::set_targets(imported, Some(all));
         imported.set(
-            "training.lora.dropout",
+            keys::lora::dropout,
             settings.number("lora.dropout").filter(|found| (0.0..1.0).contains(&found.value)),
         );
         settings.accept("lora.scaling");

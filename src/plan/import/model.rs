@@ -5,6 +5,7 @@ use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::launch::base;
 use super::origin::{Origin, Setting};
+use crate::plan::keys;
 
 const CONFIG: &str = "config.json";
 
@@ -51,25 +52,33 @@ pub fn set(imported: &mut ImportedPlan, context: &ImportContext, found: Setting<
     let origin = found.origin;
     imported.quantised = bits(&name).map(|bits| Setting::new(bits, Origin::Derived(format!("the name {name}"))));
     if let Some(path) = folder(context, &name) {
-        return imported.say("model.hf_config", path, origin);
+        return imported.say(keys::model::hf_config, path, origin);
     }
     if let Some(preset) = preset(context, &name) {
-        return imported.say("model.preset", preset, named(&origin, &name));
+        return imported.say(keys::model::preset, preset, named(&origin, &name));
     }
     if let Some(path) = cached(context, &name) {
-        return imported.say("model.hf_config", path, Origin::Derived(format!("{origin}: {name} in the hub's cache")));
+        return imported.say(
+            keys::model::hf_config,
+            path,
+            Origin::Derived(format!("{origin}: {name} in the hub's cache")),
+        );
     }
     if let Some(preset) = held(context, &name) {
         imported.note(format!("model: {name} is not known: taken as {preset}, which its name holds"));
-        return imported.say("model.preset", preset, Origin::Derived(format!("{origin} {name}: its name holds it")));
+        return imported.say(
+            keys::model::preset,
+            preset,
+            Origin::Derived(format!("{origin} {name}: its name holds it")),
+        );
     }
     let why = format!("{name}: neither a model of the catalogue nor a config.json on this machine");
     match billions(&name) {
         Some(size) => {
-            imported.say("model.size_billions", size, Origin::Derived(format!("guessed from the name {name}")));
+            imported.say(keys::model::size_billions, size, Origin::Derived(format!("guessed from the name {name}")));
             imported.note(format!("model: {why}; a standard architecture of that size stands in"));
         }
-        None => imported.miss("model.preset", why),
+        None => imported.miss(keys::model::preset, why),
     }
 }
 
@@ -233,7 +242,7 @@ fn billions(name: &str) -> Option<f64> {
 
 /// The longest sequence of a preset.
 pub fn longest(imported: &ImportedPlan, context: &ImportContext) -> Option<u64> {
-    let preset = imported.get("model.preset")?.value.as_str()?.to_owned();
+    let preset = imported.get(keys::model::preset)?.value.as_str()?.to_owned();
     let config = &context.catalog.model(&preset)?.hf_config;
     ["max_position_embeddings", "n_positions"].iter().find_map(|key| config.get(*key)?.as_u64())
 }

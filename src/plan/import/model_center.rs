@@ -10,6 +10,7 @@ use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "ModelCenter 1.0";
@@ -21,9 +22,9 @@ const DEFAULTS: &[(&str, DefaultValue)] = &[
 ];
 
 const ROWS: &[SettingRow] = &[
-    (&["batch_size"], "training.micro_batch_size", SettingKind::Whole),
-    (&["weight_decay"], "training.weight_decay", SettingKind::Share),
-    (&["clip_grad"], "training.gradient_clipping", SettingKind::Clipped),
+    (&["batch_size"], keys::training::micro_batch_size, SettingKind::Whole),
+    (&["weight_decay"], keys::training::weight_decay, SettingKind::Share),
+    (&["clip_grad"], keys::training::gradient_clipping, SettingKind::Clipped),
 ];
 
 /// Whether the program is one of its examples: such a name, and an option that those alone have.
@@ -44,7 +45,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("ModelCenter");
     let given = arguments::read(&context.program.words).options;
     let settings = &Settings::defaults(VERSION, DEFAULTS).with(given);
-    imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
+    imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
     match settings.text("model_config") {
         // Its own names of models of others.
         Some(found) => {
@@ -55,18 +56,18 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
             });
             model::set(&mut imported, context, known);
         }
-        None => imported.miss("model.preset", "no --model-config"),
+        None => imported.miss(keys::model::preset, "no --model-config"),
     }
     take(&mut imported, settings, ROWS);
     lengths(&mut imported, settings, context);
-    imported.say("training.gradient_accumulation_steps", 1_u64, default("an update each iteration"));
-    imported.say("training.precision", "fp16-fp32-master", default("half precision, fp32 main weights"));
-    imported.say("training.optimizer", "adamw-fused", default("AdamOffloadOptimizer"));
-    imported.say("training.cpu_offload", "optimizer", default("AdamOffloadOptimizer"));
-    imported.say("training.activation_checkpointing", "full", default("CheckpointBlock"));
-    imported.say("training.attention", "eager", default("attention of its own layers"));
-    imported.say("distribution.sharding", "zero3", default("DistributedParameter"));
-    imported.say("distribution.engine", "deepspeed", default("BMTrain, as ZeRO's third stage"));
+    imported.say(keys::training::gradient_accumulation_steps, 1_u64, default("an update each iteration"));
+    imported.say(keys::training::precision, "fp16-fp32-master", default("half precision, fp32 main weights"));
+    imported.say(keys::training::optimizer, "adamw-fused", default("AdamOffloadOptimizer"));
+    imported.say(keys::training::cpu_offload, "optimizer", default("AdamOffloadOptimizer"));
+    imported.say(keys::training::activation_checkpointing, "full", default("CheckpointBlock"));
+    imported.say(keys::training::attention, "eager", default("attention of its own layers"));
+    imported.say(keys::distribution::sharding, "zero3", default("DistributedParameter"));
+    imported.say(keys::distribution::engine, "deepspeed", default("BMTrain, as ZeRO's third stage"));
     imported.note("ModelCenter's modules over BMTrain are counted as transformers' under DeepSpeed's ZeRO");
     account_for(&mut imported, settings);
     imported
@@ -81,8 +82,10 @@ fn lengths(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     }
     let given: Option<Setting<u64>> = encoder.or(decoder);
     match given {
-        Some(found) => imported.set("model.sequence_length", Some(found)),
-        None => imported.miss("model.sequence_length", format!("{} has a default of its own", context.program.shown())),
+        Some(found) => imported.set(keys::model::sequence_length, Some(found)),
+        None => {
+            imported.miss(keys::model::sequence_length, format!("{} has a default of its own", context.program.shown()))
+        }
     }
     for name in ["inspect_iters", "base_path", "loss_scale", "lr_decay_style", "save_iters"] {
         settings.accept(name);

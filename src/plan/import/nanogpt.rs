@@ -9,6 +9,7 @@ use super::origin::{Origin, Setting};
 use super::settings::{DefaultValue, Settings};
 use super::text;
 use super::unread::account_for;
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "nanoGPT train.py";
@@ -101,7 +102,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
             }
         }
     }
-    imported.say("model.framework", "nanogpt", Origin::Program(context.program.shown()));
+    imported.say(keys::model::framework, "nanogpt", Origin::Program(context.program.shown()));
     set(&mut imported, &settings, context);
     account_for(&mut imported, &settings);
     imported
@@ -110,7 +111,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
 /// The plan of a configuration file alone.
 pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("nanoGPT");
-    imported.say("model.framework", "nanogpt", Origin::Program("nanoGPT's own names".to_owned()));
+    imported.say(keys::model::framework, "nanogpt", Origin::Program("nanoGPT's own names".to_owned()));
     let settings = Settings::defaults(VERSION, DEFAULTS).with(file);
     set(&mut imported, &settings, context);
     account_for(&mut imported, &settings);
@@ -132,11 +133,11 @@ fn known(all: &Settings) -> Settings {
 fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     let start = settings.text("init_from");
     match start.filter(|found| found.value.starts_with("gpt2")) {
-        Some(found) => imported.set("model.preset", Some(found)),
+        Some(found) => imported.set(keys::model::preset, Some(found)),
         None => shape(imported, settings, context),
     }
-    imported.set("model.sequence_length", settings.whole("block_size"));
-    imported.set("training.micro_batch_size", settings.whole("batch_size"));
+    imported.set(keys::model::sequence_length, settings.whole("block_size"));
+    imported.set(keys::training::micro_batch_size, settings.whole("batch_size"));
     accumulation(imported, settings, context);
     let word = settings.text("dtype").map(|found| {
         found.map(|name| match name.as_str() {
@@ -147,24 +148,25 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     });
     // There its context is none: no autocast.
     let on_cpu = settings.text("device").filter(|found| found.value == "cpu").map(|found| found.map(|_| "fp32"));
-    imported.set("training.precision", on_cpu.or(word));
+    imported.set(keys::training::precision, on_cpu.or(word));
     imported.say(
-        "training.optimizer",
+        keys::training::optimizer,
         "adamw-fused",
         Origin::Default { framework: VERSION, option: "AdamW, fused on CUDA".to_owned() },
     );
     imported.say(
-        "training.attention",
+        keys::training::attention,
         "sdpa",
         Origin::Default { framework: VERSION, option: "scaled_dot_product_attention".to_owned() },
     );
-    imported.set("training.dropout", settings.number("dropout"));
-    imported.set("training.compile", settings.flag("compile"));
-    imported.set("training.weight_decay", settings.number("weight_decay").filter(|found| found.value <= 1.0));
-    imported.set("training.gradient_clipping", settings.number("grad_clip").map(|found| found.map(|norm| norm > 0.0)));
+    imported.set(keys::training::dropout, settings.number("dropout"));
+    imported.set(keys::training::compile, settings.flag("compile"));
+    imported.set(keys::training::weight_decay, settings.number("weight_decay").filter(|found| found.value <= 1.0));
+    imported
+        .set(keys::training::gradient_clipping, settings.number("grad_clip").map(|found| found.map(|norm| norm > 0.0)));
     let none = || Origin::Default { framework: VERSION, option: "DDP".to_owned() };
-    imported.say("distribution.sharding", "none", none());
-    imported.say("distribution.engine", "ddp", none());
+    imported.say(keys::distribution::sharding, "none", none());
+    imported.say(keys::distribution::engine, "ddp", none());
     for key in ["distribution.tensor_parallel", "distribution.pipeline_parallel"] {
         imported.say(key, 1, none());
     }
@@ -173,14 +175,14 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
 
 fn shape(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     for (name, key) in [
-        ("n_embd", "model.architecture.hidden_size"),
-        ("n_layer", "model.architecture.num_layers"),
-        ("n_head", "model.architecture.num_attention_heads"),
-        ("block_size", "model.architecture.max_position_embeddings"),
+        ("n_embd", keys::architecture::hidden_size),
+        ("n_layer", keys::architecture::num_layers),
+        ("n_head", keys::architecture::num_attention_heads),
+        ("block_size", keys::architecture::max_position_embeddings),
     ] {
         imported.set(key, settings.whole(name));
     }
-    imported.set("model.architecture.vocab_size", Some(vocabulary(settings, context)));
+    imported.set(keys::architecture::vocab_size, Some(vocabulary(settings, context)));
     for (key, value) in [
         ("model.architecture.tie_embeddings", Value::from(true)),
         ("model.architecture.position", "learned".into()),
@@ -219,10 +221,10 @@ fn accumulation(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
     match steps.value.checked_div(ranks) {
         Some(share) if ranks > 1 && share > 0 && steps.value.is_multiple_of(ranks) => {
             let origin = Origin::Derived(format!("{}: {} / {ranks} ranks", steps.origin, steps.value));
-            imported.say("training.gradient_accumulation_steps", share, origin);
+            imported.say(keys::training::gradient_accumulation_steps, share, origin);
         }
         _ if ranks > 1 => imported.note(format!("{} accumulation steps are no multiple of {ranks} ranks", steps.value)),
-        _ => imported.set("training.gradient_accumulation_steps", Some(steps)),
+        _ => imported.set(keys::training::gradient_accumulation_steps, Some(steps)),
     }
 }
 
@@ -231,6 +233,6 @@ fn tokens(imported: &mut ImportedPlan, settings: &Settings) {
     let product = all.iter().try_fold(1_u64, |product, name| product.checked_mul(settings.whole(name)?.value));
     if let (Some(tokens), true) = (product, settings.is_set("max_iters")) {
         let origin = settings.whole("max_iters").map(|found| found.origin);
-        imported.set("run.total_tokens", origin.map(|origin| Setting::new(tokens, origin)));
+        imported.set(keys::run::total_tokens, origin.map(|origin| Setting::new(tokens, origin)));
     }
 }

@@ -8,6 +8,7 @@ use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings};
 use super::text;
 use super::unread::account_for;
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "nanotron 0.4";
@@ -25,30 +26,30 @@ const DEFAULTS: &[(&str, DefaultValue)] = &[
 ];
 
 const ROWS: &[SettingRow] = &[
-    (&["model.model_config.hidden_size"], "model.architecture.hidden_size", SettingKind::Whole),
-    (&["model.model_config.num_hidden_layers"], "model.architecture.num_layers", SettingKind::Whole),
-    (&["model.model_config.num_attention_heads"], "model.architecture.num_attention_heads", SettingKind::Whole),
+    (&["model.model_config.hidden_size"], keys::architecture::hidden_size, SettingKind::Whole),
+    (&["model.model_config.num_hidden_layers"], keys::architecture::num_layers, SettingKind::Whole),
+    (&["model.model_config.num_attention_heads"], keys::architecture::num_attention_heads, SettingKind::Whole),
     (
         &["model.model_config.num_key_value_heads", "model.model_config.num_kv_heads"],
-        "model.architecture.num_kv_heads",
+        keys::architecture::num_kv_heads,
         SettingKind::Whole,
     ),
-    (&["model.model_config.intermediate_size"], "model.architecture.intermediate_size", SettingKind::Whole),
-    (&["model.model_config.vocab_size"], "model.architecture.vocab_size", SettingKind::Whole),
-    (&["model.model_config.max_position_embeddings"], "model.architecture.max_position_embeddings", SettingKind::Whole),
-    (&["model.model_config.tie_word_embeddings"], "model.architecture.tie_embeddings", SettingKind::Flag),
-    (&["model.model_config.attention_bias"], "model.architecture.qkv_bias", SettingKind::Flag),
-    (&["model.model_config.sliding_window_size"], "model.architecture.sliding_window", SettingKind::Whole),
-    (&["tokens.sequence_length"], "model.sequence_length", SettingKind::Whole),
-    (&["tokens.micro_batch_size"], "training.micro_batch_size", SettingKind::Whole),
-    (&["tokens.batch_accumulation_per_replica"], "training.gradient_accumulation_steps", SettingKind::Whole),
-    (&["optimizer.weight_decay"], "training.weight_decay", SettingKind::Share),
-    (&["optimizer.clip_grad"], "training.gradient_clipping", SettingKind::Clipped),
-    (&["parallelism.dp"], "distribution.data_parallel", SettingKind::Whole),
-    (&["parallelism.tp"], "distribution.tensor_parallel", SettingKind::Whole),
-    (&["parallelism.pp"], "distribution.pipeline_parallel", SettingKind::Whole),
-    (&["parallelism.context_parallel_size"], "distribution.context_parallel", SettingKind::Several),
-    (&["parallelism.expert_parallel_size"], "distribution.expert_parallel", SettingKind::Several),
+    (&["model.model_config.intermediate_size"], keys::architecture::intermediate_size, SettingKind::Whole),
+    (&["model.model_config.vocab_size"], keys::architecture::vocab_size, SettingKind::Whole),
+    (&["model.model_config.max_position_embeddings"], keys::architecture::max_position_embeddings, SettingKind::Whole),
+    (&["model.model_config.tie_word_embeddings"], keys::architecture::tie_embeddings, SettingKind::Flag),
+    (&["model.model_config.attention_bias"], keys::architecture::qkv_bias, SettingKind::Flag),
+    (&["model.model_config.sliding_window_size"], keys::architecture::sliding_window, SettingKind::Whole),
+    (&["tokens.sequence_length"], keys::model::sequence_length, SettingKind::Whole),
+    (&["tokens.micro_batch_size"], keys::training::micro_batch_size, SettingKind::Whole),
+    (&["tokens.batch_accumulation_per_replica"], keys::training::gradient_accumulation_steps, SettingKind::Whole),
+    (&["optimizer.weight_decay"], keys::training::weight_decay, SettingKind::Share),
+    (&["optimizer.clip_grad"], keys::training::gradient_clipping, SettingKind::Clipped),
+    (&["parallelism.dp"], keys::distribution::data_parallel, SettingKind::Whole),
+    (&["parallelism.tp"], keys::distribution::tensor_parallel, SettingKind::Whole),
+    (&["parallelism.pp"], keys::distribution::pipeline_parallel, SettingKind::Whole),
+    (&["parallelism.context_parallel_size"], keys::distribution::context_parallel, SettingKind::Several),
+    (&["parallelism.expert_parallel_size"], keys::distribution::expert_parallel, SettingKind::Several),
 ];
 
 /// Whether settings are nanotron's.
@@ -73,10 +74,10 @@ pub fn runs(context: &ImportContext) -> bool {
 pub fn import(context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("nanotron");
     let file = config(context).and_then(|path| context.configuration(&path, &mut imported));
-    imported.say("model.framework", "megatron", Origin::Program(context.program.shown()));
+    imported.say(keys::model::framework, "megatron", Origin::Program(context.program.shown()));
     match file {
         Some(file) => set(&mut imported, file),
-        None => imported.miss("model.architecture", "the configuration, which says it, was not read"),
+        None => imported.miss(keys::model::architecture, "the configuration, which says it, was not read"),
     }
     imported
 }
@@ -84,7 +85,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
 /// The plan of a file alone: the degrees tell the number of GPUs.
 pub fn of_file(file: Settings) -> ImportedPlan {
     let mut imported = ImportedPlan::of("nanotron");
-    imported.say("model.framework", "megatron", Origin::Program("nanotron's own keys".to_owned()));
+    imported.say(keys::model::framework, "megatron", Origin::Program("nanotron's own keys".to_owned()));
     set(&mut imported, file);
     imported
 }
@@ -96,7 +97,7 @@ fn default(option: &str) -> Origin {
 fn set(imported: &mut ImportedPlan, file: Settings) {
     let settings = &Settings::defaults(VERSION, DEFAULTS).with(file);
     imported.note("nanotron's modules are counted as Megatron's without Transformer Engine");
-    imported.say("model.transformer_impl", "local", default("layers of its own"));
+    imported.say(keys::model::transformer_impl, "local", default("layers of its own"));
     take(imported, settings, ROWS);
     shape(imported, settings);
     if let Some(found) = settings.on("model.model_config.is_mamba_config") {
@@ -108,16 +109,16 @@ fn set(imported: &mut ImportedPlan, file: Settings) {
             .filter(|key| key.starts_with("model.architecture."))
             .collect();
         shape.into_iter().for_each(|key| imported.drop(key));
-        imported.miss("model.architecture", "layers of Mamba have no word in a plan");
+        imported.miss(keys::model::architecture, "layers of Mamba have no word in a plan");
     }
     precision(imported, settings);
     optimizer(imported, settings);
     degrees(imported, settings);
-    imported.say("training.attention", "flash", default("flash-attn"));
-    imported.say("training.loss", "vocab_parallel", default("sharded_cross_entropy"));
+    imported.say(keys::training::attention, "flash", default("flash-attn"));
+    imported.say(keys::training::loss, "vocab_parallel", default("sharded_cross_entropy"));
     let recompute = settings.flag("parallelism.recompute_layer");
     imported.set(
-        "training.activation_checkpointing",
+        keys::training::activation_checkpointing,
         recompute.map(|found| found.map(|on| if on { "full" } else { "none" })),
     );
     for name in ["model.model_config.is_llama_config", "model.model_config.is_qwen2_config", "model.ddp_bucket_cap_mb"]
@@ -151,7 +152,7 @@ fn shape(imported: &mut ImportedPlan, settings: &Settings) {
     for (key, word) in words {
         imported.say(key, word, default("the class of the model's configuration"));
     }
-    imported.say("model.architecture.linear_bias", starcoder, default("the class of the model's configuration"));
+    imported.say(keys::architecture::linear_bias, starcoder, default("the class of the model's configuration"));
     match settings.text("model.model_config.hidden_act") {
         Some(found) if !starcoder && found.value != "silu" => settings.refuse("model.model_config.hidden_act"),
         _ => {}
@@ -159,12 +160,12 @@ fn shape(imported: &mut ImportedPlan, settings: &Settings) {
     if starcoder && !config.holds("intermediate_size") {
         let wide =
             settings.whole("model.model_config.hidden_size").map(|found| found.map(|hidden| hidden.saturating_mul(4)));
-        imported.set("model.architecture.intermediate_size", wide);
+        imported.set(keys::architecture::intermediate_size, wide);
     }
     let multiple = settings.whole("model.make_vocab_size_divisible_by").map_or(1, |found| found.value.max(1));
     let tensor = settings.whole("parallelism.tp").map_or(1, |found| found.value.max(1));
     imported.say(
-        "model.architecture.vocab_padding_multiple",
+        keys::architecture::vocab_padding_multiple,
         multiple.saturating_mul(tensor),
         default("make_vocab_size_divisible_by x tp"),
     );
@@ -172,16 +173,14 @@ fn shape(imported: &mut ImportedPlan, settings: &Settings) {
     let whole = |names: &[String]| config.first_whole(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let experts = whole(&[&moe("num_experts")[..], &["moe_num_experts".to_owned()]].concat());
     if let Some(experts) = experts.filter(|found| found.value > 1) {
-        imported.set("model.architecture.moe.num_experts", Some(experts));
+        imported.set(keys::moe::num_experts, Some(experts));
         let top = whole(&[&moe("top_k")[..], &["num_experts_per_tok".to_owned()]].concat());
-        imported.set("model.architecture.moe.experts_per_token", top);
+        imported.set(keys::moe::experts_per_token, top);
         let width = whole(&moe("moe_intermediate_size")).or_else(|| config.whole("intermediate_size"));
-        imported.set("model.architecture.moe.intermediate_size", width);
+        imported.set(keys::moe::intermediate_size, width);
         if config.is("moe_config.enable_shared_expert") {
-            imported.set(
-                "model.architecture.moe.shared_intermediate_size",
-                config.whole("moe_config.shared_expert_intermediate_size"),
-            );
+            imported
+                .set(keys::moe::shared_intermediate_size, config.whole("moe_config.shared_expert_intermediate_size"));
         }
     }
 }
@@ -198,7 +197,7 @@ fn precision(imported: &mut ImportedPlan, settings: &Settings) {
         ("float32" | "double", _) => "fp32",
         _ => return settings.refuse("model.dtype"),
     };
-    imported.set("training.precision", Some(dtype.map(|_| word)));
+    imported.set(keys::training::precision, Some(dtype.map(|_| word)));
 }
 
 fn optimizer(imported: &mut ImportedPlan, settings: &Settings) {
@@ -206,7 +205,7 @@ fn optimizer(imported: &mut ImportedPlan, settings: &Settings) {
     let fused = settings.is("optimizer.optimizer_factory.torch_adam_is_fused");
     match name {
         Some(found) if fused && common::optimizer(&found.value) == Some("adamw") => {
-            imported.set("training.optimizer", Some(found.map(|_| "adamw-fused")));
+            imported.set(keys::training::optimizer, Some(found.map(|_| "adamw-fused")));
         }
         other => common::set_optimizer(imported, other),
     }
@@ -224,15 +223,15 @@ fn degrees(imported: &mut ImportedPlan, settings: &Settings) {
         .iter()
         .try_fold(data, |product, degree| product.checked_mul(*degree));
     let origin = Origin::Derived("dp x tp x pp x context".to_owned());
-    imported.set("cluster.num_gpus", gpus.map(|gpus| Setting::new(gpus, origin)));
+    imported.set(keys::cluster::num_gpus, gpus.map(|gpus| Setting::new(gpus, origin)));
     if tensor > 1 {
         let mode = settings.text("parallelism.tp_mode");
         imported.set(
-            "distribution.sequence_parallel",
+            keys::distribution::sequence_parallel,
             mode.map(|found| found.map(|mode| mode.eq_ignore_ascii_case("reduce_scatter"))),
         );
         let asynchronous = settings.flag("parallelism.tp_linear_async_communication");
-        imported.set("distribution.async_tensor_parallel", asynchronous);
+        imported.set(keys::distribution::async_tensor_parallel, asynchronous);
     }
     settings.accept("parallelism.tp_linear_async_communication");
     if stages > 1 {
@@ -246,7 +245,7 @@ fn degrees(imported: &mut ImportedPlan, settings: &Settings) {
         if engine.is_none() {
             settings.refuse("parallelism.pp_engine");
         }
-        imported.set("distribution.pipeline_schedule", engine);
+        imported.set(keys::distribution::pipeline_schedule, engine);
     }
     settings.accept("parallelism.pp_engine");
     settings.accept("parallelism.tp_mode");

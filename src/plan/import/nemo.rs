@@ -15,33 +15,38 @@ use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::Settings;
 use super::torchtune;
 use super::unread::account_for;
+use crate::plan::keys;
 
 /// Overrides of Megatron-Bridge by their names; what is not said the recipe decides.
 const BRIDGE: &[SettingRow] = &[
     (
         &["model.seq_length", "dataset.seq_length", "dataset.sequence_length"],
-        "model.sequence_length",
+        keys::model::sequence_length,
         SettingKind::Whole,
     ),
-    (&["train.global_batch_size"], "model.batch_size", SettingKind::Whole),
-    (&["train.micro_batch_size"], "training.micro_batch_size", SettingKind::Whole),
-    (&["optimizer.weight_decay"], "training.weight_decay", SettingKind::Share),
-    (&["optimizer.clip_grad"], "training.gradient_clipping", SettingKind::Clipped),
-    (&["model.tensor_model_parallel_size"], "distribution.tensor_parallel", SettingKind::Whole),
-    (&["model.pipeline_model_parallel_size"], "distribution.pipeline_parallel", SettingKind::Whole),
-    (&["model.virtual_pipeline_model_parallel_size"], "distribution.virtual_pipeline", SettingKind::Several),
-    (&["model.context_parallel_size"], "distribution.context_parallel", SettingKind::Whole),
-    (&["model.expert_model_parallel_size"], "distribution.expert_parallel", SettingKind::Whole),
-    (&["model.expert_tensor_parallel_size"], "distribution.expert_tensor_parallel", SettingKind::Whole),
-    (&["model.sequence_parallel"], "distribution.sequence_parallel", SettingKind::Flag),
-    (&["model.moe_grouped_gemm"], "training.moe_grouped_gemm", SettingKind::Flag),
-    (&["model.gradient_accumulation_fusion"], "training.gradient_accumulation_fusion", SettingKind::Flag),
-    (&["ddp.overlap_grad_reduce"], "distribution.overlap_grad_reduce", SettingKind::Flag),
-    (&["ddp.overlap_param_gather"], "distribution.overlap_param_gather", SettingKind::Flag),
-    (&["ddp.use_distributed_optimizer"], "training.distributed_optimizer", SettingKind::Flag),
-    (&["ddp.fp8_param_gather", "mixed_precision.fp8_param_gather"], "training.fp8_param_gather", SettingKind::Flag),
-    (&["ddp.num_distributed_optimizer_instances"], "distribution.optimizer_instances", SettingKind::Several),
-    (&["comm_overlap.tp_comm_overlap"], "distribution.overlap_tensor_parallel", SettingKind::Flag),
+    (&["train.global_batch_size"], keys::model::batch_size, SettingKind::Whole),
+    (&["train.micro_batch_size"], keys::training::micro_batch_size, SettingKind::Whole),
+    (&["optimizer.weight_decay"], keys::training::weight_decay, SettingKind::Share),
+    (&["optimizer.clip_grad"], keys::training::gradient_clipping, SettingKind::Clipped),
+    (&["model.tensor_model_parallel_size"], keys::distribution::tensor_parallel, SettingKind::Whole),
+    (&["model.pipeline_model_parallel_size"], keys::distribution::pipeline_parallel, SettingKind::Whole),
+    (&["model.virtual_pipeline_model_parallel_size"], keys::distribution::virtual_pipeline, SettingKind::Several),
+    (&["model.context_parallel_size"], keys::distribution::context_parallel, SettingKind::Whole),
+    (&["model.expert_model_parallel_size"], keys::distribution::expert_parallel, SettingKind::Whole),
+    (&["model.expert_tensor_parallel_size"], keys::distribution::expert_tensor_parallel, SettingKind::Whole),
+    (&["model.sequence_parallel"], keys::distribution::sequence_parallel, SettingKind::Flag),
+    (&["model.moe_grouped_gemm"], keys::training::moe_grouped_gemm, SettingKind::Flag),
+    (&["model.gradient_accumulation_fusion"], keys::training::gradient_accumulation_fusion, SettingKind::Flag),
+    (&["ddp.overlap_grad_reduce"], keys::distribution::overlap_grad_reduce, SettingKind::Flag),
+    (&["ddp.overlap_param_gather"], keys::distribution::overlap_param_gather, SettingKind::Flag),
+    (&["ddp.use_distributed_optimizer"], keys::training::distributed_optimizer, SettingKind::Flag),
+    (
+        &["ddp.fp8_param_gather", "mixed_precision.fp8_param_gather"],
+        keys::training::fp8_param_gather,
+        SettingKind::Flag,
+    ),
+    (&["ddp.num_distributed_optimizer_instances"], keys::distribution::optimizer_instances, SettingKind::Several),
+    (&["comm_overlap.tp_comm_overlap"], keys::distribution::overlap_tensor_parallel, SettingKind::Flag),
 ];
 
 /// Whether settings are Megatron-Bridge's.
@@ -97,13 +102,13 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         if file.is_none() {
             imported.unread.get_or_insert_with(|| "the configuration beside the script".to_owned());
         }
-        imported.say("model.framework", "megatron", Origin::Program(context.program.shown()));
+        imported.say(keys::model::framework, "megatron", Origin::Program(context.program.shown()));
         nemo(&mut imported, &file.unwrap_or_default().with(overrides), context);
         return imported;
     }
     let nemo = context.program.name().starts_with("nemo");
     let mut imported = ImportedPlan::of(if nemo { "NeMo" } else { "Megatron-Bridge" });
-    imported.say("model.framework", "megatron", Origin::Program(context.program.shown()));
+    imported.say(keys::model::framework, "megatron", Origin::Program(context.program.shown()));
     if let Some(found) = recipe_of(context) {
         recipe(&mut imported, context, &found);
     }
@@ -122,8 +127,8 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
 /// The plan of an override file alone.
 pub fn of_bridge(file: &Settings) -> ImportedPlan {
     let mut imported = ImportedPlan::of("Megatron-Bridge");
-    imported.say("model.framework", "megatron", Origin::Program("Megatron-Bridge's own keys".to_owned()));
-    imported.miss("model.preset", "an override file names no recipe, and the recipe has the model");
+    imported.say(keys::model::framework, "megatron", Origin::Program("Megatron-Bridge's own keys".to_owned()));
+    imported.miss(keys::model::preset, "an override file names no recipe, and the recipe has the model");
     bridge(&mut imported, file);
     imported
 }
@@ -156,8 +161,8 @@ fn recipe(imported: &mut ImportedPlan, context: &ImportContext, found: &Setting<
         .flat_map(|name| torchtune::names(name))
         .find_map(|name| model::preset(context, &name));
     match known {
-        Some(preset) => imported.say("model.preset", preset, found.origin.clone()),
-        None => imported.miss("model.preset", format!("{}: not known here", found.value)),
+        Some(preset) => imported.say(keys::model::preset, preset, found.origin.clone()),
+        None => imported.miss(keys::model::preset, format!("{}: not known here", found.value)),
     }
     imported.note(format!("{}: what the recipe itself decides is not read", found.value));
 }
@@ -172,9 +177,9 @@ fn bridge(imported: &mut ImportedPlan, settings: &Settings) {
             imported
                 .set("training.activation_checkpointing", value.or(granularity.map(|found| found.map(Value::from))));
         }
-        Some("full") => imported.set("training.activation_checkpointing", granularity),
+        Some("full") => imported.set(keys::training::activation_checkpointing, granularity),
         Some(_) => settings.refuse("model.recompute_granularity"),
-        None => imported.miss("training.activation_checkpointing", "the recipe decides"),
+        None => imported.miss(keys::training::activation_checkpointing, "the recipe decides"),
     }
     let precision = settings.text("mixed_precision").and_then(|found| {
         found.and_then(|name| match name.as_str() {
@@ -184,12 +189,12 @@ fn bridge(imported: &mut ImportedPlan, settings: &Settings) {
             _ => None,
         })
     });
-    imported.set("training.precision", precision);
+    imported.set(keys::training::precision, precision);
     let fp8 = settings.first_text(&["model.fp8", "mixed_precision.fp8"]);
-    imported.set("training.precision", fp8.map(|found| found.map(|_| "fp8-mixed")));
+    imported.set(keys::training::precision, fp8.map(|found| found.map(|_| "fp8-mixed")));
     let recipe = settings.first_text(&["model.fp8_recipe", "mixed_precision.fp8_recipe"]);
-    imported.set("training.fp8_recipe", recipe);
-    imported.miss("training.precision", "the recipe decides");
+    imported.set(keys::training::fp8_recipe, recipe);
+    imported.miss(keys::training::precision, "the recipe decides");
     for key in ["model.batch_size", "training.micro_batch_size", "model.sequence_length"] {
         imported.miss(key, "the recipe decides");
     }
@@ -206,7 +211,7 @@ fn bridge(imported: &mut ImportedPlan, settings: &Settings) {
                 _ => "zero3",
             })
         });
-        imported.set("distribution.sharding", word);
+        imported.set(keys::distribution::sharding, word);
     }
     for name in
         ["dist.use_megatron_fsdp", "dist.use_torch_fsdp2", "model.recompute_method", "model.recompute_num_layers"]
@@ -223,15 +228,15 @@ fn world(imported: &mut ImportedPlan, settings: &Settings) {
         return;
     }
     let world = World { total: None, nodes, per_node }.completed();
-    imported.set("cluster.num_gpus", world.total);
-    imported.set("cluster.nodes", world.nodes);
-    imported.set("cluster.gpus_per_node", world.per_node);
+    imported.set(keys::cluster::num_gpus, world.total);
+    imported.set(keys::cluster::nodes, world.nodes);
+    imported.set(keys::cluster::gpus_per_node, world.per_node);
 }
 
 /// The plan of NeMo 1's YAML alone.
 pub fn of_nemo(file: Settings, context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("NeMo");
-    imported.say("model.framework", "megatron", Origin::Program("NeMo's own keys".to_owned()));
+    imported.say(keys::model::framework, "megatron", Origin::Program("NeMo's own keys".to_owned()));
     nemo(&mut imported, &file, context);
     imported
 }
@@ -347,7 +352,7 @@ fn from_checkpoint(imported: &mut ImportedPlan) {
         imported.values.iter().map(|found| found.key).filter(|key| key.starts_with("model.architecture.")).collect();
     shape.into_iter().for_each(|key| imported.drop(key));
     imported.missing.retain(|missing| !missing.key.starts_with("model.architecture"));
-    imported.miss("model.architecture", "the checkpoint that the run starts from has it");
+    imported.miss(keys::model::architecture, "the checkpoint that the run starts from has it");
 }
 
 /// Without `megatron_amp_O2` weights stay in fp32 and autocast computes
@@ -355,13 +360,13 @@ fn from_checkpoint(imported: &mut ImportedPlan) {
 fn unscaled(imported: &mut ImportedPlan, file: &Settings) {
     let scaled = file.flag("model.megatron_amp_O2");
     let Some(found) = scaled.filter(|found| !found.value) else { return };
-    let word = match imported.get("training.precision").and_then(|inferred| inferred.value.as_str()) {
+    let word = match imported.get(keys::training::precision).and_then(|inferred| inferred.value.as_str()) {
         Some("bf16-fp32-master") => "bf16-mixed",
         Some("fp16-fp32-master") => "fp16-mixed",
         _ => return,
     };
-    imported.say("training.precision", word, found.origin);
-    imported.drop("training.gradient_dtype");
+    imported.say(keys::training::precision, word, found.origin);
+    imported.drop(keys::training::gradient_dtype);
 }
 
 /// NeMo-Aligner's sections of `trainer` name the method (`examples/nlp/gpt/conf` at its main branch).

@@ -11,6 +11,7 @@ use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::Settings;
 use super::unread::account_for;
 use super::{adapters, model};
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "NeMo-RL of 2026";
@@ -19,33 +20,41 @@ const VERSION: &str = "NeMo-RL of 2026";
 const DEEPEST: usize = 8;
 
 const ROWS: &[SettingRow] = &[
-    (&["policy.train_global_batch_size"], "model.batch_size", SettingKind::Whole),
-    (&["policy.train_micro_batch_size"], "training.micro_batch_size", SettingKind::Whole),
-    (&["policy.max_total_sequence_length"], "model.sequence_length", SettingKind::Whole),
-    (&["policy.max_grad_norm"], "training.gradient_clipping", SettingKind::Clipped),
+    (&["policy.train_global_batch_size"], keys::model::batch_size, SettingKind::Whole),
+    (&["policy.train_micro_batch_size"], keys::training::micro_batch_size, SettingKind::Whole),
+    (&["policy.max_total_sequence_length"], keys::model::sequence_length, SettingKind::Whole),
+    (&["policy.max_grad_norm"], keys::training::gradient_clipping, SettingKind::Clipped),
     (
         &["policy.optimizer.kwargs.weight_decay", "policy.megatron_cfg.optimizer.weight_decay"],
-        "training.weight_decay",
+        keys::training::weight_decay,
         SettingKind::Share,
     ),
 ];
 
 const TENSORS: &[SettingRow] = &[
-    (&["policy.dtensor_cfg.tensor_parallel_size"], "distribution.tensor_parallel", SettingKind::Several),
-    (&["policy.dtensor_cfg.context_parallel_size"], "distribution.context_parallel", SettingKind::Several),
-    (&["policy.dtensor_cfg.expert_parallel_size"], "distribution.expert_parallel", SettingKind::Several),
-    (&["policy.dtensor_cfg.sequence_parallel"], "distribution.sequence_parallel", SettingKind::Flag),
-    (&["policy.dtensor_cfg.cpu_offload"], "training.cpu_offload", SettingKind::On("parameters")),
+    (&["policy.dtensor_cfg.tensor_parallel_size"], keys::distribution::tensor_parallel, SettingKind::Several),
+    (&["policy.dtensor_cfg.context_parallel_size"], keys::distribution::context_parallel, SettingKind::Several),
+    (&["policy.dtensor_cfg.expert_parallel_size"], keys::distribution::expert_parallel, SettingKind::Several),
+    (&["policy.dtensor_cfg.sequence_parallel"], keys::distribution::sequence_parallel, SettingKind::Flag),
+    (&["policy.dtensor_cfg.cpu_offload"], keys::training::cpu_offload, SettingKind::On("parameters")),
 ];
 
 const MEGATRON: &[SettingRow] = &[
-    (&["policy.megatron_cfg.tensor_model_parallel_size"], "distribution.tensor_parallel", SettingKind::Whole),
-    (&["policy.megatron_cfg.pipeline_model_parallel_size"], "distribution.pipeline_parallel", SettingKind::Whole),
-    (&["policy.megatron_cfg.context_parallel_size"], "distribution.context_parallel", SettingKind::Whole),
-    (&["policy.megatron_cfg.expert_model_parallel_size"], "distribution.expert_parallel", SettingKind::Several),
-    (&["policy.megatron_cfg.expert_tensor_parallel_size"], "distribution.expert_tensor_parallel", SettingKind::Whole),
-    (&["policy.megatron_cfg.sequence_parallel"], "distribution.sequence_parallel", SettingKind::Flag),
-    (&["policy.megatron_cfg.optimizer.use_distributed_optimizer"], "training.distributed_optimizer", SettingKind::Flag),
+    (&["policy.megatron_cfg.tensor_model_parallel_size"], keys::distribution::tensor_parallel, SettingKind::Whole),
+    (&["policy.megatron_cfg.pipeline_model_parallel_size"], keys::distribution::pipeline_parallel, SettingKind::Whole),
+    (&["policy.megatron_cfg.context_parallel_size"], keys::distribution::context_parallel, SettingKind::Whole),
+    (&["policy.megatron_cfg.expert_model_parallel_size"], keys::distribution::expert_parallel, SettingKind::Several),
+    (
+        &["policy.megatron_cfg.expert_tensor_parallel_size"],
+        keys::distribution::expert_tensor_parallel,
+        SettingKind::Whole,
+    ),
+    (&["policy.megatron_cfg.sequence_parallel"], keys::distribution::sequence_parallel, SettingKind::Flag),
+    (
+        &["policy.megatron_cfg.optimizer.use_distributed_optimizer"],
+        keys::training::distributed_optimizer,
+        SettingKind::Flag,
+    ),
 ];
 
 /// Whether settings are NeMo-RL's.
@@ -111,14 +120,14 @@ fn set(imported: &mut ImportedPlan, settings: Settings, named: &str, context: &I
     let settings = &settings;
     match settings.text("policy.model_name") {
         Some(found) => model::set(imported, context, found),
-        None => imported.miss("model.preset", "no policy.model_name"),
+        None => imported.miss(keys::model::preset, "no policy.model_name"),
     }
     take(imported, settings, ROWS);
     for name in ["dynamic_batching", "sequence_packing"] {
         if settings.is(&format!("policy.{name}.enabled")) {
-            imported.drop("training.micro_batch_size");
+            imported.drop(keys::training::micro_batch_size);
             imported.miss(
-                "training.micro_batch_size",
+                keys::training::micro_batch_size,
                 format!("policy.{name}: as many samples a pass as train_mb_tokens hold"),
             );
         }
@@ -136,11 +145,12 @@ fn set(imported: &mut ImportedPlan, settings: Settings, named: &str, context: &I
     .completed();
     let apart = settings.flag("policy.generation.colocated.enabled").is_some_and(|found| !found.value);
     if apart {
-        imported.miss("cluster.num_gpus", "some of cluster's GPUs generate: policy.generation.colocated.resources");
+        imported
+            .miss(keys::cluster::num_gpus, "some of cluster's GPUs generate: policy.generation.colocated.resources");
     } else {
-        imported.set("cluster.num_gpus", world.total);
-        imported.set("cluster.nodes", world.nodes);
-        imported.set("cluster.gpus_per_node", world.per_node);
+        imported.set(keys::cluster::num_gpus, world.total);
+        imported.set(keys::cluster::nodes, world.nodes);
+        imported.set(keys::cluster::gpus_per_node, world.per_node);
     }
     method(imported, settings, named);
     let beside =
@@ -155,7 +165,7 @@ fn set(imported: &mut ImportedPlan, settings: Settings, named: &str, context: &I
 
 /// FSDP2 over fp32 weights, computing in `policy.precision`.
 fn on_tensors(imported: &mut ImportedPlan, settings: &Settings) {
-    imported.say("model.framework", "pytorch", Origin::Program("policy.dtensor_cfg".to_owned()));
+    imported.say(keys::model::framework, "pytorch", Origin::Program("policy.dtensor_cfg".to_owned()));
     take(imported, settings, TENSORS);
     let precision = settings.text("policy.precision").and_then(|found| {
         found.and_then(|name| match name.as_str() {
@@ -168,12 +178,12 @@ fn on_tensors(imported: &mut ImportedPlan, settings: &Settings) {
     if precision.is_none() {
         settings.refuse("policy.precision");
     }
-    imported.set("training.precision", precision);
-    imported.say("distribution.engine", "fsdp2", default("fully_shard"));
-    imported.say("distribution.sharding", "zero3", default("fully_shard"));
+    imported.set(keys::training::precision, precision);
+    imported.say(keys::distribution::engine, "fsdp2", default("fully_shard"));
+    imported.say(keys::distribution::sharding, "zero3", default("fully_shard"));
     let recompute = settings.flag("policy.dtensor_cfg.activation_checkpointing");
     imported.set(
-        "training.activation_checkpointing",
+        keys::training::activation_checkpointing,
         recompute.map(|found| found.map(|on| if on { "full" } else { "none" })),
     );
     let name = settings.text("policy.optimizer.name");
@@ -181,7 +191,7 @@ fn on_tensors(imported: &mut ImportedPlan, settings: &Settings) {
     let loop_ = off("foreach") && off("fused");
     match name {
         Some(found) if loop_ && common::optimizer(&found.value) == Some("adamw") => {
-            imported.set("training.optimizer", Some(found.map(|_| "adamw-loop")));
+            imported.set(keys::training::optimizer, Some(found.map(|_| "adamw-loop")));
         }
         other => common::set_optimizer(imported, other),
     }
@@ -207,24 +217,25 @@ fn on_tensors(imported: &mut ImportedPlan, settings: &Settings) {
 }
 
 fn on_megatron(imported: &mut ImportedPlan, settings: &Settings) {
-    imported.say("model.framework", "megatron", Origin::Program("policy.megatron_cfg".to_owned()));
-    imported.say("distribution.engine", "megatron", Origin::Program("policy.megatron_cfg".to_owned()));
+    imported.say(keys::model::framework, "megatron", Origin::Program("policy.megatron_cfg".to_owned()));
+    imported.say(keys::distribution::engine, "megatron", Origin::Program("policy.megatron_cfg".to_owned()));
     take(imported, settings, MEGATRON);
-    imported.say("training.precision", "bf16-fp32-master", default("policy.megatron_cfg.optimizer.bf16 true"));
-    imported.say("training.optimizer", "adamw-fused", default("policy.megatron_cfg.optimizer.optimizer adam"));
+    imported.say(keys::training::precision, "bf16-fp32-master", default("policy.megatron_cfg.optimizer.bf16 true"));
+    imported.say(keys::training::optimizer, "adamw-fused", default("policy.megatron_cfg.optimizer.optimizer adam"));
     let on = settings.flag("policy.megatron_cfg.activation_checkpointing");
     let granularity = settings.text("policy.megatron_cfg.recompute_granularity").map(|found| found.value);
     let word = match granularity.as_deref() {
         Some("selective") => "selective",
         _ => "full",
     };
-    imported.set("training.activation_checkpointing", on.map(|found| found.map(|on| if on { word } else { "none" })));
+    imported
+        .set(keys::training::activation_checkpointing, on.map(|found| found.map(|on| if on { word } else { "none" })));
     if settings.is("policy.megatron_cfg.optimizer.use_precision_aware_optimizer") {
         not_modelled(imported, "use_precision_aware_optimizer: states in the types that it is told");
     }
     if settings.is("policy.megatron_cfg.optimizer.optimizer_cpu_offload") {
         imported.set(
-            "training.cpu_offload",
+            keys::training::cpu_offload,
             settings.on("policy.megatron_cfg.optimizer.optimizer_cpu_offload").map(|found| found.map(|_| "optimizer")),
         );
     }

@@ -11,6 +11,7 @@ use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
 use super::{adapters, deepspeed, model};
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "oat of 2025";
@@ -33,10 +34,10 @@ const DEFAULTS: &[(&str, DefaultValue)] = &[
 ];
 
 const ROWS: &[SettingRow] = &[
-    (&["train_batch_size"], "model.batch_size", SettingKind::Whole),
-    (&["train_batch_size_per_device"], "training.micro_batch_size", SettingKind::Whole),
-    (&["max_norm"], "training.gradient_clipping", SettingKind::Clipped),
-    (&["l2"], "training.weight_decay", SettingKind::Share),
+    (&["train_batch_size"], keys::model::batch_size, SettingKind::Whole),
+    (&["train_batch_size_per_device"], keys::training::micro_batch_size, SettingKind::Whole),
+    (&["max_norm"], keys::training::gradient_clipping, SettingKind::Clipped),
+    (&["l2"], keys::training::weight_decay, SettingKind::Share),
 ];
 
 /// Whether the program takes oat's arguments.
@@ -63,10 +64,10 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         settings.set(&name, false.into(), origin);
     }
     let settings = &settings;
-    imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
+    imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
     match settings.text("pretrain") {
         Some(found) => model::set(&mut imported, context, found),
-        None => imported.miss("model.preset", "no --pretrain"),
+        None => imported.miss(keys::model::preset, "no --pretrain"),
     }
     take(&mut imported, settings, ROWS);
     length(&mut imported, settings);
@@ -90,11 +91,11 @@ fn default(option: &str) -> Origin {
 fn length(imported: &mut ImportedPlan, settings: &Settings) {
     let whole = |name: &str| settings.whole(name);
     if let Some(found) = whole("max_model_len") {
-        return imported.set("model.sequence_length", Some(found));
+        return imported.set(keys::model::sequence_length, Some(found));
     }
     if let Some((prompt, answer)) = whole("prompt_max_length").zip(whole("generate_max_length")) {
         let origin = Origin::Derived(format!("{} + {}", prompt.origin, answer.origin));
-        imported.say("model.sequence_length", prompt.value.saturating_add(answer.value), origin);
+        imported.say(keys::model::sequence_length, prompt.value.saturating_add(answer.value), origin);
     }
 }
 
@@ -102,21 +103,21 @@ fn memory(imported: &mut ImportedPlan, settings: &Settings) {
     let half = |name: &str| settings.on(name).map(|found| found.map(|_| name.to_owned()));
     let half = half("fp16").or_else(|| half("bf16"));
     let stage = settings.whole("zero_stage");
-    imported.set("training.precision", half.clone().map(|found| found.map(|name| format!("{name}-fp32-master"))));
+    imported.set(keys::training::precision, half.clone().map(|found| found.map(|name| format!("{name}-fp32-master"))));
     if stage.as_ref().is_some_and(|stage| stage.value > 0) {
-        imported.set("training.gradient_dtype", settings.text("grad_accum_dtype").or(half));
+        imported.set(keys::training::gradient_dtype, settings.text("grad_accum_dtype").or(half));
     }
-    imported.set("distribution.sharding", stage.map(|found| found.map(deepspeed::stage)));
-    imported.say("distribution.engine", "deepspeed", default("get_train_ds_config"));
+    imported.set(keys::distribution::sharding, stage.map(|found| found.map(deepspeed::stage)));
+    imported.say(keys::distribution::engine, "deepspeed", default("get_train_ds_config"));
     let offload = settings.on("adam_offload");
     let word = if offload.is_some() { "adamw" } else { "adamw-fused" };
-    imported.say("training.optimizer", word, default("FusedAdam, DeepSpeedCPUAdam with --adam_offload"));
-    imported.set("training.cpu_offload", offload.map(|found| found.map(|_| "optimizer")));
+    imported.say(keys::training::optimizer, word, default("FusedAdam, DeepSpeedCPUAdam with --adam_offload"));
+    imported.set(keys::training::cpu_offload, offload.map(|found| found.map(|_| "optimizer")));
     let attention = settings.flag("flash_attn").map(|found| found.map(|on| if on { "flash" } else { "eager" }));
-    imported.set("training.attention", attention);
+    imported.set(keys::training::attention, attention);
     let recompute = settings.flag("gradient_checkpointing");
     imported.set(
-        "training.activation_checkpointing",
+        keys::training::activation_checkpointing,
         recompute.map(|found| found.map(|on| if on { "full" } else { "none" })),
     );
     if settings.is("activation_offloading") {
@@ -133,9 +134,9 @@ fn world(imported: &mut ImportedPlan, settings: &Settings, context: &ImportConte
     let Some(gpus) = settings.whole("gpus") else { return };
     let learners = if settings.is("collocate") { gpus } else { gpus.map(|gpus| gpus - gpus / 2) };
     let world = World { total: None, nodes: settings.whole("num_groups"), per_node: Some(learners) }.completed();
-    imported.set("cluster.num_gpus", world.total);
-    imported.set("cluster.nodes", world.nodes);
-    imported.set("cluster.gpus_per_node", world.per_node);
+    imported.set(keys::cluster::num_gpus, world.total);
+    imported.set(keys::cluster::nodes, world.nodes);
+    imported.set(keys::cluster::gpus_per_node, world.per_node);
 }
 
 fn method(imported: &mut ImportedPlan, settings: &Settings) {
@@ -159,7 +160,7 @@ fn method(imported: &mut ImportedPlan, settings: &Settings) {
     }
     let fused = settings.flag("use_fused_lm_head").is_none_or(|found| found.value);
     if fused && (algo == "SFT" || algo == "PPO") {
-        imported.say("training.loss", "fused", default("use_fused_lm_head"));
+        imported.say(keys::training::loss, "fused", default("use_fused_lm_head"));
     }
     for name in ["gpus", "num_groups", "collocate", "algo", "critic_type", "vllm_gpu_ratio", "vllm_sleep", "pretrain"] {
         settings.accept(name);

@@ -10,6 +10,7 @@ use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings};
 use super::text;
 use super::unread::account_for;
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "OLMo 0.6";
@@ -35,21 +36,21 @@ const DEFAULTS: &[(&str, DefaultValue)] = &[
 ];
 
 const ROWS: &[SettingRow] = &[
-    (&["model.d_model"], "model.architecture.hidden_size", SettingKind::Whole),
-    (&["model.n_heads"], "model.architecture.num_attention_heads", SettingKind::Whole),
-    (&["model.n_kv_heads"], "model.architecture.num_kv_heads", SettingKind::Whole),
-    (&["model.n_layers"], "model.architecture.num_layers", SettingKind::Whole),
-    (&["model.max_sequence_length"], "model.architecture.max_position_embeddings", SettingKind::Whole),
-    (&["model.max_sequence_length"], "model.sequence_length", SettingKind::Whole),
-    (&["model.weight_tying"], "model.architecture.tie_embeddings", SettingKind::Flag),
-    (&["model.include_bias"], "model.architecture.linear_bias", SettingKind::Flag),
-    (&["model.bias_for_layer_norm", "model.include_bias"], "model.architecture.norm_bias", SettingKind::Flag),
-    (&["model.attention_layer_norm"], "model.architecture.qk_norm", SettingKind::Flag),
-    (&["global_train_batch_size"], "model.batch_size", SettingKind::Whole),
-    (&["device_train_microbatch_size"], "training.micro_batch_size", SettingKind::Whole),
-    (&["model.residual_dropout"], "training.dropout", SettingKind::Share),
-    (&["optimizer.weight_decay"], "training.weight_decay", SettingKind::Share),
-    (&["max_grad_norm", "max_grad_norm_ratio"], "training.gradient_clipping", SettingKind::Clipped),
+    (&["model.d_model"], keys::architecture::hidden_size, SettingKind::Whole),
+    (&["model.n_heads"], keys::architecture::num_attention_heads, SettingKind::Whole),
+    (&["model.n_kv_heads"], keys::architecture::num_kv_heads, SettingKind::Whole),
+    (&["model.n_layers"], keys::architecture::num_layers, SettingKind::Whole),
+    (&["model.max_sequence_length"], keys::architecture::max_position_embeddings, SettingKind::Whole),
+    (&["model.max_sequence_length"], keys::model::sequence_length, SettingKind::Whole),
+    (&["model.weight_tying"], keys::architecture::tie_embeddings, SettingKind::Flag),
+    (&["model.include_bias"], keys::architecture::linear_bias, SettingKind::Flag),
+    (&["model.bias_for_layer_norm", "model.include_bias"], keys::architecture::norm_bias, SettingKind::Flag),
+    (&["model.attention_layer_norm"], keys::architecture::qk_norm, SettingKind::Flag),
+    (&["global_train_batch_size"], keys::model::batch_size, SettingKind::Whole),
+    (&["device_train_microbatch_size"], keys::training::micro_batch_size, SettingKind::Whole),
+    (&["model.residual_dropout"], keys::training::dropout, SettingKind::Share),
+    (&["optimizer.weight_decay"], keys::training::weight_decay, SettingKind::Share),
+    (&["max_grad_norm", "max_grad_norm_ratio"], keys::training::gradient_clipping, SettingKind::Clipped),
 ];
 
 /// Whether settings are OLMo's.
@@ -82,7 +83,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("OLMo");
     let file = config(context).and_then(|path| context.configuration(&path, &mut imported)).unwrap_or_default();
     let words: Vec<String> = context.program.words.iter().map(|word| word.trim_start_matches('-').to_owned()).collect();
-    imported.say("model.framework", "llm-foundry", Origin::Program(context.program.shown()));
+    imported.say(keys::model::framework, "llm-foundry", Origin::Program(context.program.shown()));
     set(&mut imported, file.with(arguments::overrides(&words)));
     imported
 }
@@ -90,7 +91,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
 /// The plan of a file alone.
 pub fn of_file(file: Settings) -> ImportedPlan {
     let mut imported = ImportedPlan::of("OLMo");
-    imported.say("model.framework", "llm-foundry", Origin::Program("OLMo's own keys".to_owned()));
+    imported.say(keys::model::framework, "llm-foundry", Origin::Program("OLMo's own keys".to_owned()));
     set(&mut imported, file);
     imported
 }
@@ -111,13 +112,13 @@ fn set(imported: &mut ImportedPlan, file: Settings) {
     sharding(imported, settings);
     recomputation(imported, settings);
     imported.set(
-        "training.attention",
+        keys::training::attention,
         settings.flag("model.flash_attention").map(|found| found.map(|on| if on { "flash" } else { "sdpa" })),
     );
     let fused = settings.on("fused_loss").map(|found| found.map(|_| "te_fused"));
-    imported.set("training.loss", fused.or_else(|| Some(Setting::new("plain", default("cross_entropy_loss")))));
+    imported.set(keys::training::loss, fused.or_else(|| Some(Setting::new("plain", default("cross_entropy_loss")))));
     let compiled = settings.holds("compile");
-    imported.say("training.compile", compiled, default("compile"));
+    imported.say(keys::training::compile, compiled, default("compile"));
     for name in ["compile.fullgraph", "compile.mode", "compile.backend", "compile.dynamic"] {
         settings.accept(name);
     }
@@ -126,10 +127,10 @@ fn set(imported: &mut ImportedPlan, file: Settings) {
 
 fn shape(imported: &mut ImportedPlan, settings: &Settings) {
     let one = settings.on("model.multi_query_attention").map(|found| found.map(|_| 1));
-    imported.set("model.architecture.num_kv_heads", one);
+    imported.set(keys::architecture::num_kv_heads, one);
     // A size of the embedding that is null is the vocabulary's.
     let size = settings.first_whole(&["model.embedding_size", "model.vocab_size"]);
-    imported.set("model.architecture.vocab_size", size);
+    imported.set(keys::architecture::vocab_size, size);
     settings.accept("model.vocab_size");
     let activation = settings.text("model.activation_type");
     let gated = activation.as_ref().is_some_and(|found| found.value == "swiglu");
@@ -139,18 +140,18 @@ fn shape(imported: &mut ImportedPlan, settings: &Settings) {
         .whole("model.mlp_hidden_size")
         .or_else(|| settings.whole("model.mlp_ratio").map(|found| found.map(|ratio| ratio.saturating_mul(hidden))));
     imported.set(
-        "model.architecture.intermediate_size",
+        keys::architecture::intermediate_size,
         wide.map(|found| found.map(|wide| if gated { wide / 2 } else { wide })),
     );
     match activation {
         Some(found) if ["swiglu", "gelu", "relu"].contains(&found.value.as_str()) => {
-            imported.set("model.architecture.activation", Some(found));
+            imported.set(keys::architecture::activation, Some(found));
         }
         _ => settings.refuse("model.activation_type"),
     }
     let norm = settings.text("model.layer_norm_type");
     imported.set(
-        "model.architecture.norm",
+        keys::architecture::norm,
         norm.map(|found| found.map(|name| if name.starts_with("rms") { "rmsnorm" } else { "layernorm" })),
     );
     if let Some(found) = settings.flag("model.layer_norm_with_affine").filter(|found| !found.value) {
@@ -159,9 +160,9 @@ fn shape(imported: &mut ImportedPlan, settings: &Settings) {
     let alibi = settings.on("model.alibi").map(|found| found.map(|_| "alibi"));
     let rope = settings.on("model.rope").map(|found| found.map(|_| "rope"));
     let learned = Setting::new("learned", default("neither rope nor alibi"));
-    imported.set("model.architecture.position", Some(alibi.or(rope).unwrap_or(learned)));
+    imported.set(keys::architecture::position, Some(alibi.or(rope).unwrap_or(learned)));
     if let Some(found) = settings.text("model.block_type").filter(|found| found.value == "parallel") {
-        imported.set("model.architecture.parallel_block", Some(found.map(|_| true)));
+        imported.set(keys::architecture::parallel_block, Some(found.map(|_| true)));
     }
     for name in ["model.norm_after", "model.rope_theta", "model.attention_layer_norm_with_affine"] {
         settings.accept(name);
@@ -171,7 +172,7 @@ fn shape(imported: &mut ImportedPlan, settings: &Settings) {
 /// Autocast over fp32 shards, which FSDP casts as `fsdp.precision` says.
 fn precision(imported: &mut ImportedPlan, settings: &Settings) {
     let Some(found) = settings.text("precision") else {
-        return imported.say("training.precision", "fp32", default("no precision"));
+        return imported.say(keys::training::precision, "fp32", default("no precision"));
     };
     let word = match found.value.as_str() {
         "amp_bf16" => "bf16-mixed",
@@ -179,9 +180,9 @@ fn precision(imported: &mut ImportedPlan, settings: &Settings) {
         "fp32" => "fp32",
         _ => return settings.refuse("precision"),
     };
-    imported.set("training.precision", Some(found.map(|_| word)));
+    imported.set(keys::training::precision, Some(found.map(|_| word)));
     let mixed = settings.text("fsdp.precision").filter(|found| found.value == "mixed");
-    imported.set("distribution.reduce_dtype", mixed.map(|found| found.map(|_| "fp32")));
+    imported.set(keys::distribution::reduce_dtype, mixed.map(|found| found.map(|_| "fp32")));
 }
 
 fn sharding(imported: &mut ImportedPlan, settings: &Settings) {
@@ -189,11 +190,11 @@ fn sharding(imported: &mut ImportedPlan, settings: &Settings) {
     let Some(found) = settings.text("distributed_strategy") else { return };
     match found.value.as_str() {
         "ddp" | "single" => {
-            imported.set("distribution.engine", Some(found.clone().map(|_| "ddp")));
+            imported.set(keys::distribution::engine, Some(found.clone().map(|_| "ddp")));
             imported.set(KEY, Some(found.map(|_| "none")));
         }
         "fsdp" => {
-            imported.set("distribution.engine", Some(found.map(|_| "fsdp1")));
+            imported.set(keys::distribution::engine, Some(found.map(|_| "fsdp1")));
             let strategy =
                 settings.text("fsdp.sharding_strategy").map(|found| found.map(|name| accelerate::strategy(&name)));
             imported.set(
@@ -241,10 +242,10 @@ pub fn import_core(context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("OLMo-core");
     let words: Vec<String> = context.program.words.iter().map(|word| word.trim_start_matches('-').to_owned()).collect();
     let settings = arguments::overrides(&words);
-    imported.say("model.framework", "torchtitan", Origin::Program(context.program.shown()));
-    imported.miss("model.architecture", format!("{} builds its model in Python", context.program.shown()));
+    imported.say(keys::model::framework, "torchtitan", Origin::Program(context.program.shown()));
+    imported.miss(keys::model::architecture, format!("{} builds its model in Python", context.program.shown()));
     let sequence = settings.first_whole(&["dataset.sequence_length", "sequence_length"]);
-    imported.set("model.sequence_length", sequence);
+    imported.set(keys::model::sequence_length, sequence);
     tokens(&mut imported, &settings, "data_loader.global_batch_size", "model.batch_size");
     tokens(&mut imported, &settings, "train_module.rank_microbatch_size", "training.micro_batch_size");
     account_for(&mut imported, &settings);
@@ -253,7 +254,9 @@ pub fn import_core(context: &ImportContext) -> ImportedPlan {
 
 /// OLMo-core counts batches in tokens.
 fn tokens(imported: &mut ImportedPlan, settings: &Settings, name: &str, key: &'static str) {
-    let (Some(tokens), Some(length)) = (settings.whole(name), imported.whole("model.sequence_length")) else { return };
+    let (Some(tokens), Some(length)) = (settings.whole(name), imported.whole(keys::model::sequence_length)) else {
+        return;
+    };
     if length > 0 && tokens.value.is_multiple_of(length) {
         imported.set(key, Some(tokens.map(|tokens| tokens / length)));
     } else {

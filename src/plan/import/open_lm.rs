@@ -9,6 +9,7 @@ use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "open_lm of 2024";
@@ -23,10 +24,10 @@ const DEFAULTS: &[(&str, DefaultValue)] = &[
 ];
 
 const ROWS: &[SettingRow] = &[
-    (&["accum_freq"], "training.gradient_accumulation_steps", SettingKind::Whole),
-    (&["wd"], "training.weight_decay", SettingKind::Share),
-    (&["grad_clip_norm"], "training.gradient_clipping", SettingKind::Clipped),
-    (&["torchcompile"], "training.compile", SettingKind::Flag),
+    (&["accum_freq"], keys::training::gradient_accumulation_steps, SettingKind::Whole),
+    (&["wd"], keys::training::weight_decay, SettingKind::Share),
+    (&["grad_clip_norm"], keys::training::gradient_clipping, SettingKind::Clipped),
+    (&["torchcompile"], keys::training::compile, SettingKind::Flag),
 ];
 
 /// Width, layers and heads of the configurations that come with it; 2048 tokens, 50 432 rows unless said.
@@ -77,16 +78,16 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         renamed
     });
     let settings = &Settings::defaults(VERSION, DEFAULTS).with(file.unwrap_or_default()).with(given);
-    imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
+    imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
     shape(&mut imported, settings, context);
     take(&mut imported, settings, ROWS);
     batch(&mut imported, settings);
     precision(&mut imported, settings);
-    imported.say("training.optimizer", "adamw", default("torch.optim.AdamW"));
-    imported.say("training.attention", "flash", default("attn_name auto: xformers' memory-efficient attention"));
+    imported.say(keys::training::optimizer, "adamw", default("torch.optim.AdamW"));
+    imported.say(keys::training::attention, "flash", default("attn_name auto: xformers' memory-efficient attention"));
     let recompute = settings.on("grad_checkpointing").map(|found| found.map(|_| "full"));
     let none = || Setting::new("none", default("no --grad-checkpointing"));
-    imported.set("training.activation_checkpointing", Some(recompute.unwrap_or_else(none)));
+    imported.set(keys::training::activation_checkpointing, Some(recompute.unwrap_or_else(none)));
     sharding(&mut imported, settings);
     account_for(&mut imported, settings);
     imported
@@ -97,7 +98,7 @@ fn shape(imported: &mut ImportedPlan, settings: &Settings, context: &ImportConte
     let Some(model) = settings.text("model").filter(|_| !settings.is_set("hf_model")) else {
         return match settings.text("hf_model") {
             Some(found) => super::model::set(imported, context, found),
-            None => imported.miss("model.preset", "no --model"),
+            None => imported.miss(keys::model::preset, "no --model"),
         };
     };
     let name = base(&model.value).trim_end_matches(".json");
@@ -105,22 +106,22 @@ fn shape(imported: &mut ImportedPlan, settings: &Settings, context: &ImportConte
     let known = MODELS.iter().find(|(known, ..)| *known == name);
     if let Some(file) = of_file {
         let rows: &[SettingRow] = &[
-            (&["hidden_dim"], "model.architecture.hidden_size", SettingKind::Whole),
-            (&["n_layers"], "model.architecture.num_layers", SettingKind::Whole),
-            (&["n_heads"], "model.architecture.num_attention_heads", SettingKind::Whole),
-            (&["vocab_size"], "model.architecture.vocab_size", SettingKind::Whole),
-            (&["seq_len"], "model.sequence_length", SettingKind::Whole),
-            (&["weight_tying"], "model.architecture.tie_embeddings", SettingKind::Flag),
+            (&["hidden_dim"], keys::architecture::hidden_size, SettingKind::Whole),
+            (&["n_layers"], keys::architecture::num_layers, SettingKind::Whole),
+            (&["n_heads"], keys::architecture::num_attention_heads, SettingKind::Whole),
+            (&["vocab_size"], keys::architecture::vocab_size, SettingKind::Whole),
+            (&["seq_len"], keys::model::sequence_length, SettingKind::Whole),
+            (&["weight_tying"], keys::architecture::tie_embeddings, SettingKind::Flag),
         ];
         take(imported, &file, rows);
     } else if let Some((_, width, layers, heads)) = known {
         let of = || Origin::Derived(format!("{}: open_lm's model_configs/{name}.json", model.origin));
-        imported.say("model.architecture.hidden_size", *width, of());
-        imported.say("model.architecture.num_layers", *layers, of());
-        imported.say("model.architecture.num_attention_heads", *heads, of());
-        imported.say("model.architecture.vocab_size", 50_432_u64, of());
-        imported.say("model.sequence_length", 2048_u64, of());
-        imported.say("model.architecture.tie_embeddings", false, of());
+        imported.say(keys::architecture::hidden_size, *width, of());
+        imported.say(keys::architecture::num_layers, *layers, of());
+        imported.say(keys::architecture::num_attention_heads, *heads, of());
+        imported.say(keys::architecture::vocab_size, 50_432_u64, of());
+        imported.say(keys::model::sequence_length, 2048_u64, of());
+        imported.say(keys::architecture::tie_embeddings, false, of());
     } else {
         return imported
             .miss("model.architecture", format!("--model {}: not one of open_lm's that is known", model.value));
@@ -130,41 +131,43 @@ fn shape(imported: &mut ImportedPlan, settings: &Settings, context: &ImportConte
 
 /// `Block`: layer norms, rotary embeddings, SwiGLU whose width is a multiple of 256, no bias in a linear layer.
 fn blocks(imported: &mut ImportedPlan, settings: &Settings) {
-    let width = imported.get("model.architecture.hidden_size").and_then(|found| found.value.as_u64());
+    let width = imported.get(keys::architecture::hidden_size).and_then(|found| found.value.as_u64());
     let kind = settings.text("ffn_type").map(|found| found.value).unwrap_or_default();
     let wide =
         width.map(|width| if kind == "gelu" { width.saturating_mul(4) } else { (8 * width / 3).div_ceil(256) * 256 });
     let origin = || Origin::Derived(format!("ffn_type {kind}"));
-    imported.set("model.architecture.intermediate_size", wide.map(|wide| Setting::new(wide, origin())));
+    imported.set(keys::architecture::intermediate_size, wide.map(|wide| Setting::new(wide, origin())));
     let word = match kind.as_str() {
         "gelu" => "gelu",
         "gemma_geglu" => "geglu",
         _ => "swiglu",
     };
-    imported.say("model.architecture.activation", word, origin());
+    imported.say(keys::architecture::activation, word, origin());
     if kind == "moe" {
         not_modelled(imported, "--ffn-type moe: experts of megablocks, the plan is of one dense feed-forward a layer");
     }
     let norm = settings
         .text("model_norm")
         .map(|found| found.map(|name| if name == "rms_norm" { "rmsnorm" } else { "layernorm" }));
-    imported.set("model.architecture.norm", norm);
+    imported.set(keys::architecture::norm, norm);
     let bias = settings
         .text("model_norm")
         .map(|found| found.map(|name| name == "default_layer_norm" || name == "lp_layer_norm"));
-    imported.set("model.architecture.norm_bias", bias);
-    imported.set("model.architecture.qk_norm", settings.on("qk_norm"));
-    imported.say("model.architecture.position", "rope", default("rotary"));
-    imported.say("model.architecture.linear_bias", false, default("no bias"));
+    imported.set(keys::architecture::norm_bias, bias);
+    imported.set(keys::architecture::qk_norm, settings.on("qk_norm"));
+    imported.say(keys::architecture::position, "rope", default("rotary"));
+    imported.say(keys::architecture::linear_bias, false, default("no bias"));
 }
 
 /// `--global-batch-size`; before, `--batch-size` was that of one GPU. What a GPU has is cut into `--accum-freq` pieces.
 fn batch(imported: &mut ImportedPlan, settings: &Settings) {
     let pieces = settings.whole("accum_freq").map_or(1, |found| found.value.max(1));
     match (settings.whole("global_batch_size"), settings.first_whole(&["per_gpu_batch_size", "batch_size"])) {
-        (_, Some(found)) => imported.set("training.micro_batch_size", Some(found.map(|batch| (batch / pieces).max(1)))),
-        (Some(found), None) => imported.set("model.batch_size", Some(found)),
-        (None, None) => imported.say("model.batch_size", 64_u64, default("--global-batch-size 64")),
+        (_, Some(found)) => {
+            imported.set(keys::training::micro_batch_size, Some(found.map(|batch| (batch / pieces).max(1))))
+        }
+        (Some(found), None) => imported.set(keys::model::batch_size, Some(found)),
+        (None, None) => imported.say(keys::model::batch_size, 64_u64, default("--global-batch-size 64")),
     }
 }
 
@@ -182,27 +185,27 @@ fn precision(imported: &mut ImportedPlan, settings: &Settings) {
     });
     let policy = ["fsdp_amp", "fsdp_pure_bf16"].iter().find_map(|name| settings.on(name));
     match policy.map(|found| found.map(|_| "bf16-mixed")).or(word) {
-        Some(word) => imported.set("training.precision", Some(word)),
-        None => imported.miss("training.precision", "--precision is none that is known"),
+        Some(word) => imported.set(keys::training::precision, Some(word)),
+        None => imported.miss(keys::training::precision, "--precision is none that is known"),
     }
     if let Some(found) = settings.on("fsdp_pure_bf16") {
-        imported.say("distribution.reduce_dtype", "bf16", found.origin);
+        imported.say(keys::distribution::reduce_dtype, "bf16", found.origin);
     }
 }
 
 fn sharding(imported: &mut ImportedPlan, settings: &Settings) {
     let Some(found) = settings.on("fsdp") else {
-        imported.say("distribution.sharding", "none", default("no --fsdp"));
-        return imported.say("distribution.engine", "ddp", default("no --fsdp"));
+        imported.say(keys::distribution::sharding, "none", default("no --fsdp"));
+        return imported.say(keys::distribution::engine, "ddp", default("no --fsdp"));
     };
-    imported.say("distribution.engine", "fsdp1", found.origin.clone());
+    imported.say(keys::distribution::engine, "fsdp1", found.origin.clone());
     let second = settings.on("fsdp_hybrid_o2");
     if let Some(hybrid) = settings.on("fsdp_hybrid").or_else(|| second.clone()) {
         not_modelled(imported, &format!("{}: shards within a node, copies between nodes", hybrid.origin));
     }
     let word = if second.is_some() { "zero2" } else { "zero3" };
-    imported.say("distribution.sharding", word, found.origin);
-    imported.set("training.cpu_offload", settings.on("fsdp_cpu_offload").map(|found| found.map(|_| "parameters")));
+    imported.say(keys::distribution::sharding, word, found.origin);
+    imported.set(keys::training::cpu_offload, settings.on("fsdp_cpu_offload").map(|found| found.map(|_| "parameters")));
     for name in
         ["fsdp_limit_all_gathers", "fsdp_use_orig_params", "fsdp_backward_prefetch", "qk_norm", "dataset_resampled"]
     {

@@ -12,20 +12,25 @@ use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::Settings;
 use super::unread::account_for;
 use super::{adapters, deepspeed};
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "OpenRLHF 0.9";
 
 const ROWS: &[SettingRow] = &[
-    (&["train.batch_size", "train_batch_size"], "model.batch_size", SettingKind::Whole),
-    (&["train.micro_batch_size", "micro_train_batch_size"], "training.micro_batch_size", SettingKind::Whole),
-    (&["max_norm", "actor.max_norm"], "training.gradient_clipping", SettingKind::Clipped),
-    (&["adam.weight_decay", "actor.adam.weight_decay", "l2"], "training.weight_decay", SettingKind::Share),
-    (&["ds.tensor_parallel_size", "ds_tensor_parallel_size"], "distribution.tensor_parallel", SettingKind::Several),
-    (&["ds.ring_attn_size", "ring_attn_size"], "distribution.context_parallel", SettingKind::Several),
-    (&["ds.deepcompile", "deepcompile"], "training.compile", SettingKind::Flag),
-    (&["ds.overlap_comm", "overlap_comm"], "distribution.overlap_grad_reduce", SettingKind::Flag),
-    (&["ds.use_liger_kernel", "use_liger_kernel"], "training.loss", SettingKind::On("fused")),
+    (&["train.batch_size", "train_batch_size"], keys::model::batch_size, SettingKind::Whole),
+    (&["train.micro_batch_size", "micro_train_batch_size"], keys::training::micro_batch_size, SettingKind::Whole),
+    (&["max_norm", "actor.max_norm"], keys::training::gradient_clipping, SettingKind::Clipped),
+    (&["adam.weight_decay", "actor.adam.weight_decay", "l2"], keys::training::weight_decay, SettingKind::Share),
+    (
+        &["ds.tensor_parallel_size", "ds_tensor_parallel_size"],
+        keys::distribution::tensor_parallel,
+        SettingKind::Several,
+    ),
+    (&["ds.ring_attn_size", "ring_attn_size"], keys::distribution::context_parallel, SettingKind::Several),
+    (&["ds.deepcompile", "deepcompile"], keys::training::compile, SettingKind::Flag),
+    (&["ds.overlap_comm", "overlap_comm"], keys::distribution::overlap_grad_reduce, SettingKind::Flag),
+    (&["ds.use_liger_kernel", "use_liger_kernel"], keys::training::loss, SettingKind::On("fused")),
 ];
 
 /// The way of training that the module's name tells.
@@ -45,11 +50,11 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("OpenRLHF");
     let settings = arguments::read(&context.program.words).options;
     let method = method(context).unwrap_or("").to_owned();
-    imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
+    imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
     let named = settings.first_text(&["model.model_name_or_path", "actor.model_name_or_path", "pretrain"]);
     match named {
         Some(found) => model::set(&mut imported, context, found),
-        None => imported.miss("model.preset", "neither --pretrain nor --model.model_name_or_path"),
+        None => imported.miss(keys::model::preset, "neither --pretrain nor --model.model_name_or_path"),
     }
     batches(&mut imported, &settings, &method);
     take(&mut imported, &settings, ROWS);
@@ -70,7 +75,7 @@ fn default(option: &str) -> Origin {
 
 /// What the parsers of the commands have where nothing is said.
 fn batches(imported: &mut ImportedPlan, settings: &Settings, method: &str) {
-    imported.say("model.batch_size", 128, default("--train_batch_size 128"));
+    imported.say(keys::model::batch_size, 128, default("--train_batch_size 128"));
     let dotted = settings.iter().any(|(name, _)| name.contains('.'));
     let micro = match method {
         "rm" => 1,
@@ -78,9 +83,9 @@ fn batches(imported: &mut ImportedPlan, settings: &Settings, method: &str) {
         "ppo_ray" => 4,
         _ => 8,
     };
-    imported.say("training.micro_batch_size", micro, default(&format!("micro batch {micro}")));
-    imported.say("training.gradient_clipping", true, default("--max_norm 1.0"));
-    imported.say("training.weight_decay", 0.0, default("no weight decay"));
+    imported.say(keys::training::micro_batch_size, micro, default(&format!("micro batch {micro}")));
+    imported.say(keys::training::gradient_clipping, true, default("--max_norm 1.0"));
+    imported.say(keys::training::weight_decay, 0.0, default("no weight decay"));
     let whole = |name: &str| settings.whole(name);
     let both = whole("prompt_max_len").zip(whole("generate_max_len")).map(|(prompt, answer)| {
         let origin = Origin::Derived(format!("{} + {}", prompt.origin, answer.origin));
@@ -89,12 +94,13 @@ fn batches(imported: &mut ImportedPlan, settings: &Settings, method: &str) {
     let usual = if matches!(method, "dpo" | "rm" | "kto" | "kd") { 512 } else { 2048 };
     let length = settings.first_whole(&["data.max_len", "max_len"]).or(both);
     imported.set(
-        "model.sequence_length",
+        keys::model::sequence_length,
         Some(length.unwrap_or_else(|| Setting::new(usual, default(&format!("--max_len {usual}"))))),
     );
     if settings.is("train.dynamic_batch_enable") || settings.is("use_dynamic_batch") {
-        imported.drop("training.micro_batch_size");
-        imported.miss("training.micro_batch_size", "dynamic batches: --train.max_tokens_per_gpu decides as it runs");
+        imported.drop(keys::training::micro_batch_size);
+        imported
+            .miss(keys::training::micro_batch_size, "dynamic batches: --train.max_tokens_per_gpu decides as it runs");
     }
 }
 
@@ -108,11 +114,11 @@ fn precision(imported: &mut ImportedPlan, settings: &Settings) {
     let kept = settings.first_text(&["ds.grad_accum_dtype", "grad_accum_dtype"]);
     if stage.value > 0 {
         let kept = kept.unwrap_or_else(|| Setting::new(dtype.value.clone(), default("gradients in the weights' type")));
-        imported.set("training.gradient_dtype", Some(kept));
+        imported.set(keys::training::gradient_dtype, Some(kept));
     }
-    imported.set("distribution.sharding", Some(stage.map(deepspeed::stage)));
-    imported.say("distribution.engine", "deepspeed", default("get_train_ds_config"));
-    imported.set("training.precision", Some(dtype.map(|name| format!("{name}-fp32-master"))));
+    imported.set(keys::distribution::sharding, Some(stage.map(deepspeed::stage)));
+    imported.say(keys::distribution::engine, "deepspeed", default("get_train_ds_config"));
+    imported.set(keys::training::precision, Some(dtype.map(|name| format!("{name}-fp32-master"))));
 }
 
 fn memory(imported: &mut ImportedPlan, settings: &Settings) {
@@ -129,8 +135,8 @@ fn memory(imported: &mut ImportedPlan, settings: &Settings) {
         (None, Some(found)) => found.map(|_| "adamw-fused"),
         (None, None) => Setting::new("adamw-fused", default("FusedAdam")),
     };
-    imported.set("training.optimizer", Some(word));
-    imported.set("training.cpu_offload", offload.map(|found| found.map(|_| "optimizer")));
+    imported.set(keys::training::optimizer, Some(word));
+    imported.set(keys::training::cpu_offload, offload.map(|found| found.map(|_| "optimizer")));
     let flash = settings.on("flash_attn").map(|found| found.map(|_| "flash"));
     let named = settings.first_text(&["ds.attn_implementation", "attn_implementation"]);
     let word = named.map(|found| found.map(|name| super::trainer::implementation(&name))).or(flash);
@@ -155,14 +161,14 @@ fn low_rank(imported: &mut ImportedPlan, settings: &Settings) {
     let targets =
         targets.unwrap_or_else(|| Setting::new(vec!["all-linear".to_owned()], default("target_modules all-linear")));
     adapters::set_targets(imported, Some(targets));
-    take(imported, settings, &[(&["ds.lora.dropout", "lora_dropout"], "training.lora.dropout", SettingKind::Share)]);
+    take(imported, settings, &[(&["ds.lora.dropout", "lora_dropout"], keys::lora::dropout, SettingKind::Share)]);
 }
 
 fn kinds(imported: &mut ImportedPlan, settings: &Settings, method: &str) {
     match method {
         "dpo" => {
             // The reference is a model of its own, with adapters too.
-            if imported.get("training.lora.rank").is_some() {
+            if imported.get(keys::lora::rank).is_some() {
                 not_modelled(imported, "dpo: the reference model");
             }
             TrainingMethod::Dpo.apply(imported);
@@ -189,9 +195,9 @@ fn actor(imported: &mut ImportedPlan, settings: &Settings) {
     let nodes = whole("actor.num_nodes", "actor_num_nodes", "--actor_num_nodes 1", 1);
     let per_node = whole("actor.num_gpus_per_node", "actor_num_gpus_per_node", "--actor_num_gpus_per_node 8", 8);
     let world = World { total: None, nodes: Some(nodes), per_node: Some(per_node) }.completed();
-    imported.set("cluster.num_gpus", world.total);
-    imported.set("cluster.nodes", world.nodes);
-    imported.set("cluster.gpus_per_node", world.per_node);
+    imported.set(keys::cluster::num_gpus, world.total);
+    imported.set(keys::cluster::nodes, world.nodes);
+    imported.set(keys::cluster::gpus_per_node, world.per_node);
     for (name, _) in settings.iter() {
         if ["ref", "reward", "critic", "vllm", "rollout", "algo", "colocate"].iter().any(|part| name.starts_with(part))
         {

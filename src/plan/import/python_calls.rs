@@ -14,6 +14,7 @@ use super::settings::{Settings, text};
 use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
 use super::{adapters, model, trl};
+use crate::plan::keys;
 
 /// Calls whose keywords are `TrainingArguments`.
 const ARGUMENTS: [&str; 9] = [
@@ -139,7 +140,7 @@ fn spread(imported: &mut ImportedPlan, path: &str, content: &str, context: &Impo
     let Some(gpus) = context.visible_gpus().filter(|gpus| gpus.value > 1) else { return };
     if content.contains("device_map") && context.launchers.is_empty() && context.world.total.is_none() {
         not_modelled(imported, &format!("{path}: device_map spreads the layers over {} GPUs", gpus.value));
-        imported.miss("cluster.num_gpus", "device_map spreads the layers over all GPUs in sight");
+        imported.miss(keys::cluster::num_gpus, "device_map spreads the layers over all GPUs in sight");
     } else {
         trainer::data_parallel(imported, context);
     }
@@ -153,7 +154,7 @@ pub fn of_file(name: &str, content: &str, context: &ImportContext) -> ImportedPl
 fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> ImportedPlan {
     let unsloth = content.contains("from unsloth import");
     let mut imported = ImportedPlan::of(if unsloth { "unsloth" } else { "transformers" });
-    imported.say("model.framework", "pytorch", Origin::Program(format!("calls in {name}")));
+    imported.say(keys::model::framework, "pytorch", Origin::Program(format!("calls in {name}")));
     let reader = ScriptReader::new(name, content, given);
     let mut settings = Settings::defaults("transformers 4.57", trainer::DEFAULTS);
     if let Some(method) = TRL.iter().find(|(call, _)| self::call(content, call).is_some()).map(|(_, method)| method) {
@@ -177,10 +178,10 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
     let named = made.first_text(&["model_name", "0", "pretrained_model_name_or_path"]);
     match named.filter(|found| !found.value.is_empty()) {
         Some(found) => model::set(&mut imported, context, found),
-        None => imported.miss("model.preset", "the name of the model is not written in the script"),
+        None => imported.miss(keys::model::preset, "the name of the model is not written in the script"),
     }
-    imported.set("model.sequence_length", settings.first_whole(&["max_seq_length", "max_length"]));
-    imported.fill("model.sequence_length", reader.named(&LENGTHS).first_whole(&LENGTHS));
+    imported.set(keys::model::sequence_length, settings.first_whole(&["max_seq_length", "max_length"]));
+    imported.fill(keys::model::sequence_length, reader.named(&LENGTHS).first_whole(&LENGTHS));
     let reached = reader.reached(&ADAPTERS);
     if reached != Some(false) {
         low_rank(&mut imported, &made, &adapted, &reader.calls(&["BitsAndBytesConfig", "GPTQConfig"]), unsloth);
@@ -202,7 +203,7 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
     if unsloth {
         imported
             .note("unsloth's own kernels keep less than those that are counted, and its checkpoints go to the host");
-        imported.say("training.loss", "fused", Origin::Program("unsloth's fused cross entropy".to_owned()));
+        imported.say(keys::training::loss, "fused", Origin::Program("unsloth's fused cross entropy".to_owned()));
     }
     let kind = ["DPO", "ORPO", "KTO", "GRPO", "Reward", "CPO", "PPO", "GKD"]
         .into_iter()
@@ -212,7 +213,7 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
     } else if models.first().is_some_and(|name| HEADS.iter().any(|head| name.contains(head))) {
         not_modelled(&mut imported, "a head of a few classes: the plan's head is the vocabulary's");
     }
-    if imported.get("training.lora.rank").is_none() && script_defaults::freezes(content) {
+    if imported.get(keys::lora::rank).is_none() && script_defaults::freezes(content) {
         not_modelled(&mut imported, &format!("{name} freezes parts of the model: all are counted as trained"));
     }
     if let Some(library) = script_defaults::other_library(content) {
@@ -244,10 +245,12 @@ const LENGTHS: [&str; 12] = [
 /// `gradient_accumulation_steps = gradient_accumulation_steps // world_size`: what was told is the whole batch.
 fn share_steps(imported: &mut ImportedPlan) {
     const STEPS: &str = "training.gradient_accumulation_steps";
-    let Some((micro, steps)) = imported.whole("training.micro_batch_size").zip(imported.whole(STEPS)) else { return };
+    let Some((micro, steps)) = imported.whole(keys::training::micro_batch_size).zip(imported.whole(STEPS)) else {
+        return;
+    };
     let origin =
         Origin::Derived(format!("micro batch {micro} x {steps} steps, which the script shares among its ranks"));
-    imported.say("model.batch_size", micro.saturating_mul(steps), origin);
+    imported.say(keys::model::batch_size, micro.saturating_mul(steps), origin);
     imported.drop(STEPS);
 }
 
@@ -283,7 +286,7 @@ fn low_rank(imported: &mut ImportedPlan, made: &Settings, adapted: &Settings, qu
     }
     if adapted.get("r").is_some() && adapted.whole("r").is_none() {
         not_modelled(imported, "adapters, whose rank the script computes");
-        return imported.miss("training.lora.rank", "the script computes it");
+        return imported.miss(keys::lora::rank, "the script computes it");
     }
     let default = Origin::Default { framework: "unsloth", option: "load_in_4bit True".to_owned() };
     let told = |name: &str| made.flag(name).or_else(|| quantised.flag(name));
@@ -305,7 +308,7 @@ fn low_rank(imported: &mut ImportedPlan, made: &Settings, adapted: &Settings, qu
         _ => adapters::set_targets(imported, adapted.texts("target_modules")),
     }
     let dropout = adapted.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value));
-    imported.set("training.lora.dropout", dropout);
+    imported.set(keys::lora::dropout, dropout);
 }
 
 /// The keywords of the first call of `name` in a file; an argument without a name is called by its place.

@@ -5,6 +5,7 @@ use super::origin::Origin;
 use super::rows::not_modelled;
 use super::settings::Settings;
 use super::text::python_literal;
+use crate::plan::keys;
 
 /// Parts of a script's text, and the plan's key whose default is doubtful then.
 const DOUBTS: &[(&str, &[&str])] = &[
@@ -53,7 +54,7 @@ pub fn reconcile(imported: &mut ImportedPlan, path: &str, text: &str, own: bool)
 /// Says of adapters that a script may make and that nothing was read of.
 pub fn adapters(imported: &mut ImportedPlan, path: &str, text: &str, settings: &Settings) {
     let told = settings.iter().any(|(name, _)| ["lora", "peft", "adapter"].iter().any(|part| name.contains(part)));
-    let open = imported.get("training.lora.rank").is_none()
+    let open = imported.get(keys::lora::rank).is_none()
         && !imported.missing.iter().any(|missing| missing.key == "training.lora.rank");
     if open && !told && code(text).any(|line| line.contains("get_peft_model(")) {
         not_modelled(imported, &format!("{path} makes adapters by itself: all weights are counted as trained"));
@@ -118,17 +119,17 @@ fn prepares(text: &str) -> bool {
 /// Says that a script's adapters over quantised weights come with checkpointing; weights that are not quantised are
 /// cast to fp32 on that way.
 fn checkpointed(imported: &mut ImportedPlan, path: &str, text: &str) {
-    if imported.get("training.lora.rank").is_none() || !prepares(text) {
+    if imported.get(keys::lora::rank).is_none() || !prepares(text) {
         return;
     }
     let origin = Origin::Program(format!("{path}: prepare_model_for_…_training"));
-    if imported.get("training.lora.base_bits").is_some() {
-        return imported.say("training.activation_checkpointing", "full", origin);
+    if imported.get(keys::lora::base_bits).is_some() {
+        return imported.say(keys::training::activation_checkpointing, "full", origin);
     }
-    let stored = imported.get("training.precision").and_then(|found| found.value.as_str()).unwrap_or_default();
+    let stored = imported.get(keys::training::precision).and_then(|found| found.value.as_str()).unwrap_or_default();
     match stored {
-        "fp16" => imported.say("training.precision", "fp16-mixed", origin),
-        "bf16" => imported.say("training.precision", "bf16-mixed", origin),
+        "fp16" => imported.say(keys::training::precision, "fp16-mixed", origin),
+        "bf16" => imported.say(keys::training::precision, "bf16-mixed", origin),
         _ => {}
     }
 }

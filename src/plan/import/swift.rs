@@ -13,6 +13,7 @@ use super::settings::{DefaultValue, Settings};
 use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
 use super::{adapters, arguments, megatron, model};
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "ms-swift 4";
@@ -111,28 +112,27 @@ fn world(imported: &mut ImportedPlan, context: &ImportContext) {
     let per_node = whole("NPROC_PER_NODE").unwrap_or_else(|| one("no NPROC_PER_NODE: one process"));
     let told = context.variable("NPROC_PER_NODE").is_some_and(|found| found.value.trim().parse::<u64>().is_err());
     if told {
-        return imported.miss("cluster.num_gpus", "NPROC_PER_NODE is set where the script does not show");
+        return imported.miss(keys::cluster::num_gpus, "NPROC_PER_NODE is set where the script does not show");
     }
     let several = context.visible_gpus().filter(|gpus| per_node.value == 1 && gpus.value > 1);
     if let Some(gpus) = several {
         imported.note(format!("one process with {} GPUs in sight: the layers are spread over them", gpus.value));
     }
     let world = World { total: None, nodes: Some(nodes), per_node: Some(per_node) }.completed();
-    imported.set("cluster.num_gpus", world.total);
-    imported.set("cluster.nodes", world.nodes);
-    imported.set("cluster.gpus_per_node", world.per_node);
+    imported.set(keys::cluster::num_gpus, world.total);
+    imported.set(keys::cluster::nodes, world.nodes);
+    imported.set(keys::cluster::gpus_per_node, world.per_node);
 }
 
 fn named(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     match settings.first_text(&["model", "model_id_or_path"]) {
         Some(found) => model::set(imported, context, found),
-        None => imported.miss("model.preset", "no --model"),
+        None => imported.miss(keys::model::preset, "no --model"),
     }
     match settings.whole("max_length") {
-        Some(found) => imported.set("model.sequence_length", Some(found)),
-        None => {
-            imported.miss("model.sequence_length", "no --max_length: the model's own longest, as the data needs it")
-        }
+        Some(found) => imported.set(keys::model::sequence_length, Some(found)),
+        None => imported
+            .miss(keys::model::sequence_length, "no --max_length: the model's own longest, as the data needs it"),
     }
     if let Some(found) = settings.on("packing") {
         imported.note(format!("{}: samples are packed to max_length", found.origin));
@@ -145,7 +145,7 @@ fn named(imported: &mut ImportedPlan, settings: &Settings, context: &ImportConte
 
 /// The Trainer, by swift's defaults.
 fn trained(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
-    imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
+    imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
     named(imported, settings, context);
     let mut arguments = settings.clone();
     let full = settings.text("tuner_type").is_some_and(|found| found.value == "full");
@@ -176,10 +176,10 @@ fn trained(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     let stored = if half || !full { WeightStorage::Half } else { WeightStorage::Full };
     trainer::set(imported, &arguments, context, stored);
     let sequence = settings.whole("sequence_parallel_size").filter(|found| found.value > 1);
-    imported.set("distribution.cp_comm", sequence.clone().map(|found| found.map(|_| "a2a")));
-    imported.set("distribution.context_parallel", sequence);
+    imported.set(keys::distribution::cp_comm, sequence.clone().map(|found| found.map(|_| "a2a")));
+    imported.set(keys::distribution::context_parallel, sequence);
     let tensor = settings.whole("deepspeed_autotp_size").filter(|found| found.value > 1);
-    imported.set("distribution.tensor_parallel", tensor);
+    imported.set(keys::distribution::tensor_parallel, tensor);
 }
 
 /// Where nobody says it, a step is of 16 samples: `ceil(16 / batch / ranks)`.
@@ -188,7 +188,8 @@ fn accumulation(arguments: &mut Settings, settings: &Settings, imported: &Import
         return;
     }
     let micro = settings.whole("per_device_train_batch_size").map_or(1, |found| found.value.max(1));
-    let ranks = context.world.total.as_ref().map(|found| found.value).or_else(|| imported.whole("cluster.num_gpus"));
+    let ranks =
+        context.world.total.as_ref().map(|found| found.value).or_else(|| imported.whole(keys::cluster::num_gpus));
     let Some(ranks) = ranks.filter(|ranks| *ranks > 0) else { return };
     let steps = 16_u64.div_ceil(micro.saturating_mul(ranks)).max(1);
     arguments.set("gradient_accumulation_steps", steps.into(), default("gradient_accumulation_steps 16 / batch"));
@@ -235,10 +236,10 @@ fn low_rank(imported: &mut ImportedPlan, settings: &Settings) {
             });
             adapters::set_targets(imported, targets);
             let dropout = settings.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value));
-            imported.set("training.lora.dropout", dropout);
+            imported.set(keys::lora::dropout, dropout);
         }
         other => {
-            imported.miss("training.lora.rank", format!("--tuner_type {other} has no word in a plan"));
+            imported.miss(keys::lora::rank, format!("--tuner_type {other} has no word in a plan"));
             not_modelled(imported, &format!("--tuner_type {other}: counted as if all weights were trained"));
         }
     }
@@ -255,16 +256,16 @@ fn low_rank(imported: &mut ImportedPlan, settings: &Settings) {
 
 /// Megatron's core with a model of the hub.
 fn core(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
-    imported.say("model.framework", "megatron", Origin::Program(context.program.shown()));
+    imported.say(keys::model::framework, "megatron", Origin::Program(context.program.shown()));
     named(imported, settings, context);
     megatron::train(imported, settings, context);
     // The model's own, which its bridge sets, goes over Megatron's default of a tenth.
     if !settings.is_set("hidden_dropout") {
-        imported.drop("training.dropout");
+        imported.drop(keys::training::dropout);
     }
     low_rank(imported, settings);
     let none = settings.text("recompute_granularity").filter(|found| found.value == "none");
-    imported.set("training.activation_checkpointing", none);
+    imported.set(keys::training::activation_checkpointing, none);
 }
 
 fn kinds(imported: &mut ImportedPlan, settings: &Settings, name: &str) {

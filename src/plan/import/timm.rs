@@ -8,18 +8,19 @@ use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, take};
 use super::settings::Settings;
 use super::unread::account_for;
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "timm 1.0";
 
 const ROWS: &[SettingRow] = &[
-    (&["batch_size", "b"], "training.micro_batch_size", SettingKind::Whole),
-    (&["grad_accum_steps"], "training.gradient_accumulation_steps", SettingKind::Whole),
-    (&["img_size"], "model.image_size", SettingKind::Whole),
-    (&["weight_decay"], "training.weight_decay", SettingKind::Share),
-    (&["clip_grad"], "training.gradient_clipping", SettingKind::Clipped),
-    (&["channels_last"], "training.channels_last", SettingKind::Flag),
-    (&["grad_checkpointing"], "training.activation_checkpointing", SettingKind::On("full")),
+    (&["batch_size", "b"], keys::training::micro_batch_size, SettingKind::Whole),
+    (&["grad_accum_steps"], keys::training::gradient_accumulation_steps, SettingKind::Whole),
+    (&["img_size"], keys::model::image_size, SettingKind::Whole),
+    (&["weight_decay"], keys::training::weight_decay, SettingKind::Share),
+    (&["clip_grad"], keys::training::gradient_clipping, SettingKind::Clipped),
+    (&["channels_last"], keys::training::channels_last, SettingKind::Flag),
+    (&["grad_checkpointing"], keys::training::activation_checkpointing, SettingKind::On("full")),
 ];
 
 /// Names of timm, and the catalogue's for the same shape.
@@ -67,23 +68,23 @@ pub fn runs(context: &ImportContext) -> bool {
 pub fn import(context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("timm");
     let settings = arguments::read(&context.program.words).options;
-    imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
+    imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
     match settings.text("model") {
         Some(found) => network(&mut imported, context, found),
-        None => imported.miss("model.preset", "no --model"),
+        None => imported.miss(keys::model::preset, "no --model"),
     }
     let default = |option: &str| Origin::Default { framework: VERSION, option: option.to_owned() };
-    imported.say("training.micro_batch_size", 128, default("--batch-size 128"));
-    imported.say("training.weight_decay", 2e-5, default("--weight-decay 2e-5"));
-    imported.say("training.activation_checkpointing", "none", default("no --grad-checkpointing"));
-    imported.say("distribution.sharding", "none", default("DistributedDataParallel"));
-    imported.say("distribution.engine", "ddp", default("DistributedDataParallel"));
+    imported.say(keys::training::micro_batch_size, 128, default("--batch-size 128"));
+    imported.say(keys::training::weight_decay, 2e-5, default("--weight-decay 2e-5"));
+    imported.say(keys::training::activation_checkpointing, "none", default("no --grad-checkpointing"));
+    imported.say(keys::distribution::sharding, "none", default("DistributedDataParallel"));
+    imported.say(keys::distribution::engine, "ddp", default("DistributedDataParallel"));
     take(&mut imported, &settings, ROWS);
     precision(&mut imported, &settings);
     optimizer(&mut imported, &settings);
     let compiled = settings.get("torchcompile").map(|found| Setting::new(true, found.origin.clone()));
     settings.accept("torchcompile");
-    imported.set("training.compile", compiled);
+    imported.set(keys::training::compile, compiled);
     for name in
         OWN.iter().chain(&["model_ema_decay", "pretrained", "apex_amp", "drop", "smoothing", "crop_pct", "remode"])
     {
@@ -99,10 +100,10 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
 fn network(imported: &mut ImportedPlan, context: &ImportContext, found: Setting<String>) {
     let plain = found.value.split('.').next().unwrap_or("").to_owned();
     match MODELS.iter().find(|(name, _)| *name == plain) {
-        Some((_, preset)) => imported.set("model.preset", Some(found.map(|_| (*preset).to_owned()))),
+        Some((_, preset)) => imported.set(keys::model::preset, Some(found.map(|_| (*preset).to_owned()))),
         None => match model::preset(context, &plain) {
-            Some(preset) => imported.say("model.preset", preset, found.origin),
-            None => imported.miss("model.preset", format!("{}: not in the catalogue", found.value)),
+            Some(preset) => imported.say(keys::model::preset, preset, found.origin),
+            None => imported.miss(keys::model::preset, format!("{}: not in the catalogue", found.value)),
         },
     }
 }
@@ -116,7 +117,7 @@ fn precision(imported: &mut ImportedPlan, settings: &Settings) {
         (_, Some(found)) => found.map(|_| if half { "bf16-mixed" } else { "fp16-mixed" }),
         _ => Setting::new("fp32", Origin::Default { framework: VERSION, option: "no --amp".to_owned() }),
     };
-    imported.set("training.precision", Some(word));
+    imported.set(keys::training::precision, Some(word));
 }
 
 fn optimizer(imported: &mut ImportedPlan, settings: &Settings) {
@@ -124,13 +125,13 @@ fn optimizer(imported: &mut ImportedPlan, settings: &Settings) {
     let found = settings.text("opt").unwrap_or_else(|| Setting::new("sgd".to_owned(), usual()));
     match found.value.as_str() {
         "sgd" | "nesterov" | "momentum" | "fusedsgd" => {
-            imported.set("training.optimizer", Some(found.map(|_| "sgd-momentum")))
+            imported.set(keys::training::optimizer, Some(found.map(|_| "sgd-momentum")))
         }
         "adam" | "adamw" | "fusedadam" | "fusedadamw" | "lion" | "adafactor" | "muon" => {
             common::set_optimizer(imported, Some(found));
         }
         other => {
-            imported.miss("training.optimizer", format!("--opt {other} has no word in a plan"));
+            imported.miss(keys::training::optimizer, format!("--opt {other} has no word in a plan"));
             super::rows::not_modelled(imported, &format!("--opt {other}: its states"));
         }
     }

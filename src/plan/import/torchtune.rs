@@ -11,6 +11,7 @@ use super::origin::{Origin, Setting};
 use super::rows::not_modelled;
 use super::settings::Settings;
 use super::unread::account_for;
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "torchtune 0.6";
@@ -50,7 +51,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     }
     settings.over(arguments::overrides(&given.words));
     settings.interpolate();
-    imported.say("model.framework", "torchtitan", Origin::Program(context.program.shown()));
+    imported.say(keys::model::framework, "torchtitan", Origin::Program(context.program.shown()));
     let distributed = !context.program.name().contains("single_device");
     set(&mut imported, &settings, context, distributed);
     account_for(&mut imported, &settings);
@@ -60,11 +61,11 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
 /// The plan of a file alone.
 pub fn of_file(mut file: Settings, name: &str, context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("torchtune");
-    imported.say("model.framework", "torchtitan", Origin::Program("torchtune's own keys".to_owned()));
+    imported.say(keys::model::framework, "torchtitan", Origin::Program("torchtune's own keys".to_owned()));
     file.interpolate();
     let single = name.contains("single_device");
     if single {
-        imported.say("cluster.num_gpus", 1, Origin::Derived("a recipe for a single device".to_owned()));
+        imported.say(keys::cluster::num_gpus, 1, Origin::Derived("a recipe for a single device".to_owned()));
     }
     set(&mut imported, &file, context, !single);
     account_for(&mut imported, &file);
@@ -95,13 +96,13 @@ fn config(context: &ImportContext, name: &str, imported: &mut ImportedPlan) -> O
 fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext, distributed: bool) {
     architecture(imported, settings, context);
     let length = settings.first_whole(&["tokenizer.max_seq_len", "dataset.max_seq_len", "max_seq_len"]);
-    imported.set("model.sequence_length", length);
-    imported.miss("model.sequence_length", "tokenizer.max_seq_len is not set: the data decides");
-    imported.set("training.micro_batch_size", settings.whole("batch_size"));
+    imported.set(keys::model::sequence_length, length);
+    imported.miss(keys::model::sequence_length, "tokenizer.max_seq_len is not set: the data decides");
+    imported.set(keys::training::micro_batch_size, settings.whole("batch_size"));
     let default = |option: &str| Origin::Default { framework: VERSION, option: option.to_owned() };
     let steps = settings.whole("gradient_accumulation_steps");
     imported.set(
-        "training.gradient_accumulation_steps",
+        keys::training::gradient_accumulation_steps,
         Some(steps.unwrap_or_else(|| Setting::new(1, default("gradient_accumulation_steps 1")))),
     );
     let word = settings.text("dtype").map(|found| {
@@ -111,14 +112,17 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
             _ => "fp32",
         })
     });
-    imported.set("training.precision", word);
+    imported.set(keys::training::precision, word);
     optimizer(imported, settings);
     memory(imported, settings);
     let loss = settings.first_text(&["loss._component_", "loss"]);
     let chunked = |name: &str| name.contains("Chunked") || name.contains("LinearCrossEntropy");
-    imported.set("training.loss", loss.map(|found| found.map(|name| if chunked(&name) { "chunked" } else { "plain" })));
+    imported.set(
+        keys::training::loss,
+        loss.map(|found| found.map(|name| if chunked(&name) { "chunked" } else { "plain" })),
+    );
     let clipped = settings.number("clip_grad_norm").map(|found| found.map(|norm| norm > 0.0));
-    imported.set("training.gradient_clipping", clipped);
+    imported.set(keys::training::gradient_clipping, clipped);
     lora(imported, settings);
     if distributed {
         sharding(imported, settings);
@@ -140,50 +144,50 @@ fn memory(imported: &mut ImportedPlan, settings: &Settings) {
     let default = |option: &str| Origin::Default { framework: VERSION, option: option.to_owned() };
     let recompute = settings.flag("enable_activation_checkpointing");
     imported.set(
-        "training.activation_checkpointing",
+        keys::training::activation_checkpointing,
         Some(recompute.map_or(Setting::new("none", default("no activation checkpointing")), |found| {
             found.map(|on| if on { "full" } else { "none" })
         })),
     );
     let selective = settings.text("ac_mode").filter(|found| found.value == "selective");
-    imported.set("training.activation_checkpointing", selective.map(|found| found.map(|_| "selective-op")));
-    imported.set("training.compile", settings.flag("compile"));
-    imported.set("training.optimizer_in_backward", settings.flag("optimizer_in_bwd"));
+    imported.set(keys::training::activation_checkpointing, selective.map(|found| found.map(|_| "selective-op")));
+    imported.set(keys::training::compile, settings.flag("compile"));
+    imported.set(keys::training::optimizer_in_backward, settings.flag("optimizer_in_bwd"));
     let offload = settings.on("enable_activation_offloading").map(|found| found.map(|_| "activations"));
     let parameters = settings.on("fsdp_cpu_offload").map(|found| found.map(|_| "parameters"));
-    imported.set("training.cpu_offload", offload.or(parameters));
+    imported.set(keys::training::cpu_offload, offload.or(parameters));
 }
 
 fn sharding(imported: &mut ImportedPlan, settings: &Settings) {
     let above_one = |found: &Setting<u64>| found.value > 1;
-    imported.set("distribution.tensor_parallel", settings.whole("tensor_parallel_dim").filter(above_one));
-    imported.set("distribution.context_parallel", settings.whole("context_parallel_dim").filter(above_one));
+    imported.set(keys::distribution::tensor_parallel, settings.whole("tensor_parallel_dim").filter(above_one));
+    imported.set(keys::distribution::context_parallel, settings.whole("context_parallel_dim").filter(above_one));
     let kept =
         settings.flag("fsdp_reshard_after_forward").filter(|found| !found.value).map(|found| found.map(|_| "zero2"));
     let default =
         Setting::new("zero3", Origin::Default { framework: VERSION, option: "FSDP2 over all ranks".to_owned() });
-    imported.set("distribution.sharding", Some(kept.unwrap_or(default.clone())));
-    imported.set("distribution.engine", Some(default.map(|_| "fsdp2")));
+    imported.set(keys::distribution::sharding, Some(kept.unwrap_or(default.clone())));
+    imported.set(keys::distribution::engine, Some(default.map(|_| "fsdp2")));
     if settings.whole("data_parallel_replicate_dim").filter(above_one).is_some() {
-        imported.set("distribution.shard_group", settings.whole("data_parallel_shard_dim").filter(above_one));
+        imported.set(keys::distribution::shard_group, settings.whole("data_parallel_shard_dim").filter(above_one));
     }
 }
 
 /// `torchtune.models.llama3_1.qlora_llama3_1_8b`: a builder's name tells model and adapters.
 fn architecture(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     let Some(component) = settings.text("model._component_") else {
-        return imported.miss("model.preset", "no model._component_");
+        return imported.miss(keys::model::preset, "no model._component_");
     };
     let builder = component.value.rsplit('.').next().unwrap_or("").to_owned();
     let plain = builder.strip_prefix("qlora_").or_else(|| builder.strip_prefix("lora_")).unwrap_or(&builder);
     if let Some(preset) = names(plain).iter().find_map(|name| model::preset(context, name)) {
-        return imported.say("model.preset", preset, named(component, &builder));
+        return imported.say(keys::model::preset, preset, named(component, &builder));
     }
     // The checkpoint's folder mostly is the hub's.
     let folder = settings.first_text(&["checkpointer.checkpoint_dir", "checkpoint_dir"]);
     match folder.map(|found| found.map(|path| base(path.trim_end_matches('/')).to_owned())) {
         Some(found) => model::set(imported, context, found),
-        None => imported.miss("model.preset", format!("{builder}: not known here")),
+        None => imported.miss(keys::model::preset, format!("{builder}: not known here")),
     }
 }
 
@@ -227,11 +231,11 @@ fn optimizer(imported: &mut ImportedPlan, settings: &Settings) {
     let fused = settings.on("optimizer.fused");
     let name = component.clone().map(|name| name.rsplit('.').next().unwrap_or("").to_owned());
     match (common::optimizer(&name.value), fused) {
-        (Some("adamw"), Some(fused)) => imported.set("training.optimizer", Some(fused.map(|_| "adamw-fused"))),
+        (Some("adamw"), Some(fused)) => imported.set(keys::training::optimizer, Some(fused.map(|_| "adamw-fused"))),
         _ => common::set_optimizer(imported, Some(name)),
     }
     imported.set(
-        "training.weight_decay",
+        keys::training::weight_decay,
         settings.number("optimizer.weight_decay").filter(|found| (0.0..=1.0).contains(&found.value)),
     );
 }
@@ -257,7 +261,7 @@ fn lora(imported: &mut ImportedPlan, settings: &Settings) {
     });
     adapters::set_targets(imported, modules);
     imported.set(
-        "training.lora.dropout",
+        keys::lora::dropout,
         settings.number("model.lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)),
     );
 }

@@ -10,6 +10,7 @@ use super::imported::ImportedPlan;
 use super::launch::{World, base};
 use super::origin::{Origin, Setting};
 use super::settings::{DefaultValue, Settings};
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "TRL";
@@ -108,15 +109,15 @@ fn launcher(settings: &mut Settings, context: &ImportContext, imported: &mut Imp
     if context.world.total.is_none() {
         let total = told.whole("num_processes").or_else(|| context.visible_gpus());
         if total.is_none() {
-            imported.miss("cluster.num_gpus", "trl starts accelerate on every GPU in sight, and none is");
+            imported.miss(keys::cluster::num_gpus, "trl starts accelerate on every GPU in sight, and none is");
         }
         let one =
             || Setting::new(1, Origin::Default { framework: "accelerate", option: "--num_machines 1".to_owned() });
         let nodes = told.whole("num_machines").or_else(|| Some(one()));
         let world = World { total, nodes, per_node: None }.completed();
-        imported.set("cluster.num_gpus", world.total);
-        imported.set("cluster.nodes", world.nodes);
-        imported.set("cluster.gpus_per_node", world.per_node);
+        imported.set(keys::cluster::num_gpus, world.total);
+        imported.set(keys::cluster::nodes, world.nodes);
+        imported.set(keys::cluster::gpus_per_node, world.per_node);
     }
     settings.adopt_all(&told, |name| Some(format!("{LAUNCH}.{name}")));
 }

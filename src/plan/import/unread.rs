@@ -4,6 +4,7 @@ use super::concepts;
 use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
 use super::settings::{Fate, Settings, text, truth, whole};
+use crate::plan::keys;
 use serde_json::Value;
 
 /// Parts of names whose settings change neither memory nor the time of a step, or whose effect is seen
@@ -207,7 +208,7 @@ pub fn account_for(imported: &mut ImportedPlan, settings: &Settings) {
     let mut unread = Vec::new();
     let mut weighty = Vec::new();
     let mut unknown = Vec::new();
-    let adapted = imported.get("training.lora.rank").is_some();
+    let adapted = imported.get(keys::lora::rank).is_some();
     for (name, found, fate) in settings.fates() {
         match fate {
             Fate::Read => {}

@@ -11,6 +11,7 @@ use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
 use super::{adapters, methods};
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "VeOmni of 2026";
@@ -20,22 +21,26 @@ const DEFAULTS: &[(&str, DefaultValue)] =
     &[("train.micro_batch_size", DefaultValue::Whole(1)), ("data.max_seq_len", DefaultValue::Whole(2048))];
 
 const ROWS: &[SettingRow] = &[
-    (&["data.max_seq_len"], "model.sequence_length", SettingKind::Whole),
-    (&["train.micro_batch_size"], "training.micro_batch_size", SettingKind::Whole),
-    (&["train.global_batch_size"], "model.batch_size", SettingKind::Whole),
-    (&["train.optimizer.weight_decay", "train.weight_decay"], "training.weight_decay", SettingKind::Share),
-    (&["train.optimizer.max_grad_norm", "train.max_grad_norm"], "training.gradient_clipping", SettingKind::Clipped),
+    (&["data.max_seq_len"], keys::model::sequence_length, SettingKind::Whole),
+    (&["train.micro_batch_size"], keys::training::micro_batch_size, SettingKind::Whole),
+    (&["train.global_batch_size"], keys::model::batch_size, SettingKind::Whole),
+    (&["train.optimizer.weight_decay", "train.weight_decay"], keys::training::weight_decay, SettingKind::Share),
+    (
+        &["train.optimizer.max_grad_norm", "train.max_grad_norm"],
+        keys::training::gradient_clipping,
+        SettingKind::Clipped,
+    ),
     (
         &["train.accelerator.ulysses_size", "train.ulysses_parallel_size"],
-        "distribution.context_parallel",
+        keys::distribution::context_parallel,
         SettingKind::Several,
     ),
     (
         &["train.accelerator.ep_size", "train.expert_parallel_size"],
-        "distribution.expert_parallel",
+        keys::distribution::expert_parallel,
         SettingKind::Several,
     ),
-    (&["train.torch_compile.enable"], "training.compile", SettingKind::Flag),
+    (&["train.torch_compile.enable"], keys::training::compile, SettingKind::Flag),
 ];
 
 /// Whether settings are `VeOmni`'s: sections that no other has, or its flat names of before.
@@ -89,19 +94,19 @@ fn default(option: &str) -> Origin {
 
 fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
     let settings = &Settings::defaults(VERSION, DEFAULTS).with(file);
-    imported.say("model.framework", "pytorch", Origin::Program("VeOmni's own keys".to_owned()));
+    imported.say(keys::model::framework, "pytorch", Origin::Program("VeOmni's own keys".to_owned()));
     let kind = settings.text("data.data_type").map(|found| found.value).unwrap_or_default();
     if kind == "diffusion" {
         // Lengths, loss and kernels are a language model's.
-        return imported.miss("model.hf_config", "diffusion models of VeOmni are not read");
+        return imported.miss(keys::model::hf_config, "diffusion models of VeOmni are not read");
     }
     match settings.first_text(&["model.model_path", "model.config_path"]).filter(|found| !found.value.is_empty()) {
         Some(found) => model::set(imported, context, found),
-        None => imported.miss("model.preset", "model.model_path is to be filled in"),
+        None => imported.miss(keys::model::preset, "model.model_path is to be filled in"),
     }
     take(imported, settings, ROWS);
-    if imported.get("distribution.context_parallel").is_some() {
-        imported.say("distribution.cp_comm", "a2a", default("Ulysses"));
+    if imported.get(keys::distribution::context_parallel).is_some() {
+        imported.say(keys::distribution::cp_comm, "a2a", default("Ulysses"));
     }
     precision(imported, settings);
     sharding(imported, settings);
@@ -111,7 +116,7 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
         .flag("train.gradient_checkpointing.enable")
         .or_else(|| settings.flag("train.enable_gradient_checkpointing"));
     let recompute = recompute.unwrap_or_else(|| Setting::new(true, default("gradient_checkpointing.enable")));
-    imported.set("training.activation_checkpointing", Some(recompute.map(|on| if on { "full" } else { "none" })));
+    imported.set(keys::training::activation_checkpointing, Some(recompute.map(|on| if on { "full" } else { "none" })));
     let rank = settings.first_whole(&["model.lora_config.rank", "model.lora_rank"]);
     if rank.is_some() {
         adapters::set(imported, rank, (VERSION, 8), None);
@@ -154,7 +159,7 @@ fn precision(imported: &mut ImportedPlan, settings: &Settings) {
         (true, false) => "bf16-mixed",
         (false, _) => "bf16",
     });
-    imported.set("training.precision", Some(word));
+    imported.set(keys::training::precision, Some(word));
     settings.accept(&format!("{section}.reduce_dtype"));
 }
 
@@ -165,7 +170,7 @@ fn sharding(imported: &mut ImportedPlan, settings: &Settings) {
         "ddp" => "ddp",
         "fsdp1" => "fsdp1",
         "fsdp2" => "fsdp2",
-        _ => return imported.miss("distribution.sharding", format!("{} is no mode that is known", mode.value)),
+        _ => return imported.miss(keys::distribution::sharding, format!("{} is no mode that is known", mode.value)),
     };
     let full = [
         "train.accelerator.fsdp_config.reshard_after_forward",
@@ -178,15 +183,15 @@ fn sharding(imported: &mut ImportedPlan, settings: &Settings) {
         (_, true) => "zero3",
         (_, false) => "zero2",
     };
-    imported.say("distribution.engine", engine, mode.origin.clone());
-    imported.say("distribution.sharding", word, mode.origin);
+    imported.say(keys::distribution::engine, engine, mode.origin.clone());
+    imported.say(keys::distribution::sharding, word, mode.origin);
     let shards = settings.first_whole(&["train.accelerator.dp_shard_size", "train.data_parallel_shard_size"]);
-    imported.set("distribution.shard_group", shards.filter(|found| found.value > 1 && engine != "ddp"));
+    imported.set(keys::distribution::shard_group, shards.filter(|found| found.value > 1 && engine != "ddp"));
     let offload = settings
         .on("train.accelerator.fsdp_config.offload")
         .or_else(|| settings.on("train.enable_fsdp_offload"))
         .map(|found| found.map(|_| "parameters"));
-    imported.set("training.cpu_offload", offload);
+    imported.set(keys::training::cpu_offload, offload);
     let activations = [
         "train.accelerator.offload_config.enable_activation",
         "train.accelerator.offload.enable_activation",
@@ -214,13 +219,13 @@ fn kernels(imported: &mut ImportedPlan, settings: &Settings) {
         })
     });
     let usual = || Setting::new("flash", default("attn_implementation flash_attention_2"));
-    imported.set("training.attention", Some(word.unwrap_or_else(usual)));
+    imported.set(keys::training::attention, Some(word.unwrap_or_else(usual)));
     let loss = settings.text("model.ops_implementation.cross_entropy_loss_implementation");
     match loss {
         Some(found) if found.value == "eager" => {}
-        Some(found) => imported.set("training.loss", Some(found.map(|_| "fused"))),
+        Some(found) => imported.set(keys::training::loss, Some(found.map(|_| "fused"))),
         None if settings.holds("model.ops_implementation") => {
-            imported.say("training.loss", "fused", default("cross_entropy_loss_implementation liger_kernel"));
+            imported.say(keys::training::loss, "fused", default("cross_entropy_loss_implementation liger_kernel"));
         }
         None => {}
     }

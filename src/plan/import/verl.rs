@@ -9,6 +9,7 @@ use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
 use super::{adapters, model};
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "verl 0.7";
@@ -38,23 +39,23 @@ const PPO: &[(&str, DefaultValue)] = &[
 ];
 
 const SFT_ROWS: &[SettingRow] = &[
-    (&["data.train_batch_size"], "model.batch_size", SettingKind::Whole),
-    (&["data.max_length"], "model.sequence_length", SettingKind::Whole),
-    (&["optim.weight_decay"], "training.weight_decay", SettingKind::Share),
-    (&["optim.clip_grad"], "training.gradient_clipping", SettingKind::Clipped),
-    (&["model.use_liger"], "training.loss", SettingKind::On("fused")),
-    (&["model.fsdp_config.offload_params"], "training.cpu_offload", SettingKind::On("parameters")),
-    (&["ulysses_sequence_parallel_size"], "distribution.context_parallel", SettingKind::Several),
+    (&["data.train_batch_size"], keys::model::batch_size, SettingKind::Whole),
+    (&["data.max_length"], keys::model::sequence_length, SettingKind::Whole),
+    (&["optim.weight_decay"], keys::training::weight_decay, SettingKind::Share),
+    (&["optim.clip_grad"], keys::training::gradient_clipping, SettingKind::Clipped),
+    (&["model.use_liger"], keys::training::loss, SettingKind::On("fused")),
+    (&["model.fsdp_config.offload_params"], keys::training::cpu_offload, SettingKind::On("parameters")),
+    (&["ulysses_sequence_parallel_size"], keys::distribution::context_parallel, SettingKind::Several),
 ];
 
 const PPO_ROWS: &[SettingRow] = &[
-    (&["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"], "training.micro_batch_size", SettingKind::Whole),
-    (&["actor_rollout_ref.actor.optim.weight_decay"], "training.weight_decay", SettingKind::Share),
-    (&["actor_rollout_ref.actor.grad_clip"], "training.gradient_clipping", SettingKind::Clipped),
-    (&["actor_rollout_ref.model.use_liger"], "training.loss", SettingKind::On("fused")),
+    (&["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"], keys::training::micro_batch_size, SettingKind::Whole),
+    (&["actor_rollout_ref.actor.optim.weight_decay"], keys::training::weight_decay, SettingKind::Share),
+    (&["actor_rollout_ref.actor.grad_clip"], keys::training::gradient_clipping, SettingKind::Clipped),
+    (&["actor_rollout_ref.model.use_liger"], keys::training::loss, SettingKind::On("fused")),
     (
         &["actor_rollout_ref.actor.ulysses_sequence_parallel_size"],
-        "distribution.context_parallel",
+        keys::distribution::context_parallel,
         SettingKind::Several,
     ),
 ];
@@ -85,7 +86,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     let named = given.options.first_text(&["config_name"]);
     let settings =
         configured(&mut imported, context, &given.options).with(arguments::overrides(&context.program.words));
-    imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
+    imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
     if method(context) == Some("sft") {
         supervised(&mut imported, Settings::defaults(VERSION, SFT).with(settings), context);
     } else {
@@ -139,7 +140,7 @@ fn is_supervised(settings: &Settings) -> bool {
 /// The plan of a configuration alone.
 pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("verl");
-    imported.say("model.framework", "pytorch", Origin::Program("verl's own keys".to_owned()));
+    imported.say(keys::model::framework, "pytorch", Origin::Program("verl's own keys".to_owned()));
     if is_supervised(&file) {
         let mut settings = Settings::defaults(VERSION, SFT);
         if !file.holds("model.strategy") {
@@ -160,14 +161,14 @@ fn supervised(imported: &mut ImportedPlan, settings: Settings, context: &ImportC
     let settings = &settings;
     match settings.first_text(&["model.partial_pretrain", "model.path"]) {
         Some(found) => model::set(imported, context, found),
-        None => imported.miss("model.preset", "no model.partial_pretrain"),
+        None => imported.miss(keys::model::preset, "no model.partial_pretrain"),
     }
     take(imported, settings, SFT_ROWS);
     // The old name meant the samples of all ranks in one version and of a rank in another.
     if settings.is_set("data.micro_batch_size_per_gpu") || !settings.holds("data.micro_batch_size") {
-        imported.set("training.micro_batch_size", settings.whole("data.micro_batch_size_per_gpu"));
+        imported.set(keys::training::micro_batch_size, settings.whole("data.micro_batch_size_per_gpu"));
     } else {
-        imported.miss("training.micro_batch_size", "data.micro_batch_size means another number in each version");
+        imported.miss(keys::training::micro_batch_size, "data.micro_batch_size means another number in each version");
     }
     settings.accept("data.micro_batch_size");
     let recompute = settings.flag("model.enable_gradient_checkpointing");
@@ -177,7 +178,7 @@ fn supervised(imported: &mut ImportedPlan, settings: Settings, context: &ImportC
         settings.accept(name);
     }
     if let Some(found) = settings.on("model.fsdp_config.cpu_offload") {
-        imported.set("training.cpu_offload", Some(found.map(|_| "parameters")));
+        imported.set(keys::training::cpu_offload, Some(found.map(|_| "parameters")));
     }
     account_for(imported, settings);
 }
@@ -190,18 +191,18 @@ fn shared(
     strategy: Option<Setting<String>>,
 ) {
     imported.set(
-        "training.activation_checkpointing",
+        keys::training::activation_checkpointing,
         recompute.map(|found| found.map(|on| if on { "full" } else { "none" })),
     );
     let half = dtype.filter(|found| found.value.starts_with("bf"));
     let word = half.map(|found| found.map(|_| "bf16"));
     imported.set(
-        "training.precision",
+        keys::training::precision,
         Some(word.unwrap_or_else(|| Setting::new("bf16-mixed", default("fp32 shards, MixedPrecision bf16")))),
     );
-    imported.say("training.optimizer", "adamw", default("torch.optim.AdamW"));
-    imported.say("training.attention", "flash", default("attn_implementation flash_attention_2"));
-    imported.say("distribution.sharding", "zero3", default("FSDP FULL_SHARD"));
+    imported.say(keys::training::optimizer, "adamw", default("torch.optim.AdamW"));
+    imported.say(keys::training::attention, "flash", default("attn_implementation flash_attention_2"));
+    imported.say(keys::distribution::sharding, "zero3", default("FSDP FULL_SHARD"));
     let engine = strategy.and_then(|found| {
         found.and_then(|name| match name.as_str() {
             "fsdp" => Some("fsdp1"),
@@ -209,9 +210,9 @@ fn shared(
             _ => None,
         })
     });
-    imported.set("distribution.engine", engine);
-    if imported.get("distribution.context_parallel").is_some() {
-        imported.say("distribution.cp_comm", "a2a", default("Ulysses"));
+    imported.set(keys::distribution::engine, engine);
+    if imported.get(keys::distribution::context_parallel).is_some() {
+        imported.say(keys::distribution::cp_comm, "a2a", default("Ulysses"));
     }
 }
 
@@ -229,23 +230,23 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
     let settings = &settings;
     match settings.text("actor_rollout_ref.model.path") {
         Some(found) => model::set(imported, context, found),
-        None => imported.miss("model.preset", "no actor_rollout_ref.model.path"),
+        None => imported.miss(keys::model::preset, "no actor_rollout_ref.model.path"),
     }
     let sum = settings.whole("data.max_prompt_length").zip(settings.whole("data.max_response_length"));
     if let Some((prompt, answer)) = sum {
         let origin = Origin::Derived(format!("{} + {}", prompt.origin, answer.origin));
-        imported.say("model.sequence_length", prompt.value.saturating_add(answer.value), origin);
+        imported.say(keys::model::sequence_length, prompt.value.saturating_add(answer.value), origin);
     }
     let prompts = settings.whole("actor_rollout_ref.actor.ppo_mini_batch_size");
     if let Some((prompts, answers)) = prompts.zip(settings.whole("actor_rollout_ref.rollout.n")) {
         let origin = Origin::Derived(format!("{} x {} answers ({})", prompts.origin, answers.value, answers.origin));
-        imported.say("model.batch_size", prompts.value.saturating_mul(answers.value), origin);
+        imported.say(keys::model::batch_size, prompts.value.saturating_mul(answers.value), origin);
     }
     take(imported, settings, PPO_ROWS);
     if settings.is("actor_rollout_ref.actor.use_dynamic_bsz") {
-        imported.drop("training.micro_batch_size");
+        imported.drop(keys::training::micro_batch_size);
         imported.miss(
-            "training.micro_batch_size",
+            keys::training::micro_batch_size,
             "use_dynamic_bsz: as many samples a pass as ppo_max_token_len_per_gpu holds",
         );
     }
@@ -258,21 +259,22 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
     let per_node = settings.first_whole(&["trainer.n_training_gpus_per_node", "trainer.n_gpus_per_node"]);
     let world = World { total: None, nodes, per_node }.completed();
     // The old name means the samples of all ranks.
-    let ulysses = imported.whole("distribution.context_parallel").unwrap_or(1);
+    let ulysses = imported.whole(keys::distribution::context_parallel).unwrap_or(1);
     let ranks = world.total.as_ref().map_or(1, |found| found.value) / ulysses;
     let all = settings.whole("actor_rollout_ref.actor.ppo_micro_batch_size");
     let dynamic = settings.is("actor_rollout_ref.actor.use_dynamic_bsz");
     if world.total.is_none() && all.is_some() {
-        imported.miss("training.micro_batch_size", "ppo_micro_batch_size is of all ranks, whose number is unknown");
-    } else if imported.get("training.micro_batch_size").is_none() && !dynamic {
+        imported
+            .miss(keys::training::micro_batch_size, "ppo_micro_batch_size is of all ranks, whose number is unknown");
+    } else if imported.get(keys::training::micro_batch_size).is_none() && !dynamic {
         let share = all.and_then(|found| found.and_then(|all| all.checked_div(ranks)).filter(|found| found.value > 0));
-        imported.set("training.micro_batch_size", share);
+        imported.set(keys::training::micro_batch_size, share);
     }
-    imported.miss("training.micro_batch_size", "no actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu");
-    imported.set("cluster.num_gpus", world.total);
-    imported.set("cluster.nodes", world.nodes);
-    imported.set("cluster.gpus_per_node", world.per_node);
-    imported.miss("cluster.num_gpus", "trainer.nnodes or trainer.n_gpus_per_node is no number");
+    imported.miss(keys::training::micro_batch_size, "no actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu");
+    imported.set(keys::cluster::num_gpus, world.total);
+    imported.set(keys::cluster::nodes, world.nodes);
+    imported.set(keys::cluster::gpus_per_node, world.per_node);
+    imported.miss(keys::cluster::num_gpus, "trainer.nnodes or trainer.n_gpus_per_node is no number");
     let told = settings.text("actor_rollout_ref.actor.strategy");
     if megatron || told.is_some_and(|found| found.value == "megatron") {
         on_megatron(imported, settings);
@@ -287,7 +289,7 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
         .map(|(name, _)| name)
         .find(|name| name.contains("actor.optim") && name.ends_with("optimizer_cpu_offload") && settings.is(name));
     if let Some(found) = on_host.and_then(|name| settings.on(name)) {
-        imported.set("training.cpu_offload", Some(found.map(|_| "optimizer")));
+        imported.set(keys::training::cpu_offload, Some(found.map(|_| "optimizer")));
     }
     let offloaded = ["fsdp_config", "megatron"]
         .iter()
@@ -308,48 +310,48 @@ fn on_megatron(imported: &mut ImportedPlan, settings: &Settings) {
     const ROWS: &[SettingRow] = &[
         (
             &["actor_rollout_ref.actor.megatron.tensor_model_parallel_size"],
-            "distribution.tensor_parallel",
+            keys::distribution::tensor_parallel,
             SettingKind::Whole,
         ),
         (
             &["actor_rollout_ref.actor.megatron.pipeline_model_parallel_size"],
-            "distribution.pipeline_parallel",
+            keys::distribution::pipeline_parallel,
             SettingKind::Whole,
         ),
         (
             &["actor_rollout_ref.actor.megatron.context_parallel_size"],
-            "distribution.context_parallel",
+            keys::distribution::context_parallel,
             SettingKind::Several,
         ),
         (
             &["actor_rollout_ref.actor.megatron.expert_model_parallel_size"],
-            "distribution.expert_parallel",
+            keys::distribution::expert_parallel,
             SettingKind::Several,
         ),
         (
             &["actor_rollout_ref.actor.megatron.expert_tensor_parallel_size"],
-            "distribution.expert_tensor_parallel",
+            keys::distribution::expert_tensor_parallel,
             SettingKind::Whole,
         ),
         (
             &["actor_rollout_ref.actor.megatron.virtual_pipeline_model_parallel_size"],
-            "distribution.virtual_pipeline",
+            keys::distribution::virtual_pipeline,
             SettingKind::Several,
         ),
     ];
-    imported.say("model.framework", "megatron", default("actor.strategy megatron"));
-    imported.say("distribution.engine", "megatron", default("actor.strategy megatron"));
-    imported.say("training.precision", "bf16-fp32-master", default("actor.megatron.dtype bfloat16"));
-    imported.say("training.distributed_optimizer", true, default("use_distributed_optimizer true"));
-    imported.say("training.optimizer", "adamw-fused", default("megatron's adam"));
-    imported.say("training.attention", "flash", default("attention_backend flash"));
+    imported.say(keys::model::framework, "megatron", default("actor.strategy megatron"));
+    imported.say(keys::distribution::engine, "megatron", default("actor.strategy megatron"));
+    imported.say(keys::training::precision, "bf16-fp32-master", default("actor.megatron.dtype bfloat16"));
+    imported.say(keys::training::distributed_optimizer, true, default("use_distributed_optimizer true"));
+    imported.say(keys::training::optimizer, "adamw-fused", default("megatron's adam"));
+    imported.say(keys::training::attention, "flash", default("attention_backend flash"));
     take(imported, settings, ROWS);
     let section = "actor_rollout_ref.actor.megatron.override_transformer_config";
     let granularity = settings
         .text(&format!("{section}.recompute_granularity"))
         .or_else(|| settings.text(&format!("+{section}.recompute_granularity")));
     let none = Setting::new("none".to_owned(), default("no recompute_granularity"));
-    imported.set("training.activation_checkpointing", Some(granularity.unwrap_or(none)));
+    imported.set(keys::training::activation_checkpointing, Some(granularity.unwrap_or(none)));
     for name in ["recompute_method", "recompute_num_layers", "recompute_modules"] {
         settings.accept(&format!("{section}.{name}"));
     }

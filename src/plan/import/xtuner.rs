@@ -12,6 +12,7 @@ use super::settings::Settings;
 use super::text;
 use super::unread::account_for;
 use super::{adapters, model};
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "xtuner 0.2";
@@ -42,10 +43,10 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         Some((Ok(content), path)) => set(&mut imported, &path, &content, context),
         Some((Err(why), path)) => {
             imported.note(format!("{path}: {why}"));
-            imported.miss("model.preset", "the configuration, which says it, was not read");
+            imported.miss(keys::model::preset, "the configuration, which says it, was not read");
             imported.unread = Some(path);
         }
-        None => imported.miss("model.preset", "no configuration is named"),
+        None => imported.miss(keys::model::preset, "no configuration is named"),
     }
     launched(&mut imported, &options, context);
     imported
@@ -67,59 +68,61 @@ fn launched(imported: &mut ImportedPlan, options: &Settings, context: &ImportCon
         |name: &str| context.variable(name).and_then(|found| found.and_then(|text| text.trim().parse::<u64>().ok()));
     if let Some(gpus) = whole("NPROC_PER_NODE") {
         let nodes = whole("NNODES").map_or(1, |found| found.value);
-        imported.set("cluster.num_gpus", gpus.value.checked_mul(nodes).map(|all| Setting::new(all, gpus.origin)));
+        imported.set(keys::cluster::num_gpus, gpus.value.checked_mul(nodes).map(|all| Setting::new(all, gpus.origin)));
     }
     let Some(found) = options.text("deepspeed") else {
         let none = || Origin::Default { framework: VERSION, option: "no --deepspeed".to_owned() };
-        imported.say("distribution.sharding", "none", none());
-        imported.say("distribution.engine", "ddp", none());
+        imported.say(keys::distribution::sharding, "none", none());
+        imported.say(keys::distribution::engine, "ddp", none());
         return;
     };
     let stage = ["zero1", "zero2", "zero3"].into_iter().find(|word| found.value.contains(word));
     match stage {
         Some(word) => {
-            imported.say("distribution.engine", "deepspeed", found.origin.clone());
-            imported.say("distribution.sharding", word, found.origin.clone());
+            imported.say(keys::distribution::engine, "deepspeed", found.origin.clone());
+            imported.say(keys::distribution::sharding, word, found.origin.clone());
             if found.value.contains("offload") {
                 let place = if word == "zero3" { "parameters" } else { "optimizer" };
-                imported.say("training.cpu_offload", place, found.origin.clone());
+                imported.say(keys::training::cpu_offload, place, found.origin.clone());
             }
-            let half = imported.get("training.precision").is_none_or(|told| !told.value.to_string().contains("fp16"));
-            if imported.get("training.lora.rank").is_none() {
+            let half =
+                imported.get(keys::training::precision).is_none_or(|told| !told.value.to_string().contains("fp16"));
+            if imported.get(keys::lora::rank).is_none() {
                 let word = if half { "bf16-fp32-master" } else { "fp16-fp32-master" };
-                imported.say("training.precision", word, found.origin);
+                imported.say(keys::training::precision, word, found.origin);
             }
         }
-        None => imported.miss("distribution.sharding", format!("--deepspeed {}: not known here", found.value)),
+        None => imported.miss(keys::distribution::sharding, format!("--deepspeed {}: not known here", found.value)),
     }
 }
 
 fn set(imported: &mut ImportedPlan, name: &str, content: &str, context: &ImportContext) {
     let globals = text::python(name, content);
     let origin = || Origin::Program("the names of xtuner's configurations".to_owned());
-    imported.say("model.framework", "pytorch", origin());
+    imported.say(keys::model::framework, "pytorch", origin());
     let named = ["pretrained_model_name_or_path", "llm_name_or_path"];
     match globals.first_text(&named) {
         Some(found) => model::set(imported, context, found),
-        None => imported.miss("model.preset", "no pretrained_model_name_or_path"),
+        None => imported.miss(keys::model::preset, "no pretrained_model_name_or_path"),
     }
-    imported.set("model.sequence_length", globals.whole("max_length"));
-    imported.set("training.micro_batch_size", globals.whole("batch_size"));
+    imported.set(keys::model::sequence_length, globals.whole("max_length"));
+    imported.set(keys::training::micro_batch_size, globals.whole("batch_size"));
     accumulation(imported, &globals);
     let optimizer = assigned(content, "optim_type").map(|word| {
         Setting::new(word.to_owned(), Origin::File { name: name.to_owned(), line: None, key: "optim_type".to_owned() })
     });
     common::set_optimizer(imported, optimizer);
     let decay = globals.number("weight_decay").filter(|found| (0.0..=1.0).contains(&found.value));
-    imported.set("training.weight_decay", decay);
-    imported.set("training.gradient_clipping", globals.number("max_norm").map(|found| found.map(|norm| norm > 0.0)));
+    imported.set(keys::training::weight_decay, decay);
+    imported
+        .set(keys::training::gradient_clipping, globals.number("max_norm").map(|found| found.map(|norm| norm > 0.0)));
     // `SupervisedFinetune(use_activation_checkpointing=True)` (`xtuner/model/sft.py`).
     let off = content.contains("use_activation_checkpointing=False");
     let word = if off { "none" } else { "full" };
     let default = Origin::Default { framework: VERSION, option: "use_activation_checkpointing True".to_owned() };
-    imported.say("training.activation_checkpointing", word, default);
+    imported.say(keys::training::activation_checkpointing, word, default);
     if content.contains("attn_implementation=\"flash_attention_2\"") || globals.is("use_varlen_attn") {
-        imported.say("training.attention", "flash", origin());
+        imported.say(keys::training::attention, "flash", origin());
     }
     low_rank(imported, name, content);
     precision(imported, content);
@@ -140,10 +143,10 @@ fn assigned<'a>(content: &'a str, name: &str) -> Option<&'a str> {
 fn accumulation(imported: &mut ImportedPlan, globals: &Settings) {
     let Some(found) = globals.whole("accumulative_counts") else { return };
     let parallel = globals.whole("sequence_parallel_size").map_or(1, |found| found.value.max(1));
-    imported.set("training.gradient_accumulation_steps", Some(found.map(|steps| steps.saturating_mul(parallel))));
+    imported.set(keys::training::gradient_accumulation_steps, Some(found.map(|steps| steps.saturating_mul(parallel))));
     if parallel > 1 {
-        imported.set("distribution.context_parallel", globals.whole("sequence_parallel_size"));
-        imported.say("distribution.cp_comm", "a2a", Origin::Derived("sequence_parallel_size".to_owned()));
+        imported.set(keys::distribution::context_parallel, globals.whole("sequence_parallel_size"));
+        imported.say(keys::distribution::cp_comm, "a2a", Origin::Derived("sequence_parallel_size".to_owned()));
     }
 }
 
@@ -165,9 +168,9 @@ fn low_rank(imported: &mut ImportedPlan, name: &str, content: &str) {
     };
     adapters::set_targets(imported, Some(keywords.texts("target_modules").unwrap_or_else(all)));
     let dropout = keywords.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value));
-    imported.set("training.lora.dropout", dropout);
+    imported.set(keys::lora::dropout, dropout);
     if content.contains("bnb_4bit_use_double_quant=True") {
-        imported.say("training.lora.double_quant", true, Origin::Program(format!("{name}: bnb_4bit_use_double_quant")));
+        imported.say(keys::lora::double_quant, true, Origin::Program(format!("{name}: bnb_4bit_use_double_quant")));
     }
 }
 
@@ -175,7 +178,7 @@ fn low_rank(imported: &mut ImportedPlan, name: &str, content: &str) {
 fn precision(imported: &mut ImportedPlan, content: &str) {
     let half =
         ["torch_dtype=torch.bfloat16", "torch_dtype=torch.float16"].into_iter().find(|part| content.contains(part));
-    let adapters = imported.get("training.lora.rank").is_some();
+    let adapters = imported.get(keys::lora::rank).is_some();
     let word = match half {
         Some(part) if part.contains("bfloat16") => {
             if adapters {
@@ -194,7 +197,7 @@ fn precision(imported: &mut ImportedPlan, content: &str) {
         None => "fp16-mixed",
     };
     let origin = Origin::Program(half.unwrap_or("AmpOptimWrapper over fp32 weights").to_owned());
-    imported.say("training.precision", word, origin);
+    imported.say(keys::training::precision, word, origin);
 }
 
 fn beside(imported: &mut ImportedPlan, content: &str) {

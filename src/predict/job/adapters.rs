@@ -5,6 +5,7 @@ use super::training::Lora;
 use crate::framework::{Module, Profile};
 use crate::model::{Architecture, Family, ModelShape, default_targets, is_meant, linear_layers, traced_linear_layers};
 use crate::plan::Plan;
+use crate::plan::keys;
 
 const TARGETS: &str = "training.lora.targets";
 
@@ -16,7 +17,7 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, architecture: &Architectur
     let part = plan.training.lora.as_ref()?;
     if matches!(architecture.shape, ModelShape::ResidualNet(_) | ModelShape::Layers(_) | ModelShape::DiT(_)) {
         let name = &architecture.name;
-        notes.fault("training.lora", format!("adapters are for transformers and UNets, not for {name}"));
+        notes.fault(keys::training::lora, format!("adapters are for transformers and UNets, not for {name}"));
         return None;
     }
     let own = match &architecture.shape {
@@ -29,7 +30,7 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, architecture: &Architectur
         }
     };
     Some(Lora {
-        rank: notes.or("training.lora.rank", part.rank, 8),
+        rank: notes.or(keys::lora::rank, part.rank, 8),
         targets: match &part.targets {
             Some(names) => named(names, &own, notes),
             None => by_default(architecture.family, profile, &own, notes),

@@ -4,6 +4,7 @@ use super::traced;
 use super::{Degrees, Notes};
 use crate::model::{Architecture, Input};
 use crate::plan::Plan;
+use crate::plan::keys;
 use crate::plan::keywords::Mode;
 
 /// Samples and tokens of a step.
@@ -57,7 +58,7 @@ pub(super) fn resolve(plan: &Plan, degrees: &Degrees, architecture: &Architectur
                          {ranks} = {each}"
                     ),
                 };
-                notes.fault("model.batch_size", fault);
+                notes.fault(keys::model::batch_size, fault);
                 return None;
             }
             (global, micro, accumulation)
@@ -66,25 +67,26 @@ pub(super) fn resolve(plan: &Plan, degrees: &Degrees, architecture: &Architectur
             let accumulation = given.unwrap_or(1);
             let each = accumulation.saturating_mul(ranks);
             if each == 0 || global % each != 0 {
-                notes.fault("model.batch_size", uneven(global, ranks, given));
+                notes.fault(keys::model::batch_size, uneven(global, ranks, given));
                 return None;
             }
             if given.is_none() && plan.training.mode != Some(Mode::Inference) {
-                notes.assume("training.gradient_accumulation_steps", 1);
+                notes.assume(keys::training::gradient_accumulation_steps, 1);
             }
-            notes.assume("training.micro_batch_size", global / each);
+            notes.assume(keys::training::micro_batch_size, global / each);
             (global, global / each, accumulation)
         }
         (None, micro, accumulation) => {
-            let micro = notes.or("training.micro_batch_size", micro, traced::only_batch(architecture).unwrap_or(1));
-            let accumulation = notes.or("training.gradient_accumulation_steps", accumulation, 1);
+            let micro =
+                notes.or(keys::training::micro_batch_size, micro, traced::only_batch(architecture).unwrap_or(1));
+            let accumulation = notes.or(keys::training::gradient_accumulation_steps, accumulation, 1);
             let global = micro.saturating_mul(accumulation).saturating_mul(ranks);
-            notes.assume("model.batch_size", global);
+            notes.assume(keys::model::batch_size, global);
             (global, micro, accumulation)
         }
     };
     if global == 0 || micro == 0 || accumulation == 0 {
-        notes.fault("model.batch_size", "a batch of 0 samples trains nothing");
+        notes.fault(keys::model::batch_size, "a batch of 0 samples trains nothing");
         return None;
     }
     Some(Batch { global, micro, accumulation, sequence, past: 0, target, image })
@@ -116,7 +118,7 @@ fn sample(plan: &Plan, architecture: &Architecture, notes: &mut Notes) -> (u64, 
     };
     match architecture.input() {
         Input::Tokens(most) => (or("model.sequence_length", part.sequence_length, most, notes), 0, 0),
-        Input::Rows => (notes.or("model.sequence_length", part.sequence_length, 1), 0, 0),
+        Input::Rows => (notes.or(keys::model::sequence_length, part.sequence_length, 1), 0, 0),
         Input::Pair(fixed, most) => {
             let given = part.encoder_sequence_length.or(part.sequence_length);
             let source = fixed.unwrap_or_else(|| or("model.sequence_length", given, most, notes));
@@ -125,16 +127,17 @@ fn sample(plan: &Plan, architecture: &Architecture, notes: &mut Notes) -> (u64, 
         }
         Input::Captioned(own) => {
             // CLIP's text encoder gives Stable Diffusion 77 hidden states.
-            let text = notes.or("model.encoder_sequence_length", part.encoder_sequence_length, 77);
-            (text, 0, notes.or("model.image_size", part.image_size, own))
+            let text = notes.or(keys::model::encoder_sequence_length, part.encoder_sequence_length, 77);
+            (text, 0, notes.or(keys::model::image_size, part.image_size, own))
         }
         Input::Image(tokens, own, any) => {
             let given = part.image_size.unwrap_or_else(|| {
-                notes.assume("model.image_size", own);
+                notes.assume(keys::model::image_size, own);
                 own
             });
             if given != own && !any {
-                notes.fault("model.image_size", format!("{given}: this model takes images of {own} pixels a side"));
+                notes
+                    .fault(keys::model::image_size, format!("{given}: this model takes images of {own} pixels a side"));
             }
             (tokens, 0, given)
         }

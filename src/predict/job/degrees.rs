@@ -4,6 +4,7 @@ use super::Notes;
 use crate::framework::Profile;
 use crate::model::{Architecture, ModelShape, Start};
 use crate::plan::Plan;
+use crate::plan::keys;
 use crate::plan::keywords::{CpComm, Engine, Mode, MoeDispatcher, Schedule, Sharding, Strategy};
 
 /// Degrees of parallelism. `data` x `tensor` x `pipeline` x `context` = `num_gpus`.
@@ -69,13 +70,13 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, notes: &mut Notes) -> Opti
     let given = [part.data_parallel, part.tensor_parallel, part.pipeline_parallel, part.context_parallel];
     let of_degrees = given.iter().fold(1, |product: u64, degree| product.saturating_mul(degree.unwrap_or(1)));
     let num_gpus = cluster.num_gpus.or(by_nodes).unwrap_or_else(|| {
-        notes.assume("cluster.num_gpus", of_degrees);
+        notes.assume(keys::cluster::num_gpus, of_degrees);
         of_degrees
     });
     if let (Some(nodes), Some(each)) = (cluster.nodes, cluster.gpus_per_node)
         && let Some(fault) = misfit(num_gpus, nodes, each)
     {
-        notes.fault("cluster.num_gpus", fault);
+        notes.fault(keys::cluster::num_gpus, fault);
         return None;
     }
     let strategy = part.strategy;
@@ -118,7 +119,7 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, notes: &mut Notes) -> Opti
     let shard_ranks = part.shard_group.unwrap_or((ranks / instances).max(1));
     if shard_ranks == 0 || ranks % shard_ranks != 0 {
         notes.fault(
-            "distribution.shard_group",
+            keys::distribution::shard_group,
             format!("{shard_ranks} must divide data_parallel x context_parallel = {ranks}"),
         );
         return None;
@@ -190,13 +191,13 @@ fn sharding(plan: &Plan, profile: &Profile, notes: &mut Notes) -> Sharding {
         && explicit != strategy
     {
         notes.fault(
-            "distribution.sharding",
+            keys::distribution::sharding,
             format!("{explicit} contradicts distribution.strategy, which means {strategy}"),
         );
     }
     let reads = profile.support.own_keys.is.contains(&"training.distributed_optimizer");
     if part.sharding == Some(Sharding::None) && distributed == Some(true) {
-        notes.fault("training.distributed_optimizer", "true means distribution.sharding zero1, which says none");
+        notes.fault(keys::training::distributed_optimizer, "true means distribution.sharding zero1, which says none");
     }
     part.sharding.or(by_strategy).unwrap_or_else(|| match (distributed, part.engine) {
         (Some(true), _) if reads => Sharding::Zero1,
@@ -246,7 +247,7 @@ fn experts(plan: &Plan, tensor: u64, ranks: u64, notes: &mut Notes) -> Option<(u
     let both = expert.saturating_mul(expert_tensor);
     if both == 0 || !ranks.is_multiple_of(both) {
         notes.fault(
-            "distribution.expert_parallel",
+            keys::distribution::expert_parallel,
             format!(
                 "expert_parallel {expert} x expert_tensor_parallel {expert_tensor} must divide \
                  data_parallel x context_parallel x tensor_parallel = {ranks}"
@@ -264,7 +265,7 @@ fn schedule(plan: &Plan, pipeline: u64, notes: &mut Notes) -> Schedule {
         Some(schedule) => {
             if several && schedule != Schedule::Interleaved {
                 notes.fault(
-                    "distribution.virtual_pipeline",
+                    keys::distribution::virtual_pipeline,
                     format!("needs pipeline_schedule interleaved, which is {schedule}"),
                 );
             }
@@ -273,7 +274,7 @@ fn schedule(plan: &Plan, pipeline: u64, notes: &mut Notes) -> Schedule {
         None if several => Schedule::Interleaved,
         None => {
             if pipeline > 1 {
-                notes.assume("distribution.pipeline_schedule", Schedule::OneFOneB);
+                notes.assume(keys::distribution::pipeline_schedule, Schedule::OneFOneB);
             }
             Schedule::OneFOneB
         }
@@ -316,7 +317,7 @@ pub(super) fn check_model(degrees: &Degrees, architecture: &Architecture, profil
     let Some(decoder) = architecture.block() else { return };
     if !decoder.heads.is_multiple_of(tensor) {
         notes.fault(
-            "distribution.tensor_parallel",
+            keys::distribution::tensor_parallel,
             format!("{tensor} must divide the model's {} attention heads", decoder.heads),
         );
     } else if decoder.mla.is_none()
@@ -324,17 +325,17 @@ pub(super) fn check_model(degrees: &Degrees, architecture: &Architecture, profil
         && !tensor.is_multiple_of(decoder.kv_heads)
     {
         notes.fault(
-            "distribution.tensor_parallel",
+            keys::distribution::tensor_parallel,
             format!("{tensor} must divide the model's {} KV heads, or they it", decoder.kv_heads),
         );
     }
     match &decoder.moe {
         Some(moe) if moe.experts % degrees.expert != 0 => notes.fault(
-            "distribution.expert_parallel",
+            keys::distribution::expert_parallel,
             format!("{} must divide the model's {} experts", degrees.expert, moe.experts),
         ),
         None if degrees.expert > 1 => {
-            notes.fault("distribution.expert_parallel", format!("{}: the model has no experts", degrees.expert));
+            notes.fault(keys::distribution::expert_parallel, format!("{}: the model has no experts", degrees.expert));
         }
         _ => {}
     }

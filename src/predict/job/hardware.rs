@@ -2,6 +2,7 @@
 
 use super::Notes;
 use crate::catalog::{Catalog, Generation, Gpu, Link, Peaks, Scope, Vendor};
+use crate::plan::keys;
 use crate::plan::{CustomGpu, Plan};
 use crate::units::{Bytes, BytesPerSec, FlopsPerSec};
 
@@ -65,11 +66,11 @@ fn gpu(plan: &Plan, catalog: &Catalog, notes: &mut Notes) -> Option<Gpu> {
         return own_card(custom, notes);
     }
     let name = named.unwrap_or_else(|| {
-        notes.assume("hardware.gpu_type", DEFAULT);
+        notes.assume(keys::hardware::gpu_type, DEFAULT);
         DEFAULT
     });
     let Some(gpu) = catalog.gpu(name) else {
-        notes.fault("hardware.gpu_type", catalog.no_gpu(name));
+        notes.fault(keys::hardware::gpu_type, catalog.no_gpu(name));
         return None;
     };
     let mut gpu = gpu.clone();

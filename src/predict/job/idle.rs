@@ -3,6 +3,7 @@
 use super::{Degrees, Notes};
 use crate::framework::Profile;
 use crate::model::{Architecture, Input, ModelShape};
+use crate::plan::keys;
 use crate::plan::keywords::{Mode, Precision, Sharding};
 use crate::plan::{Plan, TrainingPart};
 
@@ -31,7 +32,7 @@ pub(super) fn note(
     );
     if !stacked && t.frozen.as_ref().is_some_and(|parts| !parts.is_empty()) {
         let kind = architecture.kind();
-        notes.fault("training.frozen", format!("is for decoders and encoders only, not for a {kind}"));
+        notes.fault(keys::training::frozen, format!("is for decoders and encoders only, not for a {kind}"));
     }
     let given = [
         (m.encoder_sequence_length.is_some() && !text, "model.encoder_sequence_length"),

@@ -3,6 +3,7 @@
 use super::{Batch, Degrees, Notes};
 use crate::framework::{InterleavedRounds, Profile};
 use crate::model::{Architecture, Count, Input};
+use crate::plan::keys;
 use crate::plan::keywords::{Position, Schedule};
 
 /// Checks samples against the model's positions, and both against how GPUs share the work.
@@ -18,7 +19,7 @@ pub(super) fn check(
     let chunks = degrees.context.saturating_mul(2);
     if degrees.context > 1 && !batch.sequence.is_multiple_of(chunks) {
         notes.fault(
-            "model.sequence_length",
+            keys::model::sequence_length,
             format!("{}: must divide by 2 x distribution.context_parallel = {chunks}", batch.sequence),
         );
     }

@@ -36,6 +36,7 @@ use std::sync::Arc;
 use crate::catalog::Catalog;
 use crate::framework::{Modules, Profile};
 use crate::model::{self, Architecture, Count, LayerList, ModelShape};
+use crate::plan::keys;
 use crate::plan::keywords::{Mode, ModelType, Precision, Sharding, TransformerImpl};
 use crate::plan::{Change, Fault, HfConfig, ModelPart, Plan};
 
@@ -81,7 +82,7 @@ impl Job {
     /// Every fault found, each naming its key and the rule.
     pub fn resolve(plan: &Plan, catalog: &Catalog) -> Result<Self, Vec<Fault>> {
         let mut notes = Notes::default();
-        let framework = notes.or("model.framework", plan.model.framework, Profile::standard().framework);
+        let framework = notes.or(keys::model::framework, plan.model.framework, Profile::standard().framework);
         let implementation = plan.model.transformer_impl.unwrap_or(TransformerImpl::TransformerEngine);
         let profile = Profile::of(framework, implementation);
         let architecture = match architecture(plan, catalog, profile, &mut notes) {
@@ -147,7 +148,7 @@ impl Job {
         if stays || derived == degrees.engine || !can {
             return change;
         }
-        change.and("distribution.engine", degrees.engine.name())
+        change.and(keys::distribution::engine, degrees.engine.name())
     }
 
     /// The fields of the model's transformer blocks, where it has some.
@@ -270,7 +271,10 @@ fn total_tokens(
     plan.run.total_tokens.or_else(|| {
         let tokens = TOKENS_A_PARAMETER * params.active as f64;
         by_law.then(|| {
-            notes.assume("run.total_tokens", format!("{tokens:.3e} (Chinchilla: 20 a parameter that a token passes)"));
+            notes.assume(
+                keys::run::total_tokens,
+                format!("{tokens:.3e} (Chinchilla: 20 a parameter that a token passes)"),
+            );
             tokens
         })
     })
@@ -309,7 +313,7 @@ fn note_latents(training: &Training, profile: &Profile, decoder: &model::Decoder
         let latent = mla.kv_lora_rank.saturating_add(mla.qk_rope_head_dim);
         let heads = decoder.heads.saturating_mul(decoder.head_dim.saturating_add(mla.v_head_dim));
         notes.assume(
-            "training.use_cache",
+            keys::training::use_cache,
             format!(
                 "the compressed latent is cached, {latent} values a token and layer, as servers do; transformers' own \
                  modules cache keys and values of each head, {heads}"
@@ -332,12 +336,12 @@ fn architecture(
         match config {
             HfConfig::Inline(map) => model::from_hf(map)?,
             HfConfig::Path(path) => {
-                return Err(Fault::of("model.hf_config", format!("{path}: the file has not been read")));
+                return Err(Fault::of(keys::model::hf_config, format!("{path}: the file has not been read")));
             }
         }
     } else if let Some(name) = &part.preset {
         let Some(preset) = catalog.model(name) else {
-            return Err(Fault::of("model.preset", catalog.no_model(name)));
+            return Err(Fault::of(keys::model::preset, catalog.no_model(name)));
         };
         let (architecture, said) = model::from_hf(&preset.hf_config)?;
         (Architecture { name: preset.name.clone(), ..architecture }, said)
@@ -348,21 +352,21 @@ fn architecture(
     } else {
         let size = part.size_billions.unwrap_or_else(|| {
             let (size, like) = sized::usual(part.model_type);
-            notes.assume("model.size_billions", format!("{size} ({like}; no architecture is given)"));
+            notes.assume(keys::model::size_billions, format!("{size} ({like}; no architecture is given)"));
             size
         });
         match part.model_type {
             None | Some(ModelType::TransformerDecoder) => model::of_size(size)?,
             Some(ModelType::Mlp) => {
                 let why = "is needed for an mlp: [linear:784x512, relu, linear:512x10]";
-                return Err(Fault::of("model.layers", why));
+                return Err(Fault::of(keys::model::layers, why));
             }
             Some(kind) => sized::of_kind(catalog, kind, size)?,
         }
     };
     let kind = architecture.kind();
     if let Some(wanted) = part.model_type.filter(|wanted| *wanted != kind) {
-        return Err(Fault::of("model.type", format!("{wanted}: the model that is given is a {kind}")));
+        return Err(Fault::of(keys::model::model_type, format!("{wanted}: the model that is given is a {kind}")));
     }
     notes.assumptions.extend(said);
     place_layers(&mut architecture, part, notes);
@@ -383,7 +387,7 @@ fn fork_for(profile: &'static Profile, architecture: Option<&Architecture>, note
     let fork = profile.for_position(block.position);
     if fork.framework != profile.framework {
         let said = format!("{}: {} has no ALiBi, this fork of it has", fork.name(), profile.name());
-        notes.assume("model.framework", said);
+        notes.assume(keys::model::framework, said);
     }
     fork
 }

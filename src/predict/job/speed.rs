@@ -7,6 +7,7 @@ use super::{Degrees, Hardware};
 use crate::catalog::{Catalog, Curves, Generation, LinkCurve, Scope, Stack};
 use crate::framework::Profile;
 use crate::plan::Plan;
+use crate::plan::keys;
 use crate::plan::keywords::{CudaGraph, Fp8Recipe, Mode, MoeDispatcher, Precision, Sharding};
 
 /// What kernels and collectives reach, and what runs beside what.
@@ -69,11 +70,11 @@ impl Recipe {
         let exchange = exchanges_as_recipes(plan, profile, degrees);
         let tensor = is_recipe(plan, profile) && degrees.tensor > 1 && degrees.sequence_parallel;
         if exchange {
-            notes.assume("distribution.overlap_grad_reduce", "true, as NVIDIA's recipes of FP8 have it");
-            notes.assume("distribution.overlap_param_gather", "true, as NVIDIA's recipes of FP8 have it");
+            notes.assume(keys::distribution::overlap_grad_reduce, "true, as NVIDIA's recipes of FP8 have it");
+            notes.assume(keys::distribution::overlap_param_gather, "true, as NVIDIA's recipes of FP8 have it");
         }
         if tensor && said_of_tensor(plan).is_none() {
-            notes.assume("distribution.overlap_tensor_parallel", "true (its buffers left out of memory)");
+            notes.assume(keys::distribution::overlap_tensor_parallel, "true (its buffers left out of memory)");
         }
         Self { exchange, tensor }
     }
@@ -95,7 +96,7 @@ fn note_estimated(curves: &Curves, stack: &Stack, hardware: &Hardware, notes: &m
         parts.into_iter().filter(|(source, _)| *source == ESTIMATED).map(|(_, part)| part).collect();
     if curves.estimated_from.is_none() && !estimated.is_empty() {
         let (name, parts) = (&hardware.gpu.name, estimated.join(" and "));
-        notes.assume("hardware.gpu_type", format!("{name}'s {parts}: not measured, estimated from Ampere"));
+        notes.assume(keys::hardware::gpu_type, format!("{name}'s {parts}: not measured, estimated from Ampere"));
     }
 }
 
@@ -124,14 +125,14 @@ pub(super) fn resolve(
     if let Some(from) = &curves.estimated_from {
         let name = &hardware.gpu.name;
         notes.assume(
-            "hardware.gpu_type",
+            keys::hardware::gpu_type,
             format!("{name} has no measured kernels: its times are estimated from {from}"),
         );
     }
     if let Some(measured) = &curves.measured {
         let name = &hardware.gpu.name;
         let when = format!("{name}: kernels measured on this machine, {}, {}", measured.date, measured.versions);
-        notes.assume("hardware.gpu_type", when);
+        notes.assume(keys::hardware::gpu_type, when);
     }
     note_estimated(curves, stack, hardware, notes);
     let (training, part) = (&plan.training, &plan.distribution);
@@ -152,10 +153,10 @@ pub(super) fn resolve(
     if far && part.moe_dispatcher.is_none() {
         let assumed =
             if plain { "alltoall (beside another micro-batch)" } else { "hybridep (experts are sent between nodes)" };
-        notes.assume("distribution.moe_dispatcher", assumed);
+        notes.assume(keys::distribution::moe_dispatcher, assumed);
     }
     if beside && part.overlap_expert_parallel.is_none() {
-        notes.assume("distribution.overlap_expert_parallel", true);
+        notes.assume(keys::distribution::overlap_expert_parallel, true);
     }
     Some(Speed {
         curves: Arc::clone(curves),

@@ -1,6 +1,7 @@
 //! Which layers each pipeline stage holds.
 
 use super::{Degrees, Notes};
+use crate::plan::keys;
 use crate::plan::{Fault, Plan};
 
 /// The layers of one stage: one run of consecutive layers for each of its chunks.
@@ -31,7 +32,7 @@ pub(super) fn resolve(plan: &Plan, degrees: &Degrees, layers: u64, notes: &mut N
     // Embedding and loss may stand in for a layer each.
     if chunks > layers.saturating_add(2) && plan.distribution.pipeline_layout.is_none() {
         notes.fault(
-            "distribution.pipeline_parallel",
+            keys::distribution::pipeline_parallel,
             format!("{stages} stages x {} chunks are more than the {layers} layers", degrees.virtual_pipeline),
         );
         return None;
@@ -41,7 +42,7 @@ pub(super) fn resolve(plan: &Plan, degrees: &Degrees, layers: u64, notes: &mut N
             if stages > 1 {
                 let shown: Vec<String> = counts.iter().take(64).map(ToString::to_string).collect();
                 notes.assume(
-                    "distribution.pipeline_parallel",
+                    keys::distribution::pipeline_parallel,
                     format!("layers by stage and chunk: {}", shown.join(", ")),
                 );
             }
@@ -59,12 +60,12 @@ fn counts(plan: &Plan, degrees: &Degrees, layers: u64, chunks: u64) -> Result<Ve
     let part = &plan.distribution;
     if let Some(layout) = &part.pipeline_layout {
         let counts = layout_counts(layout).ok_or_else(|| {
-            Fault::of("distribution.pipeline_layout", format!("{layout}: not a layout such as Et*4|t*4|t*4|t*4L"))
+            Fault::of(keys::distribution::pipeline_layout, format!("{layout}: not a layout such as Et*4|t*4|t*4|t*4L"))
         })?;
         let held: u64 = counts.iter().sum();
         if counts.len() as u64 != chunks || held != layers {
             return Err(Fault::of(
-                "distribution.pipeline_layout",
+                keys::distribution::pipeline_layout,
                 format!("holds {held} layers in {} parts; must be {layers} layers in {chunks}", counts.len()),
             ));
         }

@@ -6,6 +6,7 @@ use crate::catalog::Generation;
 use crate::framework::{Profile, ReduceType};
 use crate::model::{Element, Operands};
 use crate::plan::Plan;
+use crate::plan::keys;
 use crate::plan::keywords::{Dtype, Fp8Recipe, Mode, Precision, Sharding};
 
 /// Types of what a rank holds, and in which it computes.
@@ -50,7 +51,7 @@ pub(super) fn resolve(
     (degrees, hardware): (&Degrees, &Hardware),
     notes: &mut Notes,
 ) -> Storage {
-    let precision = notes.or("training.precision", plan.training.precision, profile.defaults.precision.is);
+    let precision = notes.or(keys::training::precision, plan.training.precision, profile.defaults.precision.is);
     let engine_rules = &profile.data_parallel;
     // FSDP casts the shards that it gathers: under autocast nothing is left to cast (accelerate's
     // FullyShardedDataParallelPlugin.set_mixed_precision sets param_dtype and reduce_dtype).
@@ -97,11 +98,11 @@ pub(super) fn resolve(
     };
     let fp16 = precision == Precision::Fp16Fp32Master && plan.training.gradient_dtype.is_none();
     if fp16 {
-        notes.assume("distribution.reduce_dtype", "fp16 (gradients are reduced in it, then copied to fp32)");
+        notes.assume(keys::distribution::reduce_dtype, "fp16 (gradients are reduced in it, then copied to fp32)");
     }
     let recipe = plan.training.gradient_dtype.is_none() && exchanges_as_recipes(plan, profile, degrees);
     if recipe {
-        notes.assume("distribution.reduce_dtype", "bf16 (gradients are reduced in it)");
+        notes.assume(keys::distribution::reduce_dtype, "bf16 (gradients are reduced in it)");
     }
     let trains_in_fp8 = row.fp8 && plan.training.mode != Some(Mode::Inference);
     Storage {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{Batch, Degrees, Notes, Storage};
 use crate::framework::Profile;
 use crate::model::{self, Architecture, ModelShape};
+use crate::plan::keys;
 use crate::plan::keys::recomputation::classes as CLASSES;
 use crate::plan::keywords::{Attention, Loss, Mode, Precision};
 use crate::plan::traced::{SizeAxis, TracedModel, TracedPass};
@@ -19,7 +20,7 @@ use crate::printable::printable;
 pub(super) fn architecture(trace: &ModelTrace) -> Result<Architecture, Fault> {
     match trace {
         ModelTrace::Read(trace) => Ok(model::of_trace(trace)),
-        ModelTrace::Path(path) => Err(Fault::of("model.trace", format!("{path}: the file has not been read"))),
+        ModelTrace::Path(path) => Err(Fault::of(keys::model::trace, format!("{path}: the file has not been read"))),
     }
 }
 
@@ -50,23 +51,23 @@ pub(super) fn check(
     }
     if profile.modules.transformer_engine.is || profile.data_parallel.gradients_stay.is {
         notes.fault(
-            "model.framework",
+            keys::model::framework,
             "a traced model runs its own PyTorch modules: leave the framework out, or say pytorch",
         );
     }
     check_mode(plan, model, notes);
     let t = &plan.training;
     if t.weight_bits.is_some() {
-        notes.fault("training.weight_bits", "the traced modules keep their weights as they are: leave it out");
+        notes.fault(keys::training::weight_bits, "the traced modules keep their weights as they are: leave it out");
     }
     if t.lora.as_ref().is_some_and(|lora| lora.base_bits.is_some()) {
         notes.fault(
-            "training.lora.base_bits",
+            keys::lora::base_bits,
             "the traced modules keep their weights as they are: 16 bits, or leave it out",
         );
     }
     if t.precision == Some(Precision::Fp8Mixed) {
-        notes.fault("training.precision", "fp8-mixed: the trace has fp32, mixed and 16-bit precision");
+        notes.fault(keys::training::precision, "fp8-mixed: the trace has fp32, mixed and 16-bit precision");
     }
     without_effect(plan, model, notes);
 }
@@ -75,7 +76,7 @@ pub(super) fn check(
 fn check_mode(plan: &Plan, model: &TracedModel, notes: &mut Notes) {
     match (model.pass, plan.training.mode) {
         (TracedPass::Step, Some(Mode::Inference)) => notes.fault(
-            "training.mode",
+            keys::training::mode,
             "inference: a training step was traced, which keeps other tensors; trace the pass: memwall trace --forward",
         ),
         (TracedPass::Forward, Some(Mode::Inference)) => notes.assumptions.push(
@@ -84,7 +85,7 @@ fn check_mode(plan: &Plan, model: &TracedModel, notes: &mut Notes) {
                 .to_owned(),
         ),
         (TracedPass::Forward, _) => notes.fault(
-            "training.mode",
+            keys::training::mode,
             "train: a forward pass without gradients was traced; trace a step: memwall trace without --forward",
         ),
         (TracedPass::Step, _) => {}
@@ -152,7 +153,7 @@ pub(super) fn check_types(architecture: &Architecture, storage: &Storage, batch:
     if wanted.is_none() {
         let there = [(&model.traces.fp32, "fp32"), (&model.traces.mixed, "mixed"), (&model.traces.half, "16-bit")];
         let there: Vec<&str> = there.iter().filter(|(trace, _)| trace.is_some()).map(|(_, name)| *name).collect();
-        notes.fault("training.precision", format!("{name} was not traced; model.trace has {}", there.join(", ")));
+        notes.fault(keys::training::precision, format!("{name} was not traced; model.trace has {}", there.join(", ")));
     }
     let fixed = only_sizes(model);
     let asked = [

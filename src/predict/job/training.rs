@@ -3,6 +3,7 @@
 use super::Notes;
 use crate::framework::Profile;
 use crate::model::{FROZEN_PARTS, FrozenParts};
+use crate::plan::keys;
 use crate::plan::keywords::{Attention, CpuOffload, Loss, Mode, Optimizer};
 use crate::plan::{Checkpointing, Plan};
 
@@ -87,9 +88,10 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, lora: Option<Lora>, notes:
     let mode = part.mode.unwrap_or(Mode::Train);
     // What does not run is not worth a line.
     let (optimizer, loss) = match mode {
-        Mode::Train => {
-            (notes.or("training.optimizer", part.optimizer, default), notes.or("training.loss", part.loss, loss))
-        }
+        Mode::Train => (
+            notes.or(keys::training::optimizer, part.optimizer, default),
+            notes.or(keys::training::loss, part.loss, loss),
+        ),
         Mode::Inference => (part.optimizer.unwrap_or(default), part.loss.unwrap_or(loss)),
     };
     let optimizer = if profile.optimizer.always_fused.is && optimizer == Optimizer::Adamw {
@@ -101,7 +103,7 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, lora: Option<Lora>, notes:
     Training {
         mode,
         optimizer,
-        attention: notes.or("training.attention", part.attention, defaults.attention.is),
+        attention: notes.or(keys::training::attention, part.attention, defaults.attention.is),
         checkpointing: part.activation_checkpointing.clone().unwrap_or(Checkpointing::None),
         loss,
         compile: part.compile.unwrap_or(false),
@@ -123,7 +125,7 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, lora: Option<Lora>, notes:
         weight_bits: weight_bits(part.weight_bits, mode, notes),
         channels_last: part.channels_last.unwrap_or(false),
         launch_blocking: match defaults.launch_blocking.is {
-            true => notes.or("training.launch_blocking", part.launch_blocking, true),
+            true => notes.or(keys::training::launch_blocking, part.launch_blocking, true),
             false => part.launch_blocking.unwrap_or(false),
         },
         deterministic: part.deterministic.unwrap_or(false),
@@ -137,7 +139,7 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, lora: Option<Lora>, notes:
 /// What the plan says, or the framework where it asks no configuration.
 fn dropout(given: Option<f64>, mode: Mode, profile: &Profile, notes: &mut Notes) -> Option<f64> {
     match profile.defaults.dropout.is {
-        Some(default) if mode == Mode::Train => Some(notes.or("training.dropout", given, default)),
+        Some(default) if mode == Mode::Train => Some(notes.or(keys::training::dropout, given, default)),
         _ => given,
     }
 }
@@ -147,11 +149,11 @@ fn weight_bits(given: Option<u64>, mode: Mode, notes: &mut Notes) -> Option<u64>
     let bits = given?;
     if mode == Mode::Train {
         let why = format!("{bits}: is for training.mode: inference; training.lora.base_bits quantises below adapters");
-        notes.fault("training.weight_bits", why);
+        notes.fault(keys::training::weight_bits, why);
         return None;
     }
     let scales = "a 16-bit scale and a zero point for each 128 of a matrix's weights; kernels unpack them in registers";
-    notes.assume("training.weight_bits", format!("{bits} with {scales}"));
+    notes.assume(keys::training::weight_bits, format!("{bits} with {scales}"));
     Some(bits)
 }
 
@@ -159,7 +161,7 @@ fn weight_bits(given: Option<u64>, mode: Mode, notes: &mut Notes) -> Option<u64>
 fn frozen(names: &[String], notes: &mut Notes) -> FrozenParts {
     names.iter().fold(FrozenParts::default(), |frozen, name| {
         frozen.and(name).unwrap_or_else(|| {
-            notes.fault("training.frozen", format!("`{name}` is not a part of a model; known: {FROZEN_PARTS}"));
+            notes.fault(keys::training::frozen, format!("`{name}` is not a part of a model; known: {FROZEN_PARTS}"));
             frozen
         })
     })

@@ -12,6 +12,7 @@ use super::origin::{Origin, Setting};
 use super::rows::not_modelled;
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "Megatron-LM core 0.15";
@@ -59,7 +60,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     let rollouts = slime::is_meant(&given);
     let given = if rollouts { slime::with_defaults(given) } else { given };
     let settings = Settings::defaults(VERSION, DEFAULTS).with(given);
-    imported.say("model.framework", "megatron", Origin::Program(context.program.shown()));
+    imported.say(keys::model::framework, "megatron", Origin::Program(context.program.shown()));
     if let Some(file) = settings.text("yaml_cfg") {
         imported.note(format!("--yaml-cfg {}: not read", file.value));
     }

@@ -5,6 +5,7 @@ use crate::plan::import::imported::ImportedPlan;
 use crate::plan::import::launch::base;
 use crate::plan::import::model;
 use crate::plan::import::origin::{Origin, Setting};
+use crate::plan::keys;
 
 /// Tokenizers whose vocabulary everyone knows: the files that they come with are fixed.
 const VOCABULARIES: [(&str, u64); 2] = [("GPT2BPETokenizer", 50_257), ("Llama2Tokenizer", 32_000)];
@@ -18,7 +19,7 @@ pub fn set(imported: &mut ImportedPlan, job: &Job) {
         name if name.contains("t5") => Some("transformer_encoder_decoder"),
         _ => None,
     };
-    imported.set("model.type", kind.map(|kind| Setting::new(kind, Origin::Program(script.clone()))));
+    imported.set(keys::model::model_type, kind.map(|kind| Setting::new(kind, Origin::Program(script.clone()))));
     let pattern = settings.first_text(&["hybrid_layer_pattern", "hybrid_override_pattern"]);
     if pattern.is_some() || script.contains("mamba") {
         imported.note("layers of Mamba have no word in a plan: all are counted as attention and MLP");
@@ -26,65 +27,65 @@ pub fn set(imported: &mut ImportedPlan, job: &Job) {
     // A letter or sign of the pattern is a layer: `M-M*-`; `|` parts stages, `/` what predicts further tokens.
     let signs = |text: String| text.split('/').next().unwrap_or("").chars().filter(|sign| *sign != '|').count() as u64;
     let layers = settings.first_whole(&["num_layers", "decoder_num_layers", "encoder_num_layers"]);
-    imported.set("model.architecture.num_layers", layers.or_else(|| Some(pattern?.map(signs))));
+    imported.set(keys::architecture::num_layers, layers.or_else(|| Some(pattern?.map(signs))));
     if settings.get("decoder_num_layers").is_some() {
-        imported.set("model.architecture.num_encoder_layers", settings.whole("encoder_num_layers"));
+        imported.set(keys::architecture::num_encoder_layers, settings.whole("encoder_num_layers"));
     }
-    imported.set("model.architecture.hidden_size", settings.whole("hidden_size"));
-    imported.set("model.architecture.intermediate_size", feed_forward(job));
+    imported.set(keys::architecture::hidden_size, settings.whole("hidden_size"));
+    imported.set(keys::architecture::intermediate_size, feed_forward(job));
     heads(imported, job);
     vocabulary(imported, job);
-    imported.set("model.architecture.max_position_embeddings", settings.whole("max_position_embeddings"));
+    imported.set(keys::architecture::max_position_embeddings, settings.whole("max_position_embeddings"));
     let untied = job.unless("untie_embeddings_and_output_weights");
     imported.set(
-        "model.architecture.tie_embeddings",
+        keys::architecture::tie_embeddings,
         untied.or_else(|| Some(Setting::new(true, Job::default("embeddings tied")))),
     );
-    imported.set("model.architecture.position", position(job));
-    imported.set("model.architecture.activation", Some(activation(job)));
+    imported.set(keys::architecture::position, position(job));
+    imported.set(keys::architecture::activation, Some(activation(job)));
     // Megatron-LLaMA's switch (`alibaba/Megatron-LLaMA`).
     let switch = settings.on("RMSNorm").map(|found| found.map(|_| "RMSNorm".to_owned()));
     let norm = switch.or_else(|| settings.text("normalization"));
     imported.set(
-        "model.architecture.norm",
+        keys::architecture::norm,
         norm.map(|found| found.map(|name| if name.eq_ignore_ascii_case("rmsnorm") { "rmsnorm" } else { "layernorm" })),
     );
     let bias = job.unless("disable_bias_linear");
     imported.set(
-        "model.architecture.linear_bias",
+        keys::architecture::linear_bias,
         bias.or_else(|| Some(Setting::new(true, Job::default("biases in linear layers")))),
     );
-    imported.set("model.architecture.mtp_layers", settings.whole("mtp_num_layers"));
+    imported.set(keys::architecture::mtp_layers, settings.whole("mtp_num_layers"));
     experts(imported, job);
     latent(imported, job);
-    if imported.get("model.architecture.hidden_size").is_none() {
-        imported.miss("model.architecture", "no --hidden-size");
+    if imported.get(keys::architecture::hidden_size).is_none() {
+        imported.miss(keys::model::architecture, "no --hidden-size");
     }
 }
 
 /// Attention by its own options.
 fn heads(imported: &mut ImportedPlan, job: &Job) {
     let settings = job.settings;
-    imported.set("model.architecture.num_attention_heads", settings.whole("num_attention_heads"));
+    imported.set(keys::architecture::num_attention_heads, settings.whole("num_attention_heads"));
     // Megatron-DeepSpeed's name.
-    imported.set("model.architecture.num_kv_heads", settings.whole("num_key_value_heads"));
+    imported.set(keys::architecture::num_kv_heads, settings.whole("num_key_value_heads"));
     if job.is("group_query_attention") {
         let groups = settings.whole("num_query_groups");
         imported.set(
-            "model.architecture.num_kv_heads",
+            keys::architecture::num_kv_heads,
             groups.or_else(|| Some(Setting::new(1, Job::default("--num-query-groups 1")))),
         );
     }
     // The fork of BigCode (`bigcode-project/Megatron-LM`, `megatron/arguments.py`).
     let shared = settings.text("attention_head_type").filter(|found| found.value == "multiquery");
-    imported.set("model.architecture.num_kv_heads", shared.map(|found| found.map(|_| 1)));
-    imported.set("model.architecture.head_dim", settings.whole("kv_channels"));
-    imported.set("model.architecture.qkv_bias", settings.flag("add_qkv_bias"));
-    imported.set("model.architecture.qk_norm", settings.flag("qk_layernorm"));
+    imported.set(keys::architecture::num_kv_heads, shared.map(|found| found.map(|_| 1)));
+    imported.set(keys::architecture::head_dim, settings.whole("kv_channels"));
+    imported.set(keys::architecture::qkv_bias, settings.flag("add_qkv_bias"));
+    imported.set(keys::architecture::qk_norm, settings.flag("qk_layernorm"));
     // `--window-size 127,0`: so many tokens before, and itself.
     let window =
         settings.texts("window_size").and_then(|found| found.and_then(|sizes| sizes.first()?.parse::<u64>().ok()));
-    imported.set("model.architecture.sliding_window", window.map(|found| found.map(|before| before.saturating_add(1))));
+    imported.set(keys::architecture::sliding_window, window.map(|found| found.map(|before| before.saturating_add(1))));
 }
 
 /// `ffn_hidden_size`; its default is four times the width, two thirds of that when gated.
@@ -108,7 +109,7 @@ fn vocabulary(imported: &mut ImportedPlan, job: &Job) {
     if let Some(multiple) = settings.whole("make_vocab_size_divisible_by").filter(|found| found.value != 128) {
         let tensor = job.value("tensor_model_parallel_size");
         imported.set(
-            "model.architecture.vocab_padding_multiple",
+            keys::architecture::vocab_padding_multiple,
             multiple.and_then(|multiple| multiple.checked_mul(tensor)),
         );
     }
@@ -193,15 +194,13 @@ fn activation(job: &Job) -> Setting<&'static str> {
 fn experts(imported: &mut ImportedPlan, job: &Job) {
     let settings = job.settings;
     let Some(experts) = settings.whole("num_experts").filter(|found| found.value > 1) else { return };
-    imported.set("model.architecture.moe.num_experts", Some(experts));
+    imported.set(keys::moe::num_experts, Some(experts));
     let top = settings.whole("moe_router_topk");
-    imported.set(
-        "model.architecture.moe.experts_per_token",
-        top.or_else(|| Some(Setting::new(2, Job::default("--moe-router-topk 2")))),
-    );
+    imported
+        .set(keys::moe::experts_per_token, top.or_else(|| Some(Setting::new(2, Job::default("--moe-router-topk 2")))));
     let width = settings.whole("moe_ffn_hidden_size");
     imported.set(
-        "model.architecture.moe.intermediate_size",
+        keys::moe::intermediate_size,
         width.or_else(|| {
             let origin = Job::default("--moe-ffn-hidden-size as --ffn-hidden-size");
             feed_forward(job).map(|found| Setting::new(found.value, origin))
@@ -213,11 +212,11 @@ fn experts(imported: &mut ImportedPlan, job: &Job) {
     match pattern(&frequency.value) {
         Some((dense, every)) => {
             imported.set(
-                "model.architecture.moe.first_dense_layers",
+                keys::moe::first_dense_layers,
                 Some(Setting::new(dense, frequency.origin.clone())).filter(|found| found.value > 0),
             );
             imported.set(
-                "model.architecture.moe.layer_frequency",
+                keys::moe::layer_frequency,
                 Some(Setting::new(every, frequency.origin)).filter(|found| found.value > 1),
             );
         }
@@ -253,16 +252,16 @@ fn latent(imported: &mut ImportedPlan, job: &Job) {
         return;
     }
     const RANKS: [(&str, &str, u64, &str); 4] = [
-        ("kv_lora_rank", "model.architecture.mla.kv_lora_rank", 512, "--kv-lora-rank 512"),
-        ("qk_head_dim", "model.architecture.mla.qk_nope_head_dim", 128, "--qk-head-dim 128"),
-        ("qk_pos_emb_head_dim", "model.architecture.mla.qk_rope_head_dim", 64, "--qk-pos-emb-head-dim 64"),
-        ("v_head_dim", "model.architecture.mla.v_head_dim", 128, "--v-head-dim 128"),
+        ("kv_lora_rank", keys::mla::kv_lora_rank, 512, "--kv-lora-rank 512"),
+        ("qk_head_dim", keys::mla::qk_nope_head_dim, 128, "--qk-head-dim 128"),
+        ("qk_pos_emb_head_dim", keys::mla::qk_rope_head_dim, 64, "--qk-pos-emb-head-dim 64"),
+        ("v_head_dim", keys::mla::v_head_dim, 128, "--v-head-dim 128"),
     ];
     for (option, key, default, said) in RANKS {
         let given = job.settings.whole(option);
         imported.set(key, given.or_else(|| Some(Setting::new(default, Job::default(said)))));
     }
-    imported.set("model.architecture.mla.q_lora_rank", job.settings.whole("q_lora_rank"));
+    imported.set(keys::mla::q_lora_rank, job.settings.whole("q_lora_rank"));
 }
 
 #[cfg(test)]

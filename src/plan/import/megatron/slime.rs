@@ -8,6 +8,7 @@ use super::super::launch::World;
 use super::super::origin::Origin;
 use super::super::rows::not_modelled;
 use super::super::settings::Settings;
+use crate::plan::keys;
 
 const NODES: &str = "actor_num_nodes";
 const PER_NODE: &str = "actor_num_gpus_per_node";
@@ -34,20 +35,20 @@ pub fn with_defaults(mut settings: Settings) -> Settings {
 /// The actor's GPUs and batch, which no launcher tells, and what stands beside it.
 pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
     let world = World { total: None, nodes: settings.whole(NODES), per_node: settings.whole(PER_NODE) }.completed();
-    imported.set("cluster.num_gpus", world.total);
-    imported.set("cluster.nodes", world.nodes);
-    imported.set("cluster.gpus_per_node", world.per_node);
-    imported.miss("cluster.num_gpus", "--actor-num-nodes or --actor-num-gpus-per-node is not given");
+    imported.set(keys::cluster::num_gpus, world.total);
+    imported.set(keys::cluster::nodes, world.nodes);
+    imported.set(keys::cluster::gpus_per_node, world.per_node);
+    imported.miss(keys::cluster::num_gpus, "--actor-num-nodes or --actor-num-gpus-per-node is not given");
     if settings.is("use_dynamic_batch_size") {
-        imported.drop("training.micro_batch_size");
+        imported.drop(keys::training::micro_batch_size);
         let why = "--use-dynamic-batch-size: as many samples a pass as --max-tokens-per-gpu holds";
-        imported.miss("training.micro_batch_size", why);
+        imported.miss(keys::training::micro_batch_size, why);
     }
     if settings.get("global_batch_size").is_none() {
         steps(imported, settings);
     }
     if settings.get("seq_length").is_none() {
-        imported.miss("model.sequence_length", "the rollout decides how long the answers are");
+        imported.miss(keys::model::sequence_length, "the rollout decides how long the answers are");
     }
     not_modelled(imported, "the engine of the rollout and the reference's weights; the plan is the actor's");
 }
@@ -64,6 +65,6 @@ fn steps(imported: &mut ImportedPlan, settings: &Settings) {
     let all = prompts.value.saturating_mul(answers.value);
     if let Some(batch) = all.checked_div(parts.value).filter(|batch| *batch > 0) {
         let origin = format!("{} x {} answers / {} steps", prompts.origin, answers.value, parts.value);
-        imported.say("model.batch_size", batch, Origin::Derived(origin));
+        imported.say(keys::model::batch_size, batch, Origin::Derived(origin));
     }
 }

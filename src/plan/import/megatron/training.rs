@@ -7,35 +7,36 @@ use crate::plan::import::common;
 use crate::plan::import::deepspeed;
 use crate::plan::import::imported::ImportedPlan;
 use crate::plan::import::origin::{Origin, Setting};
+use crate::plan::keys;
 
 /// Options that mean a plan's key as they stand.
 const FLAGS: &[(&str, &str)] = &[
-    ("use_distributed_optimizer", "training.distributed_optimizer"),
+    ("use_distributed_optimizer", keys::training::distributed_optimizer),
     // Megatron-LLaMA's (`alibaba/Megatron-LLaMA`).
-    ("overlapped_distributed_optimizer", "training.distributed_optimizer"),
-    ("fp8_param_gather", "training.fp8_param_gather"),
-    ("moe_grouped_gemm", "training.moe_grouped_gemm"),
-    ("defer_embedding_wgrad_compute", "training.defer_embedding_wgrad"),
-    ("deterministic_mode", "training.deterministic"),
-    ("attention_softmax_in_fp32", "training.attention_softmax_fp32"),
-    ("overlap_grad_reduce", "distribution.overlap_grad_reduce"),
-    ("overlap_param_gather", "distribution.overlap_param_gather"),
-    ("tp_comm_overlap", "distribution.overlap_tensor_parallel"),
-    ("overlap_moe_expert_parallel_comm", "distribution.overlap_expert_parallel"),
+    ("overlapped_distributed_optimizer", keys::training::distributed_optimizer),
+    ("fp8_param_gather", keys::training::fp8_param_gather),
+    ("moe_grouped_gemm", keys::training::moe_grouped_gemm),
+    ("defer_embedding_wgrad_compute", keys::training::defer_embedding_wgrad),
+    ("deterministic_mode", keys::training::deterministic),
+    ("attention_softmax_in_fp32", keys::training::attention_softmax_fp32),
+    ("overlap_grad_reduce", keys::distribution::overlap_grad_reduce),
+    ("overlap_param_gather", keys::distribution::overlap_param_gather),
+    ("tp_comm_overlap", keys::distribution::overlap_tensor_parallel),
+    ("overlap_moe_expert_parallel_comm", keys::distribution::overlap_expert_parallel),
 ];
 
 const WHOLES: &[(&str, &str)] = &[
-    ("micro_batch_size", "training.micro_batch_size"),
-    ("global_batch_size", "model.batch_size"),
-    ("cpu_offloading_num_layers", "training.offload_layers"),
-    ("expert_model_parallel_size", "distribution.expert_parallel"),
-    ("expert_tensor_parallel_size", "distribution.expert_tensor_parallel"),
-    ("decoder_first_pipeline_num_layers", "distribution.first_stage_layers"),
-    ("decoder_last_pipeline_num_layers", "distribution.last_stage_layers"),
-    ("num_distributed_optimizer_instances", "distribution.optimizer_instances"),
-    ("tensor_model_parallel_size", "distribution.tensor_parallel"),
-    ("pipeline_model_parallel_size", "distribution.pipeline_parallel"),
-    ("context_parallel_size", "distribution.context_parallel"),
+    ("micro_batch_size", keys::training::micro_batch_size),
+    ("global_batch_size", keys::model::batch_size),
+    ("cpu_offloading_num_layers", keys::training::offload_layers),
+    ("expert_model_parallel_size", keys::distribution::expert_parallel),
+    ("expert_tensor_parallel_size", keys::distribution::expert_tensor_parallel),
+    ("decoder_first_pipeline_num_layers", keys::distribution::first_stage_layers),
+    ("decoder_last_pipeline_num_layers", keys::distribution::last_stage_layers),
+    ("num_distributed_optimizer_instances", keys::distribution::optimizer_instances),
+    ("tensor_model_parallel_size", keys::distribution::tensor_parallel),
+    ("pipeline_model_parallel_size", keys::distribution::pipeline_parallel),
+    ("context_parallel_size", keys::distribution::context_parallel),
 ];
 
 /// Sets `training` and what of `model` the run decides.
@@ -47,13 +48,13 @@ pub fn set(imported: &mut ImportedPlan, job: &Job) {
     for (option, key) in WHOLES {
         imported.set(key, settings.whole(option));
     }
-    imported.set("model.sequence_length", settings.first_whole(&["seq_length", "encoder_seq_length"]));
-    imported.set("model.decoder_sequence_length", settings.whole("decoder_seq_length"));
+    imported.set(keys::model::sequence_length, settings.first_whole(&["seq_length", "encoder_seq_length"]));
+    imported.set(keys::model::decoder_sequence_length, settings.whole("decoder_seq_length"));
     // Of old Megatron: the micro batch.
-    imported.fill("training.micro_batch_size", settings.whole("batch_size"));
-    if imported.get("training.micro_batch_size").is_some() && imported.get("model.batch_size").is_none() {
+    imported.fill(keys::training::micro_batch_size, settings.whole("batch_size"));
+    if imported.get(keys::training::micro_batch_size).is_some() && imported.get(keys::model::batch_size).is_none() {
         let origin = Job::default("--global-batch-size micro batch x data parallel");
-        imported.say("training.gradient_accumulation_steps", 1, origin);
+        imported.say(keys::training::gradient_accumulation_steps, 1, origin);
     }
     for option in ["rampup_batch_size", "step_batch_size_schedule"] {
         if settings.get(option).is_some() {
@@ -70,14 +71,18 @@ pub fn set(imported: &mut ImportedPlan, job: &Job) {
         {
             imported.note("--attention-dropout differs from --hidden-dropout: the plan has the latter for both");
         }
-        imported.set("training.dropout", Some(dropout));
+        imported.set(keys::training::dropout, Some(dropout));
     }
-    imported.set("training.weight_decay", settings.number("weight_decay").filter(|found| found.value <= 1.0));
-    imported.set("training.gradient_clipping", settings.number("clip_grad").map(|found| found.map(|norm| norm > 0.0)));
-    imported.set("training.gradient_accumulation_fusion", job.unless("no_gradient_accumulation_fusion"));
-    imported.set("training.moe_capacity_factor", settings.number("moe_expert_capacity_factor"));
-    imported.set("training.offload_modules", settings.texts("offload_modules").filter(|found| !found.value.is_empty()));
-    imported.set("training.cuda_graph", cuda_graph(job));
+    imported.set(keys::training::weight_decay, settings.number("weight_decay").filter(|found| found.value <= 1.0));
+    imported
+        .set(keys::training::gradient_clipping, settings.number("clip_grad").map(|found| found.map(|norm| norm > 0.0)));
+    imported.set(keys::training::gradient_accumulation_fusion, job.unless("no_gradient_accumulation_fusion"));
+    imported.set(keys::training::moe_capacity_factor, settings.number("moe_expert_capacity_factor"));
+    imported.set(
+        keys::training::offload_modules,
+        settings.texts("offload_modules").filter(|found| !found.value.is_empty()),
+    );
+    imported.set(keys::training::cuda_graph, cuda_graph(job));
     tokens(imported, job);
 }
 
@@ -94,12 +99,12 @@ fn precision(imported: &mut ImportedPlan, job: &Job) {
         Some(found) => Setting::new("fp8-mixed", found.origin.clone()),
         None => word,
     };
-    imported.set("training.precision", Some(word));
+    imported.set(keys::training::precision, Some(word));
     if fp8.is_some() {
         let recipe = settings
             .text("fp8_recipe")
             .unwrap_or_else(|| Setting::new("delayed".to_owned(), Job::default("--fp8-recipe delayed")));
-        imported.set("training.fp8_recipe", Some(recipe));
+        imported.set(keys::training::fp8_recipe, Some(recipe));
     }
     if let Some(found) = settings.first_text(&["fp4_format", "fp4"]) {
         imported.note(format!("{}: FP4 matrix multiplications have no plan key", found.origin));
@@ -114,11 +119,11 @@ fn precision(imported: &mut ImportedPlan, job: &Job) {
     };
     let main = if job.is("use_precision_aware_optimizer") { settings.text("main_grads_dtype") } else { None };
     imported.set(
-        "training.gradient_dtype",
+        keys::training::gradient_dtype,
         main.map(|found| found.map(Value::from)).or(reduce.map(|found| found.map(Value::from))),
     );
     if job.is("use_precision_aware_optimizer") {
-        imported.set("training.optimizer_state_dtype", settings.text("exp_avg_dtype"));
+        imported.set(keys::training::optimizer_state_dtype, settings.text("exp_avg_dtype"));
     }
 }
 
@@ -134,14 +139,14 @@ fn optimizer(imported: &mut ImportedPlan, job: &Job) {
     let momentum = settings.number("sgd_momentum").is_none_or(|found| found.value > 0.0);
     match found {
         Some(found) if found.value == "sgd" && momentum => {
-            imported.say("training.optimizer", "sgd-momentum", found.origin)
+            imported.say(keys::training::optimizer, "sgd-momentum", found.origin)
         }
         other => common::set_optimizer(imported, other),
     }
     if let Some(found) =
         settings.flag("optimizer_cpu_offload").or_else(|| settings.flag("cpu_optimizer")).filter(|found| found.value)
     {
-        imported.set("training.cpu_offload", Some(found.map(|_| "optimizer")));
+        imported.set(keys::training::cpu_offload, Some(found.map(|_| "optimizer")));
     }
 }
 
@@ -153,7 +158,7 @@ fn attention(imported: &mut ImportedPlan, job: &Job) {
     let settings = job.settings;
     let local = settings.text("transformer_impl").filter(|found| found.value == "local");
     imported.set(
-        "model.transformer_impl",
+        keys::model::transformer_impl,
         settings.text("transformer_impl").filter(|found| found.value != "inference_optimized"),
     );
     let flash =
@@ -169,7 +174,7 @@ fn attention(imported: &mut ImportedPlan, job: &Job) {
         && !settings.is_set("transformer_impl")
     {
         let option = format!("--transformer-impl local, of the time of {option}");
-        imported.say("model.transformer_impl", "local", Job::default(&option));
+        imported.say(keys::model::transformer_impl, "local", Job::default(&option));
     }
     let deepspeed = settings.is_set("deepspeed") || settings.is_set("deepspeed_config");
     let word = match (backend, flash, local) {
@@ -182,7 +187,7 @@ fn attention(imported: &mut ImportedPlan, job: &Job) {
         (None, None, Some(local)) => local.map(|_| "eager"),
         (None, None, None) => Setting::new("flash", Job::default("--attention-backend auto")),
     };
-    imported.set("training.attention", Some(word));
+    imported.set(keys::training::attention, Some(word));
 }
 
 fn recomputation(imported: &mut ImportedPlan, job: &Job) {
@@ -243,7 +248,7 @@ fn loss(imported: &mut ImportedPlan, job: &Job) {
         Some(found) => found.map(|_| "vocab_parallel_fused"),
         None => Setting::new("vocab_parallel", Job::default("no --cross-entropy-loss-fusion")),
     };
-    imported.set("training.loss", Some(word));
+    imported.set(keys::training::loss, Some(word));
 }
 
 fn cuda_graph(job: &Job) -> Option<Setting<String>> {
@@ -255,14 +260,14 @@ fn cuda_graph(job: &Job) -> Option<Setting<String>> {
 
 /// The tokens of the whole run.
 fn tokens(imported: &mut ImportedPlan, job: &Job) {
-    let Some(length) = imported.whole("model.sequence_length") else { return };
+    let Some(length) = imported.whole(keys::model::sequence_length) else { return };
     let samples = job.settings.whole("train_samples").or_else(|| {
         let steps = job.settings.whole("train_iters")?;
-        let batch = imported.whole("model.batch_size")?;
+        let batch = imported.whole(keys::model::batch_size)?;
         steps.and_then(|steps| steps.checked_mul(batch))
     });
     let tokens = samples.and_then(|found| found.and_then(|samples| samples.checked_mul(length)));
-    imported.set("run.total_tokens", tokens);
+    imported.set(keys::run::total_tokens, tokens);
 }
 
 /// Sets `distribution` beyond the plain degrees.
@@ -272,7 +277,7 @@ pub fn degrees(imported: &mut ImportedPlan, job: &Job) {
     let stages = job.value("pipeline_model_parallel_size");
     if let Some(found) = settings.on("sequence_parallel") {
         // The code turns it off without tensor ranks.
-        imported.set("distribution.sequence_parallel", Some(found.map(|_| tensor > 1)));
+        imported.set(keys::distribution::sequence_parallel, Some(found.map(|_| tensor > 1)));
     }
     let layers = settings.whole("num_layers_per_virtual_pipeline_stage").and_then(|found| {
         let per_stage = settings.whole("num_layers")?.value / stages;
@@ -286,14 +291,14 @@ pub fn degrees(imported: &mut ImportedPlan, job: &Job) {
             Some(found) => Setting::new("interleaved", found.origin.clone()),
             None => Setting::new("1f1b", Job::default("1F1B")),
         };
-        imported.set("distribution.pipeline_schedule", Some(schedule));
-        imported.set("distribution.virtual_pipeline", pieces);
+        imported.set(keys::distribution::pipeline_schedule, Some(schedule));
+        imported.set(keys::distribution::virtual_pipeline, pieces);
     }
-    imported.set("distribution.pipeline_layout", settings.text("pipeline_model_parallel_layout"));
+    imported.set(keys::distribution::pipeline_layout, settings.text("pipeline_model_parallel_layout"));
     let both = ["account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"];
     if both.iter().all(|name| settings.is(name)) {
         let origin = Origin::Argument("--account-for-embedding-in-pipeline-split".into());
-        imported.say("distribution.pipeline_counts_embedding_and_loss", true, origin);
+        imported.say(keys::distribution::pipeline_counts_embedding_and_loss, true, origin);
     } else if both.iter().any(|name| settings.is(name)) {
         imported.note("only one of embedding and loss counts in the pipeline's split: a plan has both or none");
     }
@@ -304,7 +309,7 @@ pub fn degrees(imported: &mut ImportedPlan, job: &Job) {
             .text("cp_comm_type")
             .filter(|found| ["p2p", "all_gather", "a2a", "a2a+p2p"].contains(&found.value.as_str()));
         imported.set(
-            "distribution.cp_comm",
+            keys::distribution::cp_comm,
             kind.or_else(|| Some(Setting::new("p2p".to_owned(), Job::default("--cp-comm-type p2p")))),
         );
     }
@@ -319,13 +324,13 @@ fn sharding(imported: &mut ImportedPlan, job: &Job) {
         "optim_grads_params" => "zero3",
         _ => "none",
     };
-    imported.say("distribution.engine", "megatron", Job::default("DistributedDataParallel of Megatron"));
+    imported.say(keys::distribution::engine, "megatron", Job::default("DistributedDataParallel of Megatron"));
     if let Some(found) = settings.on("use_torch_fsdp2") {
-        imported.set("distribution.engine", Some(found.clone().map(|_| "fsdp2")));
+        imported.set(keys::distribution::engine, Some(found.clone().map(|_| "fsdp2")));
         imported.set(KEY, Some(found.map(|_| "zero3")));
     } else if settings.is("use_megatron_fsdp") || settings.is("use_custom_fsdp") {
         let origin = Origin::Argument("--use-megatron-fsdp".into());
-        imported.say("distribution.engine", "megatron-fsdp", origin);
+        imported.say(keys::distribution::engine, "megatron-fsdp", origin);
         let given = settings.text("data_parallel_sharding_strategy");
         imported.set(
             KEY,
@@ -341,11 +346,11 @@ fn sharding(imported: &mut ImportedPlan, job: &Job) {
         match file {
             Some(file) => deepspeed::set(imported, &file),
             // Its own arguments say the precision as well (`megatron/arguments.py`).
-            None => imported.say("distribution.engine", "deepspeed", Origin::Argument("--deepspeed".into())),
+            None => imported.say(keys::distribution::engine, "deepspeed", Origin::Argument("--deepspeed".into())),
         }
         settings.accept("no_pipeline_parallel");
-        imported.say("model.framework", "megatron-deepspeed", Origin::Argument("--deepspeed".into()));
-        imported.drop("model.transformer_impl");
+        imported.say(keys::model::framework, "megatron-deepspeed", Origin::Argument("--deepspeed".into()));
+        imported.drop(keys::model::transformer_impl);
         let stage = settings.whole("zero_stage");
         // In bf16 DeepSpeed's `BF16_Optimizer` shards main weights and states at stage 0 (`runtime/bf16_optimizer.py`).
         let own = stage.as_ref().filter(|found| found.value == 0 && job.is("bf16")).map(|found| {
@@ -357,7 +362,7 @@ fn sharding(imported: &mut ImportedPlan, job: &Job) {
 
 fn experts(imported: &mut ImportedPlan, job: &Job) {
     let settings = job.settings;
-    if imported.get("model.architecture.moe.num_experts").is_none() {
+    if imported.get(keys::moe::num_experts).is_none() {
         return;
     }
     let given = settings.text("moe_token_dispatcher_type");
@@ -369,7 +374,7 @@ fn experts(imported: &mut ImportedPlan, job: &Job) {
     };
     let default = Origin::Default { framework: VERSION, option: "--moe-token-dispatcher-type allgather".to_owned() };
     imported.set(
-        "distribution.moe_dispatcher",
+        keys::distribution::moe_dispatcher,
         Some(given.map_or(Setting::new("allgather", default), |found| found.map(word))),
     );
 }

@@ -15,6 +15,7 @@ use super::model;
 use super::origin::{Origin, Setting};
 use super::settings::Settings;
 use super::unread::account_for;
+use crate::plan::keys;
 use known::{DEFAULTS, FLAVORS, RENAMED, VERSION, registered};
 
 pub use known::flavor_of;
@@ -46,7 +47,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         settings.over(renamed(&file));
     }
     settings.over(renamed(&given));
-    imported.say("model.framework", "torchtitan", Origin::Program(context.program.shown()));
+    imported.say(keys::model::framework, "torchtitan", Origin::Program(context.program.shown()));
     set(&mut imported, &settings, context);
     account_for(&mut imported, &settings);
     imported
@@ -55,7 +56,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
 /// The plan of a file alone.
 pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("torchtitan");
-    imported.say("model.framework", "torchtitan", Origin::Program("torchtitan's own keys".to_owned()));
+    imported.say(keys::model::framework, "torchtitan", Origin::Program("torchtitan's own keys".to_owned()));
     let settings = Settings::defaults(VERSION, DEFAULTS).with(renamed(&file));
     set(&mut imported, &settings, context);
     account_for(&mut imported, &settings);
@@ -85,41 +86,41 @@ fn renamed(old: &Settings) -> Settings {
 
 fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     architecture(imported, settings, context);
-    imported.set("model.sequence_length", settings.whole("training.seq_len"));
+    imported.set(keys::model::sequence_length, settings.whole("training.seq_len"));
     degrees(imported, settings, context);
     batch(imported, settings);
     precision(imported, settings);
     optimizer(imported, settings);
     imported.set(
-        "training.loss",
+        keys::training::loss,
         settings.flag("loss.chunked").map(|found| found.map(|on| if on { "chunked" } else { "plain" })),
     );
     let recomputed = recomputation(imported, settings);
-    imported.set("training.activation_checkpointing", Some(recomputed));
-    imported.set("training.compile", compiled(settings));
+    imported.set(keys::training::activation_checkpointing, Some(recomputed));
+    imported.set(keys::training::compile, compiled(settings));
     imported.set(
-        "training.gradient_clipping",
+        keys::training::gradient_clipping,
         settings.number("training.max_norm").map(|found| found.map(|norm| norm > 0.0)),
     );
     imported.set(
-        "training.deterministic",
+        keys::training::deterministic,
         settings.flag("debug.deterministic").or_else(|| settings.flag("training.deterministic")),
     );
     let offload = settings.on("training.enable_cpu_offload");
-    imported.set("training.cpu_offload", offload.map(|found| found.map(|_| "parameters")));
+    imported.set(keys::training::cpu_offload, offload.map(|found| found.map(|_| "parameters")));
 }
 
 fn architecture(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     let (Some(name), Some(flavor)) = (settings.text("model.name"), settings.text("model.flavor")) else { return };
     if imported.unread.is_some() && !settings.is_set("model.flavor") {
-        return imported.miss("model.preset", "no --model.flavor, and the file that says it was not read");
+        return imported.miss(keys::model::preset, "no --model.flavor, and the file that says it was not read");
     }
     let plain = flavor.value.split('_').next().unwrap_or("").to_owned();
     let origin = Origin::Derived(format!("{} {} ({})", name.value, flavor.value, flavor.origin));
     if let Some((.., preset)) =
         FLAVORS.iter().find(|(model, known, _)| *model == name.value && known.eq_ignore_ascii_case(&plain))
     {
-        return imported.say("model.preset", *preset, origin);
+        return imported.say(keys::model::preset, *preset, origin);
     }
     if name.value == "llama3" && plain == "debugmodel" {
         // TransformerModelArgs(dim=256, n_layers=6, n_heads=16, vocab_size=2048)
@@ -142,7 +143,7 @@ fn architecture(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
     let folder = settings.first_text(&["model.hf_assets_path", "hf_assets_path"]);
     match folder {
         Some(found) => model::set(imported, context, found),
-        None => imported.miss("model.preset", format!("{} {} is not known here", name.value, flavor.value)),
+        None => imported.miss(keys::model::preset, format!("{} {} is not known here", name.value, flavor.value)),
     }
 }
 
@@ -150,16 +151,16 @@ fn degrees(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     let degree = |name: &str| settings.whole(&format!("parallelism.{name}_degree")).filter(|found| found.value > 0);
     let one = |name: &str| Setting::new(1, Origin::Default { framework: VERSION, option: format!("{name}_degree 1") });
     for (name, key) in [
-        ("tensor_parallel", "distribution.tensor_parallel"),
-        ("pipeline_parallel", "distribution.pipeline_parallel"),
-        ("context_parallel", "distribution.context_parallel"),
+        ("tensor_parallel", keys::distribution::tensor_parallel),
+        ("pipeline_parallel", keys::distribution::pipeline_parallel),
+        ("context_parallel", keys::distribution::context_parallel),
     ] {
         imported.set(key, degree(name).or_else(|| Some(one(name))));
     }
-    imported.set("distribution.expert_parallel", degree("expert_parallel").filter(|found| found.value > 1));
-    if imported.get("distribution.expert_parallel").is_some() {
+    imported.set(keys::distribution::expert_parallel, degree("expert_parallel").filter(|found| found.value > 1));
+    if imported.get(keys::distribution::expert_parallel).is_some() {
         imported.set(
-            "distribution.expert_tensor_parallel",
+            keys::distribution::expert_tensor_parallel,
             degree("expert_tensor_parallel").or_else(|| Some(one("expert_tensor_parallel"))),
         );
     }
@@ -170,8 +171,9 @@ fn degrees(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
         let told = settings.flag("parallelism.enable_sequence_parallel");
         let default =
             Origin::Default { framework: VERSION, option: "sequence parallel with tensor parallel".to_owned() };
-        imported.set("distribution.sequence_parallel", told.or_else(|| Some(Setting::new(true, default))));
-        imported.set("distribution.async_tensor_parallel", settings.flag("parallelism.enable_async_tensor_parallel"));
+        imported.set(keys::distribution::sequence_parallel, told.or_else(|| Some(Setting::new(true, default))));
+        imported
+            .set(keys::distribution::async_tensor_parallel, settings.flag("parallelism.enable_async_tensor_parallel"));
     }
     if stages > 1 {
         schedule(imported, settings);
@@ -179,7 +181,7 @@ fn degrees(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     if value(imported, "distribution.context_parallel") > 1 {
         let rotate = settings.text("parallelism.context_parallel_rotate_method");
         imported.set(
-            "distribution.cp_comm",
+            keys::distribution::cp_comm,
             rotate.map(|found| found.map(|name| if name == "alltoall" { "p2p" } else { "all_gather" })),
         );
     }
@@ -205,13 +207,13 @@ fn sharding(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCo
             if given.is_some() || context.world.total.is_some() {
                 let origin =
                     Origin::Derived(format!("{copies} replicas x {} shards ({})", shards.value, shards.origin));
-                imported.say("distribution.data_parallel", ranks, origin);
+                imported.say(keys::distribution::data_parallel, ranks, origin);
             }
             let word = if shards.value > 1 { "zero3" } else { "none" };
             imported.set(KEY, Some(shards.clone().map(|_| word)));
             engine(imported, shards.value > 1);
             if copies > 1 && shards.value > 1 {
-                imported.set("distribution.shard_group", Some(shards));
+                imported.set(keys::distribution::shard_group, Some(shards));
             }
         }
         // A file by itself: FSDP as soon as there is more than one rank.
@@ -226,7 +228,7 @@ fn sharding(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCo
 fn engine(imported: &mut ImportedPlan, shards: bool) {
     let option = if shards { "fully_shard" } else { "replicate" };
     let origin = Origin::Default { framework: VERSION, option: option.to_owned() };
-    imported.say("distribution.engine", if shards { "fsdp2" } else { "ddp" }, origin);
+    imported.say(keys::distribution::engine, if shards { "fsdp2" } else { "ddp" }, origin);
 }
 
 fn schedule(imported: &mut ImportedPlan, settings: &Settings) {
@@ -244,9 +246,9 @@ fn schedule(imported: &mut ImportedPlan, settings: &Settings) {
     }
     if word == "interleaved" {
         let origin = Origin::Default { framework: VERSION, option: "two stages a rank in looped schedules".to_owned() };
-        imported.say("distribution.virtual_pipeline", 2, origin);
+        imported.say(keys::distribution::virtual_pipeline, 2, origin);
     }
-    imported.set("distribution.pipeline_schedule", Some(name.map(|_| word)));
+    imported.set(keys::distribution::pipeline_schedule, Some(name.map(|_| word)));
 }
 
 /// `local_batch_size` samples a data-parallel rank and step of accumulation; a pipeline takes them in pieces.
@@ -262,23 +264,23 @@ fn batch(imported: &mut ImportedPlan, settings: &Settings) {
     else {
         return;
     };
-    let stages = imported.whole("distribution.pipeline_parallel").unwrap_or(1);
+    let stages = imported.whole(keys::distribution::pipeline_parallel).unwrap_or(1);
     let pieces = pieces(settings, &local, stages, newest);
     let global = settings.whole("training.global_batch_size").filter(|found| found.value > 0).or_else(|| {
         let tokens = settings.whole("training.num_tokens_per_train_step").filter(|found| found.value > 0)?;
         Some(tokens.map(|tokens| tokens / sequence))
     });
-    imported.set("model.batch_size", global.clone());
+    imported.set(keys::model::batch_size, global.clone());
     match pieces {
         Some(pieces) if pieces.value > 1 => {
             let micro = if newest { local.value } else { (local.value / pieces.value).max(1) };
             let shown = format!("{} samples in {} pieces through the pipeline", local.value, pieces.value);
-            imported.say("training.micro_batch_size", micro, Origin::Derived(shown));
+            imported.say(keys::training::micro_batch_size, micro, Origin::Derived(shown));
             if global.is_none() {
-                imported.set("training.gradient_accumulation_steps", Some(pieces));
+                imported.set(keys::training::gradient_accumulation_steps, Some(pieces));
             }
         }
-        _ => imported.set("training.micro_batch_size", Some(local)),
+        _ => imported.set(keys::training::micro_batch_size, Some(local)),
     }
 }
 
@@ -315,7 +317,7 @@ fn precision(imported: &mut ImportedPlan, settings: &Settings) {
         let word =
             recipe.map(|found| found.map(|name| if name.starts_with("rowwise") { "rowwise" } else { "tensorwise" }));
         let default = Origin::Default { framework: VERSION, option: "float8 tensorwise".to_owned() };
-        imported.set("training.fp8_recipe", word.or_else(|| Some(Setting::new("tensorwise", default))));
+        imported.set(keys::training::fp8_recipe, word.or_else(|| Some(Setting::new("tensorwise", default))));
         return;
     }
     let stored = settings.text("training.dtype").filter(|found| found.value == "bfloat16");
@@ -343,9 +345,9 @@ fn optimizer(imported: &mut ImportedPlan, settings: &Settings) {
         ),
         _ => return common::set_optimizer(imported, Some(name)),
     };
-    imported.set("training.optimizer", Some(word));
-    imported.set("training.optimizer_in_backward", settings.flag("optimizer.early_step_in_backward"));
-    imported.set("training.weight_decay", settings.number("optimizer.weight_decay"));
+    imported.set(keys::training::optimizer, Some(word));
+    imported.set(keys::training::optimizer_in_backward, settings.flag("optimizer.early_step_in_backward"));
+    imported.set(keys::training::weight_decay, settings.number("optimizer.weight_decay"));
 }
 
 fn recomputation(imported: &mut ImportedPlan, settings: &Settings) -> Setting<Value> {

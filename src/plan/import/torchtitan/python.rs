@@ -11,6 +11,7 @@ use crate::plan::import::python_calls::{call, keywords_of};
 use crate::plan::import::settings::Settings;
 use crate::plan::import::text::python_literal;
 use crate::plan::import::unread::account_for;
+use crate::plan::keys;
 
 /// Calls whose keywords are a section's.
 const SECTIONS: [(&str, &str); 4] = [
@@ -30,7 +31,7 @@ pub fn is_python(content: &str) -> bool {
 /// The plan of such a file.
 pub fn of_python(name: &str, content: &str, context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("torchtitan");
-    imported.say("model.framework", "torchtitan", Origin::Program("torchtitan's own calls".to_owned()));
+    imported.say(keys::model::framework, "torchtitan", Origin::Program("torchtitan's own calls".to_owned()));
     let mut settings = Settings::default();
     for (call, section) in SECTIONS {
         let keywords = keywords_of(name, content, call);

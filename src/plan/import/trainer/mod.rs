@@ -5,8 +5,6 @@ mod script;
 mod sharding;
 mod versions;
 
-use super::accelerate;
-use super::arguments;
 use super::common::{self, ImportContext};
 use super::imported::ImportedPlan;
 use super::launch::World;
@@ -14,11 +12,12 @@ use super::methods::{self, TrainingMethod};
 use super::model;
 use super::origin::{Origin, Setting};
 use super::rows::not_modelled;
-use super::script_defaults;
-use super::script_doubts;
 use super::settings::{DefaultValue, Settings};
 use super::trl;
 use super::unread::account_for;
+use super::{accelerate, arguments};
+use super::{script_defaults, script_doubts};
+use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "transformers 4.57";
@@ -77,7 +76,7 @@ pub fn of_file(file: Settings, name: &str, context: &ImportContext) -> ImportedP
     let mut imported = ImportedPlan::of("transformers");
     imported.note("the script is not named: its own defaults are not known, those of TrainingArguments are taken");
     let settings = Settings::defaults(VERSION, DEFAULTS).with(file);
-    imported.say("model.framework", "pytorch", Origin::Program("the names of TrainingArguments".to_owned()));
+    imported.say(keys::model::framework, "pytorch", Origin::Program("the names of TrainingArguments".to_owned()));
     set_all(&mut imported, &settings, context);
     if let Some(method) = TrainingMethod::of_settings(&settings, name) {
         method.apply(&mut imported);
@@ -100,11 +99,12 @@ fn by_launcher(imported: &mut ImportedPlan) {
             imported.miss(key, "the launcher of the script says it");
         }
     }
-    let adapters = imported.get("training.lora.rank").is_some();
+    let adapters = imported.get(keys::lora::rank).is_some();
     if guessed(imported, "training.precision") || (open && !adapters) {
-        let told = imported.get("training.precision").map(|found| found.origin.to_string()).unwrap_or_default();
-        imported.drop("training.precision");
-        imported.miss("training.precision", format!("{told}: what is stored follows from the launcher's sharding"));
+        let told = imported.get(keys::training::precision).map(|found| found.origin.to_string()).unwrap_or_default();
+        imported.drop(keys::training::precision);
+        imported
+            .miss(keys::training::precision, format!("{told}: what is stored follows from the launcher's sharding"));
     }
 }
 
@@ -164,7 +164,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         options.accept("config");
     }
     settings.over(options);
-    imported.say("model.framework", "pytorch", Origin::Program(context.program.shown()));
+    imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
     trl::complete(&mut settings, context, &mut imported);
     chats_defaults(&mut settings);
     let open = versions::apply(&mut imported, &mut settings, context);
@@ -175,8 +175,8 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         script_doubts::adapters(&mut imported, &path, &text, &settings);
     }
     if let Some(why) = open {
-        imported.drop("training.precision");
-        imported.miss("training.precision", why);
+        imported.drop(keys::training::precision);
+        imported.miss(keys::training::precision, why);
     }
     let named = TrainingMethod::of_name(trl::method(context).unwrap_or_else(|| context.program.name()));
     let told = || script_defaults::script_of(context).and_then(|(_, text)| TrainingMethod::of_script(&text));
@@ -192,7 +192,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
 /// A script that freezes parts by itself trains less than the plan does.
 fn own_freezing(imported: &mut ImportedPlan, context: &ImportContext) {
     let Some((path, text)) = script_defaults::script_of(context) else { return };
-    if imported.get("training.lora.rank").is_none() && script_defaults::freezes(&text) {
+    if imported.get(keys::lora::rank).is_none() && script_defaults::freezes(&text) {
         not_modelled(imported, &format!("{path} freezes parts of the model: all are counted as trained"));
     }
 }
@@ -260,7 +260,8 @@ fn chats_defaults(settings: &mut Settings) {
 
 /// Without a launcher the Trainer wraps the model in `DataParallel` over every GPU in sight.
 pub fn data_parallel(imported: &mut ImportedPlan, context: &ImportContext) {
-    if context.world.total.is_some() || !context.launchers.is_empty() || imported.get("cluster.num_gpus").is_some() {
+    if context.world.total.is_some() || !context.launchers.is_empty() || imported.get(keys::cluster::num_gpus).is_some()
+    {
         return;
     }
     let Some(gpus) = context.visible_gpus() else {
@@ -271,9 +272,9 @@ pub fn data_parallel(imported: &mut ImportedPlan, context: &ImportContext) {
         imported.note("no launcher: nn.DataParallel over all GPUs in sight, whose first holds the outputs of all");
     }
     let world = World::here(gpus.value, gpus.origin);
-    imported.set("cluster.num_gpus", world.total);
-    imported.set("cluster.nodes", world.nodes);
-    imported.set("cluster.gpus_per_node", world.per_node);
+    imported.set(keys::cluster::num_gpus, world.total);
+    imported.set(keys::cluster::nodes, world.nodes);
+    imported.set(keys::cluster::gpus_per_node, world.per_node);
 }
 
 /// How the weights are stored by themselves.
@@ -310,7 +311,7 @@ fn named_model(imported: &mut ImportedPlan, settings: &Settings, context: &Impor
     // An option whose variable is empty takes the next one's name for its own.
     match named.filter(|found| found.value != "true") {
         Some(found) => model::set(imported, context, found),
-        None => imported.miss("model.preset", "no --model_name_or_path"),
+        None => imported.miss(keys::model::preset, "no --model_name_or_path"),
     }
     if let Some(found) = settings.get("config_overrides") {
         imported.note(format!("{}: sizes beyond the model's own are not read", found.origin));
@@ -320,10 +321,10 @@ fn named_model(imported: &mut ImportedPlan, settings: &Settings, context: &Impor
 /// Sets what `TrainingArguments` say, whoever filled them in. `stored` is how the weights are kept.
 pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext, stored: WeightStorage) {
     let micro = settings.whole("per_gpu_train_batch_size").or_else(|| settings.whole("per_device_train_batch_size"));
-    imported.set("training.micro_batch_size", micro);
+    imported.set(keys::training::micro_batch_size, micro);
     let steps = settings.whole("gradient_accumulation_steps");
     let steps_given = settings.is_set("gradient_accumulation_steps");
-    imported.set("training.gradient_accumulation_steps", steps);
+    imported.set(keys::training::gradient_accumulation_steps, steps);
     precision(imported, settings, stored);
     let launched = accelerate::settings(context, imported).unwrap_or_default().with(settings.below(trl::LAUNCH));
     let unread = launched.clone();
@@ -331,7 +332,7 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
         let told = ["bf16", "fp16"].iter().any(|name| settings.is(name));
         accelerate::set(imported, &launched, context, stored == WeightStorage::Full && !told);
         if !steps_given {
-            imported.set("training.gradient_accumulation_steps", launched.whole("gradient_accumulation_steps"));
+            imported.set(keys::training::gradient_accumulation_steps, launched.whole("gradient_accumulation_steps"));
         }
     }
     common::set_optimizer(imported, settings.text("optim"));
@@ -340,21 +341,21 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     let set = names.iter().find(|name| settings.is_set(name)).unwrap_or(&names[0]);
     let recompute = settings.flag(set);
     if recompute.as_ref().is_some_and(|found| found.value)
-        || imported.get("training.activation_checkpointing").is_none()
+        || imported.get(keys::training::activation_checkpointing).is_none()
     {
         let word = recompute.map(|found| found.map(|on| if on { "full" } else { "none" }));
-        imported.set("training.activation_checkpointing", word);
+        imported.set(keys::training::activation_checkpointing, word);
     }
-    imported.set("training.compile", settings.on("torch_compile"));
+    imported.set(keys::training::compile, settings.on("torch_compile"));
     let liger = ["use_liger_kernel", "use_liger", "enable_liger_kernel"].iter().find_map(|name| settings.flag(name));
-    imported.set("training.loss", liger.filter(|found| found.value).map(|found| found.map(|_| "fused")));
+    imported.set(keys::training::loss, liger.filter(|found| found.value).map(|found| found.map(|_| "fused")));
     imported.set(
-        "training.weight_decay",
+        keys::training::weight_decay,
         settings.number("weight_decay").filter(|found| (0.0..=1.0).contains(&found.value)),
     );
     imported
         .set("training.gradient_clipping", settings.number("max_grad_norm").map(|found| found.map(|norm| norm > 0.0)));
-    imported.set("training.deterministic", settings.flag("full_determinism"));
+    imported.set(keys::training::deterministic, settings.flag("full_determinism"));
     sharding::set(imported, settings, context, stored);
     methods::options(imported, settings);
     accelerate::distrust(imported, &unread);
@@ -375,7 +376,7 @@ fn precision(imported: &mut ImportedPlan, settings: &Settings, stored: WeightSto
     } else {
         Setting::new("fp32", Origin::Default { framework: VERSION, option: "neither bf16 nor fp16".to_owned() })
     };
-    imported.set("training.precision", Some(word));
+    imported.set(keys::training::precision, Some(word));
 }
 
 fn attention(imported: &mut ImportedPlan, settings: &Settings) {
@@ -387,7 +388,7 @@ fn attention(imported: &mut ImportedPlan, settings: &Settings) {
     let word = named.map(|found| found.map(|name| implementation(&name))).or(flash);
     let default =
         Setting::new("sdpa", Origin::Default { framework: VERSION, option: "attn_implementation sdpa".to_owned() });
-    imported.set("training.attention", Some(word.unwrap_or(default)));
+    imported.set(keys::training::attention, Some(word.unwrap_or(default)));
 }
 
 /// A name of transformers for an attention in a plan's words.

@@ -11,6 +11,7 @@ use super::super::rows::not_modelled;
 use super::super::script_defaults::{always_calls, script_of};
 use super::super::settings::{Fate, Settings};
 use super::super::trl;
+use crate::plan::keys;
 
 /// The length of a sample has a name of its own in every script.
 pub fn length(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
@@ -47,7 +48,7 @@ pub fn length(imported: &mut ImportedPlan, settings: &Settings, context: &Import
         _ => None,
     });
     let found = found.or_else(|| other_length(imported, settings));
-    imported.set("model.sequence_length", found);
+    imported.set(keys::model::sequence_length, found);
     let name = context.program.name().to_lowercase();
     let two = ["summarization", "translation", "seq2seq", "t5", "bart"].iter().any(|part| name.contains(part));
     let target = settings.first_whole(&["max_target_length", "target_max_len"]).or_else(|| match name.as_str() {
@@ -57,15 +58,15 @@ pub fn length(imported: &mut ImportedPlan, settings: &Settings, context: &Import
     let source = settings.first_whole(&["max_source_length", "source_max_len"]);
     let set = NAMES.iter().any(|name| *name != "max_source_length" && settings.is_set(name));
     match (source, target) {
-        (_, target) if two => imported.set("model.decoder_sequence_length", target),
+        (_, target) if two => imported.set(keys::model::decoder_sequence_length, target),
         // A decoder reads both, one behind the other.
         (Some(source), Some(target)) if !set => {
             let origin = Origin::Derived(format!("{} + {}", source.origin, target.origin));
-            imported.say("model.sequence_length", source.value.saturating_add(target.value), origin);
+            imported.say(keys::model::sequence_length, source.value.saturating_add(target.value), origin);
         }
         _ => {}
     }
-    imported.set("training.padded_batch", settings.flag("pad_to_max_length"));
+    imported.set(keys::training::padded_batch, settings.flag("pad_to_max_length"));
 }
 
 /// The only length that a script has a name of its own for.
@@ -127,8 +128,8 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
     let loaded = settings.first_text(&["adapter_name_or_path", "peft_model_name_or_path", "adapter_path"]);
     if let (None, Some(found)) = (&rank, loaded) {
         not_modelled(imported, &format!("{}: adapters that are loaded, whose rank stands beside them", found.origin));
-        imported.set("training.lora.base_bits", bits);
-        return imported.miss("training.lora.rank", format!("{} says it", found.value));
+        imported.set(keys::lora::base_bits, bits);
+        return imported.miss(keys::lora::rank, format!("{} says it", found.value));
     }
     if script_of(context).is_some_and(|(_, text)| text.contains("DoraConfig(") || text.contains("use_dora=True")) {
         not_modelled(imported, "DoRA: a magnitude for each output and the norm of each adapted weight");
@@ -141,17 +142,15 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
         adapters::set_targets(imported, settings.texts("trainable"));
     }
     // QLoRA's way, which LLaVA and many others took over: every linear layer by its class.
-    if let (None, Some((path, text))) = (imported.get("training.lora.targets"), script_of(context))
+    if let (None, Some((path, text))) = (imported.get(keys::lora::targets), script_of(context))
         && text.contains("find_all_linear")
     {
         let origin = Origin::Program(format!("{path}: find_all_linear_names"));
         adapters::set_targets(imported, Some(Setting::new(vec!["all-linear".to_owned()], origin)));
     }
-    imported.set("training.lora.double_quant", settings.on("double_quant"));
-    imported.set(
-        "training.lora.dropout",
-        settings.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)),
-    );
+    imported.set(keys::lora::double_quant, settings.on("double_quant"));
+    imported
+        .set(keys::lora::dropout, settings.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)));
 }
 
 /// The rank that a script writes into its only `LoraConfig`.

@@ -9,6 +9,7 @@ use super::super::settings::Settings;
 use super::super::unread::account_for;
 use super::super::{accelerate, deepspeed, text};
 use super::{VERSION, WeightStorage};
+use crate::plan::keys;
 
 /// Sets sharding, and what goes with it.
 pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext, stored: WeightStorage) {
@@ -24,11 +25,11 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
         None => {
             let option = "neither fsdp nor deepspeed".to_owned();
             let default = Setting::new("none", Origin::Default { framework: VERSION, option });
-            imported.fill("distribution.sharding", Some(default));
+            imported.fill(keys::distribution::sharding, Some(default));
             // accelerate's own settings may have turned it on.
-            if imported.get("distribution.sharding").is_none_or(|found| found.value == "none") {
+            if imported.get(keys::distribution::sharding).is_none_or(|found| found.value == "none") {
                 let ddp = Origin::Default { framework: VERSION, option: "DistributedDataParallel".to_owned() };
-                imported.fill("distribution.engine", Some(Setting::new("ddp", ddp)));
+                imported.fill(keys::distribution::engine, Some(Setting::new("ddp", ddp)));
                 return;
             }
         }
@@ -54,7 +55,7 @@ fn by_deepspeed(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
     let Some(file) = file else {
         if let Some(path) = &path {
             // What is stored, and where, that file decides.
-            imported.say("distribution.engine", "deepspeed", path.origin.clone());
+            imported.say(keys::distribution::engine, "deepspeed", path.origin.clone());
             for key in ["distribution.sharding", "training.precision"] {
                 imported.drop(key);
                 imported.miss(key, format!("{}, which says it, was not read", path.value));
@@ -63,12 +64,12 @@ fn by_deepspeed(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
         return path.is_some();
     };
     let (before, steps) =
-        (imported.get("training.precision").cloned(), imported.whole("training.gradient_accumulation_steps"));
+        (imported.get(keys::training::precision).cloned(), imported.whole(keys::training::gradient_accumulation_steps));
     deepspeed::set(imported, &file);
     account_for(imported, &file);
     auto_precision(imported, &file, before.map(|inferred| Setting::new(inferred.value, inferred.origin)));
     if file.whole("gradient_accumulation_steps").is_none() && steps.is_none() {
-        imported.drop("training.gradient_accumulation_steps");
+        imported.drop(keys::training::gradient_accumulation_steps);
     }
     true
 }
@@ -84,39 +85,43 @@ fn by_fsdp(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
         .iter()
         .find(|word| word.ends_with("shard") || word.contains("shard_grad_op") || word.contains("zero2"));
     if let Some(word) = named {
-        imported.say("distribution.sharding", accelerate::strategy(word), options.origin.clone());
+        imported.say(keys::distribution::sharding, accelerate::strategy(word), options.origin.clone());
     }
     if options.value.iter().any(|word| word == "offload") {
-        imported.say("training.cpu_offload", "parameters", options.origin.clone());
+        imported.say(keys::training::cpu_offload, "parameters", options.origin.clone());
     }
 }
 
 /// A script that makes its DeepSpeed configuration out of its own arguments, as DeepSpeed-Chat
 /// does (`training/utils/ds_utils.py`: fp16 unless `--dtype bf16`).
 fn own_zero(imported: &mut ImportedPlan, settings: &Settings, stage: Setting<u64>) {
-    imported.say("distribution.engine", "deepspeed", stage.origin.clone());
+    imported.say(keys::distribution::engine, "deepspeed", stage.origin.clone());
     let gradients = stage.value > 0;
-    imported.set("distribution.sharding", Some(stage.map(deepspeed::stage)));
+    imported.set(keys::distribution::sharding, Some(stage.map(deepspeed::stage)));
     let default = || Origin::Default { framework: "DeepSpeed-Chat", option: "--dtype fp16".to_owned() };
     let dtype = settings.text("dtype").unwrap_or_else(|| Setting::new("fp16".to_owned(), default()));
     let half = if dtype.value.contains("bf16") { "bf16" } else { "fp16" };
-    imported.say("training.precision", format!("{half}-fp32-master"), dtype.origin.clone());
+    imported.say(keys::training::precision, format!("{half}-fp32-master"), dtype.origin.clone());
     if gradients {
-        imported.say("training.gradient_dtype", half, dtype.origin);
+        imported.say(keys::training::gradient_dtype, half, dtype.origin);
     }
     let offload = settings.on("offload");
-    imported.set("training.cpu_offload", offload.map(|found| found.map(|_| "optimizer")));
+    imported.set(keys::training::cpu_offload, offload.map(|found| found.map(|_| "optimizer")));
 }
 
 /// With FSDP accelerate raises what it trains to fp32 where it computes in 16 bits.
 fn mixed_under_fsdp(imported: &mut ImportedPlan, stored: WeightStorage) {
-    let Some(inferred) = imported.get("training.precision").cloned() else { return };
+    let Some(inferred) = imported.get(keys::training::precision).cloned() else { return };
     let (WeightStorage::Half, Some(word)) = (stored, inferred.value.as_str()) else { return };
-    if imported.get("training.lora.rank").is_some() || !matches!(word, "bf16" | "fp16") {
+    if imported.get(keys::lora::rank).is_some() || !matches!(word, "bf16" | "fp16") {
         return;
     }
     let mixed = format!("{word}-mixed");
-    imported.say("training.precision", mixed, Origin::Derived(format!("{}; FSDP keeps fp32 shards", inferred.origin)));
+    imported.say(
+        keys::training::precision,
+        mixed,
+        Origin::Derived(format!("{}; FSDP keeps fp32 shards", inferred.origin)),
+    );
 }
 
 /// `"bf16": {"enabled": "auto"}`: as the Trainer's own argument, with masters.
@@ -135,9 +140,9 @@ fn auto_precision(imported: &mut ImportedPlan, file: &Settings, before: Option<S
         _ => None,
     };
     if let Some((precision, gradients)) = word {
-        imported.say("training.precision", precision, before.origin.clone());
+        imported.say(keys::training::precision, precision, before.origin.clone());
         if file.whole("zero_optimization.stage").is_some_and(|found| found.value > 0) {
-            imported.say("training.gradient_dtype", gradients, before.origin);
+            imported.say(keys::training::gradient_dtype, gradients, before.origin);
         }
     }
 }
