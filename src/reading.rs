@@ -18,6 +18,7 @@ mod run;
 mod serialized;
 mod snapshot;
 mod spread;
+mod wait;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -41,6 +42,7 @@ pub use rank::{ActivityShare, RankReport, RankStall};
 pub use run::{ProcessExit, RankProcess, RunNews};
 pub use serialized::taken_at;
 pub use snapshot::{BlockPurpose, DeviceSnapshot, SnapshotTerm};
+pub use wait::{ProcessWait, WaitKind};
 
 use crate::units::{Bytes, Fraction, Seconds};
 

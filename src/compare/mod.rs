@@ -16,6 +16,7 @@ mod resident;
 mod residual;
 mod rhythm;
 mod stragglers;
+mod waits;
 
 pub use bands::{Band, Bands, BandsError, ENOUGH, RunKind, Tolerance};
 pub use calibration::{Calibration, Factor};
@@ -33,3 +34,4 @@ pub use resident::{explain_resident, resident_evidence};
 pub use residual::Residual;
 pub use rhythm::period;
 pub use stragglers::{INTERVALS, Straggler, StragglerCause, StragglerWatch};
+pub use waits::waiting;

@@ -12,7 +12,7 @@ use tokio::sync::mpsc::Sender;
 
 use super::hook::{Directory, Listener};
 use super::log::{Log, Pattern};
-use super::process::{ExitWatch, ranks_of};
+use super::process::{ExitWatch, Waits, ranks_of};
 use crate::reading::{Absence, Moment, RunNews};
 use crate::units::Seconds;
 
@@ -88,6 +88,8 @@ pub fn follow(
     let last = wanted.pid;
     let mut follower = FollowThread {
         log: None,
+        rank_log: None,
+        waits: Waits::new("/proc"),
         news: RunNews { deaf, ..RunNews::default() },
         wanted,
         listener,
@@ -116,7 +118,10 @@ pub fn follow(
 struct FollowThread {
     wanted: FollowOptions,
     log: Option<Log>,
+    /// The log of rank 0 with its pid, where the launcher's own tells of no step.
+    rank_log: Option<(u32, Log)>,
     listener: Option<Listener>,
+    waits: Waits,
     /// The followed process and its ranks, as long as they run and after.
     watches: Vec<ExitWatch>,
     /// When ranks were looked for last.
@@ -139,6 +144,7 @@ impl FollowThread {
         let hooks = std::mem::take(&mut self.news.hooks);
         self.news = RunNews { pid, hooks, losses: self.news.losses, deaf: self.news.deaf.take(), ..RunNews::default() };
         self.log = None;
+        self.rank_log = None;
         self.ranked = None;
         self.same_ranks = 0;
         let watched = pid.filter(|_| self.wanted.live).and_then(ExitWatch::of);
@@ -181,8 +187,18 @@ impl FollowThread {
     fn look(&mut self, now: Moment) {
         self.look_for_ranks(now);
         self.news.exits = self.watches.iter().filter_map(ExitWatch::ended).collect();
+        if let Some(pid) = self.news.pid.filter(|_| self.wanted.live) {
+            self.news.waits = self.waits.of(pid, &self.news.ranks, now);
+        }
+        self.choose_log();
+        if let Some((_, log)) = &mut self.rank_log {
+            log.read(now);
+        }
         if let Some(log) = &mut self.log {
             log.read(now);
+        }
+        let of_rank = self.rank_log.as_ref().map(|(_, log)| log);
+        if let Some(log) = of_rank.filter(|log| log.progress().is_known() || self.log.is_none()).or(self.log.as_ref()) {
             self.news.progress.clone_from(log.progress());
             self.news.no_log = log.trouble().cloned().or_else(|| {
                 let why = if log.is_empty() {
@@ -199,6 +215,21 @@ impl FollowThread {
             self.news.hooks = listener.runs().to_vec();
             self.news.losses = listener.losses();
         }
+    }
+
+    /// Launchers may give each rank a log of its own: rank 0's is followed where the launcher's tells of no step.
+    fn choose_log(&mut self) {
+        let told = self.log.as_ref().is_some_and(|log| log.progress().is_known());
+        let first = self.news.ranks.first().filter(|_| self.wanted.live && self.wanted.log.is_none() && !told);
+        let Some(first) = first.filter(|first| self.rank_log.as_ref().is_none_or(|(pid, _)| *pid != first.pid)) else {
+            return;
+        };
+        // One that writes where its launcher does has no log of its own.
+        let opened = Log::of_process(first.pid, self.wanted.pattern.clone()).ok();
+        let is_own =
+            |log: &Log| self.log.as_ref().is_some_and(|own| log.paths().all(|path| own.paths().any(|own| own == path)));
+        let other = opened.filter(|log| !is_own(log));
+        self.rank_log = other.map(|log| (first.pid, log)).or_else(|| self.rank_log.take());
     }
 
     /// Ranks come and go with a launcher's restarts.

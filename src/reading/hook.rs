@@ -51,6 +51,8 @@ pub struct HookAbout {
     pub trainable: u64,
     /// False while only the optimizer's parameters are known: frozen ones are missing.
     pub params_are_all: bool,
+    /// Some are quantised, several to an element, and counted as the weights that they stand for.
+    pub counts_packed: bool,
     /// Bytes of parameters on this device.
     pub param_bytes: Bytes,
     /// Bytes of gradients between steps on this device.

@@ -30,11 +30,13 @@ pub enum Activity {
     Optimizer,
     /// Code of the script.
     Code,
+    /// It waits in the kernel, for a disk, a connection, another process: what `/proc` tells without the hook.
+    System,
 }
 
 impl Activity {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Data,
         Self::Synchronization,
         Self::Checkpoint,
@@ -45,6 +47,7 @@ impl Activity {
         Self::Backward,
         Self::Optimizer,
         Self::Code,
+        Self::System,
     ];
 
     /// Those in which nothing is trained, whatever other ranks do.
@@ -64,6 +67,7 @@ impl Activity {
             Self::Backward => "backward",
             Self::Optimizer => "optimizer",
             Self::Code => "code",
+            Self::System => "system",
         }
     }
 

@@ -1,6 +1,6 @@
 //! News of a run besides its devices: its log and the hooks in its processes.
 
-use super::{Absence, HookLosses, HookedRun, OutOfMemory, Progress};
+use super::{Absence, HookLosses, HookedRun, OutOfMemory, ProcessWait, Progress};
 
 /// What is known of the followed run, and of every process with a hook in it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -17,6 +17,8 @@ pub struct RunNews {
     pub ranks: Vec<RankProcess>,
     /// How the followed process and its ranks ended: those that have.
     pub exits: Vec<ProcessExit>,
+    /// Those of them that do nothing now, and what for.
+    pub waits: Vec<ProcessWait>,
     /// Processes with a hook in them.
     pub hooks: Vec<HookedRun>,
     /// What came through the socket and was not taken.

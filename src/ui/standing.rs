@@ -8,7 +8,7 @@ use ratatui::widgets::Widget;
 use super::Look;
 use super::header::{difference, joined, terabytes, tokens};
 use super::text::{fit, marked, signed_percent, width_of, without_mean};
-use crate::app::{Alert, Plans, SOON, State, mismatch};
+use crate::app::{Alert, Plans, SOON, State, is_nobodys_plan, mismatch};
 use crate::compare::{Comparison, Forecast, Residual};
 use crate::predict::Prediction;
 use crate::printable::printable;
@@ -47,6 +47,9 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
 
 /// The figures, the most important first.
 fn parts<'a>(state: &State, prediction: &Prediction, look: &Look) -> Vec<Vec<Span<'a>>> {
+    if state.monitor.attached.is_some() && is_nobodys_plan(state) {
+        return unplanned(state, look);
+    }
     let mut parts = match &state.run.comparison {
         Some(comparison) => compared(comparison, look),
         None => alone(prediction, look),
@@ -63,6 +66,18 @@ fn parts<'a>(state: &State, prediction: &Prediction, look: &Look) -> Vec<Vec<Spa
         // What stands left of the arrows is no longer what the plan alone predicts: it is said before any of it.
         parts.insert(0, vec![Span::styled("calibrated", look.theme.warning())]);
     }
+    parts
+}
+
+/// What an attached process that has no plan tells itself: an example's figures are none of its.
+fn unplanned<'a>(state: &State, look: &Look) -> Vec<Vec<Span<'a>>> {
+    let theme = &look.theme;
+    let told = state.run.telemetry.progress(&state.monitor, state.now);
+    let step = told.map_or_else(Reading::not_read, |(_, progress)| progress.step_time);
+    let step = marked(&step, ToString::to_string);
+    let mut parts = vec![vec![Span::styled("step ", theme.dim()), Span::styled(step, theme.observed())]];
+    parts.extend(eta(state, look));
+    parts.push(vec![Span::styled("no plan to compare it with (i in the monitor reads one)", theme.dim())]);
     parts
 }
 

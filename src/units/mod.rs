@@ -34,6 +34,22 @@ pub fn three_figures(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
+/// A count of parameters: every one of a small model, three figures of a large one.
+///
+/// ```
+/// use memwall::units::parameter_count;
+///
+/// assert_eq!([328_936, 124_439_808, 6_738_415_616].map(parameter_count), ["328 936", "124 M", "6.74 B"]);
+/// ```
+#[must_use]
+pub fn parameter_count(params: u64) -> String {
+    match params {
+        0..10_000_000 => grouped(params),
+        10_000_000..1_000_000_000 => format!("{} M", three_figures(params as f64 / 1e6)),
+        _ => format!("{} B", three_figures(params as f64 / 1e9)),
+    }
+}
+
 /// Every digit, thousands set apart: `12 000`.
 #[must_use]
 pub fn grouped(count: u64) -> String {

@@ -4,7 +4,8 @@ use memwall::app::{Event, KeyPress, MemoryView, Pane, State, run_verdict};
 use memwall::observe::{Demo, Source};
 use memwall::reading::{
     Activity, CodePlace, HookAbout, HookMemory, HookModules, HookPlaces, HookStall, HookStep, HookedRun, HostProcess,
-    LateStep, ModuleBlock, Moment, ProcessExit, RankProcess, Reading, RunNews, Sample, SourceInfo, SourceKind,
+    LateStep, LogFormat, ModuleBlock, Moment, ProcessExit, ProcessWait, Progress, ProgressSource, RankProcess, Reading,
+    RunNews, Sample, SourceInfo, SourceKind, WaitKind,
 };
 use memwall::units::{Bytes, Fraction, Seconds, SignedBytes};
 
@@ -237,4 +238,56 @@ fn the_end_of_a_rank_is_said_with_its_signal() {
     happen(&mut state, Event::Run(Box::new(RunNews { exits, ..news })));
     assert_eq!(run_verdict(&state).words, "ENDED");
     assert!(line(&state, 1).contains("ended, rank 1: SIGKILL, exit 137"), "{}", line(&state, 1));
+}
+
+/// A second of a run whose log tells that step, and whose process has waited for its disk since then.
+fn second_by_log(state: &mut State, step: u64, waits_since: Moment) {
+    let now = state.now.plus_millis(1000);
+    let mut sample = state.monitor.sample.clone().unwrap();
+    sample.at = now;
+    happen(state, Event::Sample(Box::new(sample)));
+    let progress = Progress {
+        told_by: ProgressSource::Log(LogFormat::NanoGpt),
+        step: Reading::measured(step, now),
+        step_time: Reading::measured(Seconds(1.0), now),
+        ..Progress::default()
+    };
+    let target = Some("/data/shard-3.bin".to_owned());
+    let wait = ProcessWait { pid: PID, rank: None, worker: None, kind: WaitKind::Disk, target, since: waits_since };
+    let news = RunNews { pid: Some(PID), progress, waits: vec![wait], ..RunNews::default() };
+    happen(state, Event::Run(Box::new(news)));
+}
+
+/// Without the hook: what `/proc` says while steps are made is no cause of anything, and is one once they are not.
+#[test]
+fn a_run_that_makes_no_step_says_what_it_waits_for() {
+    let mut state = attached(|_| RunNews::default());
+    let begun = state.now;
+    for step in 0..60 {
+        second_by_log(&mut state, step, begun);
+        assert!(!line(&state, 1).contains("waits"), "{step}: {}", line(&state, 1));
+    }
+    let stopped = state.now;
+    // Steps take a second: five seconds more are a stall, as the hook has it.
+    for _ in 0..5 {
+        second_by_log(&mut state, 59, stopped);
+        assert!(!line(&state, 1).contains("waits"), "{}", line(&state, 1));
+    }
+    for _ in 5..41 {
+        second_by_log(&mut state, 59, stopped);
+    }
+    assert_eq!(run_verdict(&state).words, "NO STEP FOR 41 s");
+    assert!(line(&state, 1).contains("why: waits 41 s for the disk: /data/shard-3.bin"), "{}", line(&state, 1));
+    drawn("process_wait", &state);
+    let told = state.run.telemetry.told_in(&Sample::default(), &state.monitor, state.now).step_cause.unwrap();
+    assert!(told.stalls && told.activity == Activity::System, "{told:?}");
+}
+
+#[test]
+fn an_example_tells_nothing_of_a_process_that_has_no_plan() {
+    let mut state = attached(|_| RunNews::default());
+    (state.plans.run, state.run.comparison) = (None, None);
+    assert!(line(&state, 1).starts_with(" step –"), "{}", line(&state, 1));
+    assert!(line(&state, 1).contains("no plan to compare it with"), "{}", line(&state, 1));
+    assert!(!line(&state, 1).contains("predicted"), "{}", line(&state, 1));
 }

@@ -46,6 +46,7 @@ pub fn is_wanted(state: &State) -> bool {
 }
 
 /// Whether the run has no plan: nobody has given any.
+#[must_use]
 pub fn has_no_plan(state: &State) -> bool {
     state.plans.run.is_none() && is_nobodys(state)
 }

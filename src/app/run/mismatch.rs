@@ -6,7 +6,7 @@ use crate::app::state::State;
 use crate::catalog::Generation;
 use crate::predict::{Job, Prediction};
 use crate::reading::{DeviceSample, SourceKind};
-use crate::units::{grouped, three_figures};
+use crate::units::parameter_count;
 
 /// What the plan and the run do not have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,8 +51,11 @@ impl Mismatch {
     }
 }
 
-/// Parameters that are counted in two ways differ by less than this.
-const SAME_SIZE: f64 = 0.1;
+/// Parameters that are counted in two ways differ by less than this: of a padded vocabulary, of a head.
+const SAME_SIZE: f64 = 0.02;
+
+/// The same where the plan knows the model's size alone, as people say it.
+const ABOUT_SAME_SIZE: f64 = 0.1;
 
 /// The least part that a rank holds, over an even one.
 const UNEVEN: f64 = 0.25;
@@ -93,27 +96,26 @@ fn model(state: &State, job: &Job, prediction: &Prediction) -> Option<Mismatch> 
     let about = state.run.telemetry.hooked(&state.monitor, state.now)?.about.as_ref()?;
     let ways = job.degrees.tensor * job.degrees.pipeline * job.degrees.expert;
     let packed = job.training.lora.as_ref().is_some_and(|lora| lora.base_bits.is_some());
-    if !about.params_are_all || packed || about.params == 0 {
+    if !about.params_are_all || packed && !about.counts_packed || about.params == 0 {
         return None;
     }
-    let share = about.params as f64 / prediction.params.total as f64;
+    let by_name = state.plans.run.as_ref()?.plan().document()?.value("model.size_billions").is_none();
+    let same_size = if by_name { SAME_SIZE } else { ABOUT_SAME_SIZE };
+    let planned = prediction.params.total as f64;
+    let share = about.params as f64 / planned;
+    // Adapters that the plan does not have lie over a model that may well be its own.
+    let base = (about.params - about.trainable.min(about.params)) as f64 / planned;
+    if (base - 1.0).abs() <= same_size {
+        return None;
+    }
     // A rank of several holds a part, which need not be an even one.
     let differs = match ways {
-        1 => (share - 1.0).abs() > SAME_SIZE,
-        _ => share > 1.0 + SAME_SIZE || share * (ways as f64) < UNEVEN,
+        1 => (share - 1.0).abs() > same_size,
+        _ => share > 1.0 + same_size || share * (ways as f64) < UNEVEN,
     };
     let class = about.model.as_deref().unwrap_or("a model");
-    let (runs, planned) = (size(about.params), size(prediction.params.total));
+    let (runs, planned) = (parameter_count(about.params), parameter_count(prediction.params.total));
     differs.then(|| Mismatch::Model(format!("{class} of {runs} parameters, the plan has {planned}")))
-}
-
-/// A count of parameters: every one of a small model, three figures of a large one.
-fn size(params: u64) -> String {
-    match params {
-        0..10_000_000 => grouped(params),
-        10_000_000..1_000_000_000 => format!("{} M", three_figures(params as f64 / 1e6)),
-        _ => format!("{} B", three_figures(params as f64 / 1e9)),
-    }
 }
 
 /// By the hook's world; else by the GPUs that anybody is on, where those of one machine are watched.

@@ -4,12 +4,18 @@ use std::collections::BTreeSet;
 
 use super::{Telemetry, is_quiet, is_sampled};
 use crate::app::monitor::Monitor;
-use crate::compare::{StalledRank, late_steps, stalled, step_share};
+use crate::compare::{StalledRank, late_steps, stalled, step_share, waiting};
 use crate::reading::{HookPlaces, HookedRun, Moment, StepCause};
 use crate::units::Seconds;
 
 /// Samples that are older say nothing of now.
 const OLD: Seconds = Seconds(30.0);
+
+/// A step that takes this many times the usual one, and so many seconds more, stalls; before one is usual: so many
+/// seconds. As the hook has it (`memwall_places.py`).
+const STALL: f64 = 5.0;
+const STALL_MORE: f64 = 5.0;
+const UNUSUAL_STALL: Seconds = Seconds(60.0);
 
 impl Telemetry {
     /// Why steps of the attached run are late, or why it makes none: the place in its code.
@@ -22,7 +28,19 @@ impl Telemetry {
             let stalls = own.filter(|own| own.age.0 < OLD.0).and_then(|own| stalled(&own, &ranks));
             stalls.or_else(|| late_steps(places, now.since(run.placed)))
         });
+        let told = told.or_else(|| self.waiting(monitor, now).filter(|_| hooked.is_none()));
         told.or_else(|| self.sampled_cause.clone().filter(|_| is_sampled(monitor)))
+    }
+
+    /// What the processes of the run wait for, where they have made no step for longer than any takes.
+    fn waiting(&self, monitor: &Monitor, now: Moment) -> Option<StepCause> {
+        if self.news.waits.is_empty() || self.news.pid != monitor.attached_by_user() {
+            return None;
+        }
+        let quiet = self.phases.quiet_for(now)?.0;
+        let usual = self.phases.step().map_or(UNUSUAL_STALL, |step| Seconds((STALL * step.0).max(step.0 + STALL_MORE)));
+        let stalls = quiet >= usual.0 && self.ended(monitor, now).is_none();
+        if stalls { waiting(&self.news.waits, self.news.ranks.len(), now) } else { None }
     }
 
     /// What of each step goes to something else than its work.

@@ -7,6 +7,7 @@
 //! explanations are what Bayes' rule makes of that, the plan itself among them.
 
 mod circumstances;
+mod other_models;
 mod plan_causes;
 
 pub use circumstances::Circumstance;
@@ -129,6 +130,13 @@ impl Subject<'_> {
         Some(self.shown(&predict::predict_as(&self.job(&document)?, fragmentation)))
     }
 
+    /// The same of a change that must not make another kind of model of it.
+    fn expected_of_kind(&self, change: &Change, as_of: &Job, fragmentation: Fragmentation) -> Option<Expectation> {
+        let job = self.job(&self.document.changed(change).ok()?)?;
+        let kind = |job: &Job| std::mem::discriminant(&job.architecture.shape);
+        (kind(&job) == kind(as_of)).then(|| self.shown(&predict::predict_as(&job, fragmentation)))
+    }
+
     fn shown(&self, prediction: &Prediction) -> Expectation {
         self.calibration.applied(&Expectation::of(prediction, self.stage_of(prediction)))
     }
@@ -228,6 +236,10 @@ pub fn explain(subject: &Subject<'_>, evidence: &Evidence, bands: &Bands) -> Vec
     }
     tried.extend(single.iter().flat_map(|one| befallen(&Circumstance::ALL, one)));
     tried.extend(pairs(&expected, &single, &plain, &misfit));
+    tried.extend(other_models::likeliest(subject, &job, evidence, plain.step, |change| {
+        let expected = subject.expected_of_kind(change, &job, prediction.fragmentation)?;
+        Some((misfit(&expected), expected))
+    }));
     tried.extend(single);
     ranked(tried, nothing, &|expected| is_met(expected, evidence, bands))
 }

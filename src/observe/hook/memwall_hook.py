@@ -324,6 +324,7 @@ class _Hook:
         about["params"] = sum(_count(parameter) for parameter in parameters)
         about["trainable"] = sum(_count(parameter) for parameter in parameters if parameter.requires_grad)
         about["params_are_all"] = self.model is not None
+        about["counts_packed"] = any(_packed(parameter) is not None for parameter in parameters)
         about["param_bytes"] = _bytes(parameters)
         about["gradient_bytes"] = _bytes(parameter.grad for parameter in parameters if parameter.grad is not None)
         about["optimizer_state_bytes"] = _bytes(
@@ -569,12 +570,27 @@ def _bytes(tensors):
 
 def _count(parameter):
     """Elements of the whole parameter, however it is sharded: DeepSpeed's ZeRO 3, FSDP's flat
-    parameters; of DTensors `numel` is the whole already."""
+    parameters; of DTensors `numel` is the whole already. Of a quantised one what it stands for."""
+    packed = _packed(parameter)
+    if packed is not None:
+        return packed
     whole = getattr(parameter, "ds_numel", None)
     if whole is None:
         flat = getattr(parameter, "_unpadded_unsharded_size", None)
         whole = flat.numel() if flat is not None else parameter.numel()
     return int(whole)
+
+
+def _packed(parameter):
+    """Weights behind a parameter of bitsandbytes in 4 bits: two lie in a byte, and its state has the shape that they
+    had (nn/modules.py, Params4bit.quant_state; functional.py, QuantState.shape). None of others."""
+    shape = getattr(getattr(parameter, "quant_state", None), "shape", None)
+    if shape is None:
+        return None
+    count = 1
+    for length in shape:
+        count *= int(length)
+    return count
 
 
 def _checkpointed(model):

@@ -363,26 +363,26 @@ class _Watch:
         import pickle
 
         try:
-            # PyTorch's own bytes. Without stacks, and without what has ended, where it can leave them out.
-            trace = pickle.loads(dump(True, False, True))
+            # PyTorch's own bytes, without stacks where it can leave them out.
+            trace = pickle.loads(dump(True, False, False))
         except TypeError:
             trace = pickle.loads(dump())
         entries = trace.get("entries", []) if isinstance(trace, dict) else []
-        open_ = [entry for entry in entries if entry.get("state") != "completed" and not entry.get("is_p2p")]
-        group = None
-        if open_:
-            first = min(open_, key=lambda entry: entry.get("record_id", 0))
-            group = first.get("process_group", ("", ""))[0]
+        # `pg_id` counts the groups of this process: two ranks of two groups have the same. Names are the same on all
+        # ranks of a group, and no other group's (FlightRecorder.hpp; _process_group_name in distributed_c10d.py).
+        names = {str(entry.get("pg_id")): str(entry.get("process_group", ("",))[0])[:40] for entry in entries}
         status = trace.get("pg_status", {}) if isinstance(trace, dict) else {}
         enqueued = {
-            str(name)[:40]: int(state["last_enqueued_collective"])
-            for name, state in list(status.items())[:32]
-            if "last_enqueued_collective" in state
+            names[str(number)]: int(state["last_enqueued_collective"])
+            for number, state in list(status.items())[:32]
+            if "last_enqueued_collective" in state and str(number) in names
         }
         collective = {"enqueued": enqueued}
-        if group is not None:
+        open_ = [entry for entry in entries if entry.get("state") != "completed" and not entry.get("is_p2p")]
+        if open_:
+            first = min(open_, key=lambda entry: entry.get("record_id", 0))
             collective["call"] = str(first.get("profiling_name", ""))[:80]
-            collective["group"] = str(first.get("pg_id", group))[:40]
+            collective["group"] = names[str(first.get("pg_id"))]
             collective["sequence"] = int(first.get("collective_seq_id", first.get("seq_id", 0)))
             collective["state"] = str(first.get("state", ""))[:20]
         return collective

@@ -89,6 +89,8 @@ struct RawAbout {
     trainable: u64,
     #[serde(default)]
     params_are_all: bool,
+    #[serde(default)]
+    counts_packed: bool,
     param_bytes: u64,
     gradient_bytes: u64,
     optimizer_state_bytes: u64,
@@ -116,6 +118,7 @@ impl From<RawAbout> for HookAbout {
             params: raw.params,
             trainable: raw.trainable,
             params_are_all: raw.params_are_all,
+            counts_packed: raw.counts_packed,
             param_bytes: Bytes(raw.param_bytes),
             gradient_bytes: Bytes(raw.gradient_bytes),
             optimizer_state_bytes: Bytes(raw.optimizer_state_bytes),

@@ -9,6 +9,8 @@ mod namespace;
 mod ranks;
 mod redaction;
 mod users;
+mod wait_targets;
+mod waits;
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -26,6 +28,7 @@ pub use children::started_by;
 pub use exit::ExitWatch;
 pub use namespace::is_the_hosts as sees_all_processes;
 pub use ranks::ranks_of;
+pub use waits::Waits;
 
 pub use end::{End, EndError, end};
 

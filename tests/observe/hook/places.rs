@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use memwall::compare::{StalledRank, late_steps, stalled};
-use memwall::observe::hook::Listener;
+use memwall::observe::hook::{HOOK, Listener};
 use memwall::reading::{HookedRun, Moment, StepCause};
 use memwall::units::Seconds;
 
@@ -208,4 +208,44 @@ fn how_often_the_right_line_is_named() {
         soon += after.iter().filter(|late| **late <= 10).count();
     }
     assert!(soon >= 57, "{soon} of 60 within ten late steps, fewer than 95 %");
+}
+
+/// A dump as FlightRecorder.hpp writes it (version 2.9): this rank is in the groups 0 and 3 of the run, which its own count
+/// calls 0 and 1. Its neighbour's group 4 has that number there, too.
+const DUMP: &str = r#"{"version": "2.9",
+    "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"}},
+    "pg_status": {"0": {"last_enqueued_collective": 5, "last_started_collective": -1, "last_completed_collective": 5},
+        "1": {"last_enqueued_collective": 17, "last_started_collective": -1, "last_completed_collective": 16}},
+    "entries": [
+        {"record_id": 20, "pg_id": 0, "process_group": ("0", "default_pg"), "collective_seq_id": 5, "p2p_seq_id": 0,
+         "profiling_name": "nccl:broadcast", "state": "completed", "is_p2p": False, "retired": True},
+        {"record_id": 21, "pg_id": 1, "process_group": ("3", "undefined"), "collective_seq_id": 16, "p2p_seq_id": 2,
+         "profiling_name": "nccl:recv 0<-1", "state": "scheduled", "is_p2p": True, "retired": False},
+        {"record_id": 22, "pg_id": 1, "process_group": ("3", "undefined"), "collective_seq_id": 17, "p2p_seq_id": 2,
+         "profiling_name": "nccl:all_reduce", "state": "scheduled", "is_p2p": False, "retired": False}]}"#;
+
+#[test]
+fn the_flight_recorder_names_groups_as_all_ranks_do() {
+    let Some(python) = python("import json, pickle") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("memwall_hook.py"), HOOK).unwrap();
+    let script = format!(
+        "import json, pickle, sys, types\n\
+         import memwall_hook as hook\n\
+         dump = {DUMP}\n\
+         asked = []\n\
+         def dumped(*told):\n    asked.append(told)\n    return pickle.dumps(dump)\n\
+         sys.modules['torch._C._distributed_c10d'] = types.SimpleNamespace(_dump_nccl_trace=dumped)\n\
+         hook._backends = lambda: 'cuda:nccl'\n\
+         watch = hook._Watch.__new__(hook._Watch)\n\
+         watch.recorder_at, watch.collective = float('-inf'), None\n\
+         print(json.dumps(watch.recorded(0.0), sort_keys=True), asked)\n"
+    );
+    let output = Command::new(python).args(["-c", &script]).current_dir(folder.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let expected = concat!(
+        r#"{"call": "nccl:all_reduce", "enqueued": {"0": 5, "3": 17}, "group": "3", "sequence": 17, "#,
+        r#""state": "scheduled"} [(True, False, False)]"#
+    );
+    assert_eq!(said.trim_end(), expected, "{}", String::from_utf8_lossy(&output.stderr));
 }

@@ -57,6 +57,8 @@ pub enum Looking {
     Everything,
     /// GPM counters and a log.
     WithLog,
+    /// A log, and what every driver tells: memory, activity and clocks.
+    WithoutCounters,
 }
 
 impl Looking {
@@ -81,7 +83,7 @@ impl Chance {
         Self(seed)
     }
 
-    fn next(&mut self) -> u64 {
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -97,12 +99,12 @@ impl Chance {
         (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
     }
 
-    fn below(&mut self, limit: usize) -> usize {
+    pub fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit as u64) as usize
     }
 }
 
-fn changed(text: &str, deviations: &[Deviation]) -> Option<Document> {
+pub fn changed(text: &str, deviations: &[Deviation]) -> Option<Document> {
     let mut document = Document::parse(text).unwrap();
     for deviation in deviations {
         let Deviation::Plan(edits) = deviation else { continue };
@@ -128,8 +130,13 @@ impl Scenario {
 
     /// A run that does what its plan says, and strays from the prediction as the measured ones do.
     pub fn healthy(plan: &'static str, seed: u64, looking: Looking) -> Self {
+        Self::straying(plan, Vec::new(), seed, looking)
+    }
+
+    /// A run that strays from the prediction of what it does as the measured ones do.
+    pub fn straying(plan: &'static str, deviations: Vec<Deviation>, seed: u64, looking: Looking) -> Self {
         let mut chance = Chance::new(seed);
-        let mut scenario = Self::of(plan, Vec::new(), chance.next(), looking);
+        let mut scenario = Self::of(plan, deviations, chance.next(), looking);
         let bands = scenario.bands();
         let mut stray = |band: Band| {
             let off = chance.normal();
@@ -196,6 +203,9 @@ impl Scenario {
         let at = Moment(1_000_000);
         let mut noisy = |value: f64| value * (noise * chance.normal()).exp();
         let step = noisy(truth.step.0);
+        let has_counters = looking != Looking::WithoutCounters;
+        let counted = |reading| if has_counters { reading } else { Reading::not_read() };
+        let rated = |reading| if has_counters { reading } else { Reading::not_read() };
         let everything = looking == Looking::Everything;
         let hook =
             |bytes: f64| if everything { Reading::measured(Bytes::from_f64(bytes), at) } else { Reading::not_read() };
@@ -207,8 +217,8 @@ impl Scenario {
             others: Reading::measured(others, at),
             step: Reading::measured(Seconds(step), at),
             tokens: Reading::measured(TokensPerSec(noisy(truth.tokens / truth.step.0)), at),
-            bandwidth: Reading::measured(BytesPerSec(noisy(truth.traffic.as_f64() / truth.step.0)), at),
-            compute: Reading::estimated(FlopsPerSec(noisy(truth.flops.0 / truth.step.0)), at),
+            bandwidth: counted(Reading::measured(BytesPerSec(noisy(truth.traffic.as_f64() / truth.step.0)), at)),
+            compute: rated(Reading::estimated(FlopsPerSec(noisy(truth.flops.0 / truth.step.0)), at)),
             busy: Reading::measured(Fraction((noisy(1.0 - idle)).min(1.0)), at),
             clock: Reading::measured(Fraction(noisy(truth.clock.0)), at),
             slowed: Reading::measured(slowed, at),
@@ -243,7 +253,7 @@ impl Scenario {
     }
 
     /// Whether it shows: a deviation within what figures stray anyway is none that anybody could find.
-    fn shows(&self) -> bool {
+    pub fn shows(&self) -> bool {
         let bands = self.bands();
         let off = |now: f64, then: f64, band: Band| band.and(Band::even(self.noise)).off(now, then).abs() > 3.0;
         let (now, then) = (&self.truth, &self.planned);
@@ -256,8 +266,12 @@ impl Scenario {
     }
 
     pub fn story(&self) -> String {
-        let said: Vec<String> = self
-            .explanations()
+        self.told(&self.explanations())
+    }
+
+    /// The scenario with what is said of it.
+    pub fn told(&self, explanations: &[Explanation]) -> String {
+        let said: Vec<String> = explanations
             .iter()
             .map(|explanation| format!("{} ({:.0} %)", explanation.words(), explanation.share.percent()))
             .collect();
