@@ -31,7 +31,8 @@ pub fn of_trace(model: &Arc<TracedModel>) -> Architecture {
 fn trace_of<'a>(model: &'a TracedModel, run: &MicroBatch<'_>) -> Option<&'a Trace> {
     let traces = &model.traces;
     let wanted = match (run.types.autocast, run.types.weight) {
-        (Some(_), _) => &traces.mixed,
+        (Some(_), Element::F32) => &traces.mixed,
+        (Some(_), _) => &traces.gathered,
         (None, Element::F32) => &traces.fp32,
         (None, _) => &traces.half,
     };

@@ -13,7 +13,9 @@ import tape
 from recorder import Recorder
 from sources import Refused, first_tensor
 
-PRECISIONS = ("fp32", "mixed", "half")
+# The last is what FSDP makes of mixed precision: weights that are gathered in 16 bit, under autocast (accelerate,
+# accelerator.py, prepare_model, wraps the forward pass under FSDP as well).
+PRECISIONS = ("fp32", "mixed", "half", "gathered")
 # Equal blocks in a row beyond these are passed over.
 KEPT = 3
 
@@ -46,7 +48,7 @@ class Tracer:
         """One forward and backward pass, written down; where the model `answers`, the forward pass without gradients."""
         recorder = Recorder(self.fake_mode, self.target, {})
         recorder.experts = experts
-        recorder.autocast = precision == "mixed"
+        recorder.autocast = precision in ("mixed", "gathered")
         calls = modules.Calls(model, blocks)
         calls.recorder, calls.skipped = recorder, skipped
         for parameter in model.parameters():
@@ -107,7 +109,7 @@ class Tracer:
         fitter = tape.Fitter(axes, points, varies)
         skipped, notes, traces, fixed = None, list(subject.notes), {}, False
         for precision in PRECISIONS:
-            lower = torch.bfloat16 if precision == "half" else None
+            lower = torch.bfloat16 if precision in ("half", "gathered") else None
             if lower is not None:
                 with self.fake_mode:
                     model.to(lower)

@@ -129,6 +129,9 @@ pub struct Traces {
     pub mixed: Option<Trace>,
     /// Everything 16 bit.
     pub half: Option<Trace>,
+    /// autocast over 16-bit weights, as FSDP gathers them for mixed precision. Older tapes have none.
+    #[serde(default)]
+    pub gathered: Option<Trace>,
 }
 
 impl TracedModel {
@@ -143,7 +146,7 @@ impl TracedModel {
 impl Traces {
     /// All that there are.
     pub fn all(&self) -> impl Iterator<Item = &Trace> {
-        [&self.fp32, &self.mixed, &self.half].into_iter().flatten()
+        [&self.fp32, &self.mixed, &self.half, &self.gathered].into_iter().flatten()
     }
 }
 

@@ -95,8 +95,7 @@ fn check_mode(plan: &Plan, model: &TracedModel, notes: &mut Notes) {
 /// Blocks are recomputed by the class that the trace gives them.
 fn check_classes(plan: &Plan, model: &TracedModel, notes: &mut Notes) {
     let Some(Checkpointing::Classes(named)) = &plan.training.activation_checkpointing else { return };
-    let traces = [&model.traces.fp32, &model.traces.mixed, &model.traces.half];
-    let blocks = traces.into_iter().flatten().flat_map(|trace| &trace.kinds).filter(|segment| segment.block);
+    let blocks = model.traces.all().flat_map(|trace| &trace.kinds).filter(|segment| segment.block);
     let there: BTreeSet<String> = blocks.map(|segment| printable(&segment.name)).collect();
     for class in named.iter().filter(|class| !there.contains(class.as_str())) {
         let known = match there.is_empty() {
@@ -146,12 +145,14 @@ pub(super) fn only_batch(architecture: &Architecture) -> Option<u64> {
 pub(super) fn check_types(architecture: &Architecture, storage: &Storage, batch: &Batch, notes: &mut Notes) {
     let ModelShape::Traced(model) = &architecture.shape else { return };
     let (wanted, name) = match (storage.autocast, storage.seen.bytes()) {
-        (true, _) => (&model.traces.mixed, "mixed precision"),
+        (true, 4) => (&model.traces.mixed, "mixed precision"),
+        (true, _) => (&model.traces.gathered, "mixed precision with the 16-bit weights that FSDP gathers"),
         (false, 4) => (&model.traces.fp32, "fp32"),
         (false, _) => (&model.traces.half, "16-bit weights"),
     };
     if wanted.is_none() {
-        let there = [(&model.traces.fp32, "fp32"), (&model.traces.mixed, "mixed"), (&model.traces.half, "16-bit")];
+        let traces = &model.traces;
+        let there = [(&traces.fp32, "fp32"), (&traces.mixed, "mixed"), (&traces.half, "16-bit")];
         let there: Vec<&str> = there.iter().filter(|(trace, _)| trace.is_some()).map(|(_, name)| *name).collect();
         notes.fault(keys::training::precision, format!("{name} was not traced; model.trace has {}", there.join(", ")));
     }

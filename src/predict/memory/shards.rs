@@ -46,9 +46,25 @@ impl StageTapes<'_> {
         }
     }
 
-    /// The largest layer by `of`.
+    /// The largest layer by `of`. What stands between layers and is none of them is the root's.
     fn most(&self, of: fn(&Tape) -> u64) -> u64 {
-        self.step.walk.kinds.iter().map(|(_, tape)| of(tape)).max().unwrap_or(0)
+        self.units().map(of).max().unwrap_or(0)
+    }
+
+    /// Each kind of layer that is a unit of its own.
+    fn units(&self) -> impl Iterator<Item = &Tape> {
+        self.step.walk.kinds.iter().map(|(_, tape)| tape).filter(|tape| !is_between(tape))
+    }
+
+    /// `of` all that belongs to no layer: the ends that this stage has, and what stands between its layers, as the
+    /// embeddings of a second stack do (accelerate, utils/dataclasses.py, `set_auto_wrap_policy`: the classes of blocks
+    /// are wrapped, the rest is the outermost unit's).
+    fn outside(&self, of: fn(&Tape) -> u64) -> u64 {
+        let between = self.tapes().filter(|(tape, _)| is_between(tape));
+        let walk = &self.step.walk;
+        let ends = [(self.first, &walk.first), (self.last, &walk.last)];
+        let ends = ends.into_iter().filter(|(there, tape)| *there && !is_between(tape)).map(|(_, tape)| (tape, 1));
+        between.chain(ends).fold(0, |sum: u64, (tape, times)| sum.saturating_add(of(tape).saturating_mul(times)))
     }
 
     /// PyTorch's FSDP: the root's weights and those of two layers, gradients of a layer and their copies in the type
@@ -57,8 +73,7 @@ impl StageTapes<'_> {
         let storage = &self.job.storage;
         let [seen, reduced] = [storage.compute, storage.reduce].map(|element| Bytes(element.bytes()));
         let walk = &self.step.walk;
-        let ends = [(self.first, &walk.first), (self.last, &walk.last)];
-        let both: u64 = ends.iter().filter(|(there, _)| *there).map(|(_, tape)| trained(tape)).sum();
+        let both = self.outside(trained);
         self.gathered(sum);
         sum.gathered = sum.root + sum.unsharded_layer;
         let layer = self.most(trained);
@@ -74,7 +89,8 @@ impl StageTapes<'_> {
             return;
         }
         if self.job.degrees.stays_gathered {
-            let layers: Bytes = self.layers.iter().map(|layer| self.whole(self.step.tape(*layer))).sum();
+            let layers = self.layers.iter().map(|layer| self.step.tape(*layer)).filter(|tape| !is_between(tape));
+            let layers: Bytes = layers.map(|tape| self.whole(tape)).sum();
             sum.live = sum.root + layers;
         }
         sum.reduced_layer = reduced * layer;
@@ -88,6 +104,7 @@ impl StageTapes<'_> {
         let seen = Bytes(self.job.storage.compute.bytes());
         self.gathered(sum);
         sum.root = Bytes::ZERO;
+        sum.unsharded_layer = self.step.walk.kinds.iter().map(|(_, tape)| self.whole(tape)).max().unwrap_or_default();
         sum.gathered_layers = 1;
         sum.unsharded_layer += seen * PREFETCH_BUCKET.min(sum.params);
         sum.buckets = seen * REDUCE_BUCKET;
@@ -118,11 +135,8 @@ impl StageTapes<'_> {
     /// Whole weights of the ends and of the largest layer, in the type that they compute in.
     pub(in crate::predict) fn gathered(&self, sum: &mut Resident) {
         let seen = Bytes(self.job.storage.compute.bytes());
-        let kinds = self.step.walk.kinds.iter().map(|(_, tape)| self.whole(tape)).max();
-        let ends = [(self.first, &self.step.walk.first), (self.last, &self.step.walk.last)];
-        let root: u64 = ends.iter().filter(|(there, _)| *there).map(|(_, tape)| tape.parameters()).sum();
-        sum.root = seen * root;
-        sum.unsharded_layer = kinds.unwrap_or_default();
+        sum.root = seen * self.outside(Tape::parameters);
+        sum.unsharded_layer = self.units().map(|tape| self.whole(tape)).max().unwrap_or_default();
     }
 
     /// A tape's weights as they are gathered: in the type that they compute in, but torchao gathers the linear
@@ -139,6 +153,11 @@ impl StageTapes<'_> {
         let own = tape.weights.iter().filter(|weight| !weight.tied);
         Bytes(own.fold(0, |sum: u64, weight| sum.saturating_add(bytes(weight).saturating_mul(weight.copies))))
     }
+}
+
+/// Whether a tape is what a traced model runs between its blocks: a trace says which of its segments are blocks.
+const fn is_between(tape: &Tape) -> bool {
+    tape.traced && tape.plain
 }
 
 /// Parameters of a tape that get gradients, tied ones left out.
