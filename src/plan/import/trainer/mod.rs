@@ -15,8 +15,7 @@ use super::rows::not_modelled;
 use super::settings::{DefaultValue, Settings};
 use super::trl;
 use super::unread::account_for;
-use super::{accelerate, arguments};
-use super::{script_defaults, script_doubts};
+use super::{accelerate, arguments, script_defaults, script_doubts};
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
