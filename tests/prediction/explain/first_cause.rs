@@ -104,12 +104,12 @@ fn draw(chance: &mut Chance, subject: Subject) -> Option<Run> {
 
 fn runs(seed: u64, count: usize) -> Vec<Run> {
     let mut chance = Chance::new(seed);
-    let mut next = |number: usize| loop {
+    let next = |number: usize| loop {
         if let Some(run) = draw(&mut chance, Subject::ALL[number % 4]) {
             return run;
         }
     };
-    (0..count).map(|number| next(number)).collect()
+    (0..count).map(next).collect()
 }
 
 impl Run {
