@@ -164,7 +164,7 @@ fn what_cannot_be_explained_is_refused_with_a_line() {
     let cases = [
         ("hostile.pickle", "asks for code to be run"),
         ("broken.pickle", "it is cut off"),
-        ("no-file", "no-file: there is no such file\n"),
+        ("no-file", "no-file: there is no such file or term; memwall explain without a word lists the terms\n"),
         ("directory", "directory"),
         ("notes.toml", "neither a memory snapshot nor a text"),
     ];
