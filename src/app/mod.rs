@@ -76,7 +76,7 @@ pub use run::Telemetry;
 pub use run::calibrations::{CalibrationError, Calibrations, SavedCalibration};
 pub use run::exhaustion::MemoryExhaustion;
 pub use run::explanation_search::{CompareRow, ExplanationSearch, Question};
-pub use run::inferred::{NotInferred, Proposal, has_no_plan as is_nobodys_plan};
+pub use run::inferred::{NotInferred, Proposal, has_no_plan};
 pub use run::mismatch::{Mismatch, of as mismatch};
 pub use run::offer::take as follow_offered;
 pub use run::outlook::Outlook;

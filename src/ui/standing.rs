@@ -8,7 +8,7 @@ use ratatui::widgets::Widget;
 use super::Look;
 use super::header::{difference, joined, terabytes, tokens};
 use super::text::{fit, marked, signed_percent, width_of, without_mean};
-use crate::app::{Alert, Plans, SOON, State, is_nobodys_plan, mismatch};
+use crate::app::{Alert, Plans, SOON, State, has_no_plan, mismatch};
 use crate::compare::{Comparison, Forecast, Residual};
 use crate::predict::Prediction;
 use crate::printable::printable;
@@ -47,7 +47,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
 
 /// The figures, the most important first.
 fn parts<'a>(state: &State, prediction: &Prediction, look: &Look) -> Vec<Vec<Span<'a>>> {
-    if state.monitor.attached.is_some() && is_nobodys_plan(state) {
+    if state.monitor.attached.is_some() && has_no_plan(state) {
         return unplanned(state, look);
     }
     let mut parts = match &state.run.comparison {
