@@ -6,13 +6,15 @@ use crate::app::pane::Pane;
 /// Something that was clicked or scrolled over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MouseTarget {
-    /// A row inside a pane, from 0 below its frame.
+    /// A pane, where it has nothing to select.
+    Pane(Pane),
+    /// A row of what a pane lists, or a line of the plan as text.
     Row {
         /// The pane.
         pane: Pane,
-        /// The row in the pane.
+        /// The number of the row, from 0.
         row: usize,
-        /// The column in the pane.
+        /// The column in the pane, or in the text.
         column: usize,
     },
     /// A pane's name among the tabs.

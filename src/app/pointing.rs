@@ -16,7 +16,7 @@ pub fn click(state: &mut State, target: MouseTarget) -> Vec<Effect> {
         MouseTarget::Key(key) => return on_key(state, key),
         MouseTarget::Choice(place) => return choose(state, place),
         _ if covered => {}
-        MouseTarget::Tab(pane) => focus(state, pane),
+        MouseTarget::Tab(pane) | MouseTarget::Pane(pane) => focus(state, pane),
         MouseTarget::Scroll { pane, rows } => {
             focus(state, pane);
             let key = if rows < 0 { KeyPress::Up } else { KeyPress::Down };
@@ -26,8 +26,7 @@ pub fn click(state: &mut State, target: MouseTarget) -> Vec<Effect> {
             focus(state, pane);
             match (&mut state.plans.text, pane) {
                 (Some(view), Pane::Plan) => view.go_to(row, column),
-                (None, Pane::Plan) => select(state, |_, last| row.min(last)),
-                _ => {}
+                _ => select(state, |_, last| row.min(last)),
             }
         }
     }

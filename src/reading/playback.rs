@@ -3,7 +3,6 @@
 use serde::Serialize;
 
 use super::Moment;
-use crate::units::Seconds;
 
 /// The slowest and the fastest that a recording is played; from step to step it doubles.
 pub const SPEEDS: std::ops::RangeInclusive<f64> = 0.125..=4096.0;
@@ -27,21 +26,19 @@ pub struct Playback {
     pub from: usize,
     /// The time of the sample that it is on the way to; none where it just plays.
     pub going_to: Option<Moment>,
+    /// What was looked for and gone to last: when that is, and what happens there.
+    pub found: Option<(Moment, String)>,
     /// What is wrong with the file, and where: it is played up to there.
     pub damage: Option<String>,
 }
 
 impl Playback {
-    /// How far it has been played.
+    /// A time as it is read from the beginning: `1:02:03`.
     #[must_use]
-    pub fn position(&self) -> Seconds {
-        self.at.since(self.start)
-    }
-
-    /// How long it is.
-    #[must_use]
-    pub fn length(&self) -> Seconds {
-        self.end.since(self.start)
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    pub fn clock(&self, at: Moment) -> String {
+        let seconds = at.since(self.start).0 as u64;
+        format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
     }
 
     /// Whether the last sample is shown.

@@ -151,13 +151,10 @@ fn is_for_cpu(state: &State) -> bool {
 /// Where in a recording the screen stands: `0:12:03/1:00:00 ×4`; with where it is on the way to, `→ 0:50:00`.
 fn position<'a>(playback: &Playback, look: &Look) -> Vec<Span<'a>> {
     let theme = &look.theme;
-    let place = format!(" {}/{}", clock(playback.position()), clock(playback.length()));
+    let place = format!(" {}/{}", playback.clock(playback.at), playback.clock(playback.end));
     let mut spans = vec![Span::styled(place, theme.text())];
     if let Some(going_to) = playback.going_to {
-        spans.push(Span::styled(
-            format!(" {} {}", look.arrow().trim(), clock(going_to.since(playback.start))),
-            theme.warning(),
-        ));
+        spans.push(Span::styled(format!(" {} {}", look.arrow().trim(), playback.clock(going_to)), theme.warning()));
     } else if playback.ended() {
         let end = if playback.damage.is_some() { " breaks off" } else { " end" };
         spans.push(Span::styled(end, theme.warning()));
@@ -168,13 +165,6 @@ fn position<'a>(playback: &Playback, look: &Look) -> Vec<Span<'a>> {
         spans.push(Span::styled(format!(" ×{}", playback.speed), theme.dim()));
     }
     spans
-}
-
-/// `1:02:03`
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn clock(time: Seconds) -> String {
-    let seconds = time.0 as u64;
-    format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
 /// That what is observed is written to a file.

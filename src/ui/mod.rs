@@ -35,10 +35,11 @@ pub use standing::cause_words;
 pub use theme::{EMBEDDED, Theme, ThemeError};
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
@@ -52,9 +53,41 @@ pub struct Look {
     pub theme: Theme,
     /// Nothing but ASCII characters.
     pub ascii: bool,
+    /// Where rows stand that can be selected, while they are drawn to find the one under the mouse.
+    rows: Option<RefCell<Vec<(Rect, usize)>>>,
 }
 
 impl Look {
+    /// How screens look.
+    #[must_use]
+    pub const fn new(theme: Theme, ascii: bool) -> Self {
+        Self { theme, ascii, rows: None }
+    }
+
+    /// As it is drawn, without its colours, noting where its rows are.
+    fn of_rows(ascii: bool) -> Self {
+        Self { rows: Some(RefCell::default()), ..Self::new(Theme::colourless(), ascii) }
+    }
+
+    /// A line of what is drawn in `area` stands for a row that can be selected.
+    fn place_row(&self, area: Rect, line: usize, row: usize) {
+        let Ok(line) = u16::try_from(line) else { return };
+        self.place_cells(Rect { y: area.y.saturating_add(line), height: 1, ..area }.intersection(area), row);
+    }
+
+    /// These cells stand for a row that can be selected.
+    fn place_cells(&self, cells: Rect, row: usize) {
+        if let Some(rows) = &self.rows {
+            rows.borrow_mut().push((cells, row));
+        }
+    }
+
+    /// The row whose cells are there; of several the one that was drawn last, which is what is seen.
+    fn row_at(&self, at: Position) -> Option<usize> {
+        let rows = self.rows.as_ref()?.borrow();
+        rows.iter().rev().find(|(cells, _)| cells.contains(at)).map(|(_, row)| *row)
+    }
+
     /// Between a figure and what it became.
     const fn arrow(&self) -> &'static str {
         if self.ascii { " -> " } else { "→" }

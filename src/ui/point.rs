@@ -3,7 +3,7 @@
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::{Position, Rect};
 
-use super::{Look, Theme, fixes, footer, layout, picker, plans, search, sweep};
+use super::{Look, Theme, fixes, footer, layout, panes, picker, plans, search, sweep};
 use crate::app::{KeyPress, MouseTarget, Overlay, Pane, State, key_on_screen};
 
 /// Where the mouse was used.
@@ -43,17 +43,25 @@ pub fn hit(state: &State, pointer: Pointer) -> Option<MouseTarget> {
     if let Some(rows) = pointer.rows {
         return Some(MouseTarget::Scroll { pane, rows });
     }
+    let look = Look::of_rows(state.views.ascii);
+    let mut drawn = Buffer::empty(place);
+    panes::draw(pane, state, &look, place, &mut drawn);
     if state.views.focus == pane {
-        let mut drawn = Buffer::empty(place);
-        super::panes::draw(pane, state, &plain(state), place, &mut drawn);
         let symbol = drawn.cell(at).map(|cell| cell.symbol().to_owned()).unwrap_or_default();
         if let Some(key) = key_on_screen(&symbol).filter(|_| matches!(symbol.as_str(), "‹" | "›")) {
             return Some(MouseTarget::Key(key));
         }
     }
     let inside = |at: u16, start: u16| usize::from(at.saturating_sub(start + 1));
-    let (row, column) = (inside(at.y, place.y), inside(at.x, place.x));
-    let (row, column) = super::panes::place_in(pane, state, (row, column), place.height);
+    let (row, column) = match (pane, &state.plans.text) {
+        (Pane::Plan, Some(view)) => {
+            panes::place_in_text(view, (inside(at.y, place.y), inside(at.x, place.x)), place.height)
+        }
+        _ => match look.row_at(at) {
+            Some(row) => (row, inside(at.x, place.x)),
+            None => return Some(MouseTarget::Pane(pane)),
+        },
+    };
     Some(MouseTarget::Row { pane, row, column })
 }
 
@@ -71,7 +79,7 @@ fn row_of(state: &State, overlay: Overlay, body: Rect, at: Position) -> Option<u
 
 /// What is drawn, without its colours.
 fn plain(state: &State) -> Look {
-    Look { theme: Theme::colourless(), ascii: state.views.ascii }
+    Look::new(Theme::colourless(), state.views.ascii)
 }
 
 /// The key of the word of the bottom line that was clicked.

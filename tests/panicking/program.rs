@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     let clock = Clock::start();
     let state = State::new(LoadedPlan::from_text(name, text).unwrap(), Catalog::embedded().unwrap(), None, clock.now());
     let (name, text) = EMBEDDED[0];
-    let look = Look { theme: Theme::parse(name, text).unwrap(), ascii: false };
+    let look = Look::new(Theme::parse(name, text).unwrap(), false);
     let open = move |_: &SharedRequirements| {
         assert!(way != "while opening", "the source panicked while opening");
         let source: Box<dyn Source> = Box::new(Panicking { way: way.clone(), samples: 0 });

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::support::demo::{happen, look, open, press, press_and_search, run, screen};
+use crate::support::demo::{happen, look, open, press, run, screen};
 use memwall::app::{
-    Choice, Effect, Event, ExpectedFile, KeyPress, Keymap, LayoutPreset, MouseTarget, Overlay, Pane, PickerPurpose,
-    Side, State, shown_theme, update,
+    Choice, Effect, Event, ExpectedFile, KeyPress, Keymap, LayoutPreset, Overlay, Pane, PickerPurpose, Side, State,
+    shown_theme, update,
 };
-use memwall::ui::{EMBEDDED, Look, Pointer, Theme, draw, hit};
+use memwall::ui::{EMBEDDED, Look, Theme, draw};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
@@ -136,7 +136,7 @@ fn a_theme_is_seen_before_it_is_taken() {
 fn a_background_is_painted_everywhere() {
     let state = with_themes();
     let (_, text) = EMBEDDED.iter().find(|(name, _)| *name == "nord").unwrap();
-    let look = Look { theme: Theme::parse("nord", text).unwrap(), ascii: false };
+    let look = Look::new(Theme::parse("nord", text).unwrap(), false);
     let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
     terminal.draw(|frame| draw(&state, &look, frame)).unwrap();
     assert!(terminal.backend().buffer().content.iter().all(|cell| cell.bg != ratatui::style::Color::Reset));
@@ -298,122 +298,4 @@ fn every_action_is_in_the_palette_and_in_the_help() {
         let moves = ["Up", "Down", "PageUp", "PageDown", "First", "Last", "Complete"].contains(&variant);
         assert!(moves || palette.iter().any(|command| is(&command.action)), "{variant} is in no palette");
     }
-}
-
-#[test]
-fn the_mouse_takes_arrows_and_the_keys_of_the_bottom_line() {
-    let mut state = dashboard();
-    state.views.size = (120, 40);
-    press(&mut state, &[KeyPress::Char('1')]);
-    let at = |state: &State, text: &str| {
-        let drawn = screen(state, &look(), (120, 40));
-        let (row, line) = drawn.lines().enumerate().find(|(_, line)| line.contains(text)).unwrap();
-        let column = line[..line.find(text).unwrap()].chars().count();
-        Pointer { column: u16::try_from(column).unwrap(), row: u16::try_from(row).unwrap(), rows: None }
-    };
-    // The first field with arrows beside its value.
-    press(&mut state, &[KeyPress::Home, KeyPress::Down, KeyPress::Down, KeyPress::Down, KeyPress::Down]);
-    let before = state.plans.editor.text().to_owned();
-    let target = hit(&state, at(&state, "›")).unwrap();
-    assert_eq!(target, MouseTarget::Key(KeyPress::Right));
-    happen(&mut state, Event::Click(target));
-    assert_ne!(state.plans.editor.text(), before, "the arrow is the key");
-    let target = hit(&state, at(&state, "z zoom")).unwrap();
-    assert_eq!(target, MouseTarget::Key(KeyPress::Char('z')));
-    happen(&mut state, Event::Click(target));
-    assert!(state.views.zoomed);
-    // A question's answers are buttons.
-    press(&mut state, &[KeyPress::Char('s')]);
-    let target = hit(&state, at(&state, "esc goes back")).unwrap();
-    assert_eq!(target, MouseTarget::Key(KeyPress::Esc));
-    happen(&mut state, Event::Click(target));
-    assert_eq!(state.dialogs.overlay, None);
-    // A row of a list is selected, and taken by a second click.
-    press(&mut state, &[KeyPress::Char('n')]);
-    let target = hit(&state, at(&state, "template: All of Llama")).unwrap();
-    assert!(matches!(target, MouseTarget::Choice(_)), "{target:?}");
-    happen(&mut state, Event::Click(target));
-    assert_eq!(state.dialogs.picker.as_ref().unwrap().choice().unwrap().name, "8b_single_gpu");
-    happen(&mut state, Event::Click(target));
-    assert_eq!(state.plans.editor.name(), "my_8b_single_gpu");
-}
-
-/// Where the mark of the selected row is: its column and its line.
-fn mark(drawn: &str) -> (u16, u16) {
-    let marked = drawn.lines().enumerate().skip(2).find_map(|(row, line)| Some((line.find("│▸ ")?, line, row)));
-    let (place, line, row) = marked.unwrap_or_else(|| panic!("no row is selected\n{drawn}"));
-    (u16::try_from(line[..place].chars().count() + 1).unwrap(), u16::try_from(row).unwrap())
-}
-
-/// Each row of what lies on top is what a click on it selects, at every size; a click on the selected one takes it.
-#[test]
-fn the_mouse_takes_rows_of_what_lies_on_top() {
-    let opened: [(&str, &[KeyPress], usize); 3] = [
-        ("fixes", &[KeyPress::Char('X')], 3),
-        ("search", &[KeyPress::Char('f')], 5),
-        ("sweep", &[KeyPress::Char('1'), KeyPress::Char('w')], 3),
-    ];
-    for (what, keys, most) in opened {
-        for size in SIZES {
-            let mut state = dashboard();
-            state.views.size = size;
-            press_and_search(&mut state, keys);
-            press(&mut state, &[KeyPress::Up; 12]);
-            for place in 0..most {
-                let (column, row) = mark(&screen(&state, &look(), size));
-                let target = hit(&state, Pointer { column, row, rows: None });
-                assert_eq!(
-                    target,
-                    Some(MouseTarget::Choice(place)),
-                    "{what} {size:?}\n{}",
-                    screen(&state, &look(), size)
-                );
-                press(&mut state, &[KeyPress::Down]);
-            }
-            // From the last row back to the first, which has not moved where all are in view.
-            happen(&mut state, Event::Click(MouseTarget::Choice(0)));
-            let (column, row) = mark(&screen(&state, &look(), size));
-            let target = hit(&state, Pointer { column: column + 4, row, rows: None });
-            assert_eq!(target, Some(MouseTarget::Choice(0)), "{what} {size:?}");
-            let heads = Pointer { column, row: row - 1, rows: None };
-            assert_eq!(hit(&state, heads), None, "{what} {size:?}");
-        }
-    }
-    let mut state = dashboard();
-    press(&mut state, &[KeyPress::Char('X')]);
-    let before = state.plans.editor.text().to_owned();
-    happen(&mut state, Event::Click(MouseTarget::Choice(1)));
-    assert_eq!(state.plans.editor.text(), before, "the first click selects");
-    happen(&mut state, Event::Click(MouseTarget::Choice(1)));
-    assert_ne!(state.plans.editor.text(), before, "the second takes");
-}
-
-#[test]
-fn the_mouse_takes_a_cell_of_two_keys_and_an_open_plan() {
-    let mut state = dashboard();
-    let size = (120, 40);
-    state.views.size = size;
-    press(&mut state, &[KeyPress::Home, KeyPress::Char('w'), KeyPress::Char('a')]);
-    for letter in "tens".chars() {
-        press(&mut state, &[KeyPress::Char(letter)]);
-    }
-    press(&mut state, &[KeyPress::Enter]);
-    let wide = state.dialogs.sweep.as_ref().unwrap().columns();
-    for (key, moved) in [(KeyPress::Right, 1), (KeyPress::Down, wide), (KeyPress::Left, 0)] {
-        let drawn = screen(&state, &look(), size);
-        let at = drawn.lines().enumerate().skip(4).find_map(|(row, line)| {
-            let place = line.find('[').filter(|_| line.contains(']'))?;
-            Some((line[..place].chars().count(), row))
-        });
-        let (column, row) = at.unwrap_or_else(|| panic!("no cell is selected\n{drawn}"));
-        let pointer =
-            Pointer { column: u16::try_from(column + 1).unwrap(), row: u16::try_from(row).unwrap(), rows: None };
-        let selected = state.dialogs.sweep.as_ref().unwrap().selected;
-        assert_eq!(hit(&state, pointer), Some(MouseTarget::Choice(selected)), "{moved}\n{drawn}");
-        press(&mut state, &[key]);
-    }
-    press(&mut state, &[KeyPress::Esc, KeyPress::Char('=')]);
-    let (_, row) = mark(&screen(&state, &look(), size));
-    assert_eq!(hit(&state, Pointer { column: 10, row, rows: None }), Some(MouseTarget::Choice(0)));
-    assert_eq!(hit(&state, Pointer { column: 10, row: row + 1, rows: None }), None);
 }

@@ -13,6 +13,7 @@ mod explained;
 mod habits;
 mod keys;
 mod lesson;
+mod mouse;
 mod operators;
 mod places;
 mod proposal;

@@ -242,6 +242,7 @@ fn a_recording_that_is_played() {
         rewound: 0,
         from: 0,
         going_to: None,
+        found: None,
         damage: None,
     };
     update(&mut state, Event::Played(position(0)));
@@ -338,7 +339,7 @@ fn a_source_that_failed() {
 #[test]
 fn ascii_alone() {
     let state = focused(Pane::Roofline);
-    let plain = Look { ascii: true, ..look() };
+    let plain = Look::new(look().theme, true);
     for size in SIZES {
         let drawn = screen(&state, &plain, size);
         assert!(drawn.is_ascii());
@@ -349,7 +350,7 @@ fn ascii_alone() {
 #[test]
 fn without_colours_no_cell_has_one() {
     let state = focused(Pane::Vram);
-    let look = Look { theme: Theme::colourless(), ascii: false };
+    let look = Look::new(Theme::colourless(), false);
     let mut terminal = Terminal::new(TestBackend::new(200, 50)).unwrap();
     terminal.draw(|frame| memwall::ui::draw(&state, &look, frame)).unwrap();
     for cell in &terminal.backend().buffer().content {

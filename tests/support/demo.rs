@@ -19,7 +19,7 @@ pub const START: Moment = Moment(1_790_000_000_000);
 /// The dark theme in Unicode.
 pub fn look() -> Look {
     let (name, text) = EMBEDDED[0];
-    Look { theme: Theme::parse(name, text).unwrap(), ascii: false }
+    Look::new(Theme::parse(name, text).unwrap(), false)
 }
 
 /// The dashboard on an example plan, before anything was observed.

@@ -7,6 +7,7 @@ use super::milestones;
 use crate::app::event::Effect;
 use crate::app::notice::{Notice, info, problem};
 use crate::app::state::State;
+use crate::printable::printable;
 use crate::reading::playback::Playback;
 
 /// How writing what is observed to a file stands.
@@ -30,6 +31,10 @@ pub fn played(state: &mut State, playback: Playback) -> Vec<Effect> {
     if before.as_ref().is_none_or(|before| before.rewound != playback.rewound) {
         effects = milestones::go_to(state, playback.from);
         state.now = playback.start;
+    }
+    let found = playback.found.as_ref().filter(|_| before.as_ref().is_none_or(|before| before.found != playback.found));
+    if let Some((at, words)) = found {
+        state.notice = Some(info(format!("{}: {}", playback.clock(*at), printable(words))));
     }
     let damage = playback.damage.clone().filter(|_| before.is_none_or(|before| before.damage.is_none()));
     if let Some(damage) = damage {

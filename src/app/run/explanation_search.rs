@@ -62,7 +62,7 @@ impl CompareRow {
     /// The row of that number.
     #[must_use]
     pub fn of(state: &State) -> Self {
-        let above = state.run.explaining.found.len().max(1);
+        let above = Self::explanations(state);
         match state.views.compared.checked_sub(above) {
             None => Self::Why(state.views.compared),
             Some(0) => Self::Run,
@@ -74,7 +74,24 @@ impl CompareRow {
     /// How many rows there are, of a prediction with so many assumptions.
     #[must_use]
     pub fn count(state: &State, assumptions: usize) -> usize {
-        state.run.explaining.found.len().max(1) + 2 + assumptions
+        Self::explanations(state) + 2 + assumptions
+    }
+
+    /// The number of the row, as the selection counts.
+    #[must_use]
+    pub fn number(self, state: &State) -> usize {
+        let above = Self::explanations(state);
+        match self {
+            Self::Why(index) => index,
+            Self::Run => above,
+            Self::Kinds => above + 1,
+            Self::Assumption(index) => above + 2 + index,
+        }
+    }
+
+    /// Rows of explanations; where there is none, the top of the pane is one.
+    fn explanations(state: &State) -> usize {
+        state.run.explaining.found.len().max(1)
     }
 }
 

@@ -52,7 +52,7 @@ pub fn choose(args: &LookArgs, config: &Config, before: Option<String>) -> Resul
         return Err(Failure::usage(own.cloned().unwrap_or_else(|| unknown(name, &by_name))));
     }
     if no_color {
-        let look = Look { theme: Theme::colourless(), ascii };
+        let look = Look::new(Theme::colourless(), ascii);
         return Ok(ChosenLook { look, themes: Themes::default(), by_name: Vec::new(), faults });
     }
     if let Some(name) = config.theme.as_deref().filter(|name| find(name).is_none()) {
@@ -68,7 +68,7 @@ pub fn choose(args: &LookArgs, config: &Config, before: Option<String>) -> Resul
     };
     let theme = find(&at_start).unwrap_or_else(Theme::colourless);
     let themes = Themes { choices: listed(&by_name), at_start, chosen };
-    Ok(ChosenLook { look: Look { theme, ascii }, themes, by_name, faults })
+    Ok(ChosenLook { look: Look::new(theme, ascii), themes, by_name, faults })
 }
 
 /// The names of all themes, a line each with where it is from: for `--theme` without a name.

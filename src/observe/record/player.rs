@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::reader::{OpenError, Recording, Samples};
+use super::reader::{FoundEvent, OpenError, Recording, Samples};
 use crate::observe::Source;
 use crate::reading::playback::{Milestones, Playback, PlaybackCommand, SPEEDS};
 use crate::reading::{Moment, Sample, SourceInfo, SourceKind};
@@ -24,6 +24,8 @@ pub struct Replay {
     /// Where it went to: samples before that.
     from: usize,
     milestones: Milestones<()>,
+    /// What it went to last that was looked for: when, and what happens there.
+    found: Option<(Moment, String)>,
 }
 
 impl Replay {
@@ -41,7 +43,8 @@ impl Replay {
         let anchor = (recording.time(0), Instant::now());
         let speed = speed.clamp(*SPEEDS.start(), *SPEEDS.end());
         let (samples, milestones) = (Samples::of(recording), Milestones::default());
-        Self { samples, shown: None, until: 0, anchor, speed, paused: false, rewound: 0, from: 0, milestones }
+        let (shown, paused, found) = (None, false, None);
+        Self { samples, shown, until: 0, anchor, speed, paused, rewound: 0, from: 0, milestones, found }
     }
 
     fn recording(&self) -> &Recording {
@@ -141,11 +144,13 @@ impl Source for Replay {
             rewound: self.rewound,
             from: self.from,
             going_to: self.next().filter(|next| *next < self.until).map(|_| recording.time(self.until)),
+            found: self.found.clone(),
             damage: recording.damage().map(ToString::to_string),
         })
     }
 
     fn steer(&mut self, steer: PlaybackCommand) {
+        self.found = None;
         match steer {
             PlaybackCommand::Pause if self.next().is_none() => {
                 self.paused = false;
@@ -165,9 +170,14 @@ impl Source for Replay {
             PlaybackCommand::Event(by) => {
                 let last = self.recording().len().saturating_sub(1);
                 let target = self.target();
-                let found = self.samples.find_event(target, by > 0);
+                let forward = by > 0;
+                let found = self.samples.find_event(target, forward).unwrap_or_else(|| FoundEvent {
+                    index: if forward { last } else { 0 },
+                    words: format!("nothing more: the {}", if forward { "end" } else { "beginning" }),
+                });
                 self.paused = true;
-                self.go_to(found.unwrap_or(if by > 0 { last } else { 0 }));
+                self.go_to(found.index);
+                self.found = Some((self.recording().time(found.index), found.words));
             }
             PlaybackCommand::Afresh => {
                 self.until = self.target();

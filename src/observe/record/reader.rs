@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use serde::Deserialize;
 use thiserror::Error;
 
-use super::event::is_event;
+use super::event::event_between;
 use super::format::{Header, VERSION, decode};
 use super::lines::{BREAKS_OFF, RecordingLines};
 use super::writer::part_path;
@@ -231,6 +231,15 @@ impl Recording {
     }
 }
 
+/// What was looked for in a recording.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundEvent {
+    /// The number of its sample.
+    pub index: usize,
+    /// What happens there.
+    pub words: String,
+}
+
 /// The samples of a recording, read one after the other from wherever is wanted.
 #[derive(Debug)]
 pub struct Samples {
@@ -295,7 +304,7 @@ impl Samples {
 
     /// The nearest sample after, or before, that place at which something happens; where it would take too long to
     /// look further, as far as was looked. None where nothing happens up to the end, or the beginning.
-    pub fn find_event(&mut self, from: usize, forward: bool) -> Option<usize> {
+    pub fn find_event(&mut self, from: usize, forward: bool) -> Option<FoundEvent> {
         let last = self.recording.len().saturating_sub(1);
         for chunk in 0..MOST_LOOKED_THROUGH / TOGETHER {
             // One more than is asked for: what a sample is compared with.
@@ -309,14 +318,18 @@ impl Samples {
                 return None;
             }
             let samples: Vec<Sample> = self.read(first, until).into_iter().map_while(Result::ok).collect();
-            let mut places = samples.windows(2).enumerate().filter(|(_, pair)| is_event(&pair[0], &pair[1]));
-            let found = if forward { places.next() } else { places.next_back() };
-            if let Some((place, _)) = found {
-                return Some(first + place + 1);
+            let mut found = samples.windows(2).enumerate().filter_map(|(place, pair)| {
+                let words = event_between(&pair[0], &pair[1])?;
+                Some(FoundEvent { index: first + place + 1, words })
+            });
+            let found = if forward { found.next() } else { found.next_back() };
+            if found.is_some() {
+                return found;
             }
         }
         let looked = MOST_LOOKED_THROUGH / TOGETHER * TOGETHER;
-        Some(if forward { (from + looked).min(last) } else { from.saturating_sub(looked) })
+        let index = if forward { (from + looked).min(last) } else { from.saturating_sub(looked) };
+        Some(FoundEvent { index, words: format!("nothing in {looked} samples") })
     }
 
     /// The samples from one place to another.

@@ -241,6 +241,7 @@ fn draw_list(state: &State, devices: &[DeviceSample], look: &Look, area: Rect, b
     let room = (area.height as usize).saturating_sub(1);
     let first = scroll(monitor.shown_device(), devices.len(), room);
     for (position, device) in devices.iter().enumerate().skip(first).take(room) {
+        look.place_row(area, lines.len(), position);
         let chosen = state.views.focus == Pane::Monitor && monitor.selected == SelectedRow::Device(position);
         let style = if chosen { theme.selected() } else { theme.text() };
         let mut spans = vec![Text::styled(format!("{}{:>2}  ", if chosen { "▸" } else { " " }, device.index), style)];

@@ -19,6 +19,8 @@ use super::Look;
 use super::text::{fit, wrapped};
 use crate::app::{MonitorView, Pane, Plans, State};
 
+pub use text::place as place_in_text;
+
 /// Draws a pane with its frame.
 pub fn draw(pane: Pane, state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let detail = match pane {
@@ -83,15 +85,6 @@ pub fn sparks(values: impl Iterator<Item = Option<f64>>, top: f64) -> String {
         Some(_) => '_',
     };
     values.map(cell).collect()
-}
-
-/// What a row and column inside a pane stand for in what it lists.
-pub fn place_in(pane: Pane, state: &State, (row, column): (usize, usize), height: u16) -> (usize, usize) {
-    match (pane, &state.plans.text) {
-        (Pane::Plan, Some(view)) => text::place(view, (row, column), height),
-        (Pane::Plan, None) => (plan::field_at(&state.plans, row, height), column),
-        _ => (row, column),
-    }
 }
 
 /// The first visible row, so that `selected` is in view and the list does not jump.

@@ -118,6 +118,7 @@ fn draw_fields(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let room = (area.height as usize).saturating_sub(notes.len());
     let first = scroll(state.plans.form.selected, fields.len(), room);
     let rows = fields.iter().enumerate().skip(first).take(room).map(|(index, field)| {
+        look.place_row(area, index - first, index);
         let selected = index == state.plans.form.selected;
         row(state, *field, selected, look, area.width as usize)
     });
@@ -125,11 +126,6 @@ fn draw_fields(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     for (line, place) in rows.chain(blank).chain(notes).zip(area.rows()) {
         line.render(place, buffer);
     }
-}
-
-/// The field that lies at a row of the pane.
-pub fn field_at(plans: &Plans, row: usize, height: u16) -> usize {
-    visible(plans, height.saturating_sub(2)).0 + row
 }
 
 fn row<'a>(state: &'a State, field: Field, selected: bool, look: &Look, width: usize) -> Line<'a> {

@@ -237,6 +237,7 @@ fn draw_marks(
         };
         // The few operators that take most of the time stand out.
         let style = if index < 5 { theme.text() } else { theme.dim() };
+        look.place_cells(axes.cell((x, y), plot), index);
         canvas.print(x, y, Span::styled(mark, style));
     }
     for (back, point) in state.views.roofline.trail.points().rev().enumerate().collect::<Vec<_>>().into_iter().rev() {
@@ -249,6 +250,7 @@ fn draw_marks(
         canvas.print(x, y, Span::styled("◉", theme.observed()));
     }
     if let Some((x, y)) = ops.get(selected).and_then(|op| place(axes, op)).map(snap) {
+        look.place_cells(axes.cell((x, y), plot), selected);
         canvas.print(x, y, Span::styled("◆", theme.accent()));
     }
 }

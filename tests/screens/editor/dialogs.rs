@@ -47,7 +47,7 @@ fn a_long_one_still_fills_the_screen_and_is_scrolled() {
 }
 
 fn ascii(state: &State, size: (u16, u16)) -> String {
-    screen(state, &Look { ascii: true, ..look() }, size)
+    screen(state, &Look::new(look().theme, true), size)
 }
 
 #[test]

@@ -23,6 +23,7 @@ fn back_to(rewound: u64, from: usize, at: u64) -> Event {
         rewound,
         from,
         going_to: None,
+        found: None,
         damage: None,
     })
 }
@@ -152,4 +153,17 @@ fn r_begins_and_ends_a_recording_and_what_fails_is_told() {
         (state.recordings.recording.clone(), state.notice.unwrap().text.as_str()),
         (RecordingState::Off, "x: no space")
     );
+}
+
+#[test]
+fn what_was_looked_for_is_told() {
+    let mut state = open(PLAN);
+    update(&mut state, played(0, 1_000));
+    let Event::Played(mut playback) = played(0, 61_000) else { unreachable!() };
+    playback.found = Some((Moment(61_000), "process 4711 went".to_owned()));
+    update(&mut state, Event::Played(playback.clone()));
+    assert_eq!(state.notice.take().unwrap().text, "0:01:00: process 4711 went");
+    // Once, and not with every sample that follows.
+    update(&mut state, Event::Played(playback));
+    assert_eq!(state.notice, None);
 }

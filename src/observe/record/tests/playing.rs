@@ -7,7 +7,8 @@ use super::super::{Compression, Replay, Rotation};
 use super::{START, folder, sample, write};
 use crate::observe::Source;
 use crate::reading::playback::PlaybackCommand;
-use crate::reading::{Moment, Sample};
+use crate::reading::{DeviceProcess, Moment, Reading, Sample};
+use crate::units::Bytes;
 
 /// A replay of so many seconds, and how to take from it all that is due.
 fn replay(seconds: u64, compression: Compression) -> (tempfile::TempDir, Replay) {
@@ -113,4 +114,25 @@ fn a_recording_that_shrinks_while_it_is_played_ends_there() {
     due(&mut replay);
     let playback = replay.playback().unwrap();
     assert!(playback.ended() && playback.damage.is_some(), "{playback:?}");
+}
+
+#[test]
+fn an_event_that_is_gone_to_is_named() {
+    let folder = folder();
+    let path = folder.path().join("run.ndjson");
+    let mut all: Vec<Sample> = (0..50).map(sample).collect();
+    for later in &mut all[30..] {
+        let process = DeviceProcess::holding(4711, Reading::measured(Bytes(1), later.at));
+        later.devices[0].processes = Reading::measured(vec![process], later.at);
+    }
+    write(&path, Compression::None, Rotation::default(), &all);
+    let mut replay = Replay::open(&path, 1.0).unwrap();
+    due(&mut replay);
+    let found = |replay: &Replay| replay.playback().unwrap().found.unwrap();
+    replay.steer(PlaybackCommand::Event(1));
+    assert_eq!(found(&replay), (START.plus_millis(30_000), "process 4711 came".to_owned()));
+    replay.steer(PlaybackCommand::Event(1));
+    assert_eq!(found(&replay), (START.plus_millis(49_000), "nothing more: the end".to_owned()));
+    replay.steer(PlaybackCommand::Step(-1));
+    assert_eq!(replay.playback().unwrap().found, None);
 }

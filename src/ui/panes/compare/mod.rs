@@ -41,6 +41,10 @@ pub fn title(run: &RunState, curves: bool) -> String {
 /// Lines from the top down, and which of them the selected row stands on.
 struct Page<'a> {
     lines: Vec<Line<'a>>,
+    /// The row that each line stands for, where it can be selected.
+    rows: Vec<Option<usize>>,
+    /// The one of the next lines.
+    row: Option<usize>,
     selected: Option<usize>,
     /// It is the first row: all above it is shown.
     at_top: bool,
@@ -52,6 +56,14 @@ struct Page<'a> {
 impl<'a> Page<'a> {
     fn add(&mut self, line: impl Into<Line<'a>>) {
         self.lines.push(line.into());
+        self.rows.push(self.row);
+    }
+
+    /// Lines that are one row.
+    fn of_row(&mut self, row: usize, add: impl FnOnce(&mut Self)) {
+        self.row = Some(row);
+        add(self);
+        self.row = None;
     }
 
     /// A name and what is said of it, over at most so many lines.
@@ -81,14 +93,17 @@ impl<'a> Page<'a> {
         self.selected = Some(self.lines.len().saturating_sub(BELOW).max(first));
     }
 
-    fn render(self, area: Rect, buffer: &mut Buffer) {
+    fn render(self, look: &Look, area: Rect, buffer: &mut Buffer) {
         let height = area.height as usize;
         // The selected row is in view, with what comes below it.
         let first = self
             .selected
             .filter(|_| !self.at_top)
             .map_or(0, |selected| (selected + BELOW).min(self.lines.len()).saturating_sub(height));
-        for (line, place) in self.lines.into_iter().skip(first).zip(area.rows()) {
+        for ((line, row), place) in self.lines.into_iter().zip(self.rows).skip(first).zip(area.rows()) {
+            if let Some(row) = row {
+                look.place_cells(place, row);
+            }
             line.render(place, buffer);
         }
     }
@@ -105,7 +120,15 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         return curves::draw(state, comparison, look, area, buffer);
     }
     let at_top = state.views.compared == 0;
-    let mut page = Page { lines: Vec::new(), selected: None, at_top, width: area.width as usize, mark: " " };
+    let mut page = Page {
+        lines: Vec::new(),
+        rows: Vec::new(),
+        row: None,
+        selected: None,
+        at_top,
+        width: area.width as usize,
+        mark: " ",
+    };
     let row = (state.views.focus == Pane::Compare).then(|| CompareRow::of(state));
     figures::add(comparison, state.plans.compared().serves(), look, &mut page);
     if let Some(line) = baseline_line(&state.plans, prediction, look) {
@@ -114,16 +137,20 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     page.add(Line::default());
     why::add(state, comparison, look, &mut page);
     page.add(Line::default());
-    page.block(row == Some(CompareRow::Run), |page| run::add(state, look, page));
+    page.of_row(CompareRow::Run.number(state), |page| {
+        page.block(row == Some(CompareRow::Run), |page| run::add(state, look, page));
+    });
     page.add(Line::default());
-    page.block(row == Some(CompareRow::Kinds), |page| {
-        for (what, text) in kinds::of(state, comparison) {
-            page.note(what, &text, 2, look);
-        }
+    page.of_row(CompareRow::Kinds.number(state), |page| {
+        page.block(row == Some(CompareRow::Kinds), |page| {
+            for (what, text) in kinds::of(state, comparison) {
+                page.note(what, &text, 2, look);
+            }
+        });
     });
     page.add(Line::default());
     assumptions(state, prediction, look, &mut page);
-    page.render(area, buffer);
+    page.render(look, area, buffer);
 }
 
 /// Why there is nothing to hold against the plan.
@@ -148,9 +175,11 @@ fn assumptions(state: &State, prediction: &Prediction, look: &Look, page: &mut P
         }
         let (mark, style) = if chosen { ("▸", look.theme.text()) } else { ("·", look.theme.dim()) };
         let wrapped = wrapped(&printable(text), page.width.saturating_sub(3), 4);
-        for (index, line) in wrapped.into_iter().enumerate() {
-            page.add(Line::styled(format!(" {} {line}", if index == 0 { mark } else { " " }), style));
-        }
+        page.of_row(CompareRow::Assumption(index).number(state), |page| {
+            for (index, line) in wrapped.into_iter().enumerate() {
+                page.add(Line::styled(format!(" {} {line}", if index == 0 { mark } else { " " }), style));
+            }
+        });
     }
 }
 

@@ -42,6 +42,7 @@ pub fn add(state: &State, comparison: &Comparison, look: &Look, page: &mut Page<
     ));
     let selected = state.views.compared.min(found.len().saturating_sub(1));
     for (index, explanation) in found.iter().enumerate() {
+        page.row = Some(index);
         let chosen = state.views.focus == Pane::Compare && state.views.compared == index;
         if chosen {
             page.selected = Some(page.lines.len());
@@ -66,6 +67,7 @@ pub fn add(state: &State, comparison: &Comparison, look: &Look, page: &mut Page<
             }
         }
     }
+    page.row = None;
 }
 
 /// How sure an explanation is; nothing of one that does not fit.

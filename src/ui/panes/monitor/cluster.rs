@@ -211,7 +211,9 @@ fn draw_group(
     for (line, (devices, place)) in group.devices.chunks(shape.cells).zip(area.rows()).enumerate() {
         let label = if line == 0 { printable(&group.label) } else { String::new() };
         let mut spans = vec![Span::styled(format!(" {} ", left(&label, shape.label)), theme.dim())];
-        spans.extend(devices.iter().map(|device| {
+        let left = place.x + (shape.label + 2) as u16;
+        spans.extend(devices.iter().enumerate().map(|(cell, device)| {
+            look.place_cells(Rect { x: left + cell as u16, width: 1, ..place }, *device);
             let chosen = focused && state.monitor.selected == SelectedRow::Device(*device);
             let (text, style) =
                 match (state.monitor.devices().get(*device), values.by_device.get(*device).copied().flatten()) {

@@ -32,6 +32,9 @@ pub fn draw_columns(state: &State, columns: usize, look: &Look, area: Rect, buff
         let x = area.x + (column * SHORT) as u16;
         let place = Rect { x, width: SHORT as u16, ..area }.intersection(area);
         let first = column * height;
+        for row in 0..devices_in.len() {
+            look.place_row(place, row + 1, first + row);
+        }
         let rows = devices_in.iter().enumerate().map(|(row, device)| short_row(state, first + row, device, look));
         let lines = std::iter::once(Line::styled(head.clone(), look.theme.dim())).chain(rows);
         for (line, place) in lines.zip(place.rows()) {
@@ -102,7 +105,12 @@ pub fn draw_heat(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         let positions = line * cells..devices.len().min((line + 1) * cells);
         let numbers = format!(" {}-{}", positions.start, positions.end - 1);
         let mut spans = vec![Span::styled(left(&numbers, NUMBERS), look.theme.dim())];
-        for (_, share) in HEATS {
+        for (figure, (_, share)) in HEATS.into_iter().enumerate() {
+            let left = area.x + (NUMBERS + figure * (cells + 2)) as u16;
+            let y = area.y + lines.len() as u16;
+            for (cell, position) in positions.clone().enumerate() {
+                look.place_cells(Rect { x: left + cell as u16, y, width: 1, height: 1 }, position);
+            }
             spans.extend(positions.clone().map(|position| cell(state, position, share, look)));
             spans.push(Span::raw(" ".repeat(cells + 2 - positions.len())));
         }

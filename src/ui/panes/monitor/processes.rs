@@ -101,7 +101,8 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let is_selected = |process: &ProcessRow<'_>| monitor.selected == SelectedRow::Process(process.pid);
     let selected = processes.iter().position(is_selected);
     let first = scroll(selected.unwrap_or(0), processes.len(), room);
-    for (process, place) in processes.iter().skip(first).zip(list.rows()) {
+    for ((index, process), place) in processes.iter().enumerate().skip(first).zip(list.rows()) {
+        look.place_cells(place, monitor.devices().len() + index);
         let chosen = state.views.focus == Pane::Monitor && is_selected(process);
         row(state, process, &columns, chosen, look, area.width as usize).render(place, buffer);
     }

@@ -34,6 +34,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let selected = monitor.shown_device();
     let first = scroll(selected, devices.len(), room);
     for (position, device) in devices.iter().enumerate().skip(first).take(room) {
+        look.place_row(area, lines.len(), position);
         let chosen = state.views.focus == Pane::Monitor && monitor.selected == SelectedRow::Device(position);
         lines.push(device_line(device, chosen, (label_width(devices), bar_width), look));
     }

@@ -76,4 +76,13 @@ impl Axes {
         let down = middle((self.ceiling - y) / height, plot.height, 4.0);
         (self.left + right * width, self.ceiling - down * height)
     }
+
+    /// The cell of a place that was moved to its middle.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    pub fn cell(&self, (x, y): (f64, f64), plot: Rect) -> Rect {
+        let cells = |share: f64, cells: u16| (share * f64::from(cells.saturating_sub(1))).floor() as u16;
+        let right = cells((x - self.left) / (self.right - self.left), plot.width);
+        let down = cells((self.ceiling - y) / (self.ceiling - self.floor), plot.height);
+        Rect { x: plot.x + right, y: plot.y + down, width: 1, height: 1 }
+    }
 }

@@ -36,6 +36,7 @@ pub fn draw(state: &State, roofline: &Roofline, selected: usize, look: &Look, ar
     let room = (area.height as usize).saturating_sub(1);
     let first = scroll(selected, ops.len(), room);
     for (index, op) in ops.into_iter().enumerate().skip(first).take(room) {
+        look.place_row(area, lines.len(), index);
         let chosen = index == selected && state.views.focus == Pane::Roofline;
         let style = if chosen { theme.selected() } else { op_style(op, look) };
         let intensity = op.intensity.map_or_else(|| "–".to_owned(), |value| crate::units::three_figures(value.0));

@@ -44,6 +44,7 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
     let columns = COLUMNS + RUN_COLUMN * usize::from(observed.is_some());
     let width = (area.width as usize).saturating_sub(columns + 3);
     for (index, group) in groups.iter().enumerate().skip(scroll(selected, groups.len(), room)).take(room) {
+        look.place_row(area, lines.len(), index);
         let chosen = state.views.focus == Pane::Vram && index == selected;
         let style = if chosen { theme.selected() } else { theme.text() };
         let params = three_figures(group.parameters as f64 / 1e6);

@@ -27,6 +27,7 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
     let selected = state.views.memory.selected.min(prediction.stages.len().saturating_sub(1));
     let first = scroll(selected, prediction.stages.len(), room);
     for (index, stage) in prediction.stages.iter().enumerate().skip(first).take(room) {
+        look.place_row(area, lines.len(), index);
         let before = state.plans.reference().and_then(|baseline| baseline.prediction.stages.get(index));
         let text = columns([
             &stage.stage.to_string(),

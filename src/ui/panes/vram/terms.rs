@@ -44,6 +44,7 @@ pub fn draw(state: &State, stage: &StageMemory, look: &Look, area: Rect, buffer:
     );
     let mut lines = vec![Line::styled(head, theme.dim())];
     for (index, row) in rows.iter().enumerate().skip(scroll(selected, rows.len(), room)).take(room) {
+        look.place_row(area, lines.len(), index);
         let chosen = focused && index == selected;
         let style = if chosen { theme.selected() } else { theme.text() };
         let component = row.term.component;

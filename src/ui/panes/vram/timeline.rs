@@ -109,6 +109,11 @@ pub fn draw_curve(
         })
         .render(plot, buffer);
     let plot_width = plot.width as usize;
+    // The selected one is drawn over those that share its column.
+    for index in marked.into_iter().flat_map(|marked| (0..points.len()).chain([marked])) {
+        let column = (index as f64 * f64::from(plot.width.saturating_sub(1)) / last) as u16;
+        look.place_cells(Rect { x: plot.x + column, width: 1, ..plot }, index);
+    }
     for phase in [Phase::Forward, Phase::Backward, Phase::Optimizer] {
         let Some(first) = points.iter().position(|point| point.phase == phase) else { continue };
         let column = (first as f64 / last * plot_width as f64) as u16;

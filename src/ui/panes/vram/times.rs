@@ -35,6 +35,7 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
     let mut lines = vec![Line::styled(head, theme.dim())];
     let whole: f64 = terms.iter().map(|term| term.seconds.0).sum();
     for (index, term) in terms.iter().enumerate().skip(scroll(selected, terms.len(), room)).take(room) {
+        look.place_row(area, lines.len(), index);
         let chosen = focused && index == selected;
         let style = if chosen { theme.selected() } else { theme.text() };
         let share = if whole > 0.0 { format!("{:.0}", 100.0 * term.seconds.0 / whole) } else { String::new() };
