@@ -63,57 +63,122 @@ impl PixelBox {
     }
 }
 
+/// Where the words of a label stand.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct LabelPlace {
+    /// Where they begin.
+    pub begin: PixelPoint,
+    /// What leads from the point to words that are not beside it.
+    pub leader: Option<Segment>,
+}
+
+/// From one point to another.
+pub(super) type Segment = (PixelPoint, PixelPoint);
+
 /// Labels of one frame.
 pub(super) struct Labels {
     pub frame: PixelBox,
-    pub taken: Vec<PixelBox>,
     /// Dots, which no label covers.
     pub dots: Vec<PixelPoint>,
     /// Lines, which labels leave free as far as there is room.
-    pub lines: Vec<(PixelPoint, PixelPoint)>,
+    pub lines: Vec<Segment>,
+    taken: Vec<PixelBox>,
+    leaders: Vec<Segment>,
 }
 
+/// What words may rather be farther away than do, in pixels: lie on a line, be crossed by a leader or have theirs cross
+/// others, and have it cross another leader.
+const ON_A_LINE: f64 = 400.0;
+const ON_WORDS: f64 = 120.0;
+const ON_A_LEADER: f64 = 40.0;
+
 impl Labels {
-    /// Where words of that length begin that belong to a point: beside it, else nearby; none where the frame is full.
-    pub fn place(&mut self, at: PixelPoint, long: f64, size: f64) -> Option<PixelPoint> {
-        let low = at.1 + (RISE - FALL) / 2.0 * size;
-        let mut beside = vec![
-            (at.0 + BESIDE, low),
-            (at.0 - BESIDE - long, low),
-            (at.0 + BESIDE / 2.0, at.1 - BESIDE),
-            (at.0 - long, at.1 - BESIDE),
-            (at.0 + BESIDE / 2.0, at.1 + BESIDE + RISE * size),
-            (at.0 - long, at.1 + BESIDE + RISE * size),
-        ];
-        let line = size * 1.2;
-        for ring in 1..60 {
-            let away = line * f64::from(ring);
-            let wide = 3.0 * away;
-            let around = [(0.0, away), (0.0, -away), (away, away), (away, -away), (-away, away), (-away, -away)];
-            for (x, y) in around.into_iter().chain([(wide, away), (wide, -away), (-wide, away), (-wide, -away)]) {
-                beside.push((at.0 + BESIDE + x, low + y));
-                beside.push((at.0 - BESIDE - long + x, low + y));
-            }
-        }
-        let free = |place: &PixelPoint| {
-            let own = PixelBox::of_words(*place, long, size);
-            let covers = |dot: &PixelPoint| {
-                let dot = PixelBox { left: dot.0, top: dot.1, right: dot.0, bottom: dot.1 }.grown(4.0);
-                own.meets(&dot)
-            };
-            own.within(&self.frame)
-                && !self.taken.iter().any(|other| own.grown(GAP).meets(other))
-                && !self.dots.iter().any(covers)
-        };
-        let clear = |place: &PixelPoint| {
-            let own = PixelBox::of_words(*place, long, size);
-            !self.lines.iter().any(|(from, to)| own.is_crossed(*from, *to))
-        };
-        let found = beside.iter().find(|place| free(place) && clear(place));
-        let found = found.or_else(|| beside.iter().find(|place| free(place))).copied()?;
-        self.taken.push(PixelBox::of_words(found, long, size));
-        Some(found)
+    /// A frame without labels.
+    pub const fn new(frame: PixelBox, dots: Vec<PixelPoint>, lines: Vec<Segment>) -> Self {
+        Self { frame, dots, lines, taken: Vec::new(), leaders: Vec::new() }
     }
+
+    /// Where words of that length stand that belong to a point: beside it, else nearby; none where the frame is full.
+    pub fn place(&mut self, at: PixelPoint, long: f64, size: f64) -> Option<LabelPlace> {
+        let places = candidates(at, long, size).into_iter();
+        let priced = places.filter_map(|begin| {
+            let own = PixelBox::of_words(begin, long, size);
+            let place = LabelPlace { begin, leader: leader(at, begin, long, size) };
+            self.is_free(&own).then(|| (self.price(&own, &place), place))
+        });
+        // Of equals the first.
+        let best = priced.reduce(|best, other| if other.0 < best.0 { other } else { best });
+        let (_, place) = best?;
+        self.taken.push(PixelBox::of_words(place.begin, long, size));
+        self.leaders.extend(place.leader);
+        Some(place)
+    }
+
+    fn is_free(&self, own: &PixelBox) -> bool {
+        let covers = |dot: &PixelPoint| {
+            let dot = PixelBox { left: dot.0, top: dot.1, right: dot.0, bottom: dot.1 }.grown(4.0);
+            own.meets(&dot)
+        };
+        own.within(&self.frame)
+            && !self.taken.iter().any(|other| own.grown(GAP).meets(other))
+            && !self.dots.iter().any(covers)
+    }
+
+    fn price(&self, own: &PixelBox, place: &LabelPlace) -> f64 {
+        let crossed = |segments: &[Segment]| segments.iter().filter(|(from, to)| own.is_crossed(*from, *to)).count();
+        let price = ON_A_LINE * crossed(&self.lines).min(1) as f64 + ON_WORDS * crossed(&self.leaders) as f64;
+        let Some((from, to)) = place.leader else { return price };
+        let over = self.taken.iter().filter(|words| words.is_crossed(from, to)).count();
+        let leaders = self.leaders.iter().filter(|other| cross((from, to), **other)).count();
+        let long = (to.0 - from.0).hypot(to.1 - from.1);
+        price + ON_WORDS * over as f64 + ON_A_LEADER * leaders as f64 + long
+    }
+}
+
+/// Where words may begin that belong to a point: beside it, and around it in rings.
+fn candidates(at: PixelPoint, long: f64, size: f64) -> Vec<PixelPoint> {
+    let low = at.1 + (RISE - FALL) / 2.0 * size;
+    let mut places = vec![
+        (at.0 + BESIDE, low),
+        (at.0 - BESIDE - long, low),
+        (at.0 + BESIDE / 2.0, at.1 - BESIDE),
+        (at.0 - long, at.1 - BESIDE),
+        (at.0 + BESIDE / 2.0, at.1 + BESIDE + RISE * size),
+        (at.0 - long, at.1 + BESIDE + RISE * size),
+    ];
+    let line = size * 1.2;
+    for ring in 1..60 {
+        let away = line * f64::from(ring);
+        let wide = 3.0 * away;
+        let around = [(0.0, away), (0.0, -away), (away, away), (away, -away), (-away, away), (-away, -away)];
+        let far = [(wide, 0.0), (-wide, 0.0), (wide, away), (wide, -away), (-wide, away), (-wide, -away)];
+        for (x, y) in around.into_iter().chain(far) {
+            places.push((at.0 + BESIDE + x, low + y));
+            places.push((at.0 - BESIDE - long + x, low + y));
+        }
+    }
+    places
+}
+
+/// From a point to the near end of its words, or to them from above or below, where they are not beside it.
+fn leader(at: PixelPoint, begin: PixelPoint, long: f64, size: f64) -> Option<Segment> {
+    let words = PixelBox::of_words(begin, long, size);
+    let middle = begin.1 - 4.0;
+    let beside = (middle - at.1).abs() < 1.5 * size && begin.0 - at.0 < 20.0 && at.0 - begin.0 - long < 20.0;
+    let end = match () {
+        () if at.0 < words.left => (words.left - 2.0, middle),
+        () if at.0 > words.right => (words.right + 2.0, middle),
+        () if at.1 < words.top => (at.0, words.top - 1.0),
+        () => (at.0, words.bottom + 1.0),
+    };
+    (!beside).then_some((at, end))
+}
+
+/// Whether two segments have a point in common that is no end of either.
+fn cross((a, b): Segment, (c, d): Segment) -> bool {
+    let side =
+        |(from, to): Segment, at: PixelPoint| (to.0 - from.0) * (at.1 - from.1) - (to.1 - from.1) * (at.0 - from.0);
+    side((a, b), c) * side((a, b), d) < 0.0 && side((c, d), a) * side((c, d), b) < 0.0
 }
 
 #[cfg(test)]
@@ -131,6 +196,28 @@ mod tests {
             ((0.0, 12.0), (12.0, 0.0), false),
         ] {
             assert_eq!(own.is_crossed(from, to), crosses, "{from:?} {to:?}");
+        }
+    }
+
+    #[test]
+    fn segments_cross_where_each_has_the_other_on_both_sides() {
+        let diagonal = ((0.0, 0.0), (10.0, 10.0));
+        assert!(cross(diagonal, ((0.0, 10.0), (10.0, 0.0))));
+        assert!(!cross(diagonal, ((0.0, 10.0), (4.0, 6.0))), "it ends before");
+        assert!(!cross(diagonal, ((10.0, 10.0), (20.0, 0.0))), "they meet at an end");
+        assert!(!cross(diagonal, ((1.0, 0.0), (11.0, 10.0))), "they are parallel");
+    }
+
+    #[test]
+    fn words_keep_from_under_the_leaders_of_others() {
+        let frame = PixelBox { left: 0.0, top: 0.0, right: 600.0, bottom: 400.0 };
+        let points: Vec<PixelPoint> = (0..5).map(|at| (200.0 + 12.0 * f64::from(at), 200.0)).collect();
+        let mut labels = Labels::new(frame, points.clone(), Vec::new());
+        let places: Vec<LabelPlace> = points.iter().map(|at| labels.place(*at, 80.0, 12.0).unwrap()).collect();
+        for place in &places {
+            let own = PixelBox::of_words(place.begin, 80.0, 12.0);
+            let over = places.iter().filter_map(|other| other.leader).filter(|(from, to)| own.is_crossed(*from, *to));
+            assert_eq!(over.count(), 0, "{places:?}");
         }
     }
 }

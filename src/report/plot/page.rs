@@ -165,20 +165,17 @@ impl<'a> Sheet<'a> {
             }
             _ => None,
         });
-        let mut labels = Labels { frame: self.frame, taken: Vec::new(), dots, lines: lines.flatten().collect() };
+        let mut labels = Labels::new(self.frame, dots, lines.flatten().collect());
         for label in &self.plot.labels {
             let at = self.pixel(label.at);
             let said = fitted(&label.words, LETTERS, (self.frame.right - self.frame.left) / 2.0);
             let long = width(&said, LETTERS);
             // A frame that is full of words leaves some out; the text of the plot has all.
             let Some(place) = labels.place(at, long, LETTERS) else { continue };
-            let middle = place.1 - 4.0;
-            let near = (middle - at.1).abs() < 1.5 * LETTERS && place.0 - at.0 < 20.0 && at.0 - place.0 - long < 20.0;
-            if !near {
-                let to = if place.0 > at.0 { place.0 - 2.0 } else { (place.0 + long + 2.0).min(at.0) };
-                out.push(line(at, (to, middle), GREY, 0.6));
+            if let Some((from, to)) = place.leader {
+                out.push(line(from, to, GREY, 0.6));
             }
-            out.push(words(place, Anchor::Start, LETTERS, label.ink, &said));
+            out.push(words(place.begin, Anchor::Start, LETTERS, label.ink, &said));
         }
     }
 

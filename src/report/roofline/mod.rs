@@ -220,7 +220,8 @@ impl RooflineChart {
     fn rates(&self) -> (f64, f64) {
         let floor = (self.bandwidth.0.log10() + DECADES.0).floor();
         let highest = self.roofs.iter().map(|(_, peak)| peak.0).fold(self.own.0, f64::max);
-        (floor, (highest * 1.5).log10().max(floor + 1.0))
+        // Above the highest roof there is room for its name.
+        (floor, (highest * 2.0).log10().max(floor + 1.0))
     }
 
     /// Where a point lies in the plot: shares from its left and its top edge.
