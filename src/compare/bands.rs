@@ -3,14 +3,15 @@
 //! For each kind of run (model, framework, GPU generation, one GPU or several) and quantity `configs/accuracy.yaml` holds
 //! how far 95 of 100 measured values lie below and above their predictions. Where fewer than [`ENOUGH`] cases are of that
 //! kind, or where all of them come from one source and so share its setup, the narrowest wider kind that has so many from
-//! several stands in, and [`Bands::few`] says so. What no measured case holds
-//! (traffic, operations) has a band of its own reasoning.
+//! several stands in, and [`Bands::few`] says so; where that one is of other frameworks or models altogether, it is widened
+//! ([`RunKind::spread`]). What no measured case holds (traffic, operations) has a band of its own reasoning.
 
 use std::sync::OnceLock;
 
 use serde::Deserialize;
 
 use crate::catalog::Generation;
+use crate::framework::Profile;
 use crate::model::{Input, ModelShape};
 use crate::predict::Job;
 
@@ -142,7 +143,7 @@ impl RunKind {
     /// This kind and wider ones, the narrowest first: what each names of model, framework, generation and GPUs. Runs on
     /// GPUs tell nothing of a CPU's.
     #[must_use]
-    pub fn wider(&self) -> [[Option<&'static str>; 4]; 7] {
+    pub fn wider(&self) -> [Key; 7] {
         let (model, framework, generation, gpus) =
             (Some(self.model), Some(self.framework), Some(self.generation), Some(self.gpus));
         if self.generation == Generation::Cpu.name() {
@@ -162,18 +163,62 @@ impl RunKind {
     }
 }
 
+/// What a kind names of model, framework, generation and GPUs.
+pub type Key = [Option<&'static str>; 4];
+
+impl RunKind {
+    /// How far runs of this kind stray, where `measured` tells what was measured of a kind: the narrowest kind with enough
+    /// cases. Where that is of other frameworks, or of other models, the next one may stray as the widest of these does, and
+    /// from all of them as a further case does from few.
+    pub fn spread(&self, measured: impl Fn(&Key) -> Option<MeasuredBand>) -> Option<MeasuredBand> {
+        let key = self.wider().into_iter().find(|key| measured(key).is_some_and(MeasuredBand::is_enough))?;
+        let band = measured(&key)?;
+        let has_cases = |key: Key| measured(&key).filter(|one| one.cases >= ENOUGH);
+        let of_framework = [Some(self.model), Some(self.framework), None, None];
+        if key[1].is_some() || self.generation == Generation::Cpu.name() || has_cases(of_framework).is_some() {
+            return Some(band);
+        }
+        let alike: Vec<Key> = match key[0] {
+            Some(_) => Profile::names().map(|framework| [Some(self.model), Some(framework), None, None]).collect(),
+            None => MODELS.map(|model| [Some(model), None, None, None]).to_vec(),
+        };
+        Some(alike.into_iter().filter_map(has_cases).fold(band, MeasuredBand::widest).of_another_source())
+    }
+}
+
+/// Kinds of models.
+const MODELS: [&str; 4] = ["language", "encoder", "image", "diffusion"];
+
 /// How many cases, and within how many percent of the prediction 95 of 100 lie.
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct MeasuredBand {
-    cases: usize,
+pub struct MeasuredBand {
+    /// Measured cases.
+    pub cases: usize,
     /// Repositories and papers that published them.
-    sources: usize,
-    below_pct: f64,
-    above_pct: f64,
+    pub sources: usize,
+    /// Below the prediction.
+    pub below_pct: f64,
+    /// Above it.
+    pub above_pct: f64,
 }
 
 impl MeasuredBand {
+    /// As wide to either side as the wider of both.
+    const fn widest(self, other: Self) -> Self {
+        let (below_pct, above_pct) = (self.below_pct.max(other.below_pct), self.above_pct.max(other.above_pct));
+        Self { below_pct, above_pct, ..self }
+    }
+
+    /// For a source that is none of these: of k sources the spread is known with k - 1 degrees of freedom, and the next one
+    /// strays from their mean, which is itself uncertain: sqrt((k + 1) / (k - 1)) times as far in logarithms.
+    fn of_another_source(self) -> Self {
+        let sources = self.sources.max(2) as f64;
+        let further = ((sources + 1.0) / (sources - 1.0)).sqrt();
+        let percent = |percent: f64| 100.0 * (further * (percent / 100.0).ln_1p()).exp_m1();
+        Self { below_pct: -percent(-self.below_pct), above_pct: percent(self.above_pct), ..self }
+    }
+
     /// Whether they make a band of their own.
     const fn is_enough(self) -> bool {
         self.cases >= ENOUGH && self.sources > 1
@@ -202,7 +247,7 @@ struct Row {
 }
 
 impl Row {
-    fn is_of(&self, kind: &[Option<&str>; 4]) -> bool {
+    fn is_of(&self, kind: &Key) -> bool {
         [&self.model, &self.framework, &self.generation, &self.gpus].map(|name| name.as_deref()) == *kind
     }
 }
@@ -251,17 +296,16 @@ impl Bands {
     /// For runs of a kind.
     #[must_use]
     pub fn of_kind(kind: RunKind) -> Self {
-        let kinds = kind.wider();
-        let of_kinds = || kinds.iter().filter_map(|kind| rows().iter().find(|row| row.is_of(kind)));
-        let measured = |of: fn(&Row) -> Option<MeasuredBand>| {
-            of_kinds().filter_map(of).find(|measured| measured.is_enough()).map_or(UNMEASURED, MeasuredBand::band)
+        let band = |of: fn(&Row) -> Option<MeasuredBand>| {
+            let measured = |key: &Key| rows().iter().find(|row| row.is_of(key)).and_then(of);
+            kind.spread(measured).map_or(UNMEASURED, MeasuredBand::band)
         };
-        let own = rows().iter().find(|row| row.is_of(&kinds[0])).and_then(|row| row.time);
+        let own = rows().iter().find(|row| row.is_of(&kind.wider()[0])).and_then(|row| row.time);
         Self {
-            allocated: measured(|row| row.allocated),
-            reserved: measured(|row| row.reserved),
-            device_used: measured(|row| row.device_used),
-            time: measured(|row| row.time),
+            allocated: band(|row| row.allocated),
+            reserved: band(|row| row.reserved),
+            device_used: band(|row| row.device_used),
+            time: band(|row| row.time),
             traffic: TRAFFIC,
             flops: FLOPS,
             few: own.is_none_or(|own| !own.is_enough()),
@@ -283,6 +327,35 @@ mod tests {
         let within = of("cpu").time.within(2.0);
         assert!((within.below - 0.1813).abs() < 1e-4 && (within.above - 0.2214).abs() < 1e-4, "{within:?}");
         assert!(of("cpu").few && of("cpu").reserved == UNMEASURED && of("ampere").reserved != UNMEASURED);
+    }
+
+    /// Three sources: sqrt(4 / 2) = 1.414 times as far: e^(1.414 ln 0.9) = 0.8616 and e^(1.414 ln 1.2) = 1.2941; by the sibling
+    /// 1.5 is the wider one above: e^(1.414 ln 1.5) = 1.7743.
+    #[test]
+    fn a_framework_that_nobody_measured_may_stray_as_the_widest_does() {
+        let kind = RunKind { model: "language", framework: "litgpt", generation: "ampere", gpus: "one" };
+        let three = MeasuredBand { cases: 30, sources: 3, below_pct: 10.0, above_pct: 20.0 };
+        let single = MeasuredBand { cases: 10, sources: 1, below_pct: 4.0, above_pct: 50.0 };
+        let of = |framework: Option<MeasuredBand>| {
+            let measured = |key: &Key| match key {
+                [Some("language"), None, None, Some("one")] => Some(three),
+                [Some("language"), Some("torchtitan"), None, None] => framework,
+                _ => None,
+            };
+            kind.spread(measured).unwrap()
+        };
+        let alone = of(None);
+        assert!((alone.below_pct - 13.84).abs() < 0.01 && (alone.above_pct - 29.41).abs() < 0.01, "{alone:?}");
+        let beside = of(Some(single));
+        assert!((beside.below_pct - 13.84).abs() < 0.01 && (beside.above_pct - 77.43).abs() < 0.01, "{beside:?}");
+        // Ten cases of the framework itself, if of one source, are as near as what is measured comes.
+        let known = RunKind { framework: "torchtitan", ..kind };
+        let measured = |key: &Key| match key {
+            [Some("language"), None, None, Some("one")] => Some(three),
+            [Some("language"), Some("torchtitan"), None, None] => Some(single),
+            _ => None,
+        };
+        assert_eq!(known.spread(measured), Some(three));
     }
 
     #[test]

@@ -18,7 +18,7 @@ mod rhythm;
 mod stragglers;
 mod waits;
 
-pub use bands::{Band, Bands, BandsError, ENOUGH, RunKind, Tolerance};
+pub use bands::{Band, Bands, BandsError, ENOUGH, Key, MeasuredBand, RunKind, Tolerance};
 pub use calibration::{Calibration, Factor};
 pub use comparison::{ComparedStage, Comparison, RunPoint, compare, run_point};
 pub use evidence::Evidence;

@@ -95,6 +95,11 @@ impl Profile {
         }
     }
 
+    /// The names of all frameworks, as plans write them.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        Framework::ALL.iter().map(|one| one.name())
+    }
+
     /// The profile that trains a model with `position`: this one, or the fork that has what this one lacks.
     ///
     /// ```

@@ -3,7 +3,7 @@
 use crate::support::{catalog, truth};
 use std::collections::{BTreeMap, BTreeSet};
 
-use memwall::compare::{Bands, ENOUGH, RunKind};
+use memwall::compare::{Bands, Key, MeasuredBand, RunKind};
 use memwall::plan::Document;
 use memwall::predict::{self, Job};
 use memwall::report::validate::{Case, ValidationOutcome, read};
@@ -106,9 +106,6 @@ fn add(case: Case, (fitted, half): (bool, bool), all: &mut Vec<Error>) {
     }
 }
 
-/// What a row of the table names of model, framework, generation and GPUs.
-type Key = [Option<&'static str>; 4];
-
 /// How many cases of a key, of how many sources, and within which percent of the prediction 95 of 100 lie: the tenth and the ninetieth percentile
 /// of the logarithms, as much further out as two deviations of a normal distribution are beyond it (2 of 1.2816). The tails
 /// themselves are single cases.
@@ -183,15 +180,29 @@ fn is_within(error: &Error, bands: &Bands) -> bool {
     !band.is_left_by(error.log.exp() - 1.0)
 }
 
-/// Asserts that of all cases 90 to 98 of 100 lie within their bands, and of each kind with enough of them 85 and more: how
-/// many of how many do, by kind.
+/// Asserts that of all cases 90 to 98 of 100 lie within their bands, and of each kind of model and each quantity 85 and more:
+/// how many of how many do, by kind.
 fn assert_shares(by: BTreeMap<&str, (usize, usize)>) {
     for (name, (inside, count)) in by {
         let share = inside as f64 / count as f64;
         println!("{name}: {inside} of {count} within, {:.1} %", share * 100.0);
         let (least, most) = if name == "all" { (0.90, 0.98) } else { (0.85, 1.0) };
-        assert!(count < ENOUGH || (least..=most).contains(&share), "{name}: {inside} of {count}");
+        assert!((least..=most).contains(&share), "{name}: {inside} of {count}");
     }
+}
+
+/// The band that these cases make for runs of a kind, in percent below and above.
+fn band(from: &[Error], kind: RunKind, quantity: usize) -> Option<MeasuredBand> {
+    kind.spread(|key| {
+        let (cases, sources, below_pct, above_pct) = spread(from, *key, quantity);
+        (cases > 0).then_some(MeasuredBand { cases, sources, below_pct, above_pct })
+    })
+}
+
+/// Whether a case lies within such a band, which is never narrower than 2 %.
+fn lies_within(error: &Error, band: MeasuredBand) -> bool {
+    let percent = (error.log.exp() - 1.0) * 100.0;
+    (-band.below_pct.max(2.0)..=band.above_pct.max(2.0)).contains(&percent)
 }
 
 /// Of measured cases that no constant was fitted on 90 to 98 of 100 lie within their bands, and of each kind of model with
@@ -218,11 +229,8 @@ fn bands_of_one_half_hold_for_the_other() {
     let (one, other): (Vec<Error>, Vec<Error>) = all.into_iter().partition(|error| error.half);
     for (from, to) in [(&one, &other), (&other, &one)] {
         let inside = to.iter().filter(|error| {
-            let spreads = error.kind.wider().map(|key| spread(from, key, error.quantity));
-            let own = spreads.into_iter().find(|(cases, sources, ..)| *cases >= ENOUGH && *sources > 1);
-            let (.., below, above) = own.unwrap_or((0, 0, 100.0, 100.0));
-            let percent = (error.log.exp() - 1.0) * 100.0;
-            (-below.max(2.0)..=above.max(2.0)).contains(&percent)
+            let unknown = MeasuredBand { cases: 0, sources: 0, below_pct: 100.0, above_pct: 100.0 };
+            lies_within(error, band(from, error.kind, error.quantity).unwrap_or(unknown))
         });
         let share = inside.count() as f64 / to.len() as f64;
         println!("{:.1} % of {}", share * 100.0, to.len());
@@ -230,7 +238,7 @@ fn bands_of_one_half_hold_for_the_other() {
     }
 }
 
-/// Bands drawn without a source hold for its cases: of all 90 to 98 of 100, and of each kind of model with enough cases 85
+/// Bands drawn without a source hold for its cases: of all 90 to 98 of 100, and of each kind of model and each quantity 85
 /// and more.
 #[test]
 fn bands_of_other_sources_hold_for_a_source() {
@@ -239,13 +247,14 @@ fn bands_of_other_sources_hold_for_a_source() {
     let mut by: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for source in sources {
         let (own, others): (Vec<Error>, Vec<Error>) = all.iter().cloned().partition(|error| error.source == source);
+        let mut known: BTreeMap<(RunKind, usize), Option<MeasuredBand>> = BTreeMap::new();
         for error in &own {
-            let spreads = error.kind.wider().map(|key| spread(&others, key, error.quantity));
-            let band = spreads.into_iter().find(|(cases, sources, ..)| *cases >= ENOUGH && *sources > 1);
-            let Some((.., below, above)) = band else { continue };
-            let percent = (error.log.exp() - 1.0) * 100.0;
-            let within = usize::from((-below.max(2.0)..=above.max(2.0)).contains(&percent));
-            for name in ["all", error.kind.model] {
+            let of = (error.kind, error.quantity);
+            let Some(band) = known.entry(of).or_insert_with(|| band(&others, error.kind, error.quantity)) else {
+                continue;
+            };
+            let within = usize::from(lies_within(error, *band));
+            for name in ["all", error.kind.model, QUANTITIES[error.quantity]] {
                 let (inside, count) = by.entry(name).or_default();
                 *inside += within;
                 *count += 1;
