@@ -3,6 +3,7 @@
 
 mod adapters;
 mod batch;
+mod companions;
 mod cpu;
 mod degrees;
 mod fragmentation;
@@ -20,6 +21,7 @@ mod traced;
 mod training;
 
 pub use batch::Batch;
+pub use companions::{Companions, GenerationEngine};
 pub use degrees::Degrees;
 pub use fragmentation::Fragmentation;
 pub use hardware::Hardware;
