@@ -9,7 +9,38 @@ pub fn set_targets(imported: &mut ImportedPlan, found: Option<Setting<Vec<String
     let Some(found) = found.filter(|found| !found.value.is_empty()) else { return };
     let all = |name: &String| matches!(name.as_str(), "all" | "all-linear" | "all_linear");
     let names = found.map(|names| if names.iter().any(all) { vec!["all-linear".to_owned()] } else { names });
+    let names = names.map(|names| names.iter().flat_map(|name| alternatives(name)).collect::<Vec<_>>());
     imported.set(keys::lora::targets, Some(names));
+}
+
+/// The modules that a pattern names in its last part: `layers.[\d]+.(mlp|self_attn).(up|q)_proj` gives `up_proj` and
+/// `q_proj`.
+fn alternatives(name: &str) -> Vec<String> {
+    let last = name.rsplit('.').next().unwrap_or(name).trim_end_matches('$');
+    let parts = last.strip_prefix('(').and_then(|rest| rest.split_once(')'));
+    match parts {
+        Some((words, ending)) if !words.contains(['(', '[', '*']) && !ending.contains(['(', '*', '|', '[']) => {
+            words.split('|').map(|word| format!("{}{ending}", word.trim_start_matches("?:"))).collect()
+        }
+        _ => vec![name.to_owned()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::alternatives;
+
+    #[test]
+    fn patterns_name_their_modules() {
+        for (pattern, told) in [
+            (r"model.language_model.layers.[\d]+.(mlp|cross_attn|self_attn).(up|q)_proj", vec!["up_proj", "q_proj"]),
+            ("(?:q_proj|v_proj)", vec!["q_proj", "v_proj"]),
+            ("q_proj", vec!["q_proj"]),
+            (".*attn.*", vec![".*attn.*"]),
+        ] {
+            assert_eq!(alternatives(pattern), told, "{pattern}");
+        }
+    }
 }
 
 /// Adapters of `rank`, with the base weights in 16 bits or `bits`.

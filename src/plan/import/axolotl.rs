@@ -197,6 +197,11 @@ fn as_arguments(settings: &Settings, context: &ImportContext) -> Settings {
 fn lora(imported: &mut ImportedPlan, settings: &Settings) {
     let Some(kind) = settings.text("adapter").filter(|found| ["lora", "qlora", "dora"].contains(&found.value.as_str()))
     else {
+        // `adapter:` without a word: all weights are trained, whatever rank stands below.
+        let none = settings.text("adapter").is_none() && settings.iter().any(|(name, _)| name == "adapter");
+        for (name, _) in settings.iter().filter(|(name, _)| none && name.starts_with("lora_")) {
+            settings.accept(name);
+        }
         return;
     };
     let four = settings.on("load_in_4bit").map(|found| found.map(|_| 4));

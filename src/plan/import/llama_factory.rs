@@ -206,6 +206,14 @@ fn set_arguments(imported: &mut ImportedPlan, settings: &Settings, context: &Imp
     trainer::set(imported, &arguments, context, stored);
     let muon = settings.on("use_muon").map(|found| found.map(|_| "muon"));
     imported.set(keys::training::optimizer, muon);
+    // `freeze_vision_tower` is true where nobody says otherwise (`hparams/finetuning_args.py`).
+    let trains = settings.flag("freeze_vision_tower").is_some_and(|found| !found.value);
+    if let Some(tower) = imported.tower.as_mut() {
+        tower.frozen = !trains;
+    }
+    for name in ["freeze_vision_tower", "freeze_multi_modal_projector", "image_max_pixels", "video_max_pixels"] {
+        settings.accept(name);
+    }
     method(imported, settings);
     on_megatron(imported, settings, context);
     if settings.is("use_unsloth") {

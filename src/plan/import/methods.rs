@@ -2,8 +2,10 @@
 //! TRL's trainers at f2cd5771 (`dpo_trainer.py`, `kto_trainer.py`, `cpo_trainer.py`, `orpo_trainer.py`,
 //! `reward_trainer.py`, `grpo_trainer.py`); ms-swift, LLaMA-Factory, OpenRLHF and axolotl run theirs or do as they do.
 
+use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::origin::Origin;
+use super::rollout;
 use super::rows::not_modelled;
 use super::settings::Settings;
 use crate::plan::keys;
@@ -142,6 +144,17 @@ fn hold_reference(imported: &mut ImportedPlan, adapters: bool, why: &str) {
         imported.say(keys::training::reference_model, true, Origin::Derived(why.to_owned()));
         imported.note(format!("{why}, which is counted"));
     }
+}
+
+/// What a method of a script on the Trainer holds beside the model, TRL's names for it.
+pub fn of_trainer(method: TrainingMethod, imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
+    // Engines that Ray places have names of their own (open-instruct, `grpo_fast.py`).
+    let placed = settings.holds("vllm_num_engines") || settings.holds("num_learners_per_node");
+    if method == TrainingMethod::Grpo && !placed && context.program.name() != "grpo_fast.py" {
+        return rollout::TRL.apply(imported, settings, context);
+    }
+    method.apply(imported);
+    without_reference(imported, settings);
 }
 
 /// No reference is held where its log-probabilities are made before, or where the loss has none

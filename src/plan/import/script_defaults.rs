@@ -140,7 +140,7 @@ fn set(settings: &mut Settings, file: &str, line: usize, name: &str, value: Valu
 /// The value of an expression: a literal, or arithmetic over whole numbers.
 fn value(text: &str) -> Option<Value> {
     let text = text.trim().trim_end_matches(',');
-    python_literal(text).or_else(|| expression::whole(text, &|_| None).map(Value::from))
+    python_literal(text).or_else(|| expression::python(text, &|_| None).map(Value::from))
 }
 
 /// Fields of classes behind `@dataclass`: `name: type = value`, `name: type = field(default=value)`.

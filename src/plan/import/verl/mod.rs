@@ -1,14 +1,16 @@
 //! verl: `-m verl.trainer.main_ppo KEY=VALUE…` and its supervised trainers (`verl/trainer/config` at b178a3cd).
 
-use super::arguments;
-use super::common::ImportContext;
-use super::imported::ImportedPlan;
-use super::launch::World;
-use super::origin::{Origin, Setting};
-use super::rows::{SettingKind, SettingRow, not_modelled, take};
-use super::settings::{DefaultValue, Settings};
-use super::unread::account_for;
-use super::{adapters, model};
+mod companions;
+
+use crate::plan::import::arguments;
+use crate::plan::import::common::ImportContext;
+use crate::plan::import::imported::ImportedPlan;
+use crate::plan::import::launch::World;
+use crate::plan::import::origin::{Origin, Setting};
+use crate::plan::import::rows::{SettingKind, SettingRow, not_modelled, take};
+use crate::plan::import::settings::{DefaultValue, Settings};
+use crate::plan::import::unread::account_for;
+use crate::plan::import::{adapters, model, rollout};
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -34,6 +36,8 @@ const PPO: &[(&str, DefaultValue)] = &[
     ("actor_rollout_ref.actor.strategy", DefaultValue::Text("fsdp")),
     ("actor_rollout_ref.actor.optim.weight_decay", DefaultValue::Number(0.01)),
     ("actor_rollout_ref.actor.grad_clip", DefaultValue::Number(1.0)),
+    ("actor_rollout_ref.actor.ppo_max_token_len_per_gpu", DefaultValue::Whole(16384)),
+    ("actor_rollout_ref.rollout.gpu_memory_utilization", DefaultValue::Number(0.5)),
     ("trainer.nnodes", DefaultValue::Whole(1)),
     ("trainer.n_gpus_per_node", DefaultValue::Whole(8)),
 ];
@@ -245,14 +249,14 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
     take(imported, settings, PPO_ROWS);
     if settings.is("actor_rollout_ref.actor.use_dynamic_bsz") {
         imported.drop(keys::training::micro_batch_size);
-        imported.miss(
-            keys::training::micro_batch_size,
-            "use_dynamic_bsz: as many samples a pass as ppo_max_token_len_per_gpu holds",
-        );
+        rollout::packed(imported, settings.whole("actor_rollout_ref.actor.ppo_max_token_len_per_gpu"));
     }
     // `examples/split_placement/main_ppo_split.py` gives actor and critic pools of their own.
     if context.program.name().contains("split") {
         not_modelled(imported, "the pools of a split placement: the actor has a part of the GPUs, the plan all");
+    }
+    if settings.text("trainer.device").is_some_and(|found| found.value == "npu") {
+        not_modelled(imported, "trainer.device npu: the run is on NPUs, the plan on GPUs");
     }
     let nodes = settings.whole("trainer.nnodes");
     // An asynchronous pipeline (`agentica-project/rllm`, its verl) trains on a part of a node, the rest generates.
@@ -291,11 +295,8 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
     if let Some(found) = on_host.and_then(|name| settings.on(name)) {
         imported.set(keys::training::cpu_offload, Some(found.map(|_| "optimizer")));
     }
-    let offloaded = ["fsdp_config", "megatron"]
-        .iter()
-        .any(|section| settings.is(&format!("actor_rollout_ref.actor.{section}.param_offload")));
-    let what = if offloaded { ", and what goes to the host between the phases" } else { "" };
-    not_modelled(imported, &format!("the engine of the rollout, reference and critic{what}; the plan is the actor's"));
+    let on_core = imported.get(keys::model::framework).is_some_and(|found| found.value == "megatron");
+    companions::set(imported, settings, on_core, context);
     for (name, _) in settings.iter() {
         let beside =
             ["rollout.", "ref.", "critic.", "algorithm.", "reward_model.", "actor.kl", "actor.clip", "actor.use_"];
