@@ -149,3 +149,19 @@ fn other_models_and_engines_have_their_own_terms() {
     // Library workspaces are no part of the states.
     assert_eq!(more, states);
 }
+
+/// A reward model has one output in place of the vocabulary's: 32 000 x 4096 weights less, 4096 more
+/// (transformers, modeling_layers.py, `GenericForSequenceClassification.score`, without a bias).
+#[test]
+fn a_head_of_classes_stands_in_place_of_the_vocabularys() {
+    let of = |model: &str| {
+        prediction(&format!(
+            "model: {{preset: llama-2-7b, batch_size: 1, sequence_length: 4096{model}}}\n\
+             training: {{precision: bf16}}\nhardware: {{gpu_type: NVIDIA H200}}\ncluster: {{num_gpus: 1}}\n"
+        ))
+    };
+    let (plain, rewards) = (of(""), of(", classes: 1"));
+    assert_eq!(plain.params.total, 6_738_415_616);
+    assert_eq!(rewards.params.total, 6_738_415_616 - 32_000 * 4096 + 4096);
+    assert!(rewards.largest().peak_allocated < plain.largest().peak_allocated);
+}

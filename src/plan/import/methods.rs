@@ -131,7 +131,15 @@ impl TrainingMethod {
             Self::Pairs => return,
             Self::Grpo => "reinforcement: the reference model where beta is above 0, and what generates",
             Self::Ppo => "PPO: the reference, critic and reward models, and what generates",
-            Self::Reward => "reward model: a head of one value in place of the vocabulary's",
+            Self::Reward => {
+                // Megatron's heads are its own.
+                let core = imported.get(keys::model::framework).is_some_and(|found| found.value == "megatron");
+                if !core {
+                    let why = "reward model: a head of one value in place of the vocabulary's";
+                    return imported.say(keys::model::classes, 1, Origin::Derived(why.to_owned()));
+                }
+                "reward model: a head of one value in place of the vocabulary's"
+            }
             Self::Distillation => "distillation: the teacher beside, and what generates",
         };
         not_modelled(imported, beside);

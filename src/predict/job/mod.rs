@@ -370,6 +370,9 @@ fn architecture(
     if let Some(wanted) = part.model_type.filter(|wanted| *wanted != kind) {
         return Err(Fault::of(keys::model::model_type, format!("{wanted}: the model that is given is a {kind}")));
     }
+    if let Some(classes) = part.classes {
+        architecture = architecture.with_classes(classes)?;
+    }
     notes.assumptions.extend(said);
     place_layers(&mut architecture, part, notes);
     Ok(Some(architecture))
