@@ -26,6 +26,36 @@ fn alternatives(name: &str) -> Vec<String> {
     }
 }
 
+/// Adapters of `rank`, with the base weights in 16 bits or `bits`.
+pub fn set(
+    imported: &mut ImportedPlan,
+    rank: Option<Setting<u64>>,
+    default: (&'static str, u64),
+    bits: Option<Setting<u64>>,
+) {
+    let (framework, usual) = default;
+    let stood_in = || Setting::new(usual, Origin::Default { framework, option: format!("rank {usual}") });
+    imported.set(keys::lora::rank, Some(rank.unwrap_or_else(stood_in)));
+    let bits = bits.or_else(|| imported.quantised.clone());
+    imported.set(keys::lora::base_bits, bits);
+}
+
+/// bitsandbytes' scales of 4 bits quantised too, as a tool's own configuration has it where nobody says otherwise.
+/// `other` is a setting that has another library quantise.
+pub fn set_double_quant(
+    imported: &mut ImportedPlan,
+    told: Option<Setting<bool>>,
+    framework: &'static str,
+    other: Option<Setting<String>>,
+) {
+    let bitsandbytes = other.is_none() && imported.quantised.is_none();
+    if bitsandbytes && imported.whole(keys::lora::base_bits) == Some(4) {
+        let option = "bnb_4bit_use_double_quant true".to_owned();
+        let usual = || Setting::new(true, Origin::Default { framework, option });
+        imported.set(keys::lora::double_quant, Some(told.unwrap_or_else(usual)));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::alternatives;
@@ -41,18 +71,4 @@ mod tests {
             assert_eq!(alternatives(pattern), told, "{pattern}");
         }
     }
-}
-
-/// Adapters of `rank`, with the base weights in 16 bits or `bits`.
-pub fn set(
-    imported: &mut ImportedPlan,
-    rank: Option<Setting<u64>>,
-    default: (&'static str, u64),
-    bits: Option<Setting<u64>>,
-) {
-    let (framework, usual) = default;
-    let stood_in = || Setting::new(usual, Origin::Default { framework, option: format!("rank {usual}") });
-    imported.set(keys::lora::rank, Some(rank.unwrap_or_else(stood_in)));
-    let bits = bits.or_else(|| imported.quantised.clone());
-    imported.set(keys::lora::base_bits, bits);
 }

@@ -256,6 +256,10 @@ fn companions(imported: &mut ImportedPlan, settings: &Settings) {
         imported.say(keys::training::reference_model, true, default("actor.kl_ctl above 0: a reference beside"));
     }
     if settings.holds("critic.path") {
+        let recomputes = |role: &str| settings.is(&format!("{role}.gradient_checkpointing"));
+        if recomputes("actor") && !recomputes("critic") {
+            not_modelled(imported, "the critic's own passes, which recompute nothing and keep more than the actor's");
+        }
         if beside("critic")
             && settings.text("critic.path").map(|one| one.value) == settings.text("actor.path").map(|one| one.value)
         {

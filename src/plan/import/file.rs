@@ -360,6 +360,10 @@ fn note_unset(imported: &mut ImportedPlan, unset: &[String], unread: &[String]) 
     let names = names.iter().map(|name| format!("${name}")).collect::<Vec<_>>().join(", ");
     let from = if unread.is_empty() { String::new() } else { format!(" ({} could not be read)", unread.join(", ")) };
     imported.note(format!("set nowhere in the script, taken as nothing or unknown: {names}{from}"));
+    if let Some(file) = unread.first() {
+        imported.unread = Some(file.clone());
+        imported.distrust();
+    }
 }
 
 /// No command is shown at greater length.

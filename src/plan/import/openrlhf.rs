@@ -58,6 +58,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     }
     batches(&mut imported, &settings, &method);
     take(&mut imported, &settings, ROWS);
+    dynamic(&mut imported, &settings);
     precision(&mut imported, &settings);
     memory(&mut imported, &settings);
     low_rank(&mut imported, &settings);
@@ -97,11 +98,16 @@ fn batches(imported: &mut ImportedPlan, settings: &Settings, method: &str) {
         keys::model::sequence_length,
         Some(length.unwrap_or_else(|| Setting::new(usual, default(&format!("--max_len {usual}"))))),
     );
-    if settings.is("train.dynamic_batch_enable") || settings.is("use_dynamic_batch") {
-        imported.drop(keys::training::micro_batch_size);
-        imported
-            .miss(keys::training::micro_batch_size, "dynamic batches: --train.max_tokens_per_gpu decides as it runs");
+}
+
+/// `--train.dynamic_batch_enable`: as many samples a pass as `--train.max_tokens_per_gpu` holds, which no sample exceeds.
+fn dynamic(imported: &mut ImportedPlan, settings: &Settings) {
+    if !settings.is("train.dynamic_batch_enable") && !settings.is("use_dynamic_batch") {
+        return;
     }
+    imported.drop(keys::training::micro_batch_size);
+    rollout::packed(imported, settings.first_whole(&["train.max_tokens_per_gpu", "train_max_tokens_per_gpu"]));
+    imported.miss(keys::training::micro_batch_size, "dynamic batches: --train.max_tokens_per_gpu decides as it runs");
 }
 
 /// DeepSpeed keeps fp32 masters; since 0.8 the type is an argument with bf16 as its default.

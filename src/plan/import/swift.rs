@@ -92,7 +92,8 @@ pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
     imported.miss(keys::cluster::num_gpus, "the command that takes the file says it: NPROC_PER_NODE");
     let (own, rollout) = (file.below("train"), file.below("rollout"));
     for name in ["ENV", "device_groups", "train", "rollout", "use_ray", "colocate_groups"] {
-        let names: Vec<String> = file.iter().map(|(key, _)| key.to_owned()).filter(|key| key.starts_with(name)).collect();
+        let names: Vec<String> =
+            file.iter().map(|(key, _)| key.to_owned()).filter(|key| key.starts_with(name)).collect();
         names.iter().for_each(|key| file.accept(key));
     }
     let on_megatron = ["micro_batch_size", "tensor_model_parallel_size", "train.tensor_model_parallel_size"]
@@ -119,14 +120,28 @@ fn set(imported: &mut ImportedPlan, given: Settings, (name, on_megatron): (&str,
         trained(imported, &settings, context);
     }
     kinds(imported, &settings, name, context);
-    let task = settings.text("task_type").filter(|found| !found.value.ends_with("causal_lm"));
-    if let Some(found) = task.filter(|found| found.value != "generative_reranker") {
-        not_modelled(
+    task(imported, &settings);
+    account_for(imported, &settings);
+}
+
+/// `--task_type`: a head of classes in place of the vocabulary's, or of another kind.
+fn task(imported: &mut ImportedPlan, settings: &Settings) {
+    let Some(found) = settings.text("task_type") else { return };
+    let core = imported.get(keys::model::framework).is_some_and(|found| found.value == "megatron");
+    let classes = match found.value.as_str() {
+        "causal_lm" | "generative_reranker" => return,
+        "seq_cls" if !core => settings.whole("num_labels").filter(|found| found.value > 0),
+        "reranker" if !core => Some(Setting::new(1, found.origin.clone())),
+        _ => None,
+    };
+    match classes {
+        Some(classes) => imported.set(keys::model::classes, Some(classes)),
+        None => not_modelled(
             imported,
             &format!("{} {}: a head of its own in place of the vocabulary's", found.origin, found.value),
-        );
+        ),
     }
-    account_for(imported, &settings);
+    settings.accept("problem_type");
 }
 
 /// Who says that it is swift.
@@ -283,6 +298,8 @@ fn low_rank(imported: &mut ImportedPlan, settings: &Settings) {
             let bits =
                 settings.first_whole(&["quant_bits", "quantization_bit"]).filter(|bits| matches!(bits.value, 4 | 8));
             adapters::set(imported, settings.whole("lora_rank"), (VERSION, 8), bits);
+            let other = settings.text("quant_method").filter(|found| found.value != "bnb");
+            adapters::set_double_quant(imported, settings.flag("bnb_4bit_use_double_quant"), VERSION, other);
             let targets = settings.texts("target_modules").map(|found| {
                 found.map(|names| names.into_iter().map(|name| name.replace("ALL", "all")).collect::<Vec<_>>())
             });
@@ -298,7 +315,7 @@ fn low_rank(imported: &mut ImportedPlan, settings: &Settings) {
     // `freeze_vit` and `freeze_aligner` are true where nobody says otherwise.
     let trains = settings.flag("freeze_vit").is_some_and(|found| !found.value);
     if let Some(tower) = imported.tower.as_mut() {
-        tower.frozen = !trains;
+        (tower.frozen, tower.trained) = (!trains, trains);
     }
     for name in ["freeze_vit", "freeze_aligner", "freeze_llm", "freeze_parameters", "freeze_parameters_ratio"] {
         let Some(found) = settings.get(name) else { continue };

@@ -15,6 +15,8 @@ pub struct Tower {
     pub parameters: u64,
     pub origin: Origin,
     pub frozen: bool,
+    /// Somebody says that it trains, whatever adapters stand beside.
+    pub trained: bool,
 }
 
 /// A vision model's name without the words for how it was tuned, its language model, and the parameters of its tower
@@ -95,38 +97,45 @@ pub fn set(imported: &mut ImportedPlan, context: &ImportContext, name: &str, ori
     let Some(preset) = context.catalog.model(language).map(|model| model.name.clone()) else { return false };
     let origin = Origin::Derived(format!("{origin}: the language model of {known}"));
     imported.say(keys::model::preset, preset, origin.clone());
-    imported.tower = Some(Tower { parameters: *parameters, origin, frozen: false });
+    imported.tower = Some(Tower { parameters: *parameters, origin, frozen: false, trained: false });
     true
 }
 
+/// What a script on the Trainer says of a tower: that it trains, or which one it is.
 /// `--vision_tower openai/clip-vit-large-patch14-336` beside a language model, as LLaVA and its kin take it
 /// (`llava/model/multimodal_encoder/clip_encoder.py`: `requires_grad_(False)`).
 pub fn of_llava(imported: &mut ImportedPlan, settings: &Settings) {
+    // `--unfreeze_mm_vision_tower True`, `--tune_type_vision_tower full`, `--freeze_vision_tower False`, `--mm_tunable_parts`.
+    // Only those are asked for: what nobody asks for is said.
+    let about = |name: &str| {
+        let words = ["tune", "unfreeze", "unlock", "train_", "freeze"];
+        let tower = name.contains("vision") && !name.contains("lr") && words.iter().any(|part| name.contains(part));
+        tower || name == "mm_tunable_parts"
+    };
+    let trained = settings.iter().filter(|(name, _)| about(name)).any(|(name, _)| {
+        let word = settings.text(name).map(|found| found.value.to_lowercase()).unwrap_or_default();
+        let off = ["false", "frozen", "none", "no", "0"].contains(&word.as_str());
+        match name {
+            "mm_tunable_parts" => word.contains("vision"),
+            name if name.contains("freeze") && !name.contains("unfreeze") => off,
+            _ => !off,
+        }
+    });
+    if let Some(tower) = imported.tower.as_mut() {
+        tower.trained |= trained;
+    }
     let Some(found) = settings.text("vision_tower") else { return };
     let plain = base(&found.value).to_lowercase().replace('_', "-");
     let Some((_, parameters)) = TOWERS.iter().find(|(known, _)| *known == plain) else { return };
-    // `--unfreeze_mm_vision_tower True`, `--tune_type_vision_tower full`, `--freeze_vision_tower False`, `--mm_tunable_parts`.
-    let trained = settings.iter().any(|(name, _)| {
-        let word = settings.text(name).map(|found| found.value.to_lowercase()).unwrap_or_default();
-        let off = ["false", "frozen", "none", "no", "0"].contains(&word.as_str());
-        let tuned = ["tune", "unfreeze", "unlock", "train_"].iter().any(|part| name.contains(part));
-        match name {
-            "vision_tower" => false,
-            "mm_tunable_parts" => word.contains("vision"),
-            name if !name.contains("vision") || name.contains("lr") => false,
-            _ if tuned => !off,
-            _ => name.contains("freeze") && off,
-        }
-    });
     settings.accept("vision_tower");
-    imported.tower = Some(Tower { parameters: *parameters, origin: found.origin, frozen: !trained });
+    imported.tower = Some(Tower { parameters: *parameters, origin: found.origin, frozen: !trained, trained });
 }
 
 /// Says of a tower what becomes of it: frozen below adapters, or by the tool's own default.
 pub fn settle(imported: &mut ImportedPlan) {
-    let Some(Tower { parameters, origin, frozen }) = imported.tower.take() else { return };
+    let Some(Tower { parameters, origin, frozen, trained }) = imported.tower.take() else { return };
     let millions = parameters as f64 / 1e6;
-    if !frozen && imported.get(keys::lora::rank).is_none() {
+    if trained || (!frozen && imported.get(keys::lora::rank).is_none()) {
         return not_modelled(
             imported,
             &format!("the vision tower of {millions:.0} M parameters, which trains with the model"),

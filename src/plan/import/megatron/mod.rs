@@ -40,7 +40,8 @@ pub fn runs(context: &ImportContext) -> bool {
     if context.program.name() == "megatron" || is_evaluation(context) {
         return false;
     }
-    let shape = has("--num-layers") && has("--hidden-size") && has("--num-attention-heads");
+    let layers = ["--num-layers", "--hybrid-layer-pattern", "--hybrid-override-pattern"].iter().any(|name| has(name));
+    let shape = layers && has("--hidden-size") && has("--num-attention-heads");
     shape && (has("--micro-batch-size") || has("--tensor-model-parallel-size") || has("--batch-size"))
         || (script.starts_with("pretrain_") && (shape || has("--micro-batch-size")))
         || (has("--tensor-model-parallel-size") && has("--micro-batch-size"))

@@ -108,6 +108,11 @@ fn critic(imported: &mut ImportedPlan, settings: &Settings, megatron: bool, cont
         let preset = model::preset(context, &named.value);
         preset.is_some() && preset == model::preset(context, &actor)
     };
+    let micro = |role: &str| settings.whole(&format!("{role}.ppo_micro_batch_size_per_gpu")).map(|found| found.value);
+    let keeps = settings.flag("critic.model.enable_gradient_checkpointing").is_some_and(|found| !found.value);
+    if keeps || micro("critic") > micro("actor_rollout_ref.actor") {
+        not_modelled(imported, "the critic's own passes, which keep more than the actor's");
+    }
     if same {
         imported.say(keys::training::critic_model, true, named.origin);
     } else {

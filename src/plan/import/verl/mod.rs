@@ -121,6 +121,13 @@ fn configured(imported: &mut ImportedPlan, context: &ImportContext, options: &Se
         }
         settings.over(file.as_defaults("verl's own file"));
     }
+    // Forks of old versions: `-m verl.trainer.main --config FILE`.
+    if let Some(path) = options.text("config") {
+        return match context.configuration(&path.value, imported) {
+            Some(file) => settings.with(file),
+            None => settings,
+        };
+    }
     let Some(name) = name.filter(|name| !OWN.contains(&name.as_str())) else { return settings };
     let folder = options.text("config_path").map_or("config".to_owned(), |found| found.value);
     match context.configuration(&format!("{folder}/{name}.yaml"), imported) {
@@ -178,6 +185,7 @@ fn supervised(imported: &mut ImportedPlan, settings: Settings, context: &ImportC
     let recompute = settings.flag("model.enable_gradient_checkpointing");
     low_rank(imported, settings, "model");
     shared(imported, recompute, settings.text("model.fsdp_config.model_dtype"), settings.text("model.strategy"));
+    attention(imported, settings, "model");
     for name in ["model.strategy", "model.fsdp_config.model_dtype", "use_remove_padding"] {
         settings.accept(name);
     }
@@ -218,6 +226,14 @@ fn shared(
     if imported.get(keys::distribution::context_parallel).is_some() {
         imported.say(keys::distribution::cp_comm, "a2a", default("Ulysses"));
     }
+}
+
+/// `model.override_config.attn_implementation`, which goes over FlashAttention 2.
+fn attention(imported: &mut ImportedPlan, settings: &Settings, section: &str) {
+    let name = format!("{section}.override_config.attn_implementation");
+    let found = settings.text(&name).or_else(|| settings.text(&format!("+{name}")));
+    let word = found.map(|found| found.map(|name| crate::plan::import::trainer::implementation(&name)));
+    imported.set(keys::training::attention, word);
 }
 
 fn low_rank(imported: &mut ImportedPlan, settings: &Settings, section: &str) {
@@ -287,6 +303,7 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
         let recompute = settings.flag("actor_rollout_ref.model.enable_gradient_checkpointing");
         let dtype = settings.text("actor_rollout_ref.actor.fsdp_config.model_dtype");
         shared(imported, recompute, dtype, settings.text("actor_rollout_ref.actor.strategy"));
+        attention(imported, settings, "actor_rollout_ref.model");
     }
     let on_host = settings
         .iter()
