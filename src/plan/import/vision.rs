@@ -105,14 +105,30 @@ pub fn set(imported: &mut ImportedPlan, context: &ImportContext, name: &str, ori
 /// `--vision_tower openai/clip-vit-large-patch14-336` beside a language model, as LLaVA and its kin take it
 /// (`llava/model/multimodal_encoder/clip_encoder.py`: `requires_grad_(False)`).
 pub fn of_llava(imported: &mut ImportedPlan, settings: &Settings) {
-    // `--unfreeze_mm_vision_tower True`, `--tune_type_vision_tower full`, `--freeze_vision_tower False`, `--mm_tunable_parts`.
-    // Only those are asked for: what nobody asks for is said.
+    // Nothing is asked for before the tower is known: what nobody asks for is said.
+    let named = settings.iter().find(|(name, _)| *name == "vision_tower").and_then(|(_, found)| {
+        let plain = base(found.value.as_str()?).to_lowercase().replace('_', "-");
+        let (_, parameters) = TOWERS.iter().find(|(known, _)| *known == plain)?;
+        Some(Tower { parameters: *parameters, origin: found.origin.clone(), frozen: true, trained: false })
+    });
+    if let Some(named) = named {
+        settings.accept("vision_tower");
+        imported.tower = Some(named);
+    }
+    let Some(tower) = imported.tower.as_mut() else { return };
+    tower.trained |= trains(settings);
+    tower.frozen &= !tower.trained;
+}
+
+/// `--unfreeze_mm_vision_tower True`, `--tune_type_vision_tower full`, `--freeze_vision_tower False`,
+/// `--mm_tunable_parts`.
+fn trains(settings: &Settings) -> bool {
     let about = |name: &str| {
         let words = ["tune", "unfreeze", "unlock", "train_", "freeze"];
         let tower = name.contains("vision") && !name.contains("lr") && words.iter().any(|part| name.contains(part));
         tower || name == "mm_tunable_parts"
     };
-    let trained = settings.iter().filter(|(name, _)| about(name)).any(|(name, _)| {
+    settings.iter().filter(|(name, _)| about(name)).any(|(name, _)| {
         let word = settings.text(name).map(|found| found.value.to_lowercase()).unwrap_or_default();
         let off = ["false", "frozen", "none", "no", "0"].contains(&word.as_str());
         match name {
@@ -120,15 +136,7 @@ pub fn of_llava(imported: &mut ImportedPlan, settings: &Settings) {
             name if name.contains("freeze") && !name.contains("unfreeze") => off,
             _ => !off,
         }
-    });
-    if let Some(tower) = imported.tower.as_mut() {
-        tower.trained |= trained;
-    }
-    let Some(found) = settings.text("vision_tower") else { return };
-    let plain = base(&found.value).to_lowercase().replace('_', "-");
-    let Some((_, parameters)) = TOWERS.iter().find(|(known, _)| *known == plain) else { return };
-    settings.accept("vision_tower");
-    imported.tower = Some(Tower { parameters: *parameters, origin: found.origin, frozen: !trained, trained });
+    })
 }
 
 /// Says of a tower what becomes of it: frozen below adapters, or by the tool's own default.
