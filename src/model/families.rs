@@ -1,9 +1,10 @@
 //! Shapes of the models that are not decoder-only transformers. Transformer blocks are
 //! described by the same [`Decoder`] fields whatever they are part of.
 
-use super::architecture::{Act, Architecture, Decoder, Ends, Family, ModelShape, Sizes};
+use super::architecture::{Act, Architecture, Decoder, DecoderOutput, Ends, Family, ModelShape, Sizes};
 use super::traced;
 use crate::plan::keywords::{ModelType, Norm, Position};
+use crate::plan::{Fault, keys};
 
 /// How a sample enters an encoder-decoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -215,6 +216,22 @@ pub enum Input {
 }
 
 impl Architecture {
+    /// The same with a head of `classes` in place of the vocabulary's, as `AutoModelForSequenceClassification` has it.
+    ///
+    /// # Errors
+    /// It is no decoder: those alone have a vocabulary's head that another one stands in for.
+    pub fn with_classes(mut self, classes: u64) -> Result<Self, Fault> {
+        let kind = self.kind();
+        let ModelShape::Decoder(decoder) = &mut self.shape else {
+            return Err(Fault::of(keys::model::classes, format!("is for decoders, not for a {kind}")));
+        };
+        decoder.says = DecoderOutput::TextClass(classes);
+        decoder.tie_embeddings = false;
+        decoder.head_bias = false;
+        self.name.push_str(&format!(" with a head of {classes}"));
+        Ok(self)
+    }
+
     /// The fields of its transformer blocks, where it has some.
     #[must_use]
     pub const fn block(&self) -> Option<&Decoder> {

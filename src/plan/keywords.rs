@@ -256,6 +256,15 @@ keywords! {
 }
 
 keywords! {
+    /// `training.generation_beside`: what stands on a GPU while an engine generates answers there.
+    GenerationBeside {
+        Step = "step" : "the whole step: the engine keeps its memory while the model trains",
+        States = "states" : "weights and optimizer states: the engine sleeps while the model trains",
+        Nothing = "nothing" : "nothing: the engine sleeps while the model trains, and the host holds the states while it generates",
+    }
+}
+
+keywords! {
     /// `distribution.cp_comm`: how context-parallel ranks exchange keys and values.
     CpComm {
         P2p = "p2p" : "ring",

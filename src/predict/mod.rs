@@ -15,7 +15,9 @@ mod time;
 
 pub use host::host_memory;
 pub use job::Fragmentation;
-pub use job::{Batch, Degrees, Hardware, Job, Lora, Speed, StageLayers, Storage, Training};
+pub use job::{
+    Batch, Companions, Degrees, GenerationEngine, Hardware, Job, Lora, Speed, StageLayers, Storage, Training,
+};
 pub use largest::largest;
 pub use layer::{BackwardTensor, backward_tensors};
 pub use outline::{Breakdown, OperatorWalk, Outline, outline, outline_as, outline_with_roofline};

@@ -212,11 +212,6 @@ fn what_prediction_does_not_follow_is_said() {
              --use_llm_lora 16 --per_device_train_batch_size 2",
             "not modelled: --freeze_llm, --use_llm_lora",
         ),
-        // shibing624/MedicalGPT scripts/run_rm.sh
-        (
-            "python training/reward_modeling.py --model_name_or_path a/b-2b --per_device_train_batch_size 4",
-            "reward model",
-        ),
         ("python examples/dpov2_train.py --model_name_or_path a/b-2b --per_device_train_batch_size 4", "DPO"),
         ("python run_clm.py --model_name_or_path a/b-2b --per_device_train_batch_size 4 --use_dora True", "DoRA"),
     ] {

@@ -109,3 +109,59 @@ fn a_reference_model_is_a_copy_and_a_forward_pass() {
     // With adapters the base is its own reference.
     assert_eq!(copy(&of(", reference_model: true, lora: {rank: 8}")), 0);
 }
+
+/// A frozen model beside is its weights; a critic is weights and states once more; an engine that keeps its part of the
+/// GPU adds that, and one that sleeps only what the step itself does not reach.
+#[test]
+fn other_models_and_engines_have_their_own_terms() {
+    let of = |training: &str| {
+        prediction(&format!(
+            "model: {{preset: llama-2-7b, batch_size: 1, sequence_length: 4096}}\n\
+             training: {{precision: bf16{training}}}\nhardware: {{gpu_type: NVIDIA H200}}\ncluster: {{num_gpus: 1}}\n"
+        ))
+    };
+    let term = |prediction: &Prediction, name: &str| {
+        let term = prediction.largest().terms.iter().find(|term| term.name == name);
+        term.map_or(0, |term| term.bytes.0)
+    };
+    let plain = of("");
+    // CLIP's tower of 304 million parameters of 2 B.
+    let tower = of(", frozen_models_billions: 0.304");
+    assert_eq!(term(&tower, "other frozen models"), 608_000_000);
+    assert_eq!(tower.largest().peak_allocated.0 - plain.largest().peak_allocated.0, 608_000_000);
+    // 6 738 415 616 parameters: 2 B of weights and two states of 2 B.
+    let critic = of(", critic_model: true");
+    assert_eq!(term(&critic, "critic"), 6_738_415_616 * 6);
+    assert_eq!(critic.largest().peak_allocated.0 - plain.largest().peak_allocated.0, 6_738_415_616 * 6);
+    let part = |per_mille: u64| plain.capacity.bytes.0 / 1000 * per_mille;
+    let standing = of(", generation_memory: 0.3");
+    assert_eq!(standing.largest().device_used.0 - plain.largest().device_used.0, part(300));
+    // Asleep while the model trains, and smaller than what the step takes: nothing more.
+    let asleep = of(", generation_memory: 0.3, generation_beside: nothing");
+    assert_eq!(asleep.largest().device_used, plain.largest().device_used);
+    // Larger than the step: the peak is the generation's, alone or beside weights and states.
+    let reserved = plain.largest().peak_reserved.0;
+    let alone = of(", generation_memory: 0.9, generation_beside: nothing");
+    assert_eq!(alone.largest().device_used.0 - plain.largest().device_used.0, part(900) - reserved);
+    let beside = of(", generation_memory: 0.9, generation_beside: states");
+    let states = 6_738_415_616 * 6;
+    let more = beside.largest().device_used.0 - alone.largest().device_used.0;
+    // Library workspaces are no part of the states.
+    assert_eq!(more, states);
+}
+
+/// A reward model has one output in place of the vocabulary's: 32 000 x 4096 weights less, 4096 more
+/// (transformers, modeling_layers.py, `GenericForSequenceClassification.score`, without a bias).
+#[test]
+fn a_head_of_classes_stands_in_place_of_the_vocabularys() {
+    let of = |model: &str| {
+        prediction(&format!(
+            "model: {{preset: llama-2-7b, batch_size: 1, sequence_length: 4096{model}}}\n\
+             training: {{precision: bf16}}\nhardware: {{gpu_type: NVIDIA H200}}\ncluster: {{num_gpus: 1}}\n"
+        ))
+    };
+    let (plain, rewards) = (of(""), of(", classes: 1"));
+    assert_eq!(plain.params.total, 6_738_415_616);
+    assert_eq!(rewards.params.total, 6_738_415_616 - 32_000 * 4096 + 4096);
+    assert!(rewards.largest().peak_allocated < plain.largest().peak_allocated);
+}

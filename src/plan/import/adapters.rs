@@ -9,7 +9,21 @@ pub fn set_targets(imported: &mut ImportedPlan, found: Option<Setting<Vec<String
     let Some(found) = found.filter(|found| !found.value.is_empty()) else { return };
     let all = |name: &String| matches!(name.as_str(), "all" | "all-linear" | "all_linear");
     let names = found.map(|names| if names.iter().any(all) { vec!["all-linear".to_owned()] } else { names });
+    let names = names.map(|names| names.iter().flat_map(|name| alternatives(name)).collect::<Vec<_>>());
     imported.set(keys::lora::targets, Some(names));
+}
+
+/// The modules that a pattern names in its last part: `layers.[\d]+.(mlp|self_attn).(up|q)_proj` gives `up_proj` and
+/// `q_proj`.
+fn alternatives(name: &str) -> Vec<String> {
+    let last = name.rsplit('.').next().unwrap_or(name).trim_end_matches('$');
+    let parts = last.strip_prefix('(').and_then(|rest| rest.split_once(')'));
+    match parts {
+        Some((words, ending)) if !words.contains(['(', '[', '*']) && !ending.contains(['(', '*', '|', '[']) => {
+            words.split('|').map(|word| format!("{}{ending}", word.trim_start_matches("?:"))).collect()
+        }
+        _ => vec![name.to_owned()],
+    }
 }
 
 /// Adapters of `rank`, with the base weights in 16 bits or `bits`.
@@ -24,4 +38,37 @@ pub fn set(
     imported.set(keys::lora::rank, Some(rank.unwrap_or_else(stood_in)));
     let bits = bits.or_else(|| imported.quantised.clone());
     imported.set(keys::lora::base_bits, bits);
+}
+
+/// bitsandbytes' scales of 4 bits quantised too, as a tool's own configuration has it where nobody says otherwise.
+/// `other` is a setting that has another library quantise.
+pub fn set_double_quant(
+    imported: &mut ImportedPlan,
+    told: Option<Setting<bool>>,
+    framework: &'static str,
+    other: Option<Setting<String>>,
+) {
+    let bitsandbytes = other.is_none() && imported.quantised.is_none();
+    if bitsandbytes && imported.whole(keys::lora::base_bits) == Some(4) {
+        let option = "bnb_4bit_use_double_quant true".to_owned();
+        let usual = || Setting::new(true, Origin::Default { framework, option });
+        imported.set(keys::lora::double_quant, Some(told.unwrap_or_else(usual)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::alternatives;
+
+    #[test]
+    fn patterns_name_their_modules() {
+        for (pattern, told) in [
+            (r"model.language_model.layers.[\d]+.(mlp|cross_attn|self_attn).(up|q)_proj", vec!["up_proj", "q_proj"]),
+            ("(?:q_proj|v_proj)", vec!["q_proj", "v_proj"]),
+            ("q_proj", vec!["q_proj"]),
+            (".*attn.*", vec![".*attn.*"]),
+        ] {
+            assert_eq!(alternatives(pattern), told, "{pattern}");
+        }
+    }
 }

@@ -197,13 +197,21 @@ fn as_arguments(settings: &Settings, context: &ImportContext) -> Settings {
 fn lora(imported: &mut ImportedPlan, settings: &Settings) {
     let Some(kind) = settings.text("adapter").filter(|found| ["lora", "qlora", "dora"].contains(&found.value.as_str()))
     else {
+        // `adapter:` without a word: all weights are trained, whatever rank stands below.
+        let none = settings.text("adapter").is_none() && settings.iter().any(|(name, _)| name == "adapter");
+        for (name, _) in settings.iter().filter(|(name, _)| none && name.starts_with("lora_")) {
+            settings.accept(name);
+        }
         return;
     };
     let four = settings.on("load_in_4bit").map(|found| found.map(|_| 4));
     let eight = settings.on("load_in_8bit").map(|found| found.map(|_| 8));
     let gptq = settings.on("gptq").map(|found| found.map(|_| 4));
     let implied = (kind.value == "qlora").then(|| kind.clone().map(|_| 4));
+    let other = gptq.as_ref().map(|found| found.clone().map(|_| "gptq".to_owned()));
     adapters::set(imported, settings.whole("lora_r"), ("peft", 8), four.or(eight).or(implied).or(gptq));
+    let told = settings.flag("bnb_config_kwargs.bnb_4bit_use_double_quant");
+    adapters::set_double_quant(imported, told, VERSION, other);
     let linear = settings.on("lora_target_linear").map(|found| found.map(|_| vec!["all-linear".to_owned()]));
     adapters::set_targets(imported, linear.or_else(|| settings.texts("lora_target_modules")));
     imported

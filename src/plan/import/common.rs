@@ -86,6 +86,10 @@ impl ImportContext<'_> {
 
 /// Says of a run on a TPU that the plan is a GPU's.
 fn accelerator(imported: &mut ImportedPlan, context: &ImportContext) {
+    let ascend = ["ASCEND_RT_VISIBLE_DEVICES", "ASCEND_VISIBLE_DEVICES", "NPU_VISIBLE_DEVICES"];
+    if let Some(found) = ascend.iter().find_map(|name| context.variable(name)) {
+        not_modelled(imported, &format!("{}: the run is on Ascend's NPUs, the plan on GPUs", found.origin));
+    }
     let told = context.variable("PJRT_DEVICE").filter(|found| !found.value.eq_ignore_ascii_case("cuda"));
     if let Some(found) = told {
         not_modelled(imported, &format!("{}: the run is on {}, the plan on GPUs", found.origin, found.value));
@@ -225,6 +229,11 @@ fn batches(imported: &mut ImportedPlan) {
                 let origin =
                     Origin::Derived(format!("batch {global} / micro batch {micro} / {data} data-parallel ranks"));
                 imported.say(STEPS, global / pass, origin);
+            } else if pass > 0 && imported.packed {
+                let steps = global.div_ceil(pass);
+                let origin = Origin::Derived(format!("{global} samples in passes of {pass}"));
+                imported.say(STEPS, steps, origin.clone());
+                imported.say(GLOBAL, steps.saturating_mul(pass), origin);
             } else {
                 imported
                     .note(format!("batch {global} is no multiple of micro batch {micro} x {data} data-parallel ranks"));

@@ -191,7 +191,6 @@ const CONCEPTS: &[Concept] = &[
             "double",
             "group_size",
             "config",
-            "format",
             "wgrad",
             "e4m3",
             "hybrid",

@@ -9,7 +9,7 @@ use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
-use super::{adapters, model};
+use super::{adapters, model, rollout};
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -28,6 +28,7 @@ const DEFAULTS: &[(&str, DefaultValue)] = &[
     ("worker.actor.optim.strategy", DefaultValue::Text("adamw")),
     ("worker.actor.fsdp.enable_full_shard", DefaultValue::Flag(true)),
     ("worker.rollout.n", DefaultValue::Whole(1)),
+    ("worker.rollout.gpu_memory_utilization", DefaultValue::Number(0.6)),
     ("data.max_prompt_length", DefaultValue::Whole(512)),
     ("data.max_response_length", DefaultValue::Whole(512)),
     ("trainer.nnodes", DefaultValue::Whole(1)),
@@ -112,10 +113,7 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
         adapters::set(imported, Some(rank), (VERSION, 8), None);
         adapters::set_targets(imported, settings.texts("worker.actor.model.lora.target_modules"));
     }
-    let offloaded =
-        ["offload_params", "offload_optimizer"].iter().any(|name| settings.is(&format!("worker.actor.offload.{name}")));
-    let what = if offloaded { ", and what goes to the host between the phases" } else { "" };
-    not_modelled(imported, &format!("the engine of the rollout, reference and critic{what}; the plan is the actor's"));
+    companions(imported, settings);
     for (name, _) in settings.iter() {
         let beside = ["rollout.", "worker.ref", "worker.reward", "critic", "algorithm.", "offload", "_for_experience"];
         if beside.iter().any(|part| name.contains(part)) || name == "config" {
@@ -123,6 +121,28 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
         }
     }
     account_for(imported, settings);
+}
+
+/// The engine sleeps while the actor trains; the reference is there where the divergence is, and lies on the host
+/// where FSDP offloads it (`trainer/ray_trainer.py`, `workers/fsdp_workers.py`).
+fn companions(imported: &mut ImportedPlan, settings: &Settings) {
+    let moved = |what: &str| settings.is(&format!("worker.actor.offload.{what}"));
+    let all = moved("offload_params") && moved("offload_optimizer");
+    let share = settings.number("worker.rollout.gpu_memory_utilization");
+    let why = Origin::Derived("the engine sleeps while the actor trains".to_owned());
+    rollout::engine(imported, share, Setting::new(if all { "nothing" } else { "states" }, why));
+    let none = settings.is("algorithm.disable_kl") || imported.get(keys::lora::rank).is_some();
+    let on_host = ["worker.ref.fsdp.enable_cpu_offload", "worker.ref.offload.offload_params"]
+        .iter()
+        .any(|name| settings.is(name));
+    match (none, on_host) {
+        (true, _) => {}
+        (false, true) => imported.note("the reference's weights lie on the host: its pass is not in the time"),
+        (false, false) => imported.say(keys::training::reference_model, true, default("algorithm.disable_kl false")),
+    }
+    if settings.text("algorithm.adv_estimator").is_some_and(|found| found.value == "gae") {
+        not_modelled(imported, "the critic");
+    }
 }
 
 /// The actor's batch is of prompts, each with its answers; a pass is counted at the longest sample.

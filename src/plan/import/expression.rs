@@ -4,16 +4,26 @@
 /// How many brackets may stand in each other.
 const MAX_DEPTH: usize = 32;
 
-/// The value of an expression of whole numbers, names, `+ - * / // %` and brackets; none where
+/// The value of an expression of whole numbers, names, `+ - * / // %` and brackets as shells have it; none where
 /// it holds anything else. `known` gives the value of a name.
 pub fn whole(text: &str, known: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
-    let mut reader = Reader { rest: text.trim(), known };
+    read(text, known, false)
+}
+
+/// The same as Python has it: `/` gives a fraction, so a whole number only where it divides; `//` goes down.
+pub fn python(text: &str, known: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
+    read(text, known, true)
+}
+
+fn read(text: &str, known: &dyn Fn(&str) -> Option<i64>, python: bool) -> Option<i64> {
+    let mut reader = Reader { rest: text.trim(), known, python };
     let value = reader.sum(0)?;
     reader.rest.trim_start().is_empty().then_some(value)
 }
 
 struct Reader<'a> {
     rest: &'a str,
+    python: bool,
     known: &'a dyn Fn(&str) -> Option<i64>,
 }
 
@@ -38,8 +48,15 @@ impl Reader<'_> {
                 return None;
             } else if self.takes("*") {
                 value = value.checked_mul(self.one(depth)?)?;
-            } else if self.takes("//") || self.takes("/") {
-                value = value.checked_div(self.one(depth)?)?;
+            } else if self.takes("//") {
+                let divisor = self.one(depth)?;
+                value = if self.python { floored(value, divisor)? } else { value.checked_div(divisor)? };
+            } else if self.takes("/") {
+                let divisor = self.one(depth)?;
+                if self.python && value.checked_rem(divisor)? != 0 {
+                    return None;
+                }
+                value = value.checked_div(divisor)?;
             } else if self.takes("%") {
                 value = value.checked_rem(self.one(depth)?)?;
             } else {
@@ -79,9 +96,23 @@ impl Reader<'_> {
     }
 }
 
+fn floored(value: i64, divisor: i64) -> Option<i64> {
+    let quotient = value.checked_div(divisor)?;
+    let below = value.checked_rem(divisor)? != 0 && (value < 0) != (divisor < 0);
+    quotient.checked_sub(i64::from(below))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::whole;
+    use super::{python, whole};
+
+    #[test]
+    fn python_divides_into_fractions() {
+        for (text, value) in [("8 / 2", Some(4)), ("7 / 2", None), ("7 // 2", Some(3)), ("-7 // 2", Some(-4))] {
+            assert_eq!(python(text, &|_| None), value, "{text}");
+        }
+        assert_eq!(whole("7 / 2", &|_| None), Some(3));
+    }
 
     #[test]
     fn arithmetic_as_shells_and_python_have_it() {

@@ -12,10 +12,10 @@ use super::script_files::{ScriptFiles, near};
 use super::settings::Settings;
 use super::text::Unparsable;
 use super::{
-    ProcessView, accelerate, align_anything, automodel, axolotl, deepspeed, easy_r1, galore, glm, gpt_neox, intern_evo,
-    jobs, levanter, lingua, litgpt, llama_factory, llm_c, llm_foundry, mistral_finetune, nanogpt, nanotron, nemo,
-    nemo_rl, olmo, python_calls, run, scontrol, shell, stated_world, text, torchtitan, torchtune, trainer, veomni,
-    verl, xtuner,
+    ProcessView, accelerate, align_anything, areal, automodel, axolotl, deepspeed, easy_r1, galore, glm, gpt_neox,
+    intern_evo, jobs, levanter, lingua, litgpt, llama_factory, llm_c, llm_foundry, mistral_finetune, nanogpt, nanotron,
+    nemo, nemo_recipes, nemo_rl, olmo, python_calls, roll, run, scontrol, shell, stated_world, swift, text, torchtitan,
+    torchtune, trainer, veomni, verl, xtuner,
 };
 use crate::catalog::Catalog;
 use crate::plan::keys;
@@ -56,7 +56,10 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
                 read => read,
             }
         }
-        "py" => of_python(name, content, &context),
+        "py" => {
+            let chosen = torchtitan::chosen(name, content, around.which)?;
+            of_python(name, chosen.as_deref().unwrap_or(content), &context)
+        }
         _ => {
             let command = bare_arguments(content);
             let script = command.as_deref().unwrap_or(content);
@@ -146,6 +149,9 @@ fn of_python(name: &str, content: &str, context: &ImportContext) -> Option<Impor
     if intern_evo::is_config(content) {
         return Some(intern_evo::of_file(name, content));
     }
+    if nemo_recipes::is_recipe(content) {
+        return Some(nemo_recipes::of_file(name, content, context));
+    }
     if torchtitan::is_python(content) {
         return Some(torchtitan::of_python(name, content, context));
     }
@@ -183,6 +189,8 @@ fn kind(settings: &Settings) -> Option<Reader> {
     const KINDS: &[Kind] = &[
         (automodel::is_config, |settings, _, context| automodel::of_file(settings, context)),
         (nemo_rl::is_config, nemo_rl::of_file),
+        (roll::is_config, |settings, _, context| roll::of_file(settings, context)),
+        (areal::is_config, |settings, _, context| areal::of_file(settings, context)),
         (easy_r1::is_config, |settings, _, context| easy_r1::of_file(settings, context)),
         (verl::is_config, |settings, _, context| verl::of_file(settings, context)),
         (levanter::is_config, |settings, _, context| levanter::of_file(settings, context)),
@@ -201,6 +209,7 @@ fn kind(settings: &Settings) -> Option<Reader> {
         (torchtitan::is_config, |settings, _, context| torchtitan::of_file(settings, context)),
         (axolotl::is_config, |settings, _, context| axolotl::of_file(settings, context)),
         (llama_factory::is_config, |settings, _, context| llama_factory::of_file(settings, context)),
+        (swift::is_config, |settings, _, context| swift::of_file(settings, context)),
         (trainer::is_config, trainer::of_file),
         (llm_foundry::is_config, |settings, _, context| llm_foundry::of_file(settings, context)),
         (
@@ -261,6 +270,7 @@ fn of_script(
     let mut others = Vec::new();
     let source = |path: &str| near(around.files, name, path).ok().map(|(text, _)| text);
     let script = shell::read_around(content, &shell::Surroundings { variable: &known, file: &source });
+    let options = script.options_of_a_model();
     for shell::ShellCommand { words: command, unset, begins_unset, folder } in starting(script.commands) {
         let written = ScriptFiles {
             own: &script.files,
@@ -310,6 +320,9 @@ fn of_script(
     }
     match (found.pop(), number) {
         (Some((_, imported)), 1) => Ok(imported),
+        (None, _) if others.is_empty() && options.is_some() => {
+            Ok(of_options(options.unwrap_or_default(), around, catalog))
+        }
         (None, _) => Err(Refused::NoTool(match others.last() {
             Some(command) => format!("{name}: no tool known that trains by: {command}"),
             None => format!("{name}: no tool known, and no training command in it"),
@@ -319,6 +332,18 @@ fn of_script(
             Err(Refused::Several { file: name.to_owned(), commands })
         }
     }
+}
+
+/// Megatron's options that a script sets for another one: what the rest of the command says is not known.
+fn of_options(options: Vec<String>, around: &ProcessView, catalog: &Catalog) -> ImportedPlan {
+    let mut command = vec!["python".to_owned(), "pretrain_gpt.py".to_owned()];
+    command.extend(options);
+    let inner = ProcessView { command, withheld: true, which: None, ..around.copy() };
+    let mut imported = run(&inner, catalog);
+    imported.note("a part of a command: another script starts it, and says the rest");
+    imported.unread = Some("the script that starts it".to_owned());
+    imported.distrust();
+    imported
 }
 
 /// Says which variables of a command are set nowhere: nothing stands for them here, and something may in the run.
@@ -335,6 +360,10 @@ fn note_unset(imported: &mut ImportedPlan, unset: &[String], unread: &[String]) 
     let names = names.iter().map(|name| format!("${name}")).collect::<Vec<_>>().join(", ");
     let from = if unread.is_empty() { String::new() } else { format!(" ({} could not be read)", unread.join(", ")) };
     imported.note(format!("set nowhere in the script, taken as nothing or unknown: {names}{from}"));
+    if let Some(file) = unread.first() {
+        imported.unread = Some(file.clone());
+        imported.distrust();
+    }
 }
 
 /// No command is shown at greater length.

@@ -276,6 +276,16 @@ fn degrees(imported: &mut ImportedPlan, settings: &Settings) {
 }
 
 fn kinds(imported: &mut ImportedPlan, settings: &Settings) {
+    // `megatron/model/transformer_engine.py`: other modules, in FP8 where a format stands.
+    let engine: Vec<String> = settings
+        .iter()
+        .map(|(name, _)| name.to_owned())
+        .filter(|name| name.starts_with("te_") && !name.starts_with("te_fp8"))
+        .filter(|name| settings.is(name))
+        .collect();
+    if !engine.is_empty() {
+        not_modelled(imported, &format!("Transformer Engine's modules, in FP8 where told so: {}", engine.join(", ")));
+    }
     if let Some(found) = settings.text("train_impl").filter(|found| found.value != "normal") {
         not_modelled(imported, &format!("train_impl {}: what it holds beside the model", found.value));
     }

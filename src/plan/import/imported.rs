@@ -6,6 +6,7 @@ use std::fmt::Write;
 use serde_json::{Map, Value};
 
 use super::origin::{Origin, Setting};
+use super::vision::{self, Tower};
 use crate::plan::keys::Plan;
 use crate::plan::render::needs_quotes;
 use crate::plan::{Document, Fault, schema};
@@ -24,6 +25,10 @@ pub struct ImportedPlan {
     pub notes: Vec<String>,
     /// A file that says what the framework does and could not be read.
     pub(super) unread: Option<String>,
+    /// A pass holds as many samples as go into a number of tokens.
+    pub(super) packed: bool,
+    /// What stands before a language model that sees.
+    pub(super) tower: Option<Tower>,
     /// Bits of its weights, where the model's name tells them.
     pub(super) quantised: Option<Setting<u64>>,
 }
@@ -154,6 +159,7 @@ impl ImportedPlan {
     /// Holds every value against the schema: one that no plan may have becomes a note. The
     /// values are in the schema's order then.
     pub(super) fn settle(mut self) -> Self {
+        vision::settle(&mut self);
         // What is wrong or left out goes before what merely has no word.
         let first = ["not understood:", "not modelled:", "model:"];
         self.notes.sort_by_key(|line| first.iter().position(|start| line.starts_with(start)).unwrap_or(first.len()));

@@ -206,6 +206,14 @@ fn set_arguments(imported: &mut ImportedPlan, settings: &Settings, context: &Imp
     trainer::set(imported, &arguments, context, stored);
     let muon = settings.on("use_muon").map(|found| found.map(|_| "muon"));
     imported.set(keys::training::optimizer, muon);
+    // `freeze_vision_tower` is true where nobody says otherwise (`hparams/finetuning_args.py`).
+    let trains = settings.flag("freeze_vision_tower").is_some_and(|found| !found.value);
+    if let Some(tower) = imported.tower.as_mut() {
+        (tower.frozen, tower.trained) = (!trains, trains);
+    }
+    for name in ["freeze_vision_tower", "freeze_multi_modal_projector", "image_max_pixels", "video_max_pixels"] {
+        settings.accept(name);
+    }
     method(imported, settings);
     on_megatron(imported, settings, context);
     if settings.is("use_unsloth") {
@@ -219,6 +227,11 @@ fn method(imported: &mut ImportedPlan, settings: &Settings) {
     let loss = settings.text("pref_loss").map(|found| found.value).filter(|_| stage == "dpo").unwrap_or_default();
     if let Some(method) = TrainingMethod::of_name(&loss).or_else(|| TrainingMethod::of_name(&stage)) {
         method.apply(imported);
+        // `AutoModelForCausalLMWithValueHead` (trl) has both heads.
+        if imported.get(keys::model::classes).is_some() {
+            imported.drop(keys::model::classes);
+            not_modelled(imported, "reward model: a head of one value beside the vocabulary's");
+        }
     }
     // `create_ref_model` (`train/trainer_utils.py`): a frozen copy of the model, none with adapters.
     if let Some(found) = settings.on("use_asft_loss").filter(|_| imported.get(keys::lora::rank).is_none()) {
@@ -240,6 +253,10 @@ fn lora(imported: &mut ImportedPlan, settings: &Settings) {
         "lora" | "oft" => {
             let bits = settings.whole("quantization_bit").filter(|found| matches!(found.value, 4 | 8));
             adapters::set(imported, settings.whole("lora_rank"), (VERSION, 8), bits);
+            let other = settings
+                .text("quantization_method")
+                .filter(|found| !matches!(found.value.as_str(), "bnb" | "bitsandbytes"));
+            adapters::set_double_quant(imported, settings.flag("double_quantization"), VERSION, other);
             adapters::set_targets(imported, settings.texts("lora_target"));
             if kind.value == "oft" {
                 not_modelled(imported, "OFT: rotations in place of LoRA's matrices");

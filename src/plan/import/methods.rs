@@ -2,8 +2,10 @@
 //! TRL's trainers at f2cd5771 (`dpo_trainer.py`, `kto_trainer.py`, `cpo_trainer.py`, `orpo_trainer.py`,
 //! `reward_trainer.py`, `grpo_trainer.py`); ms-swift, LLaMA-Factory, OpenRLHF and axolotl run theirs or do as they do.
 
+use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::origin::Origin;
+use super::rollout;
 use super::rows::not_modelled;
 use super::settings::Settings;
 use crate::plan::keys;
@@ -129,7 +131,15 @@ impl TrainingMethod {
             Self::Pairs => return,
             Self::Grpo => "reinforcement: the reference model where beta is above 0, and what generates",
             Self::Ppo => "PPO: the reference, critic and reward models, and what generates",
-            Self::Reward => "reward model: a head of one value in place of the vocabulary's",
+            Self::Reward => {
+                // Megatron's heads are its own.
+                let core = imported.get(keys::model::framework).is_some_and(|found| found.value == "megatron");
+                if !core {
+                    let why = "reward model: a head of one value in place of the vocabulary's";
+                    return imported.say(keys::model::classes, 1, Origin::Derived(why.to_owned()));
+                }
+                "reward model: a head of one value in place of the vocabulary's"
+            }
             Self::Distillation => "distillation: the teacher beside, and what generates",
         };
         not_modelled(imported, beside);
@@ -142,6 +152,17 @@ fn hold_reference(imported: &mut ImportedPlan, adapters: bool, why: &str) {
         imported.say(keys::training::reference_model, true, Origin::Derived(why.to_owned()));
         imported.note(format!("{why}, which is counted"));
     }
+}
+
+/// What a method of a script on the Trainer holds beside the model, TRL's names for it.
+pub fn of_trainer(method: TrainingMethod, imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
+    // Engines that Ray places have names of their own (open-instruct, `grpo_fast.py`).
+    let placed = settings.holds("vllm_num_engines") || settings.holds("num_learners_per_node");
+    if method == TrainingMethod::Grpo && !placed && context.program.name() != "grpo_fast.py" {
+        return rollout::TRL.apply(imported, settings, context);
+    }
+    method.apply(imported);
+    without_reference(imported, settings);
 }
 
 /// No reference is held where its log-probabilities are made before, or where the loss has none

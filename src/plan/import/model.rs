@@ -5,13 +5,16 @@ use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::launch::base;
 use super::origin::{Origin, Setting};
+use super::vision;
 use crate::plan::keys;
 
 const CONFIG: &str = "config.json";
 
 /// Endings of hub names that leave the architecture as it is.
-const VARIANTS: [&str; 32] = [
+const VARIANTS: [&str; 34] = [
     "-hf",
+    "-pretrained",
+    "-thinking",
     "-instruct",
     "-chat",
     "-base",
@@ -57,6 +60,9 @@ pub fn set(imported: &mut ImportedPlan, context: &ImportContext, found: Setting<
     if let Some(preset) = preset(context, &name) {
         return imported.say(keys::model::preset, preset, named(&origin, &name));
     }
+    if vision::set(imported, context, &name, &origin) {
+        return;
+    }
     if let Some(path) = cached(context, &name) {
         return imported.say(
             keys::model::hf_config,
@@ -74,6 +80,12 @@ pub fn set(imported: &mut ImportedPlan, context: &ImportContext, found: Setting<
     }
     let why = format!("{name}: neither a model of the catalogue nor a config.json on this machine");
     match billions(&name) {
+        _ if vision::is_multimodal(&name) => imported.miss(
+            keys::model::preset,
+            format!(
+                "{why}; no size stands in for a model of pictures or sound: give its config.json, or memwall trace --hf"
+            ),
+        ),
         Some(size) => {
             imported.say(keys::model::size_billions, size, Origin::Derived(format!("guessed from the name {name}")));
             imported.note(format!("model: {why}; a standard architecture of that size stands in"));
@@ -102,6 +114,11 @@ fn folder(context: &ImportContext, name: &str) -> Option<String> {
     let files = context.run.files;
     let path = if name.ends_with(".json") { name.to_owned() } else { format!("{name}/{CONFIG}") };
     files.read(&path).is_ok().then(|| files.absolute(&path))
+}
+
+/// A name without one after the other of the endings that leave an architecture as it is.
+pub fn tuned(name: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(name), |rest| VARIANTS.iter().find_map(|ending| rest.strip_suffix(ending)))
 }
 
 /// The catalogue's name of a model.
@@ -238,6 +255,22 @@ fn billions(name: &str) -> Option<f64> {
         let size = size / of_a_billion;
         (size < 1e4).then_some(size)
     })
+}
+
+/// The longest sequence of a model by its name: a preset's own stands for a variant of it only where both have it alike.
+pub fn longest_of(imported: &ImportedPlan, context: &ImportContext, name: &str) -> Option<u64> {
+    let plain = base(name).to_lowercase();
+    let preset = imported.get(keys::model::preset)?.value.as_str()?.to_owned();
+    let alike =
+        plain == preset || ["llama-3", "llama-2", "mistral-7b-instruct-v0.3"].iter().any(|known| plain.contains(known));
+    if alike {
+        return longest(imported, context);
+    }
+    // Qwen/Qwen2.5-*-Instruct, config.json: max_position_embeddings 32768; of the bases from 7B on 131072.
+    (preset.starts_with("qwen2.5-")
+        && plain.ends_with("-instruct")
+        && !["-vl-", "-math-"].iter().any(|part| plain.contains(part)))
+    .then_some(32_768)
 }
 
 /// The longest sequence of a preset.

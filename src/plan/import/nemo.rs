@@ -9,11 +9,10 @@ use super::imported::ImportedPlan;
 use super::launch::World;
 use super::megatron;
 use super::methods::{TrainingMethod, reference_on_host};
-use super::model;
+use super::nemo_recipes;
 use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::Settings;
-use super::torchtune;
 use super::unread::account_for;
 use crate::plan::keys;
 
@@ -135,32 +134,7 @@ pub fn of_bridge(file: &Settings) -> ImportedPlan {
 
 /// `llama3_8b_pretrain_config`: the model's name, and what is done with it.
 fn recipe(imported: &mut ImportedPlan, context: &ImportContext, found: &Setting<String>) {
-    const ENDINGS: [&str; 8] = [
-        "_pretrain_config",
-        "_finetune_config",
-        "_sft_config",
-        "_peft_config",
-        "_pretrain",
-        "_finetune",
-        "_config",
-        "_gpu",
-    ];
-    let mut name = found.value.as_str();
-    while let Some(shorter) = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)) {
-        name = shorter;
-    }
-    // `llama31_8b`: the point of the version is left out.
-    let family = name.split('_').next().unwrap_or("");
-    let digits = family.trim_start_matches(|letter: char| !letter.is_ascii_digit());
-    let spelled = match digits.len() {
-        2 => name.replacen(digits, &format!("{}_{}", &digits[..1], &digits[1..]), 1),
-        _ => name.to_owned(),
-    };
-    let known = [name, spelled.as_str()]
-        .iter()
-        .flat_map(|name| torchtune::names(name))
-        .find_map(|name| model::preset(context, &name));
-    match known {
+    match nemo_recipes::preset_of(context, &found.value) {
         Some(preset) => imported.say(keys::model::preset, preset, found.origin.clone()),
         None => imported.miss(keys::model::preset, format!("{}: not known here", found.value)),
     }

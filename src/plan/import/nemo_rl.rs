@@ -10,7 +10,7 @@ use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::Settings;
 use super::unread::account_for;
-use super::{adapters, model};
+use super::{adapters, model, rollout};
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -126,6 +126,7 @@ fn set(imported: &mut ImportedPlan, settings: Settings, named: &str, context: &I
     for name in ["dynamic_batching", "sequence_packing"] {
         if settings.is(&format!("policy.{name}.enabled")) {
             imported.drop(keys::training::micro_batch_size);
+            rollout::packed(imported, settings.whole(&format!("policy.{name}.train_mb_tokens")));
             imported.miss(
                 keys::training::micro_batch_size,
                 format!("policy.{name}: as many samples a pass as train_mb_tokens hold"),
@@ -246,6 +247,22 @@ fn on_megatron(imported: &mut ImportedPlan, settings: &Settings) {
     }
 }
 
+/// A colocated engine has the GPU while the policy's weights and states lie on the host (`dtensor_policy_worker.py`,
+/// `offload_before_refit` and `offload_after_refit`); the reference's weights take the place of the policy's for a pass.
+fn generation(imported: &mut ImportedPlan, settings: &Settings) {
+    let section = "policy.generation";
+    imported.note(
+        "the reference's weights lie on the host and take the policy's place for a pass, which is not in the time",
+    );
+    if settings.flag(&format!("{section}.colocated.enabled")).is_some_and(|found| !found.value) {
+        return imported.note("the engine that generates has GPUs of its own");
+    }
+    let names = ["vllm_cfg.gpu_memory_utilization", "sglang_cfg.mem_fraction_static"];
+    let share = names.iter().find_map(|name| settings.number(&format!("{section}.{name}")));
+    let why = Origin::Derived(format!("{section}.colocated: the policy is on the host while answers are generated"));
+    rollout::engine(imported, share, Setting::new("nothing", why));
+}
+
 /// The section that is there names the method; `dpo` takes pairs, which the worker counts as two sequences.
 fn method(imported: &mut ImportedPlan, settings: &Settings, named: &str) {
     let sections = [
@@ -259,8 +276,12 @@ fn method(imported: &mut ImportedPlan, settings: &Settings, named: &str) {
     if settings.holds("sft") && found.is_none() {
         return;
     }
-    if let Some(method) = found.or_else(|| TrainingMethod::of_name(named)) {
-        method.apply(imported);
-        reference_on_host(imported);
+    match found.or_else(|| TrainingMethod::of_name(named)) {
+        Some(TrainingMethod::Grpo) => generation(imported, settings),
+        Some(method) => {
+            method.apply(imported);
+            reference_on_host(imported);
+        }
+        None => {}
     }
 }

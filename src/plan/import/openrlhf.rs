@@ -11,7 +11,7 @@ use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::Settings;
 use super::unread::account_for;
-use super::{adapters, deepspeed};
+use super::{adapters, deepspeed, rollout};
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -58,10 +58,11 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     }
     batches(&mut imported, &settings, &method);
     take(&mut imported, &settings, ROWS);
+    dynamic(&mut imported, &settings);
     precision(&mut imported, &settings);
     memory(&mut imported, &settings);
     low_rank(&mut imported, &settings);
-    kinds(&mut imported, &settings, &method);
+    kinds(&mut imported, &settings, &method, context);
     if method.starts_with("ppo") {
         actor(&mut imported, &settings);
     }
@@ -97,11 +98,16 @@ fn batches(imported: &mut ImportedPlan, settings: &Settings, method: &str) {
         keys::model::sequence_length,
         Some(length.unwrap_or_else(|| Setting::new(usual, default(&format!("--max_len {usual}"))))),
     );
-    if settings.is("train.dynamic_batch_enable") || settings.is("use_dynamic_batch") {
-        imported.drop(keys::training::micro_batch_size);
-        imported
-            .miss(keys::training::micro_batch_size, "dynamic batches: --train.max_tokens_per_gpu decides as it runs");
+}
+
+/// `--train.dynamic_batch_enable`: as many samples a pass as `--train.max_tokens_per_gpu` holds, which no sample exceeds.
+fn dynamic(imported: &mut ImportedPlan, settings: &Settings) {
+    if !settings.is("train.dynamic_batch_enable") && !settings.is("use_dynamic_batch") {
+        return;
     }
+    imported.drop(keys::training::micro_batch_size);
+    rollout::packed(imported, settings.first_whole(&["train.max_tokens_per_gpu", "train_max_tokens_per_gpu"]));
+    imported.miss(keys::training::micro_batch_size, "dynamic batches: --train.max_tokens_per_gpu decides as it runs");
 }
 
 /// DeepSpeed keeps fp32 masters; since 0.8 the type is an argument with bf16 as its default.
@@ -164,7 +170,7 @@ fn low_rank(imported: &mut ImportedPlan, settings: &Settings) {
     take(imported, settings, &[(&["ds.lora.dropout", "lora_dropout"], keys::lora::dropout, SettingKind::Share)]);
 }
 
-fn kinds(imported: &mut ImportedPlan, settings: &Settings, method: &str) {
+fn kinds(imported: &mut ImportedPlan, settings: &Settings, method: &str, context: &ImportContext) {
     match method {
         "dpo" => {
             // The reference is a model of its own, with adapters too.
@@ -175,15 +181,49 @@ fn kinds(imported: &mut ImportedPlan, settings: &Settings, method: &str) {
         }
         "rm" => TrainingMethod::Reward.apply(imported),
         "kto" | "kd" => not_modelled(imported, &format!("{method}: the second model beside the trained one")),
-        "ppo_ray" => {
-            let beside = if settings.holds("vllm.num_engines") || settings.holds("vllm_num_engines") {
-                "reference, critic and reward model, and vLLM's engines"
-            } else {
-                "reference, critic and reward model, and generation"
-            };
-            not_modelled(imported, &format!("ppo: {beside}; the plan is the actor's"));
-        }
+        "ppo_ray" => companions(imported, settings, context),
         _ => {}
+    }
+}
+
+/// Every role has GPUs of its own unless it is colocated (`cli/train_ppo_ray.py`): vLLM's engines sleep where they are
+/// told to, and `--deepspeed_enable_sleep` puts the states of models on the host while others work.
+fn companions(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
+    let is = |name: &str| settings.is(&format!("train.{name}")) || settings.is(name);
+    let all = is("colocate_all_models") || is("colocate_all");
+    let engines = settings.first_whole(&["vllm.num_engines", "vllm_num_engines"]).is_some_and(|found| found.value > 0);
+    let asleep = settings.is("ds.enable_sleep") || settings.is("deepspeed_enable_sleep");
+    if all && engines {
+        let named = ["vllm.gpu_memory_utilization", "vllm_gpu_memory_utilization"];
+        let told = named.iter().find_map(|name| settings.number(name));
+        let share = told.unwrap_or_else(|| Setting::new(0.95, default("--vllm_gpu_memory_utilization 0.95")));
+        let sleeps = settings.is("vllm.enable_sleep") || settings.is("vllm_enable_sleep");
+        let word = match (sleeps, asleep) {
+            (false, _) => "step",
+            (true, true) => "nothing",
+            (true, false) => "states",
+        };
+        rollout::engine(imported, Some(share), Setting::new(word, Origin::Derived("colocate_all_models".to_owned())));
+    } else if !engines {
+        imported.note("the actor generates its answers itself between the updates: that is not counted");
+    } else {
+        imported.note("vLLM's engines have GPUs of their own");
+    }
+    let kl = settings.number("algo.kl.init_coef").or_else(|| settings.number("init_kl_coef"));
+    let reference = kl.is_none_or(|found| found.value > 0.0);
+    let beside = all || is("colocate_actor_ref");
+    if reference && beside && !settings.is("ref_reward_offload") && imported.get(keys::lora::rank).is_none() {
+        imported.say(keys::training::reference_model, true, default("colocated, --init_kl_coef above 0"));
+    }
+    if !all || asleep {
+        return;
+    }
+    let estimator = settings.first_text(&["algo.advantage.estimator", "advantage_estimator"]);
+    if estimator.is_none_or(|found| found.value == "gae") {
+        imported.say(keys::training::critic_model, true, default("--advantage_estimator gae"));
+    }
+    if let Some(found) = settings.first_text(&["reward.model_name_or_path", "reward_pretrain"]) {
+        rollout::frozen(imported, context, &found, "the reward model");
     }
 }
 

@@ -191,7 +191,7 @@ impl<'a> ScriptReader<'a> {
             return name.into();
         }
         let known = |name: &str| whole(&self.value(name, depth + 1)).and_then(|number| i64::try_from(number).ok());
-        expression::whole(text, &known).map_or_else(|| UNKNOWN.into(), Value::from)
+        expression::python(text, &known).map_or_else(|| UNKNOWN.into(), Value::from)
     }
 
     /// What a name is assigned: once, or once and then shared among the ranks (`steps = steps // world_size`). A name

@@ -26,7 +26,7 @@ impl fmt::Display for Refused {
             Self::Unreadable(why) | Self::NoTool(why) => f.write_str(why),
             Self::Plan(name) => write!(f, "{name}: a plan already, nothing to import"),
             Self::Several { file, commands } => {
-                write!(f, "{file}: {} training commands; choose one with --which:", commands.len())?;
+                write!(f, "{file}: {} trainings; choose one with --which:", commands.len())?;
                 for (at, command) in commands.iter().enumerate() {
                     write!(f, " [{}] {command}", at + 1)?;
                 }

@@ -29,8 +29,23 @@ pub fn script_of(context: &ImportContext) -> Option<(String, String)> {
     };
     paths.into_iter().filter(|path| path.ends_with(".py")).find_map(|path| {
         let text = context.run.files.read(&path).ok().filter(|text| text.len() <= LONGEST)?;
-        Some((path, text))
+        let inner = entered(context, &text).map(|inner| format!("{text}\n{inner}"));
+        Some((path, inner.unwrap_or(text)))
     })
+}
+
+/// The module of its own project that a few lines start: LLaVA's `train_mem.py` is `from llava.train.train import train`.
+fn entered(context: &ImportContext, text: &str) -> Option<String> {
+    const MOST_LINES: usize = 30;
+    if text.lines().filter(|line| !line.trim().is_empty()).count() > MOST_LINES {
+        return None;
+    }
+    let module = text.lines().find_map(|line| {
+        let (module, names) = line.trim().strip_prefix("from ")?.split_once(" import ")?;
+        names.split(',').any(|name| matches!(name.trim(), "train" | "main")).then_some(module)
+    })?;
+    let text = context.run.files.read(&format!("{}.py", module.replace('.', "/"))).ok()?;
+    (text.len() <= LONGEST).then_some(text)
 }
 
 /// Another library than `PyTorch` that a script trains with; data may come through `PyTorch` all the same.
@@ -140,7 +155,7 @@ fn set(settings: &mut Settings, file: &str, line: usize, name: &str, value: Valu
 /// The value of an expression: a literal, or arithmetic over whole numbers.
 fn value(text: &str) -> Option<Value> {
     let text = text.trim().trim_end_matches(',');
-    python_literal(text).or_else(|| expression::whole(text, &|_| None).map(Value::from))
+    python_literal(text).or_else(|| expression::python(text, &|_| None).map(Value::from))
 }
 
 /// Fields of classes behind `@dataclass`: `name: type = value`, `name: type = field(default=value)`.

@@ -282,10 +282,16 @@ impl Settings {
         }
     }
 
-    /// A text with its first reference replaced; where it is nothing else, the value itself.
+    /// A text with its last reference replaced; where it is nothing else, the value itself. `${mul:4096, 2}` is a
+    /// product (NeMo-RL, `examples/run_grpo.py`, `register_new_resolver("mul", …)`).
     fn referred(&self, text: &str) -> Option<Value> {
-        let (before, rest) = text.split_once("${")?;
+        let (before, rest) = text.rsplit_once("${")?;
         let (name, after) = rest.split_once('}')?;
+        if let Some(factors) = name.trim().strip_prefix("mul:") {
+            let numbers: Option<Vec<u64>> = factors.split(',').map(|part| part.trim().parse().ok()).collect();
+            let product = numbers?.into_iter().try_fold(1_u64, u64::checked_mul)?;
+            return (before.is_empty() && after.is_empty()).then(|| product.into());
+        }
         let value = &self.get(name.trim())?.value;
         if before.is_empty() && after.is_empty() {
             return Some(value.clone());

@@ -12,7 +12,7 @@ use super::rows::not_modelled;
 use super::settings::{DefaultValue, Settings};
 use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
-use super::{adapters, arguments, megatron, model};
+use super::{adapters, arguments, megatron, model, rollout};
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -71,13 +71,42 @@ pub fn runs(context: &ImportContext) -> bool {
 pub fn import(context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("ms-swift");
     let (name, on_megatron) = command(context).map_or((String::new(), false), |(name, core)| (name.to_owned(), core));
-    let given = arguments::read(&context.program.words);
-    let mut settings = Settings::defaults(VERSION, if on_megatron { ON_MEGATRON } else { DEFAULTS });
-    if let Some(file) = given.options.text("config").and_then(|path| context.configuration(&path.value, &mut imported))
-    {
-        settings.over(file);
+    let given = arguments::read(&context.program.words).options;
+    let file = given.text("config").and_then(|path| context.configuration(&path.value, &mut imported));
+    world(&mut imported, context);
+    set(&mut imported, file.unwrap_or_default().with(given), (&name, on_megatron), context);
+    imported
+}
+
+/// Whether settings are those of `swift sft file.yaml`.
+pub fn is_config(settings: &Settings) -> bool {
+    let tuned = ["tuner_type", "train_type", "rlhf_type", "train.tuner_type"].iter().any(|name| settings.holds(name));
+    tuned && settings.holds("model") && settings.holds("dataset") && !settings.holds("model_name_or_path")
+}
+
+/// The plan of such a file. Where Ray starts it, a role's own settings stand in its section.
+pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("ms-swift");
+    let gpus = file.first_whole(&["device_groups.nproc_per_node", "train.gpus"]);
+    imported.set(keys::cluster::num_gpus, gpus);
+    imported.miss(keys::cluster::num_gpus, "the command that takes the file says it: NPROC_PER_NODE");
+    let (own, rollout) = (file.below("train"), file.below("rollout"));
+    for name in ["ENV", "device_groups", "train", "rollout", "use_ray", "colocate_groups"] {
+        let names: Vec<String> =
+            file.iter().map(|(key, _)| key.to_owned()).filter(|key| key.starts_with(name)).collect();
+        names.iter().for_each(|key| file.accept(key));
     }
-    settings.over(given.options);
+    let on_megatron = ["micro_batch_size", "tensor_model_parallel_size", "train.tensor_model_parallel_size"]
+        .iter()
+        .any(|name| file.holds(name));
+    let kind = if file.holds("rlhf_type") { "rlhf" } else { "sft" };
+    set(&mut imported, file.with(own).with(rollout), (kind, on_megatron), context);
+    imported
+}
+
+fn set(imported: &mut ImportedPlan, given: Settings, (name, on_megatron): (&str, bool), context: &ImportContext) {
+    let mut settings = Settings::defaults(VERSION, if on_megatron { ON_MEGATRON } else { DEFAULTS });
+    settings.over(given);
     // Names of version 3.
     for (old, now) in [("train_type", "tuner_type"), ("sft_type", "tuner_type"), ("model_type", "model")] {
         let last = settings.clone();
@@ -85,15 +114,40 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
             settings.adopt(now, &last, old);
         }
     }
-    world(&mut imported, context);
     if on_megatron {
-        core(&mut imported, &settings, context)
+        core(imported, &settings, context);
     } else {
-        trained(&mut imported, &settings, context)
+        trained(imported, &settings, context);
     }
-    kinds(&mut imported, &settings, &name);
-    account_for(&mut imported, &settings);
-    imported
+    kinds(imported, &settings, name, context);
+    task(imported, &settings);
+    account_for(imported, &settings);
+}
+
+/// `--task_type`: a head of classes in place of the vocabulary's, or of another kind.
+fn task(imported: &mut ImportedPlan, settings: &Settings) {
+    let Some(found) = settings.text("task_type") else { return };
+    let core = imported.get(keys::model::framework).is_some_and(|found| found.value == "megatron");
+    let classes = match found.value.as_str() {
+        "causal_lm" | "generative_reranker" => return,
+        "seq_cls" if !core => settings.whole("num_labels").filter(|found| found.value > 0),
+        "reranker" if !core => Some(Setting::new(1, found.origin.clone())),
+        _ => None,
+    };
+    match classes {
+        Some(classes) => imported.set(keys::model::classes, Some(classes)),
+        None => not_modelled(
+            imported,
+            &format!("{} {}: a head of its own in place of the vocabulary's", found.origin, found.value),
+        ),
+    }
+    settings.accept("problem_type");
+}
+
+/// Who says that it is swift.
+fn program(context: &ImportContext) -> Origin {
+    let shown = context.program.shown();
+    Origin::Program(if shown.is_empty() { "ms-swift's own keys".to_owned() } else { shown })
 }
 
 fn default(option: &str) -> Origin {
@@ -131,8 +185,7 @@ fn named(imported: &mut ImportedPlan, settings: &Settings, context: &ImportConte
     }
     match settings.whole("max_length") {
         Some(found) => imported.set(keys::model::sequence_length, Some(found)),
-        None => imported
-            .miss(keys::model::sequence_length, "no --max_length: the model's own longest, as the data needs it"),
+        None => longest(imported, settings, context),
     }
     if let Some(found) = settings.on("packing") {
         imported.note(format!("{}: samples are packed to max_length", found.origin));
@@ -143,9 +196,23 @@ fn named(imported: &mut ImportedPlan, settings: &Settings, context: &ImportConte
     }
 }
 
+/// Without `--max_length` samples are cut at the model's own longest (`arguments/base_args/base_args.py`,
+/// `model_info.max_model_len`).
+fn longest(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
+    let why = "no --max_length: samples are cut at the model's own longest";
+    let named = settings.first_text(&["model", "model_id_or_path"]).map(|found| found.value).unwrap_or_default();
+    match model::longest_of(imported, context, &named) {
+        Some(tokens) => {
+            imported.say(keys::model::sequence_length, tokens, default(why));
+            imported.note(format!("{why}, {tokens} in the catalogue: shorter data needs less than the plan"));
+        }
+        None => imported.miss(keys::model::sequence_length, format!("{why}, which is not known here")),
+    }
+}
+
 /// The Trainer, by swift's defaults.
 fn trained(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
-    imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
+    imported.say(keys::model::framework, "pytorch", program(context));
     named(imported, settings, context);
     let mut arguments = settings.clone();
     let full = settings.text("tuner_type").is_some_and(|found| found.value == "full");
@@ -231,6 +298,8 @@ fn low_rank(imported: &mut ImportedPlan, settings: &Settings) {
             let bits =
                 settings.first_whole(&["quant_bits", "quantization_bit"]).filter(|bits| matches!(bits.value, 4 | 8));
             adapters::set(imported, settings.whole("lora_rank"), (VERSION, 8), bits);
+            let other = settings.text("quant_method").filter(|found| found.value != "bnb");
+            adapters::set_double_quant(imported, settings.flag("bnb_4bit_use_double_quant"), VERSION, other);
             let targets = settings.texts("target_modules").map(|found| {
                 found.map(|names| names.into_iter().map(|name| name.replace("ALL", "all")).collect::<Vec<_>>())
             });
@@ -243,6 +312,11 @@ fn low_rank(imported: &mut ImportedPlan, settings: &Settings) {
             not_modelled(imported, &format!("--tuner_type {other}: counted as if all weights were trained"));
         }
     }
+    // `freeze_vit` and `freeze_aligner` are true where nobody says otherwise.
+    let trains = settings.flag("freeze_vit").is_some_and(|found| !found.value);
+    if let Some(tower) = imported.tower.as_mut() {
+        (tower.frozen, tower.trained) = (!trains, trains);
+    }
     for name in ["freeze_vit", "freeze_aligner", "freeze_llm", "freeze_parameters", "freeze_parameters_ratio"] {
         let Some(found) = settings.get(name) else { continue };
         let off = ["false", "0", "0.0", "[]", "\"false\""].contains(&found.value.to_string().as_str());
@@ -251,12 +325,15 @@ fn low_rank(imported: &mut ImportedPlan, settings: &Settings) {
         }
         settings.accept(name);
     }
-    settings.accept("lora_alpha");
+    // Adapters are merged when they are saved.
+    for name in ["lora_alpha", "merge_lora"] {
+        settings.accept(name);
+    }
 }
 
 /// Megatron's core with a model of the hub.
 fn core(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
-    imported.say(keys::model::framework, "megatron", Origin::Program(context.program.shown()));
+    imported.say(keys::model::framework, "megatron", program(context));
     named(imported, settings, context);
     megatron::train(imported, settings, context);
     // The model's own, which its bridge sets, goes over Megatron's default of a tenth.
@@ -268,17 +345,47 @@ fn core(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContex
     imported.set(keys::training::activation_checkpointing, none);
 }
 
-fn kinds(imported: &mut ImportedPlan, settings: &Settings, name: &str) {
+fn kinds(imported: &mut ImportedPlan, settings: &Settings, name: &str, context: &ImportContext) {
     if name != "rlhf" {
         return;
     }
     let kind = settings.text("rlhf_type").map_or_else(|| "dpo".to_owned(), |found| found.value);
     match TrainingMethod::of_name(&kind) {
+        Some(TrainingMethod::Grpo) => {
+            answers(imported, settings);
+            rollout::SWIFT.apply(imported, settings, context);
+        }
+        Some(TrainingMethod::Distillation) => teacher(imported, settings, context),
         Some(method) => method.apply(imported),
         None => not_modelled(imported, &format!("{kind}: what it holds beside the trained model")),
     }
-    if kind == "grpo" {
-        imported
-            .note("grpo: a sample is a prompt with its answer; max_length and max_completion_length make its length");
+}
+
+/// Prompts are cut to `max_length`; their answers come on top (`rlhf_trainers/rollout_mixin.py`).
+fn answers(imported: &mut ImportedPlan, settings: &Settings) {
+    let Some(prompt) = settings.whole("max_length") else {
+        // The engine answers no longer ones.
+        return imported.set(keys::model::sequence_length, settings.whole("vllm_max_model_len"));
+    };
+    let usual = || Setting::new(512, default("max_completion_length 512"));
+    let answer = settings.first_whole(&["max_completion_length", "response_length"]).unwrap_or_else(usual);
+    let origin = Origin::Derived(format!("{} + {}", prompt.origin, answer.origin));
+    imported.say(keys::model::sequence_length, prompt.value.saturating_add(answer.value), origin);
+}
+
+/// The teacher is frozen beside the student; a server of its own has GPUs of its own (`--teacher_model_server`).
+fn teacher(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
+    match settings.text("teacher_model") {
+        Some(found) => rollout::frozen(imported, context, &found, "the teacher"),
+        None if settings.holds("teacher_model_server") => imported.note("the teacher has GPUs of its own"),
+        None => not_modelled(imported, "distillation: the teacher beside"),
+    }
+    if settings.is("offload_teacher_model") && imported.get(keys::training::frozen_models_billions).is_some() {
+        imported.drop(keys::training::frozen_models_billions);
+        imported.note("offload_teacher_model: the teacher's weights lie on the host while the student trains");
+    }
+    rollout::SWIFT.generation(imported, settings);
+    for name in ["teacher_model", "teacher_model_server", "offload_teacher_model", "lmbda", "seq_kd"] {
+        settings.accept(name);
     }
 }

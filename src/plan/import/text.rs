@@ -154,7 +154,7 @@ pub fn python(name: &str, text: &str) -> Settings {
         let literal = python_literal(right.trim());
         let value = literal.or_else(|| {
             let known = |name: &str| settings.whole(name).and_then(|found| i64::try_from(found.value).ok());
-            expression::whole(right, &known).and_then(|value| u64::try_from(value).ok()).map(Value::from)
+            expression::python(right, &known).and_then(|value| u64::try_from(value).ok()).map(Value::from)
         });
         let Some(value) = value else { continue };
         let origin = Origin::File { name: name.to_owned(), line: Some(number + 1), key: left.to_owned() };

@@ -5,9 +5,9 @@
 mod macros;
 
 use super::keywords::{
-    Activation, Attention, CpComm, CpuOffload, CudaGraph, Dtype, Engine, Fp8Recipe, Framework, Loss, Mode, ModelType,
-    MoeDispatcher, Norm, Optimizer, Position, Precision, RecomputeModule, RecomputeWord, Schedule, Sharding, Strategy,
-    TransformerImpl,
+    Activation, Attention, CpComm, CpuOffload, CudaGraph, Dtype, Engine, Fp8Recipe, Framework, GenerationBeside, Loss,
+    Mode, ModelType, MoeDispatcher, Norm, Optimizer, Position, Precision, RecomputeModule, RecomputeWord, Schedule,
+    Sharding, Strategy, TransformerImpl,
 };
 use super::read::PlanReader;
 use super::schema::{PlanKey, ValueKind};
@@ -38,6 +38,7 @@ section!(MODEL, model, ModelPart, "model", "what is trained", {
     input_gradient: flag(), "those layers stand inside of a larger model: their input needs a gradient";
     size_billions: positive(most::BILLIONS), "billions of parameters, where no architecture is known";
     model_type as "type": word(ModelType), "the kind of architecture";
+    classes: whole(most::VOCABULARY), "classes of a head in place of the vocabulary's; 1 for a reward model";
     batch_size: whole(most::BATCH), "global batch: samples per optimizer step";
     sequence_length: whole(most::TOKENS), "tokens per sample";
     decoder_sequence_length: whole(most::TOKENS), "tokens per sample in the decoder";
@@ -138,6 +139,10 @@ section!(TRAINING, training, TrainingPart, "training", "how it is trained", {
     moe_capacity_factor: positive(1e3), "room an expert has, in parts of an even share";
     launch_blocking: flag(), "CUDA_LAUNCH_BLOCKING=1: the host waits for each kernel";
     reference_model: flag(), "a frozen copy of the model beside it, read by each sample (DPO, KTO)";
+    frozen_models_billions: positive(most::BILLIONS), "billions of parameters of other frozen models beside it: a vision tower, a teacher";
+    critic_model: flag(), "a second trained model of its size beside it, with states of its own (PPO)";
+    generation_memory: share(), "part of a GPU's memory that an engine takes to generate answers (vLLM, SGLang)";
+    generation_beside: word(GenerationBeside), "what stands on the GPU while that engine generates; default step";
 });
 
 /// Paths of the keys that may stand in [`training::activation_checkpointing`] instead of a word.

@@ -8,6 +8,7 @@ use crate::plan::keywords::{Mode, Sharding};
 use crate::predict::job::optimizer::rule;
 use crate::predict::job::{Batch, Job};
 use crate::predict::memory::StageRun;
+use crate::predict::memory::companions::{ENGINE_SOURCE, engine_formula, standing_engine, woken_engine};
 use crate::predict::memory::overhead::{
     Constant, NCCL_PER_COMMUNICATOR, PROCESS_SOURCE, communicators, context, libraries, outside, process, workspaces,
 };
@@ -85,6 +86,14 @@ pub(in crate::predict) fn account(job: &Job, layers: u64, run: &StageRun) -> Acc
         Layer::Device,
     );
     let reserved = allocated.saturating_add(slack);
+    terms.add(
+        "generation engine",
+        Component::KvCache,
+        standing_engine(job) + woken_engine(job, run, reserved),
+        engine_formula(job),
+        ENGINE_SOURCE,
+        Layer::Device,
+    );
     let device = terms.list.iter().map(|term| term.bytes).sum();
     Account { terms: terms.list, reserved: Bytes(reserved), device }
 }
@@ -92,7 +101,8 @@ pub(in crate::predict) fn account(job: &Job, layers: u64, run: &StageRun) -> Acc
 /// What [`account`] comes to, without the names: allocated and device-used bytes.
 pub(in crate::predict) fn figures(job: &Job, run: &StageRun) -> (Bytes, Bytes) {
     let allocated = run.peak.total;
-    let device = allocated.saturating_add(beyond(job, run, allocated).bytes).saturating_add(outside(job));
+    let reserved = allocated.saturating_add(beyond(job, run, allocated).bytes);
+    let device = reserved.saturating_add(outside(job)).saturating_add(woken_engine(job, run, reserved).0);
     (Bytes(allocated), Bytes(device))
 }
 
@@ -114,6 +124,23 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
         held.reference,
         words!["a frozen copy: "].then(state_formulas::weights(job, held)),
         "TRL, trainer/dpo_trainer.py: ref_model",
+        Layer::Allocated,
+    );
+    let beside = words![job.training.companions.frozen, " parameters x ", job.storage.weight.bytes(), " B"];
+    terms.add(
+        "other frozen models",
+        Component::Parameters,
+        held.frozen_models,
+        beside.then(state_formulas::shared(job, &[Sharding::Zero3])),
+        "training.frozen_models_billions",
+        Layer::Allocated,
+    );
+    terms.add(
+        "critic",
+        Component::OptimizerStates,
+        held.critic,
+        "the weights, master weights and optimizer states once more",
+        "volcengine/verl, verl/workers/fsdp_workers.py, CriticWorker: stored and sharded as the actor is",
         Layer::Allocated,
     );
     terms.add(

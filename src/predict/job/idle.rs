@@ -65,6 +65,13 @@ pub(super) fn note(
             t.distributed_optimizer.is_some() && !reads("training.distributed_optimizer"),
             "training.distributed_optimizer",
         ),
+        (
+            t.generation_beside.is_some() && t.generation_memory.is_none(),
+            "training.generation_beside (needs training.generation_memory)",
+        ),
+        (inference && t.frozen_models_billions.is_some(), "training.frozen_models_billions (inference)"),
+        (inference && t.critic_model == Some(true), "training.critic_model (inference)"),
+        (inference && t.generation_memory.is_some(), "training.generation_memory (inference)"),
         (inference && t.optimizer.is_some(), "training.optimizer (inference)"),
         (inference && t.loss.is_some(), "training.loss (inference)"),
         (inference && t.activation_checkpointing.is_some(), "training.activation_checkpointing (inference)"),
@@ -80,6 +87,10 @@ pub(super) fn note(
         let line =
             "training.reference_model: its forward pass is in the step's time and not among the roofline's operators";
         notes.assumptions.push(line.to_owned());
+    }
+    let companions = companions_left_out(t);
+    for (_, line) in companions.iter().filter(|(given, _)| *given && !inference) {
+        notes.assumptions.push((*line).to_owned());
     }
     if t.cuda_graph.is_some() {
         notes
@@ -99,6 +110,24 @@ pub(super) fn note(
             "training.defer_embedding_wgrad: two micro-batches are deferred, as in Megatron's own configurations";
         notes.assumptions.push(line.to_owned());
     }
+}
+
+/// What is not counted of other models and engines on the same GPUs.
+fn companions_left_out(t: &TrainingPart) -> [(bool, &'static str); 3] {
+    [
+        (
+            t.frozen_models_billions.is_some(),
+            "training.frozen_models_billions: weights are counted; what their passes hold and take is not",
+        ),
+        (
+            t.critic_model == Some(true),
+            "training.critic_model: its states are counted; its own steps are not in the time",
+        ),
+        (
+            t.generation_memory.is_some(),
+            "training.generation_memory: the step is the update; the time in which answers are generated is not counted",
+        ),
+    ]
 }
 
 /// Settings that change what runs but not which bytes there are, with the reason.

@@ -3,6 +3,7 @@
 
 mod adapters;
 mod batch;
+mod companions;
 mod cpu;
 mod degrees;
 mod fragmentation;
@@ -20,6 +21,7 @@ mod traced;
 mod training;
 
 pub use batch::Batch;
+pub use companions::{Companions, GenerationEngine};
 pub use degrees::Degrees;
 pub use fragmentation::Fragmentation;
 pub use hardware::Hardware;
@@ -367,6 +369,9 @@ fn architecture(
     let kind = architecture.kind();
     if let Some(wanted) = part.model_type.filter(|wanted| *wanted != kind) {
         return Err(Fault::of(keys::model::model_type, format!("{wanted}: the model that is given is a {kind}")));
+    }
+    if let Some(classes) = part.classes {
+        architecture = architecture.with_classes(classes)?;
     }
     notes.assumptions.extend(said);
     place_layers(&mut architecture, part, notes);

@@ -1,6 +1,7 @@
 //! How the model is trained.
 
 use super::Notes;
+use super::companions::Companions;
 use crate::framework::Profile;
 use crate::model::{FROZEN_PARTS, FrozenParts};
 use crate::plan::keys;
@@ -61,6 +62,8 @@ pub struct Training {
     pub padded_batch: bool,
     /// A frozen copy of the model reads each sample too (DPO's reference).
     pub reference_model: bool,
+    /// What else stands on the same GPUs.
+    pub companions: Companions,
     /// Model outputs stay alive until the next step.
     pub keep_outputs: bool,
     /// Keys and values are kept for later tokens (inference).
@@ -115,6 +118,7 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, lora: Option<Lora>, notes:
         deferred_head: reads("training.defer_embedding_wgrad") && part.defer_embedding_wgrad == Some(true),
         // With adapters the base itself, without them, is the reference: no copy.
         reference_model: part.reference_model == Some(true) && mode == Mode::Train && lora.is_none(),
+        companions: Companions::of(part, mode),
         lora,
         frozen: frozen(part.frozen.as_deref().unwrap_or_default(), notes),
         weight_decay: part.weight_decay.unwrap_or(if adam { 0.01 } else { 0.0 }),

@@ -2,6 +2,7 @@
 //! top of what the stage holds, up to the peak.
 
 pub(in crate::predict) mod buffers;
+pub(in crate::predict) mod companions;
 pub(in crate::predict) mod overhead;
 mod parts;
 pub(in crate::predict) mod peak;

@@ -3,6 +3,7 @@
 use crate::catalog::Generation;
 use crate::plan::keywords::Mode;
 use crate::predict::job::Job;
+use crate::predict::memory::companions::standing_engine;
 use crate::units::Bytes;
 
 /// A constant and where it was measured.
@@ -127,7 +128,8 @@ pub(in crate::predict) fn libraries(job: &Job) -> Libraries {
 /// Bytes that the driver charges beside the allocator's; of a CPU, what the process holds without a model.
 pub(in crate::predict) fn outside(job: &Job) -> u64 {
     let buffers = NCCL_PER_COMMUNICATOR.bytes.0.saturating_mul(communicators(job));
-    context(job.hardware.gpu.generation).bytes.0.saturating_add(buffers).saturating_add(process(job).0)
+    let beside = standing_engine(job).0.saturating_add(process(job).0);
+    context(job.hardware.gpu.generation).bytes.0.saturating_add(buffers).saturating_add(beside)
 }
 
 /// What a process on a CPU holds before it has a model: transformers' modules come with that library, others with

@@ -6,6 +6,7 @@ use crate::model::{Element, Part, Weight, is_covered};
 use crate::plan::keywords::{Attention, CpuOffload, Mode, Optimizer, Sharding};
 use crate::predict::job::Job;
 use crate::predict::job::optimizer::{Temporary, is_matrix, newton_schulz, rounded, rule, state_bytes};
+use crate::predict::memory::companions::frozen_models;
 use crate::predict::step::adapter_element;
 use crate::predict::step::prefill::cached;
 use crate::predict::step::stage::StageTapes;
@@ -25,6 +26,10 @@ pub(in crate::predict) struct Resident {
     /// A frozen copy of them, stored and sharded alike (TRL, `trainer/dpo_trainer.py`, `prepare_deepspeed` and
     /// `prepare_fsdp` of `ref_model`).
     pub reference: Bytes,
+    /// Other frozen models, stored and sharded as the weights are.
+    pub frozen_models: Bytes,
+    /// Weights, masters and states of a critic of the same size.
+    pub critic: Bytes,
     /// Keys and values of all requests (inference).
     pub kv_cache: Bytes,
     /// Of which those of micro-batches whose prompts were read before.
@@ -84,6 +89,8 @@ impl Resident {
     pub fn lasting(&self) -> Bytes {
         self.weights
             + self.reference
+            + self.frozen_models
+            + self.critic
             + self.fp8_copies
             + self.kv_cache_waiting
             + self.masters
@@ -141,6 +148,10 @@ impl StageTapes<'_> {
         }
         if job.training.reference_model {
             sum.reference = sum.weights;
+        }
+        sum.frozen_models = frozen_models(job);
+        if job.training.companions.critic {
+            sum.critic = sum.weights + sum.masters + sum.states;
         }
         let engine_rules = &job.profile.data_parallel;
         sum.gradients_stay = engine_rules.gradients_stay.is;
@@ -315,6 +326,7 @@ fn offloaded(job: &Job, sum: Resident, offload: CpuOffload) -> Resident {
             states: Bytes::ZERO,
             masters: Bytes::ZERO,
             optimizer_temporary: Bytes::ZERO,
+            critic: sum.critic.saturating_sub(sum.masters + sum.states),
             // DeepSpeed sends reduced gradients to the host as they are made.
             gradients: if deepspeed { Bytes::ZERO } else { sum.gradients },
             gradients_before: sum.gradients_before && !deepspeed,

@@ -155,6 +155,12 @@ fn follow(words: Vec<String>, launched: &mut LaunchCommand, depth: usize) {
         follow(behind_env(after), launched, depth + 1);
     } else if let Some(rest) = inline(name, after) {
         follow(rest.to_vec(), launched, depth + 1);
+    } else if name == "debugpy-run" {
+        // `debugpy-run -m torch.distributed.run -p 5678 -- ARGUMENTS`
+        let behind = after.iter().position(|word| word == "--").map_or(0, |at| at + 1);
+        let module = after.iter().position(|word| word == "-m").and_then(|at| after.get(at..at + 2));
+        let python = std::iter::once("python".to_owned()).chain(module.unwrap_or_default().iter().cloned());
+        follow(python.chain(after[behind..].iter().cloned()).collect(), launched, depth + 1);
     } else if is_python(name) {
         let (path, module, words) = interpreted(after, "m");
         started(path, module, true, words, launched, depth);

@@ -40,9 +40,10 @@ pub fn runs(context: &ImportContext) -> bool {
     if context.program.name() == "megatron" || is_evaluation(context) {
         return false;
     }
-    let shape = has("--num-layers") && has("--hidden-size") && has("--num-attention-heads");
+    let layers = ["--num-layers", "--hybrid-layer-pattern", "--hybrid-override-pattern"].iter().any(|name| has(name));
+    let shape = layers && has("--hidden-size") && has("--num-attention-heads");
     shape && (has("--micro-batch-size") || has("--tensor-model-parallel-size") || has("--batch-size"))
-        || (script.starts_with("pretrain_") && has("--micro-batch-size"))
+        || (script.starts_with("pretrain_") && (shape || has("--micro-batch-size")))
         || (has("--tensor-model-parallel-size") && has("--micro-batch-size"))
 }
 
@@ -66,6 +67,11 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     }
     if let Some(task) = settings.text("task") {
         not_modelled(&mut imported, &format!("--task {}: heads and encoders of the task's own", task.value));
+    }
+    // Two halves of a batch in turn hide what tensor-parallel ranks exchange (DeepSpeedExamples, `training/DeepSpeed-Domino`).
+    let program = context.run.files.read(&context.program.path).unwrap_or_default();
+    if program.contains("from domino") || program.contains("import domino") || program.contains("DominoModule") {
+        not_modelled(&mut imported, "DeepSpeed-Domino: halves of a batch whose tensor-parallel exchange is hidden");
     }
     if settings.is("use_checkpoint_args") {
         imported.note("--use-checkpoint-args: the checkpoint's own shape goes over the arguments");

@@ -111,6 +111,18 @@ pub fn read_around(text: &str, around: &Surroundings) -> Script {
 }
 
 impl Script {
+    /// The words of a variable that holds Megatron's options for a model: a part of a command that another script starts
+    /// (Megatron-LM, `examples/post_training/modelopt/conf/*.sh`, `MODEL_ARGS`).
+    pub fn options_of_a_model(&self) -> Option<Vec<String>> {
+        const SHAPE: [&str; 2] = ["--hidden-size", "--num-attention-heads"];
+        const LAYERS: [&str; 3] = ["--num-layers", "--hybrid-layer-pattern", "--hybrid-override-pattern"];
+        self.variables.values().find_map(|value| {
+            let words: Vec<String> = value.iter().flat_map(|word| word.split_whitespace()).map(str::to_owned).collect();
+            let has = |option: &&str| words.iter().any(|word| word == option);
+            (SHAPE.iter().all(has) && LAYERS.iter().any(has)).then_some(words)
+        })
+    }
+
     /// Whether a condition holds; none where only a run could tell.
     fn holds(&self, condition: &str, known: &dyn Fn(&str) -> Option<String>) -> Option<bool> {
         if let Some(holds) = self.asks_for_argument(condition, known) {

@@ -19,7 +19,7 @@ use crate::plan::keys;
 use known::{DEFAULTS, FLAVORS, RENAMED, VERSION, registered};
 
 pub use known::flavor_of;
-pub use python::{is_python, of_python};
+pub use python::{chosen, is_python, of_python};
 
 /// Whether the program is torchtitan's.
 pub fn runs(context: &ImportContext) -> bool {

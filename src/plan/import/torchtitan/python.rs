@@ -8,6 +8,8 @@ use crate::plan::import::common::ImportContext;
 use crate::plan::import::imported::ImportedPlan;
 use crate::plan::import::origin::Origin;
 use crate::plan::import::python_calls::{call, keywords_of};
+use crate::plan::import::refused::Refused;
+use crate::plan::import::rows::not_modelled;
 use crate::plan::import::settings::Settings;
 use crate::plan::import::text::python_literal;
 use crate::plan::import::unread::account_for;
@@ -21,11 +23,56 @@ const SECTIONS: [(&str, &str); 4] = [
     ("default_adamw", "optimizer"),
 ];
 
-/// Whether a script is one function that makes a configuration of torchtitan.
+/// Whether a script makes a configuration of torchtitan.
 pub fn is_python(content: &str) -> bool {
-    content.contains("Trainer.Config(")
-        && content.contains("model_registry(")
-        && content.matches("-> Trainer.Config:").count() == 1
+    let made = content.lines().any(|line| line.contains("-> ") && line.contains("Trainer.Config:"));
+    made && content.contains("Trainer.Config(") && content.contains("model_registry(")
+}
+
+/// How deep one configuration may be made of another.
+const DEEPEST: usize = 4;
+
+/// The configurations of a registry, each with the text that makes it: what stands above all of them, the function that
+/// it changes, and its own.
+fn registry(content: &str) -> Vec<(String, String)> {
+    let marked: Vec<&str> = content.split("\ndef ").collect();
+    let Some((head, functions)) = marked.split_first().filter(|_| is_python(content)) else { return Vec::new() };
+    let named: Vec<(&str, &str)> = functions
+        .iter()
+        .filter(|text| text.lines().take(4).any(|line| line.contains("-> ") && line.contains("Trainer.Config:")))
+        .filter_map(|text| Some((text.split('(').next()?, *text)))
+        .collect();
+    let made = named.iter().map(|(name, text)| {
+        let mut parts = vec![format!("def {text}")];
+        let mut below = *text;
+        for _ in 0..DEEPEST {
+            let base = named.iter().find(|(other, _)| other != name && below.contains(&format!(" = {other}()")));
+            let Some((_, text)) = base else { break };
+            below = text;
+            parts.insert(0, format!("def {text}"));
+        }
+        ((*name).to_owned(), format!("{head}\n{}", parts.join("\n")))
+    });
+    made.collect()
+}
+
+/// The text of the configuration that is meant of a registry's; none of a file that has one or none.
+///
+/// # Errors
+/// It has several, and none is chosen, or no such.
+pub fn chosen(name: &str, content: &str, which: Option<usize>) -> Result<Option<String>, Refused> {
+    let mut all = registry(content);
+    let several = all.len() > 1;
+    match which {
+        Some(which) if several => match which.checked_sub(1).filter(|at| *at < all.len()) {
+            Some(at) => Ok(Some(all.swap_remove(at).1)),
+            None => Err(Refused::NoTool(format!("{name}: --which {which}, and it has {} configurations", all.len()))),
+        },
+        None if several => {
+            Err(Refused::Several { file: name.to_owned(), commands: all.into_iter().map(|(name, _)| name).collect() })
+        }
+        _ => Ok(all.pop().map(|(_, text)| text)),
+    }
 }
 
 /// The plan of such a file.
@@ -47,11 +94,21 @@ pub fn of_python(name: &str, content: &str, context: &ImportContext) -> Imported
         let (module, _) = line.trim().strip_prefix("from torchtitan.models.")?.split_once(" import model_registry")?;
         Some(module.to_owned())
     });
-    if let Some(model) = model {
+    // `torchtitan/models/llama3/config_registry.py`: `from . import model_registry`.
+    let folder = || {
+        let own = content.contains("from . import model_registry");
+        name.rsplit('/').nth(1).filter(|_| own).map(str::to_owned)
+    };
+    if let Some(model) = model.or_else(folder) {
         settings.set("model.name", model.into(), origin("model_registry"));
     }
     if call(content, "Float8LinearConverter.Config").is_some() {
         settings.set("float8.enable_float8_linear", Value::Bool(true), origin("Float8LinearConverter"));
+    }
+    for class in ["NVFP4LinearConverter", "MXFP8LinearConverter"] {
+        if call(content, &format!("{class}.Config")).is_some() {
+            not_modelled(&mut imported, &format!("{class}: matrix multiplications in its type"));
+        }
     }
     let mode = [("FullAC", "full"), ("SelectiveAC", "selective"), ("MemoryBudgetAC", "memory_budget")];
     let told = mode.iter().find(|(class, _)| call(content, &format!("{class}.Config")).is_some());

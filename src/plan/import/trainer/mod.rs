@@ -15,6 +15,7 @@ use super::rows::not_modelled;
 use super::settings::{DefaultValue, Settings};
 use super::trl;
 use super::unread::account_for;
+use super::vision;
 use super::{accelerate, arguments, script_defaults, script_doubts};
 use crate::plan::keys;
 
@@ -78,8 +79,7 @@ pub fn of_file(file: Settings, name: &str, context: &ImportContext) -> ImportedP
     imported.say(keys::model::framework, "pytorch", Origin::Program("the names of TrainingArguments".to_owned()));
     set_all(&mut imported, &settings, context);
     if let Some(method) = TrainingMethod::of_settings(&settings, name) {
-        method.apply(&mut imported);
-        methods::without_reference(&mut imported, &settings);
+        methods::of_trainer(method, &mut imported, &settings, context);
     }
     by_launcher(&mut imported);
     imported
@@ -112,6 +112,7 @@ fn set_all(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     script::length(imported, settings, context);
     script::low_rank(imported, settings, context);
     set(imported, settings, context, stored(settings));
+    vision::of_llava(imported, settings);
     account_for(imported, settings);
 }
 
@@ -180,8 +181,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     let named = TrainingMethod::of_name(trl::method(context).unwrap_or_else(|| context.program.name()));
     let told = || script_defaults::script_of(context).and_then(|(_, text)| TrainingMethod::of_script(&text));
     if let Some(method) = named.or_else(told) {
-        method.apply(&mut imported);
-        methods::without_reference(&mut imported, &settings);
+        methods::of_trainer(method, &mut imported, &settings, context);
     }
     own_freezing(&mut imported, context);
     data_parallel(&mut imported, context);

@@ -1,14 +1,16 @@
 //! verl: `-m verl.trainer.main_ppo KEY=VALUE…` and its supervised trainers (`verl/trainer/config` at b178a3cd).
 
-use super::arguments;
-use super::common::ImportContext;
-use super::imported::ImportedPlan;
-use super::launch::World;
-use super::origin::{Origin, Setting};
-use super::rows::{SettingKind, SettingRow, not_modelled, take};
-use super::settings::{DefaultValue, Settings};
-use super::unread::account_for;
-use super::{adapters, model};
+mod companions;
+
+use crate::plan::import::arguments;
+use crate::plan::import::common::ImportContext;
+use crate::plan::import::imported::ImportedPlan;
+use crate::plan::import::launch::World;
+use crate::plan::import::origin::{Origin, Setting};
+use crate::plan::import::rows::{SettingKind, SettingRow, not_modelled, take};
+use crate::plan::import::settings::{DefaultValue, Settings};
+use crate::plan::import::unread::account_for;
+use crate::plan::import::{adapters, model, rollout};
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -34,6 +36,8 @@ const PPO: &[(&str, DefaultValue)] = &[
     ("actor_rollout_ref.actor.strategy", DefaultValue::Text("fsdp")),
     ("actor_rollout_ref.actor.optim.weight_decay", DefaultValue::Number(0.01)),
     ("actor_rollout_ref.actor.grad_clip", DefaultValue::Number(1.0)),
+    ("actor_rollout_ref.actor.ppo_max_token_len_per_gpu", DefaultValue::Whole(16384)),
+    ("actor_rollout_ref.rollout.gpu_memory_utilization", DefaultValue::Number(0.5)),
     ("trainer.nnodes", DefaultValue::Whole(1)),
     ("trainer.n_gpus_per_node", DefaultValue::Whole(8)),
 ];
@@ -117,6 +121,13 @@ fn configured(imported: &mut ImportedPlan, context: &ImportContext, options: &Se
         }
         settings.over(file.as_defaults("verl's own file"));
     }
+    // Forks of old versions: `-m verl.trainer.main --config FILE`.
+    if let Some(path) = options.text("config") {
+        return match context.configuration(&path.value, imported) {
+            Some(file) => settings.with(file),
+            None => settings,
+        };
+    }
     let Some(name) = name.filter(|name| !OWN.contains(&name.as_str())) else { return settings };
     let folder = options.text("config_path").map_or("config".to_owned(), |found| found.value);
     match context.configuration(&format!("{folder}/{name}.yaml"), imported) {
@@ -174,6 +185,7 @@ fn supervised(imported: &mut ImportedPlan, settings: Settings, context: &ImportC
     let recompute = settings.flag("model.enable_gradient_checkpointing");
     low_rank(imported, settings, "model");
     shared(imported, recompute, settings.text("model.fsdp_config.model_dtype"), settings.text("model.strategy"));
+    attention(imported, settings, "model");
     for name in ["model.strategy", "model.fsdp_config.model_dtype", "use_remove_padding"] {
         settings.accept(name);
     }
@@ -216,6 +228,14 @@ fn shared(
     }
 }
 
+/// `model.override_config.attn_implementation`, which goes over FlashAttention 2.
+fn attention(imported: &mut ImportedPlan, settings: &Settings, section: &str) {
+    let name = format!("{section}.override_config.attn_implementation");
+    let found = settings.text(&name).or_else(|| settings.text(&format!("+{name}")));
+    let word = found.map(|found| found.map(|name| crate::plan::import::trainer::implementation(&name)));
+    imported.set(keys::training::attention, word);
+}
+
 fn low_rank(imported: &mut ImportedPlan, settings: &Settings, section: &str) {
     let Some(rank) = settings.whole(&format!("{section}.lora_rank")).filter(|found| found.value > 0) else { return };
     adapters::set(imported, Some(rank), (VERSION, 8), None);
@@ -245,14 +265,14 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
     take(imported, settings, PPO_ROWS);
     if settings.is("actor_rollout_ref.actor.use_dynamic_bsz") {
         imported.drop(keys::training::micro_batch_size);
-        imported.miss(
-            keys::training::micro_batch_size,
-            "use_dynamic_bsz: as many samples a pass as ppo_max_token_len_per_gpu holds",
-        );
+        rollout::packed(imported, settings.whole("actor_rollout_ref.actor.ppo_max_token_len_per_gpu"));
     }
     // `examples/split_placement/main_ppo_split.py` gives actor and critic pools of their own.
     if context.program.name().contains("split") {
         not_modelled(imported, "the pools of a split placement: the actor has a part of the GPUs, the plan all");
+    }
+    if settings.text("trainer.device").is_some_and(|found| found.value == "npu") {
+        not_modelled(imported, "trainer.device npu: the run is on NPUs, the plan on GPUs");
     }
     let nodes = settings.whole("trainer.nnodes");
     // An asynchronous pipeline (`agentica-project/rllm`, its verl) trains on a part of a node, the rest generates.
@@ -283,6 +303,7 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
         let recompute = settings.flag("actor_rollout_ref.model.enable_gradient_checkpointing");
         let dtype = settings.text("actor_rollout_ref.actor.fsdp_config.model_dtype");
         shared(imported, recompute, dtype, settings.text("actor_rollout_ref.actor.strategy"));
+        attention(imported, settings, "actor_rollout_ref.model");
     }
     let on_host = settings
         .iter()
@@ -291,11 +312,8 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
     if let Some(found) = on_host.and_then(|name| settings.on(name)) {
         imported.set(keys::training::cpu_offload, Some(found.map(|_| "optimizer")));
     }
-    let offloaded = ["fsdp_config", "megatron"]
-        .iter()
-        .any(|section| settings.is(&format!("actor_rollout_ref.actor.{section}.param_offload")));
-    let what = if offloaded { ", and what goes to the host between the phases" } else { "" };
-    not_modelled(imported, &format!("the engine of the rollout, reference and critic{what}; the plan is the actor's"));
+    let on_core = imported.get(keys::model::framework).is_some_and(|found| found.value == "megatron");
+    companions::set(imported, settings, on_core, context);
     for (name, _) in settings.iter() {
         let beside =
             ["rollout.", "ref.", "critic.", "algorithm.", "reward_model.", "actor.kl", "actor.clip", "actor.use_"];

@@ -1,0 +1,167 @@
+//! NeMo 2's recipes: `pretrain_recipe` of `nemo/collections/llm/recipes/*.py`, its arguments' defaults and what it
+//! passes to trainer and data.
+
+use serde_json::Value;
+
+use super::common::ImportContext;
+use super::imported::ImportedPlan;
+use super::launch::World;
+use super::megatron;
+use super::model;
+use super::origin::{Origin, Setting};
+use super::python_values::arguments;
+use super::settings::Settings;
+use super::text::python_literal;
+use super::torchtune;
+use crate::plan::keys;
+
+/// The version whose defaults are meant.
+const VERSION: &str = "NeMo 2";
+
+/// Names of a recipe's arguments, and Megatron's for them.
+const NAMES: &[(&str, &str)] = &[
+    ("tensor_parallelism", "tensor_model_parallel_size"),
+    ("pipeline_parallelism", "pipeline_model_parallel_size"),
+    ("virtual_pipeline_parallelism", "num_virtual_stages_per_pipeline_rank"),
+    ("context_parallelism", "context_parallel_size"),
+    ("expert_parallelism", "expert_model_parallel_size"),
+    ("sequence_parallelism", "sequence_parallel"),
+    ("global_batch_size", "global_batch_size"),
+    ("micro_batch_size", "micro_batch_size"),
+    ("seq_length", "seq_length"),
+    ("gradient_clip_val", "clip_grad"),
+];
+
+/// Whether a script is such a recipe.
+pub fn is_recipe(content: &str) -> bool {
+    // Those of other collections have towers, or no language model at all.
+    let language = !["collections.vlm", "collections.avlm", "collections.diffusion", "collections.speechlm"]
+        .iter()
+        .any(|other| content.contains(other));
+    // Distilled models have no recipe of that kind: theirs raises.
+    language
+        && !content.contains("raise NotImplementedError")
+        && content.contains("@run.cli.factory")
+        && content.contains("\ndef pretrain_recipe(")
+        && content.lines().any(|line| line.starts_with("NAME = "))
+}
+
+/// The plan of such a file.
+pub fn of_file(name: &str, content: &str, context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("NeMo");
+    imported.say(keys::model::framework, "megatron", Origin::Program("a recipe of NeMo's".to_owned()));
+    imported.note("the recipe's pretrain_recipe is read, without performance_mode");
+    let origin = |key: &str| Origin::File { name: name.to_owned(), line: None, key: key.to_owned() };
+    let own = content.lines().find_map(|line| python_literal(line.strip_prefix("NAME = ")?));
+    if let Some(own) = own.as_ref().and_then(Value::as_str) {
+        let preset = preset_of(context, own).map(|preset| Setting::new(preset, origin("NAME")));
+        imported.set(keys::model::preset, preset);
+    }
+    imported.miss(keys::model::preset, "the recipe's NAME is no model of the catalogue");
+    let said = said(content);
+    let value =
+        |key: &str| said.iter().rev().find(|(known, _)| known == key).and_then(|(_, text)| python_literal(text));
+    let mut settings = Settings::default();
+    for (theirs, ours) in NAMES {
+        if let Some(value) = value(theirs).filter(|value| !value.is_null()) {
+            settings.set(ours, value, origin(theirs));
+        }
+    }
+    let default = |option: &str| Origin::Default { framework: VERSION, option: option.to_owned() };
+    for (option, value) in [
+        ("bf16", Value::Bool(true)),
+        ("use_distributed_optimizer", Value::Bool(true)),
+        ("overlap_grad_reduce", Value::Bool(true)),
+        ("overlap_param_gather", Value::Bool(true)),
+        ("weight_decay", 0.1.into()),
+    ] {
+        settings.set(option, value, default(&format!("{option} {}", value_of(option))));
+    }
+    let whole = |key: &str| value(key).and_then(|value| value.as_u64()).map(|number| Setting::new(number, origin(key)));
+    let world = World { total: None, nodes: whole("num_nodes"), per_node: whole("num_gpus_per_node") }.completed();
+    imported.set(keys::cluster::num_gpus, world.total);
+    imported.set(keys::cluster::nodes, world.nodes);
+    imported.set(keys::cluster::gpus_per_node, world.per_node);
+    megatron::train(&mut imported, &settings, context);
+    // The model's own.
+    imported.drop(keys::training::dropout);
+    imported
+}
+
+/// The model of a recipe, by its name.
+pub fn preset_of(context: &ImportContext, name: &str) -> Option<String> {
+    const ENDINGS: [&str; 11] = [
+        "_pretrain_config",
+        "_finetune_config",
+        "_sft_config",
+        "_peft_config",
+        "_pretrain",
+        "_finetune",
+        "_config",
+        "_gpu",
+        "_16k",
+        "_64k",
+        "_128k",
+    ];
+    let mut name = name;
+    while let Some(shorter) = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)) {
+        name = shorter;
+    }
+    // `llama31_8b`, `qwen25_1p5b`: the points are left out, or written as a letter.
+    let family = name.split('_').next().unwrap_or("");
+    let digits = family.trim_start_matches(|letter: char| !letter.is_ascii_digit());
+    let spelled = match digits.len() {
+        2 => name.replacen(digits, &format!("{}_{}", &digits[..1], &digits[1..]), 1),
+        _ => name.to_owned(),
+    };
+    let pointed =
+        spelled.replace("1p5b", "1.5b").replace("1p7b", "1.7b").replace("500m", "0.5b").replace("600m", "0.6b");
+    [name, spelled.as_str(), pointed.as_str()]
+        .iter()
+        .flat_map(|name| torchtune::names(name))
+        .find_map(|name| model::preset(context, &name))
+}
+
+/// Where a default of NeMo's stands.
+fn value_of(option: &str) -> &'static str {
+    match option {
+        "weight_decay" => "0.1 (recipes/optim/adam.py)",
+        "bf16" => "true (recipes/precision/mixed_precision.py)",
+        _ => "true (DistributedDataParallelConfig of the recipe)",
+    }
+}
+
+/// What the trainer's arguments default to, then the recipe's, then what the recipe passes to trainer and data; a name
+/// stands for the recipe's argument.
+fn said(content: &str) -> Vec<(String, String)> {
+    let part = |start: &str| {
+        let (_, rest) = content.split_once(start)?;
+        Some(rest.split("\n@run.cli.factory").next().unwrap_or(rest).split("\ndef ").next().unwrap_or(rest))
+    };
+    let mut all: Vec<(String, String)> = part("\ndef trainer(").map(keywords).unwrap_or_default();
+    let Some(recipe) = part("\ndef pretrain_recipe(") else { return all };
+    let own = keywords(recipe);
+    all.extend(own.iter().cloned());
+    for inner in ["trainer(", "MockDataModule,"] {
+        let passed = recipe.split_once(inner).map(|(_, rest)| keywords(rest)).unwrap_or_default();
+        for (key, text) in passed {
+            match own.iter().find(|(name, _)| *name == text) {
+                Some((_, default)) => all.push((key, default.clone())),
+                None => all.push((key, text)),
+            }
+        }
+    }
+    all
+}
+
+/// `name: type = value` and `name=value` up to the closing bracket.
+fn keywords(text: &str) -> Vec<(String, String)> {
+    let pairs = arguments(text).into_iter().filter_map(|part| {
+        let lines: Vec<&str> = part.lines().map(|line| line.split('#').next().unwrap_or("").trim()).collect();
+        let plain = lines.join(" ");
+        let (name, value) = plain.split_once('=')?;
+        let name = name.split(':').next()?.trim();
+        Some((name.to_owned(), value.trim().to_owned()))
+    });
+    pairs.collect()
+}

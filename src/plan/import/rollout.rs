@@ -1,0 +1,136 @@
+//! Reinforcement learning: what generates answers on the GPUs that train, and passes that are packed up to a number of
+//! tokens.
+
+use super::common::ImportContext;
+use super::imported::ImportedPlan;
+use super::model;
+use super::origin::{Origin, Setting};
+use super::rows::not_modelled;
+use super::settings::Settings;
+use crate::plan::keys;
+
+/// An engine that takes `share` of each GPU, and what stands beside it while it generates (a word of
+/// `training.generation_beside`).
+pub fn engine(imported: &mut ImportedPlan, share: Option<Setting<f64>>, beside: Setting<&'static str>) {
+    let Some(share) = share.filter(|found| found.value > 0.0 && found.value < 1.0) else {
+        return not_modelled(imported, "what the engine that generates takes of the GPUs");
+    };
+    imported.set(keys::training::generation_memory, Some(share));
+    imported.set(keys::training::generation_beside, Some(beside));
+}
+
+/// Samples of a pass that holds up to `tokens` tokens of whole sequences: at least one, and the last of them counted
+/// whole.
+pub fn packed(imported: &mut ImportedPlan, tokens: Option<Setting<u64>>) {
+    let Some(tokens) = tokens.filter(|found| found.value > 0) else { return };
+    let Some(length) = imported.whole(keys::model::sequence_length).filter(|length| *length > 0) else { return };
+    let context = imported.whole(keys::distribution::context_parallel).unwrap_or(1).max(1);
+    let all = tokens.value.saturating_mul(context);
+    let samples = all.div_ceil(length).max(1);
+    let origin = Origin::Derived(format!("{}: {all} tokens a pass / {length}", tokens.origin));
+    imported.say(keys::training::micro_batch_size, samples, origin);
+    if all > length && !all.is_multiple_of(length) {
+        imported.note(format!("a pass holds up to {all} tokens: counted as {samples} samples of {length}"));
+    }
+    imported.packed = true;
+}
+
+/// A frozen model beside the policy, by its name: its parameters where the catalogue knows it, else what is not modelled.
+pub fn frozen(imported: &mut ImportedPlan, context: &ImportContext, named: &Setting<String>, what: &str) {
+    let known = model::preset(context, &named.value).and_then(|preset| context.catalog.model(&preset));
+    let Some(parameters) = known.map(|model| model.params) else {
+        return not_modelled(imported, &format!("{what} {}: not in the catalogue", named.value));
+    };
+    let before = imported.get(keys::training::frozen_models_billions).and_then(|found| found.value.as_f64());
+    let billions = before.unwrap_or(0.0) + parameters as f64 / 1e9;
+    let origin = Origin::Derived(format!("{}: {what} {}", named.origin, named.value));
+    imported.say(keys::training::frozen_models_billions, billions, origin);
+}
+
+/// A sample is a prompt with its answer.
+fn lengths(imported: &mut ImportedPlan, settings: &Settings) {
+    let both = settings.whole("max_prompt_length").zip(settings.whole("max_completion_length"));
+    if let Some((prompt, answer)) = both {
+        let origin = Origin::Derived(format!("{} + {}", prompt.origin, answer.origin));
+        imported.say(keys::model::sequence_length, prompt.value.saturating_add(answer.value), origin);
+    }
+}
+
+/// A trainer of transformers' kind that generates answers: TRL's `GRPOConfig`, ms-swift's `RLHFArguments`.
+pub struct TrainerRollout {
+    /// Weight of the divergence from the reference where nobody says it.
+    pub beta: f64,
+    /// Part of the memory of vLLM in the training processes where nobody says it.
+    pub share: f64,
+    /// The name of the switch that lets vLLM sleep.
+    pub sleeps: &'static str,
+    /// Whether vLLM is in the training processes where `vllm_mode` is absent; none where versions differ.
+    pub colocated: Option<bool>,
+}
+
+/// TRL 1.0, `trl/trainer/grpo_config.py`; before 0.24 or so the mode was `server`.
+pub const TRL: TrainerRollout =
+    TrainerRollout { beta: 0.0, share: 0.3, sleeps: "vllm_enable_sleep_mode", colocated: None };
+
+/// ms-swift 4, `swift/rlhf_trainers/args_mixin.py` and `swift/arguments/rlhf_args.py`, `_init_grpo` (`beta` 0.04).
+pub const SWIFT: TrainerRollout =
+    TrainerRollout { beta: 0.04, share: 0.9, sleeps: "sleep_level", colocated: Some(true) };
+
+impl TrainerRollout {
+    /// Says what is held beside the policy.
+    pub fn apply(&self, imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
+        let beta = settings.number("beta").map_or(self.beta, |found| found.value);
+        let adapters = imported.get(keys::lora::rank).is_some();
+        if beta > 0.0 && !adapters {
+            imported.say(keys::training::reference_model, true, Origin::Derived(format!("beta {beta}: a reference")));
+        }
+        if let Some(found) = settings.first_text(&["reward_model", "reward_model_name_or_path", "reward_model_path"]) {
+            frozen(imported, context, &found, "the reward model");
+        }
+        lengths(imported, settings);
+        self.generation(imported, settings);
+        for name in [
+            "beta",
+            "use_vllm",
+            "vllm_mode",
+            "vllm_gpu_memory_utilization",
+            "reward_model",
+            "reward_model_name_or_path",
+            self.sleeps,
+        ] {
+            settings.accept(name);
+        }
+    }
+
+    /// Says what generates the answers.
+    pub fn generation(&self, imported: &mut ImportedPlan, settings: &Settings) {
+        if !settings.is("use_vllm") {
+            imported.note("the model generates its answers itself between the updates: that is not counted");
+            return;
+        }
+        let mode = settings.text("vllm_mode");
+        let told = mode.as_ref().map(|found| found.value == "colocate");
+        let server = settings.holds("vllm_server_host") || settings.holds("vllm_server_base_url");
+        match told.or(if server { Some(false) } else { self.colocated }) {
+            Some(true) => {
+                let usual = || Setting::new(self.share, Origin::Derived("vllm_gpu_memory_utilization".to_owned()));
+                let share = settings.number("vllm_gpu_memory_utilization").unwrap_or_else(usual);
+                let asleep =
+                    settings.is(self.sleeps) || settings.whole(self.sleeps).is_some_and(|level| level.value > 0);
+                let moved = settings.is("offload_model") && settings.is("offload_optimizer");
+                let word = match (asleep, moved) {
+                    (false, _) => "step",
+                    (true, true) => "nothing",
+                    (true, false) => "states",
+                };
+                let origin = Origin::Derived(format!("{} {asleep}", self.sleeps));
+                engine(imported, Some(share), Setting::new(word, origin));
+            }
+            Some(false) => imported.note("vLLM answers as a server of its own: its GPUs are not the plan's"),
+            None => not_modelled(imported, "vLLM: beside the training or on GPUs of its own (vllm_mode is not said)"),
+        }
+        for name in ["offload_model", "offload_optimizer"] {
+            settings.accept(name);
+        }
+    }
+}

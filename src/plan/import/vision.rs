@@ -1,0 +1,159 @@
+//! Models that see: their language model of the catalogue, and the tower before it.
+
+use super::common::ImportContext;
+use super::imported::ImportedPlan;
+use super::launch::base;
+use super::model;
+use super::origin::{Origin, Setting};
+use super::rows::not_modelled;
+use super::settings::Settings;
+use crate::plan::keys;
+
+/// Parameters of a tower and of what joins it to a language model, and whether they are trained.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tower {
+    pub parameters: u64,
+    pub origin: Origin,
+    pub frozen: bool,
+    /// Somebody says that it trains, whatever adapters stand beside.
+    pub trained: bool,
+}
+
+/// A vision model's name without the words for how it was tuned, its language model, and the parameters of its tower
+/// with its merger, each the sum of the shapes of `modeling_*.py` of transformers 4.57: `visual`, or of the hub's
+/// `modeling_internvl_chat.py` (`InternViT-300M` of 304 012 288, `InternViT-6B` of 5 537 553 408 beside its projector).
+const COMPOSED: &[(&str, &str, u64)] = &[
+    ("qwen2-vl-2b", "qwen2-1.5b", 665_271_296),
+    ("qwen2-vl-7b", "qwen2-7b", 675_759_104),
+    ("qwen2-vl-72b", "qwen2-72b", 699_356_672),
+    ("qwen2.5-vl-3b", "qwen2.5-3b", 668_684_288),
+    ("qwen2.5-vl-7b", "qwen2.5-7b", 676_550_144),
+    ("qwen2.5-vl-32b", "qwen2.5-32b", 688_841_984),
+    ("qwen2.5-vl-72b", "qwen2.5-72b", 704_573_696),
+    ("qwen3-vl-2b", "qwen3-1.7b", 406_957_056),
+    ("qwen3-vl-4b", "qwen3-4b", 415_347_712),
+    ("qwen3-vl-8b", "qwen3-8b", 576_388_336),
+    ("qwen3-vl-32b", "qwen3-32b", 595_266_800),
+    ("qwen3-vl-30b-a3b", "qwen3-30b-a3b", 538_631_408),
+    ("qwen3-vl-235b-a22b", "qwen3-235b-a22b", 576_388_336),
+    ("internvl3-1b", "qwen2.5-0.5b", 308_495_104),
+    ("internvl3-2b", "qwen2.5-1.5b", 312_674_304),
+    ("internvl3-8b", "qwen2.5-7b", 331_552_768),
+    ("internvl3-14b", "qwen2.5-14b", 351_216_640),
+    ("internvl3.5-1b", "qwen3-0.6b", 309_265_408),
+    ("internvl3.5-2b", "qwen3-1.7b", 316_607_488),
+    ("internvl3.5-4b", "qwen3-4b", 321_064_960),
+    ("internvl3.5-8b", "qwen3-8b", 337_583_104),
+    ("internvl3.5-14b", "qwen3-14b", 351_216_640),
+    ("internvl3.5-30b-a3b", "qwen3-30b-a3b", 316_607_488),
+    ("llava-1.5-7b", "llama-2-7b", 324_487_168),
+    ("llava-v1.5-7b", "llama-2-7b", 324_487_168),
+    ("llava-1.5-13b", "llama-2-13b", 334_974_976),
+    ("llava-v1.5-13b", "llama-2-13b", 334_974_976),
+];
+
+/// Towers by their names on the hub and their parameters: `CLIPVisionModel`, `SiglipVisionModel`.
+const TOWERS: &[(&str, u64)] = &[
+    ("clip-vit-large-patch14", 303_179_776),
+    ("clip-vit-large-patch14-336", 303_507_456),
+    ("siglip-so400m-patch14-384", 428_225_600),
+    ("internvit-300m-448px", 304_012_288),
+    ("internvit-300m-448px-v2.5", 304_012_288),
+];
+
+/// Words of a name that speak of pictures or sound.
+const SENSES: [&str; 16] = [
+    "vl",
+    "vlm",
+    "omni",
+    "vision",
+    "llava",
+    "ocr",
+    "audio",
+    "video",
+    "pixtral",
+    "voxtral",
+    "internvl",
+    "internvl3",
+    "smolvlm",
+    "smolvlm2",
+    "ovis",
+    "multimodal",
+];
+
+/// Whether a name is that of a model of pictures or sound.
+pub fn is_multimodal(name: &str) -> bool {
+    let lower = base(name).to_lowercase();
+    lower
+        .split(['-', '_', '.'])
+        .any(|word| SENSES.contains(&word) || word.starts_with("internvl") || word.starts_with("vl"))
+}
+
+/// Sets the language model of a composed model that is known by name; its tower is said at the end.
+pub fn set(imported: &mut ImportedPlan, context: &ImportContext, name: &str, origin: &Origin) -> bool {
+    let plain = base(name).to_lowercase().replace('_', "-").replace("internvl3-5", "internvl3.5");
+    let fits = |known: &str| plain == known || model::tuned(&plain).any(|shorter| shorter == known);
+    let Some((known, language, parameters)) = COMPOSED.iter().find(|(known, ..)| fits(known)) else { return false };
+    let Some(preset) = context.catalog.model(language).map(|model| model.name.clone()) else { return false };
+    let origin = Origin::Derived(format!("{origin}: the language model of {known}"));
+    imported.say(keys::model::preset, preset, origin.clone());
+    imported.tower = Some(Tower { parameters: *parameters, origin, frozen: false, trained: false });
+    true
+}
+
+/// What a script on the Trainer says of a tower: that it trains, or which one it is.
+/// `--vision_tower openai/clip-vit-large-patch14-336` beside a language model, as LLaVA and its kin take it
+/// (`llava/model/multimodal_encoder/clip_encoder.py`: `requires_grad_(False)`).
+pub fn of_llava(imported: &mut ImportedPlan, settings: &Settings) {
+    // Nothing is asked for before the tower is known: what nobody asks for is said.
+    let named = settings.iter().find(|(name, _)| *name == "vision_tower").and_then(|(_, found)| {
+        let plain = base(found.value.as_str()?).to_lowercase().replace('_', "-");
+        let (_, parameters) = TOWERS.iter().find(|(known, _)| *known == plain)?;
+        Some(Tower { parameters: *parameters, origin: found.origin.clone(), frozen: true, trained: false })
+    });
+    if let Some(named) = named {
+        settings.accept("vision_tower");
+        imported.tower = Some(named);
+    }
+    let Some(tower) = imported.tower.as_mut() else { return };
+    tower.trained |= trains(settings);
+    tower.frozen &= !tower.trained;
+}
+
+/// `--unfreeze_mm_vision_tower True`, `--tune_type_vision_tower full`, `--freeze_vision_tower False`,
+/// `--mm_tunable_parts`.
+fn trains(settings: &Settings) -> bool {
+    let about = |name: &str| {
+        let words = ["tune", "unfreeze", "unlock", "train_", "freeze"];
+        let tower = name.contains("vision") && !name.contains("lr") && words.iter().any(|part| name.contains(part));
+        tower || name == "mm_tunable_parts"
+    };
+    settings.iter().filter(|(name, _)| about(name)).any(|(name, _)| {
+        let word = settings.text(name).map(|found| found.value.to_lowercase()).unwrap_or_default();
+        let off = ["false", "frozen", "none", "no", "0"].contains(&word.as_str());
+        match name {
+            "mm_tunable_parts" => word.contains("vision"),
+            name if name.contains("freeze") && !name.contains("unfreeze") => off,
+            _ => !off,
+        }
+    })
+}
+
+/// Says of a tower what becomes of it: frozen below adapters, or by the tool's own default.
+pub fn settle(imported: &mut ImportedPlan) {
+    let Some(Tower { parameters, origin, frozen, trained }) = imported.tower.take() else { return };
+    let millions = parameters as f64 / 1e6;
+    if trained || (!frozen && imported.get(keys::lora::rank).is_none()) {
+        return not_modelled(
+            imported,
+            &format!("the vision tower of {millions:.0} M parameters, which trains with the model"),
+        );
+    }
+    let before = imported.get(keys::training::frozen_models_billions).and_then(|found| found.value.as_f64());
+    let billions = before.unwrap_or(0.0) + parameters as f64 / 1e9;
+    let found = Setting::new(billions, Origin::Derived(format!("{origin}: a vision tower that is frozen")));
+    imported.set(keys::training::frozen_models_billions, Some(found));
+    imported.note(format!(
+        "the vision tower's weights, {millions:.0} M, are counted; its passes and what trains of the projector are not"
+    ));
+}
