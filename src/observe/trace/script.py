@@ -223,7 +223,7 @@ def finished(watch, device, script, say):
         raise Refused(f"the first batch's `{empty}` has no elements: its sizes depend on values, which a traced step has not")
     fitter = tape.Fitter([], [{}])
     made = tape.Trace(fitter)
-    made.add(*step.written(watch.assembly))
+    made.add(0, *step.written(watch.assembly))
     subject = type("Script", (), {"name": type(model).__name__, "source": script, "inputs": [], "side": None,
                                   "longest": point.get("S"), "versions": {}, "answers": watch.answers})()
     notes = [f"traced with {', '.join(f'{axis} {size}' for axis, size in point.items())} alone, in {precision} precision"]
