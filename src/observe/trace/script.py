@@ -39,6 +39,17 @@ def recomputing(recorder):
     return next((node.name for node in recorder.nodes.values() if "Checkpoint" in node.name), None)
 
 
+def foreign_to(recorder, model):
+    """Parameters that the loss trains and that are none of the model's: a GAN's other half. None of the model's own may be left
+    out altogether."""
+    reached = {edge[1] for node in recorder.nodes.values() for edge in node.edges if edge is not None and edge[0] == "parameter"}
+    own = {recorder.identify(one, kind="parameter") for one in model.parameters()}
+    if not reached & own:
+        raise Refused(f"several models: the first backward pass trains none of {type(model).__name__}, which is called first; "
+                      "trace each of them with file.py:function")
+    return sum(recorder.tensors[number].numel for number in reached - own)
+
+
 class Finished(BaseException):
     """The step is traced."""
 
@@ -56,6 +67,8 @@ class Watch:
         self.batch = {}
         # Calls of `torch.utils.checkpoint`: a plan says what is recomputed, and the tape holds the model without it.
         self.checkpointed = 0
+        # Parameters of other models that the traced loss trains too.
+        self.foreign = 0
         # Passes without gradients: what came out, by module and shapes.
         self.evaluated, self.evaluating = {}, False
 
@@ -155,6 +168,7 @@ class Watch:
         if self.model is None:
             raise Refused("the first backward pass comes before any module is called to be trained")
         recorder.end_forward(loss)
+        self.foreign = foreign_to(recorder, self.model)
         how = recomputing(recorder)
         if how is not None:
             raise Refused(f"{how}: the script recomputes activations in a way of its own: trace it without, and name the "
@@ -230,6 +244,9 @@ def finished(watch, device, script, say):
     if watch.checkpointed:
         notes.append(f"the script checkpoints {watch.checkpointed} calls, the tape none: training.activation_checkpointing says "
                      "what is recomputed")
+    if watch.foreign:
+        notes.append(f"several models: the loss trains {watch.foreign:,} parameters outside {type(model).__name__}, which are not in "
+                     "the tape: trace them with file.py:function")
     answered = watch.recorder.answered
     tape_made = step.laid_out(device, answered, subject, model, [], [point], fitter, {precision: made.finish()}, notes, False, True)
     fake_inputs = [[name, segments.element_of(value.dtype)[0], int(value.is_floating_point()),
