@@ -69,6 +69,8 @@ class Watch:
         self.checkpointed = 0
         # Parameters of other models that the traced loss trains too.
         self.foreign = 0
+        # The model is on the host's processor, where a GPU was to run it.
+        self.on_host = False
         # Passes without gradients: what came out, by module and shapes.
         self.evaluated, self.evaluating = {}, False
 
@@ -140,6 +142,8 @@ class Watch:
         recorder = self.recorder
         recorder.autocast = bool(torch.is_autocast_enabled())
         self.batch = tensors_of(args, kwargs)
+        # Asked now: trainers move their model back to the host when its step is cut short.
+        self.on_host = recorder.device != "cpu" and all(one.device.type == "cpu" for one in module.parameters())
         self.calls = modules.Calls(module, modules.find_blocks(module))
         self.calls.recorder = recorder
         self.calls.original = self.call
@@ -226,7 +230,7 @@ def trace(command, device, say, answers=False, wanted=None):
 
 def finished(watch, device, script, say):
     model = watch.model
-    if watch.recorder.device != "cpu" and all(one.device.type == "cpu" for one in model.parameters()):
+    if watch.on_host:
         raise Refused(f"{script} runs {type(model).__name__} on the host's processor: move it with .to(\"cuda\"), or trace it with "
                       "--cpu")
     types = {one.dtype for one in model.parameters()}
