@@ -87,7 +87,14 @@ impl Architecture {
     /// The walk of the whole model over a single token.
     fn of_one_token(&self, profile: &Profile, vocab_multiple: u64, adapters: Option<&Adapters>) -> Walk {
         let modules = modules_of(profile, self.family);
-        let types = Types { weight: Element::F32, autocast: None, weight_cache: false, fp8: None, gathers_fp8: false };
+        let types = Types {
+            weight: Element::F32,
+            autocast: None,
+            weight_cache: false,
+            fp8: None,
+            gathers_fp8: false,
+            casts_inputs: false,
+        };
         let run = MicroBatch {
             modules: &modules,
             types: &types,

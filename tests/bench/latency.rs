@@ -73,6 +73,7 @@ fn main() {
     terminal.keys("qq");
     terminal.exit_code();
     in_a_large_text();
+    with_a_tape();
     with_every_example();
 }
 
@@ -92,6 +93,26 @@ fn in_a_large_text() {
     report("a letter in 10 MB, below", &measure(&mut terminal, ["7", "\x7f"], ["of the plan7", "of the plan "]));
     terminal.signal("KILL");
     terminal.hang_up();
+}
+
+/// A traced model, whose tape may have 120 different segments.
+fn with_a_tape() {
+    for name in ["bert", "tv-densenet121"] {
+        let path = format!("{}/tests/truth/traced/{name}.tape.json.gz", env!("CARGO_MANIFEST_DIR"));
+        let text = format!("model: {{trace: {path}}}\ntraining: {{micro_batch_size: 8}}\n");
+        let args = ["mine.yaml", "--source", "demo", "--interval", "60s"];
+        let mut terminal = Program::memwall().args(&args).file("mine.yaml", &text).size(200, 50).start();
+        terminal.wait_for("demo");
+        terminal.wait_for("│micro batch");
+        let screen = terminal.screen();
+        let row = |text: &str| screen.lines().position(|line| line.contains(text)).unwrap();
+        terminal.keys(&keys::DOWN.repeat(row("│micro batch") - row("│model")));
+        terminal.wait_for("‹ 8 ›");
+        let what = format!("the batch of a traced {name}");
+        report(&what, &measure(&mut terminal, [keys::RIGHT, keys::LEFT], ["‹ 16 ›", "‹ 8 ›"]));
+        terminal.signal("KILL");
+        terminal.hang_up();
+    }
 }
 
 /// The value of the field that a row begins with, while it is selected.

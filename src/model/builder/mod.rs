@@ -45,6 +45,8 @@ pub struct Types {
     pub fp8: Option<Operands>,
     /// Sequence parallel gathers what those layers read after its cast to FP8.
     pub gathers_fp8: bool,
+    /// What comes into a layer is cast to the type that is computed in.
+    pub casts_inputs: bool,
 }
 
 /// A tape being written.

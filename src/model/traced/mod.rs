@@ -2,6 +2,7 @@
 
 mod adapted;
 mod segment;
+mod tied;
 mod trained;
 
 use std::sync::Arc;
@@ -32,6 +33,7 @@ fn trace_of<'a>(model: &'a TracedModel, run: &MicroBatch<'_>) -> Option<&'a Trac
     let traces = &model.traces;
     let wanted = match (run.types.autocast, run.types.weight) {
         (Some(_), Element::F32) => &traces.mixed,
+        (Some(_), _) if run.types.casts_inputs && traces.cast.is_some() => &traces.cast,
         (Some(_), _) => &traces.gathered,
         (None, Element::F32) => &traces.fp32,
         (None, _) => &traces.half,
@@ -77,6 +79,7 @@ pub fn walk(model: &TracedModel, run: &MicroBatch<'_>) -> Walk {
         reached.after(&made[at].2);
         places.push(at);
     }
+    tied::meet(trace, &mut made, &places);
     assembled(model, trace, &site, &made, &places)
 }
 
@@ -145,7 +148,8 @@ fn buffers(model: &TracedModel, site: &Site<'_>) -> u64 {
 
 fn inputs(model: &TracedModel, site: &Site<'_>) -> u64 {
     model.inputs.iter().fold(0, |sum: u64, input| {
-        let narrow = input.2 != 0 && input.1 == TracedElement::F32;
+        // A batch is fp32 where autocast casts it, or FSDP.
+        let narrow = input.2 != 0 && input.1 == TracedElement::F32 && site.run.types.autocast.is_none();
         let element = if narrow { site.run.types.weight } else { element_of(input.1, site.run) };
         sum.saturating_add(rounded(site.numel(&input.3).saturating_mul(element.bytes())))
     })

@@ -18,6 +18,7 @@ import script
 import segments
 import tape
 from recorder import Recorder
+from sources import Refused
 
 # A followed step may take so many times what a step takes; less than so many seconds nobody minds.
 MOST_TIMES = 20
@@ -91,7 +92,8 @@ class Live:
         self.path, self.usual, self.report = path, usual, report
         self.thread = threading.get_ident()
         self.recorder = self.calls = self.model = self.assembly = None
-        self.batch, self.checkpointed, self.answers = {}, 0, False
+        self.batch, self.checkpointed, self.foreign, self.answers = {}, 0, 0, False
+        self.on_host = False
         self.call = nn.Module.__call__
         self.backward, self.run_backward = torch.Tensor.backward, torch.autograd.backward
 
@@ -155,6 +157,7 @@ class Live:
             recorder.end_forward(loss)
             if recorder.hooked or script.recomputing(recorder):
                 raise NoTape("it recomputes or moves activations: memwall trace -- python … follows the script without that")
+            self.foreign = script.foreign_to(recorder, self.model)
             recorder.phase = "backward"
         except Exception as error:
             self.give_up(error)
@@ -230,7 +233,7 @@ def refused(module):
 
 def told(error):
     text = next((line for line in str(error).splitlines() if line.strip()), "no reason given")
-    return text if isinstance(error, NoTape) else f"{type(error).__name__}: {text}"
+    return text if isinstance(error, (NoTape, Refused)) else f"{type(error).__name__}: {text}"
 
 
 def arm(path, usual, report):

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 const MAIN: &str = "memwall_trace.py";
 
 /// Its files: what starts it, the ways in, recording, and the tape.
-const FILES: [(&str, &str); 16] = [
+const FILES: [(&str, &str); 18] = [
     (MAIN, include_str!("memwall_trace.py")),
+    ("beside.py", include_str!("beside.py")),
     ("device.py", include_str!("device.py")),
     ("fake.py", include_str!("fake.py")),
     ("kernels.py", include_str!("kernels.py")),
@@ -22,6 +23,7 @@ const FILES: [(&str, &str); 16] = [
     ("script.py", include_str!("script.py")),
     ("segment.py", include_str!("segment.py")),
     ("segments.py", include_str!("segments.py")),
+    ("shortcut.py", include_str!("shortcut.py")),
     ("sources.py", include_str!("sources.py")),
     ("step.py", include_str!("step.py")),
     ("tape.py", include_str!("tape.py")),

@@ -2,6 +2,9 @@
 
 import torch
 from torch import nn
+from torch.utils._pytree import tree_map
+
+from fake import tensors_in
 
 CONTAINERS = (nn.ModuleList, nn.Sequential, nn.ModuleDict)
 
@@ -50,15 +53,25 @@ def find_blocks(model):
     return found
 
 
+def lowered(tree, dtype):
+    """Tensors of floating point in another type."""
+    def one(leaf):
+        return leaf.to(dtype) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() else leaf
+
+    return tree_map(one, tree)
+
+
 class Calls:
     """Follows calls of modules: the path of the one that runs, calls of blocks, and blocks that are passed over."""
 
-    def __init__(self, model, blocks=None):
+    def __init__(self, model, blocks=None, lower=None):
         self.paths = {}
         for path, module in model.named_modules():
             self.paths.setdefault(module, path)
         self.blocks = {module: path for path, module in (blocks or {}).items()}
         self.recorder = None
+        # What comes into blocks is cast to this type.
+        self.lower = lower
         # Numbers of block calls that are not run: they return what the call before returned.
         self.skipped = frozenset()
         self.calls = 0
@@ -100,6 +113,10 @@ class Calls:
             start, self.depth = len(recorder.ops), 1
         recorder.stack.append((path, module))
         try:
+            if block and self.lower is not None:
+                args, kwargs = lowered((args, kwargs), self.lower)
+            elif block:
+                recorder.meets_fp32 |= any(one.dtype == torch.float32 for one in tensors_in(args, kwargs))
             out = self.original(module, *args, **kwargs)
         finally:
             recorder.stack.pop()

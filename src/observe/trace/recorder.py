@@ -4,18 +4,16 @@ import weakref
 
 import torch
 import torch.utils.flop_counter as flop_counter
-from torch.utils._pytree import tree_flatten
 
-from fake import Values
+from fake import Values, tensors_in
 
 aten = torch.ops.aten
 # Where a model's output has them (transformers/modeling_outputs.py).
 CACHES = ("past_key_values", "cache_params", "mems", "state")
 
 
-def sequence_number():
-    return torch._C._autograd._get_sequence_nr() if hasattr(torch._C._autograd, "_get_sequence_nr") \
-        else torch.autograd._get_sequence_nr()
+sequence_number = torch._C._autograd._get_sequence_nr if hasattr(torch._C._autograd, "_get_sequence_nr") \
+    else torch.autograd._get_sequence_nr
 
 
 class Tensor:
@@ -63,8 +61,8 @@ class Node:
 class Recorder(Values):
     """A dispatch mode that writes everything down."""
 
-    def __init__(self, fake_mode, device, module_names):
-        super().__init__(fake_mode)
+    def __init__(self, fake_mode, device, module_names, shortcut=None):
+        super().__init__(fake_mode, shortcut=shortcut)
         self.device = device.type
         self.names = module_names
         self.ops, self.tensors, self.storages, self.nodes = [], [], [], {}
@@ -79,6 +77,8 @@ class Recorder(Values):
         self.skip = {}
         self._handles = []
         self.autocast_ended_at = None
+        # Something of fp32 comes into a block.
+        self.meets_fp32 = False
         # Storages of keys and values that are kept for later tokens.
         self.cache = frozenset()
 
@@ -138,7 +138,7 @@ class Recorder(Values):
 
     def forward(self, func, args, kwargs):
         seq = sequence_number() - 1
-        inputs = [leaf for leaf in tree_flatten((args, kwargs))[0] if isinstance(leaf, torch.Tensor)]
+        inputs = tensors_in(args, kwargs)
         path, module = self.stack[-1] if self.stack else ("", None)
         op = Op(func._overloadpacket.__name__, path, type(module).__name__ if module is not None else "", seq,
                 torch.is_grad_enabled())
@@ -148,9 +148,7 @@ class Recorder(Values):
             op.node = seq
         out = self.run(func, args, kwargs)
         at = len(self.ops)
-        for leaf in tree_flatten(out)[0]:
-            if isinstance(leaf, torch.Tensor):
-                op.outputs.append(self.identify(leaf, at, op.node))
+        op.outputs = [self.identify(leaf, at, op.node) for leaf in tensors_in(out)]
         op.mutates = func._schema.is_mutable
         op.args = work_of(func, args, kwargs, out)
         op.flops = self.count(func, args, kwargs, out)
@@ -164,11 +162,10 @@ class Recorder(Values):
     def backward(self, func, args, kwargs):
         out = self.run(func, args, kwargs)
         fresh = False
-        for leaf in tree_flatten(out)[0]:
-            if isinstance(leaf, torch.Tensor):
-                before = len(self.storages)
-                self.follow(leaf, "backward")
-                fresh |= len(self.storages) > before
+        for leaf in tensors_in(out):
+            before = len(self.storages)
+            self.follow(leaf, "backward")
+            fresh |= len(self.storages) > before
         node = self.node
         if node is not None:
             node.flops += self.count(func, args, kwargs, out)
@@ -204,13 +201,9 @@ class Recorder(Values):
         else:
             # Inputs are saved before their operator runs.
             self.saving.setdefault(seq, []).append(number)
-        phase, self.phase = self.phase, "quiet"
-        try:
-            kept = tensor.detach()
-        finally:
-            self.phase = phase
-        kept._memwall = (self, number)
-        return kept
+        # It is none of the graph's: autograd hands over a detached one (torch/csrc/autograd/saved_variable.cpp,
+        # `set_hooks_and_pack_data`).
+        return tensor
 
     def saved_by(self, seq):
         for op in reversed(self.ops):

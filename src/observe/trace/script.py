@@ -39,6 +39,17 @@ def recomputing(recorder):
     return next((node.name for node in recorder.nodes.values() if "Checkpoint" in node.name), None)
 
 
+def foreign_to(recorder, model):
+    """Parameters that the loss trains and that are none of the model's: a GAN's other half. None of the model's own may be left
+    out altogether."""
+    reached = {edge[1] for node in recorder.nodes.values() for edge in node.edges if edge is not None and edge[0] == "parameter"}
+    own = {recorder.identify(one, kind="parameter") for one in model.parameters()}
+    if not reached & own:
+        raise Refused(f"several models: the first backward pass trains none of {type(model).__name__}, which is called first; "
+                      "trace each of them with file.py:function")
+    return sum(recorder.tensors[number].numel for number in reached - own)
+
+
 class Finished(BaseException):
     """The step is traced."""
 
@@ -56,6 +67,10 @@ class Watch:
         self.batch = {}
         # Calls of `torch.utils.checkpoint`: a plan says what is recomputed, and the tape holds the model without it.
         self.checkpointed = 0
+        # Parameters of other models that the traced loss trains too.
+        self.foreign = 0
+        # The model is on the host's processor, where a GPU was to run it.
+        self.on_host = False
         # Passes without gradients: what came out, by module and shapes.
         self.evaluated, self.evaluating = {}, False
 
@@ -127,6 +142,8 @@ class Watch:
         recorder = self.recorder
         recorder.autocast = bool(torch.is_autocast_enabled())
         self.batch = tensors_of(args, kwargs)
+        # Asked now: trainers move their model back to the host when its step is cut short.
+        self.on_host = recorder.device != "cpu" and all(one.device.type == "cpu" for one in module.parameters())
         self.calls = modules.Calls(module, modules.find_blocks(module))
         self.calls.recorder = recorder
         self.calls.original = self.call
@@ -155,6 +172,7 @@ class Watch:
         if self.model is None:
             raise Refused("the first backward pass comes before any module is called to be trained")
         recorder.end_forward(loss)
+        self.foreign = foreign_to(recorder, self.model)
         how = recomputing(recorder)
         if how is not None:
             raise Refused(f"{how}: the script recomputes activations in a way of its own: trace it without, and name the "
@@ -212,7 +230,7 @@ def trace(command, device, say, answers=False, wanted=None):
 
 def finished(watch, device, script, say):
     model = watch.model
-    if watch.recorder.device != "cpu" and all(one.device.type == "cpu" for one in model.parameters()):
+    if watch.on_host:
         raise Refused(f"{script} runs {type(model).__name__} on the host's processor: move it with .to(\"cuda\"), or trace it with "
                       "--cpu")
     types = {one.dtype for one in model.parameters()}
@@ -223,13 +241,16 @@ def finished(watch, device, script, say):
         raise Refused(f"the first batch's `{empty}` has no elements: its sizes depend on values, which a traced step has not")
     fitter = tape.Fitter([], [{}])
     made = tape.Trace(fitter)
-    made.add(*step.written(watch.assembly))
+    made.add(0, *step.written(watch.assembly))
     subject = type("Script", (), {"name": type(model).__name__, "source": script, "inputs": [], "side": None,
                                   "longest": point.get("S"), "versions": {}, "answers": watch.answers})()
     notes = [f"traced with {', '.join(f'{axis} {size}' for axis, size in point.items())} alone, in {precision} precision"]
     if watch.checkpointed:
         notes.append(f"the script checkpoints {watch.checkpointed} calls, the tape none: training.activation_checkpointing says "
                      "what is recomputed")
+    if watch.foreign:
+        notes.append(f"several models: the loss trains {watch.foreign:,} parameters outside {type(model).__name__}, which are not in "
+                     "the tape: trace them with file.py:function")
     answered = watch.recorder.answered
     tape_made = step.laid_out(device, answered, subject, model, [], [point], fitter, {precision: made.finish()}, notes, False, True)
     fake_inputs = [[name, segments.element_of(value.dtype)[0], int(value.is_floating_point()),

@@ -34,6 +34,14 @@ class Number:
         self.value = int(value)
 
 
+def within(name, paths):
+    """The one of these paths in which a parameter lies."""
+    path = name.rpartition(".")[0]
+    while path and path not in paths:
+        path = path.rpartition(".")[0]
+    return path or None
+
+
 def part_of(name, shape, module):
     kind = type(module).__name__.lower() if module is not None else ""
     if "embedding" in kind:
@@ -277,6 +285,12 @@ class Assembly:
                     storage = r.tensors[number].storage
                     if r.storages[storage].born >= group.first:
                         self.made_in.setdefault(("storage", storage), order)
+        # Storages that each segment made.
+        self.stored = {}
+        for number in range(len(r.storages)):
+            order = self.made_in.get(("storage", number))
+            if order is not None:
+                self.stored.setdefault(order, []).append(number)
 
     def died_in(self, storage):
         """The segment in whose course a storage is released in the forward pass; the last where it is not."""
@@ -325,9 +339,10 @@ class Assembly:
 
     def outlive(self, order, done):
         """What nobody reads any more and a frame holds while later segments run."""
-        for number, storage in enumerate(self.r.storages):
-            lasts = storage.kind == "made" and self.made_in.get(("storage", number)) == order and number not in done
-            if lasts and number not in self.r.cache and not self.is_cached(storage.first):
+        for number in self.stored.get(order, ()):
+            storage = self.r.storages[number]
+            lasts = storage.kind == "made" and number not in done and number not in self.r.cache
+            if lasts and not self.is_cached(storage.first):
                 self.pass_on(order, self.died_in(number), number)
 
     def reading_order(self, order):
@@ -427,14 +442,13 @@ class Assembly:
                 by_path.setdefault(path, order)
         skipped = {path for path, cls, groups in self.pieces if groups is None} - set(by_path)
         for v, (name, _, _) in self.parameters.items():
-            block = next((order for path, order in by_path.items() if name.startswith(path + ".")), None)
             if v in read:
                 home = read[v][0]
-            elif any(name.startswith(path + ".") for path in skipped):
+            elif within(name, skipped) is not None:
                 # Of a block that was passed over: its like has it.
                 continue
             else:
-                home = block if block is not None else 0
+                home = by_path.get(within(name, by_path), 0)
             self.weight_home[v] = home
             self.own_parameters.setdefault(home, []).append(v)
 

@@ -5,17 +5,21 @@ import time
 
 import torch
 
+import beside
 import fake
 import modules
 import segment
 import segments
 import tape
 from recorder import Recorder
+from shortcut import Shortcut
 from sources import Refused, first_tensor
 
-# The last is what FSDP makes of mixed precision: weights that are gathered in 16 bit, under autocast (accelerate,
-# accelerator.py, prepare_model, wraps the forward pass under FSDP as well).
-PRECISIONS = ("fp32", "mixed", "half", "gathered")
+# The last two are what FSDP makes of mixed precision: weights that are gathered in 16 bit, under autocast (accelerate,
+# accelerator.py, prepare_model, wraps the forward pass under FSDP as well), over a batch of fp32 that the root casts. FSDP2
+# casts what comes into each block as well (torch/distributed/fsdp/_fully_shard/_fsdp_state.py, `_pre_forward`).
+PRECISIONS = ("fp32", "mixed", "half", "gathered", "cast")
+AUTOCAST = ("mixed", "gathered", "cast")
 # Equal blocks in a row beyond these are passed over.
 KEPT = 3
 
@@ -27,13 +31,14 @@ class Tracer:
         self.device, self.say = device, say
         self.fake_mode = fake.Mode(allow_non_fake_inputs=True)
         fake.install(self.fake_mode)
+        self.shortcut = Shortcut(self.fake_mode)
         self.target = device.torch_device()
         self.answered = {}
         # What was built: name and parameters.
         self.built = None
 
     def build(self, subject):
-        values = fake.Values(self.fake_mode)
+        values = fake.Values(self.fake_mode, builds=True)
         with self.fake_mode, values:
             model = subject.build()
             for parameter in model.parameters():
@@ -46,10 +51,10 @@ class Tracer:
 
     def record(self, model, prepare, run, precision, skipped=frozenset(), blocks=None, experts=1, answers=False):
         """One forward and backward pass, written down; where the model `answers`, the forward pass without gradients."""
-        recorder = Recorder(self.fake_mode, self.target, {})
+        recorder = Recorder(self.fake_mode, self.target, {}, self.shortcut)
         recorder.experts = experts
-        recorder.autocast = precision in ("mixed", "gathered")
-        calls = modules.Calls(model, blocks)
+        recorder.autocast = precision in AUTOCAST
+        calls = modules.Calls(model, blocks, torch.bfloat16 if precision == "cast" else None)
         calls.recorder, calls.skipped = recorder, skipped
         for parameter in model.parameters():
             parameter.grad = None
@@ -62,7 +67,7 @@ class Tracer:
             recorder.start_forward()
             try:
                 with torch.autocast(self.target.type, dtype=torch.bfloat16, enabled=recorder.autocast):
-                    made = run(batch)
+                    made = run(modules.lowered(batch, torch.bfloat16) if precision in ("gathered", "cast") else batch)
             finally:
                 recorder.stop_saving()
             if answers:
@@ -74,15 +79,14 @@ class Tracer:
                     raise Refused("the loss needs no gradient: no parameter that requires one takes part in it")
                 recorder.end_forward(result)
                 recorder.run_backward(result)
-        for what, times in recorder.answered.items():
-            self.answered[what] = self.answered.get(what, 0) + times
+        self.note(recorder.answered)
         assembly = segments.Assembly(recorder, model, result)
         assembly.plan_leaving()
         return assembly
 
     def survey(self, model, prepare, run, blocks, experts, answers):
         """A forward pass through all blocks: which of them are equal."""
-        recorder = Recorder(self.fake_mode, self.target, {})
+        recorder = Recorder(self.fake_mode, self.target, {}, self.shortcut)
         recorder.experts, recorder.autocast = experts, False
         calls = modules.Calls(model, blocks)
         calls.recorder = recorder
@@ -103,71 +107,140 @@ class Tracer:
         model = self.build(subject)
         self.built = f"{subject.name} has {count(model)['total']:,} parameters"
         self.say(f"{self.built}, built in {time.time() - started:.1f} s")
-        blocks = modules.find_blocks(model)
-        experts = getattr(subject, "experts", 1)
-        varies, points = self.find_points(subject, model, axes, blocks, experts)
+        steps, buffers = Steps(self, subject, model), buffers_of(model)
+        varies, points = steps.find_points(axes)
+        steps.skip_equal(points[0])
         fitter = tape.Fitter(axes, points, varies)
-        skipped, notes, traces, fixed = None, list(subject.notes), {}, False
+        notes, traces, fixed = list(subject.notes), {}, False
+        few = len(fitter.few) < len(points)
+        with beside.Beside(lambda: steps.at_few(fitter), few) as others:
+            recorded = {"fp32": steps.recorded("fp32", fitter, range(len(points)))}
+            recorded.update(self.picked_up(others) or {})
         for precision in PRECISIONS:
-            lower = torch.bfloat16 if precision in ("half", "gathered") else None
-            if lower is not None:
-                with self.fake_mode:
-                    model.to(lower)
-            trace = tape.Trace(fitter)
-            for point in points:
-                def prepare(point=point):
-                    return subject.batch(point, self.target, lower)
-
-                def run(batch):
-                    return subject.run(model, batch)
-
-                try:
-                    if skipped is None:
-                        skipped = passed_over(self.survey(model, prepare, run, blocks, experts, subject.answers))
-                    assembly = self.record(model, prepare, run, precision, skipped, blocks, experts, subject.answers)
-                except Refused:
-                    raise
-                except Exception as error:
-                    if precision == "fp32":
-                        raise
-                    notes.append(f"{precision}: not traced: {reason(error)}")
-                    trace = None
-                    break
-                trace.add(*written(assembly))
-            if trace is None:
+            if precision == "cast" and precision not in recorded and not steps.casts:
                 continue
+            trace = recorded.get(precision) or steps.recorded(precision, fitter, fitter.few)
+            if isinstance(trace, str):
+                notes.append(f"{precision}: not traced: {trace}")
+                continue
+            trace = tape.Trace(fitter, trace)
             finished = trace.finish()
+            if finished is None and trace.lacking():
+                more = steps.recorded(precision, fitter, trace.lacking())
+                if isinstance(more, str):
+                    notes.append(f"{precision}: not traced: {more}")
+                    continue
+                trace.steps.update(more)
+                finished = trace.finish()
             if finished is None and "I" in axes and varies:
                 # Windows and paddings that depend on the image's size: its own size alone is traced.
                 subject.varies = False
                 return self.trace(subject)
             if finished is None:
-                trace.steps = trace.steps[-1:]
                 notes.append(f"{precision}: what runs differs between sizes: the tape holds for {points[-1]} alone")
-                trace.steps *= len(points)
+                trace.alone()
                 finished, fixed = trace.finish(), True
             traces[precision] = finished
             self.say(f"{precision}: {len(finished['order'])} segments of {len(finished['kinds'])} kinds, {time.time() - started:.1f} s")
         if fitter.unfit:
             notes.append(f"{len(fitter.unfit)} sizes follow no polynomial of {' and '.join(axes)}: held at {points[-1]}")
-        return laid_out(self.device, self.answered, subject, model, axes, points, fitter, traces, notes, varies, fixed)
+        made = laid_out(self.device, self.answered, subject, model, axes, points, fitter, traces, notes, varies, fixed)
+        return {**made, "buffers": buffers}
 
-    def find_points(self, subject, model, axes, blocks, experts):
+    def picked_up(self, others):
+        """What another process recorded, and what it was asked."""
+        found = others.result()
+        if found is None:
+            return None
+        recorded, answered = found
+        self.note(answered)
+        return recorded
+
+    def note(self, answered):
+        for what, times in answered.items():
+            self.answered[what] = self.answered.get(what, 0) + times
+
+
+class Steps:
+    """Steps of one subject's model, in any precision and at any size."""
+
+    def __init__(self, tracer, subject, model):
+        self.tracer, self.subject, self.model = tracer, subject, model
+        self.blocks = modules.find_blocks(model)
+        self.experts = getattr(subject, "experts", 1)
+        self.skipped = frozenset()
+        self.is_lower = False
+        # What comes into blocks would be cast by FSDP2.
+        self.casts = False
+
+    def batch(self, point, lower=None):
+        return lambda: self.subject.batch(point, self.tracer.target, lower)
+
+    def run(self, batch):
+        return self.subject.run(self.model, batch)
+
+    def record(self, precision, point):
+        low = torch.bfloat16
+        if not self.is_lower and precision not in ("fp32", "mixed"):
+            self.is_lower = True
+            with self.tracer.fake_mode:
+                self.model.to(low)
+        batch = self.batch(point, low if precision == "half" else None)
+        made = self.tracer.record(self.model, batch, self.run, precision, self.skipped, self.blocks, self.experts,
+                                  self.subject.answers)
+        self.casts |= precision == "gathered" and made.r.meets_fp32
+        return made
+
+    def recorded(self, precision, fitter, chosen):
+        """The steps at the chosen points, by point; or why there are none."""
+        trace = tape.Trace(fitter)
+        try:
+            for at in chosen:
+                trace.add(at, *written(self.record(precision, fitter.points[at])))
+        except Refused:
+            raise
+        except Exception as error:
+            if precision == "fp32":
+                raise
+            return reason(error)
+        return trace.steps
+
+    def at_few(self, fitter):
+        """All precisions but the first at few sizes, and what they were asked."""
+        self.tracer.answered = {}
+        made = {}
+        for one in PRECISIONS[1:]:
+            if one != "cast" or self.casts:
+                made[one] = self.recorded(one, fitter, fitter.few)
+        return made, self.tracer.answered
+
+    def skip_equal(self, point):
+        survey = self.tracer.survey(self.model, self.batch(point), self.run, self.blocks, self.experts, self.subject.answers)
+        self.skipped = passed_over(survey)
+
+    def find_points(self, axes):
         """Sizes to trace at; images of other sizes only where the model takes them."""
+        subject = self.subject
         points = tape.points_of(axes, subject.longest, subject.side, lengths=subject.lengths)
         if "I" not in axes:
             return True, points
-        if not subject.varies:
-            return False, tape.points_of(axes, subject.longest, subject.side, varies=False)
         other = next(point for point in points if point["I"] != (subject.side or 224))
-        try:
-            self.record(model, lambda: subject.batch(other, self.target, None), lambda batch: subject.run(model, batch),
-                        "fp32", frozenset(), blocks, experts, subject.answers)
+        if subject.varies and self.takes(other):
             return True, points
-        except Refused:
-            raise
-        except Exception:
-            return False, tape.points_of(axes, subject.longest, subject.side, varies=False)
+        return False, tape.points_of(axes, subject.longest, subject.side, varies=False)
+
+    def takes(self, point):
+        """Whether a step of this size runs; tried in another process where there is one."""
+        def runs():
+            try:
+                self.record("fp32", point)
+            except Exception:
+                return False
+            return True
+
+        with beside.Beside(runs) as tried:
+            found = tried.result()
+        return runs() if found is None else found
 
 
 def without_gradients(answers):
@@ -187,10 +260,6 @@ def laid_out(device, answered, subject, model, axes, points, fitter, traces, not
     if answered:
         asked = sorted(answered.items(), key=lambda pair: -pair[1])
         notes.append(f"values were asked for and answered evenly: {', '.join(name for name, _ in asked[:3])}")
-    buffers = {}
-    for buffer in model.buffers():
-        key = (segments.element_of(buffer.dtype)[0], buffer.numel())
-        buffers[key] = buffers.get(key, 0) + 1
     sides = lambda one: [fitter.index([one.side(side, point) for point in points]) for side in one.sides]
     return {
         "memwall_tape": tape.VERSION, "pass": "forward" if subject.answers else "step",
@@ -204,9 +273,18 @@ def laid_out(device, answered, subject, model, axes, points, fitter, traces, not
         "sizes": fitter.polynomials, "unfit": fitter.unfit,
         "inputs": [[one.name.lstrip("_"), segments.element_of(one.dtype)[0], int(one.dtype.is_floating_point), sides(one)]
                    for one in subject.inputs],
-        "buffers": [[dtype, numel, times] for (dtype, numel), times in sorted(buffers.items())],
+        "buffers": buffers_of(model),
         "traces": traces,
     }
+
+
+def buffers_of(model):
+    """Buffers: type, elements, how many alike."""
+    found = {}
+    for buffer in model.buffers():
+        key = (segments.element_of(buffer.dtype)[0], buffer.numel())
+        found[key] = found.get(key, 0) + 1
+    return [[dtype, numel, times] for (dtype, numel), times in sorted(found.items())]
 
 
 def count(model):

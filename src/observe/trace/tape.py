@@ -3,11 +3,16 @@
 import gzip
 import json
 import os
+import re
 from fractions import Fraction
-
-from segments import Number
+from functools import reduce
+from itertools import combinations
+from math import gcd
+from operator import mul
 
 VERSION = 2
+# Stands for a number in what all sizes have in common.
+PLACE = "#"
 
 
 def points_of(axes, longest=None, side=None, varies=True, lengths=None):
@@ -81,6 +86,15 @@ def inverse(rows):
     return [row[size:] for row in left]
 
 
+def lcm(one, other):
+    return one * other // gcd(one, other)
+
+
+def is_parallel(one, other):
+    """Whether two columns are multiples of each other."""
+    return all(a * d == b * c for a, b in zip(one, other) for c, d in zip(one, other))
+
+
 class Fitter:
     """Polynomials through values at the traced points."""
 
@@ -93,9 +107,17 @@ class Fitter:
                 continue
             solved = inverse([[value_of(term, point) for term in terms] for point in points[:len(terms)]])
             if solved is not None:
-                self.tries.append((terms, solved))
+                below = reduce(lcm, (entry.denominator for row in solved for entry in row))
+                rows = [[int(entry * below) for entry in row] for row in solved]
+                checks = [[value_of(term, point) for term in terms] for point in points[len(terms):]]
+                self.tries.append((terms, rows, below, checks))
         self.terms = self.tries[-1][0] if self.tries else [{}]
         self.known, self.polynomials, self.unfit = {}, [], []
+        # Each term at all points, and the few points at which a further precision is traced.
+        self.columns = [tuple(value_of(term, point) for point in points) for term in self.terms]
+        self.few = self.find_few()
+        self.seen, self.seen_of = {}, 0
+        self.recognised = {}
 
     def index(self, values):
         values = tuple(values)
@@ -108,69 +130,116 @@ class Fitter:
     def fit(self, values):
         if len(set(values)) == 1:
             return [1, values[0]]
-        for terms, solved in self.tries:
-            factors = [sum(a * b for a, b in zip(row, values)) for row in solved]
-            fits = all(sum(factor * value_of(term, point) for term, factor in zip(terms, factors)) == value
-                       for point, value in zip(self.points, values))
+        for terms, rows, below, checks in self.tries:
+            factors = [sum(map(mul, row, values)) for row in rows]
+            fits = all(sum(map(mul, factors, check)) == value * below
+                       for check, value in zip(checks, values[len(terms):]))
             if fits:
-                below = 1
-                for factor in factors:
-                    below = below * factor.denominator // gcd(below, factor.denominator)
-                return [below, *(int(factor * below) for factor in factors)]
+                common = reduce(gcd, factors, below)
+                return [below // common, *(factor // common for factor in factors)]
         self.unfit.append(len(self.polynomials))
         return [1, values[-1]]
 
+    # Few points
 
-def gcd(a, b):
-    while b:
-        a, b = b, a % b
-    return a
+    def find_few(self):
+        """Three points, the last among them, that tell all terms apart; all where there are none."""
+        count = len(self.points)
+        for first, second in combinations(range(count - 1), 2):
+            chosen = (first, second, count - 1)
+            columns = [[column[at] for at in chosen] for column in self.columns]
+            if not any(is_parallel(one, other) for one, other in combinations(columns, 2)):
+                return chosen
+        return tuple(range(count))
 
+    def recognise(self, few):
+        """The values at all points of a size of which `few` are known: those of a size that was traced at all of them, of
+        twice or half of one, or of the only sum of one or two terms that goes through. None where that is not one answer."""
+        if few not in self.recognised:
+            found = self.candidates(few)
+            self.recognised[few] = found.pop() if len(found) == 1 else None
+        return self.recognised[few]
 
-def numbers_of(tree, found):
-    if isinstance(tree, Number):
-        found.append(tree.value)
-        return "#"
-    if isinstance(tree, dict):
-        return {key: numbers_of(value, found) for key, value in tree.items()}
-    if isinstance(tree, (list, tuple)):
-        return [numbers_of(value, found) for value in tree]
-    return tree
+    def candidates(self, few):
+        if self.seen_of != len(self.known):
+            self.seen, self.seen_of = {}, len(self.known)
+            for values in self.known:
+                self.seen.setdefault(tuple(values[at] for at in self.few), []).append(values)
+        found = set(self.seen.get(few, ()))
+        found.update(tuple(2 * value for value in values)
+                     for values in self.seen.get(tuple(value // 2 for value in few), ()) if not any(value % 2 for value in few))
+        found.update(tuple(value // 2 for value in values) for values in self.seen.get(tuple(2 * value for value in few), ())
+                     if not any(value % 2 for value in values))
+        if len(set(few)) == 1:
+            found.add((few[0],) * len(self.points))
+        return found or self.sums(few)
 
-
-def filled(tree, numbers):
-    if tree == "#":
-        return next(numbers)
-    if isinstance(tree, dict):
-        return {key: filled(value, numbers) for key, value in tree.items()}
-    if isinstance(tree, list):
-        return [filled(value, numbers) for value in tree]
-    return tree
+    def sums(self, few):
+        """What sums of one or two terms make of it, in whole numbers."""
+        found = set()
+        shown = [tuple(column[at] for at in self.few) for column in self.columns]
+        for (one, a), (two, b) in combinations(zip(self.columns, shown), 2):
+            # Two of the three points on which these two terms are no multiples of each other.
+            at, to = next((pair for pair in combinations(range(len(few)), 2)
+                           if a[pair[0]] * b[pair[1]] != a[pair[1]] * b[pair[0]]), (0, 0))
+            below = a[at] * b[to] - a[to] * b[at]
+            if not below:
+                continue
+            first, second = few[at] * b[to] - few[to] * b[at], a[at] * few[to] - a[to] * few[at]
+            if any(first * x + second * y != value * below for x, y, value in zip(a, b, few)):
+                continue
+            made = [first * x + second * y for x, y in zip(one, two)]
+            if not any(value % below or value // below < 0 for value in made):
+                found.add(tuple(value // below for value in made))
+        return found
 
 
 class Trace:
     """One precision: the segments of each traced size."""
 
-    def __init__(self, fitter):
+    def __init__(self, fitter, steps=None):
         self.fitter = fitter
-        self.steps = []
+        # By point: what all sizes have in common, the numbers, and where the segments stand.
+        self.steps = {} if steps is None else steps
 
-    def add(self, segments, order, pending, passing):
+    def add(self, point, segments, order, pending, passing):
         numbers = []
+
+        def place(number):
+            numbers.append(number.value)
+            return PLACE
+
         laid = [{**segment, "path": ""} for segment in segments]
-        skeleton = numbers_of([laid, order, pending, passing], numbers)
-        self.steps.append((json.dumps(skeleton), numbers, [segment["path"] for segment in segments]))
+        skeleton = json.dumps([laid, order, pending, passing], default=place)
+        self.steps[point] = (skeleton, numbers, [segment["path"] for segment in segments])
+
+    def agrees(self):
+        """Whether the same runs at all sizes."""
+        return len({step[0] for step in self.steps.values()}) == 1
+
+    def lacking(self):
+        """Points that are not traced."""
+        return [at for at in range(len(self.fitter.points)) if at not in self.steps]
+
+    def alone(self):
+        """Holds the last size for all."""
+        last = max(self.steps)
+        self.steps = dict.fromkeys(range(len(self.fitter.points)), self.steps[last])
 
     def finish(self):
-        """Kinds of segments and their order; or why sizes do not agree."""
-        first = self.steps[0][0]
-        if any(step[0] != first for step in self.steps):
+        """Kinds of segments and their order; none where sizes do not agree, or too few of them were traced to tell."""
+        if not self.agrees():
             return None
-        columns = zip(*(step[1] for step in self.steps))
-        indices = iter([self.fitter.index(column) for column in columns])
-        segments, order, pending, passing = filled(json.loads(first), indices)
+        columns = zip(*(self.steps[point][1] for point in sorted(self.steps)))
+        if len(self.steps) < len(self.fitter.points):
+            columns = [self.fitter.recognise(column) for column in columns]
+            if None in columns:
+                return None
+        indices = map(str, map(self.fitter.index, columns))
+        skeleton, _, paths = self.steps[min(self.steps)]
+        segments, order, pending, passing = json.loads(re.sub(json.dumps(PLACE), lambda _: next(indices), skeleton))
         kinds, known, of = [], {}, []
-        for segment, path in zip(segments, self.steps[0][2]):
+        for segment, path in zip(segments, paths):
             key = json.dumps(segment)
             if key not in known:
                 known[key] = len(kinds)

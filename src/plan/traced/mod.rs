@@ -132,6 +132,9 @@ pub struct Traces {
     /// autocast over 16-bit weights, as FSDP gathers them for mixed precision. Older tapes have none.
     #[serde(default)]
     pub gathered: Option<Trace>,
+    /// The same with what comes into each block cast to 16 bit, as FSDP2 casts it; none where it is that already.
+    #[serde(default)]
+    pub cast: Option<Trace>,
 }
 
 impl TracedModel {
@@ -146,7 +149,7 @@ impl TracedModel {
 impl Traces {
     /// All that there are.
     pub fn all(&self) -> impl Iterator<Item = &Trace> {
-        [&self.fp32, &self.mixed, &self.half, &self.gathered].into_iter().flatten()
+        [&self.fp32, &self.mixed, &self.half, &self.gathered, &self.cast].into_iter().flatten()
     }
 }
 

@@ -12,6 +12,7 @@ pub(in crate::predict) mod reserved;
 pub(in crate::predict) mod resident;
 pub(in crate::predict) mod shards;
 mod stage_run;
+mod units;
 
 use crate::plan::keywords::Mode;
 use crate::predict::job::Job;
@@ -20,6 +21,7 @@ use crate::predict::memory::peak::Peak;
 use crate::predict::memory::replay::CompanionBytes;
 use crate::predict::memory::reserved::hole;
 use crate::predict::memory::resident::Resident;
+use crate::predict::memory::units::Units;
 use crate::predict::prediction::{Phase, Place, TimelinePoint};
 use crate::predict::step::StepTapes;
 use crate::predict::step::layers::Ends;
@@ -64,6 +66,8 @@ struct Player<'a> {
     retained: Groups,
     gradients: u64,
     buffers: Buffers,
+    /// Where FSDP shares weights out.
+    units: Option<Units>,
 }
 
 /// Plays stage `index` with what is asked of it.

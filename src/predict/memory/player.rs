@@ -3,10 +3,12 @@
 use super::buffers::Buffers;
 use super::peak::Peak;
 use super::resident::Resident;
+use super::units::Units;
 use super::{BEHIND, Player, START};
 use crate::model::{GROUPS, Group};
 use crate::plan::keywords::{CpuOffload, Mode};
 use crate::predict::prediction::{Phase, Place, TimelinePoint};
+use crate::predict::step::StepTapes;
 use crate::predict::step::layers::Ends;
 use crate::predict::step::play::{Groups, PassPeak, TapePlay, WeightGradients};
 use crate::predict::step::prefill::looked_up;
@@ -38,6 +40,7 @@ impl<'a> Player<'a> {
             retained: [0; GROUPS],
             gradients: if resident.gradients_before { resident.gradients.0 } else { 0 },
             buffers: Buffers::of(&resident),
+            units: if train { Units::of(held) } else { None },
         }
     }
 
@@ -62,13 +65,8 @@ impl<'a> Player<'a> {
 
     pub(super) fn forward(&mut self, held: &StageTapes<'_>) {
         if held.first {
-            self.meet(
-                Phase::Forward,
-                Place::Named(self.ends.first),
-                &self.step.first.forward.clone(),
-                self.buffers.gathered(0),
-                true,
-            );
+            let there = self.there(|units, _| units.in_root(), |buffers| buffers.gathered(0));
+            self.meet(Phase::Forward, Place::Named(self.ends.first), &self.step.first.forward.clone(), there, true);
             self.keep(&self.step.first, 0, 1);
             self.retained[Group::Embedding as usize] += if self.train { 0 } else { looked_up(&self.step.walk.first) };
         }
@@ -79,7 +77,8 @@ impl<'a> Player<'a> {
                 let played = self.step.layer(*layer);
                 let passing = self.step.passing(*layer).saturating_add(self.step.returned_before(*layer));
                 self.retained[Group::Attention as usize] += passing;
-                self.meet(Phase::Forward, Place::Layer(*layer), &played.forward, self.buffers.in_forward(), shown);
+                let there = self.there(|units, step| units.in_forward(step, *layer), Buffers::in_forward);
+                self.meet(Phase::Forward, Place::Layer(*layer), &played.forward, there, shown);
                 self.retained[Group::Attention as usize] -= passing;
                 self.keep(played, *layer, alike as u64);
             }
@@ -88,13 +87,9 @@ impl<'a> Player<'a> {
         if held.last {
             let passing = self.step.passing(BEHIND);
             self.retained[Group::Attention as usize] += passing;
-            self.meet(
-                Phase::Forward,
-                Place::Named(self.ends.last),
-                &self.step.last.forward.clone(),
-                self.buffers.gathered(1),
-                true,
-            );
+            let there =
+                self.there(|units, step| units.at_head(step, &held.layers, false), |buffers| buffers.gathered(1));
+            self.meet(Phase::Forward, Place::Named(self.ends.last), &self.step.last.forward.clone(), there, true);
             self.retained[Group::Attention as usize] -= passing;
             self.keep(&self.step.last, BEHIND, 1);
         }
@@ -117,21 +112,19 @@ impl<'a> Player<'a> {
             self.drop_kept(played, BEHIND, 1);
             let passed = self.step.passed(BEHIND);
             self.retained[Group::Attention as usize] += passed;
-            self.meet(
-                Phase::Backward,
-                Place::Named(self.ends.loss),
-                &played.backward.clone(),
-                self.buffers.in_loss(),
-                true,
-            );
+            let there = self.there(|units, step| units.at_head(step, &held.layers, true), Buffers::in_loss);
+            self.meet(Phase::Backward, Place::Named(self.ends.loss), &played.backward.clone(), there, true);
             self.retained[Group::Attention as usize] -= passed;
-            self.gradients += self.new_gradients(played, parameters);
+            if let Some(units) = &mut self.units {
+                units.waits(played);
+            } else {
+                self.gradients += self.new_gradients(played, parameters);
+            }
             self.buffers.queue(self.resident.head_gradients);
         }
         for (at, run) in self.runs(held).into_iter().enumerate().rev() {
             let shown = self.is_shown(at, held.layers.len());
-            let ends = [run.last(), run.first().filter(|_| run.len() > 1)];
-            for (layer, alike) in ends.into_iter().flatten().zip([1, run.len().saturating_sub(1)]) {
+            for (layer, alike) in self.backward_ends(run) {
                 let played = self.step.layer(*layer);
                 let parameters = self.step.parameters(*layer);
                 // Those between have gone the same way.
@@ -143,11 +136,17 @@ impl<'a> Player<'a> {
                 self.retained[Group::Attention as usize] += passed;
                 let ahead = self.reloaded(played, *layer);
                 self.add(ahead, u64::saturating_add);
-                self.meet(Phase::Backward, Place::Layer(*layer), &played.backward, self.buffers.in_backward(), shown);
+                let there = self.there(|units, step| units.in_backward(step, *layer), Buffers::in_backward);
+                self.meet(Phase::Backward, Place::Layer(*layer), &played.backward, there, shown);
+                if let Some((peak, there)) =
+                    self.units.as_ref().and_then(|one| one.reduction(self.step, *layer, played))
+                {
+                    self.meet(Phase::Backward, Place::Layer(*layer), &peak, there, false);
+                }
                 self.add(ahead, u64::saturating_sub);
                 self.retained[Group::ActivationGradient as usize] -= waiting;
                 self.retained[Group::Attention as usize] -= passed;
-                self.gradients += self.new_gradients(played, parameters);
+                self.gradients += self.left_gradients(*layer, played, parameters);
                 self.buffers.leave_layer();
             }
         }
@@ -155,15 +154,35 @@ impl<'a> Player<'a> {
             let played = &self.step.first;
             let parameters = self.step.walk.first.parameters();
             self.drop_kept(played, 0, 1);
-            self.meet(
-                Phase::Backward,
-                Place::Named(self.ends.first),
-                &played.backward.clone(),
-                self.buffers.in_root(),
-                true,
-            );
+            let there = self.there(|units, _| units.in_root(), Buffers::in_root);
+            self.meet(Phase::Backward, Place::Named(self.ends.first), &played.backward.clone(), there, true);
+            if let Some((peak, there)) = self.units.as_ref().map(|units| units.root_reduction(played)) {
+                self.meet(Phase::Backward, Place::Named(self.ends.first), &peak, there, false);
+            }
             self.gradients += self.new_gradients(played, parameters);
         }
+    }
+
+    /// What sharing out weights and gradients adds: FSDP's units, or others' buffers.
+    fn there(&self, units: impl Fn(&Units, &StepTapes) -> Bytes, buffers: impl Fn(&Buffers) -> Bytes) -> Bytes {
+        self.units.as_ref().map_or_else(|| buffers(&self.buffers), |one| units(one, self.step))
+    }
+
+    /// Layers of a run of alike ones at which memory may be the most, from the last on, and how many layers each is or
+    /// stands for: behind the last one, FSDP2 holds what that one reduced.
+    fn backward_ends<'r>(&self, run: &'r [u64]) -> Vec<(&'r u64, usize)> {
+        match run {
+            [] => Vec::new(),
+            [one] => vec![(one, 1)],
+            [first, .., second, last] if self.units.is_some() => vec![(last, 1), (second, 1), (first, run.len() - 2)],
+            [first, .., last] => vec![(last, 1), (first, run.len() - 1)],
+        }
+    }
+
+    /// Gradients that a layer leaves when its backward pass is over.
+    fn left_gradients(&mut self, layer: u64, played: &TapePlay, parameters: u64) -> u64 {
+        let reduced = self.units.as_mut().is_none_or(|units| units.leave(self.step, layer, played));
+        if reduced { self.new_gradients(played, parameters) } else { 0 }
     }
 
     /// What comes back from host memory while `played` runs backward: modules of the layer before, as Megatron leaves

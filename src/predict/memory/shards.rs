@@ -59,7 +59,7 @@ impl StageTapes<'_> {
     /// `of` all that belongs to no layer: the ends that this stage has, and what stands between its layers, as the
     /// embeddings of a second stack do (accelerate, utils/dataclasses.py, `set_auto_wrap_policy`: the classes of blocks
     /// are wrapped, the rest is the outermost unit's).
-    fn outside(&self, of: fn(&Tape) -> u64) -> u64 {
+    pub(super) fn outside(&self, of: fn(&Tape) -> u64) -> u64 {
         let between = self.tapes().filter(|(tape, _)| is_between(tape));
         let walk = &self.step.walk;
         let ends = [(self.first, &walk.first), (self.last, &walk.last)];
@@ -156,7 +156,7 @@ impl StageTapes<'_> {
 }
 
 /// Whether a tape is what a traced model runs between its blocks: a trace says which of its segments are blocks.
-const fn is_between(tape: &Tape) -> bool {
+pub(super) const fn is_between(tape: &Tape) -> bool {
     tape.traced && tape.plain
 }
 

@@ -15,7 +15,7 @@ use crate::model::{
     Adapters, AttentionChoice, Cache, Cut, Element, LossRule, MicroBatch, ModelShape, Tape, Types, Walk,
 };
 use crate::plan::Checkpointing;
-use crate::plan::keywords::{Attention, Fp8Recipe, Loss, Mode, RecomputeModule, Sharding};
+use crate::plan::keywords::{Attention, Engine, Fp8Recipe, Loss, Mode, RecomputeModule, Sharding};
 use crate::predict::job::optimizer::rule;
 use crate::predict::job::{Job, is_before_ampere};
 use crate::predict::step::play::{Offload, Recompute, RecomputedModules, TapePlay, WeightGradients, play};
@@ -155,7 +155,15 @@ fn types(job: &Job) -> Types {
     let storage = &job.storage;
     let autocast = storage.autocast.then_some(storage.compute);
     let weight_cache = storage.autocast && job.modules.autocast.is;
-    Types { weight: storage.seen, autocast, weight_cache, fp8: storage.operands, gathers_fp8: gathers_fp8(job) }
+    Types {
+        weight: storage.seen,
+        autocast,
+        weight_cache,
+        fp8: storage.operands,
+        gathers_fp8: gathers_fp8(job),
+        // torch/distributed/fsdp/_fully_shard/_fsdp_api.py, `cast_forward_inputs`; FSDP1 casts the root's alone.
+        casts_inputs: job.degrees.engine == Engine::Fsdp2,
+    }
 }
 
 /// Whether operands are cast to FP8 before sequence parallel gathers them: by Transformer Engine (pytorch/distributed.py,
@@ -312,6 +320,8 @@ fn weight_gradients(job: &Job) -> WeightGradients {
         WeightGradients::Used(step_bytes(job))
     } else if job.profile.data_parallel.gradients_stay.is {
         if job.training.gradient_accumulation_fusion { WeightGradients::InPlace } else { WeightGradients::Added }
+    } else if is_reduced_by_unit(job) {
+        WeightGradients::UntilReduced
     } else if job.degrees.sharding == Sharding::Zero3
         || job.degrees.sharding == Sharding::Zero2
         || job.batch.accumulation > 1
@@ -320,4 +330,12 @@ fn weight_gradients(job: &Job) -> WeightGradients {
     } else {
         WeightGradients::Made
     }
+}
+
+/// Whether PyTorch's FSDP reduces gradients layer by layer. Under a pipeline they may wait for the last micro-batch.
+fn is_reduced_by_unit(job: &Job) -> bool {
+    let degrees = &job.degrees;
+    let ranks = degrees.data.saturating_mul(degrees.context);
+    let shares = degrees.sharding == Sharding::Zero3 && (degrees.engine.is_fsdp() || degrees.engine == Engine::Ddp);
+    ranks > 1 && shares && job.stages.len() == 1
 }

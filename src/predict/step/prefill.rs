@@ -32,6 +32,7 @@ pub fn play_inference(tape: &Tape) -> TapePlay {
         backward: PassPeak::NONE,
         weight_gradients: 0,
         waiting: 0,
+        over: [0; GROUPS],
     }
 }
 

@@ -77,7 +77,10 @@ fn both(job: &Job, step: &StepTapes, kind: usize) -> (TapeLog, Option<TapeLog>) 
             None => (&walk.last, Recompute::Nothing),
         },
     };
-    let made = if step.gradients == WeightGradients::Added { WeightGradients::Made } else { step.gradients };
+    let made = match step.gradients {
+        WeightGradients::Added | WeightGradients::UntilReduced => WeightGradients::Made,
+        others => others,
+    };
     let adds = job.batch.accumulation > 1 && !is_fsdp(job);
     let later = adds.then(|| logged(tape, recompute, step.gradients));
     (logged(tape, recompute, made), later)

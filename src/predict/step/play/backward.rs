@@ -37,6 +37,8 @@ pub(in crate::predict) struct BackwardResult {
     pub stay: u64,
     /// Bytes of parts of weight gradients that wait for other tapes' parts.
     pub waiting: u64,
+    /// What is there when it is over.
+    pub over: Groups,
     /// What was taken and given, where it is asked for.
     pub log: Log,
     /// The gradient of what came in.
@@ -80,7 +82,7 @@ pub(in crate::predict) fn backward(
     let came_in = tape.tensors.iter().position(|tensor| tensor.home == Home::Input);
     let input_gradient = came_in.and_then(|at| run.slots[at]).map(|slot| run.gradient(slot as usize));
     let BackwardPass { alive, stay, waiting, .. } = run;
-    BackwardResult { peak: alive.peak, stay, waiting, log: alive.log, input_gradient }
+    BackwardResult { peak: alive.peak, stay, waiting, over: alive.groups, log: alive.log, input_gradient }
 }
 
 impl BackwardPass<'_> {
@@ -276,7 +278,9 @@ impl BackwardPass<'_> {
             let Home::Weight(weight) = tensor.home else { continue };
             match (self.policy, self.tape.weights[weight as usize].meets) {
                 (WeightGradients::InPlace, _) => {}
-                (WeightGradients::Made, TiedGrad::Nothing | TiedGrad::Later) => self.stay += tensor.allocated(),
+                (WeightGradients::Made | WeightGradients::UntilReduced, TiedGrad::Nothing | TiedGrad::Later) => {
+                    self.stay += tensor.allocated();
+                }
                 (WeightGradients::Added | WeightGradients::Used(_), TiedGrad::Later) => {
                     self.waiting += tensor.allocated()
                 }

@@ -33,6 +33,8 @@ pub enum WeightGradients {
     Added,
     /// The matmul adds to gradients that exist: nothing is made.
     InPlace,
+    /// They are made and stay until those of the layer are reduced together (FSDP).
+    UntilReduced,
     /// Made, used and freed tensor by tensor (optimizer in backward), with so many bytes an element while used.
     Used(u64),
 }
@@ -71,6 +73,8 @@ pub struct TapePlay {
     pub weight_gradients: u64,
     /// Parts of weight gradients, beside those, that wait for other tapes' parts.
     pub waiting: u64,
+    /// What is there when the backward pass is over: the input's gradient, and weight gradients that stay.
+    pub over: Groups,
 }
 
 impl TapePlay {
@@ -163,6 +167,7 @@ pub fn play(tape: &Tape, recompute: Recompute, gradients: WeightGradients, offlo
         backward: after.peak,
         weight_gradients: after.stay,
         waiting: after.waiting,
+        over: after.over,
     }
 }
 

@@ -1,0 +1,123 @@
+"""What an operator gives for tensors of given shapes, without asking again: blocks repeat operators, and most of a
+fake operator's time is spent to find out what it gives."""
+
+import torch
+import torch._subclasses.fake_tensor as fake_tensor
+from torch._subclasses.fake_tensor import FakeTensor
+
+# Arguments that are what they say.
+PLAIN = (int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
+IN_KERNEL = getattr(fake_tensor, "in_kernel_invocation_manager", None)
+
+
+# Operators whose rules in C++ say all (aten/src/ATen/native, structured kernels and views), so that nothing in Python need
+# be asked where all tensors are on one device.
+DIRECT = """mm.default addmm.default bmm.default baddbmm.default t.default view.default _unsafe_view.default transpose.int
+permute.default expand.default unsqueeze.default squeeze.dim detach.default slice.Tensor select.int add.Tensor sub.Tensor mul.Tensor
+div.Tensor add.Scalar mul.Scalar div.Scalar neg.default rsqrt.default pow.Tensor_Scalar tanh.default tanh_backward.default
+sigmoid.default sigmoid_backward.default relu.default threshold_backward.default gelu.default gelu_backward.default silu.default
+silu_backward.default sum.dim_IntList mean.dim _softmax.default _softmax_backward_data.default _log_softmax.default
+_log_softmax_backward_data.default"""
+
+
+def named(name):
+    packet, _, overload = name.partition(".")
+    return getattr(getattr(torch.ops.aten, packet, None), overload, None)
+
+
+class Unlike(Exception):
+    """Something whose outcome is not told by shapes and plain arguments."""
+
+
+def key_of(value):
+    kind = type(value)
+    if kind is FakeTensor:
+        if value.constant is not None or value.dtype.is_complex:
+            raise Unlike
+        return tuple(value.shape), value.stride(), value.dtype, value.device, value.storage_offset()
+    if kind in PLAIN:
+        # 1, 1.0 and True are equal, and not the same.
+        return kind, value
+    if kind is tuple or kind is list or kind is torch.Size:
+        return tuple([key_of(one) for one in value])
+    raise Unlike
+
+
+def spans(shape, stride, dtype):
+    """Bytes of a storage that holds just that."""
+    if 0 in shape:
+        return 0
+    return (sum((side - 1) * step for side, step in zip(shape, stride)) + 1) * dtype.itemsize
+
+
+class Shortcut:
+    """Outcomes by operator and arguments: new tensors, or views of arguments."""
+
+    def __init__(self, mode):
+        self.mode, self.known, self.plain = mode, {}, {}
+        self.direct = {named(name) for name in DIRECT.split()} if IN_KERNEL is not None else set()
+
+    def run(self, func, args, kwargs):
+        eligible = self.plain.get(func)
+        if eligible is None:
+            eligible = self.plain[func] = IN_KERNEL is not None and not func._schema.is_mutable
+        if not eligible:
+            return func(*args, **kwargs)
+        try:
+            key = (func, key_of(args), tuple([(name, key_of(value)) for name, value in kwargs.items()]))
+        except Unlike:
+            return func(*args, **kwargs)
+        made = self.known.get(key)
+        if made is None:
+            out = self.found(func, args, kwargs)
+            self.known[key] = self.noted(out, args)
+            return out
+        return self.again(made, args) if made else func(*args, **kwargs)
+
+    def found(self, func, args, kwargs):
+        """What an operator gives, the first time."""
+        if func in self.direct:
+            devices = {arg.device for arg in args if isinstance(arg, torch.Tensor)}
+            if len(devices) == 1 and all(type(arg) is FakeTensor for arg in args if isinstance(arg, torch.Tensor)):
+                with IN_KERNEL(self.mode):
+                    made = func(*args, **kwargs)
+                return FakeTensor(self.mode, made, devices.pop())
+        return func(*args, **kwargs)
+
+    def noted(self, out, args):
+        """How to make that again; nothing where it cannot be."""
+        several = type(out) in (tuple, list)
+        outs = out if several else (out,)
+        storages = {}
+        for at, arg in enumerate(args):
+            if type(arg) is FakeTensor:
+                storages.setdefault(arg.untyped_storage()._cdata, at)
+        fresh = []
+        for one in outs:
+            if type(one) is not FakeTensor or one.constant is not None or one.fake_mode is not self.mode \
+                    or one.layout is not torch.strided or any(one is arg for arg in args):
+                return ()
+            storage, shape, stride = one.untyped_storage(), tuple(one.shape), one.stride()
+            at = storages.get(storage._cdata)
+            if at is None:
+                if one.storage_offset() or storage.size() != spans(shape, stride, one.dtype):
+                    return ()
+                storages[storage._cdata] = len(args)
+            elif at == len(args):
+                # Two outputs share new memory.
+                return ()
+            fresh.append((at, shape, stride, one.storage_offset(), one.dtype, one.device))
+        return (type(out) if several else None, fresh)
+
+    def again(self, made, args):
+        kind, outs = made
+        metas = []
+        with IN_KERNEL(self.mode):
+            for at, shape, stride, offset, dtype, _ in outs:
+                if at is None:
+                    metas.append(torch.empty_strided(shape, stride, dtype=dtype, device="meta"))
+                else:
+                    view = torch.empty((0,), dtype=dtype, device="meta")
+                    metas.append(view.set_(args[at].untyped_storage(), offset, shape, stride))
+        tensors = [FakeTensor(self.mode, meta, one[5]) for meta, one in zip(metas, outs)]
+        return tensors[0] if kind is None else kind(tensors)
