@@ -127,15 +127,25 @@ fn fsdps_second_stage_shares_weights_out_and_leaves_them_gathered() {
     let layer = 4 * 1024 * 1024 + 3 * 1024 * 4096 + 2 * 1024;
     let head = 4_000 * 1024 + 1024;
     let all = 4 * layer + 4_000 * 1024 + head;
-    for framework in ["torchtitan", "pytorch"] {
+    // FSDP2 (_fsdp_param_group.py, `post_backward`): in a layer below the top one, whose weights are gone and whose
+    // gradients in fp32 stay until the next are reduced; its own in bf16.
+    // FSDP1 (_flat_param.py, `_use_unsharded_views`): in the top layer, its gradients in bf16 one by one and as one flat
+    // tensor, which are then cast to fp32 where its weights were.
+    for (framework, gone, reduced, in_flight) in
+        [("torchtitan", layer, 4 * layer, 2 * layer), ("pytorch", 0, 0, 4 * layer)]
+    {
         let (kept, resharded) = (run(framework, "zero2"), run(framework, "zero3"));
         assert_eq!(kept.largest().static_bytes, resharded.largest().static_bytes);
         assert_eq!(term(&kept, Phase::Backward, "weights"), 4 * all / 4);
-        // The top layer's gradients in bf16 and, being reduced, fp32; the head's, which wait for the root's turn.
-        let gradients = 2 * layer + 4 * layer + 2 * head;
-        assert_eq!(term(&kept, Phase::Backward, "sharding buffers"), 2 * all + gradients);
+        // The head's gradients wait for the root's turn.
+        let waiting = 2 * head;
+        assert_eq!(term(&kept, Phase::Backward, "sharding buffers"), 2 * (all - gone) + reduced + waiting);
+        // The embedding, the head, the layer that runs and the one that is gathered ahead.
         let gathered = 2 * (4_000 * 1024 + head) + 2 * 2 * layer;
-        assert_eq!(term(&resharded, Phase::Backward, "sharding buffers"), gathered + gradients);
+        assert_eq!(term(&resharded, Phase::Backward, "sharding buffers"), gathered + reduced + waiting);
+        for prediction in [&kept, &resharded] {
+            assert_eq!(term(prediction, Phase::Backward, "weight gradients in flight"), in_flight);
+        }
         assert!(kept.time.step.0 <= resharded.time.step.0);
     }
 }
