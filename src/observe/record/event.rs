@@ -4,8 +4,28 @@ use std::collections::BTreeSet;
 
 use crate::reading::{DeviceSample, Sample};
 
+/// What was looked for in a recording.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundEvent {
+    /// The number of its sample.
+    pub index: usize,
+    /// What happens there.
+    pub words: String,
+}
+
+impl FoundEvent {
+    /// The first event of samples of which the first has that number, or the last where one looks back.
+    pub fn among(samples: &[Sample], first: usize, forward: bool) -> Option<Self> {
+        let mut found = samples.windows(2).enumerate().filter_map(|(place, pair)| {
+            let words = event_between(&pair[0], &pair[1])?;
+            Some(Self { index: first + place + 1, words })
+        });
+        if forward { found.next() } else { found.next_back() }
+    }
+}
+
 /// What happens from one sample to the next that somebody may look for, in words; none where nothing does.
-pub fn event_between(before: &Sample, now: &Sample) -> Option<String> {
+fn event_between(before: &Sample, now: &Sample) -> Option<String> {
     let found = [
         (before.out_of_memory.is_none() && now.out_of_memory.is_some()).then(|| "memory ran out".to_owned()),
         loss(before, now).map(str::to_owned),

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::reader::{FoundEvent, OpenError, Recording, Samples};
+use super::event::FoundEvent;
+use super::reader::{OpenError, Recording, Samples};
 use crate::observe::Source;
 use crate::reading::playback::{Milestones, Playback, PlaybackCommand, SPEEDS};
 use crate::reading::{Moment, Sample, SourceInfo, SourceKind};

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use serde::Deserialize;
 use thiserror::Error;
 
-use super::event::event_between;
+use super::event::FoundEvent;
 use super::format::{Header, VERSION, decode};
 use super::lines::{BREAKS_OFF, RecordingLines};
 use super::writer::part_path;
@@ -231,15 +231,6 @@ impl Recording {
     }
 }
 
-/// What was looked for in a recording.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FoundEvent {
-    /// The number of its sample.
-    pub index: usize,
-    /// What happens there.
-    pub words: String,
-}
-
 /// The samples of a recording, read one after the other from wherever is wanted.
 #[derive(Debug)]
 pub struct Samples {
@@ -318,13 +309,8 @@ impl Samples {
                 return None;
             }
             let samples: Vec<Sample> = self.read(first, until).into_iter().map_while(Result::ok).collect();
-            let mut found = samples.windows(2).enumerate().filter_map(|(place, pair)| {
-                let words = event_between(&pair[0], &pair[1])?;
-                Some(FoundEvent { index: first + place + 1, words })
-            });
-            let found = if forward { found.next() } else { found.next_back() };
-            if found.is_some() {
-                return found;
+            if let Some(found) = FoundEvent::among(&samples, first, forward) {
+                return Some(found);
             }
         }
         let looked = MOST_LOOKED_THROUGH / TOGETHER * TOGETHER;
