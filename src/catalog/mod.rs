@@ -246,7 +246,7 @@ pub struct ModelPreset {
     pub hf_config: Map<String, Value>,
 }
 
-/// The files inside the binary, as `build.rs` made them of YAML.
+/// The files inside the binary, as `configs/build.rs` made them of YAML.
 const FILES: [(&str, &str); 4] = [
     ("configs/gpus.yaml", include_str!(concat!(env!("OUT_DIR"), "/gpus.json"))),
     ("configs/interconnects.yaml", include_str!(concat!(env!("OUT_DIR"), "/interconnects.json"))),

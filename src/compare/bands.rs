@@ -265,7 +265,7 @@ pub enum BandsError {
     NoRowForOthers,
 }
 
-/// The table of the file, as `build.rs` made it of YAML.
+/// The table of the file, as `configs/build.rs` made it of YAML.
 fn table() -> &'static Result<Vec<Row>, serde_json::Error> {
     static TABLE: OnceLock<Result<Vec<Row>, serde_json::Error>> = OnceLock::new();
     TABLE.get_or_init(|| serde_json::from_str(include_str!(concat!(env!("OUT_DIR"), "/accuracy.json"))))

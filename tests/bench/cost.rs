@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use support::standin::{Scenario, library};
+use support::standin::{Scenario, library, telling_gpu};
 use support::terminal::{Program, Terminal};
 
 /// What each does until it has settled: libraries are loaded, and the GPUs' facts asked for.
@@ -31,16 +31,7 @@ const TICKS: f64 = 100.0;
 fn machine(gpus: u32, processes: u32) -> String {
     let mut text = "gpus:\n".to_owned();
     for gpu in 0..gpus {
-        write!(
-            text,
-            "  - name: NVIDIA H100 80GB HBM3\n    uuid: GPU-{gpu}\n    pci: '00000000:1{gpu}:00.0'\n    memory: {{ total: \
-             85520809984, reserved: 617611264, used: {{ noise: [40000000000, 3000000000], seed: {gpu} }} }}\n    busy: {{ \
-             noise: [90, 9], seed: {gpu} }}\n    memory_busy: 40\n    power: {{ noise: [500000, 100000], seed: {gpu} }}\n    \
-             power_limit: 700000\n    temperature: {{ noise: [60, 9] }}\n    sm_clock: 1755\n    sm_clock_max: 1980\n    \
-             memory_clock: 2619\n    memory_clock_max: 2619\n    bus_width: 5120\n    gpm: {{ metrics: {{ 1: 95, 2: 97, 5: \
-             44, 10: 39 }} }}\n    processes:\n"
-        )
-        .unwrap();
+        text += &telling_gpu(gpu);
         for process in (0..processes).filter(|process| process % gpus == gpu) {
             writeln!(text, "      - {{ pid: {}, memory: 1000000000 }}", (1 << 23) + process).unwrap();
         }

@@ -16,7 +16,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use support::standin::{RealProcess, Scenario};
+use support::standin::{RealProcess, Scenario, telling_gpu};
 
 const PLAN: &str = "\
 model: {preset: llama-2-7b, batch_size: 8, sequence_length: 2048}
@@ -42,16 +42,7 @@ const MOST_SCRAPE: Duration = Duration::from_millis(20);
 fn machine(pid: u32) -> String {
     let mut text = "gpus:\n".to_owned();
     for gpu in 0..8 {
-        write!(
-            text,
-            "  - name: NVIDIA H100 80GB HBM3\n    uuid: GPU-{gpu}\n    pci: '00000000:1{gpu}:00.0'\n    memory: {{ total: \
-             85520809984, reserved: 617611264, used: {{ noise: [40000000000, 3000000000], seed: {gpu} }} }}\n    busy: {{ \
-             noise: [90, 9], seed: {gpu} }}\n    memory_busy: 40\n    power: {{ noise: [500000, 100000], seed: {gpu} }}\n    \
-             power_limit: 700000\n    temperature: {{ noise: [60, 9] }}\n    sm_clock: 1755\n    sm_clock_max: 1980\n    \
-             memory_clock: 2619\n    memory_clock_max: 2619\n    bus_width: 5120\n    throttle: 4\n    ecc: {{ on: true, \
-             corrected: 2, uncorrected: 0 }}\n    gpm: {{ metrics: {{ 1: 95, 2: 97, 5: 44, 10: 39 }} }}\n    processes:\n"
-        )
-        .unwrap();
+        text += &telling_gpu(gpu);
         for process in 0..6 {
             let pid = if gpu == 0 && process == 0 { pid } else { (1 << 23) + gpu * 6 + process };
             writeln!(text, "      - {{ pid: {pid}, memory: {} }}", 1_000_000_000 * u64::from(process + 1)).unwrap();

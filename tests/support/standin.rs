@@ -51,6 +51,18 @@ pub fn library_without(prefixes: &[&str], folder: &Path) -> PathBuf {
     path
 }
 
+/// A GPU of a scenario that tells everything; its processes follow.
+pub fn telling_gpu(index: u32) -> String {
+    format!(
+        "  - name: NVIDIA H100 80GB HBM3\n    uuid: GPU-{index}\n    pci: '00000000:1{index}:00.0'\n    memory: {{ total: \
+         85520809984, reserved: 617611264, used: {{ noise: [40000000000, 3000000000], seed: {index} }} }}\n    busy: {{ \
+         noise: [90, 9], seed: {index} }}\n    memory_busy: 40\n    power: {{ noise: [500000, 100000], seed: {index} }}\n    \
+         power_limit: 700000\n    temperature: {{ noise: [60, 9] }}\n    sm_clock: 1755\n    sm_clock_max: 1980\n    \
+         memory_clock: 2619\n    memory_clock_max: 2619\n    bus_width: 5120\n    throttle: 4\n    ecc: {{ on: true, \
+         corrected: 2, uncorrected: 0 }}\n    gpm: {{ metrics: {{ 1: 95, 2: 97, 5: 44, 10: 39 }} }}\n    processes:\n"
+    )
+}
+
 /// A scenario file in a folder of its own, removed with it.
 pub struct Scenario {
     folder: tempfile::TempDir,

@@ -5,12 +5,14 @@ use crate::catalog::ModelPreset;
 use crate::compare::evidence::{Evidence, Misfit};
 use crate::compare::expected::Expectation;
 use crate::plan::Change;
+use crate::plan::keys;
 use crate::predict::Job;
 use crate::units::{Seconds, parameter_count};
 
 /// Where a plan says which model it is for.
-const PRESET: &str = "model.preset";
-const OTHERS: [&str; 4] = ["model.hf_config", "model.architecture", "model.size_billions", "model.trace"];
+const PRESET: &str = keys::model::preset;
+const OTHERS: [&str; 4] =
+    [keys::model::hf_config, keys::model::architecture, keys::model::size_billions, keys::model::trace];
 
 /// A model is not predicted if its parameters alone make the step so many times longer or shorter than it is: time goes
 /// with parameters, but less than that where something else takes most of it.

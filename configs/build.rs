@@ -9,7 +9,7 @@ use std::path::PathBuf;
 const FILES: [&str; 5] = ["gpus", "interconnects", "efficiency", "models", "accuracy"];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=configs/build.rs");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
     for name in FILES {
         let path = format!("configs/{name}.yaml");
