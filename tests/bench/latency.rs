@@ -99,7 +99,7 @@ fn in_a_large_text() {
 fn with_a_tape() {
     for name in ["bert", "tv-densenet121"] {
         let path = format!("{}/tests/truth/traced/{name}.tape.json.gz", env!("CARGO_MANIFEST_DIR"));
-        let text = format!("model: {{trace: {path}}}\ntraining: {{micro_batch_size: 8}}\n");
+        let text = format!("model: {{trace: {path}, batch_size: 32}}\ntraining: {{micro_batch_size: 8}}\n");
         let args = ["mine.yaml", "--source", "demo", "--interval", "60s"];
         let mut terminal = Program::memwall().args(&args).file("mine.yaml", &text).size(200, 50).start();
         terminal.wait_for("demo");
