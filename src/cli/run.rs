@@ -19,7 +19,7 @@ use super::signals::{GroupSignals, Signals};
 use super::trace::Tracer;
 use super::{Exit, Failure, Streams, plans};
 use crate::catalog::{Catalog, Generation};
-use crate::compare::{Calibration, Subject, explain_resident};
+use crate::compare::{Calibration, Candidates, Subject, explain_resident};
 use crate::files;
 use crate::observe::hook::{Directory, HOOK, HOOK_DIRECTORY_VARIABLE, Listener, install, tell_exit};
 use crate::observe::trace::{REPORT, TAPE_VARIABLE, TRACER_VARIABLE};
@@ -153,9 +153,7 @@ impl PlannedCommand {
         let (_, step) = hooked::fullest(runs).filter(|_| self.on_cpu())?;
         let plan = self.source.plan();
         let subject = Subject {
-            document: self.source.document(),
-            config: plan.model.hf_config.as_ref(),
-            trace: plan.trace(),
+            plan: &Candidates::of(self.source.document(), plan.model.hf_config.as_ref(), plan.trace()),
             catalog,
             stage: None,
             calibration: Calibration::default(),

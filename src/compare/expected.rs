@@ -37,6 +37,13 @@ pub struct Expectation {
 }
 
 impl Expectation {
+    /// What `prediction` says of the GPU that holds the stage of this number; without one, of the one that needs most.
+    #[must_use]
+    pub(super) fn of_stage(prediction: &Prediction, number: Option<u64>) -> Self {
+        let stage = number.and_then(|number| prediction.stages.get(usize::try_from(number).ok()?));
+        Self::of(prediction, stage.unwrap_or_else(|| prediction.largest()))
+    }
+
     /// What `prediction` says of the GPU that holds `stage`.
     #[must_use]
     pub fn of(prediction: &Prediction, stage: &StageMemory) -> Self {

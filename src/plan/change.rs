@@ -4,7 +4,7 @@ use super::document::Document;
 use super::fault::Fault;
 
 /// Keys that get other values, and keys that go.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Change {
     /// Keys and their new values.
     pub set: Vec<(&'static str, String)>,

@@ -10,11 +10,9 @@ use crate::app::event::Effect;
 use crate::app::monitor::attached::AttachedState;
 use crate::app::notice::{info, problem};
 use crate::app::plans;
-use crate::app::state::{RunState, State};
+use crate::app::state::State;
 use crate::catalog::Catalog;
-use crate::compare::{Bands, Calibration, Comparison, Evidence, Explanation, Subject, explain};
-use crate::plan::traced::TracedModel;
-use crate::plan::{Document, HfConfig};
+use crate::compare::{Bands, Calibration, Candidates, Comparison, Evidence, Explanation, Subject, explain};
 use crate::reading::Moment;
 use crate::units::Seconds;
 
@@ -28,6 +26,8 @@ pub struct ExplanationSearch {
     under_way: bool,
     /// Somebody asked for it and wants to be told how it went.
     by_key: bool,
+    /// The plan that was asked about last, and what changed versions of it show.
+    plan: Option<Arc<Candidates>>,
     /// The best explanations, most likely first.
     pub found: Vec<Explanation>,
 }
@@ -146,9 +146,7 @@ const WORTH: f64 = 0.01;
 /// Everything that a search reads: it can be answered anywhere.
 #[derive(Debug, Clone)]
 pub struct Question {
-    document: Document,
-    config: Option<HfConfig>,
-    trace: Option<Arc<TracedModel>>,
+    plan: Arc<Candidates>,
     catalog: Arc<Catalog>,
     asked: QuestionKey,
     bands: Bands,
@@ -159,12 +157,9 @@ impl Question {
     /// What there is to explain now; none where nothing is observed of a run that has a plan.
     #[must_use]
     pub fn of(state: &State) -> Option<Self> {
-        let plan = state.plans.run.as_ref()?.plan();
-        let job = plan.job()?;
+        let job = state.plans.run.as_ref()?.plan().job()?;
         Some(Self {
-            document: plan.document()?.clone(),
-            config: plan.hf_config().cloned(),
-            trace: plan.trace().cloned(),
+            plan: state.run.explaining.plan.clone()?,
             catalog: Arc::clone(&state.catalog),
             asked: QuestionKey::of(state)?,
             bands: Bands::of(job),
@@ -176,9 +171,7 @@ impl Question {
     #[must_use]
     pub fn answer(&self) -> Vec<Explanation> {
         let subject = Subject {
-            document: &self.document,
-            config: self.config.as_ref(),
-            trace: self.trace.as_ref(),
+            plan: &self.plan,
             catalog: &self.catalog,
             stage: self.asked.stage,
             calibration: self.asked.calibration,
@@ -211,7 +204,7 @@ pub fn look(state: &mut State) -> Option<Effect> {
         .asked
         .as_ref()
         .is_some_and(|asked| !now.is_news_to(asked) || known && now.is_poorer_than(asked));
-    (!answered).then(|| ask(&mut state.run, now))
+    (!answered).then(|| ask(state, now))
 }
 
 /// Whether the run is gone: what was found out about it stays.
@@ -227,8 +220,14 @@ fn is_meant(state: &State) -> bool {
     settled && mismatch::of(state).is_none()
 }
 
-fn ask(run: &mut RunState, now: QuestionKey) -> Effect {
-    let explaining = &mut run.explaining;
+fn ask(state: &mut State, now: QuestionKey) -> Effect {
+    let explaining = &mut state.run.explaining;
+    if let Some((plan, document)) = state.plans.run.as_ref().and_then(|run| Some((run.plan(), run.plan().document()?)))
+    {
+        let parts = (plan.hf_config(), plan.trace());
+        explaining.plan = explaining.plan.take().filter(|known| known.are_of(document, parts.0, parts.1));
+        explaining.plan.get_or_insert_with(|| Arc::new(Candidates::of(document, parts.0, parts.1)));
+    }
     explaining.number += 1;
     explaining.asked = Some(now);
     explaining.under_way = true;
@@ -249,7 +248,7 @@ pub fn ask_now(state: &mut State) -> Vec<Effect> {
     if state.run.explaining.under_way {
         return Vec::new();
     }
-    vec![ask(&mut state.run, now)]
+    vec![ask(state, now)]
 }
 
 /// A search has come back.

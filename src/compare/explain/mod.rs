@@ -6,14 +6,15 @@
 //! a simple cause wins over an elaborate one that fits no better. The shares of the
 //! explanations are what Bayes' rule makes of that, the plan itself among them.
 
+mod candidates;
 mod circumstances;
 mod other_models;
 mod plan_causes;
 
+pub use candidates::Candidates;
 pub use circumstances::Circumstance;
 
 use std::cmp::Ordering;
-use std::sync::Arc;
 
 use super::bands::Bands;
 use super::calibration::Calibration;
@@ -21,9 +22,8 @@ use super::comparison::is_met;
 use super::evidence::{Evidence, Misfit};
 use super::expected::Expectation;
 use crate::catalog::Catalog;
-use crate::plan::traced::TracedModel;
-use crate::plan::{Change, Document, HfConfig, ModelTrace};
-use crate::predict::{self, Fragmentation, Job, Prediction, StageMemory};
+use crate::plan::Change;
+use crate::predict::{self, Fragmentation, Job};
 use crate::units::Fraction;
 
 /// One deviation from the plan.
@@ -87,15 +87,11 @@ impl Explanation {
     }
 }
 
-/// The plan that a run is held against.
+/// What is asked: why a run differs from its plan.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
-    /// Its text.
-    pub document: &'a Document,
-    /// The configuration file that the text names, where it names one.
-    pub config: Option<&'a HfConfig>,
-    /// The tape that the text names, where it names one.
-    pub trace: Option<&'a Arc<TracedModel>>,
+    /// The plan, and what changed versions of it would show.
+    pub plan: &'a Candidates,
     /// Names of hardware and models.
     pub catalog: &'a Catalog,
     /// The stage of the observed GPU; none: the one that needs most.
@@ -107,17 +103,6 @@ pub struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    fn job(&self, document: &Document) -> Option<Job> {
-        let mut plan = document.plan().ok()?;
-        if let (Some(HfConfig::Path(_)), Some(config)) = (&plan.model.hf_config, self.config) {
-            plan.model.hf_config = Some(config.clone());
-        }
-        if let (Some(ModelTrace::Path(_)), Some(trace)) = (&plan.model.trace, self.trace) {
-            plan.take_trace(Arc::clone(trace));
-        }
-        Job::resolve(&plan, self.catalog).ok()
-    }
-
     /// Whether a change has the run do otherwise than it was told.
     fn contradicts(&self, change: &Change) -> bool {
         self.stated.iter().any(|(key, told)| {
@@ -125,25 +110,10 @@ impl Subject<'_> {
         })
     }
 
-    fn expected(&self, change: &Change, fragmentation: Fragmentation) -> Option<Expectation> {
-        let document = self.document.changed(change).ok()?;
-        Some(self.shown(&predict::predict_as(&self.job(&document)?, fragmentation)))
-    }
-
-    /// The same of a change that must not make another kind of model of it.
-    fn expected_of_kind(&self, change: &Change, as_of: &Job, fragmentation: Fragmentation) -> Option<Expectation> {
-        let job = self.job(&self.document.changed(change).ok()?)?;
-        let kind = |job: &Job| std::mem::discriminant(&job.architecture.shape);
-        (kind(&job) == kind(as_of)).then(|| self.shown(&predict::predict_as(&job, fragmentation)))
-    }
-
-    fn shown(&self, prediction: &Prediction) -> Expectation {
-        self.calibration.applied(&Expectation::of(prediction, self.stage_of(prediction)))
-    }
-
-    fn stage_of<'p>(&self, prediction: &'p Prediction) -> &'p StageMemory {
-        let stage = self.stage.and_then(|stage| prediction.stages.get(usize::try_from(stage).ok()?));
-        stage.unwrap_or_else(|| prediction.largest())
+    /// What the changed plan would show; `job` is the plan's own.
+    fn expected(&self, change: &Change, job: &Job, fragmentation: Fragmentation) -> Option<Expectation> {
+        let expected = self.plan.expected(change, (job, self.catalog), self.stage, fragmentation)?;
+        Some(self.calibration.applied(&expected))
     }
 }
 
@@ -196,10 +166,10 @@ impl CauseTrial {
 /// The best explanations, most likely first; none where the plan itself does.
 #[must_use]
 pub fn explain(subject: &Subject<'_>, evidence: &Evidence, bands: &Bands) -> Vec<Explanation> {
-    let Some(job) = subject.job(subject.document) else { return Vec::new() };
+    let Some(job) = subject.plan.job(subject.catalog) else { return Vec::new() };
     let prediction = predict::predict(&job);
-    let plain = subject.shown(&prediction);
-    let expected = |change: &Change| subject.expected(change, prediction.fragmentation);
+    let plain = subject.calibration.applied(&Expectation::of_stage(&prediction, subject.stage));
+    let expected = |change: &Change| subject.expected(change, &job, prediction.fragmentation);
     let misfit = |expected: &Expectation| expected.misfit(evidence, bands);
     let at_plan = misfit(&plain);
     let nothing = at_plan.sum;
@@ -237,7 +207,7 @@ pub fn explain(subject: &Subject<'_>, evidence: &Evidence, bands: &Bands) -> Vec
     tried.extend(single.iter().flat_map(|one| befallen(&Circumstance::ALL, one)));
     tried.extend(pairs(&expected, &single, &plain, &misfit));
     tried.extend(other_models::likeliest(subject, &job, evidence, plain.step, |change| {
-        let expected = subject.expected_of_kind(change, &job, prediction.fragmentation)?;
+        let expected = expected(change)?;
         Some((misfit(&expected), expected))
     }));
     tried.extend(single);

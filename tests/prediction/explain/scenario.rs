@@ -3,12 +3,14 @@
 use super::plans::{self, Book};
 use crate::support::catalog;
 use memwall::compare::{
-    Band, Bands, Calibration, Cause, Circumstance, Evidence, Expectation, Explanation, Subject, explain,
+    Band, Bands, Calibration, Candidates, Cause, Circumstance, Evidence, Expectation, Explanation, Subject, explain,
 };
 use memwall::plan::Document;
 use memwall::predict;
 use memwall::reading::{Moment, Reading};
 use memwall::units::{Bytes, BytesPerSec, FlopsPerSec, Fraction, Seconds, TokensPerSec};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 /// Each figure is off by this much, one standard deviation.
 pub const NOISE: f64 = 0.02;
@@ -228,17 +230,15 @@ impl Scenario {
     }
 
     pub fn explanations(&self) -> Vec<Explanation> {
-        let document = Document::parse(self.text).unwrap();
-        let calibration = Calibration::default();
-        let subject = Subject {
-            document: &document,
-            config: None,
-            trace: None,
-            catalog: catalog(),
-            stage: None,
-            calibration,
-            stated: &[],
+        // As in the dashboard, a plan's changes are predicted once, whatever is asked about it.
+        static PLANS: Mutex<BTreeMap<&str, Arc<Candidates>>> = Mutex::new(BTreeMap::new());
+        let document = || Document::parse(self.text).unwrap();
+        let plan = {
+            let mut plans = PLANS.lock().unwrap();
+            Arc::clone(plans.entry(self.text).or_insert_with(|| Arc::new(Candidates::of(&document(), None, None))))
         };
+        let calibration = Calibration::default();
+        let subject = Subject { plan: &plan, catalog: catalog(), stage: None, calibration, stated: &[] };
         explain(&subject, &self.evidence, &self.bands())
     }
 
