@@ -118,7 +118,7 @@ pub(in crate::predict) fn stage(
     player.show_summit();
     let beside = CompanionBytes { workspaces, inputs, kept };
     StageRun {
-        reserved: detail.reserved(&held, &beside),
+        reserved: detail.reserved(&held, &beside, player.peak.total),
         fragmentation: detail.fragmentation,
         resident,
         workspaces,

@@ -22,12 +22,12 @@ pub(in crate::predict) struct StageDetail<'a> {
 }
 
 impl StageDetail<'_> {
-    /// Reserved bytes where they are to be replayed.
-    pub(super) fn reserved(&self, held: &StageTapes<'_>, beside: &CompanionBytes) -> Option<u64> {
+    /// Reserved bytes where they are to be replayed; `allocated` is the peak of the tensors.
+    pub(super) fn reserved(&self, held: &StageTapes<'_>, beside: &CompanionBytes, allocated: u64) -> Option<u64> {
         match self.replays {
             _ if self.fragmentation != Fragmentation::Replayed => None,
-            Some(replays) => replays.reserved(held, beside),
-            None => reserved(held, beside),
+            Some(replays) => replays.reserved(held, beside, allocated),
+            None => reserved(held, beside, allocated),
         }
     }
 }

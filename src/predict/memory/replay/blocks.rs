@@ -65,6 +65,8 @@ pub(super) struct Allocator {
     end: u64,
     reserved: u64,
     most: u64,
+    /// Whether a segment was wanted for which there was no room.
+    short: bool,
     /// Bytes that were asked for and are not given back, and the most there were.
     asked: u64,
     most_asked: u64,
@@ -84,6 +86,11 @@ impl Allocator {
     /// The most bytes that were asked for at one time: no segments are smaller, whatever is given back.
     pub(super) const fn most_asked(&self) -> u64 {
         self.most_asked
+    }
+
+    /// Whether there was no room for a segment, and those in which nothing lay went back.
+    pub(super) const fn ran_short(&self) -> bool {
+        self.short
     }
 
     /// Whether segments took more bytes than the GPU has.
@@ -159,6 +166,7 @@ impl Allocator {
         }
     }
 
+    #[cold]
     fn segment(&mut self, bytes: u64, small: bool) -> BlockIndex {
         let whole = match bytes {
             _ if small => SMALL_SEGMENT,
@@ -166,6 +174,7 @@ impl Allocator {
             bytes => bytes.div_ceil(SMALL_SEGMENT).saturating_mul(SMALL_SEGMENT),
         };
         if self.reserved.saturating_add(whole) > self.room {
+            self.short = true;
             self.release();
         }
         let address = self.end;
@@ -202,6 +211,7 @@ impl Allocator {
     }
 
     /// Leaves what was asked for of a block where enough is left to be a block of its own, which is to be listed.
+    #[inline(always)]
     fn split(&mut self, place: BlockIndex, request: Request) -> Option<FreeBlock> {
         let whole = self.blocks[place as usize];
         let bytes = whole.bytes - request.bytes;

@@ -53,49 +53,62 @@ impl AllocatorInput {
 /// A replay that was made.
 struct KnownReplay {
     input: AllocatorInput,
-    reached: Reached,
+    /// Without a limit.
+    reached: Option<Reached>,
     /// What GPUs on which it runs short come to: their bytes, and those of the segments.
     short: Vec<(u64, u64)>,
 }
 
 static KNOWN: Mutex<VecDeque<KnownReplay>> = Mutex::new(VecDeque::new());
 
-/// The most bytes of all segments on a GPU with so many bytes for them. `replay` plays the input with so many bytes of
-/// room; none where that is too little.
+/// The most bytes of all segments on a GPU with so many bytes of `room` for them, where tensors of about `allocated` are
+/// expected. `replay` plays the input with so many bytes of room; none where that is too little.
+///
+/// While segments have room none is given back: within the GPU's bytes the same happens as without a limit. Before it
+/// fails PyTorch gives back segments in which nothing lies, which helps only where the tensors fit. What fails is said as
+/// if nothing had limited it.
 pub(super) fn segments(
     input: AllocatorInput,
     room: u64,
+    allocated: u64,
     replay: impl Fn(&AllocatorInput, u64) -> Option<Reached>,
 ) -> Option<u64> {
     let known = KNOWN.lock().ok().and_then(|known| {
         let found = known.iter().find(|one| one.input == input)?;
         Some((found.reached, found.short.iter().find(|(bytes, _)| *bytes == room).map(|(_, segments)| *segments)))
     });
-    let (reached, short) = match known {
-        Some((reached, short)) => (Some(reached), short),
-        None => (None, None),
+    let (reached, short) = known.unwrap_or_default();
+    if let Some(segments) = short {
+        keep(input, None, None);
+        return Some(segments);
+    }
+    // Streams share the GPU and are played without a limit. Others mostly fit, and the replay within the GPU's bytes is
+    // the only one.
+    let streams = input.replicas.shards();
+    let first = (reached.is_none() && allocated <= room && !streams).then(|| replay(&input, room));
+    let all = match (reached, first) {
+        (None, Some(Some(within))) if within.ran_short => {
+            keep(input, None, Some((room, within.segments)));
+            return Some(within.segments);
+        }
+        (Some(all), _) | (None, Some(Some(all))) => all,
+        (None, _) => replay(&input, u64::MAX)?,
     };
-    // While segments have room none is given back: within the GPU's bytes the same happens as without a limit.
-    let all = match reached {
-        Some(reached) => reached,
-        None => replay(&input, u64::MAX)?,
-    };
-    // Before it fails PyTorch gives back segments in which nothing lies, which helps only where the tensors fit. What
-    // fails is said as if nothing had limited it.
     let runs_short = all.segments > room && all.tensors <= room;
-    let segments = match short.filter(|_| runs_short) {
-        Some(segments) => segments,
-        None if runs_short => replay(&input, room).map_or(all.segments, |limited| limited.segments),
-        None => all.segments,
+    let segments = match first {
+        None if runs_short && streams => room,
+        None if runs_short => replay(&input, room).map_or(all.segments, |within| within.segments),
+        _ => all.segments,
     };
-    keep(input, all, runs_short.then_some((room, segments)));
+    keep(input, Some(all), runs_short.then_some((room, segments)));
     Some(segments)
 }
 
-fn keep(input: AllocatorInput, reached: Reached, short: Option<(u64, u64)>) {
+fn keep(input: AllocatorInput, reached: Option<Reached>, short: Option<(u64, u64)>) {
     let Ok(mut known) = KNOWN.lock() else { return };
     if let Some(at) = known.iter().position(|one| one.input == input) {
         let found = &mut known[at];
+        found.reached = reached.or(found.reached);
         if let Some(short) = short.filter(|short| !found.short.contains(short)) {
             found.short.truncate(MOST - 1);
             found.short.insert(0, short);

@@ -85,7 +85,12 @@ pub(in crate::predict) struct Replays(RwLock<Vec<(ReplayKey, Option<u64>)>>);
 
 impl Replays {
     /// As [`reserved`] has it, replayed once for all plans in which the allocator sees the same.
-    pub(in crate::predict) fn reserved(&self, held: &StageTapes<'_>, beside: &CompanionBytes) -> Option<u64> {
+    pub(in crate::predict) fn reserved(
+        &self,
+        held: &StageTapes<'_>,
+        beside: &CompanionBytes,
+        allocated: u64,
+    ) -> Option<u64> {
         let job = held.job;
         if !applies(job) {
             return None;
@@ -103,7 +108,7 @@ impl Replays {
         if let Some(bytes) = self.0.read().ok().and_then(|known| find(&known)) {
             return bytes;
         }
-        let bytes = reserved(held, beside);
+        let bytes = reserved(held, beside, allocated);
         if let Ok(mut known) = self.0.write() {
             known.push((key, bytes));
         }
@@ -117,8 +122,8 @@ fn room(job: &Job) -> u64 {
 }
 
 /// Bytes reserved after two training steps of one GPU's stage; none where that is not for a replay to tell, or there
-/// are too many blocks.
-pub(in crate::predict) fn reserved(held: &StageTapes<'_>, beside: &CompanionBytes) -> Option<u64> {
+/// are too many blocks. `allocated` is the expected peak of the tensors: it decides what is tried first, never the answer.
+pub(in crate::predict) fn reserved(held: &StageTapes<'_>, beside: &CompanionBytes, allocated: u64) -> Option<u64> {
     let job = held.job;
     if !applies(job) {
         return None;
@@ -128,7 +133,7 @@ pub(in crate::predict) fn reserved(held: &StageTapes<'_>, beside: &CompanionByte
     let left = MOST_BLOCKS.checked_sub(held_on.fold(0, u64::saturating_add))?;
     let logs = TapeLogs::of(job, held.step, left)?;
     let input = AllocatorInput::of(held, *beside, (parameters, logs));
-    known::segments(input, room(job), |input, room| steps(held.step, input, room))
+    known::segments(input, room(job), allocated, |input, room| steps(held.step, input, room))
 }
 
 /// The most bytes in two steps.
@@ -138,6 +143,8 @@ struct Reached {
     segments: u64,
     /// Of all tensors.
     tensors: u64,
+    /// Whether segments went back to make room for others.
+    ran_short: bool,
 }
 
 /// What two steps reach with so many bytes of room on the GPU; none where that is too little.
@@ -174,7 +181,8 @@ fn steps(step: &StepTapes, input: &AllocatorInput, room: u64) -> Option<Reached>
         }
         timeline.drop_gradients();
     }
-    let reached = Reached { segments: timeline.most().min(room), tensors: timeline.most_asked() };
+    let (segments, tensors) = (timeline.most().min(room), timeline.most_asked());
+    let reached = Reached { segments, tensors, ran_short: timeline.ran_short() };
     (!timeline.is_over()).then_some(reached)
 }
 

@@ -1,4 +1,6 @@
 //! Free blocks of one pool: by size, and those of one size by address.
+//!
+//! What a replay spends most of its time in is inlined by hand: the calls cost a tenth of it.
 
 use super::blocks::BlockIndex;
 
@@ -24,6 +26,14 @@ struct SizeClass {
     others: u32,
 }
 
+impl SizeClass {
+    /// Of one block.
+    #[inline(always)]
+    const fn of(FreeBlock { bytes, address, block }: FreeBlock) -> Self {
+        Self { bytes, address, block, others: NONE }
+    }
+}
+
 /// A pool's free blocks.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
@@ -37,19 +47,19 @@ pub(super) struct Pool {
 
 impl Pool {
     /// Whether a block of so many bytes is free.
-    #[inline]
+    #[inline(always)]
     pub(super) fn has(&self, bytes: u64) -> bool {
         self.classes.last().is_some_and(|largest| largest.bytes >= bytes)
     }
 
     /// Where the blocks of at least so many bytes begin.
-    #[inline]
+    #[inline(always)]
     fn place(&self, bytes: u64) -> usize {
         self.classes.partition_point(|class| class.bytes < bytes)
     }
 
     /// The smallest block of at least so many bytes, of several the one with the lowest address, and where it is listed.
-    #[inline]
+    #[inline(always)]
     pub(super) fn best(&self, bytes: u64) -> Option<(usize, FreeBlock)> {
         let at = self.place(bytes);
         let SizeClass { bytes, address, block, .. } = *self.classes.get(at)?;
@@ -57,11 +67,11 @@ impl Pool {
     }
 
     /// Takes out what [`Pool::best`] found.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take(&mut self, at: usize) {
         let class = &mut self.classes[at];
         if class.others == NONE {
-            self.classes.remove(at);
+            self.drop_class(at);
             return;
         }
         let list = &mut self.lists[class.others as usize];
@@ -74,22 +84,54 @@ impl Pool {
         }
     }
 
-    /// Puts another block in the place of what [`Pool::best`] found.
-    #[inline]
+    /// Puts another block in the place of what [`Pool::best`] found: what lies between the two sizes moves by a place.
+    #[inline(always)]
     pub(super) fn put(&mut self, at: usize, other: FreeBlock) {
-        let fits_before = at == 0 || self.classes[at - 1].bytes < other.bytes;
-        let fits_behind = self.classes.get(at + 1).is_none_or(|next| other.bytes < next.bytes);
-        let class = &mut self.classes[at];
-        if class.others == NONE && fits_before && fits_behind {
-            *class = SizeClass { bytes: other.bytes, address: other.address, block: other.block, others: NONE };
-        } else {
+        if self.classes[at].others != NONE {
             self.take(at);
             self.insert(other);
+            return;
+        }
+        let classes = self.classes.as_mut_slice();
+        let mut to = at;
+        while to > 0 && classes[to - 1].bytes > other.bytes {
+            classes[to] = classes[to - 1];
+            to -= 1;
+        }
+        while to + 1 < classes.len() && classes[to + 1].bytes < other.bytes {
+            classes[to] = classes[to + 1];
+            to += 1;
+        }
+        let alike = |at: usize| classes.get(at).is_some_and(|class| class.bytes == other.bytes);
+        match to.checked_sub(1).filter(|before| alike(*before)).or((alike(to + 1)).then_some(to + 1)) {
+            None => classes[to] = SizeClass::of(other),
+            Some(same) => {
+                self.add(same, other.address, other.block);
+                self.drop_class(to);
+            }
         }
     }
 
+    // The few sizes behind one are moved by hand: to call `memmove` for them costs as much as all else.
+    #[inline(always)]
+    fn drop_class(&mut self, at: usize) {
+        for to in at + 1..self.classes.len() {
+            self.classes[to - 1] = self.classes[to];
+        }
+        self.classes.pop();
+    }
+
+    #[inline(always)]
+    fn add_class(&mut self, at: usize, class: SizeClass) {
+        self.classes.push(class);
+        for to in (at + 1..self.classes.len()).rev() {
+            self.classes[to] = self.classes[to - 1];
+        }
+        self.classes[at] = class;
+    }
+
     /// Puts another block in the place of the one of a size at an address.
-    #[inline]
+    #[inline(always)]
     pub(super) fn replace(&mut self, (bytes, address): (u64, u64), other: FreeBlock) {
         let at = self.place(bytes);
         if self.classes[at].address == address {
@@ -101,20 +143,25 @@ impl Pool {
     }
 
     /// Adds a block.
-    #[inline]
-    pub(super) fn insert(&mut self, FreeBlock { bytes, address, block }: FreeBlock) {
-        let at = self.place(bytes);
-        match self.classes.get_mut(at).filter(|class| class.bytes == bytes) {
-            None => self.classes.insert(at, SizeClass { bytes, address, block, others: NONE }),
-            Some(class) => {
-                let higher = if address < class.address {
-                    (std::mem::replace(&mut class.address, address), std::mem::replace(&mut class.block, block))
-                } else {
-                    (address, block)
-                };
-                self.list(at, higher);
-            }
+    #[inline(always)]
+    pub(super) fn insert(&mut self, other: FreeBlock) {
+        let at = self.place(other.bytes);
+        match self.classes.get(at) {
+            Some(class) if class.bytes == other.bytes => self.add(at, other.address, other.block),
+            _ => self.add_class(at, SizeClass::of(other)),
         }
+    }
+
+    /// Adds a block to those of its size.
+    #[inline(always)]
+    fn add(&mut self, at: usize, address: u64, block: BlockIndex) {
+        let class = &mut self.classes[at];
+        let higher = if address < class.address {
+            (std::mem::replace(&mut class.address, address), std::mem::replace(&mut class.block, block))
+        } else {
+            (address, block)
+        };
+        self.list(at, higher);
     }
 
     /// Adds a block beside the lowest of its size.
@@ -137,7 +184,7 @@ impl Pool {
     }
 
     /// Takes out the block of a size at an address.
-    #[inline]
+    #[inline(always)]
     pub(super) fn remove(&mut self, bytes: u64, address: u64) {
         let at = self.place(bytes);
         if self.classes[at].address == address {

@@ -140,6 +140,11 @@ impl<'a> AllocatorTimeline<'a> {
         self.allocator.most_asked().saturating_add(self.streams.as_ref().map_or(0, StreamPools::most_asked))
     }
 
+    /// Whether segments went back to make room for others.
+    pub(super) const fn ran_short(&self) -> bool {
+        self.allocator.ran_short()
+    }
+
     /// Whether the GPU has no room for them.
     pub(super) const fn is_over(&self) -> bool {
         self.allocator.is_over()
