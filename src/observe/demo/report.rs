@@ -6,7 +6,8 @@ use crate::predict::Prediction;
 use crate::reading::{Progress, ProgressSource, Reading};
 use crate::units::{Seconds, TokensPerSec};
 
-/// Optimizer steps of the run: a plan seldom says how long its run is, and months are no demo.
+/// Optimizer steps of the run: a plan seldom says how long its run is, and months are no demo. A run that has made them
+/// is given as many again.
 const LENGTH: u64 = 12_000;
 
 /// What the run has to tell beyond what its GPU shows.
@@ -54,7 +55,7 @@ impl DemoReport {
         }
         Some(Progress {
             step: Reading::measured(done, now.at),
-            total_steps: Reading::measured(LENGTH, now.at),
+            total_steps: Reading::measured((done / LENGTH + 1) * LENGTH, now.at),
             loss: Reading::measured((loss * 1000.0).round() / 1000.0, now.at),
             step_time: Reading::measured(Seconds(step), now.at),
             tokens_per_s: self

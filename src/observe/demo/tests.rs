@@ -241,6 +241,17 @@ fn processes_are_none_that_could_exist_and_say_that_they_are_a_demo() {
     }
 }
 
+/// Steps of 4 s for twenty hours are 18 000, six thousand more than the run began with.
+#[test]
+fn no_step_is_counted_beyond_the_last() {
+    let plan = prediction(vec![stage(0, 60.0)], 1);
+    let sample = samples(Demo::new(&plan, &card(Generation::Hopper)).after(Seconds(20.0 * 3600.0)), 1).remove(0);
+    let progress = sample.progress.as_ref().unwrap();
+    let (done, of) = (*progress.step.value().unwrap(), *progress.total_steps.value().unwrap());
+    assert!((16_000..=18_000).contains(&done), "{done}");
+    assert_eq!(of, 24_000);
+}
+
 #[test]
 fn a_pipeline_shows_the_node_with_the_largest_stage() {
     // 4 stages on 32 GPUs: each node of 8 is one stage, and stage 2 is the largest.
