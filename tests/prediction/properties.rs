@@ -128,9 +128,13 @@ fn put(plan: &mut Value, path: &str, value: Value) {
     *at = value;
 }
 
-fn predicted(plan: &Value) -> Result<(Job, Prediction), Vec<Fault>> {
+fn resolved(plan: &Value) -> Result<Job, Vec<Fault>> {
     let plan = Document::parse(&plan.to_string())?.plan()?;
-    let job = Job::resolve(&plan, catalog())?;
+    Job::resolve(&plan, catalog())
+}
+
+fn predicted(plan: &Value) -> Result<(Job, Prediction), Vec<Fault>> {
+    let job = resolved(plan)?;
     let prediction = predict::predict(&job);
     Ok((job, prediction))
 }
@@ -232,7 +236,11 @@ proptest! {
             if let Some(model) = plan["model"].as_object_mut() {
                 model.remove("batch_size");
             }
-            let (job, prediction) = predicted(&plan).ok()?;
+            let job = resolved(&plan).ok()?;
+            let prediction = match beside {
+                None => predict::predict(&job),
+                Some(beside) => predict::predict_as(&job, beside),
+            };
             let beside = *beside.get_or_insert(prediction.fragmentation);
             // One stage may hold less than another with more in tensors.
             let most = prediction.stages.iter().map(|stage| stage.peak_allocated).max()?;
