@@ -1,6 +1,7 @@
 //! Hugging Face's Trainer: `TrainingArguments`, the arguments of the example scripts and of
 //! TRL, and training loops on accelerate with the same names.
 
+mod attention;
 mod script;
 mod sharding;
 mod versions;
@@ -18,6 +19,8 @@ use super::unread::account_for;
 use super::vision;
 use super::{accelerate, arguments, script_defaults, script_doubts};
 use crate::plan::keys;
+
+pub use attention::implementation;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "transformers 4.57";
@@ -169,7 +172,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     chats_defaults(&mut settings);
     let open = versions::apply(&mut imported, &mut settings, context);
     set_all(&mut imported, &settings, context);
-    own_attention(&mut imported, context);
+    attention::of_script(&mut imported, context);
     if let Some((path, text)) = script_defaults::script_of(context) {
         script_doubts::reconcile(&mut imported, &path, &text, looped);
         script_doubts::adapters(&mut imported, &path, &text, &settings);
@@ -226,25 +229,6 @@ fn own_defaults(imported: &mut ImportedPlan, settings: &mut Settings, context: &
             context.program.shown()
         )),
         None => {}
-    }
-}
-
-/// A script that names an attention itself goes over the library's default; one that names it on a condition, or puts
-/// its own in, leaves it open.
-fn own_attention(imported: &mut ImportedPlan, context: &ImportContext) {
-    const KEY: &str = "training.attention";
-    const ALWAYS: [&str; 3] = [
-        "train(attn_implementation=\"flash_attention_2\")",
-        "use_flash_attention_2=True",
-        "replace_llama_attn_with_flash_attn()",
-    ];
-    let guessed = imported.get(KEY).is_some_and(|found| matches!(found.origin, Origin::Default { .. }));
-    let Some((path, text)) = script_defaults::script_of(context).filter(|_| guessed) else { return };
-    if let Some(part) = ALWAYS.iter().find(|part| text.contains(**part)) {
-        imported.say(KEY, "flash", Origin::Program(format!("{path}: {part}")));
-    } else if text.contains("flash_attention_2") || text.contains("flash_attn") {
-        imported.drop(KEY);
-        imported.miss(KEY, format!("{path} names flash attention, on a condition that is not followed"));
     }
 }
 
@@ -335,7 +319,7 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
         }
     }
     common::set_optimizer(imported, settings.text("optim"));
-    attention(imported, settings);
+    attention::set(imported, settings);
     let names = ["gradient_checkpointing", "grad_checkpoint", "grad_checkpointing", "use_gradient_checkpointing"];
     let set = names.iter().find(|name| settings.is_set(name)).unwrap_or(&names[0]);
     let recompute = settings.flag(set);
@@ -376,25 +360,4 @@ fn precision(imported: &mut ImportedPlan, settings: &Settings, stored: WeightSto
         Setting::new("fp32", Origin::Default { framework: VERSION, option: "neither bf16 nor fp16".to_owned() })
     };
     imported.set(keys::training::precision, Some(word));
-}
-
-fn attention(imported: &mut ImportedPlan, settings: &Settings) {
-    let flash = ["use_flash_attn", "use_flash_attention_2", "flash_attention", "use_flash_attention", "flash_attn"]
-        .iter()
-        .find_map(|name| settings.on(name))
-        .map(|found| found.map(|_| "flash"));
-    let named = settings.first_text(&["attn_implementation", "_attn_implementation"]);
-    let word = named.map(|found| found.map(|name| implementation(&name))).or(flash);
-    let default =
-        Setting::new("sdpa", Origin::Default { framework: VERSION, option: "attn_implementation sdpa".to_owned() });
-    imported.set(keys::training::attention, Some(word.unwrap_or(default)));
-}
-
-/// A name of transformers for an attention in a plan's words.
-pub fn implementation(name: &str) -> &'static str {
-    match name {
-        "eager" => "eager",
-        name if name.contains("flash") => "flash",
-        _ => "sdpa",
-    }
 }
