@@ -335,9 +335,23 @@ fn framework(context: &ImportContext) -> ImportedPlan {
     reader.map_or_else(|| unknown(context), |(_, import)| import(context))
 }
 
+/// No command is shown at greater length.
+const LONGEST_SHOWN: usize = 100;
+
 /// A program of nobody's: what stands around it is still told.
 fn unknown(context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::default();
-    imported.miss("model", format!("`{}` is of no framework that is known", context.program.shown()));
+    // Of what is no Python the command says more than the word that stands last in it.
+    let shown = match context.program {
+        Program { python: true, .. } | Program { module: true, .. } => context.program.shown(),
+        _ => context.run.command.join(" ").chars().take(LONGEST_SHOWN).collect(),
+    };
+    imported.miss(
+        "model",
+        match shown.is_empty() {
+            true => "it has no command line".to_owned(),
+            false => format!("`{shown}` is of no framework that is known"),
+        },
+    );
     imported
 }

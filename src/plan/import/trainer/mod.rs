@@ -78,14 +78,24 @@ pub fn is_config(settings: &Settings) -> bool {
 pub fn of_file(file: Settings, name: &str, context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("transformers");
     imported.note("the script is not named: its own defaults are not known, those of TrainingArguments are taken");
-    let settings = Settings::defaults(VERSION, DEFAULTS).with(file);
+    let mut settings = Settings::defaults(VERSION, DEFAULTS).with(file);
     imported.say(keys::model::framework, "pytorch", Origin::Program("the names of TrainingArguments".to_owned()));
+    let open = versions::apply(&mut imported, &mut settings, context);
     set_all(&mut imported, &settings, context);
     if let Some(method) = TrainingMethod::of_settings(&settings, name) {
         methods::of_trainer(method, &mut imported, &settings, context);
     }
     by_launcher(&mut imported);
+    leave_open(&mut imported, open);
     imported
+}
+
+/// Takes the types of weights out, where the versions that run leave them open.
+fn leave_open(imported: &mut ImportedPlan, why: Option<String>) {
+    if let Some(why) = why {
+        imported.drop(keys::training::precision);
+        imported.miss(keys::training::precision, why);
+    }
 }
 
 /// The launcher of a script shards. What is stored follows from that: `bf16` means autocast under `DistributedDataParallel`,
@@ -177,10 +187,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         script_doubts::reconcile(&mut imported, &path, &text, looped);
         script_doubts::adapters(&mut imported, &path, &text, &settings);
     }
-    if let Some(why) = open {
-        imported.drop(keys::training::precision);
-        imported.miss(keys::training::precision, why);
-    }
+    leave_open(&mut imported, open);
     let named = TrainingMethod::of_name(trl::method(context).unwrap_or_else(|| context.program.name()));
     let told = || script_defaults::script_of(context).and_then(|(_, text)| TrainingMethod::of_script(&text));
     if let Some(method) = named.or_else(told) {

@@ -34,7 +34,12 @@ pub fn apply(imported: &mut ImportedPlan, settings: &mut Settings, context: &Imp
     match range.is_within((5, 0), versions::NEWEST) {
         Some(true) => {}
         Some(false) => return None,
-        None => return Some(format!("transformers {text}: from 5.0 on weights keep the checkpoint's own type")),
+        None => {
+            imported.note(format!(
+                "transformers {text}: from 5.0 on weights keep the checkpoint's own type; as in 4.57 here"
+            ));
+            return None;
+        }
     }
     // `from_pretrained(dtype="auto")` is the default since 5.0 (`modeling_utils.py`): the checkpoint's own type.
     match checkpoint_type(context, &name) {
