@@ -18,6 +18,7 @@ mod run;
 mod serialized;
 mod snapshot;
 mod spread;
+mod stated;
 mod wait;
 
 use std::borrow::Cow;
@@ -42,6 +43,7 @@ pub use rank::{ActivityShare, RankReport, RankStall};
 pub use run::{ProcessExit, RankProcess, RunNews};
 pub use serialized::taken_at;
 pub use snapshot::{BlockPurpose, DeviceSnapshot, SnapshotTerm};
+pub use stated::{StatedCheckpointing, StatedSettings, StatedType};
 pub use wait::{ProcessWait, WaitKind};
 
 use crate::units::{Bytes, Fraction, Seconds};

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Libraries whose defaults differ by version.
-const LIBRARIES: [&str; 5] = ["torch", "transformers", "trl", "accelerate", "deepspeed"];
+const LIBRARIES: [&str; 6] = ["torch", "transformers", "trl", "peft", "accelerate", "deepspeed"];
 
 /// No environment has more packages.
 const MOST_ENTRIES: usize = 20_000;

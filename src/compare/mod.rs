@@ -23,7 +23,7 @@ pub use calibration::{Calibration, Factor};
 pub use comparison::{ComparedStage, Comparison, RunPoint, compare, run_point};
 pub use evidence::Evidence;
 pub use expected::Expectation;
-pub use explain::{Candidates, Cause, Circumstance, Explanation, Subject, explain};
+pub use explain::{Candidates, Cause, Circumstance, Explanation, Subject, explain, named_first, verdict};
 pub use forecast::{Forecast, MemoryGrowth, forecast};
 pub use growth::{Counts, GrowthKind};
 pub use late_steps::{StalledRank, late_steps, stalled, step_share};

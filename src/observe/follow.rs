@@ -26,6 +26,9 @@ const RANKS_EVERY: Seconds = Seconds(3.0);
 const SETTLED_RANKS_EVERY: Seconds = Seconds(30.0);
 const SETTLED_LOOKS: u32 = 10;
 
+/// Time between two looks for a log of rank 0's own.
+const RANK_LOG_EVERY: Seconds = Seconds(10.0);
+
 /// What is followed besides the devices.
 #[derive(Debug, Clone, Default)]
 pub struct FollowOptions {
@@ -89,6 +92,7 @@ pub fn follow(
     let mut follower = FollowThread {
         log: None,
         rank_log: None,
+        sought: None,
         waits: Waits::new("/proc"),
         news: RunNews { deaf, ..RunNews::default() },
         wanted,
@@ -120,6 +124,8 @@ struct FollowThread {
     log: Option<Log>,
     /// The log of rank 0 with its pid, where the launcher's own tells of no step.
     rank_log: Option<(u32, Log)>,
+    /// The rank whose log was looked for last, and when.
+    sought: Option<(u32, Moment)>,
     listener: Option<Listener>,
     waits: Waits,
     /// The followed process and its ranks, as long as they run and after.
@@ -145,6 +151,7 @@ impl FollowThread {
         self.news = RunNews { pid, hooks, losses: self.news.losses, deaf: self.news.deaf.take(), ..RunNews::default() };
         self.log = None;
         self.rank_log = None;
+        self.sought = None;
         self.ranked = None;
         self.same_ranks = 0;
         let watched = pid.filter(|_| self.wanted.live).and_then(ExitWatch::of);
@@ -190,7 +197,7 @@ impl FollowThread {
         if let Some(pid) = self.news.pid.filter(|_| self.wanted.live) {
             self.news.waits = self.waits.of(pid, &self.news.ranks, now);
         }
-        self.choose_log();
+        self.choose_log(now);
         if let Some((_, log)) = &mut self.rank_log {
             log.read(now);
         }
@@ -218,12 +225,17 @@ impl FollowThread {
     }
 
     /// Launchers may give each rank a log of its own: rank 0's is followed where the launcher's tells of no step.
-    fn choose_log(&mut self) {
+    fn choose_log(&mut self, now: Moment) {
         let told = self.log.as_ref().is_some_and(|log| log.progress().is_known());
         let first = self.news.ranks.first().filter(|_| self.wanted.live && self.wanted.log.is_none() && !told);
         let Some(first) = first.filter(|first| self.rank_log.as_ref().is_none_or(|(pid, _)| *pid != first.pid)) else {
             return;
         };
+        // Its files are opened to look: one that has no log of its own has none a second later either.
+        if self.sought.is_some_and(|(pid, at)| pid == first.pid && now.since(at) < RANK_LOG_EVERY) {
+            return;
+        }
+        self.sought = Some((first.pid, now));
         // One that writes where its launcher does has no log of its own.
         let opened = Log::of_process(first.pid, self.wanted.pattern.clone()).ok();
         let is_own =

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Absence, Reading, ReadingKind};
+use super::{Absence, Reading, ReadingKind, StatedSettings};
 use crate::units::{Bytes, FlopsPerSec, Fraction, Seconds, TokensPerSec};
 
 /// Whose lines a log holds.
@@ -124,6 +124,9 @@ pub struct Progress {
     pub peak_allocated: Reading<Bytes>,
     /// `torch.cuda.max_memory_reserved()`.
     pub peak_reserved: Reading<Bytes>,
+    /// What the log's header states of the training.
+    #[serde(skip_serializing_if = "StatedSettings::is_empty")]
+    pub stated: StatedSettings,
 }
 
 impl Progress {

@@ -9,7 +9,7 @@ use super::Look;
 use super::header::{difference, joined, terabytes, tokens};
 use super::text::{fit, marked, signed_percent, width_of, without_mean};
 use crate::app::{Alert, Plans, SOON, State, has_no_plan, mismatch};
-use crate::compare::{Comparison, Forecast, Residual};
+use crate::compare::{Comparison, Explanation, Forecast, Residual, named_first};
 use crate::predict::Prediction;
 use crate::printable::printable;
 use crate::reading::Reading;
@@ -144,7 +144,12 @@ fn cause(state: &State) -> Option<(String, String)> {
         _ => None,
     };
     match state.run.explaining.found.first() {
-        Some(best) if best.fits => Some((best.words(), format!(" ({:.0} %)", best.share.percent()))),
+        Some(best) if best.fits => {
+            let named = named_first(&state.run.explaining.found);
+            let words: Vec<String> = named.iter().map(Explanation::words).collect();
+            let shares: Vec<String> = named.iter().map(|one| format!("{:.0} %", one.share.percent())).collect();
+            Some((words.join(" or "), format!(" ({})", shares.join(", "))))
+        }
         best => match grows() {
             Some(grows) => said(grows.to_owned()),
             None => said(place.map(|cause| cause.words).or_else(|| Some(best?.verdict()))?),

@@ -22,7 +22,8 @@ fn a_process_without_a_gpu_is_watched_and_its_end_noticed_with_its_code() {
         assert!(!screen.contains(invented), "{invented}: {screen}");
     }
     drop(child.stdin.take());
-    let screen = terminal.wait_for("exit 7");
+    // Its command says `exit 7` as well.
+    let screen = terminal.wait_for(", exit 7");
     assert!(screen.lines().next().unwrap().trim_end().ends_with(" ENDED"), "{screen}");
     child.wait().unwrap();
     terminal.keys("q");

@@ -6,6 +6,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod attached;
 mod attended;
 mod bad_input;
 mod calibration;

@@ -360,3 +360,31 @@ fn garbage_of_all_kinds_tells_nothing() {
     assert_eq!(log.progress(), &Progress::default());
     assert!(log.trouble().is_none());
 }
+
+/// Three epochs of 40 steps, the first at its end; escape sequences of a forced terminal between.
+#[test]
+fn rich_without_a_framework() {
+    let now = told("rich", LogFormat::Bar);
+    assert_eq!((value(&now.step), value(&now.total_steps)), (Some(40), Some(120)));
+    assert_eq!((value(&now.epoch), value(&now.loss)), (Some(1.0), Some(0.075)));
+}
+
+/// transformers writes its header to standard error, and the losses to standard output; a long log is read from its end,
+/// and its header from its beginning.
+#[test]
+fn what_the_header_states_is_kept_beside_the_steps() {
+    let folder = tempfile::tempdir().unwrap();
+    let [out, err] = ["out", "err"].map(|name| folder.path().join(name));
+    let header =
+        "***** Running training *****\n  Instantaneous batch size per device = 8\n  Gradient Accumulation steps = 4\n";
+    let line = "{'loss': 2.119, 'grad_norm': 1.2, 'learning_rate': 1e-05, 'epoch': 0.03}\n";
+    fs::write(&out, line).unwrap();
+    // Some 720 kB, of which 256 are read.
+    fs::write(&err, format!("{header}{}", line.repeat(10_000))).unwrap();
+    for files in [vec![err.clone(), out.clone()], vec![out, err]] {
+        let mut log = Log::of_files(files, None);
+        log.read(Moment(1_000));
+        let stated = &log.progress().stated;
+        assert_eq!((stated.micro_batch, stated.accumulation), (Some(8), Some(4)));
+    }
+}

@@ -106,6 +106,8 @@ fn other_texts_are_no_message() {
         "torch.OutOfMemoryError",
         "Out of memory handling: enabled",
         "NCCL INFO Connected all rings",
+        "(1) The process is killed by SIGKILL by OOM killer due to high memory usage. (2) ray stop --force is called.",
+        "Tried to allocate a port, all are in use",
         "if you encounter CUDA out-of-memory, reduce the batch",
     ] {
         assert_eq!(find(text), None, "{text}");

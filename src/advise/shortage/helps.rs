@@ -90,6 +90,7 @@ fn allocator(oom: &OutOfMemory) -> Vec<String> {
     let enough = Enough::of(oom);
     let mut helps: Vec<String> = unfragmented(oom).into_iter().collect();
     helps.extend(others_unnamed(oom));
+    helps.extend(lent(oom));
     let unless = if oom.may_list_itself() { ", unless it is this one (a container has pids of its own)" } else { "" };
     for (pid, held) in &oom.others {
         helps.push(format!("process {pid} leaving the device, {held}{}{unless}", enough.word(*held)));
@@ -129,6 +130,15 @@ fn others_unnamed(oom: &OutOfMemory) -> Option<String> {
     Some(format!(
         "other processes leaving the device, which {tool} lists: they hold some {freed}{}",
         Enough::of(oom).word(freed)
+    ))
+}
+
+/// Where a process holds more than its device has, the driver has lent it the host's memory (Windows and WSL, "CUDA - Sysmem
+/// Fallback Policy"): the request fits once that and more is let go of.
+fn lent(oom: &OutOfMemory) -> Option<String> {
+    let over = oom.reserved()?.0.checked_sub(oom.capacity?.0).filter(|over| *over > 0).map(Bytes)?;
+    Some(format!(
+        "{over} less and more: the process holds so much beyond the device, in the host's memory that Windows' driver lends, which is slow"
     ))
 }
 

@@ -136,7 +136,7 @@ impl ProcessRow<'_> {
 /// The rows of a sample: those that are sought, in order; as a tree, each with its children below it.
 #[must_use]
 pub fn rows<'a>(sample: &'a Sample, list: &ProcessList, tree: bool) -> Vec<ProcessRow<'a>> {
-    let mut rows = on_devices(sample);
+    let mut rows = if sample.devices.is_empty() { without_device(sample) } else { on_devices(sample) };
     // By GPU, then by part of it.
     rows.sort_by_key(|row| {
         (row.on.first().map(|(device, _)| (device.index, device.mig.map(|part| part.number))), row.pid)
@@ -185,6 +185,21 @@ fn on_devices(sample: &Sample) -> Vec<ProcessRow<'_>> {
         }
     }
     rows
+}
+
+/// The processes of a run on the CPU, as the host knows them; nothing is told of a device.
+fn without_device(sample: &Sample) -> Vec<ProcessRow<'_>> {
+    let there = sample.processes.iter().filter(|host| host.started.value().is_some());
+    there
+        .map(|host| ProcessRow {
+            pid: host.pid,
+            on: Vec::new(),
+            busy: Reading::not_read(),
+            work: ProcessWork::default(),
+            host: Some(host),
+            depth: 0,
+        })
+        .collect()
 }
 
 /// Deeper trees than any are not followed.
@@ -254,6 +269,20 @@ mod tests {
 
     fn pids(list: &ProcessList) -> Vec<u32> {
         rows(&sample(), list, true).iter().map(|row| row.pid).collect()
+    }
+
+    #[test]
+    fn without_a_device_the_process_itself_has_a_row_while_it_is_there() {
+        let mut there = host(7, "python train.py", 0.5, None);
+        there.started = Reading::measured(1, AT);
+        let mut sample = Sample { at: AT, processes: vec![there], ..Sample::default() };
+        let pids = |sample: &Sample| {
+            rows(sample, &ProcessList::default(), false).iter().map(|row| row.pid).collect::<Vec<_>>()
+        };
+        assert_eq!(pids(&sample), [7]);
+        assert_eq!(rows(&sample, &ProcessList::default(), false)[0].memory(), None);
+        sample.processes[0].started = Reading::Absent(crate::reading::Absence::Gone);
+        assert!(pids(&sample).is_empty());
     }
 
     #[test]

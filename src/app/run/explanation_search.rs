@@ -12,7 +12,7 @@ use crate::app::notice::{info, problem};
 use crate::app::plans;
 use crate::app::state::State;
 use crate::catalog::Catalog;
-use crate::compare::{Bands, Calibration, Candidates, Comparison, Evidence, Explanation, Subject, explain};
+use crate::compare::{self, Bands, Calibration, Candidates, Comparison, Evidence, Explanation, Subject, explain};
 use crate::reading::Moment;
 use crate::units::Seconds;
 
@@ -265,8 +265,8 @@ pub fn arrived(state: &mut State, number: u64, found: Vec<Explanation>) {
         explaining.found.retain(|explanation| explanation.share.0 >= WORTH);
     }
     if std::mem::take(&mut explaining.by_key) && of_this {
-        state.notice = Some(info(match explaining.found.first() {
-            Some(best) => best.verdict(),
+        state.notice = Some(info(match compare::verdict(&explaining.found) {
+            Some(verdict) => verdict,
             None if state.run.comparison.as_ref().is_some_and(Comparison::is_notable) => {
                 "no other plan and no known fault of the machine explains what is observed".to_owned()
             }

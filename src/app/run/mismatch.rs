@@ -52,10 +52,10 @@ impl Mismatch {
 }
 
 /// Parameters that are counted in two ways differ by less than this: of a padded vocabulary, of a head.
-const SAME_SIZE: f64 = 0.02;
+pub(super) const SAME_SIZE: f64 = 0.02;
 
 /// The same where the plan knows the model's size alone, as people say it.
-const ABOUT_SAME_SIZE: f64 = 0.1;
+pub(super) const ABOUT_SAME_SIZE: f64 = 0.1;
 
 /// The least part that a rank holds, over an even one.
 const UNEVEN: f64 = 0.25;
@@ -82,9 +82,15 @@ pub fn of(state: &State) -> Option<Mismatch> {
     };
     let settings = || {
         let told = super::settings::other_settings(state, job);
+        let told = if told.is_empty() { super::stated::other_settings(state, job, prediction) } else { told };
         (!told.is_empty()).then(|| Mismatch::Settings(told.join("; ")))
     };
-    model(state, job, prediction).or_else(settings).or_else(no_gpu).or_else(|| number(state, job, prediction))
+    let stated = || super::stated::other_model(state, job, prediction).map(Mismatch::Model);
+    model(state, job, prediction)
+        .or_else(stated)
+        .or_else(settings)
+        .or_else(no_gpu)
+        .or_else(|| number(state, job, prediction))
 }
 
 fn gpus(planned: u64, seen: u64) -> Option<Mismatch> {
@@ -118,11 +124,14 @@ fn model(state: &State, job: &Job, prediction: &Prediction) -> Option<Mismatch> 
     differs.then(|| Mismatch::Model(format!("{class} of {runs} parameters, the plan has {planned}")))
 }
 
-/// By the hook's world; else by the GPUs that anybody is on, where those of one machine are watched.
+/// By the hook's world; else by the log's; else by the GPUs that anybody is on, where those of one machine are watched.
 fn number(state: &State, job: &Job, prediction: &Prediction) -> Option<Mismatch> {
     let hooked = state.run.telemetry.hooked(&state.monitor, state.now);
     if let Some(world) = hooked.and_then(|run| run.about.as_ref()?.world) {
         return gpus(prediction.num_gpus, u64::from(world));
+    }
+    if let Some(world) = state.run.telemetry.log_states(&state.monitor).world {
+        return gpus(prediction.num_gpus, world);
     }
     let here = matches!(&state.monitor.source, SourceState::Running(info)
         if matches!(info.kind, SourceKind::Nvml | SourceKind::Amdgpu));

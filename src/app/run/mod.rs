@@ -11,6 +11,7 @@ pub(super) mod outlook;
 mod places;
 pub(super) mod plan;
 mod settings;
+mod stated;
 pub(super) mod verdict;
 
 use crate::app::monitor::attached::{AttachedProcess, AttachedState};
@@ -18,7 +19,7 @@ use crate::app::monitor::{Monitor, SourceState};
 use crate::compare::{Phases, period};
 use crate::reading::{
     Absence, HookEnd, HookedRun, Moment, OutOfMemory, ProcessExit, Progress, ProgressSource, Reading, ReadingKind,
-    RunNews, Sample, SourceKind, StepCause,
+    RunNews, Sample, SourceKind, StatedSettings, StepCause,
 };
 use crate::units::{Seconds, grouped};
 use inferred::StatedValues;
@@ -129,6 +130,16 @@ impl Telemetry {
     /// What a log tells, or the recording of one.
     fn log(&self, monitor: &Monitor) -> Option<&Progress> {
         Some(&self.news.progress).filter(|log| log.is_known()).or(self.sampled.as_ref().filter(|_| is_sampled(monitor)))
+    }
+
+    /// What the header of its log states of the training.
+    #[must_use]
+    pub fn log_states(&self, monitor: &Monitor) -> &StatedSettings {
+        let sampled = self.sampled.as_ref().filter(|_| is_sampled(monitor)).map(|log| &log.stated);
+        match &self.news.progress.stated {
+            stated if stated.is_empty() => sampled.unwrap_or(stated),
+            stated => stated,
+        }
     }
 
     /// How the attached run ended, in words: `ended after 1 840 steps, exit 1`; none while it goes on, as far as

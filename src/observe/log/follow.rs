@@ -3,7 +3,7 @@
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -87,6 +87,14 @@ impl Follower {
             return self.begin().map_err(absence);
         }
         Ok(piece)
+    }
+
+    /// As much of the beginning as is read of the end; nothing where that cannot be read.
+    pub fn head(&self) -> Vec<u8> {
+        let mut bytes = vec![0; TAIL as usize];
+        let read = self.open.as_ref().and_then(|open| open.file.read_at(&mut bytes, 0).ok()).unwrap_or(0);
+        bytes.truncate(read);
+        bytes
     }
 
     fn begin(&mut self) -> io::Result<Option<LogPiece>> {

@@ -5,6 +5,7 @@ mod events;
 mod facts;
 mod follow;
 mod formats;
+mod header;
 mod lines;
 mod micro;
 mod stamp;
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 use events::{EventDecoder, EventRow, EventSource};
 use facts::LineFormat;
 use follow::{Follower, LogContinuity, LogPiece};
+use header::HeaderReader;
 use lines::LineSplitter;
 use tracker::{LineTime, Tracker};
 
@@ -42,6 +44,7 @@ pub struct Log {
     /// What the newest line of a framework was, tried first.
     likely: usize,
     tracker: Tracker,
+    header: HeaderReader,
     out_of_memory: Option<OutOfMemory>,
     trouble: Option<Absence>,
     /// Something stood in a file.
@@ -83,6 +86,7 @@ impl Log {
             formats,
             likely: 0,
             tracker: Tracker::default(),
+            header: HeaderReader::default(),
             out_of_memory: None,
             trouble: None,
             written: false,
@@ -182,6 +186,7 @@ impl Log {
                 LogContinuity::Within => LineSplitter::headless(),
             };
             self.begin(&piece);
+            told |= self.read_head(at, &piece);
             let when = if piece.old { piece.written.min(now) } else { now };
             lines.push(&piece.bytes, |line| told |= self.line(line, when, !piece.old));
             // A bar's newest state has no end before it is drawn again; other lines are waited for.
@@ -191,7 +196,30 @@ impl Log {
         told
     }
 
+    /// What stands at the beginning of a file of which the end alone is read.
+    fn read_head(&mut self, at: usize, piece: &LogPiece) -> bool {
+        // Standard output and error both begin as somebody attaches: one run states its settings in either.
+        if piece.from == LogContinuity::Start && !piece.old {
+            self.header.begin_anew();
+        }
+        if piece.from != LogContinuity::Within || !piece.old {
+            return false;
+        }
+        let (mut lines, mut told) = (LineSplitter::default(), false);
+        lines.push(&self.files[at].0.head(), |line| told |= self.header.read(line));
+        self.tracker.state(self.header.stated());
+        told
+    }
+
     fn line(&mut self, line: &str, at: Moment, live: bool) -> bool {
+        let stated = self.header.read(line);
+        if stated {
+            self.tracker.state(self.header.stated());
+        }
+        self.step_line(line, at, live) || stated
+    }
+
+    fn step_line(&mut self, line: &str, at: Moment, live: bool) -> bool {
         if let Some(message) = out_of_memory::find(line) {
             // The driver's refusals that follow a message with figures are its consequences.
             let told = self.out_of_memory.as_ref().is_some_and(OutOfMemory::has_figures);

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use super::facts::LineFacts;
 use super::micro::Micro;
-use crate::reading::{LogFormat, Moment, Progress, ProgressSource, Reading, ReadingKind};
+use crate::reading::{LogFormat, Moment, Progress, ProgressSource, Reading, ReadingKind, StatedSettings};
 use crate::units::{Seconds, TokensPerSec};
 
 /// Steps over which a time is averaged that no line says.
@@ -37,6 +37,11 @@ impl Tracker {
     /// What is known.
     pub const fn progress(&self) -> &Progress {
         &self.progress
+    }
+
+    /// Takes what the header states over.
+    pub fn state(&mut self, stated: &StatedSettings) {
+        self.progress.stated.clone_from(stated);
     }
 
     /// Another file, or the same begun anew: steps may go back, paces do not join.

@@ -21,6 +21,9 @@ const BEFORE: usize = 300;
 /// A message without figures that follows one with figures so closely is its consequence.
 const CONSEQUENCE: usize = 65_536;
 
+/// What asks for as much so shortly after a message's beginning is the rest of it on another line.
+const SAME_MESSAGE: usize = 200;
+
 /// The last out-of-memory message in a text; none where there is none. One without figures that follows one
 /// with figures is passed over.
 #[must_use]
@@ -37,7 +40,8 @@ pub fn find(text: &str) -> Option<OutOfMemory> {
         let Some(message) = (mark.read)(line_before(&text, at), &after) else { continue };
         let kept = found.as_ref().is_some_and(|(before, known)| {
             let near = at.saturating_sub(*before) < CONSEQUENCE;
-            near && known.has_figures() && !message.has_figures() || is_another_victim(known, &message)
+            let is_rest = at - *before < SAME_MESSAGE && known.asked.is_some() && known.asked == message.asked;
+            near && known.has_figures() && (is_rest || !message.has_figures()) || is_another_victim(known, &message)
         });
         if !kept {
             found = Some((at, message));

@@ -13,6 +13,7 @@ pub struct MessageMark {
 
 pub const MARKS: &[MessageMark] = &[
     MessageMark { text: "out of memory", read: device },
+    MessageMark { text: "Tried to allocate ", read: headless },
     MessageMark { text: "memory while trying to allocate ", read: xla },
     MessageMark { text: "Out of memory allocating ", read: xla },
     MessageMark { text: "Attempting to reserve ", read: |_, after| tpu(after) },
@@ -93,6 +94,18 @@ fn device(before: &str, after: &str) -> Option<OutOfMemory> {
     const ENDS: [&str; 7] =
         ["error:", "error=2 :", "error (2) :", "error 2", "(2 vs. 0)", "cuda:", "memory_allocation:"];
     ENDS.iter().any(|end| lower.ends_with(end)).then(|| driver(&backend.to_uppercase(), None))
+}
+
+/// A message of `PyTorch`'s that lost its first words on the way: what follows is its alone.
+fn headless(before: &str, after: &str) -> Option<OutOfMemory> {
+    let backend = match after {
+        _ if before.contains("memory") => return None,
+        _ if after.contains(" total capacity; ") && after.contains("(NPU ") => "NPU",
+        _ if after.contains(" total capacity; ") || after.contains(" has a total capac") => "CUDA",
+        _ => return None,
+    };
+    // The reader looks for its words itself.
+    Some(OutOfMemory { backend: backend.to_owned(), ..pytorch::read(&format!("Tried to allocate {after}")) })
 }
 
 fn library(name: &str, device: Option<u32>, asked: Option<Bytes>) -> OutOfMemory {

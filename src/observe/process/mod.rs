@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use sysinfo::{Pid, Process, ProcessRefreshKind, ProcessesToUpdate, System, UpdateKind};
+use sysinfo::{Pid, Process, ProcessRefreshKind, ProcessStatus, ProcessesToUpdate, System, UpdateKind};
 
 use children::Children;
 use detail::Details;
@@ -119,7 +119,10 @@ impl HostFacts {
             refresh(system, &[here]);
             local = here;
         }
-        let Some(process) = self.system.as_ref().and_then(|system| system.process(Pid::from_u32(local))) else {
+        // One that has ended and is not waited for holds nothing any more: its zeros are no figures.
+        let is_there = |process: &&Process| !matches!(process.status(), ProcessStatus::Zombie | ProcessStatus::Dead);
+        let known = self.system.as_ref().and_then(|system| system.process(Pid::from_u32(local)));
+        let Some(process) = known.filter(is_there) else {
             // Who was here has gone; who never was has its number in another namespace, unless
             // this is the one of all.
             let gone = self.cpu_before.contains_key(&pid) || self.on_host;

@@ -289,6 +289,8 @@ pub fn optimizer(name: &str) -> Option<&'static str> {
         {
             "adamw-fused"
         }
+        // transformers' own before 5 (`optimization.py`, `AdamW.step`): a loop over the parameters.
+        _ if has("adamwhf") => "adamw-loop",
         _ if has("cpuadam") || has("adam") => "adamw",
         _ if has("sgd") => "sgd",
         _ => return None,

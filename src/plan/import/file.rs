@@ -14,8 +14,8 @@ use super::text::Unparsable;
 use super::{
     ProcessView, accelerate, align_anything, areal, automodel, axolotl, deepspeed, easy_r1, galore, glm, gpt_neox,
     intern_evo, jobs, levanter, lingua, litgpt, llama_factory, llm_c, llm_foundry, mistral_finetune, nanogpt, nanotron,
-    nemo, nemo_recipes, nemo_rl, olmo, python_calls, roll, run, scontrol, shell, stated_world, swift, text, torchtitan,
-    torchtune, trainer, veomni, verl, xtuner,
+    nemo, nemo_recipes, nemo_rl, of_command, olmo, python_calls, roll, scontrol, shell, stated_world, swift, text,
+    torchtitan, torchtune, trainer, veomni, verl, xtuner,
 };
 use crate::catalog::Catalog;
 use crate::plan::keys;
@@ -298,7 +298,7 @@ fn of_script(
             versions: around.versions.clone(),
             files: &written,
         };
-        let mut imported = run(&inner, catalog);
+        let mut imported = of_command(&inner, catalog);
         note_unset(&mut imported, &unset, &script.unread);
         if script.without_arguments.get() {
             imported.note("the script is read as started without arguments: what it does then is taken");
@@ -339,7 +339,7 @@ fn of_options(options: Vec<String>, around: &ProcessView, catalog: &Catalog) -> 
     let mut command = vec!["python".to_owned(), "pretrain_gpt.py".to_owned()];
     command.extend(options);
     let inner = ProcessView { command, withheld: true, which: None, ..around.copy() };
-    let mut imported = run(&inner, catalog);
+    let mut imported = of_command(&inner, catalog);
     imported.note("a part of a command: another script starts it, and says the rest");
     imported.unread = Some("the script that starts it".to_owned());
     imported.distrust();

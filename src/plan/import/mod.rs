@@ -72,6 +72,7 @@ mod trl;
 mod unread;
 mod veomni;
 mod verl;
+mod versions;
 mod vision;
 mod xtuner;
 
@@ -83,7 +84,7 @@ use common::ImportContext;
 use launch::{LaunchCommand, LaunchEnvironment, Launcher, Program, World};
 use settings::UNKNOWN_OPTIONS;
 
-pub use file::{file, is_foreign};
+pub use file::is_foreign;
 pub use hooked::{other_model, tell as tell_hook};
 pub use imported::{ImportedPlan, InferredValue, MissingKey};
 pub use origin::{Origin, Setting};
@@ -137,6 +138,19 @@ impl<'a> ProcessView<'a> {
         }
     }
 
+    /// The same with the versions that files beside `launch` state, where the environment tells none; and what is to be
+    /// said of it.
+    fn with_stated_versions(&self, launch: &str, content: &str) -> (Self, Option<String>) {
+        let mut view = self.copy();
+        let found = self.versions.is_empty().then(|| versions::beside(self.files, launch, content)).flatten();
+        let note = found.map(|(stated, path)| {
+            let list: Vec<String> = stated.iter().map(|(name, range)| format!("{name} {range}")).collect();
+            view.versions = stated;
+            format!("{path}: {}", list.join(", "))
+        });
+        (view, note)
+    }
+
     /// A command and nothing else.
     #[must_use]
     pub fn of(command: Vec<String>, files: &'a dyn Files) -> Self {
@@ -157,6 +171,28 @@ impl<'a> ProcessView<'a> {
 /// What a run says about its plan. What nobody says is in [`ImportedPlan::missing`].
 #[must_use]
 pub fn run(run: &ProcessView, catalog: &Catalog) -> ImportedPlan {
+    let path = launch::take_apart(&run.command).program.path;
+    let (view, stated) = run.with_stated_versions(&path, "");
+    let mut imported = of_command(&view, catalog);
+    imported.notes.extend(stated);
+    imported
+}
+
+/// The plan of a file called `name`: a Hugging Face `config.json`, a configuration of a framework,
+/// or a script or text with a training command in it.
+///
+/// # Errors
+/// That it cannot be read, or is none of these.
+pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) -> Result<ImportedPlan, Refused> {
+    let (view, stated) = around.with_stated_versions(name, content);
+    let mut imported = file::file(name, content, &view, catalog)?;
+    versions::finish(&mut imported, &view.versions);
+    imported.notes.extend(stated);
+    Ok(imported)
+}
+
+/// A run with versions as they are known.
+fn of_command(run: &ProcessView, catalog: &Catalog) -> ImportedPlan {
     let mut launched = launch::take_apart(&run.command);
     if let Some(inner) = script_command(run, &launched.program) {
         let outer = std::mem::take(&mut launched.launchers);
@@ -182,6 +218,7 @@ pub fn run(run: &ProcessView, catalog: &Catalog) -> ImportedPlan {
         imported.note("options in it depend on a condition that only the run knows: no default is taken");
         imported.unread.get_or_insert_with(|| "a condition of the script".to_owned());
     }
+    versions::finish(&mut imported, &run.versions);
     imported.distrust();
     // Of a program that nobody starts as a training and that no framework is known by, nothing is to be read.
     let trains = program.python || !context.launchers.is_empty() || context.variable("WORLD_SIZE").is_some();
@@ -298,9 +335,23 @@ fn framework(context: &ImportContext) -> ImportedPlan {
     reader.map_or_else(|| unknown(context), |(_, import)| import(context))
 }
 
+/// No command is shown at greater length.
+const LONGEST_SHOWN: usize = 100;
+
 /// A program of nobody's: what stands around it is still told.
 fn unknown(context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::default();
-    imported.miss("model", format!("`{}` is of no framework that is known", context.program.shown()));
+    // Of what is no Python the command says more than the word that stands last in it.
+    let shown = match context.program {
+        Program { python: true, .. } | Program { module: true, .. } => context.program.shown(),
+        _ => context.run.command.join(" ").chars().take(LONGEST_SHOWN).collect(),
+    };
+    imported.miss(
+        "model",
+        match shown.is_empty() {
+            true => "it has no command line".to_owned(),
+            false => format!("`{shown}` is of no framework that is known"),
+        },
+    );
     imported
 }

@@ -5,6 +5,7 @@
 //! the program tries.
 
 mod first_cause;
+mod header;
 mod plans;
 mod scenario;
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use super::EventDecoder;
 use crate::observe::process::started_by;
@@ -32,8 +32,24 @@ impl EventSource {
             Self::Folder(folder) => in_folder(folder, 0, &mut MOST.clone(), &mut found),
             Self::Process(pid) => of_process(Path::new("/proc"), *pid, &mut found),
         }
-        found.into_iter().max().map(|(_, path)| path)
+        found.sort();
+        let main = found.iter().rev().find(|(at, path)| !is_of_one_above(*at, path, &found));
+        main.map(|(_, path)| path.clone())
     }
+}
+
+/// TensorBoard's writers write after two minutes at the latest (`SummaryWriter.flush_secs`).
+const FLUSHED: Duration = Duration::from_secs(180);
+
+/// Whether the writer of a folder above has made it: `SummaryWriter.add_scalars` opens a file in a folder of its own for
+/// each line of a chart. That one is written to at about the same time.
+fn is_of_one_above(at: SystemTime, path: &Path, all: &[(SystemTime, PathBuf)]) -> bool {
+    let folder = path.parent();
+    all.iter().any(|(other, above)| {
+        let is_above =
+            above.parent() != folder && above.parent().zip(folder).is_some_and(|(up, own)| own.starts_with(up));
+        is_above && at.duration_since(*other).unwrap_or_default() <= FLUSHED
+    })
 }
 
 fn in_folder(folder: &Path, depth: usize, left: &mut usize, found: &mut Vec<(SystemTime, PathBuf)>) {
@@ -80,5 +96,25 @@ fn note(path: PathBuf, found: &mut Vec<(SystemTime, PathBuf)>) {
         && meta.is_file()
     {
         found.push((meta.modified().unwrap_or(SystemTime::UNIX_EPOCH), path));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_writers_further_files_are_not_taken_for_the_run() {
+        let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        let file = |seconds, path: &str| (at(seconds), PathBuf::from(path));
+        let all = [
+            file(1000, "runs/events.out.tfevents.1.host.7.0"),
+            file(1001, "runs/losses_train/events.out.tfevents.2.host.7.1"),
+            file(9000, "runs/second/events.out.tfevents.3.host.9.0"),
+        ];
+        let is_aside = |number: usize| is_of_one_above(all[number].0, &all[number].1, &all);
+        assert!(!is_aside(0) && is_aside(1));
+        // Another run, long after.
+        assert!(!is_aside(2));
     }
 }

@@ -10,6 +10,7 @@ mod litgpt;
 mod megatron;
 mod nanogpt;
 mod nemo;
+mod rich;
 mod text;
 mod torchtitan;
 mod torchtune;
@@ -33,6 +34,7 @@ pub fn all() -> Vec<Box<dyn LineFormat>> {
         Box::new(bar::TorchtuneBar),
         Box::new(bar::Lightning),
         Box::new(bar::PlainBar::default()),
+        Box::new(rich::RichBar::default()),
         Box::new(json::Json),
         Box::new(text::Text::default()),
     ]

@@ -1,6 +1,7 @@
 //! Hugging Face's Trainer: `TrainingArguments`, the arguments of the example scripts and of
 //! TRL, and training loops on accelerate with the same names.
 
+mod attention;
 mod script;
 mod sharding;
 mod versions;
@@ -18,6 +19,8 @@ use super::unread::account_for;
 use super::vision;
 use super::{accelerate, arguments, script_defaults, script_doubts};
 use crate::plan::keys;
+
+pub use attention::implementation;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "transformers 4.57";
@@ -75,14 +78,24 @@ pub fn is_config(settings: &Settings) -> bool {
 pub fn of_file(file: Settings, name: &str, context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("transformers");
     imported.note("the script is not named: its own defaults are not known, those of TrainingArguments are taken");
-    let settings = Settings::defaults(VERSION, DEFAULTS).with(file);
+    let mut settings = Settings::defaults(VERSION, DEFAULTS).with(file);
     imported.say(keys::model::framework, "pytorch", Origin::Program("the names of TrainingArguments".to_owned()));
+    let open = versions::apply(&mut imported, &mut settings, context);
     set_all(&mut imported, &settings, context);
     if let Some(method) = TrainingMethod::of_settings(&settings, name) {
         methods::of_trainer(method, &mut imported, &settings, context);
     }
     by_launcher(&mut imported);
+    leave_open(&mut imported, open);
     imported
+}
+
+/// Takes the types of weights out, where the versions that run leave them open.
+fn leave_open(imported: &mut ImportedPlan, why: Option<String>) {
+    if let Some(why) = why {
+        imported.drop(keys::training::precision);
+        imported.miss(keys::training::precision, why);
+    }
 }
 
 /// The launcher of a script shards. What is stored follows from that: `bf16` means autocast under `DistributedDataParallel`,
@@ -169,15 +182,12 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     chats_defaults(&mut settings);
     let open = versions::apply(&mut imported, &mut settings, context);
     set_all(&mut imported, &settings, context);
-    own_attention(&mut imported, context);
+    attention::of_script(&mut imported, context);
     if let Some((path, text)) = script_defaults::script_of(context) {
         script_doubts::reconcile(&mut imported, &path, &text, looped);
         script_doubts::adapters(&mut imported, &path, &text, &settings);
     }
-    if let Some(why) = open {
-        imported.drop(keys::training::precision);
-        imported.miss(keys::training::precision, why);
-    }
+    leave_open(&mut imported, open);
     let named = TrainingMethod::of_name(trl::method(context).unwrap_or_else(|| context.program.name()));
     let told = || script_defaults::script_of(context).and_then(|(_, text)| TrainingMethod::of_script(&text));
     if let Some(method) = named.or_else(told) {
@@ -226,25 +236,6 @@ fn own_defaults(imported: &mut ImportedPlan, settings: &mut Settings, context: &
             context.program.shown()
         )),
         None => {}
-    }
-}
-
-/// A script that names an attention itself goes over the library's default; one that names it on a condition, or puts
-/// its own in, leaves it open.
-fn own_attention(imported: &mut ImportedPlan, context: &ImportContext) {
-    const KEY: &str = "training.attention";
-    const ALWAYS: [&str; 3] = [
-        "train(attn_implementation=\"flash_attention_2\")",
-        "use_flash_attention_2=True",
-        "replace_llama_attn_with_flash_attn()",
-    ];
-    let guessed = imported.get(KEY).is_some_and(|found| matches!(found.origin, Origin::Default { .. }));
-    let Some((path, text)) = script_defaults::script_of(context).filter(|_| guessed) else { return };
-    if let Some(part) = ALWAYS.iter().find(|part| text.contains(**part)) {
-        imported.say(KEY, "flash", Origin::Program(format!("{path}: {part}")));
-    } else if text.contains("flash_attention_2") || text.contains("flash_attn") {
-        imported.drop(KEY);
-        imported.miss(KEY, format!("{path} names flash attention, on a condition that is not followed"));
     }
 }
 
@@ -335,7 +326,7 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
         }
     }
     common::set_optimizer(imported, settings.text("optim"));
-    attention(imported, settings);
+    attention::set(imported, settings);
     let names = ["gradient_checkpointing", "grad_checkpoint", "grad_checkpointing", "use_gradient_checkpointing"];
     let set = names.iter().find(|name| settings.is_set(name)).unwrap_or(&names[0]);
     let recompute = settings.flag(set);
@@ -376,25 +367,4 @@ fn precision(imported: &mut ImportedPlan, settings: &Settings, stored: WeightSto
         Setting::new("fp32", Origin::Default { framework: VERSION, option: "neither bf16 nor fp16".to_owned() })
     };
     imported.set(keys::training::precision, Some(word));
-}
-
-fn attention(imported: &mut ImportedPlan, settings: &Settings) {
-    let flash = ["use_flash_attn", "use_flash_attention_2", "flash_attention", "use_flash_attention", "flash_attn"]
-        .iter()
-        .find_map(|name| settings.on(name))
-        .map(|found| found.map(|_| "flash"));
-    let named = settings.first_text(&["attn_implementation", "_attn_implementation"]);
-    let word = named.map(|found| found.map(|name| implementation(&name))).or(flash);
-    let default =
-        Setting::new("sdpa", Origin::Default { framework: VERSION, option: "attn_implementation sdpa".to_owned() });
-    imported.set(keys::training::attention, Some(word.unwrap_or(default)));
-}
-
-/// A name of transformers for an attention in a plan's words.
-pub fn implementation(name: &str) -> &'static str {
-    match name {
-        "eager" => "eager",
-        name if name.contains("flash") => "flash",
-        _ => "sdpa",
-    }
 }

@@ -7,7 +7,7 @@ use super::super::imported::ImportedPlan;
 use super::super::origin::{Origin, Setting};
 use super::super::settings::Settings;
 use super::super::unread::account_for;
-use super::super::{accelerate, deepspeed, text};
+use super::super::{accelerate, deepspeed, text, versions};
 use super::{VERSION, WeightStorage};
 use crate::plan::keys;
 
@@ -34,7 +34,11 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
             }
         }
     }
-    mixed_under_fsdp(imported, stored);
+    let accelerate = versions::of(&context.run.versions, "accelerate");
+    // `accelerator.py`, `prepare_model`: nothing is raised before.
+    if accelerate.and_then(|range| range.is_within((0, 0), versions::FSDP_UPCASTS)) != Some(true) {
+        mixed_under_fsdp(imported, stored);
+    }
 }
 
 /// Whether a DeepSpeed configuration, a file or inline, decides; then what it says is set.
@@ -78,7 +82,10 @@ fn by_deepspeed(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
 fn by_fsdp(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext, options: &Setting<Vec<String>>) {
     let config = settings.text("fsdp_config").filter(|found| found.value.ends_with(".json"));
     let below = settings.below("fsdp_config");
-    let config = config.and_then(|path| context.settings(&path.value, imported)).unwrap_or(below);
+    let mut config = config.and_then(|path| context.settings(&path.value, imported)).unwrap_or_else(|| below.clone());
+    if !["version", "fsdp_version"].iter().any(|name| config.holds(name)) {
+        config.adopt("version", &below, "version");
+    }
     accelerate::set_fsdp(imported, &config);
     let named = options
         .value

@@ -1,34 +1,46 @@
-//! What differs by the version of a library that the run's environment has.
+//! What differs by the version of a library that the run's environment has, of what the Trainer and TRL do.
 
 use super::super::common::ImportContext;
 use super::super::imported::ImportedPlan;
 use super::super::origin::Origin;
-use super::super::settings::{DefaultValue, Settings};
+use super::super::settings::Settings;
+use super::super::{trl, versions};
 
-/// The first numbers of a version: `2.8.0+cu128` is 2 and 8.
-fn numbers(version: &str) -> Option<(u64, u64)> {
-    let mut parts = version.split(|letter: char| !letter.is_ascii_digit());
-    Some((parts.next()?.parse().ok()?, parts.next().and_then(|part| part.parse().ok()).unwrap_or(0)))
-}
-
-/// Sets the defaults of the versions that run over those of the table; why the types of weights stay open, where they do.
+/// Sets the defaults of the versions that run over those of the tables; why the types of weights stay open, where they do.
 pub fn apply(imported: &mut ImportedPlan, settings: &mut Settings, context: &ImportContext) -> Option<String> {
-    let version = |name: &str| context.run.versions.get(name).and_then(|text| numbers(text));
-    // `TrainingArguments.default_optim` (transformers, `training_args.py`): the fused one with PyTorch 2.8 and later.
-    if version("torch").is_some_and(|torch| torch < (2, 8)) && !settings.is_set("optim") {
-        settings.over(Settings::defaults(
-            "transformers under PyTorch before 2.8",
-            &[("optim", DefaultValue::Text("adamw_torch"))],
-        ));
+    let known = &context.run.versions;
+    versions::apply(versions::TRAINER, known, settings, imported);
+    let method = trl::method(context);
+    if let Some(method) = method {
+        versions::apply(versions::TRL, known, settings, imported);
+        if ["dpo", "kto", "reward", "reward_modeling"].contains(&method) {
+            versions::apply(versions::TRL_PAIRS, known, settings, imported);
+        }
+        if known.contains_key("transformers") && !known.contains_key("trl") {
+            imported.note("the version of TRL is not known: its defaults are those of 1.0");
+        }
     }
-    let transformers = version("transformers")?;
-    let text = context.run.versions.get("transformers").map_or("", String::as_str);
-    if transformers != (4, 57) {
+    let range = versions::of(known, "transformers")?;
+    let text = known.get("transformers").map_or("", String::as_str);
+    if (range.least, range.below) != ((4, 57), (4, 58)) {
         imported.note(format!("transformers {text} runs: what is not said here is as in 4.57"));
     }
-    let told = ["torch_dtype", "dtype", "model_dtype"].iter().any(|name| settings.is_set(name));
+    let names = ["torch_dtype", "dtype", "model_dtype"];
+    // A default of TRL's scripts is handed to `from_pretrained` too.
+    let told = names.iter().any(|name| settings.is_set(name) || settings.text(name).is_some())
+        || (method.is_some() && !known.contains_key("trl"));
     let named = settings.first_text(&["model_name_or_path", "model_name"]);
-    let name = named.filter(|_| transformers.0 >= 5 && !told)?.value;
+    let name = named.filter(|_| !told)?.value;
+    match range.is_within((5, 0), versions::NEWEST) {
+        Some(true) => {}
+        Some(false) => return None,
+        None => {
+            imported.note(format!(
+                "transformers {text}: from 5.0 on weights keep the checkpoint's own type; as in 4.57 here"
+            ));
+            return None;
+        }
+    }
     // `from_pretrained(dtype="auto")` is the default since 5.0 (`modeling_utils.py`): the checkpoint's own type.
     match checkpoint_type(context, &name) {
         Some(word) => {
@@ -52,17 +64,4 @@ fn checkpoint_type(context: &ImportContext, name: &str) -> Option<String> {
         .ok()?;
     let config: serde_json::Value = serde_json::from_str(&text).ok()?;
     ["dtype", "torch_dtype"].iter().find_map(|key| Some(config.get(*key)?.as_str()?.to_owned()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::numbers;
-
-    #[test]
-    fn versions_have_two_numbers() {
-        for (text, version) in [("2.8.0+cu128", (2, 8)), ("5.0.0rc1", (5, 0)), ("4.57.1", (4, 57))] {
-            assert_eq!(numbers(text), Some(version), "{text}");
-        }
-        assert_eq!(numbers("main"), None);
-    }
 }

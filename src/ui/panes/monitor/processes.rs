@@ -7,7 +7,7 @@ use ratatui::widgets::Widget;
 
 use super::super::scroll;
 use super::percent;
-use crate::app::{Monitor, MonitorView, Pane, ProcessRow, SelectedRow, SortBy, State};
+use crate::app::{AttachedState, Monitor, MonitorView, Pane, ProcessRow, SelectedRow, SortBy, State};
 use crate::printable::printable;
 use crate::reading::{HostProcess, Moment, ProcessPlace, Reading};
 use crate::ui::Look;
@@ -176,7 +176,10 @@ fn row<'a>(
     width: usize,
 ) -> Line<'a> {
     let theme = &look.theme;
-    let attached = state.monitor.attached.as_ref().is_some_and(|attached| attached.pid == process.pid);
+    // Of one that has ended another process may have the pid.
+    let is_over = |state: &AttachedState| matches!(state, AttachedState::Ended | AttachedState::Replaced);
+    let attached = state.monitor.attached.as_ref().filter(|attached| !is_over(&attached.state));
+    let attached = attached.is_some_and(|attached| attached.pid == process.pid);
     let style = match (chosen, process.depth) {
         (true, _) => theme.selected(),
         (false, 0) => theme.text(),
@@ -200,6 +203,8 @@ fn of_host(row: &ProcessRow<'_>, show: impl FnOnce(&HostProcess) -> String) -> S
 
 fn gpus(row: &ProcessRow<'_>) -> String {
     match row.on.as_slice() {
+        // Its own row, where nothing tells of a device.
+        [] if row.depth == 0 => "–".to_owned(),
         [] => String::new(),
         [(device, _)] => device.label(),
         several => format!("{}×", several.len()),
@@ -207,7 +212,11 @@ fn gpus(row: &ProcessRow<'_>) -> String {
 }
 
 fn memory(row: &ProcessRow<'_>) -> String {
-    if row.on.is_empty() { String::new() } else { row.memory().map_or_else(|| "–".to_owned(), Bytes::in_gib) }
+    if row.on.is_empty() && row.depth > 0 {
+        String::new()
+    } else {
+        row.memory().map_or_else(|| "–".to_owned(), Bytes::in_gib)
+    }
 }
 
 fn rate(reading: &Reading<BytesPerSec>) -> String {

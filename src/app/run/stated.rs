@@ -1,0 +1,152 @@
+//! What the run's log states in its header, against what the plan says. A hook that speaks comes before it.
+
+use super::mismatch::{ABOUT_SAME_SIZE, SAME_SIZE};
+use crate::app::state::State;
+use crate::model::Element;
+use crate::plan::Checkpointing;
+use crate::plan::keywords::Precision;
+use crate::predict::{Job, Prediction};
+use crate::reading::{StatedCheckpointing, StatedSettings, StatedType};
+use crate::units::{grouped, parameter_count};
+
+/// Below this share of the planned trained parameters adapters may be what is trained.
+const ADAPTERS: f64 = 0.1;
+
+/// What stands behind each: who says so.
+const BY_LOG: &str = "by its log";
+
+/// What the log states, where no hook has told what the model is.
+fn of_log(state: &State) -> Option<&StatedSettings> {
+    let hooked = state.run.telemetry.hooked(&state.monitor, state.now);
+    hooked.is_none_or(|run| run.about.is_none()).then(|| state.run.telemetry.log_states(&state.monitor))
+}
+
+/// The model that runs, where its log counts other parameters than the plan has.
+pub fn other_model(state: &State, job: &Job, prediction: &Prediction) -> Option<String> {
+    let stated = of_log(state)?;
+    let by_name = state.plans.run.as_ref()?.plan().document()?.value("model.size_billions").is_none();
+    let same_size = if by_name { SAME_SIZE } else { ABOUT_SAME_SIZE };
+    let planned = prediction.params;
+    let is = |count: u64, whole: u64| (count as f64 / whole as f64 - 1.0).abs() <= same_size;
+    if let Some(all) = stated.params {
+        // Adapters may be counted with the model or not.
+        let base = all.saturating_sub(stated.trainable.filter(|trained| *trained < all).unwrap_or(0));
+        let same = is(all, planned.total) || is(base, planned.total) || is(all, planned.total - planned.trainable);
+        return (!same).then(|| {
+            format!("{} parameters {BY_LOG}, the plan has {}", parameter_count(all), parameter_count(planned.total))
+        });
+    }
+    let trained = stated.trainable?;
+    // Under FSDP1 transformers counts what a rank holds of the flat parameters (`get_model_param_count`).
+    let parts = [1, job.degrees.data, job.degrees.data * job.degrees.context, prediction.num_gpus];
+    let same = parts.into_iter().any(|part| is(trained.saturating_mul(part.max(1)), planned.trainable));
+    if same || (trained as f64) < ADAPTERS * planned.trainable as f64 {
+        return None;
+    }
+    Some(format!(
+        "{} trained parameters {BY_LOG}, the plan has {}",
+        parameter_count(trained),
+        parameter_count(planned.trainable)
+    ))
+}
+
+/// What the run does otherwise than its plan, as its log states: each in a few words, the last one with who says so.
+pub fn other_settings(state: &State, job: &Job, prediction: &Prediction) -> Vec<String> {
+    let Some(stated) = of_log(state) else { return Vec::new() };
+    let mut told: Vec<String> = [
+        trained(stated, job, prediction),
+        weights(stated, job),
+        compute(stated, job),
+        checkpointing(stated, job),
+        samples(stated, job),
+        sequence(stated, job),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if let Some(last) = told.last_mut() {
+        last.push_str(" (by its log)");
+    }
+    told
+}
+
+/// Far fewer parameters are trained.
+fn trained(stated: &StatedSettings, job: &Job, prediction: &Prediction) -> Option<String> {
+    let trained = stated.trainable?;
+    let planned = prediction.params.trainable;
+    let parts = prediction.num_gpus.max(1);
+    let few = (trained.saturating_mul(parts) as f64) < ADAPTERS * planned as f64;
+    let but =
+        if stated.params.is_some() { "adapters or frozen parts" } else { "another model, adapters or frozen parts" };
+    (few && job.training.lora.is_none()).then(|| {
+        format!("{} trained parameters, the plan {}: {but}", parameter_count(trained), parameter_count(planned))
+    })
+}
+
+fn weights(stated: &StatedSettings, job: &Job) -> Option<String> {
+    let stored = stated.weights?;
+    let runs = match stored {
+        StatedType::Fp32 => Element::F32,
+        StatedType::Bf16 => Element::Bf16,
+        StatedType::Fp16 => Element::F16,
+    };
+    (runs != job.storage.weight && job.training.lora.is_none())
+        .then(|| format!("weights in {}, the plan's precision is {}", stored.name(), job.storage.precision.name()))
+}
+
+fn compute(stated: &StatedSettings, job: &Job) -> Option<String> {
+    let runs = stated.compute?;
+    let planned = job.storage.precision;
+    let agrees = match planned {
+        Precision::Fp32 | Precision::Tf32 => runs == StatedType::Fp32,
+        Precision::Bf16Mixed | Precision::Bf16 | Precision::Bf16Fp32Master => runs == StatedType::Bf16,
+        Precision::Fp16Mixed | Precision::Fp16 | Precision::Fp16Fp32Master => runs == StatedType::Fp16,
+        // What is not multiplied in FP8 is in either.
+        Precision::Fp8Mixed => runs != StatedType::Fp32,
+    };
+    (!agrees).then(|| format!("matrices in {}, the plan's precision is {}", runs.name(), planned.name()))
+}
+
+fn checkpointing(stated: &StatedSettings, job: &Job) -> Option<String> {
+    use StatedCheckpointing as S;
+    match (stated.checkpointing?, &job.training.checkpointing) {
+        (S::Full | S::Selective, Checkpointing::None) => Some("activation checkpointing, the plan has none".to_owned()),
+        (S::None, planned @ (Checkpointing::Full | Checkpointing::Selective | Checkpointing::Every(_))) => {
+            Some(format!("no activation checkpointing, the plan has {planned}"))
+        }
+        (S::Full, Checkpointing::Selective) => {
+            Some("full activation checkpointing, the plan's is selective".to_owned())
+        }
+        (S::Selective, Checkpointing::Full) => {
+            Some("selective activation checkpointing, the plan's is full".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// The batch, by its parts; by the whole where these are not stated or agree.
+fn samples(stated: &StatedSettings, job: &Job) -> Option<String> {
+    let batch = &job.batch;
+    let differs = |runs: Option<u64>, planned: u64| runs.filter(|runs| *runs != planned);
+    let parts = [
+        differs(stated.micro_batch, batch.micro)
+            .map(|runs| format!("micro batch {runs}, the plan's is {}", batch.micro)),
+        differs(stated.accumulation, batch.accumulation)
+            .map(|runs| format!("{runs} steps of accumulation, the plan has {}", batch.accumulation)),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if !parts.is_empty() {
+        return Some(parts.join("; "));
+    }
+    if let Some(runs) = differs(stated.global_batch, batch.global) {
+        return Some(format!("{} samples a step, the plan {}", grouped(runs), grouped(batch.global)));
+    }
+    let planned = batch.tokens();
+    let runs = differs(stated.tokens, planned).filter(|_| job.decoder().is_some())?;
+    Some(format!("{} tokens a step, the plan {}", grouped(runs), grouped(planned)))
+}
+
+fn sequence(stated: &StatedSettings, job: &Job) -> Option<String> {
+    let runs = stated.sequence.filter(|runs| *runs != job.batch.sequence && job.decoder().is_some())?;
+    Some(format!("samples of {} tokens, the plan of {}", grouped(runs), grouped(job.batch.sequence)))
+}

@@ -1,0 +1,94 @@
+//! What a log states of its run beside its steps: sizes, batches, types and recomputation, as frameworks write them
+//! before they begin.
+//!
+//! Phrases, and blocks of settings: `TrainingArguments(…)`, Megatron's dotted arguments, a configuration in YAML.
+
+mod numbers;
+mod phrases;
+mod settings;
+
+use std::collections::BTreeMap;
+
+use crate::reading::StatedSettings;
+use numbers::whole;
+use settings::Block;
+
+/// Longer lines hold no header.
+const LONGEST: usize = 4096;
+
+/// Reads the header, line by line.
+#[derive(Debug, Default)]
+pub struct HeaderReader {
+    stated: StatedSettings,
+    block: Option<Block>,
+    /// Megatron's degrees: its count of parameters is one rank's.
+    degrees: BTreeMap<String, u64>,
+}
+
+impl HeaderReader {
+    /// What is stated so far.
+    pub const fn stated(&self) -> &StatedSettings {
+        &self.stated
+    }
+
+    /// Another file, or the same begun anew.
+    pub fn begin_anew(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Takes in a line; whether it stated anything.
+    pub fn read(&mut self, line: &str) -> bool {
+        if line.len() > LONGEST {
+            return false;
+        }
+        let before = self.stated.clone();
+        phrases::read(line, &mut self.stated);
+        self.rank_count(line);
+        self.read_block(line);
+        self.stated != before
+    }
+
+    fn read_block(&mut self, line: &str) {
+        if let Some(begun) = Block::beginning(line) {
+            self.block = Some(begun);
+        }
+        if let Some((name, value)) = settings::dotted(line) {
+            self.dotted(name, value);
+            return;
+        }
+        let Some(block) = self.block else { return };
+        match block.setting(line) {
+            Some((name, value)) => settings::apply(block, name, value, &mut self.stated),
+            None if block.ends(line) => self.block = None,
+            None => {}
+        }
+    }
+
+    /// Megatron's and DeepSpeed's: `micro_batch_size ........ 4`.
+    fn dotted(&mut self, name: &str, value: &str) {
+        match name {
+            "tensor_model_parallel_size"
+            | "model_parallel_size"
+            | "pipeline_model_parallel_size"
+            | "pipe_parallel_size"
+            | "expert_model_parallel_size" => {
+                // NeoX has 0 for no pipeline.
+                self.degrees.insert(name.to_owned(), whole(value).unwrap_or(1));
+            }
+            _ => settings::apply(Block::Dotted, name, value, &mut self.stated),
+        }
+    }
+
+    /// Megatron-LM, `training/training.py`, `get_model`: a rank's own count, which is the model's where one rank has all
+    /// of it. It comes after the arguments.
+    fn rank_count(&mut self, line: &str) {
+        const COUNT: &str = "number of parameters on (tensor, pipeline) model parallel rank (0, 0): ";
+        let whole_model = !self.degrees.is_empty() && self.degrees.values().all(|degree| *degree == 1);
+        if let Some(count) = numbers::count_after(line, COUNT).filter(|_| whole_model) {
+            self.stated.params = Some(count);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! Sentences of frameworks, each with one or two numbers.
+
+use super::numbers::{count, count_after};
+use crate::reading::{StatedCheckpointing, StatedSettings, StatedType};
+
+type Field = fn(&mut StatedSettings) -> &mut Option<u64>;
+
+/// What stands before a number.
+const NUMBERS: &[(&str, Field)] = &[
+    // transformers, `trainer.py`, `_inner_training_loop`.
+    ("Instantaneous batch size per device =", |stated| &mut stated.micro_batch),
+    ("Total train batch size (w. parallel, distributed & accumulation) =", |stated| &mut stated.global_batch),
+    ("Gradient Accumulation steps =", |stated| &mut stated.accumulation),
+    ("Number of trainable parameters =", |stated| &mut stated.trainable),
+    // examples/pytorch/language-modeling/run_clm.py: "Training new model from scratch - Total size=".
+    ("from scratch - Total size=", |stated| &mut stated.params),
+    // nanoGPT, `model.py` and `train.py`. Its count leaves the position embeddings out.
+    ("number of parameters: ", |stated| &mut stated.params),
+    ("tokens per iteration will be: ", |stated| &mut stated.tokens),
+    // Megatron-LM, `training/theoretical_memory_usage.py`.
+    ("Total number of parameters in billions:", |stated| &mut stated.params),
+    // torchtitan, `train.py`: with and without a colon.
+    ("local batch size ", |stated| &mut stated.micro_batch),
+    ("local batch size: ", |stated| &mut stated.micro_batch),
+    ("global batch size ", |stated| &mut stated.global_batch),
+    ("global batch size: ", |stated| &mut stated.global_batch),
+    ("gradient accumulation steps ", |stated| &mut stated.accumulation),
+    ("sequence length ", |stated| &mut stated.sequence),
+    ("sequence length: ", |stated| &mut stated.sequence),
+    // litgpt, `pretrain.py`; OLMo, `scripts/train.py`.
+    ("Total parameters: ", |stated| &mut stated.params),
+    ("Total number of parameters: ", |stated| &mut stated.params),
+    ("Number of trainable parameters: ", |stated| &mut stated.trainable),
+];
+
+/// Phrases of sentences that are only whole together: torchtitan's of how training starts.
+const WITHIN: &str = "Training starts at step";
+
+/// Takes what a sentence states.
+pub fn read(line: &str, stated: &mut StatedSettings) {
+    // A line of an evaluation, or of a generation, states another batch.
+    if line.contains("valuation") {
+        return;
+    }
+    let starts = line.contains(WITHIN);
+    for (key, field) in NUMBERS {
+        let of_a_sentence = key.starts_with(char::is_lowercase) && key.contains("batch size")
+            || key.starts_with("sequence length")
+            || key.starts_with("gradient accumulation");
+        if of_a_sentence && !starts {
+            continue;
+        }
+        if let Some(number) = count_after(line, key) {
+            *field(stated) = if key.contains("in billions") { billions(line, key) } else { Some(number) };
+        }
+    }
+    sizes(line, stated);
+    types(line, stated);
+    recomputation(line, stated);
+}
+
+fn billions(line: &str, key: &str) -> Option<u64> {
+    let rest = line[line.find(key)? + key.len()..].trim();
+    count(&format!("{}B", rest.split_whitespace().next()?))
+}
+
+/// Counts that stand before their words.
+fn sizes(line: &str, stated: &mut StatedSettings) {
+    // peft, `peft_model.py`, `print_trainable_parameters`.
+    if let Some(all) = line.contains("trainable params: ").then(|| count_after(line, "all params: ")).flatten() {
+        stated.params = Some(all);
+        stated.trainable = count_after(line, "trainable params: ");
+    }
+    // litgpt, `finetune/*.py`: both make the whole.
+    if let Some(frozen) = count_after(line, "Number of non-trainable parameters: ") {
+        stated.params = stated.trainable.map(|trained| trained.saturating_add(frozen));
+    }
+    // torchtitan, `train.py`: `Model llama3 8B size: 8,030,261,248 total parameters`.
+    if line.contains(" total parameters")
+        && let Some(all) = count_after(line, " size: ")
+    {
+        stated.params = Some(all);
+    }
+    // Lightning, `utilities/model_summary`: `124 M     Total params`; with rich `Total params: 124 M`.
+    let line = line.trim().trim_matches('│').trim();
+    if line.ends_with("Total params")
+        && let Some(all) = count(line)
+    {
+        stated.params = Some(all);
+    }
+    if line.starts_with("Total params:")
+        && let Some(all) = count_after(line, "Total params:")
+    {
+        stated.params = Some(all);
+    }
+}
+
+fn types(line: &str, stated: &mut StatedSettings) {
+    // Lightning, `trainer/connectors/accelerator_connector.py`, `_check_and_init_precision`.
+    if line.contains("Automatic Mixed Precision (AMP)") {
+        stated.compute = Some(if line.contains("bfloat16") { StatedType::Bf16 } else { StatedType::Fp16 });
+    }
+    // torchtune, `recipes/*.py`.
+    if let Some((_, name)) = line.split_once("Model is initialized with precision torch.") {
+        stated.weights = super::settings::number_type(name.trim_end_matches('.'));
+    }
+}
+
+fn recomputation(line: &str, stated: &mut StatedSettings) {
+    // torchtitan, `distributed/activation_checkpoint.py`, `apply_ac`.
+    if line.contains("activation checkpointing to the model") {
+        for (word, kind) in
+            [("Applied full", StatedCheckpointing::Full), ("Applied selective", StatedCheckpointing::Selective)]
+        {
+            if line.contains(word) {
+                stated.checkpointing = Some(kind);
+            }
+        }
+    }
+    // Every decoder of transformers says so in its first training step; LLaMA-Factory, `model/model_utils/checkpointing.py`.
+    if line.contains("is incompatible with gradient checkpointing") || line.contains("Gradient checkpointing enabled.")
+    {
+        stated.checkpointing = Some(StatedCheckpointing::Full);
+    }
+}

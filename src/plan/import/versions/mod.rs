@@ -1,0 +1,78 @@
+//! What differs by the version of a library: that of the run's own environment, or what a requirements file beside a
+//! launch file states.
+
+mod range;
+mod requirements;
+mod tables;
+
+use std::collections::BTreeMap;
+
+use super::imported::ImportedPlan;
+use super::origin::Origin;
+use super::settings::Settings;
+use crate::plan::keys;
+
+pub use range::{NEWEST, VersionRange};
+pub use requirements::beside;
+use tables::{ADAPTERS_IN_FP32, FOREACH, TF32};
+pub use tables::{FSDP_UPCASTS, TRAINER, TRL, TRL_PAIRS, VersionedDefault};
+
+/// The versions that a library has here; none where nobody says.
+pub fn of(versions: &BTreeMap<String, String>, library: &str) -> Option<VersionRange> {
+    versions.get(library).and_then(|text| VersionRange::parse(text))
+}
+
+/// Sets the defaults of the versions that run over those of the tables, where nobody says the setting. Versions that a
+/// requirement leaves open, and that differ in one, are noted.
+pub fn apply(
+    rows: &[VersionedDefault],
+    versions: &BTreeMap<String, String>,
+    settings: &mut Settings,
+    imported: &mut ImportedPlan,
+) {
+    for row in rows {
+        let Some(range) = of(versions, row.library).filter(|_| !settings.is_set(row.name)) else { continue };
+        match range.is_within(row.since, row.until) {
+            Some(true) => {
+                settings.over(Settings::defaults(row.label, &[(row.name, row.value)]));
+            }
+            Some(false) => {}
+            None => {
+                let stated = versions.get(row.library).map_or("", String::as_str);
+                imported.note(format!("{} {stated}: `{}` differs among these ({})", row.library, row.name, row.label));
+            }
+        }
+    }
+}
+
+/// What PyTorch's own version changes of a plan that is complete, whoever made it.
+pub fn finish(imported: &mut ImportedPlan, versions: &BTreeMap<String, String>) {
+    let within = |library: &str, since, until| of(versions, library).and_then(|range| range.is_within(since, until));
+    let value = |imported: &ImportedPlan, key: &str| {
+        imported.get(key).and_then(|found| found.value.as_str().map(str::to_owned))
+    };
+    if within("torch", (0, 0), FOREACH) == Some(true) {
+        if value(imported, keys::training::optimizer).as_deref() == Some("adamw") {
+            let option = "AdamW(foreach=None), a loop".to_owned();
+            imported.say(
+                keys::training::optimizer,
+                "adamw-loop",
+                Origin::Default { framework: "PyTorch before 2.0", option },
+            );
+        }
+        if imported.tool == "transformers" && value(imported, keys::distribution::engine).as_deref() == Some("ddp") {
+            imported.note("not modelled: PyTorch before 2.0 keeps gradients between steps (zero_grad writes zeros)");
+        }
+    }
+    if within("torch", TF32[0], TF32[1]) == Some(true)
+        && value(imported, keys::training::precision).as_deref() == Some("fp32")
+    {
+        let option = "torch.backends.cuda.matmul.allow_tf32 on".to_owned();
+        imported.say(keys::training::precision, "tf32", Origin::Default { framework: "PyTorch 1.7 to 1.11", option });
+    }
+    let half =
+        value(imported, keys::training::precision).is_some_and(|word| !word.contains("32") && !word.contains("mixed"));
+    if within("peft", (0, 0), ADAPTERS_IN_FP32) == Some(true) && imported.get(keys::lora::rank).is_some() && half {
+        imported.note("not modelled: peft before 0.12 keeps adapters in the weights' own type; counted in fp32");
+    }
+}
