@@ -218,6 +218,6 @@ fn a_process_that_trains_nothing_has_no_plan() {
     }
     let output = memwall(folder.path(), &["infer", &process.0.id().to_string()]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("`sleep`"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("`sleep 60`"), "{}", text(&output.stderr));
     assert_eq!(text(&output.stdout), "");
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use crate::reading::StatedSettings;
 use numbers::whole;
-use settings::Block;
+use settings::SettingsBlock;
 
 /// Longer lines hold no header.
 const LONGEST: usize = 4096;
@@ -20,7 +20,7 @@ const LONGEST: usize = 4096;
 #[derive(Debug, Default)]
 pub struct HeaderReader {
     stated: StatedSettings,
-    block: Option<Block>,
+    block: Option<SettingsBlock>,
     /// Megatron's degrees: its count of parameters is one rank's.
     degrees: BTreeMap<String, u64>,
 }
@@ -49,7 +49,7 @@ impl HeaderReader {
     }
 
     fn read_block(&mut self, line: &str) {
-        if let Some(begun) = Block::beginning(line) {
+        if let Some(begun) = SettingsBlock::beginning(line) {
             self.block = Some(begun);
         }
         if let Some((name, value)) = settings::dotted(line) {
@@ -75,7 +75,7 @@ impl HeaderReader {
                 // NeoX has 0 for no pipeline.
                 self.degrees.insert(name.to_owned(), whole(value).unwrap_or(1));
             }
-            _ => settings::apply(Block::Dotted, name, value, &mut self.stated),
+            _ => settings::apply(SettingsBlock::Dotted, name, value, &mut self.stated),
         }
     }
 

@@ -5,7 +5,7 @@ use crate::reading::{StatedCheckpointing, StatedSettings, StatedType};
 
 /// In which form settings are printed, which says whose they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Block {
+pub enum SettingsBlock {
     /// transformers' `TrainingArguments(` with `name=value,`.
     TrainingArguments,
     /// Megatron's and DeepSpeed's `name ....... value`.
@@ -18,7 +18,7 @@ pub enum Block {
     NanoGpt,
 }
 
-impl Block {
+impl SettingsBlock {
     /// The block that begins with a line.
     pub fn beginning(line: &str) -> Option<Self> {
         if line.trim_end().ends_with("Arguments(") || line.trim_end().ends_with("Config(") {
@@ -75,13 +75,13 @@ pub fn dotted(line: &str) -> Option<(&str, &str)> {
 }
 
 /// Takes what a setting states.
-pub fn apply(block: Block, name: &str, value: &str, stated: &mut StatedSettings) {
+pub fn apply(block: SettingsBlock, name: &str, value: &str, stated: &mut StatedSettings) {
     match block {
-        Block::TrainingArguments => arguments(name, value, stated),
-        Block::Dotted => megatron(name, value, stated),
-        Block::Torchtune => torchtune(name, value, stated),
-        Block::Foundry => foundry(name, value, stated),
-        Block::NanoGpt => nanogpt(name, value, stated),
+        SettingsBlock::TrainingArguments => arguments(name, value, stated),
+        SettingsBlock::Dotted => megatron(name, value, stated),
+        SettingsBlock::Torchtune => torchtune(name, value, stated),
+        SettingsBlock::Foundry => foundry(name, value, stated),
+        SettingsBlock::NanoGpt => nanogpt(name, value, stated),
     }
 }
 
