@@ -27,7 +27,7 @@ pub use explain::{Candidates, Cause, Circumstance, Explanation, Subject, explain
 pub use forecast::{Forecast, MemoryGrowth, forecast};
 pub use growth::{Counts, GrowthKind};
 pub use late_steps::{StalledRank, late_steps, stalled, step_share};
-pub use level::level;
+pub use level::{Claim, claimed, level};
 pub use observation::{MemoryOwner, Observation};
 pub use phases::{Phases, RunPhase};
 pub use resident::{explain_resident, resident_evidence};

@@ -51,6 +51,8 @@ pub enum Work {
     /// Elements, each for itself or in rows.
     #[default]
     Elements,
+    /// Elements, copied into another order of dimensions: their gradient is copied back into the first.
+    Reordered,
     /// Rows, each normalised by a reduction over itself: norms of a token, softmax.
     Rows,
     /// Elements, once their mean and deviation over all samples are known: a tensor is read twice.

@@ -22,9 +22,9 @@ pub use largest::largest;
 pub use layer::{BackwardTensor, backward_tensors};
 pub use outline::{Breakdown, OperatorWalk, Outline, outline, outline_as, outline_with_roofline};
 pub use prediction::{
-    Bottleneck, Bound, Capacity, Component, Layer, LayerGroup, Params, Phase, Place, Prediction, Roofline, RooflineOp,
-    StageMemory, StepFlops, StepTime, Term, TimePart, TimeTerm, TimelinePoint, Traffic, Transfer, Verdict, Words,
-    WordsPiece, lacking,
+    Bottleneck, Bound, Capacity, Component, KernelWork, Layer, LayerGroup, Params, Phase, Place, Prediction, Roofline,
+    RooflineOp, StageMemory, StepFlops, StepTime, Term, TimeFormula, TimePart, TimeSource, TimeTerm, TimelinePoint,
+    Traffic, Transfer, Verdict, Words, WordsPiece, lacking,
 };
 pub use scaling::scaling_efficiency;
 pub use time::StepTimeline;

@@ -164,8 +164,8 @@ object!(TimeTermJson(TimeTerm), |term| {
     "count": number(term.transfer.as_ref().map(|moved| moved.count)),
     "ranks": term.transfer.as_ref().map(|moved| moved.ranks),
     "link": term.transfer.as_ref().map(|moved| &moved.link),
-    "formula": term.formula,
-    "source": term.source,
+    "formula": Words(&term.formula),
+    "source": Words(&term.source),
 });
 
 object!(TimelineJson(TimelinePoint), |point| {

@@ -1,6 +1,10 @@
 //! What a search found, for people and for scripts.
 
+mod trust;
+
 use std::time::Duration;
+
+pub use trust::{text as trust, write as trust_json};
 
 use serde_json::{Map, Value, json};
 
@@ -279,61 +283,6 @@ pub fn model(plan: &str, found: &LargestModel, width: usize) -> String {
     text
 }
 
-/// What measured runs say of the ranked plans, as text: the band of their step times, which of them are level, and which
-/// of those leaves the most memory.
-#[must_use]
-pub fn trust(found: &SearchOutcome, bands: &Bands, width: usize) -> String {
-    let mut text = String::new();
-    let band = bands.time.within(2.0);
-    let few = if bands.few { "; few measured runs like this: the band is of a wider kind" } else { "" };
-    let [below, above] = [band.below, band.above].map(Fraction);
-    paragraph(
-        &mut text,
-        "",
-        &format!("band: 95 of 100 such runs take {below} less to {above} more time than predicted{few}"),
-        width,
-    );
-    let folded = fold(&found.ranked);
-    let level = level(folded.iter().map(|one| one.plan), bands);
-    let leanest =
-        folded.iter().map(|one| one.plan).take(level).enumerate().min_by_key(|(_, one)| one.outline.capacity.needed);
-    if let Some((at, leanest)) = leanest.filter(|_| level > 1) {
-        let left = leanest.outline.capacity;
-        let left = Bytes(left.bytes.0.saturating_sub(left.needed.0));
-        let line = format!(
-            "level: #1 to #{level} lie within each other's bands; of these #{} leaves the most memory, {left}",
-            at + 1
-        );
-        paragraph(&mut text, "", &line, width);
-    }
-    text
-}
-
-/// The same in the JSON of a search: the band in percent, whether few measured runs are like this, how many of the ranked
-/// plans are level, and each one's own.
-pub fn trust_json(value: &mut Value, found: &SearchOutcome, bands: &Bands) {
-    let band = bands.time.within(2.0);
-    value["step_band_pct"] = json!([-100.0 * band.below, 100.0 * band.above]);
-    value["few_measured"] = bands.few.into();
-    let level = level(&found.ranked, bands);
-    value["level"] = level.into();
-    for (place, one) in found.ranked.iter().enumerate() {
-        for (name, own) in row_trust(one, bands, place < level) {
-            value["ranked"][place][name] = own;
-        }
-    }
-}
-
-/// Seconds between which 95 of 100 such runs take a step, and whether the plan is level with the first.
-fn row_trust(one: &RankedPlan, bands: &Bands, is_level: bool) -> [(&'static str, Value); 3] {
-    let (band, step) = (bands.time.within(2.0), one.outline.time.step.0);
-    [
-        ("step_least_s", (step * (1.0 - band.below)).into()),
-        ("step_most_s", (step * (1.0 + band.above)).into()),
-        ("is_level", is_level.into()),
-    ]
-}
-
 /// The search as one JSON object; figures as in the report of a plan.
 #[must_use]
 pub fn json(plan: &str, found: &SearchOutcome, took: Duration) -> Value {
@@ -361,7 +310,7 @@ pub fn csv(found: &SearchOutcome, bands: Option<&Bands>) -> Result<String, ::csv
     let best = found.ranked.first();
     let level = bands.map_or(0, |bands| level(&found.ranked, bands));
     table(found.ranked.iter().enumerate().map(|(place, one)| {
-        let trust = bands.map(|bands| row_trust(one, bands, place < level));
+        let trust = bands.map(|bands| trust::of_row(one, bands, place < level));
         let trust = trust.into_iter().flatten().map(|(name, value)| (name.to_owned(), value));
         let columns = row(one, best).into_iter().filter(|(name, _)| name != "change").chain(trust);
         columns.map(|(name, value)| (name, cell(&value))).collect()

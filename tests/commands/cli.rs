@@ -371,6 +371,15 @@ fn searched_plans_have_bands() {
         assert!((of("step_most_s") / of("step_s") - 1.0 - above).abs() < 1e-9, "{row}");
         assert_eq!(row["is_level"], place < level, "{row}");
     }
+    // The given plan may be as fast and the best as slow as 95 of 100 such runs, each for itself.
+    let gain =
+        |name: &str| found["gain"][name].as_f64().unwrap_or_else(|| panic!("no {name} in {}", found["gain"])) / 100.0;
+    let both = (1.0 + below).ln().hypot((1.0 + above).ln());
+    let ratio = found["given"]["step_s"].as_f64().unwrap() / ranked[0]["step_s"].as_f64().unwrap();
+    assert!((gain("pct") - (ratio - 1.0)).abs() < 1e-9, "{}", found["gain"]);
+    assert!((gain("least_pct") - (ratio * (-both).exp() - 1.0)).abs() < 1e-9, "{}", found["gain"]);
+    assert!((gain("most_pct") - (ratio * both.exp() - 1.0)).abs() < 1e-9, "{}", found["gain"]);
+    assert_eq!(found["gain"]["is_shown"], gain("least_pct") > 0.0);
     let table = bench.run(&["search", "pipeline.yaml", "--format", "csv"]).exits(0).out;
     let first = ranked[0]["step_most_s"].to_string();
     assert!(table.lines().next().unwrap().ends_with(",step_least_s,step_most_s,is_level"), "{table}");

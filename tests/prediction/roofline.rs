@@ -184,3 +184,39 @@ fn a_softmax_reads_fp16_scores_as_they_are() {
         assert!(prediction.roofline.ops.iter().all(|op| op.name != "attention.mask"), "{precision}");
     }
 }
+
+/// BERT-base in fp32, eager, 8 x 384 tokens of 768 channels: queries, keys, values and the result of each of twelve blocks are
+/// copied into another order and their gradients back, 4 x 8 x 384 x 768 x 12 elements of 4 bytes read and written. The mask
+/// is added forward, and a sum's gradient takes no kernel: 8 x 12 x 384 x 384 scores read and written once.
+#[test]
+fn gradients_of_reordered_heads_are_copied_back() {
+    let text = "model: {framework: pytorch, batch_size: 8, sequence_length: 384, hf_config: {architectures: \
+                [BertForQuestionAnswering], model_type: bert, vocab_size: 30522, max_position_embeddings: 512, \
+                type_vocab_size: 2, hidden_act: gelu, hidden_size: 768, intermediate_size: 3072, num_hidden_layers: 12, \
+                num_attention_heads: 12}}\ntraining: {precision: fp32, attention: eager}\n";
+    let prediction = predict::of(&plan(text), catalog()).unwrap();
+    let copies = op(&prediction, "gradient.reorder");
+    assert_eq!((copies.count, copies.bytes.0), (4 * 12, 4 * 8 * 384 * 768 * 12 * 2 * 4));
+    let masks = op(&prediction, "attention.mask");
+    assert_eq!((masks.count, masks.bytes.0), (12, 8 * 12 * 384 * 384 * 12 * 2 * 4));
+}
+
+/// Muon makes a matrix of n x m, n the smaller, orthogonal in five iterations of 2 n n m, 2 n n n and 2 n n m operations
+/// (torch/optim/_muon.py). Two layers of 1024 channels with a hidden layer of 4096: four square matrices, and three of
+/// 1024 x 4096.
+#[test]
+fn muon_multiplies_matrices() {
+    let text = |optimizer: &str| {
+        format!(
+            "model: {{architecture: {{hidden_size: 1024, num_layers: 2, num_attention_heads: 16, intermediate_size: 4096, \
+             vocab_size: 32000, activation: swiglu}}, batch_size: 8, sequence_length: 1024}}\n\
+             training: {{precision: bf16, optimizer: {optimizer}}}\n"
+        )
+    };
+    let flops = |optimizer: &str| op(&predict::of(&plan(&text(optimizer)), catalog()).unwrap(), "optimizer").flops.0;
+    let n = 1024.0_f64;
+    let (square, oblong) = (5.0 * 6.0 * n.powi(3), 5.0 * (4.0 * n * n * 4096.0 + 2.0 * n.powi(3)));
+    let more = flops("muon") - flops("lion");
+    let expected = 2.0 * (4.0 * square + 3.0 * oblong);
+    assert!((more / expected - 1.0).abs() < 1e-9, "{more} {expected}");
+}

@@ -139,6 +139,17 @@ impl Builder<'_> {
         }
     }
 
+    /// A copy with the dimensions in another order. The gradient of the copy is the copy's; that of what it was made from is
+    /// in order again only after a copy of its own: the view under it reshapes its gradient (tools/autograd/derivatives.yaml,
+    /// `view`: `grad.reshape_symint`).
+    pub fn reordered(&mut self, name: &'static str, x: TensorId) -> TensorId {
+        let out = self.copy(name, x);
+        if let Some(op) = self.tape.ops.last_mut() {
+            op.work = Work::Reordered;
+        }
+        out
+    }
+
     /// The operator written last is a collective's arrival.
     pub fn sent(&mut self) {
         if let Some(op) = self.tape.ops.last_mut() {

@@ -44,11 +44,11 @@ impl DecoderContext<'_> {
         // Heads of one sample lie as a batched matmul reads them; a single one of it is repeated by a view.
         let one = core.batch == 1;
         let whole = core.heads == core.kv_heads;
-        let q = if core.by_head || one { q } else { b.copy_of("attention.contiguous", q, core.query()) };
+        let q = if core.by_head || one { q } else { b.reordered("attention.contiguous", q) };
         let as_is = core.is_view() || (whole && (core.by_head || one));
-        let k = if as_is { k } else { self.repeated(b, k, core) };
+        let k = if as_is { k } else { self.by_heads(b, "attention.repeat_kv", k, core) };
         let as_is = core.is_view() || (whole && one);
-        let v = if as_is { v } else { self.repeated_as(b, "attention.contiguous", v, core) };
+        let v = if as_is { v } else { self.by_heads(b, "attention.contiguous", v, core) };
         let rules = self.class_rules();
         let wide = rules.wide_scores || rules.upcast_scores;
         let [q, k] = [q, k].map(|x| if wide { b.cast("attention.core", x, Element::F32) } else { x });
@@ -70,9 +70,14 @@ impl DecoderContext<'_> {
             b.named.push(probabilities);
         }
         let out = self.weigh(b, probabilities, v, core);
-        let out = b.copy("attention.merge", out);
+        let out = b.reordered("attention.merge", out);
         b.held.extend(held);
         out
+    }
+
+    /// Keys or values as a batched matmul over heads reads them: repeated, or where queries have no more heads in order.
+    fn by_heads(&self, b: &mut Builder<'_>, name: &'static str, x: TensorId, core: &Core) -> TensorId {
+        if core.heads == core.kv_heads { b.reordered(name, x) } else { self.repeated_as(b, name, x, core) }
     }
 
     /// Scaled, capped, masked, an fp32 softmax cast back (`eager_attention_forward` of most families). BERT has a name
@@ -90,7 +95,7 @@ impl DecoderContext<'_> {
         let masked = match self.family {
             Family::Bert | Family::Roberta => self.masked(b, capped),
             Family::Vit => capped,
-            _ => b.pointwise("attention.mask", capped, Stash::Nothing),
+            _ => b.unary("attention.mask", (capped, Flow::Pass), (b.numel(capped), b.element(capped)), Stash::Nothing),
         };
         let wide = !self.softmax_as_is() || self.run.types.autocast.is_some();
         let softmax =
@@ -169,7 +174,9 @@ impl DecoderContext<'_> {
     /// The sum with a mask of the stream's type.
     pub(super) fn masked(&self, b: &mut Builder<'_>, scores: TensorId) -> TensorId {
         let element = b.element(scores).promoted(self.stream_element());
-        b.unary("attention.mask", (scores, Flow::New), (b.numel(scores), element), Stash::Nothing)
+        // A sum's gradient is that of its parts, unless the mask widened them.
+        let flow = if element == b.element(scores) { Flow::Pass } else { Flow::New };
+        b.unary("attention.mask", (scores, flow), (b.numel(scores), element), Stash::Nothing)
     }
 
     /// The dropout on attention probabilities. Falcon has none without a position bias (models/falcon,

@@ -81,7 +81,7 @@ impl Site<'_> {
             (k, v)
         };
         // WhisperAttention makes all three contiguous by head (models/whisper/modeling_whisper.py).
-        let [q, k, v] = [q, k, v].map(|x| if audio { b.copy("attention.contiguous", x) } else { x });
+        let [q, k, v] = [q, k, v].map(|x| if audio { b.reordered("attention.contiguous", x) } else { x });
         let core = Core { by_head: audio, ..core };
         let out = ctx.attend(b, q, k, v, &core);
         let out = b.linear(out, rows, linear("attention.o_proj", inner, d.hidden, d.out_bias));

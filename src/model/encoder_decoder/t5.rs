@@ -133,7 +133,7 @@ impl Site<'_> {
         let v = b.linear(source, keys, linear("attention.v_proj", d.hidden, inner));
         // `T5Attention.forward` has names for them all.
         b.held.extend([q, k, v]);
-        let [q, k] = [q, k].map(|one| b.copy("attention.contiguous", one));
+        let [q, k] = [q, k].map(|one| b.reordered("attention.contiguous", one));
         let scores = ctx.scores(b, q, k, &core);
         let bias = self.bias(b, &core, bias, carried);
         let scores = b.add_in_place("attention.bias", scores, bias);
@@ -145,9 +145,9 @@ impl Site<'_> {
         let dropout = ctx.run.dropout_or(d.attention_dropout);
         let probabilities = b.dropout("attention.dropout", probabilities, dropout);
         b.held.extend([scores, probabilities]);
-        let v = b.copy("attention.contiguous", v);
+        let v = b.reordered("attention.contiguous", v);
         let out = ctx.weigh(b, probabilities, v, &core);
-        let out = b.copy("attention.merge", out);
+        let out = b.reordered("attention.merge", out);
         let out = b.linear(out, queries, linear("attention.o_proj", inner, d.hidden));
         b.returns("attention.return");
         out

@@ -200,3 +200,14 @@ pub const fn gram(weight: &Weight) -> u64 {
     let shorter = if weight.rows < columns { weight.rows } else { columns };
     rounded(shorter.saturating_mul(shorter).saturating_mul(2))
 }
+
+/// Operations of making a matrix orthogonal: five iterations of its Gram matrix, that one's square, and their product with
+/// the matrix (torch/optim/_muon.py, `_zeropower_via_newtonschulz`, `DEFAULT_NS_STEPS`).
+#[must_use]
+pub const fn newton_schulz_flops(weight: &Weight) -> u64 {
+    let columns = weight.numel / if weight.rows == 0 { 1 } else { weight.rows };
+    let (shorter, longer) = if weight.rows < columns { (weight.rows, columns) } else { (columns, weight.rows) };
+    let square = shorter.saturating_mul(shorter);
+    let iteration = square.saturating_mul(longer).saturating_mul(4).saturating_add(square.saturating_mul(2 * shorter));
+    iteration.saturating_mul(5)
+}

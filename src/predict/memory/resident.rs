@@ -5,7 +5,9 @@ use crate::framework::Gather;
 use crate::model::{Element, Part, Weight, is_covered};
 use crate::plan::keywords::{Attention, CpuOffload, Mode, Optimizer, Sharding};
 use crate::predict::job::Job;
-use crate::predict::job::optimizer::{Temporary, is_matrix, newton_schulz, rounded, rule, state_bytes};
+use crate::predict::job::optimizer::{
+    Temporary, is_matrix, newton_schulz, newton_schulz_flops, rounded, rule, state_bytes,
+};
 use crate::predict::memory::companions::frozen_models;
 use crate::predict::step::adapter_element;
 use crate::predict::step::prefill::cached;
@@ -48,6 +50,8 @@ pub(in crate::predict) struct Resident {
     pub states: Bytes,
     /// Temporaries of the optimizer step.
     pub optimizer_temporary: Bytes,
+    /// Operations of a step that make Muon's matrices orthogonal: this rank's share.
+    pub orthogonalised: u64,
     /// Stand-ins for weight gradients, one for each shape of matrix (Transformer Engine).
     pub dummies: Bytes,
     /// Megatron's buffer for gathered inputs and for scores, which stays.
@@ -285,6 +289,11 @@ impl StageTapes<'_> {
         let bytes = part.saturating_mul(state.bytes());
         if is_matrix(weight) {
             stepped.newton_schulz = stepped.newton_schulz.max(Bytes(newton_schulz(weight, part, state)));
+            if job.training.optimizer == Optimizer::Muon {
+                let ranks = weight.numel.div_ceil(part.max(1)).max(1);
+                let own = newton_schulz_flops(weight).saturating_mul(times) / ranks;
+                sum.orthogonalised = sum.orthogonalised.saturating_add(own);
+            }
         } else {
             stepped.others += Bytes(rounded(bytes)) * times;
             // Muon is for matrices; the rest is left to AdamW.

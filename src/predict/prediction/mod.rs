@@ -4,12 +4,14 @@
 mod memory;
 mod roofline;
 mod time;
+mod time_formulas;
 mod time_terms;
 mod words;
 
 pub use memory::{Component, Layer, Phase, StageMemory, Term, TimelinePoint};
 pub use roofline::{Bound, Roofline, RooflineOp};
 pub use time::{Bottleneck, StepTime};
+pub use time_formulas::{KernelWork, TimeFormula, TimeSource};
 pub use time_terms::{TimePart, TimeTerm, Transfer};
 pub(super) use words::words;
 pub use words::{Place, Words, WordsPiece};

@@ -1,5 +1,6 @@
 //! The time of a step as a list of named terms.
 
+use super::time_formulas::{TimeFormula, TimeSource};
 use crate::units::{Bytes, Seconds};
 
 /// What a part of the step's time is spent on.
@@ -58,9 +59,9 @@ pub struct TimeTerm {
     /// Share of the peak or of the link's rate that is reckoned with; none where there is no such share.
     pub efficiency: Option<f64>,
     /// How it was computed, with the numbers.
-    pub formula: String,
+    pub formula: TimeFormula,
     /// Where the rule or the efficiency comes from.
-    pub source: String,
+    pub source: TimeSource,
     /// What is moved, of a collective.
     pub transfer: Option<Transfer>,
 }

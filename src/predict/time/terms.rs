@@ -4,14 +4,14 @@ use super::collectives::{between_ranks, each_within, sharded};
 use super::cost::{KernelClass, Pass, Passes};
 use super::link::LinkGroup;
 use super::pass_costs::PassCosts;
-use super::{Stage, StepTimeline, boundary, collectives, count, interleaves};
+use super::{Stage, StageGroup, StepTimeline, boundary, collectives, count, interleaves};
 use crate::catalog::LinkCurve;
 use crate::model::{CollectiveKind, RankGroup, Tape};
 use crate::plan::keywords::{Mode, Sharding};
 use crate::predict::job::Job;
-use crate::predict::prediction::{StepTime, TimePart, TimeTerm, Transfer};
+use crate::predict::prediction::{KernelWork, StepTime, TimeFormula, TimePart, TimeSource, TimeTerm, Transfer};
 use crate::predict::step::StepTapes;
-use crate::units::{Bytes, FlopsPerSec, Fraction, Seconds, three_figures};
+use crate::units::{Bytes, Flops, Seconds};
 
 /// What the terms are made from; `largest` is the stage whose GPU they are of.
 pub(in crate::predict) struct StepParts<'a> {
@@ -52,8 +52,8 @@ impl StepTimeline {
             seconds: host,
             hidden: Seconds::ZERO,
             efficiency: None,
-            formula: format!("what is sent at {} each way, and the host's update", job.hardware.gpu.host_link),
-            source: "ZeRO-Offload, arXiv 2101.06840, table 4".to_owned(),
+            formula: TimeFormula::Host(job.hardware.gpu.host_link),
+            source: TimeSource::Stated("ZeRO-Offload, arXiv 2101.06840, table 4"),
             transfer: None,
         });
         terms.push(self.bubble(job, time));
@@ -79,29 +79,20 @@ impl StepTimeline {
     }
 
     fn bubble(&self, job: &Job, time: &StepTime) -> TimeTerm {
-        let each: Vec<String> = self
-            .stages
-            .iter()
-            .map(|alike| {
-                let last = alike.index + alike.count - 1;
-                let which =
-                    if last > alike.index { format!("{}-{last}", alike.index) } else { alike.index.to_string() };
-                format!("{which}: {}", alike.stage.seconds(job))
-            })
-            .collect();
-        let (stages, chunks, micro) = (job.stages.len(), job.degrees.virtual_pipeline, job.batch.accumulation);
+        let each = |alike: &StageGroup| (alike.index, alike.index + alike.count - 1, alike.stage.seconds(job));
         TimeTerm {
             name: "pipeline bubble".to_owned(),
             part: TimePart::Bubble,
             seconds: time.bubble,
             hidden: Seconds::ZERO,
             efficiency: None,
-            formula: format!(
-                "{stages} stages of {chunks} chunks, {micro} micro batches: the slowest sets the pace, the others are passed \
-                 once; a micro batch takes in stage {}",
-                each.join(", ")
-            ),
-            source: "arXiv 2104.04473, section 2.2".to_owned(),
+            formula: TimeFormula::Bubble {
+                stages: job.stages.len(),
+                chunks: job.degrees.virtual_pipeline,
+                micro_batches: job.batch.accumulation,
+                each: self.stages.iter().map(each).collect(),
+            },
+            source: TimeSource::Stated("arXiv 2104.04473, section 2.2"),
             transfer: None,
         }
     }
@@ -116,14 +107,13 @@ fn launch(job: &Job, own: &Stage, time: &StepTime) -> TimeTerm {
         seconds: time.launch,
         hidden: Seconds::ZERO,
         efficiency: None,
-        formula: format!(
-            "a micro batch: {} to launch its kernels at {} µs each beside {} of the GPU; {} to read what was routed",
-            own.host.all(),
-            three_figures(stack.host_us),
-            own.busy(),
-            own.reads
-        ),
-        source: format!("configs/efficiency.yaml, {}", stack.source),
+        formula: TimeFormula::Launch {
+            host: own.host.all(),
+            each_us: stack.host_us,
+            busy: own.busy(),
+            reads: own.reads,
+        },
+        source: TimeSource::Efficiency(stack.source.clone()),
         transfer: None,
     }
 }
@@ -238,24 +228,24 @@ impl Moved {
         let hidden = (self.comm - self.waits).max(Seconds::ZERO);
         let hides = hidden.ratio_to(self.comm).unwrap_or(0.0);
         let bytes = Bytes::from_f64(self.bytes);
-        let moved = if self.bytes > 0.0 { format!(", {bytes} in all") } else { String::new() };
         let ranks = self.group.ranks;
         TimeTerm {
-            formula: format!(
-                "{} runs among {ranks} ranks{moved}, over {} at {} % of {} each way: {} of which {} run beside kernels",
-                three_figures(self.count),
-                link.name,
-                three_figures(100.0 * share),
-                link.each_way,
-                self.comm,
-                Fraction(hides)
-            ),
+            formula: TimeFormula::Collective {
+                runs: self.count,
+                ranks,
+                bytes: if self.bytes > 0.0 { bytes } else { Bytes::ZERO },
+                link: link.name.clone(),
+                share,
+                each_way: link.each_way,
+                seconds: self.comm,
+                beside: hides,
+            },
             name: self.name,
             part: TimePart::Communication,
             seconds: self.waits,
             hidden,
             efficiency: Some(share),
-            source: format!("configs/efficiency.yaml, {}", curve.source),
+            source: TimeSource::Efficiency(curve.source.clone()),
             transfer: Some(Transfer { bytes, count: self.count, ranks, link: link.name.clone() }),
         }
     }
@@ -278,18 +268,10 @@ const fn word(group: RankGroup) -> &'static str {
 
 impl KernelClass {
     fn term(&self, job: &Job) -> TimeTerm {
-        let rate = FlopsPerSec(self.flops / self.seconds.0.max(f64::MIN_POSITIVE));
-        let reached = if self.is_arithmetic {
-            format!("{} of {} is {}", rate, self.peak, Fraction(rate.0 / self.peak.0))
-        } else {
-            let bytes = self.bytes as f64 / self.seconds.0.max(f64::MIN_POSITIVE);
-            let peak = job.hardware.gpu.bandwidth;
-            format!("{} of {peak} is {}", crate::units::BytesPerSec(bytes), Fraction(bytes / peak.0))
-        };
         let work = if self.is_arithmetic {
-            crate::units::Flops(self.flops).to_string()
+            KernelWork::Arithmetic(Flops(self.flops), self.peak)
         } else {
-            Bytes(self.bytes).to_string()
+            KernelWork::Traffic(Bytes(self.bytes), job.hardware.gpu.bandwidth)
         };
         TimeTerm {
             name: self.name.clone(),
@@ -297,12 +279,8 @@ impl KernelClass {
             seconds: self.seconds,
             hidden: Seconds::ZERO,
             efficiency: Some(self.sustained),
-            formula: format!(
-                "{} kernels, {work}; long ones sustain {} % of the peak; with start, fill and waves {reached}",
-                crate::units::grouped(self.count),
-                three_figures(100.0 * self.sustained)
-            ),
-            source: format!("configs/efficiency.yaml, {}", self.source),
+            formula: TimeFormula::Kernels { count: self.count, work, sustained: self.sustained, seconds: self.seconds },
+            source: TimeSource::Efficiency(self.source.clone()),
             transfer: None,
         }
     }
@@ -368,6 +346,7 @@ mod tests {
         assert_eq!((moved.ranks, moved.link.as_str()), (8, "nvlink_4"));
         let least = 2.0 * 2.0 * 8.03e9;
         assert!(moved.bytes.as_f64() >= least && moved.bytes.as_f64() < least + 4.0 * 8.1e9, "{moved:?}");
-        assert!(term.formula.contains("among 8 ranks") && term.formula.contains("nvlink_4"), "{}", term.formula);
+        let formula = term.formula.to_string();
+        assert!(formula.contains("among 8 ranks") && formula.contains("nvlink_4"), "{formula}");
     }
 }

@@ -20,6 +20,19 @@ pub(super) fn summed_for_bias(job: &Job, tape: &Tape, op: &Op) -> u64 {
 }
 
 impl Tally<'_> {
+    /// The gradient of what was copied into another order is copied back.
+    pub(super) fn reorders_gradient(&mut self, op: &Op) {
+        let inputs = self.tape.ids(op.inputs).iter().map(|id| self.tape.get(*id));
+        let bytes: u64 = inputs.filter(|one| one.grad).map(|one| one.bytes()).sum();
+        if bytes == 0 || self.job.training.compile {
+            return;
+        }
+        self.sums.traffic.activations += Bytes(2 * bytes);
+        let seconds = self.moves("gradient.reorder", 2 * bytes);
+        self.sums.pass.card.backward += seconds;
+        self.launches.backward += 1.0;
+    }
+
     /// The gradients of views of one tensor's parts are put together in one by a kernel (torch/csrc/autograd/
     /// FunctionsManual.cpp, `split_backward` and `chunk`'s: `cat`; `slice_backward` fills the rest with zeros).
     pub(super) fn joins_gradients(&mut self, op: &Op) {

@@ -7,6 +7,7 @@ mod kernel;
 mod matmul;
 mod moved;
 mod operator_row;
+mod optimizer;
 mod tape;
 mod traffic;
 
@@ -22,7 +23,6 @@ pub(in crate::predict) use tape::Pass;
 use crate::model::Unit;
 use crate::plan::keywords::{Mode, Sharding};
 use crate::predict::job::Job;
-use crate::predict::job::optimizer::rule;
 use crate::predict::memory::resident::Resident;
 use crate::predict::prediction::{Bound, Roofline, RooflineOp, StepFlops, Traffic};
 use crate::predict::step::StepTapes;
@@ -30,7 +30,8 @@ use crate::predict::step::pipeline::is_whole;
 use crate::predict::step::play::Recompute;
 use crate::units::{Bytes, BytesPerSec, Flops, Seconds};
 use kernel::Kernels;
-use operator_row::{OperatorRow, Run, gather};
+use operator_row::{OperatorRow, gather};
+use optimizer::optimizer;
 use tape::{DetailedPass, PassFlops};
 
 /// One micro-batch through each tape of a walk.
@@ -159,43 +160,6 @@ pub(in crate::predict) fn of_stage(
         optimizer: update.as_ref().map_or(Seconds::ZERO, OperatorRow::seconds),
         update,
     }
-}
-
-/// The optimizer reads gradients, reads and writes weights, masters and states.
-fn optimizer(job: &Job, resident: &Resident, traffic: &mut Traffic) -> OperatorRow {
-    let degrees = &job.degrees;
-    let both = ((resident.states + resident.masters) * 2).0;
-    // A rank updates its share of what is sharded, whether or not it holds the rest.
-    let ranks = if degrees.sharding == Sharding::None { 1 } else { degrees.shard_ranks.max(1) };
-    let updated = resident.trained / ranks;
-    let trained = updated.saturating_mul(job.storage.weight.bytes()).saturating_mul(2);
-    let gradients = updated.saturating_mul(job.storage.gradient.bytes());
-    let temporary = (resident.optimizer_temporary * 2).0;
-    // Clipping reads all for their norm, then scales them (torch/nn/utils/clip_grad.py).
-    let gradients = gradients.saturating_mul(if job.training.gradient_clipping { 4 } else { 1 });
-    let bytes = both.saturating_add(trained).saturating_add(gradients).saturating_add(temporary);
-    traffic.optimizer_states += Bytes(both.saturating_add(temporary));
-    traffic.parameters += Bytes(trained);
-    traffic.gradients += Bytes(gradients);
-    let states = rule(job.training.optimizer, &job.profile.optimizer).moments.max(1);
-    // A handful of operations an element (Adam: about ten for two moments).
-    let flops = 5.0 * states as f64 * updated as f64;
-    let kernels = Kernels::of(job);
-    let compute = Seconds(flops / kernels.sustained(Unit::Vector, false));
-    let mut row = OperatorRow::of(
-        job,
-        &kernels,
-        ("optimizer", Unit::Vector, false),
-        Run { flops, bytes, compute, long: compute, kernels: 1, rows: false },
-    );
-    let curve = &job.speed.curves.memory;
-    if let Some(share) = curve.optimizer {
-        // Measured as a whole: what it moves at least, and what each tensor costs beside that.
-        let each = Seconds(curve.optimizer_tensor_us.unwrap_or(0.0) * 1e-6);
-        let moved = Seconds(bytes as f64 / (job.hardware.gpu.bandwidth.0 * share));
-        (row.compute, row.memory) = (Seconds::ZERO, moved + each * resident.tensors as f64);
-    }
-    row
 }
 
 /// Where long kernels of a kind would take less than this share of its time, no roof binds an operator.

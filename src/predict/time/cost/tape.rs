@@ -50,9 +50,9 @@ pub(in crate::predict) struct PassFlops {
 
 /// Kernels that the host launches for one micro-batch through a tape.
 #[derive(Debug, Clone, Copy, Default)]
-struct Launches {
+pub(super) struct Launches {
     forward: f64,
-    backward: f64,
+    pub backward: f64,
 }
 
 /// Whether rows are normalised by PyTorch's own kernels: those of apex, Transformer Engine and Inductor hold a row in
@@ -72,7 +72,7 @@ pub(super) struct Tally<'a> {
     kernels: &'a Kernels<'a>,
     pub tape: &'a Tape,
     pub sums: DetailedPass,
-    launches: Launches,
+    pub(super) launches: Launches,
 }
 
 impl DetailedPass {
@@ -135,6 +135,9 @@ impl Tally<'_> {
                 pass.attention.backward += if fused { seconds } else { Seconds::ZERO };
                 self.launches.backward += op.launches as f64 / 2.0;
             }
+            if train && op.work == Work::Reordered {
+                self.reorders_gradient(op);
+            }
         }
         if train {
             let seconds = self.gradient_sums();
@@ -179,7 +182,7 @@ impl Tally<'_> {
     /// An operator on the compute roof.
     fn products(&self, op: &Op) -> PassCosts {
         match op.work {
-            Work::Elements | Work::Rows | Work::Normalized | Work::GroupNormalized | Work::Sent => {
+            Work::Elements | Work::Reordered | Work::Rows | Work::Normalized | Work::GroupNormalized | Work::Sent => {
                 let rate = self.kernels.sustained(op.unit, false);
                 PassCosts { forward: Seconds(op.flops_forward / rate), backward: Seconds(op.flops_backward / rate) }
             }
@@ -287,7 +290,9 @@ impl Tally<'_> {
     /// chooses of the rates forward and backward.
     fn long(&self, op: &Op, flops: f64, compute: Seconds, pass: impl Fn((f64, f64)) -> f64) -> Seconds {
         let rate = match op.work {
-            Work::Elements | Work::Rows | Work::Normalized | Work::GroupNormalized | Work::Sent => return compute,
+            Work::Elements | Work::Reordered | Work::Rows | Work::Normalized | Work::GroupNormalized | Work::Sent => {
+                return compute;
+            }
             Work::Product(product) => self.kernels.sustained(op.unit, product.layer),
             Work::Convolution(_) => self.kernels.sustained(op.unit, false),
             Work::Attention(scores) => {

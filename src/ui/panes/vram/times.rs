@@ -44,7 +44,7 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
             Span::styled(left(&term.name, name_width), style),
             Span::styled(right(&term.seconds.to_string(), 10), theme.text()),
             Span::styled(right(&share, 5), theme.text()),
-            Span::styled(format!(" {}", fit(&term.formula, words)), theme.dim()),
+            Span::styled(format!(" {}", fit(&term.formula.to_string(), words)), theme.dim()),
         ]));
     }
     lines.extend(detail.into_iter().map(|line| Line::styled(format!(" {line}"), theme.dim())));

@@ -1,0 +1,159 @@
+//! How the terms of a step's time come about, with the numbers: written out only where they are read.
+
+use std::fmt;
+
+use crate::units::{Bytes, BytesPerSec, Flops, FlopsPerSec, Fraction, Seconds, grouped, three_figures};
+
+/// How a term of the step's time was computed.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TimeFormula {
+    /// Kernels of one class.
+    Kernels {
+        /// How many.
+        count: u64,
+        /// What they do.
+        work: KernelWork,
+        /// Share of the peak that long ones sustain.
+        sustained: f64,
+        /// Time of them all.
+        seconds: Seconds,
+    },
+    /// A collective.
+    Collective {
+        /// How often it runs.
+        runs: f64,
+        /// GPUs that take part.
+        ranks: u64,
+        /// Bytes of the whole tensors, of all runs together; 0: not counted.
+        bytes: Bytes,
+        /// The slowest link between them.
+        link: String,
+        /// Share of its rate that is reached.
+        share: f64,
+        /// That rate, each way.
+        each_way: BytesPerSec,
+        /// What all runs take.
+        seconds: Seconds,
+        /// Share of that which runs beside kernels.
+        beside: f64,
+    },
+    /// Stages that wait for each other.
+    Bubble {
+        /// Stages.
+        stages: usize,
+        /// Chunks of layers in each.
+        chunks: u64,
+        /// Micro batches.
+        micro_batches: u64,
+        /// The first and the last of stages alike, and what a micro batch takes in each.
+        each: Vec<(usize, usize, Seconds)>,
+    },
+    /// The GPU waiting for the host.
+    Launch {
+        /// The host's time for a micro batch.
+        host: Seconds,
+        /// Microseconds for each kernel.
+        each_us: f64,
+        /// The GPU's time for a micro batch.
+        busy: Seconds,
+        /// Reading what was routed.
+        reads: Seconds,
+    },
+    /// What goes through host memory, over a link of that rate each way.
+    Host(BytesPerSec),
+}
+
+/// What kernels do, as far as it bounds them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum KernelWork {
+    /// Operations, on a unit of that peak.
+    Arithmetic(Flops, FlopsPerSec),
+    /// Traffic, through memory of that bandwidth.
+    Traffic(Bytes, BytesPerSec),
+}
+
+impl fmt::Display for TimeFormula {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kernels { count, work, sustained, seconds } => {
+                let count = grouped(*count);
+                match work {
+                    KernelWork::Arithmetic(flops, _) => write!(f, "{count} kernels, {flops}")?,
+                    KernelWork::Traffic(bytes, _) => write!(f, "{count} kernels, {bytes}")?,
+                }
+                let sustained = three_figures(100.0 * sustained);
+                write!(f, "; long ones sustain {sustained} % of the peak; with start, fill and waves ")?;
+                work.reached(f, *seconds)
+            }
+            Self::Collective { runs, ranks, bytes, link, share, each_way, seconds, beside } => {
+                write!(f, "{} runs among {ranks} ranks", three_figures(*runs))?;
+                if *bytes > Bytes::ZERO {
+                    write!(f, ", {bytes} in all")?;
+                }
+                let (share, beside) = (three_figures(100.0 * share), Fraction(*beside));
+                write!(
+                    f,
+                    ", over {link} at {share} % of {each_way} each way: {seconds} of which {beside} run beside kernels"
+                )
+            }
+            Self::Bubble { stages, chunks, micro_batches, each } => {
+                write!(
+                    f,
+                    "{stages} stages of {chunks} chunks, {micro_batches} micro batches: the slowest sets the pace, the \
+                     others are passed once; a micro batch takes in stage "
+                )?;
+                for (at, (first, last, seconds)) in each.iter().enumerate() {
+                    let comma = if at > 0 { ", " } else { "" };
+                    write!(f, "{comma}{first}")?;
+                    if last > first {
+                        write!(f, "-{last}")?;
+                    }
+                    write!(f, ": {seconds}")?;
+                }
+                Ok(())
+            }
+            Self::Launch { host, each_us, busy, reads } => write!(
+                f,
+                "a micro batch: {host} to launch its kernels at {} µs each beside {busy} of the GPU; {reads} to read what \
+                 was routed",
+                three_figures(*each_us)
+            ),
+            Self::Host(link) => write!(f, "what is sent at {link} each way, and the host's update"),
+        }
+    }
+}
+
+impl KernelWork {
+    /// What of the peak is reached in so much time.
+    fn reached(&self, f: &mut fmt::Formatter<'_>, seconds: Seconds) -> fmt::Result {
+        let seconds = seconds.0.max(f64::MIN_POSITIVE);
+        match self {
+            Self::Arithmetic(flops, peak) => {
+                let rate = FlopsPerSec(flops.0 / seconds);
+                write!(f, "{rate} of {peak} is {}", Fraction(rate.0 / peak.0))
+            }
+            Self::Traffic(bytes, peak) => {
+                let rate = BytesPerSec(bytes.as_f64() / seconds);
+                write!(f, "{rate} of {peak} is {}", Fraction(rate.0 / peak.0))
+            }
+        }
+    }
+}
+
+/// Where the rule or the efficiency of a term comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TimeSource {
+    /// A paper or a file of a framework.
+    Stated(&'static str),
+    /// A source of that name in the catalogue's efficiencies.
+    Efficiency(String),
+}
+
+impl fmt::Display for TimeSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stated(text) => f.write_str(text),
+            Self::Efficiency(name) => write!(f, "configs/efficiency.yaml, {name}"),
+        }
+    }
+}
