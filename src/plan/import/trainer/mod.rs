@@ -13,6 +13,7 @@ use super::model;
 use super::origin::{Origin, Setting};
 use super::rows::not_modelled;
 use super::settings::{DefaultValue, Settings};
+use super::text;
 use super::trl;
 use super::unread::account_for;
 use super::vision;
@@ -142,7 +143,14 @@ fn config_file(context: &ImportContext) -> Option<String> {
         [only] if only.ends_with(".json") && known_script(context).is_some() => Some(only.clone()),
         _ => None,
     };
-    given.map(|found| found.value).or(alone).or_else(|| trl::config_file(context))
+    // `HfArgumentParser.parse_yaml_file`, and the parsers made from it: the file stands in place of the arguments.
+    let first = words.first().filter(|word| word.ends_with(".yaml") || word.ends_with(".yml"));
+    let read = |path: &&String| {
+        let text = context.run.files.read(path).ok();
+        text.and_then(|text| text::yaml(path, &text).ok()).is_some_and(|settings| is_config(&settings))
+    };
+    let stands = first.filter(read).cloned();
+    given.map(|found| found.value).or(alone).or_else(|| trl::config_file(context)).or(stands)
 }
 
 /// The plan of such a command.
@@ -169,9 +177,9 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     chats_defaults(&mut settings);
     let open = versions::apply(&mut imported, &mut settings, context);
     set_all(&mut imported, &settings, context);
-    own_attention(&mut imported, context);
     if let Some((path, text)) = script_defaults::script_of(context) {
-        script_doubts::reconcile(&mut imported, &path, &text, looped);
+        script_doubts::attention(&mut imported, &path, &text, &settings);
+        script_doubts::reconcile(&mut imported, &path, &text, looped, &settings);
         script_doubts::adapters(&mut imported, &path, &text, &settings);
     }
     if let Some(why) = open {
@@ -183,15 +191,15 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     if let Some(method) = named.or_else(told) {
         methods::of_trainer(method, &mut imported, &settings, context);
     }
-    own_freezing(&mut imported, context);
+    own_freezing(&mut imported, context, &settings);
     data_parallel(&mut imported, context);
     imported
 }
 
 /// A script that freezes parts by itself trains less than the plan does.
-fn own_freezing(imported: &mut ImportedPlan, context: &ImportContext) {
+fn own_freezing(imported: &mut ImportedPlan, context: &ImportContext, settings: &Settings) {
     let Some((path, text)) = script_defaults::script_of(context) else { return };
-    if imported.get(keys::lora::rank).is_none() && script_defaults::freezes(&text) {
+    if imported.get(keys::lora::rank).is_none() && script_defaults::freezes(&text, settings) {
         not_modelled(imported, &format!("{path} freezes parts of the model: all are counted as trained"));
     }
 }
@@ -226,25 +234,6 @@ fn own_defaults(imported: &mut ImportedPlan, settings: &mut Settings, context: &
             context.program.shown()
         )),
         None => {}
-    }
-}
-
-/// A script that names an attention itself goes over the library's default; one that names it on a condition, or puts
-/// its own in, leaves it open.
-fn own_attention(imported: &mut ImportedPlan, context: &ImportContext) {
-    const KEY: &str = "training.attention";
-    const ALWAYS: [&str; 3] = [
-        "train(attn_implementation=\"flash_attention_2\")",
-        "use_flash_attention_2=True",
-        "replace_llama_attn_with_flash_attn()",
-    ];
-    let guessed = imported.get(KEY).is_some_and(|found| matches!(found.origin, Origin::Default { .. }));
-    let Some((path, text)) = script_defaults::script_of(context).filter(|_| guessed) else { return };
-    if let Some(part) = ALWAYS.iter().find(|part| text.contains(**part)) {
-        imported.say(KEY, "flash", Origin::Program(format!("{path}: {part}")));
-    } else if text.contains("flash_attention_2") || text.contains("flash_attn") {
-        imported.drop(KEY);
-        imported.miss(KEY, format!("{path} names flash attention, on a condition that is not followed"));
     }
 }
 
