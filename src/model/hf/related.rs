@@ -22,10 +22,8 @@ pub fn of(model_type: &str) -> Option<RelatedModel> {
     let llama = |fields| RelatedModel { family: Family::Llama, fields };
     Some(match model_type.to_ascii_lowercase().as_str() {
         "olmo" => llama(|d, _| Ok(Decoder { norm: Norm::Layernorm, norm_weight: false, ..d })),
-        "olmo2" | "olmo3" => llama(|d, _| {
-            let class_rules = ClassRules { norm: ClassNorm::Wide, ..ClassRules::USUAL };
-            Ok(Decoder { qk_norm: QkNorm::Whole, class_rules, ..behind(d) })
-        }),
+        "olmo2" => llama(|d, _| Ok(olmo2(d))),
+        "olmo3" => llama(olmo3),
         "exaone4" => llama(|d, _| Ok(Decoder { qk_norm: QkNorm::PerHead, ..behind(d) })),
         "olmoe" => RelatedModel {
             family: Family::Mixtral,
@@ -76,6 +74,18 @@ pub fn of(model_type: &str) -> Option<RelatedModel> {
         "mpt" => RelatedModel { family: Family::Bloom, fields: mpt },
         _ => return None,
     })
+}
+
+/// Norms behind both halves of a block, and over whole queries and keys.
+fn olmo2(d: Decoder) -> Decoder {
+    let class_rules = ClassRules { norm: ClassNorm::Wide, ..ClassRules::USUAL };
+    Decoder { qk_norm: QkNorm::Whole, class_rules, ..behind(d) }
+}
+
+/// As OLMo 2; three layers of four see a window (`configuration_olmo3.py`, `layer_types`, `sliding_window` 4096).
+fn olmo3(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
+    let sliding_window = keys.count(&["sliding_window"], MAX_ROWS)?.or(Some(4096));
+    Ok(Decoder { sliding_window, full_attention_every: 4, ..olmo2(d) })
 }
 
 /// Norms over what attention and feed-forward return, none before them.

@@ -210,6 +210,10 @@ fn lora(imported: &mut ImportedPlan, settings: &Settings) {
     let implied = (kind.value == "qlora").then(|| kind.clone().map(|_| 4));
     let other = gptq.as_ref().map(|found| found.clone().map(|_| "gptq".to_owned()));
     adapters::set(imported, settings.whole("lora_r"), ("peft", 8), four.or(eight).or(implied).or(gptq));
+    // Experts in one tensor are quantised with the rest then, as they are counted (axolotl 0.14, `quantize_moe_experts`).
+    if imported.get(keys::lora::base_bits).is_some() {
+        settings.accept("quantize_moe_experts");
+    }
     let told = settings.flag("bnb_config_kwargs.bnb_4bit_use_double_quant");
     adapters::set_double_quant(imported, told, VERSION, other);
     let linear = settings.on("lora_target_linear").map(|found| found.map(|_| vec!["all-linear".to_owned()]));

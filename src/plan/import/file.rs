@@ -5,20 +5,17 @@ use std::collections::BTreeMap;
 
 use super::common::{self, ImportContext};
 use super::imported::ImportedPlan;
+use super::kinds::{kind, of_settings};
 use super::launch::{self, Program};
-use super::origin::Origin;
 use super::refused::Refused;
 use super::script_files::{ScriptFiles, near};
 use super::settings::Settings;
 use super::text::Unparsable;
 use super::{
-    ProcessView, accelerate, align_anything, areal, automodel, axolotl, deepspeed, easy_r1, galore, glm, gpt_neox,
-    intern_evo, jobs, levanter, lingua, litgpt, llama_factory, llm_c, llm_foundry, mistral_finetune, nanogpt, nanotron,
-    nemo, nemo_recipes, nemo_rl, of_command, olmo, python_calls, roll, scontrol, shell, stated_world, swift, text,
-    torchtitan, torchtune, trainer, veomni, verl, xtuner,
+    ProcessView, documented, intern_evo, jobs, llm_c, nanogpt, nanotron, nemo_recipes, of_command, python_calls,
+    scontrol, shell, stated_world, text, torchtitan, xtuner,
 };
 use crate::catalog::Catalog;
-use crate::plan::keys;
 
 /// The plan of a file called `name`: a Hugging Face `config.json`, a configuration of a framework,
 /// or a script or text with a training command in it.
@@ -75,26 +72,10 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
         Refused::NoTool(format!("{name}: {why}"))
     })?;
     remarks.into_iter().for_each(|line| imported.note(line));
-    doubt_launcher(&mut imported, content);
+    documented::complete(&mut imported, name, content, &context);
     imported.distrust();
     common::surroundings(&mut imported, &context);
     Ok(imported.settle())
-}
-
-/// Takes a default of the launcher's out, where a comment of the file starts it by accelerate with a file of its own:
-/// `# accelerate launch --config_file fsdp2_config.yaml src/train.py this.yaml`.
-fn doubt_launcher(imported: &mut ImportedPlan, content: &str) {
-    let comments = || content.lines().filter_map(|line| line.trim_start().strip_prefix('#'));
-    let says = |part: &str| comments().any(|line| line.contains(part));
-    if !says("accelerate launch") || !says("--config_file") {
-        return;
-    }
-    for key in ["distribution.sharding", "distribution.engine"] {
-        if imported.get(key).is_some_and(|found| matches!(found.origin, Origin::Default { .. })) {
-            imported.drop(key);
-            imported.miss(key, "a comment of the file starts it by accelerate with a file that may say it");
-        }
-    }
 }
 
 /// How the name of a file ends; of standard input, what it holds: `kubectl get pytorchjob train -o yaml`.
@@ -152,6 +133,9 @@ fn of_python(name: &str, content: &str, context: &ImportContext) -> Option<Impor
     if nemo_recipes::is_recipe(content) {
         return Some(nemo_recipes::of_file(name, content, context));
     }
+    if nanotron::is_python(content) {
+        return Some(nanotron::of_python(name, content));
+    }
     if torchtitan::is_python(content) {
         return Some(torchtitan::of_python(name, content, context));
     }
@@ -179,78 +163,6 @@ pub fn is_plan(settings: &Settings) -> bool {
     const SECTIONS: [&str; 7] = ["model", "training", "hardware", "cluster", "distribution", "run", "analysis"];
     let mut names = settings.iter().map(|(name, _)| name.split('.').next().unwrap_or(name)).peekable();
     names.peek().is_some() && names.all(|name| SECTIONS.contains(&name))
-}
-
-type Reader = fn(Settings, &str, &ImportContext) -> ImportedPlan;
-
-/// Who reads settings, by what is in them.
-fn kind(settings: &Settings) -> Option<Reader> {
-    type Kind = (fn(&Settings) -> bool, Reader);
-    const KINDS: &[Kind] = &[
-        (automodel::is_config, |settings, _, context| automodel::of_file(settings, context)),
-        (nemo_rl::is_config, nemo_rl::of_file),
-        (roll::is_config, |settings, _, context| roll::of_file(settings, context)),
-        (areal::is_config, |settings, _, context| areal::of_file(settings, context)),
-        (easy_r1::is_config, |settings, _, context| easy_r1::of_file(settings, context)),
-        (verl::is_config, |settings, _, context| verl::of_file(settings, context)),
-        (levanter::is_config, |settings, _, context| levanter::of_file(settings, context)),
-        (veomni::is_config, |settings, _, context| veomni::of_file(settings, context)),
-        (lingua::is_config, |settings, _, _| lingua::of_file(settings)),
-        (torchtune::is_config, torchtune::of_file),
-        (gpt_neox::is_config, |settings, _, _| gpt_neox::of_file(&settings)),
-        (olmo::is_config, |settings, _, _| olmo::of_file(settings)),
-        (align_anything::is_config, |settings, name, context| align_anything::of_file(&settings, name, context)),
-        (glm::is_config, |settings, _, context| glm::of_file(&settings, context)),
-        (galore::is_config, |settings, _, context| galore::of_file(settings, context)),
-        (mistral_finetune::is_config, |settings, _, context| mistral_finetune::of_file(settings, context)),
-        (nanotron::is_config, |settings, _, _| nanotron::of_file(settings)),
-        (nemo::is_nemo, |settings, _, context| nemo::of_nemo(settings, context)),
-        (nemo::is_bridge, |settings, _, _| nemo::of_bridge(&settings)),
-        (torchtitan::is_config, |settings, _, context| torchtitan::of_file(settings, context)),
-        (axolotl::is_config, |settings, _, context| axolotl::of_file(settings, context)),
-        (llama_factory::is_config, |settings, _, context| llama_factory::of_file(settings, context)),
-        (swift::is_config, |settings, _, context| swift::of_file(settings, context)),
-        (trainer::is_config, trainer::of_file),
-        (llm_foundry::is_config, |settings, _, context| llm_foundry::of_file(settings, context)),
-        (
-            |settings| settings.holds("command") && llm_foundry::is_config(&settings.below("parameters")),
-            |settings, _, context| llm_foundry::of_file(settings.below("parameters"), context),
-        ),
-        (litgpt::is_config, |settings, _, context| litgpt::of_file(settings, context)),
-        (accelerate::is_config, |settings, _, context| accelerate::of_file(&settings, context)),
-        (deepspeed::is_config, |settings, _, _| deepspeed::of_file(&settings)),
-        (is_hugging_face, hugging_face),
-    ];
-    KINDS.iter().find(|(is, _)| is(settings)).map(|(_, read)| *read)
-}
-
-fn of_settings(settings: Settings, name: &str, context: &ImportContext) -> Option<ImportedPlan> {
-    kind(&settings).map(|read| read(settings, name, context))
-}
-
-fn is_hugging_face(settings: &Settings) -> bool {
-    let sized = [
-        "hidden_size",
-        "n_embd",
-        "d_model",
-        "dim",
-        "hidden_sizes",
-        "text_config",
-        "block_out_channels",
-        "num_layers",
-        "sample_size",
-        "depths",
-    ];
-    let named = settings.holds("model_type") || settings.holds("architectures") || settings.holds("_class_name");
-    named && sized.iter().any(|key| settings.holds(key))
-}
-
-fn hugging_face(_: Settings, name: &str, context: &ImportContext) -> ImportedPlan {
-    let mut imported = ImportedPlan::of("Hugging Face");
-    let origin = Origin::Program("the configuration of a model".to_owned());
-    imported.say(keys::model::hf_config, context.run.files.absolute(name), origin);
-    imported.miss("training", "a model's configuration says nothing about its training");
-    imported
 }
 
 fn of_script(
@@ -300,11 +212,8 @@ fn of_script(
         };
         let mut imported = of_command(&inner, catalog);
         note_unset(&mut imported, &unset, &script.unread);
-        if script.without_arguments.get() {
-            imported.note("the script is read as started without arguments: what it does then is taken");
-        }
         for path in written.elsewhere.take() {
-            imported.note(format!("{path}: found beside or above the script, not in the present directory"));
+            imported.note(format!("{path}: found in this project, not where the script looks for it"));
         }
         if imported.tool.is_empty() {
             others.push(shown);

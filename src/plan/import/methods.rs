@@ -163,6 +163,13 @@ pub fn of_trainer(method: TrainingMethod, imported: &mut ImportedPlan, settings:
     }
     method.apply(imported);
     without_reference(imported, settings);
+    // The model itself makes the reference's log-probabilities before it trains (open-instruct, `dpo_tune_cache.py`).
+    let cached = context.program.name() == "dpo_tune_cache.py";
+    if cached && imported.get(keys::training::reference_model).is_some() {
+        imported.drop(keys::training::reference_model);
+        imported.notes.retain(|line| !line.contains("which is counted"));
+        imported.note("the reference's log-probabilities are kept from before: no reference is held");
+    }
 }
 
 /// No reference is held where its log-probabilities are made before, or where the loss has none

@@ -14,6 +14,7 @@ mod common;
 mod concepts;
 mod deepspeed;
 mod diffusers;
+mod documented;
 mod easy_r1;
 mod expression;
 mod file;
@@ -25,11 +26,13 @@ mod hooked;
 mod imported;
 mod intern_evo;
 mod jobs;
+mod kinds;
 mod kubernetes;
 mod launch;
 mod levanter;
 mod lingua;
 mod litgpt;
+mod llama_accessory;
 mod llama_factory;
 mod llm_c;
 mod llm_foundry;
@@ -47,6 +50,7 @@ mod nemo_recipes;
 mod nemo_rl;
 mod oat;
 mod olmo;
+mod open_instruct;
 mod open_lm;
 mod openrlhf;
 mod origin;
@@ -57,6 +61,7 @@ mod roll;
 mod rollout;
 mod rows;
 mod scontrol;
+mod script_conditions;
 mod script_defaults;
 mod script_doubts;
 mod script_files;
@@ -308,6 +313,8 @@ fn framework(context: &ImportContext) -> ImportedPlan {
         (verl::runs, verl::import),
         (openrlhf::runs, openrlhf::import),
         (oat::runs, oat::import),
+        (open_instruct::runs, open_instruct::import),
+        (llama_accessory::runs, llama_accessory::import),
         (align_anything::runs, align_anything::import),
         (glm::runs, glm::import),
         (halos::runs, halos::import),

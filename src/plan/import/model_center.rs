@@ -7,7 +7,7 @@ use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::model;
 use super::origin::{Origin, Setting};
-use super::rows::{SettingKind, SettingRow, not_modelled, take};
+use super::rows::{SettingKind, SettingRow, take};
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
 use crate::plan::keys;
@@ -77,8 +77,8 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
 fn lengths(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     let encoder = settings.whole("max_encoder_length");
     let decoder = settings.first_whole(&["max_length", "max_decoder_length"]);
-    if encoder.is_some() && decoder.is_some() {
-        not_modelled(imported, "an encoder and a decoder of other lengths: the plan has the encoder's");
+    if encoder.is_some() {
+        imported.set(keys::model::decoder_sequence_length, decoder.clone());
     }
     let given: Option<Setting<u64>> = encoder.or(decoder);
     match given {

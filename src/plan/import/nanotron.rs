@@ -4,8 +4,10 @@ use super::arguments;
 use super::common::{self, ImportContext};
 use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
+use super::python_calls;
+use super::python_values::ScriptReader;
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
-use super::settings::{DefaultValue, Settings};
+use super::settings::{DefaultValue, Settings, UNKNOWN};
 use super::text;
 use super::unread::account_for;
 use crate::plan::keys;
@@ -18,7 +20,7 @@ const DEFAULTS: &[(&str, DefaultValue)] = &[
     ("model.model_config.tie_word_embeddings", DefaultValue::Flag(false)),
     ("model.model_config.attention_bias", DefaultValue::Flag(false)),
     ("model.make_vocab_size_divisible_by", DefaultValue::Whole(1)),
-    ("model.dtype", DefaultValue::Text("float32")),
+    ("model.dtype", DefaultValue::Text("bfloat16")),
     ("parallelism.pp_engine", DefaultValue::Text("afab")),
     ("parallelism.tp_mode", DefaultValue::Text("ALL_REDUCE")),
     ("parallelism.tp_linear_async_communication", DefaultValue::Flag(false)),
@@ -87,6 +89,44 @@ pub fn of_file(file: Settings) -> ImportedPlan {
     let mut imported = ImportedPlan::of("nanotron");
     imported.say(keys::model::framework, "megatron", Origin::Program("nanotron's own keys".to_owned()));
     set(&mut imported, file);
+    imported
+}
+
+/// Calls of a configuration in Python, and the sections that they become (`Config.save_as_yaml`).
+const SECTIONS: &[(&[&str], &str)] = &[
+    (&["ModelArgs"], "model"),
+    (&["LlamaConfig", "LlaMoEConfig", "Qwen2Config", "Starcoder2Config", "MambaModelConfig"], "model.model_config"),
+    (&["ParallelismArgs"], "parallelism"),
+    (&["TokensArgs"], "tokens"),
+    (&["OptimizerArgs"], "optimizer"),
+    (&["AdamWOptimizerArgs"], "optimizer.optimizer_factory"),
+];
+
+/// Whether a program makes a configuration of nanotron's.
+pub fn is_python(content: &str) -> bool {
+    let makes = |name: &str| python_calls::call(content, name).is_some();
+    content.contains("nanotron.config") && makes("ParallelismArgs") && makes("TokensArgs")
+}
+
+/// The plan of such a program, which writes the YAML that it holds. Read, never run.
+pub fn of_python(name: &str, content: &str) -> ImportedPlan {
+    let reader = ScriptReader::new(name, content, Settings::default());
+    let mut file = Settings::default();
+    for (calls, section) in SECTIONS {
+        let found = reader.calls(calls);
+        file.adopt_all(&found, |key| {
+            let known = found.get(key).is_some_and(|found| found.value != UNKNOWN);
+            known.then(|| format!("{section}.{key}"))
+        });
+    }
+    if python_calls::call(content, "AdamWOptimizerArgs").is_some() {
+        let origin = Origin::Program(format!("{name}: AdamWOptimizerArgs"));
+        file.set("optimizer.optimizer_factory.name", "adamW".into(), origin);
+    }
+    let mut imported = of_file(file);
+    if imported.get(keys::architecture::hidden_size).is_none() {
+        imported.miss(keys::model::architecture, "the program reads the model's sizes when it runs");
+    }
     imported
 }
 

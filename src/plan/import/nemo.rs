@@ -218,6 +218,12 @@ pub fn of_nemo(file: Settings, context: &ImportContext) -> ImportedPlan {
 /// NeMo 1's names as Megatron's arguments.
 fn nemo(imported: &mut ImportedPlan, file: &Settings, context: &ImportContext) {
     let file = &multiplied(file);
+    // `nemo/collections/nlp/models/language_modeling/megatron_griffin_model.py`, `megatron_mamba_model.py`
+    for (kind, what) in [("griffin", "recurrent layers beside attention"), ("mamba", "layers of Mamba")] {
+        if let Some(found) = file.text("name").filter(|found| found.value.contains(kind)) {
+            not_modelled(imported, &format!("{} {}: {what}, all counted as attention", found.origin, found.value));
+        }
+    }
     const NAMES: &[(&str, &str)] = &[
         ("encoder_seq_length", "seq_length"),
         ("activations_checkpoint_granularity", "recompute_granularity"),

@@ -5,6 +5,7 @@ use super::accelerate;
 use super::arguments;
 use super::common::{self, ImportContext};
 use super::imported::ImportedPlan;
+use super::launch::World;
 use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings};
@@ -244,9 +245,23 @@ pub fn import_core(context: &ImportContext) -> ImportedPlan {
     let settings = arguments::overrides(&words);
     imported.say(keys::model::framework, "torchtitan", Origin::Program(context.program.shown()));
     imported.miss(keys::model::architecture, format!("{} builds its model in Python", context.program.shown()));
-    let sequence = settings.first_whole(&["dataset.sequence_length", "sequence_length"]);
+    // `src/scripts/train/sft/OLMo-sft.py` has names of its own beside those of the configuration.
+    let sequence = settings.first_whole(&["dataset.sequence_length", "sequence_length", "seq_len"]);
     imported.set(keys::model::sequence_length, sequence);
-    tokens(&mut imported, &settings, "data_loader.global_batch_size", "model.batch_size");
+    for name in ["data_loader.global_batch_size", "global_batch_size"].iter().filter(|name| settings.holds(name)) {
+        tokens(&mut imported, &settings, name, "model.batch_size");
+    }
+    let per_node = settings.first_whole(&["launch.num_gpus", "batch_size_config.gpus_per_node"]);
+    let nodes = settings.first_whole(&["launch.num_nodes", "num_nodes", "batch_size_config.num_nodes"]);
+    if per_node.is_some() || nodes.is_some() {
+        let world = World { total: None, nodes, per_node }.completed();
+        imported.set(keys::cluster::num_gpus, world.total);
+        imported.set(keys::cluster::nodes, world.nodes);
+        imported.set(keys::cluster::gpus_per_node, world.per_node);
+    }
+    if context.launchers.is_empty() {
+        imported.miss(keys::cluster::num_gpus, "the program launches its ranks itself");
+    }
     tokens(&mut imported, &settings, "train_module.rank_microbatch_size", "training.micro_batch_size");
     account_for(&mut imported, &settings);
     imported

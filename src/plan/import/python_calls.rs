@@ -196,7 +196,7 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
         settings.set("gradient_checkpointing", on.into(), found.origin);
     }
     trainer::set(&mut imported, &settings, context, stored);
-    script_doubts::reconcile(&mut imported, name, content, false);
+    script_doubts::reconcile(&mut imported, name, content, false, &Settings::default());
     if reader.divided.get() {
         share_steps(&mut imported);
     }
@@ -213,7 +213,7 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
     } else if models.first().is_some_and(|name| HEADS.iter().any(|head| name.contains(head))) {
         not_modelled(&mut imported, "a head of a few classes: the plan's head is the vocabulary's");
     }
-    if imported.get(keys::lora::rank).is_none() && script_defaults::freezes(content) {
+    if imported.get(keys::lora::rank).is_none() && script_defaults::freezes(content, &Settings::default()) {
         not_modelled(&mut imported, &format!("{name} freezes parts of the model: all are counted as trained"));
     }
     if let Some(library) = script_defaults::other_library(content) {

@@ -170,9 +170,16 @@ fn on_megatron(imported: &mut ImportedPlan, own: &Settings) {
     imported.say(keys::training::optimizer, "adamw-fused", default("megatron's adam"));
     imported.say(keys::training::distributed_optimizer, false, default("use_distributed_optimizer false"));
     take(imported, config, CORE);
+    pipeline(imported, config);
     let none = || Setting::new("none".to_owned(), default("no recompute_granularity"));
-    let granularity = config.text("recompute_granularity").unwrap_or_else(none);
-    imported.set(keys::training::activation_checkpointing, Some(granularity));
+    match (config.text("recompute_granularity"), config.on("moe_layer_recompute")) {
+        // `transformer_config.py`: it stands for the module of that name.
+        (None, Some(found)) => {
+            let modules = found.map(|_| serde_json::json!({"modules": ["moe"]}));
+            imported.set(keys::training::activation_checkpointing, Some(modules));
+        }
+        (told, _) => imported.set(keys::training::activation_checkpointing, Some(told.unwrap_or_else(none))),
+    }
     for (name, _) in own.iter() {
         let known = CORE.iter().any(|(names, ..)| names.iter().any(|one| name.ends_with(one)));
         if known || name.contains("recompute") || name.ends_with("moe_token_dispatcher_type") {
@@ -180,6 +187,19 @@ fn on_megatron(imported: &mut ImportedPlan, own: &Settings) {
         }
     }
     own.accept("model_args.disable_gradient_checkpointing");
+}
+
+/// Stages and their pieces; embedding and loss count as a layer each where both are told so.
+fn pipeline(imported: &mut ImportedPlan, config: &Settings) {
+    if imported.whole(keys::distribution::pipeline_parallel).is_none_or(|stages| stages < 2) {
+        return;
+    }
+    let pieces = imported.whole(keys::distribution::virtual_pipeline).is_some_and(|pieces| pieces > 1);
+    let word = if pieces { "interleaved" } else { "1f1b" };
+    imported.say(keys::distribution::pipeline_schedule, word, default("mcore's schedules"));
+    let both = ["account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"];
+    let told = config.on(both[0]).filter(|_| config.is(both[1]));
+    imported.set(keys::distribution::pipeline_counts_embedding_and_loss, told);
 }
 
 /// Weights lie in `param_dtype`, in fp32 without it (`_prepare_fsdp2_model`), and `AdamW` steps them as they are.

@@ -8,6 +8,7 @@ use super::expression;
 use super::launch::Program;
 use super::origin::Origin;
 use super::python_values::arguments;
+use super::script_conditions::reached;
 use super::script_doubts;
 use super::settings::Settings;
 use super::text::python_literal;
@@ -71,11 +72,11 @@ pub fn other_library(text: &str) -> Option<&'static str> {
     LIBRARIES.iter().find(|(name, _, alone)| (*alone || !torch) && imports(name)).map(|(_, library, _)| *library)
 }
 
-/// Whether a script freezes parts of its model in its own text.
-pub fn freezes(text: &str) -> bool {
+/// Whether a script freezes parts of its model in its own text, and its arguments do not keep it from that.
+pub fn freezes(text: &str, settings: &Settings) -> bool {
     const WAYS: [&str; 3] = ["requires_grad = False", "requires_grad=False", "requires_grad_(False)"];
-    let code = text.lines().filter(|line| !line.trim_start().starts_with('#'));
-    code.into_iter().any(|line| WAYS.iter().any(|way| line.contains(way)))
+    let code = |way: &str| text.lines().any(|line| line.contains(way) && !line.trim_start().starts_with('#'));
+    WAYS.iter().any(|way| code(way) && reached(text, way, settings) != Some(false))
 }
 
 /// Whether a script calls that in a line that stands on no condition of its own function.
@@ -104,21 +105,39 @@ pub fn always_calls(text: &str, call: &str) -> bool {
 
 /// As [`read`], with the modules of its own project that a script imports its parts from.
 pub fn of_project(context: &ImportContext, path: &str, text: &str) -> Settings {
-    const MOST: usize = 8;
-    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-    let modules =
-        text.lines().filter_map(|line| line.strip_prefix("from ")?.split_once(" import ").map(|(name, _)| name));
+    const MOST: usize = 12;
     let mut settings = Settings::default();
-    for module in modules.filter(|name| !name.starts_with("transformers") && !name.starts_with("torch")).take(MOST) {
-        let file = format!("{}.py", module.trim_start_matches('.').replace('.', "/"));
-        let there = if module.starts_with('.') && !folder.is_empty() { format!("{folder}/{file}") } else { file };
-        if let Ok(text) = context.run.files.read(&there)
-            && text.len() <= LONGEST
-        {
-            settings.over(read(&there, &text));
-        }
+    let found = modules(path, text).into_iter().filter_map(|file| Some((context.run.files.read(&file).ok()?, file)));
+    for (text, file) in found.filter(|(text, _)| text.len() <= LONGEST).take(MOST) {
+        settings.over(read(&file, &text));
     }
     settings.with(read(path, text)).with(script_doubts::literals(path, text))
+}
+
+/// Files of its own project that a script imports from: `from pkg.arguments import A`, `from pkg import arguments`,
+/// `from .arguments import A`.
+fn modules(path: &str, text: &str) -> Vec<String> {
+    const OTHERS: [&str; 6] = ["transformers", "torch", "typing", "dataclasses", "datasets", "peft"];
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let mut files = Vec::new();
+    let imports = text.lines().filter_map(|line| line.strip_prefix("from ")?.split_once(" import "));
+    for (module, names) in imports {
+        if OTHERS.iter().any(|other| module.starts_with(other)) {
+            continue;
+        }
+        let place = module.trim_start_matches('.').replace('.', "/");
+        let near = |file: &str| {
+            if module.starts_with('.') && !folder.is_empty() { format!("{folder}/{file}") } else { file.to_owned() }
+        };
+        files.push(near(&format!("{place}.py")));
+        // A folder whose modules are taken over whole.
+        if !module.contains('.') {
+            let names = names.split(',').map(str::trim).filter(|name| is_name(name));
+            files.extend(names.map(|name| near(&format!("{place}/{name}.py"))));
+        }
+    }
+    files.dedup();
+    files
 }
 
 /// What the arguments of a script are where nobody gives them, by name.

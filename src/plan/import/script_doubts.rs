@@ -3,6 +3,7 @@
 use super::imported::ImportedPlan;
 use super::origin::Origin;
 use super::rows::not_modelled;
+use super::script_conditions::{holds, reached};
 use super::settings::Settings;
 use super::text::python_literal;
 use crate::plan::keys;
@@ -34,12 +35,14 @@ fn code(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(str::trim_start).filter(|line| !OTHERS.iter().any(|start| line.starts_with(start)))
 }
 
-/// Takes defaults out that a script's own text may go over. `own` is whether it has a training loop of its own.
-pub fn reconcile(imported: &mut ImportedPlan, path: &str, text: &str, own: bool) {
+/// Takes defaults out that a script's own text may go over, but where its arguments keep it from that. `own` is whether
+/// it has a training loop of its own.
+pub fn reconcile(imported: &mut ImportedPlan, path: &str, text: &str, own: bool, settings: &Settings) {
     checkpointed(imported, path, text);
     for (key, parts) in DOUBTS {
         let further: &[&str] = if own && *key == "training.precision" { &OWN_PRECISION } else { &[] };
-        let named = parts.iter().chain(further).find(|part| code(text).any(|line| line.contains(**part)));
+        let said = |part: &&&str| code(text).any(|line| line.contains(**part));
+        let named = parts.iter().chain(further).find(|part| said(part) && reached(text, part, settings) != Some(false));
         // A default of the script's own arguments is what its text asks.
         let guessed = imported.get(key).is_some_and(
             |found| matches!(found.origin, Origin::Default { framework, .. } if framework != "the script"),
@@ -51,12 +54,75 @@ pub fn reconcile(imported: &mut ImportedPlan, path: &str, text: &str, own: bool)
     }
 }
 
+/// A script that names an attention itself goes over the library's default; one that names it on a condition that is not
+/// followed, or puts its own in, leaves it open.
+pub fn attention(imported: &mut ImportedPlan, path: &str, text: &str, settings: &Settings) {
+    const KEY: &str = "training.attention";
+    // The last two take FlashAttention where it is installed, which open-instruct's package requires
+    // (`open_instruct/model_utils.py`, `detect_attn_implementation`).
+    const ALWAYS: [&str; 5] = [
+        "train(attn_implementation=\"flash_attention_2\")",
+        "use_flash_attention_2=True",
+        "replace_llama_attn_with_flash_attn()",
+        "model_utils.detect_hf_attn_implementation()",
+        "model_utils.olmo_core_attn_to_hf(args.attn_implementation)",
+    ];
+    let guessed = imported.get(KEY).is_some_and(|found| matches!(found.origin, Origin::Default { .. }));
+    if !guessed {
+        return;
+    }
+    if let Some(part) = ALWAYS.iter().find(|part| text.contains(**part)) {
+        return imported.say(KEY, "flash", Origin::Program(format!("{path}: {part}")));
+    }
+    match chosen(text, settings) {
+        Chosen::Never => {}
+        Chosen::Always(condition) => imported.say(KEY, "flash", Origin::Program(format!("{path}: {condition}"))),
+        Chosen::Perhaps => {
+            imported.drop(KEY);
+            imported.miss(KEY, format!("{path} names flash attention, on a condition that is not followed"));
+        }
+    }
+}
+
+/// Whether a script takes FlashAttention.
+enum Chosen {
+    Never,
+    /// On this condition, which holds.
+    Always(String),
+    Perhaps,
+}
+
+/// `"flash_attention_2" if args.use_flash_attn else "eager"`, in each line that names it.
+fn chosen(text: &str, settings: &Settings) -> Chosen {
+    let named = |line: &&str| line.contains("flash_attention_2") || line.contains("flash_attn");
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with('#')).filter(named).collect();
+    if lines.is_empty() {
+        return Chosen::Never;
+    }
+    // Of a field or an option that asks for it the name alone stands there.
+    let declared = |line: &str| line.contains(": bool") || line.contains("add_argument(") || line.contains("help");
+    let mut answers = lines.iter().filter(|line| !declared(line)).map(|line| {
+        let (_, rest) = line.split_once("flash_attention_2\" if ")?;
+        let (condition, _) = rest.split_once(" else ")?;
+        Some((condition.to_owned(), holds(condition, settings, 0)?))
+    });
+    match answers.next() {
+        Some(Some((condition, true))) if answers.all(|other| other.is_some_and(|(_, holds)| holds)) => {
+            Chosen::Always(condition)
+        }
+        Some(Some((_, false))) if answers.all(|other| other.is_some_and(|(_, holds)| !holds)) => Chosen::Never,
+        _ => Chosen::Perhaps,
+    }
+}
+
 /// Says of adapters that a script may make and that nothing was read of.
 pub fn adapters(imported: &mut ImportedPlan, path: &str, text: &str, settings: &Settings) {
     let told = settings.iter().any(|(name, _)| ["lora", "peft", "adapter"].iter().any(|part| name.contains(part)));
     let open = imported.get(keys::lora::rank).is_none()
         && !imported.missing.iter().any(|missing| missing.key == "training.lora.rank");
-    if open && !told && code(text).any(|line| line.contains("get_peft_model(")) {
+    const CALL: &str = "get_peft_model(";
+    let made = code(text).any(|line| line.contains(CALL)) && reached(text, CALL, settings) != Some(false);
+    if open && !told && made {
         not_modelled(imported, &format!("{path} makes adapters by itself: all weights are counted as trained"));
     }
 }

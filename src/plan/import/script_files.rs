@@ -26,12 +26,27 @@ pub struct ScriptFiles<'a> {
 const MOST_FOLDERS: usize = 12;
 
 /// A file as a script names it: from the present directory, else from the folder of the script or one above it, where
-/// it may have been started. The text, and the path where it was found.
+/// it may have been started. Of a place on another machine, `/home/me/project/configs/zero3.json`, the end of the path
+/// counts, with one folder at least. The text, and the path where it was found.
 pub fn near(files: &dyn Files, script: &str, path: &str) -> Result<(String, String), Unread> {
     let missed = match files.read(path) {
         Ok(text) => return Ok((text, path.to_owned())),
         Err(why) => why,
     };
+    if path.starts_with(['/', '~']) {
+        let mut rest = path;
+        for _ in 0..MOST_FOLDERS {
+            let Some((_, below)) = rest.split_once('/') else { break };
+            rest = below;
+            if rest.contains('/')
+                && !rest.starts_with('/')
+                && !rest.contains("..")
+                && let Ok(text) = files.read(rest)
+            {
+                return Ok((text, rest.to_owned()));
+            }
+        }
+    }
     let mut folder = script;
     for _ in 0..MOST_FOLDERS {
         let Some((above, _)) = folder.rsplit_once('/').filter(|_| !path.starts_with(['/', '~'])) else { break };

@@ -316,8 +316,11 @@ fn doubt(imported: &mut ImportedPlan, name: &str, found: &Setting<Value>) {
 }
 
 fn has_bearing(name: &str) -> bool {
+    // `account_for_loss_in_pipeline_split` splits no data.
+    const ALWAYS: [&str; 3] = ["pipeline", "recompute", "parallel_size"];
     let lower = name.to_lowercase();
-    lower != "eps" && !WITHOUT_BEARING.iter().any(|part| lower.contains(part))
+    ALWAYS.iter().any(|part| lower.contains(part))
+        || lower != "eps" && !WITHOUT_BEARING.iter().any(|part| lower.contains(part))
 }
 
 fn shown(origin: &Origin, name: &str) -> String {

@@ -56,9 +56,9 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
 pub fn of_file(name: &str, content: &str, context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("xtuner");
     set(&mut imported, name, content, context);
-    for key in ["distribution.sharding", "distribution.engine"] {
-        imported.miss(key, "the command says it: xtuner train CONFIG --deepspeed NAME");
-    }
+    // `xtuner/tools/train.py`: DeepSpeed is the command's alone.
+    launched(&mut imported, &Settings::default(), context);
+    imported.note("read as started by `xtuner train CONFIG`; with --deepspeed NAME its states are sharded");
     imported
 }
 
@@ -105,7 +105,13 @@ fn set(imported: &mut ImportedPlan, name: &str, content: &str, context: &ImportC
         Some(found) => model::set(imported, context, found),
         None => imported.miss(keys::model::preset, "no pretrained_model_name_or_path"),
     }
-    imported.set(keys::model::sequence_length, globals.whole("max_length"));
+    let longest = globals.whole("max_length");
+    // Pairs are packed into `max_packed_length` tokens: as many as the two samples of one pair that are counted.
+    let packed = globals.get("max_packed_length").and_then(|found| found.value.as_u64());
+    if longest.as_ref().is_some_and(|found| packed == found.value.checked_mul(2)) {
+        globals.accept("max_packed_length");
+    }
+    imported.set(keys::model::sequence_length, longest);
     imported.set(keys::training::micro_batch_size, globals.whole("batch_size"));
     accumulation(imported, &globals);
     let optimizer = assigned(content, "optim_type").map(|word| {
@@ -127,7 +133,9 @@ fn set(imported: &mut ImportedPlan, name: &str, content: &str, context: &ImportC
     low_rank(imported, name, content);
     precision(imported, content);
     beside(imported, content);
-    for name in ["use_varlen_attn", "pack_to_max_length", "betas", "alpaca_en_path", "max_position_embeddings"] {
+    for name in
+        ["use_varlen_attn", "pack_to_max_length", "betas", "alpaca_en_path", "max_position_embeddings", "data_root"]
+    {
         globals.accept(name);
     }
     account_for(imported, &globals);

@@ -304,6 +304,12 @@ pub fn degrees(imported: &mut ImportedPlan, job: &Job) {
     }
     sharding(imported, job);
     experts(imported, job);
+    // Megatron-DeepSpeed's Ulysses: heads change places with parts of the sequence (`deepspeed/sequence/layer.py`,
+    // `DistributedAttention`).
+    if let Some(found) = settings.whole("ds_sequence_parallel_size").filter(|found| found.value > 1) {
+        imported.set(keys::distribution::context_parallel, Some(found));
+        imported.say(keys::distribution::cp_comm, "a2a", Job::default("DistributedAttention"));
+    }
     if job.value("context_parallel_size") > 1 {
         let kind = settings
             .text("cp_comm_type")

@@ -42,12 +42,7 @@ impl Script {
         for (name, value) in self.exported.iter().map(|(name, value)| (name.as_str(), value.clone())).chain(given) {
             variables.insert(name.to_owned(), vec![value]);
         }
-        let before = (
-            std::mem::replace(&mut self.variables, variables),
-            std::mem::take(&mut self.absent),
-            self.exported.clone(),
-            self.folder.clone(),
-        );
+        let before = (std::mem::replace(&mut self.variables, variables), self.exported.clone(), self.folder.clone());
         let known = |name: &str| match (name, name.parse::<usize>()) {
             ("0", _) => Some(path.to_owned()),
             ("@", _) => Some(arguments.join(" ")),
@@ -56,7 +51,7 @@ impl Script {
             _ => (around.variable)(name),
         };
         self.run(&text.replace(UNSET, ""), &Surroundings { variable: &known, file: around.file }, depth + 1);
-        (self.variables, self.absent, self.exported, self.folder) = before;
+        (self.variables, self.exported, self.folder) = before;
         true
     }
 }

@@ -126,7 +126,11 @@ impl Branches {
                 }
                 "elif" | "else" => {
                     self.next_branch(word == "else", after, script, known);
-                    return None;
+                    // `else B=2; fi` in one line.
+                    if word == "elif" || after.is_empty() {
+                        return None;
+                    }
+                    rest = after;
                 }
                 "then" | "do" | "time" | "exec" => rest = after,
                 "exit" | "return" => {
@@ -285,6 +289,59 @@ impl Branches {
             None => Some(statement),
         }
     }
+}
+
+/// The parts of a condition between `&&` and `||` outside of quotes and of `[[ … ]]`, each with the sign before it.
+fn parts(condition: &str) -> Vec<(&str, &str)> {
+    let mut found = Vec::new();
+    let (mut quote, mut depth, mut start, mut sign) = (None, 0_usize, 0, "");
+    for (at, letter) in condition.char_indices() {
+        let rest = condition.get(at..).unwrap_or("");
+        match (quote, letter) {
+            (None, '"' | '\'') => quote = Some(letter),
+            (Some(open), _) if open == letter => quote = None,
+            (None, '[') if rest.starts_with("[[ ") => depth += 1,
+            (None, ']') if rest.starts_with("]]") => depth = depth.saturating_sub(1),
+            (None, '&' | '|') if depth == 0 && at >= start => {
+                let Some(two) = ["&&", "||"].into_iter().find(|two| rest.starts_with(two)) else { continue };
+                found.push((sign, condition.get(start..at).unwrap_or("").trim()));
+                (start, sign) = (at + two.len(), two);
+            }
+            _ => {}
+        }
+    }
+    found.push((sign, condition.get(start..).unwrap_or("").trim()));
+    found
+}
+
+/// Whether a condition of several parts holds, as a shell joins them: from the left, both signs alike. Within `[[ … ]]`
+/// only parts of one sign are followed.
+pub fn joined(condition: &str, holds: &dyn Fn(&str) -> Option<bool>) -> Option<bool> {
+    let join = |left: Option<bool>, sign: &str, right: Option<bool>| match (sign, left, right) {
+        ("&&", Some(false), _) | ("&&", _, Some(false)) => Some(false),
+        ("||", Some(true), _) | ("||", _, Some(true)) => Some(true),
+        (_, Some(_), Some(right)) => Some(right),
+        _ => None,
+    };
+    let all = parts(condition.trim());
+    if all.len() > 1 {
+        let (_, first) = all.first()?;
+        return all
+            .iter()
+            .skip(1)
+            .fold(joined(first, holds), |left, (sign, part)| join(left, sign, joined(part, holds)));
+    }
+    let inner = condition.trim().strip_prefix("[[ ").and_then(|rest| rest.strip_suffix("]]"));
+    let within = inner.map(parts).filter(|parts| parts.len() > 1);
+    let Some(within) = within else { return holds(condition) };
+    let mut signs = within.iter().skip(1).map(|(sign, _)| *sign);
+    let only = signs.next()?;
+    if signs.any(|sign| sign != only) {
+        return None;
+    }
+    let one = |part: &str| holds(&format!("[[ {part} ]]"));
+    let (_, first) = within.first()?;
+    within.iter().skip(1).fold(one(first), |left, (sign, part)| join(left, sign, one(part)))
 }
 
 /// Whether a condition holds, its words expanded; none where files or commands decide.

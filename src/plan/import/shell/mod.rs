@@ -40,10 +40,6 @@ pub struct Script {
     pub exported: BTreeMap<String, String>,
     /// Scripts that it reads and that could not be read here.
     pub unread: Vec<String>,
-    /// Whether it asks for arguments of its own that nobody gives, and goes on without.
-    pub without_arguments: Cell<bool>,
-    /// Variables that hold such an argument and nothing else.
-    absent: BTreeSet<String>,
     /// What the command before a pipe hands on, where that is known.
     piped: Option<String>,
     /// Where it has gone, from where it began.
@@ -123,40 +119,9 @@ impl Script {
         })
     }
 
-    /// Whether a condition holds; none where only a run could tell.
+    /// Whether a condition holds, its parts joined by `&&` and `||` one after the other; none where only a run could tell.
     fn holds(&self, condition: &str, known: &dyn Fn(&str) -> Option<String>) -> Option<bool> {
-        if let Some(holds) = self.asks_for_argument(condition, known) {
-            self.without_arguments.set(true);
-            return Some(holds);
-        }
-        holds(&self.raw_words(condition, known))
-    }
-
-    /// Whether a condition on arguments of the script holds that nobody gives: `[ -z "$1" ]`, `[ "$STAGE" == "" ]` where
-    /// `STAGE=$2`, `[ $# -lt 2 ]`. None for any other.
-    fn asks_for_argument(&self, condition: &str, known: &dyn Fn(&str) -> Option<String>) -> Option<bool> {
-        let bare = condition.trim().trim_start_matches(['[', ' ']).trim_end_matches([']', ' ']);
-        let bare = bare.strip_prefix("test ").unwrap_or(bare);
-        let words: Vec<&str> = bare.split_whitespace().collect();
-        let empty = |word: &str| matches!(word, "\"\"" | "''");
-        let count = |word: &str| matches!(word.trim_matches('"'), "$#" | "${#}") && known("#").is_none();
-        match words.as_slice() {
-            ["-z", word] if self.is_absent(word, known) => Some(true),
-            ["-n", word] if self.is_absent(word, known) => Some(false),
-            [word, "=" | "==", other] if empty(other) && self.is_absent(word, known) => Some(true),
-            [word, "!=", other] if empty(other) && self.is_absent(word, known) => Some(false),
-            [word, sign, other] if count(word) => holds(&["test", "0", sign, other].map(str::to_owned)),
-            _ => None,
-        }
-    }
-
-    /// Whether a word is an argument of the script that nobody gives, or a variable that holds one.
-    fn is_absent(&self, word: &str, known: &dyn Fn(&str) -> Option<String>) -> bool {
-        let Some(name) = word.trim_matches('"').strip_prefix('$') else { return false };
-        let name = name.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')).unwrap_or(name);
-        let name = name.trim_end_matches(":-").trim_end_matches('-');
-        let number = name.parse::<usize>().is_ok_and(|number| number > 0);
-        (number && known(name).is_none()) || self.absent.contains(name)
+        condition::joined(condition, &|part| holds(&self.raw_words(part, known)))
     }
 
     /// Follows a script, or a part of it.
@@ -244,14 +209,6 @@ impl Script {
             let words = self.words(list, known);
             self.assign(name, added, words);
             return;
-        }
-        if let Some((name, false, value)) = assignment(rest) {
-            let absent = self.is_absent(value.trim(), known);
-            if absent {
-                self.absent.insert(name.to_owned());
-            } else {
-                self.absent.remove(name);
-            }
         }
         self.unset.take();
         let begins_unset = self.raw_words(rest, known).first().is_some_and(|word| word.contains(UNSET));

@@ -86,6 +86,11 @@ fn escaped(letters: &mut std::iter::Peekable<std::str::Chars>, one: &mut String)
     used
 }
 
+/// Whether a statement is a condition so far.
+fn asks(statement: &str) -> bool {
+    ["if ", "elif ", "while ", "until "].iter().any(|word| statement.trim_start().starts_with(word))
+}
+
 /// The statements of a script: split at line ends, `;`, `&&`, `||`, `|` and `&` outside of quotes
 /// and brackets; comments left out.
 pub fn statements(text: &str) -> Vec<Statement> {
@@ -120,6 +125,12 @@ pub fn statements(text: &str) -> Vec<Statement> {
             (None, '\n' | ';' | '&' | '|') if brackets.is_empty() => {
                 if one.ends_with('>') && letter == '&' {
                     one.push(letter);
+                    continue;
+                }
+                // The conditions of an `if` stay together: `if [ A ] || [ B ]; then`.
+                if asks(&one) && matches!(letter, '&' | '|') && letters.next_if_eq(&letter).is_some() {
+                    at += letter.len_utf8();
+                    one.extend([letter, letter]);
                     continue;
                 }
                 all.push(Statement { text: std::mem::take(&mut one), document: None });

@@ -146,3 +146,18 @@ fn brackets_that_nothing_opened_are_letters() {
         read(text, &|_| None);
     }
 }
+
+#[test]
+fn conditions_of_several_parts_are_followed() {
+    let words = |text: &str| -> Vec<String> {
+        read(text, &|_| None).commands.iter().map(|command| command.words.join(" ")).collect()
+    };
+    let text = "MODE=\"${1:-all}\"\nif [ \"$MODE\" = \"train\" ] || [ \"$MODE\" = \"all\" ]; then\n  python x.py\nfi\n\
+        if [ \"$MODE\" = \"all\" ] && [ \"$MODE\" = \"eval\" ]; then\n  python y.py\nfi\n";
+    assert_eq!(words(text), ["python x.py"]);
+    let text = "N=2\nif [[ $N == 1 || $N == 2 ]]; then A=1; else A=2; fi\nif [[ $N -gt 1 && $N -lt 2 ]]; then B=1; else B=2; fi\npython x.py $A $B";
+    assert_eq!(words(text), ["python x.py 1 2"]);
+    // What one part leaves open stays open where the other does not decide.
+    let text = "if [ -z \"$1\" ] || [ $((1+1)) = 2 ]; then A=1; else A=2; fi\nif [ -z \"$1\" ] && [ 1 = 1 ]; then B=1; else B=2; fi\npython x.py $A $B";
+    assert_eq!(words(text), ["python x.py 1 ?"]);
+}

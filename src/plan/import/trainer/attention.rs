@@ -1,9 +1,7 @@
-//! Which attention the Trainer's model runs: by its settings, or by the script itself.
+//! Which attention the Trainer's model runs by its settings; `script_doubts` looks at the script itself.
 
-use super::super::common::ImportContext;
 use super::super::imported::ImportedPlan;
 use super::super::origin::{Origin, Setting};
-use super::super::script_defaults;
 use super::super::settings::Settings;
 use super::VERSION;
 use crate::plan::keys;
@@ -32,24 +30,5 @@ pub fn implementation(name: &str) -> &'static str {
         "eager" => "eager",
         name if name.contains("flash") => "flash",
         _ => "sdpa",
-    }
-}
-
-/// A script that names an attention itself goes over the library's default; one that names it on a condition, or puts
-/// its own in, leaves it open.
-pub fn of_script(imported: &mut ImportedPlan, context: &ImportContext) {
-    const KEY: &str = "training.attention";
-    const ALWAYS: [&str; 3] = [
-        "train(attn_implementation=\"flash_attention_2\")",
-        "use_flash_attention_2=True",
-        "replace_llama_attn_with_flash_attn()",
-    ];
-    let guessed = imported.get(KEY).is_some_and(|found| matches!(found.origin, Origin::Default { .. }));
-    let Some((path, text)) = script_defaults::script_of(context).filter(|_| guessed) else { return };
-    if let Some(part) = ALWAYS.iter().find(|part| text.contains(**part)) {
-        imported.say(KEY, "flash", Origin::Program(format!("{path}: {part}")));
-    } else if text.contains("flash_attention_2") || text.contains("flash_attn") {
-        imported.drop(KEY);
-        imported.miss(KEY, format!("{path} names flash attention, on a condition that is not followed"));
     }
 }

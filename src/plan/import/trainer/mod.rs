@@ -14,6 +14,7 @@ use super::model;
 use super::origin::{Origin, Setting};
 use super::rows::not_modelled;
 use super::settings::{DefaultValue, Settings};
+use super::text;
 use super::trl;
 use super::unread::account_for;
 use super::vision;
@@ -155,7 +156,14 @@ fn config_file(context: &ImportContext) -> Option<String> {
         [only] if only.ends_with(".json") && known_script(context).is_some() => Some(only.clone()),
         _ => None,
     };
-    given.map(|found| found.value).or(alone).or_else(|| trl::config_file(context))
+    // `HfArgumentParser.parse_yaml_file`, and the parsers made from it: the file stands in place of the arguments.
+    let first = words.first().filter(|word| word.ends_with(".yaml") || word.ends_with(".yml"));
+    let read = |path: &&String| {
+        let text = context.run.files.read(path).ok();
+        text.and_then(|text| text::yaml(path, &text).ok()).is_some_and(|settings| is_config(&settings))
+    };
+    let stands = first.filter(read).cloned();
+    given.map(|found| found.value).or(alone).or_else(|| trl::config_file(context)).or(stands)
 }
 
 /// The plan of such a command.
@@ -182,9 +190,9 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     chats_defaults(&mut settings);
     let open = versions::apply(&mut imported, &mut settings, context);
     set_all(&mut imported, &settings, context);
-    attention::of_script(&mut imported, context);
     if let Some((path, text)) = script_defaults::script_of(context) {
-        script_doubts::reconcile(&mut imported, &path, &text, looped);
+        script_doubts::attention(&mut imported, &path, &text, &settings);
+        script_doubts::reconcile(&mut imported, &path, &text, looped, &settings);
         script_doubts::adapters(&mut imported, &path, &text, &settings);
     }
     leave_open(&mut imported, open);
@@ -193,15 +201,15 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     if let Some(method) = named.or_else(told) {
         methods::of_trainer(method, &mut imported, &settings, context);
     }
-    own_freezing(&mut imported, context);
+    own_freezing(&mut imported, context, &settings);
     data_parallel(&mut imported, context);
     imported
 }
 
 /// A script that freezes parts by itself trains less than the plan does.
-fn own_freezing(imported: &mut ImportedPlan, context: &ImportContext) {
+fn own_freezing(imported: &mut ImportedPlan, context: &ImportContext, settings: &Settings) {
     let Some((path, text)) = script_defaults::script_of(context) else { return };
-    if imported.get(keys::lora::rank).is_none() && script_defaults::freezes(&text) {
+    if imported.get(keys::lora::rank).is_none() && script_defaults::freezes(&text, settings) {
         not_modelled(imported, &format!("{path} freezes parts of the model: all are counted as trained"));
     }
 }
