@@ -258,7 +258,7 @@ impl Walk {
             for weight in tape.weights.iter().filter(|weight| !weight.tied) {
                 let all = weight.numel.saturating_mul(weight.copies).saturating_mul(times);
                 count.total = count.total.saturating_add(all);
-                if weight.trained {
+                if weight.trained || weight.unreached {
                     count.trained = count.trained.saturating_add(all);
                 }
                 count.active =

@@ -50,6 +50,8 @@ pub struct Weight {
     pub part: Part,
     /// Whether it is trained.
     pub trained: bool,
+    /// Whether it is to be trained and no gradient reaches it: it gets no gradient and no optimizer state.
+    pub unreached: bool,
     /// The same tensor as one of another tape (a tied head): held and counted there.
     pub tied: bool,
     /// Rows and columns, where it is a matrix (Adafactor, Muon).

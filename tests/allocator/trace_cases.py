@@ -1,15 +1,17 @@
 """Steps of real PyTorch models, followed tensor by tensor as measure.py does, beside tapes of the same models: cases for
 `memwall validate` whose plans name the tapes.
 
-    python trace_cases.py FOLDER [--forward] [WORD…]
+    python trace_cases.py FOLDER [--forward] [--cases=FILE] [WORD…]
 
-writes FOLDER/NAME.tape.json.gz for each model of traced.json that is named by a word (all without one), and one case a line to
-standard output. The step that is measured has sizes at which nothing was traced. With --forward it is a pass without
+writes FOLDER/NAME.tape.json.gz for each model of traced.json (or FILE) that is named by a word (all without one), and one case a
+line to standard output. The step that is measured has sizes at which nothing was traced. With --forward it is a pass without
 gradients, and the tape is FOLDER/NAME.forward.tape.json.gz.
 """
 
 import gc
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -27,10 +29,13 @@ import kernels
 kernels.install(DEVICE)
 import fake
 import measure
+import odd_models
 import sources
 import step
 import tape
 
+# Seconds after which a case is given up.
+PATIENCE = 900
 TYPES = {"fp32": torch.float32, "bf16-mixed": torch.float32, "bf16": torch.bfloat16}
 
 
@@ -73,6 +78,9 @@ def made_of(case, answers):
         config = transformers.CONFIG_MAPPING[values.pop("model_type")](**values)
         return sources.transformers_subject(transformers, getattr(transformers, case["class"]), config, case["class"],
                                             case.get("attention"), answers)
+    if "odd" in case:
+        ids = sources.Input("ids", torch.int64, ["B", "S"])
+        return sources.Subject(case["name"], "odd_models.py", odd_models.MODELS[case["odd"]], [ids])
     return sources.timm_model(case["timm"]) if "timm" in case else sources.torchvision_model(case["torchvision"])
 
 
@@ -160,9 +168,10 @@ def cases(case, folder, answers):
     tape.write(made, path)
     for note in made["notes"]:
         say(f"{case['name']}: {note}")
-    last = made["points"][0]
-    # Four times the batch and twice the length of the first point traced; the length lies within the further ones.
-    sizes = {axis: size * (4 if axis == "B" else 2 if axis in "ST" else 1) for axis, size in last.items()}
+    first = made["points"][0]
+    # Four times the batch and twice the length of the first point traced, where lengths vary; it lies within the further ones.
+    times = lambda axis: 4 if axis == "B" else 2 if axis in "ST" and axis in made["axes"] else 1
+    sizes = {axis: size * times(axis) for axis, size in first.items()}
     longest = subject.longest
     if longest and sizes.get("S", 0) > longest:
         sizes["S"] = longest
@@ -182,13 +191,23 @@ if __name__ == "__main__":
     measure.transformers.logging.set_verbosity_error()
     folder, words = Path(sys.argv[1]), [word for word in sys.argv[2:] if not word.startswith("--")]
     options = set(sys.argv[2:]) - set(words)
-    for case in json.load(open(Path(__file__).with_name("traced.json"))):
+    listed = next((word.partition("=")[2] for word in options if word.startswith("--cases=")), Path(__file__).with_name("traced.json"))
+    for case in json.load(open(listed)):
         if words and case["name"] not in words:
             continue
-        try:
-            for one in cases(case, folder, "--forward" in options):
-                print(json.dumps(one), flush=True)
-        except Exception as error:
-            print(f"{case['name']}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
-            if "--debug" in options:
-                raise
+        # A process each: the tracer forks before its first backward pass, and can not after one.
+        child = os.fork()
+        if not child:
+            signal.alarm(case.get("patience", PATIENCE))
+            try:
+                for one in cases(case, folder, "--forward" in options):
+                    print(json.dumps(one), flush=True)
+            except Exception as error:
+                print(f"{case['name']}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+                if "--debug" in options:
+                    raise
+            finally:
+                os._exit(0)
+        _, status = os.waitpid(child, 0)
+        if os.WIFSIGNALED(status):
+            print(f"{case['name']}: ended by signal {os.WTERMSIG(status)}", file=sys.stderr, flush=True)

@@ -16,3 +16,4 @@ mod out_of_memory;
 mod recording;
 mod run_trace;
 mod traced;
+mod traced_scripts;

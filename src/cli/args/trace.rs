@@ -39,6 +39,9 @@ pub struct TraceArgs {
     /// The loss, an expression of `output` and the inputs' names: output.loss
     #[arg(long, value_name = "EXPRESSION", requires = "target")]
     pub loss: Option<String>,
+    /// Trace at this length alone: for a model whose operators depend on it, as a loop over tokens does
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub length: Option<u32>,
     /// Trace the forward pass without gradients, for plans of inference
     #[arg(long, conflicts_with = "loss")]
     pub forward: bool,

@@ -157,7 +157,8 @@ impl<'a> Builder<'a> {
         let numel = rows.saturating_mul(columns);
         let part = Part::Head;
         let meets = if tied { TiedGrad::Later } else { TiedGrad::Nothing };
-        let weight = Weight { numel, copies: 1, active: 1, part, trained, tied, rows, window: None, meets };
+        let weight =
+            Weight { numel, copies: 1, active: 1, part, trained, unreached: false, tied, rows, window: None, meets };
         self.tape.weight(weight, self.types.weight)
     }
 
@@ -165,8 +166,18 @@ impl<'a> Builder<'a> {
     pub fn weights(&mut self, part: Part, rows: u64, columns: u64, copies: u64, active: u64) -> TensorId {
         let trained = part == Part::Adapter || self.is_trained(part);
         let numel = rows.saturating_mul(columns);
-        let weight =
-            Weight { numel, copies, active, part, trained, tied: false, rows, window: None, meets: TiedGrad::Nothing };
+        let weight = Weight {
+            numel,
+            copies,
+            active,
+            part,
+            trained,
+            unreached: false,
+            tied: false,
+            rows,
+            window: None,
+            meets: TiedGrad::Nothing,
+        };
         let element = match (part, self.adapters) {
             (Part::Adapter, Some(adapters)) => adapters.element,
             _ => self.types.weight,

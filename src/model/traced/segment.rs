@@ -63,6 +63,7 @@ impl Site<'_> {
     fn weight(&self, weight: &TracedWeight) -> Weight {
         let TracedWeight(_, shape, _, part, trained, tied, meets) = weight;
         let part = part_of(*part);
+        let may_train = self.run.adapters.is_none() && !self.run.frozen.has(part);
         let window = match shape.as_slice() {
             [_, .., rows, columns] if shape.len() > 2 => Some(((*rows).max(1), (*columns).max(1))),
             _ => None,
@@ -72,7 +73,8 @@ impl Site<'_> {
             copies: 1,
             active: 1,
             part,
-            trained: *trained != 0 && self.run.adapters.is_none() && !self.run.frozen.has(part),
+            trained: *trained == 1 && may_train,
+            unreached: *trained == 2 && may_train,
             tied: *tied != 0,
             rows: shape.first().copied().unwrap_or(1),
             window,

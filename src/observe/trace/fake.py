@@ -7,6 +7,8 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
+from truths import known, truth_of
+
 aten = torch.ops.aten
 # Positions in data, which code reads numbers from: which samples, in which order.
 DRAWS = {aten.randperm, aten.randint}
@@ -18,6 +20,7 @@ MOST = 1 << 16
 # They give their first argument back.
 FILLS = {aten.normal_.default, aten.uniform_.default, aten.fill_.Scalar, aten.zero_.default, aten.mul_.Scalar, aten.add_.Scalar,
          aten.div_.Scalar, aten.clamp_.default, aten.erfinv_.default}
+ALL = {aten.all, aten._is_all_true}
 MASKED = {aten.index.Tensor, aten.index_put.default, aten.index_put_.default, aten._unsafe_index.Tensor}
 
 
@@ -48,7 +51,7 @@ def is_real(tensor):
 
 class Values(TorchDispatchMode):
     """What is small, on the host and real stays real; questions for a fake tensor's values get answers that make all
-    data alike: masks hide nothing, experts are chosen evenly."""
+    data alike: masks hide nothing, experts are chosen evenly, numbers are finite."""
 
     def __init__(self, fake_mode, builds=False, shortcut=None):
         super().__init__()
@@ -93,7 +96,10 @@ class Values(TorchDispatchMode):
             return args[0]
         out = func(*args, **kwargs) if self.shortcut is None else self.shortcut.run(func, args, kwargs)
         if isinstance(out, torch.Tensor) and out.dtype == torch.bool:
-            self.made_by_all = func._overloadpacket is aten.all
+            self.made_by_all = func._overloadpacket in ALL
+            truth = truth_of(func, args)
+            if truth is not None and isinstance(out, FakeTensor):
+                out._memwall_truth = truth
         return out
 
     @staticmethod
@@ -128,7 +134,7 @@ class Values(TorchDispatchMode):
             rows = self.experts if tensor.dim() == 1 else tensor.numel() // self.experts
             return tensor.new_empty((rows, tensor.dim()), dtype=torch.int64)
         if tensor.dtype == torch.bool:
-            return self.made_by_all
+            return self.made_by_all if known(tensor) is None else known(tensor)
         if tensor.is_floating_point():
             return 1.0
         self.turn += 1
@@ -153,6 +159,9 @@ def move_parameters(self, fn, recurse=True, memo=None):
             # The original is kept, so that its id is not given to another.
             memo[id(tensor)] = made
             memo[("kept", id(tensor))] = tensor
+            if parameter and made is not tensor:
+                # An optimizer that has the original trains what was made of it.
+                tensor._memwall_moved = made
         return made
 
     if recurse:

@@ -5,6 +5,8 @@ import os
 import sys
 import tempfile
 
+import foreign_kernels
+
 
 def arguments():
     parser = argparse.ArgumentParser(prog="memwall trace")
@@ -17,6 +19,7 @@ def arguments():
     parser.add_argument("--diffusers")
     parser.add_argument("--input", action="append", default=[])
     parser.add_argument("--loss")
+    parser.add_argument("--length", type=int)
     parser.add_argument("--forward", action="store_true")
     parser.add_argument("--device")
     parser.add_argument("--quiet", action="store_true")
@@ -88,6 +91,7 @@ def main():
     import kernels
 
     kernels.install(device)
+    foreign_kernels.LAUNCHES.install()
     import script
     import sources
     import step
@@ -141,6 +145,8 @@ def subject_of(options, sources):
         raise sources.Refused("name one thing to trace: --hf config.json, file.py:make_model, --timm NAME, "
                               "--torchvision NAME, --diffusers config.json, or -- python train.py")
     subject = chosen[0]()
+    if options.length:
+        subject.hold_at(options.length)
     return subject.answer() if options.forward else subject
 
 
@@ -155,9 +161,13 @@ def explained(error):
         if "site-packages/torch" not in frame.filename and os.path.dirname(__file__) not in frame.filename:
             place = f" ({os.path.basename(frame.filename)}:{frame.lineno})"
             break
-    if "UnsupportedOperator" in name or "has no fake" in text or "fake impl" in text or "meta kernel" in text.lower():
-        return f"{text}{place}: an operator of its own needs a shape rule: @torch.library.register_fake(\"lib::op\"), then " \
-               "return torch.empty_like(x)"
+    asked = foreign_kernels.advice(name, str(error))
+    if asked:
+        return f"{text}{place}: {asked}"
+    if "OfflineMode" in str(error) or "couldn't connect" in str(error) or "asks no network" in str(error):
+        return f"{name}: {text}{place}: nothing is downloaded while a script is traced: run it once, or name what lies here"
+    if isinstance(error, FileNotFoundError):
+        return f"{name}: {text}{place}: the script needs it to reach its first step; a stand-in of the same form does"
     if "DataDependent" in name or "DynamicOutputShape" in name:
         return f"{text}{place}: sizes depend on values, which a traced step has not"
     return f"{name}: {text}{place}"

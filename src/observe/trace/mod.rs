@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 const MAIN: &str = "memwall_trace.py";
 
 /// Its files: what starts it, the ways in, recording, and the tape.
-const FILES: [(&str, &str); 18] = [
+const FILES: [(&str, &str); 20] = [
     (MAIN, include_str!("memwall_trace.py")),
     ("beside.py", include_str!("beside.py")),
     ("device.py", include_str!("device.py")),
     ("fake.py", include_str!("fake.py")),
+    ("foreign_kernels.py", include_str!("foreign_kernels.py")),
     ("kernels.py", include_str!("kernels.py")),
     ("live.py", include_str!("live.py")),
     ("modules.py", include_str!("modules.py")),
@@ -27,6 +28,7 @@ const FILES: [(&str, &str); 18] = [
     ("sources.py", include_str!("sources.py")),
     ("step.py", include_str!("step.py")),
     ("tape.py", include_str!("tape.py")),
+    ("truths.py", include_str!("truths.py")),
     ("weights.py", include_str!("weights.py")),
 ];
 

@@ -67,8 +67,8 @@ class Watch:
         self.batch = {}
         # Calls of `torch.utils.checkpoint`: a plan says what is recomputed, and the tape holds the model without it.
         self.checkpointed = 0
-        # Parameters of other models that the traced loss trains too.
-        self.foreign = 0
+        # Parameters of other models that the traced loss trains too, and all optimizers.
+        self.foreign, self.optimizers = 0, []
         # The model is on the host's processor, where a GPU was to run it.
         self.on_host = False
         # Passes without gradients: what came out, by module and shapes.
@@ -95,6 +95,13 @@ class Watch:
         def run_backward(tensors, *args, **kwargs):
             watch.finish(tensors if isinstance(tensors, torch.Tensor) else next(iter(tensors)))
 
+        make = torch.optim.Optimizer.__init__
+
+        def made(optimizer, *args, **kwargs):
+            make(optimizer, *args, **kwargs)
+            watch.optimizers.append(optimizer)
+
+        torch.optim.Optimizer.__init__ = made
         torch.utils.checkpoint.checkpoint = self.without_checkpoint
         torch.save = lambda *_, **__: None
         nn.Module.__call__ = call
@@ -248,9 +255,7 @@ def finished(watch, device, script, say):
     if watch.checkpointed:
         notes.append(f"the script checkpoints {watch.checkpointed} calls, the tape none: training.activation_checkpointing says "
                      "what is recomputed")
-    if watch.foreign:
-        notes.append(f"several models: the loss trains {watch.foreign:,} parameters outside {type(model).__name__}, which are not in "
-                     "the tape: trace them with file.py:function")
+    notes.extend(several(watch, model))
     answered = watch.recorder.answered
     tape_made = step.laid_out(device, answered, subject, model, [], [point], fitter, {precision: made.finish()}, notes, False, True)
     fake_inputs = [[name, segments.element_of(value.dtype)[0], int(value.is_floating_point()),
@@ -258,6 +263,27 @@ def finished(watch, device, script, say):
     tape_made["inputs"], tape_made["sizes"] = fake_inputs, fitter.polynomials
     say(f"{precision}: {len(tape_made['traces'][precision]['order'])} segments")
     return tape_made
+
+
+def several(watch, model):
+    """What of a script with several models is not in the tape."""
+    name, elsewhere = type(model).__name__, "which are not in the tape: trace them with file.py:function"
+    if watch.foreign:
+        return [f"several models: the loss trains {watch.foreign:,} parameters outside {name}, {elsewhere}"]
+    own = {id(one) for one in model.parameters()}
+    trained = [latest(one) for optimizer in watch.optimizers for group in optimizer.param_groups for one in group["params"]]
+    others = {id(one): one.numel() for one in trained if id(one) not in own}
+    if not others:
+        return []
+    return [f"several models: the first backward pass is of {name} alone; optimizers train {sum(others.values()):,} further parameters, "
+            f"{elsewhere}"]
+
+
+def latest(parameter):
+    """What a parameter became when its module was moved."""
+    while hasattr(parameter, "_memwall_moved"):
+        parameter = parameter._memwall_moved
+    return parameter
 
 
 def sizes_of(batch):

@@ -145,7 +145,7 @@ class Writer:
         short = name[len(self.path) + 1:] if self.path and name.startswith(self.path + ".") else name
         at = self.weight_at[v] = len(self.weights)
         self.weights.append([short, list(parameter.shape), element_of(parameter.dtype)[0], part_of(name, parameter.shape, owner),
-                             int(parameter.requires_grad), int(home != self.order), meets])
+                             self.a.trains(v), int(home != self.order), meets])
         return at
 
     def weight_tensor(self, v):

@@ -207,6 +207,10 @@ class Assembly:
     def collapse(self, group):
         """A view of as many elements stands for what it is a view of."""
         op = group.ops[0]
+        if group.saved:
+            # What an operator in place on a view saves comes behind the view that is made again
+            # (torch/csrc/autograd/variable.cpp, `rebase_history`).
+            return False
         if len(group.ops) > 1 or op.name not in VIEWS or len(group.inputs) != 1 or len(group.outputs) != 1 or op.mutates:
             return False
         before, after = group.inputs[0], group.outputs[0]
@@ -451,6 +455,14 @@ class Assembly:
                 home = by_path.get(within(name, by_path), 0)
             self.weight_home[v] = home
             self.own_parameters.setdefault(home, []).append(v)
+
+    def trains(self, v):
+        """Whether a parameter is trained: 1; 2 where it is to be, and no gradient reaches it. An optimizer passes such by and has
+        no state of it (torch/optim/adam.py, `_init_group`)."""
+        parameter = self.parameters[v][1]
+        if not parameter.requires_grad:
+            return 0
+        return 2 if not self.answers and parameter.grad is None and v not in self.weight_uses else 1
 
     def parameters_of(self, order):
         return self.own_parameters.get(order, ())

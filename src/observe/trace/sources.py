@@ -69,13 +69,28 @@ class Subject:
         self.notes = []
         # The forward pass alone, without gradients, is traced.
         self.answers = False
+        # Lengths that do not vary, by axis.
+        self.held = {}
+
+    def hold_at(self, length):
+        """Traces at a length that was asked for."""
+        lengths = [axis for axis in self.axes() if axis in "ST"]
+        if not lengths:
+            raise Refused("--length: the model reads nothing that has a length")
+        self.held, self.longest = dict.fromkeys(lengths, length), length
+
+    def hold(self, lengths):
+        """Traces at these lengths alone."""
+        self.held, self.longest = lengths, lengths.get("S", self.longest)
+        self.notes.append(f"what runs depends on the length: traced with {' and '.join(map(str, lengths.values()))} tokens alone; "
+                          "--length names another")
 
     def axes(self):
         used = set().union(*(one.axes() for one in self.inputs)) if self.inputs else set()
         unknown = used - set("BSTI")
         if unknown:
             raise Refused(f"--input: `{sorted(unknown)[0]}` is no axis: B is the batch, S and T are lengths, I is an image's side")
-        return [axis for axis in "BSTI" if axis in used]
+        return [axis for axis in "BSTI" if axis in used and axis not in self.held]
 
     def batch(self, sizes, device, lower):
         return {one.name: one.make(sizes, device, lower) for one in self.inputs}

@@ -7,6 +7,7 @@ import torch
 
 import beside
 import fake
+import foreign_kernels
 import modules
 import segment
 import segments
@@ -109,13 +110,15 @@ class Tracer:
         self.say(f"{self.built}, built in {time.time() - started:.1f} s")
         steps, buffers = Steps(self, subject, model), buffers_of(model)
         varies, points = steps.find_points(axes)
+        points = [{**subject.held, **point} for point in points]
         steps.skip_equal(points[0])
         fitter = tape.Fitter(axes, points, varies)
         notes, traces, fixed = list(subject.notes), {}, False
         few = len(fitter.few) < len(points)
         with beside.Beside(lambda: steps.at_few(fitter), few) as others:
             recorded = {"fp32": steps.recorded("fp32", fitter, range(len(points)))}
-            recorded.update(self.picked_up(others) or {})
+            if len(recorded["fp32"]) == len(points):
+                recorded.update(self.picked_up(others) or {})
         for precision in PRECISIONS:
             if precision == "cast" and precision not in recorded and not steps.casts:
                 continue
@@ -125,6 +128,10 @@ class Tracer:
                 continue
             trace = tape.Trace(fitter, trace)
             finished = trace.finish()
+            if finished is None and not trace.agrees() and steps.lengths:
+                # Operators that depend on the length, as in a loop over tokens: one length alone is traced.
+                subject.hold({axis: points[-1][axis] for axis in steps.lengths})
+                return self.trace(subject)
             if finished is None and trace.lacking():
                 more = steps.recorded(precision, fitter, trace.lacking())
                 if isinstance(more, str):
@@ -170,6 +177,9 @@ class Steps:
         self.experts = getattr(subject, "experts", 1)
         self.skipped = frozenset()
         self.is_lower = False
+        # Lengths that one may stand for, as the batch varies beside them.
+        axes = subject.axes()
+        self.lengths = [axis for axis in axes if axis in "ST"] if "B" in axes else []
         # What comes into blocks would be cast by FSDP2.
         self.casts = False
 
@@ -197,6 +207,8 @@ class Steps:
         try:
             for at in chosen:
                 trace.add(at, *written(self.record(precision, fitter.points[at])))
+                if precision == "fp32" and self.traced_again(trace):
+                    break
         except Refused:
             raise
         except Exception as error:
@@ -204,6 +216,10 @@ class Steps:
                 raise
             return reason(error)
         return trace.steps
+
+    def traced_again(self, trace):
+        """Whether sizes differ in what runs, and one length alone will be traced."""
+        return bool(self.lengths) and not trace.agrees()
 
     def at_few(self, fitter):
         """All precisions but the first at few sizes, and what they were asked."""
@@ -257,9 +273,12 @@ def answer_of(made):
 
 def laid_out(device, answered, subject, model, axes, points, fitter, traces, notes, varies, fixed):
     """The tape of what was traced."""
+    notes.extend(foreign_kernels.LAUNCHES.notes())
+    if device.name == "cuda" and device.library is not None and any(isinstance(one, torch.nn.RNNBase) for one in model.modules()):
+        notes.append("recurrent layers of torch.nn ran step by step; on a GPU cuDNN runs them, whose own reserve is not in the tape")
     if answered:
         asked = sorted(answered.items(), key=lambda pair: -pair[1])
-        notes.append(f"values were asked for and answered evenly: {', '.join(name for name, _ in asked[:3])}")
+        notes.append(f"values were asked for and answered evenly, numbers as 1: {', '.join(name for name, _ in asked[:3])}")
     sides = lambda one: [fitter.index([one.side(side, point) for point in points]) for side in one.sides]
     return {
         "memwall_tape": tape.VERSION, "pass": "forward" if subject.answers else "step",

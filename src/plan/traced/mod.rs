@@ -200,7 +200,7 @@ pub struct TracedWeight(
     pub TracedElement,
     /// What it is part of.
     pub TracedPart,
-    /// Whether it is trained.
+    /// Whether it is trained (1); 2 where it is to be, and no gradient reaches it.
     pub u8,
     /// Whether an earlier segment has it.
     pub u8,
@@ -326,6 +326,12 @@ impl TracedModel {
     #[must_use]
     pub fn varies(&self, axis: SizeAxis) -> bool {
         self.axes.contains(&axis)
+    }
+
+    /// Whether a step has that size, which may be one alone.
+    #[must_use]
+    pub fn has(&self, axis: SizeAxis) -> bool {
+        self.varies(axis) || self.points.iter().any(|point| point.contains_key(&axis))
     }
 
     /// The sizes for a value of each axis. What is no whole number is rounded, what is below 0 is 0.

@@ -1,6 +1,6 @@
 //! A traced model holds what PyTorch ran: what a plan may change of it, and what only another trace can.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Batch, Degrees, Notes, Storage};
@@ -119,7 +119,7 @@ fn without_effect(plan: &Plan, model: &Arc<TracedModel>, notes: &mut Notes) {
         (t.compile == Some(true), "training.compile"),
         (answers && t.use_cache.is_some(), "training.use_cache"),
         (answers && t.kv_cache_dtype.is_some(), "training.kv_cache_dtype"),
-        (plan.model.sequence_length.is_some() && !model.varies(SizeAxis::Sequence), "model.sequence_length"),
+        (plan.model.sequence_length.is_some() && !model.has(SizeAxis::Sequence), "model.sequence_length"),
     ];
     for (_, key) in given.iter().filter(|(is, _)| *is) {
         notes.assumptions.push(format!("{key}: has no effect: model.trace holds the operators that ran"));
@@ -130,15 +130,16 @@ fn without_effect(plan: &Plan, model: &Arc<TracedModel>, notes: &mut Notes) {
     notes.assumptions.extend(said.into_iter().take(12));
 }
 
-/// The sizes that a trace holds for alone, where it holds for no others.
-fn only_sizes(model: &TracedModel) -> Option<&BTreeMap<SizeAxis, u64>> {
-    model.points.last().filter(|_| model.fixed || !model.varies(SizeAxis::Batch))
+/// The size of an axis that a trace holds for alone, where it holds for no others.
+fn only_size(model: &TracedModel, axis: SizeAxis) -> Option<u64> {
+    let point = model.points.last().filter(|_| model.fixed || !model.varies(axis))?;
+    point.get(&axis).copied()
 }
 
 /// The micro-batch that a trace holds for alone.
 pub(super) fn only_batch(architecture: &Architecture) -> Option<u64> {
     let ModelShape::Traced(model) = &architecture.shape else { return None };
-    only_sizes(model)?.get(&SizeAxis::Batch).copied()
+    only_size(model, SizeAxis::Batch)
 }
 
 /// Sizes that only the traced batch has, and types that were not traced.
@@ -156,7 +157,6 @@ pub(super) fn check_types(architecture: &Architecture, storage: &Storage, batch:
         let there: Vec<&str> = there.iter().filter(|(trace, _)| trace.is_some()).map(|(_, name)| *name).collect();
         notes.fault(keys::training::precision, format!("{name} was not traced; model.trace has {}", there.join(", ")));
     }
-    let fixed = only_sizes(model);
     let asked = [
         (SizeAxis::Batch, "training.micro_batch_size", batch.micro),
         (SizeAxis::Sequence, "model.sequence_length", batch.sequence),
@@ -164,8 +164,7 @@ pub(super) fn check_types(architecture: &Architecture, storage: &Storage, batch:
         (SizeAxis::Image, "model.image_size", batch.image),
     ];
     for (axis, key, wanted) in asked {
-        let traced = fixed.and_then(|point| point.get(&axis)).copied();
-        if let Some(traced) = traced.filter(|traced| *traced != wanted) {
+        if let Some(traced) = only_size(model, axis).filter(|traced| *traced != wanted) {
             notes.fault(key, format!("{wanted}: the trace holds for {traced} alone; trace the step with {wanted}"));
         }
     }

@@ -1,0 +1,97 @@
+"""Draws further cases for trace_cases.py: classes of transformers, models of timm and of torchvision, in the order of the
+SHA-256 of their names, one of each family, without families that traced.json has and those that the catalogue answers for.
+
+    python draw.py target/debug/memwall COUNT TIMM TORCHVISION > drawn.json
+
+Configurations are the classes' own defaults with four layers at most, as steps of equal layers tell nothing new.
+"""
+
+import contextlib
+import hashlib
+import inspect
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import timm
+import torchvision
+import transformers
+
+DEEPEST = 4
+LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers", "num_decoder_layers",
+          "num_encoder_layers")
+
+
+def order(name):
+    return hashlib.sha256(name.encode()).hexdigest()
+
+
+def shallow(values):
+    """A configuration's numbers of layers, cut, and those of its parts."""
+    cut = {}
+    for key, value in values.items():
+        if key in LAYERS and isinstance(value, int) and value > DEEPEST:
+            cut[key] = DEEPEST
+        elif isinstance(value, dict) and key.endswith("_config") and (inner := shallow(value)):
+            cut[key] = inner
+    return cut
+
+
+def classes():
+    kinds = {}
+    for kind, config in transformers.CONFIG_MAPPING.items():
+        kinds.setdefault(config, kind)
+    with contextlib.redirect_stdout(sys.stderr):
+        names = [name for name in dir(transformers) if not name.startswith("Auto") and hasattr(transformers, name)]
+    for name in names:
+        found = getattr(transformers, name)
+        if inspect.isclass(found) and issubclass(found, transformers.PreTrainedModel) and "PreTrained" not in name \
+                and found.__module__.startswith("transformers.models.") and found.config_class in kinds:
+            yield name, kinds[found.config_class]
+
+
+def is_answered(memwall, name, values):
+    plan = {"model": {"hf_config": {**values, "architectures": [name]}, "sequence_length": 128}}
+    said = subprocess.run([memwall, "predict", "-"], input=json.dumps(plan, default=str), capture_output=True, text=True)
+    return said.returncode != 2
+
+
+def of_transformers(memwall, count, known):
+    for name, kind in sorted(classes(), key=lambda pair: order(pair[0])):
+        if kind in known or not count:
+            continue
+        try:
+            values = transformers.CONFIG_MAPPING[kind]().to_dict()
+        except Exception as error:
+            print(f"{name}: no default configuration: {error}", file=sys.stderr)
+            continue
+        if is_answered(memwall, name, values):
+            continue
+        known.add(kind)
+        count -= 1
+        yield {"name": f"{kind}-{name}".lower(), "class": name, "hf": {"model_type": kind, **shallow(values)}}
+
+
+def one_a_file(library, names, file_of, count, known):
+    for name in sorted(names, key=order):
+        if count and file_of(name) not in known:
+            known.add(file_of(name))
+            count -= 1
+            yield {"name": f"{library}-{name}", library: name}
+
+
+if __name__ == "__main__":
+    memwall, *counts = sys.argv[1:]
+    here = json.load(open(Path(__file__).with_name("traced.json")))
+    first, second, third = map(int, counts)
+    file_of = lambda name: timm.models._registry._model_to_module[name]
+    models = torchvision.models
+    builder = lambda name: models.get_model_builder(name).__module__
+    had = lambda library, of: {of(case[library]) for case in here if library in case}
+    drawn = [
+        *of_transformers(memwall, first, {case["hf"]["model_type"] for case in here if "hf" in case}),
+        *one_a_file("timm", timm.list_models(), file_of, second, had("timm", file_of)),
+        *one_a_file("torchvision", models.list_models(), builder, third, had("torchvision", builder)),
+    ]
+    print("[\n" + ",\n".join(json.dumps(case, default=str) for case in drawn) + "\n]")

@@ -1,0 +1,203 @@
+"""Small models of one's own with habits that tracers stumble over, for trace_cases.py."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Head(nn.Module):
+    """Tokens in, mean cross-entropy out; what lies between is the subclass's."""
+
+    def __init__(self, width=256, vocabulary=1000):
+        super().__init__()
+        self.embedding, self.out = nn.Embedding(vocabulary, width), nn.Linear(width, vocabulary)
+
+    def forward(self, ids):
+        logits = self.out(self.between(self.embedding(ids)))
+        return F.cross_entropy(logits.flatten(0, 1).float(), ids.flatten())
+
+
+class InPlace(Head):
+    """Operators in place, on views and on slices."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(256, 256) for _ in range(4))
+
+    def between(self, x):
+        for layer in self.layers:
+            y = F.relu_(layer(x)) * 2
+            y[..., :64].mul_(0.5)
+            y.view(-1, 256).add_(1.0)
+            x = x + y
+        return x
+
+
+class Shared(Head):
+    """A block that is called several times, weights that two layers share, and a head tied to the embedding."""
+
+    def __init__(self):
+        super().__init__()
+        self.block = nn.Sequential(nn.LayerNorm(256), nn.Linear(256, 512), nn.GELU(), nn.Linear(512, 256))
+        self.one, self.two = nn.Linear(256, 256), nn.Linear(256, 256)
+        self.two.weight, self.out.weight = self.one.weight, self.embedding.weight
+
+    def between(self, x):
+        for _ in range(3):
+            x = x + self.block(x)
+        return self.two(self.one(x))
+
+
+class Buffers(Head):
+    """Buffers that a step reads and writes: running means, a mask, a counter."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(256, 256) for _ in range(3))
+        self.register_buffer("mean", torch.zeros(256))
+        self.register_buffer("mask", torch.ones(512, 512).tril(), persistent=False)
+        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
+
+    def between(self, x):
+        self.steps += 1
+        length = x.size(1)
+        weights = self.mask[:length, :length] / self.mask[:length, :length].sum(-1, keepdim=True)
+        for layer in self.layers:
+            self.mean.mul_(0.9).add_(x.detach().float().mean((0, 1)), alpha=0.1)
+            x = x + torch.matmul(weights.to(x.dtype), layer(x - self.mean.to(x.dtype)))
+        return x
+
+
+class Squared(torch.autograd.Function):
+    """A function whose backward pass computes the forward one again."""
+
+    @staticmethod
+    def forward(context, x, weight):
+        context.save_for_backward(x, weight)
+        return (x @ weight).relu().square()
+
+    @staticmethod
+    def backward(context, gradient):
+        x, weight = context.saved_tensors
+        inner = (x @ weight).relu()
+        gradient = 2 * gradient * inner
+        return gradient @ weight.t(), x.flatten(0, -2).t() @ gradient.flatten(0, -2)
+
+
+class OwnFunction(Head):
+    def __init__(self):
+        super().__init__()
+        self.weights = nn.ParameterList(nn.Parameter(torch.randn(256, 256) * 0.02) for _ in range(4))
+
+    def between(self, x):
+        for weight in self.weights:
+            x = x + Squared.apply(x, weight.to(x.dtype))
+        return x
+
+
+class Complex(Head):
+    """A filter along the sequence in the frequencies, with complex weights kept as real pairs."""
+
+    def __init__(self):
+        super().__init__()
+        self.filters = nn.ParameterList(nn.Parameter(torch.randn(256, 2) * 0.02) for _ in range(3))
+
+    def between(self, x):
+        for weight in self.filters:
+            spectrum = torch.fft.rfft(x.float(), dim=1) * torch.view_as_complex(weight.float())
+            x = x + torch.fft.irfft(spectrum, n=x.size(1), dim=1).to(x.dtype)
+        return x
+
+
+class Hooks(Head):
+    """Hooks that change what modules give and what gradients are."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(256, 256) for _ in range(4))
+        for layer in self.layers:
+            layer.register_forward_hook(lambda module, given, made: made * 0.5)
+            layer.register_forward_pre_hook(lambda module, given: (given[0] + 1,))
+
+    def between(self, x):
+        for layer in self.layers:
+            y = layer(x)
+            if y.requires_grad:
+                y.register_hook(lambda gradient: gradient * 2)
+            x = x + torch.tanh(y)
+        return x
+
+
+class Experts(Head):
+    """A soft mixture: each token's answer is a sum over stacked matrices."""
+
+    def __init__(self):
+        super().__init__()
+        self.router = nn.Linear(256, 4)
+        self.up = nn.Parameter(torch.randn(4, 256, 512) * 0.02)
+        self.down = nn.Parameter(torch.randn(4, 512, 256) * 0.02)
+
+    def between(self, x):
+        shares = self.router(x).softmax(-1)
+        inner = torch.einsum("bsd,edf->ebsf", x, self.up.to(x.dtype))
+        return x + torch.einsum("ebsf,efd,bse->bsd", F.silu(inner), self.down.to(x.dtype), shares.to(x.dtype))
+
+
+class Recurrent(Head):
+    """Two layers of an LSTM."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(256, 256, num_layers=2, batch_first=True)
+
+    def between(self, x):
+        return self.lstm(x)[0]
+
+
+class Torch(Head):
+    """PyTorch's own encoder layers, batch second."""
+
+    def __init__(self):
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(256, 4, 1024, batch_first=True, norm_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 4, enable_nested_tensor=False)
+
+    def between(self, x):
+        return self.encoder(x)
+
+
+class Dense(Head):
+    """Every layer reads what all before it made."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(256 + 64 * at, 64) for at in range(6))
+        self.last = nn.Linear(256 + 64 * 6, 256)
+
+    def between(self, x):
+        seen = [x]
+        for layer in self.layers:
+            seen.append(F.gelu(layer(torch.cat(seen, -1))))
+        return self.last(torch.cat(seen, -1))
+
+
+class Looking(Head):
+    """Two encoders, cross-attention, and a loss of the first beside the last."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.ModuleList(nn.Linear(256, 256) for _ in range(2))
+        self.attention = nn.MultiheadAttention(256, 4, batch_first=True)
+        self.weigh = nn.Parameter(torch.zeros(2))
+
+    def between(self, x):
+        other = x
+        for layer in self.first:
+            other = F.silu(layer(other))
+        made = self.attention(x, other, other, need_weights=False)[0]
+        shares = self.weigh.softmax(0).to(x.dtype)
+        return shares[0] * made + shares[1] * other.flip(1)
+
+
+MODELS = {model.__name__.lower(): model for model in (
+    InPlace, Shared, Buffers, OwnFunction, Complex, Hooks, Experts, Recurrent, Torch, Dense, Looking)}

@@ -1,0 +1,86 @@
+//! Scripts whose steps depend on what a traced step has not: values, data, kernels of their own, or several models. Each is
+//! traced and says what is not in the tape, or is refused in one line that says what to do.
+
+use std::process::Command;
+
+use crate::traced::{python, torch};
+
+const PREAMBLE: &str = "
+import torch
+from torch import nn
+model = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 16)).cuda()
+other = nn.Linear(16, 8).cuda()
+first, second = torch.optim.AdamW(model.parameters()), torch.optim.AdamW(other.parameters())
+x = torch.zeros(8, 16, device='cuda')
+";
+
+/// What a script does behind the preamble, whether it is traced, and what is said of it.
+const SCRIPTS: [(&str, bool, &[&str]); 7] = [
+    // Numbers are finite and as good as 1, so that guards against others let the step go on.
+    (
+        "
+loss = model(x).mean()
+if torch.isnan(loss) or not torch.isfinite(loss) or loss > 5 or loss.item() > 3:
+    raise SystemExit('diverged')
+torch.distributions.Categorical(logits=model(x))
+loss.backward()
+",
+        true,
+        // 16 x 64 + 64 and 64 x 16 + 16.
+        &["2,128 parameters", "answered evenly, numbers as 1: item of"],
+    ),
+    // A GAN: its first backward pass is of one model, its optimizers train two.
+    ("model(x).mean().backward()", true, &["the first backward pass is of Sequential alone", "136 further parameters"]),
+    // Actor and critic in one loss.
+    ("(model(x).mean() + other(x).mean()).backward()", true, &["the loss trains 136 parameters outside Sequential"]),
+    ("model(x).mean()", false, &["ran to its end without a backward pass"]),
+    ("open('train.bin')", false, &["train.bin", "the script needs it to reach its first step"]),
+    (
+        "
+import socket
+socket.getaddrinfo('example.org', 80)
+",
+        false,
+        &["nothing is downloaded while a script is traced"],
+    ),
+    // An operator without a shape rule.
+    (
+        "
+library = torch.library.Library('mine', 'DEF')
+library.define('twice(Tensor x) -> Tensor')
+library.impl('twice', lambda x: x * 2, 'CPU')
+torch.ops.mine.twice(model(x)).mean().backward()
+",
+        false,
+        &["@torch.library.register_fake(\"lib::op\"), then return torch.empty_like(x)"],
+    ),
+];
+
+#[test]
+fn what_a_script_asks_of_values_and_others_is_answered_or_refused_in_a_line() {
+    if torch().is_none_or(|version| version < (2, 1)) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (script, traced, words) in SCRIPTS {
+        std::fs::write(folder.path().join("train.py"), format!("{PREAMBLE}{script}")).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_memwall"));
+        let out = command
+            .current_dir(folder.path())
+            .env("XDG_CACHE_HOME", folder.path())
+            .args(["trace", "-o", "t.tape.json.gz", "--", &python(), "train.py"])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        if said.contains("on the host's processor") {
+            // No compiler for the stand-in, and no GPU.
+            continue;
+        }
+        assert_eq!(out.status.success(), traced, "{script}: {said}");
+        for word in words {
+            assert!(said.contains(word), "{script}: `{word}` is not in: {said}");
+        }
+        let complaints = said.lines().filter(|line| line.starts_with("memwall trace:")).count();
+        assert_eq!(complaints, usize::from(!traced), "{script}: {said}");
+    }
+}
