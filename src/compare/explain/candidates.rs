@@ -18,8 +18,15 @@ pub struct Candidates {
     config: Option<HfConfig>,
     /// The tape that the text names, where it names one.
     trace: Option<Arc<TracedModel>>,
-    /// By change and stage, before any calibration; none where a change is not possible.
-    known: Mutex<HashMap<(Change, Option<u64>), Option<Expectation>>>,
+    /// Before any calibration; none where a change is not possible.
+    known: Mutex<HashMap<Candidate, Option<Expectation>>>,
+}
+
+/// A changed plan, seen from the GPU of a stage.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Candidate {
+    change: Change,
+    stage: Option<u64>,
 }
 
 impl Candidates {
@@ -65,7 +72,7 @@ impl Candidates {
         stage: Option<u64>,
         fragmentation: Fragmentation,
     ) -> Option<Expectation> {
-        let key = (change.clone(), stage);
+        let key = Candidate { change: change.clone(), stage };
         if let Some(found) = self.known.lock().ok().and_then(|known| known.get(&key).copied()) {
             return found;
         }
