@@ -62,6 +62,16 @@ pub struct Weight {
     pub meets: TiedGrad,
 }
 
+impl Weight {
+    /// A matrix of its own; a vector has one column.
+    #[must_use]
+    pub const fn matrix(part: Part, trained: bool, rows: u64, columns: u64) -> Self {
+        let numel = rows.saturating_mul(columns);
+        let (unreached, tied, meets) = (false, false, TiedGrad::Nothing);
+        Self { numel, copies: 1, active: 1, part, trained, unreached, tied, rows, window: None, meets }
+    }
+}
+
 /// A collective in a tape.
 #[derive(Debug, Clone, Copy)]
 pub struct Collective {

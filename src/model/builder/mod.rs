@@ -154,30 +154,15 @@ impl<'a> Builder<'a> {
     /// The output matrix; a tied one is the embedding, held, counted and frozen with that.
     pub fn output_matrix(&mut self, rows: u64, columns: u64, tied: bool) -> TensorId {
         let trained = self.is_trained(if tied { Part::Embedding } else { Part::Head });
-        let numel = rows.saturating_mul(columns);
-        let part = Part::Head;
         let meets = if tied { TiedGrad::Later } else { TiedGrad::Nothing };
-        let weight =
-            Weight { numel, copies: 1, active: 1, part, trained, unreached: false, tied, rows, window: None, meets };
+        let weight = Weight { tied, meets, ..Weight::matrix(Part::Head, trained, rows, columns) };
         self.tape.weight(weight, self.types.weight)
     }
 
     /// `copies` parameters alike, of which a token passes `active`.
     pub fn weights(&mut self, part: Part, rows: u64, columns: u64, copies: u64, active: u64) -> TensorId {
         let trained = part == Part::Adapter || self.is_trained(part);
-        let numel = rows.saturating_mul(columns);
-        let weight = Weight {
-            numel,
-            copies,
-            active,
-            part,
-            trained,
-            unreached: false,
-            tied: false,
-            rows,
-            window: None,
-            meets: TiedGrad::Nothing,
-        };
+        let weight = Weight { copies, active, ..Weight::matrix(part, trained, rows, columns) };
         let element = match (part, self.adapters) {
             (Part::Adapter, Some(adapters)) => adapters.element,
             _ => self.types.weight,
