@@ -179,7 +179,8 @@ fn row<'a>(
     // Of one that has ended another process may have the pid.
     let is_over = |state: &AttachedState| matches!(state, AttachedState::Ended | AttachedState::Replaced);
     let attached = state.monitor.attached.as_ref().filter(|attached| !is_over(&attached.state));
-    let attached = attached.is_some_and(|attached| attached.pid == process.pid);
+    let attached = attached.is_some_and(|attached| attached.pid == process.pid)
+        && state.run.telemetry.ended(&state.monitor, state.now).is_none();
     let style = match (chosen, process.depth) {
         (true, _) => theme.selected(),
         (false, 0) => theme.text(),
