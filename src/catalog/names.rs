@@ -18,7 +18,13 @@ fn ascii_letters(name: &str) -> impl Iterator<Item = u8> {
 
 /// Whether `known` is the name whose letters are `wanted`.
 fn is_called(known: &str, wanted: &str) -> bool {
-    if known.is_ascii() { ascii_letters(known).eq(wanted.bytes()) } else { letters(known).eq(wanted.chars()) }
+    if !known.is_ascii() {
+        return letters(known).eq(wanted.chars());
+    }
+    // Most names end here: they are too short, or begin with another letter and with no vendor.
+    let begins = known.bytes().find(|byte| !matches!(byte, b' ' | b'-' | b'_')).map(|byte| byte.to_ascii_lowercase());
+    let may_be = known.len() >= wanted.len() && (begins == wanted.bytes().next() || begins == Some(b'n'));
+    may_be && ascii_letters(known).eq(wanted.bytes())
 }
 
 /// A name without what does not matter.
