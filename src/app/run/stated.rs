@@ -65,7 +65,7 @@ pub fn other_settings(state: &State, job: &Job, prediction: &Prediction) -> Vec<
     .flatten()
     .collect();
     if let Some(last) = told.last_mut() {
-        last.push_str(" (by its log)");
+        last.push_str(&format!(" ({BY_LOG})"));
     }
     told
 }
