@@ -80,6 +80,7 @@ mod device;
 mod driver;
 mod events;
 mod gpm;
+mod others;
 mod parts;
 mod processes;
 mod scenario;
