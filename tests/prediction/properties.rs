@@ -260,3 +260,19 @@ fn most_of_these_plans_are_predicted() {
     let kept = (0..200).filter(|_| predicted(&plans().new_tree(&mut runner).unwrap().current()).is_ok()).count();
     assert!(kept > 40, "{kept} of 200: the tests above say little");
 }
+
+/// A cache for 2^24 waiting batches of 2^24 requests, and the activations of as many micro batches between GPipe's
+/// passes: 2^48 samples of 21 tokens at 768 x 4 bytes in one tensor are 1.8 x 10^19, as many as 64 bits count.
+#[test]
+fn micro_batches_that_nobody_could_hold_at_once_are_refused() {
+    let most = 1_u64 << 24;
+    let training = |mode| json!({"mode": mode, "micro_batch_size": most, "gradient_accumulation_steps": most});
+    let model = json!({"preset": "gpt2", "sequence_length": 21});
+    let pipeline = json!({"pipeline_parallel": 2, "data_parallel": 1, "pipeline_schedule": "gpipe"});
+    let asked = json!({"model": model, "training": training("inference"), "distribution": {"data_parallel": 1}});
+    let trained = json!({"model": model, "training": training("train"), "distribution": pipeline});
+    for plan in [asked, trained] {
+        let keys: Vec<String> = predicted(&plan).unwrap_err().into_iter().map(|fault| fault.key.to_string()).collect();
+        assert_eq!(keys, ["training.gradient_accumulation_steps"]);
+    }
+}

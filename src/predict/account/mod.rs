@@ -68,7 +68,7 @@ pub(in crate::predict) fn account(job: &Job, layers: u64, run: &StageRun) -> Acc
     let mut terms = Terms { list: Vec::with_capacity(24) };
     resident(job, run, &mut terms);
     moment(job, layers, run, &mut terms);
-    let allocated: u64 = terms.list.iter().map(|term| term.bytes.0).sum();
+    let Bytes(allocated) = terms.list.iter().map(|term| term.bytes).sum();
     let ReservedExcess { bytes: slack, formula, source } = beyond(job, run, allocated);
     terms.add("fragmentation", Component::Overhead, Bytes(slack), formula, source, Layer::Reserved);
     let Constant { bytes, source } = context(job.hardware.gpu.generation);

@@ -4,7 +4,7 @@ use super::{Batch, Degrees, Notes};
 use crate::framework::{InterleavedRounds, Profile};
 use crate::model::{Architecture, Count, Input};
 use crate::plan::keys;
-use crate::plan::keywords::{Position, Schedule};
+use crate::plan::keywords::{Mode, Position, Schedule};
 
 /// Checks samples against the model's positions, and both against how GPUs share the work.
 pub(super) fn check(
@@ -100,8 +100,20 @@ fn rounds(kind: InterleavedRounds, stages: u64, batches: u64, notes: &mut Notes)
     }
 }
 
+/// Micro batches whose activations or cache a GPU has at once: all of them where requests wait for their turn, or where
+/// the forward passes come first.
+fn held(batch: &Batch, degrees: &Degrees, mode: Mode) -> u64 {
+    let all = mode == Mode::Inference || degrees.pipeline > 1 && degrees.schedule == Schedule::Gpipe;
+    if all { batch.accumulation } else { 1 }
+}
+
 /// Sizes whose products would not fit in 64 bits are refused, so that nothing later can overflow.
-pub(super) fn size(params: &Count, batch: &Batch, architecture: &Architecture, notes: &mut Notes) {
+pub(super) fn size(
+    params: &Count,
+    (batch, degrees, mode): (&Batch, &Degrees, Mode),
+    architecture: &Architecture,
+    notes: &mut Notes,
+) {
     // Bytes of the largest tensors, some hundred times below what 64 bits hold: sums of them stay exact.
     const LIMIT: f64 = 1e17;
     let longest = batch.sequence.max(batch.target);
@@ -124,6 +136,11 @@ pub(super) fn size(params: &Count, batch: &Batch, architecture: &Architecture, n
         notes.fault(
             if batch.image > 0 { "model.image_size" } else { "model.sequence_length" },
             format!("{} samples of that size need more bytes than 64 bits count", batch.micro),
+        );
+    } else if widest * held(batch, degrees, mode) as f64 > LIMIT {
+        notes.fault(
+            keys::training::gradient_accumulation_steps,
+            format!("{} micro batches held at once need more bytes than 64 bits count", batch.accumulation),
         );
     }
 }

@@ -211,7 +211,7 @@ impl LayoutIndependent {
             Some((_, params)) => params,
             None => architecture.count(profile, multiple),
         };
-        limits::size(&params, &batch, &architecture, &mut notes);
+        limits::size(&params, (&batch, &degrees, training.mode), &architecture, &mut notes);
         limits::check(profile, &architecture, (&degrees, &batch), &mut notes);
         idle::note(plan, (profile, &degrees), &architecture, &mut notes);
         kernels::note(&hardware.gpu, &training, &storage, &mut notes);
