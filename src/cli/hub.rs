@@ -4,6 +4,11 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 
+use crate::files;
+
+/// The file of a branch holds the name of a commit.
+const MOST_NAME: u64 = 4096;
+
 /// Where the cache is: `$HF_HUB_CACHE`, else `$HF_HOME/hub`, else `~/.cache/huggingface/hub` (huggingface_hub,
 /// src/huggingface_hub/constants.py).
 fn cache(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
@@ -31,7 +36,7 @@ pub fn config(name: &str, variable: impl Fn(&str) -> Option<OsString>) -> Option
         return None;
     }
     let folder = cache(variable)?.join(format!("models--{owner}--{model}"));
-    let main = fs::read_to_string(folder.join("refs/main")).ok();
+    let main = files::read_text(&folder.join("refs/main"), MOST_NAME).ok();
     let main = main.filter(|commit| plain(commit.trim())).map(|commit| folder.join("snapshots").join(commit.trim()));
     let others = || {
         let mut all: Vec<PathBuf> =
@@ -59,6 +64,10 @@ mod tests {
         std::fs::create_dir_all(model.join("refs")).unwrap();
         std::fs::write(model.join("refs/main"), "bbb").unwrap();
         assert_eq!(found().unwrap(), model.join("snapshots/bbb/config.json"));
+        // A pipe that nobody writes to is no branch.
+        std::fs::remove_file(model.join("refs/main")).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(model.join("refs/main")).status().unwrap().success());
+        assert_eq!(found().unwrap(), model.join("snapshots/aaa/config.json"));
         for other in ["a-model", "owner/none", "../hub", "owner/../a-model"] {
             assert_eq!(config(other, |name| (name == "HF_HOME").then(|| home.path().into())), None, "{other}");
         }

@@ -2,7 +2,7 @@
 //! write it, its attributes, its other names.
 
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -166,15 +166,13 @@ fn write_in_place(target: &Path, file: &mut File, text: &str) -> io::Result<()> 
 fn back_up(target: &Path, file: &mut File) -> io::Result<PathBuf> {
     /// More copies than anybody leaves behind.
     const MOST: u32 = 100;
-    let mut content = Vec::new();
     file.seek(SeekFrom::Start(0))?;
-    file.read_to_end(&mut content)?;
     for number in 1..=MOST {
         let number = if number == 1 { String::new() } else { format!("-{number}") };
         let path = PathBuf::from(format!("{}.{BACKUP}{number}", target.display()));
         match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
             Ok(mut copy) => {
-                let made = copy.write_all(&content).and_then(|()| copy.sync_all());
+                let made = io::copy(file, &mut copy).and_then(|_| copy.sync_all());
                 if made.is_err() {
                     drop(fs::remove_file(&path));
                 }

@@ -138,15 +138,19 @@ fn leave_out(value: &mut Value, not_read: &Value) {
 }
 
 /// GPUs, processes and readings of a sample together: hundreds of GPUs have less.
-const MOST_PARTS: usize = 30_000;
+pub const MOST_PARTS: usize = 30_000;
+
+/// How many GPUs, processes and readings a line has at most: `{}` is a whole GPU, two bytes become thousands.
+pub fn parts(line: &[u8]) -> usize {
+    line.iter().filter(|byte| **byte == b'{').count()
+}
 
 /// The sample of a line, which was taken `at`.
 ///
 /// # Errors
 /// Where the line is none.
 pub fn decode(line: &[u8], at: Moment) -> serde_json::Result<Sample> {
-    // `{}` is a whole GPU: two bytes become thousands.
-    if line.iter().filter(|byte| **byte == b'{').count() > MOST_PARTS {
+    if parts(line) > MOST_PARTS {
         return Err(serde_json::Error::io(io::Error::other(format!("more than {MOST_PARTS} parts"))));
     }
     taken_at(at, || serde_json::from_slice(line))

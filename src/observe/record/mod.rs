@@ -10,11 +10,13 @@ mod lines;
 mod out;
 mod player;
 mod reader;
+mod samples;
 mod writer;
 
 pub use format::{Header, PlanText, VERSION};
 pub use player::Replay;
-pub use reader::{Damage, OpenError, Recording, Samples};
+pub use reader::{Damage, OpenError, Recording};
+pub use samples::Samples;
 pub use writer::{Compression, Recorder, RecordingTotals, Rotation};
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::event::FoundEvent;
-use super::reader::{OpenError, Recording, Samples};
+use super::reader::{OpenError, Recording};
+use super::samples::Samples;
 use crate::observe::Source;
 use crate::reading::playback::{Milestones, Playback, PlaybackCommand, SPEEDS};
 use crate::reading::{Moment, Sample, SourceInfo, SourceKind};

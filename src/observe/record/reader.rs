@@ -1,21 +1,18 @@
 //! Reads a recording: all of its parts, up to where one is damaged.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rayon::prelude::*;
 use serde::Deserialize;
 use thiserror::Error;
 
-use super::event::FoundEvent;
-use super::format::{Header, VERSION, decode};
+use super::format::{Header, VERSION};
 use super::lines::{BREAKS_OFF, RecordingLines};
 use super::writer::part_path;
 use crate::files;
 use crate::plan::reason;
-use crate::reading::{Moment, Sample};
+use crate::reading::Moment;
 
 impl OpenError {
     /// Whether another file was meant, rather than something being wrong with this one.
@@ -80,13 +77,15 @@ impl fmt::Display for Damage {
 
 /// Where a sample stands.
 #[derive(Debug, Clone, Copy)]
-struct Entry {
-    part: usize,
+pub struct SampleEntry {
+    /// The place of its file among the parts.
+    pub part: usize,
     /// Lines before it in its file.
-    line: u64,
+    pub line: u64,
     /// Bytes of unpacked text before it.
-    byte: u64,
-    at: Moment,
+    pub byte: u64,
+    /// When it was taken.
+    pub at: Moment,
 }
 
 /// When the sample of a line was taken. As lines are written here that stands at their beginning, and the rest is read
@@ -113,8 +112,8 @@ const MOST_SAMPLES: usize = 1 << 22;
 pub struct Recording {
     header: Header,
     parts: Vec<PathBuf>,
-    entries: Vec<Entry>,
-    damage: Option<Damage>,
+    pub(super) entries: Vec<SampleEntry>,
+    pub(super) damage: Option<Damage>,
 }
 
 impl Header {
@@ -170,7 +169,7 @@ impl Recording {
                 Ok(Some(text)) => match taken(text) {
                     Ok(_) if self.entries.len() == MOST_SAMPLES => format!("more than {MOST_SAMPLES} samples"),
                     Ok(at) if self.entries.last().is_none_or(|last| last.at <= at) => {
-                        self.entries.push(Entry { part, line, byte, at });
+                        self.entries.push(SampleEntry { part, line, byte, at });
                         continue;
                     }
                     Ok(_) => "the time goes back".to_owned(),
@@ -231,122 +230,8 @@ impl Recording {
     }
 }
 
-/// The samples of a recording, read one after the other from wherever is wanted.
-#[derive(Debug)]
-pub struct Samples {
-    recording: Recording,
-    open: Option<(usize, RecordingLines)>,
-    /// What was read ahead, and the place of its first.
-    ahead: (usize, VecDeque<Result<Sample, UnreadableSample>>),
-}
-
-/// Why a sample cannot be read any more.
-#[derive(Debug, Error)]
-enum UnreadableSample {
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    #[error("the file has become shorter")]
-    Shorter,
-    /// The error without its place: that is the line's, which is told already.
-    #[error("no sample: {}", fault(.0))]
-    Malformed(#[from] serde_json::Error),
-}
-
-/// Samples that are looked through for an event at once: some five hours, which takes some seconds.
-const MOST_LOOKED_THROUGH: usize = 20_000;
-
-/// Samples that are read together on the way to one that lies far ahead: they are decoded side by side.
-const TOGETHER: usize = 64;
-
-impl Samples {
-    /// Of this recording.
-    #[must_use]
-    pub const fn of(recording: Recording) -> Self {
-        Self { recording, open: None, ahead: (0, VecDeque::new()) }
-    }
-
-    /// The recording.
-    #[must_use]
-    pub const fn recording(&self) -> &Recording {
-        &self.recording
-    }
-
-    /// The sample at that place; none beyond the last. What cannot be read any more, or is no
-    /// sample to its last field, is the recording's end from then on. Those up to `until` will be
-    /// asked for next.
-    pub fn get(&mut self, index: usize, until: usize) -> Option<Sample> {
-        let entry = *self.recording.entries.get(index)?;
-        if self.ahead.0 != index || self.ahead.1.is_empty() {
-            self.ahead = (index, self.read(index, until.clamp(index, index + TOGETHER - 1)));
-        }
-        self.ahead.0 += 1;
-        match self.ahead.1.pop_front()? {
-            Ok(sample) => Some(sample),
-            Err(what) => {
-                let after = index.checked_sub(1).map(|before| self.recording.time(before));
-                let path = self.recording.parts[entry.part].clone();
-                let what = what.to_string();
-                self.recording.damage = Some(Damage { path, line: entry.line + 1, byte: entry.byte, after, what });
-                self.recording.entries.truncate(index);
-                None
-            }
-        }
-    }
-
-    /// The nearest sample after, or before, that place at which something happens; where it would take too long to
-    /// look further, as far as was looked. None where nothing happens up to the end, or the beginning.
-    pub fn find_event(&mut self, from: usize, forward: bool) -> Option<FoundEvent> {
-        let last = self.recording.len().saturating_sub(1);
-        for chunk in 0..MOST_LOOKED_THROUGH / TOGETHER {
-            // One more than is asked for: what a sample is compared with.
-            let (first, until) = if forward {
-                (from + chunk * TOGETHER, (from + (chunk + 1) * TOGETHER).min(last))
-            } else {
-                let until = from.checked_sub(1 + chunk * TOGETHER)?;
-                (until.saturating_sub(TOGETHER), until)
-            };
-            if first >= until {
-                return None;
-            }
-            let samples: Vec<Sample> = self.read(first, until).into_iter().map_while(Result::ok).collect();
-            if let Some(found) = FoundEvent::among(&samples, first, forward) {
-                return Some(found);
-            }
-        }
-        let looked = MOST_LOOKED_THROUGH / TOGETHER * TOGETHER;
-        let index = if forward { (from + looked).min(last) } else { from.saturating_sub(looked) };
-        Some(FoundEvent { index, words: format!("nothing in {looked} samples") })
-    }
-
-    /// The samples from one place to another.
-    fn read(&mut self, from: usize, to: usize) -> VecDeque<Result<Sample, UnreadableSample>> {
-        let entries: Vec<Entry> = self.recording.entries.iter().take(to + 1).skip(from).copied().collect();
-        let lines: Vec<_> = entries.into_iter().map(|entry| self.line(entry).map(|line| (line, entry.at))).collect();
-        let sample = |line: Result<(Vec<u8>, Moment), UnreadableSample>| {
-            let (line, at) = line?;
-            Ok(decode(&line, at)?)
-        };
-        // One alone needs no other thread.
-        if lines.len() == 1 {
-            return lines.into_iter().map(sample).collect();
-        }
-        lines.into_par_iter().map(sample).collect::<Vec<_>>().into()
-    }
-
-    fn line(&mut self, entry: Entry) -> Result<Vec<u8>, UnreadableSample> {
-        let path = &self.recording.parts[entry.part];
-        let mut lines = match self.open.take() {
-            Some((part, lines)) if part == entry.part => lines,
-            _ => RecordingLines::open(path)?,
-        };
-        lines.go_to(entry.byte, path)?;
-        let line = lines.next()?.ok_or(UnreadableSample::Shorter)?.to_vec();
-        self.open = Some((entry.part, lines));
-        Ok(line)
-    }
-}
-
-fn fault(error: &serde_json::Error) -> String {
+/// The error without its place: that is the line's, which is told already.
+pub fn fault(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split(" at line ").next().unwrap_or_default().to_owned()
 }

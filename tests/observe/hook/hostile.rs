@@ -130,6 +130,18 @@ fn a_recording_that_unpacks_to_gigabytes_is_played_up_to_there() {
     assert!(text(&play().stdout).contains("unpacks to far more than samples do"));
 }
 
+#[test]
+fn samples_of_thousands_of_gpus_are_not_held_by_the_dozen() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.ndjson");
+    // Three bytes each, which become kilobytes: twenty-four such samples at once would be a gigabyte.
+    let sample = |number: u32| format!("{{\"at\":{number},\"devices\":[{{}}{}]}}\n", ",{}".repeat(20_000));
+    let samples: String = (1..=24).map(sample).collect();
+    std::fs::write(&path, format!("{HEADER}\n{samples}")).unwrap();
+    let played = bounded(&["replay", "--format", "json"], &path);
+    assert!(text(&played.stdout).contains("\"samples\": 24"), "{}", text(&played.stderr));
+}
+
 /// A pickle of protocol 4 around `body`.
 fn pickle(path: &Path, body: &[&[u8]]) {
     let whole = [b"\x80\x04", &body.concat()[..], b"."].concat();
