@@ -12,12 +12,13 @@ use memwall::catalog::Catalog;
 use memwall::files::Unread;
 use memwall::observe::hook::{Directory, Listener};
 use memwall::observe::log::{Log, Pattern};
-use memwall::observe::{Access, Prometheus, Recording};
+use memwall::observe::{Access, Prometheus, Recording, Samples};
 use memwall::plan::import::{Files, ProcessView, file};
 use memwall::plan::traced::read_trace;
 use memwall::plan::{Document, Fault};
 use memwall::predict::{Prediction, of};
 use memwall::reading::Moment;
+use memwall::report::recording::RecordingSummary;
 use memwall::ui::Theme;
 use serde_json::{Value, json};
 
@@ -150,11 +151,19 @@ pub fn hook(bytes: &[u8]) -> bool {
     listener.listen(Duration::from_millis(20), || Moment(1)).is_ok() && !listener.runs().is_empty()
 }
 
-/// The bytes of a recording, whether a sample of it can be played.
+/// The bytes of a recording, whether all of it can be played.
 pub fn recording(bytes: &[u8]) -> bool {
     let gzip = bytes.starts_with(&[0x1f, 0x8b]);
     let path = written(if gzip { "a.ndjson.gz" } else { "a.ndjson" }, bytes);
-    Recording::open(&path).is_ok()
+    let Ok(recording) = Recording::open(&path) else { return false };
+    let mut samples = Samples::of(recording);
+    let last = samples.recording().len() - 1;
+    samples.find_event(0, true);
+    samples.find_event(last, false);
+    let summary = RecordingSummary::of(&mut samples);
+    // What is said of it is written for people and for programs.
+    assert!(!summary.text(80).is_empty() && summary.json().is_object() && summary.csv().is_ok());
+    summary.damage.is_none()
 }
 
 /// The bytes of an exporter's page, whether a GPU was found on it.

@@ -140,6 +140,11 @@ fn leave_out(value: &mut Value, not_read: &Value) {
 /// GPUs, processes and readings of a sample together: hundreds of GPUs have less.
 pub const MOST_PARTS: usize = 30_000;
 
+/// A part of a line has a name and a value, `"power":{"value":7},`: of shorter ones a small file would have so many that
+/// nobody waits for them. A few may be.
+const SHORTEST_PART: usize = 12;
+const ANY_PARTS: usize = 1000;
+
 /// How many GPUs, processes and readings a line has at most: `{}` is a whole GPU, two bytes become thousands.
 pub fn parts(line: &[u8]) -> usize {
     line.iter().filter(|byte| **byte == b'{').count()
@@ -150,8 +155,13 @@ pub fn parts(line: &[u8]) -> usize {
 /// # Errors
 /// Where the line is none.
 pub fn decode(line: &[u8], at: Moment) -> serde_json::Result<Sample> {
-    if parts(line) > MOST_PARTS {
-        return Err(serde_json::Error::io(io::Error::other(format!("more than {MOST_PARTS} parts"))));
+    let parts = parts(line);
+    let refused = |what| Err(serde_json::Error::io(io::Error::other(what)));
+    if parts > MOST_PARTS {
+        return refused(format!("more than {MOST_PARTS} parts"));
+    }
+    if parts > ANY_PARTS + line.len() / SHORTEST_PART {
+        return refused(format!("{parts} parts in {} bytes", line.len()));
     }
     taken_at(at, || serde_json::from_slice(line))
 }

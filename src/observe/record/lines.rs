@@ -14,7 +14,7 @@ const LONGEST_LINE: u64 = 16 << 20;
 /// A file that unpacks to more than so many times its own size, and to more than that besides, is none that anybody
 /// recorded: samples become a tenth.
 const MOST_TIMES: u64 = 60;
-const UNPACKED_ANYWAY: u64 = 64 << 20;
+const UNPACKED_ANYWAY: u64 = 32 << 20;
 
 /// What is wrong with the last line of a file whose writer was stopped.
 pub const BREAKS_OFF: &str = "the line breaks off";

@@ -134,12 +134,17 @@ fn a_recording_that_unpacks_to_gigabytes_is_played_up_to_there() {
 fn samples_of_thousands_of_gpus_are_not_held_by_the_dozen() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.ndjson");
-    // Three bytes each, which become kilobytes: twenty-four such samples at once would be a gigabyte.
-    let sample = |number: u32| format!("{{\"at\":{number},\"devices\":[{{}}{}]}}\n", ",{}".repeat(20_000));
-    let samples: String = (1..=24).map(sample).collect();
-    std::fs::write(&path, format!("{HEADER}\n{samples}")).unwrap();
-    let played = bounded(&["replay", "--format", "json"], &path);
-    assert!(text(&played.stdout).contains("\"samples\": 24"), "{}", text(&played.stderr));
+    let written = |gpu: &str| {
+        let sample = |number: u32| format!("{{\"at\":{number},\"devices\":[{{}}{}]}}\n", gpu.repeat(20_000));
+        let samples: String = (1..=24).map(sample).collect();
+        std::fs::write(&path, format!("{HEADER}\n{{\"at\":1}}\n{samples}")).unwrap();
+        bounded(&["replay", "--format", "json"], &path)
+    };
+    // A dozen bytes each, which become kilobytes: twenty-four such samples at once would be a gigabyte.
+    let played = written(",{\"index\":1}");
+    assert!(text(&played.stdout).contains("\"samples\": 25"), "{}", text(&played.stderr));
+    // Of three bytes each, a file of 200 kB would hold millions: more than anybody waits for.
+    assert!(text(&written(",{}").stdout).contains("parts in"), "refused");
 }
 
 /// A pickle of protocol 4 around `body`.
