@@ -315,3 +315,36 @@ fn what_cannot_be_checked_is_said_in_one_line() {
         "{said}"
     );
 }
+
+#[test]
+fn a_library_is_kept_only_where_nobody_else_can_replace_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("home/.cache/memwall");
+    std::fs::create_dir_all(&cache).unwrap();
+    let mode = |path: &Path, mode| std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode));
+    let home = folder.path().join("home");
+    let is_private = || {
+        let program = "import pathlib, sys, device; print(device.is_private(pathlib.Path(sys.argv[1])))";
+        let mut command = Command::new("python3");
+        let modules = concat!(env!("CARGO_MANIFEST_DIR"), "/src/observe/trace");
+        let out = command.args(["-B", "-c", program]).arg(&cache).env("PYTHONPATH", modules).output().unwrap();
+        assert!(out.status.success(), "{out:?}");
+        out.stdout == b"True\n"
+    };
+    assert!(is_private());
+    for (path, bits, private) in [
+        (&home, 0o777, false),
+        (&home, 0o770, false),
+        // As /tmp: what is ours there nobody else can rename.
+        (&home, 0o1777, true),
+        (&cache, 0o1777, false),
+        (&cache, 0o700, true),
+    ] {
+        mode(path, bits).unwrap();
+        assert_eq!(is_private(), private, "{} {bits:o}", path.display());
+    }
+    // Only root can give a folder away: as root finds the home of whoever typed `sudo -E`.
+    if std::os::unix::fs::chown(&home, Some(1000), Some(1000)).is_ok() {
+        assert!(!is_private(), "below another user's folder");
+    }
+}

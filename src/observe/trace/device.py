@@ -74,6 +74,18 @@ def torch_folder():
     return Path(next(iter(found.submodule_search_locations)))
 
 
+def is_private(folder):
+    """Whether nobody else can put a library there, nor another folder in its place: with `sudo -E` the cache is below
+    another user's. Whoever owns `/` may, as in a container: Python itself is theirs to replace."""
+    own, others = os.getuid(), stat.S_IWGRP | stat.S_IWOTH
+    trusted = {0} if own == 0 else {0, own, Path("/").stat().st_uid}
+    here, above = folder.stat(), [parent.stat() for parent in folder.resolve().parents]
+    if here.st_uid != own or here.st_mode & others:
+        return False
+    # In a sticky one, as /tmp, only the owner of an entry may rename it.
+    return all(it.st_uid in trusted and (not it.st_mode & others or it.st_mode & stat.S_ISVTX) for it in above)
+
+
 def build(compiler, folder):
     """The stand-in, compiled against the user's PyTorch once and kept in a private folder of the cache."""
     text = SOURCE.read_bytes()
@@ -82,8 +94,7 @@ def build(compiler, folder):
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "memwall"
     try:
         cache.mkdir(mode=0o700, parents=True, exist_ok=True)
-        here = cache.stat()
-        private = here.st_uid == os.getuid() and not here.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        private = is_private(cache)
     except OSError:
         private = False
     if not private:
