@@ -54,6 +54,24 @@ fn the_contracts_names_mean_what_it_says() {
     assert_eq!(catalog.gpu("h100").unwrap().name, catalog.gpu("NVIDIA H100 80GB HBM3").unwrap().name);
 }
 
+/// What NVML calls them; GB/s, TFLOP/s in FP32 and watts are those of their data sheets, 97887 MiB what NVML reports.
+#[test]
+fn the_editions_of_a_card_are_told_apart() {
+    let catalog = catalog();
+    for (name, bandwidth, fp32, watts) in [
+        ("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", 1792.0, 125.0, 600.0),
+        ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", 1792.0, 110.0, 300.0),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", 1597.0, 120.0, 600.0),
+    ] {
+        let card = catalog.gpu(name).unwrap_or_else(|| panic!("{name}"));
+        assert_eq!((card.memory.gib() * 1024.0).round(), 97_887.0, "{name}");
+        assert_eq!(card.bandwidth, BytesPerSec::from_giga(bandwidth), "{name}");
+        let share = card.peaks.fp32.unwrap().0 / (fp32 * 1e12);
+        assert!((0.99..=1.01).contains(&share), "{name}: {share}");
+        assert_eq!(card.tdp.unwrap().0, watts, "{name}");
+    }
+}
+
 #[test]
 fn the_contracts_links_have_its_bandwidths() {
     let catalog = catalog();
