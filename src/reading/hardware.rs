@@ -83,7 +83,7 @@ pub struct NvLinks {
     pub active: u32,
     /// Links that there are.
     pub all: u32,
-    /// Version of the first that is up.
+    /// The generation of NVLink of the first that is up: 4 on Hopper.
     pub version: Option<u32>,
 }
 
@@ -167,6 +167,10 @@ readings! {
         pub retired_pages: u64,
         /// Memory rows replaced by spare ones (Ampere and later).
         pub remapped_rows: u64,
+        /// Errors of caches and registers (SRAM) that ECC could not mend, in all its life.
+        pub sram_uncorrected: u64,
+        /// These are so many that the GPU is to be replaced, by its driver's own count.
+        pub sram_exceeded: bool,
         /// Pages or rows wait for a reset to be replaced.
         pub repair_pending: bool,
         /// No spare row was left for one.

@@ -3,7 +3,7 @@
 
 use std::fmt::Display;
 
-use super::{Absence, DeviceSample, Links, Reading};
+use super::{Absence, DeviceSample, Links, NvLinks, Reading};
 use crate::units::{BytesPerSec, Fraction};
 
 /// Above its bound by this much a value is a matter of rounding or of the clock that it is taken by.
@@ -19,8 +19,12 @@ const HOTTEST: f64 = 150.0;
 /// third, FLITs from the sixth (PCI Express Base Specification 6.0).
 const LANE: [f64; 6] = [0.25, 0.5, 0.985, 1.969, 3.938, 7.563];
 
+/// GB/s of one NVLink each way from the first generation on: 160, 300, 600, 900 and 1800 GB/s both ways over 4, 6, 12,
+/// 18 and 18 links (NVIDIA's architecture papers of P100, V100, A100, H100; Blackwell's data sheet).
+const NVLINK: [f64; 5] = [20.0, 25.0, 25.0, 25.0, 50.0];
+
 impl DeviceSample {
-    /// Takes away what cannot be: shares above 100 %, more memory than there is, more bytes than DRAM or PCIe can
+    /// Takes away what cannot be: shares above 100 %, more memory than there is, more bytes than DRAM, PCIe or NVLink can
     /// move, a power or a temperature beyond any board's.
     pub fn drop_impossible(&mut self) {
         let shares = [&mut self.busy, &mut self.memory_busy, &mut self.sm_activity, &mut self.tensor_activity];
@@ -59,6 +63,9 @@ impl DeviceSample {
         let most = pcie_each_way(&self.links);
         drop_rate(&mut self.links.pcie_received, most);
         drop_rate(&mut self.links.pcie_sent, most);
+        let most = nvlink_each_way(&self.links);
+        drop_rate(&mut self.links.nvlink_received, most);
+        drop_rate(&mut self.links.nvlink_sent, most);
     }
 }
 
@@ -69,6 +76,13 @@ fn pcie_each_way(links: &Links) -> Option<BytesPerSec> {
     let lanes = *links.pcie_width_max.value().or(links.pcie_width.value())?;
     let lane = LANE.get(usize::try_from(generation.checked_sub(1)?).ok()?)?;
     Some(BytesPerSec(lane * f64::from(lanes) * 1e9))
+}
+
+/// What its NVLinks move each way, those that are down included; none where their number or generation is not known.
+fn nvlink_each_way(links: &Links) -> Option<BytesPerSec> {
+    let NvLinks { all, version, .. } = links.nvlinks.value()?;
+    let link = NVLINK.get(usize::try_from(version.as_ref()?.checked_sub(1)?).ok()?)?;
+    Some(BytesPerSec(link * f64::from(*all) * 1e9))
 }
 
 fn drop_rate(rate: &mut Reading<BytesPerSec>, most: Option<BytesPerSec>) {
@@ -103,7 +117,7 @@ mod tests {
         Reading::measured(value, Moment(0))
     }
 
-    /// A board as data sheets have it: 80 GB, 3.35 TB/s, 700 W, sixteen lanes of the fifth generation (63 GB/s).
+    /// A board as data sheets have it: 80 GB, 3.35 TB/s, 700 W, sixteen lanes of PCIe 5 (63 GB/s), 900 GB/s over NVLink both ways.
     fn board() -> DeviceSample {
         let memory = DeviceMemory { total: Bytes(80 << 30), used: Bytes(70 << 30), free: Bytes(10 << 30) };
         let mut sample = DeviceSample {
@@ -121,6 +135,8 @@ mod tests {
         sample.links.pcie_generation_max = known(5);
         sample.links.pcie_width_max = known(16);
         sample.links.pcie_sent = known(BytesPerSec(55e9));
+        sample.links.nvlinks = known(NvLinks { active: 18, all: 18, version: Some(4) });
+        sample.links.nvlink_sent = known(BytesPerSec(440e9));
         sample
     }
 
@@ -149,7 +165,9 @@ mod tests {
         sample.power = known(Watts(4_294_967.0));
         sample.temperature = known(Celsius(255.0));
         sample.links.pcie_sent = known(BytesPerSec(90e9));
+        sample.links.nvlink_sent = known(BytesPerSec(500e9));
         sample.drop_impossible();
+        assert_eq!(why(&sample.links.nvlink_sent), "failed: impossible: 500 GB/s of 450 GB/s");
         assert_eq!(why(&sample.busy), "failed: impossible: 255 %");
         assert!(why(&sample.tensor_activity).contains("impossible"));
         assert_eq!(why(&sample.memory), "failed: impossible: 96.0 GiB of 80.0 GiB");

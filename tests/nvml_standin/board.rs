@@ -221,6 +221,25 @@ pub unsafe extern "C" fn nvmlDeviceGetTotalEccErrors(
     })
 }
 
+/// `nvmlDeviceGetMemoryErrorCounter`: of errors that nobody mended in SRAM (location 7) alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetMemoryErrorCounter(
+    device: Handle,
+    kind: c_uint,
+    _counter: c_uint,
+    location: c_uint,
+    to: *mut c_ulonglong,
+) -> c_uint {
+    on("nvmlDeviceGetMemoryErrorCounter", device, |gpu, now| {
+        let sram = gpu.ecc.as_ref().and_then(|ecc| ecc.sram.as_ref()).ok_or(NOT_SUPPORTED)?;
+        if (kind, location) != (1, 7) {
+            return Err(INVALID_ARGUMENT);
+        }
+        // SAFETY: NVML's contract for this pointer.
+        unsafe { write(to, sram.count(now)) }
+    })
+}
+
 /// `nvmlFieldValue_t`. The value is the union's unsigned long long.
 #[repr(C)]
 pub struct FieldValue {

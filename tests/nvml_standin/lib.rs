@@ -55,8 +55,8 @@
 //!     serial: "1652922012345"
 //!     numa_node: 0
 //!     pcie: { generation: 5, generation_max: 5, width: 16, width_max: 16, sent: 1000, received: 2000, replays: 0 }
-//!     nvlink: { all: 18, down: [3], version: 4 }
-//!     ecc: { on: true, corrected: 2, uncorrected: 0 }
+//!     nvlink: { all: 18, down: [3], version: 6 }          # 4.0 (nvmlNvlinkVersion_t)
+//!     ecc: { on: true, corrected: 2, uncorrected: 0, sram: 0 }
 //!     fields: { 82: 78, 142: 1 }                           # by field id; what is absent is not supported
 //!     xids: [{ code: 79, from_ms: 4000 }]                  # each told of once
 //!     no_events: false

@@ -226,6 +226,9 @@ pub struct Ecc {
     pub corrected: Signal,
     /// Errors that were not.
     pub uncorrected: Signal,
+    /// Those of SRAM that were not.
+    #[serde(default)]
+    pub sram: Option<Signal>,
 }
 
 /// A critical error.

@@ -8,9 +8,10 @@ use memwall::compare::{Calibration, Factor, Forecast, GrowthKind, RunPhase};
 use memwall::observe::{Demo, Source};
 use memwall::plan::{EXAMPLES, LoadedPlan};
 use memwall::reading::{
-    DeviceMemory, DeviceProcess, DeviceSample, HookEnd, HookMemory, HookStep, HookedRun, Moment, OutOfMemory, Progress,
-    ProgressSource, Reading, RunNews, Sample, SourceInfo, SourceKind,
+    DeviceMemory, DeviceProcess, DeviceSample, Health, HookEnd, HookMemory, HookStep, HookedRun, Links, Moment,
+    OutOfMemory, Progress, ProgressSource, Reading, RunNews, Sample, SourceInfo, SourceKind,
 };
+use memwall::ui::required_metrics;
 use memwall::units::{Bytes, Celsius, Fraction, Seconds};
 
 const EXAMPLE: &str = "13b_long_sequence";
@@ -29,6 +30,9 @@ struct Live {
     state: State,
     now: Moment,
     step: u64,
+    /// Of the second GPU.
+    health: Health,
+    links: Links,
 }
 
 impl Live {
@@ -41,7 +45,7 @@ impl Live {
         state.run.calibrations.machine = "node7".to_owned();
         happen(&mut state, Event::SourceStarted(SourceInfo { kind: SourceKind::Nvml, detail: "driver".to_owned() }));
         state.monitor.toggle_attach(7);
-        Self { state, now: START, step: 100 }
+        Self { state, now: START, step: 100, health: Health::default(), links: Links::default() }
     }
 
     /// One second with so much memory in use and at so many degrees; what is to be done about it.
@@ -62,6 +66,8 @@ impl Live {
                 vec![DeviceProcess::holding(7 + index, Reading::measured(of(index).0, at))],
                 at,
             ),
+            health: if index == 1 { self.health.clone() } else { Health::default() },
+            links: if index == 1 { self.links.clone() } else { Links::default() },
             ..DeviceSample::default()
         };
         let progress = progress.map(Box::new);
@@ -178,6 +184,50 @@ fn an_alert_comes_once_a_crossing_and_again_after_it_went_back() {
     press(&mut live.state, &[KeyPress::Char('A')]);
     assert!(!second_line(&live.state).contains('!'));
     assert!(live.state.run.alerts.raised.iter().any(|raised| raised.alert == Alert::Temperature && raised.seen));
+}
+
+#[test]
+fn what_is_wrong_with_a_gpu_is_told_once_the_gravest_first() {
+    fn known<T>(value: T) -> Reading<T> {
+        Reading::measured(value, START)
+    }
+    let mut live = Live::start("notify: [bell]\n");
+    let mut told = |change: &dyn Fn(&mut Health, &mut Links)| {
+        change(&mut live.health, &mut live.links);
+        let alerts = alarms(&live.second(55.0, 60.0, None));
+        (alerts, live.state.run.alerts.raised.first().map(|raised| raised.text.clone()))
+    };
+    let none = (Vec::new(), None);
+    // What its links had recovered from before anybody looked is no alarm; nor is what says nothing.
+    assert_eq!(told(&|health, _| health.nvlink_recoveries = known(3)), none);
+    assert_eq!(told(&|health, _| health.sram_uncorrected = known(2)), none);
+    let text = "GPU 1: NVLink recovered from 2 errors".to_owned();
+    assert_eq!(told(&|health, _| health.nvlink_recoveries = known(5)), (vec![text.clone()], Some(text)));
+    // The same alert says what is gravest now.
+    let raised = |text: &str| (Vec::new(), Some(text.to_owned()));
+    assert_eq!(told(&|health, _| health.repair_failed = known(true)), raised("GPU 1: no spare memory row left"));
+    assert_eq!(
+        told(&|health, _| health.sram_exceeded = known(true)),
+        raised("GPU 1: SRAM errors beyond the threshold")
+    );
+    // A driver that was loaded anew counts from nothing.
+    assert_eq!(told(&|health, _| *health = Health { nvlink_recoveries: known(0), ..Health::default() }), none);
+    let text = "GPU 1: PCIe x8 of x16".to_owned();
+    let narrow = |_: &mut Health, links: &mut Links| (links.pcie_width, links.pcie_width_max) = (known(8), known(16));
+    assert_eq!(told(&narrow), (vec![text.clone()], Some(text)));
+}
+
+#[test]
+fn a_gpu_is_asked_for_its_errors_whatever_is_on_the_screen() {
+    let mut live = Live::start("");
+    press(&mut live.state, &[KeyPress::Char('1'), KeyPress::Char('z')]);
+    live.second(55.0, 60.0, None);
+    assert_eq!(screen(&live.state, &look(), SIZE).matches('╭').count(), 1, "one pane alone");
+    assert!(required_metrics(&live.state).health);
+    let mut live = Live::start("gpu: off\n");
+    press(&mut live.state, &[KeyPress::Char('1'), KeyPress::Char('z')]);
+    live.second(55.0, 60.0, None);
+    assert!(!required_metrics(&live.state).health, "nobody wants to know");
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Everything that can be alerted about, as it stands now against its threshold.
 
+use super::AlertState;
 use super::rules::{Alert, AlertRules};
 use crate::app::state::{RunState, State};
 use crate::compare::{Forecast, RunPhase};
-use crate::reading::{Absence, DeviceSample};
+use crate::reading::{Absence, DeviceSample, Reading};
 use crate::units::{Seconds, three_figures};
 
 /// How a figure stands against its threshold.
@@ -55,8 +56,11 @@ pub fn of(state: &State) -> Vec<Condition> {
     let rules = &state.run.alerts.rules;
     let mut conditions = Vec::new();
     for device in state.monitor.devices() {
-        conditions
-            .extend([memory(device, rules), temperature(device, rules), trouble(device, rules)].into_iter().flatten());
+        conditions.extend(
+            [memory(device, rules), temperature(device, rules), trouble(device, &state.run.alerts)]
+                .into_iter()
+                .flatten(),
+        );
     }
     conditions.extend(
         [full_in(&state.run), slow_step(state), stalled(state), loss(state), ended(state)].into_iter().flatten(),
@@ -91,19 +95,29 @@ fn temperature(device: &DeviceSample, rules: &AlertRules) -> Option<Condition> {
     Some(Condition { gpu: Some(device.index), ..condition })
 }
 
-fn trouble(device: &DeviceSample, rules: &AlertRules) -> Option<Condition> {
-    rules.threshold(Alert::Gpu)?;
-    let gone = device.memory.absence() == Some(&Absence::Gone);
-    let xids = device.health.xids.value().filter(|xids| xids.count > 0);
-    let narrow = device.narrow_link();
-    let what = match xids.and_then(|xids| xids.last?.code) {
-        _ if gone => "gone".to_owned(),
-        Some(code) => format!("Xid {code}"),
-        None if xids.is_none() && narrow.is_some() => narrow.clone().unwrap_or_default(),
-        None => "a critical error".to_owned(),
+fn trouble(device: &DeviceSample, alerts: &AlertState) -> Option<Condition> {
+    alerts.rules.threshold(Alert::Gpu)?;
+    let health = &device.health;
+    let is = |flag: &Reading<bool>, what: &str| (flag.value() == Some(&true)).then(|| what.to_owned());
+    let xid = || {
+        let xids = health.xids.value().filter(|xids| xids.count > 0)?;
+        Some(xids.last.and_then(|last| last.code).map_or("a critical error".to_owned(), |code| format!("Xid {code}")))
     };
-    let text = format!("GPU {}: {what}", device.label());
-    let condition = condition(Alert::Gpu, whether(gone || xids.is_some() || narrow.is_some()), text);
+    let recovered = || match alerts.recovered(device) {
+        0 => None,
+        1 => Some("NVLink recovered from an error".to_owned()),
+        more => Some(format!("NVLink recovered from {more} errors")),
+    };
+    // The gravest alone.
+    let what = (device.memory.absence() == Some(&Absence::Gone))
+        .then(|| "gone".to_owned())
+        .or_else(xid)
+        .or_else(|| is(&health.sram_exceeded, "SRAM errors beyond the threshold"))
+        .or_else(|| is(&health.repair_failed, "no spare memory row left"))
+        .or_else(recovered)
+        .or_else(|| device.narrow_link());
+    let text = format!("GPU {}: {}", device.label(), what.as_deref().unwrap_or_default());
+    let condition = condition(Alert::Gpu, whether(what.is_some()), text);
     Some(Condition { gpu: Some(device.index), ..condition })
 }
 

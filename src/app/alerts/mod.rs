@@ -4,7 +4,7 @@
 mod conditions;
 mod rules;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 pub use rules::{Alert, AlertChannels, AlertRules};
 
@@ -12,7 +12,7 @@ use crate::app::event::Effect;
 use crate::app::monitor::SourceState;
 use crate::app::notice::info;
 use crate::app::state::State;
-use crate::reading::{Moment, SourceKind};
+use crate::reading::{DeviceSample, Moment, SourceKind};
 use conditions::Condition;
 
 /// Alerts of the past that are listed.
@@ -42,6 +42,8 @@ pub struct AlertState {
     pub raised: Vec<RaisedAlert>,
     /// Those that do no more, the newest first.
     pub past: VecDeque<RaisedAlert>,
+    /// How often the NVLinks of each device had recovered when it was first seen: what was before is nobody's to mend.
+    pub recoveries: BTreeMap<u32, u64>,
 }
 
 /// What an alert tells the world outside.
@@ -73,6 +75,22 @@ impl AlertState {
         unseen.next().map(|first| (first, unseen.count()))
     }
 
+    /// Since a device is watched, how often its NVLinks were set up again after an error.
+    fn recovered(&self, device: &DeviceSample) -> u64 {
+        let now = device.health.nvlink_recoveries.value().copied().unwrap_or(0);
+        now.saturating_sub(self.recoveries.get(&device.index).copied().unwrap_or(now))
+    }
+
+    /// Notes devices that are new, and counters that were set back.
+    fn note_recoveries(&mut self, devices: &[DeviceSample]) {
+        for device in devices {
+            if let Some(now) = device.health.nvlink_recoveries.value() {
+                let first = self.recoveries.entry(device.index).or_insert(*now);
+                *first = (*first).min(*now);
+            }
+        }
+    }
+
     /// What was played has not happened yet.
     pub fn restart(&mut self) {
         *self = Self { rules: std::mem::take(&mut self.rules), ..Self::default() };
@@ -81,6 +99,7 @@ impl AlertState {
 
 /// Looks what has come over its threshold, and what has gone back.
 pub fn on_sample(state: &mut State) -> Vec<Effect> {
+    state.run.alerts.note_recoveries(state.monitor.devices());
     let conditions = conditions::of(state);
     let now = state.now;
     let mut new: Vec<Condition> = Vec::new();

@@ -24,7 +24,7 @@ pub enum Alert {
     OutOfMemory,
     /// The attached process has ended.
     Ended,
-    /// A device fell off the bus, or its driver reports a critical error.
+    /// A device fell off the bus, its driver reports a critical error, or its memory or links are damaged.
     Gpu,
 }
 

@@ -62,6 +62,8 @@ pub fn put(demo: &Demo, sample: &mut DeviceSample, index: u32, now: &Tick) {
         ecc: Reading::measured(true, at),
         corrected: Reading::measured(0, at),
         uncorrected: Reading::measured(0, at),
+        sram_uncorrected: Reading::measured(0, at),
+        sram_exceeded: Reading::measured(false, at),
         retired_pages: Reading::Absent(Absence::NotSupported),
         remapped_rows: Reading::measured(0, at),
         repair_pending: Reading::measured(false, at),

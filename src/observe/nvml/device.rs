@@ -104,6 +104,9 @@ impl NvmlDevice {
             remembered.counters.read(library, device, now, wanted.counters, split)
         };
         put_counters(&mut sample, figures);
+        if wanted.health {
+            remembered.close.put_pcie(device, &mut reader, now, &mut sample.links);
+        }
         if wanted.closely.means(self.index) {
             remembered.close.put(library, device, &self.facts, &mut reader, now, &mut sample);
         }

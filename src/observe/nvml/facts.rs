@@ -59,6 +59,12 @@ pub struct CloseFacts {
 }
 
 impl CloseFacts {
+    /// Asks for what of the way to the host is missing.
+    pub fn ask_pcie(&mut self, device: &Device<'static>, reader: &mut MetricReader) {
+        reader.once(&mut self.pcie_generation_max, || device.max_pcie_link_gen());
+        reader.once(&mut self.pcie_width_max, || device.max_pcie_link_width());
+    }
+
     /// Asks for what is missing.
     pub fn ask(&mut self, library: &'static Library, index: u32, device: &Device<'static>, reader: &mut MetricReader) {
         reader.once(&mut self.architecture, || Ok(device.architecture()?.to_string()));
@@ -68,8 +74,7 @@ impl CloseFacts {
         });
         reader.once(&mut self.vbios, || device.vbios_version());
         reader.once(&mut self.numa_node, || device.numa_node_id());
-        reader.once(&mut self.pcie_generation_max, || device.max_pcie_link_gen());
-        reader.once(&mut self.pcie_width_max, || device.max_pcie_link_width());
+        self.ask_pcie(device, reader);
         reader.once(&mut self.peers, || peers(library, index, device));
     }
 }

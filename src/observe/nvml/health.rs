@@ -1,7 +1,7 @@
 //! Errors of a GPU's memory (ECC, retired pages, remapped rows) and of its NVLinks.
 
 use nvml_wrapper::Device;
-use nvml_wrapper::enum_wrappers::device::{EccCounter, MemoryError};
+use nvml_wrapper::enum_wrappers::device::{EccCounter, MemoryError, MemoryLocation};
 use nvml_wrapper::enums::device::SampleValue;
 use nvml_wrapper::structs::device::FieldId;
 
@@ -30,6 +30,11 @@ pub fn health(device: &Device<'static>, reader: &mut MetricReader) -> Health {
         uncorrected: reader.read(|| errors(MemoryError::Uncorrected)),
         retired_pages: sum(single, double),
         remapped_rows: sum(corrected, uncorrected),
+        sram_uncorrected: reader.read(|| {
+            device.memory_error_counter(MemoryError::Uncorrected, EccCounter::Aggregate, MemoryLocation::SRAM)
+        }),
+        // Of `nvmlDeviceGetSramEccErrorStatus` the library has no safe call; DCGM's exporter tells it.
+        sram_exceeded: Reading::not_read(),
         // A GPU has pages or rows, not both.
         repair_pending: known_or(pending, waiting).map(|flag| *flag != 0),
         repair_failed: failure.map(|flag| *flag != 0),

@@ -28,7 +28,7 @@ impl QueryInterval {
             Self::Always => "each sample",
             Self::Slowly => "every 10 s",
             Self::Counters => "each sample, while bandwidth or tensor activity is shown or recorded",
-            Self::Health => "every 10 s, while the monitor is shown or a recording runs",
+            Self::Health => "every 10 s, while the alert `gpu` is on, the monitor is shown or a recording runs",
             Self::Closely => "each sample, while that GPU's details are shown or recorded",
             Self::Processes => "each sample, while processes are shown or recorded",
         }
@@ -96,7 +96,16 @@ pub const METRICS: &[Metric] = &[
         ],
         QueryInterval::Counters,
     ),
-    metric("ECC mode and errors", &["nvmlDeviceGetEccMode", "nvmlDeviceGetTotalEccErrors"], QueryInterval::Health),
+    metric(
+        "ECC mode and errors, of SRAM on their own",
+        &["nvmlDeviceGetEccMode", "nvmlDeviceGetTotalEccErrors", "nvmlDeviceGetMemoryErrorCounter"],
+        QueryInterval::Health,
+    ),
+    metric(
+        "PCIe generation and width (each sample while looked at closely)",
+        &["nvmlDeviceGetCurrPcieLinkGeneration", "nvmlDeviceGetCurrPcieLinkWidth"],
+        QueryInterval::Health,
+    ),
     metric(
         "retired pages, remapped rows, NVLink errors; memory temperature, time slowed by power and by heat, NVLink bytes where GPM has \
          none (~: from the first link; while looked at closely)",
@@ -117,11 +126,6 @@ pub const METRICS: &[Metric] = &[
     metric("energy", &["nvmlDeviceGetTotalEnergyConsumption"], QueryInterval::Closely),
     metric("fan", &["nvmlDeviceGetFanSpeed_v2"], QueryInterval::Closely),
     metric("performance state", &["nvmlDeviceGetPerformanceState"], QueryInterval::Closely),
-    metric(
-        "PCIe generation and width",
-        &["nvmlDeviceGetCurrPcieLinkGeneration", "nvmlDeviceGetCurrPcieLinkWidth"],
-        QueryInterval::Closely,
-    ),
     metric("PCIe throughput where GPM has none", &["nvmlDeviceGetPcieThroughput"], QueryInterval::Closely),
     metric("PCIe replays", &["nvmlDeviceGetPcieReplayCounter"], QueryInterval::Closely),
     metric(

@@ -244,6 +244,8 @@ fn put_health(
     let health = &mut sample.health;
     health.corrected = number(ExporterMetric::Corrected).map(count);
     health.uncorrected = number(ExporterMetric::Uncorrected).map(count);
+    health.sram_uncorrected = number(ExporterMetric::SramUncorrected).map(count);
+    health.sram_exceeded = number(ExporterMetric::SramExceeded).map(|value| *value > 0.0);
     health.retired_pages = sum(&[ExporterMetric::RetiredSingle, ExporterMetric::RetiredDouble].map(&number));
     health.remapped_rows =
         sum(&[ExporterMetric::RemappedUncorrectable, ExporterMetric::RemappedCorrectable].map(&number));

@@ -75,6 +75,8 @@ metrics! {
     MemoryTotal = "DCGM_FI_DEV_FB_TOTAL",
     Corrected = "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL",
     Uncorrected = "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
+    SramUncorrected = "DCGM_FI_DEV_ECC_DBE_AGG_SRM",
+    SramExceeded = "DCGM_FI_DEV_THRESHOLD_SRM",
     RetiredSingle = "DCGM_FI_DEV_RETIRED_SBE",
     RetiredDouble = "DCGM_FI_DEV_RETIRED_DBE",
     RetiredPending = "DCGM_FI_DEV_RETIRED_PENDING",
@@ -86,9 +88,10 @@ metrics! {
 /// How many there are.
 pub const COUNT: usize = NAMES.len();
 
-/// Other names of the same: AMD's, and the one that DCGM 4 gives the clocks' reasons.
+/// Other names of the same: AMD's, and those that DCGM 4 gives.
 const OTHERS: &[(&str, ExporterMetric)] = &[
     ("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", ExporterMetric::ClockReasons),
+    ("DCGM_FI_DEV_SRAM_EXCEEDED", ExporterMetric::SramExceeded),
     ("gpu_package_power", ExporterMetric::Power),
     ("gpu_average_package_power", ExporterMetric::Power),
     ("gpu_junction_temperature", ExporterMetric::Temperature),
@@ -105,6 +108,9 @@ const OTHERS: &[(&str, ExporterMetric)] = &[
 
 /// AMD's clock, whose label says of what.
 const AMD_CLOCK: &str = "gpu_clock";
+
+/// How DCGM's names begin.
+const DCGM_PREFIX: &str = "DCGM_FI_";
 
 /// What AMD's exporter may put before each name.
 const AMD_PREFIX: &str = "amd_";
@@ -129,10 +135,10 @@ pub fn metric(name: &str, labels: &impl Labels) -> Option<ExporterMetric> {
 
 /// A regular expression for the names of all that is read.
 pub fn names() -> String {
-    let amd: Vec<&str> = OTHERS.iter().map(|(name, _)| *name).filter(|name| !name.starts_with("DCGM")).collect();
-    let dcgm = NAMES.iter().map(|(name, _)| name.trim_start_matches("DCGM_FI_"));
-    let dcgm: Vec<&str> = dcgm.chain(["DEV_CLOCKS_EVENT_REASONS"]).collect();
-    format!("DCGM_FI_({})|({AMD_PREFIX})?({AMD_CLOCK}|{})", dcgm.join("|"), amd.join("|"))
+    let (dcgm, amd): (Vec<&str>, Vec<&str>) =
+        NAMES.iter().chain(OTHERS).map(|(name, _)| *name).partition(|name| name.starts_with(DCGM_PREFIX));
+    let dcgm: Vec<&str> = dcgm.iter().map(|name| name.trim_start_matches(DCGM_PREFIX)).collect();
+    format!("{DCGM_PREFIX}({})|({AMD_PREFIX})?({AMD_CLOCK}|{})", dcgm.join("|"), amd.join("|"))
 }
 
 #[cfg(test)]

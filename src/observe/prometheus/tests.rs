@@ -176,6 +176,19 @@ fn a_host_that_is_gone_is_forgotten_in_time() {
 }
 
 #[test]
+fn errors_of_sram_and_whether_they_are_too_many_are_read_under_both_names() {
+    // dcgm_fields.h: 345, and 346, which later releases of DCGM call otherwise.
+    for name in ["DCGM_FI_DEV_THRESHOLD_SRM", "DCGM_FI_DEV_SRAM_EXCEEDED"] {
+        let labels = r#"{gpu="0",UUID="GPU-a",modelName="NVIDIA H100 80GB HBM3",Hostname="node1"}"#;
+        let page = format!("{PAGE}DCGM_FI_DEV_ECC_DBE_AGG_SRM{labels} 4\n{name}{labels} 1\n");
+        let devices = open(vec![ok(&page)]).unwrap().sample(NOW).devices;
+        let health = &devices[0].health;
+        assert_eq!((health.sram_uncorrected.value(), health.sram_exceeded.value()), (Some(&4), Some(&true)), "{name}");
+        assert_eq!(devices[1].health.sram_exceeded.absence(), Some(&Absence::NotExported));
+    }
+}
+
+#[test]
 fn dcgms_blank_values_are_no_values() {
     // dcgm_structs.h: DCGM_INT32_BLANK 0x7ffffff0, DCGM_INT64_BLANK 0x7ffffffffffffff0, DCGM_FP64_BLANK 2^47; two more
     // is "not supported", three "not permissioned".

@@ -19,8 +19,8 @@ const MORE: &str = "
     numa_node: 1
     pci: '00000000:1B:00.0'
     pcie: { generation: 4, generation_max: 5, width: 8, width_max: 16, sent: 1000, received: 2500000, replays: 7 }
-    nvlink: { all: 18, down: [3, 17], version: 4 }
-    ecc: { on: true, corrected: 12, uncorrected: 1 }
+    nvlink: { all: 18, down: [3, 17], version: 6 }
+    ecc: { on: true, corrected: 12, uncorrected: 1, sram: 3 }
     fields: { 82: 78, 142: 2, 143: 1, 144: 1, 145: 0, 161: 5, 59: 2, 38: 4, 45: 3 }
     topology: 40
     processes: [{ pid: 4194400, memory: 76000000000, busy: 93 }]
@@ -131,12 +131,15 @@ fn board_links_and_errors_arrive_in_the_units_of_the_house() {
         assert_eq!(links.pcie_received.value(), Some(&BytesPerSec(2.5e9)));
         assert_eq!(links.pcie_replays.value(), Some(&7));
         assert_eq!(links.nvlinks.value(), Some(&NvLinks { active: 16, all: 18, version: Some(4) }));
+        // 5 replays, 2 recoveries, 7 checksums.
+        assert_eq!(links.nvlink_errors.value(), Some(&14));
         assert_eq!(links.nvlink_received.absence(), Some(&Absence::NotSupported));
         let peer = Peer { index: 1, between: "same NUMA node".to_owned() };
         assert_eq!(links.peers.value(), Some(&vec![peer]));
         let health = &device.health;
         assert_eq!(health.ecc.value(), Some(&true));
         assert_eq!((health.corrected.value(), health.uncorrected.value()), (Some(&12), Some(&1)));
+        assert_eq!(health.sram_uncorrected.value(), Some(&3));
         assert_eq!(health.retired_pages.absence(), Some(&Absence::NotSupported));
         // 2 + 1 rows.
         assert_eq!(health.remapped_rows.value(), Some(&3));
@@ -147,6 +150,34 @@ fn board_links_and_errors_arrive_in_the_units_of_the_house() {
         assert_eq!(health.xids.value(), Some(&Xids { count: 2, last: Some(Xid { code: Some(79), at: Moment(5000) }) }));
         let busy = &device.processes.value().unwrap()[0].busy;
         assert_eq!(busy, &Reading::measured(Fraction::from_percent(93.0), Moment(5000)));
+    });
+}
+
+/// `nvmlNvlinkVersion_t` of nvml.h: 2.2 is 3, 3.1 is 5, 4.0 is 6, 5.0 is 7; a number that is not in it is unknown.
+#[test]
+fn the_generation_of_nvlink_is_the_one_that_the_driver_means() {
+    let text = full().replace("architecture: 9", "architecture: 10");
+    in_child("nvml::metrics::the_generation_of_nvlink_is_the_one_that_the_driver_means", &text, None, |scenario| {
+        for (number, generation) in [(1, Some(1)), (3, Some(2)), (5, Some(3)), (6, Some(4)), (7, Some(5)), (99, None)] {
+            scenario.write(&text.replace("version: 6", &format!("version: {number}")));
+            let device = nvml(&SharedRequirements::everything()).sample(now()).devices.remove(0);
+            assert_eq!(device.links.nvlinks.value().unwrap().version, generation, "{number}");
+        }
+        // What some drivers answer of Hopper, whose links are of the fourth.
+        scenario.write(&full().replace("version: 6", "version: 7"));
+        let device = nvml(&SharedRequirements::everything()).sample(now()).devices.remove(0);
+        assert_eq!(device.links.nvlinks.value().unwrap().version, Some(4));
+    });
+}
+
+/// A link that lost lanes is no matter of what is on the screen.
+#[test]
+fn the_link_is_known_of_every_card_while_errors_are_wanted() {
+    in_child("nvml::metrics::the_link_is_known_of_every_card_while_errors_are_wanted", &full(), None, |_| {
+        let requirements = SharedRequirements::nothing();
+        requirements.set(RequiredMetrics { health: true, ..RequiredMetrics::default() });
+        let device = nvml(&requirements).sample(now()).devices.remove(0);
+        assert_eq!(device.narrow_link().unwrap(), "PCIe x8 of x16");
     });
 }
 

@@ -269,6 +269,12 @@ fn ways(peers: &[Peer]) -> String {
     if kinds.is_empty() { "none".to_owned() } else { said.collect::<Vec<_>>().join(", ") }
 }
 
+/// Errors of SRAM, and whether they are too many.
+fn in_sram(health: &Health) -> String {
+    let count = said(&health.sram_uncorrected, plain);
+    if health.sram_exceeded.value() == Some(&true) { format!("{count}, beyond its threshold") } else { count }
+}
+
 fn health(device: &DeviceSample) -> MetricGroup {
     let health = &device.health;
     let yes = |flag: &bool| if *flag { "yes" } else { "no" }.to_owned();
@@ -276,6 +282,7 @@ fn health(device: &DeviceSample) -> MetricGroup {
         ("ECC", said(&health.ecc, |on| if *on { "on" } else { "off" }.to_owned())),
         ("corrected", said(&health.corrected, plain)),
         ("uncorrected", said(&health.uncorrected, plain)),
+        ("· in SRAM", in_sram(health)),
         ("bad pages", said(&health.retired_pages, plain)),
         ("bad rows", said(&health.remapped_rows, plain)),
         ("to be reset", said(&health.repair_pending, yes)),

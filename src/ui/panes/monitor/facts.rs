@@ -67,7 +67,7 @@ fn figures_of(device: &DeviceSample) -> String {
 
 /// What is wrong with a device, if something is.
 pub fn trouble(device: &DeviceSample) -> Option<String> {
-    let Health { uncorrected, repair_failed, xids, .. } = &device.health;
+    let Health { uncorrected, sram_exceeded, repair_failed, nvlink_recoveries, xids, .. } = &device.health;
     let mut said = Vec::new();
     if let Some(last) = xids.value().and_then(|xids| xids.last) {
         said.push(last.code.map_or_else(|| "unknown Xid".to_owned(), |code| format!("Xid {code}{}", meaning(code))));
@@ -76,6 +76,14 @@ pub fn trouble(device: &DeviceSample) -> Option<String> {
         None | Some(0) => {}
         Some(1) => said.push("1 memory error".to_owned()),
         Some(more) => said.push(format!("{more} memory errors")),
+    }
+    if sram_exceeded.value() == Some(&true) {
+        said.push("SRAM errors beyond the threshold".to_owned());
+    }
+    match nvlink_recoveries.value() {
+        None | Some(0) => {}
+        Some(1) => said.push("NVLink recovered once".to_owned()),
+        Some(more) => said.push(format!("NVLink recovered {more} times")),
     }
     said.extend(device.narrow_link());
     if repair_failed.value() == Some(&true) {
