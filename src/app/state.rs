@@ -133,6 +133,8 @@ pub struct Plans {
     pub quit_after_save: bool,
     /// What is being written.
     pub saving: Saving,
+    /// Since when.
+    pub saving_since: Option<Moment>,
     /// The file of a new plan that is being chosen.
     pub new_at: Option<PathBuf>,
     /// Plans that were opened or saved, the newest first.
@@ -162,6 +164,7 @@ impl Plans {
             kept: None,
             quit_after_save: false,
             saving: Saving::default(),
+            saving_since: None,
             new_at: None,
             recent: Vec::new(),
         }

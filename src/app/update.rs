@@ -58,6 +58,7 @@ use crate::reading::playback::PlaybackCommand;
 pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
     let mut effects = happen(state, event);
     tutorial::look(state);
+    saving::note_time(state);
     let end = effects.iter().position(|effect| *effect == Effect::Quit);
     let last = end.unwrap_or(effects.len());
     // Before the end, so that what is unsaved is kept when the terminal goes.

@@ -9,7 +9,7 @@ use ratatui::widgets::Widget;
 use super::text::{fit, width_of};
 use super::{Look, standing};
 use crate::app::{
-    AttachedProcess, AttachedState, Gravity, RecordingState, Recordings, SourceState, State, run_verdict,
+    AttachedProcess, AttachedState, Gravity, RecordingState, Recordings, SourceState, State, hangs_for, run_verdict,
 };
 use crate::catalog::Generation;
 use crate::compare::{Residual, RunPhase};
@@ -60,6 +60,8 @@ fn what_runs(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         parts.swap(0, 1);
         parts[0].insert(0, Span::raw(" "));
     }
+    let unwritten = hangs_for(state).map(|time| format!("saving for {time}"));
+    parts.extend(unwritten.map(|text| vec![Span::styled(text, theme.danger())]));
     parts.extend(recording(&state.recordings, look));
     if let Some(attached) = &state.monitor.attached {
         parts.push(attached_to(state, attached, look));

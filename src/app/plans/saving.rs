@@ -17,6 +17,7 @@ use crate::app::run::plan::RunPlan;
 use crate::app::session::note_recent;
 use crate::app::state::{Dialogs, Overlay, Plans, Saving, State};
 use crate::plan::Document;
+use crate::units::Seconds;
 
 /// A file that was not written, because of what was found in its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,10 +39,31 @@ pub enum SaveObstacle {
     Nothing,
 }
 
+/// A disk that takes longer than this to write a plan does not answer.
+const SLOW: Seconds = Seconds(1.0);
+
+/// Notes since when something is being written.
+pub fn note_time(state: &mut State) {
+    let plans = &mut state.plans;
+    match plans.saving {
+        Saving::Idle => plans.saving_since = None,
+        _ => _ = plans.saving_since.get_or_insert(state.now),
+    }
+}
+
+/// For how long a file has been written that should long be on the disk.
+#[must_use]
+pub fn hangs_for(state: &State) -> Option<Seconds> {
+    let time = state.now.since(state.plans.saving_since?);
+    (time.0 > SLOW.0).then_some(Seconds(time.0.round()))
+}
+
 /// Shows what is to be saved; what is shown already is saved. Without changes the file is looked
 /// at all the same: it may be gone, or another one.
 pub fn ask(state: &mut State) -> Vec<Effect> {
     if state.plans.saving != Saving::Idle {
+        let time = hangs_for(state).map_or_else(String::new, |time| format!(" for {time}"));
+        state.notice = Some(problem(format!("still being written{time}: the disk does not answer")));
         return Vec::new();
     }
     if !state.plans.editor.modified() && state.plans.editor.path().is_some() {

@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
-use memwall::app::{Conflict, Effect, Event, ExpectedFile, KeyPress, Overlay, SaveObstacle, update};
+use memwall::app::{Conflict, Effect, Event, ExpectedFile, KeyPress, Overlay, SaveObstacle, State, update};
+use memwall::reading::Moment;
 
 use super::{PLAN, go_to, press};
+use crate::support::demo::{look, screen};
 use crate::support::plan::open;
 
 #[test]
@@ -50,6 +52,27 @@ fn a_plan_is_saved_when_its_changes_have_been_shown() {
     ));
     // One save at a time.
     assert_eq!(press(&mut state, &[KeyPress::Char('s'), KeyPress::Char('s')]), []);
+}
+
+#[test]
+fn a_save_that_hangs_is_shown_and_can_be_left() {
+    let mut state = open(PLAN);
+    go_to(&mut state, "model.sequence_length");
+    press(&mut state, &[KeyPress::Right, KeyPress::Char('s'), KeyPress::Char('s')]);
+    let top = |state: &State| screen(state, &look(), (120, 40)).lines().next().unwrap().to_owned();
+    let at = |state: &mut State, seconds: u64| update(state, Event::Tick(Moment(seconds * 1000)));
+    at(&mut state, 1);
+    assert!(!top(&state).contains("saving"), "{}", top(&state));
+    at(&mut state, 12);
+    assert!(top(&state).contains("saving for 12 s"), "{}", top(&state));
+    // A second one is refused with the reason; everything else goes on, leaving too.
+    assert_eq!(press(&mut state, &[KeyPress::Char('s')]), []);
+    assert_eq!(state.notice.as_ref().unwrap().text, "still being written for 12 s: the disk does not answer");
+    assert_eq!(press(&mut state, &[KeyPress::Char('q'), KeyPress::Char('q')]).last(), Some(&Effect::Quit));
+    // Written at last, it is shown no more.
+    let (path, text) = (PathBuf::from("test.yaml"), state.plans.editor.text().to_owned());
+    update(&mut state, Event::Saved { path, text });
+    assert!(!top(&state).contains("saving"), "{}", top(&state));
 }
 
 #[test]
