@@ -1,7 +1,9 @@
 //! What is unsaved when it ends badly, and files that cannot be written.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use crate::plan::PLAN;
 use crate::standin::wait_for;
@@ -195,4 +197,48 @@ fn a_key_map_with_a_fault_is_a_line_on_the_screen_with_its_place() {
     // The keys are those of the table until it is mended.
     terminal.keys("q");
     terminal.assert_left_well();
+}
+
+/// A disk of its own, which answers again and goes whatever becomes of the test.
+struct Disk(PathBuf);
+
+impl Disk {
+    /// None where this user cannot mount one.
+    fn mount(folder: &Path) -> Option<Self> {
+        let script = "truncate -s 20M disk && mkfs.ext4 -q disk && mkdir at && mount -o loop disk at";
+        let done = Command::new("sh").args(["-c", script]).current_dir(folder).output().unwrap();
+        done.status.success().then(|| Self(folder.join("at")))
+    }
+
+    fn answer(&self, whether: &str) -> bool {
+        Command::new("fsfreeze").arg(whether).arg(&self.0).status().is_ok_and(|status| status.success())
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        self.answer("-u");
+        drop(Command::new("umount").arg("-l").arg(&self.0).status());
+    }
+}
+
+#[test]
+fn a_disk_that_does_not_answer_keeps_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(disk) = Disk::mount(folder.path()) else {
+        eprintln!("not run: this user cannot mount a disk");
+        return;
+    };
+    fs::write(disk.0.join("mine.yaml"), PLAN).unwrap();
+    let mut terminal = open_at(&disk.0, folder.path());
+    edit(&mut terminal);
+    assert!(disk.answer("-f"), "stopped");
+    terminal.keys("ss");
+    terminal.wait_for("saving for ");
+    let asked = Instant::now();
+    terminal.signal("TERM");
+    terminal.wait_end();
+    assert!(asked.elapsed() < Duration::from_secs(3), "{:?}", asked.elapsed());
+    terminal.wait_for("a disk does not answer");
+    terminal.assert_restored();
 }

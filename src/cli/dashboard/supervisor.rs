@@ -4,12 +4,14 @@
 use std::io::{Write, stdin, stdout};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
 use rustix::termios::{OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr};
 use tokio::process::{Child, Command};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{Instant, sleep_until};
 
 use super::terminal::leaving;
 use crate::cli::signals::is_ignored;
@@ -30,13 +32,24 @@ pub fn supervise(streams: &mut Streams<'_>, run: impl FnOnce() -> Result<Exit, F
     if is_supervised() {
         // A supervisor that is killed takes the dashboard with it.
         let _ = set_parent_process_death_signal(Some(Signal::TERM));
-        let ended = run();
-        return Ok(Exit::Child(OWN_CODE.saturating_add(streams.end(ended).code())));
+        let ended = streams.end(run());
+        if let Some(supervisor) = getppid() {
+            let _ = kill_process(supervisor, Signal::CHILD);
+        }
+        return Ok(Exit::Child(OWN_CODE.saturating_add(ended.code())));
     }
     let before = tcgetattr(stdin()).ok();
     let runtime = Builder::new_current_thread().enable_all().build().ok();
-    let Some((before, status)) = before.zip(runtime.and_then(|runtime| runtime.block_on(ended()))) else {
+    let Some((before, end)) = before.zip(runtime.and_then(|runtime| runtime.block_on(ended()))) else {
         return run();
+    };
+    let status = match end {
+        DashboardEnd::Gone(status) => status,
+        DashboardEnd::Held(pid) => {
+            restore(&before);
+            streams.note(&format!("a disk does not answer: process {pid} ends when it does"));
+            return Ok(Exit::Done);
+        }
     };
     if is_another_mode(&before) {
         restore(&before);
@@ -76,8 +89,25 @@ fn restore(before: &Termios) {
     let _ = tcsetattr(stdin(), OptionalActions::Now, before);
 }
 
+/// How the dashboard ended.
+enum DashboardEnd {
+    /// It is gone.
+    Gone(ExitStatus),
+    /// It has left, and one of its threads is stuck in a write that no signal ends.
+    Held(u32),
+}
+
+/// How long a dashboard that has left is waited for.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Whether nothing is left of it but what the system waits for.
+fn has_left(pid: u32) -> bool {
+    let stat = i32::try_from(pid).ok().and_then(|pid| procfs::process::Process::new(pid).ok()?.stat().ok());
+    stat.is_some_and(|stat| stat.state == 'Z')
+}
+
 /// How the dashboard ended; none where it could not be started.
-async fn ended() -> Option<ExitStatus> {
+async fn ended() -> Option<DashboardEnd> {
     let jobs = [Signal::TSTP.as_raw(), Signal::CONT.as_raw()];
     let numbers = ENDING.into_iter().chain(jobs).filter(|number| !is_ignored(*number));
     // Before it starts: from here on a signal reaches it.
@@ -91,7 +121,16 @@ async fn ended() -> Option<ExitStatus> {
         command.arg0(name);
     }
     let mut child = command.spawn().ok()?;
+    // By this one it says that it leaves; the system says so when it stops, too.
+    let mut told = signal(SignalKind::child()).ok()?;
+    let mut patience = None;
     loop {
+        let held = async {
+            match patience {
+                Some(until) => sleep_until(until).await,
+                None => std::future::pending().await,
+            }
+        };
         let next = futures::future::select_all(listened.iter_mut().map(|(number, signal)| {
             Box::pin(async {
                 signal.recv().await;
@@ -99,7 +138,12 @@ async fn ended() -> Option<ExitStatus> {
             })
         }));
         tokio::select! {
-            status = child.wait() => return status.ok(),
+            status = child.wait() => return status.ok().map(DashboardEnd::Gone),
+            Some(()) = told.recv() => patience = Some(Instant::now() + PATIENCE),
+            () = held => match child.id().filter(|pid| has_left(*pid)) {
+                Some(pid) => return Some(DashboardEnd::Held(pid)),
+                None => patience = None,
+            },
             (number, ..) = next => pass_on(&child, number),
         }
     }
