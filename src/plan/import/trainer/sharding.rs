@@ -106,14 +106,29 @@ fn own_zero(imported: &mut ImportedPlan, settings: &Settings, stage: Setting<u64
     let gradients = stage.value > 0;
     imported.set(keys::distribution::sharding, Some(stage.map(deepspeed::stage)));
     let default = || Origin::Default { framework: "DeepSpeed-Chat", option: "--dtype fp16".to_owned() };
-    let dtype = settings.text("dtype").unwrap_or_else(|| Setting::new("fp16".to_owned(), default()));
+    // `safe_rlhf/configs/deepspeed_config.py`, `get_deepspeed_train_config`: `--bf16 True` in place of a name.
+    let flags = ["bf16", "fp16"].into_iter().filter(|name| settings.is_set(name));
+    let flag = flags.clone().find_map(|name| settings.on(name).map(|found| found.map(|_| name.to_owned())));
+    if flag.is_none() && flags.count() > 0 {
+        return;
+    }
+    let dtype = settings.text("dtype").or(flag).unwrap_or_else(|| Setting::new("fp16".to_owned(), default()));
     let half = if dtype.value.contains("bf16") { "bf16" } else { "fp16" };
     imported.say(keys::training::precision, format!("{half}-fp32-master"), dtype.origin.clone());
     if gradients {
         imported.say(keys::training::gradient_dtype, half, dtype.origin);
     }
-    let offload = settings.on("offload");
-    imported.set(keys::training::cpu_offload, offload.map(|found| found.map(|_| "optimizer")));
+    // DeepSpeed-Chat has a switch, safe-rlhf a word for what goes to the host.
+    let word =
+        settings.text("offload").filter(|found| ["optimizer", "parameter", "all"].contains(&found.value.as_str()));
+    let offload = match word {
+        Some(found) => Some(found.map(|what| if what == "optimizer" { "optimizer" } else { "parameters" })),
+        None => settings.on("offload").map(|found| found.map(|_| "optimizer")),
+    };
+    if settings.text("offload").is_some_and(|found| found.value == "none") {
+        settings.accept("offload");
+    }
+    imported.set(keys::training::cpu_offload, offload);
 }
 
 /// With FSDP accelerate raises what it trains to fp32 where it computes in 16 bits.
