@@ -11,7 +11,7 @@ use super::own_config;
 use super::python_calls::{call, is_script, models};
 use super::python_values::{ScriptReader, arguments};
 use super::rows::not_modelled;
-use super::script_defaults::{project_text, script_of};
+use super::script_defaults::{self, project_text, script_of};
 use super::script_doubts::code;
 use super::settings::{Settings, UNKNOWN, whole};
 use crate::plan::keys;
@@ -88,7 +88,14 @@ pub fn config_file(context: &ImportContext, options: &Settings) -> Option<(Strin
         Some(found.value)
     });
     let first = context.program.words.first().filter(|word| !word.starts_with('-') && is_file(word));
-    named.or_else(|| first.cloned()).map(|path| (path, !flat))
+    let told = NAMES.iter().any(|name| options.holds(name));
+    let usual = || {
+        let (path, text) = script_of(context)?;
+        let defaults = script_defaults::of_project(context, &path, &text);
+        NAMES.iter().find_map(|name| Some(defaults.text(name)?.value).filter(|path| is_file(path)))
+    };
+    let named = named.or_else(|| first.cloned()).or_else(|| if told { None } else { usual() });
+    named.map(|path| (path, !flat))
 }
 
 /// Whether a script takes a file of arguments whose name only the run knows.
@@ -122,19 +129,24 @@ pub struct OwnLoop {
     text: String,
     /// What its configuration of DeepSpeed is given by the script itself.
     given: Vec<(&'static str, Setting<u64>)>,
+    /// It loads more models than one.
+    loads_several: bool,
 }
 
 impl OwnLoop {
     /// The loop of the script that runs, where it has one; `file` is what it reads its arguments from, in sections.
     pub fn of(context: &ImportContext, settings: &mut Settings, file: &Settings) -> Option<Self> {
         let (path, text) = training_text(context).filter(|(_, text)| is_loop(text))?;
+        // What a library of the project can quantise, the script need not.
+        let quantised = text.contains("get_peft_model(").then(|| ScriptReader::new(&path, &text, settings.clone()));
+        let quantised = quantised.map(|reader| reader.calls(&["BitsAndBytesConfig"])).unwrap_or_default();
         let text = project_text(context, &path, &text);
-        let mut own = Self { path, text, given: Vec::new() };
-        own.fill(settings, file);
+        let mut own = Self { path, text, given: Vec::new(), loads_several: false };
+        own.fill(settings, file, &quantised);
         Some(own)
     }
 
-    fn fill(&mut self, settings: &mut Settings, file: &Settings) {
+    fn fill(&mut self, settings: &mut Settings, file: &Settings, quantised: &Settings) {
         let reader = ScriptReader::new(&self.path, &self.text, file.clone().with(settings.clone()));
         let mut found = Settings::default();
         let origin = |key: &str| Origin::File { name: self.path.clone(), line: None, key: key.to_owned() };
@@ -156,8 +168,7 @@ impl OwnLoop {
             "from_pretrained(torch_dtype)",
         );
         for name in ["load_in_4bit", "load_in_8bit"] {
-            let quantised = reader.calls(&["BitsAndBytesConfig"]);
-            put(name, made.on(name).or_else(|| quantised.on(name)).map(|_| true.into()), name);
+            put(name, quantised.on(name).map(|_| true.into()), name);
         }
         let mixed = reader.calls(&["Accelerator"]).text("mixed_precision");
         for half in ["bf16", "fp16"] {
@@ -181,6 +192,7 @@ impl OwnLoop {
             );
         }
         self.given = given(&self.text, &reader, &origin);
+        self.loads_several = several_models(&self.text, &reader);
         settings.over(found);
         own_config::adopt_optimizer(settings);
     }
@@ -225,7 +237,7 @@ impl OwnLoop {
             imported.fill(keys::cluster::nodes, world.nodes);
             imported.fill(keys::cluster::gpus_per_node, world.per_node);
         }
-        if several_models(&self.text) {
+        if self.loads_several {
             not_modelled(imported, &format!("{} loads several models: one is counted", self.path));
         }
     }
@@ -323,11 +335,14 @@ fn given(text: &str, reader: &ScriptReader, origin: &dyn Fn(&str) -> Origin) -> 
         ("gradient_accumulation_steps", keys::training::gradient_accumulation_steps),
     ];
     let mut found = Vec::new();
+    let lines: Vec<&str> = code(text).collect();
     for (name, key) in PUT {
-        let put = code(text).find_map(|line| {
-            let (_, behind) =
-                line.split_once(&format!("{name}\"]")).or_else(|| line.split_once(&format!("{name}']")))?;
-            behind.trim_start().strip_prefix('=').filter(|rest| !rest.starts_with('='))
+        let put = lines.iter().enumerate().find_map(|(at, line)| {
+            let quoted = ["\"]", "']"].map(|end| format!("{name}{end}"));
+            let (_, behind) = quoted.iter().find_map(|name| line.split_once(name))?;
+            let value = behind.trim_start().strip_prefix('=').filter(|rest| !rest.starts_with('='))?.trim();
+            // In brackets it stands on the next line.
+            if value == "(" { lines.get(at + 1).copied() } else { Some(value) }
         });
         let Some(value) = put.and_then(|value| reader.expression(value.trim())) else { continue };
         if let Some(number) = whole(&value).filter(|number| *number > 0) {
@@ -337,15 +352,18 @@ fn given(text: &str, reader: &ScriptReader, origin: &dyn Fn(&str) -> Origin) -> 
     found
 }
 
-/// Whether a script loads models by several names.
-fn several_models(text: &str) -> bool {
+/// Whether a script loads models by several names; one that an argument names, and that nobody gives, is not loaded.
+fn several_models(text: &str, reader: &ScriptReader) -> bool {
     let mut names: Vec<String> = Vec::new();
     for class in models(text) {
         for parts in calls(text, &class) {
             let first = parts.iter().find(|part| !part.contains('=') || part.contains("pretrained_model_name_or_path"));
             let name =
                 first.map(|part| part.split('=').next_back().unwrap_or(part).trim().to_owned()).unwrap_or_default();
-            if !names.contains(&name) {
+            let known = reader.expression(&name).filter(|value| !value.is_null());
+            let asked = name.contains("args.") && known.is_none();
+            let name = known.map_or(name, |value| value.to_string());
+            if !asked && !names.contains(&name) {
                 names.push(name);
             }
         }
