@@ -58,7 +58,9 @@ pub fn configured(context: &ImportContext, launcher: &Launcher, world: World) ->
     let gpus = || context.visible_gpus();
     let single = settings.text("distributed_type").filter(|kind| kind.value.eq_ignore_ascii_case("no"));
     let one = single.map(|kind| kind.map(|_| 1));
-    let total = settings.whole("num_processes").or(one).or_else(gpus);
+    // A number that only the run knows is not that of the GPUs.
+    let told = settings.get("num_processes").is_some();
+    let total = settings.whole("num_processes").or(one).or_else(|| gpus().filter(|_| !told));
     let default =
         || Setting::new(1, Origin::Default { framework: "accelerate", option: "--num_machines 1".to_owned() });
     World { total, nodes: settings.whole("num_machines").or_else(|| Some(default())), per_node: None }.completed()

@@ -62,6 +62,31 @@ pub fn complete(imported: &mut ImportedPlan, name: &str, content: &str, context:
     doubt(imported, content);
 }
 
+/// The plan of a file that no tool is known by, where a command that starts it is written near: the file is what that
+/// command's script reads.
+pub fn alone(name: &str, content: &str, context: &ImportContext) -> Option<ImportedPlan> {
+    let found: Vec<(Documented, ImportedPlan)> = commands(name, content, context)
+        .into_iter()
+        .filter(|command| !command.neighbour)
+        .map(|command| {
+            let plan = started(&command.words, name, context);
+            (command, plan)
+        })
+        .filter(|(_, plan)| !plan.tool.is_empty())
+        .collect();
+    let (first, plan) = found.first()?;
+    let mut imported = plan.clone();
+    imported.note(format!("{}: started by `{}`", first.place, brief(&first.words)));
+    let differs = |key: &str| {
+        found.iter().any(|(_, other)| other.get(key).map(|told| &told.value) != plan.get(key).map(|told| &told.value))
+    };
+    for key in plan.values.iter().map(|inferred| inferred.key).filter(|key| differs(key)) {
+        imported.drop(key);
+        imported.miss(key, format!("{} starts the file in several ways", first.place));
+    }
+    Some(imported)
+}
+
 /// The first words of a command.
 fn brief(words: &[String]) -> String {
     const LONGEST: usize = 100;

@@ -63,6 +63,10 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
             return of_script(name, script, &jobs::slurm(content), around, catalog);
         }
     };
+    let read = match read {
+        None if !name.ends_with(".py") && name != "-" => documented::alone(name, content, &context),
+        read => read,
+    };
     let mut imported = read.ok_or_else(|| {
         let why = if name.ends_with(".py") && python_calls::parses_arguments(content) {
             "a script that takes its arguments from a command line: import that command"

@@ -5,6 +5,7 @@
 use super::arguments;
 use super::common::ImportContext;
 use super::imported::ImportedPlan;
+use super::launch::World;
 use super::methods::TrainingMethod;
 use super::model;
 use super::origin::{Origin, Setting};
@@ -161,7 +162,16 @@ fn direct(given: Settings, context: &ImportContext) -> ImportedPlan {
             not_modelled(&mut imported, &format!("{}: one process with layers over all GPUs in sight", found.value));
             imported.miss(keys::distribution::sharding, format!("{} shards nothing", found.value));
         }
-        imported.miss(keys::cluster::num_gpus, "the script takes every GPU in sight");
+        // `train.py`: `mp.spawn(worker_main, nprocs=torch.cuda.device_count())`.
+        match context.visible_gpus() {
+            Some(gpus) => {
+                let world = World::here(gpus.value, gpus.origin);
+                imported.set(keys::cluster::num_gpus, world.total);
+                imported.set(keys::cluster::nodes, world.nodes);
+                imported.set(keys::cluster::gpus_per_node, world.per_node);
+            }
+            None => imported.miss(keys::cluster::num_gpus, "the script takes every GPU in sight"),
+        }
     }
     imported.say(keys::training::attention, "eager", default("transformers of 2023"));
     by_loss(&mut imported, settings);

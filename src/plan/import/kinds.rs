@@ -6,8 +6,8 @@ use super::origin::Origin;
 use super::settings::Settings;
 use super::{
     accelerate, align_anything, areal, automodel, axolotl, deepspeed, easy_r1, galore, glm, gpt_neox, levanter, lingua,
-    litgpt, llama_factory, llm_foundry, mistral_finetune, nanotron, nemo, nemo_rl, olmo, roll, swift, torchtitan,
-    torchtune, trainer, veomni, verl,
+    litgpt, llama_factory, llm_foundry, mistral_finetune, nanotron, nemo, nemo_rl, olmo, own_config, roll, swift,
+    torchtitan, torchtune, trainer, veomni, verl,
 };
 use crate::plan::keys;
 
@@ -48,6 +48,7 @@ pub fn kind(settings: &Settings) -> Option<Reader> {
             |settings, _, context| llm_foundry::of_file(settings.below("parameters"), context),
         ),
         (litgpt::is_config, |settings, _, context| litgpt::of_file(settings, context)),
+        (own_config::is_config, |settings, name, context| own_config::of_file(&settings, name, context)),
         (accelerate::is_config, |settings, _, context| accelerate::of_file(&settings, context)),
         (deepspeed::is_config, |settings, _, _| deepspeed::of_file(&settings)),
         (is_hugging_face, hugging_face),

@@ -94,9 +94,14 @@ impl TrainingMethod {
         let made: Vec<TrainingMethod> =
             TRAINERS.iter().filter(|(part, _)| has(part)).map(|(_, method)| *method).collect();
         // A script of several trains by one that is not told here.
+        // One that makes a plain Trainer too, as a task's name decides, does so.
+        let plain = text.lines().any(|line| {
+            let made = ["SFTTrainer(", " Trainer(", "=Trainer("].iter().any(|part| line.contains(part));
+            made && !["class ", "#", "from ", "import "].iter().any(|start| line.trim_start().starts_with(start))
+        });
         match made.as_slice() {
             [] => {}
-            [only] if !has("SFTTrainer(") => return Some(*only),
+            [only] if !plain => return Some(*only),
             _ => return None,
         }
         if has("chosen") && has("rejected") && has("AutoModelForSequenceClassification") {

@@ -54,6 +54,8 @@ mod open_instruct;
 mod open_lm;
 mod openrlhf;
 mod origin;
+mod own_config;
+mod own_loop;
 mod python_calls;
 mod python_values;
 mod refused;

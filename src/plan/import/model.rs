@@ -11,7 +11,8 @@ use crate::plan::keys;
 const CONFIG: &str = "config.json";
 
 /// Endings of hub names that leave the architecture as it is.
-const VARIANTS: [&str; 34] = [
+const VARIANTS: [&str; 35] = [
+    "-mpo",
     "-hf",
     "-pretrained",
     "-thinking",

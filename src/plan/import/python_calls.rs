@@ -13,7 +13,7 @@ use super::script_doubts;
 use super::settings::{Settings, text};
 use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
-use super::{adapters, model, trl};
+use super::{adapters, model, own_config, own_loop, trl};
 use crate::plan::keys;
 
 /// Calls whose keywords are `TrainingArguments`.
@@ -79,7 +79,7 @@ pub fn is_script(content: &str) -> bool {
 }
 
 /// The calls that make models: `LlamaForCausalLM.from_pretrained`.
-fn models(content: &str) -> Vec<String> {
+pub fn models(content: &str) -> Vec<String> {
     const CALL: &str = ".from_pretrained(";
     let mut found: Vec<String> = Vec::new();
     for (at, _) in content.match_indices(CALL) {
@@ -95,7 +95,9 @@ fn models(content: &str) -> Vec<String> {
 
 /// Whether a script fills its arguments in from a command line, so that it says little by itself.
 pub fn parses_arguments(content: &str) -> bool {
-    ["HfArgumentParser(", "TrlParser("].iter().any(|part| content.contains(part))
+    ["HfArgumentParser(", "TrlParser(", "H4ArgumentParser(", "ArgumentParser("]
+        .iter()
+        .any(|part| content.contains(part))
 }
 
 /// Where the first call of `name` stands; a class of that name is none.
@@ -117,19 +119,24 @@ pub fn call(content: &str, name: &str) -> Option<usize> {
 
 /// Whether the program is such a script, without arguments of its own that may say otherwise.
 pub fn runs(context: &ImportContext) -> bool {
-    let program = context.program;
-    program.python
-        && !program.module
-        && program.path.ends_with(".py")
-        && context.run.files.read(&program.path).is_ok_and(|content| is_script(&content))
+    own_loop::training_text(context).is_some_and(|(_, content)| is_script(&content))
 }
 
 /// The plan of such a command.
 pub fn import(context: &ImportContext) -> ImportedPlan {
-    let path = &context.program.path;
-    let content = context.run.files.read(path).unwrap_or_default();
-    let given = arguments::read(&context.program.words).options;
-    let mut imported = read(path, &content, given.clone(), context);
+    let (path, content) = own_loop::training_text(context).unwrap_or_default();
+    let path = &path;
+    let options = arguments::read(&context.program.words).options;
+    let mut opened = ImportedPlan::default();
+    let file = own_loop::config_file(context, &options)
+        .and_then(|(path, _)| context.configuration(&path, &mut opened))
+        .unwrap_or_default();
+    let given = own_config::flattened(&file).with(options.clone());
+    let mut imported = read(path, &content, file.with(given.clone()), context);
+    opened.notes.into_iter().for_each(|line| imported.note(line));
+    if opened.unread.is_some() || own_loop::is_told_elsewhere(context, &options) {
+        imported.unread.get_or_insert_with(|| opened.unread.unwrap_or_else(|| "the file of its arguments".to_owned()));
+    }
     account_for(&mut imported, &given);
     spread(&mut imported, path, &content, context);
     imported
@@ -155,14 +162,18 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
     let unsloth = content.contains("from unsloth import");
     let mut imported = ImportedPlan::of(if unsloth { "unsloth" } else { "transformers" });
     imported.say(keys::model::framework, "pytorch", Origin::Program(format!("calls in {name}")));
-    let reader = ScriptReader::new(name, content, given);
+    let reader = ScriptReader::new(name, content, given.clone());
     let mut settings = Settings::defaults("transformers 4.57", trainer::DEFAULTS);
-    if let Some(method) = TRL.iter().find(|(call, _)| self::call(content, call).is_some()).map(|(_, method)| method) {
+    let method = TRL.iter().find(|(call, _)| self::call(content, call).is_some()).map(|(_, method)| *method);
+    if let Some(method) = method {
         settings.over(trl::defaults(method));
     }
     let models = models(content);
     let models: Vec<&str> = models.iter().map(String::as_str).collect();
-    let (made, adapted, arguments) = (reader.calls(&models), reader.calls(&ADAPTERS), reader.calls(&ARGUMENTS));
+    reader.absent.set(false);
+    let adapted = reader.calls(&ADAPTERS);
+    let absent = reader.absent.get() && adapted.get("r").is_some() && adapted.whole("r").is_none();
+    let (made, arguments) = (reader.calls(&models), reader.calls(&ARGUMENTS));
     settings.adopt_all(&arguments, |name| (name != "0").then(|| name.to_owned()));
     let trainer_call = reader.calls(&["SFTTrainer", "DPOTrainer", "ORPOTrainer", "KTOTrainer", "GRPOTrainer"]);
     for name in ["max_seq_length", "max_length"] {
@@ -175,14 +186,24 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
     for name in ["attn_implementation", "use_flash_attention_2"] {
         settings.adopt(name, &made, name);
     }
-    let named = made.first_text(&["model_name", "0", "pretrained_model_name_or_path"]);
+    for name in ["torch_dtype", "dtype"] {
+        settings.adopt(name, &made, name);
+    }
+    // What a file of settings names, the script may hand through functions that are not followed.
+    let told = || given.first_text(&["model_name_or_path", "base_model", "model_name", "model_id", "model_path"]);
+    let named = made.first_text(&["model_name", "0", "pretrained_model_name_or_path"]).or_else(told);
+    if let Some(found) = named.clone().filter(|found| !found.value.is_empty()) {
+        settings.set("model_name_or_path", found.value.into(), found.origin);
+        settings.accept("model_name_or_path");
+    }
+    let open = trainer::apply_versions(&mut imported, &mut settings, context, method).filter(|_| !unsloth);
     match named.filter(|found| !found.value.is_empty()) {
         Some(found) => model::set(&mut imported, context, found),
         None => imported.miss(keys::model::preset, "the name of the model is not written in the script"),
     }
     imported.set(keys::model::sequence_length, settings.first_whole(&["max_seq_length", "max_length"]));
     imported.fill(keys::model::sequence_length, reader.named(&LENGTHS).first_whole(&LENGTHS));
-    let reached = reader.reached(&ADAPTERS);
+    let reached = if absent { Some(false) } else { reader.reached(&ADAPTERS) };
     if reached != Some(false) {
         low_rank(&mut imported, &made, &adapted, &reader.calls(&["BitsAndBytesConfig", "GPTQConfig"]), unsloth);
     }
@@ -196,6 +217,7 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
         settings.set("gradient_checkpointing", on.into(), found.origin);
     }
     trainer::set(&mut imported, &settings, context, stored);
+    trainer::leave_open(&mut imported, open);
     script_doubts::reconcile(&mut imported, name, content, false, &Settings::default());
     if reader.divided.get() {
         share_steps(&mut imported);

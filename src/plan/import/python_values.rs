@@ -24,6 +24,8 @@ pub struct ScriptReader<'a> {
     own: Settings,
     /// Whether a default of those was taken.
     pub asked: Cell<bool>,
+    /// Whether a file of settings was asked for a name that it has not: no run comes there.
+    pub absent: Cell<bool>,
     /// Whether a value is one that the script divides among its ranks later.
     pub divided: Cell<bool>,
 }
@@ -37,6 +39,7 @@ impl<'a> ScriptReader<'a> {
             globals: text::python(name, content),
             own: script_defaults::read(name, content).with(given),
             asked: Cell::new(false),
+            absent: Cell::new(false),
             divided: Cell::new(false),
         }
     }
@@ -56,6 +59,13 @@ impl<'a> ScriptReader<'a> {
                 !rest.starts_with('=')
                     && name.trim().chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
             });
+            // `TrainingArguments(**config["training"])`: whatever a file of settings has.
+            if part.starts_with("**") {
+                let mut whole = self.own.clone();
+                whole.over(std::mem::take(&mut settings));
+                settings.adopt_all(&whole, |name| (!name.contains('.')).then(|| name.to_owned()));
+                continue;
+            }
             let (key, value) = match keyword {
                 Some((name, value)) => (name.trim().to_owned(), value.trim()),
                 None => (place.to_string(), part),
@@ -162,6 +172,30 @@ impl<'a> ScriptReader<'a> {
         }
     }
 
+    /// The value of an expression; none where it is not known.
+    pub fn expression(&self, text: &str) -> Option<Value> {
+        let value = self.value(text.trim(), 0);
+        (value != UNKNOWN).then_some(value)
+    }
+
+    /// `config["training"]["batch_size"]`, `config.get("batch_size", 8)` and `config.training.batch_size`, by the last two
+    /// names or the last; one that is not there is its own default.
+    fn asked_for(&self, text: &str, depth: usize) -> Option<Value> {
+        let (names, default) = path_of(text)?;
+        let found = names.iter().find_map(|name| self.own.get(name).map(|found| (name, found.value.clone())));
+        match (found, default) {
+            (Some((name, value)), _) => {
+                self.own.accept(name);
+                Some(value)
+            }
+            (None, Some(default)) => Some(self.value(&default, depth + 1)),
+            (None, None) => {
+                self.absent.set(self.absent.get() || (text.ends_with(']') && self.own.iter().next().is_some()));
+                None
+            }
+        }
+    }
+
     fn value(&self, text: &str, depth: usize) -> Value {
         if let Some(value) = python_literal(text) {
             return value;
@@ -170,6 +204,9 @@ impl<'a> ScriptReader<'a> {
             return UNKNOWN.into();
         }
         if let Some(value) = self.assigned(text, depth) {
+            return value;
+        }
+        if let Some(value) = self.asked_for(text, depth) {
             return value;
         }
         // `args.rank`, or `rank` handed on to a function.
@@ -219,6 +256,42 @@ impl<'a> ScriptReader<'a> {
             _ => Some(UNKNOWN.into()),
         }
     }
+}
+
+/// The dotted names that an expression may ask a file of settings for, the longer first, and what it takes where that
+/// has none.
+fn path_of(text: &str) -> Option<(Vec<String>, Option<String>)> {
+    let mut names: Vec<String> = Vec::new();
+    let mut default = None;
+    let mut rest = text;
+    loop {
+        let quoted = |part: &str| {
+            let name = part.trim().trim_matches(['"', '\'']);
+            (!name.is_empty() && name.len() + 2 == part.trim().len() && !name.contains(['"', '\'']))
+                .then(|| name.to_owned())
+        };
+        if let Some((before, inner)) = rest.strip_suffix(']').and_then(|inner| inner.rsplit_once('[')) {
+            names.insert(0, quoted(inner)?);
+            rest = before;
+        } else if let Some((before, inner)) = rest.strip_suffix(')').and_then(|inner| inner.rsplit_once(".get(")) {
+            let (name, other) = inner.split_once(',').map_or((inner, None), |(name, other)| (name, Some(other)));
+            if names.is_empty() {
+                default = other.map(|other| other.trim().to_owned());
+            }
+            names.insert(0, quoted(name)?);
+            rest = before;
+        } else {
+            break;
+        }
+    }
+    let plain = |text: &str| text.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '.'));
+    if !plain(rest) || (names.is_empty() && !rest.contains('.')) {
+        return None;
+    }
+    names.splice(0..0, rest.split('.').skip(1).map(str::to_owned));
+    let short = names.last()?.clone();
+    let long = names.len().checked_sub(2).and_then(|start| names.get(start..)).map(|two| two.join("."));
+    Some((long.into_iter().chain([short]).collect(), default))
 }
 
 /// Where the right sides of `name = …` begin, and their first lines. A keyword of a call or a parameter, which ends in

@@ -114,6 +114,14 @@ pub fn of_project(context: &ImportContext, path: &str, text: &str) -> Settings {
     settings.with(read(path, text)).with(script_doubts::literals(path, text))
 }
 
+/// The text of a script with those of the modules of its own project that it imports from.
+pub fn project_text(context: &ImportContext, path: &str, text: &str) -> String {
+    const MOST: usize = 12;
+    let read = |file: String| context.run.files.read(&file).ok().filter(|text| text.len() <= LONGEST);
+    let others = modules(path, text).into_iter().filter_map(read).take(MOST);
+    std::iter::once(text.to_owned()).chain(others).collect::<Vec<_>>().join("\n")
+}
+
 /// Files of its own project that a script imports from: `from pkg.arguments import A`, `from pkg import arguments`,
 /// `from .arguments import A`.
 fn modules(path: &str, text: &str) -> Vec<String> {
@@ -130,6 +138,9 @@ fn modules(path: &str, text: &str) -> Vec<String> {
             if module.starts_with('.') && !folder.is_empty() { format!("{folder}/{file}") } else { file.to_owned() }
         };
         files.push(near(&format!("{place}.py")));
+        if !module.starts_with('.') {
+            files.push(format!("src/{place}.py"));
+        }
         // A folder whose modules are taken over whole.
         if !module.contains('.') {
             let names = names.split(',').map(str::trim).filter(|name| is_name(name));

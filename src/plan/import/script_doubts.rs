@@ -30,7 +30,7 @@ const DOUBTS: &[(&str, &[&str])] = &[
 const OWN_PRECISION: [&str; 4] = ["mixed_precision", "torch.bfloat16", "torch.float16", "torch.half"];
 
 /// Lines that run: no comments, imports and declarations of arguments.
-fn code(text: &str) -> impl Iterator<Item = &str> {
+pub fn code(text: &str) -> impl Iterator<Item = &str> {
     const OTHERS: [&str; 7] = ["#", "import ", "from ", "def ", "class ", "parser.add_argument", "help="];
     text.lines().map(str::trim_start).filter(|line| !OTHERS.iter().any(|start| line.starts_with(start)))
 }
@@ -102,6 +102,10 @@ fn chosen(text: &str, settings: &Settings) -> Chosen {
     // Of a field or an option that asks for it the name alone stands there.
     let declared = |line: &str| line.contains(": bool") || line.contains("add_argument(") || line.contains("help");
     let mut answers = lines.iter().filter(|line| !declared(line)).map(|line| {
+        let bare = line.trim().trim_end_matches(',');
+        if matches!(bare, "attn_implementation=\"flash_attention_2\"" | "attn_implementation='flash_attention_2'") {
+            return Some((bare.to_owned(), reached(text, line.trim(), settings)?));
+        }
         let (_, rest) = line.split_once("flash_attention_2\" if ")?;
         let (condition, _) = rest.split_once(" else ")?;
         Some((condition.to_owned(), holds(condition, settings, 0)?))

@@ -41,10 +41,13 @@ pub fn near(files: &dyn Files, script: &str, path: &str) -> Result<(String, Stri
             if rest.contains('/')
                 && !rest.starts_with('/')
                 && !rest.contains("..")
-                && let Ok(text) = files.read(rest)
+                && let Some(found) = at_or_above(files, script, rest)
             {
-                return Ok((text, rest.to_owned()));
+                return Ok(found);
             }
+        }
+        if let Some(found) = beside_folder(files, script, path) {
+            return Ok(found);
         }
     }
     let mut folder = script;
@@ -57,6 +60,39 @@ pub fn near(files: &dyn Files, script: &str, path: &str) -> Result<(String, Stri
         }
     }
     Err(missed)
+}
+
+/// A path below the present directory or a folder above the script.
+fn at_or_above(files: &dyn Files, script: &str, path: &str) -> Option<(String, String)> {
+    let folders = std::iter::successors(script.rsplit_once('/').map(|(folder, _)| folder), |folder| {
+        folder.rsplit_once('/').map(|(above, _)| above)
+    });
+    let paths = folders.take(MOST_FOLDERS).map(|folder| format!("{folder}/{path}"));
+    std::iter::once(path.to_owned()).chain(paths).find_map(|there| Some((files.read(&there).ok()?, there)))
+}
+
+/// `/home/MiniLLM/finetune.py` of a script that stands below a folder of that name.
+fn beside_folder(files: &dyn Files, script: &str, path: &str) -> Option<(String, String)> {
+    let (folder, file) = path.rsplit_once('/')?;
+    let name = folder.rsplit('/').next().filter(|name| !name.is_empty())?.to_lowercase();
+    let whole = files.absolute(script);
+    let mut above = script;
+    let mut full = whole.as_str();
+    for _ in 0..MOST_FOLDERS {
+        above = above.rsplit_once('/').map_or("", |(above, _)| above);
+        full = full.rsplit_once('/')?.0;
+        if full.rsplit('/').next().is_some_and(|own| is_named(&own.to_lowercase(), &name)) {
+            let there = if above.is_empty() { file.to_owned() } else { format!("{above}/{file}") };
+            return Some((files.read(&there).ok()?, there));
+        }
+    }
+    None
+}
+
+/// Whether a folder has a name, an owner's in front or not: `owner__MiniLLM`.
+fn is_named(folder: &str, name: &str) -> bool {
+    let owner = folder.strip_suffix(name);
+    owner.is_some_and(|owner| owner.is_empty() || owner.ends_with(|letter: char| !letter.is_ascii_alphanumeric()))
 }
 
 impl Files for ScriptFiles<'_> {

@@ -9,7 +9,7 @@ use super::launch::World;
 use super::methods::TrainingMethod;
 use super::origin::{Origin, Setting};
 use super::rows::not_modelled;
-use super::settings::{DefaultValue, Settings};
+use super::settings::{DefaultValue, Settings, UNKNOWN};
 use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
 use super::{adapters, arguments, megatron, model, rollout};
@@ -50,6 +50,13 @@ fn command<'a>(context: &'a ImportContext<'a>) -> Option<(&'a str, bool)> {
     const TRAINING: [&str; 3] = ["sft", "pt", "rlhf"];
     let program = context.program;
     let first = program.words.first().map_or("", String::as_str);
+    // Where the script stands only the run knows; its own options tell.
+    if program.path.contains(UNKNOWN) {
+        let options = arguments::read(&program.words).options;
+        let own = ["tuner_type", "train_type", "rlhf_type"].iter().any(|name| options.holds(name));
+        let named = if options.holds("rlhf_type") { "rlhf" } else { "sft" };
+        return (own && options.holds("model") && options.holds("dataset")).then_some((named, false));
+    }
     match program.name() {
         "swift" | "swift.cli.main" => TRAINING.contains(&first).then_some((first, false)),
         "megatron" => TRAINING.contains(&first).then_some((first, true)),

@@ -21,7 +21,9 @@ pub struct Tower {
 
 /// A vision model's name without the words for how it was tuned, its language model, and the parameters of its tower
 /// with its merger, each the sum of the shapes of `modeling_*.py` of transformers 4.57: `visual`, or of the hub's
-/// `modeling_internvl_chat.py` (`InternViT-300M` of 304 012 288, `InternViT-6B` of 5 537 553 408 beside its projector).
+/// `modeling_internvl_chat.py` (`InternViT-300M` of 304 012 288, `InternViT-6B` of 5 537 553 408 beside its projector; the
+/// language models of `InternVL2_5` as its README names them). LLaVA 1.6 has `image_newline` besides
+/// (`llava/model/llava_arch.py`).
 const COMPOSED: &[(&str, &str, u64)] = &[
     ("qwen2-vl-2b", "qwen2-1.5b", 665_271_296),
     ("qwen2-vl-7b", "qwen2-7b", 675_759_104),
@@ -36,6 +38,10 @@ const COMPOSED: &[(&str, &str, u64)] = &[
     ("qwen3-vl-32b", "qwen3-32b", 595_266_800),
     ("qwen3-vl-30b-a3b", "qwen3-30b-a3b", 538_631_408),
     ("qwen3-vl-235b-a22b", "qwen3-235b-a22b", 576_388_336),
+    ("internvl2.5-1b", "qwen2.5-0.5b", 308_495_104),
+    ("internvl2.5-2b", "internlm2-1.8b", 316_607_488),
+    ("internvl2.5-4b", "qwen2.5-3b", 316_607_488),
+    ("internvl2.5-8b", "internlm2-7b", 337_583_104),
     ("internvl3-1b", "qwen2.5-0.5b", 308_495_104),
     ("internvl3-2b", "qwen2.5-1.5b", 312_674_304),
     ("internvl3-8b", "qwen2.5-7b", 331_552_768),
@@ -48,6 +54,9 @@ const COMPOSED: &[(&str, &str, u64)] = &[
     ("internvl3.5-30b-a3b", "qwen3-30b-a3b", 316_607_488),
     ("llava-1.5-7b", "llama-2-7b", 324_487_168),
     ("llava-v1.5-7b", "llama-2-7b", 324_487_168),
+    ("llava-v1.6-vicuna-7b", "llama-2-7b", 324_491_264),
+    ("llava-v1.6-vicuna-13b", "llama-2-13b", 334_980_096),
+    ("llava-v1.6-mistral-7b", "mistral-7b-v0.2", 324_491_264),
     ("llava-1.5-13b", "llama-2-13b", 334_974_976),
     ("llava-v1.5-13b", "llama-2-13b", 334_974_976),
 ];
@@ -91,7 +100,11 @@ pub fn is_multimodal(name: &str) -> bool {
 
 /// Sets the language model of a composed model that is known by name; its tower is said at the end.
 pub fn set(imported: &mut ImportedPlan, context: &ImportContext, name: &str, origin: &Origin) -> bool {
-    let plain = base(name).to_lowercase().replace('_', "-").replace("internvl3-5", "internvl3.5");
+    let plain = base(name)
+        .to_lowercase()
+        .replace('_', "-")
+        .replace("internvl3-5", "internvl3.5")
+        .replace("internvl2-5", "internvl2.5");
     let fits = |known: &str| plain == known || model::tuned(&plain).any(|shorter| shorter == known);
     let Some((known, language, parameters)) = COMPOSED.iter().find(|(known, ..)| fits(known)) else { return false };
     let Some(preset) = context.catalog.model(language).map(|model| model.name.clone()) else { return false };

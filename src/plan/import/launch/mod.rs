@@ -131,8 +131,26 @@ fn is_shell(name: &str) -> bool {
 /// Takes a command apart.
 pub fn take_apart(words: &[String]) -> LaunchCommand {
     let mut launched = LaunchCommand::default();
-    follow(words.to_vec(), &mut launched, 0);
+    follow(without_redirections(words), &mut launched, 0);
     launched
+}
+
+/// A command without what a shell takes out of it: `> train.log`, `2>&1`, `&>>log`, `< /dev/null`.
+fn without_redirections(words: &[String]) -> Vec<String> {
+    let mut kept = Vec::new();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let sign = word.trim_start_matches(|letter: char| letter.is_ascii_digit()).trim_start_matches('&');
+        let behind = ["<<<", ">>", ">|", ">", "<"].iter().find_map(|sign_of| sign.strip_prefix(sign_of));
+        match behind {
+            // `<(…)` is a word of its own kind, `<name>` one that is to be filled in.
+            Some(rest) if rest.starts_with('(') || rest.ends_with('>') => kept.push(word.clone()),
+            Some("") => drop(words.next()),
+            Some(_) => {}
+            None => kept.push(word.clone()),
+        }
+    }
+    kept
 }
 
 /// More commands in each other than this are none.
@@ -356,6 +374,8 @@ mod tests {
             ("python mason.py --gpus 8 -- source e.sh && python a.py x y", vec![], "a.py", 2),
             ("python mason.py --gpus 8 -- accelerate launch --num_processes 8 a.py x", vec![Accelerate], "a.py", 1),
             ("python mason.py --gpus 8 -- source e.sh && uv run python a.py x y", vec![], "a.py", 2),
+            ("torchrun a.py --flag > log.txt 2>&1", vec![Torchrun], "a.py", 1),
+            ("torchrun a.py <model> --x &>>log", vec![Torchrun], "a.py", 2),
             ("srun -N 2 -- torchrun --nproc_per_node 8 a.py", vec![Srun, Torchrun], "a.py", 0),
         ] {
             assert_eq!(apart(line), (kinds, path.to_owned(), words), "{line}");

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::joined::joined as shared;
 use super::{Script, UNSET};
 use crate::plan::import::settings::{UNKNOWN, UNKNOWN_OPTIONS};
 
@@ -68,7 +69,9 @@ impl Fork {
         for other in self.ends {
             for (name, value) in other {
                 let other = joined.get(&name);
-                if other != Some(&value) {
+                if let Some(words) = other.filter(|other| **other != value).and_then(|other| shared(other, &value)) {
+                    joined.insert(name, words);
+                } else if other != Some(&value) {
                     // Options in one branch may be anything in the command that takes them.
                     let options =
                         other.into_iter().flatten().chain(&value).any(|word| word.trim_start().starts_with("--"));

@@ -5,6 +5,7 @@ mod child;
 mod condition;
 mod edited;
 mod expansion;
+mod joined;
 mod output;
 mod statements;
 mod words;

@@ -12,16 +12,18 @@ use super::launch::World;
 use super::methods::{self, TrainingMethod};
 use super::model;
 use super::origin::{Origin, Setting};
+use super::own_loop::{self, OwnLoop};
 use super::rows::not_modelled;
 use super::settings::{DefaultValue, Settings};
 use super::text;
 use super::trl;
 use super::unread::account_for;
 use super::vision;
-use super::{accelerate, arguments, script_defaults, script_doubts};
+use super::{accelerate, arguments, own_config, script_defaults, script_doubts};
 use crate::plan::keys;
 
 pub use attention::implementation;
+pub use versions::apply_to as apply_versions;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "transformers 4.57";
@@ -66,6 +68,7 @@ pub fn runs(context: &ImportContext) -> bool {
     named
         || config_file(context).is_some()
         || known_script(context).is_some()
+        || own_loop::trains(context)
         || (context.program.name().starts_with("trl") && trl::method(context).is_some())
 }
 
@@ -92,7 +95,7 @@ pub fn of_file(file: Settings, name: &str, context: &ImportContext) -> ImportedP
 }
 
 /// Takes the types of weights out, where the versions that run leave them open.
-fn leave_open(imported: &mut ImportedPlan, why: Option<String>) {
+pub fn leave_open(imported: &mut ImportedPlan, why: Option<String>) {
     if let Some(why) = why {
         imported.drop(keys::training::precision);
         imported.miss(keys::training::precision, why);
@@ -169,7 +172,7 @@ fn config_file(context: &ImportContext) -> Option<String> {
 /// The plan of such a command.
 pub fn import(context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("transformers");
-    let own = own_loop(context);
+    let own = own_loop_of(context);
     let mut settings = if own.is_some() { Settings::default() } else { Settings::defaults(VERSION, DEFAULTS) };
     let looped = own.is_some();
     if let Some(path) = own {
@@ -180,11 +183,20 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     }
     own_defaults(&mut imported, &mut settings, context);
     let options = arguments::read(&context.program.words).options;
+    let mut told = Settings::default();
     if let Some(file) = config_file(context).and_then(|path| context.configuration(&path, &mut imported)) {
         settings.over(file);
         options.accept("config");
+    } else if let Some((path, sections)) = own_loop::config_file(context, &options)
+        && let Some(file) = context.configuration(&path, &mut imported)
+    {
+        settings.over(if sections { own_config::flattened(&file) } else { file.clone() });
+        told = file;
+    } else if own_loop::is_told_elsewhere(context, &options) {
+        imported.unread.get_or_insert_with(|| "the file of its arguments".to_owned());
     }
     settings.over(options);
+    let own = OwnLoop::of(context, &mut settings, &told);
     imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
     trl::complete(&mut settings, context, &mut imported);
     chats_defaults(&mut settings);
@@ -194,6 +206,9 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         script_doubts::attention(&mut imported, &path, &text, &settings);
         script_doubts::reconcile(&mut imported, &path, &text, looped, &settings);
         script_doubts::adapters(&mut imported, &path, &text, &settings);
+    }
+    if let Some(own) = own {
+        own.settle(&mut imported, context);
     }
     leave_open(&mut imported, open);
     let named = TrainingMethod::of_name(trl::method(context).unwrap_or_else(|| context.program.name()));
@@ -215,13 +230,13 @@ fn own_freezing(imported: &mut ImportedPlan, context: &ImportContext, settings: 
 }
 
 /// A script that makes no Trainer has a loop of its own, with defaults of its own.
-fn own_loop(context: &ImportContext) -> Option<String> {
-    let (path, text) = script_defaults::script_of(context)?;
+fn own_loop_of(context: &ImportContext) -> Option<String> {
+    let (path, text) = own_loop::training_text(context)?;
     let known = known_script(context).is_some() || trl::method(context).is_some();
     // DeepSpeed-Chat's and those after it are known.
     let chat = arguments::read(&context.program.words).options.holds("zero_stage");
     let whole = text.contains("add_argument(") && !text.contains("Trainer") && !text.contains("HfArgumentParser");
-    (whole && !known && !chat).then_some(path)
+    ((whole || own_loop::is_loop(&text)) && !known && !chat).then_some(path)
 }
 
 /// What the script that runs has as the defaults of its own arguments; one that cannot be read may have any.
@@ -297,6 +312,7 @@ fn named_model(imported: &mut ImportedPlan, settings: &Settings, context: &Impor
         "model_name_or_path",
         "base_model_name_or_path",
         "lm_model_name_or_path",
+        "policy_model_name_or_path",
         "config_name",
         "model_name",
         "base_model",

@@ -148,7 +148,8 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
         let origin = Origin::Program(format!("{path}: find_all_linear_names"));
         adapters::set_targets(imported, Some(Setting::new(vec!["all-linear".to_owned()], origin)));
     }
-    imported.set(keys::lora::double_quant, settings.on("double_quant"));
+    let double = ["double_quant", "bnb_4bit_use_double_quant", "use_double_quant", "use_nested_quant"];
+    imported.set(keys::lora::double_quant, double.iter().find_map(|name| settings.on(name)));
     imported
         .set(keys::lora::dropout, settings.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)));
 }
@@ -197,8 +198,15 @@ fn targets_of(context: &ImportContext, imported: &mut ImportedPlan) -> Option<Se
 /// What a script calls the way in which it trains, by the names that scripts have for that: `full`, `lora`, `qlora`.
 fn tuning(settings: &Settings) -> Option<Setting<String>> {
     let names = ["train_mode", "tuning_mode", "finetuning_type", "finetune_type", "tuning_type", "tuner_type"];
-    let said = names.iter().find_map(|name| settings.text(name).filter(|_| settings.is_set(name)))?;
-    Some(said.map(|word| word.to_lowercase()))
+    let said = names.iter().find_map(|name| settings.text(name).filter(|_| settings.is_set(name)));
+    // Names that others have for other things: `method: grpo`.
+    let shared = ["method", "mode", "training_mode", "training_method", "finetuning_method"].iter().find_map(|name| {
+        let found = settings.get(name).filter(|_| settings.is_set(name))?;
+        let word = found.value.as_str()?.to_lowercase();
+        let tells = word.contains("lora") || word.contains("full");
+        tells.then(|| settings.text(name)).flatten()
+    });
+    Some(said.or(shared)?.map(|word| word.to_lowercase()))
 }
 
 /// Whether a rank is set: a script of its own that takes one has adapters.

@@ -7,7 +7,7 @@ use super::super::imported::ImportedPlan;
 use super::super::origin::{Origin, Setting};
 use super::super::settings::Settings;
 use super::super::unread::account_for;
-use super::super::{accelerate, deepspeed, text, versions};
+use super::super::{accelerate, deepspeed, script_defaults, text, versions};
 use super::{VERSION, WeightStorage};
 use crate::plan::keys;
 
@@ -17,7 +17,7 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
         return;
     }
     if let Some(stage) = settings.whole("zero_stage") {
-        return own_zero(imported, settings, stage);
+        return own_zero(imported, settings, stage, context);
     }
     let options = settings.texts("fsdp");
     match options.filter(|found| found.value.iter().any(|word| !word.is_empty() && word != "false")) {
@@ -101,19 +101,59 @@ fn by_fsdp(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
 
 /// A script that makes its DeepSpeed configuration out of its own arguments, as DeepSpeed-Chat
 /// does (`training/utils/ds_utils.py`: fp16 unless `--dtype bf16`).
-fn own_zero(imported: &mut ImportedPlan, settings: &Settings, stage: Setting<u64>) {
+fn own_zero(imported: &mut ImportedPlan, settings: &Settings, stage: Setting<u64>, context: &ImportContext) {
     imported.say(keys::distribution::engine, "deepspeed", stage.origin.clone());
+    // `AdamOptimizer = DeepSpeedCPUAdam if args.offload else FusedAdam` (DeepSpeed-Chat, `main.py`; safe-rlhf,
+    // `supervised_trainer.py`).
+    let guessed =
+        imported.get(keys::training::optimizer).is_none_or(|found| matches!(found.origin, Origin::Default { .. }));
+    if guessed {
+        let host = settings.on("offload").is_some()
+            || settings.text("offload").is_some_and(|found| found.value != "none" && found.value != "false");
+        let (word, class) = if host { ("adamw", "DeepSpeedCPUAdam") } else { ("adamw-fused", "FusedAdam") };
+        let origin = Origin::Default { framework: "DeepSpeed-Chat", option: class.to_owned() };
+        imported.say(keys::training::optimizer, word, origin);
+    }
     let gradients = stage.value > 0;
     imported.set(keys::distribution::sharding, Some(stage.map(deepspeed::stage)));
     let default = || Origin::Default { framework: "DeepSpeed-Chat", option: "--dtype fp16".to_owned() };
-    let dtype = settings.text("dtype").unwrap_or_else(|| Setting::new("fp16".to_owned(), default()));
+    // `safe_rlhf/configs/deepspeed_config.py`, `get_deepspeed_train_config`: `--bf16 True` in place of a name.
+    let flags = ["bf16", "fp16"].into_iter().filter(|name| settings.is_set(name));
+    let flag = flags.clone().find_map(|name| settings.on(name).map(|found| found.map(|_| name.to_owned())));
+    if flag.is_none() && flags.count() > 0 {
+        return;
+    }
+    let dtype = settings.text("dtype").or(flag).or_else(|| written_type(context));
+    let dtype = dtype.unwrap_or_else(|| Setting::new("fp16".to_owned(), default()));
     let half = if dtype.value.contains("bf16") { "bf16" } else { "fp16" };
     imported.say(keys::training::precision, format!("{half}-fp32-master"), dtype.origin.clone());
     if gradients {
         imported.say(keys::training::gradient_dtype, half, dtype.origin);
     }
-    let offload = settings.on("offload");
-    imported.set(keys::training::cpu_offload, offload.map(|found| found.map(|_| "optimizer")));
+    // DeepSpeed-Chat has a switch, safe-rlhf a word for what goes to the host.
+    let word =
+        settings.text("offload").filter(|found| ["optimizer", "parameter", "all"].contains(&found.value.as_str()));
+    let offload = match word {
+        Some(found) => Some(found.map(|what| if what == "optimizer" { "optimizer" } else { "parameters" })),
+        None => settings.on("offload").map(|found| found.map(|_| "optimizer")),
+    };
+    if settings.text("offload").is_some_and(|found| found.value == "none") {
+        settings.accept("offload");
+    }
+    imported.set(keys::training::cpu_offload, offload);
+}
+
+/// The type of a configuration that the script's own project writes down: the only one that it has a section for.
+fn written_type(context: &ImportContext) -> Option<Setting<String>> {
+    let (path, text) = script_defaults::script_of(context)?;
+    let text = script_defaults::project_text(context, &path, &text);
+    let has = |name: &str| ['"', '\''].iter().any(|quote| text.contains(&format!("{quote}{name}{quote}: {{")));
+    let word = match (has("fp16"), has("bf16") || has("bfloat16")) {
+        (true, false) => "fp16",
+        (false, true) => "bf16",
+        _ => return None,
+    };
+    Some(Setting::new(word.to_owned(), Origin::Program(format!("{path}: its configuration of DeepSpeed"))))
 }
 
 /// With FSDP accelerate raises what it trains to fp32 where it computes in 16 bits.

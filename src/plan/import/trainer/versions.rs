@@ -8,9 +8,18 @@ use super::super::{trl, versions};
 
 /// Sets the defaults of the versions that run over those of the tables; why the types of weights stay open, where they do.
 pub fn apply(imported: &mut ImportedPlan, settings: &mut Settings, context: &ImportContext) -> Option<String> {
+    apply_to(imported, settings, context, trl::method(context))
+}
+
+/// The same of a script that trains by one of TRL's methods, whatever it is called.
+pub fn apply_to(
+    imported: &mut ImportedPlan,
+    settings: &mut Settings,
+    context: &ImportContext,
+    method: Option<&str>,
+) -> Option<String> {
     let known = &context.run.versions;
     versions::apply(versions::TRAINER, known, settings, imported);
-    let method = trl::method(context);
     if let Some(method) = method {
         versions::apply(versions::TRL, known, settings, imported);
         if ["dpo", "kto", "reward", "reward_modeling"].contains(&method) {

@@ -58,6 +58,15 @@ pub const TRL: &[VersionedDefault] = &[
     row("trl", OLDEST, (0, 22), ("gradient_checkpointing", DefaultValue::Flag(false)), "TRL before 0.22"),
     // `trainer/*_config.py`, `bf16`: a field of its own, on unless fp16 is, since 0.19.
     row("trl", OLDEST, (0, 19), ("bf16", DefaultValue::Flag(false)), "TRL before 0.19"),
+    // TRL 0.22 asks for transformers 4.55, TRL 0.19 for 4.51 (`setup.cfg`, `install_requires`).
+    row(
+        "transformers",
+        OLDEST,
+        (4, 55),
+        ("gradient_checkpointing", DefaultValue::Flag(false)),
+        "TRL before 0.22, by its transformers",
+    ),
+    row("transformers", OLDEST, (4, 51), ("bf16", DefaultValue::Flag(false)), "TRL before 0.19, by its transformers"),
     // `trainer/model_config.py`, `ModelConfig.dtype`: None before 0.27, float32 since.
     row("trl", (0, 27), NEWEST, ("dtype", DefaultValue::Text("float32")), "TRL since 0.27"),
 ];
