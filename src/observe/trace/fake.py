@@ -1,12 +1,16 @@
 """Tensors without values: which operators run for real on the host, and what stands for values that nobody has."""
 
 import math
+import os
+import sys
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
+import counts
+from sources import Refused
 from truths import known, truth_of
 
 aten = torch.ops.aten
@@ -15,6 +19,10 @@ DRAWS = {aten.randperm, aten.randint}
 # Small tables that code reads numbers from while a model is built; most elements that are made for real.
 TABLES = {aten.linspace.default, aten.arange.default, aten.arange.start, aten.arange.start_step, aten.scalar_tensor.default}
 MOST = 1 << 16
+# Most values that one line asks for in one call of a module: a loop that ends by values has no end without them.
+MOST_ASKED = 5000
+HERE = os.path.dirname(os.path.abspath(__file__))
+TORCH = os.path.dirname(os.path.abspath(torch.__file__))
 
 
 # They give their first argument back.
@@ -62,7 +70,7 @@ class Values(TorchDispatchMode):
         self.turn = -1
         self.experts = 1
         # What was answered, for the report: how often, of which operators.
-        self.answered = {}
+        self.answered, self.asked = {}, {}
 
     def run(self, func, args, kwargs):
         """Runs an operator, for real where nothing fake is in it."""
@@ -87,6 +95,10 @@ class Values(TorchDispatchMode):
             if func is aten._local_scalar_dense.default and constant is not None:
                 return constant.item()
             return self.answer(func, args[0])
+        if func is aten.bincount.default:
+            out = args[0].new_empty((max(self.experts, args[2] if len(args) > 2 else 0),), dtype=torch.int64)
+            counts.note(func, args, out)
+            return out
         if func in MASKED and any(is_mask(index) for index in args[1]):
             args = (args[0], self.positions(args[1]), *args[2:])
         if func is aten.equal.default:
@@ -95,9 +107,11 @@ class Values(TorchDispatchMode):
             # Values of parameters are nobody's business.
             return args[0]
         out = func(*args, **kwargs) if self.shortcut is None else self.shortcut.run(func, args, kwargs)
+        counts.note(func, args, out)
         if isinstance(out, torch.Tensor) and out.dtype == torch.bool:
             self.made_by_all = func._overloadpacket in ALL
-            truth = truth_of(func, args)
+            truth = counts.truth_of(func, args)
+            truth = truth_of(func, args) if truth is None else truth
             if truth is not None and isinstance(out, FakeTensor):
                 out._memwall_truth = truth
         return out
@@ -127,12 +141,30 @@ class Values(TorchDispatchMode):
         name = f"{what} of {str(tensor.dtype).removeprefix('torch.')}, {tensor.dim()} dimensions"
         self.answered[name] = self.answered.get(name, 0) + 1
 
+    def count_asked(self):
+        """Refuses the line that asks without end."""
+        frame = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename.startswith((HERE, TORCH)):
+            frame = frame.f_back
+        if frame is None:
+            return
+        stack = getattr(self, "stack", None)
+        line = frame.f_code.co_filename, frame.f_lineno, stack[-1][0] if stack else ""
+        self.asked[line] = self.asked.get(line, 0) + 1
+        if self.asked[line] > MOST_ASKED:
+            raise Refused(f"{os.path.basename(line[0])}:{line[1]} asks for values {MOST_ASKED} times: a loop that ends by them has no "
+                          "end in a traced step; trace a part of the model without it, with file.py:function")
+
     def answer(self, func, tensor):
+        self.count_asked()
         self.note("nonzero" if func is aten.nonzero.default else "item", tensor)
         if func is aten.nonzero.default:
             # The experts that have tokens, then the tokens of each.
             rows = self.experts if tensor.dim() == 1 else tensor.numel() // self.experts
             return tensor.new_empty((rows, tensor.dim()), dtype=torch.int64)
+        number = counts.number_of(tensor)
+        if number is not None:
+            return number
         if tensor.dtype == torch.bool:
             return self.made_by_all if known(tensor) is None else known(tensor)
         if tensor.is_floating_point():

@@ -92,7 +92,7 @@ class Live:
         self.path, self.usual, self.report = path, usual, report
         self.thread = threading.get_ident()
         self.recorder = self.calls = self.model = self.assembly = None
-        self.batch, self.checkpointed, self.foreign, self.answers, self.optimizers = {}, 0, 0, False, []
+        self.batch, self.foreign, self.answers, self.optimizers = {}, 0, False, []
         self.on_host = False
         self.call = nn.Module.__call__
         self.backward, self.run_backward = torch.Tensor.backward, torch.autograd.backward

@@ -9,9 +9,11 @@ use std::path::{Path, PathBuf};
 const MAIN: &str = "memwall_trace.py";
 
 /// Its files: what starts it, the ways in, recording, and the tape.
-const FILES: [(&str, &str); 20] = [
+const FILES: [(&str, &str); 22] = [
     (MAIN, include_str!("memwall_trace.py")),
     ("beside.py", include_str!("beside.py")),
+    ("checkpoints.py", include_str!("checkpoints.py")),
+    ("counts.py", include_str!("counts.py")),
     ("device.py", include_str!("device.py")),
     ("fake.py", include_str!("fake.py")),
     ("foreign_kernels.py", include_str!("foreign_kernels.py")),

@@ -5,6 +5,7 @@ import weakref
 import torch
 import torch.utils.flop_counter as flop_counter
 
+import checkpoints
 from fake import Values, tensors_in
 
 aten = torch.ops.aten
@@ -186,11 +187,13 @@ class Recorder(Values):
         self.phase = "forward"
         self.last_seq = sequence_number() - 1
         self.hooks = torch.autograd.graph.saved_tensors_hooks(self.pack, lambda kept: kept)
+        checkpoints.COUNTS.begin(self.hooks)
         self.hooks.__enter__()
 
     def stop_saving(self):
         if self.phase == "forward":
             self.hooks.__exit__(None, None, None)
+            checkpoints.COUNTS.end()
             self.phase = "idle"
 
     def pack(self, tensor):

@@ -66,7 +66,7 @@ class Subject:
         self.lengths = None
         # Whether images of other sizes may do.
         self.varies = True
-        self.notes = []
+        self.notes, self.versions = [], {}
         # The forward pass alone, without gradients, is traced.
         self.answers = False
         # Lengths that do not vary, by axis.

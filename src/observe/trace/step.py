@@ -6,6 +6,7 @@ import time
 import torch
 
 import beside
+import checkpoints
 import fake
 import foreign_kernels
 import modules
@@ -32,6 +33,7 @@ class Tracer:
         self.device, self.say = device, say
         self.fake_mode = fake.Mode(allow_non_fake_inputs=True)
         fake.install(self.fake_mode)
+        checkpoints.install()
         self.shortcut = Shortcut(self.fake_mode)
         self.target = device.torch_device()
         self.answered = {}
@@ -41,7 +43,14 @@ class Tracer:
     def build(self, subject):
         values = fake.Values(self.fake_mode, builds=True)
         with self.fake_mode, values:
-            model = subject.build()
+            try:
+                model = subject.build()
+            except Refused:
+                raise
+            except Exception as error:
+                if foreign_kernels.advice(type(error).__name__, str(error)) or not subject.versions:
+                    raise
+                raise Refused(f"{subject.name} cannot be built as it is configured: {reason(error)}") from error
             for parameter in model.parameters():
                 if parameter.dtype != torch.float32 and parameter.is_floating_point():
                     model.float()
@@ -151,6 +160,7 @@ class Tracer:
             self.say(f"{precision}: {len(finished['order'])} segments of {len(finished['kinds'])} kinds, {time.time() - started:.1f} s")
         if fitter.unfit:
             notes.append(f"{len(fitter.unfit)} sizes follow no polynomial of {' and '.join(axes)}: held at {points[-1]}")
+        notes.extend(checkpoints.COUNTS.notes("model"))
         made = laid_out(self.device, self.answered, subject, model, axes, points, fitter, traces, notes, varies, fixed)
         return {**made, "buffers": buffers}
 
