@@ -29,6 +29,7 @@ import kernels
 
 kernels.install(DEVICE)
 import draw
+import hugging_face
 import sources
 import step
 import tape
@@ -44,7 +45,7 @@ def kinds():
     for kind in transformers.CONFIG_MAPPING:
         try:
             config = transformers.CONFIG_MAPPING[kind]()
-            model_class = sources.default_class(transformers, config)
+            model_class = hugging_face.default_class(transformers, config)
         except Exception as error:
             print(f"{kind}: no default configuration: {type(error).__name__}", file=sys.stderr)
             continue
@@ -63,9 +64,14 @@ def counted(model_class, config):
 def quick(tracer, subject):
     """One step at the smallest size; parameters."""
     model = tracer.build(subject)
-    steps = step.Steps(tracer, subject, model)
-    steps.record("fp32", tape.points_of(subject.axes(), subject.longest, subject.side, lengths=subject.lengths)[0])
-    return step.count(model)["total"]
+    while True:
+        steps = step.Steps(tracer, subject, model)
+        try:
+            steps.record("fp32", tape.points_of(subject.axes(), subject.longest, subject.side, lengths=subject.lengths)[0])
+            return step.count(model)["total"]
+        except Exception as error:
+            if not subject.otherwise(error):
+                raise subject.why from None
 
 
 def one(kind, model_class, folder):
@@ -75,7 +81,7 @@ def one(kind, model_class, folder):
     path.write_text(json.dumps({**values, **(draw.shallow(values) if LAYERS else {})}, default=str))
     said, how, total = "", "traced", 0
     try:
-        subject = sources.hugging_face(str(path), model_class.__name__)
+        subject = hugging_face.hugging_face(str(path), model_class.__name__)
         tracer = step.Tracer(DEVICE, lambda _: None)
         if QUICK:
             total = quick(tracer, subject)

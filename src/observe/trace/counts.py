@@ -145,6 +145,37 @@ RULES = {
 }
 
 
+# What has a size that values decide, answered with the most it can have, or with even shares.
+
+
+def all_differ(tensor, *_, **__):
+    none = tensor.new_empty((0,), dtype=torch.int64)
+    return tensor.flatten().clone(), none, none
+
+
+def all_chosen(tensor, mask, **_):
+    return tensor.new_empty((max(tensor.numel(), mask.numel()),))
+
+
+def each_counted(tensor, _weights=None, least=0, experts=1):
+    return tensor.new_empty((max(experts, least),), dtype=torch.int64)
+
+
+def ctc_loss(scores, targets, *_, **__):
+    """Its loss and its table by sample, position and places of the longest target, twice and one (aten/src/ATen/native/cuda/LossCTC.cu)."""
+    positions, samples = scores.shape[:2]
+    length = targets.size(1) if targets.dim() == 2 else targets.numel() // samples
+    return scores.new_empty((samples,)), scores.new_empty((samples, positions, 2 * length + 1))
+
+
+BY_VALUES = {
+    aten.unique_consecutive.default: all_differ, aten._unique2.default: all_differ, aten.masked_select.default: all_chosen,
+    aten.bincount.default: each_counted, aten._ctc_loss.Tensor: ctc_loss, aten._ctc_loss.default: ctc_loss,
+}
+if hasattr(aten._ctc_loss_backward, "Tensor"):
+    BY_VALUES[aten._ctc_loss_backward.Tensor] = lambda _, scores, *__, **___: torch.empty_like(scores)
+
+
 def note(func, args, out):
     """Writes down what is known of an operator's result."""
     packet = func._overloadpacket

@@ -32,6 +32,39 @@ ALL = {aten.all, aten._is_all_true}
 MASKED = {aten.index.Tensor, aten.index_put.default, aten.index_put_.default, aten._unsafe_index.Tensor}
 
 
+# How many numbers were made of the images that stand in a text, and how wide each is: as many places the text's mask has.
+PLACES = []
+
+
+def follow_places(model):
+    """Notes what a model makes of images and sound before it puts that in the places of its text."""
+    for part in model.modules():
+        for name in ("get_image_features", "get_video_features", "get_audio_features"):
+            if callable(getattr(part, name, None)) and "get_placeholder_mask" in dir(part):
+                setattr(part, name, noting_places(getattr(part, name)))
+
+
+def noting_places(features):
+    def noted(*args, **kwargs):
+        made = features(*args, **kwargs)
+        first = made[0] if isinstance(made, (tuple, list)) and made and isinstance(made[0], (tuple, list)) else made
+        tensors = [one for one in tensors_in(first) if one.is_floating_point()]
+        if tensors:
+            PLACES[:] = sum(one.numel() for one in tensors), tensors[0].size(-1)
+        return made
+
+    return noted
+
+
+def places_of(mask):
+    """How many elements of a mask are set: all, or as many as an image has in a text."""
+    if PLACES and mask.dim() == 3 and mask.size(-1) == PLACES[1]:
+        return min(PLACES[0], mask.numel())
+    if PLACES and mask.dim() == 2:
+        return min(PLACES[0] // PLACES[1], mask.numel())
+    return mask.numel()
+
+
 def is_mask(index):
     return isinstance(index, torch.Tensor) and index.dtype in (torch.bool, torch.uint8)
 
@@ -95,8 +128,10 @@ class Values(TorchDispatchMode):
             if func is aten._local_scalar_dense.default and constant is not None:
                 return constant.item()
             return self.answer(func, args[0])
-        if func is aten.bincount.default:
-            out = args[0].new_empty((max(self.experts, args[2] if len(args) > 2 else 0),), dtype=torch.int64)
+        rule = counts.BY_VALUES.get(func)
+        if rule is not None:
+            self.note(func._overloadpacket.__name__.strip("_"), args[0])
+            out = rule(*args, experts=self.experts)
             counts.note(func, args, out)
             return out
         if func in MASKED and any(is_mask(index) for index in args[1]):
@@ -132,7 +167,7 @@ class Values(TorchDispatchMode):
         for index in indices:
             if is_mask(index):
                 self.note("mask", index)
-                found.extend(index.new_empty((index.numel(),), dtype=torch.int64) for _ in range(index.dim()))
+                found.extend(index.new_empty((places_of(index),), dtype=torch.int64) for _ in range(index.dim()))
             else:
                 found.append(index)
         return found

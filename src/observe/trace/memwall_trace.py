@@ -134,11 +134,14 @@ def step_aside():
 
 
 def subject_of(options, sources):
-    ways = [(options.hf, lambda: sources.hugging_face(options.hf, options.class_name, options.attention,
+    import hugging_face
+    import libraries
+
+    ways = [(options.hf, lambda: hugging_face.hugging_face(options.hf, options.class_name, options.attention,
                                                   options.forward)),
-            (options.timm, lambda: sources.timm_model(options.timm)),
-            (options.torchvision, lambda: sources.torchvision_model(options.torchvision)),
-            (options.diffusers, lambda: sources.diffusers_model(options.diffusers)),
+            (options.timm, lambda: libraries.timm_model(options.timm)),
+            (options.torchvision, lambda: libraries.torchvision_model(options.torchvision)),
+            (options.diffusers, lambda: libraries.diffusers_model(options.diffusers)),
             (options.target, lambda: sources.own(options.target, options.input, options.loss))]
     chosen = [make for wanted, make in ways if wanted]
     if len(chosen) != 1:

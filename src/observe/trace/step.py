@@ -120,7 +120,14 @@ class Tracer:
         steps, buffers = Steps(self, subject, model), buffers_of(model)
         varies, points = steps.find_points(axes)
         points = [{**subject.held, **point} for point in points]
-        steps.skip_equal(points[0])
+        try:
+            steps.skip_equal(points[0])
+        except Refused:
+            raise
+        except Exception as error:
+            if subject.otherwise(error):
+                return self.trace(subject)
+            raise (subject.why or error) from None
         fitter = tape.Fitter(axes, points, varies)
         notes, traces, fixed = list(subject.notes), {}, False
         few = len(fitter.few) < len(points)
