@@ -9,6 +9,7 @@ import beside
 import checkpoints
 import fake
 import foreign_kernels
+import kernels
 import modules
 import segment
 import segments
@@ -178,7 +179,8 @@ class Tracer:
             return None
         recorded, answered = found
         self.note(answered)
-        return recorded
+        # A model that differentiates in its forward pass cannot in a forked process: it is traced here.
+        return {one: steps for one, steps in recorded.items() if not (isinstance(steps, str) and "fork" in steps)}
 
     def note(self, answered):
         for what, times in answered.items():
@@ -290,7 +292,7 @@ def answer_of(made):
 
 def laid_out(device, answered, subject, model, axes, points, fitter, traces, notes, varies, fixed):
     """The tape of what was traced."""
-    notes.extend(foreign_kernels.LAUNCHES.notes())
+    notes.extend([*foreign_kernels.LAUNCHES.notes(), *sorted(kernels.NOTES)])
     if device.name == "cuda" and device.library is not None and any(isinstance(one, torch.nn.RNNBase) for one in model.modules()):
         notes.append("recurrent layers of torch.nn ran step by step; on a GPU cuDNN runs them, whose own reserve is not in the tape")
     if answered:
