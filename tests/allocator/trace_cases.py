@@ -20,7 +20,8 @@ sys.path[:0] = [str(TRACER), str(Path(__file__).parent)]
 
 import device as devices
 
-DEVICE = devices.prepare()
+# `cpu` where PyTorch's C++ asks the driver itself (DistributedDataParallel's timer).
+DEVICE = devices.prepare(os.environ.get("MEMWALL_CASES_DEVICE"))
 import torch
 
 devices.stand_in(DEVICE)

@@ -44,7 +44,7 @@ def each_of(tensor):
         return [tensor]
     counts = counts_of(tensor)
     # Of zeros nothing is known: code writes into them by views.
-    if counts is None or not 0 < tensor.numel() <= MOST or not counts.total:
+    if counts is None or not 0 < tensor.numel() <= MOST or not (counts.total or counts.values):
         return None
     return counts.each(tensor.numel())
 
@@ -84,8 +84,8 @@ def part(args, out):
         return None
     if out.dim() == 0:
         return of_values([values[given[1]]])
-    start, end = (given[1:3] + [None, None])[:2]
-    made = values[start:end]
+    start, end, step = (given[1:4] + [None, None, None])[:3]
+    made = values[start:end:step]
     return of_values(made) if len(made) == out.numel() else None
 
 
@@ -162,7 +162,8 @@ def each_counted(tensor, _weights=None, least=0, experts=1):
 
 
 def ctc_loss(scores, targets, *_, **__):
-    """Its loss and its table by sample, position and places of the longest target, twice and one (aten/src/ATen/native/cuda/LossCTC.cu)."""
+    """Its loss, and its table by sample, position and places of the longest target, twice and one
+    (aten/src/ATen/native/cuda/LossCTC.cu)."""
     positions, samples = scores.shape[:2]
     length = targets.size(1) if targets.dim() == 2 else targets.numel() // samples
     return scores.new_empty((samples,)), scores.new_empty((samples, positions, 2 * length + 1))
@@ -176,11 +177,28 @@ if hasattr(aten._ctc_loss_backward, "Tensor"):
     BY_VALUES[aten._ctc_loss_backward.Tensor] = lambda _, scores, *__, **___: torch.empty_like(scores)
 
 
+# Operators of a GPU that PyTorch has no shape rule for.
+WITHOUT_RULE = {
+    aten._weight_norm_interface_backward.default: lambda _, v, g, *__: (torch.empty_like(v), torch.empty_like(g)),
+    # Whether targets are on the host and short (aten/src/ATen/native/cudnn/LossCTC.cpp).
+    aten._use_cudnn_ctc_loss.default: lambda *_: False,
+}
+if hasattr(aten._use_cudnn_ctc_loss, "Tensor"):
+    WITHOUT_RULE[aten._use_cudnn_ctc_loss.Tensor] = lambda *_: False
+
+
+def listed(args, out):
+    """Numbers in a row, which code takes the first and the last of."""
+    out._memwall_listed = True
+    if out.numel() <= MOST and not out.dtype.is_floating_point and all(isinstance(one, int) for one in args):
+        out._memwall_counts = of_values(list(range(*args)))
+
+
 def note(func, args, out):
     """Writes down what is known of an operator's result."""
     packet = func._overloadpacket
     if packet is aten.arange:
-        out._memwall_listed = True
+        listed(args, out)
         return
     if packet is aten.unbind:
         values = each_of(args[0]) if args[0].dim() == 1 else None

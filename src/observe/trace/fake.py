@@ -19,6 +19,7 @@ DRAWS = {aten.randperm, aten.randint}
 # Small tables that code reads numbers from while a model is built; most elements that are made for real.
 TABLES = {aten.linspace.default, aten.arange.default, aten.arange.start, aten.arange.start_step, aten.scalar_tensor.default}
 MOST = 1 << 16
+MOST_WRITTEN = 16
 # Most values that one line asks for in one call of a module: a loop that ends by values has no end without them.
 MOST_ASKED = 5000
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -29,6 +30,7 @@ TORCH = os.path.dirname(os.path.abspath(torch.__file__))
 FILLS = {aten.normal_.default, aten.uniform_.default, aten.fill_.Scalar, aten.zero_.default, aten.mul_.Scalar, aten.add_.Scalar,
          aten.div_.Scalar, aten.clamp_.default, aten.erfinv_.default}
 ALL = {aten.all, aten._is_all_true}
+DECIDED = {aten._local_scalar_dense.default, aten.nonzero.default}
 MASKED = {aten.index.Tensor, aten.index_put.default, aten.index_put_.default, aten._unsafe_index.Tensor}
 
 
@@ -44,9 +46,21 @@ def follow_places(model):
                 setattr(part, name, noting_places(getattr(part, name)))
 
 
+ROWS = torch.Tensor.__iter__
+
+
+def all_rows(tensor):
+    """A list of what each image gives, which is put together again at once, as one: else every batch ran other operators."""
+    return iter([tensor.flatten(0, 1)]) if tensor.dim() == 3 and isinstance(tensor, FakeTensor) else ROWS(tensor)
+
+
 def noting_places(features):
     def noted(*args, **kwargs):
-        made = features(*args, **kwargs)
+        torch.Tensor.__iter__ = all_rows
+        try:
+            made = features(*args, **kwargs)
+        finally:
+            torch.Tensor.__iter__ = ROWS
         first = made[0] if isinstance(made, (tuple, list)) and made and isinstance(made[0], (tuple, list)) else made
         tensors = [one for one in tensors_in(first) if one.is_floating_point()]
         if tensors:
@@ -90,6 +104,16 @@ def is_real(tensor):
     return not isinstance(tensor, FakeTensor) and tensor.device.type == "cpu"
 
 
+def written_of(func, args):
+    """The few whole numbers that code writes down and copies to the device."""
+    if func is not aten._to_copy.default or not is_real(args[0]) or args[0].dtype not in (torch.int64, torch.int32):
+        return None
+    if not 0 < args[0].numel() <= MOST_WRITTEN:
+        return None
+    with unset_fake_temporarily():
+        return args[0].flatten().tolist()
+
+
 class Values(TorchDispatchMode):
     """What is small, on the host and real stays real; questions for a fake tensor's values get answers that make all
     data alike: masks hide nothing, experts are chosen evenly, numbers are finite."""
@@ -117,23 +141,17 @@ class Values(TorchDispatchMode):
         if not leaves and func in TABLES and self.stays_on_host(func, kwargs) and self.is_small(func, args):
             with unset_fake_temporarily():
                 return func(*args, **kwargs)
+        written = written_of(func, args)
         if leaves and not self.stays_on_host(func, kwargs):
             # What a host tensor's values are is not known on the device.
             args, kwargs = convert((args, kwargs), self.fake_mode)
             for leaf in tensors_in(args, kwargs):
                 if getattr(leaf, "constant", None) is not None:
                     leaf.constant = None
-        if func is aten._local_scalar_dense.default or func is aten.nonzero.default:
-            constant = getattr(args[0], "constant", None)
-            if func is aten._local_scalar_dense.default and constant is not None:
-                return constant.item()
-            return self.answer(func, args[0])
-        rule = counts.BY_VALUES.get(func)
-        if rule is not None:
-            self.note(func._overloadpacket.__name__.strip("_"), args[0])
-            out = rule(*args, experts=self.experts)
-            counts.note(func, args, out)
-            return out
+        if func in DECIDED or func in counts.BY_VALUES:
+            return self.decided(func, args)
+        if func in counts.WITHOUT_RULE:
+            return counts.WITHOUT_RULE[func](*args)
         if func in MASKED and any(is_mask(index) for index in args[1]):
             args = (args[0], self.positions(args[1]), *args[2:])
         if func is aten.equal.default:
@@ -143,6 +161,8 @@ class Values(TorchDispatchMode):
             return args[0]
         out = func(*args, **kwargs) if self.shortcut is None else self.shortcut.run(func, args, kwargs)
         counts.note(func, args, out)
+        if written is not None and isinstance(out, FakeTensor):
+            out._memwall_counts = counts.of_values(written)
         if isinstance(out, torch.Tensor) and out.dtype == torch.bool:
             self.made_by_all = func._overloadpacket in ALL
             truth = counts.truth_of(func, args)
@@ -150,6 +170,18 @@ class Values(TorchDispatchMode):
             if truth is not None and isinstance(out, FakeTensor):
                 out._memwall_truth = truth
         return out
+
+    def decided(self, func, args):
+        """What values decide: a number, places, or how many there are of something."""
+        if func not in DECIDED:
+            self.note(func._overloadpacket.__name__.strip("_"), args[0])
+            out = counts.BY_VALUES[func](*args, experts=self.experts)
+            counts.note(func, args, out)
+            return out
+        constant = getattr(args[0], "constant", None)
+        if func is aten._local_scalar_dense.default and constant is not None:
+            return constant.item()
+        return self.answer(func, args[0])
 
     @staticmethod
     def stays_on_host(func, kwargs):

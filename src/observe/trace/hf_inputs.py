@@ -94,6 +94,7 @@ def number(config, *keys, default=None):
 def ways(model_class, config, text, accepted):
     """The ways to run a class, the best first."""
     main = getattr(model_class, "main_input_name", "input_ids")
+    main = main[0] if isinstance(main, list) else main
     found = []
     if "input_ids" in accepted and "return_loss" not in accepted and (shown := images_of(model_class, config, accepted)):
         found.append(with_images(config, shown, accepted))
@@ -133,6 +134,8 @@ def odd(config, main, accepted):
     if "visual_feats" in accepted and "visual_pos" in accepted:
         return [Input("input_ids", IDS, ["B", "S"]), Input("visual_feats", F32, ["B", 36, config.visual_feat_dim]),
                 Input("visual_pos", F32, ["B", 36, config.visual_pos_dim])]
+    if "task_inputs" in accepted:
+        return [Input("pixel_values", F32, ["B", 3, "I", "I"]), Input("task_inputs", IDS, ["B", config.task_seq_len])]
     if "audio_mel_mask" in accepted:
         return [Input("audio_mel", F32, ["B", "S", config.input_feat_size]), Input("audio_mel_mask", torch.bool, ["B", "S"])]
     return None
@@ -179,7 +182,8 @@ def with_images(config, shown, accepted):
         inputs.append(Input("labels", IDS, ["B", "T" if getattr(config, "is_encoder_decoder", False) else "S"]))
     first = -(-tokens // 64) * 64 + 64
     side = image_side(getattr(config, "vision_config", config))
-    note = f"traced with one image of {448 if any(one.name == 'image_grid_thw' for one in made) else side} pixels a side for each sample"
+    side = 448 if any(one.name == "image_grid_thw" for one in made) else side
+    note = f"traced with one image of {side} pixels a side for each sample"
     lengths = None if getattr(config, "is_encoder_decoder", False) else [first, first + 64, first + 192, first + 128]
     return Way(inputs, {}, note, lengths)
 
@@ -187,7 +191,9 @@ def with_images(config, shown, accepted):
 # One kind alone
 
 def pixels(model_class, config, main, accepted):
-    vision = getattr(config, "vision_config", config)
+    vision = getattr(config, "vision_config", None) or config
+    if not hasattr(vision, "image_size"):
+        vision = getattr(config, "backbone_config", None) or vision
     frames = number(vision, "num_frames", default=1)
     name = model_class.__name__
     inputs = [Input(main, F32, ["B", *([frames] if frames > 1 else []), channels_of(vision), *image_sides(vision)])]

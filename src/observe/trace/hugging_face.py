@@ -34,7 +34,12 @@ def hugging_face(path, class_name=None, attention=None, answers=False):
         config_class = transformers.CONFIG_MAPPING[kind]
     except KeyError:
         raise Refused(f"{path}: transformers {transformers.__version__} has no model_type `{kind}`") from None
-    config = config_class.from_dict({key: value for key, value in values.items() if key != "quantization_config"})
+    try:
+        config = config_class.from_dict({key: value for key, value in values.items() if key != "quantization_config"})
+    except Exception as error:
+        text = next(iter(str(error).splitlines()), "")
+        raise Refused(f"{path}: transformers {transformers.__version__} cannot read this configuration: "
+                      f"{type(error).__name__}: {text}") from error
     name = class_name or next(iter(values.get("architectures") or ()), None)
     if name is None:
         model_class = default_class(transformers, config)

@@ -64,7 +64,8 @@ def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False,
 
 
 def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=None, enable_gqa=False, return_lse=False, **_):
-    """One fused kernel, whose scores never are in memory (torch/_higher_order_ops/flex_attention.py saves what flash attention does)."""
+    """One fused kernel, whose scores never are in memory: it saves what flash attention does
+    (torch/_higher_order_ops/flex_attention.py)."""
     NOTES.add("flex_attention runs as one fused kernel over all pairs: what its mask leaves out is counted")
     if is_autocast(query.device.type):
         query, key, value = (x.to(autocast_type(query.device.type)) for x in (query, key, value))

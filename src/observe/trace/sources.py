@@ -17,6 +17,10 @@ ONLY_FOR_LOSSES = ("labels", "next_sentence_label", "sentence_order_label", "sta
                    "_channels")
 
 
+# What inputs of images and sound are called.
+SENSES = ("pixel_values", "input_features", "input_values", "flattened", "audio")
+
+
 class Refused(Exception):
     """What cannot be traced, in one line."""
 
@@ -79,7 +83,7 @@ class Subject:
             return False
         way, *self.ways = self.ways
         self.inputs, self.extra, self.lengths = way.inputs, way.extra, way.lengths or self.lengths
-        sees = any(one.name.startswith(("pixel_values", "input_features", "input_values", "flattened", "audio")) for one in self.inputs)
+        sees = any(one.name.startswith(SENSES) for one in self.inputs)
         self.notes = [note for note in (way.note, None if sees else self.blind) if note]
         if any(one.name == "input_values" for one in self.inputs):
             # Samples of sound: convolutions leave one position of 320.

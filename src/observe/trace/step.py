@@ -145,20 +145,14 @@ class Tracer:
                 continue
             trace = tape.Trace(fitter, trace)
             finished = trace.finish()
-            if finished is None and not trace.agrees() and steps.lengths:
-                # Operators that depend on the length, as in a loop over tokens: one length alone is traced.
-                subject.hold({axis: points[-1][axis] for axis in steps.lengths})
-                return self.trace(subject)
-            if finished is None and trace.lacking():
+            if finished is None and trace.agrees() and trace.lacking():
                 more = steps.recorded(precision, fitter, trace.lacking())
                 if isinstance(more, str):
                     notes.append(f"{precision}: not traced: {more}")
                     continue
                 trace.steps.update(more)
                 finished = trace.finish()
-            if finished is None and "I" in axes and varies:
-                # Windows and paddings that depend on the image's size: its own size alone is traced.
-                subject.varies = False
+            if narrowed(subject, steps, trace, finished, varies):
                 return self.trace(subject)
             if finished is None:
                 notes.append(f"{precision}: what runs differs between sizes: the tape holds for {points[-1]} alone")
@@ -276,6 +270,21 @@ class Steps:
         with beside.Beside(runs) as tried:
             found = tried.result()
         return runs() if found is None else found
+
+
+def narrowed(subject, steps, trace, finished, varies):
+    """Whether what was traced holds at one size alone, where the subject is then to be traced."""
+    fitter = trace.fitter
+    depends = not trace.agrees() if finished is None else bool(fitter.unfit)
+    if steps.lengths and depends:
+        # Operators that depend on the length, as in a loop over tokens, or sizes that grow in steps.
+        subject.hold({axis: fitter.points[-1][axis] for axis in steps.lengths})
+        return True
+    if "I" in subject.axes() and varies and (finished is None or fitter.unfit):
+        # Windows and paddings that depend on the image's size: its own size alone.
+        subject.varies = False
+        return True
+    return False
 
 
 def without_gradients(answers):
