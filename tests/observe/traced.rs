@@ -161,7 +161,9 @@ class Net(nn.Module):
     let said = String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(out.status.success() && said.contains("traced with 256 tokens alone; --length names another"), "{said}");
     let predicted = |length: u32| {
-        let plan = format!("model: {{trace: model.tape.json.gz, sequence_length: {length}}}\ntraining: {{precision: fp32, micro_batch_size: 7}}\n");
+        let plan = format!(
+            "model: {{trace: model.tape.json.gz, sequence_length: {length}}}\ntraining: {{precision: fp32, micro_batch_size: 7}}\n"
+        );
         std::fs::write(folder.path().join("plan.yaml"), plan).unwrap();
         memwall(folder.path(), &["predict", "--format", "json", "plan.yaml"])
     };

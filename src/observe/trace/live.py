@@ -3,6 +3,7 @@
 Loaded by the hook after the second step. Nothing of the process is replaced but for that one step, and what fails here ends
 the trace and not the training. The report goes to a file, as the process's output is its own."""
 
+import gc
 import os
 import threading
 import time
@@ -188,6 +189,8 @@ class Live:
         try:
             device = self.recorder.device
             differences = [] if device == "cuda" else ["kernels, their choice and autocast's lists are those of the CPU"]
+            # They were made before anybody asked.
+            self.optimizers = [one for one in gc.get_objects() if issubclass(type(one), torch.optim.Optimizer)]
             made = script.finished(self, SimpleNamespace(name=device, how="a step of a run", differences=differences),
                                    "a run", lambda text: None)
             tape.write(made, self.path)
@@ -197,6 +200,7 @@ class Live:
             self.report(f"no tape: {told(error)}")
         finally:
             self.assembly = self.model = self.recorder = None
+            self.optimizers = []
 
     def give_up(self, error):
         """The training goes on as if nobody had asked."""
