@@ -190,7 +190,7 @@ class Live:
             device = self.recorder.device
             differences = [] if device == "cuda" else ["kernels, their choice and autocast's lists are those of the CPU"]
             # They were made before anybody asked.
-            self.optimizers = [one for one in gc.get_objects() if issubclass(type(one), torch.optim.Optimizer)]
+            self.optimizers = instances_of(torch.optim.Optimizer)
             made = script.finished(self, SimpleNamespace(name=device, how="a step of a run", differences=differences),
                                    "a run", lambda text: None)
             tape.write(made, self.path)
@@ -216,6 +216,16 @@ class Live:
                 pass
             recorder.forget()
         self.report(f"no tape: {told(error)}")
+
+
+def instances_of(base):
+    """Objects of a class and of those made from it, without a reference to any other object of the process."""
+    found, classes = [], [base]
+    while classes:
+        one = classes.pop()
+        classes.extend(one.__subclasses__())
+        found.extend(made for made in gc.get_referrers(one) if type(made) is one)
+    return found
 
 
 def leave(recorder):
