@@ -95,7 +95,7 @@ pub fn plan_of(document: &Document, folder: &Path) -> Result<Plan, Vec<Fault>> {
             let why = format!("{}: {why}", folder.join(written).display());
             vec![document.placed(Fault::of(keys::model::trace, why))]
         })?;
-        plan.take_trace(Arc::new(trace));
+        plan.take_trace(trace);
     }
     Ok(plan)
 }

@@ -1,7 +1,10 @@
 """Draws further cases for trace_cases.py: classes of transformers, models of timm and of torchvision, in the order of the
 SHA-256 of their names, one of each family, without families that traced.json has and those that the catalogue answers for.
 
-    python draw.py target/debug/memwall COUNT TIMM TORCHVISION > drawn.json
+    python draw.py target/debug/memwall COUNT TIMM TORCHVISION [SEED [WITHOUT]] > drawn.json
+
+SEED is a word put before each name, for another order. WITHOUT is a file whose lines begin with kinds of transformers that were
+looked at before, such as trace_share.py prints.
 
 Configurations are the classes' own defaults with four layers at most, as steps of equal layers tell nothing new.
 """
@@ -23,8 +26,11 @@ LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_lay
           "num_encoder_layers")
 
 
+SEED = ""
+
+
 def order(name):
-    return hashlib.sha256(name.encode()).hexdigest()
+    return hashlib.sha256((SEED + name).encode()).hexdigest()
 
 
 def shallow(values):
@@ -84,13 +90,15 @@ def one_a_file(library, names, file_of, count, known):
 if __name__ == "__main__":
     memwall, *counts = sys.argv[1:]
     here = json.load(open(Path(__file__).with_name("traced.json")))
-    first, second, third = map(int, counts)
+    first, second, third = map(int, counts[:3])
+    SEED = "".join(counts[3:4])
+    seen = {line.split("\t")[0] for file in counts[4:5] for line in open(file)}
     file_of = lambda name: timm.models._registry._model_to_module[name]
     models = torchvision.models
     builder = lambda name: models.get_model_builder(name).__module__
     had = lambda library, of: {of(case[library]) for case in here if library in case}
     drawn = [
-        *of_transformers(memwall, first, {case["hf"]["model_type"] for case in here if "hf" in case}),
+        *of_transformers(memwall, first, {case["hf"]["model_type"] for case in here if "hf" in case} | seen),
         *one_a_file("timm", timm.list_models(), file_of, second, had("timm", file_of)),
         *one_a_file("torchvision", models.list_models(), builder, third, had("torchvision", builder)),
     ]

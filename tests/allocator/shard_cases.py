@@ -2,9 +2,11 @@
 tapes of the same models that know nothing of ranks: cases for `memwall validate` whose plans shard what trace_cases.py traced.
 
     python shard_cases.py [WORD…]
+    MEMWALL_CASES_DEVICE=cpu python shard_cases.py ddp
 
 The process group is PyTorch's `fake` one: collectives move nothing and are done at once. Blocks are sharded by the module
-classes that the tape has as its blocks, the rest is the root's, as `TRANSFORMER_BASED_WRAP` does (accelerate).
+classes that the tape has as its blocks, the rest is the root's, as `TRANSFORMER_BASED_WRAP` does (accelerate). DDP's timer asks
+CUDA's driver, so its steps are fp32 ones on the host's device, and so are the tapes beside them.
 """
 
 import gc
@@ -86,8 +88,34 @@ def follow_resizes(ledger):
     return original
 
 
+def exchanged(_, bucket):
+    """DDP's own sum over ranks, which works in the bucket's memory (torch/csrc/distributed/c10d/reducer.cpp)."""
+    done = torch.futures.Future()
+    done.set_result(bucket.buffer().div_(RANKS))
+    return done
+
+
+class Reducer:
+    """DDP's reducer with the buckets of its first step: it makes them again behind that one in the order in which gradients came,
+    as many and as large, and reads numbers for it that nobody has."""
+
+    def __init__(self, reducer):
+        self.reducer = reducer
+
+    def __getattr__(self, name):
+        return getattr(self.reducer, name)
+
+    def _rebuild_buckets(self):
+        return False
+
+
 def sharded(model, engine, mixed):
     """The model as the engine wraps it, its blocks each a unit."""
+    if engine == "ddp":
+        model = torch.nn.parallel.DistributedDataParallel(model)
+        model.register_comm_hook(None, exchanged)
+        model.reducer = Reducer(model.reducer)
+        return model
     blocks = modules.find_blocks(model)
     low = torch.bfloat16
     if engine == "fsdp2":
@@ -163,6 +191,6 @@ if __name__ == "__main__":
         path = beside.name if beside.exists() else f"{name}.tape.json.gz"
         plan = plan_of(path, sizes, {"precision": precision})
         plan["cluster"] = {"num_gpus": RANKS}
-        plan["distribution"] = {"engine": engine, "sharding": "zero3"}
+        plan["distribution"] = {"engine": "ddp"} if engine == "ddp" else {"engine": engine, "sharding": "zero3"}
         print(json.dumps({"id": f"sharded-{name}-{precision}-{engine}", "group": "traced", "source": measure.SOURCE,
                           "plan": plan, "measured": measured}), flush=True)

@@ -20,7 +20,8 @@ sys.path[:0] = [str(TRACER), str(Path(__file__).parent)]
 
 import device as devices
 
-DEVICE = devices.prepare()
+# `cpu` where PyTorch's C++ asks the driver itself (DistributedDataParallel's timer).
+DEVICE = devices.prepare(os.environ.get("MEMWALL_CASES_DEVICE"))
 import torch
 
 devices.stand_in(DEVICE)
@@ -30,6 +31,8 @@ kernels.install(DEVICE)
 import fake
 import measure
 import odd_models
+import hugging_face
+import libraries
 import sources
 import step
 import tape
@@ -76,12 +79,12 @@ def made_of(case, answers):
 
         values = dict(case["hf"])
         config = transformers.CONFIG_MAPPING[values.pop("model_type")](**values)
-        return sources.transformers_subject(transformers, getattr(transformers, case["class"]), config, case["class"],
+        return hugging_face.transformers_subject(transformers, getattr(transformers, case["class"]), config, case["class"],
                                             case.get("attention"), answers)
     if "odd" in case:
         ids = sources.Input("ids", torch.int64, ["B", "S"])
         return sources.Subject(case["name"], "odd_models.py", odd_models.MODELS[case["odd"]], [ids])
-    return sources.timm_model(case["timm"]) if "timm" in case else sources.torchvision_model(case["torchvision"])
+    return libraries.timm_model(case["timm"]) if "timm" in case else libraries.torchvision_model(case["torchvision"])
 
 
 def followed(case, sizes, training):

@@ -134,6 +134,45 @@ with torch.no_grad():
     assert!(out.status.success() || said(&out).contains("on the host's processor"), "{}", said(&out));
 }
 
+/// Lengths are padded to whole windows of 100: 128, 192, 256 and 320 tokens take 200, 200, 300 and 400. No polynomial goes
+/// through that, though one with a term more than there are lengths would.
+#[test]
+fn sizes_that_grow_in_steps_hold_at_one_length() {
+    if torch().is_none_or(|version| version < (2, 1)) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let model = "
+from torch import nn
+from torch.nn.functional import pad
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.mix = nn.Embedding(100, 32), nn.Linear(32, 32)
+
+    def forward(self, ids):
+        return self.mix(pad(self.words(ids), (0, 0, 0, -ids.shape[1] % 100)))
+";
+    std::fs::write(folder.path().join("net.py"), model).unwrap();
+    let python = python();
+    let how = ["trace", "net.py:Net", "--input", "int64[B,S]", "--python", &python];
+    let out = memwall(folder.path(), &how);
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(out.status.success() && said.contains("traced with 256 tokens alone; --length names another"), "{said}");
+    let predicted = |length: u32| {
+        let plan = format!(
+            "model: {{trace: model.tape.json.gz, sequence_length: {length}}}\ntraining: {{precision: fp32, micro_batch_size: 7}}\n"
+        );
+        std::fs::write(folder.path().join("plan.yaml"), plan).unwrap();
+        memwall(folder.path(), &["predict", "--format", "json", "plan.yaml"])
+    };
+    let report: serde_json::Value = serde_json::from_slice(&predicted(256).stdout).unwrap();
+    // 7 rows of 300 padded tokens through a matrix of 32 x 32, two operations each.
+    assert_eq!(report["flops"]["forward"], 2.0 * 7.0 * 300.0 * 32.0 * 32.0);
+    assert!(!predicted(512).status.success());
+}
+
 #[test]
 fn what_cannot_be_traced_is_said_in_one_line() {
     let folder = tempfile::tempdir().unwrap();

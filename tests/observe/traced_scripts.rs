@@ -15,7 +15,7 @@ x = torch.zeros(8, 16, device='cuda')
 ";
 
 /// What a script does behind the preamble, whether it is traced, and what is said of it.
-const SCRIPTS: [(&str, bool, &[&str]); 7] = [
+const SCRIPTS: [(&str, bool, &[&str]); 12] = [
     // Numbers are finite and as good as 1, so that guards against others let the step go on.
     (
         "
@@ -28,6 +28,53 @@ loss.backward()
         true,
         // 16 x 64 + 64 and 64 x 16 + 16.
         &["2,128 parameters", "answered evenly, numbers as 1: item of"],
+    ),
+    // Checkpoints in a checkpoint, one of each kind, imported by name.
+    (
+        "
+from torch.utils.checkpoint import checkpoint
+inner = lambda y: checkpoint(model[1], checkpoint(nn.Identity(), y, use_reentrant=False), use_reentrant=True)
+model[2](checkpoint(inner, model[0](x), use_reentrant=False)).mean().backward()
+",
+        true,
+        &["the script checkpoints 3 calls, the tape none"],
+    ),
+    (
+        "
+with torch.autograd.graph.save_on_cpu():
+    loss = model(x).mean()
+loss.backward()
+",
+        true,
+        &["2,128 parameters", "traced with B 8 alone"],
+    ),
+    ("torch.compile(model, fullgraph=True)(x).mean().backward()", true, &["the script compiles 1 functions"]),
+    // A loop that ends by values has no end without them.
+    (
+        "
+y = model(x)
+while y.norm() > 1e-3:
+    y = y / 2
+y.mean().backward()
+",
+        false,
+        &["train.py:10 asks for values 5000 times"],
+    ),
+    // One row of choices in eight shares: each expert's tokens are known, and so is where its share ends.
+    (
+        "
+counts = torch.zeros(8, 4, dtype=torch.int64, device='cuda').scatter_(1, torch.zeros(8, 1, dtype=torch.int64, device='cuda'), 1)
+start, made = 0, []
+for count in counts.sum(0):
+    if count == 0:
+        raise SystemExit('no tokens')
+    made.append(model(x[start:start + count]))
+    start = start + count
+assert torch.cat(made).shape == (8, 16)
+torch.cat(made).mean().backward()
+",
+        true,
+        &["2,128 parameters"],
     ),
     // A GAN: its first backward pass is of one model, its optimizers train two.
     ("model(x).mean().backward()", true, &["the first backward pass is of Sequential alone", "136 further parameters"]),

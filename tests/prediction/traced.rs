@@ -73,7 +73,7 @@ fn hold(errors: &BTreeMap<&str, Vec<(f64, String)>>, cases: usize) {
 
 #[test]
 fn traced_models_are_predicted_as_they_run() {
-    hold(&errors("cases.jsonl"), 160);
+    hold(&errors("cases.jsonl"), 185);
 }
 
 /// Passes without gradients, with the keys and values that they keep for later tokens.
@@ -104,6 +104,23 @@ fn a_forward_pass_answers_for_inference_alone() {
     assert_eq!(twice.flops.forward.0, 2.0 * prediction.flops.forward.0 - 2.0 * 512.0 * 32.0);
 }
 
+/// A tape that is written anew under its name is the new one.
+#[test]
+fn a_tape_is_read_as_it_lies_on_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.tape.json.gz");
+    let text = "model: {trace: model.tape.json.gz, sequence_length: 128}\ntraining: {precision: fp32}";
+    let params = || {
+        let plan = plan_of(&Document::parse(text).unwrap(), folder.path()).unwrap();
+        predict::of(&plan, catalog()).unwrap().params.total
+    };
+    // As PyTorch counts them (`measured.params` of both in cases.jsonl).
+    for (tape, count) in [("bert", 109_514_298), ("gpt2", 124_439_808), ("bert", 109_514_298)] {
+        std::fs::copy(self::folder().join(format!("{tape}.tape.json.gz")), &path).unwrap();
+        assert_eq!((params(), params()), (count, count), "{tape}");
+    }
+}
+
 /// Real steps with peft's adapters, with and without full checkpointing (`truth/allocator.json`), against tapes of the same
 /// models without any.
 #[test]
@@ -111,12 +128,12 @@ fn adapters_on_tapes_are_predicted_as_they_run() {
     hold(&errors("lora.jsonl"), 6);
 }
 
-/// Rank 0 of eight under FSDP, its real steps followed tensor by tensor (`tests/allocator/shard_cases.py`), against tapes
+/// Rank 0 of eight under FSDP and DDP, its real steps followed tensor by tensor (`tests/allocator/shard_cases.py`), against tapes
 /// that know nothing of ranks.
 #[test]
 fn sharded_steps_are_predicted_from_whole_tapes() {
     let errors = errors("sharded.jsonl");
-    assert!(errors["params"].len() >= 28 && errors["params"].iter().all(|(error, _)| *error == 0.0));
+    assert!(errors["params"].len() >= 35 && errors["params"].iter().all(|(error, _)| *error == 0.0));
     let list = &errors["peak_allocated_bytes"];
     let average = list.iter().map(|(error, _)| error).sum::<f64>() / list.len() as f64;
     assert!(average <= 0.2, "{average:.2} %: {list:?}");

@@ -1,12 +1,16 @@
 """Tensors without values: which operators run for real on the host, and what stands for values that nobody has."""
 
 import math
+import os
+import sys
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
+import counts
+from sources import Refused
 from truths import known, truth_of
 
 aten = torch.ops.aten
@@ -15,13 +19,64 @@ DRAWS = {aten.randperm, aten.randint}
 # Small tables that code reads numbers from while a model is built; most elements that are made for real.
 TABLES = {aten.linspace.default, aten.arange.default, aten.arange.start, aten.arange.start_step, aten.scalar_tensor.default}
 MOST = 1 << 16
+MOST_WRITTEN = 16
+# Most values that one line asks for in one call of a module: a loop that ends by values has no end without them.
+MOST_ASKED = 5000
+HERE = os.path.dirname(os.path.abspath(__file__))
+TORCH = os.path.dirname(os.path.abspath(torch.__file__))
 
 
 # They give their first argument back.
 FILLS = {aten.normal_.default, aten.uniform_.default, aten.fill_.Scalar, aten.zero_.default, aten.mul_.Scalar, aten.add_.Scalar,
          aten.div_.Scalar, aten.clamp_.default, aten.erfinv_.default}
 ALL = {aten.all, aten._is_all_true}
+DECIDED = {aten._local_scalar_dense.default, aten.nonzero.default}
 MASKED = {aten.index.Tensor, aten.index_put.default, aten.index_put_.default, aten._unsafe_index.Tensor}
+
+
+# How many numbers were made of the images that stand in a text, and how wide each is: as many places the text's mask has.
+PLACES = []
+
+
+def follow_places(model):
+    """Notes what a model makes of images and sound before it puts that in the places of its text."""
+    for part in model.modules():
+        for name in ("get_image_features", "get_video_features", "get_audio_features"):
+            if callable(getattr(part, name, None)) and "get_placeholder_mask" in dir(part):
+                setattr(part, name, noting_places(getattr(part, name)))
+
+
+ROWS = torch.Tensor.__iter__
+
+
+def all_rows(tensor):
+    """A list of what each image gives, which is put together again at once, as one: else every batch ran other operators."""
+    return iter([tensor.flatten(0, 1)]) if tensor.dim() == 3 and isinstance(tensor, FakeTensor) else ROWS(tensor)
+
+
+def noting_places(features):
+    def noted(*args, **kwargs):
+        torch.Tensor.__iter__ = all_rows
+        try:
+            made = features(*args, **kwargs)
+        finally:
+            torch.Tensor.__iter__ = ROWS
+        first = made[0] if isinstance(made, (tuple, list)) and made and isinstance(made[0], (tuple, list)) else made
+        tensors = [one for one in tensors_in(first) if one.is_floating_point()]
+        if tensors:
+            PLACES[:] = sum(one.numel() for one in tensors), tensors[0].size(-1)
+        return made
+
+    return noted
+
+
+def places_of(mask):
+    """How many elements of a mask are set: all, or as many as an image has in a text."""
+    if PLACES and mask.dim() == 3 and mask.size(-1) == PLACES[1]:
+        return min(PLACES[0], mask.numel())
+    if PLACES and mask.dim() == 2:
+        return min(PLACES[0] // PLACES[1], mask.numel())
+    return mask.numel()
 
 
 def is_mask(index):
@@ -49,6 +104,16 @@ def is_real(tensor):
     return not isinstance(tensor, FakeTensor) and tensor.device.type == "cpu"
 
 
+def written_of(func, args):
+    """The few whole numbers that code writes down and copies to the device."""
+    if func is not aten._to_copy.default or not is_real(args[0]) or args[0].dtype not in (torch.int64, torch.int32):
+        return None
+    if not 0 < args[0].numel() <= MOST_WRITTEN:
+        return None
+    with unset_fake_temporarily():
+        return args[0].flatten().tolist()
+
+
 class Values(TorchDispatchMode):
     """What is small, on the host and real stays real; questions for a fake tensor's values get answers that make all
     data alike: masks hide nothing, experts are chosen evenly, numbers are finite."""
@@ -62,7 +127,7 @@ class Values(TorchDispatchMode):
         self.turn = -1
         self.experts = 1
         # What was answered, for the report: how often, of which operators.
-        self.answered = {}
+        self.answered, self.asked = {}, {}
 
     def run(self, func, args, kwargs):
         """Runs an operator, for real where nothing fake is in it."""
@@ -76,17 +141,17 @@ class Values(TorchDispatchMode):
         if not leaves and func in TABLES and self.stays_on_host(func, kwargs) and self.is_small(func, args):
             with unset_fake_temporarily():
                 return func(*args, **kwargs)
+        written = written_of(func, args)
         if leaves and not self.stays_on_host(func, kwargs):
             # What a host tensor's values are is not known on the device.
             args, kwargs = convert((args, kwargs), self.fake_mode)
             for leaf in tensors_in(args, kwargs):
                 if getattr(leaf, "constant", None) is not None:
                     leaf.constant = None
-        if func is aten._local_scalar_dense.default or func is aten.nonzero.default:
-            constant = getattr(args[0], "constant", None)
-            if func is aten._local_scalar_dense.default and constant is not None:
-                return constant.item()
-            return self.answer(func, args[0])
+        if func in DECIDED or func in counts.BY_VALUES:
+            return self.decided(func, args)
+        if func in counts.WITHOUT_RULE:
+            return counts.WITHOUT_RULE[func](*args)
         if func in MASKED and any(is_mask(index) for index in args[1]):
             args = (args[0], self.positions(args[1]), *args[2:])
         if func is aten.equal.default:
@@ -95,12 +160,28 @@ class Values(TorchDispatchMode):
             # Values of parameters are nobody's business.
             return args[0]
         out = func(*args, **kwargs) if self.shortcut is None else self.shortcut.run(func, args, kwargs)
+        counts.note(func, args, out)
+        if written is not None and isinstance(out, FakeTensor):
+            out._memwall_counts = counts.of_values(written)
         if isinstance(out, torch.Tensor) and out.dtype == torch.bool:
             self.made_by_all = func._overloadpacket in ALL
-            truth = truth_of(func, args)
+            truth = counts.truth_of(func, args)
+            truth = truth_of(func, args) if truth is None else truth
             if truth is not None and isinstance(out, FakeTensor):
                 out._memwall_truth = truth
         return out
+
+    def decided(self, func, args):
+        """What values decide: a number, places, or how many there are of something."""
+        if func not in DECIDED:
+            self.note(func._overloadpacket.__name__.strip("_"), args[0])
+            out = counts.BY_VALUES[func](*args, experts=self.experts)
+            counts.note(func, args, out)
+            return out
+        constant = getattr(args[0], "constant", None)
+        if func is aten._local_scalar_dense.default and constant is not None:
+            return constant.item()
+        return self.answer(func, args[0])
 
     @staticmethod
     def stays_on_host(func, kwargs):
@@ -118,7 +199,7 @@ class Values(TorchDispatchMode):
         for index in indices:
             if is_mask(index):
                 self.note("mask", index)
-                found.extend(index.new_empty((index.numel(),), dtype=torch.int64) for _ in range(index.dim()))
+                found.extend(index.new_empty((places_of(index),), dtype=torch.int64) for _ in range(index.dim()))
             else:
                 found.append(index)
         return found
@@ -127,12 +208,30 @@ class Values(TorchDispatchMode):
         name = f"{what} of {str(tensor.dtype).removeprefix('torch.')}, {tensor.dim()} dimensions"
         self.answered[name] = self.answered.get(name, 0) + 1
 
+    def count_asked(self):
+        """Refuses the line that asks without end."""
+        frame = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename.startswith((HERE, TORCH)):
+            frame = frame.f_back
+        if frame is None:
+            return
+        stack = getattr(self, "stack", None)
+        line = frame.f_code.co_filename, frame.f_lineno, stack[-1][0] if stack else ""
+        self.asked[line] = self.asked.get(line, 0) + 1
+        if self.asked[line] > MOST_ASKED:
+            raise Refused(f"{os.path.basename(line[0])}:{line[1]} asks for values {MOST_ASKED} times: a loop that ends by them has no "
+                          "end in a traced step; trace a part of the model without it, with file.py:function")
+
     def answer(self, func, tensor):
+        self.count_asked()
         self.note("nonzero" if func is aten.nonzero.default else "item", tensor)
         if func is aten.nonzero.default:
             # The experts that have tokens, then the tokens of each.
             rows = self.experts if tensor.dim() == 1 else tensor.numel() // self.experts
             return tensor.new_empty((rows, tensor.dim()), dtype=torch.int64)
+        number = counts.number_of(tensor)
+        if number is not None:
+            return number
         if tensor.dtype == torch.bool:
             return self.made_by_all if known(tensor) is None else known(tensor)
         if tensor.is_floating_point():

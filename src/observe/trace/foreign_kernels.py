@@ -7,7 +7,9 @@ import importlib.util
 RULE = "an operator of its own needs a shape rule: @torch.library.register_fake(\"lib::op\"), then return torch.empty_like(x)"
 WRAP = "a kernel that reads memory needs to be an operator: @torch.library.custom_op(\"lib::op\", mutates_args=()) on the function " \
        "that calls it, then @op.register_fake with return torch.empty_like(x)"
-MARKS = (("UnsupportedOperator", RULE), ("has no fake", RULE), ("fake impl", RULE), ("meta kernel", RULE),
+GPU = "PyTorch has no shape rule for an operator of it and wants a GPU to run it: memwall run --trace follows it there"
+MARKS = (("driver version is insufficient", GPU), ("UnsupportedOperator", RULE), ("has no fake", RULE),
+         ("fake impl", RULE), ("meta kernel", RULE),
          ("Cannot access data pointer", WRAP), ("data pointer of Tensor", WRAP), ("doesn't have storage", WRAP),
          ("not allocated yet", WRAP))
 

@@ -1,10 +1,14 @@
 """Kernels that PyTorch chooses by the device it runs on, chosen as on a recent GPU."""
 
+import importlib.util
+
 import torch
 import torch.nn.functional as F
 import torch.utils.flop_counter as flop_counter
 
 aten = torch.ops.aten
+# What was chosen and should be known.
+NOTES = set()
 
 
 def is_autocast(device):
@@ -59,6 +63,16 @@ def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False,
         query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, **grouped)[0]
 
 
+def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=None, enable_gqa=False, return_lse=False, **_):
+    """One fused kernel, whose scores never are in memory: it saves what flash attention does
+    (torch/_higher_order_ops/flex_attention.py)."""
+    NOTES.add("flex_attention runs as one fused kernel over all pairs: what its mask leaves out is counted")
+    if is_autocast(query.device.type):
+        query, key, value = (x.to(autocast_type(query.device.type)) for x in (query, key, value))
+    made = aten._scaled_dot_product_flash_attention(query, key, value, 0.0, False, False, scale=scale)
+    return made[:2] if return_lse else made[0]
+
+
 def dropout(input, p=0.5, training=True, inplace=False):
     """`native_dropout`, as on a GPU: its mask has a byte for each element."""
     if not training or p == 0.0:
@@ -71,6 +85,10 @@ def dropout(input, p=0.5, training=True, inplace=False):
 
 def install(device):
     F.scaled_dot_product_attention = torch.nn.functional.scaled_dot_product_attention = attention
+    if importlib.util.find_spec("torch.nn.attention.flex_attention") is not None:
+        import torch.nn.attention.flex_attention as flex
+
+        flex.flex_attention = flex_attention
     if device.name != "cuda":
         F.dropout = torch.nn.functional.dropout = torch.dropout = dropout
     # Grouped queries: each key head counts as often as it is used.

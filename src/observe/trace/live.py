@@ -3,6 +3,7 @@
 Loaded by the hook after the second step. Nothing of the process is replaced but for that one step, and what fails here ends
 the trace and not the training. The report goes to a file, as the process's output is its own."""
 
+import gc
 import os
 import threading
 import time
@@ -92,7 +93,7 @@ class Live:
         self.path, self.usual, self.report = path, usual, report
         self.thread = threading.get_ident()
         self.recorder = self.calls = self.model = self.assembly = None
-        self.batch, self.checkpointed, self.foreign, self.answers, self.optimizers = {}, 0, 0, False, []
+        self.batch, self.foreign, self.answers, self.optimizers = {}, 0, False, []
         self.on_host = False
         self.call = nn.Module.__call__
         self.backward, self.run_backward = torch.Tensor.backward, torch.autograd.backward
@@ -188,6 +189,8 @@ class Live:
         try:
             device = self.recorder.device
             differences = [] if device == "cuda" else ["kernels, their choice and autocast's lists are those of the CPU"]
+            # They were made before anybody asked.
+            self.optimizers = instances_of(torch.optim.Optimizer)
             made = script.finished(self, SimpleNamespace(name=device, how="a step of a run", differences=differences),
                                    "a run", lambda text: None)
             tape.write(made, self.path)
@@ -197,6 +200,7 @@ class Live:
             self.report(f"no tape: {told(error)}")
         finally:
             self.assembly = self.model = self.recorder = None
+            self.optimizers = []
 
     def give_up(self, error):
         """The training goes on as if nobody had asked."""
@@ -212,6 +216,16 @@ class Live:
                 pass
             recorder.forget()
         self.report(f"no tape: {told(error)}")
+
+
+def instances_of(base):
+    """Objects of a class and of those made from it, without a reference to any other object of the process."""
+    found, classes = [], [base]
+    while classes:
+        one = classes.pop()
+        classes.extend(one.__subclasses__())
+        found.extend(made for made in gc.get_referrers(one) if type(made) is one)
+    return found
 
 
 def leave(recorder):

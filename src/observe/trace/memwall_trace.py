@@ -92,6 +92,8 @@ def main():
 
     kernels.install(device)
     foreign_kernels.LAUNCHES.install()
+    import hugging_face
+    import libraries
     import script
     import sources
     import step
@@ -107,7 +109,7 @@ def main():
                 raise sources.Refused("--class with a script goes with --forward: a step is of the model that is trained")
             made = script.trace(options.command, device, say, options.forward, options.class_name)
         else:
-            made = tracer.trace(subject_of(options, sources))
+            made = tracer.trace(subject_of(options, sources, hugging_face, libraries))
         size = tape.write(made, options.output)
     except sources.Refused as refused:
         fail(refused, 2)
@@ -133,12 +135,12 @@ def step_aside():
             del sys.modules[name]
 
 
-def subject_of(options, sources):
-    ways = [(options.hf, lambda: sources.hugging_face(options.hf, options.class_name, options.attention,
+def subject_of(options, sources, hugging_face, libraries):
+    ways = [(options.hf, lambda: hugging_face.hugging_face(options.hf, options.class_name, options.attention,
                                                   options.forward)),
-            (options.timm, lambda: sources.timm_model(options.timm)),
-            (options.torchvision, lambda: sources.torchvision_model(options.torchvision)),
-            (options.diffusers, lambda: sources.diffusers_model(options.diffusers)),
+            (options.timm, lambda: libraries.timm_model(options.timm)),
+            (options.torchvision, lambda: libraries.torchvision_model(options.torchvision)),
+            (options.diffusers, lambda: libraries.diffusers_model(options.diffusers)),
             (options.target, lambda: sources.own(options.target, options.input, options.loss))]
     chosen = [make for wanted, make in ways if wanted]
     if len(chosen) != 1:

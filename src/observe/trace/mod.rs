@@ -9,13 +9,18 @@ use std::path::{Path, PathBuf};
 const MAIN: &str = "memwall_trace.py";
 
 /// Its files: what starts it, the ways in, recording, and the tape.
-const FILES: [(&str, &str); 20] = [
+const FILES: [(&str, &str); 25] = [
     (MAIN, include_str!("memwall_trace.py")),
     ("beside.py", include_str!("beside.py")),
+    ("checkpoints.py", include_str!("checkpoints.py")),
+    ("counts.py", include_str!("counts.py")),
     ("device.py", include_str!("device.py")),
     ("fake.py", include_str!("fake.py")),
     ("foreign_kernels.py", include_str!("foreign_kernels.py")),
+    ("hf_inputs.py", include_str!("hf_inputs.py")),
+    ("hugging_face.py", include_str!("hugging_face.py")),
     ("kernels.py", include_str!("kernels.py")),
+    ("libraries.py", include_str!("libraries.py")),
     ("live.py", include_str!("live.py")),
     ("modules.py", include_str!("modules.py")),
     ("no_gpu.cpp", include_str!("no_gpu.cpp")),

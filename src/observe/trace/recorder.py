@@ -5,6 +5,7 @@ import weakref
 import torch
 import torch.utils.flop_counter as flop_counter
 
+import checkpoints
 from fake import Values, tensors_in
 
 aten = torch.ops.aten
@@ -149,6 +150,8 @@ class Recorder(Values):
         out = self.run(func, args, kwargs)
         at = len(self.ops)
         op.outputs = [self.identify(leaf, at, op.node) for leaf in tensors_in(out)]
+        if func is aten._scaled_dot_product_efficient_attention.default and len(inputs) > 2:
+            self.without_padding(op.outputs[1], inputs[0].size(-2))
         op.mutates = func._schema.is_mutable
         op.args = work_of(func, args, kwargs, out)
         op.flops = self.count(func, args, kwargs, out)
@@ -158,6 +161,18 @@ class Recorder(Values):
         if op.graded and seq != self.last_seq:
             self.last_seq = seq
         return out
+
+    def without_padding(self, number, rows):
+        """Sums of scores by row, which the kernel pads to 32 rows: few bytes, and a size that grows in steps
+        (aten/src/ATen/native/transformers/cuda/attention.cu, `_efficient_attention_forward`)."""
+        tensor = self.tensors[number]
+        if tensor.storage is None or len(tensor.shape) != 3 or tensor.shape[2] <= rows:
+            return
+        kept = tensor.numel // tensor.shape[2] * rows
+        less = (tensor.numel - kept) * tensor.dtype.itemsize
+        self.storages[tensor.storage].bytes -= less
+        self.now -= less
+        tensor.shape, tensor.numel = (*tensor.shape[:2], rows), kept
 
     def backward(self, func, args, kwargs):
         out = self.run(func, args, kwargs)
@@ -186,11 +201,13 @@ class Recorder(Values):
         self.phase = "forward"
         self.last_seq = sequence_number() - 1
         self.hooks = torch.autograd.graph.saved_tensors_hooks(self.pack, lambda kept: kept)
+        checkpoints.COUNTS.begin(self.hooks)
         self.hooks.__enter__()
 
     def stop_saving(self):
         if self.phase == "forward":
             self.hooks.__exit__(None, None, None)
+            checkpoints.COUNTS.end()
             self.phase = "idle"
 
     def pack(self, tensor):

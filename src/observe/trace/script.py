@@ -1,15 +1,16 @@
 """The first step of a training script: it runs under fake tensors up to the end of its first backward pass; or, of any script,
 the first pass of a model without gradients. What it would write goes to a folder that is removed, and it reaches no network."""
 
+import gc
 import os
 import runpy
 import sys
 
 import torch
-import torch.utils.checkpoint
 from torch import nn
 from torch.utils._pytree import tree_flatten
 
+import checkpoints
 import fake
 import modules
 import segments
@@ -26,6 +27,21 @@ PLAIN = (bool, int, float, str, type(None))
 
 def is_trained(module):
     return module.training and torch.is_grad_enabled() and any(one.requires_grad for one in module.parameters())
+
+
+def owner_of(module):
+    """The outermost module that has this one as a part: where a function of its own calls the parts, as in Lightning's
+    `training_step`, it is the model, and no call of it is seen."""
+    holders = {}
+    for one in gc.get_objects():
+        if issubclass(type(one), nn.Module):
+            for part in vars(one).get("_modules", {}).values():
+                holders.setdefault(id(part), one)
+    known = set()
+    while id(module) in holders and id(module) not in known:
+        known.add(id(module))
+        module = holders[id(module)]
+    return module
 
 
 def tensors_of(args, kwargs):
@@ -65,8 +81,6 @@ class Watch:
         self.recorder.autocast = False
         self.model = self.calls = self.assembly = None
         self.batch = {}
-        # Calls of `torch.utils.checkpoint`: a plan says what is recomputed, and the tape holds the model without it.
-        self.checkpointed = 0
         # Parameters of other models that the traced loss trains too, and all optimizers.
         self.foreign, self.optimizers = 0, []
         # The model is on the host's processor, where a GPU was to run it.
@@ -102,7 +116,6 @@ class Watch:
             watch.optimizers.append(optimizer)
 
         torch.optim.Optimizer.__init__ = made
-        torch.utils.checkpoint.checkpoint = self.without_checkpoint
         torch.save = lambda *_, **__: None
         nn.Module.__call__ = call
         torch.Tensor.backward, torch.autograd.backward = backward, run_backward
@@ -115,19 +128,12 @@ class Watch:
             loader(self, *args[:5], **kwargs)
 
         torch.utils.data.DataLoader.__init__ = plain
-        torch.compile = lambda model=None, **_: model if model is not None else (lambda one: one)
         return self
 
     def __exit__(self, *_):
         nn.Module.__call__ = self.call
         torch.Tensor.backward, torch.autograd.backward = self.backward, self.run_backward
         return False
-
-    def without_checkpoint(self, function, *args, **kwargs):
-        for name in ("use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug", "early_stop"):
-            kwargs.pop(name, None)
-        self.checkpointed += self.model is not None
-        return function(*args, **kwargs)
 
     def evaluate(self, module, args, kwargs):
         """A pass without gradients, before anything is trained: the same inputs give what they gave before."""
@@ -145,6 +151,7 @@ class Watch:
         return self.evaluated[key]
 
     def begin(self, module, args, kwargs):
+        module = module if self.answers else owner_of(module)
         self.model = module
         recorder = self.recorder
         recorder.autocast = bool(torch.is_autocast_enabled())
@@ -216,6 +223,7 @@ def trace(command, device, say, answers=False, wanted=None):
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     fake_mode = fake.Mode(allow_non_fake_inputs=True)
     fake.install(fake_mode)
+    checkpoints.install()
     weights.install()
     watch = Watch(device, fake_mode, answers, wanted)
     out, sys.stdout = sys.stdout, sys.stderr
@@ -252,9 +260,7 @@ def finished(watch, device, script, say):
     subject = type("Script", (), {"name": type(model).__name__, "source": script, "inputs": [], "side": None,
                                   "longest": point.get("S"), "versions": {}, "answers": watch.answers})()
     notes = [f"traced with {', '.join(f'{axis} {size}' for axis, size in point.items())} alone, in {precision} precision"]
-    if watch.checkpointed:
-        notes.append(f"the script checkpoints {watch.checkpointed} calls, the tape none: training.activation_checkpointing says "
-                     "what is recomputed")
+    notes.extend(checkpoints.COUNTS.notes("script"))
     notes.extend(several(watch, model))
     answered = watch.recorder.answered
     tape_made = step.laid_out(device, answered, subject, model, [], [point], fitter, {precision: made.finish()}, notes, False, True)

@@ -6,8 +6,10 @@ import time
 import torch
 
 import beside
+import checkpoints
 import fake
 import foreign_kernels
+import kernels
 import modules
 import segment
 import segments
@@ -32,6 +34,7 @@ class Tracer:
         self.device, self.say = device, say
         self.fake_mode = fake.Mode(allow_non_fake_inputs=True)
         fake.install(self.fake_mode)
+        checkpoints.install()
         self.shortcut = Shortcut(self.fake_mode)
         self.target = device.torch_device()
         self.answered = {}
@@ -41,7 +44,14 @@ class Tracer:
     def build(self, subject):
         values = fake.Values(self.fake_mode, builds=True)
         with self.fake_mode, values:
-            model = subject.build()
+            try:
+                model = subject.build()
+            except Refused:
+                raise
+            except Exception as error:
+                if foreign_kernels.advice(type(error).__name__, str(error)) or not subject.versions:
+                    raise
+                raise Refused(f"{subject.name} cannot be built as it is configured: {reason(error)}") from error
             for parameter in model.parameters():
                 if parameter.dtype != torch.float32 and parameter.is_floating_point():
                     model.float()
@@ -111,7 +121,14 @@ class Tracer:
         steps, buffers = Steps(self, subject, model), buffers_of(model)
         varies, points = steps.find_points(axes)
         points = [{**subject.held, **point} for point in points]
-        steps.skip_equal(points[0])
+        try:
+            steps.skip_equal(points[0])
+        except Refused:
+            raise
+        except Exception as error:
+            if subject.otherwise(error):
+                return self.trace(subject)
+            raise (subject.why or error) from None
         fitter = tape.Fitter(axes, points, varies)
         notes, traces, fixed = list(subject.notes), {}, False
         few = len(fitter.few) < len(points)
@@ -128,20 +145,14 @@ class Tracer:
                 continue
             trace = tape.Trace(fitter, trace)
             finished = trace.finish()
-            if finished is None and not trace.agrees() and steps.lengths:
-                # Operators that depend on the length, as in a loop over tokens: one length alone is traced.
-                subject.hold({axis: points[-1][axis] for axis in steps.lengths})
-                return self.trace(subject)
-            if finished is None and trace.lacking():
+            if finished is None and trace.agrees() and trace.lacking():
                 more = steps.recorded(precision, fitter, trace.lacking())
                 if isinstance(more, str):
                     notes.append(f"{precision}: not traced: {more}")
                     continue
                 trace.steps.update(more)
                 finished = trace.finish()
-            if finished is None and "I" in axes and varies:
-                # Windows and paddings that depend on the image's size: its own size alone is traced.
-                subject.varies = False
+            if narrowed(subject, steps, trace, finished, varies):
                 return self.trace(subject)
             if finished is None:
                 notes.append(f"{precision}: what runs differs between sizes: the tape holds for {points[-1]} alone")
@@ -151,6 +162,7 @@ class Tracer:
             self.say(f"{precision}: {len(finished['order'])} segments of {len(finished['kinds'])} kinds, {time.time() - started:.1f} s")
         if fitter.unfit:
             notes.append(f"{len(fitter.unfit)} sizes follow no polynomial of {' and '.join(axes)}: held at {points[-1]}")
+        notes.extend(checkpoints.COUNTS.notes("model"))
         made = laid_out(self.device, self.answered, subject, model, axes, points, fitter, traces, notes, varies, fixed)
         return {**made, "buffers": buffers}
 
@@ -161,7 +173,8 @@ class Tracer:
             return None
         recorded, answered = found
         self.note(answered)
-        return recorded
+        # A model that differentiates in its forward pass cannot in a forked process: it is traced here.
+        return {one: steps for one, steps in recorded.items() if not (isinstance(steps, str) and "fork" in steps)}
 
     def note(self, answered):
         for what, times in answered.items():
@@ -259,6 +272,21 @@ class Steps:
         return runs() if found is None else found
 
 
+def narrowed(subject, steps, trace, finished, varies):
+    """Whether what was traced holds at one size alone, where the subject is then to be traced."""
+    fitter = trace.fitter
+    depends = not trace.agrees() if finished is None else bool(fitter.unfit)
+    if steps.lengths and depends:
+        # Operators that depend on the length, as in a loop over tokens, or sizes that grow in steps.
+        subject.hold({axis: fitter.points[-1][axis] for axis in steps.lengths})
+        return True
+    if "I" in subject.axes() and varies and (finished is None or fitter.unfit):
+        # Windows and paddings that depend on the image's size: its own size alone.
+        subject.varies = False
+        return True
+    return False
+
+
 def without_gradients(answers):
     return torch.no_grad() if answers else contextlib.nullcontext()
 
@@ -273,7 +301,7 @@ def answer_of(made):
 
 def laid_out(device, answered, subject, model, axes, points, fitter, traces, notes, varies, fixed):
     """The tape of what was traced."""
-    notes.extend(foreign_kernels.LAUNCHES.notes())
+    notes.extend([*foreign_kernels.LAUNCHES.notes(), *sorted(kernels.NOTES)])
     if device.name == "cuda" and device.library is not None and any(isinstance(one, torch.nn.RNNBase) for one in model.modules()):
         notes.append("recurrent layers of torch.nn ran step by step; on a GPU cuDNN runs them, whose own reserve is not in the tape")
     if answered:

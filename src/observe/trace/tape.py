@@ -13,6 +13,8 @@ from operator import mul
 VERSION = 2
 # Stands for a number in what all sizes have in common.
 PLACE = "#"
+# What plan::traced reads.
+LARGEST = 1 << 63
 
 
 def points_of(axes, longest=None, side=None, varies=True, lengths=None):
@@ -134,9 +136,11 @@ class Fitter:
             factors = [sum(map(mul, row, values)) for row in rows]
             fits = all(sum(map(mul, factors, check)) == value * below
                        for check, value in zip(checks, values[len(terms):]))
-            if fits:
-                common = reduce(gcd, factors, below)
-                return [below // common, *(factor // common for factor in factors)]
+            common = reduce(gcd, factors, below)
+            made = [below // common, *(factor // common for factor in factors)]
+            # Where no point is left to check, whole factors do: what follows no polynomial has none.
+            if fits and (checks or made[0] == 1) and max(map(abs, made)) < LARGEST:
+                return made
         self.unfit.append(len(self.polynomials))
         return [1, values[-1]]
 

@@ -240,7 +240,8 @@ impl BackwardPass<'_> {
             self.drop_holder(slot);
             return;
         }
-        let bytes = self.gradients[first as usize].bytes;
+        // The sum has the tensor's own size: what came may be a view of more, as each part of a `cat` gets, or of less.
+        let bytes = self.tape.get(id).allocated();
         self.alive.take(Group::ActivationGradient, bytes, self.gradient(self.gradients.len()));
         self.alive.mark("accumulation", Group::ActivationGradient, 0);
         self.gradients.push(Gradient { bytes, holders: 1, view: false });

@@ -1,0 +1,90 @@
+"""Recomputation and whatever else a model does with what autograd saves is left out while a step is traced: the plan says what
+is recomputed and what goes to the host, and the tape holds the model without it."""
+
+import sys
+
+import torch
+import torch.utils.checkpoint as checkpoint
+from torch.autograd.graph import saved_tensors_hooks
+
+
+def replace(original, made):
+    """Puts `made` in the place of a function of PyTorch, also where it was imported by name."""
+    for module in list(sys.modules.values()):
+        names = getattr(module, "__dict__", None) or {}
+        for name in [name for name, value in list(names.items()) if value is original]:
+            names[name] = made
+
+
+class Counts:
+    """How often a model asked for it in the pass that is traced."""
+
+    def __init__(self):
+        self.active, self.checkpointed, self.hooked, self.compiled, self.own = False, 0, 0, 0, None
+        # The most that any pass asked: in some of them blocks are passed over.
+        self.most = (0, 0)
+
+    def begin(self, own):
+        """A traced pass begins, in which autograd's hooks `own` are the tracer's."""
+        self.active, self.checkpointed, self.hooked, self.own = True, 0, 0, own
+
+    def end(self):
+        self.active, self.own = False, None
+        self.most = max(self.most[0], self.checkpointed), max(self.most[1], self.hooked)
+
+    def notes(self, who):
+        notes, (checkpointed, hooked) = [], self.most
+        if checkpointed:
+            notes.append(f"the {who} checkpoints {checkpointed} calls, the tape none: training.activation_checkpointing says "
+                         "what is recomputed")
+        if hooked:
+            notes.append(f"the {who} moves or packs what is saved for its backward pass {hooked} times, the tape leaves it "
+                         "where it is: training.offload_modules says what goes to the host")
+        if self.compiled:
+            notes.append(f"the {who} compiles {self.compiled} functions, the tape has them as they are without: training.compile "
+                         "says that chains are fused")
+        return notes
+
+
+COUNTS = Counts()
+
+
+def without_reentrant(*_, **__):
+    """Of the non-reentrant kind, also under other names (torch/utils/checkpoint.py): what surrounds the call does nothing."""
+    COUNTS.checkpointed += COUNTS.active
+    yield
+
+
+class Function:
+    """Of the reentrant kind: the function that is to be recomputed runs as any other."""
+
+    @staticmethod
+    def apply(function, _preserve, *args):
+        COUNTS.checkpointed += COUNTS.active
+        return function(*args)
+
+
+def compiled(model=None, **_):
+    COUNTS.compiled += 1
+    return model if model is not None else (lambda one: compiled(one))
+
+
+def install():
+    if checkpoint.CheckpointFunction is Function:
+        return
+    replace(checkpoint._checkpoint_without_reentrant_generator, without_reentrant)
+    replace(checkpoint.CheckpointFunction, Function)
+    replace(torch.compile, compiled)
+    torch.compile = compiled
+    enter, leave = saved_tensors_hooks.__enter__, saved_tensors_hooks.__exit__
+
+    def entered(hooks):
+        if COUNTS.own is None or hooks is COUNTS.own:
+            return enter(hooks)
+        COUNTS.hooked += COUNTS.active
+        return None
+
+    def left(hooks, *error):
+        return leave(hooks, *error) if COUNTS.own is None or hooks is COUNTS.own else None
+
+    saved_tensors_hooks.__enter__, saved_tensors_hooks.__exit__ = entered, left

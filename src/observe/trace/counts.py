@@ -1,0 +1,224 @@
+"""Counts that routing makes of its choices: how many tokens each expert gets, and where its share begins. Where shares are even they
+follow from shapes: a row of choices is as many ones among zeros, and sums and parts of those are known."""
+
+import operator
+
+import torch
+
+aten = torch.ops.aten
+# Most elements of which each has a number of its own.
+MOST = 4096
+COMPARED = {aten.eq: operator.eq, aten.ne: operator.ne, aten.lt: operator.lt, aten.le: operator.le, aten.gt: operator.gt,
+            aten.ge: operator.ge}
+SAME = {aten.view, aten._unsafe_view, aten.reshape, aten.permute, aten.transpose, aten.t, aten.unsqueeze, aten.squeeze, aten._to_copy,
+        aten.detach, aten.clone, aten.alias}
+ZEROS = {aten.zeros, aten.new_zeros, aten.zeros_like}
+
+
+class Counts:
+    """What all elements are together; or each of them, where they are few."""
+
+    __slots__ = ("total", "values")
+
+    def __init__(self, total, values=None):
+        self.total, self.values = total, values
+
+    def each(self, numel):
+        if self.values is None:
+            share, more = divmod(self.total, numel)
+            self.values = [share + (at < more) for at in range(numel)]
+        return self.values
+
+
+def counts_of(value):
+    return getattr(value, "_memwall_counts", None)
+
+
+def of_values(values):
+    return Counts(sum(values), values)
+
+
+def each_of(tensor):
+    """The elements of a tensor whose counts are known, or of a plain number; none where they are not, or too many."""
+    if isinstance(tensor, (int, float)) and not isinstance(tensor, bool):
+        return [tensor]
+    counts = counts_of(tensor)
+    # Of zeros nothing is known: code writes into them by views.
+    if counts is None or not 0 < tensor.numel() <= MOST or not (counts.total or counts.values):
+        return None
+    return counts.each(tensor.numel())
+
+
+def number_of(tensor):
+    """The number that a tensor of one element has; none where nobody knows."""
+    values = each_of(tensor) if tensor.numel() == 1 else None
+    return None if values is None else type_of(tensor.dtype)(values[0])
+
+
+def type_of(dtype):
+    return bool if dtype is torch.bool else float if dtype.is_floating_point else int
+
+
+def chosen(args, out):
+    """Ones among zeros, one for each choice: `scatter_(dim, index, 1)`."""
+    before = counts_of(args[0])
+    if before is None or before.total or len(args) < 4 or not isinstance(args[3], (int, float)):
+        return None
+    return Counts(int(args[3] * args[2].numel()))
+
+
+def matched(args, out):
+    """`one_hot` of fake tensors: a choice beside all choices there are (aten/src/ATen/native/Onehot.cpp)."""
+    one, other = args[:2]
+    listed = getattr(other, "_memwall_listed", False)
+    return Counts(out.numel() // other.numel()) if listed and one.dim() and one.size(-1) == 1 else None
+
+
+def part(args, out):
+    """Elements of one row."""
+    values = each_of(args[0]) if args[0].dim() == 1 else None
+    if values is None:
+        return None
+    given = list(args[1:])
+    if not isinstance(out, torch.Tensor):
+        return None
+    if out.dim() == 0:
+        return of_values([values[given[1]]])
+    start, end, step = (given[1:4] + [None, None, None])[:3]
+    made = values[start:end:step]
+    return of_values(made) if len(made) == out.numel() else None
+
+
+def combined(how):
+    def rule(args, out):
+        one, other = each_of(args[0]), each_of(args[1])
+        if one is None or other is None or not isinstance(args[0], torch.Tensor) and not isinstance(args[1], torch.Tensor):
+            return None
+        if len(one) != len(other):
+            one, other = (values * out.numel() if len(values) == 1 else values for values in (one, other))
+        return of_values([how(a, b) for a, b in zip(one, other)]) if len(one) == len(other) == out.numel() else None
+
+    return rule
+
+
+def summed(args, out):
+    """Running sums of one row."""
+    values, running = each_of(args[0]) if args[0].dim() == 1 else None, 0
+    if values is None:
+        return None
+    made = []
+    for value in values:
+        running += value
+        made.append(running)
+    return of_values(made)
+
+
+def joined(args, out):
+    parts = [each_of(one) for one in args[0]]
+    return None if None in parts else of_values([value for values in parts for value in values])
+
+
+def extreme(how):
+    def rule(args, out):
+        values = each_of(args[0]) if len(args) == 1 else None
+        return None if values is None else of_values([how(values)])
+
+    return rule
+
+
+def kept(args, out):
+    counts = counts_of(args[0])
+    return counts if counts is not None and out.numel() == args[0].numel() else None
+
+
+def gathered(args, out):
+    counts = counts_of(args[0])
+    return counts and Counts(counts.total)
+
+
+RULES = {
+    **dict.fromkeys(ZEROS, lambda args, out: Counts(0)), **dict.fromkeys(SAME, kept), aten.scatter: chosen, aten.scatter_: chosen,
+    aten.eq: matched, aten.sum: gathered, aten.select: part, aten.slice: part, aten.cumsum: summed, aten.cat: joined,
+    aten.add: combined(operator.add), aten.sub: combined(operator.sub), aten.max: extreme(max), aten.min: extreme(min),
+    aten.amax: extreme(max), aten.amin: extreme(min), aten.histc: lambda args, out: Counts(args[0].numel()),
+    aten.bincount: lambda args, out: Counts(args[0].numel()),
+}
+
+
+# What has a size that values decide, answered with the most it can have, or with even shares.
+
+
+def all_differ(tensor, *_, **__):
+    none = tensor.new_empty((0,), dtype=torch.int64)
+    return tensor.flatten().clone(), none, none
+
+
+def all_chosen(tensor, mask, **_):
+    return tensor.new_empty((max(tensor.numel(), mask.numel()),))
+
+
+def each_counted(tensor, _weights=None, least=0, experts=1):
+    return tensor.new_empty((max(experts, least),), dtype=torch.int64)
+
+
+def ctc_loss(scores, targets, *_, **__):
+    """Its loss, and its table by sample, position and places of the longest target, twice and one
+    (aten/src/ATen/native/cuda/LossCTC.cu)."""
+    positions, samples = scores.shape[:2]
+    length = targets.size(1) if targets.dim() == 2 else targets.numel() // samples
+    return scores.new_empty((samples,)), scores.new_empty((samples, positions, 2 * length + 1))
+
+
+BY_VALUES = {
+    aten.unique_consecutive.default: all_differ, aten._unique2.default: all_differ, aten.masked_select.default: all_chosen,
+    aten.bincount.default: each_counted, aten._ctc_loss.Tensor: ctc_loss, aten._ctc_loss.default: ctc_loss,
+}
+if hasattr(aten._ctc_loss_backward, "Tensor"):
+    BY_VALUES[aten._ctc_loss_backward.Tensor] = lambda _, scores, *__, **___: torch.empty_like(scores)
+
+
+# Operators of a GPU that PyTorch has no shape rule for.
+WITHOUT_RULE = {
+    aten._weight_norm_interface_backward.default: lambda _, v, g, *__: (torch.empty_like(v), torch.empty_like(g)),
+    # Whether targets are on the host and short (aten/src/ATen/native/cudnn/LossCTC.cpp).
+    aten._use_cudnn_ctc_loss.default: lambda *_: False,
+}
+if hasattr(aten._use_cudnn_ctc_loss, "Tensor"):
+    WITHOUT_RULE[aten._use_cudnn_ctc_loss.Tensor] = lambda *_: False
+
+
+def listed(args, out):
+    """Numbers in a row, which code takes the first and the last of."""
+    out._memwall_listed = True
+    if out.numel() <= MOST and not out.dtype.is_floating_point and all(isinstance(one, int) for one in args):
+        out._memwall_counts = of_values(list(range(*args)))
+
+
+def note(func, args, out):
+    """Writes down what is known of an operator's result."""
+    packet = func._overloadpacket
+    if packet is aten.arange:
+        listed(args, out)
+        return
+    if packet is aten.unbind:
+        values = each_of(args[0]) if args[0].dim() == 1 else None
+        for value, one in zip(values or (), out):
+            one._memwall_counts = of_values([value])
+        return
+    rule = RULES.get(packet)
+    if rule is not None and isinstance(out, torch.Tensor) and args:
+        counts = rule(args, out)
+        if counts is not None:
+            out._memwall_counts = counts
+            return
+    if args and counts_of(args[0]) is not None and func._schema.is_mutable:
+        del args[0]._memwall_counts
+
+
+def truth_of(func, args):
+    """Whether a count compares so; none where it is not known."""
+    how = COMPARED.get(func._overloadpacket)
+    if how is None or not isinstance(args[0], torch.Tensor) or args[0].numel() != 1:
+        return None
+    one, other = each_of(args[0]), each_of(args[1])
+    return how(one[0], other[0]) if one is not None and other is not None and len(other) == 1 else None

@@ -1,0 +1,272 @@
+"""What models of transformers read in training: names, types and sides, by the class's signature and its configuration. A model may
+be tried in several ways, the best first: with images beside its text, with text alone, without labels."""
+
+import sys
+
+import torch
+
+from sources import ONLY_FOR_LOSSES, Input
+
+F32, IDS = torch.float32, torch.int64
+# Encoders of sound that read bins before frames; others read frames of bins.
+BINS_FIRST = ("whisper", "qwen2_audio", "qwen2_audio_encoder", "voxtral", "voxtral_encoder")
+# One channel of sound before its samples.
+MONO = ("xcodec", "encodec", "mimi", "dac")
+# Two images that are matched.
+PAIRS = ("efficientloftr", "superglue", "lightglue")
+# Several images of a sample, each of its own.
+SEVERAL = ("idefics", "idefics2", "idefics3", "smolvlm")
+WITHOUT_LABELS = "its loss wants labels of a form that only your script knows: traced up to its output, whose mean is the loss"
+
+
+def kind_of(config):
+    return getattr(config, "model_type", "")
+
+
+class Fixed(Input):
+    """Numbers that a model reads while it runs, the same for each sample."""
+
+    def __init__(self, name, row):
+        super().__init__(name, IDS, ["B", len(row)])
+        self.row = row
+
+    def make(self, sizes, device, lower):
+        return torch.tensor([self.row] * self.shape(sizes)[0], device="cpu")
+
+
+class Frames(Input):
+    """Frames that convolutions make of `S` samples of sound, and what follows (modeling_wav2vec2.py,
+    `_get_feat_extract_output_lengths`)."""
+
+    def __init__(self, name, dtype, config, *more):
+        super().__init__(name, dtype, ["B", "frames", *more])
+        self.layers = list(zip(config.conv_kernel, config.conv_stride))
+
+    def axes(self):
+        return {"B", "S"}
+
+    def side(self, side, sizes):
+        if side != "frames":
+            return super().side(side, sizes)
+        length = sizes["S"]
+        for kernel, stride in self.layers:
+            length = (length - kernel) // stride + 1
+        return length
+
+
+class Way:
+    """Inputs, further arguments, what to say of them, and lengths at which they go together."""
+
+    def __init__(self, inputs, extra=None, note=None, lengths=None):
+        self.inputs, self.extra, self.note, self.lengths = inputs, extra or {}, note, lengths
+
+    def without_labels(self):
+        left = [one for one in self.inputs if one.name not in ONLY_FOR_LOSSES]
+        note = "; ".join(filter(None, [self.note, WITHOUT_LABELS]))
+        return Way(left, self.extra, note, self.lengths) if len(left) < len(self.inputs) else None
+
+
+def image_side(config):
+    for part in (config, getattr(config, "vision_config", None)):
+        size = getattr(part, "image_size", None)
+        if isinstance(size, (list, tuple)) and size:
+            size = size[0]
+        if isinstance(size, int):
+            return size
+    return 224
+
+
+def image_sides(vision):
+    """The axis of square images; numbers where the sides differ."""
+    size = getattr(vision, "image_size", None)
+    both = list(size) if isinstance(size, (list, tuple)) and len(size) == 2 else []
+    return both if len(set(both)) == 2 else ["I", "I"]
+
+
+def channels_of(vision):
+    return getattr(vision, "num_channels", None) or getattr(vision, "in_channels", None) or 3
+
+
+def number(config, *keys, default=None):
+    return next((value for key in keys if isinstance(value := getattr(config, key, None), int) and value), default)
+
+
+def ways(model_class, config, text, accepted):
+    """The ways to run a class, the best first."""
+    main = getattr(model_class, "main_input_name", "input_ids")
+    main = main[0] if isinstance(main, list) else main
+    found = []
+    if "input_ids" in accepted and "return_loss" not in accepted and (shown := images_of(model_class, config, accepted)):
+        found.append(with_images(config, shown, accepted))
+    if "qformer_input_ids" in accepted and found:
+        found[0].inputs.append(Input("qformer_input_ids", IDS, ["B", 32]))
+    special = odd(config, main, accepted)
+    if special:
+        found.append(Way(special))
+    elif main in ("pixel_values", "pixel_values_videos") and main in accepted:
+        found.append(Way(pixels(model_class, config, main, accepted)))
+    elif main == "input_values":
+        found.append(Way(samples(model_class, config, main, accepted)))
+    elif main == "input_features":
+        found.append(Way(spectra(config, main, accepted)))
+    else:
+        found.append(words(model_class, config, main, accepted))
+    found.extend([way for one in list(found) if (way := one.without_labels()) is not None])
+    return found
+
+
+def odd(config, main, accepted):
+    """Inputs of few families."""
+    vision = getattr(config, "vision_config", config)
+    if kind_of(vision) in ("siglip2", "siglip2_vision_model") and "spatial_shapes" in accepted:
+        count, width = vision.num_patches, vision.num_channels * vision.patch_size ** 2
+        root = int(count ** 0.5)
+        made = [Input("pixel_values", F32, ["B", count, width]), Input("pixel_attention_mask", IDS, ["B", count]),
+                Fixed("spatial_shapes", [root, root])]
+        return [Input("input_ids", IDS, ["B", "S"]), *made] if "input_ids" in accepted else made
+    if kind_of(config) in PAIRS:
+        return [Input("pixel_values", F32, ["B", 2, channels_of(config), 480, 640])]
+    if main == "flattened_patches":
+        width = vision.patch_embed_hidden_size if hasattr(vision, "patch_embed_hidden_size") else 768
+        return [Input(main, F32, ["B", 512, 2 + width]), Input("labels", IDS, ["B", "T"])]
+    if main == "past_values" and "past_observed_mask" in accepted and not hasattr(config, "lags_sequence"):
+        return [Input(main, F32, ["B", config.context_length, config.num_input_channels])]
+    if "visual_feats" in accepted and "visual_pos" in accepted:
+        return [Input("input_ids", IDS, ["B", "S"]), Input("visual_feats", F32, ["B", 36, config.visual_feat_dim]),
+                Input("visual_pos", F32, ["B", 36, config.visual_pos_dim])]
+    if "task_inputs" in accepted:
+        return [Input("pixel_values", F32, ["B", 3, "I", "I"]), Input("task_inputs", IDS, ["B", config.task_seq_len])]
+    if "audio_mel_mask" in accepted:
+        return [Input("audio_mel", F32, ["B", "S", config.input_feat_size]), Input("audio_mel_mask", torch.bool, ["B", "S"])]
+    return None
+
+
+# Images and text
+
+def images_of(model_class, config, accepted):
+    """An image for each sample: inputs and how many places of the text it takes; none where the class shows none."""
+    vision = getattr(config, "vision_config", None)
+    if "pixel_values" not in accepted or vision is None:
+        return None
+    channels, side = channels_of(vision), image_side(vision)
+    patch = number(vision, "patch_size", "spatial_patch_size", default=14)
+    tokens = (side // patch) ** 2
+    if "image_grid_thw" in accepted:
+        # Patches in a row, and how they lie; 448 pixels a side.
+        merge, frames = number(vision, "spatial_merge_size", default=2), number(vision, "temporal_patch_size", default=2)
+        across = 448 // patch // merge * merge
+        width = channels * frames * patch ** 2
+        made = [Input("pixel_values", F32, [f"B*{across ** 2}", width]), Fixed("image_grid_thw", [1, across, across])]
+        if "rope_deltas" in accepted:
+            made.append(Input("position_ids", IDS, [3, "B", "S"]))
+        return made, (across // merge) ** 2
+    module = sys.modules.get(model_class.__module__)
+    if "image_sizes" in accepted and hasattr(module, "image_size_to_num_patches") and getattr(config, "image_grid_pinpoints", None):
+        parts = module.image_size_to_num_patches([side, side], config.image_grid_pinpoints, side)
+        made = [Input("pixel_values", F32, ["B", parts, channels, side, side]), Fixed("image_sizes", [side, side])]
+        return made, (parts + 1) * tokens
+    several = [1] if kind_of(config) in SEVERAL else []
+    made = [Input("pixel_values", F32, ["B", *several, channels, side, side])]
+    if "image_sizes" in accepted and kind_of(vision) == "pixtral":
+        made.append(Fixed("image_sizes", [side, side]))
+    return made, number(config, "image_seq_length", "mm_tokens_per_image", default=tokens)
+
+
+def with_images(config, shown, accepted):
+    """Text in which an image stands: long enough for it."""
+    made, tokens = shown
+    inputs = [Input("input_ids", IDS, ["B", "S"]), *made]
+    if "image_attention_mask" in accepted:
+        inputs.append(Input("image_attention_mask", IDS, ["B", "S", 1]))
+    if "labels" in accepted:
+        inputs.append(Input("labels", IDS, ["B", "T" if getattr(config, "is_encoder_decoder", False) else "S"]))
+    first = -(-tokens // 64) * 64 + 64
+    side = image_side(getattr(config, "vision_config", config))
+    side = 448 if any(one.name == "image_grid_thw" for one in made) else side
+    note = f"traced with one image of {side} pixels a side for each sample"
+    lengths = None if getattr(config, "is_encoder_decoder", False) else [first, first + 64, first + 192, first + 128]
+    return Way(inputs, {}, note, lengths)
+
+
+# One kind alone
+
+def pixels(model_class, config, main, accepted):
+    vision = getattr(config, "vision_config", None) or config
+    if not hasattr(vision, "image_size"):
+        vision = getattr(config, "backbone_config", None) or vision
+    frames = number(vision, "num_frames", default=1)
+    name = model_class.__name__
+    inputs = [Input(main, F32, ["B", *([frames] if frames > 1 else []), channels_of(vision), *image_sides(vision)])]
+    if "labels" in accepted and "ImageClassification" in name:
+        inputs.append(Input("labels", IDS, ["B"]))
+    elif "labels" in accepted and "Segmentation" in name:
+        inputs.append(Input("labels", IDS, ["B", "I", "I"]))
+    return inputs
+
+
+def samples(model_class, config, main, accepted):
+    """Samples of sound."""
+    name = model_class.__name__
+    inputs = [Input(main, F32, ["B", 1, "S"] if kind_of(config) in MONO else ["B", "S"])]
+    if "labels" in accepted and name.endswith("ForCTC"):
+        inputs.append(Input("labels", IDS, ["B", 32]))
+    elif "labels" in accepted and "Classification" in name and "Frame" not in name:
+        inputs.append(Input("labels", IDS, ["B"]))
+    elif "sampled_negative_indices" in accepted:
+        inputs.append(Frames("mask_time_indices", torch.bool, config))
+        inputs.append(Frames("sampled_negative_indices", IDS, config, config.num_negatives))
+    return inputs
+
+
+def spectra(config, main, accepted):
+    """Bins of sound by frame."""
+    part = getattr(config, "encoder_config", config)
+    bins = number(part, "num_mel_bins", "feature_projection_input_dim", "input_feat_per_channel", default=80)
+    if kind_of(config) in BINS_FIRST:
+        sides = ["B", bins, 2 * number(config, "max_source_positions", default=1500)]
+    elif "labels" in accepted and getattr(config, "is_encoder_decoder", False):
+        sides = ["B", 1024, bins]
+    else:
+        sides = ["B", "S", bins]
+    inputs = [Input(main, F32, sides)]
+    if "labels" in accepted and getattr(config, "is_encoder_decoder", False):
+        inputs.append(Input("labels", IDS, ["B", "S"]))
+    elif "labels" in accepted:
+        inputs.append(Input("labels", IDS, ["B", "S"] if kind_of(config) in BINS_FIRST else ["B", 32]))
+    return inputs
+
+
+def words(model_class, config, main, accepted):
+    """Token ids, and what they are compared with."""
+    name, inputs, extra = model_class.__name__, [], {}
+
+    def add(key, *sides):
+        if key in accepted:
+            inputs.append(Input(key, IDS, sides))
+
+    if name.endswith("MultipleChoice"):
+        inputs.append(Input(main, IDS, ["B", 4, "S"]))
+        add("labels", "B")
+        return Way(inputs)
+    inputs.append(Input(main, IDS, ["B", "S"]))
+    both = getattr(config, "is_encoder_decoder", False) and not name.endswith("ForCausalLM")
+    vision = getattr(config, "vision_config", config)
+    frames = number(vision, "num_frames", default=1)
+    if both and "labels" in accepted and "Classification" not in name and "Question" not in name:
+        add("labels", "B", "T")
+    elif both and "decoder_input_ids" in accepted:
+        add("decoder_input_ids", "B", "T")
+    elif "pixel_values" in accepted and "return_loss" in accepted:
+        sides = ["B", *([frames] if frames > 1 else []), channels_of(vision), image_side(config), image_side(config)]
+        inputs.append(Input("pixel_values", F32, sides))
+        extra["return_loss"] = True
+    elif name.endswith(("SequenceClassification", "NextSentencePrediction")):
+        add("labels", "B")
+    elif name.endswith("QuestionAnswering"):
+        add("start_positions", "B")
+        add("end_positions", "B")
+    else:
+        add("labels", "B", "S")
+        add("next_sentence_label", "B")
+        add("sentence_order_label", "B")
+    return Way(inputs, extra)

@@ -1,0 +1,161 @@
+"""Models of transformers, from their config.json."""
+
+import importlib
+import importlib.util
+import inspect
+import json
+import math
+from pathlib import Path
+
+import torch
+
+import fake
+import hf_inputs
+from hf_inputs import kind_of
+from sources import Refused, Subject, module
+
+EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
+
+
+def hugging_face(path, class_name=None, attention=None, answers=False):
+    transformers = module("transformers", "--hf")
+    file = Path(path)
+    file = file / "config.json" if file.is_dir() else file
+    try:
+        values = json.loads(file.read_text())
+    except FileNotFoundError:
+        raise Refused(f"{path}: there is no such file") from None
+    except (OSError, ValueError) as error:
+        raise Refused(f"{path}: not a model's config.json: {error}") from None
+    if not isinstance(values, dict) or "model_type" not in values:
+        raise Refused(f"{path}: not a transformers config.json: it has no model_type")
+    kind = values["model_type"]
+    try:
+        config_class = transformers.CONFIG_MAPPING[kind]
+    except KeyError:
+        raise Refused(f"{path}: transformers {transformers.__version__} has no model_type `{kind}`") from None
+    try:
+        config = config_class.from_dict({key: value for key, value in values.items() if key != "quantization_config"})
+    except Exception as error:
+        text = next(iter(str(error).splitlines()), "")
+        raise Refused(f"{path}: transformers {transformers.__version__} cannot read this configuration: "
+                      f"{type(error).__name__}: {text}") from error
+    name = class_name or next(iter(values.get("architectures") or ()), None)
+    if name is None:
+        model_class = default_class(transformers, config)
+        if model_class is None:
+            raise Refused(f"{path}: transformers {transformers.__version__} has no model of its own for `{kind}`; "
+                          "--class names one")
+    else:
+        model_class = getattr(transformers, name, None)
+        if model_class is None:
+            raise Refused(f"transformers {transformers.__version__} has no class `{name}`; --class names another")
+    return transformers_subject(transformers, model_class, config, str(path), attention, answers)
+
+
+def default_class(transformers, config):
+    """The class that a configuration without `architectures` is for: what the Auto classes say, else the first of its own
+    module that takes it."""
+    both = getattr(config, "is_encoder_decoder", False)
+    autos = ["AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "AutoModelForMaskedLM", "AutoModelForImageClassification",
+             "AutoModel"]
+    if both:
+        autos[:2] = autos[1::-1]
+    for name in autos:
+        mapping = getattr(transformers, name)._model_mapping
+        if type(config) in mapping.keys():
+            found = mapping[type(config)]
+            return found[0] if isinstance(found, (list, tuple)) else found
+    try:
+        module = importlib.import_module(type(config).__module__.replace(".configuration_", ".modeling_"))
+    except ImportError:
+        return None
+    takes = [one for one in vars(module).values() if inspect.isclass(one) and one.__module__ == module.__name__
+             and getattr(one, "config_class", None) is type(config) and "forward" in vars(one)]
+    best = lambda one: (not one.__name__.endswith(("ForConditionalGeneration", "ForCausalLM")), not one.__name__.endswith("Model"))
+    return min(takes, key=best, default=None)
+
+
+def answering(way, name, accepted):
+    """A way to run a class as `generate` does: scores of the last position alone, and a target that has begun."""
+    way.extra = {}
+    if "logits_to_keep" in accepted and name.endswith(("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")):
+        way.extra["logits_to_keep"] = 1
+    for one in way.inputs:
+        if one.name == "labels" and "T" in one.axes():
+            one.name = "decoder_input_ids"
+    return way
+
+
+def without_others(config):
+    """Weights of a backbone are nobody's business, and lie elsewhere; kernels that are not installed are not asked for: what to
+    say of that."""
+    for part in (config, *vars(config).values()):
+        if getattr(part, "use_pretrained_backbone", False) is True:
+            part.use_pretrained_backbone = False
+    if getattr(config, "use_mamba_kernels", False) is True and importlib.util.find_spec("mamba_ssm") is None:
+        config.use_mamba_kernels = False
+        return "mamba_ssm is not installed here: traced by the slow path of Python, which a run with its kernels does not take"
+    return None
+
+
+def without_packing(transformers):
+    """A row is one sequence, and with the mask that collators hand over, or with a cache, nothing looks for more; some
+    versions answer for a batch without either that every row may hold several, which takes a mask and slower kernels."""
+    masks = getattr(transformers, "masking_utils", None)
+    if hasattr(masks, "find_packed_sequence_indices"):
+        masks.find_packed_sequence_indices = lambda *_: None
+
+
+def transformers_subject(transformers, model_class, config, source, attention=None, answers=False):
+    without_packing(transformers)
+    without = without_others(config)
+    name = model_class.__name__
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    if name.endswith("SequenceClassification") and getattr(config, "pad_token_id", None) is None:
+        config.pad_token_id = 0
+    if getattr(config, "is_encoder_decoder", False):
+        for key in ("pad_token_id", "decoder_start_token_id"):
+            if getattr(config, key, None) is None:
+                setattr(config, key, 0)
+    for one in (config, text):
+        # Trainers keep no keys and values; who answers keeps them if the model does.
+        if hasattr(one, "use_cache") and not answers:
+            one.use_cache = False
+
+    def build():
+        chosen = {"attn_implementation": attention} if attention else {}
+        key = "dtype" if "dtype" in inspect.signature(model_class._from_config).parameters or \
+            int(transformers.__version__.split(".")[0]) >= 5 else "torch_dtype"
+        chosen[key] = torch.float32
+        model = model_class._from_config(config, **chosen)
+        fake.follow_places(model)
+        return model
+
+    accepted = set(inspect.signature(model_class.forward).parameters)
+    found = hf_inputs.ways(model_class, config, text, accepted)
+    if answers:
+        found = [answering(way, name, accepted) for way in found]
+    longest = getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None)
+    if kind_of(config) == "t5" or not isinstance(longest, int) or longest < 8:
+        longest = None
+    if longest and kind_of(text) in ("roberta", "xlm-roberta", "camembert", "longformer", "xlm-roberta-xl", "data2vec-text"):
+        longest -= 2
+    subject = Subject(f"{config.model_type} ({name})", source, build, [], longest=longest, side=hf_inputs.image_side(config))
+    subject.experts = next((count for key in EXPERTS if (count := getattr(text, key, None))), 1)
+    odd = subject.experts // math.gcd(subject.experts, 64)
+    if odd > 1 and "input_ids" in accepted:
+        # Lengths at which every expert gets as many tokens, whole ones.
+        unit = 8 * odd
+        first = -(-128 // unit)
+        subject.lengths = [unit * (first + more) for more in (0, 1, 3, 2)]
+    subject.versions = {"transformers": transformers.__version__}
+    subject.ways = found
+    towers = [key for key in ("vision_config", "audio_config") if getattr(config, key, None) is not None]
+    subject.blind = "traced with text alone: what reads " + " and ".join(
+        {"vision_config": "images", "audio_config": "sound"}[key] for key in towers) \
+        + " is counted among the parameters and does not run" if towers else None
+    for way in found:
+        way.note = "; ".join(filter(None, [way.note, without])) or None
+    subject.otherwise()
+    return subject

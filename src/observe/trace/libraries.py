@@ -1,0 +1,134 @@
+"""Models of timm, torchvision and diffusers, by name or configuration."""
+
+import inspect
+import json
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+
+from sources import Input, Refused, Subject, cross_entropy, first_tensor, module
+
+def timm_model(name):
+    timm = module("timm", "--timm")
+    if not timm.is_model(name):
+        close = timm.list_models(f"*{name.split('_')[0]}*")[:3]
+        raise Refused(f"timm {timm.__version__} has no model `{name}`" + (f"; near: {', '.join(close)}" if close else ""))
+    settings = timm.get_pretrained_cfg(name)
+    size = (settings.input_size if settings is not None else None) or (3, 224, 224)
+    build = lambda: timm.create_model(name, pretrained=False)
+    inputs = [Input("0", torch.float32, ["B", size[0], "I", "I"]), Input("_labels", torch.int64, ["B"])]
+    subject = Subject(name, f"timm {timm.__version__}", build, inputs, loss=cross_entropy, side=size[1])
+    subject.versions = {"timm": timm.__version__}
+    return subject
+
+
+def torchvision_model(name):
+    torchvision = module("torchvision", "--torchvision")
+    models = torchvision.models
+    if name not in models.list_models():
+        raise Refused(f"torchvision {torchvision.__version__} has no model `{name}`")
+    inputs = [Input("0", torch.float32, ["B", 3, "I", "I"])]
+
+    def loss(output, batch):
+        if isinstance(output, dict) and "out" in output:
+            # Segmentation: references/segmentation/train.py.
+            return sum((0.5 if key == "aux" else 1.0) * F.cross_entropy(one, batch["_labels"], ignore_index=255)
+                       for key, one in output.items())
+        first = output[0] if isinstance(output, tuple) else output
+        return F.cross_entropy(first, batch["_labels"])
+
+    segmentation = name in models.list_models(module=models.segmentation)
+    if name in models.list_models(module=models.detection):
+        raise Refused(f"{name}: torchvision's detection models pick boxes by their values; trace your own training script")
+    if name in models.list_models(module=models.video):
+        inputs = [Input("0", torch.float32, ["B", 3, 16, "I", "I"])]
+    inputs.append(Input("_labels", torch.int64, ["B", "I", "I"] if segmentation else ["B"]))
+    chosen = {"weights": None}
+    if segmentation:
+        chosen["weights_backbone"] = None
+    side = 299 if name == "inception_v3" else 224
+    def build():
+        extra = {"init_weights": False} if name in ("googlenet", "inception_v3") else {}
+        return models.get_model(name, **chosen, **extra)
+
+    subject = Subject(name, f"torchvision {torchvision.__version__}", build, inputs, loss=loss, side=side)
+    subject.versions = {"torchvision": torchvision.__version__}
+    return subject
+
+
+def diffusers_model(path):
+    diffusers = module("diffusers", "--diffusers")
+    file = Path(path)
+    file = file / "config.json" if file.is_dir() else file
+    try:
+        values = json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise Refused(f"{path}: not a diffusers config.json: {error}") from None
+    name = values.get("_class_name")
+    model_class = getattr(diffusers, name or "", None)
+    if model_class is None:
+        raise Refused(f"{path}: diffusers {diffusers.__version__} has no model class `{name}`")
+    build = lambda: model_class.from_config(values)
+    accepted = inspect.signature(model_class.forward).parameters
+    inputs = diffusion_inputs(name, values, accepted)
+
+    def loss(output, batch):
+        made = first_tensor(output if isinstance(output, (tuple, list)) else getattr(output, "sample", output))
+        target = torch.zeros_like(made[:, :batch["_channels"].shape[0]] if made.dim() > 2 else made)
+        return F.mse_loss(made.float()[:, :target.shape[1]], target.float())
+
+    extra = {"return_dict": False}
+    if "added_cond_kwargs" in accepted and values.get("addition_embed_type") == "text_time":
+        raise_width = values["projection_class_embeddings_input_dim"] - 6 * values["addition_time_embed_dim"]
+        inputs.append(Input("_text_embeds", torch.float32, ["B", raise_width]))
+        inputs.append(Input("_time_ids", torch.float32, ["B", 6]))
+    subject = Diffusion(name, f"diffusers {diffusers.__version__}", build, inputs, loss=loss, extra=extra,
+                        side=values.get("sample_size") or 64)
+    subject.versions = {"diffusers": diffusers.__version__}
+    return subject
+
+
+class Diffusion(Subject):
+    """A denoising model: what stands beside the latents is named by its class."""
+
+    def run(self, model, batch):
+        extra = dict(self.extra)
+        if "_text_embeds" in batch:
+            extra["added_cond_kwargs"] = {"text_embeds": batch["_text_embeds"], "time_ids": batch["_time_ids"]}
+        named = {name: value for name, value in batch.items() if not name.startswith("_")}
+        output = model(**named, **extra)
+        return output if self.answers else self.loss_of(output, batch)
+
+
+def diffusion_inputs(name, values, accepted):
+    channels, made = values.get("in_channels", 4), values.get("in_channels", 4)
+    f32 = torch.float32
+    inputs = []
+    if "img_ids" in accepted:
+        # Flux: packed latents, a text of 512 tokens.
+        inputs = [Input("hidden_states", f32, ["B", "S", channels]), Input("img_ids", f32, ["S", 3]),
+                  Input("encoder_hidden_states", f32, ["B", 512, values.get("joint_attention_dim", 4096)]),
+                  Input("txt_ids", f32, [512, 3]), Input("pooled_projections", f32, ["B", values.get("pooled_projection_dim", 768)]),
+                  Input("timestep", f32, ["B"])]
+        if values.get("guidance_embeds"):
+            inputs.append(Input("guidance", f32, ["B"]))
+        return [*inputs, Input("_channels", f32, [channels])]
+    latents = "hidden_states" if "hidden_states" in accepted else "sample" if "sample" in accepted else next(
+        key for key in accepted if key != "self")
+    inputs.append(Input(latents, f32, ["B", channels, "I", "I"]))
+    if "timestep" in accepted:
+        inputs.append(Input("timestep", torch.int64, ["B"]))
+    if "encoder_hidden_states" in accepted:
+        width = values.get("caption_channels") or values.get("joint_attention_dim") or values.get("cross_attention_dim")
+        width = width[-1] if isinstance(width, list) else width
+        if width:
+            length = {"SD3Transformer2DModel": 333, "PixArtTransformer2DModel": 120}.get(name, 77)
+            inputs.append(Input("encoder_hidden_states", f32, ["B", length, width]))
+    if "pooled_projections" in accepted:
+        inputs.append(Input("pooled_projections", f32, ["B", values.get("pooled_projection_dim", 2048)]))
+    if "class_labels" in accepted and values.get("num_embeds_ada_norm") and "encoder_hidden_states" not in {
+            one.name for one in inputs}:
+        inputs.append(Input("class_labels", torch.int64, ["B"]))
+    made = values.get("out_channels") or made
+    return [*inputs, Input("_channels", f32, [min(made, channels)])]
