@@ -234,7 +234,7 @@ fn a_long_command_says_how_far_it_is() {
     terminal.wait_end();
     let told = Program::without_theme().size(40, 24).args(&["predict", "transformer", "7", "32", "--gpus", "8"]);
     let terminal = told.args(&["--strategy", "hybrid"]).start();
-    terminal.wait_end();
+    assert_eq!(terminal.exit_code(), 2);
     let words = terminal.screen().split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("Give --tensor-parallel N, --pipeline-parallel N or --data-parallel N"), "{words}");
     for line in terminal.screen().lines() {

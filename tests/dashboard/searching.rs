@@ -2,12 +2,11 @@
 
 use crate::terminal::{Program, keys};
 
-/// So many GPUs that a search takes long.
+/// So many GPUs, and experts to share among them, that a search takes long: two million plans.
 const LARGE: &str = "\
-model: {preset: llama-2-70b, batch_size: 1024, sequence_length: 4096, framework: megatron}
+model: {preset: deepseek-v3, batch_size: 8192, sequence_length: 4096, framework: megatron}
 hardware: {gpu_type: NVIDIA H100}
-cluster: {num_gpus: 512}
-distribution: {tensor_parallel: 8, pipeline_parallel: 4}
+cluster: {num_gpus: 4096}
 ";
 
 #[test]
@@ -25,7 +24,7 @@ fn a_search_is_watched_stopped_and_its_best_plan_taken() {
     terminal.keys(keys::ENTER);
     terminal.wait_for("taken; s saves it");
     terminal.keys("u");
-    terminal.wait_for("‹ llama-2-70b ›");
+    terminal.wait_for("‹ deepseek-v3 ›");
     terminal.keys("q");
     terminal.assert_left_well();
 }
