@@ -70,7 +70,9 @@ for step, batch in enumerate(loader):  # mark: data
     optimizer.step()
     optimizer.zero_grad()
     if WHAT == "synchronization" and late:
-        total = sum(value.item() for _ in range(300000))  # mark: synchronization
+        end = time.perf_counter() + LATE_S
+        while time.perf_counter() < end:
+            total = sum(value.item() for _ in range(10000))  # mark: synchronization
     if WHAT == "checkpoint" and late:
         save(model, folder)  # mark: checkpoint
     if WHAT == "evaluation" and late:
