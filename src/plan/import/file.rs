@@ -293,7 +293,9 @@ pub fn commands(content: &str, known: &dyn Fn(&str) -> Option<String>) -> Vec<Ve
 fn starting(all: Vec<shell::ShellCommand>) -> Vec<shell::ShellCommand> {
     let starts = |command: &shell::ShellCommand| {
         let launch::LaunchCommand { launchers, program, .. } = launch::take_apart(&command.words);
-        !launchers.is_empty() || (program.python && !program.words.is_empty()) || trains_by_itself(&program)
+        // Without arguments a file may train all the same, a module is a tool.
+        let runs = program.python && (!program.words.is_empty() || program.name().ends_with(".py"));
+        !launchers.is_empty() || runs || trains_by_itself(&program)
     };
     all.into_iter().filter(starts).take(MOST_COMMANDS).collect()
 }
