@@ -1,6 +1,8 @@
 //! Files of settings of scripts of one's own: the names of `TrainingArguments` and peft's in sections that every author
 //! calls as he likes (`model.name`, `lora.r`, `training.per_device_train_batch_size`).
 
+use std::collections::HashMap;
+
 use super::common::{self, ImportContext};
 use super::imported::ImportedPlan;
 use super::origin::Origin;
@@ -33,8 +35,10 @@ const NAMED: [&str; 6] = ["model_name_or_path", "base_model", "model_name", "mod
 /// Settings as a script asks for them: by the last part of their names, where that is one setting's alone, and by the
 /// usual names in sections for the model, its adapters and their quantisation.
 pub fn flattened(file: &Settings) -> Settings {
-    let names: Vec<String> = file.iter().map(|(name, _)| last(name).to_owned()).collect();
-    let alone = |name: &str| names.iter().filter(|other| *other == name).count() == 1;
+    // Counted once: a hostile file has a hundred thousand names.
+    let mut named: HashMap<&str, usize> = HashMap::new();
+    file.iter().for_each(|(name, _)| *named.entry(last(name)).or_default() += 1);
+    let alone = |name: &str| named.get(name) == Some(&1);
     let mut settings = Settings::default();
     settings.adopt_all(file, |name| {
         let short = last(name);
