@@ -46,6 +46,22 @@ impl DeviceMetric {
         Self::NvLink,
     ];
 
+    /// Those that every device has of its own.
+    pub const OF_DEVICES: [Self; 9] = [
+        Self::Memory,
+        Self::Bandwidth,
+        Self::Tensor,
+        Self::Power,
+        Self::Busy,
+        Self::Temperature,
+        Self::Clock,
+        Self::Pcie,
+        Self::NvLink,
+    ];
+
+    /// Those of the run: the same at each of its devices.
+    pub const OF_RUN: [Self; 2] = [Self::StepTime, Self::Loss];
+
     /// Those that a summary of a recording has.
     pub const SUMMARISED: [Self; 4] = [Self::Memory, Self::Bandwidth, Self::Tensor, Self::Power];
 
