@@ -5,9 +5,8 @@ use std::borrow::Cow;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::Widget;
 
-use super::text::{fit, width_of};
+use super::text::{RenderLine, fit, width_of};
 use super::{Look, conflict};
 use crate::app::{
     Action, Binding, Dialogs, KeyContext, MonitorView, NoticeSeverity, Overlay, Pane, PickerPurpose, State, bindings,
@@ -85,6 +84,12 @@ pub fn lists_keys(state: &State) -> bool {
         question(state).is_some() && state.notice.as_ref().is_none_or(|notice| !notice.severity.is_dead_key());
     let typed = state.monitor.ending.is_some() && state.dialogs.overlay.is_none();
     (state.dialogs.picker.is_some() || question || state.notice.is_none()) && !typed
+}
+
+/// Whether nothing that is observed changes the line: it lists the keys of a pane other than a cluster's.
+pub fn is_still(state: &State) -> bool {
+    let asked = question(state).is_some() || state.run.telemetry.offered(&state.monitor, state.now).is_some();
+    state.notice.is_none() && !asked && lists_keys(state) && !shows_cluster(state)
 }
 
 /// The keys of the focused pane from the left; to the right what moves between panes, gets help and leaves, and before

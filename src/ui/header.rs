@@ -4,9 +4,8 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::Widget;
 
-use super::text::{fit, width_of};
+use super::text::{RenderLine, fit, width_of};
 use super::{Look, standing};
 use crate::app::{
     AttachedProcess, AttachedState, Gravity, RecordingState, Recordings, SourceState, State, hangs_for, run_verdict,

@@ -13,13 +13,13 @@ mod header;
 mod help;
 mod largest;
 mod layout;
-mod pane_cache;
 mod panes;
 mod picker;
 mod plans;
 mod point;
 mod ran_out;
 mod required_metrics;
+mod screen;
 mod search;
 mod sheet;
 mod standing;
@@ -28,9 +28,9 @@ mod text;
 mod theme;
 mod topics;
 
-pub use pane_cache::PaneCache;
 pub use point::{Pointer, hit};
 pub use required_metrics::required_metrics;
+pub use screen::Screen;
 pub use standing::cause_words;
 pub use theme::{EMBEDDED, Theme, ThemeError};
 
@@ -101,50 +101,50 @@ impl Look {
 
 /// Draws the whole screen.
 pub fn draw(state: &State, look: &Look, frame: &mut Frame<'_>) {
-    draw_again(state, look, &mut PaneCache::default(), frame);
+    let buffer = frame.buffer_mut();
+    draw_all(state, look, buffer);
+    finish(look, buffer);
 }
 
-/// Draws the whole screen after another of the same dashboard, of which what is still is kept.
-pub fn draw_again(state: &State, look: &Look, still: &mut PaneCache, frame: &mut Frame<'_>) {
-    let area = frame.area();
-    let buffer = frame.buffer_mut();
-    match layout::arrange(area, layout::LayoutRequest::of(state)) {
-        None => {
-            let (width, height) = layout::SMALLEST;
-            let text =
-                format!("{}×{} is too small for MemWall: it needs {width}×{height}. q quits.", area.width, area.height);
-            let question = state.dialogs.overlay == Some(Overlay::ConfirmQuit);
-            let text = if question { format!("{} {text}", footer::UNSAVED) } else { text };
-            let lines = text::wrapped(&text, area.width as usize, area.height as usize);
-            for (line, place) in lines.into_iter().zip(area.rows()) {
-                Line::styled(line, look.theme.warning()).render(place, buffer);
-            }
-        }
-        Some(screen) => {
-            header::draw(state, look, screen.header, buffer);
-            if let Some(tabs) = screen.tabs {
-                draw_tabs(state, look, tabs, buffer);
-            }
-            for (pane, place) in &screen.panes {
-                let draw = |buffer: &mut Buffer| panes::draw(*pane, state, look, *place, buffer);
-                match pane {
-                    Pane::Plan => still.plan(*place, buffer, draw),
-                    _ => draw(buffer),
-                }
-            }
-            let body = body(area, &screen);
-            draw_overlay(state, look, body, buffer);
-            if let Some(picker) = &state.dialogs.picker {
-                picker::draw(picker, look, body, buffer);
-            }
-            footer::draw(state, look, screen.footer, buffer);
-        }
+/// Draws every part of the screen, as large as `buffer`.
+fn draw_all(state: &State, look: &Look, buffer: &mut Buffer) {
+    let area = buffer.area;
+    let Some(screen) = layout::arrange(area, layout::LayoutRequest::of(state)) else {
+        return draw_too_small(state, look, area, buffer);
+    };
+    header::draw(state, look, screen.header, buffer);
+    if let Some(tabs) = screen.tabs {
+        draw_tabs(state, look, tabs, buffer);
     }
+    for (pane, place) in &screen.panes {
+        panes::draw(*pane, state, look, *place, buffer);
+    }
+    let body = body(area, &screen);
+    draw_overlay(state, look, body, buffer);
+    if let Some(picker) = &state.dialogs.picker {
+        picker::draw(picker, look, body, buffer);
+    }
+    footer::draw(state, look, screen.footer, buffer);
+}
+
+/// Puts what was drawn into the theme's colours and into characters that do no harm.
+fn finish(look: &Look, buffer: &mut Buffer) {
     look.theme.paint(buffer);
     if look.ascii {
         ascii::reduce(buffer);
     } else {
         text::disarm(buffer);
+    }
+}
+
+fn draw_too_small(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let (width, height) = layout::SMALLEST;
+    let text = format!("{}×{} is too small for MemWall: it needs {width}×{height}. q quits.", area.width, area.height);
+    let question = state.dialogs.overlay == Some(Overlay::ConfirmQuit);
+    let text = if question { format!("{} {text}", footer::UNSAVED) } else { text };
+    let lines = text::wrapped(&text, area.width as usize, area.height as usize);
+    for (line, place) in lines.into_iter().zip(area.rows()) {
+        Line::styled(line, look.theme.warning()).render(place, buffer);
     }
 }
 

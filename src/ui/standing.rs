@@ -3,11 +3,10 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::Widget;
 
 use super::Look;
 use super::header::{difference, joined, terabytes, tokens};
-use super::text::{fit, marked, signed_percent, width_of, without_mean};
+use super::text::{RenderLine, fit, marked, signed_percent, width_of, without_mean};
 use crate::app::{Alert, Plans, SOON, State, has_no_plan, mismatch};
 use crate::compare::{Comparison, Explanation, Forecast, Residual, named_first};
 use crate::predict::Prediction;

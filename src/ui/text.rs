@@ -1,7 +1,9 @@
 //! Text that is safe and the right width.
 
 use ratatui::buffer::Buffer;
-use ratatui::text::Span;
+use ratatui::layout::{Alignment, Rect};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::printable::{printable, steers};
@@ -16,6 +18,49 @@ pub fn disarm(buffer: &mut Buffer) {
             cell.set_symbol(&clean);
         }
     }
+}
+
+/// Draws a line at a third of the cost where each of its characters is a cell, as nearly all are: how characters join
+/// need not be asked then.
+pub trait RenderLine {
+    /// Draws it at the top of `area`.
+    fn render(self, area: Rect, buffer: &mut Buffer);
+}
+
+impl RenderLine for Line<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let area = area.intersection(buffer.area);
+        let cells = self
+            .spans
+            .iter()
+            .flat_map(|span| span.content.chars())
+            .try_fold(0_usize, |cells, character| is_one_cell(character).then_some(cells + 1));
+        let missing = cells.and_then(|cells| usize::from(area.width).checked_sub(cells));
+        let before = match (self.alignment, cells, missing) {
+            (None | Some(Alignment::Left), Some(_), _) => 0,
+            (Some(Alignment::Right), _, Some(missing)) => missing,
+            _ => return Widget::render(self, area, buffer),
+        };
+        if area.is_empty() {
+            return;
+        }
+        let area = Rect { height: 1, ..area };
+        buffer.set_style(area, self.style);
+        let start = buffer.index_of(area.x, area.y);
+        let mut cells = buffer.content[start..start + usize::from(area.width)].iter_mut().skip(before);
+        for span in &self.spans {
+            for character in span.content.chars() {
+                let Some(cell) = cells.next() else { return };
+                cell.set_char(character).set_style(span.style);
+            }
+        }
+    }
+}
+
+/// A character that takes one cell by itself and joins no other: ASCII, lines, blocks and dots, and the signs that the
+/// screen is full of.
+const fn is_one_cell(character: char) -> bool {
+    matches!(character, ' '..='~' | '\u{2500}'..='\u{25cf}' | '\u{2800}'..='\u{28ff}' | '°' | '·' | '×' | '–' | '…' | '→' | '≤')
 }
 
 /// At most `width` cells of `text`; what is cut off is said by an ellipsis.
@@ -109,10 +154,38 @@ pub fn signed_percent(relative: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ratatui::layout::Rect;
-    use ratatui::style::Style;
+    use ratatui::style::{Color, Style, Stylize};
 
     use super::*;
+
+    #[test]
+    fn a_line_is_drawn_as_the_library_draws_it() {
+        let texts = ["", "plain", "▕██▌ ⣿⣶ 44.1 °C ≤ 3…", "訓練 a\u{301} e\u{200d}", "\u{25fd}▲▼◆○●", "a\tb"];
+        for text in texts {
+            for width in [0, 1, 5, 9, 30] {
+                let area = Rect::new(2, 1, width, 2);
+                let filled = || {
+                    let mut buffer = Buffer::filled(Rect::new(0, 0, 20, 4), ratatui::buffer::Cell::new("x"));
+                    buffer.set_style(buffer.area, Style::new().fg(Color::Green));
+                    buffer
+                };
+                let line = || {
+                    let spans = vec![Span::raw("> "), Span::raw(text).fg(Color::Red).bold(), Span::raw(text).on_blue()];
+                    Line::from(spans).italic()
+                };
+                for line in [line(), line().right_aligned(), line().centered()] {
+                    let (mut ours, mut theirs) = (filled(), filled());
+                    RenderLine::render(line.clone(), area, &mut ours);
+                    Widget::render(line, area, &mut theirs);
+                    assert_eq!(ours, theirs, "{text:?} in {width}");
+                }
+            }
+        }
+        // Each of those that are taken for one cell is one.
+        for character in (0..=0x3000).filter_map(char::from_u32).filter(|character| is_one_cell(*character)) {
+            assert_eq!(character.width(), Some(1), "{character}");
+        }
+    }
 
     #[test]
     fn a_hidden_mark_in_a_cell_is_disarmed() {

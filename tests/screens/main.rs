@@ -10,6 +10,7 @@ mod curves;
 mod editor;
 mod edits;
 mod explained;
+mod frames;
 mod habits;
 mod keys;
 mod lesson;

@@ -9,7 +9,7 @@ use memwall::app::{Effect, Event, KeyPress, LookAround, Question, SearchRequest,
 use memwall::observe::{Compression, Demo, Header, PlanText, Recorder, Rotation, Source};
 use memwall::plan::{EXAMPLES, LoadedPlan};
 use memwall::reading::Moment;
-use memwall::ui::{EMBEDDED, Look, Theme, draw};
+use memwall::ui::{EMBEDDED, Look, Screen, Theme, draw};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
@@ -103,6 +103,10 @@ pub fn screen(state: &State, look: &Look, (width, height): (u16, u16)) -> String
     let state = &state;
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(state, look, frame)).unwrap();
+    // Each part by itself, as a frame with nothing new draws it, stands as in the whole.
+    let mut kept = Screen::blank((width, height));
+    kept.update(state, look);
+    assert!(kept.update(state, look).is_empty(), "a part draws other cells than the whole");
     let buffer = terminal.backend().buffer();
     let rows = buffer.content.chunks(width as usize).map(|row| {
         let text: String = row.iter().map(ratatui::buffer::Cell::symbol).collect();

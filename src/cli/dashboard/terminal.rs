@@ -1,19 +1,15 @@
 //! The terminal, taken over and given back.
 
-use std::cell::RefCell;
 use std::io::{self, IsTerminal, Write, stdin, stdout};
-use std::rc::Rc;
 
-use crossterm::cursor::Show;
+use crossterm::cursor::{Hide, Show};
 use crossterm::event::{DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture};
 use crossterm::queue;
 use crossterm::terminal::{
     BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
     disable_raw_mode, enable_raw_mode,
 };
-use ratatui::backend::CrosstermBackend;
-use ratatui::layout::Rect;
-use ratatui::{Terminal, TerminalOptions, Viewport};
+use ratatui::backend::{Backend, CrosstermBackend};
 use tokio::sync::mpsc::Receiver;
 
 use super::input::InputGate;
@@ -21,36 +17,17 @@ use super::output::Output;
 use super::supervisor::is_supervised;
 use crate::app::State;
 use crate::cli::Failure;
-use crate::ui::{Look, PaneCache, draw_again};
-
-/// The bytes of the frame that is being drawn, shared with what draws it.
-#[derive(Debug, Clone, Default)]
-struct Frame(Rc<RefCell<Vec<u8>>>);
-
-impl Frame {
-    fn take(&self) -> Vec<u8> {
-        self.0.take()
-    }
-}
-
-impl Write for Frame {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.borrow_mut().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
+use crate::ui::{Look, Screen};
 
 /// A terminal in raw mode on its alternate screen. Dropping it gives it back as it was,
 /// on a panic too.
 pub struct TerminalScreen {
-    terminal: Terminal<CrosstermBackend<Frame>>,
-    frame: Frame,
+    /// What it shows, once it has read all that was written.
+    screen: Screen,
+    /// What it shows may be another program's.
+    unknown: bool,
     output: Output,
     gate: InputGate,
-    still: PaneCache,
     mouse: bool,
     /// What was to be drawn while the terminal was not ready.
     late: bool,
@@ -73,14 +50,9 @@ impl TerminalScreen {
 
     fn open(gate: InputGate, answers: Receiver<()>) -> io::Result<Self> {
         enable_raw_mode()?;
-        // Told of its size and not asked for it before every frame: that costs two calls of the system.
-        let (width, height) = size();
-        let viewport = Viewport::Fixed(Rect::new(0, 0, width, height));
-        let frame = Frame::default();
-        let terminal = Terminal::with_options(CrosstermBackend::new(frame.clone()), TerminalOptions { viewport })?;
         let output = Output::start(answers)?;
-        let mut screen =
-            Self { terminal, frame, output, gate, still: PaneCache::default(), mouse: false, late: false, taken: true };
+        let screen = Screen::blank(size());
+        let mut screen = Self { screen, unknown: true, output, gate, mouse: false, late: false, taken: true };
         screen.enter()?;
         Ok(screen)
     }
@@ -111,7 +83,7 @@ impl TerminalScreen {
 
     /// The next frame has more to show than what was observed meanwhile.
     pub fn disturb(&mut self) {
-        self.still.forget();
+        self.screen.forget();
     }
 
     /// Whether [`Self::turn`] has anything to wait for.
@@ -135,31 +107,31 @@ impl TerminalScreen {
         self.late = !self.output.is_ready();
         if self.late {
             // What has changed since is not known then.
-            self.still.forget();
+            self.screen.forget();
             return Ok(());
         }
         self.draw_frame(state, look).map_err(gone)
     }
 
     fn draw_frame(&mut self, state: &State, look: &Look) -> io::Result<()> {
-        queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
-        let area = Rect::new(0, 0, state.views.size.0, state.views.size.1);
-        if area != self.terminal.get_frame().area() {
-            self.terminal.resize(area)?;
+        let mut bytes = Vec::new();
+        queue!(bytes, BeginSynchronizedUpdate)?;
+        // Told of its size and not asked for it before every frame: that costs two calls of the system.
+        if self.unknown || state.views.size != self.screen.size() {
+            queue!(bytes, Clear(ClearType::All), Hide)?;
+            self.screen = Screen::blank(state.views.size);
+            self.unknown = false;
         }
-        let still = &mut self.still;
-        self.terminal.draw(|frame| draw_again(state, look, still, frame))?;
-        queue!(self.terminal.backend_mut(), EndSynchronizedUpdate)?;
-        self.output.write(&self.frame.take());
+        let changed = self.screen.update(state, look);
+        CrosstermBackend::new(&mut bytes).draw(changed.iter().map(|(x, y, cell)| (*x, *y, cell)))?;
+        queue!(bytes, EndSynchronizedUpdate)?;
+        self.output.write(&bytes);
         Ok(())
     }
 
     /// The next frame draws everything anew, over whatever another program has written.
-    pub fn repaint(&mut self) -> Result<(), Failure> {
-        let area = self.terminal.get_frame().area();
-        let cleared = queue!(self.terminal.backend_mut(), Clear(ClearType::All));
-        self.still.forget();
-        cleared.and_then(|()| self.terminal.resize(area)).map_err(gone)
+    pub const fn repaint(&mut self) {
+        self.unknown = true;
     }
 
     /// Undoes every change of the terminal. Nobody is left to be told where that fails.
@@ -179,7 +151,8 @@ impl TerminalScreen {
         self.taken = true;
         self.gate.open();
         enable_raw_mode().and_then(|()| self.enter()).map_err(gone)?;
-        self.repaint()
+        self.repaint();
+        Ok(())
     }
 }
 

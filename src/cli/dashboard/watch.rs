@@ -298,7 +298,7 @@ impl EventLoop {
         match effect {
             // The loop's own.
             Effect::Quit | Effect::Suspend => {}
-            Effect::Repaint => return screen.repaint(),
+            Effect::Repaint => screen.repaint(),
             Effect::Save { path, name, text, expected } => files::save(path, &name, text, expected, events),
             Effect::Open(path) => files::open(&path, self.store.clone(), Arc::clone(&state.catalog), events),
             Effect::Infer(pid) => files::infer(pid, state, events),

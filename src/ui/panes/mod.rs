@@ -18,6 +18,8 @@ use ratatui::widgets::{Block, BorderType, Widget};
 use super::Look;
 use super::text::{fit, wrapped};
 use crate::app::{MonitorView, Pane, Plans, State};
+use crate::reading::Absence;
+use crate::units::Bytes;
 
 pub use text::place as place_in_text;
 
@@ -58,6 +60,28 @@ pub fn draw(pane: Pane, state: &State, look: &Look, area: Rect, buffer: &mut Buf
         }
         Pane::Monitor => monitor::draw(state, look, inner, buffer),
         Pane::Compare => compare::draw(state, look, inner, buffer),
+    }
+}
+
+/// What of the observed stands in a pane that otherwise shows the plan: while it is the same, nothing there changes but
+/// by a hand.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Observed {
+    /// None of it.
+    Nothing,
+    /// The run's memory, and whether nothing can be read any more.
+    Memory { now: Result<Bytes, Absence>, peak: Option<Bytes>, failed: bool },
+    /// Why the run has no point on the roofline.
+    NoPoint(String),
+}
+
+/// What of the observed stands in a pane; none where that is most of what it shows.
+pub fn observed(pane: Pane, state: &State) -> Option<Observed> {
+    match pane {
+        Pane::Plan => Some(Observed::Nothing),
+        Pane::Vram => vram::observed(state),
+        Pane::Roofline => roofline::why_no_point(state).map(Observed::NoPoint),
+        Pane::Monitor | Pane::Compare => None,
     }
 }
 

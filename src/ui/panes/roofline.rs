@@ -302,6 +302,13 @@ fn draw_caption(roofline: &Roofline, selected: usize, state: &State, look: &Look
     }
 }
 
+/// Why nothing of the run is on the chart; none where something is.
+pub fn why_no_point(state: &State) -> Option<String> {
+    let on_chart = state.run.comparison.as_ref().is_some_and(|comparison| comparison.point.is_some());
+    let is_bare = !on_chart && state.views.roofline.trail.points().next().is_none();
+    is_bare.then(|| no_point(&state.run))
+}
+
 /// Why the run is not on the chart.
 fn no_point(run: &RunState) -> String {
     let Some(comparison) = &run.comparison else { return "no sample yet".to_owned() };

@@ -11,8 +11,9 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
-use super::{progress, say};
+use super::{Observed, progress, say};
 use crate::app::{MemoryView, Plans, SourceState, State};
+use crate::compare::Comparison;
 use crate::predict::{Component, Phase, Prediction, StageMemory, Verdict};
 use crate::printable::printable;
 use crate::reading::Reading;
@@ -61,12 +62,30 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     }
 }
 
+/// What of the run stands in the pane; none where that is most of it.
+pub fn observed(state: &State) -> Option<Observed> {
+    if matches!(state.views.memory.view, MemoryView::Layers | MemoryView::Stages) {
+        return None;
+    }
+    let (now, peak) = memory_of_run(state);
+    let now = match now {
+        Reading::Known { value, .. } => Ok(value),
+        Reading::Absent(why) => Err(why),
+    };
+    let failed = matches!(state.monitor.source, SourceState::Failed(_));
+    Some(Observed::Memory { now, peak: peak.value().copied(), failed })
+}
+
+/// What the run holds, and the most that it has held.
+fn memory_of_run(state: &State) -> (Reading<Bytes>, Reading<Bytes>) {
+    let of = |comparison: &Comparison| (comparison.memory_now.clone(), comparison.memory.observed.clone());
+    state.run.comparison.as_ref().map(of).unwrap_or_default()
+}
+
 fn draw_bars(state: &State, prediction: &Prediction, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let capacity = prediction.capacity;
-    let comparison = state.run.comparison.as_ref();
-    let observed = comparison.map(|comparison| comparison.memory_now.clone()).unwrap_or_default();
-    let peak = comparison.map(|comparison| comparison.memory.observed.clone()).unwrap_or_default();
+    let (observed, peak) = memory_of_run(state);
     let most = peak.value().copied().unwrap_or_default().max(capacity.needed);
     let scale = capacity.bytes.max(most);
     let width = (area.width as usize).saturating_sub(7 + 19);

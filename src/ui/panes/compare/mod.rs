@@ -10,7 +10,6 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::Widget;
 
 use super::say;
 use crate::app::{Baseline, CompareRow, Pane, Plans, RunState, State};
@@ -20,7 +19,7 @@ use crate::printable::printable;
 use crate::reading::DeviceSample;
 use crate::ui::Look;
 use crate::ui::picker::in_words;
-use crate::ui::text::{left, signed_percent, wrapped};
+use crate::ui::text::{RenderLine, left, signed_percent, wrapped};
 
 /// Room for the name of a row.
 const NAME: usize = 12;

@@ -4,7 +4,6 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::Widget;
 
 use super::super::{scroll, sparks};
 use crate::app::{Cluster, ClusterGroup, Pane, SelectedRow, State};
@@ -12,7 +11,7 @@ use crate::compare::Straggler;
 use crate::printable::printable;
 use crate::reading::{Activity, DeviceSample, RankReport};
 use crate::ui::Look;
-use crate::ui::text::{fit, left};
+use crate::ui::text::{RenderLine, fit, left};
 use crate::units::grouped;
 
 /// Most cells of a group side by side.

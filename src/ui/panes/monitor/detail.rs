@@ -3,7 +3,6 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::Widget;
 
 use super::facts;
 use super::percent;
@@ -11,7 +10,7 @@ use crate::app::{Pane, State};
 use crate::printable::printable;
 use crate::reading::{DeviceSample, Health, NvLinks, Peer, Reading};
 use crate::ui::Look;
-use crate::ui::text::{fit, left, marked};
+use crate::ui::text::{RenderLine, fit, left, marked};
 use crate::units::{Celsius, Fraction, Megahertz};
 
 /// Least cells of a column.

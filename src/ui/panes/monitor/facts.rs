@@ -4,7 +4,6 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::Widget;
 
 use super::{megahertz, percent};
 use crate::app::State;
@@ -13,7 +12,7 @@ use crate::printable::printable;
 use crate::reading::{Absence, DeviceSample, Health};
 use crate::ui::Look;
 use crate::ui::header::terabytes;
-use crate::ui::text::{fit, marked, width_of};
+use crate::ui::text::{RenderLine, fit, marked, width_of};
 
 /// Draws them; `figures` too, where no row has them.
 pub fn draw(state: &State, figures: bool, look: &Look, area: Rect, buffer: &mut Buffer) {

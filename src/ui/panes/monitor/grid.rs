@@ -4,7 +4,6 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::Widget;
 
 use super::super::{scroll, sparks};
 use super::rows::{label, label_width};
@@ -13,7 +12,7 @@ use crate::app::{Pane, SelectedRow, State};
 use crate::reading::{Absence, DeviceSample, Reading};
 use crate::ui::Look;
 use crate::ui::bar;
-use crate::ui::text::{left, marked, right};
+use crate::ui::text::{RenderLine, left, marked, right};
 
 /// Cells of a short row.
 pub const SHORT: usize = 37;

@@ -12,14 +12,13 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
 use ratatui::text::Line;
-use ratatui::widgets::Widget;
 
 use super::{progress, say};
 use crate::app::{Monitor, MonitorView, Recordings, SourceState, State};
 use crate::printable::printable;
 use crate::reading::DeviceSample;
 use crate::ui::Look;
-use crate::ui::text::wrapped;
+use crate::ui::text::{RenderLine, wrapped};
 use crate::units::{Fraction, Megahertz};
 
 pub fn title(monitor: &Monitor) -> String {

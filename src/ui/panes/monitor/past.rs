@@ -3,11 +3,10 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::Widget;
 
 use crate::app::{HistoryPoint, Monitor, State};
 use crate::ui::Look;
-use crate::ui::text::{left, marked};
+use crate::ui::text::{RenderLine, left, marked};
 use crate::units::{Bytes, Seconds};
 
 /// One row of recent history.

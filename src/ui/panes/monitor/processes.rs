@@ -3,7 +3,6 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::Widget;
 
 use super::super::scroll;
 use super::percent;
@@ -11,7 +10,7 @@ use crate::app::{AttachedState, Monitor, MonitorView, Pane, ProcessRow, Selected
 use crate::printable::printable;
 use crate::reading::{HostProcess, Moment, ProcessPlace, Reading};
 use crate::ui::Look;
-use crate::ui::text::{fit, left, marked, right};
+use crate::ui::text::{RenderLine, fit, left, marked, right};
 use crate::units::{Bytes, BytesPerSec, Seconds};
 
 /// A column of the table.

@@ -4,7 +4,6 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::Widget;
 
 use super::super::scroll;
 use super::{attention, facts, is_hot, is_slowed, megahertz, percent};
@@ -14,7 +13,7 @@ use crate::reading::{DeviceSample, Reading};
 use crate::ui::Look;
 use crate::ui::bar;
 use crate::ui::header::terabytes;
-use crate::ui::text::{left, marked, right};
+use crate::ui::text::{RenderLine, left, marked, right};
 
 /// Widths of the columns after the memory bar.
 const COLUMNS: [usize; 7] = [6, 6, 8, 7, 6, 5, 6];

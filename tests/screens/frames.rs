@@ -1,0 +1,77 @@
+//! A frame after nothing but a sample draws again only where figures are: it must look as if all had been drawn.
+
+use memwall::app::{Event, MemoryView, Pane, State, update};
+use memwall::observe::{Demo, Source};
+use memwall::ui::{Look, Screen, draw};
+use ratatui::Terminal;
+use ratatui::backend::{Backend, TestBackend};
+
+use crate::support::demo::{START, look, open};
+
+/// What a terminal shows that is only told what changes.
+struct Follower {
+    terminal: TestBackend,
+    screen: Screen,
+}
+
+impl Follower {
+    fn new(size: (u16, u16)) -> Self {
+        Self { terminal: TestBackend::new(size.0, size.1), screen: Screen::blank(size) }
+    }
+
+    /// Passes on the cells of one frame and tells how many they were.
+    fn frame(&mut self, state: &State, look: &Look) -> usize {
+        let changed = self.screen.update(state, look);
+        self.terminal.draw(changed.iter().map(|(x, y, cell)| (*x, *y, cell))).unwrap();
+        let (width, height) = self.screen.size();
+        let mut whole = Terminal::new(TestBackend::new(width, height)).unwrap();
+        whole.draw(|frame| draw(state, look, frame)).unwrap();
+        assert_eq!(self.terminal.buffer(), whole.backend().buffer());
+        changed.len()
+    }
+}
+
+#[test]
+fn what_only_figures_change_looks_as_if_all_were_drawn() {
+    let look = look();
+    for size in [(80, 24), (120, 40), (200, 50)] {
+        for focus in Pane::ALL {
+            for (view, zoomed) in [
+                (MemoryView::Components, false),
+                (MemoryView::Timeline, true),
+                (MemoryView::Times, false),
+                (MemoryView::Terms, true),
+                (MemoryView::Layers, false),
+                (MemoryView::Stages, true),
+            ] {
+                let mut state = open("70b_hybrid_training");
+                (state.views.focus, state.views.zoomed, state.views.memory.view) = (focus, zoomed, view);
+                state.views.size = size;
+                let gpu = state.plans.editor.job().unwrap().hardware.gpu.clone();
+                let mut demo = Demo::new(state.plans.editor.prediction().unwrap(), &gpu);
+                let mut follower = Follower::new(size);
+                follower.frame(&state, &look);
+                update(&mut state, Event::SourceStarted(demo.info()));
+                follower.screen.forget();
+                follower.frame(&state, &look);
+                for second in 0..4 {
+                    let sample = demo.sample(START.plus_millis(second * 1000));
+                    update(&mut state, Event::Sample(Box::new(sample)));
+                    follower.frame(&state, &look);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_second_frame_of_the_same_has_nothing_to_tell() {
+    let (look, mut state) = (look(), open("13b_long_sequence"));
+    state.views.size = (120, 40);
+    let mut follower = Follower::new(state.views.size);
+    // Every cell that is not blank, at least.
+    assert!(follower.frame(&state, &look) > 1000);
+    assert_eq!(follower.frame(&state, &look), 0);
+    follower.screen.forget();
+    assert_eq!(follower.frame(&state, &look), 0);
+}
