@@ -2,6 +2,7 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Alignment, Rect};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -45,7 +46,9 @@ impl RenderLine for Line<'_> {
             return;
         }
         let area = Rect { height: 1, ..area };
-        buffer.set_style(area, self.style);
+        if self.style != Style::new() {
+            buffer.set_style(area, self.style);
+        }
         let start = buffer.index_of(area.x, area.y);
         let mut cells = buffer.content[start..start + usize::from(area.width)].iter_mut().skip(before);
         for span in &self.spans {
@@ -154,7 +157,7 @@ pub fn signed_percent(relative: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ratatui::style::{Color, Style, Stylize};
+    use ratatui::style::{Color, Stylize};
 
     use super::*;
 
