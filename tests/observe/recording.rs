@@ -6,10 +6,12 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 use crate::support::standin::{in_child, wait_for};
 use memwall::app::{Event, update};
-use memwall::observe::{Demo, Recording, Samples, Source};
+use memwall::observe::{Compression, Demo, Header, Recorder, Recording, Rotation, Samples, Source};
+use memwall::reading::{DeviceSample, Sample};
 
 /// The program where it finds no driver and nobody's files.
 fn memwall(folder: &Path) -> Command {
@@ -48,11 +50,42 @@ fn said(output: &Output) -> (Option<i32>, String, String) {
 }
 
 /// Everything in a recording, which must be whole.
-fn samples(path: &Path) -> Vec<memwall::reading::Sample> {
+fn samples(path: &Path) -> Vec<Sample> {
     let mut samples = Samples::of(Recording::open(path).unwrap());
     let all: Vec<_> = (0..).map_while(|index| samples.get(index, index)).collect();
     assert_eq!(samples.recording().damage(), None);
     all
+}
+
+#[test]
+fn a_sample_of_ten_thousand_gpus_is_read_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cluster.ndjson");
+    let state = demo::open("70b_hybrid_training");
+    let gpu = state.plans.editor.job().unwrap().hardware.gpu.clone();
+    let mut source = Demo::new(state.plans.editor.prediction().unwrap(), &gpu);
+    let mut sample = source.sample(demo::START);
+    // As a cluster's database tells of them: figures, and no board or links.
+    let plain = |device: DeviceSample| DeviceSample {
+        board: Default::default(),
+        links: Default::default(),
+        health: Default::default(),
+        ..device
+    };
+    sample.devices = sample.devices.into_iter().map(plain).cycle().take(10_000).collect();
+    let header = Header::new(demo::START, Duration::from_secs(15), source.info());
+    let mut recorder = Recorder::create(&path, header, Compression::None, Rotation::default()).unwrap();
+    for _ in 0..3 {
+        sample.at = sample.at.plus_millis(15_000);
+        recorder.write(&sample).unwrap();
+    }
+    // What could not be read back is not written, and what was is whole.
+    let most = Sample { devices: sample.devices.iter().cycle().take(60_000).cloned().collect(), ..sample.clone() };
+    assert!(recorder.write(&most).unwrap_err().to_string().contains("a sample of 60000 GPUs is larger than"));
+    recorder.finish().unwrap();
+    let read = samples(&path);
+    assert_eq!(read.len(), 3);
+    assert_eq!(read[2].devices, sample.devices);
 }
 
 #[test]

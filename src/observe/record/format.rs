@@ -137,17 +137,24 @@ fn leave_out(value: &mut Value, not_read: &Value) {
     }
 }
 
-/// GPUs, processes and readings of a sample together: hundreds of GPUs have less.
+/// GPUs and processes of a sample together: more than the longest line has of those that tell all.
 pub const MOST_PARTS: usize = 30_000;
 
-/// A part of a line has a name and a value, `"power":{"value":7},`: of shorter ones a small file would have so many that
-/// nobody waits for them. A few may be.
+/// A part of a line has a name and a value at least, `{"pid":4711}`: of shorter ones a small file would have so
+/// many that nobody waits for them. A few may be.
 const SHORTEST_PART: usize = 12;
 const ANY_PARTS: usize = 1000;
 
-/// How many GPUs, processes and readings a line has at most: `{}` is a whole GPU, two bytes become thousands.
+/// How many GPUs and processes a line has at most: `{}` is a whole GPU, two bytes become thousands. What has a name
+/// before it is a figure of one of them, and each has room for all of its figures.
 pub fn parts(line: &[u8]) -> usize {
-    line.iter().filter(|byte| **byte == b'{').count()
+    let mut before = b' ';
+    let mut parts = 0;
+    for byte in line.iter().filter(|byte| !byte.is_ascii_whitespace()) {
+        parts += usize::from(*byte == b'{' && before != b':');
+        before = *byte;
+    }
+    parts
 }
 
 /// The sample of a line, which was taken `at`.

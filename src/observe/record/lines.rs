@@ -9,7 +9,7 @@ use flate2::read::MultiGzDecoder;
 use crate::files;
 
 /// No line of a recording is longer; a file that is no text may have no end of line at all.
-const LONGEST_LINE: u64 = 16 << 20;
+pub(super) const LONGEST_LINE: u64 = 32 << 20;
 
 /// A file that unpacks to more than so many times its own size, and to more than that besides, is none that anybody
 /// recorded: samples become a tenth.

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::format::{Header, encode};
+use super::lines::LONGEST_LINE;
 use super::out::{RecordingOutput, is_full};
 use crate::reading::{Moment, Sample};
 use crate::units::{Bytes, Seconds};
@@ -152,7 +153,13 @@ impl Recorder {
         if self.rotation.size.is_some_and(|size| self.out.bytes() >= size.0) {
             self.turn()?;
         }
-        self.out.line(&encode(sample)?)?;
+        let line = encode(sample)?;
+        if line.len() as u64 >= LONGEST_LINE {
+            // Nobody could read it back.
+            let why = format!("a sample of {} GPUs is larger than {}", sample.devices.len(), Bytes(LONGEST_LINE));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        self.out.line(&line)?;
         self.written.samples += 1;
         self.written.bytes = Bytes(self.before + self.out.bytes());
         let first = self.written.span.map_or(sample.at, |(first, _)| first);
