@@ -6,6 +6,7 @@ mod options;
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -100,6 +101,12 @@ impl Config {
             config.faults.push(fault.to_string());
         }
         config.take_variables(variable);
+        let others = folder.as_deref().and_then(others_file).filter(|_| !config.alerts.channels.command.is_empty());
+        if let Some(others) = others {
+            config.alerts.channels.command.clear();
+            let why = "another user can write the file: its command is not run as root";
+            config.faults.push(format!("{}: {why}", others.display()));
+        }
         config
     }
 
@@ -190,6 +197,15 @@ fn read(path: &Path) -> io::Result<Option<String>> {
     }
 }
 
+/// As root, a file in this folder that may name a command and that another user can write: `sudo -E` keeps that user's
+/// folder.
+fn others_file(folder: &Path) -> Option<PathBuf> {
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
+    let is_others = |path: &Path| std::fs::metadata(path).is_ok_and(|meta| meta.uid() != 0 || meta.mode() & 0o022 != 0);
+    let mut files = ["alerts.yaml", FILE].map(|name| folder.join(name)).into_iter().filter(|path| path.exists());
+    files.find(|path| is_root && (is_others(path) || is_others(folder)))
+}
+
 /// Where the configuration is.
 fn file(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     Some(user_catalog::folder(variable)?.join(FILE))
@@ -218,6 +234,32 @@ mod tests {
             "XDG_CONFIG_HOME" => Some(home.path().into()),
             name => variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value)),
         })
+    }
+
+    #[test]
+    fn root_runs_no_command_that_another_user_can_write() {
+        use std::os::unix::fs::{PermissionsExt, chown};
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("memwall");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("alerts.yaml"), "command: [/usr/bin/page]\nmemory: 95\n").unwrap();
+        let load = || Config::load(|name| (name == "XDG_CONFIG_HOME").then(|| home.path().into()));
+        assert_eq!(load().alerts.channels.command, ["/usr/bin/page"]);
+        // Another's file; one's own that all may write. Only root can give a file away, and only root is at risk.
+        if std::fs::metadata("/proc/self").unwrap().uid() != 0 {
+            return;
+        }
+        let refused = |config: &Config| {
+            assert_eq!(config.alerts.channels.command, [""; 0]);
+            assert!(config.faults[0].contains("is not run as root"), "{:?}", config.faults);
+        };
+        let file = folder.join("alerts.yaml");
+        chown(&file, Some(1000), Some(1000)).unwrap();
+        refused(&load());
+        chown(&file, Some(0), Some(0)).unwrap();
+        assert_eq!(load().faults, [""; 0]);
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
+        refused(&load());
     }
 
     #[test]

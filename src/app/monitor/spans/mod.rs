@@ -11,7 +11,7 @@ mod span;
 pub use span::HistorySpan;
 
 use crate::reading::{DeviceMetric, DeviceSample, Moment, Progress, Reading, ReadingKind, Sample, Spread};
-use row::{Row, Signed, Stored, Unsigned};
+use row::{Row, SignedSpread, StoredSpread, UnsignedSpread};
 
 /// What every device has a past of, and what the run has one of.
 const OF_DEVICES: usize = DeviceMetric::OF_DEVICES.len();
@@ -23,8 +23,8 @@ type Rows<S, const N: usize> = [Row<S, N>; HistorySpan::ALL.len()];
 /// The past of every device and of the run, at every span.
 #[derive(Debug, Clone, Default)]
 pub struct Spans {
-    devices: Vec<Rows<Unsigned, OF_DEVICES>>,
-    run: Rows<Signed, OF_RUN>,
+    devices: Vec<Rows<UnsignedSpread, OF_DEVICES>>,
+    run: Rows<SignedSpread, OF_RUN>,
     newest: Moment,
     /// Time between the last samples, in milliseconds, the newest first.
     spacing: [u64; 2],
@@ -168,7 +168,7 @@ impl Spans {
 }
 
 /// Adds figures to every span.
-fn put<S: Stored, const N: usize>(rows: &mut Rows<S, N>, at: Moment, figures: [Option<Spread>; N], hold: u64) {
+fn put<S: StoredSpread, const N: usize>(rows: &mut Rows<S, N>, at: Moment, figures: [Option<Spread>; N], hold: u64) {
     for (span, row) in HistorySpan::ALL.into_iter().zip(rows) {
         row.put(span, at, figures, hold);
     }

@@ -29,7 +29,7 @@ impl<S, const N: usize> Default for Row<S, N> {
     }
 }
 
-impl<S: Stored, const N: usize> Row<S, N> {
+impl<S: StoredSpread, const N: usize> Row<S, N> {
     /// Adds figures to the bucket of their time; what has left the span makes room.
     pub fn put(&mut self, span: HistorySpan, at: Moment, figures: Figures<N>, hold: u64) {
         let (length, bucket_length) = span.millis();
@@ -66,21 +66,21 @@ impl<S: Stored, const N: usize> Row<S, N> {
 }
 
 /// A spread in less room, kept for as long as a day.
-pub trait Stored: Copy {
+pub trait StoredSpread: Copy {
     fn store(spread: Spread) -> Self;
     fn load(self) -> Spread;
 }
 
 /// A figure of the run: it may have any sign and any size.
 #[derive(Debug, Clone, Copy)]
-pub struct Signed {
+pub struct SignedSpread {
     low: f32,
     high: f32,
     mean: f32,
     count: Count,
 }
 
-impl Stored for Signed {
+impl StoredSpread for SignedSpread {
     #[allow(clippy::cast_possible_truncation)]
     fn store(spread: Spread) -> Self {
         let [low, high, mean] = [spread.low, spread.high, spread.mean()].map(|value| value as f32);
@@ -96,7 +96,7 @@ impl Stored for Signed {
 /// A figure of a device, in ten bytes: none is below zero. In `f32`s the day of eight devices grew by more than a
 /// megabyte.
 #[derive(Debug, Clone, Copy)]
-pub struct Unsigned {
+pub struct UnsignedSpread {
     low: Short,
     high: Short,
     /// Where the mean is between them, in 65 535ths.
@@ -104,7 +104,7 @@ pub struct Unsigned {
     count: Count,
 }
 
-impl Stored for Unsigned {
+impl StoredSpread for UnsignedSpread {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     fn store(spread: Spread) -> Self {
         let range = spread.high - spread.low;
@@ -186,13 +186,13 @@ mod tests {
 
     #[test]
     fn a_spread_that_is_over_takes_ten_bytes() {
-        assert_eq!(size_of::<Option<Unsigned>>(), 10);
+        assert_eq!(size_of::<Option<UnsignedSpread>>(), 10);
         let bound = Spread::of(350.0, ReadingKind::UpperBound).with(Spread::of(450.0, ReadingKind::Measured));
-        let kept = Unsigned::store(bound).load();
+        let kept = UnsignedSpread::store(bound).load();
         assert_eq!((kept.low, kept.high, kept.count(), kept.kind), (350.0, 450.0, 2, ReadingKind::UpperBound));
         // Within half of a 65 535th of the 100 W between them.
         assert!((kept.mean() - 400.0).abs() < 1e-3, "{}", kept.mean());
         let loss = Spread::of(-2.5, ReadingKind::Estimated).with(Spread::of(1.5, ReadingKind::Measured));
-        assert_eq!(Signed::store(loss).load(), loss);
+        assert_eq!(SignedSpread::store(loss).load(), loss);
     }
 }
