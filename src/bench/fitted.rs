@@ -230,6 +230,7 @@ fn memory_curve(memory: &MemoryFit, device: &Device, key: &str) -> MemoryCurve {
         kernel_us: memory.kernel_us,
         optimizer: memory.optimizer.map(|(rate, _)| rate / device.bandwidth),
         optimizer_tensor_us: memory.optimizer.map(|(_, each)| each),
+        fresh: memory.fresh.map(|rate| rate / device.bandwidth),
     }
 }
 
@@ -245,11 +246,14 @@ fn attention_curves(
         bundled.clone_into(&mut curve.source);
     }
     let Some(element) = rows.attention.first().map(|row| row.element.as_str()) else { return };
-    let Some((_, peak)) = device.peaks.iter().find(|(name, _)| name == element) else { return };
-    // The predictor takes vector units' share of their peak as well.
-    let peak = if element == "fp32" { peak * curves.matrix.fp32 } else { *peak };
-    let figures = (peak, around.multiprocessors, around.kernel);
-    if let Some(curve) = attention::fit(&rows.attention, figures, key) {
+    let vector = curves.matrix.fp32;
+    let peak = |element: &str| {
+        let (_, peak) = device.peaks.iter().find(|(name, _)| name == element)?;
+        // The predictor takes vector units' share of their peak as well.
+        Some(if element == "fp32" { peak * vector } else { *peak })
+    };
+    let there = (!rows.machine.is_cpu()).then_some(around.multiprocessors);
+    if let Some(curve) = attention::fit(&rows.attention, element, (&peak, there, around.kernel), key) {
         curves.flash = curve;
     }
 }
