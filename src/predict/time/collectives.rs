@@ -297,6 +297,13 @@ pub(in crate::predict) fn between_ranks(job: &Job, weights: Weights, left: PassC
         // Within a group gradients are scattered layer by layer; its share is then summed over the other groups.
         Sharding::Zero3 => (replicated(job, weights, reduced), Seconds::ZERO),
         Sharding::None => (over(CollectiveKind::AllReduce, all, gradient, exchanged), Seconds::ZERO),
+        // ZeroRedundancyOptimizer steps behind DDP, which sums the gradients; then each rank sends all others what it has
+        // updated (torch/distributed/optim/zero_redundancy_optimizer.py, `_broadcast_params`).
+        Sharding::Zero1 if degrees.engine == Engine::Ddp => {
+            let bytes: f64 = weights.bytes(job.storage.weight.bytes() as f64).iter().sum();
+            let sent = dense(all).in_buckets(job, CollectiveKind::AllGather, (bytes, bytes / all as f64));
+            (over(CollectiveKind::AllReduce, all, gradient, exchanged), sent)
+        }
         Sharding::Zero1 | Sharding::Zero2 => {
             let storage = &job.storage;
             let weight = if job.degrees.engine.is_megatron() { storage.weight } else { storage.compute };
@@ -313,7 +320,11 @@ pub(in crate::predict) fn between_ranks(job: &Job, weights: Weights, left: PassC
         if overlaps { comm * (1.0 - last_bucket(job, all_bytes(each), each)) } else { Seconds::ZERO }
     };
     let most = PassCosts {
-        forward: hidden(gathered, job.storage.compute.bytes() as f64, job.speed.overlap_weights),
+        forward: hidden(
+            gathered,
+            job.storage.compute.bytes() as f64,
+            job.speed.overlap_weights && degrees.engine != Engine::Ddp,
+        ),
         backward: hidden(gradients, exchanged, job.speed.overlap_gradients),
     };
     let comm = PassCosts { forward: gathered, backward: gradients };
