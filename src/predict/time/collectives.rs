@@ -310,7 +310,9 @@ pub(in crate::predict) fn between_ranks(job: &Job, weights: Weights, left: PassC
             let each = weight.bytes() as f64;
             let gathered = over(CollectiveKind::AllGather, degrees.shard_ranks, weights.gathered(each), each);
             // Within a group of those that share states out gradients are scattered and weights gathered; groups sum theirs.
-            let scattered = over(CollectiveKind::AllGather, degrees.shard_ranks, gradient, exchanged);
+            let whole = degrees.engine == Engine::Deepspeed && job.profile.data_parallel.sums_whole_buckets.is;
+            let kind = if whole { CollectiveKind::AllReduce } else { CollectiveKind::AllGather };
+            let scattered = over(kind, degrees.shard_ranks, gradient, exchanged);
             let between = if degrees.shard_ranks < all { replicated(job, weights, exchanged) } else { Seconds::ZERO };
             (scattered + between, gathered)
         }
@@ -328,5 +330,11 @@ pub(in crate::predict) fn between_ranks(job: &Job, weights: Weights, left: PassC
         backward: hidden(gradients, exchanged, job.speed.overlap_gradients),
     };
     let comm = PassCosts { forward: gathered, backward: gradients };
-    Exchange { comm, waits: OverlappedCollectives::of(job, comm, most.least(left)).waits.all() }
+    let waits = OverlappedCollectives::of(job, comm, most.least(left)).waits;
+    // Where gradients are shared out, each micro-batch's are summed as they come (deepspeed/runtime/zero/stage_1_and_2.py,
+    // `reduce_ready_partitions_and_remove_grads`: partition_gradients or is_gradient_accumulation_boundary).
+    let each = degrees.engine == Engine::Deepspeed && degrees.sharding == Sharding::Zero2;
+    let times = if each { job.batch.accumulation as f64 } else { 1.0 };
+    let all = |of: PassCosts| PassCosts { backward: of.backward * times, ..of };
+    Exchange { comm: all(comm), waits: all(waits).all() }
 }
