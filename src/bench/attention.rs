@@ -17,14 +17,25 @@ fn seconds(curve: &AttentionCurve, row: &AttentionRow, peak: f64, multiprocessor
     (flops / (peak * forward * fills_forward), BACKWARD_PRODUCTS * flops / (peak * backward * fills_backward))
 }
 
-/// Fits the curve: the shares to rows of type `lead`, and what other types keep of them to theirs. `peak` is a type's,
-/// `kernel` seconds are each kernel's own.
-pub(super) fn fit(
-    rows: &[AttentionRow],
-    lead: &str,
-    (peak, multiprocessors, kernel): (&dyn Fn(&str) -> Option<f64>, Option<f64>, f64),
-    source: &str,
-) -> Option<AttentionCurve> {
+/// What the device's attention depends on beside its own curve.
+pub(super) struct AttentionUnit<'a> {
+    /// Operations a second that shares are taken of, by type.
+    pub peaks: &'a [(String, f64)],
+    /// None of a CPU.
+    pub multiprocessors: Option<f64>,
+    /// Seconds of a kernel beside its operations.
+    pub kernel: f64,
+}
+
+impl AttentionUnit<'_> {
+    fn peak(&self, element: &str) -> Option<f64> {
+        self.peaks.iter().find(|(name, _)| name == element).map(|(_, peak)| *peak)
+    }
+}
+
+/// Fits the curve: the shares to rows of type `lead`, and what other types keep of them to theirs.
+pub(super) fn fit(rows: &[AttentionRow], lead: &str, unit: &AttentionUnit<'_>, source: &str) -> Option<AttentionCurve> {
+    let (multiprocessors, kernel) = (unit.multiprocessors, unit.kernel);
     let own: Vec<&AttentionRow> = rows.iter().filter(|row| row.element == lead).collect();
     let mut sizes: Vec<u64> = own.iter().map(|row| row.dim).collect();
     sizes.sort_unstable();
@@ -32,7 +43,7 @@ pub(super) fn fit(
     if sizes.is_empty() || own.len() < 2 {
         return None;
     }
-    let of_lead = peak(lead)?;
+    let of_lead = unit.peak(lead)?;
     let curve = |at: &[f64]| AttentionCurve {
         source: source.to_owned(),
         heads: sizes.iter().enumerate().map(|(i, dim)| (*dim as f64, at[3 + 2 * i], at[4 + 2 * i])).collect(),
@@ -54,7 +65,7 @@ pub(super) fn fit(
     let found = (0..4).fold(start, |from, _| least(&from, cost));
     let mut fitted = curve(&found);
     fitted.elements = elements(rows, lead, |row| {
-        let (forward, backward) = seconds(&fitted, row, peak(&row.element)?, multiprocessors);
+        let (forward, backward) = seconds(&fitted, row, unit.peak(&row.element)?, multiprocessors);
         let left = |seconds: f64| (seconds - kernel).max(0.1 * seconds);
         Some((forward / left(row.forward), backward / left(row.backward)))
     });

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use super::attention::AttentionUnit;
 use super::matmuls::{MatmulFit, Surroundings, in_training, product};
 use super::memory::{MemoryFit, highest};
 use super::rows::{MeasuredMachine, Rows};
@@ -246,14 +247,15 @@ fn attention_curves(
         bundled.clone_into(&mut curve.source);
     }
     let Some(element) = rows.attention.first().map(|row| row.element.as_str()) else { return };
-    let vector = curves.matrix.fp32;
-    let peak = |element: &str| {
-        let (_, peak) = device.peaks.iter().find(|(name, _)| name == element)?;
-        // The predictor takes vector units' share of their peak as well.
-        Some(if element == "fp32" { peak * vector } else { *peak })
+    // The predictor takes vector units' share of their peak as well.
+    let sustained = |(name, peak): &(String, f64)| {
+        let share = if name == "fp32" { curves.matrix.fp32 } else { 1.0 };
+        (name.clone(), peak * share)
     };
-    let there = (!rows.machine.is_cpu()).then_some(around.multiprocessors);
-    if let Some(curve) = attention::fit(&rows.attention, element, (&peak, there, around.kernel), key) {
+    let peaks: Vec<(String, f64)> = device.peaks.iter().map(sustained).collect();
+    let multiprocessors = (!rows.machine.is_cpu()).then_some(around.multiprocessors);
+    let unit = AttentionUnit { peaks: &peaks, multiprocessors, kernel: around.kernel };
+    if let Some(curve) = attention::fit(&rows.attention, element, &unit, key) {
         curves.flash = curve;
     }
 }

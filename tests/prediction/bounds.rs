@@ -74,13 +74,13 @@ fn a_little_more_work_takes_a_little_longer() {
 fn is_better(one: &Gpu, other: &Gpu) -> bool {
     let peaks = one.peaks.named().into_iter().zip(other.peaks.named());
     let same = one.peaks.named().len() == other.peaks.named().len();
-    let peaks = peaks.map(|((name, a), (of, b))| name == of && a.0 >= b.0);
+    let mut peaks = peaks.map(|((name, a), (of, b))| name == of && a.0 >= b.0);
     let count = |gpu: &Gpu| gpu.sm_count.unwrap_or(0);
     let watts = |gpu: &Gpu| gpu.tdp.map_or(0.0, |watts| watts.0);
     one.generation == other.generation
         && one.compute_capability == other.compute_capability
         && same
-        && peaks.fold(true, |all, is| all && is)
+        && peaks.all(|is| is)
         && one.bandwidth.0 >= other.bandwidth.0
         && count(one) >= count(other)
         && watts(one) >= watts(other)
