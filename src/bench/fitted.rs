@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use super::attention::AttentionUnit;
 use super::matmuls::{MatmulFit, Surroundings, in_training, product};
 use super::memory::{MemoryFit, highest};
 use super::rows::{MeasuredMachine, Rows};
@@ -230,6 +231,7 @@ fn memory_curve(memory: &MemoryFit, device: &Device, key: &str) -> MemoryCurve {
         kernel_us: memory.kernel_us,
         optimizer: memory.optimizer.map(|(rate, _)| rate / device.bandwidth),
         optimizer_tensor_us: memory.optimizer.map(|(_, each)| each),
+        fresh: memory.fresh.map(|rate| rate / device.bandwidth),
     }
 }
 
@@ -245,11 +247,15 @@ fn attention_curves(
         bundled.clone_into(&mut curve.source);
     }
     let Some(element) = rows.attention.first().map(|row| row.element.as_str()) else { return };
-    let Some((_, peak)) = device.peaks.iter().find(|(name, _)| name == element) else { return };
     // The predictor takes vector units' share of their peak as well.
-    let peak = if element == "fp32" { peak * curves.matrix.fp32 } else { *peak };
-    let figures = (peak, around.multiprocessors, around.kernel);
-    if let Some(curve) = attention::fit(&rows.attention, figures, key) {
+    let sustained = |(name, peak): &(String, f64)| {
+        let share = if name == "fp32" { curves.matrix.fp32 } else { 1.0 };
+        (name.clone(), peak * share)
+    };
+    let peaks: Vec<(String, f64)> = device.peaks.iter().map(sustained).collect();
+    let multiprocessors = (!rows.machine.is_cpu()).then_some(around.multiprocessors);
+    let unit = AttentionUnit { peaks: &peaks, multiprocessors, kernel: around.kernel };
+    if let Some(curve) = attention::fit(&rows.attention, element, &unit, key) {
         curves.flash = curve;
     }
 }

@@ -14,6 +14,8 @@ pub(super) struct MemoryFit {
     pub kernel_us: f64,
     /// Bytes a second of an optimizer's step, and microseconds for each of its tensors.
     pub optimizer: Option<(f64, f64)>,
+    /// Bytes a second of memory that a process uses for the first time.
+    pub fresh: Option<f64>,
 }
 
 /// Bytes that AdamW moves at least for each fp32 element: both states and the weight read and written, the gradient read.
@@ -35,7 +37,13 @@ impl MemoryFit {
         let elements = rate(&measured.elements, kernel_us * 1e-6)?;
         let rows = rate(&measured.rows, kernel_us * 1e-6).unwrap_or(elements);
         let moved = if measured.machine.is_cpu() { MOVED_BY_ADAMW } else { MOVED_BY_FOREACH };
-        Some(Self { elements, rows, kernel_us, optimizer: optimizer(&measured.optimizer, moved) })
+        Some(Self {
+            elements,
+            rows,
+            kernel_us,
+            optimizer: optimizer(&measured.optimizer, moved),
+            fresh: rate(&measured.fresh, 0.0),
+        })
     }
 }
 

@@ -162,6 +162,7 @@ enum Row {
     Launch { device_us: f64 },
     Host { host_us: f64 },
     Optimizer(OptimizerRow),
+    Fresh(MovedRow),
     Collective(CollectiveRow),
     Process { name: String, bytes: f64 },
     Done { spread: Option<f64>, clock_mhz: Option<f64> },
@@ -183,6 +184,8 @@ pub struct Rows {
     pub(super) launch_us: Option<f64>,
     pub(super) host_us: Option<f64>,
     pub(super) optimizer: Vec<OptimizerRow>,
+    /// What using a tensor's memory for the first time takes beside filling it.
+    pub(super) fresh: Vec<MovedRow>,
     pub(super) collectives: Vec<CollectiveRow>,
     /// What a process holds before it has a model: by the library that it imports.
     pub(super) processes: Vec<(String, f64)>,
@@ -225,6 +228,7 @@ impl Rows {
             launch_us: None,
             host_us: None,
             optimizer: Vec::new(),
+            fresh: Vec::new(),
             collectives: Vec::new(),
             processes: Vec::new(),
             spread: None,
@@ -246,6 +250,7 @@ impl Rows {
             Row::Launch { device_us } => self.launch_us = Some(device_us),
             Row::Host { host_us } => self.host_us = Some(host_us),
             Row::Optimizer(row) => self.optimizer.push(row),
+            Row::Fresh(row) => self.fresh.push(row),
             Row::Collective(row) => self.collectives.push(row),
             Row::Process { name, bytes } => self.processes.push((name, bytes)),
             Row::Done { spread, clock_mhz } => (self.spread, self.clock_mhz) = (spread, clock_mhz),
@@ -265,6 +270,7 @@ impl Row {
             Self::Between(row) => ("between", vec![row.alone, row.seconds]),
             Self::Elements(row) => ("elements", vec![row.bytes, row.seconds]),
             Self::Rows(row) => ("rows", vec![row.bytes, row.seconds]),
+            Self::Fresh(row) => ("fresh", vec![row.bytes, row.seconds]),
             Self::Attention(row) => {
                 ("attention", vec![row.forward, row.backward, row.heads.min(row.queries).min(row.dim) as f64])
             }

@@ -155,6 +155,10 @@ pub struct MemoryCurve {
     /// Microseconds that an optimizer's step takes for each parameter tensor beside that; absent: nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub optimizer_tensor_us: Option<f64>,
+    /// The same share at which the kernel hands out and clears pages of memory that a CPU's process uses for the first
+    /// time; absent: they are there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fresh: Option<f64>,
 }
 
 /// Fused attention: share of the 16-bit peak by head size.
@@ -169,6 +173,9 @@ pub struct AttentionCurve {
     pub fill: (f64, f64),
     /// Query positions at which a half of that is reached: the start of each row of blocks.
     pub ramp: f64,
+    /// What is left of the shares in other types than the one that was measured for `heads`, forward and backward.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub elements: Vec<(String, f64, f64)>,
 }
 
 impl Curves {
@@ -185,6 +192,13 @@ impl Curves {
 }
 
 impl AttentionCurve {
+    /// What a type keeps of the shares, forward and backward.
+    #[must_use]
+    pub fn keeps(&self, element: &str) -> (f64, f64) {
+        let own = self.elements.iter().find(|(name, ..)| name == element);
+        own.map_or((1.0, 1.0), |(_, forward, backward)| (*forward, *backward))
+    }
+
     /// Shares forward and backward at a head size, straight between the measured ones.
     #[must_use]
     pub fn shares(&self, dim: f64) -> (f64, f64) {

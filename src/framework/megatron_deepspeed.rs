@@ -53,6 +53,10 @@ pub(super) const PROFILE: Profile = Profile {
         casts_shards: rule(false, TRANSFORMER),
         reduces_in: rule(ReduceType::Gathered, "DeepSpeed, runtime/engine.py, communication_data_type"),
         gradients_stay: rule(true, BF16_OPTIMIZER),
+        sums_whole_buckets: rule(
+            false,
+            "DeepSpeed of 2022, runtime/zero/stage_1_and_2.py, allreduce_no_retain (dist.reduce)",
+        ),
         low_precision_gradients_stay: rule(
             true,
             "DeepSpeed, runtime/pipe/engine.py, _exec_backward_pass (update_hp_grads(clear_lp_grads=False))",

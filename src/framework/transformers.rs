@@ -135,6 +135,11 @@ pub(super) const PROFILE: Profile = Profile {
             "PyTorch 2.9, torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_reduce",
         ),
         gradients_stay: rule(false, "PyTorch 2.9, torch/optim/optimizer.py, zero_grad (set_to_none)"),
+        sums_whole_buckets: rule(
+            true,
+            "deepspeed, runtime/zero/config.py, use_multi_rank_bucket_allreduce: true by default; \
+             stage_1_and_2.py, allreduce_and_scatter",
+        ),
         low_precision_gradients_stay: rule(false, "deepspeed, runtime/zero/stage_1_and_2.py, reduce_ready_partitions"),
     },
     pipeline: PIPELINE,

@@ -189,7 +189,7 @@ proptest! {
     #[test]
     fn a_newer_card_is_no_slower(plan in plans()) {
         let step = |card: &str| time(&with(&plan, &[("hardware.gpu_type", json!(card))])).map(|time| time.step.0);
-        let cards = ["A100 80GB", "H100", "H200", "B200"];
+        let cards = ["A100 80GB", "H100", "H200", "B200", "GB200"];
         let steps: Vec<f64> = cards.iter().filter_map(|card| step(card)).collect();
         // Kernels too small to fill a GPU take about as long on any: their measured rates differ by a little.
         prop_assert!(steps.is_sorted_by(|older, newer| older * 1.02 >= *newer), "{cards:?}: {steps:?}\n{plan}");

@@ -10,6 +10,7 @@ mod accuracy;
 mod adapters;
 mod advice;
 mod beside;
+mod bounds;
 mod catalog;
 mod classes;
 mod explain;

@@ -218,3 +218,29 @@ fn groups_that_share_a_copy_within_a_node_spare_the_network_all_but_the_gradient
     assert!(all > 4.0 * each_time, "{all} s");
     assert!(node > each_time && node < 4.0 * each_time, "{node} s");
 }
+
+/// DeepSpeed sums whole buckets of gradients on every rank (`use_multi_rank_bucket_allreduce`), under the second stage after
+/// each micro-batch (`reduce_ready_partitions_and_remove_grads`), and hides none of it unless told (`overlap_comm_valid`).
+/// A gradient in fp32 has twice the bytes of a gathered weight in 16 bit and passes twice: four times its time.
+#[test]
+fn deepspeed_sums_gradients_whole_and_as_often_as_they_are_shared_out() {
+    let waits = |sharding: &str, steps: u64, rest: &str| {
+        let plan = predicted(&format!(
+            "{{model: {{preset: llama-3-8b, batch_size: {}, sequence_length: 2048}},
+             training: {{precision: bf16-mixed, micro_batch_size: 1, gradient_accumulation_steps: {steps}}},
+             hardware: {{gpu_type: A100 80GB}}, cluster: {{num_gpus: 32, nodes: 4, network_gb_s_per_gpu: 6}},
+             distribution: {{engine: deepspeed, sharding: {sharding}{rest}}}}}",
+            32 * steps
+        ));
+        let found = plan.time_terms.iter().find(|term| term.name.starts_with("gradients scattered")).unwrap();
+        (found.seconds.0, found.hidden.0)
+    };
+    let near = |one: f64, other: f64| assert!((one / other - 1.0).abs() < 0.03, "{one}, {other}");
+    let ((both, hidden), (four, _)) = (waits("zero2", 1, ""), waits("zero2", 4, ""));
+    assert!(hidden < 1e-9, "{hidden}");
+    let gradients = (four - both) / 3.0;
+    near(gradients, 4.0 * (both - gradients));
+    near(waits("zero1", 4, "").0, both);
+    let told = waits("zero2", 1, ", overlap_grad_reduce: true");
+    assert!(told.1 > 0.0 && told.0 < both, "{told:?}");
+}

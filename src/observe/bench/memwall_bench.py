@@ -93,12 +93,15 @@ class Bench:
         self.on_gpu = device.type == "cuda"
         self.write = write
         # About as many measurements as there are.
-        self.each = seconds / (120.0 if self.on_gpu else 130.0)
+        self.each = seconds / (120.0 if self.on_gpu else 145.0)
         self.spreads = []
         self.clocks = []
         self.asked = float("-inf")
         # Written between matmuls, as other kernels of a step are.
         self.other = torch.ones((1 << 26) if self.on_gpu else (1 << 20), device=device)
+        # One thread's processor time leaves out what other programs take; several threads wait for each other.
+        alone = not self.on_gpu and torch.get_num_threads() == 1
+        self.clock = time.thread_time if alone else time.perf_counter
         # Larger than a CPU's caches: in a step, what a kernel reads was written many kernels ago.
         self.caches = None if self.on_gpu else torch.ones(1 << 24)
 
@@ -131,10 +134,10 @@ class Bench:
             else:
                 if cold:
                     self.caches.mul_(1.0)
-                begun = time.perf_counter()
+                begun = self.clock()
                 for _ in range(inner):
                     run()
-                samples.append((time.perf_counter() - begun) / inner)
+                samples.append((self.clock() - begun) / inner)
         self.look_at_clock()
         return sorted(sample / launches for sample in samples)
 
@@ -293,14 +296,24 @@ def moves(bench):
             bench.row("rows", name="softmax", bytes=moved, seconds=run)
 
 
+def fresh(bench):
+    """What the kernel takes to hand out the pages of tensors so large that malloc maps and unmaps each (mallopt(3))."""
+    for count in () if bench.on_gpu else (10 << 20, 20 << 20):
+        there = torch.empty(count)
+        again = bench.measured(lambda: there.fill_(1.0))
+        first = bench.measured(lambda: torch.empty(count).fill_(1.0))
+        bench.row("fresh", bytes=4 * count, seconds=max(first - again, 1e-9))
+
+
 def attention(bench):
     fused = getattr(F, "scaled_dot_product_attention", None)
     if fused is None:
         return
-    element = "fp32"
+    elements = ["fp32", "bf16"]
     if bench.on_gpu:
-        element = "bf16" if torch.cuda.is_bf16_supported() else "fp16"
-    for heads, queries, dim, causal in ATTENTION_ON_GPU if bench.on_gpu else ATTENTION_ON_CPU:
+        elements = ["bf16" if torch.cuda.is_bf16_supported() else "fp16"]
+    shapes = ATTENTION_ON_GPU if bench.on_gpu else ATTENTION_ON_CPU
+    for element, (heads, queries, dim, causal) in ((one, shape) for one in elements for shape in shapes):
         parts = [operand(bench, element, 1, heads, queries, dim).requires_grad_() for _ in range(3)]
         try:
             with torch.no_grad():
@@ -544,6 +557,7 @@ def tell(text):
 PARTS = (
     ("matmuls", matmuls),
     ("memory", moves),
+    ("pages", fresh),
     ("attention", attention),
     ("convolutions", convolutions),
     ("launches", launches),

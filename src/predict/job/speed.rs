@@ -8,7 +8,7 @@ use crate::catalog::{Catalog, Curves, Generation, LinkCurve, Scope, Stack};
 use crate::framework::Profile;
 use crate::plan::Plan;
 use crate::plan::keys;
-use crate::plan::keywords::{CudaGraph, Fp8Recipe, Mode, MoeDispatcher, Precision, Sharding};
+use crate::plan::keywords::{CudaGraph, Engine, Fp8Recipe, Mode, MoeDispatcher, Precision, Sharding};
 
 /// What kernels and collectives reach, and what runs beside what.
 #[derive(Debug, Clone, PartialEq)]
@@ -136,7 +136,13 @@ pub(super) fn resolve(
     }
     note_estimated(curves, stack, hardware, notes);
     let (training, part) = (&plan.training, &plan.distribution);
-    let by_itself = profile.overlap.by_itself.is;
+    // DeepSpeed hides no gradients below its third stage unless told (runtime/zero/config.py, `overlap_comm_valid`), and
+    // gathers what was stepped at the end of the step (stage_1_and_2.py, `step`).
+    let waits = degrees.engine == Engine::Deepspeed && degrees.sharding != Sharding::Zero3;
+    let by_itself = profile.overlap.by_itself.is && !waits;
+    if waits && profile.overlap.by_itself.is && part.overlap_grad_reduce.is_none() && degrees.num_gpus > 1 {
+        notes.assume(keys::distribution::overlap_grad_reduce, "false (DeepSpeed's overlap_comm, below stage 3)");
+    }
     let as_recipes = profile.overlap.nvidia_recipes.is;
     let recipe = Recipe::of(plan, profile, degrees, notes);
     // Where experts are sent between nodes, NVIDIA's recipes send each token once to each node (DeepEP, HybridEP), beside

@@ -297,13 +297,22 @@ pub(in crate::predict) fn between_ranks(job: &Job, weights: Weights, left: PassC
         // Within a group gradients are scattered layer by layer; its share is then summed over the other groups.
         Sharding::Zero3 => (replicated(job, weights, reduced), Seconds::ZERO),
         Sharding::None => (over(CollectiveKind::AllReduce, all, gradient, exchanged), Seconds::ZERO),
+        // ZeroRedundancyOptimizer steps behind DDP, which sums the gradients; then each rank sends all others what it has
+        // updated (torch/distributed/optim/zero_redundancy_optimizer.py, `_broadcast_params`).
+        Sharding::Zero1 if degrees.engine == Engine::Ddp => {
+            let bytes: f64 = weights.bytes(job.storage.weight.bytes() as f64).iter().sum();
+            let sent = dense(all).in_buckets(job, CollectiveKind::AllGather, (bytes, bytes / all as f64));
+            (over(CollectiveKind::AllReduce, all, gradient, exchanged), sent)
+        }
         Sharding::Zero1 | Sharding::Zero2 => {
             let storage = &job.storage;
             let weight = if job.degrees.engine.is_megatron() { storage.weight } else { storage.compute };
             let each = weight.bytes() as f64;
             let gathered = over(CollectiveKind::AllGather, degrees.shard_ranks, weights.gathered(each), each);
             // Within a group of those that share states out gradients are scattered and weights gathered; groups sum theirs.
-            let scattered = over(CollectiveKind::AllGather, degrees.shard_ranks, gradient, exchanged);
+            let whole = degrees.engine == Engine::Deepspeed && job.profile.data_parallel.sums_whole_buckets.is;
+            let kind = if whole { CollectiveKind::AllReduce } else { CollectiveKind::AllGather };
+            let scattered = over(kind, degrees.shard_ranks, gradient, exchanged);
             let between = if degrees.shard_ranks < all { replicated(job, weights, exchanged) } else { Seconds::ZERO };
             (scattered + between, gathered)
         }
@@ -313,9 +322,19 @@ pub(in crate::predict) fn between_ranks(job: &Job, weights: Weights, left: PassC
         if overlaps { comm * (1.0 - last_bucket(job, all_bytes(each), each)) } else { Seconds::ZERO }
     };
     let most = PassCosts {
-        forward: hidden(gathered, job.storage.compute.bytes() as f64, job.speed.overlap_weights),
+        forward: hidden(
+            gathered,
+            job.storage.compute.bytes() as f64,
+            job.speed.overlap_weights && degrees.engine != Engine::Ddp,
+        ),
         backward: hidden(gradients, exchanged, job.speed.overlap_gradients),
     };
     let comm = PassCosts { forward: gathered, backward: gradients };
-    Exchange { comm, waits: OverlappedCollectives::of(job, comm, most.least(left)).waits.all() }
+    let waits = OverlappedCollectives::of(job, comm, most.least(left)).waits;
+    // Where gradients are shared out, each micro-batch's are summed as they come (deepspeed/runtime/zero/stage_1_and_2.py,
+    // `reduce_ready_partitions_and_remove_grads`: partition_gradients or is_gradient_accumulation_boundary).
+    let each = degrees.engine == Engine::Deepspeed && degrees.sharding == Sharding::Zero2;
+    let times = if each { job.batch.accumulation as f64 } else { 1.0 };
+    let all = |of: PassCosts| PassCosts { backward: of.backward * times, ..of };
+    Exchange { comm: all(comm), waits: all(waits).all() }
 }

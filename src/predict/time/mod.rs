@@ -278,7 +278,7 @@ impl StepTimeline {
     /// The step's time and what comes of it; `largest` is the stage whose GPU the parts are of.
     pub(in crate::predict) fn finish(&self, (job, step): (&Job, &StepTapes), cost: &Cost, largest: usize) -> StepTime {
         let host = self.host(job, step);
-        let seconds = self.seconds() + host + cost.optimizer;
+        let seconds = self.seconds() + host + cost.outside;
         let own = self.stages.iter().rfind(|alike| alike.index <= largest);
         let own = own.map_or_else(Stage::default, |alike| alike.stage);
         let micro_batches = job.batch.accumulation as f64;

@@ -4,6 +4,7 @@
 
 mod blocks;
 mod known;
+mod mapped;
 #[cfg(test)]
 mod oracle;
 mod pool;
@@ -23,6 +24,7 @@ use std::sync::RwLock;
 
 use blocks::{BlockIndex, Request};
 use known::AllocatorInput;
+pub(in crate::predict) use mapped::mapped;
 use streams::Replicas;
 pub(in crate::predict) use streams::is_fsdp;
 use timeline::{AllocatorTimeline, TapeLogs};

@@ -64,6 +64,12 @@ impl TapeLogs {
         }
         (blocks_of_all <= most && keys_of_all <= most).then_some(Self { kinds, order })
     }
+
+    /// Each tape of the model, as the first micro-batch runs it and as later ones do.
+    pub(super) fn tapes(&self) -> impl Iterator<Item = (&TapeLog, Option<&TapeLog>)> {
+        let of = |kind: &usize| self.kinds[*kind].as_ref().map(|(first, later)| (first, later.as_ref()));
+        self.order.iter().filter_map(of)
+    }
 }
 
 /// A kind of tape in the first micro-batch, and in later ones where there are some.

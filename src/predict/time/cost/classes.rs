@@ -1,5 +1,6 @@
 //! Kernels of a step by class: those that one efficiency is reckoned with.
 
+use super::cpu::PAGES;
 use super::kernel::{Kernels, attention_kernels, peak};
 use super::operator_row::OperatorRow;
 use super::{Cost, Passes};
@@ -41,7 +42,7 @@ pub(in crate::predict) fn classes(
             add(&mut all, job, &kernels, &row.times(times));
         }
     }
-    if let Some(row) = &cost.update {
+    for row in &cost.once {
         add(&mut all, job, &kernels, row);
     }
     all.sort_by(|a, b| b.seconds.0.total_cmp(&a.seconds.0));
@@ -63,6 +64,10 @@ fn add(all: &mut Vec<KernelClass>, job: &Job, kernels: &Kernels<'_>, row: &Opera
         }
         Unit::Vector if row.name == "optimizer" => {
             ("optimizer".to_owned(), false, curves.memory.share, &curves.memory.source)
+        }
+        Unit::Vector if row.name == PAGES => {
+            let share = curves.memory.fresh.unwrap_or(0.0);
+            ("memory used for the first time".to_owned(), false, share, &curves.memory.source)
         }
         Unit::Vector if row.rows => ("norms and softmax".to_owned(), false, curves.memory.rows, &curves.memory.source),
         Unit::Vector => ("elementwise and copies".to_owned(), false, curves.memory.share, &curves.memory.source),

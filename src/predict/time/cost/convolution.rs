@@ -77,7 +77,8 @@ pub(super) fn transforms(job: &Job, element: Element) -> bool {
     if job.hardware.gpu.generation == Generation::Cpu {
         return false;
     }
-    let on_matrix_units = element.bytes() < 4 || job.storage.tf32;
+    let has_tf32 = job.hardware.gpu.peaks.tf32.is_some();
+    let on_matrix_units = element.bytes() < 4 || (job.storage.tf32 && has_tf32);
     on_matrix_units && !job.training.channels_last
 }
 

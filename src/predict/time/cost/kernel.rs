@@ -1,7 +1,8 @@
 //! Time of one kernel on the job's GPU: the roofs with what kernels reach of them.
 
+use super::cpu::left_by_mask;
 use super::matmul::MatrixUnit;
-use crate::catalog::{AttentionCurve, AttentionLibrary, Fp8Scales};
+use crate::catalog::{AttentionCurve, AttentionLibrary, Fp8Scales, Generation, Gpu};
 use crate::model::{Element, MatMul, Scores, Unit};
 use crate::plan::keywords::Fp8Recipe;
 use crate::predict::job::Job;
@@ -62,8 +63,7 @@ impl<'a> Kernels<'a> {
             start: Seconds(curves.memory.kernel_us * 1e-6),
             clock: clock * in_training,
             half: half * in_training,
-            // Cards without a count in the catalogue: no waves are told apart.
-            multiprocessors: gpu.sm_count.map_or(1.0, |count| count as f64),
+            multiprocessors: multiprocessors(gpu),
             attention: curves.attention(attention_kernels(job)),
         }
     }
@@ -94,8 +94,7 @@ impl<'a> Kernels<'a> {
 
     /// Operations a second, at so many for each clock of each multiprocessor.
     pub fn per_clock(&self, operations: f64) -> f64 {
-        let clock = self.job.hardware.gpu.boost_clock.map_or(BOOST, |clock| clock.0 * 1e6);
-        operations * clock * self.multiprocessors * self.clock
+        operations * clock_rate(&self.job.hardware.gpu) * self.multiprocessors * self.clock
     }
 
     /// Operations a second of a batch of matmuls over heads, `rate` where the heads lie aligned. Heads are views of one
@@ -139,7 +138,8 @@ impl<'a> Kernels<'a> {
     /// Time of fused attention, backward with its five matmuls for two.
     pub fn attention(&self, scores: &Scores, element: Element, flops: f64) -> PassCosts {
         let (forward, backward) = self.long_attention(scores, element);
-        let (reached_forward, reached_backward) = reached(self.attention, scores, self.multiprocessors);
+        let there = (self.job.hardware.gpu.generation != Generation::Cpu).then_some(self.multiprocessors);
+        let (reached_forward, reached_backward) = reached(self.attention, scores, there);
         let least = flops * scores.visible;
         let held_up = if self.job.training.deterministic && attention_kernels(self.job) == AttentionLibrary::Flash {
             one_block_after_another(scores, self.multiprocessors)
@@ -159,7 +159,8 @@ impl<'a> Kernels<'a> {
         let own = if name == "fp32" { curve.fp32 } else { self.clock / curve.in_training };
         let own = if self.job.degrees.context > 1 { own * self.job.speed.stack.ring } else { own };
         let (forward, backward) = self.attention.shares(scores.dim as f64);
-        (peak.0 * own * forward, peak.0 * own * backward)
+        let (keeps_forward, keeps_backward) = self.attention.keeps(name);
+        (peak.0 * own * forward * keeps_forward, peak.0 * own * backward * keeps_backward)
     }
 
     /// Time that `bytes` of DRAM traffic take, of kernels that normalise `rows` or of others.
@@ -172,9 +173,13 @@ impl<'a> Kernels<'a> {
 pub const BACKWARD_PRODUCTS: f64 = 2.5;
 
 /// Share of a curve's rate that an attention kernel of that shape reaches, forward and backward: how many blocks of queries
-/// there are for the multiprocessors, and how long each is.
+/// there are for the multiprocessors, and how long each is. A CPU, which has none, takes them one after another.
 #[must_use]
-pub fn reached(curve: &AttentionCurve, scores: &Scores, multiprocessors: f64) -> (f64, f64) {
+pub fn reached(curve: &AttentionCurve, scores: &Scores, multiprocessors: Option<f64>) -> (f64, f64) {
+    let Some(multiprocessors) = multiprocessors else {
+        let left = left_by_mask(scores);
+        return (left, left);
+    };
     if scores.queries == 1 {
         // The rows of one matrix instruction are as many heads of a single query as share their keys (FlashAttention's
         // pack_gqa). A single query's keys are split until every multiprocessor has some (Flash-Decoding, PyTorch blog,
@@ -258,6 +263,21 @@ const fn scaled(recipe: Fp8Recipe, scales: Fp8Scales) -> f64 {
 /// Clock of GPUs of which the catalogue has none, Hz: between A100's and H100's.
 const BOOST: f64 = 1.6e9;
 
+/// FP32 operations of a multiprocessor a clock: 128 lanes that multiply and add, of GPUs with a compute capability from 8.6
+/// on but 8.7 (CUDA C++ Programming Guide, "Arithmetic Instructions") and of AMD's compute units (CDNA 3: 256).
+const OF_MULTIPROCESSOR: f64 = 256.0;
+
+fn clock_rate(gpu: &Gpu) -> f64 {
+    gpu.boost_clock.map_or(BOOST, |clock| clock.0 * 1e6)
+}
+
+/// Multiprocessors of a GPU, threads of a CPU. Of a card that nobody counted them on, as many as its FP32 peak takes at its
+/// clock; one where that is unknown as well, so that no waves are told apart.
+fn multiprocessors(gpu: &Gpu) -> f64 {
+    let by_peak = || gpu.peaks.fp32.map(|peak| (peak.0 / (OF_MULTIPROCESSOR * clock_rate(gpu))).round().max(1.0));
+    gpu.sm_count.map(|count| count as f64).or_else(by_peak).unwrap_or(1.0)
+}
+
 /// Matrix clock over that at which the curve's shares were taken: what the board's own power limit or the plan's leaves
 /// of it, or adds, up to the highest clock.
 fn clock(job: &Job) -> f64 {
@@ -288,10 +308,16 @@ mod tests {
             (8192, [(370.0, 333.0), (600.0, 529.0)]),
             (16384, [(370.0, 335.0), (595.0, 539.0)]),
         ];
-        let curve = AttentionCurve { source: String::new(), heads: Vec::new(), fill: (1.3, 0.7), ramp: 100.0 };
+        let curve = AttentionCurve {
+            source: String::new(),
+            heads: Vec::new(),
+            fill: (1.3, 0.7),
+            ramp: 100.0,
+            elements: Vec::new(),
+        };
         for (queries, libraries) in FIGURE {
             let scores = |visible| Scores { heads: 16 * (16384 / queries), queries, sharing: 1, dim: 128, visible };
-            let kept = reached(&curve, &scores(0.5), 132.0).0 / reached(&curve, &scores(1.0), 132.0).0;
+            let kept = reached(&curve, &scores(0.5), Some(132.0)).0 / reached(&curve, &scores(1.0), Some(132.0)).0;
             for (whole, causal) in libraries {
                 assert!((kept / (causal / whole) - 1.0).abs() < 0.06, "{queries}: {kept}, {}", causal / whole);
             }

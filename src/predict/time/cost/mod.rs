@@ -2,6 +2,7 @@
 
 mod classes;
 mod convolution;
+mod cpu;
 mod gradients;
 mod kernel;
 mod matmul;
@@ -111,10 +112,10 @@ pub(in crate::predict) struct Cost {
     pub traffic: Traffic,
     pub compute: Seconds,
     pub memory_bound: Seconds,
-    /// The optimizer's part of them.
-    pub optimizer: Seconds,
-    /// That part as a line.
-    update: Option<OperatorRow>,
+    /// What of them is outside of the passes: the optimizer's part, and pages that a CPU's process uses first.
+    pub outside: Seconds,
+    /// That part as lines.
+    once: Vec<OperatorRow>,
 }
 
 /// Sums the operators of a stage over a whole step.
@@ -144,7 +145,8 @@ pub(in crate::predict) fn of_stage(
         traffic.activations += all(passed.traffic.activations);
     }
     let update = (job.training.mode == Mode::Train).then(|| optimizer(job, resident, &mut traffic));
-    if let Some(row) = &update {
+    let once: Vec<OperatorRow> = update.into_iter().chain(cpu::first_use(job, step, &mut traffic)).collect();
+    for row in &once {
         compute += row.compute;
         memory += row.memory;
     }
@@ -157,8 +159,8 @@ pub(in crate::predict) fn of_stage(
         traffic,
         compute,
         memory_bound: memory,
-        optimizer: update.as_ref().map_or(Seconds::ZERO, OperatorRow::seconds),
-        update,
+        outside: once.iter().map(OperatorRow::seconds).sum(),
+        once,
     }
 }
 
@@ -189,7 +191,7 @@ pub(in crate::predict) fn roofline(
             gather(&mut rows, row.times(times));
         }
     }
-    rows.extend(cost.update.clone());
+    rows.extend(cost.once.iter().cloned());
     rows.sort_by(|a, b| b.seconds().0.total_cmp(&a.seconds().0));
     let line = |row: &OperatorRow| RooflineOp {
         name: Cow::Borrowed(row.name),
