@@ -2,6 +2,7 @@
 //! TRL, and training loops on accelerate with the same names.
 
 mod attention;
+mod lora_call;
 mod script;
 mod sharding;
 mod versions;
@@ -104,7 +105,7 @@ pub fn leave_open(imported: &mut ImportedPlan, why: Option<String>) {
 
 /// The launcher of a script shards. What is stored follows from that: `bf16` means autocast under `DistributedDataParallel`,
 /// fp32 masters under DeepSpeed, and fp32 shards under FSDP.
-fn by_launcher(imported: &mut ImportedPlan) {
+pub fn by_launcher(imported: &mut ImportedPlan) {
     let guessed = |imported: &ImportedPlan, key: &str| {
         imported.get(key).is_some_and(|inferred| matches!(inferred.origin, Origin::Default { .. }))
     };

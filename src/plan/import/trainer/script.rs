@@ -6,11 +6,11 @@ use super::super::concepts;
 use super::super::imported::ImportedPlan;
 use super::super::model;
 use super::super::origin::{Origin, Setting};
-use super::super::python_values::arguments;
 use super::super::rows::not_modelled;
 use super::super::script_defaults::{always_calls, script_of};
 use super::super::settings::{Fate, Settings};
 use super::super::trl;
+use super::lora_call::LoraCall;
 use crate::plan::keys;
 
 /// The length of a sample has a name of its own in every script.
@@ -124,19 +124,27 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
     } else if settings.is("full_finetune") || (!wanted && bits.is_none()) {
         return;
     }
-    let rank = settings.first_whole(&["lora_r", "lora_rank", "peft_lora_r"]).or(chats).or_else(|| rank_of(context));
+    let config = LoraCall::of(context, settings, imported);
+    let told = settings.first_whole(&["lora_r", "lora_rank", "peft_lora_r"]).or(chats);
+    let written = config.as_ref().and_then(|config| config.rank.as_ref());
+    let rank = told.or_else(|| written.and_then(|rank| rank.clone().ok()));
     let loaded = settings.first_text(&["adapter_name_or_path", "peft_model_name_or_path", "adapter_path"]);
     if let (None, Some(found)) = (&rank, loaded) {
         not_modelled(imported, &format!("{}: adapters that are loaded, whose rank stands beside them", found.origin));
         imported.set(keys::lora::base_bits, bits);
         return imported.miss(keys::lora::rank, format!("{} says it", found.value));
     }
+    if let (None, Some(Err(part))) = (&rank, written) {
+        not_modelled(imported, &format!("adapters, whose rank the script computes: {part}"));
+        imported.set(keys::lora::base_bits, bits);
+        return imported.miss(keys::lora::rank, format!("the script computes it: {part}"));
+    }
     if script_of(context).is_some_and(|(_, text)| text.contains("DoraConfig(") || text.contains("use_dora=True")) {
         not_modelled(imported, "DoRA: a magnitude for each output and the norm of each adapted weight");
     }
     adapters::set(imported, rank, ("peft", 8), bits);
     let given = settings.texts("lora_target_modules").or_else(|| settings.texts("target_modules"));
-    let given = given.or_else(|| targets_of(context, imported));
+    let given = given.or_else(|| config.as_ref().and_then(|config| config.targets(imported)));
     adapters::set_targets(imported, given);
     if named {
         adapters::set_targets(imported, settings.texts("trainable"));
@@ -154,45 +162,9 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
         .set(keys::lora::dropout, settings.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)));
 }
 
-/// The rank that a script writes into its only `LoraConfig`.
-fn rank_of(context: &ImportContext) -> Option<Setting<u64>> {
-    let (path, text) = script_of(context)?;
-    let mut calls = text.match_indices("LoraConfig(");
-    let (at, call) = calls.next().filter(|_| calls.next().is_none())?;
-    let parts = arguments(text.get(at + call.len()..)?);
-    let rank = parts.iter().find_map(|part| part.trim().strip_prefix("r=")?.trim().parse().ok())?;
-    let option = format!("LoraConfig(r={rank}) ({path})");
-    Some(Setting::new(rank, Origin::Default { framework: "the script", option }))
-}
-
 /// Whether a script makes adapters whatever it is told.
 fn adapts(context: &ImportContext) -> bool {
     script_of(context).is_some_and(|(_, text)| always_calls(&text, "get_peft_model(") && text.contains("LoraConfig("))
-}
-
-/// Where a script's only `LoraConfig` puts adapters.
-fn targets_of(context: &ImportContext, imported: &mut ImportedPlan) -> Option<Setting<Vec<String>>> {
-    let (path, text) = script_of(context)?;
-    let mut calls = text.match_indices("LoraConfig(");
-    let (at, call) = calls.next().filter(|_| calls.next().is_none())?;
-    let parts = arguments(text.get(at + call.len()..)?);
-    let given = parts.iter().find_map(|part| part.trim().strip_prefix("target_modules=").map(str::trim))?;
-    let names: Option<Vec<String>> = given.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')).map(|inner| {
-        inner
-            .split(',')
-            .map(|word| word.trim().trim_matches(['"', '\'']).to_owned())
-            .filter(|word| !word.is_empty())
-            .collect()
-    });
-    match names.filter(|names| !names.is_empty()) {
-        Some(names) => Some(Setting::new(names, Origin::Program(format!("{path}: LoraConfig")))),
-        None => {
-            if !text.contains("find_all_linear") {
-                not_modelled(imported, &format!("{path}: the script computes where adapters go"));
-            }
-            None
-        }
-    }
 }
 
 /// What a script calls the way in which it trains, by the names that scripts have for that: `full`, `lora`, `qlora`.
