@@ -13,8 +13,8 @@ use super::script_files::{ScriptFiles, near};
 use super::settings::Settings;
 use super::text::Unparsable;
 use super::{
-    ProcessView, documented, intern_evo, jobs, llm_c, nanogpt, nanotron, nemo_recipes, of_command, own_loop, python_calls,
-    scontrol, shell, stated_world, text, torchtitan, trainer, xtuner,
+    ProcessView, documented, intern_evo, jobs, llm_c, nanogpt, nanotron, nemo_recipes, of_command, own_loop,
+    python_calls, scontrol, shell, stated_world, text, torchtitan, trainer, xtuner,
 };
 use crate::catalog::Catalog;
 use crate::plan::keys;
@@ -73,9 +73,8 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
         None if !name.ends_with(".py") && name != "-" => documented::alone(name, content, &context),
         read => read,
     };
-    let mut imported = read.ok_or_else(|| {
-        Refused::NoTool(format!("{name}: no tool known that has such a configuration"))
-    })?;
+    let mut imported =
+        read.ok_or_else(|| Refused::NoTool(format!("{name}: no tool known that has such a configuration")))?;
     remarks.into_iter().for_each(|line| imported.note(line));
     documented::complete(&mut imported, name, content, &context);
     imported.distrust();
@@ -149,12 +148,7 @@ fn of_python(name: &str, content: &str, context: &ImportContext) -> Option<Impor
 
 /// The plan of a script that takes its arguments from a command line, as it starts where nobody gives any: its own
 /// defaults name a model and a batch.
-fn of_arguments(
-    name: &str,
-    content: &str,
-    around: &ProcessView,
-    catalog: &Catalog,
-) -> Result<ImportedPlan, Refused> {
+fn of_arguments(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) -> Result<ImportedPlan, Refused> {
     let parses = python_calls::parses_arguments(content) || content.contains("fire.Fire(");
     let why = if parses {
         "a script that takes its arguments from a command line: import that command"
@@ -176,7 +170,8 @@ fn of_arguments(
     };
     let inner = ProcessView { command, withheld: true, which: None, files: &files, ..around.copy() };
     let mut imported = of_command(&inner, catalog);
-    let library = |found: &InferredValue| matches!(found.origin, Origin::Default { framework, .. } if framework != "the script");
+    let library =
+        |found: &InferredValue| matches!(found.origin, Origin::Default { framework, .. } if framework != "the script");
     let batch = imported.get(keys::training::micro_batch_size).is_some_and(|found| !library(found));
     if imported.tool.is_empty() || imported.names_no_model().is_some() || !batch {
         return Err(refused());

@@ -51,8 +51,10 @@ fn config(context: &ImportContext) -> Option<String> {
 
 /// Whether settings are LLaMA-Factory's.
 pub fn is_config(settings: &Settings) -> bool {
+    // Others call their way of training so too; its own files name a stage, a template or the data beside it.
+    let own = ["stage", "template", "dataset", "per_device_train_batch_size"].iter().any(|name| settings.holds(name));
     is_v1(settings)
-        || settings.holds("finetuning_type")
+        || (settings.holds("finetuning_type") && own)
         || (settings.holds("stage") && settings.holds("model_name_or_path"))
 }
 

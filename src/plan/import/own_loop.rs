@@ -46,6 +46,16 @@ pub fn training_text(context: &ImportContext) -> Option<(String, String)> {
     Some((path, if trains(&whole) { whole } else { text }))
 }
 
+/// Whether a script leaves its training to modules that are not read: neither a Trainer nor a loop is in what is.
+pub fn hides(context: &ImportContext) -> bool {
+    const KNOWN: [&str; 8] =
+        ["TrainingArguments", "Trainer(", "Trainer.", "Parser(", ".backward(", "Config(", "fire.Fire(", "Accelerator("];
+    script_of(context).is_some_and(|(path, text)| {
+        let whole = project_text(context, &path, &text);
+        !KNOWN.iter().any(|part| whole.contains(part))
+    })
+}
+
 /// Whether a script has a loop of its own.
 pub fn is_loop(text: &str) -> bool {
     let transformers = text.contains("from transformers") || text.contains("import transformers");
@@ -221,6 +231,10 @@ impl OwnLoop {
         if optimizer(&self.text).is_none() {
             imported
                 .miss(keys::training::optimizer, format!("{}: which optimizer it makes is not followed", self.path));
+        }
+        if imported.get(keys::training::gradient_accumulation_steps).is_none() {
+            let why = format!("{}: its accumulation is not followed", self.path);
+            imported.miss(keys::training::gradient_accumulation_steps, why);
         }
         if imported.get(keys::training::micro_batch_size).is_none() {
             imported.miss(

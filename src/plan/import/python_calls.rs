@@ -170,10 +170,13 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
     }
     let models = models(content);
     let models: Vec<&str> = models.iter().map(String::as_str).collect();
+    let made = reader.calls(&models);
+    reader.open.set(false);
+    let arguments = reader.calls(&ARGUMENTS);
+    let handed_on = reader.open.get();
     reader.absent.set(false);
     let adapted = reader.calls(&ADAPTERS);
     let absent = reader.absent.get() && adapted.get("r").is_some() && adapted.whole("r").is_none();
-    let (made, arguments) = (reader.calls(&models), reader.calls(&ARGUMENTS));
     settings.adopt_all(&arguments, |name| (name != "0").then(|| name.to_owned()));
     let trainer_call = reader.calls(&["SFTTrainer", "DPOTrainer", "ORPOTrainer", "KTOTrainer", "GRPOTrainer"]);
     for name in ["max_seq_length", "max_length"] {
@@ -240,6 +243,9 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
     }
     if let Some(library) = script_defaults::other_library(content) {
         not_modelled(&mut imported, &format!("{name} trains with {library}: the plan counts what PyTorch holds"));
+    }
+    if handed_on {
+        imported.unread = Some("what the script hands to its arguments by `**`".to_owned());
     }
     if reader.asked.get() {
         imported.note("the script's own arguments are taken at their defaults");

@@ -9,6 +9,7 @@ use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::launch::{World, base};
 use super::origin::{Origin, Setting};
+use super::script_defaults::script_of;
 use super::settings::{DefaultValue, Settings};
 use crate::plan::keys;
 
@@ -75,6 +76,14 @@ pub fn defaults(method: &str) -> Settings {
         settings.over(Settings::defaults(VERSION, &[("max_length", DefaultValue::Whole(*longest))]));
     }
     settings
+}
+
+/// The rank of a script of one's own that leaves its adapters to TRL: `get_peft_config(model_args)` makes them of
+/// `ModelConfig`, whose `lora_r` is 16.
+pub fn usual_rank(context: &ImportContext) -> Option<Setting<u64>> {
+    let (_, text) = script_of(context)?;
+    let option = "lora_r 16".to_owned();
+    text.contains("get_peft_config(").then(|| Setting::new(16, Origin::Default { framework: VERSION, option }))
 }
 
 /// What follows from what was said: half precision of one kind alone, the length of a rollout, the

@@ -5,7 +5,7 @@ use super::super::imported::ImportedPlan;
 use super::super::origin::{Origin, Setting};
 use super::super::python_values::{ScriptReader, arguments};
 use super::super::rows::not_modelled;
-use super::super::script_defaults::script_of;
+use super::super::script_defaults::{project_text, script_of};
 use super::super::settings::{Settings, text, whole};
 
 /// What stands in the only call of `LoraConfig`; of several, in what all have alike.
@@ -22,7 +22,9 @@ pub struct LoraCall {
 impl LoraCall {
     /// The call in the script that runs, whose arguments are `settings`.
     pub fn of(context: &ImportContext, settings: &Settings, imported: &mut ImportedPlan) -> Option<Self> {
-        let (path, text) = script_of(context)?;
+        let (path, alone) = script_of(context)?;
+        // Many scripts keep it in a module of their own.
+        let text = if alone.contains("LoraConfig(") { alone } else { project_text(context, &path, &alone) };
         let calls: Vec<Vec<String>> = text
             .match_indices("LoraConfig(")
             .filter_map(|(at, call)| Some(arguments(text.get(at + call.len()..)?)))

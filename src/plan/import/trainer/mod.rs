@@ -11,7 +11,6 @@ use super::common::{self, ImportContext};
 use super::imported::ImportedPlan;
 use super::launch::World;
 use super::methods::{self, TrainingMethod};
-use super::model;
 use super::origin::{Origin, Setting};
 use super::own_loop::{self, OwnLoop};
 use super::rows::not_modelled;
@@ -126,7 +125,7 @@ pub fn by_launcher(imported: &mut ImportedPlan) {
 }
 
 fn set_all(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
-    named_model(imported, settings, context);
+    script::named_model(imported, settings, context);
     script::length(imported, settings, context);
     script::low_rank(imported, settings, context);
     set(imported, settings, context, stored(settings));
@@ -201,7 +200,12 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
     trl::complete(&mut settings, context, &mut imported);
     chats_defaults(&mut settings);
+    let optimizer = settings.holds("optim");
     let open = versions::apply(&mut imported, &mut settings, context);
+    if looped && !optimizer {
+        // A loop makes its own: what the Trainer of that version would take is none of it.
+        settings.set("optim", serde_json::Value::Null, Origin::Program(String::new()));
+    }
     set_all(&mut imported, &settings, context);
     if let Some((path, text)) = script_defaults::script_of(context) {
         script_doubts::attention(&mut imported, &path, &text, &settings);
@@ -249,6 +253,9 @@ fn own_defaults(imported: &mut ImportedPlan, settings: &mut Settings, context: &
             if let Some(library) = script_defaults::other_library(&text) {
                 not_modelled(imported, &format!("{path} trains with {library}: the plan counts what PyTorch holds"));
                 imported.unread = Some(path.clone());
+            }
+            if !known && own_loop::hides(context) {
+                imported.unread = Some("what trains, in modules that the script imports".to_owned());
             }
             if text.contains("import colossalai") || text.contains("from colossalai") {
                 not_modelled(imported, "Colossal-AI's plugins: how they store and shard is the script's");
@@ -305,31 +312,6 @@ fn stored(settings: &Settings) -> WeightStorage {
     match dtype {
         Some(found) if ["bfloat16", "float16", "bf16", "fp16"].contains(&found.value.as_str()) => WeightStorage::Half,
         _ => WeightStorage::Full,
-    }
-}
-
-fn named_model(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
-    let named = settings.first_text(&[
-        "model_name_or_path",
-        "base_model_name_or_path",
-        "lm_model_name_or_path",
-        "policy_model_name_or_path",
-        "config_name",
-        "model_name",
-        "base_model",
-        "model_path",
-        "model_id",
-        "input_model_filename",
-        "model",
-        "model_type",
-    ]);
-    // An option whose variable is empty takes the next one's name for its own.
-    match named.filter(|found| found.value != "true") {
-        Some(found) => model::set(imported, context, found),
-        None => imported.miss(keys::model::preset, "no --model_name_or_path"),
-    }
-    if let Some(found) = settings.get("config_overrides") {
-        imported.note(format!("{}: sizes beyond the model's own are not read", found.origin));
     }
 }
 

@@ -13,6 +13,33 @@ use super::super::trl;
 use super::lora_call::LoraCall;
 use crate::plan::keys;
 
+/// The model, by the names that scripts have for it.
+pub fn named_model(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
+    let named = settings.first_text(&[
+        "model_name_or_path",
+        "base_model_name_or_path",
+        "lm_model_name_or_path",
+        "llm_model_name_or_path",
+        "policy_model_name_or_path",
+        "config_name",
+        "model_name",
+        "base_model",
+        "model_path",
+        "model_id",
+        "input_model_filename",
+        "model",
+        "model_type",
+    ]);
+    // An option whose variable is empty takes the next one's name for its own.
+    match named.filter(|found| found.value != "true") {
+        Some(found) => model::set(imported, context, found),
+        None => imported.miss(keys::model::preset, "no --model_name_or_path"),
+    }
+    if let Some(found) = settings.get("config_overrides") {
+        imported.note(format!("{}: sizes beyond the model's own are not read", found.origin));
+    }
+}
+
 /// The length of a sample has a name of its own in every script.
 pub fn length(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     const NAMES: [&str; 16] = [
@@ -127,7 +154,7 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
     let config = LoraCall::of(context, settings, imported);
     let told = settings.first_whole(&["lora_r", "lora_rank", "peft_lora_r"]).or(chats);
     let written = config.as_ref().and_then(|config| config.rank.as_ref());
-    let rank = told.or_else(|| written.and_then(|rank| rank.clone().ok()));
+    let rank = told.or_else(|| written.and_then(|rank| rank.clone().ok())).or_else(|| trl::usual_rank(context));
     let loaded = settings.first_text(&["adapter_name_or_path", "peft_model_name_or_path", "adapter_path"]);
     if let (None, Some(found)) = (&rank, loaded) {
         not_modelled(imported, &format!("{}: adapters that are loaded, whose rank stands beside them", found.origin));
@@ -138,6 +165,11 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
         not_modelled(imported, &format!("adapters, whose rank the script computes: {part}"));
         imported.set(keys::lora::base_bits, bits);
         return imported.miss(keys::lora::rank, format!("the script computes it: {part}"));
+    }
+    if rank.is_none() && config.is_none() {
+        not_modelled(imported, "adapters, whose rank stands in no LoraConfig that was read");
+        imported.set(keys::lora::base_bits, bits);
+        return imported.miss(keys::lora::rank, "no LoraConfig that was read says it");
     }
     if script_of(context).is_some_and(|(_, text)| text.contains("DoraConfig(") || text.contains("use_dora=True")) {
         not_modelled(imported, "DoRA: a magnitude for each output and the norm of each adapted weight");
