@@ -125,7 +125,9 @@ fn documents(name: &str, content: &str) -> Result<Settings, Unparsable> {
 
 fn of_python(name: &str, content: &str, context: &ImportContext) -> Option<ImportedPlan> {
     let settings = text::python(name, content);
-    if nanogpt::is_config(&settings) {
+    // Its configurations are assignments and nothing else; its own script reads them by its configurator.
+    let assigns = !content.lines().any(|line| line.starts_with("def ") || line.starts_with("class "));
+    if (assigns || content.contains("configurator.py")) && nanogpt::is_config(&settings) {
         return Some(nanogpt::of_file(settings, context));
     }
     if xtuner::is_config(content) {

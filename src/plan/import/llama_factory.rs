@@ -12,6 +12,7 @@ use super::rows::not_modelled;
 use super::settings::{DefaultValue, Settings};
 use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
+use super::versions;
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -183,6 +184,7 @@ fn set_arguments(imported: &mut ImportedPlan, settings: &Settings, context: &Imp
     }
     imported.set(keys::model::sequence_length, settings.whole("cutoff_len"));
     let mut arguments = Settings::defaults("transformers 4.57", trainer::DEFAULTS).with(settings.clone());
+    versions::apply(versions::TRAINER, &context.run.versions, &mut arguments, imported);
     match settings.text("flash_attn") {
         Some(found) if found.value == "fa2" => {
             arguments.set("attn_implementation", "flash_attention_2".into(), found.origin)

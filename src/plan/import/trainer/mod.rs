@@ -206,6 +206,11 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         // A loop makes its own: what the Trainer of that version would take is none of it.
         settings.set("optim", serde_json::Value::Null, Origin::Program(String::new()));
     }
+    // LMFlow's optimizers of its own (`src/lmflow/args.py`).
+    if settings.is("use_customized_optim") {
+        let own = settings.clone();
+        settings.adopt("optim", &own, "customized_optim");
+    }
     set_all(&mut imported, &settings, context);
     if let Some((path, text)) = script_defaults::script_of(context) {
         script_doubts::attention(&mut imported, &path, &text, &settings);
@@ -218,7 +223,11 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     leave_open(&mut imported, open);
     let named = TrainingMethod::of_name(trl::method(context).unwrap_or_else(|| context.program.name()));
     let told = || script_defaults::script_of(context).and_then(|(_, text)| TrainingMethod::of_script(&text));
-    if let Some(method) = named.or_else(told) {
+    let asked = || {
+        let names = ["training_stage", "train_stage", "stage"];
+        names.iter().find_map(|name| TrainingMethod::of_name(&settings.text(name)?.value))
+    };
+    if let Some(method) = named.or_else(asked).or_else(told) {
         methods::of_trainer(method, &mut imported, &settings, context);
     }
     own_freezing(&mut imported, context, &settings);

@@ -111,7 +111,8 @@ fn other_length(imported: &mut ImportedPlan, settings: &Settings) -> Option<Sett
 }
 
 /// Switches for adapters, by the names that scripts have for them.
-const ADAPTERS: [&str; 7] = ["use_peft", "use_lora", "lora_enable", "enable_lora", "lora", "peft", "use_peft_lora"];
+const ADAPTERS: [&str; 8] =
+    ["use_peft", "use_lora", "use_qlora", "lora_enable", "enable_lora", "lora", "peft", "use_peft_lora"];
 
 /// Adapters by the names that scripts have for them.
 pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
@@ -128,8 +129,12 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
                 || (trl::method(context).is_none() && gives_rank(settings) && !refuses_adapters(settings))
         }
     };
-    let bits =
-        bits(settings).or_else(|| tuning.filter(|word| word.value.contains("qlora")).map(|word| word.map(|_| 4)));
+    let quantised = bits(settings).filter(|found| {
+        // A script that quantises by default does so for adapters, and only where it is told to.
+        let usual = matches!(found.origin, Origin::Default { .. });
+        !usual || (wanted && settings.flag("use_qlora").is_none_or(|told| told.value))
+    });
+    let bits = quantised.or_else(|| tuning.filter(|word| word.value.contains("qlora")).map(|word| word.map(|_| 4)));
     // P-tuning v2: keys and values in front of each layer's own (`THUDM/ChatGLM2-6B/ptuning/arguments.py`, `pre_seq_len`).
     if let Some(found) = settings.whole("pre_seq_len") {
         not_modelled(
@@ -201,7 +206,15 @@ fn adapts(context: &ImportContext) -> bool {
 
 /// What a script calls the way in which it trains, by the names that scripts have for that: `full`, `lora`, `qlora`.
 fn tuning(settings: &Settings) -> Option<Setting<String>> {
-    let names = ["train_mode", "tuning_mode", "finetuning_type", "finetune_type", "tuning_type", "tuner_type"];
+    let names = [
+        "train_mode",
+        "tuning_mode",
+        "finetuning_type",
+        "finetune_type",
+        "tuning_type",
+        "tuner_type",
+        "parameter_mode",
+    ];
     let said = names.iter().find_map(|name| settings.text(name).filter(|_| settings.is_set(name)));
     // Names that others have for other things: `method: grpo`.
     let shared = ["method", "mode", "training_mode", "training_method", "finetuning_method"].iter().find_map(|name| {
@@ -222,7 +235,11 @@ fn gives_rank(settings: &Settings) -> bool {
 
 /// Whether a switch for adapters is set to false.
 fn refuses_adapters(settings: &Settings) -> bool {
-    ADAPTERS.iter().any(|name| settings.flag(name).is_some_and(|found| !found.value))
+    // Without quantised weights there may be adapters all the same.
+    ADAPTERS
+        .iter()
+        .filter(|name| **name != "use_qlora")
+        .any(|name| settings.flag(name).is_some_and(|found| !found.value))
 }
 
 /// Base weights of 4 or 8 bits.

@@ -32,9 +32,8 @@ pub fn apply(
 ) {
     // A default of the script's own arguments goes over the library's, whichever version that has.
     let told = |settings: &Settings, name: &str| {
-        let own = |found: &Setting<serde_json::Value>| {
-            matches!(found.origin, Origin::Default { framework: "the script", .. })
-        };
+        const OWN: [&str; 2] = ["the script", "LLaMA-Factory v1"];
+        let own = |found: &Setting<serde_json::Value>| matches!(found.origin, Origin::Default { framework, .. } if OWN.contains(&framework));
         settings.is_set(name) || settings.get(name).is_some_and(own)
     };
     for row in rows {
