@@ -59,7 +59,12 @@ pub fn hides(context: &ImportContext) -> bool {
 /// Whether a script has a loop of its own.
 pub fn is_loop(text: &str) -> bool {
     let transformers = text.contains("from transformers") || text.contains("import transformers");
-    transformers && !uses_trainer(text) && code(text).any(|line| line.contains(".backward("))
+    transformers && loops(text)
+}
+
+/// The same of a script that is known to train, on models of whatever library.
+pub fn loops(text: &str) -> bool {
+    !uses_trainer(text) && code(text).any(|line| line.contains(".backward("))
 }
 
 fn uses_trainer(text: &str) -> bool {
@@ -146,7 +151,7 @@ pub struct OwnLoop {
 impl OwnLoop {
     /// The loop of the script that runs, where it has one; `file` is what it reads its arguments from, in sections.
     pub fn of(context: &ImportContext, settings: &mut Settings, file: &Settings) -> Option<Self> {
-        let (path, text) = training_text(context).filter(|(_, text)| is_loop(text))?;
+        let (path, text) = training_text(context).filter(|(_, text)| loops(text))?;
         // What a library of the project can quantise, the script need not.
         let quantised = text.contains("get_peft_model(").then(|| ScriptReader::new(&path, &text, settings.clone()));
         let quantised = quantised.map(|reader| reader.calls(&["BitsAndBytesConfig"])).unwrap_or_default();
@@ -321,7 +326,7 @@ fn optimizer(text: &str) -> Option<&'static str> {
 }
 
 /// The only length that a script cuts its samples to, in its calls of a tokenizer.
-fn truncated(text: &str, reader: &ScriptReader) -> Option<Value> {
+pub fn truncated(text: &str, reader: &ScriptReader) -> Option<Value> {
     const NEAR: usize = 200;
     let mut found: Option<Value> = None;
     for (at, word) in text.match_indices("max_length=") {

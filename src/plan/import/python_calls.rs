@@ -10,7 +10,7 @@ use super::python_values::ScriptReader;
 use super::rows::not_modelled;
 use super::script_defaults;
 use super::script_doubts;
-use super::settings::{Settings, text};
+use super::settings::{Settings, text, whole};
 use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
 use super::{adapters, model, own_config, own_loop, trl};
@@ -206,6 +206,9 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
     }
     imported.set(keys::model::sequence_length, settings.first_whole(&["max_seq_length", "max_length"]));
     imported.fill(keys::model::sequence_length, reader.named(&LENGTHS).first_whole(&LENGTHS));
+    let cut = own_loop::truncated(content, &reader).as_ref().and_then(whole);
+    let origin = || Origin::Program(format!("{name}: max_length of its tokenizer"));
+    imported.fill(keys::model::sequence_length, cut.map(|tokens| Setting::new(tokens, origin())));
     let reached = if absent { Some(false) } else { reader.reached(&ADAPTERS) };
     if reached != Some(false) {
         low_rank(&mut imported, &made, &adapted, &reader.calls(&["BitsAndBytesConfig", "GPTQConfig"]), unsloth);

@@ -178,7 +178,8 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     if let Some(path) = own {
         imported.note(format!("{path}: a training loop of its own: the defaults of TrainingArguments are not taken"));
     }
-    if let Some(method) = trl::method(context) {
+    let method = trl::method(context).or_else(|| trl::parsed(context));
+    if let Some(method) = method {
         settings.over(trl::defaults(method));
     }
     own_defaults(&mut imported, &mut settings, context);
@@ -201,7 +202,10 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     trl::complete(&mut settings, context, &mut imported);
     chats_defaults(&mut settings);
     let optimizer = settings.holds("optim");
-    let open = versions::apply(&mut imported, &mut settings, context);
+    let open = versions::apply_to(&mut imported, &mut settings, context, method);
+    if method.is_some() && trl::method(context).is_none() && !context.run.versions.contains_key("trl") {
+        imported.note("the version of TRL is not known: its defaults are those of 1.0");
+    }
     if looped && !optimizer {
         // A loop makes its own: what the Trainer of that version would take is none of it.
         settings.set("optim", serde_json::Value::Null, Origin::Program(String::new()));
@@ -250,7 +254,7 @@ fn own_loop_of(context: &ImportContext) -> Option<String> {
     // DeepSpeed-Chat's and those after it are known.
     let chat = arguments::read(&context.program.words).options.holds("zero_stage");
     let whole = text.contains("add_argument(") && !text.contains("Trainer") && !text.contains("HfArgumentParser");
-    ((whole || own_loop::is_loop(&text)) && !known && !chat).then_some(path)
+    ((whole || own_loop::loops(&text)) && !known && !chat).then_some(path)
 }
 
 /// What the script that runs has as the defaults of its own arguments; one that cannot be read may have any.

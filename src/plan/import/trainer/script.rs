@@ -24,6 +24,7 @@ pub fn named_model(imported: &mut ImportedPlan, settings: &Settings, context: &I
         "config_name",
         "model_name",
         "base_model",
+        "base_model_path",
         "model_path",
         "model_id",
         "input_model_filename",
