@@ -7,7 +7,6 @@ use super::common::{self, ImportContext};
 use super::imported::{ImportedPlan, InferredValue};
 use super::kinds::{kind, of_settings};
 use super::launch::{self, Program};
-use super::origin::Origin;
 use super::refused::Refused;
 use super::script_files::{ScriptFiles, near};
 use super::settings::Settings;
@@ -172,8 +171,11 @@ fn of_arguments(name: &str, content: &str, around: &ProcessView, catalog: &Catal
     };
     let inner = ProcessView { command, withheld: true, which: None, files: &files, ..around.copy() };
     let mut imported = of_command(&inner, catalog);
-    let library =
-        |found: &InferredValue| matches!(found.origin, Origin::Default { framework, .. } if framework != "the script");
+    // What follows from a library's default is one too.
+    let library = |found: &InferredValue| {
+        let told = found.origin.to_string();
+        told.starts_with("default of ") && !told.starts_with("default of the script")
+    };
     let batch = imported.get(keys::training::micro_batch_size).is_some_and(|found| !library(found));
     if imported.tool.is_empty() || imported.names_no_model().is_some() || !batch {
         return Err(refused());

@@ -216,6 +216,13 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
     if reached.is_none() {
         imported.note("adapters stand on a condition of the script that is not followed: they are taken as made");
     }
+    let four = made.flag("load_in_4bit").filter(|found| found.value);
+    let said = imported.missing.iter().any(|missing| missing.key == keys::lora::rank);
+    if let Some(found) = four.filter(|_| imported.get(keys::lora::rank).is_none() && !said) {
+        // Quantised weights are not trained by themselves.
+        not_modelled(&mut imported, &format!("{}: adapters that are loaded, or made elsewhere", found.origin));
+        imported.miss(keys::lora::rank, "the script makes no adapters, and quantised weights are not trained");
+    }
     other_adapters(&mut imported, content);
     let stored = stored(&made, unsloth);
     if let Some(found) = adapted.text("use_gradient_checkpointing") {

@@ -96,7 +96,12 @@ pub fn of_file(file: Settings, name: &str, context: &ImportContext) -> ImportedP
 
 /// Takes the types of weights out, where the versions that run leave them open.
 pub fn leave_open(imported: &mut ImportedPlan, why: Option<String>) {
-    if let Some(why) = why {
+    // DeepSpeed's masters are what they are, whatever the checkpoint's type is.
+    let masters = imported
+        .get(keys::training::precision)
+        .and_then(|found| found.value.as_str())
+        .is_some_and(|word| word.ends_with("-fp32-master"));
+    if let Some(why) = why.filter(|_| !masters) {
         imported.drop(keys::training::precision);
         imported.miss(keys::training::precision, why);
     }
@@ -201,6 +206,11 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
     trl::complete(&mut settings, context, &mut imported);
     chats_defaults(&mut settings);
+    if let Some((path, text)) =
+        script_defaults::script_of(context).filter(|_| !looped && !settings.holds("torch_dtype"))
+    {
+        settings.over(script_doubts::loaded_type(&path, &text));
+    }
     let optimizer = settings.holds("optim");
     let open = versions::apply_to(&mut imported, &mut settings, context, method);
     if method.is_some() && trl::method(context).is_none() && !context.run.versions.contains_key("trl") {
