@@ -79,7 +79,7 @@ fn names(reader: &ScriptReader, part: &str) -> Option<Vec<String>> {
     let value = reader.expression(part)?;
     let list = match text(&value) {
         Some(word) => word.split(',').map(|name| name.trim().to_owned()).collect(),
-        None => value.as_array()?.iter().map(|name| text(name)).collect::<Option<Vec<String>>>()?,
+        None => value.as_array()?.iter().map(text).collect::<Option<Vec<String>>>()?,
     };
     Some(list).filter(|list: &Vec<String>| !list.is_empty() && list.iter().all(|name| !name.is_empty()))
 }
