@@ -79,6 +79,8 @@ fn the_draws_are_broad_and_mostly_right() {
         "twentieth",
         "twentyfirst",
         "twentysecond",
+        "twentythird",
+        "twentyfourth",
     ];
     for draw in draws {
         let all: usize = ["right", "says", "wrong"].iter().map(|verdict| of(draw, verdict)).sum();

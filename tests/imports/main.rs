@@ -183,6 +183,18 @@ fn what_no_tool_is_known_by_is_refused() {
             "global_train_batch_size: 32\ndevice_train_microbatch_size: auto\nmodel: {name: CompVis/stable-diffusion-v1-4}\n",
         ),
         ("own.sh", "torchrun --nproc_per_node=8 my_own.py --epochs 3\n"),
+        // lit-llama has names of nanoGPT's in a script of its own (AnesBenmerzoug/lit-llama, finetune_lora.py).
+        (
+            "finetune_lora.py",
+            "import lightning as L\nfrom lit_llama.model import LLaMA\neval_interval = 10\nbatch_size = 128\n\
+             gradient_accumulation_steps = 32\nmax_iters = 50000\nblock_size = 256\nlora_r = 8\ndef main():\n    train()\n",
+        ),
+        // Others say how they train as LLaMA-Factory does (JasonCZH4/bumblecore, configs/dpo/dpo_lora.yaml).
+        (
+            "dpo_lora.yaml",
+            "training_stage: dpo\nfinetuning_type: lora\nmodel_name_or_path: x\ncutoff_len: 1024\nlora_rank: 64\n\
+             train_micro_batch_size_per_gpu: 4\ntrain_model_precision: bf16\n",
+        ),
         ("convert.sh", "python torchtitan/scripts/convert.py --input a --output b\n"),
         ("config.yaml", "model: resnet\ndata: x\nepochs: 3\n"),
         (

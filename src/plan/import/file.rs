@@ -1,10 +1,10 @@
 //! Files of other tools as plans: the kind is told by what is in them.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::common::{self, ImportContext};
-use super::imported::ImportedPlan;
+use super::imported::{ImportedPlan, InferredValue};
 use super::kinds::{kind, of_settings};
 use super::launch::{self, Program};
 use super::refused::Refused;
@@ -12,10 +12,11 @@ use super::script_files::{ScriptFiles, near};
 use super::settings::Settings;
 use super::text::Unparsable;
 use super::{
-    ProcessView, documented, intern_evo, jobs, llm_c, nanogpt, nanotron, nemo_recipes, of_command, python_calls,
-    scontrol, shell, stated_world, text, torchtitan, xtuner,
+    ProcessView, documented, intern_evo, jobs, llm_c, nanogpt, nanotron, nemo_recipes, of_command, own_loop,
+    python_calls, scontrol, shell, stated_world, text, torchtitan, trainer, xtuner,
 };
 use crate::catalog::Catalog;
+use crate::plan::keys;
 
 /// The plan of a file called `name`: a Hugging Face `config.json`, a configuration of a framework,
 /// or a script or text with a training command in it.
@@ -55,7 +56,11 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
         }
         "py" => {
             let chosen = torchtitan::chosen(name, content, around.which)?;
-            of_python(name, chosen.as_deref().unwrap_or(content), &context)
+            let read = of_python(name, chosen.as_deref().unwrap_or(content), &context);
+            match read {
+                None => return of_arguments(name, content, around, catalog),
+                read => read,
+            }
         }
         _ => {
             let command = bare_arguments(content);
@@ -67,14 +72,8 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
         None if !name.ends_with(".py") && name != "-" => documented::alone(name, content, &context),
         read => read,
     };
-    let mut imported = read.ok_or_else(|| {
-        let why = if name.ends_with(".py") && python_calls::parses_arguments(content) {
-            "a script that takes its arguments from a command line: import that command"
-        } else {
-            "no tool known that has such a configuration"
-        };
-        Refused::NoTool(format!("{name}: {why}"))
-    })?;
+    let mut imported =
+        read.ok_or_else(|| Refused::NoTool(format!("{name}: no tool known that has such a configuration")))?;
     remarks.into_iter().for_each(|line| imported.note(line));
     documented::complete(&mut imported, name, content, &context);
     imported.distrust();
@@ -125,7 +124,9 @@ fn documents(name: &str, content: &str) -> Result<Settings, Unparsable> {
 
 fn of_python(name: &str, content: &str, context: &ImportContext) -> Option<ImportedPlan> {
     let settings = text::python(name, content);
-    if nanogpt::is_config(&settings) {
+    // Its configurations are assignments and nothing else; its own script reads them by its configurator.
+    let assigns = !content.lines().any(|line| line.starts_with("def ") || line.starts_with("class "));
+    if (assigns || content.contains("configurator.py")) && nanogpt::is_config(&settings) {
         return Some(nanogpt::of_file(settings, context));
     }
     if xtuner::is_config(content) {
@@ -144,6 +145,46 @@ fn of_python(name: &str, content: &str, context: &ImportContext) -> Option<Impor
         return Some(torchtitan::of_python(name, content, context));
     }
     python_calls::is_script(content).then(|| python_calls::of_file(name, content, context))
+}
+
+/// The plan of a script that takes its arguments from a command line, as it starts where nobody gives any: its own
+/// defaults name a model and a batch.
+fn of_arguments(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) -> Result<ImportedPlan, Refused> {
+    let parses = python_calls::parses_arguments(content) || content.contains("fire.Fire(");
+    let why = if parses {
+        "a script that takes its arguments from a command line: import that command"
+    } else {
+        "no tool known that has such a configuration"
+    };
+    let refused = || Refused::NoTool(format!("{name}: {why}"));
+    if !parses {
+        return Err(refused());
+    }
+    let command = vec!["python".to_owned(), name.to_owned()];
+    let files = ScriptFiles {
+        own: &BTreeMap::new(),
+        changed: &BTreeSet::new(),
+        below: around.files,
+        script: name,
+        folder: "",
+        elsewhere: RefCell::default(),
+    };
+    let inner = ProcessView { command, withheld: true, which: None, files: &files, ..around.copy() };
+    let mut imported = of_command(&inner, catalog);
+    // What follows from a library's default is one too.
+    let library = |found: &InferredValue| {
+        let told = found.origin.to_string();
+        told.starts_with("default of ") && !told.starts_with("default of the script")
+    };
+    let batch = imported.get(keys::training::micro_batch_size).is_some_and(|found| !library(found));
+    if imported.tool.is_empty() || imported.names_no_model().is_some() || !batch {
+        return Err(refused());
+    }
+    imported.note("its arguments are taken at their defaults: import the command that starts it, where it gives some");
+    if !own_loop::is_loop(content) {
+        trainer::by_launcher(&mut imported);
+    }
+    Ok(imported)
 }
 
 /// How names of files end that hold settings, never commands.

@@ -16,7 +16,9 @@ const VERSION: &str = "GLM-4's finetune.py";
 
 /// Whether settings are those of such a script.
 pub fn is_config(settings: &Settings) -> bool {
-    settings.holds("training_args.per_device_train_batch_size") && settings.holds("data_config")
+    settings.holds("training_args.per_device_train_batch_size")
+        && settings.holds("data_config")
+        && !settings.holds("model_config")
 }
 
 fn configuration(context: &ImportContext) -> Option<String> {

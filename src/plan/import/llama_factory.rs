@@ -12,6 +12,7 @@ use super::rows::not_modelled;
 use super::settings::{DefaultValue, Settings};
 use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
+use super::versions;
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -51,8 +52,10 @@ fn config(context: &ImportContext) -> Option<String> {
 
 /// Whether settings are LLaMA-Factory's.
 pub fn is_config(settings: &Settings) -> bool {
+    // Others call their way of training so too; its own files name a stage, a template or the data beside it.
+    let own = ["stage", "template", "dataset", "per_device_train_batch_size"].iter().any(|name| settings.holds(name));
     is_v1(settings)
-        || settings.holds("finetuning_type")
+        || (settings.holds("finetuning_type") && own)
         || (settings.holds("stage") && settings.holds("model_name_or_path"))
 }
 
@@ -181,6 +184,7 @@ fn set_arguments(imported: &mut ImportedPlan, settings: &Settings, context: &Imp
     }
     imported.set(keys::model::sequence_length, settings.whole("cutoff_len"));
     let mut arguments = Settings::defaults("transformers 4.57", trainer::DEFAULTS).with(settings.clone());
+    versions::apply(versions::TRAINER, &context.run.versions, &mut arguments, imported);
     match settings.text("flash_attn") {
         Some(found) if found.value == "fa2" => {
             arguments.set("attn_implementation", "flash_attention_2".into(), found.origin)

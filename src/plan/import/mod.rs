@@ -89,7 +89,7 @@ use crate::catalog::Catalog;
 use crate::files::Unread;
 use common::ImportContext;
 use launch::{LaunchCommand, LaunchEnvironment, Launcher, Program, World};
-use settings::UNKNOWN_OPTIONS;
+use settings::{UNKNOWN, UNKNOWN_OPTIONS};
 
 pub use file::is_foreign;
 pub use hooked::{other_model, tell as tell_hook};
@@ -221,7 +221,7 @@ fn of_command(run: &ProcessView, catalog: &Catalog) -> ImportedPlan {
     };
     context.world = world(&context, &own, &inherited);
     let mut imported = framework(&context);
-    if program.words.iter().any(|word| word == UNKNOWN_OPTIONS) && !imported.tool.is_empty() {
+    if has_unknown_options(&program.words) && !imported.tool.is_empty() {
         imported.note("options in it depend on a condition that only the run knows: no default is taken");
         imported.unread.get_or_insert_with(|| "a condition of the script".to_owned());
     }
@@ -233,6 +233,13 @@ fn of_command(run: &ProcessView, catalog: &Catalog) -> ImportedPlan {
         common::surroundings(&mut imported, &context);
     }
     imported.settle()
+}
+
+/// Whether a command has words that nobody knows and that may be options: a part that depends on a condition, or a word
+/// behind an option's value (`--lr 1e-4 $EXTRA`).
+fn has_unknown_options(words: &[String]) -> bool {
+    let behind_value = |pair: &[String]| matches!(pair, [value, word] if word == UNKNOWN && !value.starts_with('-'));
+    words.iter().any(|word| word == UNKNOWN_OPTIONS) || words.windows(2).any(behind_value)
 }
 
 /// The training command in a shell script that is being run.

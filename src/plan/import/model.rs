@@ -79,6 +79,11 @@ pub fn set(imported: &mut ImportedPlan, context: &ImportContext, found: Setting<
             Origin::Derived(format!("{origin} {name}: its name holds it")),
         );
     }
+    if let Some(preset) = above(context, &name) {
+        imported.note(format!("model: {name} is not known: taken as {preset}, which a folder of its path is called"));
+        let origin = Origin::Derived(format!("{origin} {name}: a folder of its path"));
+        return imported.say(keys::model::preset, preset, origin);
+    }
     let why = format!("{name}: neither a model of the catalogue nor a config.json on this machine");
     match billions(&name) {
         _ if vision::is_multimodal(&name) => imported.miss(
@@ -127,6 +132,7 @@ pub fn preset(context: &ImportContext, name: &str) -> Option<String> {
     let known = |name: &str| context.catalog.model(name).map(|model| model.name.clone());
     // Gemma 1.1 has Gemma's shapes.
     let plain = base(name).to_lowercase().replace('_', "-").replace("gemma-1.1-", "gemma-");
+    let plain = pointed(&plain).unwrap_or(plain);
     known(name).or_else(|| known(&plain)).or_else(|| {
         let mut rest = plain.as_str();
         // `Meta-Llama-3.1-8B-Instruct-bnb-4bit`: one ending after the other.
@@ -184,6 +190,7 @@ fn held(context: &ImportContext, name: &str) -> Option<String> {
         "8bit",
     ];
     let plain = base(name).to_lowercase().replace('_', "-");
+    let plain = pointed(&plain).unwrap_or(plain);
     let words: Vec<&str> = plain.split('-').collect();
     let sized = |words: &[&str]| words.iter().any(|word| billions(word).is_some());
     if words.iter().any(|word| OTHERS.contains(word) || word.contains("moe") || word.contains("select")) {
@@ -195,6 +202,33 @@ fn held(context: &ImportContext, name: &str) -> Option<String> {
             context.catalog.model(&name).map(|model| model.name.clone())
         })
     })
+}
+
+/// A model of the catalogue that a folder of a path is called, of which the last part tells no size of its own:
+/// `outputs/Qwen2.5-7B-Instruct/checkpoint-500`.
+fn above(context: &ImportContext, path: &str) -> Option<String> {
+    const OTHERS: [&str; 6] = ["reward", "draft", "prune", "distil", "merge", "moe"];
+    let (folders, last) = path.rsplit_once('/')?;
+    // `organisation/name` on the hub has no folders.
+    let local = folders.contains('/') || path.starts_with('.');
+    let own = billions(last).is_some() || OTHERS.iter().any(|part| path.to_lowercase().contains(part));
+    if !local || own || vision::is_multimodal(path) {
+        return None;
+    }
+    let sized = folders.rsplit('/').find(|folder| billions(folder).is_some())?;
+    preset(context, sized).or_else(|| held(context, sized))
+}
+
+/// A name whose version is written with `-` for the point: `llama-3-1-8b`.
+fn pointed(name: &str) -> Option<String> {
+    let words: Vec<&str> = name.split('-').collect();
+    let number = |word: &str| word.len() == 1 && word.bytes().all(|letter| letter.is_ascii_digit());
+    let ends = |word: &str| word.ends_with(|letter: char| letter.is_ascii_digit()) && billions(word).is_none();
+    let at = words.windows(3).position(
+        |part| matches!(part, [major, minor, size] if ends(major) && number(minor) && billions(size).is_some()),
+    )?;
+    let (before, behind) = (words.get(..=at)?.join("-"), words.get(at + 1..)?.join("-"));
+    Some(format!("{before}.{behind}"))
 }
 
 /// A name without the words for how a model was trained further, wherever they stand: `llama-3-base-8b-sft` has the
@@ -283,7 +317,20 @@ pub fn longest(imported: &ImportedPlan, context: &ImportContext) -> Option<u64> 
 
 #[cfg(test)]
 mod tests {
-    use super::{billions, bits};
+    use super::{billions, bits, pointed};
+
+    #[test]
+    fn a_version_may_be_written_without_its_point() {
+        for (name, told) in [
+            ("llama-3-1-8b", Some("llama-3.1-8b")),
+            ("llama-3-2-1b-instruct", Some("llama-3.2-1b-instruct")),
+            ("llama-3-8b", None),
+            ("llama-2-7b", None),
+            ("qwen2-5-7b", Some("qwen2.5-7b")),
+        ] {
+            assert_eq!(pointed(name).as_deref(), told, "{name}");
+        }
+    }
 
     #[test]
     fn sizes_are_read_out_of_names() {

@@ -46,10 +46,25 @@ pub fn training_text(context: &ImportContext) -> Option<(String, String)> {
     Some((path, if trains(&whole) { whole } else { text }))
 }
 
+/// Whether a script leaves its training to modules that are not read: neither a Trainer nor a loop is in what is.
+pub fn hides(context: &ImportContext) -> bool {
+    const KNOWN: [&str; 8] =
+        ["TrainingArguments", "Trainer(", "Trainer.", "Parser(", ".backward(", "Config(", "fire.Fire(", "Accelerator("];
+    script_of(context).is_some_and(|(path, text)| {
+        let whole = project_text(context, &path, &text);
+        !KNOWN.iter().any(|part| whole.contains(part))
+    })
+}
+
 /// Whether a script has a loop of its own.
 pub fn is_loop(text: &str) -> bool {
     let transformers = text.contains("from transformers") || text.contains("import transformers");
-    transformers && !uses_trainer(text) && code(text).any(|line| line.contains(".backward("))
+    transformers && loops(text)
+}
+
+/// The same of a script that is known to train, on models of whatever library.
+pub fn loops(text: &str) -> bool {
+    !uses_trainer(text) && code(text).any(|line| line.contains(".backward("))
 }
 
 fn uses_trainer(text: &str) -> bool {
@@ -136,7 +151,7 @@ pub struct OwnLoop {
 impl OwnLoop {
     /// The loop of the script that runs, where it has one; `file` is what it reads its arguments from, in sections.
     pub fn of(context: &ImportContext, settings: &mut Settings, file: &Settings) -> Option<Self> {
-        let (path, text) = training_text(context).filter(|(_, text)| is_loop(text))?;
+        let (path, text) = training_text(context).filter(|(_, text)| loops(text))?;
         // What a library of the project can quantise, the script need not.
         let quantised = text.contains("get_peft_model(").then(|| ScriptReader::new(&path, &text, settings.clone()));
         let quantised = quantised.map(|reader| reader.calls(&["BitsAndBytesConfig"])).unwrap_or_default();
@@ -221,6 +236,10 @@ impl OwnLoop {
         if optimizer(&self.text).is_none() {
             imported
                 .miss(keys::training::optimizer, format!("{}: which optimizer it makes is not followed", self.path));
+        }
+        if imported.get(keys::training::gradient_accumulation_steps).is_none() {
+            let why = format!("{}: its accumulation is not followed", self.path);
+            imported.miss(keys::training::gradient_accumulation_steps, why);
         }
         if imported.get(keys::training::micro_batch_size).is_none() {
             imported.miss(
@@ -307,7 +326,7 @@ fn optimizer(text: &str) -> Option<&'static str> {
 }
 
 /// The only length that a script cuts its samples to, in its calls of a tokenizer.
-fn truncated(text: &str, reader: &ScriptReader) -> Option<Value> {
+pub fn truncated(text: &str, reader: &ScriptReader) -> Option<Value> {
     const NEAR: usize = 200;
     let mut found: Option<Value> = None;
     for (at, word) in text.match_indices("max_length=") {

@@ -10,7 +10,7 @@ use super::python_values::ScriptReader;
 use super::rows::not_modelled;
 use super::script_defaults;
 use super::script_doubts;
-use super::settings::{Settings, text};
+use super::settings::{Settings, text, whole};
 use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
 use super::{adapters, model, own_config, own_loop, trl};
@@ -170,10 +170,13 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
     }
     let models = models(content);
     let models: Vec<&str> = models.iter().map(String::as_str).collect();
+    let made = reader.calls(&models);
+    reader.open.set(false);
+    let arguments = reader.calls(&ARGUMENTS);
+    let handed_on = reader.open.get();
     reader.absent.set(false);
     let adapted = reader.calls(&ADAPTERS);
     let absent = reader.absent.get() && adapted.get("r").is_some() && adapted.whole("r").is_none();
-    let (made, arguments) = (reader.calls(&models), reader.calls(&ARGUMENTS));
     settings.adopt_all(&arguments, |name| (name != "0").then(|| name.to_owned()));
     let trainer_call = reader.calls(&["SFTTrainer", "DPOTrainer", "ORPOTrainer", "KTOTrainer", "GRPOTrainer"]);
     for name in ["max_seq_length", "max_length"] {
@@ -203,12 +206,22 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
     }
     imported.set(keys::model::sequence_length, settings.first_whole(&["max_seq_length", "max_length"]));
     imported.fill(keys::model::sequence_length, reader.named(&LENGTHS).first_whole(&LENGTHS));
+    let cut = own_loop::truncated(content, &reader).as_ref().and_then(whole);
+    let origin = || Origin::Program(format!("{name}: max_length of its tokenizer"));
+    imported.fill(keys::model::sequence_length, cut.map(|tokens| Setting::new(tokens, origin())));
     let reached = if absent { Some(false) } else { reader.reached(&ADAPTERS) };
     if reached != Some(false) {
         low_rank(&mut imported, &made, &adapted, &reader.calls(&["BitsAndBytesConfig", "GPTQConfig"]), unsloth);
     }
     if reached.is_none() {
         imported.note("adapters stand on a condition of the script that is not followed: they are taken as made");
+    }
+    let four = made.flag("load_in_4bit").filter(|found| found.value);
+    let said = imported.missing.iter().any(|missing| missing.key == keys::lora::rank);
+    if let Some(found) = four.filter(|_| imported.get(keys::lora::rank).is_none() && !said) {
+        // Quantised weights are not trained by themselves.
+        not_modelled(&mut imported, &format!("{}: adapters that are loaded, or made elsewhere", found.origin));
+        imported.miss(keys::lora::rank, "the script makes no adapters, and quantised weights are not trained");
     }
     other_adapters(&mut imported, content);
     let stored = stored(&made, unsloth);
@@ -240,6 +253,9 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
     }
     if let Some(library) = script_defaults::other_library(content) {
         not_modelled(&mut imported, &format!("{name} trains with {library}: the plan counts what PyTorch holds"));
+    }
+    if handed_on {
+        imported.unread = Some("what the script hands to its arguments by `**`".to_owned());
     }
     if reader.asked.get() {
         imported.note("the script's own arguments are taken at their defaults");

@@ -28,6 +28,8 @@ pub struct ScriptReader<'a> {
     pub absent: Cell<bool>,
     /// Whether a value is one that the script divides among its ranks later.
     pub divided: Cell<bool>,
+    /// Whether a call takes keywords from what is not followed: `TrainingArguments(**kwargs)`.
+    pub open: Cell<bool>,
 }
 
 impl<'a> ScriptReader<'a> {
@@ -41,6 +43,7 @@ impl<'a> ScriptReader<'a> {
             asked: Cell::new(false),
             absent: Cell::new(false),
             divided: Cell::new(false),
+            open: Cell::new(false),
         }
     }
 
@@ -59,8 +62,15 @@ impl<'a> ScriptReader<'a> {
                 !rest.starts_with('=')
                     && name.trim().chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
             });
+            // `TrainingArguments(**kwargs)`: a dictionary of the script's own.
+            if let Some(table) = part.strip_prefix("**").and_then(|name| self.table(name.trim())) {
+                settings.over(table);
+                continue;
+            }
             // `TrainingArguments(**config["training"])`: whatever a file of settings has.
             if part.starts_with("**") {
+                let filled = self.own.iter().any(|(name, _)| self.own.is_set(name));
+                self.open.set(self.open.get() || !filled);
                 let mut whole = self.own.clone();
                 whole.over(std::mem::take(&mut settings));
                 settings.adopt_all(&whole, |name| (!name.contains('.')).then(|| name.to_owned()));
@@ -77,6 +87,38 @@ impl<'a> ScriptReader<'a> {
             settings.set(&key, self.value(value, 0), origin);
         }
         settings
+    }
+
+    /// What a dictionary that the script puts together holds: `name = {"a": 1}`, `name = dict(a=1)`, and
+    /// `name["b"] = 2` after it.
+    fn table(&self, name: &str) -> Option<Settings> {
+        let plain = |name: &str| name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+        if name.is_empty() || !plain(name) {
+            return None;
+        }
+        let [(at, right)] = assignments(self.content, name, false).try_into().ok()?;
+        let (brace, sign) = if right.starts_with('{') { ("{", ':') } else { ("dict(", '=') };
+        let mut settings = Settings::default();
+        let line = |at: usize| Some(self.content.get(..at).map_or(1, |before| before.matches('\n').count() + 1));
+        let mut put = |key: &str, value: &str, line: Option<usize>| {
+            let key = key.trim().trim_matches(['"', '\'']).to_owned();
+            // What is put in later, perhaps on a condition, leaves the first value open.
+            let value = if settings.get(&key).is_some() { UNKNOWN.into() } else { self.value(value.trim(), 0) };
+            settings.set(&key, value, Origin::File { name: self.name.to_owned(), line, key: key.clone() });
+        };
+        for part in arguments(right.strip_prefix(brace).and(self.content.get(at + brace.len()..))?) {
+            let Some((key, value)) = part.split_once(sign) else { continue };
+            let within = self.content.get(at..).and_then(|rest| rest.find(part.trim())).unwrap_or(0);
+            put(key, value, line(at + within));
+        }
+        let start = format!("{name}[");
+        for (at, _) in self.content.match_indices(&start) {
+            let rest = self.content.get(at + start.len()..).unwrap_or("").lines().next().unwrap_or("");
+            if let Some((key, value)) = rest.split_once("] = ") {
+                put(key, value, line(at));
+            }
+        }
+        Some(settings)
     }
 
     /// What `name = dict(…)` at the left margin holds, dictionaries in it as dotted names behind `name`.
@@ -218,6 +260,14 @@ impl<'a> ScriptReader<'a> {
         }
         if let Some(list) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             return arguments(list).iter().filter_map(|item| python_literal(item.trim())).collect();
+        }
+        // `bf16=(args.precision == "bf16")`
+        let bare = text.trim_start_matches('(').trim_end_matches(')');
+        if bare.matches(" == ").count() == 1
+            && ![" and ", " or ", " if ", "("].iter().any(|part| bare.contains(part))
+            && let Some(holds) = self.holds(bare)
+        {
+            return Value::Bool(holds);
         }
         // What a GPU of today can do.
         let supported = text.ends_with("is_bfloat16_supported()") || text.ends_with("is_bf16_supported()");

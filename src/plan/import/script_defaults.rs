@@ -137,6 +137,10 @@ fn modules(path: &str, text: &str) -> Vec<String> {
         let near = |file: &str| {
             if module.starts_with('.') && !folder.is_empty() { format!("{folder}/{file}") } else { file.to_owned() }
         };
+        // The folder of the script comes first on Python's path.
+        if !module.starts_with('.') && !folder.is_empty() {
+            files.push(format!("{folder}/{place}.py"));
+        }
         files.push(near(&format!("{place}.py")));
         if !module.starts_with('.') {
             files.push(format!("src/{place}.py"));

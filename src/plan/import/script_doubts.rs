@@ -164,6 +164,25 @@ pub fn literals(path: &str, text: &str) -> Settings {
     settings
 }
 
+/// The type that a script loads its weights in, where it writes one in all its calls: `torch_dtype=torch.bfloat16`.
+pub fn loaded_type(path: &str, text: &str) -> Settings {
+    let mut settings = Settings::default();
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with('#'));
+    let mut found = lines.filter_map(|(at, line)| {
+        let behind = line.split_once("torch_dtype=")?.1.trim();
+        let end = behind.find(|letter: char| !letter.is_ascii_alphanumeric() && !matches!(letter, '.' | '_'));
+        let (word, rest) = behind.split_at(end.unwrap_or(behind.len()));
+        let whole = rest.is_empty() || rest.starts_with([',', ')']);
+        Some((at + 1, word.strip_prefix("torch.").filter(|_| whole)))
+    });
+    let Some((line, Some(word))) = found.next() else { return settings };
+    if ["bfloat16", "float16"].contains(&word) && found.all(|(_, other)| other == Some(word)) {
+        let origin = Origin::File { name: path.to_owned(), line: Some(line), key: "torch_dtype".to_owned() };
+        settings.set("torch_dtype", word.into(), origin);
+    }
+    settings
+}
+
 /// What a line gives `name`: as a keyword, a key of a dictionary, or an attribute of the arguments.
 fn written<'a>(code: &'a str, name: &str, attribute: bool) -> Option<&'a str> {
     let at = code.find(name)?;

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Files;
+use super::settings::UNKNOWN;
 use crate::files::Unread;
 
 /// Files that a script writes itself before it starts what reads them.
@@ -33,7 +34,7 @@ pub fn near(files: &dyn Files, script: &str, path: &str) -> Result<(String, Stri
         Ok(text) => return Ok((text, path.to_owned())),
         Err(why) => why,
     };
-    if path.starts_with(['/', '~']) {
+    if is_elsewhere(path) {
         let mut rest = path;
         for _ in 0..MOST_FOLDERS {
             let Some((_, below)) = rest.split_once('/') else { break };
@@ -52,7 +53,7 @@ pub fn near(files: &dyn Files, script: &str, path: &str) -> Result<(String, Stri
     }
     let mut folder = script;
     for _ in 0..MOST_FOLDERS {
-        let Some((above, _)) = folder.rsplit_once('/').filter(|_| !path.starts_with(['/', '~'])) else { break };
+        let Some((above, _)) = folder.rsplit_once('/').filter(|_| !is_elsewhere(path)) else { break };
         folder = above;
         let there = format!("{folder}/{}", path.trim_start_matches("./"));
         if let Ok(text) = files.read(&there) {
@@ -60,6 +61,11 @@ pub fn near(files: &dyn Files, script: &str, path: &str) -> Result<(String, Stri
         }
     }
     Err(missed)
+}
+
+/// Whether a path leads to another machine's place, or begins with what only the run knows: `$BASE/src/train.py`.
+fn is_elsewhere(path: &str) -> bool {
+    path.starts_with(['/', '~']) || path.split('/').next() == Some(UNKNOWN)
 }
 
 /// A path below the present directory or a folder above the script.

@@ -9,6 +9,7 @@ use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::launch::{World, base};
 use super::origin::{Origin, Setting};
+use super::script_defaults::script_of;
 use super::settings::{DefaultValue, Settings};
 use crate::plan::keys;
 
@@ -40,6 +41,34 @@ const METHODS: &[(&str, Option<u64>)] = &[
     ("online_dpo", None),
 ];
 
+/// Where TRL's own scripts stand in its repository.
+const OF_TRL: [&str; 3] = ["trl/scripts/", "examples/scripts/", "scripts/"];
+
+/// How a script of one's own trains by TRL, whose configuration its parser fills in:
+/// `TrlParser((ScriptArguments, SFTConfig, ModelConfig))`.
+pub fn parsed(context: &ImportContext) -> Option<&'static str> {
+    const CONFIGS: [(&str, &str); 8] = [
+        ("SFTConfig", "sft"),
+        ("DPOConfig", "dpo"),
+        ("KTOConfig", "kto"),
+        ("RewardConfig", "reward"),
+        ("ORPOConfig", "orpo"),
+        ("CPOConfig", "cpo"),
+        ("GRPOConfig", "grpo"),
+        ("RLOOConfig", "rloo"),
+    ];
+    let (_, text) = script_of(context)?;
+    // A class of the script's own of that name has defaults of its own.
+    let own = |name: &str| text.contains(&format!("class {name}"));
+    let of_trl = text.contains("from trl");
+    let filled = text.match_indices("Parser((").find_map(|(at, part)| {
+        let behind = text.get(at + part.len()..)?.split(')').next()?;
+        let names: Vec<&str> = behind.split(',').map(str::trim).collect();
+        CONFIGS.iter().find(|(name, _)| names.contains(name) && !own(name))
+    });
+    filled.filter(|_| of_trl).map(|(_, method)| *method)
+}
+
 /// Where `trl` puts what it tells `accelerate launch`.
 pub const LAUNCH: &str = "launch";
 
@@ -55,8 +84,12 @@ pub fn method(context: &ImportContext) -> Option<&'static str> {
     };
     // Others have scripts of these names too: theirs is at hand and does not take TRL's arguments.
     if !program.module && !is_command(context) {
-        let text = context.run.files.read(&program.path);
-        if text.is_ok_and(|text| !text.contains("TrlParser")) {
+        let others = match context.run.files.read(&program.path) {
+            Ok(text) => !text.contains("TrlParser"),
+            // Of one that is not at hand the place tells.
+            Err(_) => !OF_TRL.iter().any(|place| program.path.starts_with(place) || program.path.contains("trl/")),
+        };
+        if others {
             return None;
         }
     }
@@ -75,6 +108,14 @@ pub fn defaults(method: &str) -> Settings {
         settings.over(Settings::defaults(VERSION, &[("max_length", DefaultValue::Whole(*longest))]));
     }
     settings
+}
+
+/// The rank of a script of one's own that leaves its adapters to TRL: `get_peft_config(model_args)` makes them of
+/// `ModelConfig`, whose `lora_r` is 16.
+pub fn usual_rank(context: &ImportContext) -> Option<Setting<u64>> {
+    let (_, text) = script_of(context)?;
+    let option = "lora_r 16".to_owned();
+    text.contains("get_peft_config(").then(|| Setting::new(16, Origin::Default { framework: VERSION, option }))
 }
 
 /// What follows from what was said: half precision of one kind alone, the length of a rollout, the

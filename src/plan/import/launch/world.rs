@@ -169,6 +169,8 @@ fn deepspeed(options: &Settings, around: &LaunchEnvironment) -> World {
             };
         }
     }
+    // A file of hosts that is named and not at hand tells more than this node.
+    let listed = options.first_text(&["H", "hostfile"]).is_some() && hosts.is_none();
     let from_file = |line: &str| Origin::File { name: hostfile.clone(), line: None, key: line.to_owned() };
     let positive = |found: &Setting<u64>| found.value > 0;
     let nodes = options.whole("num_nodes").filter(positive);
@@ -176,10 +178,10 @@ fn deepspeed(options: &Settings, around: &LaunchEnvironment) -> World {
     let nodes = nodes.or_else(|| hosts.as_ref().map(|hosts| Setting::new(hosts.len() as u64, from_file("hosts"))));
     let per_node = per_node
         .or_else(|| hosts.as_ref()?.first().map(|(_, slots)| Setting::new(*slots, from_file("slots"))))
-        .or_else(|| around.gpus.clone());
+        .or_else(|| around.gpus.clone().filter(|_| !listed));
     let one =
         || Setting::new(1, Origin::Default { framework: "deepspeed", option: "no host file: this node".to_owned() });
-    World { total: None, nodes: nodes.or_else(|| Some(one())), per_node }
+    World { total: None, nodes: nodes.or_else(|| (!listed).then(one)), per_node }
 }
 
 /// What DeepSpeed's runner tells its launcher on each node: `{"worker-0": [0, 1]}` in base64 (`deepspeed/launcher/runner.py`).

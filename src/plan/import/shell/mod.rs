@@ -7,6 +7,7 @@ mod edited;
 mod expansion;
 mod joined;
 mod output;
+mod pipes;
 mod statements;
 mod words;
 mod written;
@@ -26,7 +27,7 @@ const MAX_WORDS: usize = 100_000;
 const MAX_TEXT: usize = 4_000_000;
 
 /// A script as far as it can be followed without running it.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Script {
     variables: BTreeMap<String, Vec<String>>,
     /// Functions by name.
@@ -51,6 +52,8 @@ pub struct Script {
     spent: Cell<usize>,
     /// How deep expansions stand in each other now.
     depth: Cell<usize>,
+    /// Functions whose output was asked for.
+    calls: Cell<usize>,
     /// Statements that were followed.
     turns: usize,
     /// Words of all commands.

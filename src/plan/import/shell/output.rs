@@ -1,16 +1,20 @@
-//! What substituted commands print, where that can be told without running them: folders and names of paths, and
-//! arithmetic.
+//! What substituted commands print, where that can be told without running them: folders and names of paths,
+//! arithmetic, what a function of the script echoes, and what usual filters make of that.
 
-use super::Script;
+use super::statements::statements;
+use super::{Script, Surroundings, pipes};
 use crate::plan::import::expression;
 use crate::plan::import::settings::UNKNOWN;
 
 impl Script {
     /// What `$(command)` stands for; unknown where only a run could tell.
     pub(super) fn output(&self, command: &str, known: &dyn Fn(&str) -> Option<String>) -> String {
-        self.printed(command, known)
-            .filter(|text| !text.split(['/', ' ']).any(|part| part == UNKNOWN))
-            .unwrap_or_else(|| UNKNOWN.to_owned())
+        // Of what a function puts together the known words stay: they are options.
+        let whole = |text: &String| {
+            let options = text.split_whitespace().any(|word| word.starts_with("--"));
+            options || !text.split(['/', ' ']).any(|part| part == UNKNOWN)
+        };
+        self.printed(command, known).filter(whole).unwrap_or_else(|| UNKNOWN.to_owned())
     }
 
     fn printed(&self, command: &str, known: &dyn Fn(&str) -> Option<String>) -> Option<String> {
@@ -21,11 +25,31 @@ impl Script {
             let target = words.iter().skip(1).find(|word| !word.starts_with('-'));
             return target.filter(|_| pwd && words.first().is_some_and(|word| word == "cd")).cloned();
         }
-        if bare.contains(['|', '<', '>', '&']) {
+        let parts = statements(&bare);
+        let [first, filters @ ..] = parts.as_slice() else { return None };
+        if bare.contains(['<', '>', '&']) || (!filters.is_empty() && !piped(&bare, filters.len())) {
             return None;
         }
-        let words = self.words(&bare, known);
+        let unset = self.unset.borrow().len();
+        let text = self.printed_alone(&first.text, known)?;
+        if filters.is_empty() {
+            return Some(text);
+        }
+        if self.unset.borrow().len() > unset {
+            return None;
+        }
+        // Of a value that nobody knows the number of parts is not known either.
+        let filters: Vec<Vec<String>> = filters.iter().map(|filter| self.words(&filter.text, known)).collect();
+        pipes::through(&text, &filters).filter(|_| !text.contains(UNKNOWN))
+    }
+
+    /// What a command prints by itself.
+    fn printed_alone(&self, bare: &str, known: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+        let words = self.words(bare, known);
         let (name, rest) = words.split_first()?;
+        if self.functions.contains_key(name) {
+            return self.echoed(&words, known);
+        }
         if name == "pwd" {
             return Some(".".to_owned());
         }
@@ -43,4 +67,34 @@ impl Script {
             _ => None,
         }
     }
+
+    /// What a function of the script prints: it echoes once, whatever its conditions are.
+    fn echoed(&self, words: &[String], known: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+        const MOST_CALLS: usize = 64;
+        if self.calls.get() >= MOST_CALLS {
+            return None;
+        }
+        self.calls.set(self.calls.get() + 1);
+        let mut inner = self.clone();
+        inner.commands.clear();
+        inner.follow(words, &Surroundings { variable: known, file: &|_| None }, self.depth.get());
+        self.calls.set(inner.calls.get());
+        self.spent.set(inner.spent.get());
+        // What goes elsewhere is not printed.
+        let prints = |command: &&super::ShellCommand| {
+            let aside = command.words.iter().any(|word| word.starts_with('>') || word.starts_with("1>"));
+            !aside && !command.words.first().is_some_and(|name| matches!(name.as_str(), "return" | "shift" | "set"))
+        };
+        let mut commands = inner.commands.iter().filter(prints);
+        let echo = commands.next().filter(|command| command.words.first().is_some_and(|name| name == "echo"))?;
+        let options = |word: &&String| word.as_str() == "-n" || word.as_str() == "-e";
+        let text: Vec<&str> = echo.words.iter().skip(1).skip_while(options).map(String::as_str).collect();
+        commands.next().is_none().then(|| text.join(" "))
+    }
+}
+
+/// Whether all that parts a text are pipes.
+fn piped(text: &str, parts: usize) -> bool {
+    let signs = text.matches('|').count();
+    signs == parts && !text.contains("||") && !text.contains(['\n', ';'])
 }

@@ -2,6 +2,7 @@
 //! TRL, and training loops on accelerate with the same names.
 
 mod attention;
+mod lora_call;
 mod script;
 mod sharding;
 mod versions;
@@ -10,7 +11,6 @@ use super::common::{self, ImportContext};
 use super::imported::ImportedPlan;
 use super::launch::World;
 use super::methods::{self, TrainingMethod};
-use super::model;
 use super::origin::{Origin, Setting};
 use super::own_loop::{self, OwnLoop};
 use super::rows::not_modelled;
@@ -96,7 +96,12 @@ pub fn of_file(file: Settings, name: &str, context: &ImportContext) -> ImportedP
 
 /// Takes the types of weights out, where the versions that run leave them open.
 pub fn leave_open(imported: &mut ImportedPlan, why: Option<String>) {
-    if let Some(why) = why {
+    // DeepSpeed's masters are what they are, whatever the checkpoint's type is.
+    let masters = imported
+        .get(keys::training::precision)
+        .and_then(|found| found.value.as_str())
+        .is_some_and(|word| word.ends_with("-fp32-master"));
+    if let Some(why) = why.filter(|_| !masters) {
         imported.drop(keys::training::precision);
         imported.miss(keys::training::precision, why);
     }
@@ -104,7 +109,7 @@ pub fn leave_open(imported: &mut ImportedPlan, why: Option<String>) {
 
 /// The launcher of a script shards. What is stored follows from that: `bf16` means autocast under `DistributedDataParallel`,
 /// fp32 masters under DeepSpeed, and fp32 shards under FSDP.
-fn by_launcher(imported: &mut ImportedPlan) {
+pub fn by_launcher(imported: &mut ImportedPlan) {
     let guessed = |imported: &ImportedPlan, key: &str| {
         imported.get(key).is_some_and(|inferred| matches!(inferred.origin, Origin::Default { .. }))
     };
@@ -125,7 +130,7 @@ fn by_launcher(imported: &mut ImportedPlan) {
 }
 
 fn set_all(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
-    named_model(imported, settings, context);
+    script::named_model(imported, settings, context);
     script::length(imported, settings, context);
     script::low_rank(imported, settings, context);
     set(imported, settings, context, stored(settings));
@@ -178,7 +183,8 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     if let Some(path) = own {
         imported.note(format!("{path}: a training loop of its own: the defaults of TrainingArguments are not taken"));
     }
-    if let Some(method) = trl::method(context) {
+    let method = trl::method(context).or_else(|| trl::parsed(context));
+    if let Some(method) = method {
         settings.over(trl::defaults(method));
     }
     own_defaults(&mut imported, &mut settings, context);
@@ -200,7 +206,25 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
     trl::complete(&mut settings, context, &mut imported);
     chats_defaults(&mut settings);
-    let open = versions::apply(&mut imported, &mut settings, context);
+    if let Some((path, text)) =
+        script_defaults::script_of(context).filter(|_| !looped && !settings.holds("torch_dtype"))
+    {
+        settings.over(script_doubts::loaded_type(&path, &text));
+    }
+    let optimizer = settings.holds("optim");
+    let open = versions::apply_to(&mut imported, &mut settings, context, method);
+    if method.is_some() && trl::method(context).is_none() && !context.run.versions.contains_key("trl") {
+        imported.note("the version of TRL is not known: its defaults are those of 1.0");
+    }
+    if looped && !optimizer {
+        // A loop makes its own: what the Trainer of that version would take is none of it.
+        settings.set("optim", serde_json::Value::Null, Origin::Program(String::new()));
+    }
+    // LMFlow's optimizers of its own (`src/lmflow/args.py`).
+    if settings.is("use_customized_optim") {
+        let own = settings.clone();
+        settings.adopt("optim", &own, "customized_optim");
+    }
     set_all(&mut imported, &settings, context);
     if let Some((path, text)) = script_defaults::script_of(context) {
         script_doubts::attention(&mut imported, &path, &text, &settings);
@@ -213,7 +237,11 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     leave_open(&mut imported, open);
     let named = TrainingMethod::of_name(trl::method(context).unwrap_or_else(|| context.program.name()));
     let told = || script_defaults::script_of(context).and_then(|(_, text)| TrainingMethod::of_script(&text));
-    if let Some(method) = named.or_else(told) {
+    let asked = || {
+        let names = ["training_stage", "train_stage", "stage"];
+        names.iter().find_map(|name| TrainingMethod::of_name(&settings.text(name)?.value))
+    };
+    if let Some(method) = named.or_else(asked).or_else(told) {
         methods::of_trainer(method, &mut imported, &settings, context);
     }
     own_freezing(&mut imported, context, &settings);
@@ -236,7 +264,7 @@ fn own_loop_of(context: &ImportContext) -> Option<String> {
     // DeepSpeed-Chat's and those after it are known.
     let chat = arguments::read(&context.program.words).options.holds("zero_stage");
     let whole = text.contains("add_argument(") && !text.contains("Trainer") && !text.contains("HfArgumentParser");
-    ((whole || own_loop::is_loop(&text)) && !known && !chat).then_some(path)
+    ((whole || own_loop::loops(&text)) && !known && !chat).then_some(path)
 }
 
 /// What the script that runs has as the defaults of its own arguments; one that cannot be read may have any.
@@ -248,6 +276,9 @@ fn own_defaults(imported: &mut ImportedPlan, settings: &mut Settings, context: &
             if let Some(library) = script_defaults::other_library(&text) {
                 not_modelled(imported, &format!("{path} trains with {library}: the plan counts what PyTorch holds"));
                 imported.unread = Some(path.clone());
+            }
+            if !known && own_loop::hides(context) {
+                imported.unread = Some("what trains, in modules that the script imports".to_owned());
             }
             if text.contains("import colossalai") || text.contains("from colossalai") {
                 not_modelled(imported, "Colossal-AI's plugins: how they store and shard is the script's");
@@ -304,31 +335,6 @@ fn stored(settings: &Settings) -> WeightStorage {
     match dtype {
         Some(found) if ["bfloat16", "float16", "bf16", "fp16"].contains(&found.value.as_str()) => WeightStorage::Half,
         _ => WeightStorage::Full,
-    }
-}
-
-fn named_model(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
-    let named = settings.first_text(&[
-        "model_name_or_path",
-        "base_model_name_or_path",
-        "lm_model_name_or_path",
-        "policy_model_name_or_path",
-        "config_name",
-        "model_name",
-        "base_model",
-        "model_path",
-        "model_id",
-        "input_model_filename",
-        "model",
-        "model_type",
-    ]);
-    // An option whose variable is empty takes the next one's name for its own.
-    match named.filter(|found| found.value != "true") {
-        Some(found) => model::set(imported, context, found),
-        None => imported.miss(keys::model::preset, "no --model_name_or_path"),
-    }
-    if let Some(found) = settings.get("config_overrides") {
-        imported.note(format!("{}: sizes beyond the model's own are not read", found.origin));
     }
 }
 

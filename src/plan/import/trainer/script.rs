@@ -6,12 +6,40 @@ use super::super::concepts;
 use super::super::imported::ImportedPlan;
 use super::super::model;
 use super::super::origin::{Origin, Setting};
-use super::super::python_values::arguments;
 use super::super::rows::not_modelled;
 use super::super::script_defaults::{always_calls, script_of};
 use super::super::settings::{Fate, Settings};
 use super::super::trl;
+use super::lora_call::LoraCall;
 use crate::plan::keys;
+
+/// The model, by the names that scripts have for it.
+pub fn named_model(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
+    let named = settings.first_text(&[
+        "model_name_or_path",
+        "base_model_name_or_path",
+        "lm_model_name_or_path",
+        "llm_model_name_or_path",
+        "policy_model_name_or_path",
+        "config_name",
+        "model_name",
+        "base_model",
+        "base_model_path",
+        "model_path",
+        "model_id",
+        "input_model_filename",
+        "model",
+        "model_type",
+    ]);
+    // An option whose variable is empty takes the next one's name for its own.
+    match named.filter(|found| found.value != "true") {
+        Some(found) => model::set(imported, context, found),
+        None => imported.miss(keys::model::preset, "no --model_name_or_path"),
+    }
+    if let Some(found) = settings.get("config_overrides") {
+        imported.note(format!("{}: sizes beyond the model's own are not read", found.origin));
+    }
+}
 
 /// The length of a sample has a name of its own in every script.
 pub fn length(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
@@ -84,7 +112,8 @@ fn other_length(imported: &mut ImportedPlan, settings: &Settings) -> Option<Sett
 }
 
 /// Switches for adapters, by the names that scripts have for them.
-const ADAPTERS: [&str; 7] = ["use_peft", "use_lora", "lora_enable", "enable_lora", "lora", "peft", "use_peft_lora"];
+const ADAPTERS: [&str; 8] =
+    ["use_peft", "use_lora", "use_qlora", "lora_enable", "enable_lora", "lora", "peft", "use_peft_lora"];
 
 /// Adapters by the names that scripts have for them.
 pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
@@ -101,8 +130,12 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
                 || (trl::method(context).is_none() && gives_rank(settings) && !refuses_adapters(settings))
         }
     };
-    let bits =
-        bits(settings).or_else(|| tuning.filter(|word| word.value.contains("qlora")).map(|word| word.map(|_| 4)));
+    let quantised = bits(settings).filter(|found| {
+        // A script that quantises by default does so for adapters, and only where it is told to.
+        let usual = matches!(found.origin, Origin::Default { .. });
+        !usual || (wanted && settings.flag("use_qlora").is_none_or(|told| told.value))
+    });
+    let bits = quantised.or_else(|| tuning.filter(|word| word.value.contains("qlora")).map(|word| word.map(|_| 4)));
     // P-tuning v2: keys and values in front of each layer's own (`THUDM/ChatGLM2-6B/ptuning/arguments.py`, `pre_seq_len`).
     if let Some(found) = settings.whole("pre_seq_len") {
         not_modelled(
@@ -124,19 +157,32 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
     } else if settings.is("full_finetune") || (!wanted && bits.is_none()) {
         return;
     }
-    let rank = settings.first_whole(&["lora_r", "lora_rank", "peft_lora_r"]).or(chats).or_else(|| rank_of(context));
+    let config = LoraCall::of(context, settings, imported);
+    let told = settings.first_whole(&["lora_r", "lora_rank", "peft_lora_r"]).or(chats);
+    let written = config.as_ref().and_then(|config| config.rank.as_ref());
+    let rank = told.or_else(|| written.and_then(|rank| rank.clone().ok())).or_else(|| trl::usual_rank(context));
     let loaded = settings.first_text(&["adapter_name_or_path", "peft_model_name_or_path", "adapter_path"]);
     if let (None, Some(found)) = (&rank, loaded) {
         not_modelled(imported, &format!("{}: adapters that are loaded, whose rank stands beside them", found.origin));
         imported.set(keys::lora::base_bits, bits);
         return imported.miss(keys::lora::rank, format!("{} says it", found.value));
     }
+    if let (None, Some(Err(part))) = (&rank, written) {
+        not_modelled(imported, &format!("adapters, whose rank the script computes: {part}"));
+        imported.set(keys::lora::base_bits, bits);
+        return imported.miss(keys::lora::rank, format!("the script computes it: {part}"));
+    }
+    if rank.is_none() && config.is_none() {
+        not_modelled(imported, "adapters, whose rank stands in no LoraConfig that was read");
+        imported.set(keys::lora::base_bits, bits);
+        return imported.miss(keys::lora::rank, "no LoraConfig that was read says it");
+    }
     if script_of(context).is_some_and(|(_, text)| text.contains("DoraConfig(") || text.contains("use_dora=True")) {
         not_modelled(imported, "DoRA: a magnitude for each output and the norm of each adapted weight");
     }
     adapters::set(imported, rank, ("peft", 8), bits);
     let given = settings.texts("lora_target_modules").or_else(|| settings.texts("target_modules"));
-    let given = given.or_else(|| targets_of(context, imported));
+    let given = given.or_else(|| config.as_ref().and_then(|config| config.targets(imported)));
     adapters::set_targets(imported, given);
     if named {
         adapters::set_targets(imported, settings.texts("trainable"));
@@ -154,50 +200,22 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
         .set(keys::lora::dropout, settings.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)));
 }
 
-/// The rank that a script writes into its only `LoraConfig`.
-fn rank_of(context: &ImportContext) -> Option<Setting<u64>> {
-    let (path, text) = script_of(context)?;
-    let mut calls = text.match_indices("LoraConfig(");
-    let (at, call) = calls.next().filter(|_| calls.next().is_none())?;
-    let parts = arguments(text.get(at + call.len()..)?);
-    let rank = parts.iter().find_map(|part| part.trim().strip_prefix("r=")?.trim().parse().ok())?;
-    let option = format!("LoraConfig(r={rank}) ({path})");
-    Some(Setting::new(rank, Origin::Default { framework: "the script", option }))
-}
-
 /// Whether a script makes adapters whatever it is told.
 fn adapts(context: &ImportContext) -> bool {
     script_of(context).is_some_and(|(_, text)| always_calls(&text, "get_peft_model(") && text.contains("LoraConfig("))
 }
 
-/// Where a script's only `LoraConfig` puts adapters.
-fn targets_of(context: &ImportContext, imported: &mut ImportedPlan) -> Option<Setting<Vec<String>>> {
-    let (path, text) = script_of(context)?;
-    let mut calls = text.match_indices("LoraConfig(");
-    let (at, call) = calls.next().filter(|_| calls.next().is_none())?;
-    let parts = arguments(text.get(at + call.len()..)?);
-    let given = parts.iter().find_map(|part| part.trim().strip_prefix("target_modules=").map(str::trim))?;
-    let names: Option<Vec<String>> = given.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')).map(|inner| {
-        inner
-            .split(',')
-            .map(|word| word.trim().trim_matches(['"', '\'']).to_owned())
-            .filter(|word| !word.is_empty())
-            .collect()
-    });
-    match names.filter(|names| !names.is_empty()) {
-        Some(names) => Some(Setting::new(names, Origin::Program(format!("{path}: LoraConfig")))),
-        None => {
-            if !text.contains("find_all_linear") {
-                not_modelled(imported, &format!("{path}: the script computes where adapters go"));
-            }
-            None
-        }
-    }
-}
-
 /// What a script calls the way in which it trains, by the names that scripts have for that: `full`, `lora`, `qlora`.
 fn tuning(settings: &Settings) -> Option<Setting<String>> {
-    let names = ["train_mode", "tuning_mode", "finetuning_type", "finetune_type", "tuning_type", "tuner_type"];
+    let names = [
+        "train_mode",
+        "tuning_mode",
+        "finetuning_type",
+        "finetune_type",
+        "tuning_type",
+        "tuner_type",
+        "parameter_mode",
+    ];
     let said = names.iter().find_map(|name| settings.text(name).filter(|_| settings.is_set(name)));
     // Names that others have for other things: `method: grpo`.
     let shared = ["method", "mode", "training_mode", "training_method", "finetuning_method"].iter().find_map(|name| {
@@ -218,7 +236,11 @@ fn gives_rank(settings: &Settings) -> bool {
 
 /// Whether a switch for adapters is set to false.
 fn refuses_adapters(settings: &Settings) -> bool {
-    ADAPTERS.iter().any(|name| settings.flag(name).is_some_and(|found| !found.value))
+    // Without quantised weights there may be adapters all the same.
+    ADAPTERS
+        .iter()
+        .filter(|name| **name != "use_qlora")
+        .any(|name| settings.flag(name).is_some_and(|found| !found.value))
 }
 
 /// Base weights of 4 or 8 bits.

@@ -29,6 +29,18 @@ pub fn apply_to(
             imported.note("the version of TRL is not known: its defaults are those of 1.0");
         }
     }
+    // `torch_dtype: auto` is the checkpoint's own type in every version.
+    let auto = settings.first_text(&["torch_dtype", "dtype"]).filter(|found| found.value == "auto");
+    if let Some(found) = auto {
+        let name = settings.first_text(&["model_name_or_path", "model_name"]).map(|found| found.value);
+        return match name.and_then(|name| checkpoint_type(context, &name)) {
+            Some(word) => {
+                settings.set("torch_dtype", word.into(), found.origin);
+                None
+            }
+            None => Some(format!("{} auto: the checkpoint's own type, which is not known here", found.origin)),
+        };
+    }
     let range = versions::of(known, "transformers")?;
     let text = known.get("transformers").map_or("", String::as_str);
     if (range.least, range.below) != ((4, 57), (4, 58)) {

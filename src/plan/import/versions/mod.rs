@@ -8,7 +8,7 @@ mod tables;
 use std::collections::BTreeMap;
 
 use super::imported::ImportedPlan;
-use super::origin::Origin;
+use super::origin::{Origin, Setting};
 use super::settings::Settings;
 use crate::plan::keys;
 
@@ -30,8 +30,14 @@ pub fn apply(
     settings: &mut Settings,
     imported: &mut ImportedPlan,
 ) {
+    // A default of the script's own arguments goes over the library's, whichever version that has.
+    let told = |settings: &Settings, name: &str| {
+        const OWN: [&str; 2] = ["the script", "LLaMA-Factory v1"];
+        let own = |found: &Setting<serde_json::Value>| matches!(found.origin, Origin::Default { framework, .. } if OWN.contains(&framework));
+        settings.is_set(name) || settings.get(name).is_some_and(own)
+    };
     for row in rows {
-        let Some(range) = of(versions, row.library).filter(|_| !settings.is_set(row.name)) else { continue };
+        let Some(range) = of(versions, row.library).filter(|_| !told(settings, row.name)) else { continue };
         match range.is_within(row.since, row.until) {
             Some(true) => {
                 settings.over(Settings::defaults(row.label, &[(row.name, row.value)]));

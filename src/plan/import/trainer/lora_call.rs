@@ -1,0 +1,97 @@
+//! The `LoraConfig` that a script on the Trainer makes: its rank and where its adapters go.
+
+use super::super::common::ImportContext;
+use super::super::imported::ImportedPlan;
+use super::super::origin::{Origin, Setting};
+use super::super::python_values::{ScriptReader, arguments};
+use super::super::rows::not_modelled;
+use super::super::script_defaults::{project_text, script_of};
+use super::super::settings::{Settings, text, whole};
+
+/// What stands in the only call of `LoraConfig`; of several, in what all have alike.
+pub struct LoraCall {
+    path: String,
+    /// The rank, or the expression that it follows from.
+    pub rank: Option<Result<Setting<u64>, String>>,
+    /// Where adapters go: their names, none where the script computes them.
+    targets: Option<Option<Vec<String>>>,
+    /// It looks for every linear layer by itself.
+    linear: bool,
+}
+
+impl LoraCall {
+    /// The call in the script that runs, whose arguments are `settings`.
+    pub fn of(context: &ImportContext, settings: &Settings, imported: &mut ImportedPlan) -> Option<Self> {
+        let (path, alone) = script_of(context)?;
+        // Many scripts keep it in a module of their own.
+        let text = if alone.contains("LoraConfig(") { alone } else { project_text(context, &path, &alone) };
+        let calls: Vec<Vec<String>> = text
+            .match_indices("LoraConfig(")
+            .filter_map(|(at, call)| Some(arguments(text.get(at + call.len()..)?)))
+            .filter(|parts| parts.iter().any(|part| part.contains('=')))
+            .collect();
+        calls.first()?;
+        let known = own_file(context, settings, imported).with(settings.clone());
+        let reader = ScriptReader::new(&path, &text, known);
+        let part = |name: &str| {
+            let mut found = calls.iter().filter_map(|parts| parts.iter().find_map(|part| keyword(part, name)));
+            let first = found.next()?.to_owned();
+            found.all(|other| other == first).then_some(first)
+        };
+        let named = calls.iter().flatten().any(|part| keyword(part, "r").is_some());
+        let rank = named.then(|| {
+            let part = part("r").ok_or_else(|| "several LoraConfig".to_owned())?;
+            let value = reader.expression(&part).and_then(|value| whole(&value)).filter(|rank| *rank > 0);
+            let option = |rank: u64| format!("LoraConfig(r={rank}) ({path})");
+            let said = |rank| Setting::new(rank, Origin::Default { framework: "the script", option: option(rank) });
+            value.map(said).ok_or(format!("LoraConfig(r={part})"))
+        });
+        let targets = part("target_modules").map(|part| names(&reader, &part));
+        let linear = text.contains("find_all_linear");
+        drop(reader);
+        Some(Self { path, rank, targets, linear })
+    }
+
+    /// Where it puts adapters.
+    pub fn targets(&self, imported: &mut ImportedPlan) -> Option<Setting<Vec<String>>> {
+        match self.targets.as_ref()? {
+            Some(names) => Some(Setting::new(names.clone(), Origin::Program(format!("{}: LoraConfig", self.path)))),
+            None => {
+                if !self.linear {
+                    not_modelled(imported, &format!("{}: the script computes where adapters go", self.path));
+                }
+                None
+            }
+        }
+    }
+}
+
+/// The value of a keyword.
+fn keyword<'a>(part: &'a str, name: &str) -> Option<&'a str> {
+    let rest = part.trim().strip_prefix(name)?.trim_start().strip_prefix('=')?;
+    Some(rest.trim())
+}
+
+/// Names of modules, as a list or as one.
+fn names(reader: &ScriptReader, part: &str) -> Option<Vec<String>> {
+    // `config["targets"].split(",")` is the list as it stands in the file.
+    let part = part.trim_end_matches(".split(\",\")").trim_end_matches(".split(',')");
+    let value = reader.expression(part)?;
+    let list = match text(&value) {
+        Some(word) => word.split(',').map(|name| name.trim().to_owned()).collect(),
+        None => value.as_array()?.iter().map(text).collect::<Option<Vec<String>>>()?,
+    };
+    Some(list).filter(|list: &Vec<String>| !list.is_empty() && list.iter().all(|name| !name.is_empty()))
+}
+
+/// The file that holds the adapters' settings alone, where an option names one: `--lora_config configs/lora.json`.
+fn own_file(context: &ImportContext, settings: &Settings, imported: &mut ImportedPlan) -> Settings {
+    const NAMES: [&str; 5] = ["lora_config", "peft_config", "lora_config_path", "lora_config_file", "peft_config_path"];
+    let is_file = |path: &str| [".json", ".yaml", ".yml"].iter().any(|ending| path.ends_with(ending));
+    let named = NAMES.iter().find_map(|name| {
+        let found = settings.text(name).filter(|found| is_file(&found.value))?;
+        settings.accept(name);
+        Some(found.value)
+    });
+    named.and_then(|path| context.settings(&path, imported)).unwrap_or_default()
+}
