@@ -94,12 +94,15 @@ impl Client {
     }
 
     fn get_within(&self, patience: Duration, url: &str, parameters: &[(&str, &str)]) -> Result<Vec<u8>, FetchError> {
-        let request = self.agent.get(url).query_pairs(parameters.iter().copied());
-        let mut request = request.config().timeout_recv_response(Some(patience)).build();
-        for (name, value) in self.access.headers()? {
-            request = request.header(name, value);
-        }
-        let mut answer = request.call().map_err(http)?;
+        let headers = self.access.headers()?;
+        let ask = || {
+            let request = self.agent.get(url).query_pairs(parameters.iter().copied());
+            let request = request.config().timeout_recv_response(Some(patience)).build();
+            headers.iter().fold(request, |request, (name, value)| request.header(name.as_str(), value)).call()
+        };
+        // A server may close a connection that was kept at the moment of the next request: that is asked again on a new
+        // one (RFC 9112, section 9.3.1).
+        let mut answer = ask().or_else(|error| if is_closed(&error) { ask() } else { Err(error) }).map_err(http)?;
         let status = answer.status();
         // A query API tells in the body of a refusal what is wrong with the query.
         let is_told = matches!(status.as_u16(), 400 | 422) && is_json(answer.headers().get("content-type"));
@@ -118,6 +121,12 @@ impl Client {
 
 fn is_json(kind: Option<&ureq::http::HeaderValue>) -> bool {
     kind.and_then(|kind| kind.to_str().ok()).is_some_and(|kind| kind.starts_with("application/json"))
+}
+
+fn is_closed(error: &ureq::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    let ureq::Error::Io(error) = error else { return false };
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
 
 fn http(error: ureq::Error) -> FetchError {

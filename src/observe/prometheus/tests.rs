@@ -60,7 +60,10 @@ fn serve(answers: Vec<String>) -> String {
 }
 
 fn ok(page: &str) -> String {
-    format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n{page}", page.len())
+    let length = page.len();
+    format!(
+        "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\r\n{page}"
+    )
 }
 
 fn open(answers: Vec<String>) -> Result<Prometheus, PrometheusError> {
@@ -149,6 +152,27 @@ fn what_cannot_be_had_is_told_in_a_line() {
     ] {
         let line = Prometheus::open(&url, Access::default(), catalog()).err().unwrap().to_string();
         assert!(line.contains(said) && !line.contains('\n'), "{url}: {line}");
+    }
+}
+
+#[test]
+fn a_connection_that_the_server_ends_at_the_next_request_costs_no_sample() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/metrics", listener.local_addr().unwrap());
+    let kept = ok(PAGE).replace("Connection: close\r\n", "");
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = [0; 4096];
+            assert!(stream.read(&mut request).unwrap() > 0);
+            stream.write_all(kept.as_bytes()).unwrap();
+            // The next request on it finds nobody.
+            let _ = stream.read(&mut request);
+        }
+    });
+    let mut source = Prometheus::open(&url, Access::default(), Catalog::embedded().unwrap()).unwrap();
+    for _ in 0..3 {
+        assert!(source.sample(NOW).devices[0].sm_clock.value().is_some());
     }
 }
 
