@@ -72,7 +72,8 @@ class Subject:
         self.answers = False
         # Lengths that do not vary, by axis.
         self.held = {}
-
+        # Why no step of it can be traced, however it is run.
+        self.cannot = None
         # Further ways to run it, should one fail (hf_inputs.py), and what to say of one that reads words alone.
         self.ways, self.blind, self.why = [], None, None
 
