@@ -14,6 +14,7 @@ from sources import Refused
 from truths import known, truth_of
 
 aten = torch.ops.aten
+DEVICE = torch.ops.prim.device.default
 # Positions in data, which code reads numbers from: which samples, in which order.
 DRAWS = {aten.randperm, aten.randint}
 # Small tables that code reads numbers from while a model is built; most elements that are made for real.
@@ -101,6 +102,19 @@ def tensors_in(*trees):
         elif isinstance(tree, dict):
             found.extend(tensors_in(*tree.values()))
     return found
+
+
+def asked_device(func, args):
+    """The answer to what autograd asks of each gradient (torch/_subclasses/fake_tensor.py, `FakeTensor.__torch_dispatch__`);
+    none to all else."""
+    if func is not DEVICE or type(args[0]) is not FakeTensor or args[0].fake_mode.in_kernel_invocation:
+        return None
+    return args[0].fake_device
+
+
+def device_of(tensor):
+    """A tensor's device; to ask a fake one runs an operator."""
+    return tensor.fake_device if type(tensor) is FakeTensor else tensor.device
 
 
 def is_real(tensor):

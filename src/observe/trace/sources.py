@@ -153,6 +153,9 @@ def first_tensor(output):
 
 def cross_entropy(output, batch):
     logits = first_tensor(getattr(output, "logits", output))
+    if logits.dim() != 2:
+        # An encoder without classes.
+        return default_loss(output)
     return F.cross_entropy(logits, batch["_labels"])
 
 
