@@ -230,7 +230,7 @@ class Pair(Head):
         x = self.embedding(ids)
         one, other = (F.normalize(self.tower(view).mean(1), dim=-1) for view in (x, F.dropout(x, 0.2)))
         with torch.no_grad():
-            self.mean.lerp_(one.float().mean(0), 0.01)
+            self.mean.lerp_(one.mean(0).to(self.mean.dtype), 0.01)
         scores = torch.einsum("id,jd->ij", one - self.mean, other) / 0.1
         return F.cross_entropy(scores.float(), torch.arange(ids.size(0), device=ids.device)) + self.out(x).float().logsumexp(-1).mean()
 
