@@ -219,12 +219,18 @@ impl Tape {
     /// its time.
     #[must_use]
     pub fn with_room() -> Self {
+        Self::with_room_for(80, 40, 16, 224)
+    }
+
+    /// One with room for as many tensors, operators, weights, and tensors named by operators.
+    #[must_use]
+    pub fn with_room_for(tensors: usize, ops: usize, weights: usize, named: usize) -> Self {
         Self {
-            tensors: Vec::with_capacity(80),
-            ops: Vec::with_capacity(40),
-            weights: Vec::with_capacity(16),
-            ids: Vec::with_capacity(224),
-            flows: Vec::with_capacity(224),
+            tensors: Vec::with_capacity(tensors),
+            ops: Vec::with_capacity(ops),
+            weights: Vec::with_capacity(weights),
+            ids: Vec::with_capacity(named),
+            flows: Vec::with_capacity(named),
             ..Self::default()
         }
     }

@@ -266,9 +266,12 @@ impl Walk {
             }
         };
         add(&self.first, 1);
-        for (kind, (_, tape)) in self.kinds.iter().enumerate() {
-            let layers = self.order.iter().filter(|at| **at == kind).count();
-            add(tape, layers as u64);
+        let mut layers = vec![0; self.kinds.len()];
+        for kind in &self.order {
+            layers[*kind] += 1;
+        }
+        for ((_, tape), layers) in self.kinds.iter().zip(layers) {
+            add(tape, layers);
         }
         add(&self.last, 1);
         count

@@ -199,5 +199,41 @@ class Looking(Head):
         return shares[0] * made + shares[1] * other.flip(1)
 
 
+class Gated(Head):
+    """A causal convolution by channel, and a running sum with gates in the place of attention."""
+
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.ModuleList(nn.Conv1d(256, 256, 4, padding=3, groups=256) for _ in range(3))
+        self.gates = nn.ModuleList(nn.Linear(256, 512) for _ in range(3))
+        self.norms = nn.ModuleList(nn.GroupNorm(8, 256) for _ in range(3))
+
+    def between(self, x):
+        for mix, gate, norm in zip(self.mix, self.gates, self.norms):
+            moved = mix(x.transpose(1, 2))[..., :x.size(1)].transpose(1, 2)
+            keep, put = gate(moved).chunk(2, dim=-1)
+            decay = F.logsigmoid(keep).cumsum(1)
+            summed = (decay.neg().exp() * put).cumsum(1) * decay.exp()
+            x = x + norm(summed.transpose(1, 2)).transpose(1, 2)
+        return x
+
+
+class Pair(Head):
+    """Two views of a batch through one tower, compared with each other, and a mean that a buffer keeps."""
+
+    def __init__(self):
+        super().__init__()
+        self.tower = nn.Sequential(nn.Linear(256, 512), nn.SiLU(), nn.LayerNorm(512), nn.Linear(512, 256, bias=False))
+        self.register_buffer("mean", torch.zeros(256))
+
+    def forward(self, ids):
+        x = self.embedding(ids)
+        one, other = (F.normalize(self.tower(view).mean(1), dim=-1) for view in (x, F.dropout(x, 0.2)))
+        with torch.no_grad():
+            self.mean.lerp_(one.mean(0).to(self.mean.dtype), 0.01)
+        scores = torch.einsum("id,jd->ij", one - self.mean, other) / 0.1
+        return F.cross_entropy(scores.float(), torch.arange(ids.size(0), device=ids.device)) + self.out(x).float().logsumexp(-1).mean()
+
+
 MODELS = {model.__name__.lower(): model for model in (
-    InPlace, Shared, Buffers, OwnFunction, Complex, Hooks, Experts, Recurrent, Torch, Dense, Looking)}
+    InPlace, Shared, Buffers, OwnFunction, Complex, Hooks, Experts, Recurrent, Torch, Dense, Looking, Gated, Pair)}

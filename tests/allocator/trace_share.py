@@ -54,6 +54,18 @@ def kinds():
     return found
 
 
+def cut(values, deepest):
+    """A configuration of few layers: their number, and lists that have one entry for each."""
+    made, deep = dict(values), set()
+    for key, value in values.items():
+        if key in draw.LAYERS and isinstance(value, int) and value > deepest:
+            made[key] = deepest
+            deep.add(value)
+        elif isinstance(value, dict):
+            made[key] = cut(value, deepest)
+    return {key: value[:deepest] if isinstance(value, list) and len(value) in deep else value for key, value in made.items()}
+
+
 def counted(model_class, config):
     """Parameters of the class itself, without the tracer."""
     with torch.device("meta"):
@@ -78,7 +90,7 @@ def one(kind, model_class, folder):
     started = time.time()
     path = folder / f"{kind}.config.json"
     values = transformers.CONFIG_MAPPING[kind]().to_dict()
-    path.write_text(json.dumps({**values, **(draw.shallow(values) if LAYERS else {})}, default=str))
+    path.write_text(json.dumps(cut(values, LAYERS) if LAYERS else values, default=str))
     said, how, total = "", "traced", 0
     try:
         subject = hugging_face.hugging_face(str(path), model_class.__name__)
@@ -129,7 +141,6 @@ if __name__ == "__main__":
     named = [word for word in sys.argv[1:] if not word.startswith("--")]
     found = kinds()
     QUICK, LAYERS = "quick" in options, int(options.get("layers", 0))
-    draw.DEEPEST = LAYERS
     print(f"{len(found)} kinds", file=sys.stderr)
     chosen = named or random.Random(int(options.get("seed", 21))).sample(sorted(found), min(int(options.get("count", 120)), len(found)))
     folder = Path(options.get("out", "/tmp"))

@@ -5,6 +5,7 @@ mod segment;
 mod tied;
 mod trained;
 
+use std::mem;
 use std::sync::Arc;
 
 use super::architecture::{Architecture, Family, ModelShape};
@@ -67,12 +68,13 @@ pub fn walk(model: &TracedModel, run: &MicroBatch<'_>) -> Walk {
     let site = Site { sizes: &sizes, run };
     // A segment whose input needs no gradient is another one than the same behind what is trained.
     let mut made: Vec<(u32, bool, Tape)> = Vec::with_capacity(trace.kinds.len());
+    let mut known = vec![[None; 2]; trace.kinds.len()];
     let mut places = Vec::with_capacity(trace.order.len());
     let mut reached = Reached::default();
     for kind in &trace.order {
         let segment = &trace.kinds[*kind as usize];
         let from = reached.by(segment, run);
-        let at = made.iter().position(|(known, comes, _)| known == kind && *comes == from).unwrap_or_else(|| {
+        let at = *known[*kind as usize][usize::from(from)].get_or_insert_with(|| {
             made.push((*kind, from, site.tape(segment, from)));
             made.len() - 1
         });
@@ -80,27 +82,31 @@ pub fn walk(model: &TracedModel, run: &MicroBatch<'_>) -> Walk {
         places.push(at);
     }
     tied::meet(trace, &mut made, &places);
-    assembled(model, trace, &site, &made, &places)
+    assembled(model, trace, &site, made, &places)
 }
 
 fn assembled(
     model: &TracedModel,
     trace: &Trace,
     site: &Site<'_>,
-    made: &[(u32, bool, Tape)],
+    mut made: Vec<(u32, bool, Tape)>,
     places: &[usize],
 ) -> Walk {
     let (Some((first, rest)), count) = (places.split_first(), places.len()) else { return Walk::default() };
     let Some((last, layers)) = rest.split_last() else { return Walk::default() };
-    let tape = |at: usize| made.get(at).map_or_else(Tape::default, |(_, _, tape)| tape.clone());
-    let mut kinds: Vec<(&'static str, Tape)> = Vec::new();
+    // An end may be what a block is; each block's tape goes where it is needed once.
+    let copy = |at: usize| made.get(at).map_or_else(Tape::default, |(_, _, tape)| tape.clone());
+    let (first, last) = (copy(*first), copy(*last));
+    let mut kinds: Vec<(&'static str, Tape)> = Vec::with_capacity(made.len());
     let mut kind_of = vec![usize::MAX; made.len()];
     let mut order = Vec::with_capacity(layers.len());
     for at in layers {
         if kind_of[*at] == usize::MAX {
             kind_of[*at] = kinds.len();
-            let name = made.get(*at).and_then(|(kind, _, _)| trace.kinds.get(*kind as usize));
-            kinds.push((name.map_or("block", |segment| intern(&segment.name)), tape(*at)));
+            let (name, tape) = made
+                .get_mut(*at)
+                .map_or_else(Default::default, |(kind, _, tape)| (trace.kinds.get(*kind as usize), mem::take(tape)));
+            kinds.push((name.map_or("block", |segment| intern(&segment.name)), tape));
         }
         order.push(kind_of[*at]);
     }
@@ -110,10 +116,10 @@ fn assembled(
         (*from, *to, rounded(site.numel(shape).saturating_mul(element_of(*element, site.run).bytes())))
     };
     Walk {
-        first: tape(*first),
+        first,
         kinds,
         order,
-        last: tape(*last),
+        last,
         buffers: buffers(model, site),
         inputs: inputs(model, site),
         pending: trace

@@ -28,7 +28,8 @@ impl Site<'_> {
 
     /// The tape of a segment; with gradients to what comes in where `reaches`.
     pub(super) fn tape(&self, segment: &Segment, reaches: bool) -> Tape {
-        let mut tape = Tape::with_room();
+        let named = segment.ops.iter().map(|op| op.5.len() + op.6.len() + op.7.len()).sum();
+        let mut tape = Tape::with_room_for(segment.tensors.len(), segment.ops.len(), segment.weights.len(), named);
         tape.plain = !segment.block;
         tape.borrows = segment.borrows;
         tape.traced = true;

@@ -4,14 +4,17 @@ follow from shapes: a row of choices is as many ones among zeros, and sums and p
 import operator
 
 import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 aten = torch.ops.aten
 # Most elements of which each has a number of its own.
 MOST = 4096
 COMPARED = {aten.eq: operator.eq, aten.ne: operator.ne, aten.lt: operator.lt, aten.le: operator.le, aten.gt: operator.gt,
             aten.ge: operator.ge}
-SAME = {aten.view, aten._unsafe_view, aten.reshape, aten.permute, aten.transpose, aten.t, aten.unsqueeze, aten.squeeze, aten._to_copy,
-        aten.detach, aten.clone, aten.alias}
+SAME = {aten.view, aten._unsafe_view, aten.reshape, aten.unsqueeze, aten.squeeze, aten._to_copy, aten.detach, aten.clone, aten.alias}
+# They give parts of a tensor, or put its elements in another order.
+COMPUTED = {aten.prod, aten.cumsum}
+MOVED = {aten.select, aten.slice, aten.unbind, aten.permute, aten.transpose, aten.t}
 ZEROS = {aten.zeros, aten.new_zeros, aten.zeros_like}
 
 
@@ -74,19 +77,18 @@ def matched(args, out):
     return Counts(out.numel() // other.numel()) if listed and one.dim() and one.size(-1) == 1 else None
 
 
-def part(args, out):
-    """Elements of one row."""
-    values = each_of(args[0]) if args[0].dim() == 1 else None
+def moved(func, args, out):
+    """Writes down which elements these are: the operator runs on their places."""
+    counts, values = counts_of(args[0]), each_of(args[0])
     if values is None:
-        return None
-    given = list(args[1:])
-    if not isinstance(out, torch.Tensor):
-        return None
-    if out.dim() == 0:
-        return of_values([values[given[1]]])
-    start, end, step = (given[1:4] + [None, None, None])[:3]
-    made = values[start:end:step]
-    return of_values(made) if len(made) == out.numel() else None
+        if counts is not None and isinstance(out, torch.Tensor) and out.numel() == args[0].numel():
+            out._memwall_counts = counts
+        return
+    with unset_fake_temporarily():
+        places = torch.arange(len(values), device="cpu").view(args[0].shape)
+        made = func(places, *args[1:])
+        for one, chosen in zip(out, made) if isinstance(out, (list, tuple)) else [(out, made)]:
+            one._memwall_counts = of_values([values[place] for place in chosen.flatten().tolist()])
 
 
 def combined(how):
@@ -101,20 +103,18 @@ def combined(how):
     return rule
 
 
-def summed(args, out):
-    """Running sums of one row."""
-    values, running = each_of(args[0]) if args[0].dim() == 1 else None, 0
-    if values is None:
-        return None
-    made = []
-    for value in values:
-        running += value
-        made.append(running)
-    return of_values(made)
+def computed(func, args, out):
+    """Writes down what an operator makes of numbers that are known: it runs for real."""
+    values = each_of(args[0])
+    if values is not None:
+        with unset_fake_temporarily():
+            made = func(torch.tensor(values, device="cpu").view(args[0].shape), *args[1:])
+            out._memwall_counts = of_values(made.flatten().tolist())
 
 
 def joined(args, out):
-    parts = [each_of(one) for one in args[0]]
+    zeros = lambda one: [0] * one.numel() if one.numel() == 1 and counts_of(one) and not counts_of(one).total else None
+    parts = [each_of(one) or zeros(one) for one in args[0]]
     return None if None in parts else of_values([value for values in parts for value in values])
 
 
@@ -138,8 +138,9 @@ def gathered(args, out):
 
 RULES = {
     **dict.fromkeys(ZEROS, lambda args, out: Counts(0)), **dict.fromkeys(SAME, kept), aten.scatter: chosen, aten.scatter_: chosen,
-    aten.eq: matched, aten.sum: gathered, aten.select: part, aten.slice: part, aten.cumsum: summed, aten.cat: joined,
-    aten.add: combined(operator.add), aten.sub: combined(operator.sub), aten.max: extreme(max), aten.min: extreme(min),
+    aten.eq: matched, aten.sum: gathered, aten.cat: joined,
+    aten.add: combined(operator.add), aten.sub: combined(operator.sub), aten.mul: combined(operator.mul),
+    aten.rsub: combined(lambda one, other: other - one), aten.max: extreme(max), aten.min: extreme(min),
     aten.amax: extreme(max), aten.amin: extreme(min), aten.histc: lambda args, out: Counts(args[0].numel()),
     aten.bincount: lambda args, out: Counts(args[0].numel()),
 }
@@ -151,6 +152,16 @@ RULES = {
 def all_differ(tensor, *_, **__):
     none = tensor.new_empty((0,), dtype=torch.int64)
     return tensor.flatten().clone(), none, none
+
+
+def runs(tensor, _inverse=False, counts=False, *_, **__):
+    """`unique_consecutive`: each element is a run of one."""
+    made, none, _ = all_differ(tensor)
+    if not counts:
+        return made, none, none
+    each = tensor.new_empty((tensor.numel(),), dtype=torch.int64)
+    each._memwall_counts = Counts(tensor.numel())
+    return made, none, each
 
 
 def all_chosen(tensor, mask, **_):
@@ -170,7 +181,7 @@ def ctc_loss(scores, targets, *_, **__):
 
 
 BY_VALUES = {
-    aten.unique_consecutive.default: all_differ, aten._unique2.default: all_differ, aten.masked_select.default: all_chosen,
+    aten.unique_consecutive.default: runs, aten._unique2.default: all_differ, aten.masked_select.default: all_chosen,
     aten.bincount.default: each_counted, aten._ctc_loss.Tensor: ctc_loss, aten._ctc_loss.default: ctc_loss,
 }
 if hasattr(aten._ctc_loss_backward, "Tensor"):
@@ -200,10 +211,8 @@ def note(func, args, out):
     if packet is aten.arange:
         listed(args, out)
         return
-    if packet is aten.unbind:
-        values = each_of(args[0]) if args[0].dim() == 1 else None
-        for value, one in zip(values or (), out):
-            one._memwall_counts = of_values([value])
+    if packet in MOVED or packet in COMPUTED:
+        (moved if packet in MOVED else computed)(func, args, out)
         return
     rule = RULES.get(packet)
     if rule is not None and isinstance(out, torch.Tensor) and args:

@@ -14,12 +14,14 @@ from sources import Refused
 from truths import known, truth_of
 
 aten = torch.ops.aten
+DEVICE = torch.ops.prim.device.default
 # Positions in data, which code reads numbers from: which samples, in which order.
 DRAWS = {aten.randperm, aten.randint}
 # Small tables that code reads numbers from while a model is built; most elements that are made for real.
 TABLES = {aten.linspace.default, aten.arange.default, aten.arange.start, aten.arange.start_step, aten.scalar_tensor.default}
 MOST = 1 << 16
 MOST_WRITTEN = 16
+NUMBERS = (torch.int64, torch.int32, torch.float32, torch.float64)
 # Most values that one line asks for in one call of a module: a loop that ends by values has no end without them.
 MOST_ASKED = 5000
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -36,13 +38,15 @@ MASKED = {aten.index.Tensor, aten.index_put.default, aten.index_put_.default, at
 
 # How many numbers were made of the images that stand in a text, and how wide each is: as many places the text's mask has.
 PLACES = []
+# Models that have one of these put images in the places of their text.
+PLACED = {"get_placeholder_mask", "image_to_text_projection"}
 
 
 def follow_places(model):
     """Notes what a model makes of images and sound before it puts that in the places of its text."""
     for part in model.modules():
         for name in ("get_image_features", "get_video_features", "get_audio_features"):
-            if callable(getattr(part, name, None)) and "get_placeholder_mask" in dir(part):
+            if callable(getattr(part, name, None)) and (PLACED & set(dir(part))):
                 setattr(part, name, noting_places(getattr(part, name)))
 
 
@@ -100,13 +104,26 @@ def tensors_in(*trees):
     return found
 
 
+def asked_device(func, args):
+    """The answer to what autograd asks of each gradient (torch/_subclasses/fake_tensor.py, `FakeTensor.__torch_dispatch__`);
+    none to all else."""
+    if func is not DEVICE or type(args[0]) is not FakeTensor or args[0].fake_mode.in_kernel_invocation:
+        return None
+    return args[0].fake_device
+
+
+def device_of(tensor):
+    """A tensor's device; to ask a fake one runs an operator."""
+    return tensor.fake_device if type(tensor) is FakeTensor else tensor.device
+
+
 def is_real(tensor):
     return not isinstance(tensor, FakeTensor) and tensor.device.type == "cpu"
 
 
 def written_of(func, args):
-    """The few whole numbers that code writes down and copies to the device."""
-    if func is not aten._to_copy.default or not is_real(args[0]) or args[0].dtype not in (torch.int64, torch.int32):
+    """The few numbers that code writes down and copies to the device."""
+    if func is not aten._to_copy.default or not is_real(args[0]) or args[0].dtype not in NUMBERS:
         return None
     if not 0 < args[0].numel() <= MOST_WRITTEN:
         return None
@@ -308,6 +325,8 @@ def install(fake_mode):
 
     FakeTensor.__new__ = staticmethod(made)
     torch.Tensor.split = even_split
+    for name in ("view", "reshape"):
+        setattr(torch.Tensor, name, with_numbers(getattr(torch.Tensor, name)))
     FakeTensor.__format__ = lambda tensor, how: format(tensor.item(), how) if how and not tensor.dim() else object.__format__(
         tensor, how)
 
@@ -318,10 +337,25 @@ SPLIT = torch.Tensor.split
 def even_split(tensor, sizes, dim=0):
     """`Tensor.split` by counts that were read from a fake tensor (the tokens of each expert): they are no counts of this
     tensor, so each part gets its even share."""
-    if isinstance(sizes, (list, tuple)) and isinstance(tensor, FakeTensor) and sum(sizes) != tensor.size(dim):
+    if not isinstance(sizes, (list, tuple)) or not isinstance(tensor, FakeTensor):
+        return SPLIT(tensor, sizes, dim)
+    sizes = [int(size) for size in sizes]
+    if sum(sizes) != tensor.size(dim):
         share, more = divmod(tensor.size(dim), len(sizes))
         sizes = [share + (part < more) for part in range(len(sizes))]
     return SPLIT(tensor, sizes, dim)
+
+
+def with_numbers(method):
+    """A method of tensors whose sides may be tensors: the argument parser reads fake ones as 0
+    (torch/csrc/utils/python_arg_parser.h, `intlist`)."""
+    def shaped(tensor, *sides, **kwargs):
+        for side in sides:
+            if type(side) is FakeTensor:
+                return method(tensor, *[int(side) for side in sides], **kwargs)
+        return method(tensor, *sides, **kwargs)
+
+    return shaped
 
 
 def copied(tensor, memo):

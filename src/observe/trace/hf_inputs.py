@@ -5,6 +5,7 @@ import sys
 
 import torch
 
+import counts
 from sources import ONLY_FOR_LOSSES, Input
 
 F32, IDS = torch.float32, torch.int64
@@ -16,6 +17,8 @@ MONO = ("xcodec", "encodec", "mimi", "dac")
 PAIRS = ("efficientloftr", "superglue", "lightglue")
 # Several images of a sample, each of its own.
 SEVERAL = ("idefics", "idefics2", "idefics3", "smolvlm")
+# Frames of a video (transformers/models/instructblipvideo/video_processing_instructblipvideo.py, `num_frames`).
+FRAMES = 4
 WITHOUT_LABELS = "its loss wants labels of a form that only your script knows: traced up to its output, whose mean is the loss"
 
 
@@ -32,6 +35,15 @@ class Fixed(Input):
 
     def make(self, sizes, device, lower):
         return torch.tensor([self.row] * self.shape(sizes)[0], device="cpu")
+
+
+class Whole(Input):
+    """A mask that hides nothing."""
+
+    def make(self, sizes, device, lower):
+        made = super().make(sizes, device, lower)
+        made._memwall_counts = counts.Counts(made.numel())
+        return made
 
 
 class Frames(Input):
@@ -60,6 +72,12 @@ class Way:
     def __init__(self, inputs, extra=None, note=None, lengths=None):
         self.inputs, self.extra, self.note, self.lengths = inputs, extra or {}, note, lengths
 
+    def with_mask(self):
+        """The same with a mask that hides nothing, as collators hand one over."""
+        if any(one.name == "attention_mask" for one in self.inputs) or not any(one.name == "position_ids" for one in self.inputs):
+            return None
+        return Way([*self.inputs, Input("attention_mask", IDS, ["B", "S"])], self.extra, self.note, self.lengths)
+
     def without_labels(self):
         left = [one for one in self.inputs if one.name not in ONLY_FOR_LOSSES]
         note = "; ".join(filter(None, [self.note, WITHOUT_LABELS]))
@@ -67,6 +85,10 @@ class Way:
 
 
 def image_side(config):
+    scales = getattr(config, "scaled_images_ratios", None)
+    if scales and isinstance(getattr(config, "patch_size", None), int):
+        # The smallest copy of an image is one patch.
+        return int(config.patch_size / min(scales))
     for part in (config, getattr(config, "vision_config", None)):
         size = getattr(part, "image_size", None)
         if isinstance(size, (list, tuple)) and size:
@@ -91,16 +113,21 @@ def number(config, *keys, default=None):
     return next((value for key in keys if isinstance(value := getattr(config, key, None), int) and value), default)
 
 
+def is_dual(config, accepted):
+    """Whether text and images are compared, and no image stands in a text."""
+    return "return_loss" in accepted or hasattr(config, "logit_scale_init_value")
+
+
 def ways(model_class, config, text, accepted):
     """The ways to run a class, the best first."""
     main = getattr(model_class, "main_input_name", "input_ids")
     main = main[0] if isinstance(main, list) else main
     found = []
-    if "input_ids" in accepted and "return_loss" not in accepted and (shown := images_of(model_class, config, accepted)):
+    if "input_ids" in accepted and not is_dual(config, accepted) and (shown := images_of(model_class, config, accepted)):
         found.append(with_images(config, shown, accepted))
     if "qformer_input_ids" in accepted and found:
         found[0].inputs.append(Input("qformer_input_ids", IDS, ["B", 32]))
-    special = odd(config, main, accepted)
+    special = odd(model_class, config, main, accepted)
     if special:
         found.append(Way(special))
     elif main in ("pixel_values", "pixel_values_videos") and main in accepted:
@@ -111,19 +138,28 @@ def ways(model_class, config, text, accepted):
         found.append(Way(spectra(config, main, accepted)))
     else:
         found.append(words(model_class, config, main, accepted))
+    if "attention_mask" in accepted:
+        found.extend([way for one in list(found) if (way := one.with_mask()) is not None])
     found.extend([way for one in list(found) if (way := one.without_labels()) is not None])
     return found
 
 
-def odd(config, main, accepted):
+def odd(model_class, config, main, accepted):
     """Inputs of few families."""
     vision = getattr(config, "vision_config", config)
     if kind_of(vision) in ("siglip2", "siglip2_vision_model") and "spatial_shapes" in accepted:
         count, width = vision.num_patches, vision.num_channels * vision.patch_size ** 2
         root = int(count ** 0.5)
-        made = [Input("pixel_values", F32, ["B", count, width]), Input("pixel_attention_mask", IDS, ["B", count]),
+        made = [Input("pixel_values", F32, ["B", count, width]), Whole("pixel_attention_mask", IDS, ["B", count]),
                 Fixed("spatial_shapes", [root, root])]
         return [Input("input_ids", IDS, ["B", "S"]), *made] if "input_ids" in accepted else made
+    if kind_of(config) == "kyutai_speech_to_text":
+        # A token of text and one of each book of codes at a time.
+        return [Input("input_ids", IDS, ["B", "S", config.num_codebooks + 1])]
+    if kind_of(config) == "speecht5" and model_class.__name__ == "SpeechT5Model":
+        # Neither reads text or sound: what their nets made of it.
+        return [Input("input_values", F32, ["B", "S", config.hidden_size]),
+                Input("decoder_input_values", F32, ["B", "T", config.hidden_size])]
     if kind_of(config) in PAIRS:
         return [Input("pixel_values", F32, ["B", 2, channels_of(config), 480, 640])]
     if main == "flattened_patches":
@@ -165,11 +201,14 @@ def images_of(model_class, config, accepted):
         parts = module.image_size_to_num_patches([side, side], config.image_grid_pinpoints, side)
         made = [Input("pixel_values", F32, ["B", parts, channels, side, side]), Fixed("image_sizes", [side, side])]
         return made, (parts + 1) * tokens
-    several = [1] if kind_of(config) in SEVERAL else []
+    several = [1] if kind_of(config) in SEVERAL else [FRAMES] if kind_of(config) == "instructblipvideo" else []
     made = [Input("pixel_values", F32, ["B", *several, channels, side, side])]
+    if "image_embeds_position_mask" in accepted:
+        made.append(Input("image_embeds_position_mask", IDS, ["B", "S"]))
     if "image_sizes" in accepted and kind_of(vision) == "pixtral":
         made.append(Fixed("image_sizes", [side, side]))
-    return made, number(config, "image_seq_length", "mm_tokens_per_image", default=tokens)
+    each = number(config, "image_seq_length", "mm_tokens_per_image", "latent_query_num", default=tokens)
+    return made, each * (several[0] if several else 1)
 
 
 def with_images(config, shown, accepted):
@@ -249,6 +288,8 @@ def words(model_class, config, main, accepted):
         add("labels", "B")
         return Way(inputs)
     inputs.append(Input(main, IDS, ["B", "S"]))
+    # Where a page has its words.
+    add("bbox", "B", "S", getattr(config, "dim_bbox", None) or 4)
     both = getattr(config, "is_encoder_decoder", False) and not name.endswith("ForCausalLM")
     vision = getattr(config, "vision_config", config)
     frames = number(vision, "num_frames", default=1)
@@ -256,10 +297,11 @@ def words(model_class, config, main, accepted):
         add("labels", "B", "T")
     elif both and "decoder_input_ids" in accepted:
         add("decoder_input_ids", "B", "T")
-    elif "pixel_values" in accepted and "return_loss" in accepted:
+    elif "pixel_values" in accepted and is_dual(config, accepted):
         sides = ["B", *([frames] if frames > 1 else []), channels_of(vision), image_side(config), image_side(config)]
         inputs.append(Input("pixel_values", F32, sides))
-        extra["return_loss"] = True
+        if "return_loss" in accepted:
+            extra["return_loss"] = True
     elif name.endswith(("SequenceClassification", "NextSentencePrediction")):
         add("labels", "B")
     elif name.endswith("QuestionAnswering"):

@@ -30,10 +30,9 @@ def hugging_face(path, class_name=None, attention=None, answers=False):
     if not isinstance(values, dict) or "model_type" not in values:
         raise Refused(f"{path}: not a transformers config.json: it has no model_type")
     kind = values["model_type"]
-    try:
-        config_class = transformers.CONFIG_MAPPING[kind]
-    except KeyError:
-        raise Refused(f"{path}: transformers {transformers.__version__} has no model_type `{kind}`") from None
+    config_class = config_class_of(transformers, kind)
+    if config_class is None:
+        raise Refused(f"{path}: transformers {transformers.__version__} has no model_type `{kind}`")
     try:
         config = config_class.from_dict({key: value for key, value in values.items() if key != "quantization_config"})
     except Exception as error:
@@ -47,10 +46,26 @@ def hugging_face(path, class_name=None, attention=None, answers=False):
             raise Refused(f"{path}: transformers {transformers.__version__} has no model of its own for `{kind}`; "
                           "--class names one")
     else:
-        model_class = getattr(transformers, name, None)
+        model_class = getattr(transformers, name, None) or getattr(module_of(config), name, None)
         if model_class is None:
             raise Refused(f"transformers {transformers.__version__} has no class `{name}`; --class names another")
     return transformers_subject(transformers, model_class, config, str(path), attention, answers)
+
+
+def config_class_of(transformers, kind):
+    """The class of configurations that say so of themselves; some do not have the name that the library lists them by."""
+    try:
+        return transformers.CONFIG_MAPPING[kind]
+    except KeyError:
+        return next((one for one in transformers.CONFIG_MAPPING.values() if one.model_type == kind), None)
+
+
+def module_of(config):
+    """The module of a configuration's models; none where there is none."""
+    try:
+        return importlib.import_module(type(config).__module__.replace(".configuration_", ".modeling_"))
+    except ImportError:
+        return None
 
 
 def default_class(transformers, config):
@@ -66,11 +81,8 @@ def default_class(transformers, config):
         if type(config) in mapping.keys():
             found = mapping[type(config)]
             return found[0] if isinstance(found, (list, tuple)) else found
-    try:
-        module = importlib.import_module(type(config).__module__.replace(".configuration_", ".modeling_"))
-    except ImportError:
-        return None
-    takes = [one for one in vars(module).values() if inspect.isclass(one) and one.__module__ == module.__name__
+    module = module_of(config)
+    takes = [one for one in vars(module or object).values() if inspect.isclass(one) and one.__module__ == module.__name__
              and getattr(one, "config_class", None) is type(config) and "forward" in vars(one)]
     best = lambda one: (not one.__name__.endswith(("ForConditionalGeneration", "ForCausalLM")), not one.__name__.endswith("Model"))
     return min(takes, key=best, default=None)
@@ -118,6 +130,10 @@ def transformers_subject(transformers, model_class, config, source, attention=No
         for key in ("pad_token_id", "decoder_start_token_id"):
             if getattr(config, key, None) is None:
                 setattr(config, key, 0)
+    for key in ("image_token_id", "image_token_index", "video_token_id", "video_token_index"):
+        # Configurations of parts alone name no token that stands for an image.
+        if hasattr(config, key) and getattr(config, key) is None:
+            setattr(config, key, 0)
     for one in (config, text):
         # Trainers keep no keys and values; who answers keeps them if the model does.
         if hasattr(one, "use_cache") and not answers:
@@ -130,10 +146,18 @@ def transformers_subject(transformers, model_class, config, source, attention=No
         chosen[key] = torch.float32
         model = model_class._from_config(config, **chosen)
         fake.follow_places(model)
+        if getattr(config, "languages", None) and hasattr(model, "set_default_language") and config.default_language is None:
+            model.set_default_language(config.languages[0])
         return model
 
-    accepted = set(inspect.signature(model_class.forward).parameters)
+    signature = inspect.signature(model_class.forward).parameters
+    accepted = set(signature)
     found = hf_inputs.ways(model_class, config, text, accepted)
+    for way in found:
+        way.lacks = [key for key, one in list(signature.items())[1:] if one.default is one.empty and one.kind not in (
+            one.VAR_POSITIONAL, one.VAR_KEYWORD) and key not in {given.name for given in way.inputs} and key not in way.extra]
+    lacks = next((way.lacks for way in found), [])
+    found = [way for way in found if not way.lacks] or found[:1]
     if answers:
         found = [answering(way, name, accepted) for way in found]
     longest = getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None)
@@ -150,6 +174,10 @@ def transformers_subject(transformers, model_class, config, source, attention=No
         first = -(-128 // unit)
         subject.lengths = [unit * (first + more) for more in (0, 1, 3, 2)]
     subject.versions = {"transformers": transformers.__version__}
+    if model_class.forward is torch.nn.Module.forward:
+        subject.cannot = "it has no step of its own: trace the parts that it puts together, or your own script"
+    elif found[0].lacks:
+        subject.cannot = f"it reads {', '.join(lacks)}, of a form that only your script knows: memwall trace -- python …"
     subject.ways = found
     towers = [key for key in ("vision_config", "audio_config") if getattr(config, key, None) is not None]
     subject.blind = "traced with text alone: what reads " + " and ".join(

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const MAIN: &str = "memwall_trace.py";
 
 /// Its files: what starts it, the ways in, recording, and the tape.
-const FILES: [(&str, &str); 25] = [
+const FILES: [(&str, &str); 27] = [
     (MAIN, include_str!("memwall_trace.py")),
     ("beside.py", include_str!("beside.py")),
     ("checkpoints.py", include_str!("checkpoints.py")),
@@ -17,12 +17,14 @@ const FILES: [(&str, &str); 25] = [
     ("device.py", include_str!("device.py")),
     ("fake.py", include_str!("fake.py")),
     ("foreign_kernels.py", include_str!("foreign_kernels.py")),
+    ("groups.py", include_str!("groups.py")),
     ("hf_inputs.py", include_str!("hf_inputs.py")),
     ("hugging_face.py", include_str!("hugging_face.py")),
     ("kernels.py", include_str!("kernels.py")),
     ("libraries.py", include_str!("libraries.py")),
     ("live.py", include_str!("live.py")),
     ("modules.py", include_str!("modules.py")),
+    ("names.py", include_str!("names.py")),
     ("no_gpu.cpp", include_str!("no_gpu.cpp")),
     ("recorder.py", include_str!("recorder.py")),
     ("sandbox.py", include_str!("sandbox.py")),

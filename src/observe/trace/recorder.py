@@ -6,7 +6,7 @@ import torch
 import torch.utils.flop_counter as flop_counter
 
 import checkpoints
-from fake import Values, tensors_in
+from fake import Values, asked_device, device_of, tensors_in
 
 aten = torch.ops.aten
 # Where a model's output has them (transformers/modeling_outputs.py).
@@ -87,7 +87,8 @@ class Recorder(Values):
 
     def follow(self, tensor, kind="made", born=None):
         """The storage of a tensor on the device, known or new; none for what is on the host."""
-        if tensor.device.type != self.device and not (self.device == "cpu" and tensor.device.type == "meta"):
+        place = device_of(tensor).type
+        if place != self.device and not (self.device == "cpu" and place == "meta"):
             return None
         storage = tensor.untyped_storage()
         key = storage._cdata
@@ -130,7 +131,7 @@ class Recorder(Values):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if func.namespace == "prim":
-            return func(*args, **kwargs)
+            return asked_device(func, args) or func(*args, **kwargs)
         if self.phase == "forward":
             return self.forward(func, args, kwargs)
         if self.phase == "backward":

@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_flatten
 import checkpoints
 import fake
 import modules
+import names
 import segments
 import step
 import tape
@@ -264,7 +265,7 @@ def finished(watch, device, script, say):
     notes.extend(several(watch, model))
     answered = watch.recorder.answered
     tape_made = step.laid_out(device, answered, subject, model, [], [point], fitter, {precision: made.finish()}, notes, False, True)
-    fake_inputs = [[name, segments.element_of(value.dtype)[0], int(value.is_floating_point()),
+    fake_inputs = [[name, names.element_of(value.dtype)[0], int(value.is_floating_point()),
                     [fitter.index([side]) for side in value.shape]] for name, value in watch.batch.items()]
     tape_made["inputs"], tape_made["sizes"] = fake_inputs, fitter.polynomials
     say(f"{precision}: {len(tape_made['traces'][precision]['order'])} segments")

@@ -1,6 +1,6 @@
 """One segment of a step, written as the tape has it."""
 
-from segments import COPIES, Number, element_of, group_of, part_of
+from names import COPIES, Number, element_of, group_of, part_of
 
 HOMES = {"local": 0, "input": 1, "elsewhere": 2}
 FLOWS = {"stop": 0, "pass": 1, "new": 2, "new view": 3}

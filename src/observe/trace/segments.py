@@ -2,82 +2,11 @@
 weights, as autograd runs them. Numbers that depend on sizes are kept apart, so that steps of other sizes can be laid
 beside."""
 
-import torch
-
-VIEWS = {"view", "_unsafe_view", "t", "transpose", "permute", "unsqueeze", "squeeze", "detach", "alias", "_reshape_alias"}
-COPIES = {"clone", "cat", "stack", "index_select", "embedding", "copy_", "constant_pad_nd", "roll", "repeat", "gather"}
-FLOATS = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
-SIZES = {1: ("u8", 1), 2: ("f16", 1), 4: ("f32", 1), 8: ("i64", 1), 16: ("i64", 2)}
+from groups import Groups
+from names import Number, element_of, within
 
 
-def element_of(dtype):
-    """The tape's name for a type, and how many such elements one of it takes."""
-    return (FLOATS[dtype], 1) if dtype in FLOATS else SIZES[dtype.itemsize]
-
-
-PARTS = (
-    ("router", ("router", "gate.weight")),
-    ("expert", ("experts",)),
-    ("norm", ("norm", "ln_", "layer_norm", "ln1", "ln2")),
-    ("head", ("lm_head", "embed_out", "classifier", "score", "proj_out", "qa_outputs", "cls.", "head.")),
-    ("embedding", ("wte", "wpe", "embed", "shared.")),
-    ("attention", ("attn", "attention")),
-)
-
-
-class Number:
-    """A number that may depend on batch and length."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value):
-        self.value = int(value)
-
-
-def within(name, paths):
-    """The one of these paths in which a parameter lies."""
-    path = name.rpartition(".")[0]
-    while path and path not in paths:
-        path = path.rpartition(".")[0]
-    return path or None
-
-
-def part_of(name, shape, module):
-    kind = type(module).__name__.lower() if module is not None else ""
-    if "embedding" in kind:
-        return "embedding"
-    if "norm" in kind:
-        return "norm"
-    if "conv" in kind and len(shape) > 2:
-        return "convolution"
-    lower = name.lower()
-    return next((part for part, words in PARTS if any(word in lower for word in words)), "mlp")
-
-
-def group_of(path, cls, last):
-    lower = f"{path}.{cls}".lower()
-    if "norm" in lower.rsplit(".", 2)[-1] or "norm" in lower.rsplit(".", 2)[-2]:
-        return "norm"
-    for word, group in (("expert", "experts"), ("moe", "experts"), ("attn", "attention"), ("attention", "attention"),
-                        ("mlp", "mlp"), ("feed_forward", "mlp"), ("feedforward", "mlp"), ("ffn", "mlp"),
-                        ("intermediate", "mlp"), ("densereludense", "mlp"), ("embed", "embedding"), ("conv", "convolution")):
-        if word in lower:
-            return group
-    return "logits" if last else "residual"
-
-
-class Group:
-    """What autograd sees as one operator."""
-
-    __slots__ = ("first", "last", "ops", "node", "inputs", "outputs", "saved", "scratch", "flows")
-
-    def __init__(self, at):
-        self.first = self.last = at
-        self.ops, self.node, self.inputs, self.outputs, self.saved, self.scratch = [], None, [], [], [], 0
-        self.flows = {}
-
-
-class Assembly:
+class Assembly(Groups):
     """One recorded step, cut into segments."""
 
     def __init__(self, recorder, model, loss):
@@ -106,131 +35,10 @@ class Assembly:
         self.cut()
         self.find_uses()
 
-    def resolve(self, number):
-        while self.alias[number] != number:
-            number = self.alias[number]
-        return number
-
-    def on_device(self, number):
-        return self.r.tensors[number].storage is not None
-
-    # Groups
-
-    def gather(self):
-        r, groups, custom = self.r, [], None
-        for at, op in enumerate(r.ops[:r.forward_ops]):
-            inside = not op.graded and op.node is not None
-            if inside and custom is not None and custom.node == op.node:
-                group = custom
-            else:
-                group = Group(at)
-                group.node = op.node
-                groups.append(group)
-                custom = group if inside else None
-            group.ops.append(op)
-            group.last = at
-        for group in groups:
-            self.finish_group(group)
-        return [group for group in groups if group.outputs or group.saved]
-
-    def finish_group(self, group):
-        r = self.r
-        made = set()
-        for op in group.ops:
-            for number in op.inputs:
-                if number not in made and number not in group.inputs and self.on_device(number):
-                    group.inputs.append(number)
-            made.update(op.outputs)
-            group.saved.extend(op.saved)
-        if len(group.ops) == 1:
-            group.outputs = [number for number in group.ops[0].outputs if self.on_device(number)]
-            name = group.ops[0].name
-            # What is multiplied first, then what by, then what is added.
-            if name in ("addmm", "baddbmm") and len(group.inputs) == 3:
-                group.inputs = group.inputs[1:] + group.inputs[:1]
-            return
-        group.saved.extend(r.saving.pop(group.node, ()))
-        for op in group.ops:
-            for number in op.outputs:
-                tensor = r.tensors[number]
-                if tensor.seq is None:
-                    tensor.seq = group.node
-        alive = peak = 0
-        lasting = set()
-        for index, op in enumerate(group.ops):
-            at = group.first + index
-            for number in op.outputs:
-                storage = r.tensors[number].storage
-                if storage is None or r.storages[storage].born != at or r.storages[storage].first != number:
-                    continue
-                died = r.storages[storage].died
-                if died is None or died < 0 or died > group.last + 1:
-                    lasting.add(number)
-                alive += r.storages[storage].bytes
-            peak = max(peak, alive)
-            for number in {storage for other in group.ops[: index + 1] for storage in
-                           (r.tensors[one].storage for one in other.outputs) if storage is not None}:
-                if r.storages[number].died == at + 1 and r.storages[number].born >= group.first:
-                    alive -= r.storages[number].bytes
-        keep = sum(r.storages[r.tensors[number].storage].bytes for number in lasting)
-        group.scratch = max(0, peak - keep)
-        used = set(group.saved)
-        storages = {r.tensors[number].storage for number in lasting}
-        group.outputs = [number for op in group.ops for number in op.outputs
-                         if self.on_device(number) and (r.tensors[number].storage in storages or number in used)]
-
-    # Gradients
-
-    def connect(self, group):
-        """Where the gradients of a group's function go, and whether they are new memory."""
-        node = self.r.nodes.get(group.node) if group.node is not None else None
-        if node is None or not node.ran:
-            return
-        left = list(group.inputs)
-        for edge, sent in zip(node.edges, node.sent):
-            if edge is None or sent is None:
-                continue
-            tensors = self.r.tensors
-            if edge[0] == "parameter":
-                found = next((one for one in left if one == edge[1]), None)
-            else:
-                found = next((one for one in left if tensors[one].seq == edge[0]), None)
-            if found is None:
-                self.unmatched += 1
-                continue
-            left.remove(found)
-            key, view, _ = sent
-            new = key in node._start
-            view = self.arrives_as_view.get(found, False) or view
-            group.flows[found] = ("new view" if view else "new") if new else "pass"
-
-    def collapse(self, group):
-        """A view of as many elements stands for what it is a view of."""
-        op = group.ops[0]
-        if group.saved:
-            # What an operator in place on a view saves comes behind the view that is made again
-            # (torch/csrc/autograd/variable.cpp, `rebase_history`).
-            return False
-        if len(group.ops) > 1 or op.name not in VIEWS or len(group.inputs) != 1 or len(group.outputs) != 1 or op.mutates:
-            return False
-        before, after = group.inputs[0], group.outputs[0]
-        tensors = self.r.tensors
-        same = tensors[before].numel == tensors[after].numel and tensors[before].dtype == tensors[after].dtype
-        flow = group.flows.get(before, "pass")
-        if not same or flow != "pass" or tensors[before].storage != tensors[after].storage:
-            return False
-        self.alias[after] = before
-        node = self.r.nodes.get(group.node) if group.node is not None else None
-        own = any(sent is not None and sent[1] for sent in node.sent) if node is not None and node.ran else False
-        self.arrives_as_view[after] = own or self.arrives_as_view.get(before, False)
-        return True
-
-    # Segments
-
     def cut(self):
         """Blocks and what lies between them: path, class, groups; none for a block that was passed over."""
         r = self.r
-        pieces, at = [], 0
+        pieces = []
         calls = [call for call in r.blocks]
         rest = list(self.groups)
         taken = 0
@@ -307,7 +115,6 @@ class Assembly:
 
     def plan_leaving(self):
         """The main output of each segment, other tensors whose gradients come back, and what is held for whom."""
-        r = self.r
         count = len(self.run)
         self.graded = self.find_graded()
         self.main, self.extra, self.held_outputs, self.kept_by = {}, {}, set(), {}

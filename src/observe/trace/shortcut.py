@@ -5,6 +5,8 @@ import torch
 import torch._subclasses.fake_tensor as fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
+from fake import device_of
+
 # Arguments that are what they say.
 PLAIN = (int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
 IN_KERNEL = getattr(fake_tensor, "in_kernel_invocation_manager", None)
@@ -34,7 +36,7 @@ def key_of(value):
     if kind is FakeTensor:
         if value.constant is not None or value.dtype.is_complex:
             raise Unlike
-        return tuple(value.shape), value.stride(), value.dtype, value.device, value.storage_offset()
+        return tuple(value.shape), value.stride(), value.dtype, value.fake_device, value.storage_offset()
     if kind in PLAIN:
         # 1, 1.0 and True are equal, and not the same.
         return kind, value
@@ -77,7 +79,7 @@ class Shortcut:
     def found(self, func, args, kwargs):
         """What an operator gives, the first time."""
         if func in self.direct:
-            devices = {arg.device for arg in args if isinstance(arg, torch.Tensor)}
+            devices = {device_of(arg) for arg in args if isinstance(arg, torch.Tensor)}
             if len(devices) == 1 and all(type(arg) is FakeTensor for arg in args if isinstance(arg, torch.Tensor)):
                 with IN_KERNEL(self.mode):
                     made = func(*args, **kwargs)
@@ -106,7 +108,7 @@ class Shortcut:
             elif at == len(args):
                 # Two outputs share new memory.
                 return ()
-            fresh.append((at, shape, stride, one.storage_offset(), one.dtype, one.device))
+            fresh.append((at, shape, stride, one.storage_offset(), one.dtype, one.fake_device))
         return (type(out) if several else None, fresh)
 
     def again(self, made, args):

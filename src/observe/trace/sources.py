@@ -72,7 +72,8 @@ class Subject:
         self.answers = False
         # Lengths that do not vary, by axis.
         self.held = {}
-
+        # Why no step of it can be traced, however it is run.
+        self.cannot = None
         # Further ways to run it, should one fail (hf_inputs.py), and what to say of one that reads words alone.
         self.ways, self.blind, self.why = [], None, None
 
@@ -152,6 +153,9 @@ def first_tensor(output):
 
 def cross_entropy(output, batch):
     logits = first_tensor(getattr(output, "logits", output))
+    if logits.dim() != 2:
+        # An encoder without classes.
+        return default_loss(output)
     return F.cross_entropy(logits, batch["_labels"])
 
 

@@ -11,6 +11,7 @@ import fake
 import foreign_kernels
 import kernels
 import modules
+import names
 import segment
 import segments
 import tape
@@ -58,6 +59,9 @@ class Tracer:
                     break
             model = model.to(self.target)
         model.train(not subject.answers)
+        self.built = f"{subject.name} has {count(model)['total']:,} parameters"
+        if subject.cannot:
+            raise Refused(f"{self.built}, and {subject.cannot}")
         return model
 
     def record(self, model, prepare, run, precision, skipped=frozenset(), blocks=None, experts=1, answers=False):
@@ -116,7 +120,6 @@ class Tracer:
         started = time.time()
         axes = subject.axes()
         model = self.build(subject)
-        self.built = f"{subject.name} has {count(model)['total']:,} parameters"
         self.say(f"{self.built}, built in {time.time() - started:.1f} s")
         steps, buffers = Steps(self, subject, model), buffers_of(model)
         varies, points = steps.find_points(axes)
@@ -318,7 +321,7 @@ def laid_out(device, answered, subject, model, axes, points, fitter, traces, not
         "image": subject.side if "I" in axes else None, "image_varies": bool(varies and "I" in axes),
         "longest": subject.longest, "fixed": fixed,
         "sizes": fitter.polynomials, "unfit": fitter.unfit,
-        "inputs": [[one.name.lstrip("_"), segments.element_of(one.dtype)[0], int(one.dtype.is_floating_point), sides(one)]
+        "inputs": [[one.name.lstrip("_"), names.element_of(one.dtype)[0], int(one.dtype.is_floating_point), sides(one)]
                    for one in subject.inputs],
         "buffers": buffers_of(model),
         "traces": traces,
@@ -329,7 +332,7 @@ def buffers_of(model):
     """Buffers: type, elements, how many alike."""
     found = {}
     for buffer in model.buffers():
-        key = (segments.element_of(buffer.dtype)[0], buffer.numel())
+        key = (names.element_of(buffer.dtype)[0], buffer.numel())
         found[key] = found.get(key, 0) + 1
     return [[dtype, numel, times] for (dtype, numel), times in sorted(found.items())]
 

@@ -1,6 +1,8 @@
 //! What a stage holds between the moments of a step: weights, masters, gradients,
 //! states, and the buffers of sharding.
 
+use std::collections::BTreeSet;
+
 use crate::framework::Gather;
 use crate::model::{Element, Part, Weight, is_covered};
 use crate::plan::keywords::{Attention, CpuOffload, Mode, Optimizer, Sharding};
@@ -132,7 +134,8 @@ impl StageTapes<'_> {
         let job = self.job;
         let mut sum = Resident::default();
         let mut stepped = StepTemporaries::default();
-        let mut shapes: Vec<(u64, u64)> = Vec::with_capacity(8);
+        let stands_in = job.modules.transformer_engine.is && job.training.gradient_accumulation_fusion;
+        let mut shapes: BTreeSet<(u64, u64)> = BTreeSet::new();
         for (tape, times) in self.tapes() {
             for weight in &tape.weights {
                 // A tied head is the embedding itself unless another stage holds that.
@@ -141,9 +144,8 @@ impl StageTapes<'_> {
                 }
                 self.add(weight, times, &mut sum, &mut stepped);
                 let matrix = matches!(weight.part, Part::Attention | Part::Mlp | Part::Expert | Part::Head);
-                let shape = (weight.rows, weight.numel);
-                if matrix && weight.numel > weight.rows && !shapes.contains(&shape) {
-                    shapes.push(shape);
+                if stands_in && matrix && weight.numel > weight.rows {
+                    shapes.insert((weight.rows, weight.numel));
                 }
             }
         }
@@ -164,7 +166,7 @@ impl StageTapes<'_> {
         if job.training.optimizer_in_backward {
             sum.gradients = Bytes::ZERO;
         }
-        if job.modules.transformer_engine.is && job.training.gradient_accumulation_fusion {
+        if stands_in {
             let seen = job.storage.seen.bytes();
             sum.dummies = shapes.iter().map(|(_, numel)| Bytes(rounded(numel.saturating_mul(seen)))).sum();
         }

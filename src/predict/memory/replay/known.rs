@@ -13,11 +13,10 @@ use crate::predict::step::stage::StageTapes;
 /// Replays that are kept, about a megabyte: a stream or sweep over batch sizes comes back to those it had.
 const MOST: usize = 64;
 
-/// Everything that decides what the allocator does, but for the bytes of the GPU.
+/// Everything that decides what the allocator does, but for the bytes of the GPU. What differs most often and is compared
+/// soonest stands first.
 #[derive(Debug, PartialEq)]
 pub(super) struct AllocatorInput {
-    pub parameters: Parameters,
-    pub logs: TapeLogs,
     pub beside: CompanionBytes,
     /// Micro-batches that are replayed: a third finds what the second found.
     pub micro_batches: u64,
@@ -28,6 +27,8 @@ pub(super) struct AllocatorInput {
     pub passing: Vec<Passing>,
     pub pending: Vec<Pending>,
     pub replicas: Replicas,
+    pub logs: TapeLogs,
+    pub parameters: Parameters,
 }
 
 impl AllocatorInput {

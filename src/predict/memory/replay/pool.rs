@@ -7,6 +7,9 @@ use super::blocks::BlockIndex;
 /// No list.
 const NONE: u32 = u32::MAX;
 
+/// So many sizes are moved by hand.
+const FEW: usize = 16;
+
 /// A free block.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FreeBlock {
@@ -93,6 +96,22 @@ impl Pool {
             return;
         }
         let classes = self.classes.as_mut_slice();
+        if at > FEW && classes[at - FEW].bytes > other.bytes {
+            let to = classes[..at].partition_point(|class| class.bytes < other.bytes);
+            if classes[to].bytes != other.bytes {
+                classes.copy_within(to..at, to + 1);
+                classes[to] = SizeClass::of(other);
+                return;
+            }
+        }
+        if classes.get(at + FEW).is_some_and(|class| class.bytes < other.bytes) {
+            let to = at + classes[at + 1..].partition_point(|class| class.bytes < other.bytes);
+            if classes.get(to + 1).is_none_or(|class| class.bytes != other.bytes) {
+                classes.copy_within(at + 1..=to, at);
+                classes[to] = SizeClass::of(other);
+                return;
+            }
+        }
         let mut to = at;
         while to > 0 && classes[to - 1].bytes > other.bytes {
             classes[to] = classes[to - 1];
@@ -115,6 +134,10 @@ impl Pool {
     // The few sizes behind one are moved by hand: to call `memmove` for them costs as much as all else.
     #[inline(always)]
     fn drop_class(&mut self, at: usize) {
+        if self.classes.len() - at > FEW {
+            self.classes.remove(at);
+            return;
+        }
         for to in at + 1..self.classes.len() {
             self.classes[to - 1] = self.classes[to];
         }
@@ -123,6 +146,10 @@ impl Pool {
 
     #[inline(always)]
     fn add_class(&mut self, at: usize, class: SizeClass) {
+        if self.classes.len() - at > FEW {
+            self.classes.insert(at, class);
+            return;
+        }
         self.classes.push(class);
         for to in (at + 1..self.classes.len()).rev() {
             self.classes[to] = self.classes[to - 1];

@@ -1,0 +1,136 @@
+"""What autograd sees as one operator of a recorded step: which operators are its, where its gradients go, and which views stand
+for what they are views of."""
+
+VIEWS = {"view", "_unsafe_view", "t", "transpose", "permute", "unsqueeze", "squeeze", "detach", "alias", "_reshape_alias"}
+
+
+class Group:
+    """What autograd sees as one operator."""
+
+    __slots__ = ("first", "last", "ops", "node", "inputs", "outputs", "saved", "scratch", "flows")
+
+    def __init__(self, at):
+        self.first = self.last = at
+        self.ops, self.node, self.inputs, self.outputs, self.saved, self.scratch = [], None, [], [], [], 0
+        self.flows = {}
+
+
+class Groups:
+    """Those of a recorder `r`."""
+
+    def resolve(self, number):
+        while self.alias[number] != number:
+            number = self.alias[number]
+        return number
+
+    def on_device(self, number):
+        return self.r.tensors[number].storage is not None
+
+    def gather(self):
+        r, groups, custom = self.r, [], None
+        for at, op in enumerate(r.ops[:r.forward_ops]):
+            inside = not op.graded and op.node is not None
+            if inside and custom is not None and custom.node == op.node:
+                group = custom
+            else:
+                group = Group(at)
+                group.node = op.node
+                groups.append(group)
+                custom = group if inside else None
+            group.ops.append(op)
+            group.last = at
+        for group in groups:
+            self.finish_group(group)
+        return [group for group in groups if group.outputs or group.saved]
+
+    def finish_group(self, group):
+        r = self.r
+        made = set()
+        for op in group.ops:
+            for number in op.inputs:
+                if number not in made and number not in group.inputs and self.on_device(number):
+                    group.inputs.append(number)
+            made.update(op.outputs)
+            group.saved.extend(op.saved)
+        if len(group.ops) == 1:
+            group.outputs = [number for number in group.ops[0].outputs if self.on_device(number)]
+            name = group.ops[0].name
+            # What is multiplied first, then what by, then what is added.
+            if name in ("addmm", "baddbmm") and len(group.inputs) == 3:
+                group.inputs = group.inputs[1:] + group.inputs[:1]
+            return
+        group.saved.extend(r.saving.pop(group.node, ()))
+        for op in group.ops:
+            for number in op.outputs:
+                tensor = r.tensors[number]
+                if tensor.seq is None:
+                    tensor.seq = group.node
+        alive = peak = 0
+        lasting = set()
+        for index, op in enumerate(group.ops):
+            at = group.first + index
+            for number in op.outputs:
+                storage = r.tensors[number].storage
+                if storage is None or r.storages[storage].born != at or r.storages[storage].first != number:
+                    continue
+                died = r.storages[storage].died
+                if died is None or died < 0 or died > group.last + 1:
+                    lasting.add(number)
+                alive += r.storages[storage].bytes
+            peak = max(peak, alive)
+            for number in {storage for other in group.ops[: index + 1] for storage in
+                           (r.tensors[one].storage for one in other.outputs) if storage is not None}:
+                if r.storages[number].died == at + 1 and r.storages[number].born >= group.first:
+                    alive -= r.storages[number].bytes
+        keep = sum(r.storages[r.tensors[number].storage].bytes for number in lasting)
+        group.scratch = max(0, peak - keep)
+        used = set(group.saved)
+        storages = {r.tensors[number].storage for number in lasting}
+        group.outputs = [number for op in group.ops for number in op.outputs
+                         if self.on_device(number) and (r.tensors[number].storage in storages or number in used)]
+
+    # Gradients
+
+    def connect(self, group):
+        """Where the gradients of a group's function go, and whether they are new memory."""
+        node = self.r.nodes.get(group.node) if group.node is not None else None
+        if node is None or not node.ran:
+            return
+        left = list(group.inputs)
+        for edge, sent in zip(node.edges, node.sent):
+            if edge is None or sent is None:
+                continue
+            tensors = self.r.tensors
+            if edge[0] == "parameter":
+                found = next((one for one in left if one == edge[1]), None)
+            else:
+                found = next((one for one in left if tensors[one].seq == edge[0]), None)
+            if found is None:
+                self.unmatched += 1
+                continue
+            left.remove(found)
+            key, view, _ = sent
+            new = key in node._start
+            view = self.arrives_as_view.get(found, False) or view
+            group.flows[found] = ("new view" if view else "new") if new else "pass"
+
+    def collapse(self, group):
+        """A view of as many elements stands for what it is a view of."""
+        op = group.ops[0]
+        if group.saved:
+            # What an operator in place on a view saves comes behind the view that is made again
+            # (torch/csrc/autograd/variable.cpp, `rebase_history`).
+            return False
+        if len(group.ops) > 1 or op.name not in VIEWS or len(group.inputs) != 1 or len(group.outputs) != 1 or op.mutates:
+            return False
+        before, after = group.inputs[0], group.outputs[0]
+        tensors = self.r.tensors
+        same = tensors[before].numel == tensors[after].numel and tensors[before].dtype == tensors[after].dtype
+        flow = group.flows.get(before, "pass")
+        if not same or flow != "pass" or tensors[before].storage != tensors[after].storage:
+            return False
+        self.alias[after] = before
+        node = self.r.nodes.get(group.node) if group.node is not None else None
+        own = any(sent is not None and sent[1] for sent in node.sent) if node is not None and node.ran else False
+        self.arrives_as_view[after] = own or self.arrives_as_view.get(before, False)
+        return True
