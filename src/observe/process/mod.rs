@@ -112,9 +112,7 @@ impl HostFacts {
 
     fn one(&mut self, pid: u32, now: Moment) -> HostProcess {
         let mut local = pid;
-        // Where every process is in sight, no other number is one of them.
-        if !self.on_host
-            && self.known(pid).is_none()
+        if self.known(pid).is_none()
             && let Some(here) = self.elsewhere.here(&self.proc_root, pid, now)
             && let Some(system) = &mut self.system
         {

@@ -145,7 +145,7 @@ fn facts_of_a_process_in_another_namespace_carry_the_drivers_pid() {
     // Above the largest pid, so that no process of this machine has it.
     let told = 4_200_123;
     let root = proc_with(&[(child.pid(), &format!("{}\t{told}", child.pid()))]);
-    let mut facts = HostFacts { proc_root: root.path().to_owned(), on_host: false, ..HostFacts::new() };
+    let mut facts = HostFacts { proc_root: root.path().to_owned(), ..HostFacts::new() };
     let seen = facts.of(&[told], Moment(1000)).remove(0);
     assert_eq!(seen.pid, told);
     assert!(seen.started.value().is_some());
