@@ -210,6 +210,7 @@ pub fn is_plan(settings: &Settings) -> bool {
     names.peek().is_some() && names.all(|name| SECTIONS.contains(&name))
 }
 
+/// The plan of a script's training; of several, the one that was asked for.
 fn of_script(
     name: &str,
     content: &str,
@@ -223,56 +224,17 @@ fn of_script(
         "0" => Some(name.to_owned()),
         _ => variables.get(variable).cloned(),
     };
-    let mut found: Vec<(String, ImportedPlan)> = Vec::new();
-    let mut others = Vec::new();
     let source = |path: &str| near(around.files, name, path).ok().map(|(text, _)| text);
     let script = shell::read_around(content, &shell::Surroundings { variable: &known, file: &source });
     let options = script.options_of_a_model();
-    for shell::ShellCommand { words: command, unset, begins_unset, folder } in starting(script.commands) {
-        let written = ScriptFiles {
-            own: &script.files,
-            changed: &script.changed,
-            below: around.files,
-            script: name,
-            folder: &folder,
-            elsewhere: RefCell::default(),
-        };
-        let shown: String = command.join(" ").chars().take(LONGEST_SHOWN).collect();
-        let inner = ProcessView {
-            command,
-            variables: script
-                .exported
-                .iter()
-                .chain(&variables)
-                .map(|(name, value)| (name.clone(), value.clone()))
-                .collect(),
-            ancestors: Vec::new(),
-            gpus: around.gpus.clone(),
-            // What stands in front may be a launcher.
-            withheld: around.withheld || begins_unset,
-            world: around.world,
-            which: None,
-            versions: around.versions.clone(),
-            files: &written,
-        };
-        let mut imported = of_command(&inner, catalog);
-        note_unset(&mut imported, &unset, &script.unread);
-        for path in written.elsewhere.take() {
-            imported.note(format!("{path}: found in this project, not where the script looks for it"));
-        }
-        if imported.tool.is_empty() {
-            others.push(shown);
-        } else if found.iter().all(|(_, known)| known.json() != imported.json()) {
-            found.push((shown, imported));
-        }
-    }
-    let number = found.len();
+    let StartedCommands { mut trainings, others } = started(name, script, &variables, around, catalog);
+    let number = trainings.len();
     if let Some(which) = around.which {
-        let chosen = which.checked_sub(1).filter(|at| *at < number).map(|at| found.swap_remove(at).1);
+        let chosen = which.checked_sub(1).filter(|at| *at < number).map(|at| trainings.swap_remove(at).1);
         return chosen
             .ok_or_else(|| Refused::NoTool(format!("{name}: --which {which}, and it has {number} trainings")));
     }
-    match (found.pop(), number) {
+    match (trainings.pop(), number) {
         (Some((_, imported)), 1) => Ok(imported),
         (None, _) if others.is_empty() && options.is_some() => {
             Ok(of_options(options.unwrap_or_default(), around, catalog))
@@ -282,10 +244,76 @@ fn of_script(
             None => format!("{name}: no tool known, and no training command in it"),
         })),
         (Some(last), _) => {
-            let commands = found.into_iter().chain([last]).map(|(command, _)| command).collect();
+            let commands = trainings.into_iter().chain([last]).map(|(command, _)| command).collect();
             Err(Refused::Several { file: name.to_owned(), commands })
         }
     }
+}
+
+/// What a script starts, each command as it is shown.
+struct StartedCommands {
+    /// Those of a tool that is known, and their plans; two that come to the same plan are one.
+    trainings: Vec<(String, ImportedPlan)>,
+    others: Vec<String>,
+}
+
+/// What the script called `name` starts.
+fn started(
+    name: &str,
+    mut script: shell::Script,
+    variables: &BTreeMap<String, String>,
+    around: &ProcessView,
+    catalog: &Catalog,
+) -> StartedCommands {
+    let mut found = StartedCommands { trainings: Vec::new(), others: Vec::new() };
+    for command in starting(std::mem::take(&mut script.commands)) {
+        let shown: String = command.words.join(" ").chars().take(LONGEST_SHOWN).collect();
+        let imported = of_started(name, command, &script, variables, around, catalog);
+        if imported.tool.is_empty() {
+            found.others.push(shown);
+        } else if found.trainings.iter().all(|(_, known)| known.json() != imported.json()) {
+            found.trainings.push((shown, imported));
+        }
+    }
+    found
+}
+
+/// The plan of one command, with the files and the variables that the script around it gives.
+fn of_started(
+    name: &str,
+    command: shell::ShellCommand,
+    script: &shell::Script,
+    variables: &BTreeMap<String, String>,
+    around: &ProcessView,
+    catalog: &Catalog,
+) -> ImportedPlan {
+    let shell::ShellCommand { words: command, unset, begins_unset, folder } = command;
+    let written = ScriptFiles {
+        own: &script.files,
+        changed: &script.changed,
+        below: around.files,
+        script: name,
+        folder: &folder,
+        elsewhere: RefCell::default(),
+    };
+    let inner = ProcessView {
+        command,
+        variables: script.exported.iter().chain(variables).map(|(name, value)| (name.clone(), value.clone())).collect(),
+        ancestors: Vec::new(),
+        gpus: around.gpus.clone(),
+        // What stands in front may be a launcher.
+        withheld: around.withheld || begins_unset,
+        world: around.world,
+        which: None,
+        versions: around.versions.clone(),
+        files: &written,
+    };
+    let mut imported = of_command(&inner, catalog);
+    note_unset(&mut imported, &unset, &script.unread);
+    for path in written.elsewhere.take() {
+        imported.note(format!("{path}: found in this project, not where the script looks for it"));
+    }
+    imported
 }
 
 /// Megatron's options that a script sets for another one: what the rest of the command says is not known.

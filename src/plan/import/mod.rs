@@ -56,6 +56,7 @@ mod openrlhf;
 mod origin;
 mod own_config;
 mod own_loop;
+mod python_adapters;
 mod python_calls;
 mod python_values;
 mod refused;

@@ -10,10 +10,10 @@ use super::python_values::ScriptReader;
 use super::rows::not_modelled;
 use super::script_defaults;
 use super::script_doubts;
-use super::settings::{Settings, text, whole};
+use super::settings::{Settings, whole};
 use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
-use super::{adapters, model, own_config, own_loop, trl};
+use super::{model, own_config, own_loop, python_adapters, trl};
 use crate::plan::keys;
 
 /// Calls whose keywords are `TrainingArguments`.
@@ -58,10 +58,6 @@ const MODELS: [&str; 15] = [
     "ForImageClassification",
     "ForSpeechSeq2Seq",
 ];
-
-/// Calls that make its adapters.
-const ADAPTERS: [&str; 4] =
-    ["FastLanguageModel.get_peft_model", "FastModel.get_peft_model", "FastVisionModel.get_peft_model", "LoraConfig"];
 
 /// Classes with a head of their own in place of the vocabulary's.
 const HEADS: [&str; 4] =
@@ -169,63 +165,18 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
         settings.over(trl::defaults(method));
     }
     let models = models(content);
-    let models: Vec<&str> = models.iter().map(String::as_str).collect();
-    let made = reader.calls(&models);
-    reader.open.set(false);
-    let arguments = reader.calls(&ARGUMENTS);
-    let handed_on = reader.open.get();
-    reader.absent.set(false);
-    let adapted = reader.calls(&ADAPTERS);
-    let absent = reader.absent.get() && adapted.get("r").is_some() && adapted.whole("r").is_none();
-    settings.adopt_all(&arguments, |name| (name != "0").then(|| name.to_owned()));
-    let trainer_call = reader.calls(&["SFTTrainer", "DPOTrainer", "ORPOTrainer", "KTOTrainer", "GRPOTrainer"]);
-    for name in ["max_seq_length", "max_length"] {
-        for source in [&trainer_call, &made] {
-            if !settings.holds(name) {
-                settings.adopt(name, source, name);
-            }
-        }
-    }
-    for name in ["attn_implementation", "use_flash_attention_2"] {
-        settings.adopt(name, &made, name);
-    }
-    for name in ["torch_dtype", "dtype"] {
-        settings.adopt(name, &made, name);
-    }
-    // What a file of settings names, the script may hand through functions that are not followed.
-    let told = || given.first_text(&["model_name_or_path", "base_model", "model_name", "model_id", "model_path"]);
-    let named = made.first_text(&["model_name", "0", "pretrained_model_name_or_path"]).or_else(told);
-    if let Some(found) = named.clone().filter(|found| !found.value.is_empty()) {
-        settings.set("model_name_or_path", found.value.into(), found.origin);
-        settings.accept("model_name_or_path");
-    }
+    let calls = ScriptCalls::of(&reader, &models);
+    calls.fill_in(&mut settings, &reader);
+    let named = named_model(&mut settings, &calls.made, &given);
     let open = trainer::apply_versions(&mut imported, &mut settings, context, method).filter(|_| !unsloth);
     match named.filter(|found| !found.value.is_empty()) {
         Some(found) => model::set(&mut imported, context, found),
         None => imported.miss(keys::model::preset, "the name of the model is not written in the script"),
     }
-    imported.set(keys::model::sequence_length, settings.first_whole(&["max_seq_length", "max_length"]));
-    imported.fill(keys::model::sequence_length, reader.named(&LENGTHS).first_whole(&LENGTHS));
-    let cut = own_loop::truncated(content, &reader).as_ref().and_then(whole);
-    let origin = || Origin::Program(format!("{name}: max_length of its tokenizer"));
-    imported.fill(keys::model::sequence_length, cut.map(|tokens| Setting::new(tokens, origin())));
-    let reached = if absent { Some(false) } else { reader.reached(&ADAPTERS) };
-    if reached != Some(false) {
-        low_rank(&mut imported, &made, &adapted, &reader.calls(&["BitsAndBytesConfig", "GPTQConfig"]), unsloth);
-    }
-    if reached.is_none() {
-        imported.note("adapters stand on a condition of the script that is not followed: they are taken as made");
-    }
-    let four = made.flag("load_in_4bit").filter(|found| found.value);
-    let said = imported.missing.iter().any(|missing| missing.key == keys::lora::rank);
-    if let Some(found) = four.filter(|_| imported.get(keys::lora::rank).is_none() && !said) {
-        // Quantised weights are not trained by themselves.
-        not_modelled(&mut imported, &format!("{}: adapters that are loaded, or made elsewhere", found.origin));
-        imported.miss(keys::lora::rank, "the script makes no adapters, and quantised weights are not trained");
-    }
-    other_adapters(&mut imported, content);
-    let stored = stored(&made, unsloth);
-    if let Some(found) = adapted.text("use_gradient_checkpointing") {
+    set_length(&mut imported, &settings, &reader, name, content);
+    python_adapters::set(&mut imported, &calls, &reader, content, unsloth);
+    let stored = stored(&calls.made, unsloth);
+    if let Some(found) = calls.adapted.text("use_gradient_checkpointing") {
         let on = !matches!(found.value.to_lowercase().as_str(), "false" | "none");
         settings.set("gradient_checkpointing", on.into(), found.origin);
     }
@@ -240,21 +191,9 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
             .note("unsloth's own kernels keep less than those that are counted, and its checkpoints go to the host");
         imported.say(keys::training::loss, "fused", Origin::Program("unsloth's fused cross entropy".to_owned()));
     }
-    let kind = ["DPO", "ORPO", "KTO", "GRPO", "Reward", "CPO", "PPO", "GKD"]
-        .into_iter()
-        .find(|kind| ["Config", "Trainer"].iter().any(|end| call(content, &format!("{kind}{end}")).is_some()));
-    if let Some(method) = kind.and_then(TrainingMethod::of_name).or_else(|| TrainingMethod::of_script(content)) {
-        method.apply(&mut imported);
-    } else if models.first().is_some_and(|name| HEADS.iter().any(|head| name.contains(head))) {
-        not_modelled(&mut imported, "a head of a few classes: the plan's head is the vocabulary's");
-    }
-    if imported.get(keys::lora::rank).is_none() && script_defaults::freezes(content, &Settings::default()) {
-        not_modelled(&mut imported, &format!("{name} freezes parts of the model: all are counted as trained"));
-    }
-    if let Some(library) = script_defaults::other_library(content) {
-        not_modelled(&mut imported, &format!("{name} trains with {library}: the plan counts what PyTorch holds"));
-    }
-    if handed_on {
+    set_method(&mut imported, content, &models);
+    note_other_training(&mut imported, name, content);
+    if calls.handed_on {
         imported.unread = Some("what the script hands to its arguments by `**`".to_owned());
     }
     if reader.asked.get() {
@@ -262,6 +201,95 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
     }
     account_for(&mut imported, &settings);
     imported
+}
+
+/// What the calls of a script say.
+pub struct ScriptCalls {
+    /// The model.
+    pub made: Settings,
+    /// The arguments of its trainer.
+    arguments: Settings,
+    /// Whether those get more by `**`.
+    handed_on: bool,
+    /// The adapters.
+    pub adapted: Settings,
+    /// Whether the adapters' rank comes from a file of settings that has none: no run comes there.
+    pub rank_is_absent: bool,
+}
+
+impl ScriptCalls {
+    /// The calls in the script of `reader`, which makes its model by one of `models`.
+    fn of(reader: &ScriptReader, models: &[String]) -> Self {
+        let models: Vec<&str> = models.iter().map(String::as_str).collect();
+        let made = reader.calls(&models);
+        // The reader's marks are those of any call so far: each is cleared before the call that it is asked about.
+        reader.open.set(false);
+        let arguments = reader.calls(&ARGUMENTS);
+        let handed_on = reader.open.get();
+        reader.absent.set(false);
+        let adapted = reader.calls(&python_adapters::CALLS);
+        let rank_is_absent = reader.absent.get() && adapted.get("r").is_some() && adapted.whole("r").is_none();
+        Self { made, arguments, handed_on, adapted, rank_is_absent }
+    }
+
+    /// Takes the trainer's arguments, and what the trainer and the model are told beside them.
+    fn fill_in(&self, settings: &mut Settings, reader: &ScriptReader) {
+        settings.adopt_all(&self.arguments, |name| (name != "0").then(|| name.to_owned()));
+        let trainer_call = reader.calls(&["SFTTrainer", "DPOTrainer", "ORPOTrainer", "KTOTrainer", "GRPOTrainer"]);
+        for name in ["max_seq_length", "max_length"] {
+            for source in [&trainer_call, &self.made] {
+                if !settings.holds(name) {
+                    settings.adopt(name, source, name);
+                }
+            }
+        }
+        for name in ["attn_implementation", "use_flash_attention_2", "torch_dtype", "dtype"] {
+            settings.adopt(name, &self.made, name);
+        }
+    }
+}
+
+/// The name of the model, which the settings get too.
+fn named_model(settings: &mut Settings, made: &Settings, given: &Settings) -> Option<Setting<String>> {
+    // What a file of settings names, the script may hand through functions that are not followed.
+    let told = || given.first_text(&["model_name_or_path", "base_model", "model_name", "model_id", "model_path"]);
+    let named = made.first_text(&["model_name", "0", "pretrained_model_name_or_path"]).or_else(told);
+    if let Some(found) = named.clone().filter(|found| !found.value.is_empty()) {
+        settings.set("model_name_or_path", found.value.into(), found.origin);
+        settings.accept("model_name_or_path");
+    }
+    named
+}
+
+/// The length of a sample: by the trainer's arguments, else by a name of the script's own, else by its tokenizer.
+fn set_length(imported: &mut ImportedPlan, settings: &Settings, reader: &ScriptReader, name: &str, content: &str) {
+    imported.set(keys::model::sequence_length, settings.first_whole(&["max_seq_length", "max_length"]));
+    imported.fill(keys::model::sequence_length, reader.named(&LENGTHS).first_whole(&LENGTHS));
+    let cut = own_loop::truncated(content, reader).as_ref().and_then(whole);
+    let origin = || Origin::Program(format!("{name}: max_length of its tokenizer"));
+    imported.fill(keys::model::sequence_length, cut.map(|tokens| Setting::new(tokens, origin())));
+}
+
+/// What the method of training changes of a plan, or else a head that is not the vocabulary's.
+fn set_method(imported: &mut ImportedPlan, content: &str, models: &[String]) {
+    let kind = ["DPO", "ORPO", "KTO", "GRPO", "Reward", "CPO", "PPO", "GKD"]
+        .into_iter()
+        .find(|kind| ["Config", "Trainer"].iter().any(|end| call(content, &format!("{kind}{end}")).is_some()));
+    if let Some(method) = kind.and_then(TrainingMethod::of_name).or_else(|| TrainingMethod::of_script(content)) {
+        method.apply(imported);
+    } else if models.first().is_some_and(|name| HEADS.iter().any(|head| name.contains(head))) {
+        not_modelled(imported, "a head of a few classes: the plan's head is the vocabulary's");
+    }
+}
+
+/// Parts that a script freezes, and libraries other than `PyTorch` that it trains with.
+fn note_other_training(imported: &mut ImportedPlan, name: &str, content: &str) {
+    if imported.get(keys::lora::rank).is_none() && script_defaults::freezes(content, &Settings::default()) {
+        not_modelled(imported, &format!("{name} freezes parts of the model: all are counted as trained"));
+    }
+    if let Some(library) = script_defaults::other_library(content) {
+        not_modelled(imported, &format!("{name} trains with {library}: the plan counts what PyTorch holds"));
+    }
 }
 
 /// What scripts call the longest sample, where no argument of the trainer says it.
@@ -292,23 +320,6 @@ fn share_steps(imported: &mut ImportedPlan) {
     imported.drop(STEPS);
 }
 
-/// Adapters of peft that are no LoRA: nothing of a plan is theirs.
-fn other_adapters(imported: &mut ImportedPlan, content: &str) {
-    const NONE: [&str; 5] = ["LoraConfig", "PeftConfig", "LoftQConfig", "EvaConfig", "CordaConfig"];
-    let Some(import) = content.find("from peft import") else { return };
-    let rest = content.get(import + "from peft import".len()..).unwrap_or("");
-    let end = if rest.trim_start().starts_with('(') { rest.find(')') } else { rest.find('\n') };
-    let names = rest.get(..end.unwrap_or(rest.len())).unwrap_or("");
-    for name in names.split(|letter: char| !letter.is_ascii_alphanumeric()) {
-        let Some(kind) = name.strip_suffix("Config").filter(|kind| !kind.is_empty() && !NONE.contains(&name)) else {
-            continue;
-        };
-        if call(content, name).is_some() {
-            not_modelled(imported, &format!("{kind} adapters (peft's {name}): the plan trains the whole model"));
-        }
-    }
-}
-
 fn stored(made: &Settings, unsloth: bool) -> WeightStorage {
     let dtype = made.first_text(&["torch_dtype", "dtype"]).map(|found| found.value).unwrap_or_default();
     if unsloth || ["bfloat16", "float16"].iter().any(|name| dtype.contains(name)) {
@@ -316,37 +327,6 @@ fn stored(made: &Settings, unsloth: bool) -> WeightStorage {
     } else {
         WeightStorage::Full
     }
-}
-
-fn low_rank(imported: &mut ImportedPlan, made: &Settings, adapted: &Settings, quantised: &Settings, unsloth: bool) {
-    if adapted.iter().next().is_none() {
-        return;
-    }
-    if adapted.get("r").is_some() && adapted.whole("r").is_none() {
-        not_modelled(imported, "adapters, whose rank the script computes");
-        return imported.miss(keys::lora::rank, "the script computes it");
-    }
-    let default = Origin::Default { framework: "unsloth", option: "load_in_4bit True".to_owned() };
-    let told = |name: &str| made.flag(name).or_else(|| quantised.flag(name));
-    let named = quantised.whole("bits").filter(|found| matches!(found.value, 4 | 8));
-    let four = told("load_in_4bit").or_else(|| unsloth.then(|| Setting::new(true, default)));
-    let bits = four.filter(|found| found.value).map(|found| found.map(|_| 4));
-    let eight = told("load_in_8bit").filter(|found| found.value).map(|found| found.map(|_| 8)).or(named);
-    adapters::set(
-        imported,
-        adapted.whole("r"),
-        (if unsloth { "unsloth" } else { "peft" }, if unsloth { 16 } else { 8 }),
-        bits.or(eight),
-    );
-    let targets = adapted.get("target_modules").map(|found| (text(&found.value), found.origin.clone()));
-    match targets {
-        Some((None, origin)) if adapted.texts("target_modules").is_none_or(|found| found.value.is_empty()) => {
-            not_modelled(imported, &format!("{origin}: the script computes where adapters go"));
-        }
-        _ => adapters::set_targets(imported, adapted.texts("target_modules")),
-    }
-    let dropout = adapted.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value));
-    imported.set(keys::lora::dropout, dropout);
 }
 
 /// The keywords of the first call of `name` in a file; an argument without a name is called by its place.

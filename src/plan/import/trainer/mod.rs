@@ -2,6 +2,7 @@
 //! TRL, and training loops on accelerate with the same names.
 
 mod attention;
+mod command;
 mod lora_call;
 mod script;
 mod sharding;
@@ -12,17 +13,17 @@ use super::imported::ImportedPlan;
 use super::launch::World;
 use super::methods::{self, TrainingMethod};
 use super::origin::{Origin, Setting};
-use super::own_loop::{self, OwnLoop};
-use super::rows::not_modelled;
+use super::own_loop;
 use super::settings::{DefaultValue, Settings};
 use super::text;
 use super::trl;
 use super::unread::account_for;
 use super::vision;
-use super::{accelerate, arguments, own_config, script_defaults, script_doubts};
+use super::{accelerate, arguments};
 use crate::plan::keys;
 
 pub use attention::implementation;
+pub use command::import;
 pub use versions::apply_to as apply_versions;
 
 /// The version whose defaults are meant.
@@ -172,134 +173,6 @@ fn config_file(context: &ImportContext) -> Option<String> {
     };
     let stands = first.filter(read).cloned();
     given.map(|found| found.value).or(alone).or_else(|| trl::config_file(context)).or(stands)
-}
-
-/// The plan of such a command.
-pub fn import(context: &ImportContext) -> ImportedPlan {
-    let mut imported = ImportedPlan::of("transformers");
-    let own = own_loop_of(context);
-    let mut settings = if own.is_some() { Settings::default() } else { Settings::defaults(VERSION, DEFAULTS) };
-    let looped = own.is_some();
-    if let Some(path) = own {
-        imported.note(format!("{path}: a training loop of its own: the defaults of TrainingArguments are not taken"));
-    }
-    let method = trl::method(context).or_else(|| trl::parsed(context));
-    if let Some(method) = method {
-        settings.over(trl::defaults(method));
-    }
-    own_defaults(&mut imported, &mut settings, context);
-    let options = arguments::read(&context.program.words).options;
-    let mut told = Settings::default();
-    if let Some(file) = config_file(context).and_then(|path| context.configuration(&path, &mut imported)) {
-        settings.over(file);
-        options.accept("config");
-    } else if let Some((path, sections)) = own_loop::config_file(context, &options)
-        && let Some(file) = context.configuration(&path, &mut imported)
-    {
-        settings.over(if sections { own_config::flattened(&file) } else { file.clone() });
-        told = file;
-    } else if own_loop::is_told_elsewhere(context, &options) {
-        imported.unread.get_or_insert_with(|| "the file of its arguments".to_owned());
-    }
-    settings.over(options);
-    let own = OwnLoop::of(context, &mut settings, &told);
-    imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
-    trl::complete(&mut settings, context, &mut imported);
-    chats_defaults(&mut settings);
-    if let Some((path, text)) =
-        script_defaults::script_of(context).filter(|_| !looped && !settings.holds("torch_dtype"))
-    {
-        settings.over(script_doubts::loaded_type(&path, &text));
-    }
-    let optimizer = settings.holds("optim");
-    let open = versions::apply_to(&mut imported, &mut settings, context, method);
-    if method.is_some() && trl::method(context).is_none() && !context.run.versions.contains_key("trl") {
-        imported.note("the version of TRL is not known: its defaults are those of 1.0");
-    }
-    if looped && !optimizer {
-        // A loop makes its own: what the Trainer of that version would take is none of it.
-        settings.set("optim", serde_json::Value::Null, Origin::Program(String::new()));
-    }
-    // LMFlow's optimizers of its own (`src/lmflow/args.py`).
-    if settings.is("use_customized_optim") {
-        let own = settings.clone();
-        settings.adopt("optim", &own, "customized_optim");
-    }
-    set_all(&mut imported, &settings, context);
-    if let Some((path, text)) = script_defaults::script_of(context) {
-        script_doubts::attention(&mut imported, &path, &text, &settings);
-        script_doubts::reconcile(&mut imported, &path, &text, looped, &settings);
-        script_doubts::adapters(&mut imported, &path, &text, &settings);
-    }
-    if let Some(own) = own {
-        own.settle(&mut imported, context);
-    }
-    leave_open(&mut imported, open);
-    let named = TrainingMethod::of_name(trl::method(context).unwrap_or_else(|| context.program.name()));
-    let told = || script_defaults::script_of(context).and_then(|(_, text)| TrainingMethod::of_script(&text));
-    let asked = || {
-        let names = ["training_stage", "train_stage", "stage"];
-        names.iter().find_map(|name| TrainingMethod::of_name(&settings.text(name)?.value))
-    };
-    if let Some(method) = named.or_else(asked).or_else(told) {
-        methods::of_trainer(method, &mut imported, &settings, context);
-    }
-    own_freezing(&mut imported, context, &settings);
-    data_parallel(&mut imported, context);
-    imported
-}
-
-/// A script that freezes parts by itself trains less than the plan does.
-fn own_freezing(imported: &mut ImportedPlan, context: &ImportContext, settings: &Settings) {
-    let Some((path, text)) = script_defaults::script_of(context) else { return };
-    if imported.get(keys::lora::rank).is_none() && script_defaults::freezes(&text, settings) {
-        not_modelled(imported, &format!("{path} freezes parts of the model: all are counted as trained"));
-    }
-}
-
-/// A script that makes no Trainer has a loop of its own, with defaults of its own.
-fn own_loop_of(context: &ImportContext) -> Option<String> {
-    let (path, text) = own_loop::training_text(context)?;
-    let known = known_script(context).is_some() || trl::method(context).is_some();
-    // DeepSpeed-Chat's and those after it are known.
-    let chat = arguments::read(&context.program.words).options.holds("zero_stage");
-    let whole = text.contains("add_argument(") && !text.contains("Trainer") && !text.contains("HfArgumentParser");
-    ((whole || own_loop::loops(&text)) && !known && !chat).then_some(path)
-}
-
-/// What the script that runs has as the defaults of its own arguments; one that cannot be read may have any.
-fn own_defaults(imported: &mut ImportedPlan, settings: &mut Settings, context: &ImportContext) {
-    let known = known_script(context).is_some() || trl::method(context).is_some();
-    match script_defaults::script_of(context) {
-        Some((path, text)) => {
-            settings.over(script_defaults::of_project(context, &path, &text));
-            if let Some(library) = script_defaults::other_library(&text) {
-                not_modelled(imported, &format!("{path} trains with {library}: the plan counts what PyTorch holds"));
-                imported.unread = Some(path.clone());
-            }
-            if !known && own_loop::hides(context) {
-                imported.unread = Some("what trains, in modules that the script imports".to_owned());
-            }
-            if text.contains("import colossalai") || text.contains("from colossalai") {
-                not_modelled(imported, "Colossal-AI's plugins: how they store and shard is the script's");
-                imported.unread = Some(path);
-            }
-        }
-        None if !known && !context.program.path.is_empty() => imported.note(format!(
-            "{}: not read, the defaults of its own arguments are not known; those of TrainingArguments are taken",
-            context.program.shown()
-        )),
-        None => {}
-    }
-}
-
-/// DeepSpeed-Chat's steps have a batch of their own where nobody says it
-/// (`step1_supervised_finetuning/main.py`, `step2_reward_model_finetuning/main.py`: 16).
-fn chats_defaults(settings: &mut Settings) {
-    if settings.holds("zero_stage") && !settings.is_set("per_device_train_batch_size") {
-        let default = [("per_device_train_batch_size", DefaultValue::Whole(16))];
-        settings.over(Settings::defaults("DeepSpeed-Chat", &default));
-    }
 }
 
 /// Without a launcher the Trainer wraps the model in `DataParallel` over every GPU in sight.

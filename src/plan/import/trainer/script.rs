@@ -117,25 +117,15 @@ const ADAPTERS: [&str; 8] =
 
 /// Adapters by the names that scripts have for them.
 pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
-    let wanted = ADAPTERS.iter().any(|name| settings.is(name));
+    let switched = ADAPTERS.iter().any(|name| settings.is(name));
     // A script of its own that takes a rank has adapters; TRL's has one either way.
     let named = ["lora", "peft"].iter().any(|part| context.program.name().contains(part));
     let tuning = tuning(settings);
     let wanted = match &tuning {
         Some(word) => word.value.contains("lora"),
-        None => {
-            wanted
-                || (trl::method(context).is_none() && adapts(context) && !refuses_adapters(settings))
-                || (named && settings.is_set("lora_rank"))
-                || (trl::method(context).is_none() && gives_rank(settings) && !refuses_adapters(settings))
-        }
+        None => switched || wants_unasked(settings, context, named),
     };
-    let quantised = bits(settings).filter(|found| {
-        // A script that quantises by default does so for adapters, and only where it is told to.
-        let usual = matches!(found.origin, Origin::Default { .. });
-        !usual || (wanted && settings.flag("use_qlora").is_none_or(|told| told.value))
-    });
-    let bits = quantised.or_else(|| tuning.filter(|word| word.value.contains("qlora")).map(|word| word.map(|_| 4)));
+    let bits = base_bits(settings, tuning, wanted);
     // P-tuning v2: keys and values in front of each layer's own (`THUDM/ChatGLM2-6B/ptuning/arguments.py`, `pre_seq_len`).
     if let Some(found) = settings.whole("pre_seq_len") {
         not_modelled(
@@ -161,28 +151,74 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
     let told = settings.first_whole(&["lora_r", "lora_rank", "peft_lora_r"]).or(chats);
     let written = config.as_ref().and_then(|config| config.rank.as_ref());
     let rank = told.or_else(|| written.and_then(|rank| rank.clone().ok())).or_else(|| trl::usual_rank(context));
-    let loaded = settings.first_text(&["adapter_name_or_path", "peft_model_name_or_path", "adapter_path"]);
-    if let (None, Some(found)) = (&rank, loaded) {
-        not_modelled(imported, &format!("{}: adapters that are loaded, whose rank stands beside them", found.origin));
+    if let Some((what, why)) = open_rank(settings, rank.as_ref(), config.as_ref()) {
+        not_modelled(imported, &what);
         imported.set(keys::lora::base_bits, bits);
-        return imported.miss(keys::lora::rank, format!("{} says it", found.value));
-    }
-    if let (None, Some(Err(part))) = (&rank, written) {
-        not_modelled(imported, &format!("adapters, whose rank the script computes: {part}"));
-        imported.set(keys::lora::base_bits, bits);
-        return imported.miss(keys::lora::rank, format!("the script computes it: {part}"));
-    }
-    if rank.is_none() && config.is_none() {
-        not_modelled(imported, "adapters, whose rank stands in no LoraConfig that was read");
-        imported.set(keys::lora::base_bits, bits);
-        return imported.miss(keys::lora::rank, "no LoraConfig that was read says it");
+        return imported.miss(keys::lora::rank, why);
     }
     if script_of(context).is_some_and(|(_, text)| text.contains("DoraConfig(") || text.contains("use_dora=True")) {
         not_modelled(imported, "DoRA: a magnitude for each output and the norm of each adapted weight");
     }
     adapters::set(imported, rank, ("peft", 8), bits);
+    targets(imported, settings, context, config.as_ref(), named);
+    let double = ["double_quant", "bnb_4bit_use_double_quant", "use_double_quant", "use_nested_quant"];
+    imported.set(keys::lora::double_quant, double.iter().find_map(|name| settings.on(name)));
+    imported
+        .set(keys::lora::dropout, settings.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)));
+}
+
+/// Whether a script has adapters that no switch asks for: it makes them always, or a rank is given.
+fn wants_unasked(settings: &Settings, context: &ImportContext, named: bool) -> bool {
+    (trl::method(context).is_none() && adapts(context) && !refuses_adapters(settings))
+        || (named && settings.is_set("lora_rank"))
+        || (trl::method(context).is_none() && gives_rank(settings) && !refuses_adapters(settings))
+}
+
+/// The bits of the weights below the adapters, by a setting of their own or by the way of tuning.
+fn base_bits(settings: &Settings, tuning: Option<Setting<String>>, wanted: bool) -> Option<Setting<u64>> {
+    let quantised = bits(settings).filter(|found| {
+        // A script that quantises by default does so for adapters, and only where it is told to.
+        let usual = matches!(found.origin, Origin::Default { .. });
+        !usual || (wanted && settings.flag("use_qlora").is_none_or(|told| told.value))
+    });
+    quantised.or_else(|| tuning.filter(|word| word.value.contains("qlora")).map(|word| word.map(|_| 4)))
+}
+
+/// What is not modelled and why the rank is missing, of adapters whose rank is not known here. Peft's own default
+/// stands in only where a `LoraConfig` was read that names none.
+fn open_rank(settings: &Settings, rank: Option<&Setting<u64>>, config: Option<&LoraCall>) -> Option<(String, String)> {
+    // Asked for first: a name that is read counts as understood, whether the rank is known or not.
+    let loaded = settings.first_text(&["adapter_name_or_path", "peft_model_name_or_path", "adapter_path"]);
+    if rank.is_some() {
+        return None;
+    }
+    if let Some(found) = loaded {
+        let what = format!("{}: adapters that are loaded, whose rank stands beside them", found.origin);
+        return Some((what, format!("{} says it", found.value)));
+    }
+    match config.map(|config| &config.rank) {
+        Some(Some(Err(part))) => Some((
+            format!("adapters, whose rank the script computes: {part}"),
+            format!("the script computes it: {part}"),
+        )),
+        Some(_) => None,
+        None => Some((
+            "adapters, whose rank stands in no LoraConfig that was read".to_owned(),
+            "no LoraConfig that was read says it".to_owned(),
+        )),
+    }
+}
+
+/// Where adapters go, by a setting, by the script's `LoraConfig`, or by its search for linear layers.
+fn targets(
+    imported: &mut ImportedPlan,
+    settings: &Settings,
+    context: &ImportContext,
+    config: Option<&LoraCall>,
+    named: bool,
+) {
     let given = settings.texts("lora_target_modules").or_else(|| settings.texts("target_modules"));
-    let given = given.or_else(|| config.as_ref().and_then(|config| config.targets(imported)));
+    let given = given.or_else(|| config.and_then(|config| config.targets(imported)));
     adapters::set_targets(imported, given);
     if named {
         adapters::set_targets(imported, settings.texts("trainable"));
@@ -194,10 +230,6 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
         let origin = Origin::Program(format!("{path}: find_all_linear_names"));
         adapters::set_targets(imported, Some(Setting::new(vec!["all-linear".to_owned()], origin)));
     }
-    let double = ["double_quant", "bnb_4bit_use_double_quant", "use_double_quant", "use_nested_quant"];
-    imported.set(keys::lora::double_quant, double.iter().find_map(|name| settings.on(name)));
-    imported
-        .set(keys::lora::dropout, settings.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)));
 }
 
 /// Whether a script makes adapters whatever it is told.

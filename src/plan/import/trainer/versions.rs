@@ -18,17 +18,7 @@ pub fn apply_to(
     context: &ImportContext,
     method: Option<&str>,
 ) -> Option<String> {
-    let known = &context.run.versions;
-    versions::apply(versions::TRAINER, known, settings, imported);
-    if let Some(method) = method {
-        versions::apply(versions::TRL, known, settings, imported);
-        if ["dpo", "kto", "reward", "reward_modeling"].contains(&method) {
-            versions::apply(versions::TRL_PAIRS, known, settings, imported);
-        }
-        if known.contains_key("transformers") && !known.contains_key("trl") {
-            imported.note("the version of TRL is not known: its defaults are those of 1.0");
-        }
-    }
+    defaults(imported, settings, context, method);
     // `torch_dtype: auto` is the checkpoint's own type in every version.
     let auto = settings.first_text(&["torch_dtype", "dtype"]).filter(|found| found.value == "auto");
     if let Some(found) = auto {
@@ -41,6 +31,32 @@ pub fn apply_to(
             None => Some(format!("{} auto: the checkpoint's own type, which is not known here", found.origin)),
         };
     }
+    usual_type(imported, settings, context, method)
+}
+
+/// Sets the defaults that the Trainer and TRL have in the versions that run.
+fn defaults(imported: &mut ImportedPlan, settings: &mut Settings, context: &ImportContext, method: Option<&str>) {
+    let known = &context.run.versions;
+    versions::apply(versions::TRAINER, known, settings, imported);
+    let Some(method) = method else { return };
+    versions::apply(versions::TRL, known, settings, imported);
+    if ["dpo", "kto", "reward", "reward_modeling"].contains(&method) {
+        versions::apply(versions::TRL_PAIRS, known, settings, imported);
+    }
+    if known.contains_key("transformers") && !known.contains_key("trl") {
+        imported.note("the version of TRL is not known: its defaults are those of 1.0");
+    }
+}
+
+/// Sets the type of weights that the version of transformers loads where nobody says one; why it stays open, where it
+/// does.
+fn usual_type(
+    imported: &mut ImportedPlan,
+    settings: &mut Settings,
+    context: &ImportContext,
+    method: Option<&str>,
+) -> Option<String> {
+    let known = &context.run.versions;
     let range = versions::of(known, "transformers")?;
     let text = known.get("transformers").map_or("", String::as_str);
     if (range.least, range.below) != ((4, 57), (4, 58)) {

@@ -1,0 +1,82 @@
+//! The adapters of a training script in Python that has its settings in calls.
+
+use super::adapters;
+use super::imported::ImportedPlan;
+use super::origin::{Origin, Setting};
+use super::python_calls::{ScriptCalls, call};
+use super::python_values::ScriptReader;
+use super::rows::not_modelled;
+use super::settings::{Settings, text};
+use crate::plan::keys;
+
+/// Calls that make its adapters.
+pub const CALLS: [&str; 4] =
+    ["FastLanguageModel.get_peft_model", "FastModel.get_peft_model", "FastVisionModel.get_peft_model", "LoraConfig"];
+
+/// The adapters of the script whose calls these are; `unsloth` is whether that library makes them.
+pub fn set(imported: &mut ImportedPlan, calls: &ScriptCalls, reader: &ScriptReader, content: &str, unsloth: bool) {
+    let reached = if calls.rank_is_absent { Some(false) } else { reader.reached(&CALLS) };
+    if reached != Some(false) {
+        let quantised = reader.calls(&["BitsAndBytesConfig", "GPTQConfig"]);
+        low_rank(imported, &calls.made, &calls.adapted, &quantised, unsloth);
+    }
+    if reached.is_none() {
+        imported.note("adapters stand on a condition of the script that is not followed: they are taken as made");
+    }
+    let four = calls.made.flag("load_in_4bit").filter(|found| found.value);
+    let said = imported.missing.iter().any(|missing| missing.key == keys::lora::rank);
+    if let Some(found) = four.filter(|_| imported.get(keys::lora::rank).is_none() && !said) {
+        // Quantised weights are not trained by themselves.
+        not_modelled(imported, &format!("{}: adapters that are loaded, or made elsewhere", found.origin));
+        imported.miss(keys::lora::rank, "the script makes no adapters, and quantised weights are not trained");
+    }
+    other_adapters(imported, content);
+}
+
+fn low_rank(imported: &mut ImportedPlan, made: &Settings, adapted: &Settings, quantised: &Settings, unsloth: bool) {
+    if adapted.iter().next().is_none() {
+        return;
+    }
+    if adapted.get("r").is_some() && adapted.whole("r").is_none() {
+        not_modelled(imported, "adapters, whose rank the script computes");
+        return imported.miss(keys::lora::rank, "the script computes it");
+    }
+    let default = Origin::Default { framework: "unsloth", option: "load_in_4bit True".to_owned() };
+    let told = |name: &str| made.flag(name).or_else(|| quantised.flag(name));
+    let named = quantised.whole("bits").filter(|found| matches!(found.value, 4 | 8));
+    let four = told("load_in_4bit").or_else(|| unsloth.then(|| Setting::new(true, default)));
+    let bits = four.filter(|found| found.value).map(|found| found.map(|_| 4));
+    let eight = told("load_in_8bit").filter(|found| found.value).map(|found| found.map(|_| 8)).or(named);
+    adapters::set(
+        imported,
+        adapted.whole("r"),
+        (if unsloth { "unsloth" } else { "peft" }, if unsloth { 16 } else { 8 }),
+        bits.or(eight),
+    );
+    let targets = adapted.get("target_modules").map(|found| (text(&found.value), found.origin.clone()));
+    match targets {
+        Some((None, origin)) if adapted.texts("target_modules").is_none_or(|found| found.value.is_empty()) => {
+            not_modelled(imported, &format!("{origin}: the script computes where adapters go"));
+        }
+        _ => adapters::set_targets(imported, adapted.texts("target_modules")),
+    }
+    let dropout = adapted.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value));
+    imported.set(keys::lora::dropout, dropout);
+}
+
+/// Adapters of peft that are no LoRA: nothing of a plan is theirs.
+fn other_adapters(imported: &mut ImportedPlan, content: &str) {
+    const NONE: [&str; 5] = ["LoraConfig", "PeftConfig", "LoftQConfig", "EvaConfig", "CordaConfig"];
+    let Some(import) = content.find("from peft import") else { return };
+    let rest = content.get(import + "from peft import".len()..).unwrap_or("");
+    let end = if rest.trim_start().starts_with('(') { rest.find(')') } else { rest.find('\n') };
+    let names = rest.get(..end.unwrap_or(rest.len())).unwrap_or("");
+    for name in names.split(|letter: char| !letter.is_ascii_alphanumeric()) {
+        let Some(kind) = name.strip_suffix("Config").filter(|kind| !kind.is_empty() && !NONE.contains(&name)) else {
+            continue;
+        };
+        if call(content, name).is_some() {
+            not_modelled(imported, &format!("{kind} adapters (peft's {name}): the plan trains the whole model"));
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The plan of a command that starts a script on the Trainer, or one with a loop of its own and the same names.
+
+use super::super::common::ImportContext;
+use super::super::imported::ImportedPlan;
+use super::super::methods::{self, TrainingMethod};
+use super::super::origin::Origin;
+use super::super::own_loop::{self, OwnLoop};
+use super::super::rows::not_modelled;
+use super::super::settings::{DefaultValue, Settings};
+use super::super::{arguments, own_config, script_defaults, script_doubts, trl};
+use super::{DEFAULTS, VERSION, config_file, data_parallel, known_script, leave_open, set_all, versions};
+use crate::plan::keys;
+
+/// The plan of such a command.
+pub fn import(context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("transformers");
+    let looped = own_loop_of(context);
+    if let Some(path) = &looped {
+        imported.note(format!("{path}: a training loop of its own: the defaults of TrainingArguments are not taken"));
+    }
+    let looped = looped.is_some();
+    let method = trl::method(context).or_else(|| trl::parsed(context));
+    let (mut settings, told) = gathered(&mut imported, context, looped, method);
+    let own = OwnLoop::of(context, &mut settings, &told);
+    imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
+    trl::complete(&mut settings, context, &mut imported);
+    chats_defaults(&mut settings);
+    if let Some((path, text)) =
+        script_defaults::script_of(context).filter(|_| !looped && !settings.holds("torch_dtype"))
+    {
+        settings.over(script_doubts::loaded_type(&path, &text));
+    }
+    let optimizer = settings.holds("optim");
+    let open = versions::apply_to(&mut imported, &mut settings, context, method);
+    if method.is_some() && trl::method(context).is_none() && !context.run.versions.contains_key("trl") {
+        imported.note("the version of TRL is not known: its defaults are those of 1.0");
+    }
+    own_optimizer(&mut settings, looped && !optimizer);
+    set_all(&mut imported, &settings, context);
+    if let Some((path, text)) = script_defaults::script_of(context) {
+        script_doubts::attention(&mut imported, &path, &text, &settings);
+        script_doubts::reconcile(&mut imported, &path, &text, looped, &settings);
+        script_doubts::adapters(&mut imported, &path, &text, &settings);
+    }
+    if let Some(own) = own {
+        own.settle(&mut imported, context);
+    }
+    leave_open(&mut imported, open);
+    if let Some(method) = method_of(context, &settings) {
+        methods::of_trainer(method, &mut imported, &settings, context);
+    }
+    own_freezing(&mut imported, context, &settings);
+    data_parallel(&mut imported, context);
+    imported
+}
+
+/// The defaults, the file of arguments over them and the command's options over both; and what a file of the script's
+/// own says as it stands there. A loop of its own takes none of the Trainer's defaults.
+fn gathered(
+    imported: &mut ImportedPlan,
+    context: &ImportContext,
+    looped: bool,
+    method: Option<&str>,
+) -> (Settings, Settings) {
+    let mut settings = if looped { Settings::default() } else { Settings::defaults(VERSION, DEFAULTS) };
+    if let Some(method) = method {
+        settings.over(trl::defaults(method));
+    }
+    own_defaults(imported, &mut settings, context);
+    let options = arguments::read(&context.program.words).options;
+    let mut told = Settings::default();
+    if let Some(file) = config_file(context).and_then(|path| context.configuration(&path, imported)) {
+        settings.over(file);
+        options.accept("config");
+    } else if let Some((path, sections)) = own_loop::config_file(context, &options)
+        && let Some(file) = context.configuration(&path, imported)
+    {
+        settings.over(if sections { own_config::flattened(&file) } else { file.clone() });
+        told = file;
+    } else if own_loop::is_told_elsewhere(context, &options) {
+        imported.unread.get_or_insert_with(|| "the file of its arguments".to_owned());
+    }
+    settings.over(options);
+    (settings, told)
+}
+
+/// The optimizer of a script that does not leave it to the Trainer; `silent` is a loop that says none.
+fn own_optimizer(settings: &mut Settings, silent: bool) {
+    if silent {
+        // A loop makes its own: what the Trainer of that version would take is none of it.
+        settings.set("optim", serde_json::Value::Null, Origin::Program(String::new()));
+    }
+    // LMFlow's optimizers of its own (`src/lmflow/args.py`).
+    if settings.is("use_customized_optim") {
+        let own = settings.clone();
+        settings.adopt("optim", &own, "customized_optim");
+    }
+}
+
+/// The method of training: by the name of the script, by an option for the stage, or by what the script makes.
+fn method_of(context: &ImportContext, settings: &Settings) -> Option<TrainingMethod> {
+    let named = TrainingMethod::of_name(trl::method(context).unwrap_or_else(|| context.program.name()));
+    let told = || script_defaults::script_of(context).and_then(|(_, text)| TrainingMethod::of_script(&text));
+    let asked = || {
+        let names = ["training_stage", "train_stage", "stage"];
+        names.iter().find_map(|name| TrainingMethod::of_name(&settings.text(name)?.value))
+    };
+    named.or_else(asked).or_else(told)
+}
+
+/// A script that freezes parts by itself trains less than the plan does.
+fn own_freezing(imported: &mut ImportedPlan, context: &ImportContext, settings: &Settings) {
+    let Some((path, text)) = script_defaults::script_of(context) else { return };
+    if imported.get(keys::lora::rank).is_none() && script_defaults::freezes(&text, settings) {
+        not_modelled(imported, &format!("{path} freezes parts of the model: all are counted as trained"));
+    }
+}
+
+/// A script that makes no Trainer has a loop of its own, with defaults of its own.
+fn own_loop_of(context: &ImportContext) -> Option<String> {
+    let (path, text) = own_loop::training_text(context)?;
+    let known = known_script(context).is_some() || trl::method(context).is_some();
+    // DeepSpeed-Chat's and those after it are known.
+    let chat = arguments::read(&context.program.words).options.holds("zero_stage");
+    let whole = text.contains("add_argument(") && !text.contains("Trainer") && !text.contains("HfArgumentParser");
+    ((whole || own_loop::loops(&text)) && !known && !chat).then_some(path)
+}
+
+/// What the script that runs has as the defaults of its own arguments; one that cannot be read may have any.
+fn own_defaults(imported: &mut ImportedPlan, settings: &mut Settings, context: &ImportContext) {
+    let known = known_script(context).is_some() || trl::method(context).is_some();
+    match script_defaults::script_of(context) {
+        Some((path, text)) => {
+            settings.over(script_defaults::of_project(context, &path, &text));
+            if let Some(library) = script_defaults::other_library(&text) {
+                not_modelled(imported, &format!("{path} trains with {library}: the plan counts what PyTorch holds"));
+                imported.unread = Some(path.clone());
+            }
+            if !known && own_loop::hides(context) {
+                imported.unread = Some("what trains, in modules that the script imports".to_owned());
+            }
+            if text.contains("import colossalai") || text.contains("from colossalai") {
+                not_modelled(imported, "Colossal-AI's plugins: how they store and shard is the script's");
+                imported.unread = Some(path);
+            }
+        }
+        None if !known && !context.program.path.is_empty() => imported.note(format!(
+            "{}: not read, the defaults of its own arguments are not known; those of TrainingArguments are taken",
+            context.program.shown()
+        )),
+        None => {}
+    }
+}
+
+/// DeepSpeed-Chat's steps have a batch of their own where nobody says it
+/// (`step1_supervised_finetuning/main.py`, `step2_reward_model_finetuning/main.py`: 16).
+fn chats_defaults(settings: &mut Settings) {
+    if settings.holds("zero_stage") && !settings.is_set("per_device_train_batch_size") {
+        let default = [("per_device_train_batch_size", DefaultValue::Whole(16))];
+        settings.over(Settings::defaults("DeepSpeed-Chat", &default));
+    }
+}
