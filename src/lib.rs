@@ -84,9 +84,9 @@
 //!
 //! A [`observe::Source`] lives on a thread of its own, because drivers block, and sends [`reading::Sample`]s.
 //! [`cli::dashboard::watch`] owns the state. It waits for keys, samples, ticks and signals, runs [`app::update`] for
-//! each, carries out the [`app::Effect`]s and draws one frame with [`ui::draw`]. [`ui::required_metrics`] says what is on the
-//! screen; sources leave out what is expensive and not shown. No frame is drawn for time alone: one comes with each
-//! sample.
+//! each, carries out the [`app::Effect`]s and draws one frame with [`ui::Screen`], which knows what the terminal shows and
+//! draws again only what may have changed. [`ui::required_metrics`] says what is on the screen; sources leave out what is
+//! expensive and not shown. No frame is drawn for time alone: one comes with each sample.
 //!
 //! The dashboard is two processes. The shell waits for the supervisor, which does nothing but pass signals on and give
 //! the terminal back, however the other one ends: a driver may crash it. The other one runs the loop on its main thread.
