@@ -15,7 +15,9 @@ fn a_process_without_a_gpu_is_watched_and_its_end_noticed_with_its_code() {
     let mut child = Command::new("sh").args(["-c", "read line; exit 7"]).stdin(Stdio::piped()).spawn().unwrap();
     let mut terminal = start(&child);
     let pid = child.id().to_string();
-    let screen = terminal.wait_for("NO GPU IS USED");
+    // The command is known before the first sample is there.
+    let screen =
+        terminal.wait_until("a sample", |screen| screen.contains("NO GPU IS USED") && screen.contains("host live"));
     let first = screen.lines().next().unwrap();
     assert!(first.contains("host live") && first.contains(&format!("▶ {pid}")), "{first}");
     for invented in ["demo", "tok/s/GPU", "ETA"] {
