@@ -56,7 +56,7 @@ use crate::reading::playback::PlaybackCommand;
 
 /// Lets `event` happen. What is returned is to be done, in that order.
 pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
-    let by_hand = !matches!(event, Event::Sample(_) | Event::Tick(_) | Event::Run(_));
+    let observed = matches!(event, Event::Sample(_) | Event::Tick(_) | Event::Run(_));
     let mut effects = happen(state, event);
     tutorial::look(state);
     saving::note_time(state);
@@ -71,7 +71,7 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
     effects.extend(reader::ask(&mut state.plans));
     effects.extend(explanation_search::look(state));
     // What is observed changes no plan.
-    if end.is_none() && by_hand {
+    if end.is_none() && !observed {
         effects.extend(look_around::ask(state));
     }
     effects

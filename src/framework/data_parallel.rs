@@ -12,6 +12,17 @@ pub enum ReduceType {
     Gathered,
 }
 
+/// Plans whose buckets of gradients are summed whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WholeBuckets {
+    /// None: each share goes to the rank that keeps it.
+    None,
+    /// Those that compute in bf16.
+    Bf16,
+    /// All.
+    All,
+}
+
 /// Engines of a framework.
 #[derive(Debug, PartialEq)]
 pub struct DataParallel {
@@ -33,8 +44,8 @@ pub struct DataParallel {
     pub reduces_in: Rule<ReduceType>,
     /// Main gradients lie in a buffer that stays from step to step, and each new one is added to it.
     pub gradients_stay: Rule<bool>,
-    /// DeepSpeed's first two stages sum whole buckets of gradients on every rank, though each keeps its share alone.
-    pub sums_whole_buckets: Rule<bool>,
+    /// Where DeepSpeed's first two stages sum whole buckets of gradients on every rank, though each keeps its share alone.
+    pub sums_whole_buckets: Rule<WholeBuckets>,
     /// Gradients in the weights' own type stay beside those, where weights have masters.
     pub low_precision_gradients_stay: Rule<bool>,
 }

@@ -3,7 +3,7 @@
 use super::{
     AdapterType, AllocatorRules, DataParallel, Defaults, EightBit, Experts, Gate, Gather, InterleavedRounds, Layout,
     LossRules, Module, Modules, OffloadRules, OptimizerRules, Overlap, PipelineRules, PointwiseAct, Profile,
-    ReduceType, RmsNorm, Rope, SharedSequence, Softmax, SplitHeads, Support, rule,
+    ReduceType, RmsNorm, Rope, SharedSequence, Softmax, SplitHeads, Support, WholeBuckets, rule,
 };
 use crate::plan::keywords::{Attention, Engine, Framework, Loss, Optimizer, Precision, RecomputeWord, Sharding};
 
@@ -101,7 +101,7 @@ pub(super) const PROFILE: Profile = Profile {
             "megatron-core 0.16, core/distributed/distributed_data_parallel_config.py",
         ),
         gradients_stay: rule(true, "megatron-core 0.16, core/distributed/param_and_grad_buffer.py"),
-        sums_whole_buckets: rule(false, "megatron-core 0.16, core/distributed/param_and_grad_buffer.py"),
+        sums_whole_buckets: rule(WholeBuckets::None, "megatron-core 0.16, core/distributed/param_and_grad_buffer.py"),
         low_precision_gradients_stay: rule(false, "megatron-core 0.16, core/distributed/param_and_grad_buffer.py"),
     },
     pipeline: PipelineRules {

@@ -2,7 +2,7 @@
 
 use super::{
     DataParallel, Defaults, Experts, InterleavedRounds, Modules, OptimizerRules, Overlap, PipelineRules, Profile,
-    ReduceType, Rope, SplitHeads, Support, megatron, rule, transformers,
+    ReduceType, Rope, SplitHeads, Support, WholeBuckets, megatron, rule, transformers,
 };
 use crate::plan::keywords::{Attention, Engine, Framework, Precision, Sharding};
 
@@ -54,8 +54,9 @@ pub(super) const PROFILE: Profile = Profile {
         reduces_in: rule(ReduceType::Gathered, "DeepSpeed, runtime/engine.py, communication_data_type"),
         gradients_stay: rule(true, BF16_OPTIMIZER),
         sums_whole_buckets: rule(
-            false,
-            "DeepSpeed of 2022, runtime/zero/stage_1_and_2.py, allreduce_no_retain (dist.reduce)",
+            WholeBuckets::Bf16,
+            "deepspeed 0.6.5, runtime/pipe/engine.py, _bf16_reduce_grads (buffered_allreduce_fallback); \
+             runtime/zero/stage_1_and_2.py, average_tensor (dist.reduce to each share's rank)",
         ),
         low_precision_gradients_stay: rule(
             true,

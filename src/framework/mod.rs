@@ -20,7 +20,7 @@ mod torchtitan;
 mod torchvision;
 mod transformers;
 
-pub use data_parallel::{DataParallel, ReduceType};
+pub use data_parallel::{DataParallel, ReduceType, WholeBuckets};
 pub use modules::{
     AdapterType, Experts, Gate, Gather, Layout, Module, Modules, PointwiseAct, RmsNorm, Rope, SharedSequence, Softmax,
     SplitHeads,

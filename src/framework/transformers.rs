@@ -3,7 +3,7 @@
 use super::{
     AdapterType, AllocatorRules, DataParallel, Defaults, EightBit, Experts, Gate, Gather, InterleavedRounds, Layout,
     LossRules, Modules, OffloadRules, OptimizerRules, Overlap, PipelineRules, PointwiseAct, Profile, ReduceType,
-    RmsNorm, Rope, Rule, SharedSequence, Softmax, SplitHeads, Support, rule,
+    RmsNorm, Rope, Rule, SharedSequence, Softmax, SplitHeads, Support, WholeBuckets, rule,
 };
 use crate::plan::keywords::{Attention, Engine, Framework, Loss, Optimizer, Precision, RecomputeWord, Sharding};
 
@@ -136,7 +136,7 @@ pub(super) const PROFILE: Profile = Profile {
         ),
         gradients_stay: rule(false, "PyTorch 2.9, torch/optim/optimizer.py, zero_grad (set_to_none)"),
         sums_whole_buckets: rule(
-            true,
+            WholeBuckets::All,
             "deepspeed, runtime/zero/config.py, use_multi_rank_bucket_allreduce: true by default; \
              stage_1_and_2.py, allreduce_and_scatter",
         ),

@@ -244,3 +244,40 @@ fn deepspeed_sums_gradients_whole_and_as_often_as_they_are_shared_out() {
     let told = waits("zero2", 1, ", overlap_grad_reduce: true");
     assert!(told.1 > 0.0 && told.0 < both, "{told:?}");
 }
+
+/// Megatron-DeepSpeed sums bf16's gradients, which are fp32 then, on every rank (deepspeed 0.6.5, pipe/engine.py,
+/// `_bf16_reduce_grads`), and sends fp16's shares to the ranks that keep them (zero/stage_1_and_2.py, `average_tensor`).
+/// With the weights' two bytes a parameter that are gathered: 2 x 4 + 2 = 10 bytes against 2 + 2 = 4.
+#[test]
+fn megatron_deepspeed_sums_whole_buckets_in_bf16_alone() {
+    let waits = |precision: &str| {
+        let plan = predicted(&format!(
+            "{{model: {{preset: gpt-3-175b, batch_size: 32, sequence_length: 2048, framework: megatron-deepspeed}},
+             training: {{precision: {precision}, micro_batch_size: 1}},
+             hardware: {{gpu_type: A100 80GB}}, cluster: {{num_gpus: 256, nodes: 32, network_gb_s_per_gpu: 6}},
+             distribution: {{tensor_parallel: 1, pipeline_parallel: 8, sharding: zero1}}}}"
+        ));
+        let found = plan.time_terms.iter().find(|term| term.name.starts_with("gradients scattered")).unwrap();
+        found.seconds.0 + found.hidden.0
+    };
+    let times = waits("bf16-fp32-master") / waits("fp16-fp32-master");
+    assert!((times / 2.5 - 1.0).abs() < 0.02, "{times}");
+}
+
+/// DDP sums fp32 gradients, 2 x 4 bytes a parameter, and ZeroRedundancyOptimizer behind it sends every rank the weights
+/// that it does not step itself, 4 bytes (torch/distributed/optim/zero_redundancy_optimizer.py, `_sync_params`).
+#[test]
+fn an_optimizer_that_is_shared_out_behind_ddp_adds_the_weights_way() {
+    let waits = |sharding: &str| {
+        let plan = predicted(&format!(
+            "{{model: {{preset: llama-3-8b, batch_size: 32, sequence_length: 256}},
+             training: {{precision: fp32, micro_batch_size: 1}},
+             hardware: {{gpu_type: A100 80GB}}, cluster: {{num_gpus: 32, nodes: 4, network_gb_s_per_gpu: 6}},
+             distribution: {{engine: ddp, sharding: {sharding}}}}}"
+        ));
+        let terms = plan.time_terms.iter().filter(|term| term.name.contains("gradients"));
+        terms.map(|term| term.seconds.0 + term.hidden.0).sum::<f64>()
+    };
+    let times = waits("zero1") / waits("none");
+    assert!((times / 1.5 - 1.0).abs() < 0.03, "{times}");
+}

@@ -1,5 +1,6 @@
 //! What a step's collectives cost beyond what runs beside them.
 
+use crate::framework::WholeBuckets;
 use crate::model::{Collective, CollectiveKind, Element, Part, RankGroup, Tape, is_covered};
 use crate::plan::keywords::{Engine, Sharding};
 use crate::predict::job::Job;
@@ -268,6 +269,16 @@ pub(in crate::predict) fn between(job: &Job, weights: Weights, left: PassCosts) 
     between_ranks(job, weights, left).waits
 }
 
+/// Whether DeepSpeed sums gradients on every rank that only some of them keep.
+fn sums_whole(job: &Job) -> bool {
+    let by_rule = match job.profile.data_parallel.sums_whole_buckets.is {
+        WholeBuckets::None => false,
+        WholeBuckets::Bf16 => job.storage.compute == Element::Bf16,
+        WholeBuckets::All => true,
+    };
+    by_rule && job.degrees.engine == Engine::Deepspeed
+}
+
 /// The same with what the exchange takes in all.
 pub(in crate::predict) fn between_ranks(job: &Job, weights: Weights, left: PassCosts) -> Exchange {
     let degrees = &job.degrees;
@@ -298,7 +309,7 @@ pub(in crate::predict) fn between_ranks(job: &Job, weights: Weights, left: PassC
         Sharding::Zero3 => (replicated(job, weights, reduced), Seconds::ZERO),
         Sharding::None => (over(CollectiveKind::AllReduce, all, gradient, exchanged), Seconds::ZERO),
         // ZeroRedundancyOptimizer steps behind DDP, which sums the gradients; then each rank sends all others what it has
-        // updated (torch/distributed/optim/zero_redundancy_optimizer.py, `_broadcast_params`).
+        // updated (torch/distributed/optim/zero_redundancy_optimizer.py, `_sync_params`).
         Sharding::Zero1 if degrees.engine == Engine::Ddp => {
             let bytes: f64 = weights.bytes(job.storage.weight.bytes() as f64).iter().sum();
             let sent = dense(all).in_buckets(job, CollectiveKind::AllGather, (bytes, bytes / all as f64));
@@ -310,8 +321,7 @@ pub(in crate::predict) fn between_ranks(job: &Job, weights: Weights, left: PassC
             let each = weight.bytes() as f64;
             let gathered = over(CollectiveKind::AllGather, degrees.shard_ranks, weights.gathered(each), each);
             // Within a group of those that share states out gradients are scattered and weights gathered; groups sum theirs.
-            let whole = degrees.engine == Engine::Deepspeed && job.profile.data_parallel.sums_whole_buckets.is;
-            let kind = if whole { CollectiveKind::AllReduce } else { CollectiveKind::AllGather };
+            let kind = if sums_whole(job) { CollectiveKind::AllReduce } else { CollectiveKind::AllGather };
             let scattered = over(kind, degrees.shard_ranks, gradient, exchanged);
             let between = if degrees.shard_ranks < all { replicated(job, weights, exchanged) } else { Seconds::ZERO };
             (scattered + between, gathered)
