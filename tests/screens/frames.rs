@@ -2,7 +2,9 @@
 
 use memwall::app::{Event, MemoryView, Pane, State, update};
 use memwall::observe::{Demo, Source};
+use memwall::reading::Reading;
 use memwall::ui::{Look, Screen, draw};
+use memwall::units::Bytes;
 use ratatui::Terminal;
 use ratatui::backend::{Backend, TestBackend};
 
@@ -74,4 +76,30 @@ fn a_second_frame_of_the_same_has_nothing_to_tell() {
     assert_eq!(follower.frame(&state, &look), 0);
     follower.screen.forget();
     assert_eq!(follower.frame(&state, &look), 0);
+}
+
+/// The allocator's peak rises within what the process has reserved: the device's memory stays as it is.
+#[test]
+fn what_the_run_tells_of_its_allocator_is_shown_though_its_device_holds_the_same() {
+    let (look, mut state) = (look(), open("13b_long_sequence"));
+    state.views.size = (120, 40);
+    let gpu = state.plans.editor.job().unwrap().hardware.gpu.clone();
+    let mut demo = Demo::new(state.plans.editor.prediction().unwrap(), &gpu);
+    update(&mut state, Event::SourceStarted(demo.info()));
+    let mut follower = Follower::new(state.views.size);
+    let mut sample = demo.sample(START);
+    for second in 0..40 {
+        sample = demo.sample(START.plus_millis(second * 1000));
+        update(&mut state, Event::Sample(Box::new(sample.clone())));
+    }
+    follower.frame(&state, &look);
+    for gib in [58, 59] {
+        sample.at = sample.at.plus_millis(1000);
+        let progress = sample.progress.as_mut().unwrap();
+        progress.peak_allocated = Reading::measured(Bytes::from_gib(f64::from(gib)), sample.at);
+        update(&mut state, Event::Sample(Box::new(sample.clone())));
+        follower.frame(&state, &look);
+        let shown: String = follower.terminal.buffer().content.iter().map(|cell| cell.symbol().to_owned()).collect();
+        assert!(shown.contains(&format!("→{gib}.0")), "{shown}");
+    }
 }

@@ -69,8 +69,8 @@ pub fn draw(pane: Pane, state: &State, look: &Look, area: Rect, buffer: &mut Buf
 pub enum Observed {
     /// None of it.
     Nothing,
-    /// The run's memory, and whether nothing can be read any more.
-    Memory { now: Result<Bytes, Absence>, peak: Option<Bytes>, failed: bool },
+    /// The run's memory, what it tells of its allocator, and whether nothing can be read any more.
+    Memory { now: Result<Bytes, Absence>, peak: Option<Bytes>, told: [Option<String>; 2], failed: bool },
     /// Why the run has no point on the roofline.
     NoPoint(String),
 }

@@ -110,6 +110,11 @@ const fn told_by(progress: &Progress) -> &'static str {
 /// The most allocated and reserved that the attached process told of, as ` →50.1` behind the
 /// plan's figure of that name.
 pub fn observed<'a>(state: &State, figure: &str, look: &Look) -> Option<Span<'a>> {
+    told(state, figure).map(|text| Span::styled(format!("{}{text}", look.arrow()), look.theme.observed()))
+}
+
+/// The same as text, in GiB.
+pub fn told(state: &State, figure: &str) -> Option<String> {
     let (_, progress) = state.run.telemetry.progress(&state.monitor, state.now)?;
     let reading = match figure {
         "allocated" => progress.peak_allocated,
@@ -117,5 +122,4 @@ pub fn observed<'a>(state: &State, figure: &str, look: &Look) -> Option<Span<'a>
         _ => return None,
     };
     shown(&reading, |bytes: &Bytes| bytes.in_gib())
-        .map(|text| Span::styled(format!("{}{text}", look.arrow()), look.theme.observed()))
 }

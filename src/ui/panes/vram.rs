@@ -73,7 +73,8 @@ pub fn observed(state: &State) -> Option<Observed> {
         Reading::Absent(why) => Err(why),
     };
     let failed = matches!(state.monitor.source, SourceState::Failed(_));
-    Some(Observed::Memory { now, peak: peak.value().copied(), failed })
+    let told = ["allocated", "reserved"].map(|figure| progress::told(state, figure));
+    Some(Observed::Memory { now, peak: peak.value().copied(), told, failed })
 }
 
 /// What the run holds, and the most that it has held.
