@@ -1,6 +1,6 @@
 //! The screen as it stands on the terminal: a frame that brings nothing but figures draws again only where they are.
 
-use ratatui::buffer::{Buffer, Cell};
+use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::layout::{LayoutRequest, ScreenLayout, arrange};
@@ -45,8 +45,15 @@ impl Screen {
         self.parts.clear();
     }
 
-    /// Draws a state and returns the cells that have changed, with their column and line.
-    pub fn update(&mut self, state: &State, look: &Look) -> Vec<(u16, u16, Cell)> {
+    /// What it shows.
+    #[must_use]
+    pub const fn shown(&self) -> &Buffer {
+        &self.shown
+    }
+
+    /// Draws a state and returns the columns and lines of the cells that have changed, each part's in the order of
+    /// reading.
+    pub fn update(&mut self, state: &State, look: &Look) -> Vec<(u16, u16)> {
         let area = self.shown.area;
         let dialogs = &state.dialogs;
         let bare = dialogs.overlay.is_none() && dialogs.picker.is_none();
@@ -69,13 +76,7 @@ impl Screen {
     }
 
     /// Draws afresh at `place`, and notes what has become another there.
-    fn draw_in(
-        &mut self,
-        place: Rect,
-        look: &Look,
-        changed: &mut Vec<(u16, u16, Cell)>,
-        draw: impl FnOnce(&mut Buffer),
-    ) {
+    fn draw_in(&mut self, place: Rect, look: &Look, changed: &mut Vec<(u16, u16)>, draw: impl FnOnce(&mut Buffer)) {
         let mut fresh = Buffer::empty(place);
         draw(&mut fresh);
         finish(look, &mut fresh);
@@ -89,7 +90,7 @@ impl Screen {
             // As one line each, which is how a wide character takes its second cell.
             let before = Buffer { area: row, content: stands.to_vec() };
             let after = Buffer { area: row, content: line.to_vec() };
-            changed.extend(before.diff_iter(&after).map(|(x, y, cell)| (x, y, cell.clone())));
+            changed.extend(before.diff_iter(&after).map(|(column, line, _)| (column, line)));
             stands.swap_with_slice(line);
         }
     }

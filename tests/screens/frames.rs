@@ -24,7 +24,8 @@ impl Follower {
     /// Passes on the cells of one frame and tells how many they were.
     fn frame(&mut self, state: &State, look: &Look) -> usize {
         let changed = self.screen.update(state, look);
-        self.terminal.draw(changed.iter().map(|(x, y, cell)| (*x, *y, cell))).unwrap();
+        let cells = changed.iter().map(|(column, line)| (*column, *line, &self.screen.shown()[(*column, *line)]));
+        self.terminal.draw(cells).unwrap();
         let (width, height) = self.screen.size();
         let mut whole = Terminal::new(TestBackend::new(width, height)).unwrap();
         whole.draw(|frame| draw(state, look, frame)).unwrap();

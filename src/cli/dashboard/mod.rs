@@ -3,6 +3,7 @@
 mod active_recording;
 mod alert_output;
 pub(super) mod calibrations;
+mod cells;
 mod cluster;
 mod files;
 mod input;

@@ -9,9 +9,9 @@ use crossterm::terminal::{
     BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
     disable_raw_mode, enable_raw_mode,
 };
-use ratatui::backend::{Backend, CrosstermBackend};
 use tokio::sync::mpsc::Receiver;
 
+use super::cells::write_cells;
 use super::input::InputGate;
 use super::output::Output;
 use super::supervisor::is_supervised;
@@ -118,12 +118,14 @@ impl TerminalScreen {
         queue!(bytes, BeginSynchronizedUpdate)?;
         // Told of its size and not asked for it before every frame: that costs two calls of the system.
         if self.unknown || state.views.size != self.screen.size() {
+            // In its own colours, whatever another program left on: the cleared screen has the colour behind.
+            bytes.extend_from_slice(b"\x1b[m");
             queue!(bytes, Clear(ClearType::All), Hide)?;
             self.screen = Screen::blank(state.views.size);
             self.unknown = false;
         }
         let changed = self.screen.update(state, look);
-        CrosstermBackend::new(&mut bytes).draw(changed.iter().map(|(x, y, cell)| (*x, *y, cell)))?;
+        write_cells(&mut bytes, self.screen.shown(), &changed);
         queue!(bytes, EndSynchronizedUpdate)?;
         self.output.write(&bytes);
         Ok(())
