@@ -201,6 +201,7 @@ fn matrix(
         most: bundled.most.max(half),
         // Measured at the power that this board may draw.
         watts_per_tflop: None,
+        vector: None,
         backward: around.gradients(&rows.gradients, matmuls),
         ..bundled.clone()
     }

@@ -102,6 +102,9 @@ pub struct MatrixCurve {
     pub watts_per_tflop: Option<f64>,
     /// Power of (limit - idle) / (those watts - idle) by which the matrix clock differs.
     pub clock_power: f64,
+    /// Power of the vector units; absent: only a limit that the plan sets holds them back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vector: Option<VectorPower>,
     /// Share of the board power that an idle GPU draws.
     pub idle_power: f64,
     /// Share of the rest of it that a GPU draws while DRAM bandwidth bounds its kernels.
@@ -114,6 +117,18 @@ pub struct MatrixCurve {
     /// (type, share of its rate in the input's gradient, in the weight's); a type that is absent keeps all of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub backward: Vec<(String, f64, f64)>,
+}
+
+/// What FP32 on the vector units takes, where boards of a generation differ in power.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VectorPower {
+    /// Watts of board power for a TFLOP/s of FP32 peak that the share holds at.
+    pub watts_per_tflop: f64,
+    /// Power of (limit - idle) / (those watts - idle) by which the clock differs.
+    pub clock_power: f64,
+    /// The largest share that the highest clock allows.
+    pub most: f64,
 }
 
 /// What is left of the FP8 rate by how operands are scaled.

@@ -90,8 +90,8 @@ struct GpuEntry {
     architecture: String,
     #[serde(default)]
     compute_capability: Option<String>,
-    #[serde(default, rename = "form")]
-    _form: Option<String>,
+    #[serde(default)]
+    form: Option<String>,
     sm_count: Option<CitedValue<u64>>,
     memory_gib: CitedValue<f64>,
     inline_ecc: Option<CitedValue<bool>>,
@@ -278,6 +278,7 @@ impl GpuEntry {
             l2: self.l2_mib.map(|figure| Bytes::from_gib(figure.value / 1024.0)),
             sm_count: self.sm_count.map(|figure| figure.value),
             tdp: self.tdp_w.map(|figure| Watts(figure.value)),
+            exceeds_boost: matches!(self.form.as_deref(), Some("consumer" | "workstation")),
             max_sm_clock: self.max_sm_clock_mhz.map(|figure| Megahertz(figure.value)),
             boost_clock: self.boost_clock_mhz.map(|figure| Megahertz(figure.value)),
             peaks: Peaks {

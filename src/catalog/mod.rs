@@ -9,7 +9,7 @@ mod names;
 
 pub use efficiency::{
     AttentionCurve, AttentionLibrary, ConvolutionCurve, Curves, Fp8Scales, LinkCurve, MatrixCurve, MeasuredOn,
-    MemoryCurve, Stack,
+    MemoryCurve, Stack, VectorPower,
 };
 pub use files::CatalogError;
 
@@ -182,6 +182,8 @@ pub struct Gpu {
     pub tdp: Option<Watts>,
     /// Highest SM clock.
     pub max_sm_clock: Option<Megahertz>,
+    /// Its clock may pass the one at which the peaks are stated, as consumers' and workstations' boards do.
+    pub exceeds_boost: bool,
     /// The clock at which the peaks are stated.
     pub boost_clock: Option<Megahertz>,
     /// Dense peaks.

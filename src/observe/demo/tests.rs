@@ -23,6 +23,7 @@ pub(in crate::observe) fn card(generation: Generation) -> Gpu {
         sm_count: None,
         tdp: Some(Watts(700.0)),
         max_sm_clock: Some(Megahertz(1980.0)),
+        exceeds_boost: false,
         boost_clock: None,
         peaks: Peaks::default(),
         bridge: None,

@@ -134,6 +134,7 @@ fn own_card(custom: &CustomGpu, notes: &mut Notes) -> Option<Gpu> {
         sm_count: None,
         tdp: None,
         max_sm_clock: None,
+        exceeds_boost: true,
         boost_clock: None,
         peaks: Peaks::default(),
         link: "pcie_4".to_owned(),

@@ -1,8 +1,9 @@
 //! Time of one kernel on the job's GPU: the roofs with what kernels reach of them.
 
+use super::clock::{clock_rate, matrix_clock, multiprocessors, vector_clock};
 use super::cpu::left_by_mask;
 use super::matmul::MatrixUnit;
-use crate::catalog::{AttentionCurve, AttentionLibrary, Fp8Scales, Generation, Gpu};
+use crate::catalog::{AttentionCurve, AttentionLibrary, Fp8Scales, Generation};
 use crate::model::{Element, MatMul, Scores, Unit};
 use crate::plan::keywords::Fp8Recipe;
 use crate::predict::job::Job;
@@ -43,6 +44,8 @@ pub(in crate::predict) struct Kernels<'a> {
     pub start: Seconds,
     /// Share of the clock that the power limit leaves matrix units.
     clock: f64,
+    /// The same of vector units.
+    vector_clock: f64,
     multiprocessors: f64,
     /// Operations a second of large 16-bit matmuls.
     half: f64,
@@ -52,7 +55,7 @@ pub(in crate::predict) struct Kernels<'a> {
 impl<'a> Kernels<'a> {
     pub fn of(job: &'a Job) -> Self {
         let (curves, gpu) = (&job.speed.curves, &job.hardware.gpu);
-        let clock = clock(job);
+        let clock = matrix_clock(job);
         let in_training = curves.matrix.in_training;
         let half = gpu.peaks.bf16.or(gpu.peaks.fp16).map_or(1e12, |peak| peak.0) * curves.matrix.half * clock;
         let dram = gpu.bandwidth.0 * if gpu.inline_ecc { curves.memory.inline_ecc } else { 1.0 };
@@ -62,6 +65,7 @@ impl<'a> Kernels<'a> {
             rows: dram * curves.memory.rows,
             start: Seconds(curves.memory.kernel_us * 1e-6),
             clock: clock * in_training,
+            vector_clock: vector_clock(job) * in_training,
             half: half * in_training,
             multiprocessors: multiprocessors(gpu),
             attention: curves.attention(attention_kernels(job)),
@@ -73,13 +77,13 @@ impl<'a> Kernels<'a> {
         let (peak, name) = peak(self.job, unit, layer);
         let matrix = &self.job.speed.curves.matrix;
         match (unit, name) {
-            (Unit::Vector, _) | (_, "fp32") => peak.0 * matrix.fp32 * self.clock,
+            (Unit::Vector, _) | (_, "fp32") => peak.0 * matrix.fp32 * self.vector_clock,
             (_, "fp8") => peak.0 * matrix.fp8 * self.clock * scaled(self.job.speed.fp8_recipe, matrix.fp8_scales),
             // TF32 is allowed, not demanded (cuBLAS, CUBLAS_COMPUTE_32F_FAST_TF32): where a GPU's vector units are as
             // quick, fp32 stays.
             (_, "tf32") => {
                 let vector = self.job.hardware.gpu.peaks.fp32.map_or(0.0, |peak| peak.0);
-                (peak.0 * matrix.tf32).max(vector * matrix.fp32) * self.clock
+                (peak.0 * matrix.tf32 * self.clock).max(vector * matrix.fp32 * self.vector_clock)
             }
             _ => peak.0 * matrix.half * self.clock,
         }
@@ -156,7 +160,7 @@ impl<'a> Kernels<'a> {
     pub fn long_attention(&self, scores: &Scores, element: Element) -> (f64, f64) {
         let (peak, name) = peak(self.job, Unit::Attention(element), false);
         let curve = &self.job.speed.curves.matrix;
-        let own = if name == "fp32" { curve.fp32 } else { self.clock / curve.in_training };
+        let own = if name == "fp32" { curve.fp32 * self.vector_clock } else { self.clock } / curve.in_training;
         let own = if self.job.degrees.context > 1 { own * self.job.speed.stack.ring } else { own };
         let (forward, backward) = self.attention.shares(scores.dim as f64);
         let (keeps_forward, keeps_backward) = self.attention.keeps(name);
@@ -258,38 +262,6 @@ const fn scaled(recipe: Fp8Recipe, scales: Fp8Scales) -> f64 {
         Fp8Recipe::Rowwise => scales.rowwise,
         Fp8Recipe::Blockwise => scales.blockwise,
     }
-}
-
-/// Clock of GPUs of which the catalogue has none, Hz: between A100's and H100's.
-const BOOST: f64 = 1.6e9;
-
-/// FP32 operations of a multiprocessor a clock: 128 lanes that multiply and add, of GPUs with a compute capability from 8.6
-/// on but 8.7 (CUDA C++ Programming Guide, "Arithmetic Instructions") and of AMD's compute units (CDNA 3: 256).
-const OF_MULTIPROCESSOR: f64 = 256.0;
-
-fn clock_rate(gpu: &Gpu) -> f64 {
-    gpu.boost_clock.map_or(BOOST, |clock| clock.0 * 1e6)
-}
-
-/// Multiprocessors of a GPU, threads of a CPU. Of a card that nobody counted them on, as many as its FP32 peak takes at its
-/// clock; one where that is unknown as well, so that no waves are told apart.
-fn multiprocessors(gpu: &Gpu) -> f64 {
-    let by_peak = || gpu.peaks.fp32.map(|peak| (peak.0 / (OF_MULTIPROCESSOR * clock_rate(gpu))).round().max(1.0));
-    gpu.sm_count.map(|count| count as f64).or_else(by_peak).unwrap_or(1.0)
-}
-
-/// Matrix clock over that at which the curve's shares were taken: what the board's own power limit or the plan's leaves
-/// of it, or adds, up to the highest clock.
-fn clock(job: &Job) -> f64 {
-    let curve = &job.speed.curves.matrix;
-    let gpu = &job.hardware.gpu;
-    let Some(board) = gpu.tdp else { return 1.0 };
-    let limit = job.hardware.power_limit_w.map_or(board.0, |limit| limit.min(board.0));
-    let peak = gpu.peaks.bf16.or(gpu.peaks.fp16);
-    let taken = curve.watts_per_tflop.zip(peak).map_or(board.0, |(watts, peak)| watts * peak.0 * 1e-12);
-    let idle = taken * curve.idle_power;
-    let ratio = ((limit - idle) / (taken - idle)).max(0.05).powf(curve.clock_power);
-    ratio.min((curve.most / curve.half).max(1.0))
 }
 
 #[cfg(test)]

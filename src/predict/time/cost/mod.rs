@@ -1,6 +1,7 @@
 //! Operations, traffic and time of the operators of a stage, from the same tapes.
 
 mod classes;
+mod clock;
 mod convolution;
 mod cpu;
 mod gradients;
