@@ -100,15 +100,34 @@ fn a_gpu_that_is_better_in_every_figure_is_no_slower() {
                 (json!({"preset": "resnet-50"}), 64),
                 (json!({"preset": "vit-base"}), 32),
             ] {
-                // In fp32 a board's clock is reckoned from its 16-bit peak, which some of equal silicon halve.
-                let (quick, slow) =
-                    (step(&plan(one, &model, "bf16-mixed", micro)), step(&plan(other, &model, "bf16-mixed", micro)));
-                // Waves of more multiprocessors may be less full.
-                assert!(quick <= slow * 1.05, "{}: {quick} s, {}: {slow} s, {model}", one.name, other.name);
+                for precision in ["bf16-mixed", "tf32", "fp32"] {
+                    let of = |gpu| step(&plan(gpu, &model, precision, micro));
+                    let (quick, slow) = (of(one), of(other));
+                    // Waves of more multiprocessors may be less full.
+                    let names = (&one.name, &other.name);
+                    assert!(quick <= slow * 1.05, "{names:?}: {quick} s, {slow} s, {model} {precision}");
+                }
             }
         }
     }
     assert!(pairs >= 20, "{pairs}");
+}
+
+/// Matrix units of A10G, L40 and L20 do half of what their silicon can, so that power does not hold them; a server's board
+/// states its peak at its highest clock, of which L20 reaches 0.96 (DefTruth/CUDA-Learn-Notes, hgemm: 115 of 119.5 TFLOP/s).
+/// RTX 3090 of the same silicon as A10G passes its stated clock.
+#[test]
+fn no_server_board_passes_the_peak_of_its_clock() {
+    let large = json!({"preset": "llama-3-8b", "sequence_length": 4096});
+    let most = |gpu: &Gpu| {
+        let ops = predicted(&plan(gpu, &large, "bf16", 8)).roofline.ops;
+        ops.iter().map(|op| op.flops.0 / op.seconds.0.max(1e-12) / op.peak.0).fold(0.0, f64::max)
+    };
+    for gpu in gpus().filter(|gpu| !gpu.exceeds_boost) {
+        let most = most(gpu);
+        assert!(most <= 0.96, "{}: {most} of the peak", gpu.name);
+    }
+    assert!(most(catalog().gpu("RTX 3090 24GB").unwrap()) > 0.96);
 }
 
 /// The operators of a decoder, whose operations are executed as they are counted.
@@ -121,7 +140,8 @@ fn no_kernel_is_quicker_than_measured_ones() {
             for precision in ["bf16", "fp32"] {
                 let prediction = predicted(&plan(gpu, &model, precision, micro));
                 let curves = catalog().curves(gpu).unwrap();
-                let most = curves.matrix.most.max(curves.matrix.fp32 * curves.matrix.most / curves.matrix.half);
+                let vector = curves.matrix.vector.map_or(curves.matrix.fp32, |vector| vector.most);
+                let most = if precision == "fp32" { vector } else { curves.matrix.most };
                 for op in prediction.roofline.ops.iter().filter(|op| op.flops.0 > 0.0 && op.seconds.0 > 0.0) {
                     let share = op.flops.0 / op.seconds.0 / op.peak.0;
                     assert!(share <= most * 1.0001, "{} {precision} {}: {share} of the peak", gpu.name, op.name);

@@ -18,6 +18,7 @@ mod families;
 mod frameworks;
 mod frozen;
 mod inference;
+mod kinds;
 mod laws;
 mod layers;
 mod limits;

@@ -32,7 +32,7 @@ use crate::predict::step::pipeline::is_whole;
 use crate::predict::step::play::Recompute;
 use crate::units::{Bytes, BytesPerSec, Flops, Seconds};
 use kernel::Kernels;
-use operator_row::{OperatorRow, gather};
+use operator_row::{OperatorRow, gather_by_name};
 use optimizer::optimizer;
 use tape::{DetailedPass, PassFlops};
 
@@ -189,7 +189,7 @@ pub(in crate::predict) fn roofline(
     let mut rows: Vec<OperatorRow> = Vec::with_capacity(48);
     for (passed, times) in passes.of_stage(job, step, layers, ends) {
         for row in &passed.rows {
-            gather(&mut rows, row.times(times));
+            gather_by_name(&mut rows, row.times(times));
         }
     }
     rows.extend(cost.once.iter().cloned());

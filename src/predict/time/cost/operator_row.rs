@@ -92,24 +92,35 @@ impl OperatorRow {
         }
     }
 
+    fn add(&mut self, more: &Self) {
+        self.count = self.count.saturating_add(more.count);
+        self.flops += more.flops;
+        self.bytes = self.bytes.saturating_add(more.bytes);
+        self.peak = FlopsPerSec(self.peak.0.max(more.peak.0));
+        self.compute += more.compute;
+        self.memory += more.memory;
+        self.long += more.long;
+    }
+
     /// The same literal: cheaper than comparing texts, and just as good within one prediction.
     fn is(&self, name: &'static str) -> bool {
         self.name.as_ptr() == name.as_ptr() && self.name.len() == name.len()
     }
 }
 
-/// Adds a line to the one of its name.
+/// Adds a line to the one of its name and unit: an operator's matmul and the cast of its weight are two.
 pub(in crate::predict) fn gather(rows: &mut Vec<OperatorRow>, more: OperatorRow) {
+    let alike = |row: &OperatorRow| (row.unit, row.layer, row.rows) == (more.unit, more.layer, more.rows);
+    match rows.iter_mut().find(|row| row.is(more.name) && alike(row)) {
+        Some(row) => row.add(&more),
+        None => rows.push(more),
+    }
+}
+
+/// Adds a line to the one of its name, whatever computes either.
+pub(in crate::predict) fn gather_by_name(rows: &mut Vec<OperatorRow>, more: OperatorRow) {
     match rows.iter_mut().find(|row| row.is(more.name)) {
-        Some(row) => {
-            row.count = row.count.saturating_add(more.count);
-            row.flops += more.flops;
-            row.bytes = row.bytes.saturating_add(more.bytes);
-            row.peak = FlopsPerSec(row.peak.0.max(more.peak.0));
-            row.compute += more.compute;
-            row.memory += more.memory;
-            row.long += more.long;
-        }
+        Some(row) => row.add(&more),
         None => rows.push(more),
     }
 }
