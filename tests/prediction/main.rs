@@ -12,6 +12,7 @@ mod advice;
 mod beside;
 mod bounds;
 mod catalog;
+mod claims;
 mod classes;
 mod explain;
 mod families;

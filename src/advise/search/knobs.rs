@@ -59,6 +59,11 @@ pub const KEYS: [&str; 14] = [
 ];
 
 impl Knobs {
+    /// Tensor, pipeline, context and expert parallel.
+    pub const fn degrees(&self) -> [u64; 4] {
+        [self.tensor, self.pipeline, self.context, self.expert]
+    }
+
     /// As `job` has them.
     #[must_use]
     pub fn of(job: &Job) -> Self {

@@ -86,6 +86,9 @@ pub struct SearchOutcome {
     pub own: RankedPlan,
     /// The plan that needs least memory, where none fits.
     pub nearest: Option<RankedPlan>,
+    /// The least time of a sample of each set of degrees (tensor, pipeline, context, expert) of which a plan was evaluated
+    /// that fits, in their order.
+    pub degrees: Vec<Seconds>,
     /// Of the plans whose figures were computed, those that fit.
     pub fitting: u64,
     /// Plans whose figures were computed.
@@ -130,6 +133,7 @@ pub fn search_aloud(
         SearchOutcome {
             own: own.clone(),
             nearest: gathered.nearest.filter(|_| gathered.best.is_empty()).map(ranked),
+            degrees: gathered.degrees.into_values().collect(),
             ranked: gathered.best.into_iter().map(ranked).collect(),
             front: gathered.front.into_iter().map(ranked).collect(),
             fitting: gathered.fitting,

@@ -1,6 +1,7 @@
 //! Which plans are kept of those that a search passes: the best, the front, the smallest.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use super::knobs::Knobs;
 use crate::advise::walls::throughput;
@@ -66,13 +67,21 @@ pub struct SearchResults {
     pub front: Vec<Candidate>,
     /// The one that needs least.
     pub nearest: Option<Candidate>,
+    /// The least time of a sample of each set of degrees of which a plan fits.
+    pub degrees: BTreeMap<[u64; 4], Seconds>,
     pub fitting: u64,
     pub evaluated: u64,
 }
 
 impl SearchResults {
     pub const fn none() -> Self {
-        Self { best: Vec::new(), front: Vec::new(), nearest: None, fitting: 0, evaluated: 0 }
+        Self { best: Vec::new(), front: Vec::new(), nearest: None, degrees: BTreeMap::new(), fitting: 0, evaluated: 0 }
+    }
+
+    /// Takes in that a plan of these degrees fits and takes so long a sample.
+    fn reached(&mut self, degrees: [u64; 4], pace: Seconds) {
+        let known = self.degrees.entry(degrees).or_insert(pace);
+        *known = known.min(pace);
     }
 
     /// Takes a plan in; the `top` best are kept.
@@ -85,6 +94,7 @@ impl SearchResults {
             return;
         }
         self.fitting += 1;
+        self.reached(candidate.knobs.degrees(), candidate.pace());
         add_to_front(&mut self.front, &candidate);
         add_to_best(&mut self.best, candidate, top);
     }
@@ -118,6 +128,9 @@ impl SearchResults {
             (Some(a), Some(b)) => Some(if smaller(&b, &a) { b } else { a }),
             (one, None) | (None, one) => one,
         };
+        for (degrees, pace) in other.degrees {
+            self.reached(degrees, pace);
+        }
         self.fitting += other.fitting;
         self.evaluated += other.evaluated;
         self

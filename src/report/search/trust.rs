@@ -21,7 +21,7 @@ pub fn text(found: &SearchOutcome, bands: &Bands, width: usize) -> String {
         &format!("band: 95 of 100 such runs take {below} less to {above} more time than predicted{few}"),
         width,
     );
-    if let Some(claim) = found.ranked.first().and_then(|best| claimed(best, &found.own, bands)) {
+    if let Some(claim) = claimed(found, bands) {
         paragraph(&mut text, "", &gain_words(claim), width);
     }
     let folded = fold(&found.ranked);
@@ -42,10 +42,11 @@ pub fn text(found: &SearchOutcome, bands: &Bands, width: usize) -> String {
 
 /// The gain over the plan as it is, with what the bands of both leave of it.
 fn gain_words(claim: Claim) -> String {
-    let Claim { gain, least, most } = claim;
+    let Claim { gain, least, most, among } = claim;
     let range = format!("{} to {}", signed(least), signed(most));
     let told = if claim.is_shown() { "" } else { ": measured runs do not say that the best is faster" };
-    format!("gain: {} over the plan as it is, {range} with the bands of both{told}", signed(gain))
+    let chosen = if among > 1 { format!(" and the choice among {among} sets of degrees") } else { String::new() };
+    format!("gain: {} over the plan as it is, {range} with the bands of both{chosen}{told}", signed(gain))
 }
 
 /// A share with its sign, where it is a loss.
@@ -59,12 +60,13 @@ pub fn write(value: &mut Value, found: &SearchOutcome, bands: &Bands) {
     let band = bands.time.within(2.0);
     value["step_band_pct"] = json!([-100.0 * band.below, 100.0 * band.above]);
     value["few_measured"] = bands.few.into();
-    let claim = found.ranked.first().and_then(|best| claimed(best, &found.own, bands));
+    let claim = claimed(found, bands);
     value["gain"] = claim.map_or(Value::Null, |claim| {
         json!({
             "pct": 100.0 * claim.gain,
             "least_pct": 100.0 * claim.least,
             "most_pct": 100.0 * claim.most,
+            "among": claim.among,
             "is_shown": claim.is_shown(),
         })
     });
