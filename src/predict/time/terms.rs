@@ -337,7 +337,8 @@ mod tests {
     }
 
     /// Autocast makes a 16-bit copy of a weight in the name of the matmul that reads it: the copy is no matmul, and the matmul
-    /// no copy. One sample of 1024 tokens of Llama 3 8B: 32 blocks of 218 103 808 weights and a head of 525 336 576, 6 operations each.
+    /// no copy. One sample of 1024 tokens of Llama 3 8B: 32 blocks of 218 103 808 weights and a head of 525 336 576, 6
+    /// operations each.
     #[test]
     fn a_matmul_is_in_its_own_class_beside_the_cast_of_its_weight() {
         for precision in ["bf16", "bf16-mixed"] {
@@ -346,7 +347,7 @@ mod tests {
             );
             let terms = predicted(&text).time_terms;
             let term = terms.iter().find(|term| term.name == "matrix multiplications in bf16").unwrap();
-            let TimeFormula::Kernels { work: KernelWork::Arithmetic(flops), .. } = term.formula else {
+            let TimeFormula::Kernels { work: KernelWork::Arithmetic(flops, _), .. } = term.formula else {
                 panic!("{term:?}")
             };
             assert!((flops.0 / (6.0 * 1024.0 * 7_504_658_432.0) - 1.0).abs() < 0.01, "{precision}: {flops:?}");

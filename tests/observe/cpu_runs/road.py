@@ -2,14 +2,17 @@
 
     memwall bench --cpu --python PYTHON
     python3 road.py MEMWALL PYTHON FOLDER [NAME ...]
+    python3 road.py MEMWALL PYTHON FOLDER --wrong [NAME ...]
 
-PYTHON has torch, transformers and peft. A line for each run: the predicted step beside the quickest, the median and the
+With --wrong each training runs beside plans that are wrong in one thing, and a line for each says what is named as the cause:
+the right one, another, or none. PYTHON has torch, transformers and peft. A line for each run: the predicted step beside the quickest, the median and the
 processor time of the measured ones, which other programs lengthen least, and the peak resident set. Threads are
 OMP_NUM_THREADS, alike for both (1 where it is not set).
 """
 
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -89,6 +92,58 @@ PLANS = {
 }
 
 
+def wrong_plans(right):
+    """Plans that are wrong in one thing: what it is, the plan, and what the words of the right cause are."""
+    model, training = right["model"], right["training"]
+
+    def changed(**keys):
+        one = json.loads(json.dumps(right))
+        for key, value in keys.items():
+            one["training" if key in training else "model"][key] = value
+        return one
+
+    precision, micro = training["precision"], training["micro_batch_size"]
+    mixed = {"fp32": "bf16", "bf16": "fp32", "bf16-mixed": "fp32"}[precision]
+    words = {"fp32": "fp32", "bf16": "bf16", "bf16-mixed": "autocast|mixed"}[precision]
+    yield "precision", changed(precision=mixed), words
+    yield "batch", changed(micro_batch_size=2 * micro, batch_size=2 * model["batch_size"]), r"micro batch %d\b" % micro
+    if sequence := model.get("sequence_length"):
+        other = 2 * sequence if sequence <= 256 else sequence // 2
+        lengths = {key: other for key in ("sequence_length", "decoder_sequence_length") if key in model}
+        yield "length", changed(**lengths), r"\b%d\b" % sequence
+    else:
+        yield "length", changed(image_size=2 * model["image_size"]), r"\b%d\b" % model["image_size"]
+    if model["hf_config"]["model_type"] != "resnet":
+        again = training["activation_checkpointing"]
+        wrong = "none" if again == "full" else "full"
+        yield "checkpointing", changed(activation_checkpointing=wrong), "recomput|checkpoint"
+    config = json.loads(json.dumps(model["hf_config"]))
+    depths = [key for key in ("n_layer", "num_layers", "num_decoder_layers", "num_hidden_layers") if key in config]
+    config.update({key: 2 * config[key] for key in depths})
+    if "depths" in config:
+        config["depths"] = [2 * depth for depth in config["depths"]]
+    yield "model", changed(hf_config=config), "layer|model|parameters"
+
+
+def name_causes(memwall, command, folder, names, environment):
+    """Runs each training beside each wrong plan, and tells what is named first."""
+    counts = {"right": 0, "other": 0, "none": 0}
+    for name, right in PLANS.items():
+        if names and name not in names:
+            continue
+        (folder / (name + ".json")).write_text(json.dumps(right))
+        for what, plan_of_it, words in wrong_plans(right):
+            file = folder / (name + "." + what + ".json")
+            file.write_text(json.dumps(plan_of_it))
+            run = [memwall, "run", "--plan", str(file), "--", *command, str(folder / (name + ".json")), "5", os.devnull]
+            done = subprocess.run(run, env=environment, capture_output=True, text=True)
+            named = re.findall(r"not as planned: (.*)", done.stderr + done.stdout)
+            verdict = "none" if not named else "right" if re.search(words, named[0]) else "other"
+            counts[verdict] += 1
+            print("%-20s %-14s %-6s %s" % (name, what, verdict, named[0] if named else ""), flush=True)
+    print(counts)
+
+
 def told(command, environment):
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode not in (0, 1):
@@ -100,6 +155,9 @@ def main(memwall, python, folder, names):
     environment = {"OMP_NUM_THREADS": "1", **os.environ}
     trainer = str(Path(__file__).with_name("train.py"))
     folder = Path(folder)
+    if names[:1] == ["--wrong"]:
+        name_causes(memwall, [python, trainer], folder, names[1:], environment)
+        return
     errors = {"quickest": [], "median": [], "processor": [], "resident": []}
     for name, one in PLANS.items():
         if names and name not in names:
