@@ -18,8 +18,9 @@ use super::plans::PlanSource;
 use super::signals::{GroupSignals, Signals};
 use super::trace::Tracer;
 use super::{Exit, Failure, Streams, plans};
+use crate::app::{Mismatch, told_model, told_settings};
 use crate::catalog::{Catalog, Generation};
-use crate::compare::{Calibration, Candidates, Subject, explain_resident};
+use crate::compare::{Calibration, Candidates, Explanation, Subject, explain_resident};
 use crate::files;
 use crate::observe::hook::{Directory, HOOK, HOOK_DIRECTORY_VARIABLE, Listener, install, tell_exit};
 use crate::observe::trace::{REPORT, TAPE_VARIABLE, TRACER_VARIABLE};
@@ -150,7 +151,14 @@ impl PlannedCommand {
 
     /// Why a run on a CPU differs from its plan; the dashboard says so of GPUs.
     fn cause(&self, runs: &[HookedRun], catalog: &Catalog) -> Option<String> {
-        let (_, step) = hooked::fullest(runs).filter(|_| self.on_cpu())?;
+        let (run, step) = hooked::fullest(runs).filter(|_| self.on_cpu())?;
+        // What the process says itself is right, whatever its figures are.
+        let by_name = self.source.document().value("model.size_billions").is_none();
+        let other = run.about.as_ref().and_then(|about| told_model(about, &self.job, &self.prediction, by_name));
+        if let Some(other) = other {
+            return Some(format!("not as planned: {}", Mismatch::Model(other).words()));
+        }
+        let told = told_settings(run, &self.job);
         let plan = self.source.plan();
         let subject = Subject {
             plan: &Candidates::of(self.source.document(), plan.model.hf_config.as_ref(), plan.trace()),
@@ -160,7 +168,10 @@ impl PlannedCommand {
             stated: &[],
         };
         let found = explain_resident(&subject, &self.job, &self.prediction, step);
-        found.first().map(|explanation| format!("not as planned: {}", explanation.verdict()))
+        let figures = found.first().map(Explanation::verdict);
+        let told = (!told.is_empty()).then(|| Mismatch::Settings(told.join("; ")).words());
+        let words: Vec<String> = told.into_iter().chain(figures).collect();
+        (!words.is_empty()).then(|| format!("not as planned: {}", words.join("; by its figures: ")))
     }
 }
 

@@ -5,7 +5,7 @@ use crate::app::monitor::SourceState;
 use crate::app::state::State;
 use crate::catalog::Generation;
 use crate::predict::{Job, Prediction};
-use crate::reading::{DeviceSample, SourceKind};
+use crate::reading::{DeviceSample, HookAbout, SourceKind};
 use crate::units::parameter_count;
 
 /// What the plan and the run do not have in common.
@@ -100,12 +100,19 @@ fn gpus(planned: u64, seen: u64) -> Option<Mismatch> {
 /// By the hook, where it has counted all parameters of the whole model.
 fn model(state: &State, job: &Job, prediction: &Prediction) -> Option<Mismatch> {
     let about = state.run.telemetry.hooked(&state.monitor, state.now)?.about.as_ref()?;
+    let by_name = state.plans.run.as_ref()?.plan().document()?.value("model.size_billions").is_none();
+    told_model(about, job, prediction, by_name).map(Mismatch::Model)
+}
+
+/// The model that a process with the hook trains, where it is another one than the plan's, which names it or knows its size
+/// alone.
+#[must_use]
+pub fn told_model(about: &HookAbout, job: &Job, prediction: &Prediction, by_name: bool) -> Option<String> {
     let ways = job.degrees.tensor * job.degrees.pipeline * job.degrees.expert;
     let packed = job.training.lora.as_ref().is_some_and(|lora| lora.base_bits.is_some());
     if !about.params_are_all || packed && !about.counts_packed || about.params == 0 {
         return None;
     }
-    let by_name = state.plans.run.as_ref()?.plan().document()?.value("model.size_billions").is_none();
     let same_size = if by_name { SAME_SIZE } else { ABOUT_SAME_SIZE };
     let planned = prediction.params.total as f64;
     let share = about.params as f64 / planned;
@@ -121,7 +128,7 @@ fn model(state: &State, job: &Job, prediction: &Prediction) -> Option<Mismatch> 
     };
     let class = about.model.as_deref().unwrap_or("a model");
     let (runs, planned) = (parameter_count(about.params), parameter_count(prediction.params.total));
-    differs.then(|| Mismatch::Model(format!("{class} of {runs} parameters, the plan has {planned}")))
+    differs.then(|| format!("{class} of {runs} parameters, the plan has {planned}"))
 }
 
 /// By the hook's world; else by the log's; else by the GPUs that anybody is on, where those of one machine are watched.
@@ -144,4 +151,30 @@ fn number(state: &State, job: &Job, prediction: &Prediction) -> Option<Mismatch>
     let busy = devices.iter().filter(|device| !DeviceSample::is_idle(device)).count() as u64;
     // More are busy where somebody else is on the machine too.
     if busy > 0 && busy < planned { gpus(planned, busy) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::catalog::Catalog;
+    use crate::plan::{Document, plan_of};
+    use crate::predict::predict;
+
+    /// GPT-2 has 124,439,808 parameters, GPT-2 medium 354,823,168 (transformers, `num_parameters`).
+    #[test]
+    fn a_count_of_parameters_tells_another_model() {
+        let text = "model: {preset: gpt2, batch_size: 8}";
+        let plan = plan_of(&Document::parse(text).unwrap(), Path::new("")).unwrap();
+        let job = Job::resolve(&plan, &Catalog::embedded().unwrap()).unwrap();
+        let prediction = predict(&job);
+        let told = |params| {
+            let about = HookAbout { params, trainable: params, params_are_all: true, ..HookAbout::default() };
+            told_model(&about, &job, &prediction, true)
+        };
+        assert_eq!(told(124_439_808), None);
+        let other = told(354_823_168).unwrap();
+        assert!(other.contains("355 M") && other.contains("124 M"), "{other}");
+    }
 }

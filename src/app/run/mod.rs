@@ -10,7 +10,7 @@ pub(super) mod offer;
 pub(super) mod outlook;
 mod places;
 pub(super) mod plan;
-mod settings;
+pub(super) mod settings;
 mod stated;
 pub(super) mod verdict;
 

@@ -5,7 +5,7 @@ use crate::model::Element;
 use crate::plan::Checkpointing;
 use crate::plan::keywords::Optimizer;
 use crate::predict::Job;
-use crate::reading::HookAbout;
+use crate::reading::{HookAbout, HookedRun};
 use crate::units::grouped;
 
 /// Parameters of one type are the model's if they are this share of all.
@@ -17,7 +17,12 @@ const SAME_TOKENS: f64 = 0.01;
 /// What the attached process does otherwise than its plan, as its hook tells: each in a few words.
 #[must_use]
 pub fn other_settings(state: &State, job: &Job) -> Vec<String> {
-    let Some(run) = state.run.telemetry.hooked(&state.monitor, state.now) else { return Vec::new() };
+    state.run.telemetry.hooked(&state.monitor, state.now).map_or_else(Vec::new, |run| told_settings(run, job))
+}
+
+/// What a process with the hook does otherwise than the plan that comes to `job`.
+#[must_use]
+pub fn told_settings(run: &HookedRun, job: &Job) -> Vec<String> {
     let about = run.about.as_ref();
     let told = [
         about.and_then(|about| weights(about, job)),
