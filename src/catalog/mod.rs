@@ -19,6 +19,9 @@ use serde_json::{Map, Value};
 
 use crate::units::{Bytes, BytesPerSec, FlopsPerSec, Megahertz, Seconds, Watts};
 
+/// What a plan's `model.preset` says where nobody has said which model it is: no entry is called so.
+pub const UNKNOWN_MODEL: &str = "unknown";
+
 /// Everything that is known by name.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
@@ -358,6 +361,11 @@ impl Catalog {
     /// What to say of a preset that is not in the catalogue: the known name nearest to it, or where all stand.
     #[must_use]
     pub fn no_model(&self, name: &str) -> String {
+        if name.trim().eq_ignore_ascii_case(UNKNOWN_MODEL) {
+            return "the model is not known yet: put a name that `memwall models` lists in its place, or \
+                    `model.hf_config` or `model.trace`"
+                .to_owned();
+        }
         let nearest = names::nearest(&self.models, name, |model| (&model.name, &model.aliases));
         names::unknown(name, nearest, "`memwall models` lists what is")
     }

@@ -148,7 +148,14 @@ fn commands_and_files_of_every_framework_mean_what_they_mean_there() {
         // What is written reads back as the same plan.
         let written = imported.yaml("x");
         let read = memwall::plan::Document::parse(&written).unwrap_or_else(|why| panic!("{why:?}\n{written}"));
-        assert_eq!(read.plan(), imported.plan(), "{}\n{written}", path.display());
+        let plan = imported.plan().map(|mut plan| {
+            // Where no model is known, that is said in its place.
+            if imported.names_no_model().is_some() && !imported.values.is_empty() {
+                plan.model.preset = Some("unknown".to_owned());
+            }
+            plan
+        });
+        assert_eq!(read.plan(), plan, "{}\n{written}", path.display());
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

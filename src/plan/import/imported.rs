@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 
 use super::origin::{Origin, Setting};
 use super::vision::{self, Tower};
-use crate::plan::keys::Plan;
+use crate::catalog::UNKNOWN_MODEL;
+use crate::plan::keys::{self, Plan};
 use crate::plan::render::needs_quotes;
 use crate::plan::{Document, Fault, schema};
 use crate::printable::printable;
@@ -215,8 +216,14 @@ impl ImportedPlan {
         for line in self.reservations().iter().flat_map(|line| folded(line)) {
             let _ = writeln!(text, "# {}", comment(&line));
         }
+        let mut values: Vec<&InferredValue> = self.values.iter().collect();
+        let unnamed = self.unnamed_model();
+        if let Some(unnamed) = &unnamed {
+            let first = values.iter().position(|inferred| inferred.key.starts_with("model.")).unwrap_or(0);
+            values.insert(first, unnamed);
+        }
         let mut above: Vec<&str> = Vec::new();
-        for inferred in &self.values {
+        for inferred in values {
             let parts: Vec<&str> = inferred.key.split('.').collect();
             let (name, sections) = parts.split_last().unwrap_or((&inferred.key, &[]));
             let same = above.iter().zip(sections).take_while(|(a, b)| a == b).count();
@@ -237,6 +244,15 @@ impl ImportedPlan {
             }
         }
         text
+    }
+
+    /// What stands in a saved plan for the model that nothing names: completed by hand otherwise, it would be predicted
+    /// with the model that a plan without one has.
+    fn unnamed_model(&self) -> Option<InferredValue> {
+        let why = self.names_no_model()?;
+        let key = keys::model::preset;
+        let origin = Origin::Derived(format!("name the model here: {why}"));
+        (!self.values.is_empty()).then(|| InferredValue { key, value: UNKNOWN_MODEL.into(), origin })
     }
 
     fn missing_lines(&self) -> Vec<String> {

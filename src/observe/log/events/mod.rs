@@ -1,7 +1,8 @@
-//! Files that loggers write beside a run's output: TensorBoard's events, and W&B's log of a run. They tell steps and
-//! losses where the output goes to a terminal.
+//! Files that loggers write beside a run's output: TensorBoard's events, and W&B's log and summary of a run. They tell
+//! steps and losses where the output goes to a terminal.
 
 mod source;
+mod summary;
 mod tensorboard;
 mod wandb;
 
@@ -27,6 +28,8 @@ pub enum EventDecoder {
     TensorBoard(tensorboard::TensorBoardDecoder),
     /// Of W&B.
     Wandb(wandb::WandbDecoder),
+    /// Of W&B, where its log was not kept.
+    Summary(summary::SummaryDecoder),
 }
 
 impl EventDecoder {
@@ -36,6 +39,9 @@ impl EventDecoder {
         if name.contains(".tfevents.") {
             return Some(Self::TensorBoard(tensorboard::TensorBoardDecoder::default()));
         }
+        if name == summary::NAME {
+            return Some(Self::Summary(summary::SummaryDecoder::of(path)));
+        }
         name.ends_with(".wandb").then(|| Self::Wandb(wandb::WandbDecoder::default()))
     }
 
@@ -43,7 +49,7 @@ impl EventDecoder {
     pub const fn format(&self) -> LogFormat {
         match self {
             Self::TensorBoard(_) => LogFormat::TensorBoard,
-            Self::Wandb(_) => LogFormat::Wandb,
+            Self::Wandb(_) | Self::Summary(_) => LogFormat::Wandb,
         }
     }
 
@@ -52,6 +58,7 @@ impl EventDecoder {
         match self {
             Self::TensorBoard(decoder) => decoder.push(piece, row),
             Self::Wandb(decoder) => decoder.push(piece, row),
+            Self::Summary(decoder) => decoder.push(row),
         }
     }
 }

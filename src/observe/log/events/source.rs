@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use super::EventDecoder;
+use super::{EventDecoder, summary};
 use crate::observe::process::started_by;
 
 /// Folders in each other deeper than this are not looked into.
@@ -33,7 +33,8 @@ impl EventSource {
             Self::Process(pid) => of_process(Path::new("/proc"), *pid, &mut found),
         }
         found.sort();
-        let main = found.iter().rev().find(|(at, path)| !is_of_one_above(*at, path, &found));
+        let aside = |at, path: &Path| is_of_one_above(at, path, &found) || is_told_by_a_log(at, path, &found);
+        let main = found.iter().rev().find(|(at, path)| !aside(*at, path));
         main.map(|(_, path)| path.clone())
     }
 }
@@ -50,6 +51,20 @@ fn is_of_one_above(at: SystemTime, path: &Path, all: &[(SystemTime, PathBuf)]) -
             above.parent() != folder && above.parent().zip(folder).is_some_and(|(up, own)| own.starts_with(up));
         is_above && at.duration_since(*other).unwrap_or_default() <= FLUSHED
     })
+}
+
+/// Whether a summary is of a run that a log tells step by step: W&B's in the folder above, or one that was written to at
+/// about the same time.
+fn is_told_by_a_log(at: SystemTime, path: &Path, all: &[(SystemTime, PathBuf)]) -> bool {
+    let run = |path: &Path| path.parent().and_then(Path::parent).map(Path::to_owned);
+    is_summary(path)
+        && all.iter().filter(|(_, log)| !is_summary(log)).any(|(written, log)| {
+            log.parent().map(Path::to_owned) == run(path) || at.duration_since(*written).unwrap_or_default() <= FLUSHED
+        })
+}
+
+fn is_summary(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == summary::NAME)
 }
 
 fn in_folder(folder: &Path, depth: usize, left: &mut usize, found: &mut Vec<(SystemTime, PathBuf)>) {
@@ -102,6 +117,21 @@ fn note(path: PathBuf, found: &mut Vec<(SystemTime, PathBuf)>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_summary_counts_where_no_log_tells_its_run() {
+        let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        let file = |seconds, path: &str| (at(seconds), PathBuf::from(path));
+        let all = [
+            file(1000, "wandb/run-1/files/wandb-summary.json"),
+            file(1000, "wandb/run-1/run-1.wandb"),
+            file(1100, "runs/events.out.tfevents.1.host.7.0"),
+            file(1200, "wandb/run-2/files/wandb-summary.json"),
+            file(9000, "wandb/run-3/files/wandb-summary.json"),
+        ];
+        let told: Vec<bool> = all.iter().map(|(at, path)| is_told_by_a_log(*at, path, &all)).collect();
+        assert_eq!(told, [true, false, false, true, false]);
+    }
 
     #[test]
     fn a_writers_further_files_are_not_taken_for_the_run() {
