@@ -90,6 +90,9 @@ fn functions_loops_tables_and_sourced_scripts_are_followed() {
     assert_eq!(all(text), ["python x.py --size 7 --lr 1", "python x.py --size 13 --lr 5"]);
     let text = "function go\n{\n  python x.py \"$@\"\n}\ngo --a 1";
     assert_eq!(all(text), ["python x.py --a 1"]);
+    // Each argument stays a word of its own, whatever is in it.
+    let text = "go() { python \"$@\"; }\ngo x.py \"a b\"";
+    assert_eq!(read(text, &|_| None).commands[0].words, ["python", "x.py", "a b"]);
     // Known words are gone through, nested too; numbers and patterns are not.
     let text = "for a in 1 2; do\nfor b in x y; do\npython x.py $a $b\ndone\ndone\npython y.py $a";
     assert_eq!(

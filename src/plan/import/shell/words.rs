@@ -42,8 +42,8 @@ impl Script {
                     rest = rest.split_once('"').map_or("", |(_, behind)| behind);
                     continue;
                 }
-                (Some('"'), '$') if !splitter.assigns() && self.list(rest).is_some() => {
-                    let (items, used) = self.list(rest).unwrap_or_default();
+                (Some('"'), '$') if !splitter.assigns() && self.list(rest, known).is_some() => {
+                    let (items, used) = self.list(rest, known).unwrap_or_default();
                     splitter.put_all(&items);
                     rest = rest.get(used.max(1)..).unwrap_or("");
                     continue;
@@ -81,8 +81,13 @@ impl Script {
 }
 
 impl Script {
-    /// The items of `${name[@]}`, which stay words of their own in quotes, and how many bytes that uses up.
-    fn list(&self, text: &str) -> Option<(Vec<String>, usize)> {
+    /// The items of `${name[@]}` and `$@`, which stay words of their own in quotes, and how many bytes that uses up.
+    fn list(&self, text: &str, known: &dyn Fn(&str) -> Option<String>) -> Option<(Vec<String>, usize)> {
+        if let Some(sign) = ["$@", "${@}"].into_iter().find(|sign| text.starts_with(sign)) {
+            let number = known("#")?.parse().ok().filter(|number| (1..MAX_WORDS).contains(number))?;
+            let items: Option<Vec<String>> = (1..=number).map(|at| known(&at.to_string())).collect();
+            return Some((items?, sign.len()));
+        }
         let inner = text.strip_prefix("${")?;
         let (name, _) = inner.split_once("[@]}")?;
         let plain = !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
