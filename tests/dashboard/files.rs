@@ -53,8 +53,6 @@ fn save_as(terminal: &mut Terminal, name: &str) {
 fn other_tools_files_are_opened_as_plans_and_saved_beside_them() {
     for (name, text, tool, said, saved) in [
         ("train.sh", SCRIPT, "Megatron-LM", "tensor_parallel: 2", "train.yaml"),
-        // 64 / 4 / 2: DeepSpeed refuses any other number of ranks.
-        ("ds.json", DEEPSPEED, "DeepSpeed", "data_parallel: 8", "ds.yaml"),
         ("run.toml", TITAN, "torchtitan", "preset: llama-3.1-8b", "run.yaml"),
     ] {
         let mut terminal = Program::memwall().file(name, text).args(&[name]).start();
@@ -70,6 +68,26 @@ fn other_tools_files_are_opened_as_plans_and_saved_beside_them() {
         terminal.keys("q");
         terminal.assert_left_well();
     }
+}
+
+#[test]
+fn a_file_that_names_no_model_waits_for_one() {
+    let mut terminal = Program::memwall().file("ds.json", DEEPSPEED).args(&["ds.json"]).start();
+    terminal.wait_for("read as a plan");
+    terminal.keys(keys::ESC);
+    let screen = terminal.wait_for("an unsaved plan");
+    assert!(screen.contains("no model yet") && !screen.contains("device-used"), "a figure of which model?\n{screen}");
+    // The name takes the place of the mark.
+    terminal.keys("llama-2-7b");
+    terminal.wait_for("device-used");
+    terminal.keys(&[keys::ESC, keys::ESC].concat());
+    terminal.wait_for("‹ llama-2-7b ›");
+    terminal.keys("ss");
+    terminal.wait_for("saved ds.yaml");
+    let saved = read(&terminal, "ds.yaml");
+    // 64 / 4 / 2: DeepSpeed refuses any other number of ranks.
+    assert!(saved.contains("preset: llama-2-7b ") && saved.contains("data_parallel: 8"), "{saved}");
+    assert_eq!(read(&terminal, "ds.json"), DEEPSPEED, "the other tool's file stays");
 }
 
 #[test]

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, UNKNOWN_MODEL};
 use crate::plan::keywords::Mode;
 use crate::plan::{Change, ConfigFileError, Document, EXAMPLES, Fault, HfConfig, Plan, PlanOverlay};
 use crate::predict::{self, Job, Outline, Prediction};
@@ -201,6 +201,12 @@ impl Editor {
             Value::String(text) => text,
             value => value.to_string(),
         })
+    }
+
+    /// Nothing is wrong but that the model is not known yet.
+    #[must_use]
+    pub fn waits_for_model(&self) -> bool {
+        self.faults.len() == 1 && self.said(Field::Model.key()).as_deref() == Some(UNKNOWN_MODEL)
     }
 
     /// The value of a field: what it came to; while the text is broken, what it says where it

@@ -8,8 +8,9 @@ mod spot;
 use ratatui_textarea::{CursorMove, Input, TextArea};
 
 use super::Editor;
+use super::field::Field;
 use crate::app::key::{KeyPress, PAGE};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, UNKNOWN_MODEL};
 use crate::plan::TextPosition;
 use crate::plan::schema;
 pub use complete::Completion;
@@ -162,6 +163,9 @@ impl TextView {
             KeyPress::Ctrl('k') => self.with_area(TextArea::delete_line_by_end),
             KeyPress::Ctrl('u') => self.with_area(TextArea::delete_line_by_head),
             key => input(key).is_some_and(|key| {
+                if matches!(key, ratatui_textarea::Key::Char(_)) {
+                    self.drop_mark();
+                }
                 let input = Input { key, ctrl: false, alt: false, shift: false };
                 self.with_area(|area| area.input_without_shortcuts(input))
             }),
@@ -187,6 +191,7 @@ impl TextView {
     pub fn paste(&mut self, text: &str) -> bool {
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
         let clean: String = text.chars().filter(|c| matches!(c, '\n' | '\t') || !c.is_control()).collect();
+        self.drop_mark();
         self.with_area(|area| area.insert_str(clean))
     }
 
@@ -208,6 +213,7 @@ impl TextView {
         };
         // A section goes on below.
         let text = if completion.opens_section() && !goes_on { text.trim_end() } else { &text };
+        self.drop_mark();
         self.with_area(|area| {
             for _ in 0..completion.typed {
                 area.delete_char();
@@ -215,6 +221,20 @@ impl TextView {
             area.insert_str(text);
         });
         true
+    }
+
+    /// What is written at the mark of a model that is not known yet takes its place.
+    fn drop_mark(&mut self) {
+        let (row, column) = self.cursor();
+        let behind: String = self.lines[row].chars().skip(column).collect();
+        let word = behind.split([' ', ',', '}', '#']).next().unwrap_or_default();
+        if word == UNKNOWN_MODEL && self.key().is_some_and(|key| key.path == Field::Model.key()) {
+            self.with_area(|area| {
+                for _ in word.chars() {
+                    area.delete_next_char();
+                }
+            });
+        }
     }
 
     /// Indents to the next multiple of two.
@@ -268,6 +288,19 @@ mod tests {
     fn typed(text: &str, keys: &[KeyPress]) -> String {
         let mut view = TextView::open(text, None);
         keys.iter().fold(text.to_owned(), |text, key| if view.take(*key) { told(&mut view, &text) } else { text })
+    }
+
+    #[test]
+    fn a_models_name_takes_the_place_of_the_mark() {
+        let text = "model:\n  preset: unknown  # a DeepSpeed file names none\n";
+        let mut view = TextView::open(text, Some(TextPosition { line: 2, column: 11 }));
+        assert!(view.take(KeyPress::Char('g')) && view.take(KeyPress::Char('2')));
+        assert_eq!(told(&mut view, text), "model:\n  preset: g2  # a DeepSpeed file names none\n");
+        // Elsewhere the word is a word.
+        let text = "model:\n  hf_config: unknown\n";
+        let mut view = TextView::open(text, Some(TextPosition { line: 2, column: 14 }));
+        assert!(view.take(KeyPress::Char('g')));
+        assert_eq!(told(&mut view, text), "model:\n  hf_config: gunknown\n");
     }
 
     #[test]
