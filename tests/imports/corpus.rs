@@ -1,6 +1,7 @@
 //! The fuzz targets' functions over their committed corpus: what a fuzzer found once, and
 //! where it starts.
 
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -153,10 +154,20 @@ fn peak_resident_kib() -> u64 {
     line.split_whitespace().next().unwrap().parse().unwrap()
 }
 
+/// Set where the decoders are the only test of the process.
+const ALONE: &str = "MEMWALL_FUZZ_ALONE";
+
 /// Every decoder over inputs made of its corpus, for `MEMWALL_FUZZ_SECONDS` each (a fifth unless said): no panic, no hang,
 /// no growth. `MEMWALL_FUZZ_SEED` gives other inputs. An input that breaks a promise is written to the working directory.
 #[test]
 fn no_decoder_panics_hangs_or_grows() {
+    // In a process of its own: memory is the process's, and other tests take theirs meanwhile.
+    if std::env::var_os(ALONE).is_none() {
+        let name = "corpus::no_decoder_panics_hangs_or_grows";
+        let mut alone = Command::new(std::env::current_exe().unwrap());
+        assert!(alone.args(["--exact", name, "--nocapture"]).env(ALONE, "1").status().unwrap().success());
+        return;
+    }
     let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<f64>().ok());
     let time = Duration::from_secs_f64(number("MEMWALL_FUZZ_SECONDS").unwrap_or(0.2));
     let key = number("MEMWALL_FUZZ_SEED").unwrap_or(1.0) as u64;
