@@ -22,12 +22,11 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         && let Some(fault) = state.plans.editor.faults().first()
     {
         let shown = if state.plans.editor.prediction().is_some() { " (panes: last good)" } else { "" };
-        let (state, style) = match state.plans.editor.waits_for_model() {
-            true => ("no model yet", theme.warning()),
-            false => ("plan broken", theme.danger()),
+        let (line, style) = match fault.at.filter(|_| state.plans.editor.waits_for_model()) {
+            Some(at) => (format!(" no model yet{shown}: its name is wanted in line {}", at.line), theme.warning()),
+            None => (format!(" plan broken{shown}: {}", printable(&fault.to_string())), theme.danger()),
         };
-        let text = fit(&format!(" {state}{shown}: {}", printable(&fault.to_string())), width);
-        Line::styled(text, style).render(area, buffer);
+        Line::styled(fit(&line, width), style).render(area, buffer);
         return;
     }
     let Some(prediction) = state.plans.compared().prediction() else { return };

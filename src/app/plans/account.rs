@@ -53,6 +53,11 @@ pub fn close(state: &mut State) {
     state.dialogs.overlay = None;
     if state.plans.imported.take().is_some() {
         let name = state.plans.editor.name();
-        state.notice = Some(info(format!("an unsaved plan: s writes {name}.yaml, e shows what each value is from")));
+        // In the text letters are typed.
+        let keys = match state.plans.text {
+            Some(_) => format!("^S writes {name}.yaml, beside each value stands what it is from"),
+            None => format!("s writes {name}.yaml, e shows what each value is from"),
+        };
+        state.notice = Some(info(format!("an unsaved plan: {keys}")));
     }
 }
