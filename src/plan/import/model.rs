@@ -54,6 +54,10 @@ const VARIANTS: [&str; 35] = [
 pub fn set(imported: &mut ImportedPlan, context: &ImportContext, found: Setting<String>) {
     let name = found.value.trim().trim_end_matches('/').to_owned();
     let origin = found.origin;
+    // An option whose variable is empty stands alone, or takes an empty word for its value.
+    if matches!(name.as_str(), "" | "true") {
+        return imported.miss(keys::model::preset, format!("{origin} is given no name"));
+    }
     imported.quantised = bits(&name).map(|bits| Setting::new(bits, Origin::Derived(format!("the name {name}"))));
     if let Some(path) = folder(context, &name) {
         return imported.say(keys::model::hf_config, path, origin);
