@@ -64,6 +64,7 @@ mod roll;
 mod rollout;
 mod rows;
 mod scontrol;
+mod script_adapters;
 mod script_conditions;
 mod script_defaults;
 mod script_doubts;

@@ -27,6 +27,12 @@ pub fn reached(text: &str, part: &str, settings: &Settings) -> Option<bool> {
     answer
 }
 
+/// The same of the line in which a place of the text stands.
+pub fn reached_at(text: &str, at: usize, settings: &Settings) -> Option<bool> {
+    let lines: Vec<&str> = text.lines().collect();
+    line_is_reached(&lines, text.get(..at)?.matches('\n').count(), settings)
+}
+
 fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
@@ -92,7 +98,8 @@ fn branch(lines: &[&str], at: usize, settings: &Settings) -> Option<bool> {
     answer
 }
 
-const fn both(one: Option<bool>, other: Option<bool>) -> Option<bool> {
+/// Whether both hold.
+pub const fn both(one: Option<bool>, other: Option<bool>) -> Option<bool> {
     match (one, other) {
         (Some(false), _) | (_, Some(false)) => Some(false),
         (Some(true), Some(true)) => Some(true),

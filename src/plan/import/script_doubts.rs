@@ -3,6 +3,7 @@
 use super::imported::ImportedPlan;
 use super::origin::Origin;
 use super::rows::not_modelled;
+use super::script_adapters;
 use super::script_conditions::{holds, reached};
 use super::settings::Settings;
 use super::text::python_literal;
@@ -38,7 +39,7 @@ pub fn code(text: &str) -> impl Iterator<Item = &str> {
 /// Takes defaults out that a script's own text may go over, but where its arguments keep it from that. `own` is whether
 /// it has a training loop of its own.
 pub fn reconcile(imported: &mut ImportedPlan, path: &str, text: &str, own: bool, settings: &Settings) {
-    checkpointed(imported, path, text);
+    script_adapters::prepare(imported, path, text, settings);
     for (key, parts) in DOUBTS {
         let further: &[&str] = if own && *key == "training.precision" { &OWN_PRECISION } else { &[] };
         let said = |part: &&&str| code(text).any(|line| line.contains(**part));
@@ -126,7 +127,8 @@ pub fn adapters(imported: &mut ImportedPlan, path: &str, text: &str, settings: &
         && !imported.missing.iter().any(|missing| missing.key == "training.lora.rank");
     const CALL: &str = "get_peft_model(";
     let made = code(text).any(|line| line.contains(CALL)) && reached(text, CALL, settings) != Some(false);
-    if open && !told && made {
+    let handed = script_adapters::hands_on(text, settings) != Some(false);
+    if open && !told && (made || handed) {
         not_modelled(imported, &format!("{path} makes adapters by itself: all weights are counted as trained"));
     }
 }
@@ -194,33 +196,6 @@ fn written<'a>(code: &'a str, name: &str, attribute: bool) -> Option<&'a str> {
     let value = behind.strip_prefix('=').filter(|rest| !rest.starts_with('=')).or_else(|| behind.strip_prefix(':'))?;
     let keyword = !attribute && !is_attribute && !value.contains("field(");
     (own && (is_attribute || keyword)).then(|| value.trim().trim_end_matches([',', ')', '}']).trim())
-}
-
-/// Whether a script has peft prepare quantised weights for training, which turns checkpointing on by itself
-/// (`peft/utils/other.py`, `prepare_model_for_kbit_training`).
-fn prepares(text: &str) -> bool {
-    const CALLS: [&str; 2] = ["prepare_model_for_kbit_training(", "prepare_model_for_int8_training("];
-    let own = CALLS.iter().any(|call| text.contains(&format!("def {call}")));
-    let calls = |line: &str| CALLS.iter().any(|call| line.contains(call)) && !line.trim_start().starts_with('#');
-    !own && text.lines().any(|line| calls(line) && !line.contains("use_gradient_checkpointing"))
-}
-
-/// Says that a script's adapters over quantised weights come with checkpointing; weights that are not quantised are
-/// cast to fp32 on that way.
-fn checkpointed(imported: &mut ImportedPlan, path: &str, text: &str) {
-    if imported.get(keys::lora::rank).is_none() || !prepares(text) {
-        return;
-    }
-    let origin = Origin::Program(format!("{path}: prepare_model_for_…_training"));
-    if imported.get(keys::lora::base_bits).is_some() {
-        return imported.say(keys::training::activation_checkpointing, "full", origin);
-    }
-    let stored = imported.get(keys::training::precision).and_then(|found| found.value.as_str()).unwrap_or_default();
-    match stored {
-        "fp16" => imported.say(keys::training::precision, "fp16-mixed", origin),
-        "bf16" => imported.say(keys::training::precision, "bf16-mixed", origin),
-        _ => {}
-    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::super::origin::Origin;
 use super::super::own_loop::{self, OwnLoop};
 use super::super::rows::not_modelled;
 use super::super::settings::{DefaultValue, Settings};
-use super::super::{arguments, own_config, script_defaults, script_doubts, trl};
+use super::super::{arguments, own_config, script_adapters, script_defaults, script_doubts, trl};
 use super::{DEFAULTS, VERSION, config_file, data_parallel, known_script, leave_open, set_all, versions};
 use crate::plan::keys;
 
@@ -29,6 +29,10 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         script_defaults::script_of(context).filter(|_| !looped && !settings.holds("torch_dtype"))
     {
         settings.over(script_doubts::loaded_type(&path, &text));
+    }
+    if let Some((path, text)) = script_defaults::script_of(context) {
+        let bits = script_adapters::loaded_bits(&path, &text, &settings);
+        settings.over(bits);
     }
     let optimizer = settings.holds("optim");
     let open = versions::apply_to(&mut imported, &mut settings, context, method);

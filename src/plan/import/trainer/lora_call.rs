@@ -6,7 +6,7 @@ use super::super::origin::{Origin, Setting};
 use super::super::python_values::{ScriptReader, arguments};
 use super::super::rows::not_modelled;
 use super::super::script_defaults::{project_text, script_of};
-use super::super::settings::{Settings, text, whole};
+use super::super::settings::{Settings, number, text, whole};
 
 /// What stands in the only call of `LoraConfig`; of several, in what all have alike.
 pub struct LoraCall {
@@ -15,6 +15,7 @@ pub struct LoraCall {
     pub rank: Option<Result<Setting<u64>, String>>,
     /// Where adapters go: their names, none where the script computes them.
     targets: Option<Option<Vec<String>>>,
+    dropout: Option<f64>,
     /// It looks for every linear layer by itself.
     linear: bool,
 }
@@ -47,9 +48,15 @@ impl LoraCall {
             value.map(said).ok_or(format!("LoraConfig(r={part})"))
         });
         let targets = part("target_modules").map(|part| names(&reader, &part));
+        let dropout = part("lora_dropout").and_then(|part| number(&reader.expression(&part)?));
         let linear = text.contains("find_all_linear");
         drop(reader);
-        Some(Self { path, rank, targets, linear })
+        Some(Self { path, rank, targets, dropout, linear })
+    }
+
+    /// The share of inputs that it drops, where it is known.
+    pub fn dropout(&self) -> Option<Setting<f64>> {
+        Some(Setting::new(self.dropout?, Origin::Program(format!("{}: LoraConfig", self.path))))
     }
 
     /// Where it puts adapters.

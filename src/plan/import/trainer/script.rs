@@ -7,6 +7,7 @@ use super::super::imported::ImportedPlan;
 use super::super::model;
 use super::super::origin::{Origin, Setting};
 use super::super::rows::not_modelled;
+use super::super::script_adapters;
 use super::super::script_defaults::{always_calls, script_of};
 use super::super::settings::{Fate, Settings};
 use super::super::trl;
@@ -148,7 +149,10 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
         return;
     }
     let config = LoraCall::of(context, settings, imported);
-    let told = settings.first_whole(&["lora_r", "lora_rank", "peft_lora_r"]).or(chats);
+    // The defaults of TRL's arguments are none of a configuration that the script writes down itself.
+    let usual = |origin: &Origin| config.is_some() && matches!(origin, Origin::Default { framework: "TRL", .. });
+    let told =
+        settings.first_whole(&["lora_r", "lora_rank", "peft_lora_r"]).filter(|found| !usual(&found.origin)).or(chats);
     let written = config.as_ref().and_then(|config| config.rank.as_ref());
     let rank = told.or_else(|| written.and_then(|rank| rank.clone().ok())).or_else(|| trl::usual_rank(context));
     if let Some((what, why)) = open_rank(settings, rank.as_ref(), config.as_ref()) {
@@ -163,13 +167,14 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
     targets(imported, settings, context, config.as_ref(), named);
     let double = ["double_quant", "bnb_4bit_use_double_quant", "use_double_quant", "use_nested_quant"];
     imported.set(keys::lora::double_quant, double.iter().find_map(|name| settings.on(name)));
-    imported
-        .set(keys::lora::dropout, settings.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)));
+    let dropout = settings.number("lora_dropout").filter(|found| !usual(&found.origin));
+    let dropout = dropout.or_else(|| config.as_ref().and_then(LoraCall::dropout));
+    imported.set(keys::lora::dropout, dropout.filter(|found| (0.0..1.0).contains(&found.value)));
 }
 
 /// Whether a script has adapters that no switch asks for: it makes them always, or a rank is given.
 fn wants_unasked(settings: &Settings, context: &ImportContext, named: bool) -> bool {
-    (trl::method(context).is_none() && adapts(context) && !refuses_adapters(settings))
+    (trl::method(context).is_none() && adapts(context, settings) && !refuses_adapters(settings))
         || (named && settings.is_set("lora_rank"))
         || (trl::method(context).is_none() && gives_rank(settings) && !refuses_adapters(settings))
 }
@@ -233,8 +238,11 @@ fn targets(
 }
 
 /// Whether a script makes adapters whatever it is told.
-fn adapts(context: &ImportContext) -> bool {
-    script_of(context).is_some_and(|(_, text)| always_calls(&text, "get_peft_model(") && text.contains("LoraConfig("))
+fn adapts(context: &ImportContext, settings: &Settings) -> bool {
+    script_of(context).is_some_and(|(_, text)| {
+        (always_calls(&text, "get_peft_model(") && text.contains("LoraConfig("))
+            || script_adapters::hands_on(&text, settings) == Some(true)
+    })
 }
 
 /// What a script calls the way in which it trains, by the names that scripts have for that: `full`, `lora`, `qlora`.
