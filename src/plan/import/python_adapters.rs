@@ -53,6 +53,9 @@ fn low_rank(imported: &mut ImportedPlan, made: &Settings, adapted: &Settings, qu
         (if unsloth { "unsloth" } else { "peft" }, if unsloth { 16 } else { 8 }),
         bits.or(eight),
     );
+    if imported.get(keys::lora::base_bits).is_some_and(|bits| bits.value == 4) {
+        imported.set(keys::lora::double_quant, quantised.on("bnb_4bit_use_double_quant"));
+    }
     let targets = adapted.get("target_modules").map(|found| (text(&found.value), found.origin.clone()));
     match targets {
         Some((None, origin)) if adapted.texts("target_modules").is_none_or(|found| found.value.is_empty()) => {

@@ -46,6 +46,12 @@ pub fn loaded_bits(path: &str, text: &str, settings: &Settings) -> Settings {
             found.set(name, Value::Bool(true), origin);
         }
     }
+    const TWICE: &str = "bnb_4bit_use_double_quant";
+    let four = found.is("load_in_4bit") || settings.is("load_in_4bit");
+    if four && !settings.holds(TWICE) && loads(text, TWICE, settings) == Some(true) {
+        let origin = Origin::Default { framework: "the script", option: format!("{TWICE} ({path})") };
+        found.set(TWICE, Value::Bool(true), origin);
+    }
     found
 }
 
