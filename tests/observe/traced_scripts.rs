@@ -15,7 +15,7 @@ x = torch.zeros(8, 16, device='cuda')
 ";
 
 /// What a script does behind the preamble, whether it is traced, and what is said of it.
-const SCRIPTS: [(&str, bool, &[&str]); 12] = [
+const SCRIPTS: [(&str, bool, &[&str]); 19] = [
     // Numbers are finite and as good as 1, so that guards against others let the step go on.
     (
         "
@@ -88,7 +88,63 @@ import socket
 socket.getaddrinfo('example.org', 80)
 ",
         false,
-        &["nothing is downloaded while a script is traced"],
+        &["the script asks example.org (train.py:10): nothing is downloaded while a script is traced"],
+    ),
+    ("raise SystemExit", false, &["ended before its first backward pass, with exit status 0"]),
+    // Images of a data set that draws them, and a measure that is kept: arrays of what has no values.
+    (
+        "
+import importlib.util
+if importlib.util.find_spec('numpy'):
+    for made in (torch.randn(3, 4).numpy(), model(x)[:3, :4].detach().cpu().numpy()):
+        assert made.shape == (3, 4) and (made == made.flat[0]).all()
+model(x).mean().backward()
+",
+        true,
+        &["2,128 parameters"],
+    ),
+    // Probabilities are not checked, as nobody has them.
+    (
+        "
+torch.distributions.Categorical(model(x).softmax(-1)).sample()
+model(x).mean().backward()
+",
+        true,
+        &["2,128 parameters"],
+    ),
+    ("nn.DataParallel(model)(x).mean().backward()", true, &["Sequential, 2,128 parameters"]),
+    // The first of the processes that a script spawns, which talks to none of the others.
+    (
+        "
+import torch.distributed
+def work(rank, size):
+    torch.distributed.init_process_group('nccl', rank=rank, world_size=size)
+    assert torch.distributed.get_world_size() == 4
+    loss = nn.parallel.DistributedDataParallel(model, device_ids=[rank])(torch.zeros(8, 16)).mean()
+    torch.distributed.all_reduce(loss.detach())
+    loss.backward()
+torch.multiprocessing.spawn(work, args=(4,), nprocs=4)
+",
+        true,
+        &["Sequential, 2,128 parameters", "torch.distributed (4 processes)"],
+    ),
+    (
+        "
+import torch.distributed.fsdp
+torch.distributed.init_process_group('nccl', world_size=2)
+torch.distributed.fsdp.FullyShardedDataParallel(model)
+",
+        false,
+        &["shards its model with FSDP"],
+    ),
+    // Nothing of the tracer is in a fresh Python: it would train, and write.
+    (
+        "
+import multiprocessing
+multiprocessing.get_context('spawn').Process(target=print).start()
+",
+        false,
+        &["starts Python processes of its own"],
     ),
     // An operator without a shape rule.
     (

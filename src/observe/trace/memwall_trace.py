@@ -2,10 +2,15 @@
 
 import argparse
 import os
+import re
 import sys
+import sysconfig
 import tempfile
 
 import foreign_kernels
+
+# Where Python's own modules and installed ones lie.
+LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
 def arguments():
@@ -157,12 +162,19 @@ def explained(error):
     import traceback
 
     name = type(error).__name__
-    text = next((line for line in str(error).splitlines() if line.strip()), "no reason given")
+    said = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
+    text = next((line for line in said.splitlines() if line.strip()), "no reason given")
+    host = re.search(r"a traced script asks no network: ([\w.:-]+)", said)
+    if host:
+        text = f"the script asks {host[1]}"
     place = ""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if "site-packages/torch" not in frame.filename and os.path.dirname(__file__) not in frame.filename:
-            place = f" ({os.path.basename(frame.filename)}:{frame.lineno})"
-            break
+    # The script's own line, else that of a library which it calls.
+    frames = [frame for frame in reversed(traceback.extract_tb(error.__traceback__))
+              if "site-packages/torch" not in frame.filename and os.path.dirname(__file__) not in frame.filename
+              and not frame.filename.startswith("<")]
+    own = [frame for frame in frames if not frame.filename.startswith(LIBRARIES)]
+    for frame in (own or frames)[:1]:
+        place = f" ({os.path.basename(frame.filename)}:{frame.lineno})"
     asked = foreign_kernels.advice(name, str(error))
     if asked:
         return f"{text}{place}: {asked}"

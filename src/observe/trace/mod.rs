@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 const MAIN: &str = "memwall_trace.py";
 
 /// Its files: what starts it, the ways in, recording, and the tape.
-const FILES: [(&str, &str); 27] = [
+const FILES: [(&str, &str); 29] = [
     (MAIN, include_str!("memwall_trace.py")),
+    ("arrays.py", include_str!("arrays.py")),
     ("beside.py", include_str!("beside.py")),
     ("checkpoints.py", include_str!("checkpoints.py")),
     ("counts.py", include_str!("counts.py")),
@@ -26,6 +27,7 @@ const FILES: [(&str, &str); 27] = [
     ("modules.py", include_str!("modules.py")),
     ("names.py", include_str!("names.py")),
     ("no_gpu.cpp", include_str!("no_gpu.cpp")),
+    ("processes.py", include_str!("processes.py")),
     ("recorder.py", include_str!("recorder.py")),
     ("sandbox.py", include_str!("sandbox.py")),
     ("script.py", include_str!("script.py")),

@@ -10,10 +10,12 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_flatten
 
+import arrays
 import checkpoints
 import fake
 import modules
 import names
+import processes
 import segments
 import step
 import tape
@@ -24,6 +26,8 @@ from sources import Refused
 
 # What is the same wherever it is equal.
 PLAIN = (bool, int, float, str, type(None))
+# What gives each GPU its part of a batch: the model is what it holds.
+WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
 
 
 def is_trained(module):
@@ -153,6 +157,8 @@ class Watch:
 
     def begin(self, module, args, kwargs):
         module = module if self.answers else owner_of(module)
+        while isinstance(module, WRAPPERS):
+            module = module.module
         self.model = module
         recorder = self.recorder
         recorder.autocast = bool(torch.is_autocast_enabled())
@@ -224,8 +230,12 @@ def trace(command, device, say, answers=False, wanted=None):
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     fake_mode = fake.Mode(allow_non_fake_inputs=True)
     fake.install(fake_mode)
+    arrays.install()
     checkpoints.install()
+    processes.install()
     weights.install()
+    # Whether probabilities are ones is asked of their values.
+    torch.distributions.Distribution.set_default_validate_args(False)
     watch = Watch(device, fake_mode, answers, wanted)
     out, sys.stdout = sys.stdout, sys.stderr
     try:
@@ -236,7 +246,7 @@ def trace(command, device, say, answers=False, wanted=None):
                 pass
             except SystemExit as ended:
                 if watch.assembly is None:
-                    raise Refused(f"{script} ended before its first {awaited}, with exit status {ended.code}") from None
+                    raise Refused(f"{script} ended before its first {awaited}, with exit status {ended.code or 0}") from None
     finally:
         sys.stdout = out
     if watch.assembly is None:
@@ -261,7 +271,7 @@ def finished(watch, device, script, say):
     subject = type("Script", (), {"name": type(model).__name__, "source": script, "inputs": [], "side": None,
                                   "longest": point.get("S"), "versions": {}, "answers": watch.answers})()
     notes = [f"traced with {', '.join(f'{axis} {size}' for axis, size in point.items())} alone, in {precision} precision"]
-    notes.extend(checkpoints.COUNTS.notes("script"))
+    notes.extend([*checkpoints.COUNTS.notes("script"), *processes.notes()])
     notes.extend(several(watch, model))
     answered = watch.recorder.answered
     tape_made = step.laid_out(device, answered, subject, model, [], [point], fitter, {precision: made.finish()}, notes, False, True)
