@@ -133,3 +133,23 @@ fn a_command_of_megabytes_is_read_in_time() {
     everything(many, "");
     everything(vec!["bash".to_owned(), "-c".to_owned(), "a=\"$a$a\";".repeat(100_000)], "");
 }
+
+/// Each of these took over 50 s while every place was looked at with all the text.
+#[test]
+fn a_script_that_says_one_thing_ten_thousand_times_is_read_in_time() {
+    let script = "from transformers import HfArgumentParser\nlora = LoraConfig(r=8)\n";
+    for part in [
+        "    load_in_4bit=x,\n",
+        "BitsAndBytesConfig(load_in_4bit=x,((\n",
+        "SFTTrainer(peft_config=lora if a else b,\n",
+    ] {
+        let text = format!("{script}model = f(\n{}", part.repeat(25_000));
+        let files = CaseFiles(BTreeMap::from([("train.py".to_owned(), text)]));
+        let words = "torchrun train.py --model_name_or_path gpt2 --per_device_train_batch_size 2 --output_dir x";
+        let command = words.split(' ').map(str::to_owned).collect();
+        let start = Instant::now();
+        let imported = import::run(&ProcessView::of(command, &files), catalog());
+        assert!(start.elapsed() < Duration::from_secs(5), "{part}: {:?}", start.elapsed());
+        assert!(imported.yaml("x").contains("gpt2"), "{part}");
+    }
+}

@@ -12,6 +12,16 @@ use super::settings::Settings;
 use super::text::python_literal;
 use crate::plan::keys;
 
+/// No script that people write says one thing in more places. Each is looked at with all the text, and what is said more
+/// often is not followed.
+const PLACES: usize = 64;
+
+/// Where a text stands in a script; none where those are too many to follow.
+fn places<'a>(text: &'a str, part: &'a str) -> Option<impl Iterator<Item = usize> + 'a> {
+    let all = text.match_indices(part).map(|(at, _)| at);
+    all.clone().nth(PLACES).is_none().then_some(all)
+}
+
 const BITS: [&str; 2] = ["load_in_4bit", "load_in_8bit"];
 
 /// Whether a script gives TRL's trainer adapters that it makes itself: `SFTTrainer(peft_config=lora)` puts them in
@@ -20,7 +30,7 @@ pub fn hands_on(text: &str, settings: &Settings) -> Option<bool> {
     const NAME: &str = "peft_config";
     let made = if text.contains("LoraConfig(") { reached(text, "LoraConfig(", settings) } else { Some(false) };
     let mut answer = Some(false);
-    for (at, _) in text.match_indices("peft_config=") {
+    for at in places(text, "peft_config=")? {
         // What TRL's own arguments make has a switch.
         let value = written(text, at, NAME).filter(|value| value != "None" && !value.starts_with("get_peft_config("));
         let Some(value) = value else { continue };
@@ -72,7 +82,7 @@ fn asks(text: &str, settings: &Settings) -> bool {
 /// Whether weights are loaded in that many bits; none on a condition that is not followed.
 fn loads(text: &str, name: &str, settings: &Settings) -> Option<bool> {
     let mut answer = Some(false);
-    for (at, _) in text.match_indices(name) {
+    for at in places(text, name)? {
         let Some(value) = written(text, at, name) else { continue };
         let told = match python_literal(&value) {
             Some(Value::Bool(truth)) => Some(truth),
@@ -146,7 +156,7 @@ fn used(text: &str, at: usize, settings: &Settings) -> Option<bool> {
     let line = before.get(..start)?.rsplit('\n').next()?.trim();
     let Some(name) = line.strip_suffix(" =").filter(|name| *name != HANDED_ON) else { return Some(true) };
     let mut answer = None;
-    for (at, _) in text.match_indices(HANDED_ON) {
+    for at in places(text, HANDED_ON)? {
         let Some(value) = written(text, at, HANDED_ON) else { continue };
         let told = match value.strip_prefix(name).map(str::trim) {
             Some("") => Some(true),
@@ -161,20 +171,15 @@ fn used(text: &str, at: usize, settings: &Settings) -> Option<bool> {
     answer
 }
 
-/// Whether a script has peft prepare its weights for training, and with checkpointing.
-struct Prepared {
-    checkpoints: bool,
-}
-
-/// The call that prepares weights: it turns checkpointing on by itself for quantised ones, unless its second argument
+/// Whether a script has peft prepare its weights for training, and with checkpointing: the call turns checkpointing on by itself for quantised ones, unless its second argument
 /// says otherwise (`peft/utils/other.py`, 0.3 `prepare_model_for_int8_training`, 0.17 `prepare_model_for_kbit_training`).
-fn prepared(text: &str, settings: &Settings) -> Option<Prepared> {
+fn prepared(text: &str, settings: &Settings) -> Option<bool> {
     const CALLS: [&str; 2] = ["prepare_model_for_kbit_training(", "prepare_model_for_int8_training("];
     const SWITCH: &str = "use_gradient_checkpointing";
     if CALLS.iter().any(|call| text.contains(&format!("def {call}"))) {
         return None;
     }
-    for (at, call) in CALLS.iter().flat_map(|call| text.match_indices(call)) {
+    for (at, call) in CALLS.iter().flat_map(|call| text.match_indices(call)).take(PLACES) {
         let line = text.get(..at)?.rsplit('\n').next()?;
         if line.contains('#') || reached_at(text, at, settings) == Some(false) {
             continue;
@@ -182,12 +187,11 @@ fn prepared(text: &str, settings: &Settings) -> Option<Prepared> {
         let parts = arguments(text.get(at + call.len()..)?);
         let keyword = parts.iter().find_map(|part| part.trim().strip_prefix(SWITCH)?.trim_start().strip_prefix('='));
         let second = parts.get(1).map(String::as_str).filter(|part| !part.contains('='));
-        let checkpoints = match keyword.or(second).map(str::trim) {
+        return Some(match keyword.or(second).map(str::trim) {
             None => true,
             // Where an argument of the Trainer's stands there, that has been read.
             Some(value) => python_literal(value) == Some(Value::Bool(true)),
-        };
-        return Some(Prepared { checkpoints });
+        });
     }
     None
 }
@@ -204,9 +208,9 @@ pub fn prepare(imported: &mut ImportedPlan, path: &str, text: &str, settings: &S
         not_modelled(imported, &format!("{path}: {name}, on a condition that is not followed"));
         imported.miss(keys::lora::base_bits, format!("{path} has {name}, which is not followed"));
     }
-    let Some(prepared) = prepared(text, settings) else { return };
+    let Some(checkpoints) = prepared(text, settings) else { return };
     let origin = Origin::Program(format!("{path}: prepare_model_for_…_training"));
-    if quantised && prepared.checkpoints {
+    if quantised && checkpoints {
         imported.say(keys::training::activation_checkpointing, "full", origin.clone());
     }
     let Some(found) = imported.get(keys::training::precision) else { return };
