@@ -158,7 +158,7 @@ fn peak_resident_kib() -> u64 {
 const ALONE: &str = "MEMWALL_FUZZ_ALONE";
 
 /// Every decoder over inputs made of its corpus, for `MEMWALL_FUZZ_SECONDS` each (a fifth unless said): no panic, no hang,
-/// no growth. `MEMWALL_FUZZ_SEED` gives other inputs. An input that breaks a promise is written to the working directory.
+/// no growth. `MEMWALL_FUZZ_SEED` gives other inputs. An input that breaks a promise is kept in the target folder.
 #[test]
 fn no_decoder_panics_hangs_or_grows() {
     // In a process of its own: memory is the process's, and other tests take theirs meanwhile.
@@ -204,11 +204,9 @@ fn mutate((name, run, folders): &Target, time: Duration, key: u64, before: u64) 
         let outcome = std::panic::catch_unwind(|| run(&input));
         let (took, peak) = (began.elapsed(), peak_resident_kib());
         if outcome.is_err() || took > HANG || peak > before + GROWTH {
-            std::fs::write(format!("broken-{name}"), &input).unwrap();
-            panic!(
-                "{name}: broken-{name}, input {count} of seed {key}: {took:?}, {peak} KiB, panicked: {}",
-                outcome.is_err()
-            );
+            let kept = format!("{}/broken-{name}", env!("CARGO_TARGET_TMPDIR"));
+            std::fs::write(&kept, &input).unwrap();
+            panic!("{name}: {kept}, input {count} of seed {key}: {took:?}, {peak} KiB, panicked: {}", outcome.is_err());
         }
         count += 1;
     }
