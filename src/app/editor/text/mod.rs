@@ -226,7 +226,7 @@ impl TextView {
     /// What is written at the mark of a model that is not known yet takes its place.
     fn drop_mark(&mut self) {
         let (row, column) = self.cursor();
-        let behind: String = self.lines[row].chars().skip(column).collect();
+        let behind: String = self.lines[row].chars().skip(column).take(UNKNOWN_MODEL.len() + 1).collect();
         let word = behind.split([' ', ',', '}', '#']).next().unwrap_or_default();
         if word == UNKNOWN_MODEL && self.key().is_some_and(|key| key.path == Field::Model.key()) {
             self.with_area(|area| {
