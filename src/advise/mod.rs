@@ -2,7 +2,6 @@
 //! is said of a change was computed by predicting the changed plan.
 
 mod axis;
-mod counter;
 mod findings;
 mod fixes;
 mod follow;
@@ -17,7 +16,6 @@ mod walk_cache;
 mod walls;
 
 pub use axis::{Axis, MOST_POINTS};
-pub use counter::ProgressCounter;
 pub use findings::{Advice, Finding, Severity, advise};
 pub use fixes::{Fix, FixKind, savings};
 pub use limits::{LargestModel, fewest_gpus, largest_model};
@@ -27,5 +25,5 @@ pub use search::{
     divisors, fold, search, search_aloud, smallest_change, why_slower,
 };
 pub use shortage::{MemoryClaim, Shortage, ShortagePlan, shortage};
-pub use sweep::{NoPlan, Sweep, SweepPoint, sweep, sweep_counted};
+pub use sweep::{NoPlan, ProgressCounter, Sweep, SweepPoint, sweep, sweep_counted};
 pub use walls::{AxisWalls, BandwidthWall, CapacityWall, throughput};

@@ -1,11 +1,11 @@
 //! Sweeps: the plan with every value of a key, or of several.
 
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
 use super::axis::{Axis, MOST_POINTS};
-use super::counter::ProgressCounter;
 use super::follow::{give_way, link_gives_way};
 use super::walk_cache::WalkCache;
 use super::walls::{AxisWalls, walls};
@@ -141,4 +141,29 @@ fn point(base: &Plan, axes: &[Axis], index: usize, (catalog, walks): (&Catalog, 
         Err(reason) => (Err(reason), None),
     };
     SweepPoint { at, link, outcome, breakdown }
+}
+
+/// Counts predictions that are done, from all threads that make them.
+#[derive(Debug, Default)]
+pub struct ProgressCounter {
+    of: AtomicUsize,
+    done: AtomicUsize,
+}
+
+impl ProgressCounter {
+    /// So many there will be.
+    pub fn begin(&self, of: usize) {
+        self.of.store(of, Ordering::Relaxed);
+    }
+
+    /// One more is done.
+    pub fn advance(&self) {
+        self.done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many are done, and of how many.
+    #[must_use]
+    pub fn seen(&self) -> (usize, usize) {
+        (self.done.load(Ordering::Relaxed), self.of.load(Ordering::Relaxed))
+    }
 }

@@ -2,12 +2,40 @@
 
 use crate::app::event::Effect;
 use crate::app::key::KeyPress;
-use crate::app::mouse::MouseTarget;
 use crate::app::pane::Pane;
 use crate::app::picker::picking;
 use crate::app::state::{Overlay, State};
 use crate::app::update::on_key;
 use crate::app::view_actions::{focus, select};
+
+/// Something that was clicked or scrolled over: the parts of the screen, as whoever laid them out names them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MouseTarget {
+    /// A pane, where it has nothing to select.
+    Pane(Pane),
+    /// A row of what a pane lists, or a line of the plan as text.
+    Row {
+        /// The pane.
+        pane: Pane,
+        /// The number of the row, from 0.
+        row: usize,
+        /// The column in the pane, or in the text.
+        column: usize,
+    },
+    /// A pane's name among the tabs.
+    Tab(Pane),
+    /// Something that stands for a key: an arrow, a word of the bottom line, the wheel over a list.
+    Key(KeyPress),
+    /// A row of what lies on top, by its place among those that can be chosen.
+    Choice(usize),
+    /// The wheel over a pane: rows down, or up where below zero.
+    Scroll {
+        /// The pane.
+        pane: Pane,
+        /// Rows.
+        rows: isize,
+    },
+}
 
 /// What the mouse chose is focused; in the plan its field or place in the text is gone to.
 pub fn click(state: &mut State, target: MouseTarget) -> Vec<Effect> {

@@ -3,7 +3,6 @@
 pub mod args;
 mod bench;
 mod catalogue;
-mod completions;
 pub mod config;
 pub mod dashboard;
 mod demo;
@@ -117,7 +116,7 @@ fn carry_out(
         Command::Bench(args) => bench::run(&args, &catalog()?, streams),
         Command::Hook => Ok(run::hook(streams)),
         Command::Config(args) => Ok(config::run(&args, streams)),
-        Command::Completions(args) => Ok(completions::run(&args, streams)),
+        Command::Completions(args) => Ok(tools::completions(&args, streams)),
         Command::Man(args) => tools::man(&args, streams),
         Command::Python => Ok(tools::python(streams)),
         Command::Schema(args) => Ok(tools::schema(&args, streams)),

@@ -136,7 +136,7 @@ impl Answer<'_> {
 /// The plans that the command line names.
 fn sources(args: &PredictArgs, catalog: &Catalog, streams: &mut Streams) -> Result<(Vec<PlanSource>, Exit), Failure> {
     if !args.layer.is_empty() {
-        let plan = layer::plan(args).map_err(Failure::usage)?;
+        let plan = layer::plan(args)?;
         return Ok(plans::of_words(args.layer.join(", "), &plan, streams));
     }
     if let Some(plan) = shape::of_model(&args.what, &args.shape, catalog) {

@@ -1,10 +1,10 @@
-//! What other programs get: JSON schemas, the Python client, man pages.
+//! What other programs get: completions, JSON schemas, the Python client, man pages.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::args::{Cli, ManArgs, SchemaArgs, SchemaName};
+use super::args::{Cli, CompletionsArgs, ManArgs, SchemaArgs, SchemaName};
 use super::{Exit, Failure, Streams};
 use crate::plan::json_schema;
 use crate::report::schema;
@@ -26,6 +26,13 @@ pub fn schema(args: &SchemaArgs, streams: &mut Streams) -> Exit {
         SchemaName::Cases => schema::cases(),
     };
     streams.print(format!("{schema:#}\n"))
+}
+
+/// `memwall completions`.
+pub fn completions(args: &CompletionsArgs, streams: &mut Streams) -> Exit {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::program(), "memwall", &mut script);
+    streams.print(&script)
 }
 
 /// `memwall man`.

@@ -86,7 +86,7 @@ impl LayerList {
         let mut layers = Vec::with_capacity(words.len());
         let mut columns = None;
         for (at, word) in words.iter().enumerate() {
-            let layer = ListedLayer::read(word).map_err(|why| Fault::of(KEY, why))?;
+            let layer = ListedLayer::read(word)?;
             if let ListedLayer::Linear { from, to, .. } = layer {
                 if let Some(before) = columns.filter(|before| *before != from) {
                     let place = at + 1;
@@ -173,17 +173,18 @@ impl From<LayerList> for Architecture {
 }
 
 impl ListedLayer {
-    fn read(word: &str) -> Result<Self, String> {
+    fn read(word: &str) -> Result<Self, Fault> {
         let mut parts = word.trim().split(':');
         let name = parts.next().unwrap_or_default();
         let (argument, more, extra) = (parts.next(), parts.next(), parts.next());
-        let wrong = || format!("`{word}` is no layer; known are {KNOWN}");
+        let fault = |why: &str| Fault::of(KEY, format!("`{word}`{why}"));
+        let wrong = || fault(&format!(" is no layer; known are {KNOWN}"));
         match (name, argument, more, extra) {
             ("linear", Some(size), None | Some("nobias"), None) => {
                 let (from, to) = size.split_once('x').ok_or_else(wrong)?;
                 let width = |text: &str| {
                     let width = text.trim().parse::<u64>().ok().filter(|width| (1..=WIDEST).contains(width));
-                    width.ok_or_else(|| format!("`{word}`: {text} is no width from 1 to {WIDEST}"))
+                    width.ok_or_else(|| fault(&format!(": {text} is no width from 1 to {WIDEST}")))
                 };
                 Ok(Self::Linear { from: width(from)?, to: width(to)?, bias: more.is_none() })
             }
@@ -195,7 +196,7 @@ impl ListedLayer {
             ("layernorm", None, None, None) => Ok(Self::LayerNorm),
             ("dropout", Some(share), None, None) => {
                 let share = share.parse::<f64>().ok().filter(|share| (0.0..1.0).contains(share));
-                share.map(Self::Dropout).ok_or_else(|| format!("`{word}`: must be a share from 0 up to 1"))
+                share.map(Self::Dropout).ok_or_else(|| fault(": must be a share from 0 up to 1"))
             }
             _ => Err(wrong()),
         }

@@ -2,8 +2,8 @@
 
 use crate::plan::keywords::{CpuOffload, Mode};
 use crate::predict::job::Job;
+use crate::predict::step::StageTapes;
 use crate::predict::step::StepTapes;
-use crate::predict::step::stage::StageTapes;
 use crate::units::Bytes;
 
 /// Bytes that one GPU's offload holds in host memory, of the stage that needs most of it. States, masters, gradients and

@@ -7,7 +7,6 @@ pub(super) mod fault;
 mod mistake;
 mod plans;
 mod predictions;
-mod questions;
 mod runs;
 mod tools;
 mod trace;
@@ -44,7 +43,7 @@ use values::{interval, pid, source};
     args_override_self = true,
     disable_help_subcommand = true,
     after_help = "`memwall help` lists the topics of the manual.",
-    after_long_help = questions::text()
+    after_long_help = examples::questions()
 )]
 pub struct Cli {
     /// What to do without the dashboard.

@@ -1,7 +1,6 @@
 //! The user's configuration: what `config.yaml`, `keys.yaml`, `alerts.yaml` and the environment say.
 
 mod access;
-mod command;
 mod options;
 
 use std::ffi::OsString;
@@ -12,10 +11,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-pub use command::run;
 pub use options::{ConfigOption, OPTIONS, example};
 
-use super::user_catalog;
+use super::args::ConfigArgs;
+use super::{Exit, Streams, output, user_catalog};
 use crate::app::{AlertRules, Keymap, LayoutPreset, Pane, RackPattern};
 use crate::files;
 use crate::observe::{Access, SourceChoice};
@@ -218,6 +217,31 @@ fn section(document: &Document, key: &str) -> Option<String> {
     let before = text.get(..start)?;
     let blank: String = before.chars().map(|c| if c == '\n' { '\n' } else { ' ' }).collect();
     Some(blank + written)
+}
+
+/// `memwall config`: writes what holds and who says it; faults are told, and make it fail.
+pub fn run(args: &ConfigArgs, streams: &mut Streams) -> Exit {
+    if args.example {
+        return streams.print(output::yaml_on_page(&example()));
+    }
+    let variable = |name: &str| std::env::var_os(name);
+    let config = Config::load(variable);
+    let mut text = match file(variable) {
+        Some(path) if path.is_file() => format!("# {}\n", path.display()),
+        Some(path) => format!("# {}\n# is not there; `memwall config --example` writes one\n", path.display()),
+        None => "# no home, so no config.yaml\n".to_owned(),
+    };
+    for option in OPTIONS {
+        let said = config.said.iter().find(|(key, ..)| *key == option.key);
+        let (value, by) = match said {
+            Some((_, value, OptionSource::File)) => (value.as_str(), "config.yaml"),
+            Some((_, value, OptionSource::Variable(name))) => (value.as_str(), name.as_str()),
+            None => (option.default, "default"),
+        };
+        text += &format!("{:<12}{value:<46}  # {by}\n", format!("{}:", option.key));
+    }
+    let exit = streams.print(text);
+    config.faults.iter().fold(exit, |exit, fault| exit.and(streams.fail(Exit::Usage, fault)))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use terminal_colorsaurus::{QueryOptions, ThemeMode, theme_mode};
 
-use crate::app::{Choice, Themes};
+use crate::app::{Choice, State, Themes, shown_theme};
 use crate::cli::Failure;
 use crate::cli::args::LookArgs;
 use crate::cli::config::Config;
@@ -32,6 +32,34 @@ pub struct ChosenLook {
     pub by_name: Vec<(String, Theme)>,
     /// What is wrong with the user's themes, one line each.
     pub faults: Vec<String>,
+}
+
+/// The look in the theme that is chosen while the dashboard runs, and the themes that it may have.
+#[derive(Debug)]
+pub struct ThemedLook {
+    look: Look,
+    /// The theme that it has.
+    name: String,
+    themes: Vec<(String, Theme)>,
+}
+
+impl ThemedLook {
+    /// As it looks at the start.
+    pub fn new(look: &Look, themes: Vec<(String, Theme)>, state: &State) -> Self {
+        Self { look: look.clone(), name: shown_theme(state).to_owned(), themes }
+    }
+
+    /// The look in the theme that is shown.
+    pub fn of(&mut self, state: &State) -> &Look {
+        let name = shown_theme(state);
+        if name != self.name {
+            if let Some((_, theme)) = self.themes.iter().find(|(known, _)| known == name) {
+                self.look.theme = theme.clone();
+            }
+            name.clone_into(&mut self.name);
+        }
+        &self.look
+    }
 }
 
 /// The look that the command line, the environment and the configuration ask for, or that was chosen `before`.

@@ -21,7 +21,6 @@ pub mod supervisor;
 mod surroundings;
 mod suspension;
 mod terminal;
-mod themed_look;
 mod watch;
 
 use std::ffi::OsStr;

@@ -5,11 +5,12 @@
 
 use std::time::Duration;
 
+use procfs::process::Process;
 use tokio::sync::mpsc::{Receiver, Sender};
 use tokio::time::{Instant, sleep_until};
 
 use super::server::ScrapeRequest;
-use super::{gpus, plan_metrics, process_metrics, ranks, run_metrics, sources};
+use super::{families as f, gpus, plan_metrics, ranks, run_metrics, sources};
 use crate::app::{Effect, Event, Question, State, follow_offered, update};
 use crate::cli::dashboard::Clock;
 use crate::cli::termination::TerminationSignals;
@@ -173,7 +174,7 @@ impl Collector {
     fn page(&self) -> MetricsPage {
         let mut page = MetricsPage::default();
         let (state, run) = (&self.state, self.run.name.as_str());
-        process_metrics::put(&mut page);
+        put_process(&mut page);
         sources::put(&mut page, state, self.info.as_ref(), &self.status, self.run.log);
         let compared = state.plans.compared();
         let prediction = compared.prediction().filter(|_| self.run.has_plan);
@@ -220,5 +221,21 @@ impl Collector {
             // An exporter that has ended meanwhile needs no telling.
             drop(events.blocking_send(Event::Explained { number, found }));
         });
+    }
+}
+
+/// Adds the exporter's build and process. What the system does not tell is left out.
+fn put_process(page: &mut MetricsPage) {
+    page.put(&f::BUILD_INFO, &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
+    let Ok(process) = Process::myself() else { return };
+    if let Ok(descriptors) = process.fd_count() {
+        page.put(&f::PROCESS_FDS, &[], descriptors as f64);
+    }
+    let Ok(stat) = process.stat() else { return };
+    let ticks = procfs::ticks_per_second() as f64;
+    page.put(&f::PROCESS_CPU, &[], (stat.utime + stat.stime) as f64 / ticks);
+    page.put(&f::PROCESS_MEMORY, &[], stat.rss as f64 * procfs::page_size() as f64);
+    if let Ok(boot) = procfs::boot_time_secs() {
+        page.put(&f::PROCESS_START, &[], boot as f64 + stat.starttime as f64 / ticks);
     }
 }

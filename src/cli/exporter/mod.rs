@@ -1,11 +1,9 @@
 //! `memwall exporter`: what is observed and predicted, for Prometheus.
 
-mod cluster_files;
 mod collector;
 mod families;
 mod gpus;
 mod plan_metrics;
-mod process_metrics;
 mod ranks;
 mod run_metrics;
 mod server;
@@ -17,7 +15,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::mpsc;
 
-use super::args::ExporterArgs;
+use super::args::{ClusterFile, ExporterArgs};
 use super::config::Config;
 use super::dashboard::{self, Clock, calibrations};
 use super::import;
@@ -46,7 +44,7 @@ const DEMO_HEAD_START: Seconds = Seconds(300.0);
 /// `memwall exporter`: until the system asks it to end.
 pub fn run(args: &ExporterArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Result<Exit, Failure> {
     if let Some(file) = args.print {
-        return Ok(streams.print(cluster_files::text(file)));
+        return Ok(streams.print(file_text(file)));
     }
     if matches!(args.source, SourceChoice::Replay { .. } | SourceChoice::Prometheus(_)) {
         return Err(Failure::usage("--source: an exporter reads the GPUs of its own machine, or the demo's"));
@@ -167,4 +165,15 @@ fn run_name(args: &ExporterArgs, editor: &Editor, variable: impl Fn(&str) -> Opt
     let told = args.run.clone().or_else(|| variable("SLURM_JOB_ID")).filter(|name| !name.is_empty());
     let plan = || (args.plan.is_some() || is_demo(args)).then(|| editor.name().to_owned());
     told.or_else(plan).unwrap_or_default()
+}
+
+/// A file that a cluster needs, as it is under `configs/cluster/`: an installed program has no repository beside it.
+const fn file_text(file: ClusterFile) -> &'static str {
+    match file {
+        ClusterFile::Prometheus => include_str!("../../../configs/cluster/prometheus.yml"),
+        ClusterFile::Rules => include_str!("../../../configs/cluster/memwall.rules.yml"),
+        ClusterFile::Grafana => include_str!("../../../configs/cluster/grafana.json"),
+        ClusterFile::Systemd => include_str!("../../../configs/cluster/memwall-exporter.service"),
+        ClusterFile::Kubernetes => include_str!("../../../configs/cluster/memwall-exporter.yaml"),
+    }
 }

@@ -4,6 +4,7 @@ use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use crate::catalog::Catalog;
+use crate::cli::Failure;
 use crate::cli::args::PredictArgs;
 use crate::model::LayerList;
 use crate::plan::Plan;
@@ -14,18 +15,19 @@ use crate::report::layer::{LayerReport, TriedGpu};
 ///
 /// # Errors
 /// Where the input's shape is none, or not what the first layer reads; the plan's own reader checks the rest.
-pub fn plan(args: &PredictArgs) -> Result<Value, String> {
+pub fn plan(args: &PredictArgs) -> Result<Value, Failure> {
     if let Some(option) = args.shape.first_of_model() {
-        return Err(format!("{option} goes with the name of a model, not with --layer"));
+        return Err(Failure::usage(format!("{option} goes with the name of a model, not with --layer")));
     }
     let shape = args.input.as_deref().unwrap_or_default();
     let sizes = sizes(shape).ok_or_else(|| {
-        format!("--input {shape}: must be SAMPLESxROWSxCOLUMNS or ROWSxCOLUMNS, such as 32x4096x16384")
+        Failure::usage(format!("--input {shape}: must be SAMPLESxROWSxCOLUMNS or ROWSxCOLUMNS, such as 32x4096x16384"))
     })?;
     if let Ok(list) = LayerList::read(&args.layer)
         && list.input != sizes.2
     {
-        return Err(format!("--input {shape}: has {} columns, the first layer reads {}", sizes.2, list.input));
+        let (given, read) = (sizes.2, list.input);
+        return Err(Failure::usage(format!("--input {shape}: has {given} columns, the first layer reads {read}")));
     }
     let mut plan = json!({
         "model": {

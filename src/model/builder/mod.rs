@@ -4,11 +4,9 @@
 //! `aten/src/ATen/autocast_mode.h` lists the operator.
 
 mod names;
-mod operands;
 mod products;
 
-pub use operands::Operands;
-pub use products::is_covered;
+pub use products::{Operands, is_covered};
 
 use super::element::{Element, Group};
 use super::frozen::FrozenParts;

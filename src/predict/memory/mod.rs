@@ -4,7 +4,6 @@
 pub(in crate::predict) mod buffers;
 pub(in crate::predict) mod companions;
 pub(in crate::predict) mod overhead;
-mod parts;
 pub(in crate::predict) mod peak;
 mod player;
 pub(in crate::predict) mod replay;
@@ -23,12 +22,12 @@ use crate::predict::memory::reserved::hole;
 use crate::predict::memory::resident::Resident;
 use crate::predict::memory::units::Units;
 use crate::predict::prediction::{Phase, Place, TimelinePoint};
+use crate::predict::step::StageTapes;
 use crate::predict::step::StepTapes;
 use crate::predict::step::layers::Ends;
 use crate::predict::step::outputs::kept;
 use crate::predict::step::pipeline::{in_flight, inputs, left_over};
 use crate::predict::step::play::{Groups, PassPeak};
-use crate::predict::step::stage::StageTapes;
 pub(in crate::predict) use stage_run::{StageDetail, StageRun, resident_of};
 
 /// Before anything runs.

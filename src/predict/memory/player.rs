@@ -7,12 +7,12 @@ use super::units::Units;
 use super::{BEHIND, Player, START};
 use crate::model::{GROUPS, Group};
 use crate::plan::keywords::{CpuOffload, Mode};
-use crate::predict::prediction::{Phase, Place, TimelinePoint};
+use crate::predict::prediction::{Component, Phase, Place, TimelinePoint};
+use crate::predict::step::StageTapes;
 use crate::predict::step::StepTapes;
 use crate::predict::step::layers::Ends;
 use crate::predict::step::play::{Groups, PassPeak, TapePlay, WeightGradients};
 use crate::predict::step::prefill::looked_up;
-use crate::predict::step::stage::StageTapes;
 use crate::units::Bytes;
 
 impl<'a> Player<'a> {
@@ -315,5 +315,32 @@ impl<'a> Player<'a> {
                 in_loss: phase == Phase::Backward && matches!(place, Place::Named(name) if name == self.ends.loss),
             };
         }
+    }
+
+    /// A moment by component: activations, what only the running operator needs, gradients and buffers of collectives,
+    /// on top of what is there in every phase.
+    pub(super) fn parts(
+        &self,
+        activations: u64,
+        temporaries: u64,
+        gradients: u64,
+        buffers: u64,
+    ) -> [Bytes; Component::ALL.len()] {
+        let resident = &self.resident;
+        let weights = resident.weights + resident.fp8_copies;
+        let states = resident.masters + resident.states;
+        let lasting = resident.buckets + resident.global_buffer + resident.received;
+        let named = weights + states + resident.kv_cache_waiting + resident.dummies + lasting + Bytes(self.workspaces);
+        let inputs = Bytes(self.base).saturating_sub(named);
+        [
+            weights,
+            Bytes(gradients) + resident.dummies,
+            states,
+            Bytes(activations),
+            Bytes(temporaries) + inputs,
+            resident.kv_cache_waiting,
+            Bytes(buffers) + lasting,
+            Bytes(self.workspaces),
+        ]
     }
 }

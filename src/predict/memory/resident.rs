@@ -11,9 +11,9 @@ use crate::predict::job::optimizer::{
     Temporary, is_matrix, newton_schulz, newton_schulz_flops, rounded, rule, state_bytes,
 };
 use crate::predict::memory::companions::frozen_models;
+use crate::predict::step::StageTapes;
 use crate::predict::step::adapter_element;
 use crate::predict::step::prefill::cached;
-use crate::predict::step::stage::StageTapes;
 use crate::units::Bytes;
 
 /// What a stage holds whatever runs.

@@ -4,8 +4,8 @@
 use crate::model::{Tape, Weight, is_covered};
 use crate::plan::keywords::{Engine, Sharding};
 use crate::predict::memory::resident::{Resident, quantised};
+use crate::predict::step::StageTapes;
 use crate::predict::step::pipeline::is_whole;
-use crate::predict::step::stage::StageTapes;
 use crate::units::Bytes;
 
 /// DeepSpeed's defaults, in elements (runtime/zero/config.py, 0.19): of the buffer that gradients are reduced in, of

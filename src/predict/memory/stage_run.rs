@@ -5,9 +5,9 @@ use super::replay::{CompanionBytes, Replays, reserved};
 use super::resident::Resident;
 use crate::predict::job::{Fragmentation, Job};
 use crate::predict::prediction::TimelinePoint;
+use crate::predict::step::StageTapes;
 use crate::predict::step::StepTapes;
 use crate::predict::step::pipeline::received;
-use crate::predict::step::stage::StageTapes;
 use crate::units::Bytes;
 
 /// What is asked of a stage beside its peak.

@@ -13,9 +13,9 @@
 use super::shards::{is_between, trained};
 use crate::model::{Group, Tape};
 use crate::plan::keywords::Engine;
+use crate::predict::step::StageTapes;
 use crate::predict::step::StepTapes;
 use crate::predict::step::play::{PassPeak, TapePlay, WeightGradients};
-use crate::predict::step::stage::StageTapes;
 use crate::units::Bytes;
 
 /// What is reduced together.

@@ -5,9 +5,9 @@ use crate::model::{Home, Tensor};
 use crate::plan::keywords::{CpuOffload, Mode, Schedule, Sharding};
 use crate::predict::job::optimizer::rounded;
 use crate::predict::job::{Job, StageLayers};
+use crate::predict::step::StageTapes;
 use crate::predict::step::StepTapes;
 use crate::predict::step::rounds::Rounds;
-use crate::predict::step::stage::StageTapes;
 
 /// What a pipeline's step leaves behind until the next one: each of Megatron's model chunks keeps the hidden state
 /// that it was sent last, whose gradient is retained with it (megatron-core 0.16, transformer/transformer_block.py,

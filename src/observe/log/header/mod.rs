@@ -3,14 +3,12 @@
 //!
 //! Phrases, and blocks of settings: `TrainingArguments(…)`, Megatron's dotted arguments, a configuration in YAML.
 
-mod numbers;
 mod phrases;
 mod settings;
 
 use std::collections::BTreeMap;
 
 use crate::reading::StatedSettings;
-use numbers::whole;
 use settings::SettingsBlock;
 
 /// Longer lines hold no header.
@@ -84,10 +82,38 @@ impl HeaderReader {
     fn rank_count(&mut self, line: &str) {
         const COUNT: &str = "number of parameters on (tensor, pipeline) model parallel rank (0, 0): ";
         let whole_model = !self.degrees.is_empty() && self.degrees.values().all(|degree| *degree == 1);
-        if let Some(count) = numbers::count_after(line, COUNT).filter(|_| whole_model) {
+        if let Some(count) = count_after(line, COUNT).filter(|_| whole_model) {
             self.stated.params = Some(count);
         }
     }
+}
+
+/// `36,718`, `123.59M`, `6.74 billion`, `124 M`: a count above zero, as far as it is written.
+fn written_count(text: &str) -> Option<u64> {
+    let text = text.trim_start_matches(|letter: char| letter.is_whitespace() || "=:(".contains(letter));
+    let end = text.find(|letter: char| !(letter.is_ascii_digit() || ",._".contains(letter))).unwrap_or(text.len());
+    let digits: String = text[..end].chars().filter(|letter| !",_".contains(*letter)).collect();
+    let number: f64 = digits.trim_end_matches('.').parse().ok()?;
+    let unit = text[end..].trim_start();
+    let word: String = unit.chars().take_while(char::is_ascii_alphabetic).collect();
+    let times = match word.as_str() {
+        "K" | "k" | "thousand" => 1e3,
+        "M" | "million" | "Million" => 1e6,
+        "B" | "billion" | "Billion" => 1e9,
+        "T" | "trillion" => 1e12,
+        _ => 1.0,
+    };
+    super::facts::count((number * times).round()).filter(|count| *count > 0)
+}
+
+/// A whole number and nothing else.
+fn whole(text: &str) -> Option<u64> {
+    text.trim().trim_end_matches(',').parse().ok().filter(|number| *number > 0)
+}
+
+/// The count behind the first `key` of a line.
+fn count_after(line: &str, key: &str) -> Option<u64> {
+    written_count(&line[line.find(key)? + key.len()..])
 }
 
 #[cfg(test)]

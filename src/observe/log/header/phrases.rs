@@ -1,6 +1,6 @@
 //! Sentences of frameworks, each with one or two numbers.
 
-use super::numbers::{count, count_after};
+use super::{count_after, written_count};
 use crate::reading::{StatedCheckpointing, StatedSettings, StatedType};
 
 type Field = fn(&mut StatedSettings) -> &mut Option<u64>;
@@ -61,7 +61,7 @@ pub fn read(line: &str, stated: &mut StatedSettings) {
 
 fn billions(line: &str, key: &str) -> Option<u64> {
     let rest = line[line.find(key)? + key.len()..].trim();
-    count(&format!("{}B", rest.split_whitespace().next()?))
+    written_count(&format!("{}B", rest.split_whitespace().next()?))
 }
 
 /// Counts that stand before their words.
@@ -84,7 +84,7 @@ fn sizes(line: &str, stated: &mut StatedSettings) {
     // Lightning, `utilities/model_summary`: `124 M     Total params`; with rich `Total params: 124 M`.
     let line = line.trim().trim_matches('│').trim();
     if line.ends_with("Total params")
-        && let Some(all) = count(line)
+        && let Some(all) = written_count(line)
     {
         stated.params = Some(all);
     }

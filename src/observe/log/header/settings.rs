@@ -1,6 +1,6 @@
 //! Settings that a log prints whole, one a line.
 
-use super::numbers::whole;
+use super::whole;
 use crate::reading::{StatedCheckpointing, StatedSettings, StatedType};
 
 /// In which form settings are printed, which says whose they are.

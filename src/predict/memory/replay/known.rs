@@ -8,7 +8,7 @@ use super::timeline::TapeLogs;
 use super::{CompanionBytes, Parameters, Reached};
 use crate::model::{Passing, Pending};
 use crate::predict::job::optimizer::rule;
-use crate::predict::step::stage::StageTapes;
+use crate::predict::step::StageTapes;
 
 /// Replays that are kept, about a megabyte: a stream or sweep over batch sizes comes back to those it had.
 const MOST: usize = 64;

@@ -18,8 +18,8 @@ use crate::predict::job::Job;
 use crate::predict::job::optimizer::{Temporary, gram, is_matrix, rounded, rule, state_bytes};
 use crate::predict::memory::overhead::outside;
 use crate::predict::memory::resident::{quantised, stored};
+use crate::predict::step::StageTapes;
 use crate::predict::step::StepTapes;
-use crate::predict::step::stage::StageTapes;
 use std::sync::RwLock;
 
 use blocks::{BlockIndex, Request};

@@ -12,7 +12,7 @@ use crate::plan::keywords::{CpuOffload, Engine, Sharding};
 use crate::predict::job::Job;
 use crate::predict::memory::resident::{quantised, stored};
 use crate::predict::memory::shards::trained;
-use crate::predict::step::stage::StageTapes;
+use crate::predict::step::StageTapes;
 use std::collections::VecDeque;
 
 /// Layers whose weights were given back and of which the host does not know whether the GPU is done with them
