@@ -177,7 +177,13 @@ impl FollowThread {
                 Err(std_mpsc::RecvTimeoutError::Disconnected) => None,
             };
         };
-        if let Err(error) = listener.listen(EVERY, clock) {
+        let heard = listener.listen(EVERY, clock);
+        self.news.losses = listener.losses();
+        // Runs are copied only where one has told something: most seconds have no news.
+        if !matches!(heard, Ok(false)) {
+            self.news.hooks = listener.runs().to_vec();
+        }
+        if let Err(error) = heard {
             self.news.deaf = Some(error.to_string());
             self.listener = None;
         }
@@ -217,10 +223,6 @@ impl FollowThread {
                 (!log.progress().is_known()).then(|| Absence::Failed(why.into()))
             });
             self.news.out_of_memory = log.out_of_memory().cloned();
-        }
-        if let Some(listener) = &self.listener {
-            self.news.hooks = listener.runs().to_vec();
-            self.news.losses = listener.losses();
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::sync::mpsc::Receiver;
-use tokio::time::{Interval, MissedTickBehavior, interval};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 use super::Clock;
 use crate::app::{Event, State};
@@ -38,9 +38,7 @@ impl LoopInputs {
         pointing: Receiver<Pointer>,
         ending: TerminationSignals,
     ) -> Self {
-        let mut ticks = interval(TICK);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        Self { happening, reported, heard, pointing, ending, ticks }
+        Self { happening, reported, heard, pointing, ending, ticks: ticks_after(Duration::ZERO) }
     }
 
     /// Waits for the next events; none where it was nothing. Cancelled, nothing is lost.
@@ -51,7 +49,8 @@ impl LoopInputs {
                 pointer.and_then(|pointer| hit(state, pointer)).map(|target| vec![Event::Click(target)])
             }
             report = self.reported.recv(), if !self.reported.is_closed() => {
-                self.ticks.reset_after(LATE);
+                // One that is put off wakes the loop at its old time all the same; a new one does not.
+                self.ticks = ticks_after(LATE);
                 report.map(events_of)
             }
             news = self.heard.recv(), if !self.heard.is_closed() => news.map(|news| vec![Event::Run(Box::new(news))]),
@@ -64,6 +63,12 @@ impl LoopInputs {
     pub fn try_next(&mut self) -> Option<Vec<Event>> {
         self.happening.try_recv().ok().map(|event| vec![event]).or_else(|| self.reported.try_recv().ok().map(events_of))
     }
+}
+
+fn ticks_after(first: Duration) -> Interval {
+    let mut ticks = interval_at(Instant::now() + first, TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    ticks
 }
 
 fn events_of(report: SourceReport) -> Vec<Event> {

@@ -83,7 +83,13 @@ impl HostFacts {
             let why = Absence::Failed("no /proc here: mount it to see whose processes these are".into());
             return pids.iter().map(|pid| without_facts(*pid, &why)).collect();
         };
-        refresh(system, pids);
+        // Processes of another namespace cost one question each, not all that would be read of them. Those that were
+        // here are read until that tells of their end.
+        let is_here = |pid: &u32| {
+            system.process(Pid::from_u32(*pid)).is_some() || self.proc_root.join(pid.to_string()).exists()
+        };
+        let here: Vec<u32> = pids.iter().copied().filter(is_here).collect();
+        refresh(system, &here);
         pids.iter().map(|pid| self.one(*pid, now)).collect()
     }
 
@@ -163,6 +169,9 @@ impl HostFacts {
 
 /// Only what is shown, and only for these; what does not change is read once.
 fn refresh(system: &mut System, pids: &[u32]) {
+    if pids.is_empty() {
+        return;
+    }
     let pids: Vec<Pid> = pids.iter().copied().map(Pid::from_u32).collect();
     // Threads are left out: a trainer has hundreds, and each would be read.
     let what = ProcessRefreshKind::nothing()
