@@ -36,7 +36,7 @@ pub use spread::{DeviceMetric, Spread};
 
 pub use hook::{HookAbout, HookEnd, HookLosses, HookMemory, HookModules, HookStep, HookedRun, ModuleBlock, ModuleKind};
 pub use location::DeviceLocation;
-pub use out_of_memory::{OutOfMemory, OutOfMemoryKind};
+pub use out_of_memory::{CacheTokens, OutOfMemory, OutOfMemoryKind};
 pub use place::{Activity, CodePlace, HookPlaces, HookStall, LateStep, PendingCollective, StepCause};
 pub use progress::{LogFormat, Progress, ProgressSource};
 pub use rank::{ActivityShare, RankReport, RankStall};

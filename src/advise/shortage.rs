@@ -5,7 +5,7 @@ mod helps;
 use super::fixes::Fix;
 use crate::predict::Prediction;
 use crate::printable::printable;
-use crate::reading::{OutOfMemory, OutOfMemoryKind};
+use crate::reading::{CacheTokens, OutOfMemory, OutOfMemoryKind};
 use crate::units::Bytes;
 
 /// A plan beside what is explained.
@@ -28,6 +28,14 @@ pub struct Shortage {
     pub helps: Vec<String>,
     /// What the plan foresaw; nothing without one.
     pub foreseen: Vec<String>,
+}
+
+impl Shortage {
+    /// Whether a plan would put figures to what would help.
+    #[must_use]
+    pub fn wants_plan(&self) -> bool {
+        self.helps.iter().any(|help| help == helps::WITH_PLAN)
+    }
 }
 
 /// Memory that was asked for or held.
@@ -110,6 +118,7 @@ fn limit_of(oom: &OutOfMemory) -> &'static str {
     match oom.backend.as_str() {
         "MPS" => "set for this process (PYTORCH_MPS_HIGH_WATERMARK_RATIO)",
         "XPU" => "the largest single block of this driver",
+        "TensorFlow" => "what TensorFlow's allocator takes of the device",
         _ => "set for this process (set_per_process_memory_fraction)",
     }
 }
@@ -139,8 +148,11 @@ fn headline(oom: &OutOfMemory) -> String {
                 "{backend} found no device memory{device} for its own buffers{asked}; they lie outside of PyTorch's allocator"
             )
         }
-        OutOfMemoryKind::KvCache => match (oom.asked, oom.free) {
-            (Some(asked), Some(free)) => format!("{backend}: {asked} wanted{device}, {free} there"),
+        OutOfMemoryKind::KvCache => match (oom.asked, oom.free, oom.cache) {
+            (Some(asked), Some(free), _) => format!("{backend}: {asked} wanted{device}, {free} there"),
+            (_, _, Some(CacheTokens { wanted, there })) => format!(
+                "{backend}: the cache of keys and values has room for {there} tokens{device}, one request may take {wanted}"
+            ),
             _ => format!("{backend}: nothing left{device} for the cache of keys and values beside the weights"),
         },
         OutOfMemoryKind::Host => {
@@ -178,7 +190,7 @@ fn allocator(oom: &OutOfMemory, backend: &str, device: &str) -> String {
             };
             format!("{ahead} {asked} asked, {free} free, but {why}")
         }
-        (Some(asked), None) => match oom.in_process.zip(oom.allowed) {
+        (Some(asked), None) => match oom.in_process.or(oom.allocated).zip(oom.allowed) {
             Some((held, allowed)) => format!("{ahead} {asked} asked beside {held} held, of {allowed} allowed"),
             None => format!("{ahead} {asked} asked"),
         },

@@ -44,6 +44,15 @@ impl OutOfMemoryKind {
     }
 }
 
+/// A cache of keys and values that is shorter than one request may become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CacheTokens {
+    /// Tokens that one request may take.
+    pub wanted: u64,
+    /// Tokens that there is room for.
+    pub there: u64,
+}
+
 /// The figures of one message. Releases differ in what they tell.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -77,6 +86,8 @@ pub struct OutOfMemory {
     pub own_pid: Option<u32>,
     /// The name of a killed process.
     pub process: Option<String>,
+    /// The tokens that one request may take, and those that the cache of keys and values has room for.
+    pub cache: Option<CacheTokens>,
     /// The release that wrote it has expandable segments.
     pub has_expandable_segments: bool,
 }
@@ -126,7 +137,19 @@ impl OutOfMemory {
     #[must_use]
     pub fn has_figures(&self) -> bool {
         let amounts = [self.asked, self.free, self.capacity, self.allocated, self.in_process];
-        amounts.iter().any(Option::is_some)
+        amounts.iter().any(Option::is_some) || self.cache.is_some()
+    }
+
+    /// TensorFlow tells on several lines what was asked and what is held: what this one leaves out, `earlier` may say.
+    #[must_use]
+    pub fn with_lines_before(mut self, earlier: &Self) -> Self {
+        if self.backend == "TensorFlow" && earlier.backend == self.backend && self.kind == earlier.kind {
+            self.asked = self.asked.or(earlier.asked);
+            self.allocated = self.allocated.or(earlier.allocated);
+            self.allowed = self.allowed.or(earlier.allowed);
+            self.device = self.device.or(earlier.device);
+        }
+        self
     }
 
     /// More than any device has: a size gone wrong (negative, or of freed memory).

@@ -50,6 +50,7 @@ fn told(oom: &OutOfMemory) -> Value {
         "process": oom.process, "asked": bytes(oom.asked), "capacity": bytes(oom.capacity), "free": bytes(oom.free),
         "allowed": bytes(oom.allowed), "allocated": bytes(oom.allocated), "private_pools": bytes(oom.private_pools),
         "unallocated": bytes(oom.unallocated), "in_process": bytes(oom.in_process),
+        "cache": oom.cache.map(|cache| json!([cache.wanted, cache.there])),
         "others": oom.others.iter().map(|(pid, held)| json!([pid, held.0])).collect::<Vec<_>>(),
     })
 }

@@ -17,15 +17,12 @@ pub fn helps(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Vec<String> {
     let mut helps = match oom.kind {
         OutOfMemoryKind::Allocator => allocator(oom),
         OutOfMemoryKind::Driver => {
-            let shows = tool(oom).map_or(String::new(), |tool| format!(": {tool} shows which processes hold the device"));
+            let shows =
+                tool(oom).map_or(String::new(), |tool| format!(": {tool} shows which processes hold the device"));
             vec![format!("more room outside of PyTorch's allocator{shows}")]
         }
         OutOfMemoryKind::Library => library(oom),
-        OutOfMemoryKind::KvCache => vec![
-            "a higher gpu_memory_utilization, a shorter max_model_len, or the weights over more GPUs (tensor_parallel_size)"
-                .to_owned(),
-            "nothing else on the device while vLLM starts: it measures what is free".to_owned(),
-        ],
+        OutOfMemoryKind::KvCache => kv_cache(oom),
         OutOfMemoryKind::Host => host(oom),
         OutOfMemoryKind::Killed => killed(oom),
     };
@@ -43,11 +40,33 @@ pub fn helps(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Vec<String> {
             enough.word(relief.saves())
         ));
     }
-    if plan.is_none() {
-        helps
-            .push("a smaller micro batch, checkpointing, sharding: beside the run's plan each is predicted".to_owned());
+    if plan.is_none() && !has_room(oom) {
+        helps.push(WITH_PLAN.to_owned());
     }
     helps
+}
+
+/// The advice that a plan makes figures of.
+pub const WITH_PLAN: &str = "a smaller micro batch, checkpointing, sharding: beside the run's plan each is predicted";
+
+/// Whether the device has room for the request many times over: not its size is what was refused.
+fn has_room(oom: &OutOfMemory) -> bool {
+    oom.allowed.is_none() && oom.asked.zip(oom.free).is_some_and(|(asked, free)| asked * 10 < free)
+}
+
+/// What is refused although it is free, other processes cannot free.
+fn is_refused_although_free(oom: &OutOfMemory) -> bool {
+    oom.asked.zip(oom.free).is_some_and(|(asked, free)| asked <= free)
+}
+
+fn kv_cache(oom: &OutOfMemory) -> Vec<String> {
+    let shorter = oom.cache.map_or("a shorter max_model_len".to_owned(), |cache| {
+        format!("a max_model_len of {} or less, where requests are no longer", cache.there)
+    });
+    vec![
+        format!("a higher gpu_memory_utilization, {shorter}, or the weights over more GPUs (tensor_parallel_size)"),
+        "nothing else on the device while vLLM starts: it measures what is free".to_owned(),
+    ]
 }
 
 /// What was short, as far as the message tells.
@@ -81,7 +100,8 @@ fn allocator(oom: &OutOfMemory) -> Vec<String> {
                 "XLA_PYTHON_CLIENT_PREALLOCATE=false where several processes share the device".to_owned(),
             ];
         }
-        "TensorFlow" | "CuPy" => return Vec::new(),
+        "TensorFlow" => return tensorflow(oom).into_iter().collect(),
+        "CuPy" => return Vec::new(),
         _ => {}
     }
     if !is_possible(oom) {
@@ -91,8 +111,14 @@ fn allocator(oom: &OutOfMemory) -> Vec<String> {
     let mut helps: Vec<String> = unfragmented(oom).into_iter().collect();
     helps.extend(others_unnamed(oom));
     helps.extend(lent(oom));
+    if has_room(oom) {
+        helps.push(
+            "a look at what limits this process, since the device is not full: a MIG slice, a container's or WSL's memory, `ulimit -v`, the GPU's compute mode"
+                .to_owned(),
+        );
+    }
     let unless = if oom.may_list_itself() { ", unless it is this one (a container has pids of its own)" } else { "" };
-    for (pid, held) in &oom.others {
+    for (pid, held) in oom.others.iter().filter(|_| !is_refused_although_free(oom)) {
         helps.push(format!("process {pid} leaving the device, {held}{}{unless}", enough.word(*held)));
     }
     match (oom.allowed, oom.backend.as_str()) {
@@ -104,6 +130,13 @@ fn allocator(oom: &OutOfMemory) -> Vec<String> {
         (None, _) => {}
     }
     helps
+}
+
+/// What is free of TensorFlow's share would do, were it in one piece (the message itself names the variable).
+fn tensorflow(oom: &OutOfMemory) -> Option<String> {
+    let free = oom.allowed?.0.checked_sub(oom.allocated?.0).map(Bytes)?;
+    let fits = oom.asked.is_some_and(|asked| asked <= free);
+    fits.then(|| format!("TF_GPU_ALLOCATOR=cuda_malloc_async: {free} of its share are free, in pieces too small"))
 }
 
 /// What lists the processes on a device.
@@ -123,6 +156,9 @@ fn others_unnamed(oom: &OutOfMemory) -> Option<String> {
     /// A context with its kernels and NCCL's buffers takes less.
     const CONTEXT: Bytes = Bytes(2 << 30);
     const DRIVER: Bytes = Bytes(1 << 30);
+    if is_refused_although_free(oom) {
+        return None;
+    }
     let own = if oom.in_process.is_some() { DRIVER } else { CONTEXT };
     let held = oom.elsewhere().filter(|held| *held > own && oom.others.is_empty())?;
     let tool = tool(oom)?;

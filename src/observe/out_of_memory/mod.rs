@@ -44,7 +44,9 @@ pub fn find(text: &str) -> Option<OutOfMemory> {
             near && known.has_figures() && (is_rest || !message.has_figures()) || is_another_victim(known, &message)
         });
         if !kept {
-            found = Some((at, message));
+            let near = found.as_ref().filter(|(before, _)| at.saturating_sub(*before) < CONSEQUENCE);
+            let whole = near.map_or_else(|| message.clone(), |(_, earlier)| message.clone().with_lines_before(earlier));
+            found = Some((at, whole));
         }
     }
     found.map(|(_, message)| message)

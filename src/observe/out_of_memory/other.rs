@@ -2,7 +2,7 @@
 
 use super::pytorch;
 use super::size::{after, bytes_after, glued, kibibytes_after, number, size, size_after, size_before};
-use crate::reading::{OutOfMemory, OutOfMemoryKind as Kind};
+use crate::reading::{CacheTokens, OutOfMemory, OutOfMemoryKind as Kind};
 use crate::units::Bytes;
 
 /// Words that a message is known by, and its reader: what stands on the line before them, what follows them.
@@ -31,6 +31,8 @@ pub const MARKS: &[MessageMark] = &[
     MessageMark { text: "_STATUS_ALLOC_FAILED", read: nvidia_library },
     MessageMark { text: "Failed to CUDA calloc ", read: |before, after| nccl(before, bytes_after(after, "")) },
     MessageMark { text: "OOM when allocating tensor with shape", read: |_, after| Some(tensorflow(after)) },
+    MessageMark { text: "out of memory trying to allocate ", read: tensorflow_request },
+    MessageMark { text: "] Stats:", read: |_, after| tensorflow_statistics(after) },
     MessageMark {
         text: "NOT allocate memory block with size larger than 4GB",
         read: |_, after| Some(large_block(after)),
@@ -40,6 +42,7 @@ pub const MARKS: &[MessageMark] = &[
     MessageMark { text: "No available memory for the cache blocks", read: |_, _| Some(vllm(OutOfMemory::default())) },
     MessageMark { text: "Free memory on device", read: vllm_start },
     MessageMark { text: "KV cache is needed, which is larger than", read: vllm_request },
+    MessageMark { text: "max seq len (", read: |_, after| vllm_tokens(after) },
     MessageMark { text: "DefaultCPUAllocator: ", read: |_, after| Some(host("PyTorch on the CPU", cpu(after))) },
     MessageMark { text: "Unable to allocate ", read: numpy },
     MessageMark { text: "std::bad_alloc", read: |_, _| Some(host("C++", None)) },
@@ -187,6 +190,25 @@ fn tensorflow(after: &str) -> OutOfMemory {
     OutOfMemory { backend: "TensorFlow".to_owned(), kind, device, asked, ..OutOfMemory::default() }
 }
 
+/// `Allocator (GPU_0_bfc) ran out of memory trying to allocate 39.81MiB`, in old releases without the allocator's name.
+fn tensorflow_request(before: &str, after: &str) -> Option<OutOfMemory> {
+    let asked = Some(glued(after)?);
+    let device = self::after(before, "(GPU_").and_then(|rest| number(rest)?.parse().ok());
+    Some(OutOfMemory { backend: "TensorFlow".to_owned(), device, asked, ..OutOfMemory::default() })
+}
+
+/// `Limit: 12049707828 InUse: 11984328960 MaxInUse: …` (bfc_allocator.cc, `DumpMemoryLog`), a line each.
+fn tensorflow_statistics(after: &str) -> Option<OutOfMemory> {
+    let bytes = |mark| Some(Bytes(number(self::after(after, mark)?.trim_start())?.parse().ok()?));
+    let (allowed, allocated) = (bytes("Limit:")?, bytes("InUse:")?);
+    Some(OutOfMemory {
+        backend: "TensorFlow".to_owned(),
+        allowed: Some(allowed),
+        allocated: Some(allocated),
+        ..OutOfMemory::default()
+    })
+}
+
 fn vllm(found: OutOfMemory) -> OutOfMemory {
     OutOfMemory { backend: "vLLM".to_owned(), kind: Kind::KvCache, ..found }
 }
@@ -204,6 +226,13 @@ fn vllm_request(before: &str, after: &str) -> Option<OutOfMemory> {
     let asked = size_before(&format!("{before}|"), " |").or_else(|| size_before(before, " KV"));
     let free = size_after(after, "memory (");
     Some(vllm(OutOfMemory { asked, free, ..OutOfMemory::default() }))
+}
+
+/// `The model's max seq len (4096) is larger than the maximum number of tokens that can be stored in KV cache (3664).`
+fn vllm_tokens(after: &str) -> Option<OutOfMemory> {
+    let there = self::after(after, "is larger than the maximum number of tokens that can be stored in KV cache (")?;
+    let cache = CacheTokens { wanted: number(after)?.parse().ok()?, there: number(there)?.parse().ok()? };
+    Some(vllm(OutOfMemory { cache: Some(cache), ..OutOfMemory::default() }))
 }
 
 /// `can't allocate memory: you tried to allocate 132426121216 bytes`, before 2019 in GB of 2^30.

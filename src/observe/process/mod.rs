@@ -85,9 +85,8 @@ impl HostFacts {
         };
         // Processes of another namespace cost one question each, not all that would be read of them. Those that were
         // here are read until that tells of their end.
-        let is_here = |pid: &u32| {
-            system.process(Pid::from_u32(*pid)).is_some() || self.proc_root.join(pid.to_string()).exists()
-        };
+        let is_here =
+            |pid: &u32| system.process(Pid::from_u32(*pid)).is_some() || self.proc_root.join(pid.to_string()).exists();
         let here: Vec<u32> = pids.iter().copied().filter(is_here).collect();
         refresh(system, &here);
         pids.iter().map(|pid| self.one(*pid, now)).collect()

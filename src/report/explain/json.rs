@@ -45,6 +45,7 @@ pub fn out_of_memory(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Value
         "may_list_itself": oom.may_list_itself(),
         "own_pid": oom.own_pid,
         "process": oom.process,
+        "cache_tokens": oom.cache.map(|cache| json!({"wanted": cache.wanted, "there": cache.there})),
         "would_fit_unfragmented": oom.would_fit_unfragmented(),
         "predicted": plan.map(|plan| predicted(plan.prediction)),
         "helps": shortage(oom, plan).helps,

@@ -30,10 +30,11 @@ pub fn out_of_memory(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>, width: u
     }
     if !shortage.helps.is_empty() {
         text.push_str("\nwhat helps\n");
+        let wants_plan = shortage.wants_plan();
         for help in shortage.helps {
             paragraph(&mut text, "  ", &help, width);
         }
-        if plan.is_none() && oom.kind.is_device() && !oom.is_absurd() {
+        if wants_plan {
             text.push_str("  (--plan PLAN gives it)\n");
         }
     }
