@@ -341,7 +341,7 @@ pub fn of(name: &str, value: &Value, adapted: bool) -> Option<&'static [&'static
 
 /// Whether an unread setting is a length by its name.
 pub fn is_length(name: &str, value: &Value) -> bool {
-    const PARTS: [&str; 8] = ["source", "summary", "response", "output", "answer", "target", "query", "global"];
+    const PARTS: [&str; 9] = ["source", "summary", "response", "output", "answer", "target", "query", "global", "env"];
     let whole = !PARTS.iter().any(|part| name.to_lowercase().contains(part));
     whole && of(name, value, true).is_some_and(|keys| keys.contains(&LENGTH))
 }

@@ -65,6 +65,7 @@ mod rollout;
 mod rows;
 mod scontrol;
 mod script_adapters;
+mod script_classes;
 mod script_conditions;
 mod script_defaults;
 mod script_doubts;

@@ -56,6 +56,32 @@ fn lengths(imported: &mut ImportedPlan, settings: &Settings) {
     }
 }
 
+/// `--vllm_device auto` of ms-swift before 3.5: vLLM takes the last GPUs in sight, one for each of `num_infer_workers`,
+/// which train as well only where processes are as many (`swift/trainers/rlhf_trainer/grpo_trainer.py`, `__init__`).
+pub fn devices_of_its_own(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
+    let Some(found) = settings.text("vllm_device") else { return };
+    if !settings.is("use_vllm") || settings.holds("vllm_mode") {
+        return;
+    }
+    let workers = settings.whole("num_infer_workers").map_or(1, |found| found.value);
+    let training = imported.whole(keys::cluster::gpus_per_node);
+    let seen = context.visible_gpus().map(|gpus| gpus.value);
+    if found.value == "auto" && training == Some(workers) && seen == training {
+        return;
+    }
+    imported.drop(keys::training::generation_memory);
+    imported.drop(keys::training::generation_beside);
+    match training.zip(seen) {
+        Some((training, seen)) if found.value == "auto" && seen >= training.saturating_add(workers) => {
+            imported.note(format!(
+                "{}: vLLM answers on the last {workers} of {seen} GPUs in sight, on none of the {training} that train",
+                found.origin
+            ));
+        }
+        _ => not_modelled(imported, &format!("{} {}: vLLM, and which GPUs it takes", found.origin, found.value)),
+    }
+}
+
 /// A trainer of transformers' kind that generates answers: TRL's `GRPOConfig`, ms-swift's `RLHFArguments`.
 pub struct TrainerRollout {
     /// Weight of the divergence from the reference where nobody says it.

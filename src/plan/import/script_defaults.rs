@@ -1,6 +1,8 @@
 //! The defaults of a script's own arguments: fields of its dataclasses and `add_argument` of argparse. Read, never
 //! run.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::common::ImportContext;
@@ -8,6 +10,7 @@ use super::expression;
 use super::launch::Program;
 use super::origin::Origin;
 use super::python_values::arguments;
+use super::script_classes;
 use super::script_conditions::reached;
 use super::script_doubts;
 use super::settings::Settings;
@@ -103,15 +106,19 @@ pub fn always_calls(text: &str, call: &str) -> bool {
     lines.iter().enumerate().any(|(at, line)| is_call(line.trim_start()) && free(at, line))
 }
 
-/// As [`read`], with the modules of its own project that a script imports its parts from.
+/// As [`read`], with the modules of its own project that a script imports its parts from; of dataclasses those that its
+/// parser fills in, where it shows them.
 pub fn of_project(context: &ImportContext, path: &str, text: &str) -> Settings {
     const MOST: usize = 12;
-    let mut settings = Settings::default();
     let found = modules(path, text).into_iter().filter_map(|file| Some((context.run.files.read(&file).ok()?, file)));
-    for (text, file) in found.filter(|(text, _)| text.len() <= LONGEST).take(MOST) {
-        settings.over(read(&file, &text));
+    let found: Vec<(String, String)> = found.filter(|(text, _)| text.len() <= LONGEST).take(MOST).collect();
+    let texts: Vec<&str> = std::iter::once(text).chain(found.iter().map(|(text, _)| text.as_str())).collect();
+    let classes = script_classes::parsed(text, &texts);
+    let mut settings = Settings::default();
+    for (text, file) in &found {
+        settings.over(read_of(file, text, classes.as_ref()));
     }
-    settings.with(read(path, text)).with(script_doubts::literals(path, text))
+    settings.with(read_of(path, text, classes.as_ref())).with(script_doubts::literals(path, text))
 }
 
 /// The text of a script with those of the modules of its own project that it imports from.
@@ -157,8 +164,13 @@ fn modules(path: &str, text: &str) -> Vec<String> {
 
 /// What the arguments of a script are where nobody gives them, by name.
 pub fn read(name: &str, text: &str) -> Settings {
+    read_of(name, text, None)
+}
+
+/// The same, of dataclasses those of these names alone.
+fn read_of(name: &str, text: &str, classes: Option<&BTreeSet<String>>) -> Settings {
     let mut settings = Settings::default();
-    fields(name, text, &mut settings);
+    fields(name, text, classes, &mut settings);
     options(name, text, &mut settings);
     parameters(name, text, &mut settings);
     settings
@@ -193,7 +205,11 @@ fn value(text: &str) -> Option<Value> {
 }
 
 /// Fields of classes behind `@dataclass`: `name: type = value`, `name: type = field(default=value)`.
-fn fields(file: &str, text: &str, settings: &mut Settings) {
+fn fields(file: &str, text: &str, classes: Option<&BTreeSet<String>>, settings: &mut Settings) {
+    let wanted = |line: &str| {
+        let name = line.trim_start_matches("class ").split([':', '(']).next().unwrap_or("").trim();
+        classes.is_none_or(|classes| classes.contains(name))
+    };
     let (mut marked, mut inside) = (false, false);
     let mut start = 0;
     for (number, line) in text.split_inclusive('\n').enumerate() {
@@ -201,7 +217,7 @@ fn fields(file: &str, text: &str, settings: &mut Settings) {
         start += line.len();
         let bare = line.trim();
         if !line.starts_with([' ', '\t', '\n', '\r', '#', ')']) {
-            inside = marked && bare.starts_with("class ");
+            inside = marked && bare.starts_with("class ") && wanted(bare);
             marked = bare.starts_with("@dataclass") || bare.starts_with("@dataclasses.dataclass");
             continue;
         }

@@ -361,6 +361,7 @@ fn kinds(imported: &mut ImportedPlan, settings: &Settings, name: &str, context: 
         Some(TrainingMethod::Grpo) => {
             answers(imported, settings);
             rollout::SWIFT.apply(imported, settings, context);
+            rollout::devices_of_its_own(imported, settings, context);
         }
         Some(TrainingMethod::Distillation) => teacher(imported, settings, context),
         Some(method) => method.apply(imported),

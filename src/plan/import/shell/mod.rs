@@ -279,7 +279,16 @@ impl Script {
                 let Some(path) = arguments.first() else { return true };
                 let own = self.files.get(path).cloned();
                 match own.or_else(|| (around.file)(path)) {
-                    Some(text) if text.len() <= MAX_TEXT => self.run(&text.replace(UNSET, ""), around, depth + 1),
+                    Some(text) if text.len() <= MAX_TEXT => {
+                        // Words behind the path are its arguments; without any it has those of the script.
+                        let words = arguments.get(1..).filter(|words| !words.is_empty());
+                        let known = |name: &str| match words {
+                            Some(words) => positional(name, words).or_else(|| (around.variable)(name)),
+                            None => (around.variable)(name),
+                        };
+                        let inner = Surroundings { variable: &known, file: around.file };
+                        self.run(&text.replace(UNSET, ""), &inner, depth + 1);
+                    }
                     _ => self.unread.push(path.clone()),
                 }
                 true
@@ -298,12 +307,7 @@ impl Script {
             }
             name => {
                 let Some(body) = self.functions.get(name).cloned() else { return false };
-                let known = |name: &str| match (name, name.parse::<usize>()) {
-                    ("@", _) => Some(arguments.join(" ")),
-                    ("#", _) => Some(arguments.len().to_string()),
-                    (_, Ok(number)) => Some(arguments.get(number.checked_sub(1)?).cloned().unwrap_or_default()),
-                    _ => (around.variable)(name),
-                };
+                let known = |name: &str| positional(name, arguments).or_else(|| (around.variable)(name));
                 self.run(&body, &Surroundings { variable: &known, file: around.file }, depth + 1);
                 true
             }
@@ -328,6 +332,16 @@ impl Script {
             None if name == "BASH_SOURCE" => known("0"),
             None => known(name),
         }
+    }
+}
+
+/// What `$1`, `$@` or `$#` is where these words are the arguments: none for `$0` and for the name of a variable.
+fn positional(name: &str, words: &[String]) -> Option<String> {
+    match (name, name.parse::<usize>()) {
+        ("@", _) => Some(words.join(" ")),
+        ("#", _) => Some(words.len().to_string()),
+        (_, Ok(number)) => Some(words.get(number.checked_sub(1)?).cloned().unwrap_or_default()),
+        _ => None,
     }
 }
 

@@ -46,6 +46,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         script_doubts::reconcile(&mut imported, &path, &text, looped, &settings);
         script_doubts::adapters(&mut imported, &path, &text, &settings);
     }
+    let loops = own.is_some();
     if let Some(own) = own {
         own.settle(&mut imported, context);
     }
@@ -54,7 +55,9 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         methods::of_trainer(method, &mut imported, &settings, context);
     }
     own_freezing(&mut imported, context, &settings);
-    data_parallel(&mut imported, context);
+    if !loops {
+        data_parallel(&mut imported, context);
+    }
     imported
 }
 

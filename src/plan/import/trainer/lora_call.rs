@@ -17,7 +17,7 @@ pub struct LoraCall {
     targets: Option<Option<Vec<String>>>,
     dropout: Option<f64>,
     /// It looks for every linear layer by itself.
-    linear: bool,
+    pub linear: bool,
 }
 
 impl LoraCall {
@@ -49,7 +49,7 @@ impl LoraCall {
         });
         let targets = part("target_modules").map(|part| names(&reader, &part));
         let dropout = part("lora_dropout").and_then(|part| number(&reader.expression(&part)?));
-        let linear = text.contains("find_all_linear");
+        let linear = text.contains("find_all_linear") || every_linear(&text, settings);
         drop(reader);
         Some(Self { path, rank, targets, dropout, linear })
     }
@@ -71,6 +71,26 @@ impl LoraCall {
             }
         }
     }
+}
+
+/// Whether a script puts adapters in every linear layer of the language model alone: `find_target_linear_names` of the
+/// fine-tuning scripts for vision models (`2U1/Qwen2-VL-Finetune`, `src/train/train_sft.py`) takes embeddings and the
+/// head as well, but for names that are excluded, and the last layers alone where it is told a number.
+fn every_linear(text: &str, settings: &Settings) -> bool {
+    const OUT: [&str; 2] = ["lm_head", "embed_tokens"];
+    if !text.contains("def find_target_linear_names(") {
+        return false;
+    }
+    let some = settings.number("num_lora_modules").is_some_and(|found| found.value > 0.0);
+    let out = settings.text("lora_namespan_exclude").map(|found| found.value).unwrap_or_default();
+    if some || settings.is("vision_lora") || !OUT.iter().all(|name| out.contains(name)) {
+        return false;
+    }
+    // What adapters freeze is asked to be frozen as well.
+    for name in ["num_lora_modules", "lora_namespan_exclude", "vision_lora", "freeze_llm"] {
+        settings.accept(name);
+    }
+    true
 }
 
 /// The value of a keyword.

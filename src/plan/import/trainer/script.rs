@@ -44,7 +44,7 @@ pub fn named_model(imported: &mut ImportedPlan, settings: &Settings, context: &I
 
 /// The length of a sample has a name of its own in every script.
 pub fn length(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
-    const NAMES: [&str; 16] = [
+    const NAMES: [&str; 17] = [
         "block_size",
         "max_seq_length",
         "max_seq_len",
@@ -61,6 +61,7 @@ pub fn length(imported: &mut ImportedPlan, settings: &Settings, context: &Import
         "max_context_length",
         "seq_len",
         "max_len",
+        "total_max_len",
     ];
     let default = |tokens: u64, option: &str| {
         Setting::new(tokens, Origin::Default { framework: "the script", option: option.to_owned() })
@@ -166,7 +167,9 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
     adapters::set(imported, rank, ("peft", 8), bits);
     targets(imported, settings, context, config.as_ref(), named);
     let double = ["double_quant", "bnb_4bit_use_double_quant", "use_double_quant", "use_nested_quant"];
-    imported.set(keys::lora::double_quant, double.iter().find_map(|name| settings.on(name)));
+    let double = double.iter().find_map(|name| settings.on(name));
+    // Of weights in 16 bits nothing is quantised twice.
+    imported.set(keys::lora::double_quant, double.filter(|_| imported.get(keys::lora::base_bits).is_some()));
     let dropout = settings.number("lora_dropout").filter(|found| !usual(&found.origin));
     let dropout = dropout.or_else(|| config.as_ref().and_then(LoraCall::dropout));
     imported.set(keys::lora::dropout, dropout.filter(|found| (0.0..1.0).contains(&found.value)));
@@ -230,9 +233,9 @@ fn targets(
     }
     // QLoRA's way, which LLaVA and many others took over: every linear layer by its class.
     if let (None, Some((path, text))) = (imported.get(keys::lora::targets), script_of(context))
-        && text.contains("find_all_linear")
+        && (text.contains("find_all_linear") || config.is_some_and(|config| config.linear))
     {
-        let origin = Origin::Program(format!("{path}: find_all_linear_names"));
+        let origin = Origin::Program(format!("{path}: it looks for every linear layer"));
         adapters::set_targets(imported, Some(Setting::new(vec!["all-linear".to_owned()], origin)));
     }
 }

@@ -1,6 +1,7 @@
 //! verl: `-m verl.trainer.main_ppo KEY=VALUE…` and its supervised trainers (`verl/trainer/config` at b178a3cd).
 
 mod companions;
+mod core;
 
 use crate::plan::import::arguments;
 use crate::plan::import::common::ImportContext;
@@ -57,6 +58,8 @@ const PPO_ROWS: &[SettingRow] = &[
     (&["actor_rollout_ref.actor.optim.weight_decay"], keys::training::weight_decay, SettingKind::Share),
     (&["actor_rollout_ref.actor.grad_clip"], keys::training::gradient_clipping, SettingKind::Clipped),
     (&["actor_rollout_ref.model.use_liger"], keys::training::loss, SettingKind::On("fused")),
+    // Logits in parts (`verl/utils/experimental/torch_functional.py`, `FusedLinearForPPO`).
+    (&["actor_rollout_ref.model.use_fused_kernels"], keys::training::loss, SettingKind::On("fused")),
     (
         &["actor_rollout_ref.actor.ulysses_sequence_parallel_size"],
         keys::distribution::context_parallel,
@@ -297,9 +300,16 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
     imported.miss(keys::cluster::num_gpus, "trainer.nnodes or trainer.n_gpus_per_node is no number");
     let told = settings.text("actor_rollout_ref.actor.strategy");
     if megatron || told.is_some_and(|found| found.value == "megatron") {
-        on_megatron(imported, settings);
+        core::set(imported, settings);
+        core::low_rank(imported, settings);
     } else {
         low_rank(imported, settings, "actor_rollout_ref.model");
+        // Fewer than all ranks share a copy, the others hold it again (`fsdp_workers.py`, `create_device_mesh`).
+        let size = settings.whole("actor_rollout_ref.actor.fsdp_config.fsdp_size");
+        settings.accept("actor_rollout_ref.actor.fsdp_config.fsdp_size");
+        let total = imported.whole(keys::cluster::num_gpus);
+        let size = size.filter(|size| size.value > 0 && total.is_none_or(|total| size.value < total));
+        imported.set(keys::distribution::shard_group, size);
         let recompute = settings.flag("actor_rollout_ref.model.enable_gradient_checkpointing");
         let dtype = settings.text("actor_rollout_ref.actor.fsdp_config.model_dtype");
         shared(imported, recompute, dtype, settings.text("actor_rollout_ref.actor.strategy"));
@@ -315,62 +325,26 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
     let on_core = imported.get(keys::model::framework).is_some_and(|found| found.value == "megatron");
     companions::set(imported, settings, on_core, context);
     for (name, _) in settings.iter() {
-        let beside =
-            ["rollout.", "ref.", "critic.", "algorithm.", "reward_model.", "actor.kl", "actor.clip", "actor.use_"];
-        if beside.iter().any(|part| name.contains(part)) || name.ends_with("_offload") {
+        const BESIDE: [&str; 14] = [
+            "actor_rollout_ref.actor.entropy",
+            "actor_rollout_ref.actor.loss_agg",
+            "actor_rollout_ref.actor.policy_loss",
+            "actor_rollout_ref.hybrid_engine",
+            "actor_rollout_ref.model.use_shm",
+            "actor_rollout_ref.model.lora_alpha",
+            "actor_rollout_ref.rollout.",
+            "actor_rollout_ref.ref.",
+            "critic.",
+            "algorithm.",
+            "reward_model.",
+            "actor_rollout_ref.actor.kl",
+            "actor_rollout_ref.actor.clip",
+            "actor_rollout_ref.actor.use_",
+        ];
+        let plain = name.trim_start_matches('+');
+        if BESIDE.iter().any(|part| plain.starts_with(part)) || name.ends_with("_offload") {
             settings.accept(name);
         }
     }
     account_for(imported, settings);
-}
-
-fn on_megatron(imported: &mut ImportedPlan, settings: &Settings) {
-    const ROWS: &[SettingRow] = &[
-        (
-            &["actor_rollout_ref.actor.megatron.tensor_model_parallel_size"],
-            keys::distribution::tensor_parallel,
-            SettingKind::Whole,
-        ),
-        (
-            &["actor_rollout_ref.actor.megatron.pipeline_model_parallel_size"],
-            keys::distribution::pipeline_parallel,
-            SettingKind::Whole,
-        ),
-        (
-            &["actor_rollout_ref.actor.megatron.context_parallel_size"],
-            keys::distribution::context_parallel,
-            SettingKind::Several,
-        ),
-        (
-            &["actor_rollout_ref.actor.megatron.expert_model_parallel_size"],
-            keys::distribution::expert_parallel,
-            SettingKind::Several,
-        ),
-        (
-            &["actor_rollout_ref.actor.megatron.expert_tensor_parallel_size"],
-            keys::distribution::expert_tensor_parallel,
-            SettingKind::Whole,
-        ),
-        (
-            &["actor_rollout_ref.actor.megatron.virtual_pipeline_model_parallel_size"],
-            keys::distribution::virtual_pipeline,
-            SettingKind::Several,
-        ),
-    ];
-    imported.say(keys::model::framework, "megatron", default("actor.strategy megatron"));
-    imported.say(keys::distribution::engine, "megatron", default("actor.strategy megatron"));
-    imported.say(keys::training::precision, "bf16-fp32-master", default("actor.megatron.dtype bfloat16"));
-    imported.say(keys::training::distributed_optimizer, true, default("use_distributed_optimizer true"));
-    imported.say(keys::training::optimizer, "adamw-fused", default("megatron's adam"));
-    imported.say(keys::training::attention, "flash", default("attention_backend flash"));
-    take(imported, settings, ROWS);
-    let section = "actor_rollout_ref.actor.megatron.override_transformer_config";
-    let granularity = settings
-        .text(&format!("{section}.recompute_granularity"))
-        .or_else(|| settings.text(&format!("+{section}.recompute_granularity")));
-    let none = Setting::new("none".to_owned(), default("no recompute_granularity"));
-    imported.set(keys::training::activation_checkpointing, Some(granularity.unwrap_or(none)));
-    for name in ["recompute_method", "recompute_num_layers", "recompute_modules"] {
-        settings.accept(&format!("{section}.{name}"));
-    }
 }

@@ -1,6 +1,8 @@
 //! A training loop of one's own on models of transformers: what its text makes of its arguments, its loader, its
 //! optimizer and the types that it loads. Read, never run.
 
+mod says;
+
 use serde_json::Value;
 
 use super::common::ImportContext;
@@ -8,13 +10,16 @@ use super::imported::ImportedPlan;
 use super::launch::World;
 use super::origin::{Origin, Setting};
 use super::own_config;
-use super::python_calls::{call, is_script, models};
-use super::python_values::{ScriptReader, arguments};
+use super::python_calls::{is_script, models};
+use super::python_values::ScriptReader;
 use super::rows::not_modelled;
 use super::script_defaults::{self, project_text, script_of};
 use super::script_doubts::code;
-use super::settings::{Settings, UNKNOWN, whole};
+use super::settings::{Settings, UNKNOWN};
 use crate::plan::keys;
+
+pub use says::truncated;
+use says::{given, loader_batch, optimizer, several_models};
 
 /// What fills `TrainingArguments` from a command line or a file.
 const PARSERS: [&str; 3] = ["HfArgumentParser(", "TrlParser(", "H4ArgumentParser("];
@@ -68,7 +73,22 @@ pub fn loops(text: &str) -> bool {
 }
 
 fn uses_trainer(text: &str) -> bool {
-    code(text).any(|line| line.contains("Trainer("))
+    let own: Vec<&str> = text.lines().filter_map(own_trainer).collect();
+    code(text).any(|line| {
+        line.match_indices("Trainer(").any(|(at, end)| {
+            let before = line.get(..at + end.len() - 1).unwrap_or("");
+            let class = before.rsplit(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').next();
+            !class.is_some_and(|class| own.contains(&class))
+        })
+    })
+}
+
+/// The name of a class that a line begins, if it is called a trainer and is none of a library's: it stands on no class
+/// of that kind.
+fn own_trainer(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("class ")?;
+    let (name, bases) = rest.split_once([':', '(']).unwrap_or((rest, ""));
+    (name.ends_with("Trainer") && !bases.contains("Trainer")).then_some(name.trim())
 }
 
 /// Where a script's arguments stand in a file: the path, and whether its names may stand in sections.
@@ -126,8 +146,9 @@ fn is_open(path: &str) -> bool {
 }
 
 /// Names for the steps between two updates.
-const STEPS: [&str; 9] = [
+const STEPS: [&str; 10] = [
     "gradient_accumulation_steps",
+    "grad_accum",
     "grad_accum_steps",
     "grad_acc_steps",
     "gradient_accumulation",
@@ -146,6 +167,8 @@ pub struct OwnLoop {
     given: Vec<(&'static str, Setting<u64>)>,
     /// It loads more models than one.
     loads_several: bool,
+    /// Options that it inherits and never names.
+    silent: Vec<&'static str>,
 }
 
 impl OwnLoop {
@@ -156,9 +179,31 @@ impl OwnLoop {
         let quantised = text.contains("get_peft_model(").then(|| ScriptReader::new(&path, &text, settings.clone()));
         let quantised = quantised.map(|reader| reader.calls(&["BitsAndBytesConfig"])).unwrap_or_default();
         let text = project_text(context, &path, &text);
-        let mut own = Self { path, text, given: Vec::new(), loads_several: false };
+        let mut own = Self { path, text, given: Vec::new(), loads_several: false, silent: Vec::new() };
+        own.silence(settings);
         own.fill(settings, file, &quantised);
         Some(own)
+    }
+
+    /// Takes options of `TrainingArguments` out that the loop inherits and its text never names: they change nothing.
+    fn silence(&mut self, settings: &mut Settings) {
+        const INHERITED: [&str; 6] = [
+            "per_device_train_batch_size",
+            "gradient_accumulation_steps",
+            "gradient_checkpointing",
+            "bf16",
+            "fp16",
+            "max_grad_norm",
+        ];
+        if !PARSERS.iter().any(|parser| self.text.contains(parser)) {
+            return;
+        }
+        let silent = |name: &&&str| settings.is_set(name) && !self.text.contains(**name);
+        let silent: Vec<&str> = INHERITED.iter().filter(silent).copied().collect();
+        for name in silent {
+            settings.set(name, Value::Null, Origin::Program(format!("{}: never names it", self.path)));
+            self.silent.push(name);
+        }
     }
 
     fn fill(&mut self, settings: &mut Settings, file: &Settings, quantised: &Settings) {
@@ -185,7 +230,10 @@ impl OwnLoop {
         for name in ["load_in_4bit", "load_in_8bit"] {
             put(name, quantised.on(name).map(|_| true.into()), name);
         }
-        let mixed = reader.calls(&["Accelerator"]).text("mixed_precision");
+        let accelerator = reader.calls(&["Accelerator"]);
+        let steps = accelerator.whole("gradient_accumulation_steps").map(|found| found.value.into());
+        put("gradient_accumulation_steps", steps, "Accelerator(gradient_accumulation_steps)");
+        let mixed = accelerator.text("mixed_precision");
         for half in ["bf16", "fp16"] {
             let told = mixed.as_ref().filter(|found| found.value == half);
             put(half, told.map(|_| true.into()), "Accelerator(mixed_precision)");
@@ -197,9 +245,10 @@ impl OwnLoop {
             let named = ["0", "pretrained_model_name_or_path"].iter().find_map(|place| known(&made, place));
             put("model_name_or_path", named, "from_pretrained");
         }
-        if let Some(name) = STEPS.iter().find(|name| settings.whole(name).is_some()) {
+        let told = found.holds("gradient_accumulation_steps");
+        if let Some(name) = STEPS.iter().find(|name| !told && settings.whole(name).is_some()) {
             found.adopt("gradient_accumulation_steps", settings, name);
-        } else if !code(&self.text).any(|line| line.to_lowercase().contains("accum")) {
+        } else if !told && !code(&self.text).any(|line| line.to_lowercase().contains("accum")) {
             found.set(
                 "gradient_accumulation_steps",
                 1.into(),
@@ -247,14 +296,18 @@ impl OwnLoop {
                 format!("{}: what its loader takes is not followed", self.path),
             );
         }
-        let spread = loops(&["DataParallel(", "device_map", "mp.spawn(", "DDP(", "Accelerator("]);
-        if context.launchers.is_empty() && context.world.total.is_none() && spread.is_none() {
-            let one =
-                Setting::new(1, Origin::Program(format!("{}: no launcher, and nothing in it spreads", self.path)));
-            let world = World { total: Some(one.clone()), nodes: Some(one), per_node: None }.completed();
-            imported.fill(keys::cluster::num_gpus, world.total);
-            imported.fill(keys::cluster::nodes, world.nodes);
-            imported.fill(keys::cluster::gpus_per_node, world.per_node);
+        if let Some((first, others)) = self.silent.split_first() {
+            let names = others.iter().fold(format!("--{first}"), |names, name| format!("{names}, --{name}"));
+            imported.note(format!("{}: its loop never names {names}: without effect in it", self.path));
+        }
+        if context.launchers.is_empty() && context.world.total.is_none() {
+            self.processes(imported, context);
+        }
+        let denoises = imported
+            .get(keys::model::preset)
+            .is_some_and(|found| found.value.as_str().is_some_and(|name| name.starts_with("stable-diffusion")));
+        if denoises && ["AutoencoderKL", "CLIPTextModel"].iter().any(|class| self.text.contains(class)) {
+            not_modelled(imported, "the image encoder and the text encoders beside the denoiser");
         }
         if self.loads_several {
             not_modelled(imported, &format!("{} loads several models: one is counted", self.path));
@@ -262,130 +315,37 @@ impl OwnLoop {
     }
 }
 
-/// What the loader of the samples to train on takes for a batch: none where several take different ones.
-fn loader_batch(text: &str) -> Option<String> {
-    const OTHERS: [&str; 7] = ["eval", "valid", "test", "dev", "val_", "infer", "predict"];
-    let mut found: Vec<String> = Vec::new();
-    for parts in calls(text, "DataLoader") {
-        let keyword = parts.iter().find_map(|part| part.trim().strip_prefix("batch_size"));
-        let value = keyword.and_then(|rest| rest.trim_start().strip_prefix('='));
-        let places: Vec<&String> = parts.iter().take_while(|part| !part.contains('=')).collect();
-        let Some(value) = value.or_else(|| places.get(1).map(|part| part.as_str())) else { continue };
-        let of_another = |text: &str| OTHERS.iter().any(|part| text.to_lowercase().contains(part));
-        if !of_another(value)
-            && !parts.first().is_some_and(|set| of_another(set))
-            && !found.contains(&value.trim().to_owned())
-        {
-            found.push(value.trim().to_owned());
+impl OwnLoop {
+    /// How many processes train where no launcher starts the script.
+    fn processes(&self, imported: &mut ImportedPlan, context: &ImportContext) {
+        const STARTS: [&str; 5] = ["mp.spawn(", "multiprocessing.spawn(", "ray.init(", "ray.remote", ".remote("];
+        const RANKS: [&str; 4] = ["DistributedDataParallel(", "DDP(", "Accelerator(", "init_process_group("];
+        let named = |parts: &[&'static str]| {
+            parts.iter().find(|part| code(&self.text).any(|line| line.contains(**part))).copied()
+        };
+        const KEY: &str = keys::cluster::num_gpus;
+        if let Some(part) = named(&STARTS) {
+            return imported.miss(KEY, format!("{} starts its processes itself: {part}", self.path));
         }
-    }
-    match found.as_slice() {
-        [only] => Some(only.clone()),
-        _ => None,
-    }
-}
-
-/// The arguments of every call of `name`.
-fn calls(text: &str, name: &str) -> Vec<Vec<String>> {
-    let mut found = Vec::new();
-    let mut rest = text;
-    while let Some(at) = call(rest, name) {
-        let behind = rest.get(at + name.len() + 1..).unwrap_or("");
-        found.push(arguments(behind));
-        rest = behind;
-    }
-    found
-}
-
-/// The optimizer that a script makes, by a name that the tables know; none where it makes none or several.
-fn optimizer(text: &str) -> Option<&'static str> {
-    const MADE: [(&str, &str); 12] = [
-        ("AdamW", "adamw"),
-        ("Adam", "adam"),
-        ("FusedAdam", "fusedadam"),
-        ("DeepSpeedCPUAdam", "cpuadam"),
-        ("SGD", "sgd"),
-        ("Adafactor", "adafactor"),
-        ("Lion", "lion"),
-        ("AdamW8bit", "adamw_8bit"),
-        ("Adam8bit", "adam_8bit"),
-        ("PagedAdamW8bit", "paged_adamw_8bit"),
-        ("PagedAdamW32bit", "paged_adamw"),
-        ("RMSprop", "rmsprop"),
-    ];
-    let made: Vec<&(&str, &str)> = MADE.iter().filter(|(class, _)| call(text, class).is_some()).collect();
-    let [(class, word)] = made.as_slice() else { return None };
-    let of_transformers = |line: &str| line.starts_with("from transformers") && line.contains("AdamW");
-    Some(match *class {
-        "AdamW" if text.lines().any(of_transformers) => "adamw_hf",
-        "AdamW" if calls(text, class).iter().flatten().any(|part| part.replace(' ', "") == "fused=True") => {
-            "adamw_torch_fused"
+        if let Some(part) = named(&RANKS) {
+            return imported.miss(KEY, format!("no launcher is named: {} has {part}, which it tells", self.path));
         }
-        _ => word,
-    })
-}
-
-/// The only length that a script cuts its samples to, in its calls of a tokenizer.
-pub fn truncated(text: &str, reader: &ScriptReader) -> Option<Value> {
-    const NEAR: usize = 200;
-    let mut found: Option<Value> = None;
-    for (at, word) in text.match_indices("max_length=") {
-        let line = text.get(..at)?.rsplit('\n').next().unwrap_or("").trim_start();
-        let start = (at.saturating_sub(NEAR)..at).find(|at| text.is_char_boundary(*at)).unwrap_or(at);
-        let end = (at + NEAR..).find(|at| *at >= text.len() || text.is_char_boundary(*at)).unwrap_or(text.len());
-        let around = text.get(start..end.min(text.len())).unwrap_or("");
-        if line.starts_with('#') || line.starts_with("def ") || !around.contains("truncation") {
-            continue;
+        if named(&["device_map"]).is_some() {
+            return imported.miss(KEY, format!("{}: device_map spreads layers over the GPUs in sight", self.path));
         }
-        let part = arguments(text.get(at + word.len()..)?).into_iter().next()?;
-        let value = reader.expression(part.trim()).filter(|value| whole(value).is_some())?;
-        if found.as_ref().is_some_and(|other| *other != value) {
-            return None;
-        }
-        found = Some(value);
-    }
-    found
-}
-
-/// `ds_config["train_micro_batch_size_per_gpu"] = args.batch_size`: what a script puts into its configuration.
-fn given(text: &str, reader: &ScriptReader, origin: &dyn Fn(&str) -> Origin) -> Vec<(&'static str, Setting<u64>)> {
-    const PUT: [(&str, &str); 2] = [
-        ("train_micro_batch_size_per_gpu", keys::training::micro_batch_size),
-        ("gradient_accumulation_steps", keys::training::gradient_accumulation_steps),
-    ];
-    let mut found = Vec::new();
-    let lines: Vec<&str> = code(text).collect();
-    for (name, key) in PUT {
-        let put = lines.iter().enumerate().find_map(|(at, line)| {
-            let quoted = ["\"]", "']"].map(|end| format!("{name}{end}"));
-            let (_, behind) = quoted.iter().find_map(|name| line.split_once(name))?;
-            let value = behind.trim_start().strip_prefix('=').filter(|rest| !rest.starts_with('='))?.trim();
-            // In brackets it stands on the next line.
-            if value == "(" { lines.get(at + 1).copied() } else { Some(value) }
-        });
-        let Some(value) = put.and_then(|value| reader.expression(value.trim())) else { continue };
-        if let Some(number) = whole(&value).filter(|number| *number > 0) {
-            found.push((key, Setting::new(number, origin(name))));
-        }
-    }
-    found
-}
-
-/// Whether a script loads models by several names; one that an argument names, and that nobody gives, is not loaded.
-fn several_models(text: &str, reader: &ScriptReader) -> bool {
-    let mut names: Vec<String> = Vec::new();
-    for class in models(text) {
-        for parts in calls(text, &class) {
-            let first = parts.iter().find(|part| !part.contains('=') || part.contains("pretrained_model_name_or_path"));
-            let name =
-                first.map(|part| part.split('=').next_back().unwrap_or(part).trim().to_owned()).unwrap_or_default();
-            let known = reader.expression(&name).filter(|value| !value.is_null());
-            let asked = name.contains("args.") && known.is_none();
-            let name = known.map_or(name, |value| value.to_string());
-            if !asked && !names.contains(&name) {
-                names.push(name);
+        let found = match (named(&["DataParallel("]), context.visible_gpus()) {
+            (None, _) => Setting::new(1, Origin::Program(format!("{}: no launcher, nothing in it spreads", self.path))),
+            (Some(_), Some(seen)) => {
+                imported.note("nn.DataParallel over all GPUs in sight, whose first holds the outputs of all");
+                seen
             }
-        }
+            (Some(part), None) => {
+                return imported.miss(KEY, format!("{}: {part} takes every GPU in sight, and none is", self.path));
+            }
+        };
+        let world = World::here(found.value, found.origin);
+        imported.fill(KEY, world.total);
+        imported.fill(keys::cluster::nodes, world.nodes);
+        imported.fill(keys::cluster::gpus_per_node, world.per_node);
     }
-    names.len() > 1
 }

@@ -1,0 +1,138 @@
+//! What single calls in a loop's text say: its loader, its optimizer, its tokenizer, the models that it loads.
+
+use serde_json::Value;
+
+use crate::plan::import::origin::{Origin, Setting};
+use crate::plan::import::python_calls::{call, models};
+use crate::plan::import::python_values::{ScriptReader, arguments};
+use crate::plan::import::script_doubts::code;
+use crate::plan::import::settings::whole;
+use crate::plan::keys;
+
+/// What the loader of the samples to train on takes for a batch: none where several take different ones.
+pub fn loader_batch(text: &str) -> Option<String> {
+    const OTHERS: [&str; 7] = ["eval", "valid", "test", "dev", "val_", "infer", "predict"];
+    let mut found: Vec<String> = Vec::new();
+    for parts in calls(text, "DataLoader") {
+        let keyword = parts.iter().find_map(|part| part.trim().strip_prefix("batch_size"));
+        let value = keyword.and_then(|rest| rest.trim_start().strip_prefix('='));
+        let places: Vec<&String> = parts.iter().take_while(|part| !part.contains('=')).collect();
+        let Some(value) = value.or_else(|| places.get(1).map(|part| part.as_str())) else { continue };
+        let of_another = |text: &str| OTHERS.iter().any(|part| text.to_lowercase().contains(part));
+        if !of_another(value)
+            && !parts.first().is_some_and(|set| of_another(set))
+            && !found.contains(&value.trim().to_owned())
+        {
+            found.push(value.trim().to_owned());
+        }
+    }
+    match found.as_slice() {
+        [only] => Some(only.clone()),
+        _ => None,
+    }
+}
+
+/// The arguments of every call of `name`.
+pub fn calls(text: &str, name: &str) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(at) = call(rest, name) {
+        let behind = rest.get(at + name.len() + 1..).unwrap_or("");
+        found.push(arguments(behind));
+        rest = behind;
+    }
+    found
+}
+
+/// The optimizer that a script makes, by a name that the tables know; none where it makes none or several.
+pub fn optimizer(text: &str) -> Option<&'static str> {
+    const MADE: [(&str, &str); 12] = [
+        ("AdamW", "adamw"),
+        ("Adam", "adam"),
+        ("FusedAdam", "fusedadam"),
+        ("DeepSpeedCPUAdam", "cpuadam"),
+        ("SGD", "sgd"),
+        ("Adafactor", "adafactor"),
+        ("Lion", "lion"),
+        ("AdamW8bit", "adamw_8bit"),
+        ("Adam8bit", "adam_8bit"),
+        ("PagedAdamW8bit", "paged_adamw_8bit"),
+        ("PagedAdamW32bit", "paged_adamw"),
+        ("RMSprop", "rmsprop"),
+    ];
+    let made: Vec<&(&str, &str)> = MADE.iter().filter(|(class, _)| call(text, class).is_some()).collect();
+    let [(class, word)] = made.as_slice() else { return None };
+    let of_transformers = |line: &str| line.starts_with("from transformers") && line.contains("AdamW");
+    Some(match *class {
+        "AdamW" if text.lines().any(of_transformers) => "adamw_hf",
+        "AdamW" if calls(text, class).iter().flatten().any(|part| part.replace(' ', "") == "fused=True") => {
+            "adamw_torch_fused"
+        }
+        _ => word,
+    })
+}
+
+/// The only length that a script cuts its samples to, in its calls of a tokenizer.
+pub fn truncated(text: &str, reader: &ScriptReader) -> Option<Value> {
+    const NEAR: usize = 200;
+    let mut found: Option<Value> = None;
+    for (at, word) in text.match_indices("max_length=") {
+        let line = text.get(..at)?.rsplit('\n').next().unwrap_or("").trim_start();
+        let start = (at.saturating_sub(NEAR)..at).find(|at| text.is_char_boundary(*at)).unwrap_or(at);
+        let end = (at + NEAR..).find(|at| *at >= text.len() || text.is_char_boundary(*at)).unwrap_or(text.len());
+        let around = text.get(start..end.min(text.len())).unwrap_or("");
+        if line.starts_with('#') || line.starts_with("def ") || !around.contains("truncation") {
+            continue;
+        }
+        let part = arguments(text.get(at + word.len()..)?).into_iter().next()?;
+        let value = reader.expression(part.trim()).filter(|value| whole(value).is_some())?;
+        if found.as_ref().is_some_and(|other| *other != value) {
+            return None;
+        }
+        found = Some(value);
+    }
+    found
+}
+
+/// `ds_config["train_micro_batch_size_per_gpu"] = args.batch_size`: what a script puts into its configuration.
+pub fn given(text: &str, reader: &ScriptReader, origin: &dyn Fn(&str) -> Origin) -> Vec<(&'static str, Setting<u64>)> {
+    const PUT: [(&str, &str); 2] = [
+        ("train_micro_batch_size_per_gpu", keys::training::micro_batch_size),
+        ("gradient_accumulation_steps", keys::training::gradient_accumulation_steps),
+    ];
+    let mut found = Vec::new();
+    let lines: Vec<&str> = code(text).collect();
+    for (name, key) in PUT {
+        let put = lines.iter().enumerate().find_map(|(at, line)| {
+            let quoted = ["\"]", "']"].map(|end| format!("{name}{end}"));
+            let (_, behind) = quoted.iter().find_map(|name| line.split_once(name))?;
+            let value = behind.trim_start().strip_prefix('=').filter(|rest| !rest.starts_with('='))?.trim();
+            // In brackets it stands on the next line.
+            if value == "(" { lines.get(at + 1).copied() } else { Some(value) }
+        });
+        let Some(value) = put.and_then(|value| reader.expression(value.trim())) else { continue };
+        if let Some(number) = whole(&value).filter(|number| *number > 0) {
+            found.push((key, Setting::new(number, origin(name))));
+        }
+    }
+    found
+}
+
+/// Whether a script loads models by several names; one that an argument names, and that nobody gives, is not loaded.
+pub fn several_models(text: &str, reader: &ScriptReader) -> bool {
+    let mut names: Vec<String> = Vec::new();
+    for class in models(text) {
+        for parts in calls(text, &class) {
+            let first = parts.iter().find(|part| !part.contains('=') || part.contains("pretrained_model_name_or_path"));
+            let name =
+                first.map(|part| part.split('=').next_back().unwrap_or(part).trim().to_owned()).unwrap_or_default();
+            let known = reader.expression(&name).filter(|value| !value.is_null());
+            let asked = name.contains("args.") && known.is_none();
+            let name = known.map_or(name, |value| value.to_string());
+            if !asked && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    names.len() > 1
+}

@@ -1,0 +1,97 @@
+//! Which dataclasses of a project a script's parser fills in: `HfArgumentParser((ModelArguments, TrainingArguments))`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::python_values::arguments;
+
+/// What fills dataclasses in from a command line.
+const PARSERS: [&str; 4] = ["HfArgumentParser(", "TrlParser(", "H4ArgumentParser(", "ArgumentParserPlus("];
+
+/// No script that people write has more parsers, and no project more such classes.
+const MOST: usize = 200;
+
+/// Names of those classes, with those that they stand on; none where the script does not show them. A class that a
+/// variable stands for (LMFlow: `PipelineArguments = AutoArguments.get_pipeline_args_class(name)`) is one that stands on
+/// `TrainingArguments` itself.
+pub fn parsed(script: &str, texts: &[&str]) -> Option<BTreeSet<String>> {
+    let classes: BTreeMap<&str, Vec<&str>> =
+        texts.iter().flat_map(|text| text.lines()).filter_map(class).take(MOST).collect();
+    let mut names = BTreeSet::new();
+    let mut computed = false;
+    for name in filled(script) {
+        if classes.contains_key(name) {
+            names.insert(name.to_owned());
+        } else {
+            computed |= script.lines().any(|line| line.trim_start().starts_with(&format!("{name} =")));
+        }
+    }
+    if names.is_empty() {
+        return None;
+    }
+    if computed {
+        let direct = |bases: &[&str]| bases.iter().any(|base| base.rsplit('.').next() == Some("TrainingArguments"));
+        names.extend(classes.iter().filter(|(_, bases)| direct(bases)).map(|(name, _)| (*name).to_owned()));
+    }
+    let mut open: Vec<String> = names.iter().cloned().collect();
+    while let Some(name) = open.pop() {
+        for base in classes.get(name.as_str()).into_iter().flatten() {
+            let base = base.rsplit('.').next().unwrap_or(base);
+            if classes.contains_key(base) && names.insert(base.to_owned()) {
+                open.push(base.to_owned());
+            }
+        }
+    }
+    Some(names)
+}
+
+/// The class that a line begins, and what it stands on.
+fn class(line: &str) -> Option<(&str, Vec<&str>)> {
+    let rest = line.strip_prefix("class ")?;
+    let (name, bases) = rest.split_once([':', '(']).unwrap_or((rest, ""));
+    let bases = bases.split([')', ':']).next().unwrap_or("");
+    Some((name.trim(), bases.split(',').map(str::trim).filter(|base| !base.is_empty()).collect()))
+}
+
+/// Names in the calls of parsers.
+fn filled(script: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    for parser in PARSERS {
+        for (at, _) in script.match_indices(parser).take(MOST) {
+            let behind = script.get(at + parser.len()..).unwrap_or("");
+            let Some(first) = arguments(behind).into_iter().next() else { continue };
+            let length = first.len();
+            let list = behind.get(..length.min(behind.len())).unwrap_or("");
+            let is_name = |name: &&str| {
+                !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+            };
+            found.extend(list.split([',', '(', ')', '[', ']']).map(str::trim).filter(is_name));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parsed;
+
+    const ARGUMENTS: &str = "\
+class ModelArguments:
+class Common(TrainingArguments):
+class Tuner(Common):
+class Other(transformers.TrainingArguments):
+class Aligner:
+";
+
+    #[test]
+    fn a_parser_names_its_classes() {
+        let names =
+            |script: &str| parsed(script, &[script, ARGUMENTS]).map(|names| names.into_iter().collect::<Vec<_>>());
+        let plain = "parser = HfArgumentParser((ModelArguments, Tuner))";
+        assert_eq!(names(plain).unwrap(), ["Common", "ModelArguments", "Tuner"]);
+        // Of a class that a variable stands for, those on TrainingArguments itself; never one on nothing.
+        let computed = "Pipeline = of(name)\nparser = HfArgumentParser(\n    (ModelArguments, Pipeline)\n)";
+        assert_eq!(names(computed).unwrap(), ["Common", "ModelArguments", "Other"]);
+        assert_eq!(names("HfArgumentParser(CLASSES)"), None);
+        assert_eq!(names("parser = argparse.ArgumentParser()"), None);
+    }
+}
