@@ -120,6 +120,11 @@ fn set(imported: &mut ImportedPlan, file: &Settings) {
     });
     let settings = &settings;
     deepspeed::set(imported, settings);
+    // `bnb.optim.Adam8bit` in place of FusedAdam (`megatron/training.py`, `get_optimizer`).
+    let adam = settings.text("optimizer.type").is_some_and(|found| found.value.eq_ignore_ascii_case("adam"));
+    if let Some(found) = settings.on("use_bnb_optimizer").filter(|_| adam) {
+        imported.set(keys::training::optimizer, Some(found.map(|_| "adamw-8bit")));
+    }
     precision(imported, settings);
     take(imported, settings, ROWS);
     shape(imported, settings);

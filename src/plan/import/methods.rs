@@ -93,6 +93,12 @@ impl TrainingMethod {
         let has = |part: &str| text.contains(part);
         let made: Vec<TrainingMethod> =
             TRAINERS.iter().filter(|(part, _)| has(part)).map(|(_, method)| *method).collect();
+        // Of a project's modules those for other methods may be among what was read.
+        let supervised =
+            text.lines().any(|line| line.contains("SFTTrainer(") && !line.trim_start().starts_with("class "));
+        if supervised && made.is_empty() {
+            return None;
+        }
         // A script of several trains by one that is not told here.
         // One that makes a plain Trainer too, as a task's name decides, does so.
         let plain = text.lines().any(|line| {

@@ -17,7 +17,7 @@ use super::{model, own_config, own_loop, python_adapters, trl};
 use crate::plan::keys;
 
 /// Calls whose keywords are `TrainingArguments`.
-const ARGUMENTS: [&str; 9] = [
+pub const ARGUMENTS: [&str; 9] = [
     "TrainingArguments",
     "SFTConfig",
     "DPOConfig",

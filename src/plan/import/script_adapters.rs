@@ -56,6 +56,10 @@ pub fn loaded_bits(path: &str, text: &str, settings: &Settings) -> Settings {
             found.set(name, Value::Bool(true), origin);
         }
     }
+    if let Some(bits) = gptq(text, settings).filter(|_| found.iter().next().is_none() && asks(text, settings)) {
+        let origin = Origin::Default { framework: "the script", option: format!("GPTQConfig(bits={bits}) ({path})") };
+        found.set("bits", bits.into(), origin);
+    }
     const TWICE: &str = "bnb_4bit_use_double_quant";
     let four = found.is("load_in_4bit") || settings.is("load_in_4bit");
     if four && !settings.holds(TWICE) && loads(text, TWICE, settings) == Some(true) {
@@ -63,6 +67,18 @@ pub fn loaded_bits(path: &str, text: &str, settings: &Settings) -> Settings {
         found.set(TWICE, Value::Bool(true), origin);
     }
     found
+}
+
+/// The bits of the only `GPTQConfig` that a script makes, where it makes it whatever its arguments are.
+fn gptq(text: &str, settings: &Settings) -> Option<u64> {
+    const CALL: &str = "GPTQConfig(";
+    let mut calls = places(text, CALL)?;
+    let (at, None) = (calls.next()?, calls.next()) else { return None };
+    let parts = arguments(text.get(at + CALL.len()..)?);
+    let bits = parts.iter().find_map(|part| part.trim().strip_prefix("bits=")?.trim().parse().ok());
+    let line = text.get(at..)?.lines().next()?;
+    let free = !line.contains(" if ") && reached_at(text, at, settings) == Some(true);
+    bits.filter(|bits| free && matches!(bits, 4 | 8))
 }
 
 /// Whether the script has to be asked: it makes adapters, and none of its arguments says the bits.

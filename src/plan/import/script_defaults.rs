@@ -233,7 +233,13 @@ fn fields(file: &str, text: &str, classes: Option<&BTreeSet<String>>, settings: 
         let found = match call {
             Some(call) => {
                 let open = text.get(at..).and_then(|from| from.find(call)).map_or(at, |found| at + found + call.len());
-                keyword(&arguments(text.get(open..).unwrap_or("")), "default")
+                let parts = arguments(text.get(open..).unwrap_or(""));
+                keyword(&parts, "default").or_else(|| made(&parts))
+            }
+            // A list over several lines.
+            None if right.starts_with('[') && !right.contains(']') => {
+                let open = at + line.find("= [").map_or(line.len(), |found| found + "= [".len());
+                list(text.get(open..).unwrap_or(""))
             }
             None => value(right.split(" #").next().unwrap_or(right)),
         };
@@ -252,6 +258,22 @@ fn keyword(parts: &[String], name: &str) -> Option<Value> {
         let (key, right) = part.split_once('=')?;
         (key.trim() == name).then(|| value(right))?
     })
+}
+
+/// The items of a list whose opening bracket stands before `behind`: none where one of them is no literal.
+fn list(behind: &str) -> Option<Value> {
+    let items = arguments(behind);
+    let items =
+        items.iter().map(|item| item.lines().map(|line| line.split('#').next().unwrap_or("")).collect::<String>());
+    let items: Vec<String> = items.map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect();
+    items.iter().map(|item| python_literal(item)).collect()
+}
+
+/// `default_factory=lambda: ["q_proj", "v_proj"]`.
+fn made(parts: &[String]) -> Option<Value> {
+    let (_, right) =
+        parts.iter().find_map(|part| part.trim_start().strip_prefix("default_factory")?.split_once("lambda"))?;
+    list(right.trim_start().strip_prefix(':')?.trim_start().strip_prefix('[')?)
 }
 
 /// `add_argument("--name", default=value)`; a flag that is stored as true is false, and the other way round.
@@ -300,6 +322,15 @@ class Arguments(transformers.TrainingArguments):
         help=\"Whether to use bf16, default=3\",
     )
     targets: List[str] = field(default_factory=lambda: [\"q\"])
+    modules: List[str] = field(
+        default_factory=lambda: [
+            \"q_proj\",  # queries
+            \"v_proj\",
+        ]
+    )
+    others: List[str] = [
+        \"k_proj\",
+    ]
     nothing: Optional[str] = None
 
     def run(self):
@@ -322,7 +353,10 @@ parser.add_argument(
         assert!(!read.flag("fp16").unwrap().value);
         assert!(read.flag("bf16").unwrap().value);
         assert_eq!(read.number("lr").unwrap().value, 1e-4);
-        assert!(read.get("targets").is_none() && read.get("nothing").is_none());
+        assert_eq!(read.texts("targets").unwrap().value, ["q"]);
+        assert_eq!(read.texts("modules").unwrap().value, ["q_proj", "v_proj"]);
+        assert_eq!(read.texts("others").unwrap().value, ["k_proj"]);
+        assert!(read.get("nothing").is_none());
         assert!(!read.is_set("optim"), "a default is nobody's word");
         assert_eq!(read.whole("lora_r").unwrap().origin.to_string(), "default of the script: lora_r (a.py:9)");
     }

@@ -29,8 +29,13 @@ const PARSERS: [&str; 3] = ["HfArgumentParser(", "TrlParser(", "H4ArgumentParser
 pub fn trains(context: &ImportContext) -> bool {
     let Some((_, text)) = training_text(context) else { return false };
     // Those that make `TrainingArguments` themselves say more there than on their command lines.
-    let parses = || PARSERS.iter().any(|parser| text.contains(parser)) && !is_script(&text);
+    let parses = || parses(&text) && !is_script(&text);
     is_loop(&text) || (uses_trainer(&text) && parses())
+}
+
+/// Whether a script fills `TrainingArguments` from a command line or a file.
+pub fn parses(text: &str) -> bool {
+    PARSERS.iter().any(|parser| text.contains(parser))
 }
 
 /// The script that runs; of one that by its name, or its first argument, trains and only starts what stands in modules
@@ -108,7 +113,7 @@ pub fn config_file(context: &ImportContext, options: &Settings) -> Option<(Strin
         "config_yaml",
     ];
     let (_, text) = training_text(context)?;
-    let flat = PARSERS.iter().any(|parser| text.contains(parser))
+    let flat = parses(&text)
         && ["TrlParser(", "H4ArgumentParser(", "parse_yaml_file", "parse_json_file"]
             .iter()
             .any(|part| text.contains(part));
@@ -195,7 +200,7 @@ impl OwnLoop {
             "fp16",
             "max_grad_norm",
         ];
-        if !PARSERS.iter().any(|parser| self.text.contains(parser)) {
+        if !parses(&self.text) {
             return;
         }
         let silent = |name: &&&str| settings.is_set(name) && !self.text.contains(**name);

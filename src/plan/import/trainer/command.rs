@@ -5,6 +5,8 @@ use super::super::imported::ImportedPlan;
 use super::super::methods::{self, TrainingMethod};
 use super::super::origin::Origin;
 use super::super::own_loop::{self, OwnLoop};
+use super::super::python_calls;
+use super::super::python_values::ScriptReader;
 use super::super::rows::not_modelled;
 use super::super::settings::{DefaultValue, Settings};
 use super::super::{arguments, own_config, script_adapters, script_defaults, script_doubts, trl};
@@ -22,6 +24,9 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     let method = trl::method(context).or_else(|| trl::parsed(context));
     let (mut settings, told) = gathered(&mut imported, context, looped, method);
     let own = OwnLoop::of(context, &mut settings, &told);
+    if !looped {
+        written(&mut settings, context);
+    }
     imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
     trl::complete(&mut settings, context, &mut imported);
     chats_defaults(&mut settings);
@@ -89,6 +94,30 @@ fn gathered(
     }
     settings.over(options);
     (settings, told)
+}
+
+/// What a script that makes `TrainingArguments` itself gives them by expressions, over its own arguments: `bf16=not
+/// args.fp16`. One that is not followed leaves its default open, where nobody says it.
+fn written(settings: &mut Settings, context: &ImportContext) {
+    const NAMES: [&str; 6] = [
+        "bf16",
+        "fp16",
+        "gradient_checkpointing",
+        "optim",
+        "per_device_train_batch_size",
+        "gradient_accumulation_steps",
+    ];
+    let Some((path, text)) = script_defaults::script_of(context).filter(|(_, text)| !own_loop::parses(text)) else {
+        return;
+    };
+    let reader = ScriptReader::new(&path, &text, settings.clone());
+    let made = reader.calls(&python_calls::ARGUMENTS);
+    for name in NAMES {
+        let given = made.get(name).filter(|_| !settings.is_set(name)).cloned();
+        if let Some(found) = given {
+            settings.set(name, found.value, found.origin);
+        }
+    }
 }
 
 /// The optimizer of a script that does not leave it to the Trainer; `silent` is a loop that says none.

@@ -293,5 +293,9 @@ fn bits(settings: &Settings) -> Option<Setting<u64>> {
         .iter()
         .find_map(|name| on(name, 4))
         .or_else(|| ["load_in_8bit", "use_8bit_quantization"].iter().find_map(|name| on(name, 8)))
-        .or_else(|| settings.first_whole(&["bits", "quantization_bit"]).filter(|found| matches!(found.value, 4 | 8)))
+        .or_else(|| {
+            settings
+                .first_whole(&["bits", "quantization_bit", "load_in_bits", "load_in_kbits"])
+                .filter(|found| matches!(found.value, 4 | 8))
+        })
 }

@@ -58,8 +58,6 @@ const PPO_ROWS: &[SettingRow] = &[
     (&["actor_rollout_ref.actor.optim.weight_decay"], keys::training::weight_decay, SettingKind::Share),
     (&["actor_rollout_ref.actor.grad_clip"], keys::training::gradient_clipping, SettingKind::Clipped),
     (&["actor_rollout_ref.model.use_liger"], keys::training::loss, SettingKind::On("fused")),
-    // Logits in parts (`verl/utils/experimental/torch_functional.py`, `FusedLinearForPPO`).
-    (&["actor_rollout_ref.model.use_fused_kernels"], keys::training::loss, SettingKind::On("fused")),
     (
         &["actor_rollout_ref.actor.ulysses_sequence_parallel_size"],
         keys::distribution::context_parallel,
@@ -302,8 +300,14 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
     if megatron || told.is_some_and(|found| found.value == "megatron") {
         core::set(imported, settings);
         core::low_rank(imported, settings);
+        if let Some(found) = settings.on("actor_rollout_ref.model.use_fused_kernels") {
+            not_modelled(imported, &format!("{}: the last layer and its loss in parts", found.origin));
+        }
     } else {
         low_rank(imported, settings, "actor_rollout_ref.model");
+        // Logits in parts (`verl/utils/experimental/torch_functional.py`, `FusedLinearForPPO`).
+        let fused = settings.on("actor_rollout_ref.model.use_fused_kernels");
+        imported.set(keys::training::loss, fused.map(|found| found.map(|_| "fused")));
         // Fewer than all ranks share a copy, the others hold it again (`fsdp_workers.py`, `create_device_mesh`).
         let size = settings.whole("actor_rollout_ref.actor.fsdp_config.fsdp_size");
         settings.accept("actor_rollout_ref.actor.fsdp_config.fsdp_size");
