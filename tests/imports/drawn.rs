@@ -81,6 +81,8 @@ fn the_draws_are_broad_and_mostly_right() {
         "twentysecond",
         "twentythird",
         "twentyfourth",
+        "twentyfifth",
+        "twentysixth",
     ];
     for draw in draws {
         let all: usize = ["right", "says", "wrong"].iter().map(|verdict| of(draw, verdict)).sum();

@@ -10,7 +10,25 @@ pub fn set_targets(imported: &mut ImportedPlan, found: Option<Setting<Vec<String
     let all = |name: &String| matches!(name.as_str(), "all" | "all-linear" | "all_linear");
     let names = found.map(|names| if names.iter().any(all) { vec!["all-linear".to_owned()] } else { names });
     let names = names.map(|names| names.iter().flat_map(|name| alternatives(name)).collect::<Vec<_>>());
+    // Qwen's first models call their layers as they were in GPT-2; those that stand for them here do not.
+    let of_qwen = imported
+        .get(keys::model::preset)
+        .is_some_and(|found| found.value.as_str().is_some_and(|preset| preset.starts_with("qwen")));
+    let names = if of_qwen { names.map(|names| names.iter().flat_map(|name| now(name)).collect()) } else { names };
     imported.set(keys::lora::targets, Some(names));
+}
+
+/// What a layer of `modeling_qwen.py` (`Qwen/Qwen-7B`) is called in transformers' Qwen2: one `c_proj` closes attention,
+/// another the MLP.
+fn now(name: &str) -> Vec<String> {
+    let names: &[&str] = match name {
+        "c_attn" => &["q_proj", "k_proj", "v_proj"],
+        "c_proj" => &["o_proj", "down_proj"],
+        "w1" => &["up_proj"],
+        "w2" => &["gate_proj"],
+        other => &[other],
+    };
+    names.iter().map(|name| (*name).to_owned()).collect()
 }
 
 /// The modules that a pattern names in its last part: `layers.[\d]+.(mlp|self_attn).(up|q)_proj` gives `up_proj` and

@@ -61,27 +61,19 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
 }
 
 /// Adapters of Megatron's layers have a section of their own (`verl/trainer/config/ppo_megatron_trainer.yaml`,
-/// `actor_rollout_ref.model.lora`); each fused layer holds several of the model's.
+/// `actor_rollout_ref.model.lora`).
 pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings) {
     const SECTION: &str = "actor_rollout_ref.model.lora";
-    const LAYERS: [(&str, &[&str]); 4] = [
-        ("linear_qkv", &["q_proj", "k_proj", "v_proj"]),
-        ("linear_proj", &["o_proj"]),
-        ("linear_fc1", &["gate_proj", "up_proj"]),
-        ("linear_fc2", &["down_proj"]),
-    ];
+    const LAYERS: [&str; 4] = ["linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"];
     let Some(rank) = settings.whole(&format!("{SECTION}.rank")).filter(|found| found.value > 0) else { return };
     adapters::set(imported, Some(rank), (VERSION, 8), None);
     let kind = settings.text(&format!("{SECTION}.type")).filter(|found| found.value != "lora");
     if let Some(kind) = kind {
         not_modelled(imported, &format!("{}: {}: counted as LoRA on fused layers", kind.origin, kind.value));
     }
-    let parts = |name: &String| LAYERS.iter().find(|(fused, _)| fused == name).map(|(_, parts)| *parts);
     let targets = match settings.texts(&format!("{SECTION}.target_modules")) {
         None => Setting::new(vec!["all-linear".to_owned()], default("lora.target_modules: every linear layer")),
-        Some(found) if found.value.iter().all(|name| parts(name).is_some()) => {
-            found.map(|names| names.iter().filter_map(parts).flatten().map(|part| (*part).to_owned()).collect())
-        }
+        Some(found) if found.value.iter().all(|name| LAYERS.contains(&name.as_str())) => found,
         Some(found) => {
             return not_modelled(imported, &format!("{}: where adapters go", found.origin));
         }
