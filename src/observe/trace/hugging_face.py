@@ -108,6 +108,13 @@ def without_others(config):
     if getattr(config, "use_mamba_kernels", False) is True and importlib.util.find_spec("mamba_ssm") is None:
         config.use_mamba_kernels = False
         return "mamba_ssm is not installed here: traced by the slow path of Python, which a run with its kernels does not take"
+    if any("linear_attention" in (getattr(part, "layer_types", None) or ()) for part in (config, *vars(config).values())):
+        from transformers.utils import import_utils
+
+        known = getattr(import_utils, "is_flash_linear_attention_available", None)
+        if known is not None and not known():
+            return "flash-linear-attention does not run here: layers of linear attention are traced in transformers' own code, " \
+                   "which keeps many times more than its kernels"
     return None
 
 
