@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::families::{DiT, EncoderDecoder, ResidualNet, Unet};
 use super::layers::LayerList;
-pub use super::stack::{Decoder, DecoderOutput, Mla, Moe, Sizes};
+pub use super::stack::{Decoder, DecoderOutput, DeltaNet, Mla, Moe, Sizes};
 use crate::plan::traced::TracedModel;
 
 /// A model: a name, whose modules it uses, and its shape.
@@ -128,6 +128,12 @@ pub enum Family {
     Qwen3,
     /// Qwen 3 with experts.
     Qwen3Moe,
+    /// Qwen3-Next.
+    Qwen3Next,
+    /// The text part of Qwen 3.5.
+    Qwen35,
+    /// The same with experts.
+    Qwen35Moe,
     /// Gemma.
     Gemma,
     /// Gemma 2.

@@ -60,6 +60,21 @@ const MIXTRAL: &[Module] = &[
 
 const QWEN_MOE: &[Module] = &[("moe.router", "mlp.gate")];
 
+const QWEN3_NEXT: &[Module] = &[
+    ("moe.router", "mlp.gate"),
+    ("linear.qkvz_proj", "linear_attn.in_proj_qkvz"),
+    ("linear.ba_proj", "linear_attn.in_proj_ba"),
+    ("linear.out_proj", "linear_attn.out_proj"),
+];
+
+const QWEN35: &[Module] = &[
+    ("linear.qkv_proj", "linear_attn.in_proj_qkv"),
+    ("linear.z_proj", "linear_attn.in_proj_z"),
+    ("linear.b_proj", "linear_attn.in_proj_b"),
+    ("linear.a_proj", "linear_attn.in_proj_a"),
+    ("linear.out_proj", "linear_attn.out_proj"),
+];
+
 const BERT: &[Module] = &[
     ("attention.q_proj", "attention.self.query"),
     ("attention.k_proj", "attention.self.key"),
@@ -134,6 +149,8 @@ pub fn linear_layers(family: Family, profile: &Profile) -> Vec<Module> {
         Family::Phi => PHI,
         Family::Mixtral => MIXTRAL,
         Family::Qwen2Moe | Family::Qwen3Moe => QWEN_MOE,
+        Family::Qwen3Next => QWEN3_NEXT,
+        Family::Qwen35 | Family::Qwen35Moe => QWEN35,
         Family::Bert => BERT,
         Family::Roberta => ROBERTA,
         Family::Vit => VIT,

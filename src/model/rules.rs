@@ -1,7 +1,7 @@
 //! What a family's own classes do otherwise than their framework's usual ones.
 
 use super::architecture::Family;
-use crate::framework::{Modules, Profile, RmsNorm, Rule};
+use crate::framework::{Experts, Modules, Profile, RmsNorm, Rule};
 
 /// What a class of transformers writes otherwise than Llama's (4.57.6, `models/*/modeling_*.py`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +60,11 @@ impl ClassRules {
     };
 }
 
+const QWEN3_NEXT_NORM: Rule<RmsNorm> = Rule {
+    is: RmsNorm::EagerOnePlus,
+    source: "transformers 4.57.6, models/qwen3_next/modeling_qwen3_next.py, Qwen3NextRMSNorm",
+};
+
 /// The modules of `profile` for a family of models.
 #[must_use]
 pub const fn modules_of(profile: &Profile, family: Family) -> Modules {
@@ -68,6 +73,15 @@ pub const fn modules_of(profile: &Profile, family: Family) -> Modules {
         return usual;
     }
     match family {
+        Family::Qwen3Next | Family::Qwen35 => Modules { rms_norm: QWEN3_NEXT_NORM, ..usual },
+        Family::Qwen35Moe => Modules {
+            rms_norm: QWEN3_NEXT_NORM,
+            experts: Rule {
+                is: Experts::Grouped,
+                source: "transformers 5.3, integrations/moe.py, grouped_mm_experts_forward",
+            },
+            ..usual
+        },
         Family::Gemma | Family::Gemma2 | Family::Gemma3Text => Modules {
             rms_norm: Rule {
                 is: RmsNorm::EagerOnePlus,

@@ -81,6 +81,10 @@ pub struct Decoder {
     pub attention_softcap: bool,
     /// A learned sink per head.
     pub attention_sinks: bool,
+    /// The attention's output is gated by a second half of the queries' matrix.
+    pub attention_gate: bool,
+    /// Layers that mix tokens by the gated delta rule instead.
+    pub delta: Option<DeltaNet>,
     /// Dropout on attention probabilities.
     pub attention_dropout: f64,
     /// Dropout before residual additions.
@@ -150,6 +154,39 @@ pub struct Moe {
     pub router_bias: bool,
     /// Experts have biases (gpt-oss).
     pub expert_bias: bool,
+}
+
+/// Linear attention by the gated delta rule (Qwen3-Next, Qwen3.5).
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeltaNet {
+    /// The layers that have it.
+    pub layers: Vec<bool>,
+    /// Heads of queries and keys.
+    pub key_heads: u64,
+    /// Heads of values.
+    pub value_heads: u64,
+    /// Size of a key head.
+    pub key_dim: u64,
+    /// Size of a value head.
+    pub value_dim: u64,
+    /// Tokens under the convolution.
+    pub kernel: u64,
+    /// One matrix for queries, keys, values and gate, another for both gates of the rule (Qwen3-Next); else four.
+    pub joined: bool,
+}
+
+impl DeltaNet {
+    /// Channels of all key heads.
+    #[must_use]
+    pub const fn keys(&self) -> u64 {
+        self.key_heads.saturating_mul(self.key_dim)
+    }
+
+    /// Channels of all value heads.
+    #[must_use]
+    pub const fn values(&self) -> u64 {
+        self.value_heads.saturating_mul(self.value_dim)
+    }
 }
 
 /// Multi-head latent attention (`DeepSeek`).
@@ -230,6 +267,8 @@ impl Decoder {
             logit_softcap: false,
             attention_softcap: false,
             attention_sinks: false,
+            attention_gate: false,
+            delta: None,
             attention_dropout: 0.0,
             hidden_dropout: 0.0,
             activation_dropout: 0.0,
@@ -253,6 +292,13 @@ impl Decoder {
                 && (index + moe.offset).is_multiple_of(moe.frequency.max(1))
                 && !moe.dense_layers.contains(&index)
         })
+    }
+
+    /// What mixes the tokens of layer `index`, where that is no attention.
+    #[must_use]
+    pub fn delta_of(&self, index: u64) -> Option<&DeltaNet> {
+        let is = |net: &&DeltaNet| usize::try_from(index).is_ok_and(|at| net.layers.get(at) == Some(&true));
+        self.delta.as_ref().filter(is)
     }
 
     /// Whether layer `index` attends within the sliding window.

@@ -14,6 +14,7 @@ mod bounds;
 mod catalog;
 mod claims;
 mod classes;
+mod delta;
 mod explain;
 mod families;
 mod frameworks;

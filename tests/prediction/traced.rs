@@ -160,6 +160,13 @@ fn the_rules_of_each_family_agree_with_what_pytorch_runs() {
     hold(&errors("known.jsonl"), 147);
 }
 
+/// Steps of Qwen3-Next and Qwen3.5 with flash-linear-attention's own code, its kernels passed over, and causal-conv1d's interface.
+/// Flops are no part of them: nothing counts those of a kernel.
+#[test]
+fn layers_of_the_gated_delta_rule_are_predicted_as_they_run() {
+    hold(&errors("delta.jsonl"), 18);
+}
+
 /// The tape of a case, and a plan of it with one more line of settings.
 fn with(name: &str, rest: &str) -> String {
     format!("model: {{trace: {name}.tape.json.gz, sequence_length: 256}}\n{rest}")

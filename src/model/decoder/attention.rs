@@ -16,6 +16,12 @@ pub fn product(sizes: &[u64]) -> u64 {
     sizes.iter().fold(1, |product, size| product.saturating_mul(*size))
 }
 
+/// The attention's output times the sigmoid of its gate (models/qwen3_next, `Qwen3NextAttention.forward`).
+fn gated(b: &mut Builder<'_>, out: TensorId, gate: TensorId) -> TensorId {
+    let gate = b.pointwise("attention.gate", gate, Stash::Output);
+    b.mul("attention.gate", out, gate)
+}
+
 impl DecoderContext<'_> {
     /// Attention with its projections.
     pub fn attention(&self, b: &mut Builder<'_>, x: TensorId, windowed: bool) -> TensorId {
@@ -29,7 +35,7 @@ impl DecoderContext<'_> {
         if d.attention_sinks {
             b.weight(Part::Attention, core.heads, 1);
         }
-        let qkv = self.projections(b, x, rows, &core);
+        let (qkv, gate) = self.projections(b, x, rows, &core);
         let ([q, k, v], core) = self.falcon_heads(b, qkv, core);
         let (q, k) = self.positions(b, q, k);
         self.exchange(b, &core);
@@ -37,6 +43,7 @@ impl DecoderContext<'_> {
         if b.is_autocast() || self.run.modules.python_names.is {
             b.held.extend([q, k, v]);
         }
+        let out = gate.map_or(out, |gate| gated(b, out, gate));
         let part = Part::Attention;
         let from = self.split(d.heads).saturating_mul(core.value_dim);
         let out = b.linear(out, rows, Linear { name: "attention.o_proj", from, to: d.hidden, bias: d.out_bias, part });
@@ -47,8 +54,15 @@ impl DecoderContext<'_> {
         self.reduced(b, out)
     }
 
-    /// Queries, keys and values; views of one tensor where one matrix makes them.
-    fn projections(&self, b: &mut Builder<'_>, x: TensorId, rows: u64, core: &Core) -> [TensorId; 3] {
+    /// Queries, keys and values, views of one tensor where one matrix makes them, and what gates the output, which a copy of half
+    /// the queries' matrix does.
+    fn projections(
+        &self,
+        b: &mut Builder<'_>,
+        x: TensorId,
+        rows: u64,
+        core: &Core,
+    ) -> ([TensorId; 3], Option<TensorId>) {
         let d = self.d;
         let (wide, narrow) = (core.heads.saturating_mul(core.dim), core.kv_heads.saturating_mul(core.dim));
         let part = Part::Attention;
@@ -63,9 +77,16 @@ impl DecoderContext<'_> {
             let parts = b.split("attention.split", all, [q, k, k]);
             let copied = self.run.modules.heads.is == SplitHeads::Copies;
             let [q, k, v] = parts.map(|part| if copied { b.copy("attention.split", part) } else { part });
-            return [self.head_norm(b, q, "attention.q_norm"), self.head_norm(b, k, "attention.k_norm"), v];
+            return ([self.head_norm(b, q, "attention.q_norm"), self.head_norm(b, k, "attention.k_norm"), v], None);
         }
-        let q = b.linear(x, rows, linear("attention.q_proj", wide));
+        let both = if d.attention_gate { wide.saturating_mul(2) } else { wide };
+        let q = b.linear(x, rows, linear("attention.q_proj", both));
+        let (q, gate) = if d.attention_gate {
+            let [q, gate] = b.split("attention.split", q, [rows.saturating_mul(wide); 2]);
+            (q, Some(b.copy("attention.split", gate)))
+        } else {
+            (q, None)
+        };
         let q = self.head_norm(b, q, "attention.q_norm");
         // OPTAttention scales queries after projecting them (models/opt/modeling_opt.py).
         let q = if self.family == Family::Opt { b.pointwise("attention.scale", q, Stash::Nothing) } else { q };
@@ -73,7 +94,7 @@ impl DecoderContext<'_> {
         let k = self.head_norm(b, k, "attention.k_norm");
         let v = b.linear(x, rows, linear("attention.v_proj", narrow));
         self.gathered(b, gathered, false);
-        [q, k, v]
+        ([q, k, v], gate)
     }
 
     /// Falcon takes its few keys and values out of the projection by index; its new decoder repeats them to the number

@@ -5,6 +5,7 @@ mod cache;
 mod clamped;
 mod classes;
 mod context;
+mod delta;
 mod ends;
 mod experts;
 mod explicit_attention;
@@ -67,6 +68,37 @@ pub fn walk(d: &Decoder, family: Family, run: &MicroBatch<'_>) -> Walk {
     }
 }
 
+/// What mixes a layer's tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mixer {
+    /// Attention to all tokens.
+    Full,
+    /// Attention within the window.
+    Windowed,
+    /// The gated delta rule.
+    Delta,
+}
+
+/// By what layers of a stack differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct LayerKind {
+    experts: bool,
+    mixer: Mixer,
+    /// Whether a gradient flows to what comes in.
+    reached: bool,
+}
+
+impl LayerKind {
+    fn of(d: &Decoder, index: u64) -> Self {
+        let mixer = match (d.delta_of(index), d.is_windowed_layer(index)) {
+            (Some(_), _) => Mixer::Delta,
+            (None, true) => Mixer::Windowed,
+            (None, false) => Mixer::Full,
+        };
+        Self { experts: d.is_moe_layer(index), mixer, reached: true }
+    }
+}
+
 /// Bytes of a gathered input, and of its gradient before the reduce-scatter.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct GatheredBytes {
@@ -79,16 +111,16 @@ impl DecoderContext<'_> {
     pub(super) fn layers(&self, stream: Element) -> (Vec<(&'static str, Tape)>, Vec<usize>) {
         let (d, ctx) = (self.d, self);
         let mut kinds: Vec<(&'static str, Tape)> = Vec::with_capacity(2);
-        let mut known: Vec<(bool, bool, bool)> = Vec::with_capacity(2);
+        let mut known: Vec<LayerKind> = Vec::with_capacity(2);
         // With frozen embeddings no gradient goes back beyond what the first layer trains.
         let reached = ctx.reaches_embedding();
         let order = (0..d.layers)
             .map(|index| {
-                let kind = (d.is_moe_layer(index), d.is_windowed_layer(index), reached || index > 0);
+                let kind = LayerKind { reached: reached || index > 0, ..LayerKind::of(d, index) };
                 known.iter().position(|seen| *seen == kind).unwrap_or_else(|| {
                     known.push(kind);
-                    let name = if kind.0 { "expert layer" } else { "layer" };
-                    kinds.push((name, ctx.block(stream, kind.0, kind.1, kind.2)));
+                    let name = if kind.experts { "expert layer" } else { "layer" };
+                    kinds.push((name, ctx.block(stream, kind)));
                     known.len() - 1
                 })
             })
@@ -153,33 +185,36 @@ impl DecoderContext<'_> {
     }
 
     /// One block.
-    fn block(&self, stream: Element, experts: bool, windowed: bool, grad: bool) -> Tape {
+    fn block(&self, stream: Element, kind: LayerKind) -> Tape {
         let d = self.d;
         let mut b = self.builder();
-        let x = b.input(self.run.stream_tokens().saturating_mul(d.hidden), stream, grad);
+        let x = b.input(self.run.stream_tokens().saturating_mul(d.hidden), stream, kind.reached);
         b.held_by_loop(x, self.run);
         if d.parallel_block {
-            return self.parallel_block(b, x, windowed);
+            return self.parallel_block(b, x, kind.mixer == Mixer::Windowed);
         }
         if d.post_norm {
             return self.post_norm_block(b, x);
         }
-        let out = self.pre_norm_body(&mut b, x, experts, windowed);
+        let out = self.pre_norm_body(&mut b, x, kind);
         b.finish(out)
     }
 
     /// Attention and feed-forward, each behind a norm.
-    fn pre_norm_body(&self, b: &mut Builder<'_>, x: TensorId, experts: bool, windowed: bool) -> TensorId {
+    fn pre_norm_body(&self, b: &mut Builder<'_>, x: TensorId, kind: LayerKind) -> TensorId {
         let d = self.d;
         let normed = if d.input_norms { self.norm(b, x, "input_norm", d.hidden) } else { x };
         let gathered = self.gather(b, normed, Part::Attention);
-        let attended = self.attention(b, gathered, windowed);
+        let attended = match (&d.delta, kind.mixer) {
+            (Some(net), Mixer::Delta) => self.delta_net(b, gathered, net),
+            (_, mixer) => self.attention(b, gathered, mixer == Mixer::Windowed),
+        };
         let attended =
             if d.sandwich_norms { self.norm(b, attended, "post_attention_norm", d.hidden) } else { attended };
         let x = self.residual(b, "attention.residual", x, attended);
         b.returns("attention.return");
         let normed = if d.input_norms { self.norm(b, x, "mlp_norm", d.hidden) } else { x };
-        let out = if experts {
+        let out = if kind.experts {
             self.experts(b, normed)
         } else {
             let gathered = self.gather(b, normed, Part::Mlp);

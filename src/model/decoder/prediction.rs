@@ -1,7 +1,7 @@
 //! Multi-token prediction: modules behind the last layer that each predict one token further
 //! (arXiv 2412.19437, section 2.2; megatron-core, core/transformer/multi_token_prediction.py).
 
-use super::DecoderContext;
+use super::{DecoderContext, LayerKind};
 use crate::model::builder::{Builder, Linear};
 use crate::model::element::Group;
 use crate::model::tape::{Flow, Home, Spec, Tensor, TensorId};
@@ -71,7 +71,7 @@ impl DecoderContext<'_> {
         };
         let x = self.split_along_sequence(b, projected);
         let last = d.layers.saturating_sub(1);
-        let out = self.pre_norm_body(b, x, d.is_moe_layer(last), d.is_windowed_layer(last));
+        let out = self.pre_norm_body(b, x, LayerKind::of(d, last));
         self.norm(b, out, "prediction.norm", d.hidden)
     }
 }

@@ -58,6 +58,9 @@ const fn defaults(family: Family) -> Defaults {
         Family::Qwen3 => defaults!(4096, 32, 32, 32, 128, 22_016, 151_936, 32_768, false),
         Family::Qwen2Moe => defaults!(2048, 24, 16, 16, 0, 5632, 151_936, 32_768, false),
         Family::Qwen3Moe => defaults!(2048, 24, 32, 4, 0, 6144, 151_936, 32_768, false),
+        Family::Qwen3Next => defaults!(2048, 48, 16, 2, 256, 5632, 151_936, 32_768, false),
+        Family::Qwen35 => defaults!(4096, 32, 16, 4, 256, 12_288, 248_320, 32_768, false),
+        Family::Qwen35Moe => defaults!(2048, 40, 16, 2, 256, 1, 248_320, 32_768, false),
         Family::Gemma => defaults!(3072, 28, 16, 16, 256, 24_576, 256_000, 8192, true),
         Family::Gemma2 => defaults!(2304, 26, 8, 4, 256, 9216, 256_000, 8192, true),
         Family::Gemma3Text => defaults!(2304, 26, 8, 4, 256, 9216, 262_208, 131_072, true),
@@ -169,6 +172,7 @@ fn with_family(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Fa
             Decoder { sliding_window: default, moe, ..d }
         }
         Family::Qwen2 | Family::Qwen2Moe | Family::Qwen3 | Family::Qwen3Moe => qwen(d, keys, family)?,
+        Family::Qwen3Next | Family::Qwen35 | Family::Qwen35Moe => super::delta::read(d, keys, family)?,
         Family::Gemma | Family::Gemma2 | Family::Gemma3Text => gemma(d, keys, family, window)?,
         Family::Phi => phi(layernorm(d), keys, acting)?,
         Family::DeepseekV2 | Family::DeepseekV3 => deepseek(d, keys, family)?,
@@ -293,7 +297,7 @@ fn falcon(d: Decoder, keys: Keys<'_>, acting: bool) -> Result<Decoder, Fault> {
     })
 }
 
-fn moe(keys: Keys<'_>, intermediate: u64, experts: u64, per_token: u64) -> Result<Moe, Fault> {
+pub fn moe(keys: Keys<'_>, intermediate: u64, experts: u64, per_token: u64) -> Result<Moe, Fault> {
     let experts = keys.count(&["num_local_experts", "num_experts", "n_routed_experts"], MAX_COUNT)?.unwrap_or(experts);
     let per_token = keys.count(&["num_experts_per_tok"], MAX_COUNT)?.unwrap_or(per_token);
     if per_token > experts {

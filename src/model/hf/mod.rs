@@ -3,6 +3,7 @@
 
 mod counts;
 mod decoder;
+mod delta;
 mod diffusers;
 mod encoder;
 mod encoder_decoder;
@@ -139,6 +140,7 @@ fn shape(
                 Some(near) => (near.fields)(stack, keys)?,
                 None => stack,
             };
+            delta::check(&stack, keys)?;
             ModelShape::Decoder(heads::of_decoder(stack, keys, family, class)?)
         }
     })
@@ -219,7 +221,7 @@ fn left_out(keys: Keys<'_>, architecture: &mut Architecture, assumptions: &mut V
 }
 
 /// Every family by its `model_type`.
-const FAMILIES: [(&str, Family); 29] = [
+const FAMILIES: [(&str, Family); 32] = [
     ("bert", Family::Bert),
     ("roberta", Family::Roberta),
     // RoBERTa's modules under other names.
@@ -243,6 +245,9 @@ const FAMILIES: [(&str, Family); 29] = [
     ("qwen2_moe", Family::Qwen2Moe),
     ("qwen3", Family::Qwen3),
     ("qwen3_moe", Family::Qwen3Moe),
+    ("qwen3_next", Family::Qwen3Next),
+    ("qwen3_5_text", Family::Qwen35),
+    ("qwen3_5_moe_text", Family::Qwen35Moe),
     ("gemma", Family::Gemma),
     ("gemma2", Family::Gemma2),
     ("gemma3_text", Family::Gemma3Text),

@@ -14,7 +14,8 @@ pub fn listed(keys: Keys<'_>, layers: u64) -> Result<Option<Vec<bool>>, Fault> {
         return Err(Keys::fault("layer_types", format!("names {} layers of {layers}", kinds.len())));
     }
     let windowed = kinds.iter().map(|kind| match *kind {
-        "full_attention" => Ok(false),
+        // Whether a family has such layers is asked where its own keys are read.
+        "full_attention" | "linear_attention" => Ok(false),
         "sliding_attention" => Ok(true),
         other => Err(Keys::fault("layer_types", format!("layers of {other} have no checked rules; {HELP}"))),
     });

@@ -6,6 +6,7 @@ mod batch;
 mod companions;
 mod cpu;
 mod degrees;
+mod delta;
 mod fragmentation;
 mod hardware;
 mod idle;
@@ -214,6 +215,7 @@ impl LayoutIndependent {
         limits::size(&params, (&batch, &degrees, training.mode), &architecture, &mut notes);
         limits::check(profile, &architecture, (&degrees, &batch), &mut notes);
         idle::note(plan, (profile, &degrees), &architecture, &mut notes);
+        delta::check((profile, &architecture), (&degrees, &training), &mut notes);
         kernels::note(&hardware.gpu, &training, &storage, &mut notes);
         if let Some(decoder) = architecture.block() {
             note_latents(&training, profile, decoder, &mut notes);
