@@ -1,5 +1,6 @@
 """Arrays of NumPy made of tensors that have no values: images that a data set draws, measures that a script keeps."""
 
+import held
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 
@@ -21,6 +22,9 @@ def array_of(tensor, *, force=False):
     host = tensor.detach().cpu() if force else tensor
     if not isinstance(host, FakeTensor) or host.requires_grad or host.device.type != "cpu":
         return NUMPY(tensor, force=force)
+    values = held.value_of(host)
+    if values is not None:
+        return NUMPY(values)
     if host.numel() > MOST:
         raise Refused(f"an array of {host.numel():,} numbers is made of a tensor without values: trace a smaller batch")
     value = host[(0,) * host.dim()].item() if host.numel() else 0

@@ -10,6 +10,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 import counts
+import guesses
+import held
+from places import places_of, tensors_in
 from sources import Refused
 from truths import known, truth_of
 
@@ -36,72 +39,8 @@ DECIDED = {aten._local_scalar_dense.default, aten.nonzero.default}
 MASKED = {aten.index.Tensor, aten.index_put.default, aten.index_put_.default, aten._unsafe_index.Tensor}
 
 
-# How many numbers were made of the images that stand in a text, and how wide each is: as many places the text's mask has.
-PLACES = []
-# Models that have one of these put images in the places of their text.
-PLACED = {"get_placeholder_mask", "image_to_text_projection"}
-
-
-def follow_places(model):
-    """Notes what a model makes of images and sound before it puts that in the places of its text."""
-    for part in model.modules():
-        for name in ("get_image_features", "get_video_features", "get_audio_features"):
-            if callable(getattr(part, name, None)) and (PLACED & set(dir(part))):
-                setattr(part, name, noting_places(getattr(part, name)))
-
-
-ROWS = torch.Tensor.__iter__
-
-
-def all_rows(tensor):
-    """A list of what each image gives, which is put together again at once, as one: else every batch ran other operators."""
-    return iter([tensor.flatten(0, 1)]) if tensor.dim() == 3 and isinstance(tensor, FakeTensor) else ROWS(tensor)
-
-
-def noting_places(features):
-    def noted(*args, **kwargs):
-        torch.Tensor.__iter__ = all_rows
-        try:
-            made = features(*args, **kwargs)
-        finally:
-            torch.Tensor.__iter__ = ROWS
-        first = made[0] if isinstance(made, (tuple, list)) and made and isinstance(made[0], (tuple, list)) else made
-        tensors = [one for one in tensors_in(first) if one.is_floating_point()]
-        if tensors:
-            PLACES[:] = sum(one.numel() for one in tensors), tensors[0].size(-1)
-        return made
-
-    return noted
-
-
-def places_of(mask):
-    """How many elements of a mask are set: all, or as many as an image has in a text."""
-    if PLACES and mask.dim() == 3 and mask.size(-1) == PLACES[1]:
-        return min(PLACES[0], mask.numel())
-    if PLACES and mask.dim() == 2:
-        return min(PLACES[0] // PLACES[1], mask.numel())
-    return mask.numel()
-
-
 def is_mask(index):
     return isinstance(index, torch.Tensor) and index.dtype in (torch.bool, torch.uint8)
-
-
-def tensors_in(*trees):
-    """Tensors in nested arguments, in the order of torch.utils._pytree, which takes most of a dispatch's time."""
-    found = []
-    for tree in trees:
-        if isinstance(tree, torch.Tensor):
-            found.append(tree)
-        elif isinstance(tree, (list, tuple)):
-            for one in tree:
-                if isinstance(one, torch.Tensor):
-                    found.append(one)
-                elif isinstance(one, (list, tuple, dict)):
-                    found.extend(tensors_in(one))
-        elif isinstance(tree, dict):
-            found.extend(tensors_in(*tree.values()))
-    return found
 
 
 def asked_device(func, args):
@@ -145,6 +84,12 @@ class Values(TorchDispatchMode):
         self.experts = 1
         # What was answered, for the report: how often, of which operators.
         self.answered, self.asked = {}, {}
+        self.holds, self.guesses = False, None
+
+    def keep(self):
+        """Code of the user's: small values are kept on the device, and what is guessed before a model is built is noted."""
+        self.holds, self.guesses = True, guesses.Guesses(self.place)
+        return self.guesses
 
     def run(self, func, args, kwargs):
         """Runs an operator, for real where nothing fake is in it."""
@@ -158,6 +103,14 @@ class Values(TorchDispatchMode):
         if not leaves and func in TABLES and self.stays_on_host(func, kwargs) and self.is_small(func, args):
             with unset_fake_temporarily():
                 return func(*args, **kwargs)
+        made = held.ahead(func, args, kwargs, leaves) if self.holds else None
+        if made is None:
+            made = self.fake(func, args, kwargs, leaves)
+            if self.holds:
+                held.follow(func, args, kwargs, leaves, made)
+        return made
+
+    def fake(self, func, args, kwargs, leaves):
         written = written_of(func, args)
         if leaves and not self.stays_on_host(func, kwargs):
             # What a host tensor's values are is not known on the device.
@@ -172,6 +125,7 @@ class Values(TorchDispatchMode):
         if func in MASKED and any(is_mask(index) for index in args[1]):
             args = (args[0], self.positions(args[1]), *args[2:])
         if func is aten.equal.default:
+            self.note("equal", args[0])
             return True
         if self.builds and func in FILLS and leaves:
             # Values of parameters are nobody's business.
@@ -214,7 +168,10 @@ class Values(TorchDispatchMode):
         """Positions in the place of masks: all of them."""
         found = []
         for index in indices:
-            if is_mask(index):
+            places = held.ahead(aten.nonzero.default, (index,), {}, [index]) if self.holds and is_mask(index) else None
+            if places is not None:
+                found.extend(places.unbind(1))
+            elif is_mask(index):
                 self.note("mask", index)
                 found.extend(index.new_empty((places_of(index),), dtype=torch.int64) for _ in range(index.dim()))
             else:
@@ -224,13 +181,20 @@ class Values(TorchDispatchMode):
     def note(self, what, tensor):
         name = f"{what} of {str(tensor.dtype).removeprefix('torch.')}, {tensor.dim()} dimensions"
         self.answered[name] = self.answered.get(name, 0) + 1
+        if self.guesses is not None:
+            self.guesses.add(name, guesses.is_size(what, tensor))
 
-    def count_asked(self):
-        """Refuses the line that asks without end."""
+    @staticmethod
+    def place():
+        """The frame that asks: neither the tracer's nor PyTorch's."""
         frame = sys._getframe(1)
         while frame is not None and frame.f_code.co_filename.startswith((HERE, TORCH)):
             frame = frame.f_back
-        if frame is None:
+        return frame
+
+    def count_asked(self):
+        """Refuses the line that asks without end."""
+        if (frame := self.place()) is None:
             return
         stack = getattr(self, "stack", None)
         line = frame.f_code.co_filename, frame.f_lineno, stack[-1][0] if stack else ""
@@ -252,6 +216,8 @@ class Values(TorchDispatchMode):
         if tensor.dtype == torch.bool:
             return self.made_by_all if known(tensor) is None else known(tensor)
         if tensor.is_floating_point():
+            if self.guesses is not None:
+                self.guesses.asked = True
             return 1.0
         self.turn += 1
         return self.turn % self.experts
@@ -294,7 +260,7 @@ def move_parameters(self, fn, recurse=True, memo=None):
 
 # What a fake tensor keeps in its own attributes.
 FAKES = {"fake_device", "fake_mode", "constant", "real_tensor", "pytype", "dispatch_keys", "_real_tensor", "item_memo",
-         "nonzero_memo", "unique_memo", "unique_consecutive_memo", "nested_int_memo"}
+         "nonzero_memo", "unique_memo", "unique_consecutive_memo", "nested_int_memo", "memwall_held"}
 FAKES |= {f"_{name}" for name in FAKES}
 
 
@@ -325,6 +291,9 @@ def install(fake_mode):
 
     FakeTensor.__new__ = staticmethod(made)
     torch.Tensor.split = even_split
+    FakeTensor.item, FakeTensor.__int__ = guesses.item, lambda tensor: int(tensor.item())
+    listed = FakeTensor.tolist
+    FakeTensor.tolist = lambda tensor: listed(tensor) if held.value_of(tensor) is None else held.numbers_of(tensor)
     for name in ("view", "reshape"):
         setattr(torch.Tensor, name, with_numbers(getattr(torch.Tensor, name)))
     FakeTensor.__format__ = lambda tensor, how: format(tensor.item(), how) if how and not tensor.dim() else object.__format__(

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import torch
 
-import fake
 import hf_inputs
+import places
 from hf_inputs import kind_of
 from sources import Refused, Subject, module
 
@@ -152,7 +152,7 @@ def transformers_subject(transformers, model_class, config, source, attention=No
             int(transformers.__version__.split(".")[0]) >= 5 else "torch_dtype"
         chosen[key] = torch.float32
         model = model_class._from_config(config, **chosen)
-        fake.follow_places(model)
+        places.follow_places(model)
         if getattr(config, "languages", None) and hasattr(model, "set_default_language") and config.default_language is None:
             model.set_default_language(config.languages[0])
         return model

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const MAIN: &str = "memwall_trace.py";
 
 /// Its files: what starts it, the ways in, recording, and the tape.
-const FILES: [(&str, &str); 29] = [
+const FILES: [(&str, &str); 32] = [
     (MAIN, include_str!("memwall_trace.py")),
     ("arrays.py", include_str!("arrays.py")),
     ("beside.py", include_str!("beside.py")),
@@ -19,6 +19,8 @@ const FILES: [(&str, &str); 29] = [
     ("fake.py", include_str!("fake.py")),
     ("foreign_kernels.py", include_str!("foreign_kernels.py")),
     ("groups.py", include_str!("groups.py")),
+    ("guesses.py", include_str!("guesses.py")),
+    ("held.py", include_str!("held.py")),
     ("hf_inputs.py", include_str!("hf_inputs.py")),
     ("hugging_face.py", include_str!("hugging_face.py")),
     ("kernels.py", include_str!("kernels.py")),
@@ -27,6 +29,7 @@ const FILES: [(&str, &str); 29] = [
     ("modules.py", include_str!("modules.py")),
     ("names.py", include_str!("names.py")),
     ("no_gpu.cpp", include_str!("no_gpu.cpp")),
+    ("places.py", include_str!("places.py")),
     ("processes.py", include_str!("processes.py")),
     ("recorder.py", include_str!("recorder.py")),
     ("sandbox.py", include_str!("sandbox.py")),

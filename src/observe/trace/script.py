@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_flatten
 import arrays
 import checkpoints
 import fake
+import held
 import modules
 import names
 import processes
@@ -84,6 +85,7 @@ class Watch:
         self.answers, self.wanted = answers, wanted
         self.recorder = Recorder(fake_mode, device.torch_device(), {})
         self.recorder.autocast = False
+        self.guesses = self.recorder.keep()
         self.model = self.calls = self.assembly = None
         self.batch = {}
         # Parameters of other models that the traced loss trains too, and all optimizers.
@@ -151,6 +153,7 @@ class Watch:
             self.evaluating = True
             try:
                 self.evaluated[key] = self.call(module, *args, **kwargs)
+                held.forget(self.evaluated[key])
             finally:
                 self.evaluating = False
         return self.evaluated[key]
@@ -159,8 +162,9 @@ class Watch:
         module = module if self.answers else owner_of(module)
         while isinstance(module, WRAPPERS):
             module = module.module
-        self.model = module
-        recorder = self.recorder
+        self.model, recorder = module, self.recorder
+        self.guesses.end()
+        recorder.guesses = None
         recorder.autocast = bool(torch.is_autocast_enabled())
         self.batch = tensors_of(args, kwargs)
         # Asked now: trainers move their model back to the host when its step is cut short.
@@ -271,7 +275,7 @@ def finished(watch, device, script, say):
     subject = type("Script", (), {"name": type(model).__name__, "source": script, "inputs": [], "side": None,
                                   "longest": point.get("S"), "versions": {}, "answers": watch.answers})()
     notes = [f"traced with {', '.join(f'{axis} {size}' for axis, size in point.items())} alone, in {precision} precision"]
-    notes.extend([*checkpoints.COUNTS.notes("script"), *processes.notes()])
+    notes.extend([*checkpoints.COUNTS.notes("script"), *processes.notes(), *watch.guesses.notes(model)])
     notes.extend(several(watch, model))
     answered = watch.recorder.answered
     tape_made = step.laid_out(device, answered, subject, model, [], [point], fitter, {precision: made.finish()}, notes, False, True)

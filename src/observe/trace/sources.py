@@ -68,6 +68,8 @@ class Subject:
         # Whether images of other sizes may do.
         self.varies = True
         self.notes, self.versions = [], {}
+        # A function of the user's own builds it, which may ask for values.
+        self.is_own = False
         # The forward pass alone, without gradients, is traced.
         self.answers = False
         # Lengths that do not vary, by axis.
@@ -196,7 +198,9 @@ def own(target, input_texts, loss_text):
             raise Refused(f"{target} returns {type(made).__name__}, not a torch.nn.Module")
         return made
 
-    return Subject(name, file, build, inputs, loss=loss)
+    subject = Subject(name, file, build, inputs, loss=loss)
+    subject.is_own = True
+    return subject
 
 
 def describe(value):

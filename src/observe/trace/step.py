@@ -44,6 +44,7 @@ class Tracer:
 
     def build(self, subject):
         values = fake.Values(self.fake_mode, builds=True)
+        guessed = values.keep() if subject.is_own else None
         with self.fake_mode, values:
             try:
                 model = subject.build()
@@ -58,6 +59,7 @@ class Tracer:
                     model.float()
                     break
             model = model.to(self.target)
+        subject.notes.extend(note for note in (guessed.notes(model) if guessed else []) if note not in subject.notes)
         model.train(not subject.answers)
         self.built = f"{subject.name} has {count(model)['total']:,} parameters"
         if subject.cannot:

@@ -1,0 +1,67 @@
+"""Where images and sound stand in a text: as many places are set in its mask as numbers were made of them."""
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+# How many numbers were made of the images that stand in a text, and how wide each is: as many places the text's mask has.
+PLACES = []
+# Models that have one of these put images in the places of their text.
+PLACED = {"get_placeholder_mask", "image_to_text_projection"}
+
+
+def follow_places(model):
+    """Notes what a model makes of images and sound before it puts that in the places of its text."""
+    for part in model.modules():
+        for name in ("get_image_features", "get_video_features", "get_audio_features"):
+            if callable(getattr(part, name, None)) and (PLACED & set(dir(part))):
+                setattr(part, name, noting_places(getattr(part, name)))
+
+
+ROWS = torch.Tensor.__iter__
+
+
+def all_rows(tensor):
+    """A list of what each image gives, which is put together again at once, as one: else every batch ran other operators."""
+    return iter([tensor.flatten(0, 1)]) if tensor.dim() == 3 and isinstance(tensor, FakeTensor) else ROWS(tensor)
+
+
+def noting_places(features):
+    def noted(*args, **kwargs):
+        torch.Tensor.__iter__ = all_rows
+        try:
+            made = features(*args, **kwargs)
+        finally:
+            torch.Tensor.__iter__ = ROWS
+        first = made[0] if isinstance(made, (tuple, list)) and made and isinstance(made[0], (tuple, list)) else made
+        tensors = [one for one in tensors_in(first) if one.is_floating_point()]
+        if tensors:
+            PLACES[:] = sum(one.numel() for one in tensors), tensors[0].size(-1)
+        return made
+
+    return noted
+
+
+def places_of(mask):
+    """How many elements of a mask are set: all, or as many as an image has in a text."""
+    if PLACES and mask.dim() == 3 and mask.size(-1) == PLACES[1]:
+        return min(PLACES[0], mask.numel())
+    if PLACES and mask.dim() == 2:
+        return min(PLACES[0] // PLACES[1], mask.numel())
+    return mask.numel()
+
+
+def tensors_in(*trees):
+    """Tensors in nested arguments, in the order of torch.utils._pytree, which takes most of a dispatch's time."""
+    found = []
+    for tree in trees:
+        if isinstance(tree, torch.Tensor):
+            found.append(tree)
+        elif isinstance(tree, (list, tuple)):
+            for one in tree:
+                if isinstance(one, torch.Tensor):
+                    found.append(one)
+                elif isinstance(one, (list, tuple, dict)):
+                    found.extend(tensors_in(one))
+        elif isinstance(tree, dict):
+            found.extend(tensors_in(*tree.values()))
+    return found
