@@ -93,6 +93,9 @@ fn options(args: &TraceArgs) -> Vec<OsString> {
     for input in &args.input {
         option("--input", Some(input.into()));
     }
+    for program in &args.allow {
+        option("--allow", Some(program.into()));
+    }
     option("--loss", text(&args.loss));
     option("--length", args.length.map(|length| length.to_string().into()));
     option("--device", args.cpu.then(|| "cpu".into()));

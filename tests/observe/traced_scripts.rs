@@ -15,7 +15,7 @@ x = torch.zeros(8, 16, device='cuda')
 ";
 
 /// What a script does behind the preamble, whether it is traced, and what is said of it.
-const SCRIPTS: [(&str, bool, &[&str]); 19] = [
+const SCRIPTS: [(&str, bool, &[&str]); 29] = [
     // Numbers are finite and as good as 1, so that guards against others let the step go on.
     (
         "
@@ -157,6 +157,83 @@ torch.ops.mine.twice(model(x)).mean().backward()
         false,
         &["@torch.library.register_fake(\"lib::op\"), then return torch.empty_like(x)"],
     ),
+    // Labels that were written down keep their values on the device: seven classes, five of which occur. A layer of 3 x 7 + 7, and
+    // each way to count them.
+    (
+        "
+labels = torch.tensor([0, 3, 6, 2, 1] * 40).to('cuda')
+counts = [labels.max().item() + 1, int(labels.max()) + 1, (labels + 1).max().item(), len(torch.bincount(labels)),
+          max(labels.tolist()) + 1, nn.functional.one_hot(labels).shape[1], max(int(y) for y in labels[:5]) + 1]
+occur = [torch.unique(labels).numel(), len(set(labels.tolist())), int((torch.bincount(labels) > 0).sum()), len(labels.unique(return_counts=True)[1])]
+assert set(counts) == {7} and set(occur) == {5}, (counts, occur)
+assert bool((labels == 6).any()) and not bool((labels == 4).any())
+assert labels[labels == 6].numel() == 40 and len((labels > 2).nonzero()) == 80
+seen = torch.zeros(7, dtype=torch.int64, device='cuda')
+for y in labels[:5]:
+    seen[y] += 1
+assert seen.tolist() == [1, 1, 1, 1, 0, 0, 1]
+model = nn.Linear(3, counts[0]).cuda()
+nn.functional.cross_entropy(model(torch.zeros(200, 3, device='cuda')), labels).backward()
+",
+        true,
+        &["Linear, 28 parameters"],
+    ),
+    // A view of it was multiplied: 1 + 4 + 6 + 8; then something unknown was written into it.
+    (
+        "
+table = torch.empty(4, dtype=torch.int64, device='cuda')
+view = table[1:]
+table.copy_(torch.tensor([1, 2, 3, 4]))
+view.mul_(2)
+assert int(table.sum()) == 19
+view.copy_(x.argsort()[0, :3])
+width = int(table.sum())
+nn.Linear(16, width + 3).cuda()(x).mean().backward()
+",
+        false,
+        &["train.py:17 asks for a value that nobody knows (item of int64, 0 dimensions), and Linear is built after it"],
+    ),
+    (
+        "nn.Linear(16, int(torch.randn(9, device='cuda').max()) + 3).cuda()(x).mean().backward()",
+        false,
+        &["train.py:9 asks for a value that nobody knows (a whole number made of item of a float)"],
+    ),
+    (
+        "nn.Linear(16, x.argsort().unique().numel()).cuda()(x).mean().backward()",
+        false,
+        &["train.py:9 asks for a value that nobody knows (unique2 of int64"],
+    ),
+    // What is printed shapes nothing, as far as anyone can tell; the model of the preamble was there before.
+    (
+        "
+print(x.std().item())
+nn.Linear(16, 4).cuda()(x).mean().backward()
+",
+        true,
+        &["train.py:10 asks for a value that nobody knows (item of float32, 0 dimensions) before Linear is built"],
+    ),
+    ("print(x.argsort().max().item()); model(x).mean().backward()", true, &["2,128 parameters", "item of int64"]),
+    // Programs that tell something run, as those that PyTorch and Python ask; no other does.
+    (
+        "
+import ctypes.util, os, platform, subprocess
+for command in ('uname -a', 'which git || echo none', 'git rev-parse HEAD 2>/dev/null | head -1; true'):
+    subprocess.run(command, shell=True)
+os.popen('nvidia-smi --query-gpu=index --format=csv,noheader 2>/dev/null').read()
+platform.processor()
+ctypes.util.find_library('c')
+model(x).mean().backward()
+",
+        true,
+        &["2,128 parameters"],
+    ),
+    (
+        "import subprocess; subprocess.run('git status; wget -q example.org/data.zip', shell=True)",
+        false,
+        &["the script starts `git status; wget -q example.org/data.zip` (train.py:9)", "--allow wget"],
+    ),
+    ("import os; os.system('rm -rf runs')", false, &["the script starts `rm -rf runs` (train.py:9)", "--allow rm"]),
+    ("import os; os.execvp('sh', ['sh', 'train.sh'])", false, &["the script becomes `sh train.sh` (train.py:9)"]),
 ];
 
 #[test]

@@ -26,6 +26,7 @@ def arguments():
     parser.add_argument("--loss")
     parser.add_argument("--length", type=int)
     parser.add_argument("--forward", action="store_true")
+    parser.add_argument("--allow", action="append", default=[])
     parser.add_argument("--device")
     parser.add_argument("--quiet", action="store_true")
     parser.add_argument("-o", "--output", required=True)
@@ -112,7 +113,7 @@ def main():
         if options.command:
             if options.class_name and not options.forward:
                 raise sources.Refused("--class with a script goes with --forward: a step is of the model that is trained")
-            made = script.trace(options.command, device, say, options.forward, options.class_name)
+            made = script.trace(options.command, device, say, options.forward, options.class_name, options.allow)
         else:
             made = tracer.trace(subject_of(options, sources, hugging_face, libraries))
         size = tape.write(made, options.output)

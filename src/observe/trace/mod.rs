@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const MAIN: &str = "memwall_trace.py";
 
 /// Its files: what starts it, the ways in, recording, and the tape.
-const FILES: [(&str, &str); 32] = [
+const FILES: [(&str, &str); 33] = [
     (MAIN, include_str!("memwall_trace.py")),
     ("arrays.py", include_str!("arrays.py")),
     ("beside.py", include_str!("beside.py")),
@@ -31,6 +31,7 @@ const FILES: [(&str, &str); 32] = [
     ("no_gpu.cpp", include_str!("no_gpu.cpp")),
     ("places.py", include_str!("places.py")),
     ("processes.py", include_str!("processes.py")),
+    ("programs.py", include_str!("programs.py")),
     ("recorder.py", include_str!("recorder.py")),
     ("sandbox.py", include_str!("sandbox.py")),
     ("script.py", include_str!("script.py")),

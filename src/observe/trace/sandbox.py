@@ -8,6 +8,8 @@ import shutil
 import sys
 import tempfile
 
+from programs import Programs
+
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 # Caches that libraries write and read below Python, where nothing redirects them: variable, and where they lie else.
 CACHES = {"HF_DATASETS_CACHE": "datasets", "HF_EVALUATE_CACHE": "evaluate", "HF_MODULES_CACHE": "modules"}
@@ -21,10 +23,10 @@ CHANGING = ("chmod", "utime", "chown", "truncate")
 class Sandbox:
     """An overlay in Python: reads see what was written here first, then the user's files."""
 
-    def __init__(self):
+    def __init__(self, allowed=()):
         self.folder = os.path.realpath(tempfile.mkdtemp(prefix="memwall-trace-"))
         self.temporary, tempfile.tempdir = tempfile.tempdir, self.folder
-        self.active = True
+        self.active, self.programs = True, Programs(allowed, self.folder)
         self.removed = set()
         self.real = {name: getattr(os, name) for name in (
             *READING, *CHANGING, "open", "listdir", "scandir", "mkdir", "rmdir", "remove", "unlink", "rename", "replace",
@@ -192,6 +194,7 @@ class Sandbox:
         """What none of these functions did."""
         if not self.active:
             return
+        self.programs.audit(event, args)
         if event == "open" and isinstance(args[0], str) and isinstance(args[2], int) and args[2] & WRITES:
             if not self.is_ours(args[0]):
                 raise PermissionError(f"a traced script writes nothing: {args[0]}")

@@ -213,7 +213,7 @@ class Watch:
         raise Finished
 
 
-def trace(command, device, say, answers=False, wanted=None):
+def trace(command, device, say, answers=False, wanted=None, allowed=()):
     """The tape of a training command's first step, or of the first pass without gradients."""
     awaited = "pass without gradients" if answers else "backward pass"
     awaited = f"{awaited} of `{wanted}`" if wanted else awaited
@@ -243,7 +243,7 @@ def trace(command, device, say, answers=False, wanted=None):
     watch = Watch(device, fake_mode, answers, wanted)
     out, sys.stdout = sys.stdout, sys.stderr
     try:
-        with Sandbox(), fake_mode, watch, watch.recorder:
+        with Sandbox(allowed), fake_mode, watch, watch.recorder:
             try:
                 run()
             except Finished:
