@@ -63,7 +63,7 @@ y.mean().backward()
     // One row of choices in eight shares: each expert's tokens are known, and so is where its share ends.
     (
         "
-counts = torch.zeros(8, 4, dtype=torch.int64, device='cuda').scatter_(1, torch.zeros(8, 1, dtype=torch.int64, device='cuda'), 1)
+counts = torch.zeros(8, 4, dtype=torch.int64, device='cuda').scatter_(1, model(x)[:, :4].argmax(-1, keepdim=True), 1)
 start, made = 0, []
 for count in counts.sum(0):
     if count == 0:
@@ -186,33 +186,33 @@ view = table[1:]
 table.copy_(torch.tensor([1, 2, 3, 4]))
 view.mul_(2)
 assert int(table.sum()) == 19
-view.copy_(x.argsort()[0, :3])
+view.copy_(torch.randn_like(x).argsort()[0, :3])
 width = int(table.sum())
 nn.Linear(16, width + 3).cuda()(x).mean().backward()
 ",
         false,
-        &["train.py:17 asks for a value that nobody knows (item of int64, 0 dimensions), and Linear is built after it"],
+        &["train.py:15 asks for a value that nobody knows (item of int64, 0 dimensions), and Linear is built after it"],
     ),
     (
         "nn.Linear(16, int(torch.randn(9, device='cuda').max()) + 3).cuda()(x).mean().backward()",
         false,
-        &["train.py:9 asks for a value that nobody knows (a whole number made of item of a float)"],
+        &["train.py:8 asks for a value that nobody knows (a whole number made of item of a float)"],
     ),
     (
-        "nn.Linear(16, x.argsort().unique().numel()).cuda()(x).mean().backward()",
+        "nn.Linear(16, torch.randn_like(x).argsort().unique().numel()).cuda()(x).mean().backward()",
         false,
-        &["train.py:9 asks for a value that nobody knows (unique2 of int64"],
+        &["train.py:8 asks for a value that nobody knows (unique2 of int64"],
     ),
     // What is printed shapes nothing, as far as anyone can tell; the model of the preamble was there before.
     (
         "
-print(x.std().item())
+print(torch.randn_like(x).std().item())
 nn.Linear(16, 4).cuda()(x).mean().backward()
 ",
         true,
-        &["train.py:10 asks for a value that nobody knows (item of float32, 0 dimensions) before Linear is built"],
+        &["train.py:9 asks for a value that nobody knows (item of float32, 0 dimensions) before Linear is built"],
     ),
-    ("print(x.argsort().max().item()); model(x).mean().backward()", true, &["2,128 parameters", "item of int64"]),
+    ("print(torch.randn_like(x).argsort().max().item()); model(x).mean().backward()", true, &["2,128 parameters", "item of int64"]),
     // Programs that tell something run, as those that PyTorch and Python ask; no other does.
     (
         "
@@ -230,10 +230,10 @@ model(x).mean().backward()
     (
         "import subprocess; subprocess.run('git status; wget -q example.org/data.zip', shell=True)",
         false,
-        &["the script starts `git status; wget -q example.org/data.zip` (train.py:9)", "--allow wget"],
+        &["the script starts `git status; wget -q example.org/data.zip` (train.py:8)", "--allow wget"],
     ),
-    ("import os; os.system('rm -rf runs')", false, &["the script starts `rm -rf runs` (train.py:9)", "--allow rm"]),
-    ("import os; os.execvp('sh', ['sh', 'train.sh'])", false, &["the script becomes `sh train.sh` (train.py:9)"]),
+    ("import os; os.system('rm -rf runs')", false, &["the script starts `rm -rf runs` (train.py:8)", "--allow rm"]),
+    ("import os; os.execvp('sh', ['sh', 'train.sh'])", false, &["the script becomes `sh train.sh` (train.py:8)"]),
 ];
 
 #[test]

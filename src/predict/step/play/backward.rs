@@ -56,7 +56,7 @@ pub(in crate::predict) fn backward(
     let mut run = BackwardPass {
         tape,
         uses,
-        alive: LiveBytes { log: Log::wanted(logs), ..LiveBytes::of(retained) },
+        alive: LiveBytes { log: Log::wanted(logs, tape.tensors.len()), ..LiveBytes::of(retained) },
         slots: vec![None; tape.tensors.len()],
         gradients: Vec::with_capacity(tape.ops.len()),
         made: Vec::with_capacity(4),

@@ -42,8 +42,14 @@ pub(in crate::predict) enum Event {
 pub(in crate::predict) struct Log(Option<Vec<Event>>);
 
 impl Log {
-    pub(in crate::predict) const fn wanted(wanted: bool) -> Self {
-        Self(if wanted { Some(Vec::new()) } else { None })
+    /// One where it is `wanted`, with room for each of so many tensors to come and go.
+    pub(in crate::predict) fn wanted(wanted: bool, tensors: usize) -> Self {
+        Self(wanted.then(|| Vec::with_capacity(2 * tensors)))
+    }
+
+    /// None.
+    pub(in crate::predict) const fn none() -> Self {
+        Self(None)
     }
 
     fn note(&mut self, event: Event) {
@@ -100,7 +106,7 @@ pub(in crate::predict) struct TapeLog {
 pub(in crate::predict) fn logged(tape: &Tape, recompute: Recompute, gradients: WeightGradients) -> TapeLog {
     let recompute = if tape.plain { Recompute::Nothing } else { recompute };
     let uses = uses(tape, recompute);
-    let mut alive = LiveBytes { log: Log::wanted(true), ..LiveBytes::of([0; GROUPS]) };
+    let mut alive = LiveBytes { log: Log::wanted(true, tape.tensors.len()), ..LiveBytes::of([0; GROUPS]) };
     forward(tape, &uses, &mut alive, recompute);
     let input = tape.tensors.iter().position(|tensor| tensor.home == Home::Input).filter(|_| !tape.borrows);
     let input = input.map(BlockKey::tensor);

@@ -106,7 +106,7 @@ pub(in crate::predict) struct LiveBytes {
 impl LiveBytes {
     pub(in crate::predict) fn of(groups: Groups) -> Self {
         let total = groups.iter().sum();
-        Self { groups, total, peak: PassPeak::NONE, log: Log::wanted(false) }
+        Self { groups, total, peak: PassPeak::NONE, log: Log::none() }
     }
 
     fn take(&mut self, group: Group, bytes: u64, key: BlockKey) {
