@@ -13,6 +13,7 @@ import json
 import os
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 TRACER = Path(__file__).resolve().parents[2] / "src/observe/trace"
@@ -84,15 +85,27 @@ def made_of(case, answers):
     if "odd" in case:
         ids = sources.Input("ids", torch.int64, ["B", "S"])
         return sources.Subject(case["name"], "odd_models.py", odd_models.MODELS[case["odd"]], [ids])
+    if "diffusers" in case:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "config.json"
+            path.write_text(json.dumps({"_class_name": case["diffusers"], **case["config"]}))
+            return libraries.diffusers_model(path)
     return libraries.timm_model(case["timm"]) if "timm" in case else libraries.torchvision_model(case["torchvision"])
 
 
-def followed(case, sizes, training):
+def again(case, traced, answers=False):
+    """The subject, run in the way in which it could be traced."""
+    subject = subject_of(case, answers)
+    subject.inputs, subject.extra = traced.inputs, traced.extra
+    return subject
+
+
+def followed(case, traced, sizes, training):
     """The second step of AdamW, as measure.py follows one."""
     torch.compiler.reset() if hasattr(torch, "compiler") else None
     precision = training["precision"]
     mode = fake.Mode(allow_non_fake_inputs=True)
-    subject = subject_of(case)
+    subject = again(case, traced)
     lower = torch.bfloat16 if precision == "bf16" else None
     experts = getattr(subject, "experts", 1)
     ledger = Ledger(mode, experts)
@@ -129,10 +142,10 @@ def followed(case, sizes, training):
             "flops_backward": backward}
 
 
-def answered(case, sizes, precision):
+def answered(case, traced, sizes, precision):
     """The second pass without gradients, its result held as who asked for it does."""
     mode = fake.Mode(allow_non_fake_inputs=True)
-    subject = subject_of(case, answers=True)
+    subject = again(case, traced, answers=True)
     lower = torch.bfloat16 if precision == "bf16" else None
     ledger = Ledger(mode, getattr(subject, "experts", 1))
     with mode, torch.no_grad():
@@ -184,10 +197,10 @@ def cases(case, folder, answers):
             plan = plan_of(path.name, sizes, {**training, "mode": "inference"})
             plan["training"].pop("optimizer")
             yield {"id": f"forward-{name}", "group": "traced", "source": measure.SOURCE, "plan": plan,
-                   "measured": answered(case, sizes, training["precision"])}
+                   "measured": answered(case, subject, sizes, training["precision"])}
             continue
         yield {"id": f"traced-{name}", "group": "traced", "source": measure.SOURCE, "plan": plan_of(path.name, sizes, training),
-               "measured": followed(case, sizes, training)}
+               "measured": followed(case, subject, sizes, training)}
 
 
 if __name__ == "__main__":

@@ -7,7 +7,9 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 
+import hf_inputs
 from sources import Input, Refused, Subject, cross_entropy, first_tensor, module
+
 
 def timm_model(name):
     timm = module("timm", "--timm")
@@ -86,7 +88,20 @@ def diffusers_model(path):
     subject = Diffusion(name, f"diffusers {diffusers.__version__}", build, inputs, loss=loss, extra=extra,
                         side=values.get("sample_size") or 64)
     subject.versions = {"diffusers": diffusers.__version__}
+    subject.ways = films(name, inputs, extra)
     return subject
+
+
+def films(name, inputs, extra):
+    """Ways for a model that wants frames: channels before them, or behind. Autoencoders read pictures, one and four for each of
+    further latents; denoising models read latents."""
+    at = next((at for at, one in enumerate(inputs) if one.sides[2:] == ["I", "I"]), None)
+    if at is None:
+        return []
+    frames, (batch, channels, *sides) = 17 if name.startswith("Autoencoder") else 8, inputs[at].sides
+    orders = [[batch, channels, frames, *sides], [batch, frames, channels, *sides]]
+    made = [Input(inputs[at].name, inputs[at].dtype, order) for order in orders]
+    return [hf_inputs.Way([*inputs[:at], one, *inputs[at + 1:]], extra, f"traced with films of {frames} frames") for one in made]
 
 
 class Diffusion(Subject):
@@ -99,6 +114,10 @@ class Diffusion(Subject):
         named = {name: value for name, value in batch.items() if not name.startswith("_")}
         output = model(**named, **extra)
         return output if self.answers else self.loss_of(output, batch)
+
+
+# Tokens of a text, as their pipelines have them (`max_sequence_length`); 77 elsewhere, as CLIP's.
+TEXTS = {"SD3Transformer2DModel": 333, "PixArtTransformer2DModel": 120, "CogVideoXTransformer3DModel": 226, "WanTransformer3DModel": 512}
 
 
 def diffusion_inputs(name, values, accepted):
@@ -120,10 +139,11 @@ def diffusion_inputs(name, values, accepted):
     if "timestep" in accepted:
         inputs.append(Input("timestep", torch.int64, ["B"]))
     if "encoder_hidden_states" in accepted:
-        width = values.get("caption_channels") or values.get("joint_attention_dim") or values.get("cross_attention_dim")
+        width = values.get("caption_channels") or values.get("joint_attention_dim") or values.get("cross_attention_dim") \
+            or values.get("text_embed_dim") or values.get("text_dim")
         width = width[-1] if isinstance(width, list) else width
         if width:
-            length = {"SD3Transformer2DModel": 333, "PixArtTransformer2DModel": 120}.get(name, 77)
+            length = TEXTS.get(name, 77)
             inputs.append(Input("encoder_hidden_states", f32, ["B", length, width]))
     if "pooled_projections" in accepted:
         inputs.append(Input("pooled_projections", f32, ["B", values.get("pooled_projection_dim", 2048)]))
