@@ -94,7 +94,8 @@ class Live:
         self.thread = threading.get_ident()
         self.recorder = self.calls = self.model = self.assembly = None
         self.batch, self.foreign, self.answers, self.optimizers = {}, 0, False, []
-        self.on_host = False
+        # Real tensors: nothing is guessed.
+        self.on_host, self.guesses = False, None
         self.call = nn.Module.__call__
         self.backward, self.run_backward = torch.Tensor.backward, torch.autograd.backward
 

@@ -275,7 +275,7 @@ def finished(watch, device, script, say):
     subject = type("Script", (), {"name": type(model).__name__, "source": script, "inputs": [], "side": None,
                                   "longest": point.get("S"), "versions": {}, "answers": watch.answers})()
     notes = [f"traced with {', '.join(f'{axis} {size}' for axis, size in point.items())} alone, in {precision} precision"]
-    notes.extend([*checkpoints.COUNTS.notes("script"), *processes.notes(), *watch.guesses.notes(model)])
+    notes.extend([*checkpoints.COUNTS.notes("script"), *processes.notes(), *(watch.guesses.notes(model) if watch.guesses else [])])
     notes.extend(several(watch, model))
     answered = watch.recorder.answered
     tape_made = step.laid_out(device, answered, subject, model, [], [point], fitter, {precision: made.finish()}, notes, False, True)
