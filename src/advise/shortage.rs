@@ -182,6 +182,10 @@ fn allocator(oom: &OutOfMemory, backend: &str, device: &str) -> String {
         (Some(asked), Some(free)) if asked > free => {
             format!("{ahead} {} short ({asked} asked, {free} free)", asked.saturating_sub(free))
         }
+        (Some(asked), Some(free)) if oom.segment().is_some_and(|taken| taken > free) => {
+            let taken = oom.segment().unwrap_or(asked);
+            format!("{ahead} {asked} asked, for which PyTorch takes {taken} at a time, {free} free")
+        }
         (Some(asked), Some(free)) => {
             let why = if oom.allowed.is_some() {
                 "the process has reached its limit"

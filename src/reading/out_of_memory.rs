@@ -127,6 +127,22 @@ impl OutOfMemory {
         self.in_process.is_none() && !self.others.is_empty()
     }
 
+    /// What PyTorch's allocator takes from the driver for the request: small tensors share segments
+    /// (c10/cuda/CUDACachingAllocator.cpp, `get_allocation_size`). As asked where another allocator says it.
+    #[must_use]
+    pub fn segment(&self) -> Option<Bytes> {
+        const MIB: u64 = 1 << 20;
+        let asked = self.asked?;
+        if self.kind != OutOfMemoryKind::Allocator || !["CUDA", "HIP", "XPU", "NPU"].contains(&self.backend.as_str()) {
+            return Some(asked);
+        }
+        Some(match asked.0 {
+            small if small <= MIB => Bytes(2 * MIB),
+            middle if middle < 10 * MIB => Bytes(20 * MIB),
+            large => Bytes(large.div_ceil(2 * MIB).saturating_mul(2 * MIB)),
+        })
+    }
+
     /// Whether it would have gone through with all that PyTorch held unused.
     #[must_use]
     pub fn would_fit_unfragmented(&self) -> Option<bool> {

@@ -51,12 +51,12 @@ pub const WITH_PLAN: &str = "a smaller micro batch, checkpointing, sharding: bes
 
 /// Whether the device has room for the request many times over: not its size is what was refused.
 fn has_room(oom: &OutOfMemory) -> bool {
-    oom.allowed.is_none() && oom.asked.zip(oom.free).is_some_and(|(asked, free)| asked * 10 < free)
+    oom.allowed.is_none() && oom.segment().zip(oom.free).is_some_and(|(taken, free)| taken * 10 < free)
 }
 
 /// What is refused although it is free, other processes cannot free.
 fn is_refused_although_free(oom: &OutOfMemory) -> bool {
-    oom.asked.zip(oom.free).is_some_and(|(asked, free)| asked <= free)
+    oom.segment().zip(oom.free).is_some_and(|(taken, free)| taken <= free)
 }
 
 fn kv_cache(oom: &OutOfMemory) -> Vec<String> {
