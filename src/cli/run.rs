@@ -18,7 +18,7 @@ use super::plans::PlanSource;
 use super::signals::{GroupSignals, Signals};
 use super::trace::Tracer;
 use super::{Exit, Failure, Streams, plans};
-use crate::app::{Mismatch, told_model, told_settings};
+use crate::app::{Mismatch, ToldSettings, told_model};
 use crate::catalog::{Catalog, Generation};
 use crate::compare::{Calibration, Candidates, Explanation, Subject, explain_resident};
 use crate::files;
@@ -73,7 +73,9 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Resu
         }
     });
     variables.extend(traced.iter().flat_map(TracedRun::variables));
-    variables.extend(args.modules.then(|| (MODULES_VARIABLE, "1".into())));
+    // A plan of a CPU is held against what the first pass takes: few steps are too short for the sample of a later one.
+    let looks = args.modules || planned.as_ref().is_some_and(PlannedCommand::looks_at_first_pass);
+    variables.extend(looks.then(|| (MODULES_VARIABLE, "1".into())));
     let ended = start(&args.command, variables);
     let (mut heard, directory) =
         listening.map_or((HookReport::default(), None), |(listening, directory)| (listening.end(), Some(directory)));
@@ -145,6 +147,11 @@ impl PlannedCommand {
         self.job.hardware.gpu.generation == Generation::Cpu
     }
 
+    /// Modules that are compiled would be compiled again for it.
+    fn looks_at_first_pass(&self) -> bool {
+        self.on_cpu() && !self.job.training.compile
+    }
+
     fn run(&self) -> PlannedRun<'_> {
         PlannedRun { prediction: &self.prediction, on_cpu: self.on_cpu() }
     }
@@ -158,17 +165,22 @@ impl PlannedCommand {
         if let Some(other) = other {
             return Some(format!("not as planned: {}", Mismatch::Model(other).words()));
         }
-        let told = told_settings(run, &self.job);
+        let settings = ToldSettings::of(run, &self.job);
+        let stated = settings.as_planned();
         let plan = self.source.plan();
         let subject = Subject {
             plan: &Candidates::of(self.source.document(), plan.model.hf_config.as_ref(), plan.trace()),
             catalog,
             stage: None,
             calibration: Calibration::default(),
-            stated: &[],
+            stated: &stated,
         };
         let found = explain_resident(&subject, &self.job, &self.prediction, step);
-        let figures = found.first().map(Explanation::verdict);
+        // What the process itself says is no guess: beside it stands what its figures say only where that agrees and fits.
+        let told = settings.words();
+        let stands =
+            |one: &&Explanation| told.is_empty() || one.fits && settings.agree_with(&one.change().unwrap_or_default());
+        let figures = found.iter().find(stands).map(Explanation::verdict);
         let told = (!told.is_empty()).then(|| Mismatch::Settings(told.join("; ")).words());
         let words: Vec<String> = told.into_iter().chain(figures).collect();
         (!words.is_empty()).then(|| format!("not as planned: {}", words.join("; by its figures: ")))

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::mismatch;
 use super::plan::RunPlan;
+use super::settings::ToldSettings;
 use crate::app::editor::editing;
 use crate::app::event::Effect;
 use crate::app::monitor::attached::AttachedState;
@@ -13,6 +14,7 @@ use crate::app::plans;
 use crate::app::state::State;
 use crate::catalog::Catalog;
 use crate::compare::{self, Bands, Calibration, Candidates, Comparison, Evidence, Explanation, Subject, explain};
+use crate::predict::Job;
 use crate::reading::Moment;
 use crate::units::Seconds;
 
@@ -163,7 +165,7 @@ impl Question {
             catalog: Arc::clone(&state.catalog),
             asked: QuestionKey::of(state)?,
             bands: Bands::of(job),
-            stated: state.run.telemetry.stated(&state.monitor).to_vec(),
+            stated: stated(state, job),
         })
     }
 
@@ -179,6 +181,13 @@ impl Question {
         };
         explain(&subject, &self.asked.evidence, &self.bands)
     }
+}
+
+/// What the run is told for sure: by its command, files and environment, and by its hook.
+fn stated(state: &State, job: &Job) -> Vec<(&'static str, String)> {
+    let telemetry = &state.run.telemetry;
+    let hooked = telemetry.hooked(&state.monitor, state.now).map(|run| ToldSettings::of(run, job).as_planned());
+    telemetry.stated(&state.monitor).iter().cloned().chain(hooked.into_iter().flatten()).collect()
 }
 
 /// Begins a search where what is seen has changed since the last one and lies outside of what

@@ -4,6 +4,7 @@ pub(super) mod calibrations;
 pub(super) mod exhaustion;
 pub(super) mod explanation_search;
 pub(super) mod inferred;
+mod input_shape;
 pub(super) mod mismatch;
 pub(super) mod observation;
 pub(super) mod offer;

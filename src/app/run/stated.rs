@@ -10,7 +10,7 @@ use crate::reading::{StatedCheckpointing, StatedSettings, StatedType};
 use crate::units::{grouped, parameter_count};
 
 /// Below this share of the planned trained parameters adapters may be what is trained.
-const ADAPTERS: f64 = 0.1;
+pub(super) const ADAPTERS: f64 = 0.1;
 
 /// What stands behind each: who says so.
 const BY_LOG: &str = "by its log";
@@ -94,17 +94,22 @@ fn weights(stated: &StatedSettings, job: &Job) -> Option<String> {
         .then(|| format!("weights in {}, the plan's precision is {}", stored.name(), job.storage.precision.name()))
 }
 
-fn compute(stated: &StatedSettings, job: &Job) -> Option<String> {
-    let runs = stated.compute?;
-    let planned = job.storage.precision;
-    let agrees = match planned {
+/// Whether matrices are multiplied in that type under a precision.
+pub(super) fn computes_in(precision: Precision, runs: StatedType) -> bool {
+    match precision {
         Precision::Fp32 | Precision::Tf32 => runs == StatedType::Fp32,
         Precision::Bf16Mixed | Precision::Bf16 | Precision::Bf16Fp32Master => runs == StatedType::Bf16,
         Precision::Fp16Mixed | Precision::Fp16 | Precision::Fp16Fp32Master => runs == StatedType::Fp16,
         // What is not multiplied in FP8 is in either.
         Precision::Fp8Mixed => runs != StatedType::Fp32,
-    };
-    (!agrees).then(|| format!("matrices in {}, the plan's precision is {}", runs.name(), planned.name()))
+    }
+}
+
+fn compute(stated: &StatedSettings, job: &Job) -> Option<String> {
+    let runs = stated.compute?;
+    let planned = job.storage.precision;
+    (!computes_in(planned, runs))
+        .then(|| format!("matrices in {}, the plan's precision is {}", runs.name(), planned.name()))
 }
 
 fn checkpointing(stated: &StatedSettings, job: &Job) -> Option<String> {

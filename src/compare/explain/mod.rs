@@ -118,16 +118,17 @@ pub struct Subject<'a> {
     pub stage: Option<u64>,
     /// What this machine is known to show over predictions.
     pub calibration: Calibration,
-    /// Keys that the run itself was told, with their values: no cause has it do otherwise.
+    /// Keys that the run itself was told, with their values, of which there may be several: no cause has it do otherwise.
     pub stated: &'a [(&'static str, String)],
 }
 
 impl Subject<'_> {
-    /// Whether a change has the run do otherwise than it was told.
+    /// Whether a change has the run do otherwise than it was told. A key that is told several values may be any of them.
     fn contradicts(&self, change: &Change) -> bool {
-        self.stated.iter().any(|(key, told)| {
-            change.remove.contains(key) || change.set.iter().any(|(other, value)| other == key && value != told)
-        })
+        let told = |key: &str| self.stated.iter().any(|(told, _)| *told == key);
+        let may_be = |key: &str, value: &String| self.stated.iter().any(|(told, one)| *told == key && one == value);
+        change.remove.iter().any(|key| told(key))
+            || change.set.iter().any(|(key, value)| told(key) && !may_be(key, value))
     }
 
     /// What the changed plan would show; `job` is the plan's own.

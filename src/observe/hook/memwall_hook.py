@@ -363,6 +363,9 @@ class _Sampler:
         self.stack = []
         self.model = None
         self.tokens = 0
+        # The module that takes the token ids, and whether those of this pass are counted.
+        self.counter = None
+        self.counted = False
         self.saved = 0
         self.alive = 0
         self.live = {}
@@ -397,30 +400,38 @@ class _Sampler:
             if self.backward:
                 # Later micro batches of the step count for their tokens alone.
                 if module is self.model:
-                    self._count_tokens(inputs)
+                    self.counted = False
+                if module is self.model or module is self.counter:
+                    self._count_tokens(module, inputs)
                 return
             if not self.stack:
-                self._root(module, inputs)
+                self._root(module)
+            self._count_tokens(module, inputs)
             shape = next((tuple(value.shape) for value in inputs if hasattr(value, "shape")), None)
             self.stack.append((id(module), self.saved, self._allocated(), shape))
         except Exception:
             self.stop()
 
-    def _root(self, module, inputs):
+    def _root(self, module):
         # A forward pass that raised has left its modules behind.
         self._stop_saving()
         if not self.own:
             self.own = {_storage(parameter) for parameter in module.parameters()}
         if self.model is None or _weight(module) > _weight(self.model):
             self.model = module
-        self._count_tokens(inputs)
+        self.counted = False
         self.saving = self.torch.autograd.graph.saved_tensors_hooks(self._pack, self._unpack)
         self.saving.__enter__()
 
-    def _count_tokens(self, inputs):
+    def _count_tokens(self, module, inputs):
+        """The ids that a pass takes, where they come first: a model that is called by keywords hands them to its
+        embedding by place, and an encoder's come before its decoder's."""
+        if self.counted:
+            return
         for value in inputs:
             if hasattr(value, "dtype") and not value.dtype.is_floating_point and value.dim() == 2:
                 self.tokens += value.numel()
+                self.counter, self.counted = module, True
                 break
 
     def _pack(self, tensor):

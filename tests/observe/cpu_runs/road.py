@@ -103,6 +103,7 @@ def wrong_plans(right):
         return one
 
     precision, micro = training["precision"], training["micro_batch_size"]
+    many = training["gradient_accumulation_steps"]
     mixed = {"fp32": "bf16", "bf16": "fp32", "bf16-mixed": "fp32"}[precision]
     words = {"fp32": "fp32", "bf16": "bf16", "bf16-mixed": "autocast|mixed"}[precision]
     yield "precision", changed(precision=mixed), words
@@ -112,7 +113,10 @@ def wrong_plans(right):
         lengths = {key: other for key in ("sequence_length", "decoder_sequence_length") if key in model}
         yield "length", changed(**lengths), r"\b%d\b" % sequence
     else:
-        yield "length", changed(image_size=2 * model["image_size"]), r"\b%d\b" % model["image_size"]
+        other = changed(image_size=2 * model["image_size"])
+        if "image_size" in other["model"]["hf_config"]:
+            other["model"]["hf_config"]["image_size"] *= 2
+        yield "length", other, r"\b%d\b" % model["image_size"]
     if model["hf_config"]["model_type"] != "resnet":
         again = training["activation_checkpointing"]
         wrong = "none" if again == "full" else "full"
@@ -123,6 +127,16 @@ def wrong_plans(right):
     if "depths" in config:
         config["depths"] = [2 * depth for depth in config["depths"]]
     yield "model", changed(hf_config=config), "layer|model|parameters"
+    yield "optimizer", changed(optimizer="sgd"), "AdamW"
+    if model["hf_config"]["model_type"] == "llama":
+        one = json.loads(json.dumps(right))
+        if one["training"].pop("lora", None) is None:
+            one["training"]["lora"] = LORA
+            yield "lora", one, "parameters trained"
+        else:
+            yield "lora", one, "adapters|LoRA"
+    if many > 1:
+        yield "accumulation", changed(gradient_accumulation_steps=1, batch_size=micro), r"\b%d passes" % many
 
 
 def name_causes(memwall, command, folder, names, environment):
