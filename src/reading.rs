@@ -34,7 +34,9 @@ pub use hardware::{
 };
 pub use spread::{DeviceMetric, Spread};
 
-pub use hook::{HookAbout, HookEnd, HookLosses, HookMemory, HookModules, HookStep, HookedRun, ModuleBlock, ModuleKind};
+pub use hook::{
+    HookAbout, HookEnd, HookLosses, HookMemory, HookModules, HookStep, HookedRun, ModuleBlock, ModuleKind, TokensSeen,
+};
 pub use location::DeviceLocation;
 pub use out_of_memory::{CacheTokens, OutOfMemory, OutOfMemoryKind};
 pub use place::{Activity, CodePlace, HookPlaces, HookStall, LateStep, PendingCollective, StepCause};

@@ -12,6 +12,8 @@ pub struct HookedRun {
     pub about: Option<HookAbout>,
     /// The newest step that was told.
     pub step: Option<HookStep>,
+    /// Whether its steps take as many tokens each.
+    pub tokens: TokensSeen,
     /// The newest sampled step, module by module.
     pub modules: Option<HookModules>,
     /// Where its training thread spends its time.
@@ -22,6 +24,31 @@ pub struct HookedRun {
     pub end: Option<HookEnd>,
     /// When it was heard last.
     pub heard: Moment,
+}
+
+/// How the tokens of a run's steps compare: batches that are padded to their longest sample differ.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum TokensSeen {
+    /// Fewer than two steps have told them.
+    #[default]
+    Once,
+    /// As many in every step.
+    Alike,
+    /// They have differed.
+    Varying,
+}
+
+impl TokensSeen {
+    /// After a step with `now` tokens behind one with `before`.
+    #[must_use]
+    pub fn then(self, before: Option<u64>, now: Option<u64>) -> Self {
+        match (self, before, now) {
+            (Self::Varying, ..) => Self::Varying,
+            (_, Some(before), Some(now)) if before != now => Self::Varying,
+            (_, Some(_), Some(_)) => Self::Alike,
+            _ => self,
+        }
+    }
 }
 
 /// What a process trains.

@@ -9,7 +9,7 @@ use memwall::observe::{Demo, Source};
 use memwall::plan::{EXAMPLES, LoadedPlan};
 use memwall::reading::{
     DeviceMemory, DeviceProcess, DeviceSample, Health, HookEnd, HookMemory, HookStep, HookedRun, Links, Moment,
-    OutOfMemory, Progress, ProgressSource, Reading, RunNews, Sample, SourceInfo, SourceKind,
+    OutOfMemory, Progress, ProgressSource, Reading, RunNews, Sample, SourceInfo, SourceKind, TokensSeen,
 };
 use memwall::ui::required_metrics;
 use memwall::units::{Bytes, Celsius, Fraction, Seconds};
@@ -374,6 +374,7 @@ fn the_end_says_after_how_many_steps_and_how() {
         pid: 7,
         about: None,
         step: Some(step),
+        tokens: TokensSeen::Alike,
         modules: None,
         places: None,
         placed: at,

@@ -6,7 +6,7 @@ use memwall::observe::{Demo, Source};
 use memwall::plan::Change;
 use memwall::reading::{
     DeviceProcess, DeviceSample, HookAbout, HookMemory, HookStep, HookedRun, OutOfMemory, Progress, ProgressSource,
-    Reading, RunNews, Sample, SourceInfo, SourceKind,
+    Reading, RunNews, Sample, SourceInfo, SourceKind, TokensSeen,
 };
 use memwall::units::{Bytes, Seconds};
 
@@ -194,6 +194,7 @@ fn hook(pid: u32, state: &State) -> HookedRun {
         pid,
         about: Some(about),
         step: Some(step),
+        tokens: TokensSeen::Alike,
         modules: None,
         places: None,
         placed: heard,

@@ -7,7 +7,7 @@ use crate::model::Element;
 use crate::plan::keywords::{Optimizer, Precision};
 use crate::plan::{Change, Checkpointing, keys};
 use crate::predict::Job;
-use crate::reading::{HookAbout, HookModules, HookedRun, ModuleKind, StatedType};
+use crate::reading::{HookAbout, HookModules, HookedRun, ModuleKind, StatedType, TokensSeen};
 use crate::units::{grouped, parameter_count};
 
 /// Parameters of one type are the model's if they are this share of all.
@@ -61,7 +61,8 @@ impl ToldSettings {
     #[must_use]
     pub fn of(run: &HookedRun, job: &Job) -> Self {
         let (about, modules) = (run.about.as_ref(), run.modules.as_ref());
-        let tokens = run.step.as_ref().and_then(|step| step.tokens);
+        // Of batches that are padded to their longest sample no one step tells the plan's length.
+        let tokens = run.step.as_ref().and_then(|step| step.tokens).filter(|_| run.tokens == TokensSeen::Alike);
         let batch = modules.and_then(|modules| InputShape::of(modules, tokens, job));
         let told = [
             about.and_then(|about| precision(about, modules, job)),
@@ -294,12 +295,24 @@ mod tests {
             pid: 7,
             about: Some(about),
             step: Some(step),
+            tokens: TokensSeen::Alike,
             modules: Some(modules),
             places: None,
             placed: Moment(0),
             end: None,
             heard: Moment(0),
         }
+    }
+
+    #[test]
+    fn batches_padded_to_their_longest_sample_are_no_other_settings() {
+        // 4 samples of 128 ids now and of other lengths before: nobody planned those.
+        let mut run = run("float32", 512);
+        run.tokens = TokensSeen::Once.then(Some(480), Some(512));
+        assert_eq!(run.tokens, TokensSeen::Varying);
+        run.tokens = run.tokens.then(Some(512), Some(512));
+        let plan = "precision: fp32, micro_batch_size: 4, gradient_accumulation_steps: 2";
+        assert_eq!(ToldSettings::of(&run, &job(plan)).words(), Vec::<String>::new());
     }
 
     #[test]

@@ -14,7 +14,7 @@ use memwall::plan::{Checkpointing, Document, LoadedPlan};
 use memwall::predict::{self, Job, Prediction};
 use memwall::reading::{
     DeviceProcess, DeviceSample, HookAbout, HookMemory, HookStep, HookedRun, Moment, Reading, RunNews, Sample,
-    SourceInfo, SourceKind,
+    SourceInfo, SourceKind, TokensSeen,
 };
 use memwall::units::{Bytes, Seconds};
 
@@ -168,6 +168,7 @@ impl Run {
             pid: PID,
             about: Some(about),
             step: Some(step),
+            tokens: TokensSeen::Alike,
             modules: None,
             places: None,
             placed: NOW,
