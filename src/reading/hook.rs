@@ -241,6 +241,22 @@ pub struct HookLosses {
 }
 
 impl HookedRun {
+    /// A process that has told nothing yet, heard at `now`.
+    #[must_use]
+    pub fn new(pid: u32, now: Moment) -> Self {
+        Self {
+            pid,
+            about: None,
+            step: None,
+            tokens: TokensSeen::default(),
+            modules: None,
+            places: None,
+            placed: now,
+            end: None,
+            heard: now,
+        }
+    }
+
     /// The hook's own view of how far the run is.
     #[must_use]
     pub fn progress(&self) -> Progress {

@@ -9,7 +9,7 @@ use memwall::observe::{Demo, Source};
 use memwall::plan::{EXAMPLES, LoadedPlan};
 use memwall::reading::{
     DeviceMemory, DeviceProcess, DeviceSample, Health, HookEnd, HookMemory, HookStep, HookedRun, Links, Moment,
-    OutOfMemory, Progress, ProgressSource, Reading, RunNews, Sample, SourceInfo, SourceKind, TokensSeen,
+    OutOfMemory, Progress, ProgressSource, Reading, RunNews, Sample, SourceInfo, SourceKind,
 };
 use memwall::ui::required_metrics;
 use memwall::units::{Bytes, Celsius, Fraction, Seconds};
@@ -370,17 +370,7 @@ fn the_end_says_after_how_many_steps_and_how() {
         ooms: 0,
     };
     let end = HookEnd { error: Some("OutOfMemoryError".into()), out_of_memory: Some(message()), code: Some(1) };
-    let hook = HookedRun {
-        pid: 7,
-        about: None,
-        step: Some(step),
-        tokens: TokensSeen::Alike,
-        modules: None,
-        places: None,
-        placed: at,
-        end: Some(end),
-        heard: at,
-    };
+    let hook = HookedRun { step: Some(step), end: Some(end), ..HookedRun::new(7, at) };
     live.second(55.0, 60.0, None);
     happen(&mut live.state, Event::Run(Box::new(RunNews { hooks: vec![hook], ..RunNews::default() })));
     let first = screen(&live.state, &look(), SIZE).lines().next().unwrap().to_owned();

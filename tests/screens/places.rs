@@ -5,7 +5,7 @@ use memwall::observe::{Demo, Source};
 use memwall::reading::{
     Activity, CodePlace, HookAbout, HookMemory, HookModules, HookPlaces, HookStall, HookStep, HookedRun, HostProcess,
     LateStep, LogFormat, ModuleBlock, Moment, ProcessExit, ProcessWait, Progress, ProgressSource, RankProcess, Reading,
-    RunNews, Sample, SourceInfo, SourceKind, TokensSeen, WaitKind,
+    RunNews, Sample, SourceInfo, SourceKind, WaitKind,
 };
 use memwall::units::{Bytes, Fraction, Seconds, SignedBytes};
 
@@ -40,17 +40,7 @@ fn hooked(pid: u32, heard: Moment, about: HookAbout, places: Option<HookPlaces>)
         retries: 0,
         ooms: 0,
     };
-    HookedRun {
-        pid,
-        about: Some(about),
-        step: Some(step),
-        tokens: TokensSeen::Alike,
-        modules: None,
-        places,
-        placed: heard,
-        end: None,
-        heard,
-    }
+    HookedRun { about: Some(about), step: Some(step), places, ..HookedRun::new(pid, heard) }
 }
 
 fn place(activity: Activity, call: &str, line: u32, share: f64) -> CodePlace {

@@ -190,17 +190,7 @@ fn hook(pid: u32, state: &State) -> HookedRun {
     };
     let about =
         HookAbout { rank: Some(0), world: Some(1), model: Some("TinyModel".to_owned()), ..HookAbout::default() };
-    HookedRun {
-        pid,
-        about: Some(about),
-        step: Some(step),
-        tokens: TokensSeen::Alike,
-        modules: None,
-        places: None,
-        placed: heard,
-        end: None,
-        heard,
-    }
+    HookedRun { about: Some(about), step: Some(step), tokens: TokensSeen::Alike, ..HookedRun::new(pid, heard) }
 }
 
 #[test]

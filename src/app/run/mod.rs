@@ -311,7 +311,7 @@ fn is_quiet(run: &HookedRun, now: Moment) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reading::{HookAbout, HookMemory, HookStep, LogFormat, SourceInfo, TokensSeen};
+    use crate::reading::{HookAbout, HookMemory, HookStep, LogFormat, SourceInfo};
     use crate::units::{Bytes, TokensPerSec};
 
     const NOW: Moment = Moment(1_000_000);
@@ -329,17 +329,7 @@ mod tests {
             retries: 0,
             ooms: 0,
         };
-        HookedRun {
-            pid,
-            about: None,
-            step: Some(step),
-            tokens: TokensSeen::Alike,
-            modules: None,
-            places: None,
-            placed: heard,
-            end: None,
-            heard,
-        }
+        HookedRun { step: Some(step), ..HookedRun::new(pid, heard) }
     }
 
     #[test]

@@ -292,15 +292,11 @@ mod tests {
             ooms: 0,
         };
         HookedRun {
-            pid: 7,
             about: Some(about),
             step: Some(step),
             tokens: TokensSeen::Alike,
             modules: Some(modules),
-            places: None,
-            placed: Moment(0),
-            end: None,
-            heard: Moment(0),
+            ..HookedRun::new(7, Moment(0))
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::directory::{Directory, DirectoryError};
 use super::message::{self, Body, Message};
-use crate::reading::{HookEnd, HookLosses, HookStep, HookedRun, Moment, TokensSeen};
+use crate::reading::{HookEnd, HookLosses, HookStep, HookedRun, Moment};
 
 /// A datagram is cut here: the hook writes less.
 const LARGEST: usize = 64 * 1024;
@@ -136,17 +136,7 @@ impl Listener {
             self.runs.remove(quietest);
             self.forgotten += 1;
         }
-        self.runs.push(HookedRun {
-            pid,
-            about: None,
-            step: None,
-            tokens: TokensSeen::default(),
-            modules: None,
-            places: None,
-            placed: now,
-            end: None,
-            heard: now,
-        });
+        self.runs.push(HookedRun::new(pid, now));
         let last = self.runs.len() - 1;
         &mut self.runs[last]
     }

@@ -164,17 +164,7 @@ impl Run {
             retries: 0,
             ooms: 0,
         };
-        HookedRun {
-            pid: PID,
-            about: Some(about),
-            step: Some(step),
-            tokens: TokensSeen::Alike,
-            modules: None,
-            places: None,
-            placed: NOW,
-            end: None,
-            heard: NOW,
-        }
+        HookedRun { about: Some(about), step: Some(step), tokens: TokensSeen::Alike, ..HookedRun::new(PID, NOW) }
     }
 
     /// What does not fit the plan, by what the process says of itself.
