@@ -105,7 +105,7 @@ def wrong_plans(right):
     precision, micro = training["precision"], training["micro_batch_size"]
     many = training["gradient_accumulation_steps"]
     mixed = {"fp32": "bf16", "bf16": "fp32", "bf16-mixed": "fp32"}[precision]
-    words = {"fp32": "fp32", "bf16": "bf16", "bf16-mixed": "autocast|mixed"}[precision]
+    words = {"fp32": "fp32", "bf16": "bf16", "bf16-mixed": "autocast|mixed|matrices in bf16"}[precision]
     yield "precision", changed(precision=mixed), words
     yield "batch", changed(micro_batch_size=2 * micro, batch_size=2 * model["batch_size"]), r"micro batch %d\b" % micro
     if sequence := model.get("sequence_length"):
