@@ -178,12 +178,12 @@ fn allocator(oom: &OutOfMemory, backend: &str, device: &str) -> String {
     if let (Some(asked), Some(limit)) = (oom.asked, oom.allowed.filter(|_| oom.backend == "XPU")) {
         return format!("{ahead} {asked} asked in one block, and this driver gives at most {limit}");
     }
+    let taken = oom.segment().unwrap_or(Bytes::ZERO);
     match (oom.asked, oom.free) {
         (Some(asked), Some(free)) if asked > free => {
             format!("{ahead} {} short ({asked} asked, {free} free)", asked.saturating_sub(free))
         }
-        (Some(asked), Some(free)) if oom.segment().is_some_and(|taken| taken > free) => {
-            let taken = oom.segment().unwrap_or(asked);
+        (Some(asked), Some(free)) if taken > free => {
             format!("{ahead} {asked} asked, for which PyTorch takes {taken} at a time, {free} free")
         }
         (Some(asked), Some(free)) => {

@@ -15,7 +15,7 @@ x = torch.zeros(8, 16, device='cuda')
 ";
 
 /// What a script does behind the preamble, whether it is traced, and what is said of it.
-const SCRIPTS: [(&str, bool, &[&str]); 29] = [
+const SCRIPTS: [(&str, bool, &[&str]); 30] = [
     // Numbers are finite and as good as 1, so that guards against others let the step go on.
     (
         "
@@ -233,6 +233,8 @@ model(x).mean().backward()
         &["the script starts `git status; wget -q example.org/data.zip` (train.py:8)", "--allow wget"],
     ),
     ("import os; os.system('rm -rf runs')", false, &["the script starts `rm -rf runs` (train.py:8)", "--allow rm"]),
+    // One of the project's own has the name of a command that only tells.
+    ("import os; os.system('./test data')", false, &["the script starts `./test data` (train.py:8)", "--allow test"]),
     ("import os; os.execvp('sh', ['sh', 'train.sh'])", false, &["the script becomes `sh train.sh` (train.py:8)"]),
 ];
 

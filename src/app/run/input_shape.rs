@@ -1,6 +1,7 @@
 //! What a model takes in a pass, as its modules show.
 
 use super::settings::ToldSetting;
+use crate::model::ModelShape;
 use crate::plan::keys;
 use crate::predict::Job;
 use crate::reading::HookModules;
@@ -22,6 +23,10 @@ impl InputShape {
             return None;
         }
         let image = job.batch.image > 0;
+        // What denoises counts its latents, and an image encoder beside it takes the pixels.
+        if image && !matches!(job.architecture.shape, ModelShape::Encoder(_) | ModelShape::ResidualNet(_)) {
+            return None;
+        }
         let shapes = modules.kinds.iter().filter(|kind| kind.leaf).filter_map(|kind| match kind.shape[..] {
             [samples, length] if !image && kind.class.contains("Embedding") => Some((samples, length)),
             [samples, _, height, width] if image && kind.class.contains("Conv") && height == width => {

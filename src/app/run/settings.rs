@@ -360,6 +360,19 @@ mod tests {
     }
 
     #[test]
+    fn pixels_beside_a_denoiser_are_not_its_latents() {
+        let text = "model: {preset: stable-diffusion-1.5, batch_size: 4}\ntraining: {micro_batch_size: 4}";
+        let plan = plan_of(&Document::parse(text).unwrap(), std::path::Path::new("")).unwrap();
+        let denoiser = Job::resolve(&plan, &Catalog::embedded().unwrap()).unwrap();
+        let mut run = run("float32", 512);
+        // What the image encoder takes of the same batch, in samples of its own.
+        run.modules.as_mut().unwrap().kinds =
+            vec![kind("vae.encoder.conv_in", "Conv2d", 3584, &[2, 3, 512, 512], "float32")];
+        let told = ToldSettings::of(&run, &denoiser).words();
+        assert!(told.iter().all(|words| !words.contains("images of") && !words.contains("micro batch")), "{told:?}");
+    }
+
+    #[test]
     fn figures_stand_beside_it_only_where_they_agree() {
         let told = ToldSettings::of(&run("float32", 512), &job("precision: bf16, micro_batch_size: 8"));
         assert!(!told.agree_with(&Change::to("training.precision", "fp32")), "it has other samples too");

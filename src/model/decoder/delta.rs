@@ -56,12 +56,22 @@ struct Inputs {
     beta: TensorId,
 }
 
+/// What a layer's linear layers make.
+struct Projected {
+    /// Queries, keys and values, before the convolution.
+    mixed: TensorId,
+    /// What gates the output.
+    z: TensorId,
+    /// Beta and decay, as they come.
+    gates: [TensorId; 2],
+}
+
 impl DecoderContext<'_> {
     /// The layer's mixing of tokens, between its norms.
     pub(super) fn delta_net(&self, b: &mut Builder<'_>, x: TensorId, net: &DeltaNet) -> TensorId {
         b.group = Group::Attention;
         let s = Sizes::of(net, self.run.batch, self.run.local_sequence());
-        let (mixed, z, [beta, decay]) =
+        let Projected { mixed, z, gates: [beta, decay] } =
             if net.joined { self.joined_projections(b, x, net, s) } else { self.projections_apart(b, x, net, s) };
         let mixed = convolved(b, mixed, net, s.rows);
         let [query, key, value] = b.split("linear.split", mixed, [s.keys, s.keys, s.values]);
@@ -86,13 +96,7 @@ impl DecoderContext<'_> {
 
     /// One matrix makes queries, keys, values and the output's gate head by head, another both gates of the rule: all are copied
     /// out of them (`fix_query_key_value_ordering`), and queries, keys and values put together again.
-    fn joined_projections(
-        &self,
-        b: &mut Builder<'_>,
-        x: TensorId,
-        net: &DeltaNet,
-        s: Sizes,
-    ) -> (TensorId, TensorId, [TensorId; 2]) {
+    fn joined_projections(&self, b: &mut Builder<'_>, x: TensorId, net: &DeltaNet, s: Sizes) -> Projected {
         let (from, part) = (self.d.hidden, Part::Attention);
         let to = (net.keys() + net.values()).saturating_mul(2);
         let all = b.linear(x, s.rows, Linear { name: "linear.qkvz_proj", from, to, bias: false, part });
@@ -106,16 +110,10 @@ impl DecoderContext<'_> {
         let mixed = b.make(s.keys.saturating_mul(2).saturating_add(s.values), b.element(query), grad);
         let inputs = [query, key, value].map(|part| (part, Flow::Pass));
         b.op(&Spec { name: "linear.cat", inputs: &inputs, outputs: &[mixed], ..Spec::default() });
-        (mixed, z, gates)
+        Projected { mixed, z, gates }
     }
 
-    fn projections_apart(
-        &self,
-        b: &mut Builder<'_>,
-        x: TensorId,
-        net: &DeltaNet,
-        s: Sizes,
-    ) -> (TensorId, TensorId, [TensorId; 2]) {
+    fn projections_apart(&self, b: &mut Builder<'_>, x: TensorId, net: &DeltaNet, s: Sizes) -> Projected {
         let (from, part) = (self.d.hidden, Part::Attention);
         let mixed = net.keys().saturating_mul(2).saturating_add(net.values());
         let [mixed, z, beta, decay] = [
@@ -125,7 +123,7 @@ impl DecoderContext<'_> {
             ("linear.a_proj", net.value_heads),
         ]
         .map(|(name, to)| b.linear(x, s.rows, Linear { name, from, to, bias: false, part }));
-        (mixed, z, [beta, decay])
+        Projected { mixed, z, gates: [beta, decay] }
     }
 }
 

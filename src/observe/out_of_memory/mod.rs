@@ -44,8 +44,12 @@ pub fn find(text: &str) -> Option<OutOfMemory> {
             near && known.has_figures() && (is_rest || !message.has_figures()) || is_another_victim(known, &message)
         });
         if !kept {
-            let near = found.as_ref().filter(|(before, _)| at.saturating_sub(*before) < CONSEQUENCE);
-            let whole = near.map_or_else(|| message.clone(), |(_, earlier)| message.clone().with_lines_before(earlier));
+            let whole = match &found {
+                Some((before, earlier)) if at.saturating_sub(*before) < CONSEQUENCE => {
+                    message.with_lines_before(earlier)
+                }
+                _ => message,
+            };
             found = Some((at, whole));
         }
     }

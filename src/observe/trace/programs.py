@@ -63,11 +63,14 @@ class Programs:
         self.refused = name
         if name in self.allowed:
             return True
+        if os.sep in words[0] and not os.path.isabs(words[0]):
+            # One of the project's own that is called like them.
+            return False
         if name in SHELLS:
             return len(rest) == 2 and rest[0] in ("-c", "-lc") and self.shell_tells(rest[1])
         if name in TELLING:
             return True
-        if rest and all(word in VERSIONS for word in rest) and (words[0] == name or os.path.isabs(words[0])):
+        if rest and all(word in VERSIONS for word in rest):
             return True
         if name in ASKED:
             return re.fullmatch(ASKED[name], " ".join(rest)) is not None

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::python_values::arguments;
 
-/// What fills dataclasses in from a command line.
-const PARSERS: [&str; 4] = ["HfArgumentParser(", "TrlParser(", "H4ArgumentParser(", "ArgumentParserPlus("];
+/// What fills dataclasses in from a command line or a file.
+pub const PARSERS: [&str; 4] = ["HfArgumentParser(", "TrlParser(", "H4ArgumentParser(", "ArgumentParserPlus("];
 
 /// No script that people write has more parsers, and no project more such classes.
 const MOST: usize = 200;

@@ -133,25 +133,19 @@ pub fn adapters(imported: &mut ImportedPlan, path: &str, text: &str, settings: &
     }
 }
 
+/// Arguments of the Trainer that decide what a step holds, and that scripts write down themselves.
+pub const STEP_ARGUMENTS: [&str; 6] =
+    ["bf16", "fp16", "gradient_checkpointing", "optim", "per_device_train_batch_size", "gradient_accumulation_steps"];
+
 /// Arguments of the Trainer that a script writes down itself, `bf16=True` or `training_args.bf16 = True`: those that
 /// have one value throughout. One that reads its arguments from a command line by `HfArgumentParser` is believed where it
 /// sets them afterwards.
 pub fn literals(path: &str, text: &str) -> Settings {
-    const NAMES: [&str; 9] = [
-        "bf16",
-        "fp16",
-        "gradient_checkpointing",
-        "optim",
-        "per_device_train_batch_size",
-        "gradient_accumulation_steps",
-        "torch_compile",
-        "use_liger_kernel",
-        "attn_implementation",
-    ];
+    const ALSO: [&str; 3] = ["torch_compile", "use_liger_kernel", "attn_implementation"];
     let mut settings = Settings::default();
     let parsed = ["HfArgumentParser(", "TrlParser("].iter().any(|part| text.contains(part));
     let trains = ["TrainingArguments(", "Config(", "training_args."].iter().any(|part| text.contains(part));
-    for name in NAMES.iter().filter(|_| trains) {
+    for name in STEP_ARGUMENTS.iter().chain(&ALSO).filter(|_| trains) {
         let mut values = text.lines().enumerate().filter_map(|(at, line)| {
             let code = line.split('#').next().unwrap_or("");
             let value = written(code, name, parsed)?;

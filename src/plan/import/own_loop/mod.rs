@@ -13,6 +13,7 @@ use super::own_config;
 use super::python_calls::{is_script, models};
 use super::python_values::ScriptReader;
 use super::rows::not_modelled;
+use super::script_classes;
 use super::script_defaults::{self, project_text, script_of};
 use super::script_doubts::code;
 use super::settings::{Settings, UNKNOWN};
@@ -20,9 +21,6 @@ use crate::plan::keys;
 
 pub use says::truncated;
 use says::{given, loader_batch, optimizer, several_models};
-
-/// What fills `TrainingArguments` from a command line or a file.
-const PARSERS: [&str; 3] = ["HfArgumentParser(", "TrlParser(", "H4ArgumentParser("];
 
 /// Whether the script that runs trains a model of transformers by its own text: with a loop of its own, or with a
 /// Trainer whose arguments come from the command line.
@@ -35,7 +33,7 @@ pub fn trains(context: &ImportContext) -> bool {
 
 /// Whether a script fills `TrainingArguments` from a command line or a file.
 pub fn parses(text: &str) -> bool {
-    PARSERS.iter().any(|parser| text.contains(parser))
+    script_classes::PARSERS.iter().any(|parser| text.contains(parser))
 }
 
 /// The script that runs; of one that by its name, or its first argument, trains and only starts what stands in modules
@@ -203,7 +201,14 @@ impl OwnLoop {
         if !parses(&self.text) {
             return;
         }
-        let silent = |name: &&&str| settings.is_set(name) && !self.text.contains(**name);
+        let named = |name: &str| match name {
+            // The property of `TrainingArguments` that multiplies it.
+            "per_device_train_batch_size" => self.text.contains("train_batch_size"),
+            // `TrainingArguments.__post_init__` tells accelerate by ACCELERATE_MIXED_PRECISION.
+            "bf16" | "fp16" => self.text.contains(name) || self.text.contains("Accelerator("),
+            _ => self.text.contains(name),
+        };
+        let silent = |name: &&&str| settings.is_set(name) && !named(name);
         let silent: Vec<&str> = INHERITED.iter().filter(silent).copied().collect();
         for name in silent {
             settings.set(name, Value::Null, Origin::Program(format!("{}: never names it", self.path)));

@@ -99,20 +99,12 @@ fn gathered(
 /// What a script that makes `TrainingArguments` itself gives them by expressions, over its own arguments: `bf16=not
 /// args.fp16`. One that is not followed leaves its default open, where nobody says it.
 fn written(settings: &mut Settings, context: &ImportContext) {
-    const NAMES: [&str; 6] = [
-        "bf16",
-        "fp16",
-        "gradient_checkpointing",
-        "optim",
-        "per_device_train_batch_size",
-        "gradient_accumulation_steps",
-    ];
     let Some((path, text)) = script_defaults::script_of(context).filter(|(_, text)| !own_loop::parses(text)) else {
         return;
     };
     let reader = ScriptReader::new(&path, &text, settings.clone());
     let made = reader.calls(&python_calls::ARGUMENTS);
-    for name in NAMES {
+    for name in script_doubts::STEP_ARGUMENTS {
         let given = made.get(name).filter(|_| !settings.is_set(name)).cloned();
         if let Some(found) = given {
             settings.set(name, found.value, found.origin);
