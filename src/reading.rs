@@ -8,8 +8,10 @@ mod device;
 mod hardware;
 mod hook;
 mod impossible;
+mod input_shape;
 mod location;
 mod out_of_memory;
+mod pace;
 mod place;
 pub mod playback;
 mod progress;
@@ -37,8 +39,10 @@ pub use spread::{DeviceMetric, Spread};
 pub use hook::{
     HookAbout, HookEnd, HookLosses, HookMemory, HookModules, HookStep, HookedRun, ModuleBlock, ModuleKind, TokensSeen,
 };
+pub use input_shape::InputShape;
 pub use location::DeviceLocation;
 pub use out_of_memory::{CacheTokens, OutOfMemory, OutOfMemoryKind};
+pub use pace::StepPace;
 pub use place::{Activity, CodePlace, HookPlaces, HookStall, LateStep, PendingCollective, StepCause};
 pub use progress::{LogFormat, Progress, ProgressSource};
 pub use rank::{ActivityShare, RankReport, RankStall};

@@ -1,6 +1,6 @@
 //! What the hook inside of a training process tells: the run, its steps, its modules.
 
-use super::{Absence, HookPlaces, Moment, OutOfMemory, Progress, ProgressSource, Reading};
+use super::{Absence, HookPlaces, Moment, OutOfMemory, Progress, ProgressSource, Reading, StepPace};
 use crate::units::{Bytes, Seconds, SignedBytes, TokensPerSec};
 
 /// One training process with the hook in it.
@@ -12,6 +12,8 @@ pub struct HookedRun {
     pub about: Option<HookAbout>,
     /// The newest step that was told.
     pub step: Option<HookStep>,
+    /// How long its newest steps took.
+    pub pace: StepPace,
     /// Whether its steps take as many tokens each.
     pub tokens: TokensSeen,
     /// The newest sampled step, module by module.
@@ -153,7 +155,7 @@ pub struct HookStep {
 }
 
 /// A sampled step, module by module.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct HookModules {
     /// The step.
     pub step: u64,
@@ -192,7 +194,7 @@ impl HookModules {
 }
 
 /// All modules that differ only in the number of their layer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ModuleKind {
     /// Its name with `*` for numbers (`layers.*.mlp.up`); empty for the model itself.
     pub name: String,
@@ -248,6 +250,7 @@ impl HookedRun {
             pid,
             about: None,
             step: None,
+            pace: StepPace::default(),
             tokens: TokensSeen::default(),
             modules: None,
             places: None,
@@ -255,6 +258,20 @@ impl HookedRun {
             end: None,
             heard: now,
         }
+    }
+
+    /// After one more message of its steps.
+    pub fn stepped(&mut self, step: HookStep) {
+        let before = self.step.as_ref();
+        // Fewer than before: somebody else by that pid.
+        let steps = before.map_or(Some(1), |before| step.step.checked_sub(before.step));
+        match (steps, step.step_time.value()) {
+            (None, _) => self.pace = StepPace::default(),
+            (Some(steps), Some(each)) if steps > 0 => self.pace.then(steps, *each),
+            _ => {}
+        }
+        self.tokens = self.tokens.then(before.and_then(|before| before.tokens), step.tokens);
+        self.step = Some(step);
     }
 
     /// The hook's own view of how far the run is.

@@ -36,7 +36,7 @@ pub fn summary(runs: &[HookedRun], forgotten: u64, plan: Option<PlannedRun<'_>>)
         Some((run, step)) => {
             largest(&mut text, run, step);
             match plan.filter(|plan| plan.on_cpu && step.memory == HookMemory::Resident) {
-                Some(plan) => resident(&mut text, step, plan.prediction),
+                Some(plan) => resident(&mut text, run, step, plan.prediction),
                 None => memory(&mut text, step, plan.map(|plan| plan.prediction.largest())),
             }
             if let Some(modules) = &run.modules {
@@ -76,8 +76,8 @@ fn without_steps(text: &mut String, runs: &[HookedRun], plan: Option<PlannedRun<
 /// The process that held most.
 fn largest(text: &mut String, run: &HookedRun, step: &HookStep) {
     let _ = write!(text, "memwall: {} steps", step.step);
-    if let Reading::Known { value, .. } = &step.step_time {
-        let _ = write!(text, ", {value} each at the end");
+    if let Some(each) = run.pace.usual() {
+        let _ = write!(text, ", {each} each");
     }
     if let Some(about) = &run.about {
         let _ = write!(
@@ -107,8 +107,8 @@ fn process(text: &mut String, run: &HookedRun) {
         return;
     };
     let _ = write!(text, "{} steps", step.step);
-    if let Reading::Known { value, .. } = &step.step_time {
-        let _ = write!(text, ", {value} each");
+    if let Some(each) = run.pace.usual() {
+        let _ = write!(text, ", {each} each");
     }
     let word = if step.memory == HookMemory::Resident { "resident" } else { "allocated" };
     if let Reading::Known { value, .. } = &step.peak_allocated {
@@ -146,17 +146,17 @@ fn memory(text: &mut String, step: &HookStep, plan: Option<&StageMemory>) {
 }
 
 /// A run on a CPU against its plan.
-fn resident(text: &mut String, step: &HookStep, prediction: &Prediction) {
+fn resident(text: &mut String, run: &HookedRun, step: &HookStep, prediction: &Prediction) {
     if let Reading::Known { value, .. } = &step.peak_allocated {
         let predicted = prediction.largest().device_used;
         let off = relative(*value, predicted);
         let _ = writeln!(text, "memwall: {value} resident at most, predicted {predicted}: {off}");
     }
-    if let Reading::Known { value, .. } = &step.step_time {
+    if let Some(each) = run.pace.usual() {
         let predicted = prediction.time.step;
-        let percent = if predicted.0 > 0.0 { (value.0 / predicted.0 - 1.0) * 100.0 } else { 0.0 };
+        let percent = if predicted.0 > 0.0 { (each.0 / predicted.0 - 1.0) * 100.0 } else { 0.0 };
         let sign = if percent < 0.0 { "" } else { "+" };
-        let _ = writeln!(text, "memwall: {value} a step, predicted {predicted}: {sign}{} %", three_figures(percent));
+        let _ = writeln!(text, "memwall: {each} a step, predicted {predicted}: {sign}{} %", three_figures(percent));
     }
 }
 

@@ -1,10 +1,10 @@
 //! The attached run besides its devices: its progress by log, hook or rhythm.
 
+mod batch;
 pub(super) mod calibrations;
 pub(super) mod exhaustion;
 pub(super) mod explanation_search;
 pub(super) mod inferred;
-mod input_shape;
 pub(super) mod mismatch;
 pub(super) mod observation;
 pub(super) mod offer;

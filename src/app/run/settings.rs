@@ -1,6 +1,6 @@
 //! What the process itself says of its training, against what the plan says: it is right, whatever its figures are.
 
-use super::input_shape::InputShape;
+use super::batch;
 use super::stated::{ADAPTERS, computes_in};
 use crate::app::state::State;
 use crate::model::Element;
@@ -8,13 +8,10 @@ use crate::plan::keywords::{Optimizer, Precision};
 use crate::plan::{Change, Checkpointing, keys};
 use crate::predict::Job;
 use crate::reading::{HookAbout, HookModules, HookedRun, ModuleKind, StatedType, TokensSeen};
-use crate::units::{grouped, parameter_count};
+use crate::units::parameter_count;
 
 /// Parameters of one type are the model's if they are this share of all.
 const MOST: f64 = 0.9;
-
-/// Tokens of a step that are counted in two ways differ by less than this.
-const SAME_TOKENS: f64 = 0.01;
 
 /// What the attached process does otherwise than its plan, as its hook tells: each in a few words.
 #[must_use]
@@ -42,6 +39,11 @@ impl ToldSetting {
         Self { key, values: vec![runs.to_string()], words: (runs != planned).then(words) }
     }
 
+    /// Of a key whose value is not what the run does, which has none in a plan.
+    pub(super) const fn otherwise(key: &'static str, words: String) -> Self {
+        Self { key, values: Vec::new(), words: Some(words) }
+    }
+
     /// Whether a plan with this change agrees.
     fn agrees(&self, change: &Change) -> bool {
         match change.set.iter().find(|(key, _)| *key == self.key) {
@@ -63,17 +65,13 @@ impl ToldSettings {
         let (about, modules) = (run.about.as_ref(), run.modules.as_ref());
         // Of batches that are padded to their longest sample no one step tells the plan's length.
         let tokens = run.step.as_ref().and_then(|step| step.tokens).filter(|_| run.tokens == TokensSeen::Alike);
-        let batch = modules.and_then(|modules| InputShape::of(modules, tokens, job));
         let told = [
             about.and_then(|about| precision(about, modules, job)),
             about.and_then(|about| optimizer(about, job)),
             about.and_then(|about| checkpointing(about, job)),
             about.and_then(|about| adapters(about, job)),
-            batch.map(|batch| batch.samples(job)),
-            batch.and_then(|batch| batch.length(job)),
-            tokens.and_then(|tokens| passes(tokens, batch, job)),
         ];
-        Self(told.into_iter().flatten().collect())
+        Self(told.into_iter().flatten().chain(batch::told(modules, tokens, job)).collect())
     }
 
     /// What is otherwise than planned: each in a few words.
@@ -209,25 +207,6 @@ fn adapters(about: &HookAbout, job: &Job) -> Option<ToldSetting> {
     // No cause takes away what is there.
     let values = job.training.lora.iter().map(|_| "there".to_owned()).collect();
     Some(ToldSetting { key: keys::training::lora, values, words })
-}
-
-/// Passes of a step on one GPU, by the tokens of both; tokens alone where no pass was looked into.
-fn passes(runs: u64, batch: Option<InputShape>, job: &Job) -> Option<ToldSetting> {
-    let planned = &job.batch;
-    let key = keys::training::gradient_accumulation_steps;
-    let whole = job.degrees.tensor == 1 && job.degrees.pipeline == 1 && job.decoder().is_some() && planned.sequence > 0;
-    if !whole {
-        return None;
-    }
-    let pass = batch.filter(|_| planned.target == 0).map(|batch| batch.samples.saturating_mul(batch.length).max(1));
-    if let Some(pass) = pass.filter(|pass| runs.is_multiple_of(*pass)) {
-        let words = || format!("{} passes a step, the plan {}", grouped(runs / pass), grouped(planned.accumulation));
-        return Some(ToldSetting::number(key, runs / pass, planned.accumulation, words));
-    }
-    let expected = planned.micro * planned.accumulation * planned.sequence / job.degrees.context.max(1);
-    let off = (runs as f64 / expected.max(1) as f64 - 1.0).abs();
-    let words = format!("{} tokens a step and GPU, the plan {}", grouped(runs), grouped(expected));
-    (off > SAME_TOKENS).then_some(ToldSetting { key, values: Vec::new(), words: Some(words) })
 }
 
 #[cfg(test)]

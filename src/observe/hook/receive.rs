@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::directory::{Directory, DirectoryError};
 use super::message::{self, Body, Message};
-use crate::reading::{HookEnd, HookLosses, HookStep, HookedRun, Moment};
+use crate::reading::{HookEnd, HookLosses, HookedRun, Moment};
 
 /// A datagram is cut here: the hook writes less.
 const LARGEST: usize = 64 * 1024;
@@ -104,9 +104,7 @@ impl Listener {
             Body::Step(step) => {
                 // Somebody else by that pid, by now.
                 run.end = None;
-                let tokens = |step: &HookStep| step.tokens;
-                run.tokens = run.tokens.then(run.step.as_ref().and_then(tokens), tokens(&step));
-                run.step = Some(step);
+                run.stepped(step);
             }
             Body::Modules(modules) => run.modules = Some(modules),
             Body::Places(places) => {

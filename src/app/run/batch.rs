@@ -1,0 +1,74 @@
+//! What the hook tells of the run's batch: samples and length of a pass, and passes of a step.
+
+use super::settings::ToldSetting;
+use crate::model::ModelShape;
+use crate::plan::keys;
+use crate::predict::Job;
+use crate::reading::{HookModules, InputShape};
+use crate::units::grouped;
+
+/// Tokens of a step that are counted in two ways differ by less than this.
+const SAME_TOKENS: f64 = 0.01;
+
+/// All of it, where `tokens` are those of each step.
+pub(super) fn told(modules: Option<&HookModules>, tokens: Option<u64>, job: &Job) -> impl Iterator<Item = ToldSetting> {
+    let batch = modules.and_then(|modules| input_shape(modules, tokens, job));
+    let told = [
+        batch.map(|batch| samples(batch, job)),
+        batch.and_then(|batch| length(batch, job)),
+        tokens.and_then(|tokens| passes(tokens, batch, job)),
+    ];
+    told.into_iter().flatten()
+}
+
+/// What the model took in a pass; none where ranks share out a sample.
+fn input_shape(modules: &HookModules, tokens: Option<u64>, job: &Job) -> Option<InputShape> {
+    let degrees = &job.degrees;
+    if degrees.tensor * degrees.pipeline * degrees.context > 1 {
+        return None;
+    }
+    match job.architecture.shape {
+        _ if job.batch.image == 0 => InputShape::of_tokens(modules, tokens),
+        ModelShape::Encoder(_) | ModelShape::ResidualNet(_) => InputShape::of_images(modules),
+        // What denoises counts its latents, and an image encoder beside it takes the pixels.
+        _ => None,
+    }
+}
+
+fn samples(batch: InputShape, job: &Job) -> ToldSetting {
+    let (runs, planned) = (batch.samples, job.batch.micro);
+    let words = || format!("micro batch {}, the plan's is {}", grouped(runs), grouped(planned));
+    ToldSetting::number(keys::training::micro_batch_size, runs, planned, words)
+}
+
+fn length(batch: InputShape, job: &Job) -> Option<ToldSetting> {
+    let runs = batch.length;
+    if job.batch.image > 0 {
+        let planned = job.batch.image;
+        let words = || format!("images of {runs} pixels a side, the plan's have {planned}");
+        return Some(ToldSetting::number(keys::model::image_size, runs, planned, words));
+    }
+    // What a decoder reads beside an encoder may be what the embedding saw.
+    let planned = job.batch.sequence;
+    let words = || format!("sequences of {runs} tokens, the plan's have {planned}");
+    (planned > 0 && job.batch.target != runs)
+        .then(|| ToldSetting::number(keys::model::sequence_length, runs, planned, words))
+}
+
+/// Passes of a step on one GPU, by the tokens of both; tokens alone where no pass was looked into.
+fn passes(runs: u64, batch: Option<InputShape>, job: &Job) -> Option<ToldSetting> {
+    let planned = &job.batch;
+    let key = keys::training::gradient_accumulation_steps;
+    let whole = job.degrees.tensor == 1 && job.degrees.pipeline == 1 && job.decoder().is_some() && planned.sequence > 0;
+    if !whole {
+        return None;
+    }
+    if let Some(passes) = batch.filter(|_| planned.target == 0).and_then(|batch| batch.passes(runs)) {
+        let words = || format!("{} passes a step, the plan {}", grouped(passes), grouped(planned.accumulation));
+        return Some(ToldSetting::number(key, passes, planned.accumulation, words));
+    }
+    let expected = planned.micro * planned.accumulation * planned.sequence / job.degrees.context.max(1);
+    let off = (runs as f64 / expected.max(1) as f64 - 1.0).abs();
+    let words = format!("{} tokens a step and GPU, the plan {}", grouped(runs), grouped(expected));
+    (off > SAME_TOKENS).then_some(ToldSetting::otherwise(key, words))
+}
