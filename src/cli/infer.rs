@@ -98,21 +98,22 @@ fn hooked(pid: u32, python_path: Option<&String>, imported: &mut ImportedPlan, c
     let (start, beat) = (Instant::now(), Duration::from_millis(200));
     let found = loop {
         let heard = listener.listen(beat, Moment::default).is_ok();
-        let run = listener.runs().iter().find(|run| run.pid == pid && run.about.is_some() && run.step.is_some());
-        if let Some(run) = run {
-            break Some(run.clone());
-        }
-        if !heard || start.elapsed() > HOOKS_PATIENCE {
-            break listener.runs().iter().find(|run| run.pid == pid).cloned();
+        // A launcher's ranks speak for it, the first before the others.
+        let told = listener.runs().iter().filter(|run| run.about.is_some() && observe::is_below(run.pid, pid));
+        let leader = told.min_by_key(|run| (!run.leads(), run.step.is_none())).cloned();
+        let waited = !heard || start.elapsed() > HOOKS_PATIENCE;
+        if waited || leader.as_ref().is_some_and(|run| run.step.is_some() && run.leads()) {
+            break leader;
         }
     };
-    let Some((about, step)) = found.as_ref().and_then(|run| Some((run.about.as_ref()?, run.step.as_ref()))) else {
+    let Some((run, about)) = found.as_ref().and_then(|run| Some((run, run.about.as_ref()?))) else {
         imported.notes.push(format!("the hook in it has said nothing for {} s", HOOKS_PATIENCE.as_secs()));
         return;
     };
-    import::tell_hook(imported, about, step);
+    // Its parameters are counted whatever the device is: a CPU may not have been measured yet.
     let planned = imported.plan().ok().and_then(|plan| predict::of(&plan, catalog).ok());
     let other = planned.and_then(|planned| import::other_model(about, planned.params.total));
+    import::tell_hook(imported, run);
     if let Some(line) = other {
         imported.notes.insert(0, line);
     }

@@ -134,6 +134,20 @@ fn pairs(bytes: &[u8]) -> BTreeMap<String, String> {
     entries.filter_map(|entry| entry.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()))).collect()
 }
 
+/// Whether a process is `above`, or one that it started, or those that they started.
+#[must_use]
+pub fn is_below(pid: u32, above: u32) -> bool {
+    let mut now = Some(pid);
+    for _ in 0..=MOST_ANCESTORS {
+        match now {
+            Some(pid) if pid == above => return true,
+            Some(pid) if pid > 1 => now = parent(&Path::new("/proc").join(pid.to_string())),
+            _ => return false,
+        }
+    }
+    false
+}
+
 fn ancestors(root: &Path, folder: &Path) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     let mut parent = parent(folder);

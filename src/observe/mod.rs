@@ -25,7 +25,7 @@ mod thread;
 pub mod trace;
 
 pub use amdgpu::{Amdgpu, NoAmdGpu};
-pub use command::{ProcessCommand, ProcessError, regular_file};
+pub use command::{ProcessCommand, ProcessError, is_below, regular_file};
 pub use demo::{Demo, Departure, DepartureError};
 pub use follow::{FollowOptions, RunFollower, follow};
 pub use host::{Host, is_process};

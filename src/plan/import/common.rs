@@ -140,8 +140,19 @@ pub fn surroundings(imported: &mut ImportedPlan, context: &ImportContext) {
     let blocking = context.variable("CUDA_LAUNCH_BLOCKING");
     let blocking = blocking.filter(|found| found.value.trim().parse::<i64>().is_ok_and(|number| number != 0));
     imported.fill(keys::training::launch_blocking, blocking.map(|found| found.map(|_| true)));
+    derive(imported);
+}
+
+/// The degrees and batches that follow from what is known.
+pub fn derive(imported: &mut ImportedPlan) {
     degrees(imported);
     batches(imported);
+}
+
+/// A run on this machine's processor: one process, unless a launcher says more.
+pub fn on_cpu(imported: &mut ImportedPlan, origin: Origin) {
+    imported.say(keys::hardware::gpu_type, "cpu", origin.clone());
+    imported.fill(keys::cluster::num_gpus, Some(Setting::new(1, origin)));
 }
 
 /// Whether the number of GPUs was told, or looked for in vain, by the framework's own rules.

@@ -4,11 +4,12 @@ use super::common;
 use super::imported::ImportedPlan;
 use super::origin::Origin;
 use crate::plan::keys;
-use crate::reading::{HookAbout, HookStep};
+use crate::reading::{HookAbout, HookModules, HookedRun, InputShape};
 
 /// Sets what the hook tells otherwise than the command, and fills in what the command leaves open. Lines that matter most
 /// come first among the notes.
-pub fn tell(imported: &mut ImportedPlan, about: &HookAbout, step: Option<&HookStep>) {
+pub fn tell(imported: &mut ImportedPlan, run: &HookedRun) {
+    let Some(about) = &run.about else { return };
     precision(imported, about);
     optimizer(imported, about);
     let told = about.checkpointed.map(|on| if on { "full" } else { "none" });
@@ -26,9 +27,30 @@ pub fn tell(imported: &mut ImportedPlan, about: &HookAbout, step: Option<&HookSt
     }
     if about.device == "cpu" {
         imported.note("the hook: its parameters are on the CPU; no GPU is used");
+        common::on_cpu(imported, origin("its parameters are on the CPU"));
     }
-    if let Some(tokens) = step.and_then(|step| step.tokens) {
+    let tokens = run.step.as_ref().and_then(|step| step.tokens);
+    if let Some(modules) = &run.modules {
+        first_batch(imported, modules, tokens);
+    }
+    if let Some(tokens) = tokens {
         samples(imported, tokens);
+    }
+    common::derive(imported);
+}
+
+/// Samples of a pass and passes of a step, where the command leaves them open. A batch that is cut short at the end of an
+/// epoch, or packed into one row, says less than the command.
+fn first_batch(imported: &mut ImportedPlan, modules: &HookModules, tokens: Option<u64>) {
+    let Some(batch) = InputShape::of_tokens(modules, tokens).or_else(|| InputShape::of_images(modules)) else { return };
+    let fill = |imported: &mut ImportedPlan, key, value, what: &str| {
+        if imported.get(key).is_none() {
+            imported.say(key, value, origin(what));
+        }
+    };
+    fill(imported, keys::training::micro_batch_size, batch.samples, "samples of a pass");
+    if let Some(passes) = tokens.and_then(|tokens| batch.passes(tokens)).filter(|passes| *passes > 0) {
+        fill(imported, keys::training::gradient_accumulation_steps, passes, "passes of a step");
     }
 }
 
@@ -130,7 +152,9 @@ mod tests {
     use super::{other_model, tell};
     use crate::plan::import::imported::ImportedPlan;
     use crate::plan::import::origin::Origin;
-    use crate::reading::HookAbout;
+    use crate::reading::{
+        Absence, HookAbout, HookMemory, HookModules, HookStep, HookedRun, ModuleKind, Moment, Reading,
+    };
     use crate::units::Bytes;
 
     fn planned(keys: &[(&'static str, &str)]) -> ImportedPlan {
@@ -153,6 +177,10 @@ mod tests {
         }
     }
 
+    fn run(about: HookAbout) -> HookedRun {
+        HookedRun { about: Some(about), ..HookedRun::new(7, Moment(0)) }
+    }
+
     /// AdamW has two moments: in bf16 4 bytes an element, in fp32 8, beside masters 12.
     #[test]
     fn tensors_say_what_is_stored() {
@@ -166,7 +194,7 @@ mod tests {
             ("bf16", "bfloat16", 4000, "bf16"),
         ] {
             let mut imported = planned(&[("training.precision", before), ("training.optimizer", "adamw-fused")]);
-            tell(&mut imported, &about(dtype, states), None);
+            tell(&mut imported, &run(about(dtype, states)));
             let found = imported.get("training.precision").unwrap();
             assert_eq!(found.value, after, "{before} {dtype} {states}");
             assert_eq!(imported.get("training.optimizer").unwrap().value, "adamw-fused");
@@ -178,13 +206,12 @@ mod tests {
         let mut imported = planned(&[("training.optimizer", "adamw")]);
         tell(
             &mut imported,
-            &HookAbout { optimizer: "SGD".to_owned(), checkpointed: Some(true), ..about("float32", 0) },
-            None,
+            &run(HookAbout { optimizer: "SGD".to_owned(), checkpointed: Some(true), ..about("float32", 0) }),
         );
         assert_eq!(imported.get("training.optimizer").unwrap().value, "sgd");
         assert_eq!(imported.get("training.activation_checkpointing").unwrap().value, "full");
         let rms = HookAbout { optimizer: "RMSprop".to_owned(), ..about("float32", 4000) };
-        tell(&mut imported, &rms, None);
+        tell(&mut imported, &run(rms));
         assert!(imported.get("training.optimizer").is_none());
     }
 
@@ -194,5 +221,39 @@ mod tests {
         let told = other_model(&about("float32", 0), 6_738_415_616).unwrap();
         assert!(told.contains("1000 parameters") && told.contains("another model"), "{told}");
         assert!(other_model(&HookAbout { params_are_all: false, ..about("float32", 0) }, 1).is_none());
+    }
+
+    /// A pass of 4 samples of 32 ids, 256 tokens a step: two passes. What the command says stays; the batch follows.
+    #[test]
+    fn a_first_batch_fills_in_what_the_command_leaves_open() {
+        let embedding =
+            ModuleKind { class: "Embedding".to_owned(), leaf: true, shape: vec![4, 32], ..ModuleKind::default() };
+        let modules = HookModules { kinds: vec![embedding], ..HookModules::default() };
+        let none = || Reading::Absent(Absence::NotRead);
+        let step = HookStep {
+            step: 3,
+            step_time: Reading::Absent(Absence::NotRead),
+            memory: HookMemory::Resident,
+            allocated: none(),
+            reserved: none(),
+            peak_allocated: none(),
+            peak_reserved: none(),
+            tokens: Some(256),
+            retries: 0,
+            ooms: 0,
+        };
+        let about = HookAbout { device: "cpu".to_owned(), ..about("float32", 8000) };
+        let run =
+            HookedRun { about: Some(about), modules: Some(modules), step: Some(step), ..HookedRun::new(7, Moment(0)) };
+        let mut imported = ImportedPlan::of("transformers");
+        tell(&mut imported, &run);
+        assert_eq!(imported.whole("training.micro_batch_size"), Some(4));
+        assert_eq!(imported.whole("training.gradient_accumulation_steps"), Some(2));
+        assert_eq!(imported.whole("model.batch_size"), Some(8));
+        assert_eq!(imported.get("hardware.gpu_type").unwrap().value, "cpu");
+        let mut imported = planned(&[]);
+        imported.say("training.micro_batch_size", 1, Origin::Argument("--batch".to_owned()));
+        tell(&mut imported, &run);
+        assert_eq!(imported.whole("training.micro_batch_size"), Some(1));
     }
 }
