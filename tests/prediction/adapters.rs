@@ -159,10 +159,10 @@ fn a_thin_product_takes_no_longer_than_its_bytes_and_operations_one_after_the_ot
 /// `ParallelLinearAdapter`: `self.bfloat16()`).
 #[test]
 fn adapters_lie_in_the_type_of_their_framework() {
-    let weights = |framework: &str| {
+    let weights = |framework: &str, dtype: &str| {
         let text = format!(
             "model: {{preset: llama-2-7b, framework: {framework}, sequence_length: 512}}\n\
-             training: {{precision: bf16, lora: {{rank: {RANK}}}}}\n"
+             training: {{precision: bf16, lora: {{rank: {RANK}{dtype}}}}}\n"
         );
         let plan = Document::parse(&text).unwrap().plan().unwrap();
         let prediction = predict::of(&plan, catalog()).unwrap();
@@ -170,8 +170,11 @@ fn adapters_lie_in_the_type_of_their_framework() {
         let weights = prediction.largest().terms.iter().find(|term| term.name == "weights").unwrap().bytes.0;
         (weights - 2 * (params.total - params.trainable), params.trainable)
     };
-    let (held, adapters) = weights("pytorch");
+    let (held, adapters) = weights("pytorch", "");
     assert_eq!(held, 4 * adapters);
-    let (held, adapters) = weights("megatron");
+    let (held, adapters) = weights("megatron", "");
+    assert_eq!(held, 2 * adapters);
+    // TRL casts those of a quantised base (trainer/sft_trainer.py, `param.data.to(torch.bfloat16)`).
+    let (held, adapters) = weights("pytorch", ", dtype: bf16");
     assert_eq!(held, 2 * adapters);
 }

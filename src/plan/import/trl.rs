@@ -11,6 +11,7 @@ use super::launch::{World, base};
 use super::origin::{Origin, Setting};
 use super::script_defaults::script_of;
 use super::settings::{DefaultValue, Settings};
+use super::versions::{self, NEWEST};
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -116,6 +117,19 @@ pub fn usual_rank(context: &ImportContext) -> Option<Setting<u64>> {
     let (_, text) = script_of(context)?;
     let option = "lora_r 16".to_owned();
     text.contains("get_peft_config(").then(|| Setting::new(16, Origin::Default { framework: VERSION, option }))
+}
+
+/// TRL casts the adapters of a quantised base to bf16: those of 4 bits under bf16 (`trainer/*_trainer.py` of 0.9 to 0.26,
+/// `peft_module_casting_to_bf16`), whatever is quantised since 0.27 (`param.data.to(torch.bfloat16)`).
+pub fn adapters(imported: &mut ImportedPlan, context: &ImportContext) {
+    let Some(bits) = imported.whole(keys::lora::base_bits) else { return };
+    let newer =
+        versions::of(&context.run.versions, "trl").is_none_or(|range| range.is_within((0, 27), NEWEST) == Some(true));
+    let precision = imported.get(keys::training::precision).and_then(|found| found.value.as_str());
+    if newer || (bits == 4 && precision.is_some_and(|word| word.starts_with("bf16"))) {
+        let option = "adapters of a quantised base in bf16".to_owned();
+        imported.say(keys::lora::dtype, "bf16", Origin::Default { framework: VERSION, option });
+    }
 }
 
 /// What follows from what was said: half precision of one kind alone, the length of a rollout, the

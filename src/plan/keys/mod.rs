@@ -176,6 +176,7 @@ section!(LORA, lora, LoraPart, "training.lora", "adapters; base weights frozen",
     dropout: share(), "dropout before the adapters";
     base_bits: choice(&[4, 8]), "base weights quantised to so many bits (QLoRA)";
     double_quant: flag(), "the quantisation's scales are quantised too";
+    dtype: word(Dtype), "type of the adapters' weights; default the framework's";
 });
 
 section!(HARDWARE, hardware, HardwarePart, "hardware", "one GPU", {

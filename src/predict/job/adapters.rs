@@ -3,9 +3,12 @@
 use super::Notes;
 use super::training::Lora;
 use crate::framework::{Module, Profile};
-use crate::model::{Architecture, Family, ModelShape, default_targets, is_meant, linear_layers, traced_linear_layers};
+use crate::model::{
+    Architecture, Element, Family, ModelShape, default_targets, is_meant, linear_layers, traced_linear_layers,
+};
 use crate::plan::Plan;
 use crate::plan::keys;
+use crate::plan::keywords::Dtype;
 
 const TARGETS: &str = "training.lora.targets";
 
@@ -38,7 +41,21 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, architecture: &Architectur
         dropout: part.dropout.unwrap_or(0.0),
         base_bits: part.base_bits,
         double_quant: part.double_quant.unwrap_or(false),
+        dtype: part.dtype.and_then(|dtype| weights(dtype, notes)),
     })
+}
+
+/// The type of adapters; what trains is held in 16 bits or 32.
+fn weights(dtype: Dtype, notes: &mut Notes) -> Option<Element> {
+    match dtype {
+        Dtype::Fp32 => Some(Element::F32),
+        Dtype::Bf16 => Some(Element::Bf16),
+        Dtype::Fp16 => Some(Element::F16),
+        Dtype::Fp8 | Dtype::Int8 => {
+            notes.fault(keys::lora::dtype, "adapters are trained in fp32, bf16 or fp16");
+            None
+        }
+    }
 }
 
 /// Operators of the modules that a plan names; a name that no module has is a fault.

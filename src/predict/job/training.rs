@@ -3,6 +3,7 @@
 use super::Notes;
 use super::companions::Companions;
 use crate::framework::Profile;
+use crate::model::Element;
 use crate::model::{FROZEN_PARTS, FrozenParts};
 use crate::plan::keys;
 use crate::plan::keywords::{Attention, CpuOffload, Loss, Mode, Optimizer};
@@ -21,6 +22,8 @@ pub struct Lora {
     pub base_bits: Option<u64>,
     /// Scales quantised as well.
     pub double_quant: bool,
+    /// Type of the adapters' weights, where the plan says it.
+    pub dtype: Option<Element>,
 }
 
 /// How the model is trained.

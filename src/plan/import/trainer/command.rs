@@ -51,6 +51,9 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         script_doubts::reconcile(&mut imported, &path, &text, looped, &settings);
         script_doubts::adapters(&mut imported, &path, &text, &settings);
     }
+    if method.is_some() {
+        trl::adapters(&mut imported, context);
+    }
     let loops = own.is_some();
     if let Some(own) = own {
         own.settle(&mut imported, context);
