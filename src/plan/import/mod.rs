@@ -78,6 +78,7 @@ mod timm;
 mod torchtitan;
 mod torchtune;
 mod trainer;
+mod trainer_by_name;
 mod trl;
 mod unread;
 mod veomni;

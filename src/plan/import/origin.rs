@@ -39,6 +39,8 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Argument(name) => f.write_str(name),
+            // An argument by its place has no name.
+            Self::File { name, line: Some(line), key } if key.parse::<u64>().is_ok() => write!(f, "{name}:{line}"),
             Self::File { name, line: Some(line), key } => write!(f, "{name}:{line}: {key}"),
             Self::File { name, line: None, key } => write!(f, "{name}: {key}"),
             Self::Environment(name) => write!(f, "environment: {name}"),

@@ -12,12 +12,13 @@ use super::script_defaults;
 use super::script_doubts;
 use super::settings::{Settings, whole};
 use super::trainer::{self, WeightStorage};
+use super::trainer_by_name;
 use super::unread::account_for;
 use super::{model, own_config, own_loop, python_adapters, trl};
 use crate::plan::keys;
 
 /// Calls whose keywords are `TrainingArguments`.
-pub const ARGUMENTS: [&str; 9] = [
+pub const ARGUMENTS: [&str; 10] = [
     "TrainingArguments",
     "SFTConfig",
     "DPOConfig",
@@ -26,11 +27,12 @@ pub const ARGUMENTS: [&str; 9] = [
     "GRPOConfig",
     "RewardConfig",
     "CPOConfig",
+    "RLOOConfig",
     "Seq2SeqTrainingArguments",
 ];
 
 /// TRL's configurations, and the method whose defaults they have.
-const TRL: [(&str, &str); 7] = [
+const TRL: [(&str, &str); 8] = [
     ("SFTConfig", "sft"),
     ("DPOConfig", "dpo"),
     ("ORPOConfig", "orpo"),
@@ -38,6 +40,7 @@ const TRL: [(&str, &str); 7] = [
     ("CPOConfig", "cpo"),
     ("RewardConfig", "reward"),
     ("GRPOConfig", "grpo"),
+    ("RLOOConfig", "rloo"),
 ];
 
 /// Endings of classes whose `from_pretrained` makes the model that trains.
@@ -71,7 +74,10 @@ pub fn is_script(content: &str) -> bool {
     let calls = |names: &[&str]| names.iter().any(|name| call(content, name).is_some());
     // `Trainer.predict` alone trains nothing.
     let trains = content.contains(".train(") || ![".predict(", ".evaluate("].iter().any(|call| content.contains(call));
-    content.len() <= LONGEST && trains && calls(&ARGUMENTS) && !models(content).is_empty()
+    content.len() <= LONGEST
+        && trains
+        && calls(&ARGUMENTS)
+        && (!models(content).is_empty() || trainer_by_name::trains(content))
 }
 
 /// The calls that make models: `LlamaForCausalLM.from_pretrained`.
@@ -165,7 +171,7 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
         settings.over(trl::defaults(method));
     }
     let models = models(content);
-    let calls = ScriptCalls::of(&reader, &models);
+    let calls = ScriptCalls::of(&reader, content, &models);
     calls.fill_in(&mut settings, &reader);
     let named = named_model(&mut settings, &calls.made, &given);
     let open = trainer::apply_versions(&mut imported, &mut settings, context, method).filter(|_| !unsloth);
@@ -182,6 +188,10 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
     }
     trainer::set(&mut imported, &settings, context, stored);
     trainer::leave_open(&mut imported, open);
+    // unsloth patches TRL's trainers and keeps its adapters as it made them.
+    if method.is_some() && !unsloth {
+        trl::adapters(&mut imported, context);
+    }
     script_doubts::reconcile(&mut imported, name, content, false, &Settings::default());
     if reader.divided.get() {
         share_steps(&mut imported);
@@ -199,6 +209,7 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
     if reader.asked.get() {
         imported.note("the script's own arguments are taken at their defaults");
     }
+    settings.accept("model_init_kwargs");
     account_for(&mut imported, &settings);
     imported
 }
@@ -219,9 +230,12 @@ pub struct ScriptCalls {
 
 impl ScriptCalls {
     /// The calls in the script of `reader`, which makes its model by one of `models`.
-    fn of(reader: &ScriptReader, models: &[String]) -> Self {
+    fn of(reader: &ScriptReader, content: &str, models: &[String]) -> Self {
         let models: Vec<&str> = models.iter().map(String::as_str).collect();
-        let made = reader.calls(&models);
+        let mut made = reader.calls(&models);
+        if models.is_empty() {
+            made = trainer_by_name::made(reader, content);
+        }
         // The reader's marks are those of any call so far: each is cleared before the call that it is asked about.
         reader.open.set(false);
         let arguments = reader.calls(&ARGUMENTS);

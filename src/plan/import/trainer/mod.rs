@@ -181,6 +181,10 @@ pub fn data_parallel(imported: &mut ImportedPlan, context: &ImportContext) {
     {
         return;
     }
+    let cpu = imported.get(keys::hardware::gpu_type).filter(|found| found.value == "cpu");
+    if let Some(origin) = cpu.map(|found| found.origin.clone()) {
+        return common::on_cpu(imported, origin);
+    }
     let Some(gpus) = context.visible_gpus() else {
         return imported
             .miss("cluster.num_gpus", "no launcher; a Trainer by itself takes every GPU in sight, and none is");
@@ -230,8 +234,18 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     }
     common::set_optimizer(imported, settings.text("optim"));
     attention::set(imported, settings);
-    let names = ["gradient_checkpointing", "grad_checkpoint", "grad_checkpointing", "use_gradient_checkpointing"];
-    let set = names.iter().find(|name| settings.is_set(name)).unwrap_or(&names[0]);
+    if let Some(found) = settings.on("use_cpu").or_else(|| settings.on("no_cuda")) {
+        imported.say(keys::hardware::gpu_type, "cpu", found.origin);
+    }
+    // transformers 5.2x: the old name counts where the new one is not set (`training_args.py`, `__post_init__`).
+    let names = [
+        "activation_checkpointing",
+        "gradient_checkpointing",
+        "grad_checkpoint",
+        "grad_checkpointing",
+        "use_gradient_checkpointing",
+    ];
+    let set = names.iter().find(|name| settings.is_set(name)).unwrap_or(&"gradient_checkpointing");
     let recompute = settings.flag(set);
     if recompute.as_ref().is_some_and(|found| found.value)
         || imported.get(keys::training::activation_checkpointing).is_none()

@@ -6,6 +6,10 @@ use super::super::origin::Origin;
 use super::super::settings::Settings;
 use super::super::{trl, versions};
 
+/// The first version of transformers whose defaults were not compared with those of 4.57 yet: what the tables name is the
+/// same in `training_args.py` of 5.24.
+const READ: (u64, u64) = (5, 25);
+
 /// Sets the defaults of the versions that run over those of the tables; why the types of weights stay open, where they do.
 pub fn apply(imported: &mut ImportedPlan, settings: &mut Settings, context: &ImportContext) -> Option<String> {
     apply_to(imported, settings, context, trl::method(context))
@@ -59,7 +63,7 @@ fn usual_type(
     let known = &context.run.versions;
     let range = versions::of(known, "transformers")?;
     let text = known.get("transformers").map_or("", String::as_str);
-    if (range.least, range.below) != ((4, 57), (4, 58)) {
+    if range.is_within((4, 57), READ) != Some(true) {
         imported.note(format!("transformers {text} runs: what is not said here is as in 4.57"));
     }
     let names = ["torch_dtype", "dtype", "model_dtype"];

@@ -1,0 +1,72 @@
+//! TRL's trainers make the model themselves where a script gives them its name: `SFTTrainer(model="Qwen/Qwen3-8B", …)`
+//! (`trl/trainer/*_trainer.py`, `if isinstance(model, str)`; `trainer/utils.py`, `create_model_from_path`).
+
+use super::origin::Origin;
+use super::python_calls::{call, keywords_of};
+use super::python_values::ScriptReader;
+use super::settings::Settings;
+
+/// The trainers that do.
+const TRAINERS: [&str; 9] = [
+    "SFTTrainer",
+    "DPOTrainer",
+    "KTOTrainer",
+    "ORPOTrainer",
+    "CPOTrainer",
+    "GRPOTrainer",
+    "RLOOTrainer",
+    "RewardTrainer",
+    "OnlineDPOTrainer",
+];
+
+/// What stands in `model` where it is no name, or not one that is written down.
+const NO_NAME: [char; 3] = ['(', ' ', '?'];
+
+/// Words of `model_init_kwargs`, and the setting that each is.
+const HANDED_ON: [(&str, &str); 7] = [
+    ("bfloat16", "dtype"),
+    ("float16", "dtype"),
+    ("float32", "dtype"),
+    ("auto", "dtype"),
+    ("flash_attention_2", "attn_implementation"),
+    ("sdpa", "attn_implementation"),
+    ("eager", "attn_implementation"),
+];
+
+/// Whether a script trains in that way.
+pub fn trains(content: &str) -> bool {
+    let calls = TRAINERS.iter().filter(|name| call(content, name).is_some());
+    calls.into_iter().any(|name| names_model(&keywords_of("", content, name)))
+}
+
+/// What the trainer is given, as the call that makes a model has it: its name, and the keywords that it hands on.
+pub fn made(reader: &ScriptReader, content: &str) -> Settings {
+    let given = reader.calls(&TRAINERS);
+    let mut made = Settings::default();
+    if names_model(&given) {
+        let name = if given.get("model").is_some() { "model" } else { "0" };
+        made.adopt("model_name", &given, name);
+    }
+    let written = handed_on(content).unwrap_or("");
+    for (word, setting) in HANDED_ON {
+        let holds =
+            written.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').any(|part| part == word);
+        if holds && made.get(setting).is_none() {
+            made.set(setting, word.into(), Origin::Program("model_init_kwargs".to_owned()));
+        }
+    }
+    made
+}
+
+/// What stands in `model_init_kwargs={…}` or `model_init_kwargs=dict(…)`.
+fn handed_on(content: &str) -> Option<&str> {
+    let (_, rest) = content.split_once("model_init_kwargs=")?;
+    let (inner, end) =
+        [("{", '}'), ("dict(", ')')].iter().find_map(|(start, end)| Some((rest.strip_prefix(start)?, end)))?;
+    inner.split(*end).next()
+}
+
+fn names_model(given: &Settings) -> bool {
+    let named = given.first_text(&["model", "0"]).map(|found| found.value);
+    named.is_some_and(|name| !name.is_empty() && !name.contains(NO_NAME))
+}
