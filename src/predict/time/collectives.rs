@@ -6,6 +6,7 @@ use crate::plan::keywords::{Engine, Sharding};
 use crate::predict::job::Job;
 use crate::predict::memory::resident::quantised;
 use crate::predict::step::StepTapes;
+use crate::predict::step::accumulates_whole;
 use crate::predict::step::pipeline::is_whole;
 use crate::predict::step::pipeline::warm_up;
 use crate::predict::step::play::Recompute;
@@ -206,10 +207,23 @@ pub(in crate::predict) fn sharded(
         return OverlappedCollectives::default();
     }
     let PassCosts { forward: gather, backward: scatter } = resharded(job, weights);
-    let again = if job.degrees.stays_gathered { Seconds::ZERO } else { gather };
-    let after = if train { again + scatter } else { Seconds::ZERO };
-    let comm = PassCosts { forward: gather, backward: after };
-    OverlappedCollectives::of(job, comm, comm.least(within.left(pass.card)))
+    let again = if train && !job.degrees.stays_gathered { gather } else { Seconds::ZERO };
+    let scatter = if train { scatter } else { Seconds::ZERO };
+    let of = |forward: Seconds, backward: Seconds| {
+        let comm = PassCosts { forward, backward };
+        OverlappedCollectives::of(job, comm, comm.least(within.left(pass.card)))
+    };
+    if !accumulates_whole(job) {
+        return of(gather, again + scatter);
+    }
+    // The first micro-batch scatters nothing, the last one all; what stays gathered comes in once.
+    let later = if job.degrees.stays_gathered { Seconds::ZERO } else { gather };
+    let share = 1.0 / job.batch.accumulation as f64;
+    let mut all = OverlappedCollectives::default();
+    all.add(of(gather, again), share);
+    all.add(of(later, again), 1.0 - 2.0 * share);
+    all.add(of(later, again + scatter), share);
+    all
 }
 
 /// Time in which fully sharded weights are gathered, and their gradients scattered.
