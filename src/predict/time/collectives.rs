@@ -357,7 +357,13 @@ pub(in crate::predict) fn between_ranks(job: &Job, weights: Weights, left: PassC
     let waits = OverlappedCollectives::of(job, comm, most.least(left)).waits;
     // Where gradients are shared out, each micro-batch's are summed as they come (deepspeed/runtime/zero/stage_1_and_2.py,
     // `reduce_ready_partitions_and_remove_grads`: partition_gradients or is_gradient_accumulation_boundary).
-    let each = degrees.engine == Engine::Deepspeed && degrees.sharding == Sharding::Zero2;
+    // So do FSDP's groups that each hold all weights, unless they wait for the last one (torch/distributed/fsdp,
+    // _runtime_utils.py, `_reduce_grad`; _fully_shard/_fsdp_collectives.py, `foreach_reduce`).
+    let each = match degrees.sharding {
+        Sharding::Zero2 => degrees.engine == Engine::Deepspeed,
+        Sharding::Zero3 => degrees.engine.is_fsdp() && !accumulates_whole(job),
+        Sharding::None | Sharding::Zero1 => false,
+    };
     let times = if each { job.batch.accumulation as f64 } else { 1.0 };
     let all = |of: PassCosts| PassCosts { backward: of.backward * times, ..of };
     Exchange { comm: all(comm), waits: all(waits).all() }
