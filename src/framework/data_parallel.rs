@@ -44,6 +44,8 @@ pub struct DataParallel {
     pub reduces_in: Rule<ReduceType>,
     /// Main gradients lie in a buffer that stays from step to step, and each new one is added to it.
     pub gradients_stay: Rule<bool>,
+    /// FSDP reduces gradients behind the last of a step's micro-batches alone, and keeps them whole until then.
+    pub accumulates_whole: Rule<bool>,
     /// Where DeepSpeed's first two stages sum whole buckets of gradients on every rank, though each keeps its share alone.
     pub sums_whole_buckets: Rule<WholeBuckets>,
     /// Gradients in the weights' own type stay beside those, where weights have masters.

@@ -63,6 +63,10 @@ pub(super) const PROFILE: Profile = Profile {
         zero1: rule(Engine::Ddp, "PyTorch 2.9, torch/distributed/optim/zero_redundancy_optimizer.py"),
         sharded: rule(Engine::Fsdp1, "litgpt 0.5, litgpt/pretrain.py and litgpt/finetune/full.py, FSDPStrategy"),
         sharded_with_masters: rule(Engine::Fsdp1, "Lightning 2.5, lightning/fabric/plugins/precision/fsdp.py"),
+        accumulates_whole: rule(
+            true,
+            "litgpt 0.5, litgpt/finetune/full.py, fit (no_backward_sync); Lightning 2.5, fabric/strategies/fsdp.py",
+        ),
         ..transformers::PROFILE.data_parallel
     },
     loss: LossRules { full: rule(Loss::Plain, CHUNKED), cross_entropy: Some(CHUNKED), ..transformers::PROFILE.loss },

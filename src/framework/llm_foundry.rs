@@ -44,6 +44,10 @@ pub(super) const PROFILE: Profile = Profile {
         sharded: rule(Engine::Fsdp1, FSDP),
         sharded_with_masters: rule(Engine::Fsdp1, FSDP),
         casts_shards: rule(true, "Composer, composer/distributed/mosaic_parallelism.py, get_mixed_precision"),
+        accumulates_whole: rule(
+            false,
+            "Composer, composer/trainer/trainer.py, _train_microbatch (ddp_sync_context is DistributedDataParallel's)",
+        ),
         ..transformers::PROFILE.data_parallel
     },
     loss: LossRules {

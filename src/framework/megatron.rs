@@ -101,6 +101,7 @@ pub(super) const PROFILE: Profile = Profile {
             "megatron-core 0.16, core/distributed/distributed_data_parallel_config.py",
         ),
         gradients_stay: rule(true, "megatron-core 0.16, core/distributed/param_and_grad_buffer.py"),
+        accumulates_whole: rule(false, "megatron-core 0.16, core/distributed/fsdp: not PyTorch's FSDP"),
         sums_whole_buckets: rule(WholeBuckets::None, "megatron-core 0.16, core/distributed/param_and_grad_buffer.py"),
         low_precision_gradients_stay: rule(false, "megatron-core 0.16, core/distributed/param_and_grad_buffer.py"),
     },

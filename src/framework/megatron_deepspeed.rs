@@ -53,6 +53,7 @@ pub(super) const PROFILE: Profile = Profile {
         casts_shards: rule(false, TRANSFORMER),
         reduces_in: rule(ReduceType::Gathered, "DeepSpeed, runtime/engine.py, communication_data_type"),
         gradients_stay: rule(true, BF16_OPTIMIZER),
+        accumulates_whole: rule(false, "DeepSpeed, runtime/engine.py: not PyTorch's FSDP"),
         sums_whole_buckets: rule(
             WholeBuckets::Bf16,
             "deepspeed 0.6.5, runtime/pipe/engine.py, _bf16_reduce_grads (buffered_allreduce_fallback); \

@@ -54,6 +54,7 @@ pub(super) const PROFILE: Profile = Profile {
         sharded_with_masters: rule(Engine::Fsdp2, "torchtitan, models/llama3/infra/parallelize.py, apply_fsdp"),
         casts_shards: rule(true, "torchtitan, models/llama3/infra/parallelize.py, MixedPrecisionPolicy"),
         reduces_in: rule(ReduceType::Stored, "torchtitan, config/job_config.py, mixed_precision_reduce: float32"),
+        accumulates_whole: rule(false, "torchtitan, train.py, train_step (no set_requires_gradient_sync)"),
         ..transformers::PROFILE.data_parallel
     },
     pipeline: PipelineRules {

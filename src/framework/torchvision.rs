@@ -30,6 +30,10 @@ pub(super) const fn plain(source: &'static str) -> DataParallel {
         replicated: rule(Engine::Ddp, source),
         zero1: rule(Engine::Ddp, "PyTorch 2.9, torch/distributed/optim/zero_redundancy_optimizer.py"),
         sharded: rule(Engine::Fsdp2, "PyTorch 2.9, torch/distributed/fsdp/_fully_shard/_fully_shard.py, fully_shard"),
+        accumulates_whole: rule(
+            false,
+            "PyTorch 2.9, torch/distributed/fsdp/fully_sharded_data_parallel.py, no_sync: for a script to ask for",
+        ),
         ..transformers::PROFILE.data_parallel
     }
 }

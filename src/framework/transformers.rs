@@ -135,6 +135,10 @@ pub(super) const PROFILE: Profile = Profile {
             "PyTorch 2.9, torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_reduce",
         ),
         gradients_stay: rule(false, "PyTorch 2.9, torch/optim/optimizer.py, zero_grad (set_to_none)"),
+        accumulates_whole: rule(
+            true,
+            "transformers 4.57.6, trainer.py, _inner_training_loop (accelerator.no_sync but for the last micro-batch)",
+        ),
         sums_whole_buckets: rule(
             WholeBuckets::All,
             "deepspeed, runtime/zero/config.py, use_multi_rank_bucket_allreduce: true by default; \

@@ -6,6 +6,7 @@
 mod support;
 
 mod accounts;
+mod accumulation;
 mod accuracy;
 mod adapters;
 mod advice;

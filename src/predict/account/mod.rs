@@ -283,14 +283,8 @@ fn moment(job: &Job, layers: u64, run: &StageRun, terms: &mut Terms) {
     }
     // They are part of what sharding adds while the passes run, but gradients to whoever reads the account.
     let whole = if peak.phase == Phase::Optimizer { Bytes::ZERO } else { run.resident.accumulated };
-    terms.add(
-        "whole gradients",
-        Component::Gradients,
-        whole,
-        words!["of the stage, to which every micro-batch adds: x ", job.storage.reduce.bytes(), " B"],
-        "PyTorch, torch/distributed/pipelining/stage.py, backward_maybe_with_nosync (reduced behind the last backward pass)",
-        Layer::Allocated,
-    );
+    let (formula, source) = state_formulas::whole_gradients(job);
+    terms.add("whole gradients", Component::Gradients, whole, formula, source, Layer::Allocated);
     let buffers = Bytes(peak.buffers).saturating_sub(whole);
     if buffers > Bytes::ZERO {
         let (formula, source) = activation_formulas::sharding(job, run.resident.root, run.resident.unsharded_layer);

@@ -6,7 +6,7 @@ use crate::predict::job::Job;
 use crate::predict::job::optimizer::rule;
 use crate::predict::memory::resident::Resident;
 use crate::predict::prediction::{Words, words};
-use crate::predict::step::adapter_element;
+use crate::predict::step::{accumulates_whole, adapter_element};
 
 /// " / 8 ranks" where one of `kinds` shards, with the experts' own ranks where those differ.
 pub(in crate::predict) fn shared(job: &Job, kinds: &[Sharding]) -> Words {
@@ -90,4 +90,17 @@ pub(in crate::predict) fn source(job: &Job) -> &'static str {
 pub(in crate::predict) fn gradient_source(job: &Job) -> &'static str {
     let rule = &job.profile.data_parallel.gradients_stay;
     if rule.is { rule.source } else { "PyTorch 2.9, torch/csrc/autograd/functions/accumulate_grad.h" }
+}
+
+/// Of gradients that stay whole until the last micro-batch: how many bytes each, and whose code has it so.
+pub(in crate::predict) fn whole_gradients(job: &Job) -> (Words, &'static str) {
+    let storage = &job.storage;
+    let first = accumulates_whole(job) && job.degrees.engine == Engine::Fsdp1;
+    let each = if first { storage.compute } else { storage.reduce };
+    let source = if accumulates_whole(job) {
+        job.profile.data_parallel.accumulates_whole.source
+    } else {
+        "PyTorch, torch/distributed/pipelining/stage.py, backward_maybe_with_nosync (reduced behind the last backward pass)"
+    };
+    (words!["of the stage, to which every micro-batch adds: x ", each.bytes(), " B"], source)
 }

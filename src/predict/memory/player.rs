@@ -141,6 +141,7 @@ impl<'a> Player<'a> {
                 if let Some((peak, there)) =
                     self.units.as_ref().and_then(|one| one.reduction(self.step, *layer, played))
                 {
+                    let there = there + self.resident.accumulated;
                     self.meet(Phase::Backward, Place::Layer(*layer), &peak, there, false);
                 }
                 self.add(ahead, u64::saturating_sub);
@@ -157,6 +158,7 @@ impl<'a> Player<'a> {
             let there = self.there(|units, _| units.in_root(), Buffers::in_root);
             self.meet(Phase::Backward, Place::Named(self.ends.first), &played.backward.clone(), there, true);
             if let Some((peak, there)) = self.units.as_ref().map(|units| units.root_reduction(played)) {
+                let there = there + self.resident.accumulated;
                 self.meet(Phase::Backward, Place::Named(self.ends.first), &peak, there, false);
             }
             self.gradients += self.new_gradients(played, parameters);
@@ -165,7 +167,8 @@ impl<'a> Player<'a> {
 
     /// What sharing out weights and gradients adds: FSDP's units, or others' buffers.
     fn there(&self, units: impl Fn(&Units, &StepTapes) -> Bytes, buffers: impl Fn(&Buffers) -> Bytes) -> Bytes {
-        self.units.as_ref().map_or_else(|| buffers(&self.buffers), |one| units(one, self.step))
+        let whole = self.resident.accumulated;
+        self.units.as_ref().map_or_else(|| buffers(&self.buffers), |one| units(one, self.step) + whole)
     }
 
     /// Layers of a run of alike ones at which memory may be the most, from the last on, and how many layers each is or

@@ -5,6 +5,7 @@ use crate::model::{Tape, Weight, is_covered};
 use crate::plan::keywords::{Engine, Sharding};
 use crate::predict::memory::resident::{Resident, quantised};
 use crate::predict::step::StageTapes;
+use crate::predict::step::accumulates_whole;
 use crate::predict::step::pipeline::is_whole;
 use crate::units::Bytes;
 
@@ -87,6 +88,13 @@ impl StageTapes<'_> {
             sum.accumulated = self.tapes().map(|(tape, times)| reduced * trained(tape) * times).sum();
             sum.gradients_before = false;
             return;
+        }
+        if accumulates_whole(self.job) {
+            // FSDP1 adds to `.grad` of the flat parameter, FSDP2 in the type of the reduction (_fsdp_param.py,
+            // `to_accumulated_grad_if_needed`).
+            let each = if self.job.degrees.engine == Engine::Fsdp2 { reduced } else { seen };
+            sum.accumulated = self.tapes().map(|(tape, times)| each * trained(tape) * times).sum();
+            sum.gradients_before = false;
         }
         if self.job.degrees.stays_gathered {
             let layers = self.layers.iter().map(|layer| self.step.tape(*layer)).filter(|tape| !is_between(tape));

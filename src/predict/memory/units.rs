@@ -15,6 +15,7 @@ use crate::model::{Group, Tape};
 use crate::plan::keywords::Engine;
 use crate::predict::step::StageTapes;
 use crate::predict::step::StepTapes;
+use crate::predict::step::accumulates_whole;
 use crate::predict::step::play::{PassPeak, TapePlay, WeightGradients};
 use crate::units::Bytes;
 
@@ -42,6 +43,9 @@ pub(super) struct Units {
     casts: bool,
     /// Weights stay whole from their forward pass on.
     stays: bool,
+    /// Gradients are not reduced before the last micro-batch, and weights that stay whole do so until then
+    /// (_runtime_utils.py, `_should_free_in_backward`).
+    accumulates: bool,
     /// Weights that stay.
     live: Bytes,
     /// What the layer before reduced.
@@ -73,6 +77,7 @@ impl Units {
             second: held.job.degrees.engine == Engine::Fsdp2,
             casts: storage.compute != storage.reduce,
             stays: held.job.degrees.stays_gathered,
+            accumulates: accumulates_whole(held.job),
             kinds,
             lingers: Bytes::ZERO,
             waiting: Bytes::ZERO,
@@ -152,7 +157,9 @@ impl Units {
             self.waits(played);
             return false;
         };
-        self.live = self.live.saturating_sub(unit.weights);
+        if !self.accumulates {
+            self.live = self.live.saturating_sub(unit.weights);
+        }
         self.lingers = if self.second { unit.reduced } else { Bytes::ZERO };
         true
     }

@@ -6,6 +6,7 @@ use crate::plan::keywords::{Engine, Sharding};
 use crate::predict::job::Job;
 use crate::predict::memory::resident::quantised;
 use crate::predict::step::StepTapes;
+use crate::predict::step::accumulates_whole;
 use crate::predict::step::pipeline::is_whole;
 use crate::predict::step::pipeline::warm_up;
 use crate::predict::step::play::Recompute;
@@ -206,10 +207,23 @@ pub(in crate::predict) fn sharded(
         return OverlappedCollectives::default();
     }
     let PassCosts { forward: gather, backward: scatter } = resharded(job, weights);
-    let again = if job.degrees.stays_gathered { Seconds::ZERO } else { gather };
-    let after = if train { again + scatter } else { Seconds::ZERO };
-    let comm = PassCosts { forward: gather, backward: after };
-    OverlappedCollectives::of(job, comm, comm.least(within.left(pass.card)))
+    let again = if train && !job.degrees.stays_gathered { gather } else { Seconds::ZERO };
+    let scatter = if train { scatter } else { Seconds::ZERO };
+    let of = |forward: Seconds, backward: Seconds| {
+        let comm = PassCosts { forward, backward };
+        OverlappedCollectives::of(job, comm, comm.least(within.left(pass.card)))
+    };
+    if !accumulates_whole(job) {
+        return of(gather, again + scatter);
+    }
+    // The first micro-batch scatters nothing, the last one all; what stays gathered comes in once.
+    let later = if job.degrees.stays_gathered { Seconds::ZERO } else { gather };
+    let share = 1.0 / job.batch.accumulation as f64;
+    let mut all = OverlappedCollectives::default();
+    all.add(of(gather, again), share);
+    all.add(of(later, again), 1.0 - 2.0 * share);
+    all.add(of(later, again + scatter), share);
+    all
 }
 
 /// Time in which fully sharded weights are gathered, and their gradients scattered.
@@ -343,7 +357,13 @@ pub(in crate::predict) fn between_ranks(job: &Job, weights: Weights, left: PassC
     let waits = OverlappedCollectives::of(job, comm, most.least(left)).waits;
     // Where gradients are shared out, each micro-batch's are summed as they come (deepspeed/runtime/zero/stage_1_and_2.py,
     // `reduce_ready_partitions_and_remove_grads`: partition_gradients or is_gradient_accumulation_boundary).
-    let each = degrees.engine == Engine::Deepspeed && degrees.sharding == Sharding::Zero2;
+    // So do FSDP's groups that each hold all weights, unless they wait for the last one (torch/distributed/fsdp,
+    // _runtime_utils.py, `_reduce_grad`; _fully_shard/_fsdp_collectives.py, `foreach_reduce`).
+    let each = match degrees.sharding {
+        Sharding::Zero2 => degrees.engine == Engine::Deepspeed,
+        Sharding::Zero3 => degrees.engine.is_fsdp() && !accumulates_whole(job),
+        Sharding::None | Sharding::Zero1 => false,
+    };
     let times = if each { job.batch.accumulation as f64 } else { 1.0 };
     let all = |of: PassCosts| PassCosts { backward: of.backward * times, ..of };
     Exchange { comm: all(comm), waits: all(waits).all() }

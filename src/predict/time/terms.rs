@@ -11,6 +11,7 @@ use crate::plan::keywords::{Mode, Sharding};
 use crate::predict::job::Job;
 use crate::predict::prediction::{KernelWork, StepTime, TimeFormula, TimePart, TimeSource, TimeTerm, Transfer};
 use crate::predict::step::StepTapes;
+use crate::predict::step::accumulates_whole;
 use crate::units::{Bytes, Flops, Seconds};
 
 /// What the terms are made from; `largest` is the stage whose GPU they are of.
@@ -143,16 +144,19 @@ fn in_tapes(parts: &StepParts<'_>) -> Vec<Moved> {
         let weights = super::Weights::of(job, tape);
         let shared = sharded(job, weights, pass, &within, train);
         if shared.comm.all().0 > 0.0 {
-            let passes = if train && !job.degrees.stays_gathered { 2.0 } else { 1.0 };
+            let stays = job.degrees.stays_gathered;
+            let once = if accumulates_whole(job) { 1.0 / job.batch.accumulation as f64 } else { 1.0 };
+            let passes = if stays { once } else { 1.0 + f64::from(u8::from(train)) };
+            let scatters = if train { once } else { 0.0 };
             let gathered = weights.whole(job.storage.compute.bytes() as f64) * passes;
-            let scattered = if train { weights.whole(job.storage.reduce.bytes() as f64) } else { 0.0 };
+            let scattered = weights.whole(job.storage.reduce.bytes() as f64) * scatters;
             add(
                 &mut all,
                 Moved {
                     name: "weights gathered, gradients scattered".to_owned(),
                     group: LinkGroup { ranks: job.degrees.shard_ranks, stride: job.degrees.tensor },
                     kind: CollectiveKind::AllGather,
-                    count: (passes + f64::from(u8::from(train))) * times,
+                    count: (passes + scatters) * times,
                     bytes: (gathered + scattered) * times,
                     comm: shared.comm.all() * times,
                     waits: shared.waits.all() * times,

@@ -7,8 +7,10 @@ use super::streams::Replicas;
 use super::timeline::TapeLogs;
 use super::{CompanionBytes, Parameters, Reached};
 use crate::model::{Passing, Pending};
+use crate::predict::job::Job;
 use crate::predict::job::optimizer::rule;
 use crate::predict::step::StageTapes;
+use crate::predict::step::accumulates_whole;
 
 /// Replays that are kept, about a megabyte: a stream or sweep over batch sizes comes back to those it had.
 const MOST: usize = 64;
@@ -18,8 +20,10 @@ const MOST: usize = 64;
 #[derive(Debug, PartialEq)]
 pub(super) struct AllocatorInput {
     pub beside: CompanionBytes,
-    /// Micro-batches that are replayed: a third finds what the second found.
+    /// Micro-batches that are replayed.
     pub micro_batches: u64,
+    /// FSDP reduces gradients behind the last of them alone.
+    pub accumulates_whole: bool,
     /// Adafactor and bitsandbytes make each parameter's states as its turn comes.
     pub states_by_turn: bool,
     pub optimizer_in_backward: bool,
@@ -40,7 +44,8 @@ impl AllocatorInput {
             parameters,
             logs,
             beside,
-            micro_batches: job.batch.accumulation.min(2),
+            micro_batches: micro_batches(job),
+            accumulates_whole: accumulates_whole(job),
             states_by_turn: row.factored || row.eight_bit,
             optimizer_in_backward: job.training.optimizer_in_backward,
             shared: step.shared(),
@@ -49,6 +54,12 @@ impl AllocatorInput {
             replicas: Replicas::of(held),
         }
     }
+}
+
+/// Micro-batches that are replayed: a third finds what the second found, unless that one alone finds gradients from before
+/// it and leaves them.
+pub(super) fn micro_batches(job: &Job) -> u64 {
+    job.batch.accumulation.min(if accumulates_whole(job) { 3 } else { 2 })
 }
 
 /// A replay that was made.

@@ -70,10 +70,10 @@ pub(in crate::predict) fn applies(job: &Job) -> bool {
         && !job.training.compile
 }
 
-/// What tells replays of plans that run the same operators apart: whether micro-batches are accumulated, and bytes.
+/// What tells replays of plans that run the same operators apart: micro-batches that are replayed, and bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ReplayKey {
-    accumulates: bool,
+    micro_batches: u64,
     beside: CompanionBytes,
     room: u64,
     /// Whether there are other ranks, what they share, and among how many.
@@ -99,7 +99,7 @@ impl Replays {
         }
         let degrees = &job.degrees;
         let key = ReplayKey {
-            accumulates: job.batch.accumulation > 1,
+            micro_batches: known::micro_batches(job),
             beside: *beside,
             room: room(job),
             shared: (degrees.num_gpus > 1, degrees.sharding, degrees.shard_ranks),
@@ -170,7 +170,7 @@ fn steps(step: &StepTapes, input: &AllocatorInput, room: u64) -> Option<Reached>
     }
     for step in 0..2 {
         for micro in 0..input.micro_batches {
-            timeline.pass(micro > 0);
+            timeline.pass(micro > 0, !input.accumulates_whole || micro + 1 == input.micro_batches);
             if timeline.is_over() {
                 return None;
             }

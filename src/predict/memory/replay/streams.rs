@@ -173,6 +173,8 @@ pub(super) struct StreamPools<'a> {
     freed: VecDeque<Freed>,
     /// Flat gradients of the last layer.
     sent: Vec<BlockIndex>,
+    /// Flat gradients that wait for the last micro-batch, by the place of their tape.
+    whole: Vec<(usize, BlockIndex)>,
     /// Reduced gradients of this rank, by the place of their tape.
     reduced: Vec<(usize, BlockIndex)>,
 }
@@ -190,6 +192,7 @@ impl<'a> StreamPools<'a> {
             gathered: Vec::new(),
             freed: VecDeque::new(),
             sent: Vec::new(),
+            whole: Vec::new(),
             reduced: Vec::new(),
         })
     }
@@ -233,6 +236,18 @@ impl<'a> StreamPools<'a> {
         let Some(found) = self.gathered.iter().position(|(place, ..)| *place == at) else { return };
         let (_, whole, staged) = self.gathered.swap_remove(found);
         self.freed.push_back(Freed { whole, staged, gradients: std::mem::take(&mut self.sent) });
+    }
+
+    /// A flat gradient is added to that of the micro-batches before, where those are not reduced.
+    pub(super) fn accumulate(&mut self, at: usize, flat: BlockIndex, compute: &mut Allocator) -> BlockIndex {
+        let Some(found) = self.whole.iter().position(|(place, _)| *place == at) else { return flat };
+        compute.give(flat);
+        self.whole.swap_remove(found).1
+    }
+
+    /// It waits for the next micro-batch (`_post_backward_hook` under `no_sync`).
+    pub(super) fn keep_whole(&mut self, at: usize, flat: BlockIndex) {
+        self.whole.push((at, flat));
     }
 
     /// A flat gradient is reduced (`_post_backward_hook`).
@@ -324,5 +339,27 @@ mod tests {
         streams.drop_gradients();
         assert_eq!(streams.most(), reserved, "what is free stays reserved");
         assert!(streams.freed.is_empty() && streams.gathered.is_empty() && streams.reduced.is_empty());
+    }
+
+    /// Two micro-batches of which only the last is reduced: the first one's flat gradient of 40 MiB waits, the second one's is
+    /// added to it and goes. What is reduced is that sum, 40 MiB for two ranks' 20.
+    #[test]
+    fn what_is_not_reduced_waits_in_the_pool_of_the_passes() {
+        let unit = Unit { made: 0, staged: 0, whole: 0, gradient: 40 * MIB, cast: 0, reduced: 20 * MIB, kept: 0 };
+        let replicas = Replicas::Units(vec![unit, unit], false);
+        let mut streams = StreamPools::of(&replicas).unwrap();
+        let mut compute = Allocator::within(u64::MAX);
+        let first = compute.take(Request::of(streams.gradient(1)));
+        assert_eq!(streams.accumulate(1, first, &mut compute), first);
+        streams.keep_whole(1, first);
+        streams.finish(&mut compute);
+        assert_eq!((streams.most(), compute.most()), (0, 40 * MIB));
+        let second = compute.take(Request::of(streams.gradient(1)));
+        assert_ne!(second, first);
+        assert_eq!(streams.accumulate(1, second, &mut compute), first);
+        streams.reduce(1, 1, first);
+        streams.finish(&mut compute);
+        assert_eq!((streams.most(), compute.most()), (20 * MIB, 80 * MIB));
+        assert!(streams.whole.is_empty() && streams.sent.is_empty());
     }
 }

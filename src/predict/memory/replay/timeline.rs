@@ -212,7 +212,7 @@ impl<'a> AllocatorTimeline<'a> {
 
     /// Gradients of a unit become one flat tensor (torch.split's backward pass), and are sent to the ranks that keep
     /// them. Those of the head wait for the embedding's.
-    fn post_backward(&mut self, at: usize, programs: &[&Program]) {
+    fn post_backward(&mut self, at: usize, programs: &[&Program], reduces: bool) {
         let unit = self.unit(at);
         if at > 0 && unit == 0 {
             return;
@@ -225,13 +225,13 @@ impl<'a> AllocatorTimeline<'a> {
         }
         let Some(streams) = &mut self.streams else { return };
         streams.release(at);
-        if let Some(flat) = flat {
-            streams.reduce(at, unit, flat);
-        }
+        let Some(flat) = flat else { return };
+        let flat = streams.accumulate(at, flat, &mut self.allocator);
+        if reduces { streams.reduce(at, unit, flat) } else { streams.keep_whole(at, flat) }
     }
 
-    /// A micro-batch there and back; `later` where gradients are there from one before it.
-    pub(super) fn pass(&mut self, later: bool) {
+    /// A micro-batch there and back; `later` where gradients are there from one before it. Whether FSDP `reduces` them.
+    pub(super) fn pass(&mut self, later: bool, reduces: bool) {
         let walk = &self.step.walk;
         let (mut passing, mut pending) = (vec![None; walk.passing.len()], vec![None; walk.pending.len()]);
         let shared = self.step.shared();
@@ -265,7 +265,7 @@ impl<'a> AllocatorTimeline<'a> {
                 self.gather(at - 1);
             }
             self.backward(at, &programs);
-            self.post_backward(at, &programs);
+            self.post_backward(at, &programs, reduces);
             self.hold_back(at, &walk.pending, &mut pending);
         }
         for place in passing.into_iter().chain(pending).flatten().chain(there) {
