@@ -52,6 +52,9 @@ class Groups:
                     group.inputs.append(number)
             made.update(op.outputs)
             group.saved.extend(op.saved)
+        # What a custom function saves it saves when it has run, and an operator of torch.library is one
+        # (torch/_library/autograd.py, `make_autograd_impl`).
+        group.saved.extend(r.saving.pop(group.node, ()))
         if len(group.ops) == 1:
             group.outputs = [number for number in group.ops[0].outputs if self.on_device(number)]
             name = group.ops[0].name
@@ -59,7 +62,6 @@ class Groups:
             if name in ("addmm", "baddbmm") and len(group.inputs) == 3:
                 group.inputs = group.inputs[1:] + group.inputs[:1]
             return
-        group.saved.extend(r.saving.pop(group.node, ()))
         for op in group.ops:
             for number in op.outputs:
                 tensor = r.tensors[number]
