@@ -42,7 +42,8 @@ def shallow(values):
         if key in LAYERS and isinstance(value, int) and value > DEEPEST:
             cut[key] = DEEPEST
         elif isinstance(value, dict) and key.endswith("_config") and (inner := shallow(value)):
-            cut[key] = inner
+            # A part of one of several kinds says which.
+            cut[key] = {**inner, **({"model_type": value["model_type"]} if value.get("model_type") else {})}
     return cut
 
 
