@@ -288,7 +288,8 @@ fn a_function_that_makes_a_model_starts_and_writes_nothing() {
     }
     for (line, options, traced, words) in FUNCTIONS {
         let folder = tempfile::tempdir().unwrap();
-        let made = format!("import subprocess\nfrom torch import nn\ndef make():\n    {line}\n    return nn.Linear(16, 4)\n");
+        let made =
+            format!("import subprocess\nfrom torch import nn\ndef make():\n    {line}\n    return nn.Linear(16, 4)\n");
         std::fs::write(folder.path().join("model.py"), made).unwrap();
         let out = Command::new(env!("CARGO_BIN_EXE_memwall"))
             .current_dir(folder.path())
