@@ -37,6 +37,13 @@ class Fixed(Input):
         return torch.tensor([self.row] * self.shape(sizes)[0], device="cpu")
 
 
+class Chosen(Input):
+    """Which part of the model each sample goes through: the first."""
+
+    def make(self, sizes, device, lower):
+        return torch.zeros(self.shape(sizes), dtype=IDS, device="cpu")
+
+
 class Whole(Input):
     """A mask that hides nothing."""
 
@@ -138,6 +145,7 @@ def ways(model_class, config, text, accepted):
         found.append(Way(spectra(config, main, accepted)))
     else:
         found.append(words(model_class, config, main, accepted))
+    found.extend(together(config, found[-1], main, accepted))
     if "attention_mask" in accepted:
         found.extend([way for one in list(found) if (way := one.with_mask()) is not None])
     found.extend([way for one in list(found) if (way := one.without_labels()) is not None])
@@ -227,6 +235,27 @@ def with_images(config, shown, accepted):
     return Way(inputs, {}, note, lengths)
 
 
+def together(config, alone, main, accepted):
+    """Words and an image for each sample, of models without a part that reads images: either may be what the class names first
+    and the other what it needs as well."""
+    shows = any(one.name == "pixel_values" for one in alone.inputs)
+    reads = any(one.name == "input_ids" for one in alone.inputs)
+    if not {"input_ids", "pixel_values"} <= accepted or shows == reads:
+        return []
+    if shows:
+        return [Way([Input("input_ids", IDS, ["B", "S"]), *fixed_sides(config, alone.inputs)], alone.extra, alone.note)]
+    if not isinstance(getattr(config, "patch_size", None), int):
+        return []
+    image = Input("pixel_values", F32, ["B", channels_of(config), "I", "I"])
+    return [Way([*alone.inputs, *fixed_sides(config, [image])], alone.extra, alone.note)]
+
+
+def fixed_sides(config, inputs):
+    """Inputs whose images have a side that does not vary, as lengths do beside them."""
+    side = image_side(config)
+    return [Input(one.name, one.dtype, [side if each == "I" else each for each in one.sides]) for one in inputs]
+
+
 # One kind alone
 
 def pixels(model_class, config, main, accepted):
@@ -288,6 +317,8 @@ def words(model_class, config, main, accepted):
         add("labels", "B")
         return Way(inputs)
     inputs.append(Input(main, IDS, ["B", "S"]))
+    if getattr(config, "languages", None) and "lang_ids" in accepted:
+        inputs.append(Chosen("lang_ids", IDS, ["B"]))
     # Where a page has its words.
     add("bbox", "B", "S", getattr(config, "dim_bbox", None) or 4)
     both = getattr(config, "is_encoder_decoder", False) and not name.endswith("ForCausalLM")
