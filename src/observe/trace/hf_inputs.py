@@ -41,7 +41,7 @@ class Chosen(Input):
     """Which part of the model each sample goes through: the first."""
 
     def make(self, sizes, device, lower):
-        return torch.zeros(self.shape(sizes), dtype=IDS, device="cpu")
+        return torch.tensor([0] * self.shape(sizes)[0], device="cpu")
 
 
 class Whole(Input):

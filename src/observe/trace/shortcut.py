@@ -17,7 +17,7 @@ IN_KERNEL = getattr(fake_tensor, "in_kernel_invocation_manager", None)
 DIRECT = """mm.default addmm.default bmm.default baddbmm.default t.default view.default _unsafe_view.default transpose.int
 permute.default expand.default unsqueeze.default squeeze.dim detach.default slice.Tensor select.int add.Tensor sub.Tensor mul.Tensor
 div.Tensor add.Scalar mul.Scalar div.Scalar neg.default rsqrt.default pow.Tensor_Scalar tanh.default tanh_backward.default
-sigmoid.default sigmoid_backward.default relu.default threshold_backward.default gelu.default silu.default
+sigmoid.default sigmoid_backward.default relu.default threshold_backward.default gelu.default gelu_backward.default silu.default
 silu_backward.default sum.dim_IntList mean.dim _softmax.default _softmax_backward_data.default _log_softmax.default
 _log_softmax_backward_data.default _to_copy.default"""
 
@@ -36,12 +36,10 @@ def layer_norm_backward(gradient, x, shape, mean, deviation, weight, bias, wante
 
 
 def gelu_backward(gradient, x, **how):
-    if not (gradient.is_contiguous() and x.is_contiguous() and gradient.dtype == x.dtype):
-        return torch.ops.aten.gelu_backward.default(gradient, x, **how)
     return torch.empty(x.shape, dtype=x.dtype, device="meta")
 
 
-# Operators whose rules in PyTorch run many others in Python.
+# Operators whose rules in PyTorch run many others in Python: what they give for tensors in the order of their dimensions.
 OWN = {torch.ops.aten.gelu_backward.default: gelu_backward,
        torch.ops.aten.native_layer_norm.default: layer_norm,
        torch.ops.aten.native_layer_norm_backward.default: layer_norm_backward}
@@ -104,11 +102,14 @@ class Shortcut:
 
     def found(self, func, args, kwargs):
         """What an operator gives, the first time."""
+        rule, tensors = func if func in self.direct else None, [arg for arg in args if isinstance(arg, torch.Tensor)]
+        if func in self.own and all(one.is_contiguous() for one in tensors):
+            rule = self.own[func]
         # What is moved to another device goes through more.
-        if (func in self.direct or func in self.own) and kwargs.get("device") is None:
-            devices = {device_of(arg) for arg in args if isinstance(arg, torch.Tensor)}
-            if len(devices) == 1 and all(type(arg) is FakeTensor for arg in args if isinstance(arg, torch.Tensor)):
-                return self.directly(self.own.get(func, func), args, kwargs, devices.pop())
+        if rule is not None and kwargs.get("device") is None:
+            devices = {device_of(one) for one in tensors}
+            if len(devices) == 1 and all(type(one) is FakeTensor for one in tensors):
+                return self.directly(rule, args, kwargs, devices.pop())
         return func(*args, **kwargs)
 
     def directly(self, rule, args, kwargs, device):
