@@ -145,7 +145,6 @@ def ways(model_class, config, text, accepted):
         found.append(Way(spectra(config, main, accepted)))
     else:
         found.append(words(model_class, config, main, accepted))
-    found.extend(together(config, found[-1], main, accepted))
     if "attention_mask" in accepted:
         found.extend([way for one in list(found) if (way := one.with_mask()) is not None])
     found.extend([way for one in list(found) if (way := one.without_labels()) is not None])
@@ -233,27 +232,6 @@ def with_images(config, shown, accepted):
     note = f"traced with one image of {side} pixels a side for each sample"
     lengths = None if getattr(config, "is_encoder_decoder", False) else [first, first + 64, first + 192, first + 128]
     return Way(inputs, {}, note, lengths)
-
-
-def together(config, alone, main, accepted):
-    """Words and an image for each sample, of models without a part that reads images: either may be what the class names first
-    and the other what it needs as well."""
-    shows = any(one.name == "pixel_values" for one in alone.inputs)
-    reads = any(one.name == "input_ids" for one in alone.inputs)
-    if not {"input_ids", "pixel_values"} <= accepted or shows == reads:
-        return []
-    if shows:
-        return [Way([Input("input_ids", IDS, ["B", "S"]), *fixed_sides(config, alone.inputs)], alone.extra, alone.note)]
-    if not isinstance(getattr(config, "patch_size", None), int):
-        return []
-    image = Input("pixel_values", F32, ["B", channels_of(config), "I", "I"])
-    return [Way([*alone.inputs, *fixed_sides(config, [image])], alone.extra, alone.note)]
-
-
-def fixed_sides(config, inputs):
-    """Inputs whose images have a side that does not vary, as lengths do beside them."""
-    side = image_side(config)
-    return [Input(one.name, one.dtype, [side if each == "I" else each for each in one.sides]) for one in inputs]
 
 
 # One kind alone

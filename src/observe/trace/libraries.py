@@ -103,9 +103,7 @@ def films(name, inputs, extra):
     if at is None:
         return []
     frames, (batch, channels, *sides) = 17 if name.startswith("Autoencoder") else 8, inputs[at].sides
-    # Some count channels that they make of a picture's three (diffusers, autoencoder_kl_mochi.py, `FourierFeatures`).
-    several = dict.fromkeys([channels, "3"] if name.startswith("Autoencoder") else [channels])
-    orders = [order for one in several for order in ([batch, one, frames, *sides], [batch, frames, one, *sides])]
+    orders = [[batch, channels, frames, *sides], [batch, frames, channels, *sides]]
     made = [Input(inputs[at].name, inputs[at].dtype, order) for order in orders]
     return [hf_inputs.Way([*inputs[:at], one, *inputs[at + 1:]], extra, f"traced with films of {frames} frames") for one in made]
 
