@@ -1,7 +1,7 @@
-"""Draws further cases for trace_cases.py: classes of transformers, models of timm and of torchvision, in the order of the
-SHA-256 of their names, one of each family, without families that traced.json has and those that the catalogue answers for.
+"""Draws further cases for trace_cases.py: classes of transformers, models of timm, of torchvision and of diffusers, in the order
+of the SHA-256 of their names, one of each family, without families that traced.json has and those that the catalogue answers for.
 
-    python draw.py target/debug/memwall COUNT TIMM TORCHVISION [SEED [WITHOUT]] > drawn.json
+    python draw.py target/debug/memwall COUNT TIMM TORCHVISION DIFFUSERS [SEED [WITHOUT]] > drawn.json
 
 SEED is a word put before each name, for another order. WITHOUT is a file whose lines begin with kinds of transformers that were
 looked at before, such as trace_share.py prints.
@@ -17,13 +17,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import diffusers
+import diffusers.models
 import timm
 import torchvision
 import transformers
 
 DEEPEST = 4
 LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers", "num_decoder_layers",
-          "num_encoder_layers")
+          "num_encoder_layers", "num_single_layers", "num_refiner_layers")
 
 
 SEED = ""
@@ -40,7 +42,8 @@ def shallow(values):
         if key in LAYERS and isinstance(value, int) and value > DEEPEST:
             cut[key] = DEEPEST
         elif isinstance(value, dict) and key.endswith("_config") and (inner := shallow(value)):
-            cut[key] = inner
+            # A part of one of several kinds says which.
+            cut[key] = {**inner, **({"model_type": value["model_type"]} if value.get("model_type") else {})}
     return cut
 
 
@@ -87,12 +90,34 @@ def one_a_file(library, names, file_of, count, known):
             yield {"name": f"{library}-{name}", library: name}
 
 
+def file_of_diffusers(name):
+    return getattr(diffusers.models, name).__module__
+
+
+def of_diffusers(memwall, count, known):
+    """Models whose own defaults are a configuration."""
+    names = [name for name in dir(diffusers.models) if inspect.isclass(found := getattr(diffusers.models, name))
+             and issubclass(found, diffusers.ModelMixin) and not name.startswith(("Auto", "Flax", "Multi"))
+             or name.startswith("AutoencoderKL")]
+    for name in sorted(names, key=order):
+        given = list(inspect.signature(getattr(diffusers.models, name).__init__).parameters.values())[1:]
+        defaults = {one.name: one.default for one in given if one.kind is not one.VAR_KEYWORD}
+        if not count or file_of_diffusers(name) in known or any(value is inspect.Parameter.empty for value in defaults.values()):
+            continue
+        config = {**defaults, **shallow(defaults)}
+        if is_answered(memwall, name, {"_class_name": name, **config}):
+            continue
+        known.add(file_of_diffusers(name))
+        count -= 1
+        yield {"name": f"diffusers-{name}".lower(), "diffusers": name, "config": config}
+
+
 if __name__ == "__main__":
     memwall, *counts = sys.argv[1:]
     here = json.load(open(Path(__file__).with_name("traced.json")))
-    first, second, third = map(int, counts[:3])
-    SEED = "".join(counts[3:4])
-    seen = {line.split("\t")[0] for file in counts[4:5] for line in open(file)}
+    first, second, third, fourth = map(int, counts[:4])
+    SEED = "".join(counts[4:5])
+    seen = {line.split("\t")[0] for file in counts[5:6] for line in open(file)}
     file_of = lambda name: timm.models._registry._model_to_module[name]
     models = torchvision.models
     builder = lambda name: models.get_model_builder(name).__module__
@@ -101,5 +126,6 @@ if __name__ == "__main__":
         *of_transformers(memwall, first, {case["hf"]["model_type"] for case in here if "hf" in case} | seen),
         *one_a_file("timm", timm.list_models(), file_of, second, had("timm", file_of)),
         *one_a_file("torchvision", models.list_models(), builder, third, had("torchvision", builder)),
+        *of_diffusers(memwall, fourth, had("diffusers", file_of_diffusers)),
     ]
     print("[\n" + ",\n".join(json.dumps(case, default=str) for case in drawn) + "\n]")

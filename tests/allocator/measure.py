@@ -271,6 +271,59 @@ def stepper(training, trained):
     return lambda: None
 
 
+def model_of(config, name, training, dtype):
+    """The model of a plan on the device, in its precision, with its adapters, frozen parts and recomputed blocks."""
+    model = getattr(transformers, name)._from_config(config, attn_implementation=training["attention"]).to("cuda")
+    if not training["precision"].endswith("-mixed"):
+        model = model.to(dtype)
+    model.train()
+    model.config.use_cache = False
+    if lora := training.get("lora"):
+        model = peft.get_peft_model(model, peft.LoraConfig(
+            r=lora["rank"], target_modules=lora["targets"], lora_dropout=lora.get("dropout", 0.0)))
+    for called, parameter in model.named_parameters():
+        parameter.outer = part_of(called) in ("embeddings", "head")
+        if part_of(called) in training.get("frozen", []):
+            parameter.requires_grad_(False)
+    checkpoint(model, training.get("activation_checkpointing", "none"))
+    return model
+
+
+def ledger_of(plan, config):
+    """What follows a plan's step: how many experts it answers for, and how many tokens each gets."""
+    training = plan["training"]
+    experts = next((count for key in EXPERTS if (count := getattr(config, key, None))), 1)
+    ledger = Ledger(experts, training.get("padded_batch", False))
+    if config.model_type == "deepseek_v2":
+        tokens = training["micro_batch_size"] * plan["model"]["sequence_length"]
+        ledger.each = tokens * config.num_experts_per_tok // experts
+    return ledger
+
+
+def second_step(ledger, training, loss_of, step, parameters):
+    """Runs two steps; what the forward pass of the second holds at its end, and the flops of its passes."""
+    for _ in range(2):
+        gc.collect()
+        ledger.peak = ledger.now
+        flops = {"forward": 0, "backward": 0}
+        for _ in range(training.get("gradient_accumulation_steps", 1)):
+            before, ledger.flops, ledger.phase = ledger.now, 0, "forward"
+            loss = loss_of()
+            activations = ledger.now - before
+            flops["forward"] += ledger.flops
+            ledger.flops, ledger.phase = 0, "backward"
+            loss.backward()
+            del loss
+            flops["backward"] += ledger.flops
+        ledger.phase = "optimizer"
+        if training.get("gradient_clipping"):
+            torch.nn.utils.clip_grad_norm_([one for one in parameters if one.requires_grad], 1.0)
+        step()
+        for parameter in parameters:
+            parameter.grad = None
+    return activations, flops
+
+
 def measure(plan):
     """The second step of a plan: its measured quantities, and the operation at the peak."""
     config, training = dict(plan["model"]["hf_config"]), plan["training"]
@@ -278,28 +331,11 @@ def measure(plan):
     config = transformers.CONFIG_MAPPING[kind](**config)
     if name.endswith("SequenceClassification") and config.pad_token_id is None:
         config.pad_token_id = 0
-    experts = next((count for key in EXPERTS if (count := getattr(config, key, None))), 1)
     mixed = training["precision"].endswith("-mixed")
     dtype = DTYPES[training["precision"].removesuffix("-mixed")]
-    lora = training.get("lora")
-    ledger = Ledger(experts, training.get("padded_batch", False))
-    if kind == "deepseek_v2":
-        tokens = training["micro_batch_size"] * plan["model"]["sequence_length"]
-        ledger.each = tokens * config.num_experts_per_tok // experts
+    ledger = ledger_of(plan, config)
     with FakeTensorMode(allow_non_fake_inputs=True):
-        model = getattr(transformers, name)._from_config(config, attn_implementation=training["attention"]).to("cuda")
-        if not mixed:
-            model = model.to(dtype)
-        model.train()
-        model.config.use_cache = False
-        if lora:
-            model = peft.get_peft_model(model, peft.LoraConfig(
-                r=lora["rank"], target_modules=lora["targets"], lora_dropout=lora.get("dropout", 0.0)))
-        for called, parameter in model.named_parameters():
-            parameter.outer = part_of(called) in ("embeddings", "head")
-            if part_of(called) in training.get("frozen", []):
-                parameter.requires_grad_(False)
-        checkpoint(model, training.get("activation_checkpointing", "none"))
+        model = model_of(config, name, training, dtype)
         parameters = list(model.parameters())
         trained = [parameter for parameter in parameters if parameter.requires_grad]
         step = stepper(training, trained)
@@ -318,34 +354,16 @@ def measure(plan):
         with ledger:
             for tensor in [*parameters, *held]:
                 ledger.follow(tensor.data)
-            for _ in range(2):
-                gc.collect()
-                ledger.peak = ledger.now
-                flops = {"forward": 0, "backward": 0}
-                for _ in range(training.get("gradient_accumulation_steps", 1)):
-                    before, ledger.flops, ledger.phase = ledger.now, 0, "forward"
-                    loss = loss_of()
-                    activations = ledger.now - before
-                    flops["forward"] += ledger.flops
-                    ledger.flops, ledger.phase = 0, "backward"
-                    loss.backward()
-                    del loss
-                    flops["backward"] += ledger.flops
-                ledger.phase = "optimizer"
-                if training.get("gradient_clipping"):
-                    torch.nn.utils.clip_grad_norm_(trained, 1.0)
-                step()
-                for parameter in parameters:
-                    parameter.grad = None
-        return {
-            "params": sum(parameter.numel() for parameter in parameters),
-            "trainable_params": sum(parameter.numel() for parameter in trained),
-            "peak_allocated_bytes": ledger.peak,
-            "activation_bytes": activations,
-            "flops_forward": flops["forward"],
-            "flops_backward": flops["backward"],
-            "peak_reserved_bytes": reserved(ledger.events),
-        }, ledger.at
+            activations, flops = second_step(ledger, training, loss_of, step, parameters)
+    return {
+        "params": sum(parameter.numel() for parameter in parameters),
+        "trainable_params": sum(parameter.numel() for parameter in trained),
+        "peak_allocated_bytes": ledger.peak,
+        "activation_bytes": activations,
+        "flops_forward": flops["forward"],
+        "flops_backward": flops["backward"],
+        "peak_reserved_bytes": reserved(ledger.events),
+    }, ledger.at
 
 
 def inputs_of(plan, config, dtype):

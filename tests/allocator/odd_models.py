@@ -95,6 +95,94 @@ class OwnFunction(Head):
         return x
 
 
+@torch.library.custom_op("memwall_odd::gate", mutates_args=())
+def gate(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.sigmoid(x) * y
+
+
+@gate.register_fake
+def _(x, y):
+    return torch.empty_like(x)
+
+
+def save_operands(ctx, inputs, output):
+    ctx.save_for_backward(*inputs)
+
+
+def gate_backward(ctx, gradient):
+    x, y = ctx.saved_tensors
+    share = torch.sigmoid(x)
+    return gradient * y * share * (1 - share), gradient * share
+
+
+gate.register_autograd(gate_backward, setup_context=save_operands)
+
+
+@torch.library.custom_op("memwall_odd::scale", mutates_args=())
+def scale(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    rows = x.float().square().mean(-1, keepdim=True).rsqrt()
+    return x * rows.to(x.dtype), rows
+
+
+@scale.register_fake
+def _(x):
+    return torch.empty_like(x), x.new_empty((*x.shape[:-1], 1), dtype=torch.float32)
+
+
+def save_results(ctx, inputs, output):
+    ctx.save_for_backward(output[0], output[1])
+
+
+def scale_backward(ctx, gradient, _):
+    made, rows = ctx.saved_tensors
+    inner = (gradient * made).mean(-1, keepdim=True)
+    return (gradient - made * inner) * rows.to(gradient.dtype)
+
+
+scale.register_autograd(scale_backward, setup_context=save_results)
+
+
+class Library(Head):
+    """Operators of torch.library, which save what they read and what they make."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(256, 512) for _ in range(4))
+
+    def between(self, x):
+        for layer in self.layers:
+            x = x + gate(*layer(scale(x)[0]).chunk(2, dim=-1))
+        return x
+
+
+class Bent(torch.autograd.Function):
+    """One operator, whose result alone is saved."""
+
+    @staticmethod
+    def forward(context, x):
+        made = torch.tanh(x)
+        context.save_for_backward(made)
+        return made
+
+    @staticmethod
+    def backward(context, gradient):
+        made, = context.saved_tensors
+        return gradient * (1 - made * made)
+
+
+class OneOperator(Head):
+    """Functions of one operator each."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(256, 256, bias=False) for _ in range(4))
+
+    def between(self, x):
+        for layer in self.layers:
+            x = x + Bent.apply(layer(x))
+        return x
+
+
 class Complex(Head):
     """A filter along the sequence in the frequencies, with complex weights kept as real pairs."""
 
@@ -236,4 +324,5 @@ class Pair(Head):
 
 
 MODELS = {model.__name__.lower(): model for model in (
-    InPlace, Shared, Buffers, OwnFunction, Complex, Hooks, Experts, Recurrent, Torch, Dense, Looking, Gated, Pair)}
+    InPlace, Shared, Buffers, OwnFunction, Complex, Hooks, Experts, Recurrent, Torch, Dense, Looking, Gated, Pair, Library,
+    OneOperator)}

@@ -118,7 +118,8 @@ def followed(case, traced, sizes, training):
         parameters = list(model.parameters())
         trained = [one for one in parameters if one.requires_grad]
         optimizer = torch.optim.AdamW(trained, lr=1e-3, foreach=True)
-        batch = subject.batch(sizes, DEVICE.torch_device(), lower)
+        with fake.Values(mode):
+            batch = subject.batch(sizes, DEVICE.torch_device(), lower)
         with ledger:
             for tensor in [*parameters, *model.buffers(), *batch.values()]:
                 ledger.follow(tensor.data)
@@ -152,7 +153,8 @@ def answered(case, traced, sizes, precision):
         with fake.Values(mode):
             model = subject.build().to(DEVICE.torch_device()).to(TYPES[precision]).eval()
         parameters = list(model.parameters())
-        batch = subject.batch(sizes, DEVICE.torch_device(), lower)
+        with fake.Values(mode):
+            batch = subject.batch(sizes, DEVICE.torch_device(), lower)
         with ledger:
             for tensor in [*parameters, *model.buffers(), *batch.values()]:
                 ledger.follow(tensor.data)

@@ -266,3 +266,43 @@ fn what_a_script_asks_of_values_and_others_is_answered_or_refused_in_a_line() {
         assert_eq!(complaints, usize::from(!traced), "{script}: {said}");
     }
 }
+
+/// Files with a function `make`, what `memwall trace file.py:make` is called with besides, and what it says.
+const FUNCTIONS: [(&str, &[&str], bool, &[&str]); 4] = [
+    (
+        "subprocess.run(['touch', 'mark'])",
+        &[],
+        false,
+        &["the script starts `touch mark` (model.py:4)", "--allow touch"],
+    ),
+    ("subprocess.run(['touch', 'mark'])", &["--allow", "touch"], true, &["68 parameters"]),
+    // What only tells something runs; what is written lies in a folder that goes away.
+    ("subprocess.run(['uname', '-a'])", &[], true, &["68 parameters"]),
+    ("open('mark', 'w').write('made')", &[], true, &["68 parameters"]),
+];
+
+#[test]
+fn a_function_that_makes_a_model_starts_and_writes_nothing() {
+    if torch().is_none_or(|version| version < (2, 1)) {
+        return;
+    }
+    for (line, options, traced, words) in FUNCTIONS {
+        let folder = tempfile::tempdir().unwrap();
+        let made =
+            format!("import subprocess\nfrom torch import nn\ndef make():\n    {line}\n    return nn.Linear(16, 4)\n");
+        std::fs::write(folder.path().join("model.py"), made).unwrap();
+        let out = Command::new(env!("CARGO_BIN_EXE_memwall"))
+            .current_dir(folder.path())
+            .env("XDG_CACHE_HOME", folder.path())
+            .args(["trace", "model.py:make", "--input", "float32[B,16]", "-o", "t.tape.json.gz", "--python", &python()])
+            .args(options)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.success(), traced, "{line}: {said}");
+        for word in words {
+            assert!(said.contains(word), "{line}: `{word}` is not in: {said}");
+        }
+        assert_eq!(folder.path().join("mark").exists(), !options.is_empty(), "{line}: {said}");
+    }
+}

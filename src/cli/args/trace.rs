@@ -45,8 +45,8 @@ pub struct TraceArgs {
     /// Trace the forward pass without gradients, for plans of inference
     #[arg(long, conflicts_with = "loss")]
     pub forward: bool,
-    /// A program that a traced script may start, though it is no mere query: make
-    #[arg(long, value_name = "PROGRAM", requires = "command")]
+    /// A program that your code may start while it is traced, though it is no mere query: make
+    #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["hf", "timm", "torchvision", "diffusers"])]
     pub allow: Vec<String>,
     /// The tape to write
     #[arg(long, short, value_name = "FILE", default_value = "model.tape.json.gz")]

@@ -45,13 +45,18 @@ class Groups:
 
     def finish_group(self, group):
         r = self.r
-        made = set()
+        made, saved = set(), []
         for op in group.ops:
             for number in op.inputs:
                 if number not in made and number not in group.inputs and self.on_device(number):
                     group.inputs.append(number)
             made.update(op.outputs)
-            group.saved.extend(op.saved)
+            saved.extend(op.saved)
+        # What a custom function saves it saves when it has run, and an operator of torch.library is one
+        # (torch/_library/autograd.py, `make_autograd_impl`).
+        saved.extend(r.saving.pop(group.node, ()))
+        # A part of the graph that leads to no loss goes with its output, and what it saved with it.
+        group.saved.extend(number for number in saved if r.tensors[number].storage not in r.dropped)
         if len(group.ops) == 1:
             group.outputs = [number for number in group.ops[0].outputs if self.on_device(number)]
             name = group.ops[0].name
@@ -59,7 +64,6 @@ class Groups:
             if name in ("addmm", "baddbmm") and len(group.inputs) == 3:
                 group.inputs = group.inputs[1:] + group.inputs[:1]
             return
-        group.saved.extend(r.saving.pop(group.node, ()))
         for op in group.ops:
             for number in op.outputs:
                 tensor = r.tensors[number]

@@ -37,6 +37,13 @@ class Fixed(Input):
         return torch.tensor([self.row] * self.shape(sizes)[0], device="cpu")
 
 
+class Chosen(Input):
+    """Which part of the model each sample goes through: the first."""
+
+    def make(self, sizes, device, lower):
+        return torch.tensor([0] * self.shape(sizes)[0], device="cpu")
+
+
 class Whole(Input):
     """A mask that hides nothing."""
 
@@ -288,6 +295,8 @@ def words(model_class, config, main, accepted):
         add("labels", "B")
         return Way(inputs)
     inputs.append(Input(main, IDS, ["B", "S"]))
+    if getattr(config, "languages", None) and "lang_ids" in accepted:
+        inputs.append(Chosen("lang_ids", IDS, ["B"]))
     # Where a page has its words.
     add("bbox", "B", "S", getattr(config, "dim_bbox", None) or 4)
     both = getattr(config, "is_encoder_decoder", False) and not name.endswith("ForCausalLM")

@@ -15,6 +15,8 @@ from hf_inputs import kind_of
 from sources import Refused, Subject, module
 
 EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
+# Their positions begin behind the padding token's (transformers/models/roberta/modeling_roberta.py).
+FROM_TWO = ("roberta", "xlm-roberta", "camembert", "longformer", "xlm-roberta-xl", "data2vec-text")
 
 
 def hugging_face(path, class_name=None, attention=None, answers=False):
@@ -126,11 +128,8 @@ def without_packing(transformers):
         masks.find_packed_sequence_indices = lambda *_: None
 
 
-def transformers_subject(transformers, model_class, config, source, attention=None, answers=False):
-    without_packing(transformers)
-    without = without_others(config)
-    name = model_class.__name__
-    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+def filled(config, text, name, answers):
+    """Fills in what a configuration leaves to whoever trains: tokens that stand for something, and that nothing is cached."""
     if name.endswith("SequenceClassification") and getattr(config, "pad_token_id", None) is None:
         config.pad_token_id = 0
     if getattr(config, "is_encoder_decoder", False):
@@ -146,6 +145,9 @@ def transformers_subject(transformers, model_class, config, source, attention=No
         if hasattr(one, "use_cache") and not answers:
             one.use_cache = False
 
+
+def builder(transformers, model_class, config, attention):
+    """What makes the model, in fp32 and without weights from elsewhere."""
     def build():
         chosen = {"attn_implementation": attention} if attention else {}
         key = "dtype" if "dtype" in inspect.signature(model_class._from_config).parameters or \
@@ -157,6 +159,11 @@ def transformers_subject(transformers, model_class, config, source, attention=No
             model.set_default_language(config.languages[0])
         return model
 
+    return build
+
+
+def found_ways(model_class, config, text, answers):
+    """The ways to run a class that lack nothing; else the best one, and what it lacks."""
     signature = inspect.signature(model_class.forward).parameters
     accepted = set(signature)
     found = hf_inputs.ways(model_class, config, text, accepted)
@@ -165,31 +172,50 @@ def transformers_subject(transformers, model_class, config, source, attention=No
             one.VAR_POSITIONAL, one.VAR_KEYWORD) and key not in {given.name for given in way.inputs} and key not in way.extra]
     lacks = next((way.lacks for way in found), [])
     found = [way for way in found if not way.lacks] or found[:1]
-    if answers:
-        found = [answering(way, name, accepted) for way in found]
+    return [answering(way, model_class.__name__, accepted) for way in found] if answers else found, lacks
+
+
+def longest_of(config, text):
+    """Most tokens; none where nothing limits them."""
     longest = getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None)
     if kind_of(config) == "t5" or not isinstance(longest, int) or longest < 8:
-        longest = None
-    if longest and kind_of(text) in ("roberta", "xlm-roberta", "camembert", "longformer", "xlm-roberta-xl", "data2vec-text"):
-        longest -= 2
-    subject = Subject(f"{config.model_type} ({name})", source, build, [], longest=longest, side=hf_inputs.image_side(config))
+        return None
+    return longest - 2 if kind_of(text) in FROM_TWO else longest
+
+
+def even_lengths(experts):
+    """Lengths at which every expert gets as many tokens, whole ones; none where any does."""
+    odd = experts // math.gcd(experts, 64)
+    first = -(-128 // (8 * odd))
+    return [8 * odd * (first + more) for more in (0, 1, 3, 2)] if odd > 1 else None
+
+
+def towers_of(config):
+    """What to say of a model with an encoder of images or sound that is given text alone."""
+    towers = [key for key in ("vision_config", "audio_config") if getattr(config, key, None) is not None]
+    return "traced with text alone: what reads " + " and ".join(
+        {"vision_config": "images", "audio_config": "sound"}[key] for key in towers) \
+        + " is counted among the parameters and does not run" if towers else None
+
+
+def transformers_subject(transformers, model_class, config, source, attention=None, answers=False):
+    without_packing(transformers)
+    without = without_others(config)
+    name = model_class.__name__
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    filled(config, text, name, answers)
+    found, lacks = found_ways(model_class, config, text, answers)
+    subject = Subject(f"{config.model_type} ({name})", source, builder(transformers, model_class, config, attention), [],
+                      longest=longest_of(config, text), side=hf_inputs.image_side(config))
     subject.experts = next((count for key in EXPERTS if (count := getattr(text, key, None))), 1)
-    odd = subject.experts // math.gcd(subject.experts, 64)
-    if odd > 1 and "input_ids" in accepted:
-        # Lengths at which every expert gets as many tokens, whole ones.
-        unit = 8 * odd
-        first = -(-128 // unit)
-        subject.lengths = [unit * (first + more) for more in (0, 1, 3, 2)]
+    if "input_ids" in inspect.signature(model_class.forward).parameters:
+        subject.lengths = even_lengths(subject.experts)
     subject.versions = {"transformers": transformers.__version__}
     if model_class.forward is torch.nn.Module.forward:
         subject.cannot = "it has no step of its own: trace the parts that it puts together, or your own script"
     elif found[0].lacks:
         subject.cannot = f"it reads {', '.join(lacks)}, of a form that only your script knows: memwall trace -- python …"
-    subject.ways = found
-    towers = [key for key in ("vision_config", "audio_config") if getattr(config, key, None) is not None]
-    subject.blind = "traced with text alone: what reads " + " and ".join(
-        {"vision_config": "images", "audio_config": "sound"}[key] for key in towers) \
-        + " is counted among the parameters and does not run" if towers else None
+    subject.ways, subject.blind = found, towers_of(config)
     for way in found:
         way.note = "; ".join(filter(None, [way.note, without])) or None
     subject.otherwise()

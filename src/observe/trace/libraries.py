@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 
 import hf_inputs
+from places import tensors_in
 from sources import Input, Refused, Subject, cross_entropy, first_tensor, module
 
 
@@ -76,6 +77,9 @@ def diffusers_model(path):
     inputs = diffusion_inputs(name, values, accepted)
 
     def loss(output, batch):
+        if "controlnet_cond" in batch:
+            # What it adds to each block of the model that it steers.
+            return sum(one.float().mean() for one in tensors_in(output))
         made = first_tensor(output if isinstance(output, (tuple, list)) else getattr(output, "sample", output))
         target = torch.zeros_like(made[:, :batch["_channels"].shape[0]] if made.dim() > 2 else made)
         return F.mse_loss(made.float()[:, :target.shape[1]], target.float())
@@ -120,8 +124,17 @@ class Diffusion(Subject):
 TEXTS = {"SD3Transformer2DModel": 333, "PixArtTransformer2DModel": 120, "CogVideoXTransformer3DModel": 226, "WanTransformer3DModel": 512}
 
 
+def condition(values, channels):
+    """What a control net is steered by: a picture, of which it makes latents; or latents, and channels beside them
+    (diffusers/models/controlnets/controlnet_sd3.py, `pos_embed_input`)."""
+    if "conditioning_channels" in values and "conditioning_embedding_out_channels" in values:
+        return Input("controlnet_cond", torch.float32, ["B", values["conditioning_channels"], "8*I", "8*I"])
+    return Input("controlnet_cond", torch.float32, ["B", channels + values.get("extra_conditioning_channels", 0), "I", "I"])
+
+
 def diffusion_inputs(name, values, accepted):
-    channels, made = values.get("in_channels", 4), values.get("in_channels", 4)
+    # Autoencoders read pictures, unless they say otherwise; denoising models read latents.
+    channels = made = values.get("in_channels", 3 if name.startswith("Autoencoder") else 4)
     f32 = torch.float32
     inputs = []
     if "img_ids" in accepted:
@@ -150,5 +163,7 @@ def diffusion_inputs(name, values, accepted):
     if "class_labels" in accepted and values.get("num_embeds_ada_norm") and "encoder_hidden_states" not in {
             one.name for one in inputs}:
         inputs.append(Input("class_labels", torch.int64, ["B"]))
+    if "controlnet_cond" in accepted:
+        inputs.append(condition(values, channels))
     made = values.get("out_channels") or made
     return [*inputs, Input("_channels", f32, [min(made, channels)])]

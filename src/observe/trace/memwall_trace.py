@@ -1,6 +1,7 @@
 """`memwall trace`: one training step of a model on tensors without values, written as a tape."""
 
 import argparse
+import contextlib
 import os
 import re
 import sys
@@ -100,6 +101,7 @@ def main():
     foreign_kernels.LAUNCHES.install()
     import hugging_face
     import libraries
+    import sandbox
     import script
     import sources
     import step
@@ -115,7 +117,9 @@ def main():
                 raise sources.Refused("--class with a script goes with --forward: a step is of the model that is trained")
             made = script.trace(options.command, device, say, options.forward, options.class_name, options.allow)
         else:
-            made = tracer.trace(subject_of(options, sources, hugging_face, libraries))
+            # A function of the user's own may do what a script does.
+            with sandbox.Sandbox(options.allow) if options.target else contextlib.nullcontext():
+                made = tracer.trace(subject_of(options, sources, hugging_face, libraries))
         size = tape.write(made, options.output)
     except sources.Refused as refused:
         fail(refused, 2)

@@ -1,4 +1,4 @@
-"""Programs that a traced script starts: what only tells something, or builds what PyTorch needs, runs; nothing else does, as it
+"""Programs that a traced script, or a function of the user's that makes a model, starts: what only tells something, or builds what PyTorch needs, runs; nothing else does, as it
 would write, download or train for real."""
 
 import os

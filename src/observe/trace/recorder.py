@@ -80,8 +80,8 @@ class Recorder(Values):
         self.autocast_ended_at = None
         # Something of fp32 comes into a block.
         self.meets_fp32 = False
-        # Storages of keys and values that are kept for later tokens.
-        self.cache = frozenset()
+        # Storages of keys and values that are kept for later tokens, and those that were gone before the backward pass.
+        self.cache = self.dropped = frozenset()
 
     # Storages
 
@@ -240,6 +240,7 @@ class Recorder(Values):
         """Walks the graph from the loss; each function gets hooks of its own."""
         self.stop_saving()
         self.forward_ops = len(self.ops)
+        self.dropped = frozenset(at for at, storage in enumerate(self.storages) if storage.died is not None)
         known, todo = {}, [loss.grad_fn]
         while todo:
             function = todo.pop()

@@ -119,8 +119,20 @@ class Sandbox:
     # Functions
 
     def __enter__(self):
-        opened = builtins.open
-        sandbox, real = self, self.real
+        self.move_opening()
+        self.move_folders()
+        for names, made in ((READING, self.reads), (CHANGING, self.changes), (("rmdir", "remove", "unlink"), self.removes),
+                            (("rename", "replace"), self.renames), (("link", "symlink"), self.links)):
+            for name in names:
+                setattr(os, name, made(self.real[name]))
+        # Trees are removed by path: a folder's descriptor does not tell where it lies.
+        shutil._use_fd_functions = False
+        sys.addaudithook(self.audit)
+        return self
+
+    def move_opening(self):
+        """Opens files where they are written, or were."""
+        opened, low, sandbox = builtins.open, self.real["open"], self
 
         def open_moved(file, mode="r", *args, **kwargs):
             if any(letter in mode for letter in "wax+"):
@@ -129,44 +141,20 @@ class Sandbox:
 
         def low_open(path, flags, *args, **kwargs):
             if flags & WRITES and kwargs.get("dir_fd") is None:
-                return real["open"](sandbox.writing(path, not flags & os.O_TRUNC), flags, *args, **kwargs)
-            return real["open"](sandbox.reading(path), flags, *args, **kwargs)
+                return low(sandbox.writing(path, not flags & os.O_TRUNC), flags, *args, **kwargs)
+            return low(sandbox.reading(path), flags, *args, **kwargs)
 
-        def reads(name):
-            return lambda path, *args, **kwargs: real[name](sandbox.reading(path), *args, **kwargs)
+        builtins.open = io.open = open_moved
+        os.open = low_open
 
-        def changes(name):
-            return lambda path, *args, **kwargs: real[name](sandbox.writing(path, True), *args, **kwargs)
+    def move_folders(self):
+        """Makes folders where they may be made, and lists those that lie in two places as one."""
+        real, sandbox = self.real, self
 
         def mkdir(path, *args, **kwargs):
             if sandbox.is_path(path) and not sandbox.is_ours(path) and sandbox.exists(sandbox.reading(path)):
                 raise FileExistsError(17, "File exists", os.fspath(path))
             return real["mkdir"](sandbox.writing(path, False), *args, **kwargs)
-
-        def removes(name):
-            def remove(path, *args, **kwargs):
-                if not sandbox.is_path(path) or sandbox.is_ours(path):
-                    return real[name](path, *args, **kwargs)
-                moved = sandbox.reading(path)
-                if not sandbox.exists(moved):
-                    raise FileNotFoundError(2, "No such file or directory", os.fspath(path))
-                if sandbox.is_ours(moved):
-                    real[name](moved)
-                sandbox.removed.add(os.path.abspath(os.fspath(path)))
-
-            return remove
-
-        def renames(name):
-            def rename(before, after, *args, **kwargs):
-                copied = sandbox.writing(before, True)
-                real[name](copied, sandbox.writing(after, False), *args, **kwargs)
-                if copied is not before:
-                    sandbox.removed.add(os.path.abspath(os.fspath(before)))
-
-            return rename
-
-        def links(name):
-            return lambda before, after, *args, **kwargs: real[name](before, sandbox.writing(after, False), *args, **kwargs)
 
         def listdir(path="."):
             if not sandbox.is_path(path) or sandbox.is_ours(path):
@@ -179,16 +167,40 @@ class Sandbox:
                 return real["scandir"](path)
             return Entries(real["scandir"], sandbox.names(path))
 
-        builtins.open = io.open = open_moved
-        os.open, os.mkdir, os.listdir, os.scandir = low_open, mkdir, listdir, scandir
-        for names, made in ((READING, reads), (CHANGING, changes), (("rmdir", "remove", "unlink"), removes),
-                            (("rename", "replace"), renames), (("link", "symlink"), links)):
-            for name in names:
-                setattr(os, name, made(name))
-        # Trees are removed by path: a folder's descriptor does not tell where it lies.
-        shutil._use_fd_functions = False
-        sys.addaudithook(self.audit)
-        return self
+        os.mkdir, os.listdir, os.scandir = mkdir, listdir, scandir
+
+    # What stands for functions of `os`: each takes the real one
+
+    def reads(self, real):
+        return lambda path, *args, **kwargs: real(self.reading(path), *args, **kwargs)
+
+    def changes(self, real):
+        return lambda path, *args, **kwargs: real(self.writing(path, True), *args, **kwargs)
+
+    def removes(self, real):
+        def remove(path, *args, **kwargs):
+            if not self.is_path(path) or self.is_ours(path):
+                return real(path, *args, **kwargs)
+            moved = self.reading(path)
+            if not self.exists(moved):
+                raise FileNotFoundError(2, "No such file or directory", os.fspath(path))
+            if self.is_ours(moved):
+                real(moved)
+            self.removed.add(os.path.abspath(os.fspath(path)))
+
+        return remove
+
+    def renames(self, real):
+        def rename(before, after, *args, **kwargs):
+            copied = self.writing(before, True)
+            real(copied, self.writing(after, False), *args, **kwargs)
+            if copied is not before:
+                self.removed.add(os.path.abspath(os.fspath(before)))
+
+        return rename
+
+    def links(self, real):
+        return lambda before, after, *args, **kwargs: real(before, self.writing(after, False), *args, **kwargs)
 
     def audit(self, event, args):
         """What none of these functions did."""

@@ -19,7 +19,30 @@ permute.default expand.default unsqueeze.default squeeze.dim detach.default slic
 div.Tensor add.Scalar mul.Scalar div.Scalar neg.default rsqrt.default pow.Tensor_Scalar tanh.default tanh_backward.default
 sigmoid.default sigmoid_backward.default relu.default threshold_backward.default gelu.default gelu_backward.default silu.default
 silu_backward.default sum.dim_IntList mean.dim _softmax.default _softmax_backward_data.default _log_softmax.default
-_log_softmax_backward_data.default"""
+_log_softmax_backward_data.default _to_copy.default"""
+
+
+def layer_norm(x, shape, weight, bias, epsilon):
+    """As on a GPU: means and deviations of 16 bit are fp32 (aten/src/ATen/native/cuda/layer_norm_kernel.cu)."""
+    rows = (*x.shape[:x.dim() - len(shape)], *[1] * len(shape))
+    wide = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
+    made = torch.empty(x.shape, dtype=x.dtype, device="meta")
+    return made, *(torch.empty(rows, dtype=wide, device="meta") for _ in range(2))
+
+
+def layer_norm_backward(gradient, x, shape, mean, deviation, weight, bias, wanted):
+    empty = lambda like: torch.empty(like.shape, dtype=like.dtype, device="meta")
+    return tuple(empty(one) if one is not None and is_wanted else None for one, is_wanted in zip((x, weight, bias), wanted))
+
+
+def gelu_backward(gradient, x, **how):
+    return torch.empty(x.shape, dtype=x.dtype, device="meta")
+
+
+# Operators whose rules in PyTorch run many others in Python: what they give for tensors in the order of their dimensions.
+OWN = {torch.ops.aten.gelu_backward.default: gelu_backward,
+       torch.ops.aten.native_layer_norm.default: layer_norm,
+       torch.ops.aten.native_layer_norm_backward.default: layer_norm_backward}
 
 
 def named(name):
@@ -58,6 +81,7 @@ class Shortcut:
     def __init__(self, mode):
         self.mode, self.known, self.plain = mode, {}, {}
         self.direct = {named(name) for name in DIRECT.split()} if IN_KERNEL is not None else set()
+        self.own = OWN if IN_KERNEL is not None else {}
 
     def run(self, func, args, kwargs):
         eligible = self.plain.get(func)
@@ -78,13 +102,22 @@ class Shortcut:
 
     def found(self, func, args, kwargs):
         """What an operator gives, the first time."""
-        if func in self.direct:
-            devices = {device_of(arg) for arg in args if isinstance(arg, torch.Tensor)}
-            if len(devices) == 1 and all(type(arg) is FakeTensor for arg in args if isinstance(arg, torch.Tensor)):
-                with IN_KERNEL(self.mode):
-                    made = func(*args, **kwargs)
-                return FakeTensor(self.mode, made, devices.pop())
+        rule, tensors = func if func in self.direct else None, [arg for arg in args if isinstance(arg, torch.Tensor)]
+        if func in self.own and all(one.is_contiguous() for one in tensors):
+            rule = self.own[func]
+        # What is moved to another device goes through more.
+        if rule is not None and kwargs.get("device") is None:
+            devices = {device_of(one) for one in tensors}
+            if len(devices) == 1 and all(type(one) is FakeTensor for one in tensors):
+                return self.directly(rule, args, kwargs, devices.pop())
         return func(*args, **kwargs)
+
+    def directly(self, rule, args, kwargs, device):
+        """What a rule gives, as fake tensors."""
+        with IN_KERNEL(self.mode):
+            made = rule(*args, **kwargs)
+        fake = lambda one: None if one is None else FakeTensor(self.mode, one, device)
+        return tuple(map(fake, made)) if isinstance(made, tuple) else fake(made)
 
     def noted(self, out, args):
         """How to make that again; nothing where it cannot be."""
@@ -96,6 +129,9 @@ class Shortcut:
                 storages.setdefault(arg.untyped_storage()._cdata, at)
         fresh = []
         for one in outs:
+            if one is None:
+                fresh.append(None)
+                continue
             if type(one) is not FakeTensor or one.constant is not None or one.fake_mode is not self.mode \
                     or one.layout is not torch.strided or any(one is arg for arg in args):
                 return ()
@@ -115,11 +151,15 @@ class Shortcut:
         kind, outs = made
         metas = []
         with IN_KERNEL(self.mode):
-            for at, shape, stride, offset, dtype, _ in outs:
+            for one in outs:
+                if one is None:
+                    metas.append(None)
+                    continue
+                at, shape, stride, offset, dtype, _ = one
                 if at is None:
                     metas.append(torch.empty_strided(shape, stride, dtype=dtype, device="meta"))
                 else:
                     view = torch.empty((0,), dtype=dtype, device="meta")
                     metas.append(view.set_(args[at].untyped_storage(), offset, shape, stride))
-        tensors = [FakeTensor(self.mode, meta, one[5]) for meta, one in zip(metas, outs)]
+        tensors = [None if meta is None else FakeTensor(self.mode, meta, one[5]) for meta, one in zip(metas, outs)]
         return tensors[0] if kind is None else kind(tensors)
