@@ -197,6 +197,12 @@ mod tests {
     }
 
     #[test]
+    fn a_process_is_below_those_that_started_it() {
+        let (me, parent) = (std::process::id(), std::os::unix::process::parent_id());
+        assert!(is_below(me, me) && is_below(me, parent) && !is_below(parent, me));
+    }
+
+    #[test]
     fn a_process_is_read_with_its_ancestors() {
         let root = tempfile::tempdir().unwrap();
         process(root.path(), 30, b"python\0train.py\0\0--x\0\0", 20);
