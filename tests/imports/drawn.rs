@@ -83,6 +83,8 @@ fn the_draws_are_broad_and_mostly_right() {
         "twentyfourth",
         "twentyfifth",
         "twentysixth",
+        "twentyninth",
+        "thirtieth",
     ];
     for draw in draws {
         let all: usize = ["right", "says", "wrong"].iter().map(|verdict| of(draw, verdict)).sum();

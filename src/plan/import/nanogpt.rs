@@ -112,10 +112,24 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
 pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("nanoGPT");
     imported.say(keys::model::framework, "nanogpt", Origin::Program("nanoGPT's own names".to_owned()));
-    let settings = Settings::defaults(VERSION, DEFAULTS).with(file);
+    let mut settings = Settings::defaults(VERSION, DEFAULTS);
+    // A copy of nanoGPT has defaults of its own: the configuration goes over them.
+    if let Some(script) = own_script(context) {
+        settings.over(known(&text::python(SCRIPT, &script)));
+    }
+    let settings = settings.with(file);
     set(&mut imported, &settings, context);
     account_for(&mut imported, &settings);
     imported
+}
+
+/// What runs configurations, in the folder that they are run in.
+const SCRIPT: &str = "train.py";
+
+/// The script of this project that reads configurations.
+fn own_script(context: &ImportContext) -> Option<String> {
+    let script = context.run.files.read(SCRIPT).ok()?;
+    (script.contains("configurator.py") && script.contains("n_embd")).then_some(script)
 }
 
 /// Whether assignments are those of nanoGPT.
@@ -182,7 +196,10 @@ fn shape(imported: &mut ImportedPlan, settings: &Settings, context: &ImportConte
     ] {
         imported.set(key, settings.whole(name));
     }
-    imported.set(keys::architecture::vocab_size, Some(vocabulary(settings, context)));
+    match vocabulary(settings, context) {
+        Ok(found) => imported.set(keys::architecture::vocab_size, Some(found)),
+        Err(why) => imported.miss(keys::architecture::vocab_size, why),
+    }
     for (key, value) in [
         ("model.architecture.tie_embeddings", Value::from(true)),
         ("model.architecture.position", "learned".into()),
@@ -197,26 +214,44 @@ fn shape(imported: &mut ImportedPlan, settings: &Settings, context: &ImportConte
 }
 
 /// The data set's own vocabulary (`data/*/prepare.py`), else GPT-2's rounded up to 64.
-fn vocabulary(settings: &Settings, context: &ImportContext) -> Setting<u64> {
+fn vocabulary(settings: &Settings, context: &ImportContext) -> Result<Setting<u64>, String> {
     let Some(dataset) = settings.text("dataset") else {
-        return Setting::new(50_304, Origin::Default { framework: VERSION, option: "vocabulary 50304".to_owned() });
+        let option = "vocabulary 50304".to_owned();
+        return Ok(Setting::new(50_304, Origin::Default { framework: VERSION, option }));
     };
     // meta.pkl is a pickle: read it nobody does, but that it is there tells characters from BPE.
     if dataset.value == "shakespeare_char" {
-        return dataset.map(|_| 65);
+        return Ok(dataset.map(|_| 65));
     }
     let meta = format!("data/{}/meta.pkl", dataset.value);
-    let origin = if context.run.files.read(&meta).is_ok() {
+    let prepared = context.run.files.read(&format!("data/{}/prepare.py", dataset.value));
+    if prepared.as_ref().is_ok_and(|script| script.contains("meta.pkl")) {
+        return Err(format!("data/{}/prepare.py writes it into meta.pkl", dataset.value));
+    }
+    let of_nanogpt = ["openwebtext", "shakespeare"].contains(&dataset.value.as_str());
+    let tells = !of_nanogpt && prepared.is_err() && own_script(context).is_some();
+    let origin = if tells || context.run.files.read(&meta).is_ok() {
         Origin::Derived(format!("{meta} may say otherwise; the vocabulary of GPT-2"))
     } else {
         Origin::Default { framework: VERSION, option: "vocabulary 50304".to_owned() }
     };
-    Setting::new(50_304, origin)
+    Ok(Setting::new(50_304, origin))
 }
 
 /// The steps are shared out among the ranks.
 fn accumulation(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     let Some(steps) = settings.whole("gradient_accumulation_steps") else { return };
+    // Copies from before that change run all the steps on every rank.
+    let shares = own_script(context)
+        .is_none_or(|script| script.contains("// ddp_world_size") || script.contains("//= ddp_world_size"));
+    if let (None, true, Some(micro)) = (&context.world.total, shares, imported.whole(keys::training::micro_batch_size))
+    {
+        let origin = Origin::Derived(format!(
+            "{}: micro batch {micro} x {} steps, which train.py shares among its ranks",
+            steps.origin, steps.value
+        ));
+        return imported.say(keys::model::batch_size, micro.saturating_mul(steps.value), origin);
+    }
     let ranks = context.world.total.as_ref().map_or(1, |found| found.value);
     match steps.value.checked_div(ranks) {
         Some(share) if ranks > 1 && share > 0 && steps.value.is_multiple_of(ranks) => {

@@ -61,10 +61,26 @@ fn low_rank(imported: &mut ImportedPlan, made: &Settings, adapted: &Settings, qu
         Some((None, origin)) if adapted.texts("target_modules").is_none_or(|found| found.value.is_empty()) => {
             not_modelled(imported, &format!("{origin}: the script computes where adapters go"));
         }
+        None if unsloth => unsloth_targets(imported, adapted),
         _ => adapters::set_targets(imported, adapted.texts("target_modules")),
     }
     let dropout = adapted.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value));
     imported.set(keys::lora::dropout, dropout);
+}
+
+/// Where unsloth puts adapters that are told no modules: in every linear layer of the parts that its switches leave on,
+/// all of them by default (its documentation, "Vision fine-tuning": layer selection).
+fn unsloth_targets(imported: &mut ImportedPlan, adapted: &Settings) {
+    const KINDS: [&str; 3] = ["finetune_language_layers", "finetune_attention_modules", "finetune_mlp_modules"];
+    let told = KINDS.iter().chain(&["finetune_vision_layers"]).filter_map(|name| adapted.flag(name)).count();
+    if KINDS.iter().any(|name| adapted.flag(name).is_some_and(|found| !found.value)) {
+        return not_modelled(imported, "adapters in some kinds of layers alone, by unsloth's switches");
+    }
+    if told > 0 && adapted.flag("finetune_vision_layers").is_none_or(|found| found.value) {
+        not_modelled(imported, "adapters in the layers of the vision tower");
+    }
+    let origin = Origin::Default { framework: "unsloth", option: "target_modules".to_owned() };
+    adapters::set_targets(imported, Some(Setting::new(vec!["all-linear".to_owned()], origin)));
 }
 
 /// Adapters of peft that are no LoRA: nothing of a plan is theirs.

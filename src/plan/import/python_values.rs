@@ -2,12 +2,14 @@
 //! the script's own arguments with what a command gives them, arithmetic over whole numbers.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use super::expression;
 use super::origin::Origin;
 use super::python_calls::call;
+use super::python_expressions;
 use super::script_defaults;
 use super::settings::{Settings, UNKNOWN, whole};
 use super::text::{self, python_literal};
@@ -22,6 +24,8 @@ pub struct ScriptReader<'a> {
     globals: Settings,
     /// The script's own arguments: their defaults, and what its command gives.
     own: Settings,
+    /// Those of them that are nothing where nobody gives them.
+    nothing: BTreeSet<String>,
     /// Whether a default of those was taken.
     pub asked: Cell<bool>,
     /// Whether a file of settings was asked for a name that it has not: no run comes there.
@@ -40,6 +44,7 @@ impl<'a> ScriptReader<'a> {
             content,
             globals: text::python(name, content),
             own: script_defaults::read(name, content).with(given),
+            nothing: script_defaults::nothing(content),
             asked: Cell::new(false),
             absent: Cell::new(false),
             divided: Cell::new(false),
@@ -201,6 +206,12 @@ impl<'a> ScriptReader<'a> {
         if let Some(rest) = condition.strip_prefix("not ") {
             return self.holds(rest).map(|holds| !holds);
         }
+        for (end, nothing) in [(" is None", true), (" is not None", false)] {
+            if let Some(left) = condition.strip_suffix(end) {
+                let value = self.value(left.trim(), 0);
+                return (value != UNKNOWN).then_some(value.is_null() == nothing);
+            }
+        }
         if let Some((left, right)) = condition.split_once("==") {
             let value = self.value(left.trim(), 0);
             return (value != UNKNOWN).then(|| python_literal(right).map(|literal| literal == value))?;
@@ -209,6 +220,7 @@ impl<'a> ScriptReader<'a> {
         match self.value(condition.trim_end_matches(" is True"), 0) {
             _ if !plain && !condition.ends_with(" is True") => None,
             Value::Bool(truth) => Some(truth),
+            Value::Null => Some(false),
             Value::String(text) if text != UNKNOWN => super::settings::truth(&Value::String(text)),
             _ => None,
         }
@@ -223,7 +235,7 @@ impl<'a> ScriptReader<'a> {
     /// `config["training"]["batch_size"]`, `config.get("batch_size", 8)` and `config.training.batch_size`, by the last two
     /// names or the last; one that is not there is its own default.
     fn asked_for(&self, text: &str, depth: usize) -> Option<Value> {
-        let (names, default) = path_of(text)?;
+        let (names, default) = python_expressions::path_of(text)?;
         let found = names.iter().find_map(|name| self.own.get(name).map(|found| (name, found.value.clone())));
         match (found, default) {
             (Some((name, value)), _) => {
@@ -258,13 +270,25 @@ impl<'a> ScriptReader<'a> {
             self.own.accept(name);
             return found.value.clone();
         }
+        let value = |text: &str| self.value(text, depth + 1);
+        if let Some(found) = python_expressions::composed(text, &value, &|text| self.holds(text)) {
+            return found;
+        }
+        // `args.deepspeed`, which nobody gives.
+        if text.contains('.') && self.nothing.contains(name) {
+            return Value::Null;
+        }
+        if let Some((given, called)) = python_expressions::parameter(self.content, text) {
+            self.asked.set(self.asked.get() || !called);
+            return self.value(&given, depth + 1);
+        }
         if let Some(list) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             return arguments(list).iter().filter_map(|item| python_literal(item.trim())).collect();
         }
         // `bf16=(args.precision == "bf16")`
-        let bare = text.trim_start_matches('(').trim_end_matches(')');
+        let bare = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).unwrap_or(text);
         if bare.matches(" == ").count() == 1
-            && ![" and ", " or ", " if ", "("].iter().any(|part| bare.contains(part))
+            && ![" and ", " or ", " if "].iter().any(|part| bare.contains(part))
             && let Some(holds) = self.holds(bare)
         {
             return Value::Bool(holds);
@@ -306,42 +330,6 @@ impl<'a> ScriptReader<'a> {
             _ => Some(UNKNOWN.into()),
         }
     }
-}
-
-/// The dotted names that an expression may ask a file of settings for, the longer first, and what it takes where that
-/// has none.
-fn path_of(text: &str) -> Option<(Vec<String>, Option<String>)> {
-    let mut names: Vec<String> = Vec::new();
-    let mut default = None;
-    let mut rest = text;
-    loop {
-        let quoted = |part: &str| {
-            let name = part.trim().trim_matches(['"', '\'']);
-            (!name.is_empty() && name.len() + 2 == part.trim().len() && !name.contains(['"', '\'']))
-                .then(|| name.to_owned())
-        };
-        if let Some((before, inner)) = rest.strip_suffix(']').and_then(|inner| inner.rsplit_once('[')) {
-            names.insert(0, quoted(inner)?);
-            rest = before;
-        } else if let Some((before, inner)) = rest.strip_suffix(')').and_then(|inner| inner.rsplit_once(".get(")) {
-            let (name, other) = inner.split_once(',').map_or((inner, None), |(name, other)| (name, Some(other)));
-            if names.is_empty() {
-                default = other.map(|other| other.trim().to_owned());
-            }
-            names.insert(0, quoted(name)?);
-            rest = before;
-        } else {
-            break;
-        }
-    }
-    let plain = |text: &str| text.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '.'));
-    if !plain(rest) || (names.is_empty() && !rest.contains('.')) {
-        return None;
-    }
-    names.splice(0..0, rest.split('.').skip(1).map(str::to_owned));
-    let short = names.last()?.clone();
-    let long = names.len().checked_sub(2).and_then(|start| names.get(start..)).map(|two| two.join("."));
-    Some((long.into_iter().chain([short]).collect(), default))
 }
 
 /// Where the right sides of `name = …` begin, and their first lines. A keyword of a call or a parameter, which ends in

@@ -32,6 +32,20 @@ pub fn parsed(script: &str, texts: &[&str]) -> Option<BTreeSet<String>> {
         let direct = |bases: &[&str]| bases.iter().any(|base| base.rsplit('.').next() == Some("TrainingArguments"));
         names.extend(classes.iter().filter(|(_, bases)| direct(bases)).map(|(name, _)| (*name).to_owned()));
     }
+    Some(with_bases(names, &classes))
+}
+
+/// Names of the classes of a project that a script names anywhere, with those that they stand on.
+pub fn named(script: &str, texts: &[&str]) -> Option<BTreeSet<String>> {
+    let classes: BTreeMap<&str, Vec<&str>> =
+        texts.iter().flat_map(|text| text.lines()).filter_map(class).take(MOST).collect();
+    let words: BTreeSet<&str> = script.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').collect();
+    let names: BTreeSet<String> =
+        classes.keys().filter(|name| words.contains(*name)).map(|name| (*name).to_owned()).collect();
+    (!names.is_empty()).then(|| with_bases(names, &classes))
+}
+
+fn with_bases(mut names: BTreeSet<String>, classes: &BTreeMap<&str, Vec<&str>>) -> BTreeSet<String> {
     let mut open: Vec<String> = names.iter().cloned().collect();
     while let Some(name) = open.pop() {
         for base in classes.get(name.as_str()).into_iter().flatten() {
@@ -41,7 +55,7 @@ pub fn parsed(script: &str, texts: &[&str]) -> Option<BTreeSet<String>> {
             }
         }
     }
-    Some(names)
+    names
 }
 
 /// The class that a line begins, and what it stands on.

@@ -145,7 +145,7 @@ pub fn holds(condition: &str, settings: &Settings, depth: usize) -> Option<bool>
 }
 
 /// The first of two parts around a word that stands in no bracket or quote.
-fn split_outside<'a>(text: &'a str, word: &str) -> Option<(&'a str, &'a str)> {
+pub fn split_outside<'a>(text: &'a str, word: &str) -> Option<(&'a str, &'a str)> {
     let (mut depth, mut quote) = (0_i32, None);
     for (at, letter) in text.char_indices() {
         match (quote, letter) {

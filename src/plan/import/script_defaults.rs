@@ -13,11 +13,12 @@ use super::python_values::arguments;
 use super::script_classes;
 use super::script_conditions::reached;
 use super::script_doubts;
+use super::script_modules;
 use super::settings::Settings;
 use super::text::python_literal;
 
 /// No longer script is looked into.
-const LONGEST: usize = 2_000_000;
+pub const LONGEST: usize = 2_000_000;
 
 /// The text of the script that runs, where it is at hand: a path, or a module below the present directory.
 pub fn script_of(context: &ImportContext) -> Option<(String, String)> {
@@ -109,57 +110,22 @@ pub fn always_calls(text: &str, call: &str) -> bool {
 /// As [`read`], with the modules of its own project that a script imports its parts from; of dataclasses those that its
 /// parser fills in, where it shows them.
 pub fn of_project(context: &ImportContext, path: &str, text: &str) -> Settings {
-    const MOST: usize = 12;
-    let found = modules(path, text).into_iter().filter_map(|file| Some((context.run.files.read(&file).ok()?, file)));
-    let found: Vec<(String, String)> = found.filter(|(text, _)| text.len() <= LONGEST).take(MOST).collect();
-    let texts: Vec<&str> = std::iter::once(text).chain(found.iter().map(|(text, _)| text.as_str())).collect();
+    const MOST: usize = 16;
+    let near = script_modules::of(path, text);
+    let behind = script_modules::handed_on(context, path, text);
+    let own = near.len();
+    let files = near.into_iter().chain(behind).enumerate();
+    let found = files.filter_map(|(at, file)| Some((context.run.files.read(&file).ok()?, file, at < own)));
+    let found: Vec<(String, String, bool)> = found.filter(|(text, ..)| text.len() <= LONGEST).take(MOST).collect();
+    let texts: Vec<&str> = std::iter::once(text).chain(found.iter().map(|(text, ..)| text.as_str())).collect();
     let classes = script_classes::parsed(text, &texts);
+    // A package hands on more than the script takes from it.
+    let named = classes.clone().or_else(|| script_classes::named(text, &texts));
     let mut settings = Settings::default();
-    for (text, file) in &found {
-        settings.over(read_of(file, text, classes.as_ref()));
+    for (text, file, near) in &found {
+        settings.over(read_of(file, text, if *near { classes.as_ref() } else { named.as_ref() }));
     }
     settings.with(read_of(path, text, classes.as_ref())).with(script_doubts::literals(path, text))
-}
-
-/// The text of a script with those of the modules of its own project that it imports from.
-pub fn project_text(context: &ImportContext, path: &str, text: &str) -> String {
-    const MOST: usize = 12;
-    let read = |file: String| context.run.files.read(&file).ok().filter(|text| text.len() <= LONGEST);
-    let others = modules(path, text).into_iter().filter_map(read).take(MOST);
-    std::iter::once(text.to_owned()).chain(others).collect::<Vec<_>>().join("\n")
-}
-
-/// Files of its own project that a script imports from: `from pkg.arguments import A`, `from pkg import arguments`,
-/// `from .arguments import A`.
-fn modules(path: &str, text: &str) -> Vec<String> {
-    const OTHERS: [&str; 6] = ["transformers", "torch", "typing", "dataclasses", "datasets", "peft"];
-    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-    let mut files = Vec::new();
-    let imports = text.lines().filter_map(|line| line.strip_prefix("from ")?.split_once(" import "));
-    for (module, names) in imports {
-        if OTHERS.iter().any(|other| module.starts_with(other)) {
-            continue;
-        }
-        let place = module.trim_start_matches('.').replace('.', "/");
-        let near = |file: &str| {
-            if module.starts_with('.') && !folder.is_empty() { format!("{folder}/{file}") } else { file.to_owned() }
-        };
-        // The folder of the script comes first on Python's path.
-        if !module.starts_with('.') && !folder.is_empty() {
-            files.push(format!("{folder}/{place}.py"));
-        }
-        files.push(near(&format!("{place}.py")));
-        if !module.starts_with('.') {
-            files.push(format!("src/{place}.py"));
-        }
-        // A folder whose modules are taken over whole.
-        if !module.contains('.') {
-            let names = names.split(',').map(str::trim).filter(|name| is_name(name));
-            files.extend(names.map(|name| near(&format!("{place}/{name}.py"))));
-        }
-    }
-    files.dedup();
-    files
 }
 
 /// What the arguments of a script are where nobody gives them, by name.
@@ -198,10 +164,57 @@ fn set(settings: &mut Settings, file: &str, line: usize, name: &str, value: Valu
     settings.set(name, value, Origin::Default { framework: "the script", option });
 }
 
+/// The names of all options that a text declares: those of argparse, and the fields of its classes.
+pub fn option_names(text: &str) -> BTreeSet<String> {
+    let calls = text.match_indices("add_argument(").filter(|(at, _)| !is_comment(text, *at));
+    let calls = calls.filter_map(|(at, call)| text.get(at + call.len()..));
+    let options = calls.filter_map(|rest| option_name(&arguments(rest)));
+    let fields = text.lines().filter(|line| line.starts_with([' ', '\t'])).filter_map(|line| {
+        let name = line.trim().split_once(':')?.0;
+        is_name(name).then(|| name.to_owned())
+    });
+    options.chain(fields).collect()
+}
+
+/// Options that are `None` where nobody gives them: no default, or that one, and no switch.
+pub fn nothing(text: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for (at, call) in text.match_indices("add_argument(").filter(|(at, _)| !is_comment(text, *at)) {
+        let parts = arguments(text.get(at + call.len()..).unwrap_or(""));
+        let says = |name: &str| {
+            parts
+                .iter()
+                .find_map(|part| part.split_once('=').filter(|(key, _)| key.trim() == name))
+                .map(|(_, value)| value.trim())
+        };
+        let silent = says("action").is_none() && says("required").is_none_or(|value| value == "False");
+        if silent && says("default").is_none_or(|value| value == "None") {
+            names.extend(option_name(&parts));
+        }
+    }
+    names
+}
+
+/// Whether the line in which a place of a text stands is commented out.
+fn is_comment(text: &str, at: usize) -> bool {
+    let line = text.get(..at).and_then(|before| before.rsplit('\n').next()).unwrap_or("");
+    line.trim_start().starts_with('#')
+}
+
+/// The long name of an option that a call declares.
+fn option_name(parts: &[String]) -> Option<String> {
+    let long = parts.iter().find_map(|part| match python_literal(part) {
+        Some(Value::String(name)) => name.strip_prefix("--").map(|name| name.replace('-', "_")),
+        _ => None,
+    });
+    long.filter(|name| is_name(name))
+}
+
 /// The value of an expression: a literal, or arithmetic over whole numbers.
 fn value(text: &str) -> Option<Value> {
     let text = text.trim().trim_end_matches(',');
-    python_literal(text).or_else(|| expression::python(text, &|_| None).map(Value::from))
+    let items = || list(text.strip_prefix('[')?.strip_suffix(']')?).filter(|_| text.len() > "[]".len());
+    python_literal(text).or_else(items).or_else(|| expression::python(text, &|_| None).map(Value::from))
 }
 
 /// Fields of classes behind `@dataclass`: `name: type = value`, `name: type = field(default=value)`.
@@ -249,7 +262,7 @@ fn fields(file: &str, text: &str, classes: Option<&BTreeSet<String>>, settings: 
     }
 }
 
-fn is_name(text: &str) -> bool {
+pub fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
 }
 
@@ -282,12 +295,11 @@ fn options(file: &str, text: &str, settings: &mut Settings) {
     while let Some(found) = text.get(rest..).and_then(|from| from.find("add_argument(")) {
         let open = rest + found + "add_argument(".len();
         rest = open;
+        if is_comment(text, open) {
+            continue;
+        }
         let parts = arguments(text.get(open..).unwrap_or(""));
-        let long = parts.iter().find_map(|part| match python_literal(part) {
-            Some(Value::String(name)) => name.strip_prefix("--").map(|name| name.replace('-', "_")),
-            _ => None,
-        });
-        let Some(name) = long.filter(|name| is_name(name)) else { continue };
+        let Some(name) = option_name(&parts) else { continue };
         let action = parts.iter().find(|part| part.trim_start().starts_with("action"));
         let flag = action.and_then(|part| match part {
             part if part.contains("store_true") => Some(Value::Bool(false)),

@@ -75,6 +75,11 @@ pub fn attention(imported: &mut ImportedPlan, path: &str, text: &str, settings: 
     if let Some(part) = ALWAYS.iter().find(|part| text.contains(**part)) {
         return imported.say(KEY, "flash", Origin::Program(format!("{path}: {part}")));
     }
+    // FastChat's patch, which LLaVA and others took over: every layer calls xformers' memory-efficient attention.
+    const PATCH: &str = "replace_llama_attn_with_xformers_attn()";
+    if code(text).any(|line| line.starts_with(PATCH)) {
+        return imported.say(KEY, "sdpa", Origin::Program(format!("{path}: {PATCH}")));
+    }
     match chosen(text, settings) {
         Chosen::Never => {}
         Chosen::Always(condition) => imported.say(KEY, "flash", Origin::Program(format!("{path}: {condition}"))),

@@ -14,8 +14,9 @@ use super::python_calls::{is_script, models};
 use super::python_values::ScriptReader;
 use super::rows::not_modelled;
 use super::script_classes;
-use super::script_defaults::{self, project_text, script_of};
+use super::script_defaults::{self, script_of};
 use super::script_doubts::code;
+use super::script_modules::project_text;
 use super::settings::{Settings, UNKNOWN};
 use crate::plan::keys;
 

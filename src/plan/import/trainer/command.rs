@@ -6,10 +6,11 @@ use super::super::methods::{self, TrainingMethod};
 use super::super::origin::Origin;
 use super::super::own_loop::{self, OwnLoop};
 use super::super::python_calls;
-use super::super::python_values::ScriptReader;
+use super::super::python_values::{ScriptReader, arguments as arguments_of};
 use super::super::rows::not_modelled;
 use super::super::settings::{DefaultValue, Settings};
 use super::super::{arguments, own_config, script_adapters, script_defaults, script_doubts, trl};
+use super::option_names;
 use super::{DEFAULTS, VERSION, config_file, data_parallel, known_script, leave_open, set_all, versions};
 use crate::plan::keys;
 
@@ -82,7 +83,7 @@ fn gathered(
         settings.over(trl::defaults(method));
     }
     own_defaults(imported, &mut settings, context);
-    let options = arguments::read(&context.program.words).options;
+    let options = option_names::completed(arguments::read(&context.program.words).options, context);
     let mut told = Settings::default();
     if let Some(file) = config_file(context).and_then(|path| context.configuration(&path, imported)) {
         settings.over(file);
@@ -107,12 +108,33 @@ fn written(settings: &mut Settings, context: &ImportContext) {
     };
     let reader = ScriptReader::new(&path, &text, settings.clone());
     let made = reader.calls(&python_calls::ARGUMENTS);
+    let unused = not_handed_on(&text, &made, settings);
     for name in script_doubts::STEP_ARGUMENTS {
         let given = made.get(name).filter(|_| !settings.is_set(name)).cloned();
         if let Some(found) = given {
             settings.set(name, found.value, found.origin);
         }
     }
+    for name in unused {
+        settings.set(name, serde_json::Value::Null, Origin::Program(String::new()));
+    }
+}
+
+/// Arguments of the Trainer's names that a script declares for itself and does not hand to the `TrainingArguments` that
+/// it makes: they shard nothing.
+fn not_handed_on(text: &str, made: &Settings, settings: &Settings) -> Vec<&'static str> {
+    const SHARDING: [&str; 3] = ["fsdp", "fsdp_config", "deepspeed"];
+    const FEWEST: usize = 3;
+    let elsewhere = ["deepspeed.initialize(", "HfDeepSpeedConfig(", "FullyShardedDataParallel("];
+    let open = python_calls::ARGUMENTS.iter().filter_map(|name| python_calls::call(text, name)).any(|at| {
+        let rest = text.get(at..).and_then(|rest| rest.split_once('(')).map_or("", |(_, rest)| rest);
+        arguments_of(rest).iter().any(|part| part.trim().starts_with('*'))
+    });
+    if open || made.iter().count() < FEWEST || elsewhere.iter().any(|part| text.contains(part)) {
+        return Vec::new();
+    }
+    let later = |name: &str| text.contains(&format!("training_args.{name} ="));
+    SHARDING.into_iter().filter(|name| settings.holds(name) && made.get(name).is_none() && !later(name)).collect()
 }
 
 /// The optimizer of a script that does not leave it to the Trainer; `silent` is a loop that says none.

@@ -5,7 +5,8 @@ use super::super::imported::ImportedPlan;
 use super::super::origin::{Origin, Setting};
 use super::super::python_values::{ScriptReader, arguments};
 use super::super::rows::not_modelled;
-use super::super::script_defaults::{project_text, script_of};
+use super::super::script_defaults::script_of;
+use super::super::script_modules::project_text;
 use super::super::settings::{Settings, number, text, whole};
 
 /// What stands in the only call of `LoraConfig`; of several, in what all have alike.

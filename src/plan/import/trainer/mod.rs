@@ -4,6 +4,7 @@
 mod attention;
 mod command;
 mod lora_call;
+mod option_names;
 mod script;
 mod sharding;
 mod versions;

@@ -9,6 +9,7 @@ use super::super::origin::{Origin, Setting};
 use super::super::rows::not_modelled;
 use super::super::script_adapters;
 use super::super::script_defaults::{always_calls, script_of};
+use super::super::script_modules::project_text;
 use super::super::settings::{Fate, Settings};
 use super::super::trl;
 use super::lora_call::LoraCall;
@@ -66,7 +67,9 @@ pub fn length(imported: &mut ImportedPlan, settings: &Settings, context: &Import
     let default = |tokens: u64, option: &str| {
         Setting::new(tokens, Origin::Default { framework: "the script", option: option.to_owned() })
     };
-    let found = settings.first_whole(&NAMES).or_else(|| match context.program.name() {
+    let named = settings.first_whole(&NAMES);
+    let idle = named.as_ref().and_then(|found| never_read(&found.origin, context));
+    let found = named.filter(|_| idle.is_none()).or_else(|| match context.program.name() {
         // min(the tokenizer's longest, 1024)
         "run_clm.py" | "run_clm_no_trainer.py" | "run_fim.py" | "run_mlm.py" => {
             let longest = model::longest(imported, context).unwrap_or(1024);
@@ -79,6 +82,9 @@ pub fn length(imported: &mut ImportedPlan, settings: &Settings, context: &Import
     });
     let found = found.or_else(|| other_length(imported, settings));
     imported.set(keys::model::sequence_length, found);
+    if let Some(why) = idle.filter(|_| imported.get(keys::model::sequence_length).is_none()) {
+        imported.miss(keys::model::sequence_length, why);
+    }
     let name = context.program.name().to_lowercase();
     let two = ["summarization", "translation", "seq2seq", "t5", "bart"].iter().any(|part| name.contains(part));
     let target = settings.first_whole(&["max_target_length", "target_max_len"]).or_else(|| match name.as_str() {
@@ -97,6 +103,25 @@ pub fn length(imported: &mut ImportedPlan, settings: &Settings, context: &Import
         _ => {}
     }
     imported.set(keys::training::padded_batch, settings.flag("pad_to_max_length"));
+}
+
+/// Why the default of an argument is no length of the run: the script makes its samples itself and cuts none, and neither
+/// it nor a module of its project that was read asks for the argument. TRL's own trainer asks for names of its own.
+fn never_read(origin: &Origin, context: &ImportContext) -> Option<String> {
+    const CUTS: [&str; 6] = ["truncat", "max_length", "SFTTrainer", "SFTConfig", "vars(", "asdict("];
+    let Origin::Default { framework: "the script", option } = origin else { return None };
+    let name = option.split(' ').next()?;
+    let (path, text) = script_of(context)?;
+    let text = project_text(context, &path, &text);
+    let words = |line: &str| {
+        let code = line.split('#').next().unwrap_or("");
+        code.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').filter(|word| *word == name).count()
+    };
+    let alone = text.lines().map(words).sum::<usize>() == 1;
+    let makes = ["apply_chat_template(", "tokenizer("].iter().any(|call| text.contains(call));
+    let cuts = CUTS.iter().any(|part| text.contains(part));
+    (alone && makes && !cuts)
+        .then(|| format!("{path} declares {name} and does not read it: samples are as long as they are"))
 }
 
 /// The only length that a script has a name of its own for.

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::super::common::ImportContext;
 use super::super::imported::ImportedPlan;
 use super::super::origin::{Origin, Setting};
+use super::super::script_modules::project_text;
 use super::super::settings::Settings;
 use super::super::unread::account_for;
 use super::super::{accelerate, deepspeed, script_defaults, text, versions};
@@ -123,7 +124,9 @@ fn own_zero(imported: &mut ImportedPlan, settings: &Settings, stage: Setting<u64
     if flag.is_none() && flags.count() > 0 {
         return;
     }
-    let dtype = settings.text("dtype").or(flag).or_else(|| written_type(context));
+    // NiuTrans' scripts after DeepSpeed-Chat (`training/utils/ds_utils.py`): `--precision bf16`.
+    let named = settings.text("precision").filter(|found| ["bf16", "fp16"].contains(&found.value.as_str()));
+    let dtype = settings.text("dtype").or(named).or(flag).or_else(|| written_type(context));
     let dtype = dtype.unwrap_or_else(|| Setting::new("fp16".to_owned(), default()));
     let half = if dtype.value.contains("bf16") { "bf16" } else { "fp16" };
     imported.say(keys::training::precision, format!("{half}-fp32-master"), dtype.origin.clone());
@@ -146,7 +149,7 @@ fn own_zero(imported: &mut ImportedPlan, settings: &Settings, stage: Setting<u64
 /// The type of a configuration that the script's own project writes down: the only one that it has a section for.
 fn written_type(context: &ImportContext) -> Option<Setting<String>> {
     let (path, text) = script_defaults::script_of(context)?;
-    let text = script_defaults::project_text(context, &path, &text);
+    let text = project_text(context, &path, &text);
     let has = |name: &str| ['"', '\''].iter().any(|quote| text.contains(&format!("{quote}{name}{quote}: {{")));
     let word = match (has("fp16"), has("bf16") || has("bfloat16")) {
         (true, false) => "fp16",

@@ -1,0 +1,62 @@
+//! Modules of its own project that a script imports its parts from. Read, never run.
+
+use super::common::ImportContext;
+use super::script_defaults::{LONGEST, is_name};
+
+/// The text of a script with those of the modules of its own project that it imports from.
+pub fn project_text(context: &ImportContext, path: &str, text: &str) -> String {
+    const MOST: usize = 12;
+    let read = |file: String| context.run.files.read(&file).ok().filter(|text| text.len() <= LONGEST);
+    let others = of(path, text).into_iter().filter_map(read).take(MOST);
+    std::iter::once(text.to_owned()).chain(others).collect::<Vec<_>>().join("\n")
+}
+
+/// Files of its own project that a script imports from: `from pkg.arguments import A`, `from pkg import arguments`,
+/// `from .arguments import A`.
+pub fn of(path: &str, text: &str) -> Vec<String> {
+    const OTHERS: [&str; 6] = ["transformers", "torch", "typing", "dataclasses", "datasets", "peft"];
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let mut files = Vec::new();
+    let imports = text.lines().filter_map(|line| line.strip_prefix("from ")?.split_once(" import "));
+    for (module, names) in imports {
+        if OTHERS.iter().any(|other| module.starts_with(other)) {
+            continue;
+        }
+        let place = module.trim_start_matches('.').replace('.', "/");
+        let near = |file: &str| {
+            if module.starts_with('.') && !folder.is_empty() { format!("{folder}/{file}") } else { file.to_owned() }
+        };
+        // The folder of the script comes first on Python's path.
+        if !module.starts_with('.') && !folder.is_empty() {
+            files.push(format!("{folder}/{place}.py"));
+        }
+        files.push(near(&format!("{place}.py")));
+        if !module.starts_with('.') {
+            files.push(format!("src/{place}.py"));
+        }
+        // A folder whose modules are taken over whole.
+        if !module.contains('.') {
+            let names = names.split(',').map(str::trim).filter(|name| is_name(name));
+            files.extend(names.map(|name| near(&format!("{place}/{name}.py"))));
+        }
+    }
+    files.dedup();
+    files
+}
+
+/// Modules that a package hands on: `from pkg.arguments import A` in the `__init__.py` of the package that a script
+/// imports `A` from.
+pub fn handed_on(context: &ImportContext, path: &str, text: &str) -> Vec<String> {
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let mut files = Vec::new();
+    for module in text.lines().filter_map(|line| Some(line.strip_prefix("from ")?.split_once(" import ")?.0)) {
+        let place = module.trim_start_matches('.').replace('.', "/");
+        let below = if module.starts_with('.') && !folder.is_empty() { format!("{folder}/{place}") } else { place };
+        let package = format!("{below}/__init__.py");
+        if let Ok(inner) = context.run.files.read(&package) {
+            files.extend(of(&package, &inner));
+        }
+    }
+    files.dedup();
+    files
+}

@@ -1,0 +1,50 @@
+//! Options that a command names by their beginnings: argparse, and so `HfArgumentParser`, takes the only option that
+//! begins with a word for it (`argparse.ArgumentParser`, `allow_abbrev`).
+
+use super::super::common::ImportContext;
+use super::super::own_loop;
+use super::super::script_defaults::{option_names, script_of};
+use super::super::script_modules::project_text;
+use super::super::settings::Settings;
+
+/// The names of `TrainingArguments` in transformers 4.57 (`training_args.py`), with those that older versions had.
+const TRAINING_ARGUMENTS: &str = "\
+    output_dir overwrite_output_dir do_train do_eval do_predict eval_strategy evaluation_strategy \
+    prediction_loss_only per_device_train_batch_size per_device_eval_batch_size per_gpu_train_batch_size \
+    per_gpu_eval_batch_size gradient_accumulation_steps eval_accumulation_steps eval_delay learning_rate \
+    weight_decay adam_beta1 adam_beta2 adam_epsilon max_grad_norm num_train_epochs max_steps lr_scheduler_type \
+    lr_scheduler_kwargs warmup_ratio warmup_steps log_level log_level_replica log_on_each_node logging_dir \
+    logging_strategy logging_first_step logging_steps logging_nan_inf_filter save_strategy save_steps \
+    save_total_limit save_safetensors save_on_each_node save_only_model seed data_seed bf16 fp16 fp16_opt_level \
+    half_precision_backend bf16_full_eval fp16_full_eval tf32 local_rank ddp_backend debug dataloader_drop_last \
+    eval_steps dataloader_num_workers past_index run_name disable_tqdm remove_unused_columns label_names \
+    load_best_model_at_end metric_for_best_model greater_is_better ignore_data_skip fsdp fsdp_min_num_params \
+    fsdp_config fsdp_transformer_layer_cls_to_wrap accelerator_config deepspeed label_smoothing_factor optim \
+    optim_args adafactor group_by_length length_column_name report_to ddp_find_unused_parameters \
+    ddp_bucket_cap_mb ddp_broadcast_buffers ddp_timeout dataloader_pin_memory dataloader_persistent_workers \
+    skip_memory_metrics push_to_hub resume_from_checkpoint hub_model_id hub_strategy hub_token hub_private_repo \
+    gradient_checkpointing gradient_checkpointing_kwargs include_inputs_for_metrics fp16_backend \
+    auto_find_batch_size full_determinism torchdynamo torch_compile torch_compile_backend torch_compile_mode \
+    neftune_noise_alpha optim_target_modules use_liger_kernel";
+
+/// The options of a command under the whole names that its script has for them.
+pub fn completed(options: Settings, context: &ImportContext) -> Settings {
+    let Some((path, text)) = script_of(context).filter(|(_, text)| text.contains("ArgumentParser(")) else {
+        return options;
+    };
+    let text = project_text(context, &path, &text);
+    let own = option_names(&text);
+    let of_library = TRAINING_ARGUMENTS.split_whitespace().filter(|_| own_loop::parses(&text));
+    let known: Vec<&str> = own.iter().map(String::as_str).chain(of_library).collect();
+    let mut completed = options.clone();
+    for (name, found) in options.iter().filter(|(name, _)| !known.contains(name)) {
+        let mut whole: Vec<&str> = known.iter().copied().filter(|known| known.starts_with(name)).collect();
+        whole.sort_unstable();
+        whole.dedup();
+        if let [only] = whole.as_slice() {
+            completed.set(only, found.value.clone(), found.origin.clone());
+            completed.set(name, serde_json::Value::Null, found.origin.clone());
+        }
+    }
+    completed
+}
