@@ -177,4 +177,6 @@ fn adapters_lie_in_the_type_of_their_framework() {
     // TRL casts those of a quantised base (trainer/sft_trainer.py, `param.data.to(torch.bfloat16)`).
     let (held, adapters) = weights("pytorch", ", dtype: bf16");
     assert_eq!(held, 2 * adapters);
+    let faults = trained("preset: llama-2-7b", ", dtype: fp8").unwrap_err();
+    assert_eq!(faults, ["training.lora.dtype: adapters are trained in fp32, bf16 or fp16"]);
 }

@@ -26,10 +26,11 @@ pub fn composed(text: &str, value: &dyn Fn(&str) -> Value, holds: &dyn Fn(&str) 
     }
     if let Some((first, other)) = split_outside(text, " or ") {
         return match value(first.trim()) {
-            Value::Null => Some(value(other.trim())),
+            Value::Null | Value::Bool(false) => Some(value(other.trim())),
             Value::String(word) if word.is_empty() => Some(value(other.trim())),
+            Value::Number(number) if number.as_f64() == Some(0.0) => Some(value(other.trim())),
             Value::String(word) if word != UNKNOWN => Some(word.into()),
-            Value::Number(number) => Some(number.into()),
+            first @ (Value::Number(_) | Value::Bool(true)) => Some(first),
             _ => None,
         };
     }
@@ -150,6 +151,7 @@ mod tests {
             "args.dtype" => "BF16".into(),
             "args.steps" => "8".into(),
             "args.none" => Value::Null,
+            "args.zero" => 0.into(),
             "\"x\"" => "x".into(),
             _ => UNKNOWN.into(),
         }
@@ -163,6 +165,7 @@ mod tests {
         assert_eq!(composed("\"x\" if args.yes else args.dtype"), Some("x".into()));
         assert_eq!(composed("\"x\" if args.other else args.dtype"), Some(UNKNOWN.into()));
         assert_eq!(composed("args.none or \"x\""), Some("x".into()));
+        assert_eq!(composed("args.zero or \"x\""), Some("x".into()));
         assert_eq!(composed("int(args.steps)"), Some("8".into()));
         assert_eq!(composed("int(args.steps) + int(args.steps)"), None);
     }
