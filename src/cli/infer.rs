@@ -111,7 +111,8 @@ fn hooked(pid: u32, python_path: Option<&String>, imported: &mut ImportedPlan, c
         return;
     };
     // Its parameters are counted whatever the device is: a CPU may not have been measured yet.
-    let planned = imported.plan().ok().and_then(|plan| predict::of(&plan, catalog).ok());
+    let named = imported.names_no_model().is_none();
+    let planned = imported.plan().ok().filter(|_| named).and_then(|plan| predict::of(&plan, catalog).ok());
     let other = planned.and_then(|planned| import::other_model(about, planned.params.total));
     import::tell_hook(imported, run);
     if let Some(line) = other {

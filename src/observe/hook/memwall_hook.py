@@ -345,7 +345,9 @@ class _Hook:
         if device is not None and device.type == "cuda":
             about["device_name"] = torch.cuda.get_device_name(device)[:80]
         if self.model is not None:
-            about["model"] = type(self.model).__name__[:80]
+            # What shares it among ranks is no name of a model.
+            wrapped = type(self.model).__name__ in ("DistributedDataParallel", "DataParallel")
+            about["model"] = type(self.model.module if wrapped else self.model).__name__[:80]
             about["checkpointed"] = _checkpointed(self.model)
         if _compiles():
             about["no_modules"] = "compiled: looking into modules would compile them again"

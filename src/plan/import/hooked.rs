@@ -49,8 +49,12 @@ fn first_batch(imported: &mut ImportedPlan, modules: &HookModules, tokens: Optio
         }
     };
     fill(imported, keys::training::micro_batch_size, batch.samples, "samples of a pass");
-    if let Some(passes) = tokens.and_then(|tokens| batch.passes(tokens)).filter(|passes| *passes > 0) {
-        fill(imported, keys::training::gradient_accumulation_steps, passes, "passes of a step");
+    match tokens.and_then(|tokens| batch.passes(tokens)).filter(|passes| *passes > 0) {
+        Some(passes) => fill(imported, keys::training::gradient_accumulation_steps, passes, "passes of a step"),
+        // Pictures are not counted by the step: the batch stays open.
+        None => {
+            imported.miss(keys::training::gradient_accumulation_steps, "the hook does not tell the passes of a step")
+        }
     }
 }
 
@@ -251,6 +255,13 @@ mod tests {
         assert_eq!(imported.whole("training.gradient_accumulation_steps"), Some(2));
         assert_eq!(imported.whole("model.batch_size"), Some(8));
         assert_eq!(imported.get("hardware.gpu_type").unwrap().value, "cpu");
+        let mut imported = planned(&[("training.precision", "fp32"), ("distribution.sharding", "none")]);
+        tell(&mut imported, &run);
+        // Found late, a key stands in its section, which a plan has once.
+        let text = imported.yaml("");
+        for section in ["training:", "model:", "hardware:", "cluster:", "distribution:"] {
+            assert_eq!(text.lines().filter(|line| *line == section).count(), 1, "{section} in\n{text}");
+        }
         let mut imported = planned(&[]);
         imported.say("training.micro_batch_size", 1, Origin::Argument("--batch".to_owned()));
         tell(&mut imported, &run);

@@ -223,7 +223,7 @@ impl ImportedPlan {
             values.insert(first, unnamed);
         }
         let mut above: Vec<&str> = Vec::new();
-        for inferred in values {
+        for inferred in by_section(&values) {
             let parts: Vec<&str> = inferred.key.split('.').collect();
             let (name, sections) = parts.split_last().unwrap_or((&inferred.key, &[]));
             let same = above.iter().zip(sections).take_while(|(a, b)| a == b).count();
@@ -258,6 +258,21 @@ impl ImportedPlan {
     fn missing_lines(&self) -> Vec<String> {
         self.missing.iter().map(|missing| format!("{}: {}", missing.key, missing.why)).collect()
     }
+}
+
+/// Values of a section together, in the order in which sections come first: what is found later, as from the hook, stands
+/// with its own.
+fn by_section<'a>(values: &[&'a InferredValue]) -> Vec<&'a InferredValue> {
+    fn top(key: &str) -> &str {
+        key.split_once('.').map_or(key, |(top, _)| top)
+    }
+    fn above(key: &str) -> &str {
+        key.rsplit_once('.').map_or("", |(above, _)| above)
+    }
+    let first = |part: fn(&str) -> &str, key: &str| values.iter().position(|other| part(other.key) == part(key));
+    let mut sorted = values.to_vec();
+    sorted.sort_by_cached_key(|value| (first(top, value.key), first(above, value.key)));
+    sorted
 }
 
 /// Puts a value at a dotted path.
