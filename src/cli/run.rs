@@ -158,7 +158,8 @@ impl PlannedCommand {
 
     /// Why a run on a CPU differs from its plan; the dashboard says so of GPUs.
     fn cause(&self, runs: &[HookedRun], catalog: &Catalog) -> Option<String> {
-        let (run, step) = hooked::fullest(runs).filter(|_| self.on_cpu())?;
+        let (run, _) = hooked::fullest(runs).filter(|_| self.on_cpu())?;
+        let step = run.usual_step()?;
         // What the process says itself is right, whatever its figures are.
         let by_name = self.source.document().value("model.size_billions").is_none();
         let other = run.about.as_ref().and_then(|about| told_model(about, &self.job, &self.prediction, by_name));
@@ -175,7 +176,7 @@ impl PlannedCommand {
             calibration: Calibration::default(),
             stated: &stated,
         };
-        let found = explain_resident(&subject, &self.job, &self.prediction, step);
+        let found = explain_resident(&subject, &self.job, &self.prediction, &step);
         // What the process itself says is no guess: beside it stands what its figures say only where that agrees and fits.
         let told = settings.words();
         let stands =

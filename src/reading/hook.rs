@@ -274,6 +274,16 @@ impl HookedRun {
         self.step = Some(step);
     }
 
+    /// The newest step, in the time that its like take: the last one may have been interrupted.
+    #[must_use]
+    pub fn usual_step(&self) -> Option<HookStep> {
+        let mut step = self.step.clone()?;
+        if let Some(each) = self.pace.usual() {
+            step.step_time = Reading::measured(each, self.heard);
+        }
+        Some(step)
+    }
+
     /// The hook's own view of how far the run is.
     #[must_use]
     pub fn progress(&self) -> Progress {

@@ -1,5 +1,5 @@
-"""Programs that a traced script, or a function of the user's that makes a model, starts: what only tells something, or builds what PyTorch needs, runs; nothing else does, as it
-would write, download or train for real."""
+"""Programs that a traced script, or a function of the user's that makes a model, starts: what only tells something, or builds
+what PyTorch needs, runs; nothing else does, as it would write, download or train for real."""
 
 import os
 import re

@@ -210,7 +210,9 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
     if reader.asked.get() {
         imported.note("the script's own arguments are taken at their defaults");
     }
-    settings.accept("model_init_kwargs");
+    if trainer_by_name::handed_on(content).is_some() {
+        settings.accept("model_init_kwargs");
+    }
     account_for(&mut imported, &settings);
     imported
 }
@@ -250,7 +252,7 @@ impl ScriptCalls {
     /// Takes the trainer's arguments, and what the trainer and the model are told beside them.
     fn fill_in(&self, settings: &mut Settings, reader: &ScriptReader) {
         settings.adopt_all(&self.arguments, |name| (name != "0").then(|| name.to_owned()));
-        let trainer_call = reader.calls(&["SFTTrainer", "DPOTrainer", "ORPOTrainer", "KTOTrainer", "GRPOTrainer"]);
+        let trainer_call = reader.calls(&trainer_by_name::TRAINERS);
         for name in ["max_seq_length", "max_length"] {
             for source in [&trainer_call, &self.made] {
                 if !settings.holds(name) {

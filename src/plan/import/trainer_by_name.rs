@@ -7,7 +7,7 @@ use super::python_values::ScriptReader;
 use super::settings::Settings;
 
 /// The trainers that do.
-const TRAINERS: [&str; 9] = [
+pub const TRAINERS: [&str; 9] = [
     "SFTTrainer",
     "DPOTrainer",
     "KTOTrainer",
@@ -35,8 +35,7 @@ const HANDED_ON: [(&str, &str); 7] = [
 
 /// Whether a script trains in that way.
 pub fn trains(content: &str) -> bool {
-    let calls = TRAINERS.iter().filter(|name| call(content, name).is_some());
-    calls.into_iter().any(|name| names_model(&keywords_of("", content, name)))
+    TRAINERS.iter().any(|name| call(content, name).is_some() && names_model(&keywords_of("", content, name)))
 }
 
 /// What the trainer is given, as the call that makes a model has it: its name, and the keywords that it hands on.
@@ -58,12 +57,12 @@ pub fn made(reader: &ScriptReader, content: &str) -> Settings {
     made
 }
 
-/// What stands in `model_init_kwargs={…}` or `model_init_kwargs=dict(…)`.
-fn handed_on(content: &str) -> Option<&str> {
+/// What stands in `model_init_kwargs={…}` or `model_init_kwargs=dict(…)`, where it is written down there.
+pub fn handed_on(content: &str) -> Option<&str> {
     let (_, rest) = content.split_once("model_init_kwargs=")?;
     let (inner, end) =
         [("{", '}'), ("dict(", ')')].iter().find_map(|(start, end)| Some((rest.strip_prefix(start)?, end)))?;
-    inner.split(*end).next()
+    inner.split(*end).next().filter(|written| !written.contains(['{', '(', '*']))
 }
 
 fn names_model(given: &Settings) -> bool {

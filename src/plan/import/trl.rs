@@ -123,8 +123,11 @@ pub fn usual_rank(context: &ImportContext) -> Option<Setting<u64>> {
 /// `peft_module_casting_to_bf16`), whatever is quantised since 0.27 (`param.data.to(torch.bfloat16)`).
 pub fn adapters(imported: &mut ImportedPlan, context: &ImportContext) {
     let Some(bits) = imported.whole(keys::lora::base_bits) else { return };
-    let newer =
-        versions::of(&context.run.versions, "trl").is_none_or(|range| range.is_within((0, 27), NEWEST) == Some(true));
+    let since = |library: &str, version| {
+        versions::of(&context.run.versions, library).map(|range| range.is_within(version, NEWEST) == Some(true))
+    };
+    // TRL 0.27 asks for transformers 4.56.2.
+    let newer = since("trl", (0, 27)).or_else(|| since("transformers", (4, 56))).unwrap_or(true);
     let precision = imported.get(keys::training::precision).and_then(|found| found.value.as_str());
     if newer || (bits == 4 && precision.is_some_and(|word| word.starts_with("bf16"))) {
         let option = "adapters of a quantised base in bf16".to_owned();

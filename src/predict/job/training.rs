@@ -3,8 +3,7 @@
 use super::Notes;
 use super::companions::Companions;
 use crate::framework::Profile;
-use crate::model::Element;
-use crate::model::{FROZEN_PARTS, FrozenParts};
+use crate::model::{Element, FROZEN_PARTS, FrozenParts};
 use crate::plan::keys;
 use crate::plan::keywords::{Attention, CpuOffload, Loss, Mode, Optimizer};
 use crate::plan::{Checkpointing, Plan};

@@ -7,7 +7,8 @@ use super::super::script_defaults::{option_names, script_of};
 use super::super::script_modules::project_text;
 use super::super::settings::Settings;
 
-/// The names of `TrainingArguments` in transformers 4.57 (`training_args.py`), with those that older versions had.
+/// The names of `TrainingArguments` in transformers 4.57 and 5.24 (`training_args.py`), with one that older versions had: one
+/// that lacked here would be taken for the beginning of another.
 const TRAINING_ARGUMENTS: &str = "\
     output_dir overwrite_output_dir do_train do_eval do_predict eval_strategy evaluation_strategy \
     prediction_loss_only per_device_train_batch_size per_device_eval_batch_size per_gpu_train_batch_size \
@@ -25,7 +26,15 @@ const TRAINING_ARGUMENTS: &str = "\
     skip_memory_metrics push_to_hub resume_from_checkpoint hub_model_id hub_strategy hub_token hub_private_repo \
     gradient_checkpointing gradient_checkpointing_kwargs include_inputs_for_metrics fp16_backend \
     auto_find_batch_size full_determinism torchdynamo torch_compile torch_compile_backend torch_compile_mode \
-    neftune_noise_alpha optim_target_modules use_liger_kernel";
+    neftune_noise_alpha optim_target_modules use_liger_kernel torch_empty_cache_steps \
+    restore_callback_states_from_checkpoint no_cuda use_cpu use_mps_device jit_mode_eval tpu_num_cores \
+    tpu_metrics_debug dataloader_prefetch_factor parallelism_config project trackio_space_id \
+    use_legacy_prediction_loop hub_always_push hub_revision include_for_metrics eval_do_concat_batches \
+    push_to_hub_model_id push_to_hub_organization push_to_hub_token mp_parameters ray_scope \
+    include_tokens_per_second include_num_input_tokens_seen batch_eval_metrics eval_on_start liger_kernel_config \
+    eval_use_gather_object average_tokens_across_devices activation_checkpointing \
+    activation_checkpointing_kwargs use_cache trackio_bucket_id trackio_static_space_id enable_jit_checkpoint \
+    dataloader_multiprocessing_context dataloader_in_order train_sampling_strategy ddp_static_graph";
 
 /// The options of a command under the whole names that its script has for them.
 pub fn completed(options: Settings, context: &ImportContext) -> Settings {
