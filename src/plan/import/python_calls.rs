@@ -210,8 +210,9 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
     if reader.asked.get() {
         imported.note("the script's own arguments are taken at their defaults");
     }
-    if trainer_by_name::handed_on(content).is_some() {
-        settings.accept("model_init_kwargs");
+    settings.accept("model_init_kwargs");
+    if models.is_empty() && trainer_by_name::hands_on_unknown(content) {
+        not_modelled(&mut imported, "model_init_kwargs: in which type the model is loaded is not followed");
     }
     account_for(&mut imported, &settings);
     imported

@@ -57,9 +57,18 @@ pub fn made(reader: &ScriptReader, content: &str) -> Settings {
     made
 }
 
-/// What stands in `model_init_kwargs={…}` or `model_init_kwargs=dict(…)`, where it is written down there.
-pub fn handed_on(content: &str) -> Option<&str> {
-    let (_, rest) = content.split_once("model_init_kwargs=")?;
+/// Whether a script hands keywords on that are not followed: made elsewhere, or a type that is no word there.
+pub fn hands_on_unknown(content: &str) -> bool {
+    const TYPES: [&str; 4] = ["bfloat16", "float16", "float32", "auto"];
+    content.contains("model_init_kwargs")
+        && handed_on(content)
+            .is_none_or(|written| written.contains("dtype") && !TYPES.iter().any(|word| written.contains(word)))
+}
+
+/// What stands in `model_init_kwargs={…}` or `model_init_kwargs = dict(…)`, where it is written down there.
+fn handed_on(content: &str) -> Option<&str> {
+    let (_, rest) = content.split_once("model_init_kwargs")?;
+    let rest = rest.trim_start().strip_prefix('=')?.trim_start();
     let (inner, end) =
         [("{", '}'), ("dict(", ')')].iter().find_map(|(start, end)| Some((rest.strip_prefix(start)?, end)))?;
     inner.split(*end).next().filter(|written| !written.contains(['{', '(', '*']))
@@ -68,4 +77,19 @@ pub fn handed_on(content: &str) -> Option<&str> {
 fn names_model(given: &Settings) -> bool {
     let named = given.first_text(&["model", "0"]).map(|found| found.value);
     named.is_some_and(|name| !name.is_empty() && !name.contains(NO_NAME))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::hands_on_unknown;
+
+    #[test]
+    fn keywords_that_are_not_written_down_are_open() {
+        assert!(!hands_on_unknown("SFTTrainer(model=\"a\")"));
+        assert!(!hands_on_unknown("SFTConfig(model_init_kwargs={\"dtype\": torch.bfloat16})"));
+        assert!(!hands_on_unknown("args.model_init_kwargs = dict(attn_implementation=\"sdpa\")"));
+        assert!(hands_on_unknown("SFTConfig(model_init_kwargs=kwargs)"));
+        assert!(hands_on_unknown("args.model_init_kwargs = dict(dtype=dtype)"));
+        assert!(hands_on_unknown("SFTConfig(model_init_kwargs={\"quantization_config\": Bits(4)})"));
+    }
 }
