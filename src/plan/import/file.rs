@@ -144,7 +144,8 @@ fn of_python(name: &str, content: &str, context: &ImportContext) -> Option<Impor
     if torchtitan::is_python(content) {
         return Some(torchtitan::of_python(name, content, context));
     }
-    python_calls::is_script(content).then(|| python_calls::of_file(name, content, context))
+    let trains = python_calls::is_script(content) || python_calls::is_part(content);
+    trains.then(|| python_calls::of_file(name, content, context))
 }
 
 /// The plan of a script that takes its arguments from a command line, as it starts where nobody gives any: its own

@@ -6,7 +6,7 @@ use super::arguments;
 use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
-use super::python_values::ScriptReader;
+use super::python::ScriptReader;
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::Settings;
 use super::unread::account_for;

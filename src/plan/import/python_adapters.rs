@@ -3,8 +3,8 @@
 use super::adapters;
 use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
+use super::python::ScriptReader;
 use super::python_calls::{ScriptCalls, call};
-use super::python_values::ScriptReader;
 use super::rows::not_modelled;
 use super::settings::{Settings, text};
 use crate::plan::keys;

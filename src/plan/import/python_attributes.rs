@@ -1,8 +1,8 @@
 //! Arguments that a script sets after it has made its `TrainingArguments`: `training_args.bf16 = True`. Read, never run.
 
 use super::origin::Origin;
+use super::python::ScriptReader;
 use super::python_calls::{ARGUMENTS, call};
-use super::python_values::ScriptReader;
 use super::script_doubts::STEP_ARGUMENTS;
 use super::settings::{Settings, UNKNOWN};
 

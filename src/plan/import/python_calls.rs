@@ -6,10 +6,11 @@ use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::methods::TrainingMethod;
 use super::origin::{Origin, Setting};
-use super::python_values::ScriptReader;
+use super::python::ScriptReader;
 use super::rows::not_modelled;
 use super::script_defaults;
 use super::script_doubts;
+use super::script_modules::project_text;
 use super::settings::{Settings, whole};
 use super::trainer::{self, WeightStorage};
 use super::trainer_by_name;
@@ -78,6 +79,13 @@ pub fn is_script(content: &str) -> bool {
         && trains
         && calls(&ARGUMENTS)
         && (!models(content).is_empty() || trainer_by_name::trains(content))
+}
+
+/// Whether a script trains a model that other parts of its project, or a notebook, hand to it.
+pub fn is_part(content: &str) -> bool {
+    content.contains(".train(")
+        && content.contains("Trainer(")
+        && ARGUMENTS.iter().any(|name| call(content, name).is_some())
 }
 
 /// The calls that make models: `LlamaForCausalLM.from_pretrained`.
@@ -164,13 +172,15 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
     let unsloth = content.contains("from unsloth import");
     let mut imported = ImportedPlan::of(if unsloth { "unsloth" } else { "transformers" });
     imported.say(keys::model::framework, "pytorch", Origin::Program(format!("calls in {name}")));
-    let reader = ScriptReader::new(name, content, given.clone());
+    let whole = project_text(context, name, content);
+    let reader = ScriptReader::of_project(name, content, &whole, given.clone(), Some(context.run.files));
     let mut settings = Settings::defaults("transformers 4.57", trainer::DEFAULTS);
     let method = TRL.iter().find(|(call, _)| self::call(content, call).is_some()).map(|(_, method)| *method);
     if let Some(method) = method {
         settings.over(trl::defaults(method));
     }
-    let models = models(content);
+    let own = models(content);
+    let models = if own.is_empty() { models(&whole) } else { own };
     let calls = ScriptCalls::of(&reader, content, &models);
     calls.fill_in(&mut settings, &reader);
     settings.over(python_attributes::set_later(name, content, &reader));

@@ -5,10 +5,10 @@ use serde_json::Value;
 
 use super::imported::ImportedPlan;
 use super::origin::Origin;
-use super::python_values::arguments;
 use super::rows::not_modelled;
 use super::script_conditions::{both, holds, reached, reached_at};
 use super::settings::Settings;
+use super::text::arguments;
 use super::text::python_literal;
 use crate::plan::keys;
 

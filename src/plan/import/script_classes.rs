@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::python_values::arguments;
+use super::text::arguments;
 
 /// What fills dataclasses in from a command line or a file.
 pub const PARSERS: [&str; 4] = ["HfArgumentParser(", "TrlParser(", "H4ArgumentParser(", "ArgumentParserPlus("];

@@ -9,12 +9,12 @@ use super::common::ImportContext;
 use super::expression;
 use super::launch::Program;
 use super::origin::Origin;
-use super::python_values::arguments;
 use super::script_classes;
 use super::script_conditions::reached;
 use super::script_doubts;
 use super::script_modules;
 use super::settings::Settings;
+use super::text::arguments;
 use super::text::python_literal;
 
 /// No longer script is looked into.

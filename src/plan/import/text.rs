@@ -204,3 +204,36 @@ pub fn python_literal(text: &str) -> Option<Value> {
     let numeric = digits.starts_with(|letter: char| letter.is_ascii_digit() || matches!(letter, '.' | '-'));
     digits.parse::<f64>().ok().filter(|number| numeric && number.is_finite()).map(Value::from)
 }
+
+/// The parts between commas up to the bracket that closes, comments left out.
+pub fn arguments(text: &str) -> Vec<String> {
+    let mut parts = Vec::new();
+    let mut part = String::new();
+    let (mut depth, mut quote, mut comment) = (0_usize, None, false);
+    for letter in text.chars() {
+        match (quote, letter) {
+            _ if comment => {
+                comment = letter != '\n';
+                continue;
+            }
+            (None, '#') => {
+                comment = true;
+                continue;
+            }
+            (None, '"' | '\'') => quote = Some(letter),
+            (Some(open), _) if open == letter => quote = None,
+            (None, '(' | '[' | '{') => depth += 1,
+            (None, ')' | ']' | '}') if depth == 0 => break,
+            (None, ')' | ']' | '}') => depth -= 1,
+            (None, ',') if depth == 0 => {
+                parts.push(std::mem::take(&mut part));
+                continue;
+            }
+            _ => {}
+        }
+        part.push(letter);
+    }
+    parts.push(part);
+    parts.retain(|part| !part.trim().is_empty());
+    parts
+}

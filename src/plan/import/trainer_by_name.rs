@@ -2,8 +2,8 @@
 //! (`trl/trainer/*_trainer.py`, `if isinstance(model, str)`; `trainer/utils.py`, `create_model_from_path`).
 
 use super::origin::Origin;
+use super::python::ScriptReader;
 use super::python_calls::{call, keywords_of};
-use super::python_values::ScriptReader;
 use super::settings::Settings;
 
 /// The trainers that do.

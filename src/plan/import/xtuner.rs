@@ -6,7 +6,7 @@ use super::common::{self, ImportContext};
 use super::imported::ImportedPlan;
 use super::methods::TrainingMethod;
 use super::origin::{Origin, Setting};
-use super::python_calls;
+use super::python::ScriptReader;
 use super::rows::not_modelled;
 use super::settings::Settings;
 use super::text;
@@ -159,11 +159,13 @@ fn accumulation(imported: &mut ImportedPlan, globals: &Settings) {
 }
 
 fn low_rank(imported: &mut ImportedPlan, name: &str, content: &str) {
-    let Some(start) = content.find("lora=dict(") else { return };
-    // Empty lines in front keep the places.
-    let above = content.get(..start).map_or(0, |text| text.matches('\n').count());
-    let call = format!("{}{}", "\n".repeat(above), content.get(start..).unwrap_or(""));
-    let keywords = python_calls::keywords_of(name, &call, "dict");
+    if !content.contains("lora=dict(") {
+        return;
+    }
+    let reader = ScriptReader::new(name, content, Settings::default());
+    let model = reader.section("model");
+    let of_language = model.below("model.llm_lora");
+    let keywords = model.below("model.lora").with(of_language);
     let bits = [("load_in_4bit=True", 4_u64), ("load_in_8bit=True", 8)]
         .into_iter()
         .find(|(part, _)| content.contains(part))

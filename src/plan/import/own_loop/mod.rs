@@ -10,8 +10,8 @@ use super::imported::ImportedPlan;
 use super::launch::World;
 use super::origin::{Origin, Setting};
 use super::own_config;
+use super::python::ScriptReader;
 use super::python_calls::{is_script, models};
-use super::python_values::ScriptReader;
 use super::rows::not_modelled;
 use super::script_classes;
 use super::script_defaults::{self, script_of};
@@ -180,12 +180,12 @@ impl OwnLoop {
     pub fn of(context: &ImportContext, settings: &mut Settings, file: &Settings) -> Option<Self> {
         let (path, text) = training_text(context).filter(|(_, text)| loops(text))?;
         // What a library of the project can quantise, the script need not.
-        let quantised = text.contains("get_peft_model(").then(|| ScriptReader::new(&path, &text, settings.clone()));
-        let quantised = quantised.map(|reader| reader.calls(&["BitsAndBytesConfig"])).unwrap_or_default();
+        let alone = text.contains("get_peft_model(").then(|| ScriptReader::new(&path, &text, settings.clone()));
+        let quantised = alone.map(|reader| reader.calls(&["BitsAndBytesConfig"])).unwrap_or_default();
         let text = project_text(context, &path, &text);
         let mut own = Self { path, text, given: Vec::new(), loads_several: false, silent: Vec::new() };
         own.silence(settings);
-        own.fill(settings, file, &quantised);
+        own.fill(settings, file, &quantised, context);
         Some(own)
     }
 
@@ -217,8 +217,10 @@ impl OwnLoop {
         }
     }
 
-    fn fill(&mut self, settings: &mut Settings, file: &Settings, quantised: &Settings) {
-        let reader = ScriptReader::new(&self.path, &self.text, file.clone().with(settings.clone()));
+    fn fill(&mut self, settings: &mut Settings, file: &Settings, quantised: &Settings, context: &ImportContext) {
+        let known = file.clone().with(settings.clone());
+        let files = Some(context.run.files);
+        let reader = ScriptReader::of_project(&self.path, &self.text, &self.text, known, files);
         let mut found = Settings::default();
         let origin = |key: &str| Origin::File { name: self.path.clone(), line: None, key: key.to_owned() };
         let mut put = |name: &str, value: Option<Value>, key: &str| {

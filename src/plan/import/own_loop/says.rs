@@ -3,10 +3,11 @@
 use serde_json::Value;
 
 use crate::plan::import::origin::{Origin, Setting};
+use crate::plan::import::python::ScriptReader;
 use crate::plan::import::python_calls::{call, models};
-use crate::plan::import::python_values::{ScriptReader, arguments};
 use crate::plan::import::script_doubts::code;
 use crate::plan::import::settings::whole;
+use crate::plan::import::text::arguments;
 use crate::plan::keys;
 
 /// What the loader of the samples to train on takes for a batch: none where several take different ones.

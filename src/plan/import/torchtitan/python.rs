@@ -7,7 +7,8 @@ use super::{renamed, set};
 use crate::plan::import::common::ImportContext;
 use crate::plan::import::imported::ImportedPlan;
 use crate::plan::import::origin::Origin;
-use crate::plan::import::python_calls::{call, keywords_of};
+use crate::plan::import::python::ScriptReader;
+use crate::plan::import::python_calls::call;
 use crate::plan::import::refused::Refused;
 use crate::plan::import::rows::not_modelled;
 use crate::plan::import::settings::Settings;
@@ -80,13 +81,14 @@ pub fn of_python(name: &str, content: &str, context: &ImportContext) -> Imported
     let mut imported = ImportedPlan::of("torchtitan");
     imported.say(keys::model::framework, "torchtitan", Origin::Program("torchtitan's own calls".to_owned()));
     let mut settings = Settings::default();
+    let reader = ScriptReader::new(name, content, Settings::default());
     for (call, section) in SECTIONS {
-        let keywords = keywords_of(name, content, call);
+        let keywords = reader.calls(&[call]);
         settings.adopt_all(&keywords, |key| Some(format!("{section}.{key}")));
     }
     settings.accept("optimizer.lr");
     let origin = |key: &str| Origin::File { name: name.to_owned(), line: None, key: key.to_owned() };
-    let registry = keywords_of(name, content, "model_registry");
+    let registry = reader.calls(&["model_registry"]);
     if let Some(flavor) = registry.text("0") {
         settings.set("model.flavor", flavor.value.into(), flavor.origin);
     }

@@ -5,10 +5,12 @@ use super::super::imported::ImportedPlan;
 use super::super::methods::{self, TrainingMethod};
 use super::super::origin::Origin;
 use super::super::own_loop::{self, OwnLoop};
+use super::super::python::ScriptReader;
 use super::super::python_calls;
-use super::super::python_values::{ScriptReader, arguments as arguments_of};
 use super::super::rows::not_modelled;
+use super::super::script_modules::project_text;
 use super::super::settings::{DefaultValue, Settings};
+use super::super::text::arguments as arguments_of;
 use super::super::{arguments, own_config, script_adapters, script_defaults, script_doubts, trl};
 use super::option_names;
 use super::{DEFAULTS, VERSION, config_file, data_parallel, known_script, leave_open, set_all, versions};
@@ -106,7 +108,8 @@ fn written(settings: &mut Settings, context: &ImportContext) {
     let Some((path, text)) = script_defaults::script_of(context).filter(|(_, text)| !own_loop::parses(text)) else {
         return;
     };
-    let reader = ScriptReader::new(&path, &text, settings.clone());
+    let whole = project_text(context, &path, &text);
+    let reader = ScriptReader::of_project(&path, &text, &whole, settings.clone(), Some(context.run.files));
     let made = reader.calls(&python_calls::ARGUMENTS);
     let unused = not_handed_on(&text, &made, settings);
     for name in script_doubts::STEP_ARGUMENTS {

@@ -3,11 +3,12 @@
 use super::super::common::ImportContext;
 use super::super::imported::ImportedPlan;
 use super::super::origin::{Origin, Setting};
-use super::super::python_values::{ScriptReader, arguments};
+use super::super::python::ScriptReader;
 use super::super::rows::not_modelled;
 use super::super::script_defaults::script_of;
 use super::super::script_modules::project_text;
 use super::super::settings::{Settings, number, text, whole};
+use super::super::text::arguments;
 
 /// What stands in the only call of `LoraConfig`; of several, in what all have alike.
 pub struct LoraCall {
@@ -25,8 +26,9 @@ impl LoraCall {
     /// The call in the script that runs, whose arguments are `settings`.
     pub fn of(context: &ImportContext, settings: &Settings, imported: &mut ImportedPlan) -> Option<Self> {
         let (path, alone) = script_of(context)?;
+        let project = project_text(context, &path, &alone);
         // Many scripts keep it in a module of their own.
-        let text = if alone.contains("LoraConfig(") { alone } else { project_text(context, &path, &alone) };
+        let text = if alone.contains("LoraConfig(") { &alone } else { &project };
         let calls: Vec<Vec<String>> = text
             .match_indices("LoraConfig(")
             .filter_map(|(at, call)| Some(arguments(text.get(at + call.len()..)?)))
@@ -34,7 +36,9 @@ impl LoraCall {
             .collect();
         calls.first()?;
         let known = own_file(context, settings, imported).with(settings.clone());
-        let reader = ScriptReader::new(&path, &text, known);
+        let reader = ScriptReader::of_project(&path, text, &project, known, Some(context.run.files));
+        let certain = reader.reached(&["LoraConfig"]) == Some(true);
+        let made = if certain { reader.calls(&["LoraConfig"]) } else { Settings::default() };
         let part = |name: &str| {
             let mut found = calls.iter().filter_map(|parts| parts.iter().find_map(|part| keyword(part, name)));
             let first = found.next()?.to_owned();
@@ -48,9 +52,12 @@ impl LoraCall {
             let said = |rank| Setting::new(rank, Origin::Default { framework: "the script", option: option(rank) });
             value.map(said).ok_or(format!("LoraConfig(r={part})"))
         });
-        let targets = part("target_modules").map(|part| names(&reader, &part));
+        let rank = made.whole("r").filter(|rank| rank.value > 0).map(Ok).or(rank);
+        let told = made.texts("target_modules").map(|found| Some(found.value));
+        let targets = told.or_else(|| part("target_modules").map(|part| names(&reader, &part)));
         let dropout = part("lora_dropout").and_then(|part| number(&reader.expression(&part)?));
-        let linear = text.contains("find_all_linear") || every_linear(&text, settings);
+        let dropout = made.number("lora_dropout").map(|found| found.value).or(dropout);
+        let linear = text.contains("find_all_linear") || every_linear(text, settings);
         drop(reader);
         Some(Self { path, rank, targets, dropout, linear })
     }

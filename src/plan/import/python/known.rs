@@ -1,0 +1,353 @@
+//! What a few calls of libraries and of Python itself give.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::calls::Given;
+use super::evaluate::above;
+use super::script::Script;
+use super::store::{Held, LONGEST_LIST, Names};
+use super::value::{Known, Source};
+
+/// Variables that tell one process from another.
+const OF_A_RANK: [&str; 6] = ["LOCAL_RANK", "RANK", "SLURM_PROCID", "SLURM_LOCALID", "NODE_RANK", "GROUP_RANK"];
+
+/// No longer file of settings is looked into.
+const LONGEST_FILE: usize = 1_000_000;
+
+/// Things with names that are made of keywords or a dictionary.
+const OF_NAMES: [&str; 10] = [
+    "dict",
+    "SimpleNamespace",
+    "Namespace",
+    "EasyDict",
+    "AttrDict",
+    "DotDict",
+    "Munch",
+    "Box",
+    "ConfigDict",
+    "OmegaConf.create",
+];
+
+impl Script<'_> {
+    /// A call of a library by its path: what it gives.
+    pub(super) fn library(&mut self, path: String, given: Given) -> Known {
+        let name = path.rsplit('.').next().unwrap_or("");
+        // `namedtuple("Args", names)(**values)`
+        if OF_NAMES.iter().any(|end| path == *end || path.ends_with(&format!(".{end}")))
+            || path.ends_with("namedtuple") && given.at(0).is_none()
+        {
+            return self.named_values(&given, name != "dict");
+        }
+        if let Some(found) = self.builtin(&path, &given).or_else(|| self.surroundings(&path, &given)) {
+            return found;
+        }
+        if let Some(found) = self.loaded(&path, &given) {
+            return found;
+        }
+        if self.starts(&path, &given) {
+            return Known::UNKNOWN;
+        }
+        self.note(vec![path.clone()], &given);
+        Known::Made(path)
+    }
+
+    fn named_values(&mut self, given: &Given, object: bool) -> Known {
+        let mut names = Names { object, ..Names::default() };
+        if let Some(first) = given.at(0) {
+            self.spread_into(&mut names, first);
+        }
+        names.values.extend(given.named.iter().map(|(name, value, _)| (name.clone(), value.clone())));
+        names.lines.extend(given.named.iter().map(|(name, _, line)| (name.clone(), *line)));
+        names.open |= given.open;
+        Known::Held(self.store.add(Held::Names(names)))
+    }
+
+    /// Functions of Python itself.
+    fn builtin(&mut self, path: &str, given: &Given) -> Option<Known> {
+        let first = given.at(0);
+        let source = first.map(Known::source).unwrap_or_default();
+        let numbers = || given.placed.iter().map(|(value, _)| value.number()).collect::<Option<Vec<f64>>>();
+        let all_whole = || given.placed.iter().all(|(value, _)| value.whole().is_some());
+        let of_all = || given.placed.iter().fold(Source::default(), |all, (value, _)| all.and(&value.source()));
+        Some(match path {
+            "int" => match first? {
+                Known::Ranks => Known::Ranks,
+                value => {
+                    let text = value.text().and_then(|text| text.trim().parse().ok());
+                    Known::numeral(value.number().or(text)?.trunc(), true).also(&source)
+                }
+            },
+            "float" => {
+                let text = first?.text().and_then(|text| text.trim().parse().ok());
+                Known::numeral(first?.number().or(text)?, false).also(&source)
+            }
+            "round" if given.placed.len() == 1 => Known::numeral(first?.number()?.round(), true).also(&source),
+            "str" | "Path" | "pathlib.Path" => match first? {
+                Known::Plain(Value::String(text), _) => Known::plain(text.clone()).also(&source),
+                Known::Plain(value @ Value::Number(_), _) => Known::plain(value.to_string()).also(&source),
+                _ => Known::UNKNOWN,
+            },
+            "bool" => self.truth(first?).map_or(Known::UNKNOWN, Known::plain).also(&source),
+            "max" if given.placed.len() > 1 => {
+                let most = numbers()?.into_iter().fold(f64::MIN, f64::max);
+                Known::numeral(most, all_whole()).also(&of_all())
+            }
+            "min" if given.placed.len() > 1 => {
+                let least = numbers()?.into_iter().fold(f64::MAX, f64::min);
+                Known::numeral(least, all_whole()).also(&of_all())
+            }
+            "len" => match (self.store.items(first?), first?.text()) {
+                (Some(items), _) => Known::plain(items.len()),
+                (None, Some(text)) => Known::plain(text.chars().count()),
+                _ => Known::UNKNOWN,
+            },
+            "list" | "tuple" | "set" | "sorted" | "frozenset" => match first {
+                Some(value) => match self.store.items(value).cloned() {
+                    Some(items) => self.store.list(items),
+                    None => Known::Held(self.store.add(Held::List(None))),
+                },
+                None => self.store.list(Vec::new()),
+            },
+            "copy.copy" | "copy.deepcopy" | "deepcopy" | "os.path.expanduser" | "os.path.abspath"
+            | "os.path.expandvars" => first?.clone(),
+            "dataclasses.asdict"
+            | "asdict"
+            | "vars"
+            | "OmegaConf.to_container"
+            | "omegaconf.OmegaConf.to_container" => {
+                self.named_values(&Given { placed: given.placed.clone(), ..Given::default() }, false)
+            }
+            "locals" => {
+                let values = self.store.names(self.scope())?.values.clone();
+                self.store.table(values)
+            }
+            "getattr" => {
+                let name = given.at(1)?.text()?.to_owned();
+                let found = self.attribute(&first?.clone(), &name);
+                match given.at(2) {
+                    Some(other) if found.is_open() => self.known_default(first?, other),
+                    _ => found,
+                }
+            }
+            "open" | "io.open" | "codecs.open" => Known::Opened(first?.text()?.to_owned()),
+            "os.path.dirname" => Known::plain(above(first?.text()?)).also(&source),
+            "hasattr" | "isinstance" | "print" | "type" | "super" | "range" | "enumerate" | "zip" | "any" | "all"
+            | "sum" | "abs" => Known::UNKNOWN,
+            "os.path.join" | "osp.join" => {
+                let parts: Option<Vec<&str>> = given.placed.iter().map(|(value, _)| value.text()).collect();
+                Known::of_text(parts?.join("/")).also(&of_all())
+            }
+            _ => return None,
+        })
+    }
+
+    /// The default of a name that something has not, where it is certain that it has not.
+    fn known_default(&self, owner: &Known, default: &Known) -> Known {
+        match owner {
+            Known::Held(at) if self.store.names(*at).is_some_and(|names| !names.open) => default.clone(),
+            // What only a run could tell.
+            Known::Held(_) | Known::Made(_) => Known::UNKNOWN,
+            _ => default.clone(),
+        }
+    }
+
+    /// What stands around the script: its environment, its GPU, its ranks.
+    fn surroundings(&mut self, path: &str, given: &Given) -> Option<Known> {
+        let name = path.rsplit('.').next()?;
+        match name {
+            // What a GPU of today can do.
+            "is_bf16_supported" | "is_bfloat16_supported" => return Some(Known::plain(true)),
+            "is_available" if path.ends_with("cuda.is_available") => return Some(Known::plain(true)),
+            "is_available" => return Some(Known::plain(false)),
+            "get_world_size" => return Some(Known::Ranks),
+            _ => {}
+        }
+        if !matches!(path, "os.getenv" | "getenv" | "os.environ.get" | "environ.get") {
+            return None;
+        }
+        let variable = given.at(0)?.text()?.to_owned();
+        if variable == "WORLD_SIZE" {
+            return Some(Known::Ranks);
+        }
+        let default =
+            given.at(1).or_else(|| given.named("default")).filter(|_| !OF_A_RANK.contains(&variable.as_str()));
+        Some(default.map_or(Known::UNKNOWN, |default| default.clone().also(&Source::argument(&variable))))
+    }
+
+    /// Whether that starts a function of the script's own: `fire.Fire(train)`, `mp.spawn(main, args=(…))`.
+    fn starts(&mut self, path: &str, given: &Given) -> bool {
+        let Some(Known::Function(function, of)) = given.at(0).cloned() else { return false };
+        let placed = match path.rsplit('.').next() {
+            Some("Fire" | "run" | "cli") => {
+                self.options.entry(std::rc::Rc::as_ptr(&function)).or_default();
+                Vec::new()
+            }
+            Some("spawn" | "start_processes") => {
+                let args = given.named("args").and_then(|args| self.store.items(args).cloned()).unwrap_or_default();
+                std::iter::once(Known::UNKNOWN).chain(args).collect()
+            }
+            Some("notebook_launcher") => {
+                let args = given.at(1).or_else(|| given.named("args"));
+                args.and_then(|args| self.store.items(args).cloned()).unwrap_or_default()
+            }
+            _ => return false,
+        };
+        self.call_function(&function, of, placed, BTreeMap::new(), false);
+        true
+    }
+
+    /// Methods of texts, lists and dictionaries, and `get` of anything.
+    pub(super) fn method(&mut self, owner: &Known, name: &str, given: &Given) -> Option<Known> {
+        match owner {
+            Known::Plain(Value::String(text), source) => {
+                self.of_text(text, name, given).map(|found| found.also(source))
+            }
+            Known::Held(at) => match self.store.get(*at)?.clone() {
+                Held::List(items) => self.of_list(*at, items, name, given),
+                Held::Names(names) => self.of_names(*at, &names, name, given),
+            },
+            Known::Open(_) | Known::Made(_) if name == "get" => {
+                let asked = given.at(0)?.text()?.to_owned();
+                let path = if let Known::Open(path) = owner { path.clone() } else { Vec::new() };
+                let found = self.asked(&path, &asked);
+                Some(match given.at(1) {
+                    Some(default) if found.is_open() => default.clone().also(&Source::argument(&asked)),
+                    _ => found,
+                })
+            }
+            Known::Opened(_) if name == "read" => Some(owner.clone()),
+            Known::Absent if name == "get" => given.at(1).cloned().or(Some(Known::Absent)),
+            _ => None,
+        }
+    }
+
+    /// A file of settings that the script loads, where it is at hand.
+    fn loaded(&mut self, path: &str, given: &Given) -> Option<Known> {
+        const LOADERS: [&str; 8] = [
+            "yaml.safe_load",
+            "yaml.load",
+            "yaml.full_load",
+            "yaml.unsafe_load",
+            "json.load",
+            "json.loads",
+            "OmegaConf.load",
+            "omegaconf.OmegaConf.load",
+        ];
+        if !LOADERS.contains(&path) {
+            return None;
+        }
+        let file = match given.at(0)? {
+            Known::Opened(file) => file.clone(),
+            value if path.starts_with("Omega") || path.starts_with("omega") => value.text()?.to_owned(),
+            _ => return None,
+        };
+        let beside = format!("{}/{file}", above(&self.path));
+        let text = [file, beside].iter().find_map(|file| self.files?.read(file).ok())?;
+        let value: Value = serde_yaml::from_str(&text).ok().filter(|_| text.len() <= LONGEST_FILE)?;
+        Some(self.read_in(value, ""))
+    }
+
+    /// What a file of settings holds; where a command names that file, its settings are read with it.
+    fn read_in(&mut self, value: Value, name: &str) -> Known {
+        let Value::Object(entries) = value else {
+            let short = name.rsplit('.').next().unwrap_or("");
+            let given = [name, short].into_iter().filter(|name| self.own.is_set(name));
+            let source = given.fold(Source::default(), |all, name| all.and(&Source::argument(name)));
+            return self.told(value).also(&source);
+        };
+        let mut values = BTreeMap::new();
+        for (key, value) in entries {
+            let inner = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
+            values.insert(key, self.read_in(value, &inner));
+        }
+        self.store.table(values)
+    }
+
+    fn of_text(&mut self, text: &str, name: &str, given: &Given) -> Option<Known> {
+        let first = given.at(0).and_then(Known::text);
+        Some(match name {
+            "lower" => Known::plain(text.to_lowercase()),
+            "upper" => Known::plain(text.to_uppercase()),
+            "strip" if given.placed.is_empty() => Known::plain(text.trim()),
+            "startswith" => Known::plain(text.starts_with(first?)),
+            "endswith" => Known::plain(text.ends_with(first?)),
+            "replace" => Known::of_text(text.replace(first?, given.at(1)?.text()?)),
+            "split" => {
+                let parts: Vec<&str> = match first {
+                    Some(sign) if !sign.is_empty() => text.split(sign).collect(),
+                    _ => text.split_whitespace().collect(),
+                };
+                self.store.list(parts.into_iter().map(Known::plain).collect())
+            }
+            "join" => {
+                let items = self.store.items(given.at(0)?)?;
+                let parts: Option<Vec<&str>> = items.iter().map(Known::text).collect();
+                Known::of_text(parts?.join(text))
+            }
+            "resolve" | "absolute" | "expanduser" | "as_posix" => Known::plain(text),
+            "open" | "read_text" => Known::Opened(text.to_owned()),
+            "joinpath" => Known::of_text(format!("{text}/{}", first?)),
+            _ => return None,
+        })
+    }
+
+    fn of_list(&mut self, at: usize, items: Option<Vec<Known>>, name: &str, given: &Given) -> Option<Known> {
+        let changed = match name {
+            "copy" => return Some(Known::Held(self.store.add(Held::List(items)))),
+            "append" | "add" => items.map(|mut items| {
+                items.push(given.at(0).cloned().unwrap_or(Known::UNKNOWN));
+                items
+            }),
+            "extend" | "update" => {
+                let further = given.at(0).and_then(|value| self.store.items(value).cloned());
+                items
+                    .zip(further)
+                    .map(|(items, further)| items.into_iter().chain(further).collect::<Vec<_>>())
+                    .filter(|items| items.len() <= LONGEST_LIST)
+            }
+            "insert" | "remove" | "pop" | "clear" | "discard" => None,
+            _ => return Some(Known::UNKNOWN),
+        };
+        if let Some(held) = self.store.change(at) {
+            *held = Held::List(changed);
+        }
+        Some(Known::plain(Value::Null))
+    }
+
+    fn of_names(&mut self, at: usize, names: &Names, name: &str, given: &Given) -> Option<Known> {
+        let asked = given.at(0).and_then(Known::text).map(str::to_owned);
+        Some(match name {
+            "get" | "pop" | "setdefault" => {
+                let found = self.entry(at, &asked?);
+                let default = given.at(1).cloned();
+                match found {
+                    Some(found) if !names.open || default.is_none() || !found.is_open() => found,
+                    None if !names.open => default.unwrap_or_else(|| Known::plain(Value::Null)),
+                    _ => Known::UNKNOWN,
+                }
+            }
+            "items" => {
+                let pairs = names.values.iter().map(|(name, value)| vec![Known::plain(name.as_str()), value.clone()]);
+                let pairs = pairs.collect::<Vec<_>>().into_iter().map(|pair| self.store.list(pair)).collect();
+                self.store.list(pairs)
+            }
+            "keys" => self.store.list(names.values.keys().map(|name| Known::plain(name.as_str())).collect()),
+            "values" => self.store.list(names.values.values().cloned().collect()),
+            "copy" | "_asdict" | "to_dict" => Known::Held(self.store.add(Held::Names(names.clone()))),
+            "update" | "merge_with" => {
+                let mut changed = names.clone();
+                if let Some(further) = given.at(0) {
+                    self.spread_into(&mut changed, further);
+                }
+                changed.values.extend(given.named.iter().map(|(name, value, _)| (name.clone(), value.clone())));
+                if let Some(held) = self.store.change(at) {
+                    *held = Held::Names(changed);
+                }
+                Known::plain(Value::Null)
+            }
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,204 @@
+//! Python scripts, read as far as a plan needs it: what their calls of libraries are given. Nothing is run.
+
+mod calls;
+mod conditions;
+mod evaluate;
+mod known;
+mod parse;
+mod script;
+mod store;
+mod syntax;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+use std::cell::{Cell, RefCell};
+
+use serde_json::Value;
+
+use script::{Script, Seen};
+use store::Held;
+use syntax::Expression;
+use value::{Known, Source};
+
+use super::Files;
+use super::origin::Origin;
+use super::python_calls;
+use super::script_defaults;
+use super::settings::{Settings, UNKNOWN, whole};
+
+/// No deeper dictionary is looked into.
+const DEEPEST: usize = 8;
+
+/// A script that has been read.
+pub struct ScriptReader<'a> {
+    name: &'a str,
+    content: &'a str,
+    /// The script's own arguments: their defaults, and what its command gives.
+    own: Settings,
+    script: RefCell<Script<'a>>,
+    /// Whether a default of those was taken.
+    pub asked: Cell<bool>,
+    /// Whether a file of settings was asked for a name that it has not: no run comes there.
+    pub absent: Cell<bool>,
+    /// Whether a value is one that the script divides among its ranks later.
+    pub divided: Cell<bool>,
+    /// Whether a call takes keywords from what is not followed: `TrainingArguments(**kwargs)`.
+    pub open: Cell<bool>,
+}
+
+impl<'a> ScriptReader<'a> {
+    /// A reader of a script with its own arguments, over which `given` goes.
+    pub fn new(name: &'a str, content: &'a str, given: Settings) -> Self {
+        Self::of_project(name, content, content, given, None)
+    }
+
+    /// The same of a script whose `whole` text ends with the modules of its project, which may read `files`.
+    pub fn of_project(
+        name: &'a str,
+        content: &'a str,
+        whole: &str,
+        given: Settings,
+        files: Option<&'a dyn Files>,
+    ) -> Self {
+        let own = script_defaults::read(name, content).with(given);
+        let nothing = script_defaults::nothing(content);
+        let script = Script::read(name.to_owned(), &parse::statements(whole), own.clone(), nothing, files);
+        Self {
+            name,
+            content,
+            own,
+            script: RefCell::new(script),
+            asked: Cell::new(false),
+            absent: Cell::new(false),
+            divided: Cell::new(false),
+            open: Cell::new(false),
+        }
+    }
+
+    /// The keywords of the first call of one of `names`; an argument without a name is called by its place.
+    pub fn calls(&self, names: &[&str]) -> Settings {
+        let script = self.script.borrow();
+        let mut settings = Settings::default();
+        let Some(seen) = first(&script, names) else { return settings };
+        if seen.open {
+            // `TrainingArguments(**config["training"])`: whatever a file of settings has.
+            let filled = self.own.iter().any(|(name, _)| self.own.is_set(name));
+            self.open.set(self.open.get() || !filled);
+            settings.adopt_all(&self.own, |name| (!name.contains('.')).then(|| name.to_owned()));
+        }
+        self.take(&seen.around);
+        for (key, value, line) in &seen.given {
+            self.put(&script, &mut settings, key, value, Some(*line), 0);
+        }
+        settings
+    }
+
+    /// Whether the first call of one of `names` is reached: none where a condition around it is not followed.
+    pub fn reached(&self, names: &[&str]) -> Option<bool> {
+        match first(&self.script.borrow(), names) {
+            Some(seen) => seen.reached,
+            None => Some(!names.iter().any(|name| python_calls::call(self.content, name).is_some())),
+        }
+    }
+
+    /// What a dictionary of the script holds, by dotted names behind `name`.
+    pub fn section(&self, name: &str) -> Settings {
+        let value = self.script.borrow_mut().later(&Expression::Name(name.to_owned()));
+        let mut settings = Settings::default();
+        if matches!(value, Known::Held(_)) {
+            self.put(&self.script.borrow(), &mut settings, name, &value, None, 0);
+        }
+        settings
+    }
+
+    /// The first of `names` that the script has a whole number for: a name of its own, or an argument.
+    pub fn named(&self, names: &[&str]) -> Settings {
+        let mut settings = Settings::default();
+        for name in names {
+            let known = self.script.borrow_mut().later(&Expression::Name((*name).to_owned()));
+            if let Some(value) = self.plain(&known).filter(|value| whole(value).is_some_and(|number| number > 0)) {
+                let origin = Origin::File { name: self.name.to_owned(), line: None, key: (*name).to_owned() };
+                settings.set(name, value, origin);
+                break;
+            }
+        }
+        settings
+    }
+
+    /// The value of an expression; none where it is not known.
+    pub fn expression(&self, text: &str) -> Option<Value> {
+        let known = self.script.borrow_mut().later(&parse::expression(text));
+        self.plain(&known)
+    }
+
+    /// Marks what a value that is taken rests upon.
+    fn take(&self, source: &Source) {
+        for name in source.names() {
+            self.asked.set(self.asked.get() || !self.own.is_set(name));
+            self.own.accept(name);
+        }
+        self.divided.set(self.divided.get() || source.divided);
+    }
+
+    /// A value that is told in full.
+    fn plain(&self, known: &Known) -> Option<Value> {
+        match known {
+            Known::Plain(value, source) => {
+                self.take(source);
+                Some(value.clone())
+            }
+            // Types and other constants go by their own names.
+            Known::Library(path) => path.strip_prefix("torch.").map(Value::from),
+            Known::Absent => {
+                self.absent.set(true);
+                None
+            }
+            Known::Held(_) => {
+                let items = self.script.borrow().store.items(known).cloned()?;
+                // Lists of lists tell no setting.
+                let plain = |item: &Known| if matches!(item, Known::Held(_)) { None } else { self.plain(item) };
+                items.iter().map(plain).collect()
+            }
+            _ => None,
+        }
+    }
+
+    fn put(
+        &self,
+        script: &Script,
+        settings: &mut Settings,
+        key: &str,
+        known: &Known,
+        line: Option<usize>,
+        depth: usize,
+    ) {
+        if let Known::Held(at) = known
+            && let Some(Held::Names(names)) = script.store.get(*at)
+            && depth < DEEPEST
+        {
+            for (name, value) in &names.values {
+                let line = names.lines.get(name).copied().or(line);
+                self.put(script, settings, &format!("{key}.{name}"), value, line, depth + 1);
+            }
+            return;
+        }
+        let origin = Origin::File { name: self.name.to_owned(), line, key: key.to_owned() };
+        settings.set(key, self.plain(known).unwrap_or_else(|| UNKNOWN.into()), origin);
+    }
+}
+
+/// The first call of one of `names` that is made for certain, else the first that may be.
+fn first<'s>(script: &'s Script<'_>, names: &[&str]) -> Option<&'s Seen> {
+    let called = |path: &str, name: &str| {
+        path.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with('.'))
+    };
+    let mut found =
+        script.seen.iter().filter(|seen| seen.names.iter().any(|path| names.iter().any(|name| called(path, name))));
+    let first = found.next()?;
+    if first.reached.is_some() {
+        return Some(first);
+    }
+    found.find(|seen| seen.reached.is_some()).or(Some(first))
+}

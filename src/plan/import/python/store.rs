@@ -1,0 +1,182 @@
+//! What a script holds while it is read: scopes, objects and lists, with what two branches make of them.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::rc::Rc;
+
+use super::syntax::Class;
+use super::value::Known;
+
+/// No list that matters is longer.
+pub const LONGEST_LIST: usize = 4096;
+
+/// A list, or names with values: of a scope, a dictionary, an object.
+#[derive(Debug, Clone)]
+pub enum Held {
+    /// A list; none where what is in it is not known.
+    List(Option<Vec<Known>>),
+    /// Names, and whether there may be more.
+    Names(Names),
+}
+
+impl Held {
+    fn len(&self) -> usize {
+        match self {
+            Self::List(items) => items.as_ref().map_or(0, Vec::len),
+            Self::Names(names) => names.values.len(),
+        }
+    }
+}
+
+/// Names with values.
+#[derive(Debug, Clone, Default)]
+pub struct Names {
+    /// What they stand for.
+    pub values: BTreeMap<String, Known>,
+    /// The lines that they are given in, where those are known.
+    pub lines: BTreeMap<String, usize>,
+    /// Whether there may be others, or these may be missing.
+    pub open: bool,
+    /// The class of the script's own that it is an object of.
+    pub class: Option<Rc<Class>>,
+    /// Whether it is an object and no dictionary.
+    pub object: bool,
+}
+
+/// What was there before a branch, of what it changed.
+pub type Before = BTreeMap<usize, Held>;
+
+/// All that a script holds.
+#[derive(Debug, Default)]
+pub struct Store {
+    all: Vec<Held>,
+    branches: Vec<Before>,
+    /// Values that were copied so far: what a script made to be slow is given up by.
+    pub copied: usize,
+}
+
+impl Store {
+    /// Takes a list or names in.
+    pub fn add(&mut self, held: Held) -> usize {
+        self.all.push(held);
+        self.all.len() - 1
+    }
+
+    /// A list; one that is too long is not known.
+    pub fn list(&mut self, items: Vec<Known>) -> Known {
+        self.copied += items.len();
+        let items = Some(items).filter(|items| items.len() <= LONGEST_LIST);
+        Known::Held(self.add(Held::List(items)))
+    }
+
+    /// A dictionary.
+    pub fn table(&mut self, values: BTreeMap<String, Known>) -> Known {
+        Known::Held(self.add(Held::Names(Names { values, ..Names::default() })))
+    }
+
+    /// What is held at a place.
+    pub fn get(&self, at: usize) -> Option<&Held> {
+        self.all.get(at)
+    }
+
+    /// The names at a place.
+    pub fn names(&self, at: usize) -> Option<&Names> {
+        match self.all.get(at) {
+            Some(Held::Names(names)) => Some(names),
+            _ => None,
+        }
+    }
+
+    /// The items of a list.
+    pub fn items(&self, value: &Known) -> Option<&Vec<Known>> {
+        match value {
+            Known::Held(at) => match self.all.get(*at) {
+                Some(Held::List(Some(items))) => Some(items),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// What is held at a place, to be changed.
+    pub fn change(&mut self, at: usize) -> Option<&mut Held> {
+        if let (Some(before), Some(held)) = (self.branches.last_mut(), self.all.get(at))
+            && let Entry::Vacant(place) = before.entry(at)
+        {
+            self.copied += held.len();
+            place.insert(held.clone());
+        }
+        self.all.get_mut(at)
+    }
+
+    /// Gives a name a value.
+    pub fn set(&mut self, at: usize, name: &str, value: Known) {
+        if let Some(Held::Names(names)) = self.change(at) {
+            names.values.insert(name.to_owned(), value);
+        }
+    }
+
+    /// Begins a branch.
+    pub fn branch(&mut self) {
+        self.branches.push(Before::new());
+    }
+
+    /// Ends a branch and takes what it did back: what it left, by place.
+    pub fn take_back(&mut self) -> Before {
+        let before = self.branches.pop().unwrap_or_default();
+        before.into_iter().filter_map(|(at, held)| Some((at, std::mem::replace(self.all.get_mut(at)?, held)))).collect()
+    }
+
+    /// Takes over what a branch left.
+    pub fn adopt(&mut self, left: Before) {
+        for (at, held) in left {
+            if let Some(now) = self.change(at) {
+                *now = held;
+            }
+        }
+    }
+
+    /// Takes over what two branches left, of which either may have been taken.
+    pub fn join(&mut self, one: Before, mut other: Before) {
+        for (at, held) in one {
+            let now = other.remove(&at).or_else(|| self.all.get(at).cloned());
+            self.join_at(at, held, now);
+        }
+        for (at, held) in other {
+            let now = self.all.get(at).cloned();
+            self.join_at(at, held, now);
+        }
+    }
+
+    fn join_at(&mut self, at: usize, one: Held, other: Option<Held>) {
+        let joined = match (one, other) {
+            (Held::Names(one), Some(Held::Names(other))) => Held::Names(joined(one, other)),
+            (Held::List(Some(one)), Some(Held::List(Some(other))))
+                if one.len() == other.len() && one.iter().zip(&other).all(|(one, other)| one.same(other)) =>
+            {
+                Held::List(Some(one))
+            }
+            _ => Held::List(None),
+        };
+        if let Some(now) = self.change(at) {
+            *now = joined;
+        }
+    }
+}
+
+/// Names that are the same in both, the others open. A name that only one branch gives is what that makes it: it is
+/// asked for where it is there, or not at all.
+fn joined(one: Names, mut other: Names) -> Names {
+    let dictionary = one.class.is_none() && !one.object;
+    let mut values = BTreeMap::new();
+    for (name, value) in one.values {
+        let known = match other.values.remove(&name) {
+            Some(second) if value.same(&second) => value.also(&second.source()),
+            Some(_) => Known::Open(vec![name.clone()]),
+            None => value,
+        };
+        values.insert(name, known);
+    }
+    values.extend(other.values);
+    Names { values, open: one.open || other.open || dictionary, ..Names { values: BTreeMap::new(), ..one } }
+}
