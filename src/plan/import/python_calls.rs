@@ -203,7 +203,8 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
     if method.is_some() && !unsloth {
         trl::adapters(&mut imported, context);
     }
-    script_doubts::reconcile(&mut imported, name, content, false, &Settings::default());
+    let told = reader.own().clone().with(loaded_bits(&reader, &calls.made));
+    script_doubts::reconcile(&mut imported, name, content, false, &told);
     if reader.divided.get() {
         share_steps(&mut imported);
     }
@@ -275,6 +276,27 @@ impl ScriptCalls {
             settings.adopt(name, &self.made, name);
         }
     }
+}
+
+/// The bits that weights are loaded in, where the script's calls tell them for certain.
+fn loaded_bits(reader: &ScriptReader, made: &Settings) -> Settings {
+    const NAMES: [&str; 2] = ["load_in_4bit", "load_in_8bit"];
+    const CALLS: [&str; 2] = ["BitsAndBytesConfig", "GPTQConfig"];
+    let quantised = reader.calls(&CALLS);
+    let reached = reader.reached(&CALLS);
+    let mut told = Settings::default();
+    for name in NAMES {
+        told.adopt(name, &quantised, name);
+        told.adopt(name, made, name);
+    }
+    let open = NAMES.iter().any(|name| told.get(name).is_some() && told.flag(name).is_none());
+    if open || reached.is_none() {
+        return Settings::default();
+    }
+    if reached == Some(false) && told.iter().next().is_none() {
+        told.set(NAMES[0], false.into(), Origin::Program("its calls".to_owned()));
+    }
+    told
 }
 
 /// The name of the model, which the settings get too.

@@ -124,6 +124,9 @@ impl Script<'_> {
             let source = Source::argument(name);
             return Some(self.told(value).also(&source));
         }
+        if let Some(found) = self.declared.get(last) {
+            return Some(found.clone().also(&Source::argument(last)));
+        }
         (path.len() > 1 && self.nothing.contains(last)).then(|| Known::plain(Value::Null))
     }
 

@@ -46,11 +46,35 @@ impl Script<'_> {
         if let Some(found) = self.loaded(&path, &given) {
             return found;
         }
+        self.declare(&path, &given);
         if self.starts(&path, &given) {
             return Known::UNKNOWN;
         }
         self.note(vec![path.clone()], &given);
         Known::Made(path)
+    }
+
+    /// Takes down arguments that a script declares: options of argparse, fields of the classes that a parser fills in.
+    fn declare(&mut self, path: &str, given: &Given) {
+        const PARSERS: [&str; 6] =
+            ["HfArgumentParser", "TrlParser", "H4ArgumentParser", "tyro.cli", "draccus.parse", "simple_parsing.parse"];
+        if path.ends_with("add_argument") {
+            let written = given.placed.iter().filter_map(|(value, _)| value.text()).find(|name| name.starts_with("--"));
+            let name = written.map(|name| name.trim_start_matches('-').replace('-', "_"));
+            if let Some((name, default)) = name.zip(given.named("default")).filter(|(_, default)| !default.is_open()) {
+                self.declared.insert(name, default.clone());
+            }
+        }
+        if PARSERS.iter().any(|parser| path.ends_with(parser)) {
+            let first = given.at(0).or_else(|| given.named("dataclass_types")).cloned().unwrap_or(Known::UNKNOWN);
+            let classes = self.store.items(&first).cloned().unwrap_or_else(|| vec![first]);
+            for class in classes {
+                if let Known::Class(class) = class {
+                    let (fields, _) = self.inherited(&class);
+                    self.declared.extend(fields.into_iter().filter(|(_, value)| !value.is_open()));
+                }
+            }
+        }
     }
 
     fn named_values(&mut self, given: &Given, object: bool) -> Known {

@@ -133,6 +133,11 @@ impl<'a> ScriptReader<'a> {
         self.plain(&known)
     }
 
+    /// The script's own arguments: their defaults, and what its command gives.
+    pub fn own(&self) -> &Settings {
+        &self.own
+    }
+
     /// Marks what a value that is taken rests upon.
     fn take(&self, source: &Source) {
         for name in source.names() {

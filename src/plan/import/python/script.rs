@@ -64,6 +64,8 @@ pub struct Script<'a> {
     pub(super) scopes: Vec<usize>,
     /// Its own arguments: defaults, and what its command gives.
     pub(super) own: Settings,
+    /// What others are by their declarations, where those compute it.
+    pub(super) declared: BTreeMap<String, Known>,
     /// Those that are nothing where nobody gives them.
     pub(super) nothing: BTreeSet<String>,
     pub(super) seen: Vec<Seen>,
@@ -108,6 +110,7 @@ impl<'a> Script<'a> {
             project,
             scopes: Vec::new(),
             own,
+            declared: BTreeMap::new(),
             nothing,
             seen: Vec::new(),
             returned: Vec::new(),
