@@ -129,7 +129,7 @@ pub fn call(content: &str, name: &str) -> Option<usize> {
 
 /// Whether the program is such a script, without arguments of its own that may say otherwise.
 pub fn runs(context: &ImportContext) -> bool {
-    own_loop::training_text(context).is_some_and(|(_, content)| is_script(&content))
+    own_loop::training_text(context).is_some_and(|(_, content)| is_script(&content) || is_part(&content))
 }
 
 /// The plan of such a command.

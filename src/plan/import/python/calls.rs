@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use super::script::{Flow, Script, Seen};
+use super::script::{Script, Seen};
+use super::statements::Flow;
 use super::store::{Held, Names};
 use super::syntax::{Call, Class, Expression, Function, Statement};
 use super::value::{Known, Source};

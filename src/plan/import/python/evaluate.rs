@@ -161,11 +161,19 @@ impl Script<'_> {
                 fields.get(name).cloned().unwrap_or(Known::UNKNOWN)
             }
             Known::Plain(Value::String(path), source) => match name {
+                "parents" => {
+                    let mut folders = vec![above(path)];
+                    while let Some(last) = folders.last().filter(|last| **last != ".") {
+                        folders.push(above(last));
+                    }
+                    let folders = folders.into_iter().map(|folder| Known::plain(folder).also(source)).collect();
+                    self.store.list(folders)
+                }
                 "parent" => Known::plain(above(path)).also(source),
                 "name" => Known::plain(path.rsplit('/').next().unwrap_or("")).also(source),
                 _ => Known::UNKNOWN,
             },
-            Known::Plain(..) | Known::Function(..) | Known::Opened(_) | Known::Ranks => Known::UNKNOWN,
+            Known::Plain(..) | Known::Function(..) | Known::Opened(..) | Known::Ranks => Known::UNKNOWN,
         }
     }
 
@@ -332,40 +340,6 @@ impl Script<'_> {
         }
     }
 
-    /// `left + right`
-    pub(super) fn combined(&mut self, left: &Known, sign: &str, right: &Known, written: &Expression) -> Known {
-        let source = left.source().and(&right.source());
-        // `steps // world_size`: what was told is the whole.
-        if matches!(sign, "//" | "/") && left.number().is_some() && is_ranks(right, written) {
-            return left.clone().also(&Source::DIVIDED);
-        }
-        if let Some((first, second)) = left.number().zip(right.number()) {
-            let whole = left.whole().is_some() && right.whole().is_some();
-            return arithmetic(first, sign, second, whole).also(&source);
-        }
-        match (left.text(), sign, right.text()) {
-            (Some(first), "+", Some(second)) => return Known::of_text(format!("{first}{second}")).also(&source),
-            // `Path(folder) / "name"`
-            (Some(first), "/", Some(second)) => {
-                return Known::of_text(format!("{}/{second}", first.trim_end_matches('/'))).also(&source);
-            }
-            _ => {}
-        }
-        match (self.store.items(left).cloned(), sign, right) {
-            (Some(first), "+", _) => match self.store.items(right).cloned() {
-                Some(second) => self.store.list(first.into_iter().chain(second).collect()),
-                None => Known::Held(self.store.add(Held::List(None))),
-            },
-            (None, "|", Known::Held(_)) => {
-                let mut names = Names::default();
-                self.spread_into(&mut names, left);
-                self.spread_into(&mut names, right);
-                Known::Held(self.store.add(Held::Names(names)))
-            }
-            _ => Known::UNKNOWN,
-        }
-    }
-
     /// What an argument is told, as Python reads it: a command gives numbers and truths as words.
     pub(super) fn told(&mut self, value: Value) -> Known {
         match value {
@@ -391,29 +365,7 @@ impl Script<'_> {
     }
 }
 
-/// Whether a value is the number of processes, by what it is or how it is called.
-fn is_ranks(value: &Known, written: &Expression) -> bool {
-    let called = |expression: &Expression| match expression {
-        Expression::Name(name) | Expression::Attribute(_, name) => name.to_lowercase().contains("world_size"),
-        _ => false,
-    };
-    matches!(value, Known::Ranks) || (value.is_open() && called(written))
-}
-
 /// The folder of a path.
 pub(super) fn above(path: &str) -> &str {
     path.trim_end_matches('/').rsplit_once('/').map_or(".", |(folder, _)| folder)
-}
-
-fn arithmetic(left: f64, sign: &str, right: f64, whole: bool) -> Known {
-    match sign {
-        "+" => Known::numeral(left + right, whole),
-        "-" => Known::numeral(left - right, whole),
-        "*" => Known::numeral(left * right, whole),
-        "**" => Known::numeral(left.powf(right), whole && right >= 0.0),
-        "/" if right != 0.0 => Known::numeral(left / right, false),
-        "//" if right != 0.0 => Known::numeral((left / right).floor(), whole),
-        "%" if right != 0.0 => Known::numeral(right.mul_add(-(left / right).floor(), left), whole),
-        _ => Known::UNKNOWN,
-    }
 }

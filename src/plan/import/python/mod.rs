@@ -1,11 +1,15 @@
 //! Python scripts, read as far as a plan needs it: what their calls of libraries are given. Nothing is run.
 
+mod arithmetic;
+mod builtins;
 mod calls;
 mod conditions;
 mod evaluate;
-mod known;
+mod libraries;
 mod parse;
+mod parse_expressions;
 mod script;
+mod statements;
 mod store;
 mod syntax;
 mod value;

@@ -2,11 +2,9 @@
 
 use std::rc::Rc;
 
-use serde_json::Value;
 use tree_sitter::{Node, Parser};
 
-use super::syntax::{Argument, Call, Class, Each, Expression, Function, Parameter, Statement};
-use crate::plan::import::text::python_literal;
+use super::syntax::{Class, Expression, Function, Parameter, Statement};
 
 /// Deeper nesting is left out.
 const DEEPEST: usize = 120;
@@ -30,30 +28,29 @@ pub fn expression(text: &str) -> Expression {
     }
 }
 
-struct Reader<'a> {
+/// Reads the nodes of a text.
+pub(super) struct Reader<'a> {
     text: &'a str,
     depth: usize,
 }
 
 impl<'a> Reader<'a> {
-    fn text(&self, node: Node) -> &'a str {
+    pub(super) fn text(&self, node: Node) -> &'a str {
         self.text.get(node.byte_range()).unwrap_or("")
     }
 
-    fn name(&self, node: Node, field: &str) -> String {
+    pub(super) fn name(&self, node: Node, field: &str) -> String {
         node.child_by_field_name(field).map_or("", |found| self.text(found)).to_owned()
     }
 
     fn block(&mut self, node: Node) -> Vec<Statement> {
         let mut found = Vec::new();
-        if self.depth < DEEPEST {
-            self.depth += 1;
+        self.inside(|reader| {
             let mut cursor = node.walk();
             for child in node.named_children(&mut cursor) {
-                self.statement(child, &mut found);
+                reader.statement(child, &mut found);
             }
-            self.depth -= 1;
-        }
+        });
         found
     }
 
@@ -61,7 +58,18 @@ impl<'a> Reader<'a> {
         node.child_by_field_name(field).map(|body| self.block(body)).unwrap_or_default()
     }
 
-    fn field(&mut self, node: Node, field: &str) -> Expression {
+    /// Reads something inside, unless it is too deep.
+    pub(super) fn inside<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        if self.depth >= DEEPEST {
+            return None;
+        }
+        self.depth += 1;
+        let found = read(self);
+        self.depth -= 1;
+        Some(found)
+    }
+
+    pub(super) fn field(&mut self, node: Node, field: &str) -> Expression {
         node.child_by_field_name(field).map_or(Expression::Other, |found| self.expression(found))
     }
 
@@ -137,7 +145,7 @@ impl<'a> Reader<'a> {
         Statement::If(branches, otherwise)
     }
 
-    fn children<'t>(node: Node<'t>, kind: &str) -> Vec<Node<'t>> {
+    pub(super) fn children<'t>(node: Node<'t>, kind: &str) -> Vec<Node<'t>> {
         let mut cursor = node.walk();
         node.named_children(&mut cursor).filter(|child| child.kind() == kind).collect()
     }
@@ -199,7 +207,7 @@ impl<'a> Reader<'a> {
         Rc::new(Function { name: self.name(node, "name"), parameters, body: self.body(node, "body"), decorators })
     }
 
-    fn parameters(&mut self, list: Node) -> Vec<Parameter> {
+    pub(super) fn parameters(&mut self, list: Node) -> Vec<Parameter> {
         let mut cursor = list.walk();
         let children: Vec<Node> = list.named_children(&mut cursor).collect();
         let first = |node: Node<'_>| node.named_child(0).map_or("", |inner| self.text(inner)).to_owned();
@@ -253,155 +261,5 @@ impl<'a> Reader<'a> {
             };
             found.push(Statement::Import(alias.unwrap_or(bound), path));
         }
-    }
-
-    fn items(&mut self, node: Node) -> Vec<Expression> {
-        let mut cursor = node.walk();
-        let children: Vec<Node> = node.named_children(&mut cursor).filter(|child| child.kind() != "comment").collect();
-        children.into_iter().map(|child| self.expression(child)).collect()
-    }
-
-    fn expression(&mut self, node: Node) -> Expression {
-        if self.depth >= DEEPEST {
-            return Expression::Other;
-        }
-        self.depth += 1;
-        let found = self.expression_of(node);
-        self.depth -= 1;
-        found
-    }
-
-    fn boxed(&mut self, node: Node, field: &str) -> Box<Expression> {
-        Box::new(self.field(node, field))
-    }
-
-    fn expression_of(&mut self, node: Node) -> Expression {
-        match node.kind() {
-            "identifier" => Expression::Name(self.text(node).to_owned()),
-            "true" => Expression::Literal(true.into()),
-            "false" => Expression::Literal(false.into()),
-            "none" => Expression::Literal(Value::Null),
-            "integer" | "float" => python_literal(self.text(node)).map_or(Expression::Other, Expression::Literal),
-            "string" => self.string(node),
-            "concatenated_string" => Expression::Joined(self.items(node)),
-            "attribute" => Expression::Attribute(self.boxed(node, "object"), self.name(node, "attribute")),
-            "subscript" => Expression::Item(self.boxed(node, "value"), self.boxed(node, "subscript")),
-            "call" => self.call(node),
-            "binary_operator" => {
-                Expression::Binary(self.boxed(node, "left"), self.name(node, "operator"), self.boxed(node, "right"))
-            }
-            "unary_operator" => Expression::Signed(self.name(node, "operator"), self.boxed(node, "argument")),
-            "not_operator" => Expression::Not(self.boxed(node, "argument")),
-            "boolean_operator" => {
-                let both = self.name(node, "operator") == "and";
-                Expression::Both(both, self.boxed(node, "left"), self.boxed(node, "right"))
-            }
-            "comparison_operator" => self.comparison(node),
-            "conditional_expression" => match <[Expression; 3]>::try_from(self.items(node)) {
-                Ok(parts) => Expression::Choice(Box::new(parts)),
-                Err(_) => Expression::Other,
-            },
-            "parenthesized_expression" => self.items(node).into_iter().next().unwrap_or(Expression::Other),
-            "list" | "tuple" | "set" | "expression_list" | "pattern_list" | "tuple_pattern" | "list_pattern" => {
-                Expression::List(self.items(node))
-            }
-            "dictionary" => self.table(node),
-            "list_comprehension" | "set_comprehension" | "generator_expression" => self.each(node),
-            "named_expression" => Expression::Named(self.name(node, "name"), self.boxed(node, "value")),
-            "lambda" => self.lambda(node),
-            "list_splat" => Expression::Spread(Box::new(self.items(node).pop().unwrap_or(Expression::Other))),
-            "await" | "as_pattern_target" => self.items(node).pop().unwrap_or(Expression::Other),
-            _ => Expression::Other,
-        }
-    }
-
-    fn string(&mut self, node: Node) -> Expression {
-        let mut cursor = node.walk();
-        let children: Vec<Node> = node.named_children(&mut cursor).collect();
-        let bytes = children.first().is_some_and(|start| self.text(*start).to_lowercase().contains('b'));
-        let mut parts = Vec::new();
-        for child in children {
-            match child.kind() {
-                "string_content" => parts.push(Expression::Literal(self.text(child).into())),
-                "interpolation" => parts.push(self.field(child, "expression")),
-                _ => {}
-            }
-        }
-        match parts.pop() {
-            _ if bytes => Expression::Other,
-            None => Expression::Literal("".into()),
-            Some(Expression::Literal(one)) if parts.is_empty() => Expression::Literal(one),
-            Some(last) => {
-                parts.push(last);
-                Expression::Joined(parts)
-            }
-        }
-    }
-
-    fn call(&mut self, node: Node) -> Expression {
-        let callee = self.field(node, "function");
-        let Some(list) = node.child_by_field_name("arguments") else { return Expression::Other };
-        let mut arguments = Vec::new();
-        if list.kind() == "generator_expression" {
-            arguments.push(Argument { name: None, value: self.each(list), line: list.start_position().row + 1 });
-        } else {
-            let mut cursor = list.walk();
-            let children: Vec<Node> = list.named_children(&mut cursor).collect();
-            for child in children {
-                let line = child.start_position().row + 1;
-                let (name, value) = match child.kind() {
-                    "comment" => continue,
-                    "keyword_argument" => (Some(self.name(child, "name")), self.field(child, "value")),
-                    "dictionary_splat" => (Some("**".to_owned()), self.items(child).pop().unwrap_or(Expression::Other)),
-                    _ => (None, self.expression(child)),
-                };
-                arguments.push(Argument { name, value, line });
-            }
-        }
-        Expression::Call(Rc::new(Call { callee, arguments }))
-    }
-
-    fn comparison(&mut self, node: Node) -> Expression {
-        let mut operands = self.items(node).into_iter();
-        let mut cursor = node.walk();
-        let signs = node.children_by_field_name("operators", &mut cursor);
-        let signs: Vec<String> =
-            signs.map(|sign| self.text(sign).split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-        let Some(first) = operands.next() else { return Expression::Other };
-        Expression::Compare(Box::new(first), signs.into_iter().zip(operands).collect())
-    }
-
-    fn table(&mut self, node: Node) -> Expression {
-        let mut cursor = node.walk();
-        let children: Vec<Node> = node.named_children(&mut cursor).collect();
-        let mut pairs = Vec::new();
-        for child in children {
-            match child.kind() {
-                "pair" => pairs.push((Some(self.field(child, "key")), self.field(child, "value"))),
-                "dictionary_splat" => pairs.push((None, self.items(child).pop().unwrap_or(Expression::Other))),
-                _ => {}
-            }
-        }
-        Expression::Table(pairs)
-    }
-
-    fn each(&mut self, node: Node) -> Expression {
-        let loops = Self::children(node, "for_in_clause");
-        let [one] = loops.as_slice() else { return Expression::Other };
-        let conditions = Self::children(node, "if_clause");
-        let conditions = conditions.into_iter().map(|clause| self.items(clause).pop().unwrap_or(Expression::Other));
-        let conditions = conditions.collect();
-        Expression::Each(Rc::new(Each {
-            value: self.field(node, "body"),
-            target: self.field(*one, "left"),
-            items: self.field(*one, "right"),
-            conditions,
-        }))
-    }
-
-    fn lambda(&mut self, node: Node) -> Expression {
-        let parameters = node.child_by_field_name("parameters").map(|list| self.parameters(list)).unwrap_or_default();
-        let body = vec![Statement::Return(Some(self.field(node, "body")))];
-        Expression::Lambda(Rc::new(Function { name: String::new(), parameters, body, decorators: Vec::new() }))
     }
 }

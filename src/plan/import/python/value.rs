@@ -57,8 +57,8 @@ pub enum Known {
     Library(String),
     /// What a call of a library gave, by the path of what was called.
     Made(String),
-    /// A file that is open for reading, by its path.
-    Opened(String),
+    /// A file that is open for reading, by its path, and what that rests upon.
+    Opened(String, Source),
     /// How many processes train.
     Ranks,
     /// What a file of settings was asked for and has not: no run comes there.

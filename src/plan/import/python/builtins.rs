@@ -1,6 +1,4 @@
-//! What a few calls of libraries and of Python itself give.
-
-use std::collections::BTreeMap;
+//! What Python itself gives: its functions, and the methods of its texts, lists and dictionaries.
 
 use serde_json::Value;
 
@@ -10,74 +8,8 @@ use super::script::Script;
 use super::store::{Held, LONGEST_LIST, Names};
 use super::value::{Known, Source};
 
-/// Variables that tell one process from another.
-const OF_A_RANK: [&str; 6] = ["LOCAL_RANK", "RANK", "SLURM_PROCID", "SLURM_LOCALID", "NODE_RANK", "GROUP_RANK"];
-
-/// No longer file of settings is looked into.
-const LONGEST_FILE: usize = 1_000_000;
-
-/// Things with names that are made of keywords or a dictionary.
-const OF_NAMES: [&str; 10] = [
-    "dict",
-    "SimpleNamespace",
-    "Namespace",
-    "EasyDict",
-    "AttrDict",
-    "DotDict",
-    "Munch",
-    "Box",
-    "ConfigDict",
-    "OmegaConf.create",
-];
-
 impl Script<'_> {
-    /// A call of a library by its path: what it gives.
-    pub(super) fn library(&mut self, path: String, given: Given) -> Known {
-        let name = path.rsplit('.').next().unwrap_or("");
-        // `namedtuple("Args", names)(**values)`
-        if OF_NAMES.iter().any(|end| path == *end || path.ends_with(&format!(".{end}")))
-            || path.ends_with("namedtuple") && given.at(0).is_none()
-        {
-            return self.named_values(&given, name != "dict");
-        }
-        if let Some(found) = self.builtin(&path, &given).or_else(|| self.surroundings(&path, &given)) {
-            return found;
-        }
-        if let Some(found) = self.loaded(&path, &given) {
-            return found;
-        }
-        self.declare(&path, &given);
-        if self.starts(&path, &given) {
-            return Known::UNKNOWN;
-        }
-        self.note(vec![path.clone()], &given);
-        Known::Made(path)
-    }
-
-    /// Takes down arguments that a script declares: options of argparse, fields of the classes that a parser fills in.
-    fn declare(&mut self, path: &str, given: &Given) {
-        const PARSERS: [&str; 6] =
-            ["HfArgumentParser", "TrlParser", "H4ArgumentParser", "tyro.cli", "draccus.parse", "simple_parsing.parse"];
-        if path.ends_with("add_argument") {
-            let written = given.placed.iter().filter_map(|(value, _)| value.text()).find(|name| name.starts_with("--"));
-            let name = written.map(|name| name.trim_start_matches('-').replace('-', "_"));
-            if let Some((name, default)) = name.zip(given.named("default")).filter(|(_, default)| !default.is_open()) {
-                self.declared.insert(name, default.clone());
-            }
-        }
-        if PARSERS.iter().any(|parser| path.ends_with(parser)) {
-            let first = given.at(0).or_else(|| given.named("dataclass_types")).cloned().unwrap_or(Known::UNKNOWN);
-            let classes = self.store.items(&first).cloned().unwrap_or_else(|| vec![first]);
-            for class in classes {
-                if let Known::Class(class) = class {
-                    let (fields, _) = self.inherited(&class);
-                    self.declared.extend(fields.into_iter().filter(|(_, value)| !value.is_open()));
-                }
-            }
-        }
-    }
-
-    fn named_values(&mut self, given: &Given, object: bool) -> Known {
+    pub(super) fn named_values(&mut self, given: &Given, object: bool) -> Known {
         let mut names = Names { object, ..Names::default() };
         if let Some(first) = given.at(0) {
             self.spread_into(&mut names, first);
@@ -89,7 +21,7 @@ impl Script<'_> {
     }
 
     /// Functions of Python itself.
-    fn builtin(&mut self, path: &str, given: &Given) -> Option<Known> {
+    pub(super) fn builtin(&mut self, path: &str, given: &Given) -> Option<Known> {
         let first = given.at(0);
         let source = first.map(Known::source).unwrap_or_default();
         let numbers = || given.placed.iter().map(|(value, _)| value.number()).collect::<Option<Vec<f64>>>();
@@ -134,6 +66,18 @@ impl Script<'_> {
                 },
                 None => self.store.list(Vec::new()),
             },
+            "os.path.join" | "osp.join" => {
+                let parts: Option<Vec<&str>> = given.placed.iter().map(|(value, _)| value.text()).collect();
+                Known::of_text(parts?.join("/")).also(&of_all())
+            }
+            _ => return self.of_things(path, given, &source),
+        })
+    }
+
+    /// Functions that look into things or make them.
+    fn of_things(&mut self, path: &str, given: &Given, source: &Source) -> Option<Known> {
+        let first = given.at(0);
+        Some(match path {
             "copy.copy" | "copy.deepcopy" | "deepcopy" | "os.path.expanduser" | "os.path.abspath"
             | "os.path.expandvars" => first?.clone(),
             "dataclasses.asdict"
@@ -147,6 +91,12 @@ impl Script<'_> {
                 let values = self.store.names(self.scope())?.values.clone();
                 self.store.table(values)
             }
+            "setattr" => {
+                if let (Some(Known::Held(at)), Some(name), Some(value)) = (first, given.at(1)?.text(), given.at(2)) {
+                    self.store.set(*at, &name.to_owned(), value.clone());
+                }
+                Known::plain(Value::Null)
+            }
             "getattr" => {
                 let name = given.at(1)?.text()?.to_owned();
                 let found = self.attribute(&first?.clone(), &name);
@@ -155,14 +105,10 @@ impl Script<'_> {
                     _ => found,
                 }
             }
-            "open" | "io.open" | "codecs.open" => Known::Opened(first?.text()?.to_owned()),
-            "os.path.dirname" => Known::plain(above(first?.text()?)).also(&source),
+            "open" | "io.open" | "codecs.open" => Known::Opened(first?.text()?.to_owned(), source.clone()),
+            "os.path.dirname" => Known::plain(above(first?.text()?)).also(&source.clone()),
             "hasattr" | "isinstance" | "print" | "type" | "super" | "range" | "enumerate" | "zip" | "any" | "all"
             | "sum" | "abs" => Known::UNKNOWN,
-            "os.path.join" | "osp.join" => {
-                let parts: Option<Vec<&str>> = given.placed.iter().map(|(value, _)| value.text()).collect();
-                Known::of_text(parts?.join("/")).also(&of_all())
-            }
             _ => return None,
         })
     }
@@ -177,57 +123,13 @@ impl Script<'_> {
         }
     }
 
-    /// What stands around the script: its environment, its GPU, its ranks.
-    fn surroundings(&mut self, path: &str, given: &Given) -> Option<Known> {
-        let name = path.rsplit('.').next()?;
-        match name {
-            // What a GPU of today can do.
-            "is_bf16_supported" | "is_bfloat16_supported" => return Some(Known::plain(true)),
-            "is_available" if path.ends_with("cuda.is_available") => return Some(Known::plain(true)),
-            "is_available" => return Some(Known::plain(false)),
-            "get_world_size" => return Some(Known::Ranks),
-            _ => {}
-        }
-        if !matches!(path, "os.getenv" | "getenv" | "os.environ.get" | "environ.get") {
-            return None;
-        }
-        let variable = given.at(0)?.text()?.to_owned();
-        if variable == "WORLD_SIZE" {
-            return Some(Known::Ranks);
-        }
-        let default =
-            given.at(1).or_else(|| given.named("default")).filter(|_| !OF_A_RANK.contains(&variable.as_str()));
-        Some(default.map_or(Known::UNKNOWN, |default| default.clone().also(&Source::argument(&variable))))
-    }
-
-    /// Whether that starts a function of the script's own: `fire.Fire(train)`, `mp.spawn(main, args=(…))`.
-    fn starts(&mut self, path: &str, given: &Given) -> bool {
-        let Some(Known::Function(function, of)) = given.at(0).cloned() else { return false };
-        let placed = match path.rsplit('.').next() {
-            Some("Fire" | "run" | "cli") => {
-                self.options.entry(std::rc::Rc::as_ptr(&function)).or_default();
-                Vec::new()
-            }
-            Some("spawn" | "start_processes") => {
-                let args = given.named("args").and_then(|args| self.store.items(args).cloned()).unwrap_or_default();
-                std::iter::once(Known::UNKNOWN).chain(args).collect()
-            }
-            Some("notebook_launcher") => {
-                let args = given.at(1).or_else(|| given.named("args"));
-                args.and_then(|args| self.store.items(args).cloned()).unwrap_or_default()
-            }
-            _ => return false,
-        };
-        self.call_function(&function, of, placed, BTreeMap::new(), false);
-        true
-    }
-
     /// Methods of texts, lists and dictionaries, and `get` of anything.
     pub(super) fn method(&mut self, owner: &Known, name: &str, given: &Given) -> Option<Known> {
         match owner {
-            Known::Plain(Value::String(text), source) => {
-                self.of_text(text, name, given).map(|found| found.also(source))
-            }
+            Known::Plain(Value::String(text), source) => match name {
+                "open" | "read_text" => Some(Known::Opened(text.clone(), source.clone())),
+                _ => self.of_text(text, name, given).map(|found| found.also(source)),
+            },
             Known::Held(at) => match self.store.get(*at)?.clone() {
                 Held::List(items) => self.of_list(*at, items, name, given),
                 Held::Names(names) => self.of_names(*at, &names, name, given),
@@ -241,52 +143,10 @@ impl Script<'_> {
                     _ => found,
                 })
             }
-            Known::Opened(_) if name == "read" => Some(owner.clone()),
+            Known::Opened(..) if name == "read" => Some(owner.clone()),
             Known::Absent if name == "get" => given.at(1).cloned().or(Some(Known::Absent)),
             _ => None,
         }
-    }
-
-    /// A file of settings that the script loads, where it is at hand.
-    fn loaded(&mut self, path: &str, given: &Given) -> Option<Known> {
-        const LOADERS: [&str; 8] = [
-            "yaml.safe_load",
-            "yaml.load",
-            "yaml.full_load",
-            "yaml.unsafe_load",
-            "json.load",
-            "json.loads",
-            "OmegaConf.load",
-            "omegaconf.OmegaConf.load",
-        ];
-        if !LOADERS.contains(&path) {
-            return None;
-        }
-        let file = match given.at(0)? {
-            Known::Opened(file) => file.clone(),
-            value if path.starts_with("Omega") || path.starts_with("omega") => value.text()?.to_owned(),
-            _ => return None,
-        };
-        let beside = format!("{}/{file}", above(&self.path));
-        let text = [file, beside].iter().find_map(|file| self.files?.read(file).ok())?;
-        let value: Value = serde_yaml::from_str(&text).ok().filter(|_| text.len() <= LONGEST_FILE)?;
-        Some(self.read_in(value, ""))
-    }
-
-    /// What a file of settings holds; where a command names that file, its settings are read with it.
-    fn read_in(&mut self, value: Value, name: &str) -> Known {
-        let Value::Object(entries) = value else {
-            let short = name.rsplit('.').next().unwrap_or("");
-            let given = [name, short].into_iter().filter(|name| self.own.is_set(name));
-            let source = given.fold(Source::default(), |all, name| all.and(&Source::argument(name)));
-            return self.told(value).also(&source);
-        };
-        let mut values = BTreeMap::new();
-        for (key, value) in entries {
-            let inner = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
-            values.insert(key, self.read_in(value, &inner));
-        }
-        self.store.table(values)
     }
 
     fn of_text(&mut self, text: &str, name: &str, given: &Given) -> Option<Known> {
@@ -311,7 +171,6 @@ impl Script<'_> {
                 Known::of_text(parts?.join(text))
             }
             "resolve" | "absolute" | "expanduser" | "as_posix" => Known::plain(text),
-            "open" | "read_text" => Known::Opened(text.to_owned()),
             "joinpath" => Known::of_text(format!("{text}/{}", first?)),
             _ => return None,
         })

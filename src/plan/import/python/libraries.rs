@@ -1,0 +1,210 @@
+//! What a few calls of libraries give, and the files of settings that a script loads.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::calls::Given;
+use super::evaluate::above;
+use super::script::Script;
+use super::store::{Held, Names};
+use super::value::{Known, Source};
+
+/// Variables that tell one process from another.
+const OF_A_RANK: [&str; 6] = ["LOCAL_RANK", "RANK", "SLURM_PROCID", "SLURM_LOCALID", "NODE_RANK", "GROUP_RANK"];
+
+/// No longer file of settings is looked into.
+const LONGEST_FILE: usize = 1_000_000;
+
+/// Things with names that are made of keywords or a dictionary.
+const OF_NAMES: [&str; 10] = [
+    "dict",
+    "SimpleNamespace",
+    "Namespace",
+    "EasyDict",
+    "AttrDict",
+    "DotDict",
+    "Munch",
+    "Box",
+    "ConfigDict",
+    "OmegaConf.create",
+];
+
+impl Script<'_> {
+    /// A call of a library by its path: what it gives.
+    pub(super) fn library(&mut self, path: String, given: Given) -> Known {
+        let name = path.rsplit('.').next().unwrap_or("");
+        // `namedtuple("Args", names)(**values)`
+        if OF_NAMES.iter().any(|end| path == *end || path.ends_with(&format!(".{end}")))
+            || path.ends_with("namedtuple") && given.at(0).is_none()
+        {
+            return self.named_values(&given, name != "dict");
+        }
+        if let Some(found) = self.builtin(&path, &given).or_else(|| self.surroundings(&path, &given)) {
+            return found;
+        }
+        if let Some(found) = self.loaded(&path, &given) {
+            return found;
+        }
+        self.declare(&path, &given);
+        if let Some(found) = self.objects(&path, &given) {
+            return found;
+        }
+        if self.starts(&path, &given) {
+            return Known::UNKNOWN;
+        }
+        self.note(vec![path.clone()], &given);
+        Known::Made(path)
+    }
+
+    /// Takes down arguments that a script declares: options of argparse, fields of the classes that a parser fills in.
+    fn declare(&mut self, path: &str, given: &Given) {
+        const PARSERS: [&str; 6] =
+            ["HfArgumentParser", "TrlParser", "H4ArgumentParser", "tyro.cli", "draccus.parse", "simple_parsing.parse"];
+        if path.ends_with("add_argument") {
+            let written = given.placed.iter().filter_map(|(value, _)| value.text()).find(|name| name.starts_with("--"));
+            let name = written.map(|name| name.trim_start_matches('-').replace('-', "_"));
+            if let Some((name, default)) = name.zip(given.named("default")).filter(|(_, default)| !default.is_open()) {
+                self.declared.insert(name, default.clone());
+            }
+        }
+        if PARSERS.iter().any(|parser| path.ends_with(parser)) {
+            self.parsed.clear();
+            let first = given.at(0).or_else(|| given.named("dataclass_types")).cloned().unwrap_or(Known::UNKNOWN);
+            let classes = self.store.items(&first).cloned().unwrap_or_else(|| vec![first]);
+            for class in classes {
+                if let Known::Class(class) = &class {
+                    let (fields, _) = self.inherited(class);
+                    self.declared.extend(fields.into_iter().filter(|(_, value)| !value.is_open()));
+                }
+                self.parsed.push(class);
+            }
+        }
+    }
+
+    /// The objects that a parser makes of classes of the script's own, with what its command or its file gives.
+    fn objects(&mut self, path: &str, given: &Given) -> Option<Known> {
+        const FILLS: [&str; 4] =
+            ["parse_args_into_dataclasses", "parse_args_and_config", "parse_json_file", "parse_yaml_file"];
+        let fills = FILLS.iter().find(|name| path.ends_with(**name)).filter(|_| !self.parsed.is_empty())?;
+        let mut told = BTreeMap::new();
+        if fills.ends_with("_file") {
+            let file = given.at(0).or_else(|| given.named("json_file")).or_else(|| given.named("yaml_file"))?;
+            let (name, source) = (file.text()?.to_owned(), file.source());
+            let Known::Held(at) = self.read_file(&name, &source)? else { return None };
+            told = self.store.names(at)?.values.clone();
+        }
+        let mut objects = Vec::new();
+        for class in self.parsed.clone() {
+            let Known::Class(class) = class else {
+                objects.push(Known::UNKNOWN);
+                continue;
+            };
+            let (mut values, _) = self.inherited(&class);
+            let names: Vec<String> = values.keys().chain(told.keys()).cloned().collect();
+            for name in names {
+                let of_command = || self.argument(&[String::new(), name.clone()]);
+                if let Some(found) = told.get(&name).cloned().or_else(of_command) {
+                    values.insert(name, found);
+                }
+            }
+            let names = Names { values, class: Some(class), object: true, ..Names::default() };
+            objects.push(Known::Held(self.store.add(Held::Names(names))));
+        }
+        Some(self.store.list(objects))
+    }
+
+    /// What stands around the script: its environment, its GPU, its ranks.
+    fn surroundings(&mut self, path: &str, given: &Given) -> Option<Known> {
+        let name = path.rsplit('.').next()?;
+        match name {
+            // What a GPU of today can do.
+            "is_bf16_supported" | "is_bfloat16_supported" => return Some(Known::plain(true)),
+            "is_available" if path.ends_with("cuda.is_available") => return Some(Known::plain(true)),
+            "is_available" => return Some(Known::plain(false)),
+            "get_world_size" => return Some(Known::Ranks),
+            _ => {}
+        }
+        if !matches!(path, "os.getenv" | "getenv" | "os.environ.get" | "environ.get") {
+            return None;
+        }
+        let variable = given.at(0)?.text()?.to_owned();
+        if variable == "WORLD_SIZE" {
+            return Some(Known::Ranks);
+        }
+        let default =
+            given.at(1).or_else(|| given.named("default")).filter(|_| !OF_A_RANK.contains(&variable.as_str()));
+        Some(default.map_or(Known::UNKNOWN, |default| default.clone().also(&Source::argument(&variable))))
+    }
+
+    /// Whether that starts a function of the script's own: `fire.Fire(train)`, `mp.spawn(main, args=(…))`.
+    fn starts(&mut self, path: &str, given: &Given) -> bool {
+        let Some(Known::Function(function, of)) = given.at(0).cloned() else { return false };
+        let placed = match path.rsplit('.').next() {
+            Some("Fire" | "run" | "cli") => {
+                self.options.entry(std::rc::Rc::as_ptr(&function)).or_default();
+                Vec::new()
+            }
+            Some("spawn" | "start_processes") => {
+                let args = given.named("args").and_then(|args| self.store.items(args).cloned()).unwrap_or_default();
+                std::iter::once(Known::UNKNOWN).chain(args).collect()
+            }
+            Some("notebook_launcher") => {
+                let args = given.at(1).or_else(|| given.named("args"));
+                args.and_then(|args| self.store.items(args).cloned()).unwrap_or_default()
+            }
+            _ => return false,
+        };
+        self.call_function(&function, of, placed, BTreeMap::new(), false);
+        true
+    }
+
+    /// A file of settings that the script loads, where it is at hand.
+    fn loaded(&mut self, path: &str, given: &Given) -> Option<Known> {
+        const LOADERS: [&str; 8] = [
+            "yaml.safe_load",
+            "yaml.load",
+            "yaml.full_load",
+            "yaml.unsafe_load",
+            "json.load",
+            "json.loads",
+            "OmegaConf.load",
+            "omegaconf.OmegaConf.load",
+        ];
+        if !LOADERS.contains(&path) {
+            return None;
+        }
+        let (file, source) = match given.at(0)? {
+            Known::Opened(file, source) => (file.clone(), source.clone()),
+            value if path.starts_with("Omega") || path.starts_with("omega") => {
+                (value.text()?.to_owned(), value.source())
+            }
+            _ => return None,
+        };
+        self.read_file(&file, &source)
+    }
+
+    /// What a file of settings holds, where it is at hand: in the present folder, or beside the script.
+    fn read_file(&mut self, file: &str, source: &Source) -> Option<Known> {
+        let beside = format!("{}/{file}", above(&self.path));
+        let text = [file, &beside].iter().find_map(|file| self.files?.read(file).ok())?;
+        let value: Value = serde_yaml::from_str(&text).ok().filter(|_| text.len() <= LONGEST_FILE)?;
+        Some(self.read_in(value, "", source))
+    }
+
+    /// What a file of settings holds; where a command names that file, its settings are read with it.
+    fn read_in(&mut self, value: Value, name: &str, file: &Source) -> Known {
+        let Value::Object(entries) = value else {
+            let short = name.rsplit('.').next().unwrap_or("");
+            let given = [name, short].into_iter().filter(|name| self.own.is_set(name));
+            let source = given.fold(file.clone(), |all, name| all.and(&Source::argument(name)));
+            return self.told(value).also(&source);
+        };
+        let mut values = BTreeMap::new();
+        for (key, value) in entries {
+            let inner = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
+            values.insert(key, self.read_in(value, &inner, file));
+        }
+        self.store.table(values)
+    }
+}

@@ -1,0 +1,245 @@
+//! The statements of a script, one after the other; both branches of a condition that is not known.
+
+use std::rc::Rc;
+
+use serde_json::Value;
+
+use super::script::Script;
+use super::store::Before;
+use super::syntax::{Expression, Statement};
+use super::value::{Known, Source};
+
+/// No list that is gone through item by item is longer.
+const LONGEST_LIST: usize = 64;
+
+/// How a statement ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// The next one follows.
+    On,
+    /// Its function is done.
+    Return,
+    /// Its loop is done, or this round of it.
+    Leave,
+    /// The program ends.
+    Ended,
+}
+
+impl Script<'_> {
+    pub(super) fn block(&mut self, statements: &[Statement]) -> Flow {
+        for statement in statements {
+            if !self.step() {
+                return Flow::Ended;
+            }
+            let flow = self.statement(statement);
+            if flow != Flow::On {
+                return flow;
+            }
+        }
+        Flow::On
+    }
+
+    fn statement(&mut self, statement: &Statement) -> Flow {
+        match statement {
+            Statement::Expression(expression) => {
+                self.evaluate(expression);
+                if self.ends(expression) { Flow::Ended } else { Flow::On }
+            }
+            Statement::Assign(target, value) => {
+                let value = self.evaluate(value);
+                self.assign(target, value);
+                Flow::On
+            }
+            Statement::Change(target, sign, value) => {
+                let changed = self.changed(target, sign, value);
+                self.assign(target, changed);
+                Flow::On
+            }
+            Statement::If(branches, otherwise) => self.conditions(branches, otherwise),
+            Statement::For(target, items, body) => self.each_item(target, items, body),
+            Statement::While(condition, body) => self.repeated(condition, body),
+            Statement::With(opened, body) => {
+                for (value, target) in opened {
+                    let value = self.evaluate(value);
+                    if let Some(target) = target {
+                        self.assign(target, value);
+                    }
+                }
+                self.block(body)
+            }
+            // What is imported is there, and what is tried succeeds.
+            Statement::Try(body, caught) => match self.block(body) {
+                Flow::Ended if caught.len() == 1 => caught.first().map_or(Flow::Ended, |body| self.block(body)),
+                flow => flow,
+            },
+            Statement::Match(cases) => self.either(cases.iter().map(Vec::as_slice).chain([&[][..]]).collect()),
+            Statement::Return(value) => {
+                let value = value.as_ref().map_or(Known::plain(Value::Null), |value| self.evaluate(value));
+                if let Some(returned) = self.returned.last_mut() {
+                    *returned = Some(match returned.take() {
+                        Some(before) if !before.same(&value) => Known::UNKNOWN,
+                        _ => value,
+                    });
+                }
+                Flow::Return
+            }
+            Statement::Raise => Flow::Ended,
+            Statement::Leave => Flow::Leave,
+            Statement::Function(_) | Statement::Class(_) | Statement::Import(..) => {
+                self.define(statement);
+                Flow::On
+            }
+            Statement::Field(_) => Flow::On,
+        }
+    }
+
+    /// Gives functions, classes and what is imported their names.
+    fn define(&mut self, statement: &Statement) {
+        let (name, value) = match statement {
+            Statement::Function(function) => {
+                self.command(function);
+                (&function.name, Known::Function(Rc::clone(function), None))
+            }
+            Statement::Class(class) => (&class.name, Known::Class(Rc::clone(class))),
+            // A module of the project's own is known by what it defines.
+            Statement::Import(name, path) => (name, self.defined(path).unwrap_or_else(|| Known::Library(path.clone()))),
+            _ => return,
+        };
+        self.store.set(self.scope(), name, value);
+    }
+
+    /// Whether an expression ends the program: `sys.exit(1)`.
+    fn ends(&self, expression: &Expression) -> bool {
+        let Expression::Call(call) = expression else { return false };
+        matches!(&call.callee, Expression::Name(name) if matches!(name.as_str(), "exit" | "quit"))
+            || matches!(&call.callee, Expression::Attribute(owner, name)
+                if name == "exit" && matches!(&**owner, Expression::Name(owner) if owner == "sys"))
+    }
+
+    fn conditions(&mut self, branches: &[(Expression, Vec<Statement>)], otherwise: &[Statement]) -> Flow {
+        let mut open: Vec<&[Statement]> = Vec::new();
+        let mut around = Source::default();
+        for (condition, body) in branches {
+            let (holds, source) = self.holds(condition);
+            around = around.and(&source);
+            match holds {
+                Some(true) if open.is_empty() => return self.under(around, body),
+                Some(true) => {
+                    open.push(body);
+                    return self.either(open);
+                }
+                Some(false) => {}
+                None => open.push(body),
+            }
+        }
+        if open.is_empty() {
+            return self.under(around, otherwise);
+        }
+        open.push(otherwise);
+        self.either(open)
+    }
+
+    fn under(&mut self, around: Source, body: &[Statement]) -> Flow {
+        self.around.push(around);
+        let flow = self.block(body);
+        self.around.pop();
+        flow
+    }
+
+    /// One of several branches, it is not known which. One that ends the program is not it.
+    fn either(&mut self, branches: Vec<&[Statement]>) -> Flow {
+        let mut left: Vec<(Flow, Before)> = Vec::new();
+        self.unsure += 1;
+        for body in branches {
+            self.store.branch();
+            let flow = self.block(body);
+            left.push((flow, self.store.take_back()));
+        }
+        self.unsure -= 1;
+        let ends = left.iter().all(|(flow, _)| *flow == Flow::Ended);
+        if !ends {
+            left.retain(|(flow, _)| *flow != Flow::Ended);
+        }
+        let goes_on = left.iter().any(|(flow, _)| *flow == Flow::On);
+        let flow = left.first().map_or(Flow::On, |(flow, _)| *flow);
+        if goes_on {
+            left.retain(|(flow, _)| *flow == Flow::On);
+        }
+        let mut rest = left.into_iter().map(|(_, left)| left);
+        if let Some(first) = rest.next() {
+            match rest.next() {
+                None => self.store.adopt(first),
+                Some(second) => {
+                    self.store.join(first, second);
+                    for third in rest {
+                        self.store.join(third, Before::new());
+                    }
+                }
+            }
+        }
+        if goes_on { Flow::On } else { flow }
+    }
+
+    fn each_item(&mut self, target: &Expression, items: &Expression, body: &[Statement]) -> Flow {
+        let items = self.evaluate(items);
+        let known = self.store.items(&items).filter(|items| items.len() <= LONGEST_LIST).cloned();
+        let Some(items) = known else {
+            self.assign(target, Known::UNKNOWN);
+            return match self.block(body) {
+                Flow::Leave => Flow::On,
+                flow => flow,
+            };
+        };
+        for item in items {
+            self.assign(target, item);
+            match self.block(body) {
+                Flow::On | Flow::Leave => {}
+                flow => return flow,
+            }
+        }
+        Flow::On
+    }
+
+    fn repeated(&mut self, condition: &Expression, body: &[Statement]) -> Flow {
+        match self.holds(condition).0 {
+            Some(false) => Flow::On,
+            _ => match self.block(body) {
+                Flow::Leave => Flow::On,
+                flow => flow,
+            },
+        }
+    }
+
+    /// Gives what stands on the left a value.
+    pub(super) fn assign(&mut self, target: &Expression, value: Known) {
+        match target {
+            Expression::Name(name) => self.store.set(self.scope(), name, value),
+            Expression::Attribute(owner, name) => {
+                if let Known::Held(at) = self.evaluate(owner) {
+                    self.store.set(at, name, value);
+                }
+            }
+            Expression::Item(owner, index) => {
+                let (owner, index) = (self.evaluate(owner), self.evaluate(index));
+                if let (Known::Held(at), Some(name)) = (owner, index.text()) {
+                    self.store.set(at, &name.to_owned(), value);
+                }
+            }
+            Expression::List(targets) => {
+                let items = self.store.items(&value).filter(|items| items.len() == targets.len()).cloned();
+                for (place, target) in targets.iter().enumerate() {
+                    let item = items.as_ref().and_then(|items| items.get(place).cloned());
+                    self.assign(target, item.unwrap_or(Known::UNKNOWN));
+                }
+            }
+            Expression::Spread(inner) => self.assign(inner, Known::UNKNOWN),
+            _ => {}
+        }
+    }
+
+    fn changed(&mut self, target: &Expression, sign: &str, value: &Expression) -> Known {
+        let left = self.evaluate(target);
+        let right = self.evaluate(value);
+        self.combined(&left, sign, &right, value)
+    }
+}
