@@ -93,7 +93,7 @@ impl Script<'_> {
             }
             "setattr" => {
                 if let (Some(Known::Held(at)), Some(name), Some(value)) = (first, given.at(1)?.text(), given.at(2)) {
-                    self.store.set(*at, &name.to_owned(), value.clone());
+                    self.store.set(*at, name, value.clone());
                 }
                 Known::plain(Value::Null)
             }

@@ -222,7 +222,7 @@ impl Script<'_> {
             Expression::Item(owner, index) => {
                 let (owner, index) = (self.evaluate(owner), self.evaluate(index));
                 if let (Known::Held(at), Some(name)) = (owner, index.text()) {
-                    self.store.set(at, &name.to_owned(), value);
+                    self.store.set(at, name, value);
                 }
             }
             Expression::List(targets) => {
