@@ -18,7 +18,8 @@ pub struct Concept {
 }
 
 /// Sections and purposes whose settings are none of the trained model's.
-const ELSEWHERE: [&str; 40] = [
+const ELSEWHERE: [&str; 41] = [
+    "aio.",
     "eval",
     "valid",
     "test",

@@ -7,6 +7,7 @@ use super::axolotl::self_launched;
 use super::common::{self, ImportContext};
 use super::imported::ImportedPlan;
 use super::launch::{World, base};
+use super::litgpt_shape;
 use super::model;
 use super::origin::{Origin, Setting};
 use super::settings::{DefaultValue, Settings};
@@ -121,9 +122,8 @@ fn devices(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
 }
 
 fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext, command: &str) {
-    let named = settings.first_text(&["model_name", "checkpoint_dir", "initial_checkpoint_dir"]);
-    match named.map(|found| found.map(|path| hub_name(&path))) {
-        Some(found) => model::set(imported, context, found),
+    match settings.first_text(&["model_name", "checkpoint_dir", "initial_checkpoint_dir"]) {
+        Some(found) => set_model(imported, context, found),
         None => imported.miss(keys::model::preset, "neither a model nor a checkpoint is named"),
     }
     // Fine-tuning goes by its longest sample.
@@ -178,6 +178,16 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     );
     imported.say(keys::training::compile, command.starts_with("pretrain"), fsdp("torch.compile in pretraining"));
     imported.say(keys::training::loss, "chunked", fsdp("chunked_cross_entropy"));
+}
+
+/// The model by the name of its folder, where the catalogue has it, else by what lies there.
+fn set_model(imported: &mut ImportedPlan, context: &ImportContext, found: Setting<String>) {
+    let name = hub_name(&found.value);
+    let own = || litgpt_shape::of_checkpoint(context, &found.value);
+    match own().filter(|_| model::preset(context, &name).is_none()) {
+        Some(settings) => litgpt_shape::set(imported, &settings),
+        None => model::set(imported, context, found.map(|_| name)),
+    }
 }
 
 fn adapters(imported: &mut ImportedPlan, settings: &Settings) {

@@ -32,6 +32,7 @@ mod launch;
 mod levanter;
 mod lingua;
 mod litgpt;
+mod litgpt_shape;
 mod llama_accessory;
 mod llama_factory;
 mod llm_c;

@@ -162,10 +162,11 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     });
     // There its context is none: no autocast.
     let on_cpu = settings.text("device").filter(|found| found.value == "cpu").map(|found| found.map(|_| "fp32"));
+    let fused = if on_cpu.is_some() { "adamw" } else { "adamw-fused" };
     imported.set(keys::training::precision, on_cpu.or(word));
     imported.say(
         keys::training::optimizer,
-        "adamw-fused",
+        fused,
         Origin::Default { framework: VERSION, option: "AdamW, fused on CUDA".to_owned() },
     );
     imported.say(

@@ -61,7 +61,8 @@ pub fn loaded_bits(path: &str, text: &str, settings: &Settings) -> Settings {
         found.set("bits", bits.into(), origin);
     }
     const TWICE: &str = "bnb_4bit_use_double_quant";
-    let four = found.is("load_in_4bit") || settings.is("load_in_4bit");
+    // FastChat's switch, and those who took it over, is `q_lora`.
+    let four = found.is("load_in_4bit") || ["load_in_4bit", "q_lora"].iter().any(|name| settings.is(name));
     if four && !settings.holds(TWICE) && loads(text, TWICE, settings) == Some(true) {
         let origin = Origin::Default { framework: "the script", option: format!("{TWICE} ({path})") };
         found.set(TWICE, Value::Bool(true), origin);
