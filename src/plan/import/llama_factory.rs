@@ -13,6 +13,7 @@ use super::settings::{DefaultValue, Settings};
 use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
 use super::versions;
+use super::vision;
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -211,6 +212,7 @@ fn set_arguments(imported: &mut ImportedPlan, settings: &Settings, context: &Imp
     let muon = settings.on("use_muon").map(|found| found.map(|_| "muon"));
     imported.set(keys::training::optimizer, muon);
     // `freeze_vision_tower` is true where nobody says otherwise (`hparams/finetuning_args.py`).
+    vision::whole(imported);
     let trains = settings.flag("freeze_vision_tower").is_some_and(|found| !found.value);
     if let Some(tower) = imported.tower.as_mut() {
         (tower.frozen, tower.trained) = (!trains, trains);
