@@ -212,18 +212,44 @@ fn companions(imported: &mut ImportedPlan, settings: &Settings, context: &Import
     let kl = settings.number("algo.kl.init_coef").or_else(|| settings.number("init_kl_coef"));
     let reference = kl.is_none_or(|found| found.value > 0.0);
     let beside = all || is("colocate_actor_ref");
-    if reference && beside && !settings.is("ref_reward_offload") && imported.get(keys::lora::rank).is_none() {
+    if reference && beside && !is_offloaded(settings, "ref") && imported.get(keys::lora::rank).is_none() {
         imported.say(keys::training::reference_model, true, default("colocated, --init_kl_coef above 0"));
     }
-    if !all || asleep {
+    if !all {
         return;
     }
+    let reward = settings.first_text(&["reward.model_name_or_path", "reward_pretrain"]);
+    let offloaded = is_offloaded(settings, "reward");
     let estimator = settings.first_text(&["algo.advantage.estimator", "advantage_estimator"]);
-    if estimator.is_none_or(|found| found.value == "gae") {
+    let valued = estimator.is_none_or(|found| found.value == "gae");
+    if valued && asleep {
+        sleeping_critic(imported, settings, context, reward.as_ref());
+    } else if valued {
         imported.say(keys::training::critic_model, true, default("--advantage_estimator gae"));
     }
-    if let Some(found) = settings.first_text(&["reward.model_name_or_path", "reward_pretrain"]) {
+    if let Some(found) = reward.filter(|_| !offloaded) {
         rollout::frozen(imported, context, &found, "the reward model");
+    }
+}
+
+/// Whether a frozen model waits on the host: `--reward.offload`, both at once in the arguments up to 0.9.
+fn is_offloaded(settings: &Settings, role: &str) -> bool {
+    settings.is("ref_reward_offload") || settings.is(&format!("{role}.offload"))
+}
+
+/// A critic's states and masters go to the host while it sleeps; its 16-bit weights stay (`offload_deepspeed_states`).
+/// It begins as the first reward model, else as the actor (`cli/train_ppo_ray.py`).
+fn sleeping_critic(
+    imported: &mut ImportedPlan,
+    settings: &Settings,
+    context: &ImportContext,
+    reward: Option<&Setting<String>>,
+) {
+    let first = |found: &Setting<String>| found.clone().map(|names| names.split(',').next().unwrap_or("").to_owned());
+    let named = settings.first_text(&["critic.model_name_or_path", "critic_pretrain"]);
+    let actor = || settings.first_text(&["actor.model_name_or_path", "pretrain"]);
+    if let Some(found) = named.or_else(|| reward.map(first)).or_else(actor) {
+        rollout::frozen(imported, context, &found, "the sleeping critic's weights,");
     }
 }
 
