@@ -18,7 +18,9 @@ pub struct Concept {
 }
 
 /// Sections and purposes whose settings are none of the trained model's.
-const ELSEWHERE: [&str; 40] = [
+const ELSEWHERE: [&str; 41] = [
+    // `--ckpt-fully-parallel-load`: how a checkpoint is read and written.
+    "fully_parallel",
     "eval",
     "valid",
     "test",
