@@ -11,7 +11,7 @@ use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::Settings;
 use super::unread::account_for;
-use super::{adapters, deepspeed, rollout};
+use super::{adapters, deepspeed, rollout, vision};
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -56,6 +56,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         Some(found) => model::set(&mut imported, context, found),
         None => imported.miss(keys::model::preset, "neither --pretrain nor --model.model_name_or_path"),
     }
+    tower(&mut imported, &settings);
     batches(&mut imported, &settings, &method);
     take(&mut imported, &settings, ROWS);
     dynamic(&mut imported, &settings);
@@ -72,6 +73,19 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
 
 fn default(option: &str) -> Origin {
     Origin::Default { framework: VERSION, option: option.to_owned() }
+}
+
+/// Since 2026 a checkpoint with a tower is loaded whole (`models/actor.py`, `is_vlm`), and trained so where nobody freezes
+/// the tower.
+fn tower(imported: &mut ImportedPlan, settings: &Settings) {
+    if settings.iter().any(|(name, _)| name.contains('.')) {
+        vision::whole(imported);
+    }
+    let frozen = settings.is("actor.freeze_visual_encoder");
+    if let Some(tower) = imported.tower.as_mut() {
+        (tower.frozen, tower.trained) = (frozen, !frozen);
+        settings.accept("actor.freeze_visual_encoder");
+    }
 }
 
 /// What the parsers of the commands have where nothing is said.

@@ -66,9 +66,12 @@ const COMPOSED: &[(&str, &str, u64)] = &[
 /// `vision_tower` with `multi_modal_projector` of 4.57.
 const BEHIND_A_TOWER: &[(&str, u64)] = &[
     ("qwen3.5-0.8b", 100_592_896),
+    ("qwen3.5-2b", 331_416_576),
+    ("qwen3.5-4b", 333_514_240),
     ("qwen3.5-9b", 456_010_480),
     ("qwen3.5-27b", 460_730_096),
     ("qwen3.5-35b-a3b", 446_571_248),
+    ("qwen3.5-122b-a10b", 451_290_864),
     ("qwen3.5-397b-a17b", 456_010_480),
     ("gemma-3-4b", 419_816_304),
     ("gemma-3-12b", 421_290_864),
