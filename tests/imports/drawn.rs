@@ -83,6 +83,8 @@ fn the_draws_are_broad_and_mostly_right() {
         "twentyfourth",
         "twentyfifth",
         "twentysixth",
+        "twentyseventh",
+        "twentyeighth",
         "twentyninth",
         "thirtieth",
     ];

@@ -285,13 +285,37 @@ fn stored_by_deepspeed(imported: &mut ImportedPlan) {
     imported.say(keys::training::precision, word, found.origin);
 }
 
+/// `mixed_precision` fills a section that the file leaves to `auto` or has not (`DeepSpeedPlugin.set_mixed_precision`),
+/// whatever type the weights were loaded in.
+fn fill_precision(imported: &mut ImportedPlan, file: &Settings, settings: &Settings) {
+    let Some(found) = settings.text("mixed_precision") else { return };
+    let (section, word) = match found.value.as_str() {
+        "bf16" => ("bf16", "bf16-fp32-master"),
+        "fp16" => ("fp16", "fp16-fp32-master"),
+        _ => return,
+    };
+    let other = file.is("bf16.enabled") || file.is("fp16.enabled");
+    let enabled = file.text(&format!("{section}.enabled"));
+    if other || enabled.is_some_and(|told| told.value != "auto") {
+        return;
+    }
+    imported.say(keys::training::precision, word, found.origin.clone());
+    if file.whole("zero_optimization.stage").is_some_and(|stage| stage.value > 0) {
+        imported.say(keys::training::gradient_dtype, section, found.origin);
+    }
+}
+
 fn deepspeed_part(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     imported.say(keys::distribution::engine, "deepspeed", Origin::Derived("accelerate's DeepSpeed plugin".to_owned()));
     if let Some(path) = settings.text(DEEPSPEED_FILE) {
-        if let Some(file) = context.settings(&path.value, imported) {
-            deepspeed::set(imported, &file);
+        let file = context.settings(&path.value, imported);
+        if let Some(file) = &file {
+            deepspeed::set(imported, file);
         }
         stored_by_deepspeed(imported);
+        if let Some(file) = &file {
+            fill_precision(imported, file, settings);
+        }
         if let Some(found) = settings.text("mixed_precision").filter(|found| found.value == "fp8") {
             imported.drop(keys::training::precision);
             imported.miss(

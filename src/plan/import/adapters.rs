@@ -31,6 +31,26 @@ fn now(name: &str) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
+/// Says of adapters in every linear layer that a model has one layer for queries, keys and values where the plan's has
+/// three: `modeling_qwen.py`, `modeling_baichuan.py`, `modeling_internlm2.py`.
+pub fn settle(imported: &mut ImportedPlan) {
+    const JOINED: [&str; 7] = ["qwen-1-8b", "qwen-7b", "qwen-14b", "qwen-72b", "qwen-vl", "baichuan", "internlm2"];
+    let all = imported.get(keys::lora::targets).is_some_and(|found| found.value.to_string().contains("all-linear"));
+    let named = imported.get(keys::model::preset).map(|found| format!("{} {}", found.origin, found.value));
+    let plain = named.unwrap_or_default().to_lowercase().replace('_', "-");
+    let whole = |name: &str| {
+        plain.match_indices(name).any(|(at, _)| {
+            let letter = plain.get(..at).and_then(|before| before.chars().next_back());
+            !letter.is_some_and(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '.'))
+        })
+    };
+    if all && JOINED.iter().any(|name| whole(name)) {
+        imported.note(
+            "adapters: the model's one layer for queries, keys and values has one adapter; three are counted, which are larger",
+        );
+    }
+}
+
 /// The modules that a pattern names in its last part: `layers.[\d]+.(mlp|self_attn).(up|q)_proj` gives `up_proj` and
 /// `q_proj`.
 fn alternatives(name: &str) -> Vec<String> {

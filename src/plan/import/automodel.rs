@@ -109,6 +109,9 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
     if settings.text("distributed.dp_size").is_some_and(|found| found.value == "none") {
         settings.accept("distributed.dp_size");
     }
+    for (name, _) in settings.iter().filter(|(name, _)| name.starts_with("checkpoint.")) {
+        settings.accept(name);
+    }
     for name in ["model._target_", "model.trust_remote_code", "recipe", "seed", "benchmark"] {
         settings.accept(name);
     }

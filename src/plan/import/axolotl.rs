@@ -14,6 +14,7 @@ use super::rows::not_modelled;
 use super::settings::{DefaultValue, Settings};
 use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
+use super::vision;
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -103,6 +104,8 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
         Some(found) => model::set(imported, context, found),
         None => imported.miss(keys::model::preset, "no base_model"),
     }
+    // Every kind of model that transformers loads for pictures and text is loaded so (`utils/config`, `is_multimodal`).
+    vision::whole(imported);
     imported.set(keys::model::sequence_length, settings.whole("sequence_len"));
     lora(imported, settings);
     let arguments = as_arguments(settings, context);

@@ -18,8 +18,11 @@ pub struct Concept {
 }
 
 /// Sections and purposes whose settings are none of the trained model's.
-const ELSEWHERE: [&str; 41] = [
+const ELSEWHERE: [&str; 42] = [
+    // DeepSpeed's reading and writing of disks.
     "aio.",
+    // `--ckpt-fully-parallel-load`: how a checkpoint is read and written.
+    "fully_parallel",
     "eval",
     "valid",
     "test",

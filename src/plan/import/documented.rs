@@ -95,7 +95,7 @@ fn brief(words: &[String]) -> String {
 }
 
 /// The plan of a command, its files looked for as the file itself was.
-fn started(words: &[String], name: &str, context: &ImportContext) -> ImportedPlan {
+pub fn started(words: &[String], name: &str, context: &ImportContext) -> ImportedPlan {
     let (own, changed) = (BTreeMap::new(), BTreeSet::new());
     let files = ScriptFiles {
         own: &own,

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use serde_json::{Map, Value};
 
+use super::adapters;
 use super::origin::{Origin, Setting};
 use super::vision::{self, Tower};
 use crate::catalog::UNKNOWN_MODEL;
@@ -161,6 +162,7 @@ impl ImportedPlan {
     /// values are in the schema's order then.
     pub(super) fn settle(mut self) -> Self {
         vision::settle(&mut self);
+        adapters::settle(&mut self);
         // What is wrong or left out goes before what merely has no word.
         let first = ["not understood:", "not modelled:", "model:"];
         self.notes.sort_by_key(|line| first.iter().position(|start| line.starts_with(start)).unwrap_or(first.len()));

@@ -6,8 +6,8 @@ use super::origin::Origin;
 use super::settings::Settings;
 use super::{
     accelerate, align_anything, areal, automodel, axolotl, deepspeed, easy_r1, galore, glm, gpt_neox, levanter, lingua,
-    litgpt, llama_factory, llm_foundry, mistral_finetune, nanotron, nemo, nemo_rl, olmo, own_config, roll, swift,
-    torchtitan, torchtune, trainer, veomni, verl,
+    litgpt, llama_factory, llm_foundry, mistral_finetune, nanotron, nemo, nemo_rl, olmo, open_instruct, own_config,
+    roll, swift, torchtitan, torchtune, trainer, veomni, verl,
 };
 use crate::plan::keys;
 
@@ -41,6 +41,7 @@ pub fn kind(settings: &Settings) -> Option<Reader> {
         (axolotl::is_config, |settings, _, context| axolotl::of_file(settings, context)),
         (llama_factory::is_config, |settings, _, context| llama_factory::of_file(settings, context)),
         (swift::is_config, |settings, _, context| swift::of_file(settings, context)),
+        (open_instruct::is_config, open_instruct::of_file),
         (trainer::is_config, trainer::of_file),
         (llm_foundry::is_config, |settings, _, context| llm_foundry::of_file(settings, context)),
         (

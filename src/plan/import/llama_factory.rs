@@ -13,6 +13,7 @@ use super::settings::{DefaultValue, Settings};
 use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
 use super::versions;
+use super::vision;
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -186,10 +187,13 @@ fn set_arguments(imported: &mut ImportedPlan, settings: &Settings, context: &Imp
     let mut arguments = Settings::defaults("transformers 4.57", trainer::DEFAULTS).with(settings.clone());
     versions::apply(versions::TRAINER, &context.run.versions, &mut arguments, imported);
     match settings.text("flash_attn") {
-        Some(found) if found.value == "fa2" => {
+        // v1 has the names of transformers (`v1/config/arg_utils.py`, `AttentionFunction`).
+        Some(found) if matches!(found.value.as_str(), "fa2" | "flash_attention_2") => {
             arguments.set("attn_implementation", "flash_attention_2".into(), found.origin)
         }
-        Some(found) if found.value == "disabled" => arguments.set("attn_implementation", "eager".into(), found.origin),
+        Some(found) if matches!(found.value.as_str(), "disabled" | "eager") => {
+            arguments.set("attn_implementation", "eager".into(), found.origin)
+        }
         Some(found) => arguments.set("attn_implementation", "sdpa".into(), found.origin),
         None => {}
     }
@@ -211,6 +215,7 @@ fn set_arguments(imported: &mut ImportedPlan, settings: &Settings, context: &Imp
     let muon = settings.on("use_muon").map(|found| found.map(|_| "muon"));
     imported.set(keys::training::optimizer, muon);
     // `freeze_vision_tower` is true where nobody says otherwise (`hparams/finetuning_args.py`).
+    vision::whole(imported);
     let trains = settings.flag("freeze_vision_tower").is_some_and(|found| !found.value);
     if let Some(tower) = imported.tower.as_mut() {
         (tower.frozen, tower.trained) = (!trains, trains);

@@ -152,7 +152,7 @@ pub fn preset(context: &ImportContext, name: &str) -> Option<String> {
 
 /// A model of the catalogue that a name holds, whatever else it says of how that was trained: `Llama-3-8b-sft-mixture`.
 /// None where a word speaks of another architecture.
-fn held(context: &ImportContext, name: &str) -> Option<String> {
+pub fn held(context: &ImportContext, name: &str) -> Option<String> {
     const OTHERS: [&str; 38] = [
         "moe",
         "select",

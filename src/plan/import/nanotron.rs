@@ -81,7 +81,26 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         Some(file) => set(&mut imported, file),
         None => imported.miss(keys::model::architecture, "the configuration, which says it, was not read"),
     }
+    launched(&mut imported, context);
     imported
+}
+
+/// As many processes as the file shares the model out among are needed (`parallel/context.py`, `ParallelContext`).
+fn launched(imported: &mut ImportedPlan, context: &ImportContext) {
+    let Some(shared) = imported.whole(keys::cluster::num_gpus) else { return };
+    match (&context.world.total, &context.world.per_node) {
+        (Some(total), _) if total.value != shared => {
+            not_modelled(
+                imported,
+                &format!("{} processes ({}), and the file asks for {shared}", total.value, total.origin),
+            );
+        }
+        (None, Some(each)) => imported.note(format!(
+            "{} processes on a node ({}), on a number of nodes that is not known: the file asks for {shared} in all",
+            each.value, each.origin
+        )),
+        _ => {}
+    }
 }
 
 /// The plan of a file alone: the degrees tell the number of GPUs.
@@ -215,7 +234,9 @@ fn shape(imported: &mut ImportedPlan, settings: &Settings) {
     if let Some(experts) = experts.filter(|found| found.value > 1) {
         imported.set(keys::moe::num_experts, Some(experts));
         let top = whole(&[&moe("top_k")[..], &["num_experts_per_tok".to_owned()]].concat());
-        imported.set(keys::moe::experts_per_token, top);
+        // `LlaMoEConfig`: each token visits one expert, where nothing else is said.
+        let one = || config.get("moe_num_experts").map(|_| Setting::new(1, default("num_experts_per_tok 1")));
+        imported.set(keys::moe::experts_per_token, top.or_else(one));
         let width = whole(&moe("moe_intermediate_size")).or_else(|| config.whole("intermediate_size"));
         imported.set(keys::moe::intermediate_size, width);
         if config.is("moe_config.enable_shared_expert") {

@@ -133,6 +133,7 @@ fn set(imported: &mut ImportedPlan, settings: Settings, named: &str, context: &I
             );
         }
     }
+    padding(settings);
     if settings.is("policy.megatron_cfg.enabled") {
         on_megatron(imported, settings);
     } else {
@@ -162,6 +163,14 @@ fn set(imported: &mut ImportedPlan, settings: Settings, named: &str, context: &I
         }
     }
     account_for(imported, settings);
+}
+
+/// Packs are filled up to a multiple of so many tokens, and are put in some order.
+fn padding(settings: &Settings) {
+    const NAMES: [&str; 3] = ["sequence_length_round", "make_sequence_length_divisible_by", "microbatch_order"];
+    for (name, _) in settings.iter().filter(|(name, _)| NAMES.iter().any(|end| name.ends_with(end))) {
+        settings.accept(name);
+    }
 }
 
 /// FSDP2 over fp32 weights, computing in `policy.precision`.
@@ -222,7 +231,16 @@ fn on_megatron(imported: &mut ImportedPlan, settings: &Settings) {
     imported.say(keys::distribution::engine, "megatron", Origin::Program("policy.megatron_cfg".to_owned()));
     take(imported, settings, MEGATRON);
     imported.say(keys::training::precision, "bf16-fp32-master", default("policy.megatron_cfg.optimizer.bf16 true"));
-    imported.say(keys::training::optimizer, "adamw-fused", default("policy.megatron_cfg.optimizer.optimizer adam"));
+    match settings.text("policy.megatron_cfg.optimizer.optimizer").filter(|found| found.value != "adam") {
+        Some(found) => common::set_optimizer(imported, Some(found)),
+        None => {
+            imported.say(
+                keys::training::optimizer,
+                "adamw-fused",
+                default("policy.megatron_cfg.optimizer.optimizer adam"),
+            );
+        }
+    }
     let on = settings.flag("policy.megatron_cfg.activation_checkpointing");
     let granularity = settings.text("policy.megatron_cfg.recompute_granularity").map(|found| found.value);
     let word = match granularity.as_deref() {
@@ -240,8 +258,18 @@ fn on_megatron(imported: &mut ImportedPlan, settings: &Settings) {
             settings.on("policy.megatron_cfg.optimizer.optimizer_cpu_offload").map(|found| found.map(|_| "optimizer")),
         );
     }
+    // What FSDP shards and what fp8 leaves out is told whether they are on or not.
+    let sharded = ["use_megatron_fsdp", "use_custom_fsdp"]
+        .iter()
+        .any(|name| settings.is(&format!("policy.megatron_cfg.distributed_data_parallel_config.{name}")));
+    let eight = settings.is("policy.megatron_cfg.fp8_cfg.enabled");
+    const OF_FP8: [&str; 4] =
+        ["fp8_cfg.", "first_last_layers_bf16", "layers_at_start_in_bf16", "layers_at_end_in_bf16"];
     for (name, _) in settings.iter() {
-        if name.starts_with("policy.dtensor_cfg") || name.contains("megatron_cfg.scheduler") {
+        let other = name.starts_with("policy.dtensor_cfg") || name.contains("megatron_cfg.scheduler");
+        let stored = name.starts_with("policy.megatron_cfg.checkpoint.");
+        let strategy = !sharded && name.ends_with("data_parallel_sharding_strategy");
+        if other || stored || strategy || (!eight && OF_FP8.iter().any(|part| name.contains(part))) {
             settings.accept(name);
         }
     }

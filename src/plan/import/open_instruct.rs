@@ -1,5 +1,5 @@
 //! open-instruct's `grpo_fast.py`: learners under DeepSpeed, placed by Ray, that train on packs of answers, and vLLM's
-//! engines beside them (`open_instruct/grpo_fast.py`, `grpo_utils.py`, `data_loader.py`, `utils.py`,
+//! engines beside them; files of arguments for its `finetune.py` and `dpo_tune_cache.py` (`open_instruct/grpo_fast.py`, `grpo_utils.py`, `data_loader.py`, `utils.py`,
 //! `get_train_ds_config`, at b0b9a8e and in the releases of 2025).
 
 use super::arguments;
@@ -9,7 +9,7 @@ use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings, whole};
 use super::unread::account_for;
-use super::{deepspeed, model, rollout, script_conditions, script_defaults};
+use super::{deepspeed, documented, model, rollout, script_conditions, script_defaults, trainer};
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -42,6 +42,35 @@ const ANSWERS: [&str; 9] =
 /// Whether the program is its trainer of reinforcement.
 pub fn runs(context: &ImportContext) -> bool {
     context.program.name() == "grpo_fast.py" || context.program.path.ends_with("open_instruct.grpo_fast")
+}
+
+/// Whether settings are arguments of its scripts in a file (`configs/train_configs`, `utils.py`, `ArgumentParserPlus`).
+pub fn is_config(settings: &Settings) -> bool {
+    let mixed = ["dataset_mixer", "dataset_mixer_list"].iter().any(|name| settings.holds(name));
+    mixed && settings.holds("model_name_or_path") && settings.holds("with_tracking")
+}
+
+/// The plan of such a file alone: what its script makes of it, where the project is around it. The launcher is another's.
+pub fn of_file(file: Settings, name: &str, context: &ImportContext) -> ImportedPlan {
+    let pairs = name.contains("dpo") || ["beta", "loss_type"].iter().any(|option| file.holds(option));
+    let script = if pairs { "dpo_tune_cache.py" } else { "finetune.py" };
+    let above = std::iter::successors(Some(name), |path| path.rsplit_once('/').map(|(folder, _)| folder)).skip(1);
+    let folders = above.map(|folder| format!("{folder}/")).chain((!name.starts_with('/')).then(String::new));
+    let mut paths = folders.map(|folder| format!("{folder}open_instruct/{script}"));
+    let Some(path) = paths.find(|path| context.run.files.read(path).is_ok()) else {
+        return trainer::of_file(file, name, context);
+    };
+    let words = ["accelerate", "launch", &path, name].map(str::to_owned);
+    let mut imported = documented::started(&words, name, context);
+    imported.note(format!("read as {path} reads it; the launcher is not in it"));
+    for key in [keys::cluster::num_gpus, keys::cluster::nodes, keys::cluster::gpus_per_node] {
+        imported.drop(key);
+    }
+    imported.drop(keys::distribution::data_parallel);
+    imported.drop(keys::model::batch_size);
+    imported.miss(keys::cluster::num_gpus, "the launcher of the script says it");
+    trainer::by_launcher(&mut imported);
+    imported
 }
 
 fn default(option: &str) -> Origin {

@@ -11,7 +11,7 @@ use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::Settings;
 use super::unread::account_for;
-use super::{adapters, deepspeed, rollout};
+use super::{adapters, deepspeed, rollout, vision};
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -56,6 +56,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         Some(found) => model::set(&mut imported, context, found),
         None => imported.miss(keys::model::preset, "neither --pretrain nor --model.model_name_or_path"),
     }
+    tower(&mut imported, &settings);
     batches(&mut imported, &settings, &method);
     take(&mut imported, &settings, ROWS);
     dynamic(&mut imported, &settings);
@@ -72,6 +73,19 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
 
 fn default(option: &str) -> Origin {
     Origin::Default { framework: VERSION, option: option.to_owned() }
+}
+
+/// Since 2026 a checkpoint with a tower is loaded whole (`models/actor.py`, `is_vlm`), and trained so where nobody freezes
+/// the tower.
+fn tower(imported: &mut ImportedPlan, settings: &Settings) {
+    if settings.iter().any(|(name, _)| name.contains('.')) {
+        vision::whole(imported);
+    }
+    let frozen = settings.is("actor.freeze_visual_encoder");
+    if let Some(tower) = imported.tower.as_mut() {
+        (tower.frozen, tower.trained) = (frozen, !frozen);
+        settings.accept("actor.freeze_visual_encoder");
+    }
 }
 
 /// What the parsers of the commands have where nothing is said.
@@ -212,18 +226,44 @@ fn companions(imported: &mut ImportedPlan, settings: &Settings, context: &Import
     let kl = settings.number("algo.kl.init_coef").or_else(|| settings.number("init_kl_coef"));
     let reference = kl.is_none_or(|found| found.value > 0.0);
     let beside = all || is("colocate_actor_ref");
-    if reference && beside && !settings.is("ref_reward_offload") && imported.get(keys::lora::rank).is_none() {
+    if reference && beside && !is_offloaded(settings, "ref") && imported.get(keys::lora::rank).is_none() {
         imported.say(keys::training::reference_model, true, default("colocated, --init_kl_coef above 0"));
     }
-    if !all || asleep {
+    if !all {
         return;
     }
+    let reward = settings.first_text(&["reward.model_name_or_path", "reward_pretrain"]);
+    let offloaded = is_offloaded(settings, "reward");
     let estimator = settings.first_text(&["algo.advantage.estimator", "advantage_estimator"]);
-    if estimator.is_none_or(|found| found.value == "gae") {
+    let valued = estimator.is_none_or(|found| found.value == "gae");
+    if valued && asleep {
+        sleeping_critic(imported, settings, context, reward.as_ref());
+    } else if valued {
         imported.say(keys::training::critic_model, true, default("--advantage_estimator gae"));
     }
-    if let Some(found) = settings.first_text(&["reward.model_name_or_path", "reward_pretrain"]) {
+    if let Some(found) = reward.filter(|_| !offloaded) {
         rollout::frozen(imported, context, &found, "the reward model");
+    }
+}
+
+/// Whether a frozen model waits on the host: `--reward.offload`, both at once in the arguments up to 0.9.
+fn is_offloaded(settings: &Settings, role: &str) -> bool {
+    settings.is("ref_reward_offload") || settings.is(&format!("{role}.offload"))
+}
+
+/// A critic's states and masters go to the host while it sleeps; its 16-bit weights stay (`offload_deepspeed_states`).
+/// It begins as the first reward model, else as the actor (`cli/train_ppo_ray.py`).
+fn sleeping_critic(
+    imported: &mut ImportedPlan,
+    settings: &Settings,
+    context: &ImportContext,
+    reward: Option<&Setting<String>>,
+) {
+    let first = |found: &Setting<String>| found.clone().map(|names| names.split(',').next().unwrap_or("").to_owned());
+    let named = settings.first_text(&["critic.model_name_or_path", "critic_pretrain"]);
+    let actor = || settings.first_text(&["actor.model_name_or_path", "pretrain"]);
+    if let Some(found) = named.or_else(|| reward.map(first)).or_else(actor) {
+        rollout::frozen(imported, context, &found, "the sleeping critic's weights,");
     }
 }
 

@@ -37,7 +37,12 @@ pub fn packed(imported: &mut ImportedPlan, tokens: Option<Setting<u64>>) {
 
 /// A frozen model beside the policy, by its name: its parameters where the catalogue knows it, else what is not modelled.
 pub fn frozen(imported: &mut ImportedPlan, context: &ImportContext, named: &Setting<String>, what: &str) {
-    let known = model::preset(context, &named.value).and_then(|preset| context.catalog.model(&preset));
+    let preset = model::preset(context, &named.value).or_else(|| {
+        let held = model::held(context, &named.value)?;
+        imported.note(format!("{what} {}: taken as {held}, which its name holds", named.value));
+        Some(held)
+    });
+    let known = preset.and_then(|preset| context.catalog.model(&preset));
     let Some(parameters) = known.map(|model| model.params) else {
         return not_modelled(imported, &format!("{what} {}: not in the catalogue", named.value));
     };

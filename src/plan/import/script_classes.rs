@@ -14,8 +14,7 @@ const MOST: usize = 200;
 /// variable stands for (LMFlow: `PipelineArguments = AutoArguments.get_pipeline_args_class(name)`) is one that stands on
 /// `TrainingArguments` itself.
 pub fn parsed(script: &str, texts: &[&str]) -> Option<BTreeSet<String>> {
-    let classes: BTreeMap<&str, Vec<&str>> =
-        texts.iter().flat_map(|text| text.lines()).filter_map(class).take(MOST).collect();
+    let classes = classes(texts);
     let mut names = BTreeSet::new();
     let mut computed = false;
     for name in filled(script) {
@@ -37,8 +36,7 @@ pub fn parsed(script: &str, texts: &[&str]) -> Option<BTreeSet<String>> {
 
 /// Names of the classes of a project that a script names anywhere, with those that they stand on.
 pub fn named(script: &str, texts: &[&str]) -> Option<BTreeSet<String>> {
-    let classes: BTreeMap<&str, Vec<&str>> =
-        texts.iter().flat_map(|text| text.lines()).filter_map(class).take(MOST).collect();
+    let classes = classes(texts);
     let words: BTreeSet<&str> = script.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').collect();
     let names: BTreeSet<String> =
         classes.keys().filter(|name| words.contains(*name)).map(|name| (*name).to_owned()).collect();
@@ -58,16 +56,28 @@ fn with_bases(mut names: BTreeSet<String>, classes: &BTreeMap<&str, Vec<&str>>) 
     names
 }
 
-/// The class that a line begins, and what it stands on.
-fn class(line: &str) -> Option<(&str, Vec<&str>)> {
-    let rest = line.strip_prefix("class ")?;
-    let (name, bases) = rest.split_once([':', '(']).unwrap_or((rest, ""));
-    let bases = bases.split([')', ':']).next().unwrap_or("");
-    Some((name.trim(), bases.split(',').map(str::trim).filter(|base| !base.is_empty()).collect()))
+/// The classes of some texts, and what each stands on.
+fn classes<'a>(texts: &[&'a str]) -> BTreeMap<&'a str, Vec<&'a str>> {
+    let lines = |text: &'a str| {
+        let others = text.match_indices('\n').filter_map(move |(at, _)| text.get(at + 1..));
+        std::iter::once(text).chain(others)
+    };
+    texts.iter().flat_map(|text| lines(text)).filter_map(class).take(MOST).collect()
+}
+
+/// The class that a text begins, and what it stands on, each on a line of its own or not.
+fn class(text: &str) -> Option<(&str, Vec<&str>)> {
+    let rest = text.strip_prefix("class ")?;
+    let (name, behind) = rest.split_at(rest.find([':', '(', '\n'])?);
+    let bases = behind.strip_prefix('(').and_then(|inner| inner.split(')').next()).unwrap_or("");
+    let plain = |base: &&str| {
+        !base.is_empty() && base.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '.'))
+    };
+    Some((name.trim(), bases.split(',').map(str::trim).filter(plain).collect()))
 }
 
 /// Names in the calls of parsers.
-fn filled(script: &str) -> Vec<&str> {
+fn filled<'a>(script: &'a str) -> Vec<&'a str> {
     let mut found = Vec::new();
     for parser in PARSERS {
         for (at, _) in script.match_indices(parser).take(MOST) {
@@ -78,7 +88,9 @@ fn filled(script: &str) -> Vec<&str> {
             let is_name = |name: &&str| {
                 !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
             };
-            found.extend(list.split([',', '(', ')', '[', ']']).map(str::trim).filter(is_name));
+            // `utils.Arguments`, of a module of the project's.
+            let last = |word: &'a str| word.rsplit('.').next().unwrap_or(word);
+            found.extend(list.split([',', '(', ')', '[', ']']).map(str::trim).map(last).filter(is_name));
         }
     }
     found
@@ -105,6 +117,11 @@ class Aligner:
         // Of a class that a variable stands for, those on TrainingArguments itself; never one on nothing.
         let computed = "Pipeline = of(name)\nparser = HfArgumentParser(\n    (ModelArguments, Pipeline)\n)";
         assert_eq!(names(computed).unwrap(), ["Common", "ModelArguments", "Other"]);
+        // A module's class, whose bases stand on lines of their own.
+        let wide = "class Whole(\n    ModelArguments,  # the model's\n    Tuner,\n):\n    rank: int = 8\n";
+        let script = "parser = ArgumentParserPlus((utils.Whole, Aligner))";
+        let found = parsed(script, &[script, wide, ARGUMENTS]).unwrap();
+        assert_eq!(Vec::from_iter(found), ["Aligner", "Common", "Tuner", "Whole"]);
         assert_eq!(names("HfArgumentParser(CLASSES)"), None);
         assert_eq!(names("parser = argparse.ArgumentParser()"), None);
     }

@@ -11,6 +11,56 @@ pub fn project_text(context: &ImportContext, path: &str, text: &str) -> String {
     std::iter::once(text.to_owned()).chain(others).collect::<Vec<_>>().join("\n")
 }
 
+/// The same without functions of the modules that nothing calls by name: what other scripts of the project do.
+pub fn called_text(context: &ImportContext, path: &str, text: &str) -> String {
+    let whole = project_text(context, path, text);
+    let modules = whole.get(text.len()..).unwrap_or("");
+    let (mut kept, mut functions) = (text.to_owned(), Vec::new());
+    for block in blocks(modules) {
+        match function(&block) {
+            Some(name) => functions.push((name.to_owned(), block)),
+            None => kept.push_str(&block),
+        }
+    }
+    loop {
+        let (called, others): (Vec<_>, Vec<_>) = functions.into_iter().partition(|(name, _)| is_word(&kept, name));
+        called.iter().for_each(|(_, block)| kept.push_str(block));
+        if called.is_empty() {
+            return kept;
+        }
+        functions = others;
+    }
+}
+
+/// Parts of a module that begin at its left margin.
+fn blocks(text: &str) -> Vec<String> {
+    let mut blocks: Vec<String> = vec![String::new()];
+    for line in text.split_inclusive('\n') {
+        if ["def ", "async def ", "class ", "@"].iter().any(|start| line.starts_with(start)) {
+            blocks.push(String::new());
+        }
+        if let Some(block) = blocks.last_mut() {
+            block.push_str(line);
+        }
+    }
+    blocks
+}
+
+/// The name of the function that a block is.
+fn function(block: &str) -> Option<&str> {
+    let rest = block.strip_prefix("async ").unwrap_or(block).strip_prefix("def ")?;
+    rest.split('(').next().map(str::trim).filter(|name| is_name(name))
+}
+
+/// Whether a name stands in a text by itself, or behind a module's.
+fn is_word(text: &str, name: &str) -> bool {
+    let letter = |letter: Option<char>| letter.is_some_and(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+    text.match_indices(name).any(|(at, _)| {
+        let (before, behind) = (text.get(..at).unwrap_or(""), text.get(at + name.len()..).unwrap_or(""));
+        !letter(before.chars().next_back()) && !letter(behind.chars().next())
+    })
+}
+
 /// Files of its own project that a script imports from: `from pkg.arguments import A`, `from pkg import arguments`,
 /// `from .arguments import A`.
 pub fn of(path: &str, text: &str) -> Vec<String> {

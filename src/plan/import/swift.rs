@@ -12,7 +12,7 @@ use super::rows::not_modelled;
 use super::settings::{DefaultValue, Settings, UNKNOWN};
 use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
-use super::{adapters, arguments, megatron, model, rollout};
+use super::{adapters, arguments, megatron, model, rollout, vision};
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -320,6 +320,7 @@ fn low_rank(imported: &mut ImportedPlan, settings: &Settings) {
         }
     }
     // `freeze_vit` and `freeze_aligner` are true where nobody says otherwise.
+    vision::whole(imported);
     let trains = settings.flag("freeze_vit").is_some_and(|found| !found.value);
     if let Some(tower) = imported.tower.as_mut() {
         (tower.frozen, tower.trained) = (!trains, trains);

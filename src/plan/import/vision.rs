@@ -61,6 +61,23 @@ const COMPOSED: &[(&str, &str, u64)] = &[
     ("llava-v1.5-13b", "llama-2-13b", 334_974_976),
 ];
 
+/// Models of the catalogue that stand for the language model alone of a checkpoint with a tower, and the parameters of
+/// that: `Qwen3_5VisionModel` of transformers 5.24, with the sizes of `torchtitan/models/qwen3_5`, and Gemma 3's
+/// `vision_tower` with `multi_modal_projector` of 4.57.
+const BEHIND_A_TOWER: &[(&str, u64)] = &[
+    ("qwen3.5-0.8b", 100_592_896),
+    ("qwen3.5-2b", 331_416_576),
+    ("qwen3.5-4b", 333_514_240),
+    ("qwen3.5-9b", 456_010_480),
+    ("qwen3.5-27b", 460_730_096),
+    ("qwen3.5-35b-a3b", 446_571_248),
+    ("qwen3.5-122b-a10b", 451_290_864),
+    ("qwen3.5-397b-a17b", 456_010_480),
+    ("gemma-3-4b", 419_816_304),
+    ("gemma-3-12b", 421_290_864),
+    ("gemma-3-27b", 423_060_336),
+];
+
 /// Towers by their names on the hub and their parameters: `CLIPVisionModel`, `SiglipVisionModel`.
 const TOWERS: &[(&str, u64)] = &[
     ("clip-vit-large-patch14", 303_179_776),
@@ -112,6 +129,16 @@ pub fn set(imported: &mut ImportedPlan, context: &ImportContext, name: &str, ori
     imported.say(keys::model::preset, preset, origin.clone());
     imported.tower = Some(Tower { parameters: *parameters, origin, frozen: false, trained: false });
     true
+}
+
+/// Puts the tower back before a language model, for tools that load a checkpoint with all that it holds
+/// (`AutoModelForImageTextToText`).
+pub fn whole(imported: &mut ImportedPlan) {
+    let Some(found) = imported.get(keys::model::preset).filter(|_| imported.tower.is_none()) else { return };
+    let known = BEHIND_A_TOWER.iter().find(|(name, _)| found.value.as_str() == Some(name));
+    let Some((_, parameters)) = known else { return };
+    let origin = Origin::Derived(format!("{}: loaded with its tower", found.origin));
+    imported.tower = Some(Tower { parameters: *parameters, origin, frozen: false, trained: false });
 }
 
 /// What a script on the Trainer says of a tower: that it trains, or which one it is.

@@ -14,9 +14,10 @@ use super::python::ScriptReader;
 use super::python_calls::{is_script, models};
 use super::rows::not_modelled;
 use super::script_classes;
+use super::script_conditions::reached;
 use super::script_defaults::{self, script_of};
 use super::script_doubts::code;
-use super::script_modules::project_text;
+use super::script_modules::{called_text, project_text};
 use super::settings::{Settings, UNKNOWN};
 use crate::plan::keys;
 
@@ -163,6 +164,9 @@ const STEPS: [&str; 10] = [
     "accum_iter",
 ];
 
+/// What a script has where it loads weights of fewer bits.
+const QUANTISED: &str = "BitsAndBytesConfig(";
+
 /// What a loop's text says beside its arguments.
 pub struct OwnLoop {
     path: String,
@@ -180,9 +184,10 @@ impl OwnLoop {
     pub fn of(context: &ImportContext, settings: &mut Settings, file: &Settings) -> Option<Self> {
         let (path, text) = training_text(context).filter(|(_, text)| loops(text))?;
         // What a library of the project can quantise, the script need not.
-        let alone = text.contains("get_peft_model(").then(|| ScriptReader::new(&path, &text, settings.clone()));
-        let quantised = alone.map(|reader| reader.calls(&["BitsAndBytesConfig"])).unwrap_or_default();
-        let text = project_text(context, &path, &text);
+        let quantises = text.contains("get_peft_model(") && reached(&text, QUANTISED, settings) != Some(false);
+        let quantised = quantises.then(|| ScriptReader::new(&path, &text, settings.clone()));
+        let quantised = quantised.map(|reader| reader.calls(&["BitsAndBytesConfig"])).unwrap_or_default();
+        let text = called_text(context, &path, &text);
         let mut own = Self { path, text, given: Vec::new(), loads_several: false, silent: Vec::new() };
         own.silence(settings);
         own.fill(settings, file, &quantised, context);
@@ -257,6 +262,10 @@ impl OwnLoop {
         if !names.iter().any(|name| settings.is_set(name)) {
             let named = ["0", "pretrained_model_name_or_path"].iter().find_map(|place| known(&made, place));
             put("model_name_or_path", named, "from_pretrained");
+        }
+        // A call of the loop's own goes over whatever its arguments are called.
+        if reader.makes("gradient_checkpointing_enable") {
+            found.set("gradient_checkpointing", true.into(), origin("gradient_checkpointing_enable"));
         }
         let told = found.holds("gradient_accumulation_steps");
         if let Some(name) = STEPS.iter().find(|name| !told && settings.whole(name).is_some()) {

@@ -340,6 +340,7 @@ impl Script<'_> {
             around: self.around.iter().fold(Source::default(), |all, one| all.and(one)),
             open: given.open,
             reached: (self.unsure == 0).then_some(true),
+            blindly: self.blindly > 0,
         });
     }
 }

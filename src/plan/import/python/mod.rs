@@ -107,6 +107,13 @@ impl<'a> ScriptReader<'a> {
         }
     }
 
+    /// Whether the script makes a call of that name for certain.
+    pub fn makes(&self, name: &str) -> bool {
+        let script = self.script.borrow();
+        let seen = first(&script, &[name]).filter(|seen| seen.reached == Some(true) && !seen.blindly);
+        seen.inspect(|seen| self.take(&seen.around)).is_some()
+    }
+
     /// What a dictionary of the script holds, by dotted names behind `name`.
     pub fn section(&self, name: &str) -> Settings {
         let value = self.script.borrow_mut().later(&Expression::Name(name.to_owned()));

@@ -30,6 +30,8 @@ pub struct Seen {
     pub open: bool,
     /// Whether it is made: none where a condition is not known.
     pub reached: Option<bool>,
+    /// Whether it stands in a function that nothing was seen to call.
+    pub blindly: bool,
 }
 
 /// A script that is read.
@@ -65,6 +67,8 @@ pub struct Script<'a> {
     pub(super) entered: BTreeSet<*const Function>,
     /// Conditions around that are not known.
     pub(super) unsure: usize,
+    /// Functions around that nothing was seen to call.
+    pub(super) blindly: usize,
     /// What those that are known rest upon.
     pub(super) around: Vec<Source>,
     /// What options of `click` are where nobody gives them, by the function that they are of.
@@ -104,6 +108,7 @@ impl<'a> Script<'a> {
             given_names: BTreeMap::new(),
             entered: BTreeSet::new(),
             unsure: 0,
+            blindly: 0,
             around: Vec::new(),
             options: BTreeMap::new(),
             noting: false,
@@ -192,7 +197,9 @@ impl<'a> Script<'a> {
 
     pub(super) fn call_blindly(&mut self, function: &Rc<Function>, of: Option<usize>) {
         if !self.entered.contains(&Rc::as_ptr(function)) {
+            self.blindly += 1;
             self.call_function(function, of, Vec::new(), BTreeMap::new(), true);
+            self.blindly -= 1;
         }
     }
 

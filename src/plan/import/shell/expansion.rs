@@ -114,6 +114,22 @@ impl Script {
         cut(&value.unwrap_or_else(without), rest)
     }
 
+    /// `: ${NAME:=words}`: a variable that is not set has these from then on.
+    pub(super) fn fill_in(&mut self, text: &str, known: &dyn Fn(&str) -> Option<String>) {
+        let mut rest = text;
+        while let Some(braces) = rest.find("${").and_then(|at| rest.get(at + 1..)) {
+            let end = closing(braces, '{', '}');
+            let inner = braces.get(1..end.saturating_sub(1)).unwrap_or("");
+            let named = inner.split_once(":=").or_else(|| inner.split_once('=')).map(|(name, _)| name);
+            let plain = |name: &&str| name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+            if let Some(name) = named.filter(plain) {
+                let value = self.parameter(inner, known);
+                self.variables.insert(name.to_owned(), vec![value]);
+            }
+            rest = braces.get(end..).unwrap_or("");
+        }
+    }
+
     /// An element of a list, or of a table: `declare -A SIZES=([7b]=4096)`.
     fn element(&self, name: &str, index: &str, known: &dyn Fn(&str) -> Option<String>) -> String {
         let Some(words) = self.variables.get(name) else {

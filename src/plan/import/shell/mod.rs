@@ -188,6 +188,9 @@ impl Script {
             self.functions.insert(name.to_owned(), body.to_owned());
             return;
         }
+        if let Some(text) = statement.strip_prefix(": ").filter(|text| text.contains("${")) {
+            return self.fill_in(text, around.variable);
+        }
         let group = |open, close| statement.starts_with(open).then(|| closing(statement, open, close));
         if let Some(end) = group('{', '}').filter(|_| statement.starts_with("{ ") || statement.starts_with("{\n")) {
             return self.run(statement.get(1..end.saturating_sub(1)).unwrap_or(""), around, depth + 1);

@@ -164,3 +164,14 @@ fn conditions_of_several_parts_are_followed() {
     let text = "if [ -z \"$1\" ] || [ $((1+1)) = 2 ]; then A=1; else A=2; fi\nif [ -z \"$1\" ] && [ 1 = 1 ]; then B=1; else B=2; fi\npython x.py $A $B";
     assert_eq!(words(text), ["python x.py 1 ?"]);
 }
+
+#[test]
+fn a_colon_sets_what_is_not_set() {
+    let script = "\
+NODES=4
+: ${GPUS:=8}  # a node
+: \"${NODES:=2}\" ${CONFIG:=\"configs/${NAME:-tiny}.yaml\"}
+torchrun --nnodes $NODES --nproc $GPUS train.py $CONFIG
+";
+    assert_eq!(last(script), ["torchrun", "--nnodes", "4", "--nproc", "8", "train.py", "configs/tiny.yaml"]);
+}

@@ -10,7 +10,7 @@ use super::super::rows::not_modelled;
 use super::super::script_adapters;
 use super::super::script_defaults::{always_calls, script_of};
 use super::super::script_modules::project_text;
-use super::super::settings::{Fate, Settings};
+use super::super::settings::{Fate, Settings, whole};
 use super::super::trl;
 use super::lora_call::LoraCall;
 use crate::plan::keys;
@@ -68,6 +68,11 @@ pub fn length(imported: &mut ImportedPlan, settings: &Settings, context: &Import
         Setting::new(tokens, Origin::Default { framework: "the script", option: option.to_owned() })
     };
     let named = settings.first_whole(&NAMES);
+    // What a loop cuts its samples to is what one of its arguments says.
+    let cut = settings.get("max_length").and_then(|found| whole(&found.value));
+    if named.as_ref().is_some_and(|found| cut == Some(found.value)) {
+        settings.accept("max_length");
+    }
     let idle = named.as_ref().and_then(|found| never_read(&found.origin, context));
     let found = named.filter(|_| idle.is_none()).or_else(|| match context.program.name() {
         // min(the tokenizer's longest, 1024)

@@ -35,6 +35,10 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
             }
         }
     }
+    // The launcher's engine may be another.
+    if imported.get(keys::distribution::engine).is_some_and(|found| found.value == "deepspeed") {
+        return;
+    }
     let accelerate = versions::of(&context.run.versions, "accelerate");
     // `accelerator.py`, `prepare_model`: nothing is raised before.
     if accelerate.and_then(|range| range.is_within((0, 0), versions::FSDP_UPCASTS)) != Some(true) {
