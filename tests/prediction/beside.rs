@@ -80,6 +80,25 @@ fn pieces_never_slow_tensor_parallel_down() {
     assert!(with(true) < with(false));
 }
 
+/// Userbuffers hide gathers and scatters along the sequence alone: without sequence parallelism Megatron-LM refuses
+/// --tp-comm-overlap (training/arguments.py, validate_args) and NeMo turns it off. It saves neither time nor counts buffers.
+#[test]
+fn pieces_need_sequence_parallelism() {
+    let with = |more: &str| {
+        prediction(&format!(
+            "model: {{preset: llama-2-7b, framework: megatron, batch_size: 4, sequence_length: 4096}}\n\
+             training: {{precision: bf16-fp32-master, micro_batch_size: 4}}\nhardware: {{gpu_type: NVIDIA H100}}\n\
+             cluster: {{num_gpus: 8}}\ndistribution: {{tensor_parallel: 8{more}}}\n"
+        ))
+    };
+    let [plain, told] = ["", ", overlap_tensor_parallel: true"].map(with);
+    assert!((told.time.step.0 - plain.time.step.0).abs() < 1e-12);
+    assert_eq!(told.largest().peak_allocated, plain.largest().peak_allocated);
+    let said = |of: &Prediction| of.assumptions.iter().any(|one| one.contains("overlap_tensor_parallel: no effect"));
+    assert!(said(&told) && !said(&plain));
+    assert!(!said(&with(", sequence_parallel: true, overlap_tensor_parallel: true")));
+}
+
 /// DPO's reference is the model once more, without gradients and states, and reads each sample forward alone
 /// (TRL, `trainer/dpo_trainer.py`: `ref_model` under `torch.no_grad`).
 #[test]
