@@ -80,6 +80,48 @@ fn pieces_never_slow_tensor_parallel_down() {
     assert!(with(true) < with(false));
 }
 
+/// Userbuffers hide gathers and scatters along the sequence alone: without sequence parallelism Megatron-LM refuses
+/// --tp-comm-overlap (training/arguments.py, validate_args) and NeMo turns it off. It saves neither time nor counts buffers.
+#[test]
+fn pieces_need_sequence_parallelism() {
+    let with = |more: &str| {
+        prediction(&format!(
+            "model: {{preset: llama-2-7b, framework: megatron, batch_size: 4, sequence_length: 4096}}\n\
+             training: {{precision: bf16-fp32-master, micro_batch_size: 4}}\nhardware: {{gpu_type: NVIDIA H100}}\n\
+             cluster: {{num_gpus: 8}}\ndistribution: {{tensor_parallel: 8{more}}}\n"
+        ))
+    };
+    let [plain, told] = ["", ", overlap_tensor_parallel: true"].map(with);
+    assert!((told.time.step.0 - plain.time.step.0).abs() < 1e-12);
+    assert_eq!(told.largest().peak_allocated, plain.largest().peak_allocated);
+    let said = |of: &Prediction| of.assumptions.iter().any(|one| one.contains("overlap_tensor_parallel: no effect"));
+    assert!(said(&told) && !said(&plain));
+    assert!(!said(&with(", sequence_parallel: true, overlap_tensor_parallel: true")));
+}
+
+/// Megatron reduces gradients in buckets of 40 million parameters where they overlap, and in one bucket where nothing does
+/// (core/distributed/distributed_data_parallel.py, `bucket_size`). A layer has 4 x 1024^2 + 3 x 1024 x 4096 + 2 x 1024
+/// parameters, embedding and head 2 x 1024^2 + 1024: 35.7, 52.4 and 136.3 million make 1, 2 and 4 buckets, and each
+/// further one waits for the latency of a ring once more.
+#[test]
+fn megatron_reduces_one_bucket_where_nothing_overlaps() {
+    let comm = |layers: u64, overlaps: bool| {
+        let prediction = prediction(&format!(
+            "{{model: {{framework: megatron, batch_size: 2, sequence_length: 1024, hf_config: {{model_type: llama,
+             hidden_size: 1024, num_hidden_layers: {layers}, num_attention_heads: 16, num_key_value_heads: 16,
+             intermediate_size: 4096, vocab_size: 1024, max_position_embeddings: 1024, tie_word_embeddings: false}}}},
+             training: {{precision: bf16-fp32-master, micro_batch_size: 1}}, hardware: {{gpu_type: NVIDIA H100}},
+             cluster: {{num_gpus: 2}}, distribution: {{data_parallel: 2, overlap_grad_reduce: {overlaps}}}}}"
+        ));
+        let term = prediction.time_terms.iter().find(|term| term.name == "gradients reduced").unwrap();
+        (term.seconds + term.hidden).0
+    };
+    let more = |layers: u64| comm(layers, true) - comm(layers, false);
+    let [one, two, four] = [2, 3, 8].map(more);
+    assert!(one.abs() < 1e-12 && two > 0.0, "{one} {two}");
+    assert!((four / two - 3.0).abs() < 1e-6, "{two} {four}");
+}
+
 /// DPO's reference is the model once more, without gradients and states, and reads each sample forward alone
 /// (TRL, `trainer/dpo_trainer.py`: `ref_model` under `torch.no_grad`).
 #[test]

@@ -97,6 +97,7 @@ pub(super) fn note(
             .assumptions
             .push("training.cuda_graph: changes the speed only; its pools are left out of memory".to_owned());
     }
+    overlaps(plan, degrees, notes);
     if t.deterministic == Some(true) {
         let line = "training.deterministic: of slower kernels only flash-attn's backward pass is counted";
         notes.assumptions.push(line.to_owned());
@@ -108,6 +109,16 @@ pub(super) fn note(
     if defers && t.defer_embedding_wgrad == Some(true) {
         let line =
             "training.defer_embedding_wgrad: two micro-batches are deferred, as in Megatron's own configurations";
+        notes.assumptions.push(line.to_owned());
+    }
+}
+
+/// Says what a plan's overlap needs and the plan does not have.
+fn overlaps(plan: &Plan, degrees: &Degrees, notes: &mut Notes) {
+    let told = plan.distribution.overlap_tensor_parallel == Some(true);
+    if told && degrees.tensor > 1 && !degrees.sequence_parallel {
+        let line = "distribution.overlap_tensor_parallel: no effect without distribution.sequence_parallel \
+                    (Megatron-LM refuses it, NeMo turns it off)";
         notes.assumptions.push(line.to_owned());
     }
 }

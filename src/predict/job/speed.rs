@@ -73,16 +73,19 @@ impl Recipe {
             notes.assume(keys::distribution::overlap_grad_reduce, "true, as NVIDIA's recipes of FP8 have it");
             notes.assume(keys::distribution::overlap_param_gather, "true, as NVIDIA's recipes of FP8 have it");
         }
-        if tensor && said_of_tensor(plan).is_none() {
+        if tensor && said_of_tensor(plan, degrees).is_none() {
             notes.assume(keys::distribution::overlap_tensor_parallel, "true (its buffers left out of memory)");
         }
         Self { exchange, tensor }
     }
 }
 
-/// Whether a plan says that tensor-parallel collectives overlap.
-fn said_of_tensor(plan: &Plan) -> Option<bool> {
-    plan.distribution.overlap_tensor_parallel.or(plan.distribution.async_tensor_parallel)
+/// Whether a plan says that tensor-parallel collectives overlap. Transformer Engine's userbuffers hide the gathers and
+/// scatters along the sequence alone: without sequence parallelism Megatron-LM refuses `--tp-comm-overlap`
+/// (training/arguments.py, validate_args), and NeMo turns `ub_tp_comm_overlap` off.
+fn said_of_tensor(plan: &Plan, degrees: &Degrees) -> Option<bool> {
+    let part = &plan.distribution;
+    part.overlap_tensor_parallel.map(|on| on && degrees.sequence_parallel).or(part.async_tensor_parallel)
 }
 
 /// Says which kernels of a measured generation are estimated from another's.
@@ -173,8 +176,8 @@ pub(super) fn resolve(
         cuda_graph: training.cuda_graph.unwrap_or(CudaGraph::None),
         overlap_gradients: part.overlap_grad_reduce.unwrap_or(by_itself || recipe.exchange),
         overlap_weights: part.overlap_param_gather.unwrap_or(by_itself || recipe.exchange),
-        overlap_tensor: said_of_tensor(plan).unwrap_or(recipe.tensor),
-        userbuffers: said_of_tensor(plan).unwrap_or(false),
+        overlap_tensor: said_of_tensor(plan, degrees).unwrap_or(recipe.tensor),
+        userbuffers: said_of_tensor(plan, degrees).unwrap_or(false),
         overlap_experts: overlaps,
         sent_once: part.moe_dispatcher.map_or(far && !plain, |dispatcher| dispatcher == MoeDispatcher::Hybridep),
     })

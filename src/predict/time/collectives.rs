@@ -244,7 +244,8 @@ fn bucket(job: &Job, each: f64) -> f64 {
         Engine::Ddp => 25.0 * 1024.0 * 1024.0,
         // deepspeed/runtime/zero/config.py, `reduce_bucket_size` and `allgather_bucket_size`.
         Engine::Deepspeed => 5e8 * each,
-        // megatron-core, core/distributed/distributed_data_parallel.py, `bucket_size`.
+        // megatron-core, core/distributed/distributed_data_parallel.py, `bucket_size`: one bucket where nothing overlaps.
+        Engine::Megatron if !job.speed.overlap_gradients => f64::INFINITY,
         Engine::Megatron | Engine::MegatronFsdp => (1e6 * job.degrees.data as f64).max(40e6) * each,
         // A layer each.
         Engine::Fsdp1 | Engine::Fsdp2 => f64::INFINITY,
