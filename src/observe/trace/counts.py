@@ -114,7 +114,7 @@ def computed(func, args, out):
 
 def joined(args, out):
     zeros = lambda one: [0] * one.numel() if one.numel() == 1 and counts_of(one) and not counts_of(one).total else None
-    parts = [each_of(one) or zeros(one) for one in args[0]]
+    parts = [each_of(one) or zeros(one) if one.numel() else [] for one in args[0]]
     return None if None in parts else of_values([value for values in parts for value in values])
 
 
@@ -132,6 +132,9 @@ def kept(args, out):
 
 
 def gathered(args, out):
+    truth = getattr(args[0], "_memwall_truth", None)
+    if truth is not None and 0 < out.numel() <= MOST:
+        return of_values([args[0].numel() // out.numel() if truth else 0] * out.numel())
     counts = counts_of(args[0])
     return counts and Counts(counts.total)
 

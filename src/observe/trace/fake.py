@@ -291,6 +291,7 @@ def install(fake_mode):
 
     FakeTensor.__new__ = staticmethod(made)
     torch.Tensor.split = even_split
+    torch.tensor, torch.as_tensor = with_plain(torch.tensor), with_plain(torch.as_tensor)
     FakeTensor.item, FakeTensor.__int__ = guesses.item, lambda tensor: int(tensor.item())
     listed = FakeTensor.tolist
     FakeTensor.tolist = lambda tensor: listed(tensor) if held.value_of(tensor) is None else held.numbers_of(tensor)
@@ -313,6 +314,21 @@ def even_split(tensor, sizes, dim=0):
         share, more = divmod(tensor.size(dim), len(sizes))
         sizes = [share + (part < more) for part in range(len(sizes))]
     return SPLIT(tensor, sizes, dim)
+
+
+def plain(data):
+    """A list in which each tensor is the number that it holds."""
+    if isinstance(data, (list, tuple)):
+        return [plain(one) for one in data]
+    return data.item() if isinstance(data, FakeTensor) and data.numel() == 1 else data
+
+
+def with_plain(maker):
+    """What makes a tensor of a list: PyTorch reads the memory of the tensors in it (torch/csrc/utils/tensor_new.cpp)."""
+    def made(data, *args, **kwargs):
+        return maker(plain(data) if isinstance(data, (list, tuple)) else data, *args, **kwargs)
+
+    return made
 
 
 def with_numbers(method):

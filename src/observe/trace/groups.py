@@ -56,7 +56,11 @@ class Groups:
         # (torch/_library/autograd.py, `make_autograd_impl`).
         saved.extend(r.saving.pop(group.node, ()))
         # A part of the graph that leads to no loss goes with its output, and what it saved with it.
-        group.saved.extend(number for number in saved if r.tensors[number].storage not in r.dropped)
+        for number in saved:
+            if r.tensors[number].storage in r.dropped:
+                self.unled.add(r.tensors[number].storage)
+            else:
+                group.saved.append(number)
         if len(group.ops) == 1:
             group.outputs = [number for number in group.ops[0].outputs if self.on_device(number)]
             name = group.ops[0].name

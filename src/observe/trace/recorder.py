@@ -17,6 +17,10 @@ sequence_number = torch._C._autograd._get_sequence_nr if hasattr(torch._C._autog
     else torch.autograd._get_sequence_nr
 
 
+def is_made_by(function, seq):
+    return function is not None and not hasattr(function, "variable") and function._sequence_nr() == seq
+
+
 class Tensor:
     """One version of a tensor of the forward pass."""
 
@@ -219,9 +223,18 @@ class Recorder(Values):
         else:
             # Inputs are saved before their operator runs.
             self.saving.setdefault(seq, []).append(number)
-        # It is none of the graph's: autograd hands over a detached one (torch/csrc/autograd/saved_variable.cpp,
-        # `set_hooks_and_pack_data`).
-        return tensor
+        return self.detached(tensor, number) if is_made_by(tensor.grad_fn, seq) else tensor
+
+    def detached(self, tensor, number):
+        """What a function keeps of its own output: with the graph it would hold itself for ever, as hooks get the output as it is
+        (torch/csrc/autograd/saved_variable.cpp, `SavedVariable`)."""
+        before, self.phase = self.phase, "idle"
+        try:
+            kept = tensor.detach()
+        finally:
+            self.phase = before
+        kept._memwall = (self, number)
+        return kept
 
     def saved_by(self, seq):
         for op in reversed(self.ops):

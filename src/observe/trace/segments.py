@@ -25,6 +25,8 @@ class Assembly(Groups):
         self.loss = recorder.identify(loss)
         if self.loss >= len(self.alias):
             self.alias.extend(range(len(self.alias), len(recorder.tensors)))
+        # What functions saved that lead to no loss: it is held as long as their output.
+        self.unled = set()
         self.groups = self.gather()
         left = []
         for group in self.groups:
@@ -145,12 +147,13 @@ class Assembly(Groups):
             done = set()
             for v, later in sorted(leaving[order], key=lambda entry: entry[0] != self.main.get(order)):
                 self.leave(order, v, later, done)
-            if self.answers:
-                self.outlive(order, done)
+            self.outlive(order, done)
 
     def outlive(self, order, done):
-        """What nobody reads any more and a frame holds while later segments run."""
+        """What nobody reads any more and a frame, or a part of the graph that leads to no loss, holds while later segments run."""
         for number in self.stored.get(order, ()):
+            if not self.answers and number not in self.unled:
+                continue
             storage = self.r.storages[number]
             lasts = storage.kind == "made" and number not in done and number not in self.r.cache
             if lasts and not self.is_cached(storage.first):
@@ -195,7 +198,7 @@ class Assembly(Groups):
 
     def pass_on(self, first, died, storage):
         """Memory that is held behind segment `first`, and released in the course of segment `died`."""
-        to_the_end = self.answers and died == len(self.run) - 1
+        to_the_end = (self.answers or storage in self.unled) and died == len(self.run) - 1
         if died > first and self.answers and not self.pieces[self.run[died]][1]:
             self.arriving.setdefault(died, []).append(storage)
             died -= 1

@@ -368,7 +368,8 @@ def passed_over(recorder):
     for path, cls, start, end in recorder.blocks:
         key = [cls]
         for op in recorder.ops[start:end]:
-            shapes = tuple((recorder.tensors[one].shape, str(recorder.tensors[one].dtype)) for one in op.outputs)
+            # Depthwise kernels of other sizes give as much.
+            shapes = tuple((recorder.tensors[one].shape, str(recorder.tensors[one].dtype)) for one in (*op.inputs, *op.outputs))
             key.append((op.name, op.path[len(path):], op.graded, len(op.saved), len(op.inputs), shapes))
         keys.append((hash(tuple(key)), end))
     skipped, row = set(), []
