@@ -81,7 +81,7 @@ fn pieces_never_slow_tensor_parallel_down() {
 }
 
 /// Userbuffers hide gathers and scatters along the sequence alone: without sequence parallelism Megatron-LM refuses
-/// --tp-comm-overlap (training/arguments.py, validate_args) and NeMo turns it off. It saves neither time nor counts buffers.
+/// --tp-comm-overlap (training/arguments.py, validate_args). It saves neither time nor counts buffers.
 #[test]
 fn pieces_need_sequence_parallelism() {
     let with = |more: &str| {

@@ -47,7 +47,7 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
         .set(keys::architecture::norm, word("norm_class_name", &[("LayerNorm", "layernorm"), ("RMSNorm", "rmsnorm")]));
     imported.say(
         keys::architecture::norm_bias,
-        !settings.text("norm_class_name").is_some_and(|found| found.value == "RMSNorm"),
+        settings.text("norm_class_name").is_none_or(|found| found.value != "RMSNorm"),
         program("its norms"),
     );
     imported.say(keys::architecture::position, "rope", program("rotary embeddings"));

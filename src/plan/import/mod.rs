@@ -1,6 +1,7 @@
 //! Plans from elsewhere: what a training command, its files and its surroundings say about
 //! the plan that it runs. Texts in, a plan out, every value with its origin: nothing here
-//! reads a file or a process by itself, and nothing of what is read is ever run.
+//! reads a file or a process by itself, and nothing of what is read is ever run. Python scripts are read by their syntax
+//! and followed as far as their values can be told (`python`).
 
 mod accelerate;
 mod adapters;

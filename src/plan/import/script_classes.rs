@@ -73,7 +73,8 @@ fn class(text: &str) -> Option<(&str, Vec<&str>)> {
     let plain = |base: &&str| {
         !base.is_empty() && base.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '.'))
     };
-    Some((name.trim(), bases.split(',').map(str::trim).filter(plain).collect()))
+    let written = bases.lines().map(|line| line.split('#').next().unwrap_or(""));
+    Some((name.trim(), written.flat_map(|line| line.split(',')).map(str::trim).filter(plain).collect()))
 }
 
 /// Names in the calls of parsers.
@@ -121,7 +122,7 @@ class Aligner:
         let wide = "class Whole(\n    ModelArguments,  # the model's\n    Tuner,\n):\n    rank: int = 8\n";
         let script = "parser = ArgumentParserPlus((utils.Whole, Aligner))";
         let found = parsed(script, &[script, wide, ARGUMENTS]).unwrap();
-        assert_eq!(Vec::from_iter(found), ["Aligner", "Common", "Tuner", "Whole"]);
+        assert_eq!(Vec::from_iter(found), ["Aligner", "Common", "ModelArguments", "Tuner", "Whole"]);
         assert_eq!(names("HfArgumentParser(CLASSES)"), None);
         assert_eq!(names("parser = argparse.ArgumentParser()"), None);
     }

@@ -8,13 +8,16 @@ use super::launch::base;
 use super::methods::TrainingMethod;
 use super::model;
 use super::origin::{Origin, Setting};
-use super::rows::not_modelled;
+use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::Settings;
 use super::unread::account_for;
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
 const VERSION: &str = "torchtune 0.6";
+
+/// Builders of one structure, which take its sizes: gated MLPs, RMS norms, no biases, a head of its own.
+const FAMILIES: [&str; 4] = ["llama2", "llama3", "llama3_1", "mistral"];
 
 /// Ways to train in the names of recipes.
 const RECIPES: [&str; 8] = [
@@ -183,11 +186,45 @@ fn architecture(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
     if let Some(preset) = names(plain).iter().find_map(|name| model::preset(context, name)) {
         return imported.say(keys::model::preset, preset, named(component, &builder));
     }
+    if FAMILIES.contains(&plain) && settings.whole("model.embed_dim").is_some() {
+        return family(imported, settings, &component.value);
+    }
     // The checkpoint's folder mostly is the hub's.
     let folder = settings.first_text(&["checkpointer.checkpoint_dir", "checkpoint_dir"]);
     match folder.map(|found| found.map(|path| base(path.trim_end_matches('/')).to_owned())) {
         Some(found) => model::set(imported, context, found),
         None => imported.miss(keys::model::preset, format!("{builder}: not known here")),
+    }
+}
+
+/// A model by the builder of its family and sizes of one's own: torchtune 0.6, `models/…/_component_builders.py`.
+fn family(imported: &mut ImportedPlan, settings: &Settings, builder: &str) {
+    const ROWS: &[SettingRow] = &[
+        (&["model.embed_dim"], keys::architecture::hidden_size, SettingKind::Whole),
+        (&["model.num_layers"], keys::architecture::num_layers, SettingKind::Whole),
+        (&["model.num_heads"], keys::architecture::num_attention_heads, SettingKind::Whole),
+        (&["model.num_kv_heads"], keys::architecture::num_kv_heads, SettingKind::Whole),
+        (&["model.vocab_size"], keys::architecture::vocab_size, SettingKind::Whole),
+        (&["model.max_seq_len"], keys::architecture::max_position_embeddings, SettingKind::Whole),
+        (&["model.intermediate_dim"], keys::architecture::intermediate_size, SettingKind::Whole),
+    ];
+    take(imported, settings, ROWS);
+    let origin = || Origin::Default { framework: VERSION, option: builder.to_owned() };
+    if let (None, Some(width)) = (settings.whole("model.intermediate_dim"), settings.whole("model.embed_dim")) {
+        // scale_hidden_dim_for_mlp
+        let inner = (4 * (2 * width.value / 3)).next_multiple_of(256);
+        imported.say(keys::architecture::intermediate_size, inner, origin());
+    }
+    imported.say(keys::architecture::activation, "swiglu", origin());
+    imported.say(keys::architecture::norm, "rmsnorm", origin());
+    imported.say(keys::architecture::position, "rope", origin());
+    for key in [
+        keys::architecture::linear_bias,
+        keys::architecture::qkv_bias,
+        keys::architecture::norm_bias,
+        keys::architecture::tie_embeddings,
+    ] {
+        imported.say(key, false, origin());
     }
 }
 

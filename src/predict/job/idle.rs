@@ -118,7 +118,7 @@ fn overlaps(plan: &Plan, degrees: &Degrees, notes: &mut Notes) {
     let told = plan.distribution.overlap_tensor_parallel == Some(true);
     if told && degrees.tensor > 1 && !degrees.sequence_parallel {
         let line = "distribution.overlap_tensor_parallel: no effect without distribution.sequence_parallel \
-                    (Megatron-LM refuses it, NeMo turns it off)";
+                    (Megatron-LM refuses it)";
         notes.assumptions.push(line.to_owned());
     }
 }

@@ -82,7 +82,7 @@ impl Recipe {
 
 /// Whether a plan says that tensor-parallel collectives overlap. Transformer Engine's userbuffers hide the gathers and
 /// scatters along the sequence alone: without sequence parallelism Megatron-LM refuses `--tp-comm-overlap`
-/// (training/arguments.py, validate_args), and NeMo turns `ub_tp_comm_overlap` off.
+/// (training/arguments.py, validate_args).
 fn said_of_tensor(plan: &Plan, degrees: &Degrees) -> Option<bool> {
     let part = &plan.distribution;
     part.overlap_tensor_parallel.map(|on| on && degrees.sequence_parallel).or(part.async_tensor_parallel)
