@@ -254,7 +254,9 @@ impl ScriptCalls {
         // The reader's marks are those of any call so far: each is cleared before the call that it is asked about.
         reader.open.set(false);
         let arguments = reader.calls(&ARGUMENTS);
-        let handed_on = reader.open.get();
+        // What is called nowhere that is read may be told anything.
+        let unseen = arguments.iter().next().is_none() && ARGUMENTS.iter().any(|name| call(content, name).is_some());
+        let handed_on = reader.open.get() || unseen;
         reader.absent.set(false);
         let adapted = reader.calls(&python_adapters::CALLS);
         let rank_is_absent = reader.absent.get() && adapted.get("r").is_some() && adapted.whole("r").is_none();

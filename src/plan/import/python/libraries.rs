@@ -13,6 +13,9 @@ use super::value::{Known, Source};
 /// Variables that tell one process from another.
 const OF_A_RANK: [&str; 6] = ["LOCAL_RANK", "RANK", "SLURM_PROCID", "SLURM_LOCALID", "NODE_RANK", "GROUP_RANK"];
 
+/// Devices that are no GPU of NVIDIA's or AMD's under PyTorch's name for one.
+const OTHER_DEVICES: [&str; 8] = ["mps", "xpu", "npu", "hpu", "xla", "tpu", "mlu", "hip"];
+
 /// No longer file of settings is looked into.
 const LONGEST_FILE: usize = 1_000_000;
 
@@ -120,8 +123,11 @@ impl Script<'_> {
         match name {
             // What a GPU of today can do.
             "is_bf16_supported" | "is_bfloat16_supported" => return Some(Known::plain(true)),
-            "is_available" if path.ends_with("cuda.is_available") => return Some(Known::plain(true)),
-            "is_available" => return Some(Known::plain(false)),
+            // A machine that trains has a GPU, and none of these.
+            "is_available" => {
+                let other = OTHER_DEVICES.iter().any(|device| path.contains(device));
+                return Some(Known::plain(!other));
+            }
             "get_world_size" => return Some(Known::Ranks),
             _ => {}
         }

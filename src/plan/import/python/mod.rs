@@ -103,7 +103,8 @@ impl<'a> ScriptReader<'a> {
     pub fn reached(&self, names: &[&str]) -> Option<bool> {
         match first(&self.script.borrow(), names) {
             Some(seen) => seen.reached,
-            None => Some(!names.iter().any(|name| python_calls::call(self.content, name).is_some())),
+            None if !names.iter().any(|name| python_calls::call(self.content, name).is_some()) => Some(true),
+            None => (!self.script.borrow().incomplete).then_some(false),
         }
     }
 

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use super::statements::Flow;
 use super::store::{Held, Names, Store};
 use super::syntax::{Expression, Function, Statement};
 use super::value::{Known, Source};
@@ -61,6 +62,8 @@ pub struct Script<'a> {
     pub(super) running: Vec<*const Function>,
     /// What the scopes that are done gave a name: open where two differ.
     given_names: BTreeMap<String, Known>,
+    /// Whether its end was not reached: a call that was not seen may be made all the same.
+    pub(super) incomplete: bool,
     /// Whether all has been read, so that a name may be any scope's.
     done: bool,
     /// Functions that have been read.
@@ -104,6 +107,7 @@ impl<'a> Script<'a> {
             seen: Vec::new(),
             returned: Vec::new(),
             running: Vec::new(),
+            incomplete: false,
             done: false,
             given_names: BTreeMap::new(),
             entered: BTreeSet::new(),
@@ -116,8 +120,9 @@ impl<'a> Script<'a> {
         };
         script.look_ahead(statements);
         script.noting = true;
-        script.block(statements);
+        script.incomplete = script.block(statements) != Flow::On;
         script.left_over(statements);
+        script.incomplete |= !script.step();
         script.done = true;
         script
     }

@@ -21,7 +21,9 @@ pub enum Flow {
     Return,
     /// Its loop is done, or this round of it.
     Leave,
-    /// The program ends.
+    /// The program is done.
+    Finished,
+    /// The program fails.
     Ended,
 }
 
@@ -43,7 +45,7 @@ impl Script<'_> {
         match statement {
             Statement::Expression(expression) => {
                 self.evaluate(expression);
-                if self.ends(expression) { Flow::Ended } else { Flow::On }
+                Self::ends(expression).unwrap_or(Flow::On)
             }
             Statement::Assign(target, value) => {
                 let value = self.evaluate(value);
@@ -108,12 +110,24 @@ impl Script<'_> {
         self.store.set(self.scope(), name, value);
     }
 
-    /// Whether an expression ends the program: `sys.exit(1)`.
-    fn ends(&self, expression: &Expression) -> bool {
-        let Expression::Call(call) = expression else { return false };
-        matches!(&call.callee, Expression::Name(name) if matches!(name.as_str(), "exit" | "quit"))
-            || matches!(&call.callee, Expression::Attribute(owner, name)
-                if name == "exit" && matches!(&**owner, Expression::Name(owner) if owner == "sys"))
+    /// How an expression ends the program, where it does: `sys.exit(1)`. One that hands on what a function of the script's
+    /// gives, `sys.exit(main())`, ends what has been done.
+    fn ends(expression: &Expression) -> Option<Flow> {
+        let Expression::Call(call) = expression else { return None };
+        let exits = match &call.callee {
+            Expression::Name(name) => matches!(name.as_str(), "exit" | "quit"),
+            Expression::Attribute(owner, name) => {
+                name == "exit" && matches!(&**owner, Expression::Name(owner) if owner == "sys")
+            }
+            _ => false,
+        };
+        match call.arguments.first().map(|first| &first.value) {
+            _ if !exits => None,
+            None => Some(Flow::Finished),
+            Some(Expression::Literal(code)) if code.is_null() || *code == 0 => Some(Flow::Finished),
+            Some(Expression::Call(_)) => Some(Flow::Finished),
+            Some(_) => Some(Flow::Ended),
+        }
     }
 
     fn conditions(&mut self, branches: &[(Expression, Vec<Statement>)], otherwise: &[Statement]) -> Flow {
@@ -123,7 +137,11 @@ impl Script<'_> {
             let (holds, source) = self.holds(condition);
             around = around.and(&source);
             match holds {
-                Some(true) if open.is_empty() => return self.under(around, body),
+                Some(true) if open.is_empty() => {
+                    if let Some(flow) = self.unless_ended(&around, body) {
+                        return flow;
+                    }
+                }
                 Some(true) => {
                     open.push(body);
                     return self.either(open);
@@ -137,6 +155,20 @@ impl Script<'_> {
         }
         open.push(otherwise);
         self.either(open)
+    }
+
+    /// A branch that is taken; none where the program fails in it, which what trains does not come by.
+    fn unless_ended(&mut self, around: &Source, body: &[Statement]) -> Option<Flow> {
+        let before = self.seen.len();
+        self.store.branch();
+        let flow = self.under(around.clone(), body);
+        let left = self.store.take_back();
+        if flow == Flow::Ended {
+            self.seen.truncate(before);
+            return None;
+        }
+        self.store.adopt(left);
+        Some(flow)
     }
 
     fn under(&mut self, around: Source, body: &[Statement]) -> Flow {
@@ -156,9 +188,9 @@ impl Script<'_> {
             left.push((flow, self.store.take_back()));
         }
         self.unsure -= 1;
-        let ends = left.iter().all(|(flow, _)| *flow == Flow::Ended);
-        if !ends {
-            left.retain(|(flow, _)| *flow != Flow::Ended);
+        let stops = |flow: Flow| matches!(flow, Flow::Ended | Flow::Finished);
+        if !left.iter().all(|(flow, _)| stops(*flow)) {
+            left.retain(|(flow, _)| !stops(*flow));
         }
         let goes_on = left.iter().any(|(flow, _)| *flow == Flow::On);
         let flow = left.first().map_or(Flow::On, |(flow, _)| *flow);

@@ -75,6 +75,16 @@ fn a_condition_that_is_not_known_leaves_what_differs_open() {
     // A branch that ends the program is not the one that a run takes.
     let text = "size = 4\nif bad():\n    size = 1\n    raise ValueError('no')\nTrainingArguments(per_device_train_batch_size=size)\n";
     assert_eq!(batch(text, &[]), Some(4));
+    // Not even where its condition holds for what nobody gives: who trains gives it.
+    let text = "\
+def main(model: str = 'esm2', trust: bool = False):
+    if not trust and 'esm2' in model:
+        raise ValueError('run again with --trust')
+    TrainingArguments(per_device_train_batch_size=3)
+if __name__ == '__main__':
+    sys.exit(main())
+";
+    assert_eq!(batch(text, &[]), Some(3));
 }
 
 #[test]
@@ -111,6 +121,10 @@ fire.Fire(main)
     assert_eq!(found.whole("r").unwrap().value, 64);
     assert_eq!(found.texts("target_modules").unwrap().value, ["q_proj", "v_proj"]);
     assert_eq!(reader.reached(&["PeftModel"]), Some(true), "what is nowhere stands on nothing");
+    // What is behind the end of what is read may be made.
+    let reader = ScriptReader::new("a.py", "sys.exit(1)\nLoraConfig(r=8)\n", Settings::default());
+    assert_eq!(reader.reached(&["LoraConfig"]), None);
+    assert_eq!(reader.expression("device_of(x).is_available() and not torch.xpu.is_available()"), Some(true.into()));
 }
 
 #[test]
