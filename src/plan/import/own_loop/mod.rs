@@ -291,6 +291,7 @@ impl OwnLoop {
         let loops = |parts: &[&'static str]| {
             parts.iter().find(|part| code(&self.text).any(|line| line.contains(**part))).copied()
         };
+        under_deepspeed(imported);
         const SHARDS: [&str; 5] =
             ["deepspeed.initialize(", "FullyShardedDataParallel(", "FSDP(", "fully_shard(", "deepspeed_plugin"];
         let guessed = |imported: &ImportedPlan, key: &str| {
@@ -334,6 +335,26 @@ impl OwnLoop {
         if self.loads_several {
             not_modelled(imported, &format!("{} loads several models: one is counted", self.path));
         }
+    }
+}
+
+/// `Accelerator(mixed_precision="bf16")` under DeepSpeed turns its engine's own 16 bits on, with masters of fp32
+/// (`DeepSpeedPlugin.set_mixed_precision`), whatever type the weights were loaded in.
+fn under_deepspeed(imported: &mut ImportedPlan) {
+    const SAID: &str = "Accelerator(mixed_precision)";
+    let engine = imported.get(keys::distribution::engine).is_some_and(|found| found.value == "deepspeed");
+    let Some(found) = imported.get(keys::training::precision).cloned().filter(|_| engine) else { return };
+    let (half, word) = match found.value.as_str() {
+        Some("bf16" | "bf16-mixed") => ("bf16", "bf16-fp32-master"),
+        Some("fp16" | "fp16-mixed") => ("fp16", "fp16-fp32-master"),
+        _ => return,
+    };
+    if !found.origin.to_string().contains(SAID) {
+        return;
+    }
+    imported.say(keys::training::precision, word, found.origin.clone());
+    if imported.get(keys::distribution::sharding).is_some_and(|sharding| sharding.value != "none") {
+        imported.say(keys::training::gradient_dtype, half, found.origin);
     }
 }
 
