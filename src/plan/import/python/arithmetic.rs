@@ -1,17 +1,17 @@
 //! What two values of a script come to, by the sign between them.
 
-use super::script::Script;
-use super::store::{Held, Names};
+use super::script::FollowedScript;
+use super::store::{Collection, Names};
 use super::syntax::Expression;
-use super::value::{Known, Source};
+use super::value::{ArgumentSource, Known};
 
-impl Script<'_> {
+impl FollowedScript<'_> {
     /// `left + right`
     pub(super) fn combined(&mut self, left: &Known, sign: &str, right: &Known, written: &Expression) -> Known {
         let source = left.source().and(&right.source());
         // `steps // world_size`: what was told is the whole.
         if matches!(sign, "//" | "/") && left.number().is_some() && is_ranks(right, written) {
-            return left.clone().also(&Source::DIVIDED);
+            return left.clone().also(&ArgumentSource::DIVIDED);
         }
         if let Some((first, second)) = left.number().zip(right.number()) {
             let whole = left.whole().is_some() && right.whole().is_some();
@@ -28,13 +28,13 @@ impl Script<'_> {
         match (self.store.items(left).cloned(), sign, right) {
             (Some(first), "+", _) => match self.store.items(right).cloned() {
                 Some(second) => self.store.list(first.into_iter().chain(second).collect()),
-                None => Known::Held(self.store.add(Held::List(None))),
+                None => Known::Collection(self.store.add(Collection::List(None))),
             },
-            (None, "|", Known::Held(_)) => {
+            (None, "|", Known::Collection(_)) => {
                 let mut names = Names::default();
                 self.spread_into(&mut names, left);
                 self.spread_into(&mut names, right);
-                Known::Held(self.store.add(Held::Names(names)))
+                Known::Collection(self.store.add(Collection::Names(names)))
             }
             _ => Known::UNKNOWN,
         }

@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use super::calls::Given;
+use super::calls::CallArguments;
 use super::evaluate::above;
-use super::script::Script;
-use super::store::{Held, LONGEST_LIST, Names};
-use super::value::{Known, Source};
+use super::script::FollowedScript;
+use super::store::{Collection, LONGEST_LIST, Names};
+use super::value::{ArgumentSource, Known};
 
-impl Script<'_> {
-    pub(super) fn named_values(&mut self, given: &Given, object: bool) -> Known {
+impl FollowedScript<'_> {
+    pub(super) fn named_values(&mut self, given: &CallArguments, object: bool) -> Known {
         let mut names = Names { object, ..Names::default() };
         if let Some(first) = given.at(0) {
             self.spread_into(&mut names, first);
@@ -17,16 +17,16 @@ impl Script<'_> {
         names.values.extend(given.named.iter().map(|(name, value, _)| (name.clone(), value.clone())));
         names.lines.extend(given.named.iter().map(|(name, _, line)| (name.clone(), *line)));
         names.open |= given.open;
-        Known::Held(self.store.add(Held::Names(names)))
+        Known::Collection(self.store.add(Collection::Names(names)))
     }
 
     /// Functions of Python itself.
-    pub(super) fn builtin(&mut self, path: &str, given: &Given) -> Option<Known> {
+    pub(super) fn builtin(&mut self, path: &str, given: &CallArguments) -> Option<Known> {
         let first = given.at(0);
         let source = first.map(Known::source).unwrap_or_default();
         let numbers = || given.placed.iter().map(|(value, _)| value.number()).collect::<Option<Vec<f64>>>();
         let all_whole = || given.placed.iter().all(|(value, _)| value.whole().is_some());
-        let of_all = || given.placed.iter().fold(Source::default(), |all, (value, _)| all.and(&value.source()));
+        let of_all = || given.placed.iter().fold(ArgumentSource::default(), |all, (value, _)| all.and(&value.source()));
         Some(match path {
             "int" => match first? {
                 Known::Ranks => Known::Ranks,
@@ -62,7 +62,7 @@ impl Script<'_> {
             "list" | "tuple" | "set" | "sorted" | "frozenset" => match first {
                 Some(value) => match self.store.items(value).cloned() {
                     Some(items) => self.store.list(items),
-                    None => Known::Held(self.store.add(Held::List(None))),
+                    None => Known::Collection(self.store.add(Collection::List(None))),
                 },
                 None => self.store.list(Vec::new()),
             },
@@ -75,7 +75,7 @@ impl Script<'_> {
     }
 
     /// Functions that look into things or make them.
-    fn of_things(&mut self, path: &str, given: &Given, source: &Source) -> Option<Known> {
+    fn of_things(&mut self, path: &str, given: &CallArguments, source: &ArgumentSource) -> Option<Known> {
         let first = given.at(0);
         Some(match path {
             "copy.copy" | "copy.deepcopy" | "deepcopy" | "os.path.expanduser" | "os.path.abspath"
@@ -85,14 +85,16 @@ impl Script<'_> {
             | "vars"
             | "OmegaConf.to_container"
             | "omegaconf.OmegaConf.to_container" => {
-                self.named_values(&Given { placed: given.placed.clone(), ..Given::default() }, false)
+                self.named_values(&CallArguments { placed: given.placed.clone(), ..CallArguments::default() }, false)
             }
             "locals" => {
                 let values = self.store.names(self.scope())?.values.clone();
                 self.store.table(values)
             }
             "setattr" => {
-                if let (Some(Known::Held(at)), Some(name), Some(value)) = (first, given.at(1)?.text(), given.at(2)) {
+                if let (Some(Known::Collection(at)), Some(name), Some(value)) =
+                    (first, given.at(1)?.text(), given.at(2))
+                {
                     self.store.set(*at, name, value.clone());
                 }
                 Known::plain(Value::Null)
@@ -116,30 +118,30 @@ impl Script<'_> {
     /// The default of a name that something has not, where it is certain that it has not.
     fn known_default(&self, owner: &Known, default: &Known) -> Known {
         match owner {
-            Known::Held(at) if self.store.names(*at).is_some_and(|names| !names.open) => default.clone(),
+            Known::Collection(at) if self.store.names(*at).is_some_and(|names| !names.open) => default.clone(),
             // What only a run could tell.
-            Known::Held(_) | Known::Made(_) => Known::UNKNOWN,
+            Known::Collection(_) | Known::Made(_) => Known::UNKNOWN,
             _ => default.clone(),
         }
     }
 
     /// Methods of texts, lists and dictionaries, and `get` of anything.
-    pub(super) fn method(&mut self, owner: &Known, name: &str, given: &Given) -> Option<Known> {
+    pub(super) fn method(&mut self, owner: &Known, name: &str, given: &CallArguments) -> Option<Known> {
         match owner {
             Known::Plain(Value::String(text), source) => match name {
                 "open" | "read_text" => Some(Known::Opened(text.clone(), source.clone())),
                 _ => self.of_text(text, name, given).map(|found| found.also(source)),
             },
-            Known::Held(at) => match self.store.get(*at)?.clone() {
-                Held::List(items) => self.of_list(*at, items, name, given),
-                Held::Names(names) => self.of_names(*at, &names, name, given),
+            Known::Collection(at) => match self.store.get(*at)?.clone() {
+                Collection::List(items) => self.of_list(*at, items, name, given),
+                Collection::Names(names) => self.of_names(*at, &names, name, given),
             },
             Known::Open(_) | Known::Made(_) if name == "get" => {
                 let asked = given.at(0)?.text()?.to_owned();
                 let path = if let Known::Open(path) = owner { path.clone() } else { Vec::new() };
                 let found = self.asked(&path, &asked);
                 Some(match given.at(1) {
-                    Some(default) if found.is_open() => default.clone().also(&Source::argument(&asked)),
+                    Some(default) if found.is_open() => default.clone().also(&ArgumentSource::argument(&asked)),
                     _ => found,
                 })
             }
@@ -149,7 +151,7 @@ impl Script<'_> {
         }
     }
 
-    fn of_text(&mut self, text: &str, name: &str, given: &Given) -> Option<Known> {
+    fn of_text(&mut self, text: &str, name: &str, given: &CallArguments) -> Option<Known> {
         let first = given.at(0).and_then(Known::text);
         Some(match name {
             "lower" => Known::plain(text.to_lowercase()),
@@ -176,9 +178,9 @@ impl Script<'_> {
         })
     }
 
-    fn of_list(&mut self, at: usize, items: Option<Vec<Known>>, name: &str, given: &Given) -> Option<Known> {
+    fn of_list(&mut self, at: usize, items: Option<Vec<Known>>, name: &str, given: &CallArguments) -> Option<Known> {
         let changed = match name {
-            "copy" => return Some(Known::Held(self.store.add(Held::List(items)))),
+            "copy" => return Some(Known::Collection(self.store.add(Collection::List(items)))),
             "append" | "add" => items.map(|mut items| {
                 items.push(given.at(0).cloned().unwrap_or(Known::UNKNOWN));
                 items
@@ -194,12 +196,12 @@ impl Script<'_> {
             _ => return Some(Known::UNKNOWN),
         };
         if let Some(held) = self.store.change(at) {
-            *held = Held::List(changed);
+            *held = Collection::List(changed);
         }
         Some(Known::plain(Value::Null))
     }
 
-    fn of_names(&mut self, at: usize, names: &Names, name: &str, given: &Given) -> Option<Known> {
+    fn of_names(&mut self, at: usize, names: &Names, name: &str, given: &CallArguments) -> Option<Known> {
         let asked = given.at(0).and_then(Known::text).map(str::to_owned);
         Some(match name {
             "get" | "pop" | "setdefault" => {
@@ -218,7 +220,7 @@ impl Script<'_> {
             }
             "keys" => self.store.list(names.values.keys().map(|name| Known::plain(name.as_str())).collect()),
             "values" => self.store.list(names.values.values().cloned().collect()),
-            "copy" | "_asdict" | "to_dict" => Known::Held(self.store.add(Held::Names(names.clone()))),
+            "copy" | "_asdict" | "to_dict" => Known::Collection(self.store.add(Collection::Names(names.clone()))),
             "update" | "merge_with" => {
                 let mut changed = names.clone();
                 if let Some(further) = given.at(0) {
@@ -226,7 +228,7 @@ impl Script<'_> {
                 }
                 changed.values.extend(given.named.iter().map(|(name, value, _)| (name.clone(), value.clone())));
                 if let Some(held) = self.store.change(at) {
-                    *held = Held::Names(changed);
+                    *held = Collection::Names(changed);
                 }
                 Known::plain(Value::Null)
             }

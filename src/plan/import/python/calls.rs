@@ -5,18 +5,18 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use super::script::{Script, Seen};
-use super::statements::Flow;
-use super::store::{Held, Names};
-use super::syntax::{Call, Class, Expression, Function, Statement};
-use super::value::{Known, Source};
+use super::script::{FollowedScript, LibraryCall};
+use super::statements::StatementEnd;
+use super::store::{Collection, Names};
+use super::syntax::{Call, Class, Expression, Function, PythonStatement};
+use super::value::{ArgumentSource, Known};
 
 /// No deeper chain of calls is followed.
 const DEEPEST: usize = 24;
 
 /// What a call is given.
 #[derive(Debug, Default)]
-pub struct Given {
+pub struct CallArguments {
     /// By place, with the line.
     pub placed: Vec<(Known, usize)>,
     /// By name, with the line.
@@ -25,7 +25,7 @@ pub struct Given {
     pub open: bool,
 }
 
-impl Given {
+impl CallArguments {
     /// What it is given at a place.
     pub fn at(&self, place: usize) -> Option<&Known> {
         self.placed.get(place).map(|(value, _)| value)
@@ -45,7 +45,7 @@ impl Given {
     }
 }
 
-impl Script<'_> {
+impl FollowedScript<'_> {
     /// A call: what it gives.
     pub(super) fn call(&mut self, call: &Call) -> Known {
         let (callee, owner) = match &call.callee {
@@ -87,7 +87,7 @@ impl Script<'_> {
             Known::Open(path) => {
                 Known::Open(path.iter().map(String::as_str).chain([name]).map(str::to_owned).collect())
             }
-            Known::Held(at) => match self.member(*at, name) {
+            Known::Collection(at) => match self.member(*at, name) {
                 found @ (Known::Function(..) | Known::Class(_) | Known::Library(_)) => found,
                 _ => Known::Open(vec![name.to_owned()]),
             },
@@ -99,12 +99,12 @@ impl Script<'_> {
     /// A function that is called of a class: `Config.load(path)`.
     fn of_class(&mut self, class: &Rc<Class>, name: &str) -> Known {
         for statement in &class.body {
-            if let Statement::Function(function) = statement
+            if let PythonStatement::Function(function) = statement
                 && function.name == name
             {
                 let of = function.parameters.first().filter(|first| first.name == "cls").map(|_| {
                     let object = Names { class: Some(Rc::clone(class)), object: true, ..Names::default() };
-                    self.store.add(Held::Names(object))
+                    self.store.add(Collection::Names(object))
                 });
                 return Known::Function(Rc::clone(function), of);
             }
@@ -112,8 +112,8 @@ impl Script<'_> {
         Known::Open(vec![class.name.clone(), name.to_owned()])
     }
 
-    fn given(&mut self, call: &Call) -> Given {
-        let mut given = Given::default();
+    fn given(&mut self, call: &Call) -> CallArguments {
+        let mut given = CallArguments::default();
         for argument in &call.arguments {
             let value = self.evaluate(&argument.value);
             match argument.name.as_deref() {
@@ -150,7 +150,7 @@ impl Script<'_> {
         }
         self.entered.insert(Rc::as_ptr(function));
         let mut scope = Names::default();
-        let mut placed = of.map(Known::Held).into_iter().chain(placed);
+        let mut placed = of.map(Known::Collection).into_iter().chain(placed);
         let options = self.options.get(&Rc::as_ptr(function)).cloned();
         for parameter in &function.parameters {
             let value = match parameter.rest {
@@ -160,7 +160,7 @@ impl Script<'_> {
                 }
                 "**" => {
                     let names = Names { values: std::mem::take(&mut named), open: blindly, ..Names::default() };
-                    Known::Held(self.store.add(Held::Names(names)))
+                    Known::Collection(self.store.add(Collection::Names(names)))
                 }
                 _ => match placed.next().or_else(|| named.remove(&parameter.name)) {
                     Some(given) => given,
@@ -171,20 +171,20 @@ impl Script<'_> {
             };
             scope.values.insert(parameter.name.clone(), value);
         }
-        let scope = self.store.add(Held::Names(scope));
+        let scope = self.store.add(Collection::Names(scope));
         self.scopes.push(scope);
         self.running.push(Rc::as_ptr(function));
         self.returned.push(None);
         let flow = self.block(&function.body);
         for statement in &function.body {
-            if let Statement::Function(inner) = statement {
+            if let PythonStatement::Function(inner) = statement {
                 self.call_blindly(inner, None);
             }
         }
         self.running.pop();
         self.leave();
         match self.returned.pop().flatten() {
-            Some(found) if flow == Flow::Return || !found.is_open() => found,
+            Some(found) if flow == StatementEnd::Return || !found.is_open() => found,
             Some(_) => Known::UNKNOWN,
             None => Known::plain(Value::Null),
         }
@@ -204,7 +204,7 @@ impl Script<'_> {
             return told;
         }
         match (options.and_then(|options| options.get(name)), default) {
-            (Some(found), _) => found.clone().also(&Source::argument(name)),
+            (Some(found), _) => found.clone().also(&ArgumentSource::argument(name)),
             (None, Some(default)) => self.evaluate(default),
             (None, None) => Known::Open(vec![name.to_owned()]),
         }
@@ -258,10 +258,10 @@ impl Script<'_> {
                 _ => {}
             }
         }
-        let scope = self.store.add(Held::Names(Names::default()));
+        let scope = self.store.add(Collection::Names(Names::default()));
         self.scopes.push(scope);
         for statement in &class.body {
-            if let Statement::Assign(Expression::Name(name), value) = statement {
+            if let PythonStatement::Assign(Expression::Name(name), value) = statement {
                 let value = self.default_of(value);
                 self.store.set(scope, name, value.clone());
                 fields.insert(name.clone(), value);
@@ -286,7 +286,7 @@ impl Script<'_> {
                 Some(Known::Function(function, _)) => {
                     self.call_function(&function, None, Vec::new(), BTreeMap::new(), false)
                 }
-                Some(Known::Class(class)) => self.object(&class, Given::default()),
+                Some(Known::Class(class)) => self.object(&class, CallArguments::default()),
                 _ => Known::UNKNOWN,
             };
         }
@@ -294,25 +294,25 @@ impl Script<'_> {
     }
 
     /// An object of a class of the script's own.
-    fn object(&mut self, class: &Rc<Class>, given: Given) -> Known {
+    fn object(&mut self, class: &Rc<Class>, given: CallArguments) -> Known {
         let (values, paths) = self.inherited(class);
         if !paths.is_empty() {
             self.note(std::iter::once(class.name.clone()).chain(paths).collect(), &given);
         }
         let object = Names { values, class: Some(Rc::clone(class)), object: true, ..Names::default() };
-        let object = self.store.add(Held::Names(object));
+        let object = self.store.add(Collection::Names(object));
         let function = |name: &str| {
             class.body.iter().find_map(|statement| match statement {
-                Statement::Function(function) if function.name == name => Some(Rc::clone(function)),
+                PythonStatement::Function(function) if function.name == name => Some(Rc::clone(function)),
                 _ => None,
             })
         };
         if let Some(made) = function("__init__") {
             self.call_function(&made, Some(object), given.values(), given.by_name(), false);
-            return Known::Held(object);
+            return Known::Collection(object);
         }
         let fields = class.body.iter().filter_map(|statement| match statement {
-            Statement::Field(name) | Statement::Assign(Expression::Name(name), _) => Some(name),
+            PythonStatement::Field(name) | PythonStatement::Assign(Expression::Name(name), _) => Some(name),
             _ => None,
         });
         for (name, value) in fields.zip(given.values()) {
@@ -324,20 +324,20 @@ impl Script<'_> {
         if let Some(after) = function("__post_init__") {
             self.call_function(&after, Some(object), Vec::new(), BTreeMap::new(), false);
         }
-        Known::Held(object)
+        Known::Collection(object)
     }
 
     /// Notes a call of a library.
-    pub(super) fn note(&mut self, names: Vec<String>, given: &Given) {
+    pub(super) fn note(&mut self, names: Vec<String>, given: &CallArguments) {
         if !self.noting {
             return;
         }
         let placed = given.placed.iter().enumerate();
         let placed = placed.map(|(place, (value, line))| (place.to_string(), value.clone(), *line));
-        self.seen.push(Seen {
+        self.seen.push(LibraryCall {
             names,
             given: placed.chain(given.named.iter().cloned()).collect(),
-            around: self.around.iter().fold(Source::default(), |all, one| all.and(one)),
+            around: self.around.iter().fold(ArgumentSource::default(), |all, one| all.and(one)),
             open: given.open,
             reached: (self.unsure == 0).then_some(true),
             blindly: self.blindly > 0,

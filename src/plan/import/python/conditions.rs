@@ -2,17 +2,17 @@
 
 use serde_json::Value;
 
-use super::script::Script;
-use super::store::Held;
+use super::script::FollowedScript;
+use super::store::Collection;
 use super::syntax::Expression;
-use super::value::{Known, Source};
+use super::value::{ArgumentSource, Known};
 
 /// No deeper lists are compared.
 const DEEPEST: usize = 3;
 
-impl Script<'_> {
+impl FollowedScript<'_> {
     /// Whether a condition holds, none where that is not known, and what that rests upon.
-    pub(super) fn holds(&mut self, condition: &Expression) -> (Option<bool>, Source) {
+    pub(super) fn holds(&mut self, condition: &Expression) -> (Option<bool>, ArgumentSource) {
         match condition {
             Expression::Not(inner) => {
                 let (holds, source) = self.holds(inner);
@@ -47,10 +47,10 @@ impl Script<'_> {
             Known::Plain(Value::Null, _) => Some(false),
             Known::Plain(Value::Number(number), _) => number.as_f64().map(|number| number != 0.0),
             Known::Plain(Value::String(text), _) => Some(!text.is_empty()),
-            Known::Held(at) => match self.store.get(*at)? {
-                Held::List(items) => items.as_ref().map(|items| !items.is_empty()),
-                Held::Names(names) if names.object || !names.values.is_empty() => Some(true),
-                Held::Names(names) => (!names.open).then_some(false),
+            Known::Collection(at) => match self.store.get(*at)? {
+                Collection::List(items) => items.as_ref().map(|items| !items.is_empty()),
+                Collection::Names(names) if names.object || !names.values.is_empty() => Some(true),
+                Collection::Names(names) => (!names.open).then_some(false),
             },
             Known::Function(..) | Known::Class(_) | Known::Library(_) => Some(true),
             _ => None,
@@ -112,7 +112,7 @@ impl Script<'_> {
         }
         match (all, one.text()) {
             (Known::Plain(Value::String(text), _), Some(part)) => Some(text.contains(part)),
-            (Known::Held(at), Some(name)) => {
+            (Known::Collection(at), Some(name)) => {
                 let names = self.store.names(*at)?;
                 if names.values.contains_key(name) { Some(true) } else { (!names.open).then_some(false) }
             }

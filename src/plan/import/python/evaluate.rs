@@ -5,10 +5,10 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use super::script::Script;
-use super::store::{Held, Names};
-use super::syntax::{Each, Expression, Statement};
-use super::value::{Known, Source};
+use super::script::FollowedScript;
+use super::store::{Collection, Names};
+use super::syntax::{Each, Expression, PythonStatement};
+use super::value::{ArgumentSource, Known};
 use crate::plan::import::settings::UNKNOWN;
 
 /// Libraries that no project has a module of its own for.
@@ -31,7 +31,7 @@ const LIBRARIES: [&str; 16] = [
     "dataclasses",
 ];
 
-impl Script<'_> {
+impl FollowedScript<'_> {
     /// What an expression comes to.
     pub(super) fn evaluate(&mut self, expression: &Expression) -> Known {
         if !self.step() {
@@ -121,11 +121,11 @@ impl Script<'_> {
         let long = path.len().checked_sub(2).and_then(|start| path.get(start..)).map(|two| two.join("."));
         let found = long.iter().chain([last]).find_map(|name| Some((name, self.own.get(name)?.value.clone())));
         if let Some((name, value)) = found {
-            let source = Source::argument(name);
+            let source = ArgumentSource::argument(name);
             return Some(self.told(value).also(&source));
         }
         if let Some(found) = self.declared.get(last) {
-            return Some(found.clone().also(&Source::argument(last)));
+            return Some(found.clone().also(&ArgumentSource::argument(last)));
         }
         (path.len() > 1 && self.nothing.contains(last)).then(|| Known::plain(Value::Null))
     }
@@ -151,7 +151,7 @@ impl Script<'_> {
                 let path = format!("{path}.{name}");
                 self.defined(&path).unwrap_or(Known::Library(path))
             }
-            Known::Held(at) => self.member(*at, name),
+            Known::Collection(at) => self.member(*at, name),
             Known::Made(path) if name == "num_processes" && path.ends_with("Accelerator") => Known::Ranks,
             Known::Made(_) => self.asked(&[], name),
             Known::Open(path) => self.asked(path, name),
@@ -184,7 +184,7 @@ impl Script<'_> {
         }
         if let Some(class) = names.class.clone() {
             for statement in &class.body {
-                if let Statement::Function(function) = statement
+                if let PythonStatement::Function(function) = statement
                     && function.name == name
                 {
                     let property = |above: &Expression| matches!(above, Expression::Name(name) if name == "property" || name == "cached_property");
@@ -202,8 +202,8 @@ impl Script<'_> {
     pub(super) fn item(&mut self, owner: &Known, index: &Known) -> Known {
         match (owner, index.text(), index.whole()) {
             (Known::Library(path), Some("WORLD_SIZE"), _) if path == "os.environ" => Known::Ranks,
-            (Known::Held(at), Some(name), _) => self.entry(*at, name).unwrap_or(Known::UNKNOWN),
-            (Known::Held(_), None, Some(place)) => {
+            (Known::Collection(at), Some(name), _) => self.entry(*at, name).unwrap_or(Known::UNKNOWN),
+            (Known::Collection(_), None, Some(place)) => {
                 let items = self.store.items(owner);
                 let found = items.and_then(|items| {
                     let place = if place < 0 { place + i64::try_from(items.len()).ok()? } else { place };
@@ -240,7 +240,7 @@ impl Script<'_> {
             let value = self.evaluate(item);
             match (item, self.store.items(&value).cloned()) {
                 (Expression::Spread(_), Some(inner)) => found.extend(inner),
-                (Expression::Spread(_), None) => return Known::Held(self.store.add(Held::List(None))),
+                (Expression::Spread(_), None) => return Known::Collection(self.store.add(Collection::List(None))),
                 _ => found.push(value),
             }
         }
@@ -259,13 +259,13 @@ impl Script<'_> {
                 None => self.spread_into(&mut names, &value),
             }
         }
-        Known::Held(self.store.add(Held::Names(names)))
+        Known::Collection(self.store.add(Collection::Names(names)))
     }
 
     /// `{**value}`
     pub(super) fn spread_into(&self, names: &mut Names, value: &Known) {
         match value {
-            Known::Held(at) => match self.store.names(*at) {
+            Known::Collection(at) => match self.store.names(*at) {
                 Some(inner) => {
                     names.values.extend(inner.values.clone());
                     names.open |= inner.open;
@@ -277,7 +277,7 @@ impl Script<'_> {
     }
 
     fn joined(&mut self, parts: &[Expression]) -> Known {
-        let (mut text, mut source) = (String::new(), Source::default());
+        let (mut text, mut source) = (String::new(), ArgumentSource::default());
         for part in parts {
             match self.evaluate(part) {
                 Known::Plain(Value::String(part), from) => {
@@ -297,11 +297,11 @@ impl Script<'_> {
     fn each(&mut self, each: &Each) -> Known {
         let items = self.evaluate(&each.items);
         let Some(items) = self.store.items(&items).cloned() else {
-            return Known::Held(self.store.add(Held::List(None)));
+            return Known::Collection(self.store.add(Collection::List(None)));
         };
-        let scope = self.store.add(Held::Names(Names::default()));
+        let scope = self.store.add(Collection::Names(Names::default()));
         let outer = self.store.names(self.scope()).map(|names| names.values.clone()).unwrap_or_default();
-        if let Some(Held::Names(names)) = self.store.change(scope) {
+        if let Some(Collection::Names(names)) = self.store.change(scope) {
             names.values = outer;
         }
         self.scopes.push(scope);
@@ -319,7 +319,7 @@ impl Script<'_> {
             });
         }
         self.scopes.pop();
-        Known::Held(self.store.add(Held::List(found)))
+        Known::Collection(self.store.add(Collection::List(found)))
     }
 
     /// `left and right`, `left or right`

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::calls::Given;
+use super::calls::CallArguments;
 use super::evaluate::above;
-use super::script::Script;
-use super::store::{Held, Names};
-use super::value::{Known, Source};
+use super::script::FollowedScript;
+use super::store::{Collection, Names};
+use super::value::{ArgumentSource, Known};
 
 /// Variables that tell one process from another.
 const OF_A_RANK: [&str; 6] = ["LOCAL_RANK", "RANK", "SLURM_PROCID", "SLURM_LOCALID", "NODE_RANK", "GROUP_RANK"];
@@ -33,9 +33,9 @@ const OF_NAMES: [&str; 10] = [
     "OmegaConf.create",
 ];
 
-impl Script<'_> {
+impl FollowedScript<'_> {
     /// A call of a library by its path: what it gives.
-    pub(super) fn library(&mut self, path: String, given: Given) -> Known {
+    pub(super) fn library(&mut self, path: String, given: CallArguments) -> Known {
         let name = path.rsplit('.').next().unwrap_or("");
         // `namedtuple("Args", names)(**values)`
         if OF_NAMES.iter().any(|end| path == *end || path.ends_with(&format!(".{end}")))
@@ -61,7 +61,7 @@ impl Script<'_> {
     }
 
     /// Takes down arguments that a script declares: options of argparse, fields of the classes that a parser fills in.
-    fn declare(&mut self, path: &str, given: &Given) {
+    fn declare(&mut self, path: &str, given: &CallArguments) {
         const PARSERS: [&str; 6] =
             ["HfArgumentParser", "TrlParser", "H4ArgumentParser", "tyro.cli", "draccus.parse", "simple_parsing.parse"];
         if path.ends_with("add_argument") {
@@ -86,7 +86,7 @@ impl Script<'_> {
     }
 
     /// The objects that a parser makes of classes of the script's own, with what its command or its file gives.
-    fn objects(&mut self, path: &str, given: &Given) -> Option<Known> {
+    fn objects(&mut self, path: &str, given: &CallArguments) -> Option<Known> {
         const FILLS: [&str; 4] =
             ["parse_args_into_dataclasses", "parse_args_and_config", "parse_json_file", "parse_yaml_file"];
         let fills = FILLS.iter().find(|name| path.ends_with(**name)).filter(|_| !self.parsed.is_empty())?;
@@ -94,7 +94,7 @@ impl Script<'_> {
         if fills.ends_with("_file") {
             let file = given.at(0).or_else(|| given.named("json_file")).or_else(|| given.named("yaml_file"))?;
             let (name, source) = (file.text()?.to_owned(), file.source());
-            let Known::Held(at) = self.read_file(&name, &source)? else { return None };
+            let Known::Collection(at) = self.read_file(&name, &source)? else { return None };
             told = self.store.names(at)?.values.clone();
         }
         let mut objects = Vec::new();
@@ -112,13 +112,13 @@ impl Script<'_> {
                 }
             }
             let names = Names { values, class: Some(class), object: true, ..Names::default() };
-            objects.push(Known::Held(self.store.add(Held::Names(names))));
+            objects.push(Known::Collection(self.store.add(Collection::Names(names))));
         }
         Some(self.store.list(objects))
     }
 
     /// What stands around the script: its environment, its GPU, its ranks.
-    fn surroundings(&mut self, path: &str, given: &Given) -> Option<Known> {
+    fn surroundings(&mut self, path: &str, given: &CallArguments) -> Option<Known> {
         let name = path.rsplit('.').next()?;
         match name {
             // What a GPU of today can do.
@@ -140,11 +140,11 @@ impl Script<'_> {
         }
         let default =
             given.at(1).or_else(|| given.named("default")).filter(|_| !OF_A_RANK.contains(&variable.as_str()));
-        Some(default.map_or(Known::UNKNOWN, |default| default.clone().also(&Source::argument(&variable))))
+        Some(default.map_or(Known::UNKNOWN, |default| default.clone().also(&ArgumentSource::argument(&variable))))
     }
 
     /// Whether that starts a function of the script's own: `fire.Fire(train)`, `mp.spawn(main, args=(…))`.
-    fn starts(&mut self, path: &str, given: &Given) -> bool {
+    fn starts(&mut self, path: &str, given: &CallArguments) -> bool {
         let Some(Known::Function(function, of)) = given.at(0).cloned() else { return false };
         let placed = match path.rsplit('.').next() {
             Some("Fire" | "run" | "cli") => {
@@ -166,7 +166,7 @@ impl Script<'_> {
     }
 
     /// A file of settings that the script loads, where it is at hand.
-    fn loaded(&mut self, path: &str, given: &Given) -> Option<Known> {
+    fn loaded(&mut self, path: &str, given: &CallArguments) -> Option<Known> {
         const LOADERS: [&str; 8] = [
             "yaml.safe_load",
             "yaml.load",
@@ -191,7 +191,7 @@ impl Script<'_> {
     }
 
     /// What a file of settings holds, where it is at hand: in the present folder, or beside the script.
-    fn read_file(&mut self, file: &str, source: &Source) -> Option<Known> {
+    fn read_file(&mut self, file: &str, source: &ArgumentSource) -> Option<Known> {
         let beside = format!("{}/{file}", above(&self.path));
         let text = [file, &beside].iter().find_map(|file| self.files?.read(file).ok())?;
         let value: Value = serde_yaml::from_str(&text).ok().filter(|_| text.len() <= LONGEST_FILE)?;
@@ -199,11 +199,11 @@ impl Script<'_> {
     }
 
     /// What a file of settings holds; where a command names that file, its settings are read with it.
-    fn read_in(&mut self, value: Value, name: &str, file: &Source) -> Known {
+    fn read_in(&mut self, value: Value, name: &str, file: &ArgumentSource) -> Known {
         let Value::Object(entries) = value else {
             let short = name.rsplit('.').next().unwrap_or("");
             let given = [name, short].into_iter().filter(|name| self.own.is_set(name));
-            let source = given.fold(file.clone(), |all, name| all.and(&Source::argument(name)));
+            let source = given.fold(file.clone(), |all, name| all.and(&ArgumentSource::argument(name)));
             return self.told(value).also(&source);
         };
         let mut values = BTreeMap::new();

@@ -21,10 +21,10 @@ use std::cell::{Cell, RefCell};
 
 use serde_json::Value;
 
-use script::{Script, Seen};
-use store::Held;
+use script::{FollowedScript, LibraryCall};
+use store::Collection;
 use syntax::Expression;
-use value::{Known, Source};
+use value::{ArgumentSource, Known};
 
 use super::Files;
 use super::origin::Origin;
@@ -41,7 +41,7 @@ pub struct ScriptReader<'a> {
     content: &'a str,
     /// The script's own arguments: their defaults, and what its command gives.
     own: Settings,
-    script: RefCell<Script<'a>>,
+    script: RefCell<FollowedScript<'a>>,
     /// Whether a default of those was taken.
     pub asked: Cell<bool>,
     /// Whether a file of settings was asked for a name that it has not: no run comes there.
@@ -68,7 +68,7 @@ impl<'a> ScriptReader<'a> {
     ) -> Self {
         let own = script_defaults::read(name, content).with(given);
         let nothing = script_defaults::nothing(content);
-        let script = Script::read(name.to_owned(), &parse::statements(whole), own.clone(), nothing, files);
+        let script = FollowedScript::read(name.to_owned(), &parse::statements(whole), own.clone(), nothing, files);
         Self {
             name,
             content,
@@ -119,7 +119,7 @@ impl<'a> ScriptReader<'a> {
     pub fn section(&self, name: &str) -> Settings {
         let value = self.script.borrow_mut().later(&Expression::Name(name.to_owned()));
         let mut settings = Settings::default();
-        if matches!(value, Known::Held(_)) {
+        if matches!(value, Known::Collection(_)) {
             self.put(&self.script.borrow(), &mut settings, name, &value, None, 0);
         }
         settings
@@ -151,7 +151,7 @@ impl<'a> ScriptReader<'a> {
     }
 
     /// Marks what a value that is taken rests upon.
-    fn take(&self, source: &Source) {
+    fn take(&self, source: &ArgumentSource) {
         for name in source.names() {
             self.asked.set(self.asked.get() || !self.own.is_set(name));
             self.own.accept(name);
@@ -172,10 +172,10 @@ impl<'a> ScriptReader<'a> {
                 self.absent.set(true);
                 None
             }
-            Known::Held(_) => {
+            Known::Collection(_) => {
                 let items = self.script.borrow().store.items(known).cloned()?;
                 // Lists of lists tell no setting.
-                let plain = |item: &Known| if matches!(item, Known::Held(_)) { None } else { self.plain(item) };
+                let plain = |item: &Known| if matches!(item, Known::Collection(_)) { None } else { self.plain(item) };
                 items.iter().map(plain).collect()
             }
             _ => None,
@@ -184,15 +184,15 @@ impl<'a> ScriptReader<'a> {
 
     fn put(
         &self,
-        script: &Script,
+        script: &FollowedScript,
         settings: &mut Settings,
         key: &str,
         known: &Known,
         line: Option<usize>,
         depth: usize,
     ) {
-        if let Known::Held(at) = known
-            && let Some(Held::Names(names)) = script.store.get(*at)
+        if let Known::Collection(at) = known
+            && let Some(Collection::Names(names)) = script.store.get(*at)
             && depth < DEEPEST
         {
             for (name, value) in &names.values {
@@ -207,7 +207,7 @@ impl<'a> ScriptReader<'a> {
 }
 
 /// The first call of one of `names` that is made for certain, else the first that may be.
-fn first<'s>(script: &'s Script<'_>, names: &[&str]) -> Option<&'s Seen> {
+fn first<'s>(script: &'s FollowedScript<'_>, names: &[&str]) -> Option<&'s LibraryCall> {
     let called = |path: &str, name: &str| {
         path.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with('.'))
     };

@@ -4,13 +4,13 @@ use std::rc::Rc;
 
 use tree_sitter::{Node, Parser};
 
-use super::syntax::{Class, Expression, Function, Parameter, Statement};
+use super::syntax::{Class, Expression, Function, Parameter, PythonStatement};
 
 /// Deeper nesting is left out.
 const DEEPEST: usize = 120;
 
 /// The statements of a text.
-pub fn statements(text: &str) -> Vec<Statement> {
+pub fn statements(text: &str) -> Vec<PythonStatement> {
     let mut parser = Parser::new();
     if parser.set_language(&tree_sitter_python::LANGUAGE.into()).is_err() {
         return Vec::new();
@@ -23,7 +23,7 @@ pub fn statements(text: &str) -> Vec<Statement> {
 pub fn expression(text: &str) -> Expression {
     // In brackets its lines may break anywhere.
     match statements(&format!("({}\n)", text.trim())).into_iter().next() {
-        Some(Statement::Expression(found)) => found,
+        Some(PythonStatement::Expression(found)) => found,
         _ => Expression::Other,
     }
 }
@@ -43,7 +43,7 @@ impl<'a> Reader<'a> {
         node.child_by_field_name(field).map_or("", |found| self.text(found)).to_owned()
     }
 
-    fn block(&mut self, node: Node) -> Vec<Statement> {
+    fn block(&mut self, node: Node) -> Vec<PythonStatement> {
         let mut found = Vec::new();
         self.inside(|reader| {
             let mut cursor = node.walk();
@@ -54,7 +54,7 @@ impl<'a> Reader<'a> {
         found
     }
 
-    fn body(&mut self, node: Node, field: &str) -> Vec<Statement> {
+    fn body(&mut self, node: Node, field: &str) -> Vec<PythonStatement> {
         node.child_by_field_name(field).map(|body| self.block(body)).unwrap_or_default()
     }
 
@@ -73,26 +73,26 @@ impl<'a> Reader<'a> {
         node.child_by_field_name(field).map_or(Expression::Other, |found| self.expression(found))
     }
 
-    fn statement(&mut self, node: Node, found: &mut Vec<Statement>) {
+    fn statement(&mut self, node: Node, found: &mut Vec<PythonStatement>) {
         let statement = match node.kind() {
             "expression_statement" => return self.expressions(node, found),
             "if_statement" => self.conditions(node),
             "for_statement" => {
-                Statement::For(self.field(node, "left"), self.field(node, "right"), self.body(node, "body"))
+                PythonStatement::For(self.field(node, "left"), self.field(node, "right"), self.body(node, "body"))
             }
-            "while_statement" => Statement::While(self.field(node, "condition"), self.body(node, "body")),
-            "with_statement" => Statement::With(self.opened(node), self.body(node, "body")),
+            "while_statement" => PythonStatement::While(self.field(node, "condition"), self.body(node, "body")),
+            "with_statement" => PythonStatement::With(self.opened(node), self.body(node, "body")),
             "try_statement" => self.tried(node),
             "match_statement" => self.cases(node),
-            "function_definition" => Statement::Function(self.function(node, Vec::new())),
-            "class_definition" => Statement::Class(self.class(node)),
+            "function_definition" => PythonStatement::Function(self.function(node, Vec::new())),
+            "class_definition" => PythonStatement::Class(self.class(node)),
             "decorated_definition" => return self.decorated(node, found),
             "return_statement" => {
                 let value = node.named_child(0).filter(|value| value.kind() != "comment");
-                Statement::Return(value.map(|value| self.expression(value)))
+                PythonStatement::Return(value.map(|value| self.expression(value)))
             }
-            "raise_statement" => Statement::Raise,
-            "break_statement" | "continue_statement" => Statement::Leave,
+            "raise_statement" => PythonStatement::Raise,
+            "break_statement" | "continue_statement" => PythonStatement::Leave,
             "import_statement" | "import_from_statement" => return self.imports(node, found),
             // What could not be read may hold what can.
             "ERROR" => return found.extend(self.block(node)),
@@ -101,7 +101,7 @@ impl<'a> Reader<'a> {
         found.push(statement);
     }
 
-    fn expressions(&mut self, node: Node, found: &mut Vec<Statement>) {
+    fn expressions(&mut self, node: Node, found: &mut Vec<PythonStatement>) {
         let mut cursor = node.walk();
         let children: Vec<Node> = node.named_children(&mut cursor).filter(|child| child.kind() != "comment").collect();
         for child in children {
@@ -109,29 +109,29 @@ impl<'a> Reader<'a> {
                 "assignment" => self.assignment(child, found),
                 "augmented_assignment" => {
                     let sign = self.name(child, "operator").trim_end_matches('=').to_owned();
-                    found.push(Statement::Change(self.field(child, "left"), sign, self.field(child, "right")));
+                    found.push(PythonStatement::Change(self.field(child, "left"), sign, self.field(child, "right")));
                 }
-                _ => found.push(Statement::Expression(self.expression(child))),
+                _ => found.push(PythonStatement::Expression(self.expression(child))),
             }
         }
     }
 
     /// `first = second = value`: the value goes to the last name first, which changes nothing.
-    fn assignment(&mut self, node: Node, found: &mut Vec<Statement>) {
+    fn assignment(&mut self, node: Node, found: &mut Vec<PythonStatement>) {
         let target = self.field(node, "left");
         match (node.child_by_field_name("right"), target) {
             (Some(right), target) if right.kind() == "assignment" => {
                 self.assignment(right, found);
                 let value = right.child_by_field_name("left").map_or(Expression::Other, |left| self.expression(left));
-                found.push(Statement::Assign(target, value));
+                found.push(PythonStatement::Assign(target, value));
             }
-            (Some(right), target) => found.push(Statement::Assign(target, self.expression(right))),
-            (None, Expression::Name(name)) => found.push(Statement::Field(name)),
+            (Some(right), target) => found.push(PythonStatement::Assign(target, self.expression(right))),
+            (None, Expression::Name(name)) => found.push(PythonStatement::Field(name)),
             (None, _) => {}
         }
     }
 
-    fn conditions(&mut self, node: Node) -> Statement {
+    fn conditions(&mut self, node: Node) -> PythonStatement {
         let mut branches = vec![(self.field(node, "condition"), self.body(node, "consequence"))];
         let mut otherwise = Vec::new();
         let mut cursor = node.walk();
@@ -142,7 +142,7 @@ impl<'a> Reader<'a> {
                 _ => otherwise = self.body(other, "body"),
             }
         }
-        Statement::If(branches, otherwise)
+        PythonStatement::If(branches, otherwise)
     }
 
     pub(super) fn children<'t>(node: Node<'t>, kind: &str) -> Vec<Node<'t>> {
@@ -167,7 +167,7 @@ impl<'a> Reader<'a> {
         found
     }
 
-    fn tried(&mut self, node: Node) -> Statement {
+    fn tried(&mut self, node: Node) -> PythonStatement {
         let mut body = self.body(node, "body");
         let mut caught = Vec::new();
         let mut cursor = node.walk();
@@ -183,22 +183,22 @@ impl<'a> Reader<'a> {
                 _ => {}
             }
         }
-        Statement::Try(body, caught)
+        PythonStatement::Try(body, caught)
     }
 
-    fn cases(&mut self, node: Node) -> Statement {
+    fn cases(&mut self, node: Node) -> PythonStatement {
         let clauses = Self::children(node, "block").into_iter().flat_map(|block| Self::children(block, "case_clause"));
-        Statement::Match(clauses.map(|clause| self.body(clause, "consequence")).collect())
+        PythonStatement::Match(clauses.map(|clause| self.body(clause, "consequence")).collect())
     }
 
-    fn decorated(&mut self, node: Node, found: &mut Vec<Statement>) {
+    fn decorated(&mut self, node: Node, found: &mut Vec<PythonStatement>) {
         let decorators = Self::children(node, "decorator");
         let decorators = decorators.into_iter().filter_map(|above| above.named_child(0));
         let decorators: Vec<Expression> = decorators.map(|above| self.expression(above)).collect();
         let Some(definition) = node.child_by_field_name("definition") else { return };
         found.push(match definition.kind() {
-            "class_definition" => Statement::Class(self.class(definition)),
-            _ => Statement::Function(self.function(definition, decorators)),
+            "class_definition" => PythonStatement::Class(self.class(definition)),
+            _ => PythonStatement::Function(self.function(definition, decorators)),
         });
     }
 
@@ -241,7 +241,7 @@ impl<'a> Reader<'a> {
         Rc::new(Class { name: self.name(node, "name"), bases, body: self.body(node, "body") })
     }
 
-    fn imports(&mut self, node: Node, found: &mut Vec<Statement>) {
+    fn imports(&mut self, node: Node, found: &mut Vec<PythonStatement>) {
         let module = node.child_by_field_name("module_name").map(|module| self.text(module).trim_start_matches('.'));
         let mut cursor = node.walk();
         let names: Vec<Node> = node.children_by_field_name("name", &mut cursor).collect();
@@ -259,7 +259,7 @@ impl<'a> Reader<'a> {
                 }
                 None => (written.clone(), written),
             };
-            found.push(Statement::Import(alias.unwrap_or(bound), path));
+            found.push(PythonStatement::Import(alias.unwrap_or(bound), path));
         }
     }
 }

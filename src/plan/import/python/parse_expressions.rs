@@ -6,7 +6,7 @@ use serde_json::Value;
 use tree_sitter::Node;
 
 use super::parse::Reader;
-use super::syntax::{Argument, Call, Each, Expression, Function, Statement};
+use super::syntax::{Argument, Call, Each, Expression, Function, PythonStatement};
 use crate::plan::import::text::python_literal;
 
 impl Reader<'_> {
@@ -150,7 +150,7 @@ impl Reader<'_> {
 
     fn lambda(&mut self, node: Node) -> Expression {
         let parameters = node.child_by_field_name("parameters").map(|list| self.parameters(list)).unwrap_or_default();
-        let body = vec![Statement::Return(Some(self.field(node, "body")))];
+        let body = vec![PythonStatement::Return(Some(self.field(node, "body")))];
         Expression::Lambda(Rc::new(Function { name: String::new(), parameters, body, decorators: Vec::new() }))
     }
 }

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use super::statements::Flow;
-use super::store::{Held, Names, Store};
-use super::syntax::{Expression, Function, Statement};
-use super::value::{Known, Source};
+use super::statements::StatementEnd;
+use super::store::{Collection, Names, ScriptState};
+use super::syntax::{Expression, Function, PythonStatement};
+use super::value::{ArgumentSource, Known};
 use crate::plan::import::Files;
 use crate::plan::import::settings::Settings;
 
@@ -19,14 +19,14 @@ const MOST_COPIES: usize = 4_000_000;
 
 /// A call of a library that a script makes.
 #[derive(Debug)]
-pub struct Seen {
+pub struct LibraryCall {
     /// The path of what is called: `transformers.TrainingArguments`; of a class of the script's own its name and those of
     /// what it inherits from.
     pub names: Vec<String>,
     /// What it is given, by name or place, with the line.
     pub given: Vec<(String, Known, usize)>,
     /// What the conditions around it rest upon.
-    pub around: Source,
+    pub around: ArgumentSource,
     /// Whether it is given more, by `**` of what is not known.
     pub open: bool,
     /// Whether it is made: none where a condition is not known.
@@ -36,12 +36,12 @@ pub struct Seen {
 }
 
 /// A script that is read.
-pub struct Script<'a> {
+pub struct FollowedScript<'a> {
     /// Where it lies.
     pub(super) path: String,
     /// The files that it may read settings from.
     pub(super) files: Option<&'a dyn Files>,
-    pub(super) store: Store,
+    pub(super) store: ScriptState,
     pub(super) globals: usize,
     /// What the modules of its project define, for names that are not there yet.
     pub(super) project: usize,
@@ -55,7 +55,7 @@ pub struct Script<'a> {
     pub(super) parsed: Vec<Known>,
     /// Those that are nothing where nobody gives them.
     pub(super) nothing: BTreeSet<String>,
-    pub(super) seen: Vec<Seen>,
+    pub(super) seen: Vec<LibraryCall>,
     /// What the functions that are being read return.
     pub(super) returned: Vec<Option<Known>>,
     /// The functions themselves.
@@ -73,7 +73,7 @@ pub struct Script<'a> {
     /// Functions around that nothing was seen to call.
     pub(super) blindly: usize,
     /// What those that are known rest upon.
-    pub(super) around: Vec<Source>,
+    pub(super) around: Vec<ArgumentSource>,
     /// What options of `click` are where nobody gives them, by the function that they are of.
     pub(super) options: BTreeMap<*const Function, BTreeMap<String, Known>>,
     /// Whether calls are noted.
@@ -81,18 +81,18 @@ pub struct Script<'a> {
     pub(super) steps: usize,
 }
 
-impl<'a> Script<'a> {
+impl<'a> FollowedScript<'a> {
     /// Reads statements with the script's own arguments.
     pub fn read(
         path: String,
-        statements: &[Statement],
+        statements: &[PythonStatement],
         own: Settings,
         nothing: BTreeSet<String>,
         files: Option<&'a dyn Files>,
     ) -> Self {
-        let mut store = Store::default();
-        let globals = store.add(Held::Names(Names::default()));
-        let project = store.add(Held::Names(Names::default()));
+        let mut store = ScriptState::default();
+        let globals = store.add(Collection::Names(Names::default()));
+        let project = store.add(Collection::Names(Names::default()));
         let mut script = Self {
             path,
             files,
@@ -120,7 +120,7 @@ impl<'a> Script<'a> {
         };
         script.look_ahead(statements);
         script.noting = true;
-        script.incomplete = script.block(statements) != Flow::On;
+        script.incomplete = script.block(statements) != StatementEnd::On;
         script.left_over(statements);
         script.incomplete |= !script.step();
         script.done = true;
@@ -158,12 +158,12 @@ impl<'a> Script<'a> {
 
     /// What stands at the left margin of any module, before anything is called: a script starts above the modules that
     /// its text ends with.
-    fn look_ahead(&mut self, statements: &[Statement]) {
+    fn look_ahead(&mut self, statements: &[PythonStatement]) {
         for statement in statements {
             let (name, value) = match statement {
-                Statement::Function(function) => (&function.name, Known::Function(Rc::clone(function), None)),
-                Statement::Class(class) => (&class.name, Known::Class(Rc::clone(class))),
-                Statement::Assign(Expression::Name(name), value) => {
+                PythonStatement::Function(function) => (&function.name, Known::Function(Rc::clone(function), None)),
+                PythonStatement::Class(class) => (&class.name, Known::Class(Rc::clone(class))),
+                PythonStatement::Assign(Expression::Name(name), value) => {
                     let value = self.evaluate(value);
                     (name, value)
                 }
@@ -178,20 +178,20 @@ impl<'a> Script<'a> {
     }
 
     /// Reads the functions that nothing was seen to call: a function counts as called.
-    fn left_over(&mut self, statements: &[Statement]) {
+    fn left_over(&mut self, statements: &[PythonStatement]) {
         for statement in statements {
             match statement {
-                Statement::Function(function) => self.call_blindly(function, None),
-                Statement::Class(class) => {
+                PythonStatement::Function(function) => self.call_blindly(function, None),
+                PythonStatement::Class(class) => {
                     let object = Names { class: Some(Rc::clone(class)), object: true, ..Names::default() };
-                    let object = self.store.add(Held::Names(object));
+                    let object = self.store.add(Collection::Names(object));
                     for inner in &class.body {
-                        if let Statement::Function(function) = inner {
+                        if let PythonStatement::Function(function) = inner {
                             self.call_blindly(function, Some(object));
                         }
                     }
                 }
-                Statement::If(branches, otherwise) => {
+                PythonStatement::If(branches, otherwise) => {
                     branches.iter().for_each(|(_, body)| self.left_over(body));
                     self.left_over(otherwise);
                 }

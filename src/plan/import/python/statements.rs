@@ -4,17 +4,17 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use super::script::Script;
+use super::script::FollowedScript;
 use super::store::Before;
-use super::syntax::{Expression, Statement};
-use super::value::{Known, Source};
+use super::syntax::{Expression, PythonStatement};
+use super::value::{ArgumentSource, Known};
 
 /// No list that is gone through item by item is longer.
 const LONGEST_LIST: usize = 64;
 
 /// How a statement ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flow {
+pub enum StatementEnd {
     /// The next one follows.
     On,
     /// Its function is done.
@@ -27,40 +27,40 @@ pub enum Flow {
     Ended,
 }
 
-impl Script<'_> {
-    pub(super) fn block(&mut self, statements: &[Statement]) -> Flow {
+impl FollowedScript<'_> {
+    pub(super) fn block(&mut self, statements: &[PythonStatement]) -> StatementEnd {
         for statement in statements {
             if !self.step() {
-                return Flow::Ended;
+                return StatementEnd::Ended;
             }
             let flow = self.statement(statement);
-            if flow != Flow::On {
+            if flow != StatementEnd::On {
                 return flow;
             }
         }
-        Flow::On
+        StatementEnd::On
     }
 
-    fn statement(&mut self, statement: &Statement) -> Flow {
+    fn statement(&mut self, statement: &PythonStatement) -> StatementEnd {
         match statement {
-            Statement::Expression(expression) => {
+            PythonStatement::Expression(expression) => {
                 self.evaluate(expression);
-                Self::ends(expression).unwrap_or(Flow::On)
+                Self::ends(expression).unwrap_or(StatementEnd::On)
             }
-            Statement::Assign(target, value) => {
+            PythonStatement::Assign(target, value) => {
                 let value = self.evaluate(value);
                 self.assign(target, value);
-                Flow::On
+                StatementEnd::On
             }
-            Statement::Change(target, sign, value) => {
+            PythonStatement::Change(target, sign, value) => {
                 let changed = self.changed(target, sign, value);
                 self.assign(target, changed);
-                Flow::On
+                StatementEnd::On
             }
-            Statement::If(branches, otherwise) => self.conditions(branches, otherwise),
-            Statement::For(target, items, body) => self.each_item(target, items, body),
-            Statement::While(condition, body) => self.repeated(condition, body),
-            Statement::With(opened, body) => {
+            PythonStatement::If(branches, otherwise) => self.conditions(branches, otherwise),
+            PythonStatement::For(target, items, body) => self.each_item(target, items, body),
+            PythonStatement::While(condition, body) => self.repeated(condition, body),
+            PythonStatement::With(opened, body) => {
                 for (value, target) in opened {
                     let value = self.evaluate(value);
                     if let Some(target) = target {
@@ -70,12 +70,14 @@ impl Script<'_> {
                 self.block(body)
             }
             // What is imported is there, and what is tried succeeds.
-            Statement::Try(body, caught) => match self.block(body) {
-                Flow::Ended if caught.len() == 1 => caught.first().map_or(Flow::Ended, |body| self.block(body)),
+            PythonStatement::Try(body, caught) => match self.block(body) {
+                StatementEnd::Ended if caught.len() == 1 => {
+                    caught.first().map_or(StatementEnd::Ended, |body| self.block(body))
+                }
                 flow => flow,
             },
-            Statement::Match(cases) => self.either(cases.iter().map(Vec::as_slice).chain([&[][..]]).collect()),
-            Statement::Return(value) => {
+            PythonStatement::Match(cases) => self.either(cases.iter().map(Vec::as_slice).chain([&[][..]]).collect()),
+            PythonStatement::Return(value) => {
                 let value = value.as_ref().map_or(Known::plain(Value::Null), |value| self.evaluate(value));
                 if let Some(returned) = self.returned.last_mut() {
                     *returned = Some(match returned.take() {
@@ -83,28 +85,30 @@ impl Script<'_> {
                         _ => value,
                     });
                 }
-                Flow::Return
+                StatementEnd::Return
             }
-            Statement::Raise => Flow::Ended,
-            Statement::Leave => Flow::Leave,
-            Statement::Function(_) | Statement::Class(_) | Statement::Import(..) => {
+            PythonStatement::Raise => StatementEnd::Ended,
+            PythonStatement::Leave => StatementEnd::Leave,
+            PythonStatement::Function(_) | PythonStatement::Class(_) | PythonStatement::Import(..) => {
                 self.define(statement);
-                Flow::On
+                StatementEnd::On
             }
-            Statement::Field(_) => Flow::On,
+            PythonStatement::Field(_) => StatementEnd::On,
         }
     }
 
     /// Gives functions, classes and what is imported their names.
-    fn define(&mut self, statement: &Statement) {
+    fn define(&mut self, statement: &PythonStatement) {
         let (name, value) = match statement {
-            Statement::Function(function) => {
+            PythonStatement::Function(function) => {
                 self.command(function);
                 (&function.name, Known::Function(Rc::clone(function), None))
             }
-            Statement::Class(class) => (&class.name, Known::Class(Rc::clone(class))),
+            PythonStatement::Class(class) => (&class.name, Known::Class(Rc::clone(class))),
             // A module of the project's own is known by what it defines.
-            Statement::Import(name, path) => (name, self.defined(path).unwrap_or_else(|| Known::Library(path.clone()))),
+            PythonStatement::Import(name, path) => {
+                (name, self.defined(path).unwrap_or_else(|| Known::Library(path.clone())))
+            }
             _ => return,
         };
         self.store.set(self.scope(), name, value);
@@ -112,7 +116,7 @@ impl Script<'_> {
 
     /// How an expression ends the program, where it does: `sys.exit(1)`. One that hands on what a function of the script's
     /// gives, `sys.exit(main())`, ends what has been done.
-    fn ends(expression: &Expression) -> Option<Flow> {
+    fn ends(expression: &Expression) -> Option<StatementEnd> {
         let Expression::Call(call) = expression else { return None };
         let exits = match &call.callee {
             Expression::Name(name) => matches!(name.as_str(), "exit" | "quit"),
@@ -123,16 +127,20 @@ impl Script<'_> {
         };
         match call.arguments.first().map(|first| &first.value) {
             _ if !exits => None,
-            None => Some(Flow::Finished),
-            Some(Expression::Literal(code)) if code.is_null() || *code == 0 => Some(Flow::Finished),
-            Some(Expression::Call(_)) => Some(Flow::Finished),
-            Some(_) => Some(Flow::Ended),
+            None => Some(StatementEnd::Finished),
+            Some(Expression::Literal(code)) if code.is_null() || *code == 0 => Some(StatementEnd::Finished),
+            Some(Expression::Call(_)) => Some(StatementEnd::Finished),
+            Some(_) => Some(StatementEnd::Ended),
         }
     }
 
-    fn conditions(&mut self, branches: &[(Expression, Vec<Statement>)], otherwise: &[Statement]) -> Flow {
-        let mut open: Vec<&[Statement]> = Vec::new();
-        let mut around = Source::default();
+    fn conditions(
+        &mut self,
+        branches: &[(Expression, Vec<PythonStatement>)],
+        otherwise: &[PythonStatement],
+    ) -> StatementEnd {
+        let mut open: Vec<&[PythonStatement]> = Vec::new();
+        let mut around = ArgumentSource::default();
         for (condition, body) in branches {
             let (holds, source) = self.holds(condition);
             around = around.and(&source);
@@ -158,12 +166,12 @@ impl Script<'_> {
     }
 
     /// A branch that is taken; none where the program fails in it, which what trains does not come by.
-    fn unless_ended(&mut self, around: &Source, body: &[Statement]) -> Option<Flow> {
+    fn unless_ended(&mut self, around: &ArgumentSource, body: &[PythonStatement]) -> Option<StatementEnd> {
         let before = self.seen.len();
         self.store.branch();
         let flow = self.under(around.clone(), body);
         let left = self.store.take_back();
-        if flow == Flow::Ended {
+        if flow == StatementEnd::Ended {
             self.seen.truncate(before);
             return None;
         }
@@ -171,7 +179,7 @@ impl Script<'_> {
         Some(flow)
     }
 
-    fn under(&mut self, around: Source, body: &[Statement]) -> Flow {
+    fn under(&mut self, around: ArgumentSource, body: &[PythonStatement]) -> StatementEnd {
         self.around.push(around);
         let flow = self.block(body);
         self.around.pop();
@@ -179,8 +187,8 @@ impl Script<'_> {
     }
 
     /// One of several branches, it is not known which. One that ends the program is not it.
-    fn either(&mut self, branches: Vec<&[Statement]>) -> Flow {
-        let mut left: Vec<(Flow, Before)> = Vec::new();
+    fn either(&mut self, branches: Vec<&[PythonStatement]>) -> StatementEnd {
+        let mut left: Vec<(StatementEnd, Before)> = Vec::new();
         self.unsure += 1;
         for body in branches {
             self.store.branch();
@@ -188,14 +196,14 @@ impl Script<'_> {
             left.push((flow, self.store.take_back()));
         }
         self.unsure -= 1;
-        let stops = |flow: Flow| matches!(flow, Flow::Ended | Flow::Finished);
+        let stops = |flow: StatementEnd| matches!(flow, StatementEnd::Ended | StatementEnd::Finished);
         if !left.iter().all(|(flow, _)| stops(*flow)) {
             left.retain(|(flow, _)| !stops(*flow));
         }
-        let goes_on = left.iter().any(|(flow, _)| *flow == Flow::On);
-        let flow = left.first().map_or(Flow::On, |(flow, _)| *flow);
+        let goes_on = left.iter().any(|(flow, _)| *flow == StatementEnd::On);
+        let flow = left.first().map_or(StatementEnd::On, |(flow, _)| *flow);
         if goes_on {
-            left.retain(|(flow, _)| *flow == Flow::On);
+            left.retain(|(flow, _)| *flow == StatementEnd::On);
         }
         let mut rest = left.into_iter().map(|(_, left)| left);
         if let Some(first) = rest.next() {
@@ -209,34 +217,34 @@ impl Script<'_> {
                 }
             }
         }
-        if goes_on { Flow::On } else { flow }
+        if goes_on { StatementEnd::On } else { flow }
     }
 
-    fn each_item(&mut self, target: &Expression, items: &Expression, body: &[Statement]) -> Flow {
+    fn each_item(&mut self, target: &Expression, items: &Expression, body: &[PythonStatement]) -> StatementEnd {
         let items = self.evaluate(items);
         let known = self.store.items(&items).filter(|items| items.len() <= LONGEST_LIST).cloned();
         let Some(items) = known else {
             self.assign(target, Known::UNKNOWN);
             return match self.block(body) {
-                Flow::Leave => Flow::On,
+                StatementEnd::Leave => StatementEnd::On,
                 flow => flow,
             };
         };
         for item in items {
             self.assign(target, item);
             match self.block(body) {
-                Flow::On | Flow::Leave => {}
+                StatementEnd::On | StatementEnd::Leave => {}
                 flow => return flow,
             }
         }
-        Flow::On
+        StatementEnd::On
     }
 
-    fn repeated(&mut self, condition: &Expression, body: &[Statement]) -> Flow {
+    fn repeated(&mut self, condition: &Expression, body: &[PythonStatement]) -> StatementEnd {
         match self.holds(condition).0 {
-            Some(false) => Flow::On,
+            Some(false) => StatementEnd::On,
             _ => match self.block(body) {
-                Flow::Leave => Flow::On,
+                StatementEnd::Leave => StatementEnd::On,
                 flow => flow,
             },
         }
@@ -247,13 +255,13 @@ impl Script<'_> {
         match target {
             Expression::Name(name) => self.store.set(self.scope(), name, value),
             Expression::Attribute(owner, name) => {
-                if let Known::Held(at) = self.evaluate(owner) {
+                if let Known::Collection(at) = self.evaluate(owner) {
                     self.store.set(at, name, value);
                 }
             }
             Expression::Item(owner, index) => {
                 let (owner, index) = (self.evaluate(owner), self.evaluate(index));
-                if let (Known::Held(at), Some(name)) = (owner, index.text()) {
+                if let (Known::Collection(at), Some(name)) = (owner, index.text()) {
                     self.store.set(at, name, value);
                 }
             }

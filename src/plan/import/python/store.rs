@@ -12,14 +12,14 @@ pub const LONGEST_LIST: usize = 4096;
 
 /// A list, or names with values: of a scope, a dictionary, an object.
 #[derive(Debug, Clone)]
-pub enum Held {
+pub enum Collection {
     /// A list; none where what is in it is not known.
     List(Option<Vec<Known>>),
     /// Names, and whether there may be more.
     Names(Names),
 }
 
-impl Held {
+impl Collection {
     fn len(&self) -> usize {
         match self {
             Self::List(items) => items.as_ref().map_or(0, Vec::len),
@@ -44,20 +44,20 @@ pub struct Names {
 }
 
 /// What was there before a branch, of what it changed.
-pub type Before = BTreeMap<usize, Held>;
+pub type Before = BTreeMap<usize, Collection>;
 
 /// All that a script holds.
 #[derive(Debug, Default)]
-pub struct Store {
-    all: Vec<Held>,
+pub struct ScriptState {
+    all: Vec<Collection>,
     branches: Vec<Before>,
     /// Values that were copied so far: what a script made to be slow is given up by.
     pub copied: usize,
 }
 
-impl Store {
+impl ScriptState {
     /// Takes a list or names in.
-    pub fn add(&mut self, held: Held) -> usize {
+    pub fn add(&mut self, held: Collection) -> usize {
         self.all.push(held);
         self.all.len() - 1
     }
@@ -66,23 +66,23 @@ impl Store {
     pub fn list(&mut self, items: Vec<Known>) -> Known {
         self.copied += items.len();
         let items = Some(items).filter(|items| items.len() <= LONGEST_LIST);
-        Known::Held(self.add(Held::List(items)))
+        Known::Collection(self.add(Collection::List(items)))
     }
 
     /// A dictionary.
     pub fn table(&mut self, values: BTreeMap<String, Known>) -> Known {
-        Known::Held(self.add(Held::Names(Names { values, ..Names::default() })))
+        Known::Collection(self.add(Collection::Names(Names { values, ..Names::default() })))
     }
 
     /// What is held at a place.
-    pub fn get(&self, at: usize) -> Option<&Held> {
+    pub fn get(&self, at: usize) -> Option<&Collection> {
         self.all.get(at)
     }
 
     /// The names at a place.
     pub fn names(&self, at: usize) -> Option<&Names> {
         match self.all.get(at) {
-            Some(Held::Names(names)) => Some(names),
+            Some(Collection::Names(names)) => Some(names),
             _ => None,
         }
     }
@@ -90,8 +90,8 @@ impl Store {
     /// The items of a list.
     pub fn items(&self, value: &Known) -> Option<&Vec<Known>> {
         match value {
-            Known::Held(at) => match self.all.get(*at) {
-                Some(Held::List(Some(items))) => Some(items),
+            Known::Collection(at) => match self.all.get(*at) {
+                Some(Collection::List(Some(items))) => Some(items),
                 _ => None,
             },
             _ => None,
@@ -99,7 +99,7 @@ impl Store {
     }
 
     /// What is held at a place, to be changed.
-    pub fn change(&mut self, at: usize) -> Option<&mut Held> {
+    pub fn change(&mut self, at: usize) -> Option<&mut Collection> {
         if let (Some(before), Some(held)) = (self.branches.last_mut(), self.all.get(at))
             && let Entry::Vacant(place) = before.entry(at)
         {
@@ -111,7 +111,7 @@ impl Store {
 
     /// Gives a name a value.
     pub fn set(&mut self, at: usize, name: &str, value: Known) {
-        if let Some(Held::Names(names)) = self.change(at) {
+        if let Some(Collection::Names(names)) = self.change(at) {
             names.values.insert(name.to_owned(), value);
         }
     }
@@ -148,15 +148,15 @@ impl Store {
         }
     }
 
-    fn join_at(&mut self, at: usize, one: Held, other: Option<Held>) {
+    fn join_at(&mut self, at: usize, one: Collection, other: Option<Collection>) {
         let joined = match (one, other) {
-            (Held::Names(one), Some(Held::Names(other))) => Held::Names(joined(one, other)),
-            (Held::List(Some(one)), Some(Held::List(Some(other))))
+            (Collection::Names(one), Some(Collection::Names(other))) => Collection::Names(joined(one, other)),
+            (Collection::List(Some(one)), Some(Collection::List(Some(other))))
                 if one.len() == other.len() && one.iter().zip(&other).all(|(one, other)| one.same(other)) =>
             {
-                Held::List(Some(one))
+                Collection::List(Some(one))
             }
-            _ => Held::List(None),
+            _ => Collection::List(None),
         };
         if let Some(now) = self.change(at) {
             *now = joined;

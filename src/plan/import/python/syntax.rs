@@ -88,7 +88,7 @@ pub struct Function {
     /// What it takes.
     pub parameters: Vec<Parameter>,
     /// What it does.
-    pub body: Vec<Statement>,
+    pub body: Vec<PythonStatement>,
     /// What stands above it behind `@`.
     pub decorators: Vec<Expression>,
 }
@@ -112,12 +112,12 @@ pub struct Class {
     /// What it inherits from.
     pub bases: Vec<Expression>,
     /// What stands in it.
-    pub body: Vec<Statement>,
+    pub body: Vec<PythonStatement>,
 }
 
 /// A statement.
 #[derive(Debug)]
-pub enum Statement {
+pub enum PythonStatement {
     /// A call, mostly.
     Expression(Expression),
     /// `first = second = value`
@@ -127,17 +127,17 @@ pub enum Statement {
     /// `name: int`, a field without a value.
     Field(String),
     /// Conditions with what happens then, and what otherwise.
-    If(Vec<(Expression, Vec<Statement>)>, Vec<Statement>),
+    If(Vec<(Expression, Vec<PythonStatement>)>, Vec<PythonStatement>),
     /// `for target in items`
-    For(Expression, Expression, Vec<Statement>),
+    For(Expression, Expression, Vec<PythonStatement>),
     /// `while condition`
-    While(Expression, Vec<Statement>),
+    While(Expression, Vec<PythonStatement>),
     /// `with value as target`
-    With(Vec<(Expression, Option<Expression>)>, Vec<Statement>),
+    With(Vec<(Expression, Option<Expression>)>, Vec<PythonStatement>),
     /// What is tried with what follows it, and what catches its errors.
-    Try(Vec<Statement>, Vec<Vec<Statement>>),
+    Try(Vec<PythonStatement>, Vec<Vec<PythonStatement>>),
     /// One of several, by what is not followed.
-    Match(Vec<Vec<Statement>>),
+    Match(Vec<Vec<PythonStatement>>),
     /// `def`
     Function(Rc<Function>),
     /// `class`

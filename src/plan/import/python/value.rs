@@ -12,13 +12,13 @@ const LONGEST_TEXT: usize = 65_536;
 
 /// Which of the script's own arguments a value comes from.
 #[derive(Debug, Clone, Default)]
-pub struct Source {
+pub struct ArgumentSource {
     names: Option<Rc<BTreeSet<String>>>,
     /// Whether the script divides it among its ranks.
     pub divided: bool,
 }
 
-impl Source {
+impl ArgumentSource {
     /// Of what the script divides among its ranks.
     pub const DIVIDED: Self = Self { names: None, divided: true };
 
@@ -46,9 +46,9 @@ impl Source {
 #[derive(Debug, Clone)]
 pub enum Known {
     /// A text, a number, a truth value, `None`.
-    Plain(Value, Source),
-    /// A list, a dictionary, an object: by its place in the [`Store`](super::store::Store).
-    Held(usize),
+    Plain(Value, ArgumentSource),
+    /// A list, a dictionary, an object: by its place in the [`ScriptState`](super::store::ScriptState).
+    Collection(usize),
     /// A function of the script's own, and the object that it is called of.
     Function(Rc<Function>, Option<usize>),
     /// A class of the script's own.
@@ -58,7 +58,7 @@ pub enum Known {
     /// What a call of a library gave, by the path of what was called.
     Made(String),
     /// A file that is open for reading, by its path, and what that rests upon.
-    Opened(String, Source),
+    Opened(String, ArgumentSource),
     /// How many processes train.
     Ranks,
     /// What a file of settings was asked for and has not: no run comes there.
@@ -73,7 +73,7 @@ impl Known {
 
     /// A plain value.
     pub fn plain(value: impl Into<Value>) -> Self {
-        Self::Plain(value.into(), Source::default())
+        Self::Plain(value.into(), ArgumentSource::default())
     }
 
     /// A text; one that is too long is not known.
@@ -92,7 +92,7 @@ impl Known {
     }
 
     /// The same value, which rests upon a further source.
-    pub fn also(self, source: &Source) -> Self {
+    pub fn also(self, source: &ArgumentSource) -> Self {
         match self {
             Self::Plain(value, own) => Self::Plain(value, own.and(source)),
             other => other,
@@ -100,10 +100,10 @@ impl Known {
     }
 
     /// Where it comes from.
-    pub fn source(&self) -> Source {
+    pub fn source(&self) -> ArgumentSource {
         match self {
             Self::Plain(_, source) => source.clone(),
-            _ => Source::default(),
+            _ => ArgumentSource::default(),
         }
     }
 
@@ -142,7 +142,7 @@ impl Known {
     pub fn same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Plain(one, _), Self::Plain(two, _)) => one == two,
-            (Self::Held(one), Self::Held(two)) => one == two,
+            (Self::Collection(one), Self::Collection(two)) => one == two,
             (Self::Function(one, of), Self::Function(two, other)) => Rc::ptr_eq(one, two) && of == other,
             (Self::Class(one), Self::Class(two)) => Rc::ptr_eq(one, two),
             (Self::Library(one), Self::Library(two)) | (Self::Made(one), Self::Made(two)) => one == two,
