@@ -104,11 +104,28 @@ fn precision(imported: &mut ImportedPlan, about: &HookAbout) {
         _ => return,
     };
     let stored = [half.to_owned(), format!("{half}-fp32-master")];
+    // A rank's share of the states tells nothing of their types.
+    if !wide && shares_states(imported, about) {
+        if !adapters && !stored.contains(&planned) {
+            imported.drop(KEY);
+            imported.miss(KEY, format!("the hook: weights in {dtype}, and ranks may share the optimizer's states"));
+        }
+        return;
+    }
     if adapters || (stored.contains(&planned) && (each.is_none() || wide == planned.ends_with("master"))) {
         return;
     }
     let word = if wide { format!("{half}-fp32-master") } else { half.to_owned() };
     imported.say(KEY, word, origin(&format!("weights in {dtype}")));
+}
+
+/// Whether a rank may hold a part of the states of all weights, as under `ZeRO`; FSDP shares out the weights as well.
+fn shares_states(imported: &ImportedPlan, about: &HookAbout) -> bool {
+    let is = |key: &str, start: &str| {
+        imported.get(key).and_then(|found| found.value.as_str()).is_some_and(|word| word.starts_with(start))
+    };
+    let alone = is(keys::distribution::sharding, "none") || is(keys::distribution::engine, "fsdp");
+    about.world.is_some_and(|world| world > 1) && !alone
 }
 
 /// The class of the optimizer, where it is of another family than the command's.
@@ -203,6 +220,26 @@ mod tests {
             assert_eq!(found.value, after, "{before} {dtype} {states}");
             assert_eq!(imported.get("training.optimizer").unwrap().value, "adamw-fused");
         }
+    }
+
+    /// `ZeRO` over two ranks leaves each 8 / 2 bytes of fp32 moments an element, as many as moments in bf16 take.
+    #[test]
+    fn a_share_of_the_states_tells_no_type() {
+        const KEY: &str = "training.precision";
+        let told = |mut imported: ImportedPlan| {
+            tell(&mut imported, &run(HookAbout { world: Some(2), ..about("bfloat16", 4000) }));
+            imported
+        };
+        let kept = told(planned(&[(KEY, "bf16-fp32-master"), ("distribution.sharding", "zero1")]));
+        assert_eq!(kept.get(KEY).unwrap().value, "bf16-fp32-master");
+        let open = told(planned(&[]));
+        assert!(open.get(KEY).is_none());
+        assert!(open.missing.iter().any(|missing| missing.key == KEY));
+        // Whole on each rank they tell it.
+        assert_eq!(
+            told(planned(&[(KEY, "bf16-mixed"), ("distribution.sharding", "none")])).get(KEY).unwrap().value,
+            "bf16"
+        );
     }
 
     #[test]
