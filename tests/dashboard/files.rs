@@ -80,7 +80,7 @@ fn a_file_that_names_no_model_waits_for_one() {
     // The name takes the place of the mark.
     terminal.keys("llama-2-7b");
     terminal.wait_for("device-used");
-    terminal.keys(&[keys::ESC, keys::ESC].concat());
+    terminal.keys(keys::ESC);
     terminal.wait_for("‹ llama-2-7b ›");
     terminal.keys("ss");
     terminal.wait_for("saved ds.yaml");
