@@ -356,6 +356,8 @@ mod tests {
             ("accelerate launch -m axolotl.cli.train c.yml", vec![Accelerate], "axolotl.cli.train", 1),
             ("deepspeed --num_gpus 4 a.py --deepspeed ds.json", vec![Deepspeed], "a.py", 2),
             ("/bin/sh /opt/bin/deepspeed --num_gpus 4 a.py", vec![Deepspeed], "a.py", 0),
+            // A script of one's own may be called as a launcher is.
+            ("deepspeed --num_gpus 2 ds.py --deepspeed --deepspeed_config a.json", vec![Deepspeed], "ds.py", 3),
             ("composer -n 8 train.py c.yaml k=v", vec![Composer], "train.py", 2),
             (
                 "tune run --nproc_per_node 4 full_finetune_distributed --config x",

@@ -258,7 +258,7 @@ impl Wrapper {
 
 /// The wrapper of that name.
 pub fn find(name: &str) -> Option<&'static Wrapper> {
-    let name = name.strip_suffix(".exe").or_else(|| name.strip_suffix(".py")).unwrap_or(name);
+    let name = name.strip_suffix(".exe").unwrap_or(name);
     WRAPPERS.iter().find(|wrapper| wrapper.names.contains(&name))
 }
 
