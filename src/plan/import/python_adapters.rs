@@ -6,6 +6,7 @@ use super::origin::{Origin, Setting};
 use super::python::ScriptReader;
 use super::python_calls::{ScriptCalls, call};
 use super::rows::not_modelled;
+use super::script_adapters::LoadedWeights;
 use super::settings::{Settings, text};
 use crate::plan::keys;
 
@@ -17,8 +18,7 @@ pub const CALLS: [&str; 4] =
 pub fn set(imported: &mut ImportedPlan, calls: &ScriptCalls, reader: &ScriptReader, content: &str, unsloth: bool) {
     let reached = if calls.rank_is_absent { Some(false) } else { reader.reached(&CALLS) };
     if reached != Some(false) {
-        let quantised = reader.calls(&["BitsAndBytesConfig", "GPTQConfig"]);
-        low_rank(imported, &calls.made, &calls.adapted, &quantised, unsloth);
+        low_rank(imported, &calls.made, &calls.adapted, LoadedWeights::of(reader), unsloth);
     }
     if reached.is_none() {
         imported.note("adapters stand on a condition of the script that is not followed: they are taken as made");
@@ -33,7 +33,7 @@ pub fn set(imported: &mut ImportedPlan, calls: &ScriptCalls, reader: &ScriptRead
     other_adapters(imported, content);
 }
 
-fn low_rank(imported: &mut ImportedPlan, made: &Settings, adapted: &Settings, quantised: &Settings, unsloth: bool) {
+fn low_rank(imported: &mut ImportedPlan, made: &Settings, adapted: &Settings, loaded: LoadedWeights, unsloth: bool) {
     if adapted.iter().next().is_none() {
         return;
     }
@@ -42,19 +42,12 @@ fn low_rank(imported: &mut ImportedPlan, made: &Settings, adapted: &Settings, qu
         return imported.miss(keys::lora::rank, "the script computes it");
     }
     let default = Origin::Default { framework: "unsloth", option: "load_in_4bit True".to_owned() };
-    let told = |name: &str| made.flag(name).or_else(|| quantised.flag(name));
-    let named = quantised.whole("bits").filter(|found| matches!(found.value, 4 | 8));
-    let four = told("load_in_4bit").or_else(|| unsloth.then(|| Setting::new(true, default)));
-    let bits = four.filter(|found| found.value).map(|found| found.map(|_| 4));
-    let eight = told("load_in_8bit").filter(|found| found.value).map(|found| found.map(|_| 8)).or(named);
-    adapters::set(
-        imported,
-        adapted.whole("r"),
-        (if unsloth { "unsloth" } else { "peft" }, if unsloth { 16 } else { 8 }),
-        bits.or(eight),
-    );
+    let usual = unsloth && made.get("load_in_4bit").is_none();
+    let bits = loaded.bits.map(|(bits, _)| bits).or_else(|| usual.then(|| Setting::new(4, default)));
+    let library = if unsloth { ("unsloth", 16) } else { ("peft", 8) };
+    adapters::set(imported, adapted.whole("r"), library, bits);
     if imported.get(keys::lora::base_bits).is_some_and(|bits| bits.value == 4) {
-        imported.set(keys::lora::double_quant, quantised.on("bnb_4bit_use_double_quant"));
+        imported.set(keys::lora::double_quant, loaded.twice);
     }
     let targets = adapted.get("target_modules").map(|found| (text(&found.value), found.origin.clone()));
     match targets {

@@ -6,7 +6,7 @@ use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::methods::TrainingMethod;
 use super::origin::{Origin, Setting};
-use super::python::ScriptReader;
+use super::python::{Handed, ScriptReader};
 use super::rows::not_modelled;
 use super::script_defaults;
 use super::script_doubts;
@@ -90,17 +90,50 @@ pub fn is_part(content: &str) -> bool {
 
 /// The calls that make models: `LlamaForCausalLM.from_pretrained`.
 pub fn models(content: &str) -> Vec<String> {
-    const CALL: &str = ".from_pretrained(";
+    of_models(content, ".from_pretrained")
+}
+
+/// The calls of that method of classes of models; of none the classes' own.
+fn of_models(content: &str, method: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
-    for (at, _) in content.match_indices(CALL) {
+    for (at, _) in content.match_indices(&format!("{method}(")) {
         let before = content.get(..at).unwrap_or("");
         let class = before.rsplit(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').next().unwrap_or("");
-        let name = format!("{class}.from_pretrained");
+        let name = format!("{class}{method}");
         if MODELS.iter().any(|end| class.ends_with(end)) && !found.contains(&name) && call(content, &name).is_some() {
             found.push(name);
         }
     }
     found
+}
+
+/// The model whose configuration a script makes a new one by: `AutoModelForCausalLM.from_config(config)`, where `config`
+/// is `AutoConfig.from_pretrained(name)`; with what that call is given itself.
+pub fn made_anew(reader: &ScriptReader) -> Settings {
+    let mut made = Settings::default();
+    for method in [".from_config", ""] {
+        let calls = of_models(reader.content(), method);
+        let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
+        for (place, (handed, _)) in
+            ["0", "config"].iter().flat_map(|place| reader.handed(&calls, place).into_iter().enumerate())
+        {
+            if let (Handed::Made(path, given), 0) = (handed, place)
+                && path.ends_with("Config.from_pretrained")
+            {
+                made = reader.calls(&calls);
+                let named = ["0", "pretrained_model_name_or_path"].iter().find(|name| given.text(name).is_some());
+                if let Some(name) = named {
+                    made.adopt("0", &given, name);
+                }
+                // In the type that the configuration names, where the call names none (`PreTrainedModel._from_config`).
+                if method == ".from_config" && !["dtype", "torch_dtype"].iter().any(|name| made.holds(name)) {
+                    made.set("dtype", "auto".into(), Origin::Program(format!("{}: from_config", reader.name())));
+                }
+                return made;
+            }
+        }
+    }
+    made
 }
 
 /// Whether a script fills its arguments in from a command line, so that it says little by itself.
@@ -203,8 +236,7 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
     if method.is_some() && !unsloth {
         trl::adapters(&mut imported, context);
     }
-    let told = reader.own().clone().with(loaded_bits(&reader, &calls.made));
-    script_doubts::reconcile(&mut imported, name, content, false, &told);
+    script_doubts::reconcile(&mut imported, &reader, false, reader.own());
     if reader.divided.get() {
         share_steps(&mut imported);
     }
@@ -278,27 +310,6 @@ impl ScriptCalls {
             settings.adopt(name, &self.made, name);
         }
     }
-}
-
-/// The bits that weights are loaded in, where the script's calls tell them for certain.
-fn loaded_bits(reader: &ScriptReader, made: &Settings) -> Settings {
-    const NAMES: [&str; 2] = ["load_in_4bit", "load_in_8bit"];
-    const CALLS: [&str; 2] = ["BitsAndBytesConfig", "GPTQConfig"];
-    let quantised = reader.calls(&CALLS);
-    let reached = reader.reached(&CALLS);
-    let mut told = Settings::default();
-    for name in NAMES {
-        told.adopt(name, &quantised, name);
-        told.adopt(name, made, name);
-    }
-    let open = NAMES.iter().any(|name| told.get(name).is_some() && told.flag(name).is_none());
-    if open || reached.is_none() {
-        return Settings::default();
-    }
-    if reached == Some(false) && told.iter().next().is_none() {
-        told.set(NAMES[0], false.into(), Origin::Program("its calls".to_owned()));
-    }
-    told
 }
 
 /// The name of the model, which the settings get too.

@@ -1,42 +1,34 @@
-//! What a script's own text says of adapters and the weights below them: whether TRL's trainer gets any, the bits that
-//! weights are loaded in, and what peft does to prepare them for training.
+//! What a script says of adapters and the weights below them: whether TRL's trainer gets any, the bits that weights are
+//! loaded in, and what peft does to prepare them for training.
 
 use serde_json::Value;
 
 use super::imported::ImportedPlan;
-use super::origin::Origin;
+use super::origin::{Origin, Setting};
+use super::python::{Handed, ScriptReader};
+use super::python_calls::{ARGUMENTS, models};
 use super::rows::not_modelled;
-use super::script_conditions::{both, holds, reached, reached_at};
 use super::settings::Settings;
-use super::text::arguments;
-use super::text::python_literal;
+use super::trainer_by_name::TRAINERS;
 use crate::plan::keys;
 
-/// No script that people write says one thing in more places. Each is looked at with all the text, and what is said more
-/// often is not followed.
-const PLACES: usize = 64;
+const BITS: [(&str, u64); 2] = [("load_in_4bit", 4), ("load_in_8bit", 8)];
 
-/// Where a text stands in a script; none where those are too many to follow.
-fn places<'a>(text: &'a str, part: &'a str) -> Option<impl Iterator<Item = usize> + 'a> {
-    let all = text.match_indices(part).map(|(at, _)| at);
-    all.clone().nth(PLACES).is_none().then_some(all)
-}
-
-const BITS: [&str; 2] = ["load_in_4bit", "load_in_8bit"];
+const TWICE: &str = "bnb_4bit_use_double_quant";
 
 /// Whether a script gives TRL's trainer adapters that it makes itself: `SFTTrainer(peft_config=lora)` puts them in
 /// (`trl/trainer/sft_trainer.py`, `__init__`). None on a condition that is not followed.
-pub fn hands_on(text: &str, settings: &Settings) -> Option<bool> {
-    const NAME: &str = "peft_config";
-    let made = if text.contains("LoraConfig(") { reached(text, "LoraConfig(", settings) } else { Some(false) };
+pub fn hands_on(reader: &ScriptReader) -> Option<bool> {
     let mut answer = Some(false);
-    for at in places(text, "peft_config=")? {
-        // What TRL's own arguments make has a switch.
-        let value = written(text, at, NAME).filter(|value| value != "None" && !value.starts_with("get_peft_config("));
-        let Some(value) = value else { continue };
-        let condition = value.split_once(" if ").and_then(|(_, rest)| rest.split_once(" else "));
-        let told = condition.map_or(Some(true), |(condition, _)| holds(condition, settings, 0));
-        match both(both(told, made), reached_at(text, at, settings)) {
+    for (handed, certain) in reader.handed(&TRAINERS, "peft_config") {
+        let told = match handed {
+            // What TRL's own arguments make has a switch.
+            Handed::Made(path, _) if path.ends_with("get_peft_config") => Some(false),
+            Handed::Made(..) => Some(true),
+            Handed::Nothing | Handed::Plain(_) => Some(false),
+            Handed::Open => (!reader.content().contains("LoraConfig(")).then_some(false),
+        };
+        match told.filter(|told| certain || !told) {
             Some(true) => return Some(true),
             Some(false) => {}
             None => answer = None,
@@ -45,45 +37,104 @@ pub fn hands_on(text: &str, settings: &Settings) -> Option<bool> {
     answer
 }
 
+/// In what a script loads the weights of its models.
+#[derive(Debug, Default)]
+pub struct LoadedWeights {
+    /// The bits, and the setting that says them; none where they are not quantised.
+    pub bits: Option<(Setting<u64>, &'static str)>,
+    /// Whether the constants of their quantisation are quantised too.
+    pub twice: Option<Setting<bool>>,
+    /// A setting that stands on what is not followed.
+    open: Option<&'static str>,
+}
+
+impl LoadedWeights {
+    /// By all calls of a script that load weights, or have TRL's trainer load them; one that quantises for certain goes
+    /// over others.
+    pub fn of(reader: &ScriptReader) -> Self {
+        let models = models(reader.content());
+        let names: Vec<&str> = models.iter().map(String::as_str).collect();
+        let names = if names.is_empty() { vec!["from_pretrained"] } else { names };
+        let mut all = Self::of_calls(reader, &names, "");
+        all.extend(Self::of_calls(reader, &ARGUMENTS, "model_init_kwargs."));
+        // What was not read to its end may load anything.
+        let unread = all.is_empty() && reader.reached(&names).is_none();
+        let mut open = BITS.iter().map(|(name, _)| *name).find(|name| unread && reader.whole().contains(*name));
+        for (found, certain) in all {
+            let told = found.bits.as_ref().map(|(_, name)| *name);
+            if told.is_some() && found.open.is_none() && certain {
+                return found;
+            }
+            open = told.or(found.open).or(open);
+        }
+        Self { open, ..Self::default() }
+    }
+
+    /// By each call of those names, and whether it is made for certain.
+    fn of_calls(reader: &ScriptReader, names: &[&str], before: &str) -> Vec<(Self, bool)> {
+        let told = BITS.map(|(name, _)| reader.handed(names, &format!("{before}{name}")));
+        let configured = reader.handed(names, &format!("{before}quantization_config"));
+        let each = configured.into_iter().enumerate().map(|(at, (handed, certain))| {
+            let mut found = Self::default();
+            for ((name, bits), told) in BITS.into_iter().zip(&told) {
+                match told.get(at).map(|(handed, _)| handed) {
+                    Some(Handed::Plain(on)) if on.value == true => {
+                        found.bits = Some((Setting::new(bits, on.origin.clone()), name));
+                    }
+                    Some(Handed::Open | Handed::Made(..)) => found.open = Some(name),
+                    _ => {}
+                }
+            }
+            match handed {
+                Handed::Made(path, given) => found.configure(&path, &given),
+                Handed::Open if reader.whole().contains("BitsAndBytesConfig(") => found.open = Some(BITS[0].0),
+                _ => {}
+            }
+            (found, certain)
+        });
+        each.collect()
+    }
+
+    /// What a configuration of quantisation says.
+    fn configure(&mut self, path: &str, given: &Settings) {
+        if path.ends_with("GPTQConfig") {
+            self.bits = given.whole("bits").filter(|bits| matches!(bits.value, 4 | 8)).map(|bits| (bits, "bits"));
+        }
+        for (name, bits) in BITS {
+            match given.get(name).map(|_| given.flag(name)) {
+                Some(Some(found)) if found.value => self.bits = Some((found.map(|_| bits), name)),
+                Some(None) => self.open = Some(name),
+                _ => {}
+            }
+        }
+        self.twice = given.on(TWICE);
+    }
+}
+
 /// The bits that a script which makes adapters loads its weights in, by its own text: `load_in_8bit=True`. Where an
 /// argument of the script has that name, the argument says it.
-pub fn loaded_bits(path: &str, text: &str, settings: &Settings) -> Settings {
+pub fn loaded_bits(reader: &ScriptReader, settings: &Settings) -> Settings {
     let mut found = Settings::default();
-    for name in BITS.iter().filter(|_| asks(text, settings)) {
-        if loads(text, name, settings) == Some(true) {
-            // As a default of the script's own it counts where adapters are made.
-            let origin = Origin::Default { framework: "the script", option: format!("{name} ({path})") };
-            found.set(name, Value::Bool(true), origin);
+    let path = reader.name();
+    let default = |what: String| Origin::Default { framework: "the script", option: format!("{what} ({path})") };
+    let loaded = LoadedWeights::of(reader);
+    if let Some((bits, name)) = loaded.bits.filter(|_| asks(reader, settings)) {
+        // As a default of the script's own it counts where adapters are made.
+        match name {
+            "bits" => found.set(name, bits.value.into(), default(format!("GPTQConfig(bits={})", bits.value))),
+            _ => found.set(name, Value::Bool(true), default(name.to_owned())),
         }
     }
-    if let Some(bits) = gptq(text, settings).filter(|_| found.iter().next().is_none() && asks(text, settings)) {
-        let origin = Origin::Default { framework: "the script", option: format!("GPTQConfig(bits={bits}) ({path})") };
-        found.set("bits", bits.into(), origin);
-    }
-    const TWICE: &str = "bnb_4bit_use_double_quant";
     // FastChat's switch, and those who took it over, is `q_lora`.
     let four = found.is("load_in_4bit") || ["load_in_4bit", "q_lora"].iter().any(|name| settings.is(name));
-    if four && !settings.holds(TWICE) && loads(text, TWICE, settings) == Some(true) {
-        let origin = Origin::Default { framework: "the script", option: format!("{TWICE} ({path})") };
-        found.set(TWICE, Value::Bool(true), origin);
+    if four && !settings.holds(TWICE) && loaded.twice.is_some() {
+        found.set(TWICE, Value::Bool(true), default(TWICE.to_owned()));
     }
     found
 }
 
-/// The bits of the only `GPTQConfig` that a script makes, where it makes it whatever its arguments are.
-fn gptq(text: &str, settings: &Settings) -> Option<u64> {
-    const CALL: &str = "GPTQConfig(";
-    let mut calls = places(text, CALL)?;
-    let (at, None) = (calls.next()?, calls.next()) else { return None };
-    let parts = arguments(text.get(at + CALL.len()..)?);
-    let bits = parts.iter().find_map(|part| part.trim().strip_prefix("bits=")?.trim().parse().ok());
-    let line = text.get(at..)?.lines().next()?;
-    let free = !line.contains(" if ") && reached_at(text, at, settings) == Some(true);
-    bits.filter(|bits| free && matches!(bits, 4 | 8))
-}
-
 /// Whether the script has to be asked: it makes adapters, and none of its arguments says the bits.
-fn asks(text: &str, settings: &Settings) -> bool {
+fn asks(reader: &ScriptReader, settings: &Settings) -> bool {
     const ARGUMENTS: [&str; 7] = [
         "load_in_4bit",
         "load_in_8bit",
@@ -93,139 +144,38 @@ fn asks(text: &str, settings: &Settings) -> bool {
         "quantization_bit",
         "q_lora",
     ];
-    text.contains("LoraConfig(") && !ARGUMENTS.iter().any(|name| settings.is_set(name))
+    reader.content().contains("LoraConfig(") && !ARGUMENTS.iter().any(|name| settings.is_set(name))
 }
 
-/// Whether weights are loaded in that many bits; none on a condition that is not followed.
-fn loads(text: &str, name: &str, settings: &Settings) -> Option<bool> {
-    let mut answer = Some(false);
-    for at in places(text, name)? {
-        let Some(value) = written(text, at, name) else { continue };
-        let told = match python_literal(&value) {
-            Some(Value::Bool(truth)) => Some(truth),
-            Some(_) => Some(false),
-            None => holds(&value, settings, 0),
-        };
-        let told = match told {
-            Some(false) => Some(false),
-            _ => [reached_at(text, at, settings), kept(text, at, settings), used(text, at, settings)]
-                .into_iter()
-                .fold(told, both),
-        };
-        match told {
-            Some(true) => return Some(true),
-            Some(false) => {}
-            None => answer = None,
-        }
-    }
-    answer
-}
-
-/// The value that a keyword, or an entry of a dictionary, has where its name stands at `at`.
-fn written(text: &str, at: usize, name: &str) -> Option<String> {
-    let (before, behind) = (text.get(..at)?, text.get(at + name.len()..)?);
-    let line = before.rsplit('\n').next()?.trim_start();
-    let joined = before.ends_with(|letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '.' | '-'));
-    if joined || line.contains('#') || ["def ", "parser.add_argument"].iter().any(|start| line.starts_with(start)) {
-        return None;
-    }
-    let quoted = behind.strip_prefix(['"', '\'']);
-    let value = match quoted {
-        Some(rest) => rest.strip_prefix(':').or_else(|| rest.strip_prefix(']')?.trim_start().strip_prefix('='))?,
-        None => behind.trim_start_matches(' ').strip_prefix('=').filter(|rest| !rest.starts_with('='))?,
-    };
-    let first = arguments(value).into_iter().next()?;
-    Some(first.trim().lines().next()?.trim().to_owned())
-}
-
-/// Whether the calls around a place are made: `BitsAndBytesConfig(…) if args.quantise else None`.
-fn kept(text: &str, at: usize, settings: &Settings) -> Option<bool> {
-    let mut answer = Some(true);
-    let mut depth = 0_usize;
-    for (place, letter) in text.get(at..)?.char_indices() {
-        match letter {
-            '(' | '[' | '{' => depth += 1,
-            ')' | ']' | '}' if depth > 0 => depth -= 1,
-            ')' | ']' | '}' => {
-                let rest = text.get(at + place + 1..)?.trim_start();
-                if let Some((condition, _)) = rest.strip_prefix("if ").and_then(|rest| rest.split_once(" else ")) {
-                    answer = both(answer, holds(condition, settings, 0));
-                }
-                // What follows at the left of the call's own line is another statement.
-                if !rest.starts_with([',', ')', ']', '}']) && !rest.starts_with("if ") {
-                    break;
-                }
-            }
-            _ => {}
-        }
-    }
-    answer
-}
-
-/// Whether a configuration with a name of its own is handed on: `quantization_config=bnb_config`.
-fn used(text: &str, at: usize, settings: &Settings) -> Option<bool> {
-    const MADE: &str = "BitsAndBytesConfig(";
-    const HANDED_ON: &str = "quantization_config";
-    let before = text.get(..at)?;
-    let inside =
-        |start: &usize| before.get(*start..).is_some_and(|part| part.matches('(').count() > part.matches(')').count());
-    let Some(start) = before.rfind(MADE).filter(inside) else { return Some(true) };
-    let line = before.get(..start)?.rsplit('\n').next()?.trim();
-    let Some(name) = line.strip_suffix(" =").filter(|name| *name != HANDED_ON) else { return Some(true) };
-    let mut answer = None;
-    for at in places(text, HANDED_ON)? {
-        let Some(value) = written(text, at, HANDED_ON) else { continue };
-        let told = match value.strip_prefix(name).map(str::trim) {
-            Some("") => Some(true),
-            Some(rest) => rest
-                .strip_prefix("if ")
-                .and_then(|rest| rest.split_once(" else "))
-                .and_then(|(condition, _)| holds(condition, settings, 0)),
-            None => continue,
-        };
-        answer = answer.or(both(told, reached_at(text, at, settings)));
-    }
-    answer
-}
-
-/// Whether a script has peft prepare its weights for training, and with checkpointing: the call turns checkpointing on by itself for quantised ones, unless its second argument
-/// says otherwise (`peft/utils/other.py`, 0.3 `prepare_model_for_int8_training`, 0.17 `prepare_model_for_kbit_training`).
-fn prepared(text: &str, settings: &Settings) -> Option<bool> {
-    const CALLS: [&str; 2] = ["prepare_model_for_kbit_training(", "prepare_model_for_int8_training("];
-    const SWITCH: &str = "use_gradient_checkpointing";
-    if CALLS.iter().any(|call| text.contains(&format!("def {call}"))) {
-        return None;
-    }
-    for (at, call) in CALLS.iter().flat_map(|call| text.match_indices(call)).take(PLACES) {
-        let line = text.get(..at)?.rsplit('\n').next()?;
-        if line.contains('#') || reached_at(text, at, settings) == Some(false) {
-            continue;
-        }
-        let parts = arguments(text.get(at + call.len()..)?);
-        let keyword = parts.iter().find_map(|part| part.trim().strip_prefix(SWITCH)?.trim_start().strip_prefix('='));
-        let second = parts.get(1).map(String::as_str).filter(|part| !part.contains('='));
-        return Some(match keyword.or(second).map(str::trim) {
-            None => true,
-            // Where an argument of the Trainer's stands there, that has been read.
-            Some(value) => python_literal(value) == Some(Value::Bool(true)),
-        });
-    }
-    None
+/// Whether a script has peft prepare its weights for training, and with checkpointing: the call turns checkpointing on by
+/// itself for quantised ones, unless its second argument says otherwise (`peft/utils/other.py`, 0.3
+/// `prepare_model_for_int8_training`, 0.17 `prepare_model_for_kbit_training`).
+fn prepared(reader: &ScriptReader) -> Option<bool> {
+    const CALLS: [&str; 2] = ["prepare_model_for_kbit_training", "prepare_model_for_int8_training"];
+    let named = reader.handed(&CALLS, "use_gradient_checkpointing").into_iter().next()?.0;
+    let placed = reader.handed(&CALLS, "1").into_iter().next()?.0;
+    Some(match (named, placed) {
+        (Handed::Nothing, Handed::Nothing) => true,
+        // Where an argument of the Trainer's stands there, that has been read.
+        (Handed::Plain(value), _) | (_, Handed::Plain(value)) => value.value == true,
+        _ => false,
+    })
 }
 
 /// Says what peft's preparation does to a script's weights below adapters: quantised ones come with checkpointing, and
 /// those of 16 bits, which with quantised weights are the norms, the embeddings and the head, are cast to fp32.
-pub fn prepare(imported: &mut ImportedPlan, path: &str, text: &str, settings: &Settings) {
+pub fn prepare(imported: &mut ImportedPlan, reader: &ScriptReader, settings: &Settings) {
+    let path = reader.name();
     if imported.get(keys::lora::rank).is_none() {
         return;
     }
     let quantised = imported.get(keys::lora::base_bits).is_some();
-    let open = BITS.iter().find(|name| asks(text, settings) && loads(text, name, settings).is_none());
-    if let Some(name) = open.filter(|_| !quantised) {
+    let open = || LoadedWeights::of(reader).open.filter(|_| asks(reader, settings));
+    if let (false, Some(name)) = (quantised, open()) {
         not_modelled(imported, &format!("{path}: {name}, on a condition that is not followed"));
         imported.miss(keys::lora::base_bits, format!("{path} has {name}, which is not followed"));
     }
-    let Some(checkpoints) = prepared(text, settings) else { return };
+    let Some(checkpoints) = prepared(reader) else { return };
     let origin = Origin::Program(format!("{path}: prepare_model_for_…_training"));
     if quantised && checkpoints {
         imported.say(keys::training::activation_checkpointing, "full", origin.clone());

@@ -27,12 +27,6 @@ pub fn reached(text: &str, part: &str, settings: &Settings) -> Option<bool> {
     answer
 }
 
-/// The same of the line in which a place of the text stands.
-pub fn reached_at(text: &str, at: usize, settings: &Settings) -> Option<bool> {
-    let lines: Vec<&str> = text.lines().collect();
-    line_is_reached(&lines, text.get(..at)?.matches('\n').count(), settings)
-}
-
 fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }

@@ -83,30 +83,6 @@ pub fn freezes(text: &str, settings: &Settings) -> bool {
     WAYS.iter().any(|way| code(way) && reached(text, way, settings) != Some(false))
 }
 
-/// Whether a script calls that in a line that stands on no condition of its own function.
-pub fn always_calls(text: &str, call: &str) -> bool {
-    let lines: Vec<&str> = text.lines().collect();
-    let indent = |line: &str| line.len() - line.trim_start().len();
-    let free = |at: usize, line: &str| {
-        let mut depth = indent(line);
-        for above in lines.get(..at).unwrap_or_default().iter().rev() {
-            let code = above.trim_start();
-            if code.is_empty() || code.starts_with('#') || indent(above) >= depth {
-                continue;
-            }
-            depth = indent(above);
-            if ["if ", "elif ", "else:", "except", "try:"].iter().any(|word| code.starts_with(word)) {
-                return code.contains("__main__");
-            }
-        }
-        true
-    };
-    let is_call = |code: &str| {
-        code.contains(call) && !["#", "def ", "from ", "import "].iter().any(|word| code.starts_with(word))
-    };
-    lines.iter().enumerate().any(|(at, line)| is_call(line.trim_start()) && free(at, line))
-}
-
 /// As [`read`], with the modules of its own project that a script imports its parts from; of dataclasses those that its
 /// parser fills in, where it shows them.
 pub fn of_project(context: &ImportContext, path: &str, text: &str) -> Settings {

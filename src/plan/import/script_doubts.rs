@@ -2,6 +2,8 @@
 
 use super::imported::ImportedPlan;
 use super::origin::Origin;
+use super::python::{Handed, ScriptReader};
+use super::python_calls::{call, models};
 use super::rows::not_modelled;
 use super::script_adapters;
 use super::script_conditions::{holds, reached};
@@ -38,12 +40,17 @@ pub fn code(text: &str) -> impl Iterator<Item = &str> {
 
 /// Takes defaults out that a script's own text may go over, but where its arguments keep it from that. `own` is whether
 /// it has a training loop of its own.
-pub fn reconcile(imported: &mut ImportedPlan, path: &str, text: &str, own: bool, settings: &Settings) {
-    script_adapters::prepare(imported, path, text, settings);
+pub fn reconcile(imported: &mut ImportedPlan, reader: &ScriptReader, own: bool, settings: &Settings) {
+    let (path, text) = (reader.name(), reader.content());
+    script_adapters::prepare(imported, reader, settings);
     for (key, parts) in DOUBTS {
         let further: &[&str] = if own && *key == "training.precision" { &OWN_PRECISION } else { &[] };
         let said = |part: &&&str| code(text).any(|line| line.contains(**part));
-        let named = parts.iter().chain(further).find(|part| said(part) && reached(text, part, settings) != Some(false));
+        let made = |part: &&&str| match part.strip_suffix('(') {
+            Some(call) => reader.reached(&[call.trim_start_matches('.')]) != Some(false),
+            None => reached(text, part, settings) != Some(false),
+        };
+        let named = parts.iter().chain(further).find(|part| said(part) && made(part));
         // A default of the script's own arguments is what its text asks.
         let guessed = imported.get(key).is_some_and(
             |found| matches!(found.origin, Origin::Default { framework, .. } if framework != "the script"),
@@ -57,7 +64,8 @@ pub fn reconcile(imported: &mut ImportedPlan, path: &str, text: &str, own: bool,
 
 /// A script that names an attention itself goes over the library's default; one that names it on a condition that is not
 /// followed, or puts its own in, leaves it open.
-pub fn attention(imported: &mut ImportedPlan, path: &str, text: &str, settings: &Settings) {
+pub fn attention(imported: &mut ImportedPlan, reader: &ScriptReader, settings: &Settings) {
+    let (path, text) = (reader.name(), reader.content());
     const KEY: &str = "training.attention";
     // The last two take FlashAttention where it is installed, which open-instruct's package requires
     // (`open_instruct/model_utils.py`, `detect_attn_implementation`).
@@ -80,7 +88,7 @@ pub fn attention(imported: &mut ImportedPlan, path: &str, text: &str, settings: 
     if code(text).any(|line| line.starts_with(PATCH)) {
         return imported.say(KEY, "sdpa", Origin::Program(format!("{path}: {PATCH}")));
     }
-    match chosen(text, settings) {
+    match loaded_with(reader).unwrap_or_else(|| chosen(text, settings)) {
         Chosen::Never => {}
         Chosen::Always(condition) => imported.say(KEY, "flash", Origin::Program(format!("{path}: {condition}"))),
         Chosen::Perhaps => {
@@ -96,6 +104,25 @@ enum Chosen {
     /// On this condition, which holds.
     Always(String),
     Perhaps,
+}
+
+/// What all calls that load models of the script are given for it; none where they do not tell.
+fn loaded_with(reader: &ScriptReader) -> Option<Chosen> {
+    const NAME: &str = "attn_implementation";
+    let models = models(reader.content());
+    let names: Vec<&str> = models.iter().map(String::as_str).collect();
+    let given = reader.handed(&names, NAME);
+    let told = given.iter().map(|(handed, certain)| match handed {
+        Handed::Plain(found) => found.value.as_str().filter(|_| *certain).map(str::to_owned),
+        _ => None,
+    });
+    let told: Vec<String> = told.collect::<Option<_>>()?;
+    let flash = |word: &String| matches!(word.as_str(), "flash_attention_2" | "flash_attention_3");
+    match told.iter().filter(|word| flash(word)).count() {
+        0 => None,
+        count if count == told.len() => Some(Chosen::Always(format!("{NAME}=\"{}\"", told.first()?))),
+        _ => None,
+    }
 }
 
 /// `"flash_attention_2" if args.use_flash_attn else "eager"`, in each line that names it.
@@ -126,13 +153,14 @@ fn chosen(text: &str, settings: &Settings) -> Chosen {
 }
 
 /// Says of adapters that a script may make and that nothing was read of.
-pub fn adapters(imported: &mut ImportedPlan, path: &str, text: &str, settings: &Settings) {
+pub fn adapters(imported: &mut ImportedPlan, reader: &ScriptReader, settings: &Settings) {
+    let (path, text) = (reader.name(), reader.content());
     let told = settings.iter().any(|(name, _)| ["lora", "peft", "adapter"].iter().any(|part| name.contains(part)));
     let open = imported.get(keys::lora::rank).is_none()
         && !imported.missing.iter().any(|missing| missing.key == "training.lora.rank");
-    const CALL: &str = "get_peft_model(";
-    let made = code(text).any(|line| line.contains(CALL)) && reached(text, CALL, settings) != Some(false);
-    let handed = script_adapters::hands_on(text, settings) != Some(false);
+    const CALL: &str = "get_peft_model";
+    let made = call(text, CALL).is_some() && reader.reached(&[CALL]) != Some(false);
+    let handed = script_adapters::hands_on(reader) != Some(false);
     if open && !told && (made || handed) {
         not_modelled(imported, &format!("{path} makes adapters by itself: all weights are counted as trained"));
     }

@@ -1,20 +1,20 @@
 //! A training loop of one's own on models of transformers: what its text makes of its arguments, its loader, its
 //! optimizer and the types that it loads. Read, never run.
 
+mod processes;
 mod says;
 
 use serde_json::Value;
 
 use super::common::ImportContext;
 use super::imported::ImportedPlan;
-use super::launch::World;
 use super::origin::{Origin, Setting};
 use super::own_config;
 use super::python::ScriptReader;
-use super::python_calls::{is_script, models};
+use super::python_calls::{call, is_script, made_anew, models};
 use super::rows::not_modelled;
+use super::script_adapters::LoadedWeights;
 use super::script_classes;
-use super::script_conditions::reached;
 use super::script_defaults::{self, script_of};
 use super::script_doubts::code;
 use super::script_modules::{called_text, project_text};
@@ -164,9 +164,6 @@ const STEPS: [&str; 10] = [
     "accum_iter",
 ];
 
-/// What a script has where it loads weights of fewer bits.
-const QUANTISED: &str = "BitsAndBytesConfig(";
-
 /// What a loop's text says beside its arguments.
 pub struct OwnLoop {
     path: String,
@@ -177,20 +174,19 @@ pub struct OwnLoop {
     loads_several: bool,
     /// Options that it inherits and never names.
     silent: Vec<&'static str>,
+    /// The call by which it may compute in 8 bits: of accelerate's recipes, torchao, Transformer Engine.
+    eight_bits: Option<&'static str>,
 }
 
 impl OwnLoop {
     /// The loop of the script that runs, where it has one; `file` is what it reads its arguments from, in sections.
     pub fn of(context: &ImportContext, settings: &mut Settings, file: &Settings) -> Option<Self> {
         let (path, text) = training_text(context).filter(|(_, text)| loops(text))?;
-        // What a library of the project can quantise, the script need not.
-        let quantises = text.contains("get_peft_model(") && reached(&text, QUANTISED, settings) != Some(false);
-        let quantised = quantises.then(|| ScriptReader::new(&path, &text, settings.clone()));
-        let quantised = quantised.map(|reader| reader.calls(&["BitsAndBytesConfig"])).unwrap_or_default();
         let text = called_text(context, &path, &text);
-        let mut own = Self { path, text, given: Vec::new(), loads_several: false, silent: Vec::new() };
+        let mut own =
+            Self { path, text, given: Vec::new(), loads_several: false, silent: Vec::new(), eight_bits: None };
         own.silence(settings);
-        own.fill(settings, file, &quantised, context);
+        own.fill(settings, file, context);
         Some(own)
     }
 
@@ -222,7 +218,7 @@ impl OwnLoop {
         }
     }
 
-    fn fill(&mut self, settings: &mut Settings, file: &Settings, quantised: &Settings, context: &ImportContext) {
+    fn fill(&mut self, settings: &mut Settings, file: &Settings, context: &ImportContext) {
         let known = file.clone().with(settings.clone());
         let files = Some(context.run.files);
         let reader = ScriptReader::of_project(&self.path, &self.text, &self.text, known, files);
@@ -238,15 +234,23 @@ impl OwnLoop {
         if let Some((value, key)) = batch {
             put("per_device_train_batch_size", value, &key);
         }
-        let made = reader.calls(&models(&self.text).iter().map(String::as_str).collect::<Vec<_>>());
+        let loaded = models(&self.text);
+        let made = if loaded.is_empty() {
+            made_anew(&reader)
+        } else {
+            reader.calls(&loaded.iter().map(String::as_str).collect::<Vec<_>>())
+        };
         let known = |settings: &Settings, name: &str| settings.text(name).map(|found| Value::from(found.value));
         put(
             "torch_dtype",
             known(&made, "torch_dtype").or_else(|| known(&made, "dtype")),
             "from_pretrained(torch_dtype)",
         );
-        for name in ["load_in_4bit", "load_in_8bit"] {
-            put(name, quantised.on(name).map(|_| true.into()), name);
+        // Quantised weights are trained by adapters alone.
+        let loaded = self.text.contains("get_peft_model(").then(|| LoadedWeights::of(&reader)).unwrap_or_default();
+        if let Some((bits, name)) = loaded.bits {
+            let value = if name == "bits" { bits.value.into() } else { true.into() };
+            put(name, Some(value), name);
         }
         let accelerator = reader.calls(&["Accelerator"]);
         let steps = accelerator.whole("gradient_accumulation_steps").map(|found| found.value.into());
@@ -277,6 +281,16 @@ impl OwnLoop {
                 Origin::Program(format!("{}: no accumulation in it", self.path)),
             );
         }
+        const EIGHT_BITS: [&str; 6] = [
+            "AORecipeKwargs",
+            "TERecipeKwargs",
+            "FP8RecipeKwargs",
+            "convert_to_float8_training",
+            "fp8_autocast",
+            "Float8LinearConfig",
+        ];
+        let asked = |name: &&&str| call(&self.text, name).is_some() && reader.reached(&[name]) != Some(false);
+        self.eight_bits = EIGHT_BITS.iter().find(asked).copied();
         self.given = given(&self.text, &reader, &origin);
         self.loads_several = several_models(&self.text, &reader);
         settings.over(found);
@@ -292,8 +306,21 @@ impl OwnLoop {
             parts.iter().find(|part| code(&self.text).any(|line| line.contains(**part))).copied()
         };
         under_deepspeed(imported);
-        const SHARDS: [&str; 5] =
-            ["deepspeed.initialize(", "FullyShardedDataParallel(", "FSDP(", "fully_shard(", "deepspeed_plugin"];
+        const SHARDS: [&str; 9] = [
+            "deepspeed.initialize(",
+            "FullyShardedDataParallel(",
+            "FSDP(",
+            "fully_shard(",
+            "deepspeed_plugin",
+            "fsdp_plugin",
+            "FullyShardedDataParallelPlugin(",
+            "megatron_lm_plugin",
+            "ParallelismConfig(",
+        ];
+        if let Some(call) = self.eight_bits {
+            imported.drop(keys::training::precision);
+            imported.miss(keys::training::precision, format!("{} has {call}(, which is not followed", self.path));
+        }
         let guessed = |imported: &ImportedPlan, key: &str| {
             imported.get(key).is_some_and(|found| matches!(found.origin, Origin::Default { .. }))
         };
@@ -355,40 +382,5 @@ fn under_deepspeed(imported: &mut ImportedPlan) {
     imported.say(keys::training::precision, word, found.origin.clone());
     if imported.get(keys::distribution::sharding).is_some_and(|sharding| sharding.value != "none") {
         imported.say(keys::training::gradient_dtype, half, found.origin);
-    }
-}
-
-impl OwnLoop {
-    /// How many processes train where no launcher starts the script.
-    fn processes(&self, imported: &mut ImportedPlan, context: &ImportContext) {
-        const STARTS: [&str; 5] = ["mp.spawn(", "multiprocessing.spawn(", "ray.init(", "ray.remote", ".remote("];
-        const RANKS: [&str; 4] = ["DistributedDataParallel(", "DDP(", "Accelerator(", "init_process_group("];
-        let named = |parts: &[&'static str]| {
-            parts.iter().find(|part| code(&self.text).any(|line| line.contains(**part))).copied()
-        };
-        const KEY: &str = keys::cluster::num_gpus;
-        if let Some(part) = named(&STARTS) {
-            return imported.miss(KEY, format!("{} starts its processes itself: {part}", self.path));
-        }
-        if let Some(part) = named(&RANKS) {
-            return imported.miss(KEY, format!("no launcher is named: {} has {part}, which it tells", self.path));
-        }
-        if named(&["device_map"]).is_some() {
-            return imported.miss(KEY, format!("{}: device_map spreads layers over the GPUs in sight", self.path));
-        }
-        let found = match (named(&["DataParallel("]), context.visible_gpus()) {
-            (None, _) => Setting::new(1, Origin::Program(format!("{}: no launcher, nothing in it spreads", self.path))),
-            (Some(_), Some(seen)) => {
-                imported.note("nn.DataParallel over all GPUs in sight, whose first holds the outputs of all");
-                seen
-            }
-            (Some(part), None) => {
-                return imported.miss(KEY, format!("{}: {part} takes every GPU in sight, and none is", self.path));
-            }
-        };
-        let world = World::here(found.value, found.origin);
-        imported.fill(KEY, world.total);
-        imported.fill(keys::cluster::nodes, world.nodes);
-        imported.fill(keys::cluster::gpus_per_node, world.per_node);
     }
 }

@@ -120,7 +120,7 @@ impl FollowedScript<'_> {
         match owner {
             Known::Collection(at) if self.store.names(*at).is_some_and(|names| !names.open) => default.clone(),
             // What only a run could tell.
-            Known::Collection(_) | Known::Made(_) => Known::UNKNOWN,
+            Known::Collection(_) | Known::Made(..) => Known::UNKNOWN,
             _ => default.clone(),
         }
     }
@@ -136,7 +136,7 @@ impl FollowedScript<'_> {
                 Collection::List(items) => self.of_list(*at, items, name, given),
                 Collection::Names(names) => self.of_names(*at, &names, name, given),
             },
-            Known::Open(_) | Known::Made(_) if name == "get" => {
+            Known::Open(_) | Known::Made(..) if name == "get" => {
                 let asked = given.at(0)?.text()?.to_owned();
                 let path = if let Known::Open(path) = owner { path.clone() } else { Vec::new() };
                 let found = self.asked(&path, &asked);

@@ -70,7 +70,7 @@ impl FollowedScript<'_> {
         match callee {
             Known::Function(function, of) => self.call_function(&function, of, given.values(), given.by_name(), false),
             Known::Class(class) => self.object(&class, given),
-            Known::Library(path) | Known::Made(path) => self.library(path, given),
+            Known::Library(path) | Known::Made(path, _) => self.library(path, given),
             Known::Open(path) => self.library(path.join("."), given),
             _ => Known::UNKNOWN,
         }
@@ -83,7 +83,7 @@ impl FollowedScript<'_> {
                 let path = format!("{path}.{name}");
                 self.defined(&path).unwrap_or(Known::Library(path))
             }
-            Known::Made(path) => Known::Made(format!("{path}.{name}")),
+            Known::Made(path, _) => Known::Made(format!("{path}.{name}"), None),
             Known::Open(path) => {
                 Known::Open(path.iter().map(String::as_str).chain([name]).map(str::to_owned).collect())
             }
@@ -218,10 +218,15 @@ impl FollowedScript<'_> {
                 Expression::Call(call) => (&call.callee, Some(call)),
                 other => (other, None),
             };
-            let Expression::Attribute(owner, name) = callee else { continue };
-            let command = matches!(name.as_str(), "command" | "main" | "group");
-            let option = name == "option" && matches!(&**owner, Expression::Name(owner) if owner == "click");
+            let name = if let Expression::Attribute(_, name) = callee { name.as_str() } else { "" };
+            let click = |owner: &Expression| matches!(owner, Expression::Name(owner) if owner == "click");
+            let command = matches!(name, "command" | "main" | "group");
+            let option = name == "option" && matches!(callee, Expression::Attribute(owner, _) if click(owner));
             if !command && !option {
+                // `@autocast()` is a call of a library as any other.
+                if call.is_some() {
+                    self.evaluate(above);
+                }
                 continue;
             }
             let options = options.get_or_insert_default();
@@ -327,10 +332,10 @@ impl FollowedScript<'_> {
         Known::Collection(object)
     }
 
-    /// Notes a call of a library.
-    pub(super) fn note(&mut self, names: Vec<String>, given: &CallArguments) {
+    /// Notes a call of a library: its place among those that were seen.
+    pub(super) fn note(&mut self, names: Vec<String>, given: &CallArguments) -> Option<usize> {
         if !self.noting {
-            return;
+            return None;
         }
         let placed = given.placed.iter().enumerate();
         let placed = placed.map(|(place, (value, line))| (place.to_string(), value.clone(), *line));
@@ -342,5 +347,6 @@ impl FollowedScript<'_> {
             reached: (self.unsure == 0).then_some(true),
             blindly: self.blindly > 0,
         });
+        self.seen.len().checked_sub(1)
     }
 }

@@ -58,11 +58,11 @@ impl FollowedScript<'_> {
     }
 
     fn compare(&self, left: &Known, sign: &str, right: &Known) -> Option<bool> {
-        let open = |value: &Known| value.is_open() || matches!(value, Known::Made(_));
+        let open = |value: &Known| value.is_open() || matches!(value, Known::Made(..));
         if matches!(sign, "is" | "is not") {
             let same = match (left, right) {
                 // What a library makes is something.
-                (Known::Made(_), Known::Plain(Value::Null, _)) => false,
+                (Known::Made(..), Known::Plain(Value::Null, _)) => false,
                 _ if open(left) || open(right) => return None,
                 _ => left.same(right),
             };

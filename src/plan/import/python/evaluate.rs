@@ -77,7 +77,7 @@ impl FollowedScript<'_> {
                         let (one, other) = (self.evaluate(then), self.evaluate(otherwise));
                         self.unsure -= 1;
                         // Either way it is the same.
-                        if one.same(&other) { one } else { Known::UNKNOWN }
+                        one.either(&other).unwrap_or(Known::UNKNOWN)
                     }
                 }
             }
@@ -152,8 +152,8 @@ impl FollowedScript<'_> {
                 self.defined(&path).unwrap_or(Known::Library(path))
             }
             Known::Collection(at) => self.member(*at, name),
-            Known::Made(path) if name == "num_processes" && path.ends_with("Accelerator") => Known::Ranks,
-            Known::Made(_) => self.asked(&[], name),
+            Known::Made(path, _) if name == "num_processes" && path.ends_with("Accelerator") => Known::Ranks,
+            Known::Made(..) => self.asked(&[], name),
             Known::Open(path) => self.asked(path, name),
             Known::Absent => Known::Absent,
             Known::Class(class) => {
@@ -211,7 +211,7 @@ impl FollowedScript<'_> {
                 });
                 found.unwrap_or(Known::UNKNOWN)
             }
-            (Known::Open(_) | Known::Made(_), Some(name), _) => {
+            (Known::Open(_) | Known::Made(..), Some(name), _) => {
                 let path = if let Known::Open(path) = owner { path.as_slice() } else { &[] };
                 match self.asked(path, name) {
                     Known::Open(_) if self.is_absent(name) => Known::Absent,

@@ -56,8 +56,8 @@ impl FollowedScript<'_> {
         if self.starts(&path, &given) {
             return Known::UNKNOWN;
         }
-        self.note(vec![path.clone()], &given);
-        Known::Made(path)
+        let call = self.note(vec![path.clone()], &given);
+        Known::Made(path, call)
     }
 
     /// Takes down arguments that a script declares: options of argparse, fields of the classes that a parser fills in.

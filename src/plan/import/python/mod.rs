@@ -27,7 +27,7 @@ use syntax::Expression;
 use value::{ArgumentSource, Known};
 
 use super::Files;
-use super::origin::Origin;
+use super::origin::{Origin, Setting};
 use super::python_calls;
 use super::script_defaults;
 use super::settings::{Settings, UNKNOWN, whole};
@@ -35,10 +35,24 @@ use super::settings::{Settings, UNKNOWN, whole};
 /// No deeper dictionary is looked into.
 const DEEPEST: usize = 8;
 
+/// What a call is handed by one of its keywords.
+#[derive(Debug, Clone)]
+pub enum Handed {
+    /// Nothing, or `None`.
+    Nothing,
+    /// A plain value.
+    Plain(Setting<Value>),
+    /// What a call of a library made: the path of what was called, and what that was given.
+    Made(String, Settings),
+    /// What is not followed.
+    Open,
+}
+
 /// A script that has been read.
 pub struct ScriptReader<'a> {
     name: &'a str,
     content: &'a str,
+    whole: &'a str,
     /// The script's own arguments: their defaults, and what its command gives.
     own: Settings,
     script: RefCell<FollowedScript<'a>>,
@@ -62,7 +76,7 @@ impl<'a> ScriptReader<'a> {
     pub fn of_project(
         name: &'a str,
         content: &'a str,
-        whole: &str,
+        whole: &'a str,
         given: Settings,
         files: Option<&'a dyn Files>,
     ) -> Self {
@@ -72,6 +86,7 @@ impl<'a> ScriptReader<'a> {
         Self {
             name,
             content,
+            whole,
             own,
             script: RefCell::new(script),
             asked: Cell::new(false),
@@ -79,6 +94,21 @@ impl<'a> ScriptReader<'a> {
             divided: Cell::new(false),
             open: Cell::new(false),
         }
+    }
+
+    /// Where the script lies.
+    pub const fn name(&self) -> &'a str {
+        self.name
+    }
+
+    /// Its text.
+    pub const fn content(&self) -> &'a str {
+        self.content
+    }
+
+    /// Its text with those of the modules of its project.
+    pub const fn whole(&self) -> &'a str {
+        self.whole
     }
 
     /// The keywords of the first call of one of `names`; an argument without a name is called by its place.
@@ -93,8 +123,15 @@ impl<'a> ScriptReader<'a> {
             settings.adopt_all(&self.own, |name| (!name.contains('.')).then(|| name.to_owned()));
         }
         self.take(&seen.around);
-        for (key, value, line) in &seen.given {
-            self.put(&script, &mut settings, key, value, Some(*line), 0);
+        settings.over(self.given(&script, seen));
+        settings
+    }
+
+    /// What a call is given, by name or place.
+    fn given(&self, script: &FollowedScript, call: &LibraryCall) -> Settings {
+        let mut settings = Settings::default();
+        for (key, value, line) in &call.given {
+            self.put(script, &mut settings, key, value, Some(*line), 0);
         }
         settings
     }
@@ -105,6 +142,48 @@ impl<'a> ScriptReader<'a> {
             Some(seen) => seen.reached,
             None if !names.iter().any(|name| python_calls::call(self.content, name).is_some()) => Some(true),
             None => (!self.script.borrow().incomplete).then_some(false),
+        }
+    }
+
+    /// What each call of one of `names` is handed by a keyword, with whether the call is made for certain; `a.b` is what
+    /// a dictionary `a` holds.
+    pub fn handed(&self, names: &[&str], keyword: &str) -> Vec<(Handed, bool)> {
+        let script = self.script.borrow();
+        let calls = of(&script, names);
+        calls.map(|call| (self.handed_to(&script, call, keyword), call.reached.is_some())).collect()
+    }
+
+    fn handed_to(&self, script: &FollowedScript, call: &LibraryCall, keyword: &str) -> Handed {
+        let (first, rest) = keyword.split_once('.').map_or((keyword, None), |(first, rest)| (first, Some(rest)));
+        let given = call.given.iter().rev().find(|(name, ..)| name == first);
+        let line = given.map(|(.., line)| *line);
+        let mut found = given.map(|(_, value, _)| value);
+        let mut open = call.open;
+        if let (Some(Known::Collection(at)), Some(rest)) = (found, rest)
+            && let Some(names) = script.store.names(*at)
+        {
+            found = names.values.get(rest);
+            open = names.open;
+        } else if found.is_some_and(|value| !matches!(value, Known::Plain(Value::Null, _))) && rest.is_some() {
+            return Handed::Open;
+        }
+        match found {
+            None if open => Handed::Open,
+            None => Handed::Nothing,
+            Some(Known::Plain(Value::Null, source)) => {
+                self.take(source);
+                Handed::Nothing
+            }
+            Some(Known::Plain(value, source)) => {
+                self.take(source);
+                let origin = Origin::File { name: self.name.to_owned(), line, key: keyword.to_owned() };
+                Handed::Plain(Setting::new(value.clone(), origin))
+            }
+            Some(Known::Made(path, Some(at))) => match script.seen.get(*at) {
+                Some(made) => Handed::Made(path.clone(), self.given(script, made)),
+                None => Handed::Open,
+            },
+            Some(_) => Handed::Open,
         }
     }
 
@@ -206,13 +285,17 @@ impl<'a> ScriptReader<'a> {
     }
 }
 
-/// The first call of one of `names` that is made for certain, else the first that may be.
-fn first<'s>(script: &'s FollowedScript<'_>, names: &[&str]) -> Option<&'s LibraryCall> {
+/// The calls of one of `names`.
+fn of<'s>(script: &'s FollowedScript<'_>, names: &[&str]) -> impl Iterator<Item = &'s LibraryCall> {
     let called = |path: &str, name: &str| {
         path.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with('.'))
     };
-    let mut found =
-        script.seen.iter().filter(|seen| seen.names.iter().any(|path| names.iter().any(|name| called(path, name))));
+    script.seen.iter().filter(move |seen| seen.names.iter().any(|path| names.iter().any(|name| called(path, name))))
+}
+
+/// The first call of one of `names` that is made for certain, else the first that may be.
+fn first<'s>(script: &'s FollowedScript<'_>, names: &[&str]) -> Option<&'s LibraryCall> {
+    let mut found = of(script, names);
     let first = found.next()?;
     if first.reached.is_some() {
         return Some(first);

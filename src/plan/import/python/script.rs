@@ -139,8 +139,8 @@ impl<'a> FollowedScript<'a> {
         let values = self.scopes.pop().and_then(|scope| self.store.names(scope)).map(|names| names.values.clone());
         for (name, value) in values.unwrap_or_default() {
             let value = match self.given_names.get(&name) {
-                Some(before) if !before.same(&value) => Known::Open(vec![name.clone()]),
-                _ => value,
+                Some(before) => before.either(&value).unwrap_or_else(|| Known::Open(vec![name.clone()])),
+                None => value,
             };
             self.given_names.insert(name, value);
         }

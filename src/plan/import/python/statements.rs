@@ -81,8 +81,8 @@ impl FollowedScript<'_> {
                 let value = value.as_ref().map_or(Known::plain(Value::Null), |value| self.evaluate(value));
                 if let Some(returned) = self.returned.last_mut() {
                     *returned = Some(match returned.take() {
-                        Some(before) if !before.same(&value) => Known::UNKNOWN,
-                        _ => value,
+                        Some(before) => before.either(&value).unwrap_or(Known::UNKNOWN),
+                        None => value,
                     });
                 }
                 StatementEnd::Return

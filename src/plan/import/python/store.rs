@@ -171,8 +171,7 @@ fn joined(one: Names, mut other: Names) -> Names {
     let mut values = BTreeMap::new();
     for (name, value) in one.values {
         let known = match other.values.remove(&name) {
-            Some(second) if value.same(&second) => value.also(&second.source()),
-            Some(_) => Known::Open(vec![name.clone()]),
+            Some(second) => value.either(&second).unwrap_or_else(|| Known::Open(vec![name.clone()])),
             None => value,
         };
         values.insert(name, known);

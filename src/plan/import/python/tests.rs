@@ -1,4 +1,4 @@
-use super::ScriptReader;
+use super::{Handed, ScriptReader};
 use crate::plan::import::origin::Origin;
 use crate::plan::import::settings::{Settings, whole};
 
@@ -211,4 +211,36 @@ fn hostile_scripts_come_to_an_end() {
         ScriptReader::new("a.py", &text, Settings::default()).calls(&["TrainingArguments"]);
         assert!(started.elapsed().as_secs() < 20, "{:.60}", text);
     }
+}
+
+#[test]
+fn what_a_call_is_handed_leads_to_the_call_that_made_it() {
+    let text = "\
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+
+def load(args):
+    config = BitsAndBytesConfig(load_in_4bit=True)
+    if args.coarse:
+        config = BitsAndBytesConfig(load_in_8bit=True)
+    kwargs = {'revision': 'main'}
+    if args.quantise:
+        kwargs['quantization_config'] = config
+    return AutoModelForCausalLM.from_pretrained(args.name, dtype=torch.bfloat16, **kwargs)
+
+load(args)
+";
+    let handed = |own: &[(&str, &str)], keyword: &str| {
+        let reader = ScriptReader::new("train.py", text, given(own));
+        reader.handed(&["AutoModelForCausalLM.from_pretrained"], keyword).remove(0)
+    };
+    let quantised = |own: &[(&str, &str)]| handed(own, "quantization_config").0;
+    let Handed::Made(path, told) = quantised(&[("quantise", "True"), ("coarse", "False")]) else { panic!("4 bits") };
+    assert!(path.ends_with("BitsAndBytesConfig") && told.is("load_in_4bit"));
+    let Handed::Made(_, told) = quantised(&[("quantise", "True"), ("coarse", "True")]) else { panic!("8 bits") };
+    assert!(told.is("load_in_8bit") && told.get("load_in_4bit").is_none());
+    // Which of the two configurations it is, or whether any is handed on, nobody says.
+    assert!(matches!(quantised(&[("quantise", "True")]), Handed::Open));
+    assert!(matches!(quantised(&[("quantise", "False")]), Handed::Nothing));
+    let (Handed::Plain(found), certain) = handed(&[("quantise", "False")], "revision") else { panic!("a text") };
+    assert!(found.value == "main" && certain);
 }

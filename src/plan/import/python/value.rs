@@ -55,8 +55,9 @@ pub enum Known {
     Class(Rc<Class>),
     /// Something of a library, by its path: `torch.bfloat16`.
     Library(String),
-    /// What a call of a library gave, by the path of what was called.
-    Made(String),
+    /// What a call of a library gave, by the path of what was called, and the place of that call among those that were
+    /// seen, where it is one.
+    Made(String, Option<usize>),
     /// A file that is open for reading, by its path, and what that rests upon.
     Opened(String, ArgumentSource),
     /// How many processes train.
@@ -138,6 +139,16 @@ impl Known {
         matches!(self, Self::Open(_) | Self::Ranks | Self::Absent)
     }
 
+    /// What either of two is, it is not known which: none where nothing can be told of both.
+    pub fn either(&self, other: &Self) -> Option<Self> {
+        match (self, other) {
+            _ if self.same(other) => Some(self.clone().also(&other.source())),
+            // Of two calls it is such a thing, though not known with what in it.
+            (Self::Made(one, _), Self::Made(two, _)) if one == two => Some(Self::Made(one.clone(), None)),
+            _ => None,
+        }
+    }
+
     /// Whether both are the same for certain.
     pub fn same(&self, other: &Self) -> bool {
         match (self, other) {
@@ -145,7 +156,8 @@ impl Known {
             (Self::Collection(one), Self::Collection(two)) => one == two,
             (Self::Function(one, of), Self::Function(two, other)) => Rc::ptr_eq(one, two) && of == other,
             (Self::Class(one), Self::Class(two)) => Rc::ptr_eq(one, two),
-            (Self::Library(one), Self::Library(two)) | (Self::Made(one), Self::Made(two)) => one == two,
+            (Self::Library(one), Self::Library(two)) => one == two,
+            (Self::Made(one, call), Self::Made(two, other)) => one == two && call == other,
             (Self::Ranks, Self::Ranks) | (Self::Absent, Self::Absent) => true,
             // Neither is known, so neither name is better than the other.
             _ => false,

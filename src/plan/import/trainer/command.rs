@@ -6,14 +6,13 @@ use super::super::methods::{self, TrainingMethod};
 use super::super::origin::Origin;
 use super::super::own_loop::{self, OwnLoop};
 use super::super::python::ScriptReader;
-use super::super::python_calls;
 use super::super::rows::not_modelled;
-use super::super::script_modules::project_text;
 use super::super::settings::{DefaultValue, Settings};
 use super::super::text::arguments as arguments_of;
 use super::super::{arguments, own_config, script_adapters, script_defaults, script_doubts, trl};
-use super::option_names;
+use super::super::{python_calls, script_modules};
 use super::{DEFAULTS, VERSION, config_file, data_parallel, known_script, leave_open, set_all, versions};
+use super::{lora_call, option_names};
 use crate::plan::keys;
 
 /// The plan of such a command.
@@ -27,20 +26,25 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     let method = trl::method(context).or_else(|| trl::parsed(context));
     let (mut settings, told) = gathered(&mut imported, context, looped, method);
     let own = OwnLoop::of(context, &mut settings, &told);
-    if !looped {
-        written(&mut settings, context);
+    let script = script_defaults::script_of(context).map(|(path, text)| {
+        let whole = script_modules::project_text(context, &path, &text);
+        (path, text, whole)
+    });
+    let reader = script.as_ref().map(|(path, text, whole)| {
+        let known = lora_call::own_file(context, &settings, &mut imported).with(settings.clone());
+        ScriptReader::of_project(path, text, whole, known, Some(context.run.files))
+    });
+    if let Some(reader) = reader.as_ref().filter(|_| !looped) {
+        written(&mut settings, reader);
     }
     imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
     trl::complete(&mut settings, context, &mut imported);
     chats_defaults(&mut settings);
-    if let Some((path, text)) =
-        script_defaults::script_of(context).filter(|_| !looped && !settings.holds("torch_dtype"))
-    {
-        settings.over(script_doubts::loaded_type(&path, &text));
-    }
-    if let Some((path, text)) = script_defaults::script_of(context) {
-        let bits = script_adapters::loaded_bits(&path, &text, &settings);
-        settings.over(bits);
+    if let Some(reader) = &reader {
+        if !looped && !settings.holds("torch_dtype") {
+            settings.over(script_doubts::loaded_type(reader.name(), reader.content()));
+        }
+        settings.over(script_adapters::loaded_bits(reader, &settings));
     }
     let optimizer = settings.holds("optim");
     let open = versions::apply_to(&mut imported, &mut settings, context, method);
@@ -48,11 +52,11 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         imported.note("the version of TRL is not known: its defaults are those of 1.0");
     }
     own_optimizer(&mut settings, looped && !optimizer);
-    set_all(&mut imported, &settings, context);
-    if let Some((path, text)) = script_defaults::script_of(context) {
-        script_doubts::attention(&mut imported, &path, &text, &settings);
-        script_doubts::reconcile(&mut imported, &path, &text, looped, &settings);
-        script_doubts::adapters(&mut imported, &path, &text, &settings);
+    set_all(&mut imported, &settings, context, reader.as_ref());
+    if let Some(reader) = &reader {
+        script_doubts::attention(&mut imported, reader, &settings);
+        script_doubts::reconcile(&mut imported, reader, looped, &settings);
+        script_doubts::adapters(&mut imported, reader, &settings);
     }
     if method.is_some() {
         trl::adapters(&mut imported, context);
@@ -104,14 +108,12 @@ fn gathered(
 
 /// What a script that makes `TrainingArguments` itself gives them by expressions, over its own arguments: `bf16=not
 /// args.fp16`. One that is not followed leaves its default open, where nobody says it.
-fn written(settings: &mut Settings, context: &ImportContext) {
-    let Some((path, text)) = script_defaults::script_of(context).filter(|(_, text)| !own_loop::parses(text)) else {
+fn written(settings: &mut Settings, reader: &ScriptReader) {
+    if own_loop::parses(reader.content()) {
         return;
-    };
-    let whole = project_text(context, &path, &text);
-    let reader = ScriptReader::of_project(&path, &text, &whole, settings.clone(), Some(context.run.files));
+    }
     let made = reader.calls(&python_calls::ARGUMENTS);
-    let unused = not_handed_on(&text, &made, settings);
+    let unused = not_handed_on(reader.content(), &made, settings);
     for name in script_doubts::STEP_ARGUMENTS {
         let given = made.get(name).filter(|_| !settings.is_set(name)).cloned();
         if let Some(found) = given {

@@ -5,8 +5,6 @@ use super::super::imported::ImportedPlan;
 use super::super::origin::{Origin, Setting};
 use super::super::python::ScriptReader;
 use super::super::rows::not_modelled;
-use super::super::script_defaults::script_of;
-use super::super::script_modules::project_text;
 use super::super::settings::{Settings, number, text, whole};
 use super::super::text::arguments;
 
@@ -24,19 +22,16 @@ pub struct LoraCall {
 
 impl LoraCall {
     /// The call in the script that runs, whose arguments are `settings`.
-    pub fn of(context: &ImportContext, settings: &Settings, imported: &mut ImportedPlan) -> Option<Self> {
-        let (path, alone) = script_of(context)?;
-        let project = project_text(context, &path, &alone);
+    pub fn of(reader: &ScriptReader, settings: &Settings) -> Option<Self> {
+        let path = reader.name();
         // Many scripts keep it in a module of their own.
-        let text = if alone.contains("LoraConfig(") { &alone } else { &project };
+        let text = if reader.content().contains("LoraConfig(") { reader.content() } else { reader.whole() };
         let calls: Vec<Vec<String>> = text
             .match_indices("LoraConfig(")
             .filter_map(|(at, call)| Some(arguments(text.get(at + call.len()..)?)))
             .filter(|parts| parts.iter().any(|part| part.contains('=')))
             .collect();
         calls.first()?;
-        let known = own_file(context, settings, imported).with(settings.clone());
-        let reader = ScriptReader::of_project(&path, text, &project, known, Some(context.run.files));
         let certain = reader.reached(&["LoraConfig"]) == Some(true);
         let made = if certain { reader.calls(&["LoraConfig"]) } else { Settings::default() };
         let part = |name: &str| {
@@ -54,12 +49,11 @@ impl LoraCall {
         });
         let rank = made.whole("r").filter(|rank| rank.value > 0).map(Ok).or(rank);
         let told = made.texts("target_modules").map(|found| Some(found.value));
-        let targets = told.or_else(|| part("target_modules").map(|part| names(&reader, &part)));
+        let targets = told.or_else(|| part("target_modules").map(|part| names(reader, &part)));
         let dropout = part("lora_dropout").and_then(|part| number(&reader.expression(&part)?));
         let dropout = made.number("lora_dropout").map(|found| found.value).or(dropout);
         let linear = text.contains("find_all_linear") || every_linear(text, settings);
-        drop(reader);
-        Some(Self { path, rank, targets, dropout, linear })
+        Some(Self { path: path.to_owned(), rank, targets, dropout, linear })
     }
 
     /// The share of inputs that it drops, where it is known.
@@ -120,7 +114,7 @@ fn names(reader: &ScriptReader, part: &str) -> Option<Vec<String>> {
 }
 
 /// The file that holds the adapters' settings alone, where an option names one: `--lora_config configs/lora.json`.
-fn own_file(context: &ImportContext, settings: &Settings, imported: &mut ImportedPlan) -> Settings {
+pub fn own_file(context: &ImportContext, settings: &Settings, imported: &mut ImportedPlan) -> Settings {
     const NAMES: [&str; 5] = ["lora_config", "peft_config", "lora_config_path", "lora_config_file", "peft_config_path"];
     let is_file = |path: &str| [".json", ".yaml", ".yml"].iter().any(|ending| path.ends_with(ending));
     let named = NAMES.iter().find_map(|name| {

@@ -15,6 +15,7 @@ use super::launch::World;
 use super::methods::{self, TrainingMethod};
 use super::origin::{Origin, Setting};
 use super::own_loop;
+use super::python::ScriptReader;
 use super::settings::{DefaultValue, Settings};
 use super::text;
 use super::trl;
@@ -87,7 +88,7 @@ pub fn of_file(file: Settings, name: &str, context: &ImportContext) -> ImportedP
     let mut settings = Settings::defaults(VERSION, DEFAULTS).with(file);
     imported.say(keys::model::framework, "pytorch", Origin::Program("the names of TrainingArguments".to_owned()));
     let open = versions::apply(&mut imported, &mut settings, context);
-    set_all(&mut imported, &settings, context);
+    set_all(&mut imported, &settings, context, None);
     if let Some(method) = TrainingMethod::of_settings(&settings, name) {
         methods::of_trainer(method, &mut imported, &settings, context);
     }
@@ -131,10 +132,10 @@ pub fn by_launcher(imported: &mut ImportedPlan) {
     }
 }
 
-fn set_all(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
+fn set_all(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext, reader: Option<&ScriptReader>) {
     script::named_model(imported, settings, context);
     script::length(imported, settings, context);
-    script::low_rank(imported, settings, context);
+    script::low_rank(imported, settings, context, reader);
     set(imported, settings, context, stored(settings));
     vision::of_llava(imported, settings);
     account_for(imported, settings);

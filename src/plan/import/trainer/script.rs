@@ -6,9 +6,11 @@ use super::super::concepts;
 use super::super::imported::ImportedPlan;
 use super::super::model;
 use super::super::origin::{Origin, Setting};
+use super::super::python::ScriptReader;
+use super::super::python_calls::call;
 use super::super::rows::not_modelled;
 use super::super::script_adapters;
-use super::super::script_defaults::{always_calls, script_of};
+use super::super::script_defaults::script_of;
 use super::super::script_modules::project_text;
 use super::super::settings::{Fate, Settings, whole};
 use super::super::trl;
@@ -148,14 +150,19 @@ const ADAPTERS: [&str; 8] =
     ["use_peft", "use_lora", "use_qlora", "lora_enable", "enable_lora", "lora", "peft", "use_peft_lora"];
 
 /// Adapters by the names that scripts have for them.
-pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
+pub fn low_rank(
+    imported: &mut ImportedPlan,
+    settings: &Settings,
+    context: &ImportContext,
+    reader: Option<&ScriptReader>,
+) {
     let switched = ADAPTERS.iter().any(|name| settings.is(name));
     // A script of its own that takes a rank has adapters; TRL's has one either way.
     let named = ["lora", "peft"].iter().any(|part| context.program.name().contains(part));
     let tuning = tuning(settings);
     let wanted = match &tuning {
         Some(word) => word.value.contains("lora"),
-        None => switched || wants_unasked(settings, context, named),
+        None => switched || wants_unasked(settings, context, reader, named),
     };
     let bits = base_bits(settings, tuning, wanted);
     // P-tuning v2: keys and values in front of each layer's own (`THUDM/ChatGLM2-6B/ptuning/arguments.py`, `pre_seq_len`).
@@ -179,7 +186,7 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
     } else if settings.is("full_finetune") || (!wanted && bits.is_none()) {
         return;
     }
-    let config = LoraCall::of(context, settings, imported);
+    let config = reader.and_then(|reader| LoraCall::of(reader, settings));
     // The defaults of TRL's arguments are none of a configuration that the script writes down itself.
     let usual = |origin: &Origin| config.is_some() && matches!(origin, Origin::Default { framework: "TRL", .. });
     let told =
@@ -191,11 +198,11 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
         imported.set(keys::lora::base_bits, bits);
         return imported.miss(keys::lora::rank, why);
     }
-    if script_of(context).is_some_and(|(_, text)| text.contains("DoraConfig(") || text.contains("use_dora=True")) {
+    if reader.is_some_and(|reader| ["DoraConfig(", "use_dora=True"].iter().any(|way| reader.content().contains(way))) {
         not_modelled(imported, "DoRA: a magnitude for each output and the norm of each adapted weight");
     }
     adapters::set(imported, rank, ("peft", 8), bits);
-    targets(imported, settings, context, config.as_ref(), named);
+    targets(imported, settings, reader, config.as_ref(), named);
     let double = ["double_quant", "bnb_4bit_use_double_quant", "use_double_quant", "use_nested_quant"];
     let double = double.iter().find_map(|name| settings.on(name));
     // Of weights in 16 bits nothing is quantised twice.
@@ -206,8 +213,8 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
 }
 
 /// Whether a script has adapters that no switch asks for: it makes them always, or a rank is given.
-fn wants_unasked(settings: &Settings, context: &ImportContext, named: bool) -> bool {
-    (trl::method(context).is_none() && adapts(context, settings) && !refuses_adapters(settings))
+fn wants_unasked(settings: &Settings, context: &ImportContext, reader: Option<&ScriptReader>, named: bool) -> bool {
+    (trl::method(context).is_none() && reader.is_some_and(adapts) && !refuses_adapters(settings))
         || (named && settings.is_set("lora_rank"))
         || (trl::method(context).is_none() && gives_rank(settings) && !refuses_adapters(settings))
 }
@@ -251,7 +258,7 @@ fn open_rank(settings: &Settings, rank: Option<&Setting<u64>>, config: Option<&L
 fn targets(
     imported: &mut ImportedPlan,
     settings: &Settings,
-    context: &ImportContext,
+    reader: Option<&ScriptReader>,
     config: Option<&LoraCall>,
     named: bool,
 ) {
@@ -262,20 +269,20 @@ fn targets(
         adapters::set_targets(imported, settings.texts("trainable"));
     }
     // QLoRA's way, which LLaVA and many others took over: every linear layer by its class.
-    if let (None, Some((path, text))) = (imported.get(keys::lora::targets), script_of(context))
-        && (text.contains("find_all_linear") || config.is_some_and(|config| config.linear))
+    if let (None, Some(reader)) = (imported.get(keys::lora::targets), reader)
+        && (reader.content().contains("find_all_linear") || config.is_some_and(|config| config.linear))
     {
-        let origin = Origin::Program(format!("{path}: it looks for every linear layer"));
+        let origin = Origin::Program(format!("{}: it looks for every linear layer", reader.name()));
         adapters::set_targets(imported, Some(Setting::new(vec!["all-linear".to_owned()], origin)));
     }
 }
 
 /// Whether a script makes adapters whatever it is told.
-fn adapts(context: &ImportContext, settings: &Settings) -> bool {
-    script_of(context).is_some_and(|(_, text)| {
-        (always_calls(&text, "get_peft_model(") && text.contains("LoraConfig("))
-            || script_adapters::hands_on(&text, settings) == Some(true)
-    })
+fn adapts(reader: &ScriptReader) -> bool {
+    const CALL: &str = "get_peft_model";
+    let text = reader.content();
+    let made = text.contains("LoraConfig(") && call(text, CALL).is_some() && reader.reached(&[CALL]) == Some(true);
+    made || script_adapters::hands_on(reader) == Some(true)
 }
 
 /// What a script calls the way in which it trains, by the names that scripts have for that: `full`, `lora`, `qlora`.
