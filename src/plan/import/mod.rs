@@ -60,7 +60,6 @@ mod own_config;
 mod own_loop;
 mod python;
 mod python_adapters;
-mod python_attributes;
 mod python_calls;
 mod refused;
 mod roll;

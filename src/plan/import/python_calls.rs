@@ -15,7 +15,7 @@ use super::settings::{Settings, whole};
 use super::trainer::{self, WeightStorage};
 use super::trainer_by_name;
 use super::unread::account_for;
-use super::{model, own_config, own_loop, python_adapters, python_attributes, trl};
+use super::{model, own_config, own_loop, python_adapters, trl};
 use crate::plan::keys;
 
 /// Calls whose keywords are `TrainingArguments`.
@@ -216,7 +216,6 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
     let models = if own.is_empty() { models(&whole) } else { own };
     let calls = ScriptCalls::of(&reader, content, &models);
     calls.fill_in(&mut settings, &reader);
-    settings.over(python_attributes::set_later(name, content, &reader));
     let named = named_model(&mut settings, &calls.made, &given);
     let open = trainer::apply_versions(&mut imported, &mut settings, context, method).filter(|_| !unsloth);
     match named.filter(|found| !found.value.is_empty()) {

@@ -266,7 +266,7 @@ impl FollowedScript<'_> {
         let scope = self.store.add(Collection::Names(Names::default()));
         self.scopes.push(scope);
         for statement in &class.body {
-            if let PythonStatement::Assign(Expression::Name(name), value) = statement {
+            if let PythonStatement::Assign(Expression::Name(name), value, _) = statement {
                 let value = self.default_of(value);
                 self.store.set(scope, name, value.clone());
                 fields.insert(name.clone(), value);
@@ -317,7 +317,7 @@ impl FollowedScript<'_> {
             return Known::Collection(object);
         }
         let fields = class.body.iter().filter_map(|statement| match statement {
-            PythonStatement::Field(name) | PythonStatement::Assign(Expression::Name(name), _) => Some(name),
+            PythonStatement::Field(name) | PythonStatement::Assign(Expression::Name(name), ..) => Some(name),
             _ => None,
         });
         for (name, value) in fields.zip(given.values()) {

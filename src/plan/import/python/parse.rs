@@ -119,13 +119,14 @@ impl<'a> Reader<'a> {
     /// `first = second = value`: the value goes to the last name first, which changes nothing.
     fn assignment(&mut self, node: Node, found: &mut Vec<PythonStatement>) {
         let target = self.field(node, "left");
+        let line = node.start_position().row + 1;
         match (node.child_by_field_name("right"), target) {
             (Some(right), target) if right.kind() == "assignment" => {
                 self.assignment(right, found);
                 let value = right.child_by_field_name("left").map_or(Expression::Other, |left| self.expression(left));
-                found.push(PythonStatement::Assign(target, value));
+                found.push(PythonStatement::Assign(target, value, line));
             }
-            (Some(right), target) => found.push(PythonStatement::Assign(target, self.expression(right))),
+            (Some(right), target) => found.push(PythonStatement::Assign(target, self.expression(right), line)),
             (None, Expression::Name(name)) => found.push(PythonStatement::Field(name)),
             (None, _) => {}
         }

@@ -76,6 +76,8 @@ pub struct FollowedScript<'a> {
     pub(super) around: Vec<ArgumentSource>,
     /// What options of `click` are where nobody gives them, by the function that they are of.
     pub(super) options: BTreeMap<*const Function, BTreeMap<String, Known>>,
+    /// The line of the last assignment.
+    pub(super) line: usize,
     /// Whether calls are noted.
     pub(super) noting: bool,
     pub(super) steps: usize,
@@ -115,6 +117,7 @@ impl<'a> FollowedScript<'a> {
             blindly: 0,
             around: Vec::new(),
             options: BTreeMap::new(),
+            line: 0,
             noting: false,
             steps: 0,
         };
@@ -163,7 +166,7 @@ impl<'a> FollowedScript<'a> {
             let (name, value) = match statement {
                 PythonStatement::Function(function) => (&function.name, Known::Function(Rc::clone(function), None)),
                 PythonStatement::Class(class) => (&class.name, Known::Class(Rc::clone(class))),
-                PythonStatement::Assign(Expression::Name(name), value) => {
+                PythonStatement::Assign(Expression::Name(name), value, _) => {
                     let value = self.evaluate(value);
                     (name, value)
                 }

@@ -47,8 +47,9 @@ impl FollowedScript<'_> {
                 self.evaluate(expression);
                 Self::ends(expression).unwrap_or(StatementEnd::On)
             }
-            PythonStatement::Assign(target, value) => {
+            PythonStatement::Assign(target, value, line) => {
                 let value = self.evaluate(value);
+                self.line = *line;
                 self.assign(target, value);
                 StatementEnd::On
             }
@@ -254,11 +255,11 @@ impl FollowedScript<'_> {
     pub(super) fn assign(&mut self, target: &Expression, value: Known) {
         match target {
             Expression::Name(name) => self.store.set(self.scope(), name, value),
-            Expression::Attribute(owner, name) => {
-                if let Known::Collection(at) = self.evaluate(owner) {
-                    self.store.set(at, name, value);
-                }
-            }
+            Expression::Attribute(owner, name) => match self.evaluate(owner) {
+                Known::Collection(at) => self.store.set(at, name, value),
+                Known::Made(_, Some(call)) if self.noting => self.set_later(call, name, value),
+                _ => {}
+            },
             Expression::Item(owner, index) => {
                 let (owner, index) = (self.evaluate(owner), self.evaluate(index));
                 if let (Known::Collection(at), Some(name)) = (owner, index.text()) {
@@ -275,6 +276,16 @@ impl FollowedScript<'_> {
             Expression::Spread(inner) => self.assign(inner, Known::UNKNOWN),
             _ => {}
         }
+    }
+
+    /// Gives what a call of a library made an attribute, as if the call had been given it: `training_args.bf16 = True`. On
+    /// a condition that is not known either may hold.
+    fn set_later(&mut self, call: usize, name: &str, value: Known) {
+        let unsure = self.unsure > 0;
+        let Some(call) = self.seen.get_mut(call) else { return };
+        let value = if unsure && call.reached.is_some() { Known::Open(vec![name.to_owned()]) } else { value };
+        call.given.retain(|(given, ..)| given != name);
+        call.given.push((name.to_owned(), value, self.line));
     }
 
     fn changed(&mut self, target: &Expression, sign: &str, value: &Expression) -> Known {

@@ -120,8 +120,8 @@ pub struct Class {
 pub enum PythonStatement {
     /// A call, mostly.
     Expression(Expression),
-    /// `first = second = value`
-    Assign(Expression, Expression),
+    /// `first = second = value`, with the line.
+    Assign(Expression, Expression, usize),
     /// `target += value`, by the sign before `=`.
     Change(Expression, String, Expression),
     /// `name: int`, a field without a value.

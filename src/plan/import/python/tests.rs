@@ -244,3 +244,23 @@ load(args)
     let (Handed::Plain(found), certain) = handed(&[("quantise", "False")], "revision") else { panic!("a text") };
     assert!(found.value == "main" && certain);
 }
+
+#[test]
+fn what_arguments_are_set_later_goes_over_what_they_were_made_with() {
+    let text = "\
+from transformers import TrainingArguments
+
+training_args = TrainingArguments(output_dir='out', per_device_train_batch_size=4, bf16=True, fp16=False)
+training_args.per_device_train_batch_size = 2 * 8
+if nobody_knows():
+    training_args.fp16 = True
+";
+    assert_eq!(batch(text, &[]), Some(16));
+    let reader = ScriptReader::new("train.py", text, Settings::default());
+    let found = reader.calls(&["TrainingArguments"]);
+    assert_eq!(
+        found.whole("per_device_train_batch_size").unwrap().origin.to_string(),
+        "train.py:4: per_device_train_batch_size"
+    );
+    assert!(found.is("bf16") && found.flag("fp16").is_none(), "on a condition that is not followed");
+}
