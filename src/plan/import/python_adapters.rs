@@ -54,7 +54,11 @@ fn low_rank(imported: &mut ImportedPlan, made: &Settings, adapted: &Settings, qu
         bits.or(eight),
     );
     if imported.get(keys::lora::base_bits).is_some_and(|bits| bits.value == 4) {
-        imported.set(keys::lora::double_quant, quantised.on("bnb_4bit_use_double_quant"));
+        // What unsloth quantises itself (`unsloth/models/llama.py`: `from_pretrained`).
+        let option = "bnb_4bit_use_double_quant true".to_owned();
+        let usual = || Setting::new(true, Origin::Default { framework: "unsloth", option });
+        let told = quantised.on("bnb_4bit_use_double_quant");
+        imported.set(keys::lora::double_quant, told.or_else(|| unsloth.then(usual)));
     }
     let targets = adapted.get("target_modules").map(|found| (text(&found.value), found.origin.clone()));
     match targets {
