@@ -22,7 +22,7 @@ use super::settings::{Settings, UNKNOWN};
 use crate::plan::keys;
 
 pub use says::truncated;
-use says::{given, loader_batch, optimizer, several_models};
+use says::{given, is_fused, loader_batch, optimizer, several_models, wrapper};
 
 /// Whether the script that runs trains a model of transformers by its own text: with a loop of its own, or with a
 /// Trainer whose arguments come from the command line.
@@ -256,7 +256,7 @@ impl OwnLoop {
             let told = mixed.as_ref().filter(|found| found.value == half);
             put(half, told.map(|_| true.into()), "Accelerator(mixed_precision)");
         }
-        put("optim", optimizer(&self.text).map(Value::from), "its optimizer");
+        put("optim", optimizer(&self.text, &|part| is_fused(part, &reader)).map(Value::from), "its optimizer");
         put("max_length", truncated(&self.text, &reader), "max_length");
         let names = ["model_name_or_path", "model_name", "model_path", "base_model", "model_id", "model"];
         if !names.iter().any(|name| settings.is_set(name)) {
@@ -305,7 +305,7 @@ impl OwnLoop {
                 }
             }
         }
-        if optimizer(&self.text).is_none() {
+        if optimizer(&self.text, &|_| false).is_none() {
             imported
                 .miss(keys::training::optimizer, format!("{}: which optimizer it makes is not followed", self.path));
         }
@@ -318,6 +318,9 @@ impl OwnLoop {
                 keys::training::micro_batch_size,
                 format!("{}: what its loader takes is not followed", self.path),
             );
+        }
+        if let Some(class) = wrapper(&self.text) {
+            not_modelled(imported, &format!("{class}, a module of the script's own around the model: its layers"));
         }
         if let Some((first, others)) = self.silent.split_first() {
             let names = others.iter().fold(format!("--{first}"), |names, name| format!("{names}, --{name}"));
