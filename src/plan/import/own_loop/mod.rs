@@ -100,7 +100,7 @@ fn own_trainer(line: &str) -> Option<&str> {
 pub fn config_file(context: &ImportContext, options: &Settings) -> Option<(String, bool)> {
     const LOADERS: [&str; 6] =
         ["yaml.safe_load", "yaml.load", "OmegaConf.load", "json.load", "load_config(", "FullLoader"];
-    const NAMES: [&str; 10] = [
+    const NAMES: [&str; 12] = [
         "config",
         "config_file",
         "config_path",
@@ -110,6 +110,8 @@ pub fn config_file(context: &ImportContext, options: &Settings) -> Option<(Strin
         "training_config",
         "train_args_file",
         "args_file",
+        "train_args_json",
+        "args_json",
         "config_yaml",
     ];
     let (_, text) = training_text(context)?;
