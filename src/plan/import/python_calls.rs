@@ -7,6 +7,7 @@ use super::imported::ImportedPlan;
 use super::methods::TrainingMethod;
 use super::origin::{Origin, Setting};
 use super::python::ScriptReader;
+use super::rollout;
 use super::rows::not_modelled;
 use super::script_defaults;
 use super::script_doubts;
@@ -213,7 +214,14 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
             .note("unsloth's own kernels keep less than those that are counted, and its checkpoints go to the host");
         imported.say(keys::training::loss, "fused", Origin::Program("unsloth's fused cross entropy".to_owned()));
     }
-    set_method(&mut imported, content, &models);
+    let grouped = method == Some("grpo");
+    if grouped && calls.made.is("fast_inference") {
+        not_modelled(&mut imported, "fast_inference: vLLM in the training process, on the policy's own weights");
+    } else if grouped {
+        rollout::of_script(&mut imported, &settings, context);
+    } else {
+        set_method(&mut imported, content, &models);
+    }
     note_other_training(&mut imported, name, content);
     if calls.handed_on {
         imported.unread = Some("what the script hands to its arguments by `**`".to_owned());
