@@ -90,6 +90,7 @@ fn the_draws_are_broad_and_mostly_right() {
         "thirtyfirst",
         "thirtysecond",
         "thirtythird",
+        "thirtyfourth",
     ];
     for draw in draws {
         let all: usize = ["right", "says", "wrong"].iter().map(|verdict| of(draw, verdict)).sum();

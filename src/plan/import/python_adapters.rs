@@ -72,6 +72,20 @@ fn low_rank(imported: &mut ImportedPlan, made: &Settings, adapted: &Settings, qu
     imported.set(keys::lora::dropout, dropout);
 }
 
+/// Of arguments that ask for no half precision unsloth makes the type that it loads the model in: bf16, unless told fp16
+/// (`unsloth/models/rl.py`, `mixed_precision`).
+pub fn precision_of_unsloth(settings: &mut Settings, made: &Settings) {
+    let asked = |name: &str| settings.get(name).is_some() && settings.flag(name).is_none_or(|found| found.value);
+    if asked("bf16") || asked("fp16") {
+        return;
+    }
+    let half = made.first_text(&["dtype", "torch_dtype"]).is_some_and(|found| found.value.ends_with("float16"));
+    let brain = made.first_text(&["dtype", "torch_dtype"]).is_some_and(|found| found.value.ends_with("bfloat16"));
+    let name = if half && !brain { "fp16" } else { "bf16" };
+    let option = format!("{name}, the type of the model that it loads");
+    settings.set(name, true.into(), Origin::Default { framework: "unsloth", option });
+}
+
 /// Where unsloth puts adapters that are told no modules: in every linear layer of the parts that its switches leave on,
 /// all of them by default (its documentation, "Vision fine-tuning": layer selection).
 fn unsloth_targets(imported: &mut ImportedPlan, adapted: &Settings) {

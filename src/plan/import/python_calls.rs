@@ -198,6 +198,9 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
         let on = !matches!(found.value.to_lowercase().as_str(), "false" | "none");
         settings.set("gradient_checkpointing", on.into(), found.origin);
     }
+    if unsloth {
+        python_adapters::precision_of_unsloth(&mut settings, &calls.made);
+    }
     trainer::set(&mut imported, &settings, context, stored);
     trainer::leave_open(&mut imported, open);
     // unsloth patches TRL's trainers and keeps its adapters as it made them.
