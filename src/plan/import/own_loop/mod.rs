@@ -22,7 +22,7 @@ use super::settings::{Settings, UNKNOWN};
 use crate::plan::keys;
 
 pub use says::truncated;
-use says::{given, is_fused, loader_batch, optimizer, several_models, wrapper};
+use says::{given, is_fused, is_set_off, loader_batch, optimizer, several_models, wrapper};
 
 /// Whether the script that runs trains a model of transformers by its own text: with a loop of its own, or with a
 /// Trainer whose arguments come from the command line.
@@ -258,7 +258,8 @@ impl OwnLoop {
             let told = mixed.as_ref().filter(|found| found.value == half);
             put(half, told.map(|_| true.into()), "Accelerator(mixed_precision)");
         }
-        put("optim", optimizer(&self.text, &|part| is_fused(part, &reader)).map(Value::from), "its optimizer");
+        let fused = |part: &str| is_fused(part, &reader) && !is_set_off(part, &self.text);
+        put("optim", optimizer(&self.text, &fused).map(Value::from), "its optimizer");
         put("max_length", truncated(&self.text, &reader), "max_length");
         let names = ["model_name_or_path", "model_name", "model_path", "base_model", "model_id", "model"];
         if !names.iter().any(|name| settings.is_set(name)) {

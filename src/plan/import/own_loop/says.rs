@@ -78,6 +78,12 @@ pub fn is_fused(part: &str, reader: &ScriptReader) -> bool {
     value.and_then(|value| reader.expression(value.trim())) == Some(Value::Bool(true))
 }
 
+/// Whether a call of the script's own gives an argument another value than its default: `Config(fused_optimizer=False)`.
+pub fn is_set_off(part: &str, text: &str) -> bool {
+    let name = part.rsplit('.').next().unwrap_or(part).trim();
+    part.contains('.') && code(text).any(|line| line.replace(' ', "").contains(&format!("{name}=False")))
+}
+
 /// The only length that a script cuts its samples to, in its calls of a tokenizer.
 pub fn truncated(text: &str, reader: &ScriptReader) -> Option<Value> {
     const NEAR: usize = 200;
