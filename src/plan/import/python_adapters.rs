@@ -74,9 +74,9 @@ fn low_rank(imported: &mut ImportedPlan, made: &Settings, adapted: &Settings, qu
 
 /// Of arguments that ask for no half precision unsloth makes the type that it loads the model in: bf16, unless told fp16
 /// (`unsloth/models/rl.py`, `mixed_precision`).
-pub fn precision_of_unsloth(settings: &mut Settings, made: &Settings) {
+pub fn precision_of(settings: &mut Settings, made: &Settings, unsloth: bool) {
     let asked = |name: &str| settings.get(name).is_some() && settings.flag(name).is_none_or(|found| found.value);
-    if asked("bf16") || asked("fp16") {
+    if !unsloth || asked("bf16") || asked("fp16") {
         return;
     }
     let half = made.first_text(&["dtype", "torch_dtype"]).is_some_and(|found| found.value.ends_with("float16"));

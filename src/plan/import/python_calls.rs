@@ -198,9 +198,7 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
         let on = !matches!(found.value.to_lowercase().as_str(), "false" | "none");
         settings.set("gradient_checkpointing", on.into(), found.origin);
     }
-    if unsloth {
-        python_adapters::precision_of_unsloth(&mut settings, &calls.made);
-    }
+    python_adapters::precision_of(&mut settings, &calls.made, unsloth);
     trainer::set(&mut imported, &settings, context, stored);
     trainer::leave_open(&mut imported, open);
     // unsloth patches TRL's trainers and keeps its adapters as it made them.
@@ -217,14 +215,7 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
             .note("unsloth's own kernels keep less than those that are counted, and its checkpoints go to the host");
         imported.say(keys::training::loss, "fused", Origin::Program("unsloth's fused cross entropy".to_owned()));
     }
-    let grouped = method == Some("grpo");
-    if grouped && calls.made.is("fast_inference") {
-        not_modelled(&mut imported, "fast_inference: vLLM in the training process, on the policy's own weights");
-    } else if grouped {
-        rollout::of_script(&mut imported, &settings, context);
-    } else {
-        set_method(&mut imported, content, &models);
-    }
+    set_method(&mut imported, context, content, (&calls, &models), (&settings, method));
     note_other_training(&mut imported, name, content);
     if calls.handed_on {
         imported.unread = Some("what the script hands to its arguments by `**`".to_owned());
@@ -334,7 +325,18 @@ fn set_length(imported: &mut ImportedPlan, settings: &Settings, reader: &ScriptR
 }
 
 /// What the method of training changes of a plan, or else a head that is not the vocabulary's.
-fn set_method(imported: &mut ImportedPlan, content: &str, models: &[String]) {
+fn set_method(
+    imported: &mut ImportedPlan,
+    context: &ImportContext,
+    content: &str,
+    (calls, models): (&ScriptCalls, &[String]),
+    (settings, method): (&Settings, Option<&str>),
+) {
+    if method == Some("grpo") && calls.made.is("fast_inference") {
+        return not_modelled(imported, "fast_inference: vLLM in the training process, on the policy's own weights");
+    } else if method == Some("grpo") {
+        return rollout::of_script(imported, settings, context);
+    }
     let kind = ["DPO", "ORPO", "KTO", "GRPO", "Reward", "CPO", "PPO", "GKD"]
         .into_iter()
         .find(|kind| ["Config", "Trainer"].iter().any(|end| call(content, &format!("{kind}{end}")).is_some()));

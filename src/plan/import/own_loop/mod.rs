@@ -22,7 +22,7 @@ use super::settings::{Settings, UNKNOWN};
 use crate::plan::keys;
 
 pub use says::truncated;
-use says::{given, is_fused, is_set_off, loader_batch, optimizer, several_models, wrapper};
+use says::{given, is_fused, loader_batch, optimizer, several_models, wrapper};
 
 /// Whether the script that runs trains a model of transformers by its own text: with a loop of its own, or with a
 /// Trainer whose arguments come from the command line.
@@ -225,8 +225,7 @@ impl OwnLoop {
     }
 
     fn fill(&mut self, settings: &mut Settings, file: &Settings, quantised: &Settings, context: &ImportContext) {
-        let known = file.clone().with(settings.clone());
-        let files = Some(context.run.files);
+        let (known, files) = (file.clone().with(settings.clone()), Some(context.run.files));
         let reader = ScriptReader::of_project(&self.path, &self.text, &self.text, known, files);
         let mut found = Settings::default();
         let origin = |key: &str| Origin::File { name: self.path.clone(), line: None, key: key.to_owned() };
@@ -258,7 +257,7 @@ impl OwnLoop {
             let told = mixed.as_ref().filter(|found| found.value == half);
             put(half, told.map(|_| true.into()), "Accelerator(mixed_precision)");
         }
-        let fused = |part: &str| is_fused(part, &reader) && !is_set_off(part, &self.text);
+        let fused = |part: &str| is_fused(part, &reader, &self.text);
         put("optim", optimizer(&self.text, &fused).map(Value::from), "its optimizer");
         put("max_length", truncated(&self.text, &reader), "max_length");
         let names = ["model_name_or_path", "model_name", "model_path", "base_model", "model_id", "model"];

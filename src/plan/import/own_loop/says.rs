@@ -73,13 +73,13 @@ pub fn optimizer(text: &str, fused: &dyn Fn(&str) -> bool) -> Option<&'static st
 }
 
 /// Whether an argument of an optimizer asks for its fused kernel: `fused=True`, `fused=args.fused_optimizer`.
-pub fn is_fused(part: &str, reader: &ScriptReader) -> bool {
+pub fn is_fused(part: &str, reader: &ScriptReader, text: &str) -> bool {
     let value = part.trim().strip_prefix("fused").and_then(|rest| rest.trim_start().strip_prefix('='));
-    value.and_then(|value| reader.expression(value.trim())) == Some(Value::Bool(true))
+    value.and_then(|value| reader.expression(value.trim())) == Some(Value::Bool(true)) && !is_set_off(part, text)
 }
 
 /// Whether a call of the script's own gives an argument another value than its default: `Config(fused_optimizer=False)`.
-pub fn is_set_off(part: &str, text: &str) -> bool {
+fn is_set_off(part: &str, text: &str) -> bool {
     let name = part.rsplit('.').next().unwrap_or(part).trim();
     part.contains('.') && code(text).any(|line| line.replace(' ', "").contains(&format!("{name}=False")))
 }
