@@ -193,13 +193,12 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
     }
     set_length(&mut imported, &settings, &reader, name, content);
     python_adapters::set(&mut imported, &calls, &reader, content, unsloth);
-    let stored = stored(&calls.made, unsloth);
     if let Some(found) = calls.adapted.text("use_gradient_checkpointing") {
         let on = !matches!(found.value.to_lowercase().as_str(), "false" | "none");
         settings.set("gradient_checkpointing", on.into(), found.origin);
     }
     python_adapters::precision_of(&mut settings, &calls.made, unsloth);
-    trainer::set(&mut imported, &settings, context, stored);
+    trainer::set(&mut imported, &settings, context, stored(&calls.made, unsloth));
     trainer::leave_open(&mut imported, open);
     // unsloth patches TRL's trainers and keeps its adapters as it made them.
     if method.is_some() && !unsloth {
