@@ -87,6 +87,10 @@ fn the_draws_are_broad_and_mostly_right() {
         "twentyeighth",
         "twentyninth",
         "thirtieth",
+        "thirtyfirst",
+        "thirtysecond",
+        "thirtythird",
+        "thirtyfourth",
     ];
     for draw in draws {
         let all: usize = ["right", "says", "wrong"].iter().map(|verdict| of(draw, verdict)).sum();

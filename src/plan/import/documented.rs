@@ -72,7 +72,7 @@ pub fn alone(name: &str, content: &str, context: &ImportContext) -> Option<Impor
             let plan = started(&command.words, name, context);
             (command, plan)
         })
-        .filter(|(_, plan)| !plan.tool.is_empty())
+        .filter(|(_, plan)| !plan.tool.is_empty() && plan.names_no_model().is_none_or(|_| !name.ends_with(".py")))
         .collect();
     let (first, plan) = found.first()?;
     let mut imported = plan.clone();
@@ -85,6 +85,23 @@ pub fn alone(name: &str, content: &str, context: &ImportContext) -> Option<Impor
         imported.miss(key, format!("{} starts the file in several ways", first.place));
     }
     Some(imported)
+}
+
+/// Scripts of a shell that may start a script of Python's beside them, by its own name.
+const STARTERS: [&str; 7] =
+    ["{}.sh", "run_{}.sh", "run.sh", "train.sh", "scripts/{}.sh", "scripts/run.sh", "scripts/train.sh"];
+
+/// The text of a shell's script beside a script of Python's that starts it and nothing else.
+pub fn starter(name: &str, context: &ImportContext) -> Option<(String, String)> {
+    let (folder, file) =
+        name.rsplit_once('/').map_or((String::new(), name), |(above, file)| (format!("{above}/"), file));
+    let stem = file.strip_suffix(".py")?;
+    STARTERS.iter().map(|starter| format!("{folder}{}", starter.replace("{}", stem))).find_map(|path| {
+        let text = context.run.files.read(&path).ok().filter(|text| text.len() <= LONGEST)?;
+        let commands = super::file::commands(&text, &|_| None);
+        let own = |words: &Vec<String>| launch::base(&launch::take_apart(words).program.path) == file;
+        (!commands.is_empty() && commands.iter().all(own)).then_some((path, text))
+    })
 }
 
 /// The first words of a command.
@@ -243,7 +260,9 @@ fn of_text(lines: &[&str], path: &str, put: &dyn Fn(&str) -> Option<String>, nam
             }
             whole.push(' ');
         }
-        if !whole.contains(' ') || !(whole.contains(".y") || whole.contains(".json")) || stem.is_empty() {
+        let of_settings = whole.contains(".y") || whole.contains(".json");
+        let of_script = name.ends_with(".py") && whole.contains(".py");
+        if !whole.contains(' ') || !(of_settings || of_script) || stem.is_empty() {
             continue;
         }
         for command in shell::read(&whole, &|_| None).commands {
@@ -286,7 +305,8 @@ fn parts(path: &str) -> Vec<&str> {
 /// `beside` it. `config_{a,b}.yaml` is each of both.
 fn names(word: &str, name: &str, beside: bool) -> bool {
     let is_file = [".yaml", ".yml", ".json", ".toml"].iter().any(|end| word.ends_with(end));
-    if !is_file {
+    let is_script = name.ends_with(".py") && word.ends_with(".py");
+    if !is_file && !is_script {
         return false;
     }
     if let Some((before, rest)) = word.split_once('{')

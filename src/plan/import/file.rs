@@ -58,7 +58,10 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
             let chosen = torchtitan::chosen(name, content, around.which)?;
             let read = of_python(name, chosen.as_deref().unwrap_or(content), &context);
             match read {
-                None => return of_arguments(name, content, around, catalog),
+                None => {
+                    return of_arguments(name, content, around, catalog)
+                        .or_else(|refused| started_elsewhere(name, content, &context).ok_or(refused));
+                }
                 read => read,
             }
         }
@@ -186,6 +189,17 @@ fn of_arguments(name: &str, content: &str, around: &ProcessView, catalog: &Catal
         trainer::by_launcher(&mut imported);
     }
     Ok(imported)
+}
+
+/// The plan of a script that takes its arguments from a command line, where such a command is written beside it: in a
+/// README, or in a script of a shell.
+fn started_elsewhere(name: &str, content: &str, context: &ImportContext) -> Option<ImportedPlan> {
+    documented::alone(name, content, context).or_else(|| {
+        let (path, text) = documented::starter(name, context)?;
+        let mut imported = of_script(&path, &text, &BTreeMap::new(), context.run, context.catalog).ok()?;
+        imported.note(format!("started by {path}"));
+        (!imported.tool.is_empty() && imported.names_no_model().is_none()).then_some(imported)
+    })
 }
 
 /// How names of files end that hold settings, never commands.

@@ -151,6 +151,7 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
         Setting::new("AdamW".to_owned(), Origin::Default { framework: VERSION, option: "optimizer AdamW".to_owned() })
     };
     common::set_optimizer(imported, Some(optimizer.unwrap_or_else(default)));
+    paged(imported, settings);
     imported.set(
         keys::training::weight_decay,
         settings.number("optimizer.init_args.weight_decay").filter(|found| (0.0..=1.0).contains(&found.value)),
@@ -188,6 +189,18 @@ fn set_model(imported: &mut ImportedPlan, context: &ImportContext, found: Settin
         Some(settings) => litgpt_shape::set(imported, &settings),
         None => model::set(imported, context, found.map(|_| name)),
     }
+}
+
+/// Over weights that bitsandbytes quantises litgpt takes its `PagedAdamW`, which keeps its states in fp32
+/// (`litgpt/utils.py`: `instantiate_bnb_optimizer`).
+fn paged(imported: &mut ImportedPlan, settings: &Settings) {
+    if settings.text("quantize").is_none_or(|found| !found.value.starts_with("bnb.")) {
+        return;
+    }
+    let origin = || Origin::Default { framework: VERSION, option: "bitsandbytes' PagedAdamW over bnb.*".to_owned() };
+    imported.say(keys::training::optimizer, "adamw-fused", origin());
+    imported.say(keys::training::optimizer_state_dtype, "fp32", origin());
+    imported.note("bitsandbytes' PagedAdamW may move its states to the host; they are counted on the GPU");
 }
 
 fn adapters(imported: &mut ImportedPlan, settings: &Settings) {

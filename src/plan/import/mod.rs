@@ -61,6 +61,7 @@ mod own_loop;
 mod python;
 mod python_adapters;
 mod python_calls;
+mod python_models;
 mod refused;
 mod roll;
 mod rollout;

@@ -85,19 +85,23 @@ fn script_says_so(context: &ImportContext) -> bool {
 pub fn import(context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("nanoGPT");
     let mut settings = Settings::defaults(VERSION, DEFAULTS);
+    let mut length = None;
     if let Ok(script) = context.run.files.read(&context.program.path)
         && script.contains("n_embd")
     {
         let own = text::python(&context.program.path, &script);
-        settings.over(known(&own));
+        length = length_name(&script);
+        settings.over(known(&by_length(own, length.as_deref())));
     }
     for word in &context.program.words {
         if let Some((name, value)) = word.strip_prefix("--").and_then(|word| word.split_once('=')) {
             let value = text::python_literal(value).unwrap_or_else(|| Value::from(value));
-            settings.set(name, value, Origin::Argument(format!("--{name}")));
+            let mut given = Settings::default();
+            given.set(name, value, Origin::Argument(format!("--{name}")));
+            settings.over(by_length(given, length.as_deref()));
         } else {
             match context.run.files.read(word) {
-                Ok(file) => settings.over(text::python(word, &file)),
+                Ok(file) => settings.over(by_length(text::python(word, &file), length.as_deref())),
                 Err(why) => imported.note(format!("not read: {why}")),
             }
         }
@@ -114,10 +118,12 @@ pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
     imported.say(keys::model::framework, "nanogpt", Origin::Program("nanoGPT's own names".to_owned()));
     let mut settings = Settings::defaults(VERSION, DEFAULTS);
     // A copy of nanoGPT has defaults of its own: the configuration goes over them.
-    if let Some(script) = own_script(context) {
-        settings.over(known(&text::python(SCRIPT, &script)));
+    let script = own_script(context);
+    let length = script.as_deref().and_then(length_name);
+    if let Some(script) = script {
+        settings.over(known(&by_length(text::python(SCRIPT, &script), length.as_deref())));
     }
-    let settings = settings.with(file);
+    let settings = settings.with(by_length(file, length.as_deref()));
     set(&mut imported, &settings, context);
     account_for(&mut imported, &settings);
     imported
@@ -142,6 +148,30 @@ fn known(all: &Settings) -> Settings {
     let mut kept = Settings::default();
     kept.adopt_all(all, |name| DEFAULTS.iter().any(|(known, _)| *known == name).then(|| name.to_owned()));
     kept
+}
+
+/// What a copy calls the length of its samples, where it has another name for it: `get_batch` draws its offsets from
+/// `len(data) - n_ctx`.
+fn length_name(script: &str) -> Option<String> {
+    let (_, behind) = script.split_once("len(data) - ")?;
+    let name = behind.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').next()?;
+    let assigned = script.lines().any(|line| line.split_once('=').is_some_and(|(left, _)| left.trim() == name));
+    (assigned && name != LENGTH).then(|| name.to_owned())
+}
+
+/// nanoGPT's own name for it.
+const LENGTH: &str = "block_size";
+
+/// The length under nanoGPT's name; what a copy calls by that name is something else.
+fn by_length(settings: Settings, length: Option<&str>) -> Settings {
+    let Some(length) = length else { return settings };
+    let mut renamed = Settings::default();
+    renamed.adopt_all(&settings, |name| match name {
+        LENGTH => None,
+        _ if name == length => Some(LENGTH.to_owned()),
+        _ => Some(name.to_owned()),
+    });
+    renamed
 }
 
 fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {

@@ -9,6 +9,7 @@ use super::launch::World;
 use super::megatron;
 use super::model;
 use super::origin::{Origin, Setting};
+use super::rows::not_modelled;
 use super::settings::Settings;
 use super::text::arguments;
 use super::text::python_literal;
@@ -30,7 +31,14 @@ const NAMES: &[(&str, &str)] = &[
     ("micro_batch_size", "micro_batch_size"),
     ("seq_length", "seq_length"),
     ("gradient_clip_val", "clip_grad"),
+    ("expert_tensor_parallelism", "expert_tensor_parallel_size"),
+    ("recompute_granularity", "recompute_granularity"),
+    ("recompute_method", "recompute_method"),
+    ("recompute_num_layers", "recompute_num_layers"),
 ];
+
+/// Recipes that stand on each other.
+const DEEPEST: usize = 4;
 
 /// Whether a script is such a recipe.
 pub fn is_recipe(content: &str) -> bool {
@@ -58,14 +66,24 @@ pub fn of_file(name: &str, content: &str, context: &ImportContext) -> ImportedPl
         imported.set(keys::model::preset, preset);
     }
     imported.miss(keys::model::preset, "the recipe's NAME is no model of the catalogue");
-    let said = said(content);
+    let folder = name.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
+    let read = |module: &str| context.run.files.read(&format!("{folder}{module}.py")).ok();
+    let said = said(content, &read, DEEPEST).unwrap_or_else(|module| {
+        imported.unread = Some(format!("{folder}{module}.py"));
+        Vec::new()
+    });
     let value =
         |key: &str| said.iter().rev().find(|(known, _)| known == key).and_then(|(_, text)| python_literal(text));
     let mut settings = Settings::default();
     for (theirs, ours) in NAMES {
-        if let Some(value) = value(theirs).filter(|value| !value.is_null()) {
+        let last = said.iter().rev().find(|(known, _)| known == theirs || known == ours);
+        let value = last.and_then(|(_, text)| python_literal(text)).filter(|value| !value.is_null());
+        if let Some(value) = value {
             settings.set(ours, value, origin(theirs));
         }
+    }
+    for (key, text) in said.iter().filter(|(key, _)| key.contains('.')) {
+        not_modelled(&mut imported, &format!("{key} = {text}"));
     }
     let default = |option: &str| Origin::Default { framework: VERSION, option: option.to_owned() };
     for (option, value) in [
@@ -131,27 +149,62 @@ fn value_of(option: &str) -> &'static str {
     }
 }
 
-/// What the trainer's arguments default to, then the recipe's, then what the recipe passes to trainer and data; a name
-/// stands for the recipe's argument.
-fn said(content: &str) -> Vec<(String, String)> {
+/// What the recipe says that this one stands on, what the trainer's arguments default to, then the recipe's, then what the
+/// recipe passes to trainer and data and what the trainer hands on; a name stands for the function's argument. A module
+/// that is stood on and cannot be read is the error.
+fn said(content: &str, read: &dyn Fn(&str) -> Option<String>, depth: usize) -> Result<Vec<(String, String)>, String> {
     let part = |start: &str| {
         let (_, rest) = content.split_once(start)?;
         Some(rest.split("\n@run.cli.factory").next().unwrap_or(rest).split("\ndef ").next().unwrap_or(rest))
     };
-    let mut all: Vec<(String, String)> = part("\ndef trainer(").map(keywords).unwrap_or_default();
-    let Some(recipe) = part("\ndef pretrain_recipe(") else { return all };
+    let trainer = part("\ndef trainer(").unwrap_or_default();
+    let recipe = part("\ndef pretrain_recipe(").unwrap_or_default();
+    let below = |module: &str| {
+        trainer.contains(&format!("{module}.trainer(")) || recipe.contains(&format!("{module}.pretrain_recipe("))
+    };
+    let mut all = Vec::new();
+    for module in beside(content).into_iter().filter(|module| below(module)) {
+        let text = read(module).filter(|_| depth > 0).ok_or_else(|| module.to_owned())?;
+        all.extend(said(&text, read, depth - 1)?);
+    }
+    let usual = keywords(trainer);
     let own = keywords(recipe);
-    all.extend(own.iter().cloned());
+    all.extend(usual.iter().chain(&own).cloned());
     for inner in ["trainer(", "MockDataModule,"] {
         let passed = recipe.split_once(inner).map(|(_, rest)| keywords(rest)).unwrap_or_default();
-        for (key, text) in passed {
-            match own.iter().find(|(name, _)| *name == text) {
-                Some((_, default)) => all.push((key, default.clone())),
-                None => all.push((key, text)),
-            }
-        }
+        all.extend(stood_for(passed, &own));
     }
-    all
+    let handed_on = trainer.split_once(".trainer(").map(|(_, rest)| keywords(rest)).unwrap_or_default();
+    let known = all.clone();
+    all.extend(stood_for(handed_on, &known));
+    all.extend(recipe.lines().filter_map(|line| assigned(line, &own)));
+    Ok(all)
+}
+
+/// The recipes that a module imports.
+fn beside(content: &str) -> Vec<&str> {
+    let lines = content.lines().filter_map(|line| line.strip_prefix("from nemo.collections.llm.recipes import "));
+    lines.flat_map(|names| names.split(',').map(str::trim)).collect()
+}
+
+/// Values of a call, with the last that is known of a name in its place.
+fn stood_for(passed: Vec<(String, String)>, known: &[(String, String)]) -> Vec<(String, String)> {
+    let value =
+        |text: String| known.iter().rev().find(|(name, _)| *name == text).map_or(text, |(_, told)| told.clone());
+    passed.into_iter().map(|(key, text)| (key, value(text))).collect()
+}
+
+/// `recipe.trainer.strategy.tensor_model_parallel_size = 8`, on no condition: by the attribute's name where that is one of
+/// Megatron's, else by all of them.
+fn assigned(line: &str, own: &[(String, String)]) -> Option<(String, String)> {
+    let rest = line.strip_prefix("    recipe.")?;
+    let (path, text) = rest.split_once(" = ")?;
+    let name = path.rsplit('.').next()?;
+    let whole = ["trainer", "model", "data", "optim", "log", "resume"].contains(&path) || path.contains("callbacks");
+    let known = NAMES.iter().any(|(theirs, ours)| *theirs == name || *ours == name);
+    let text = text.split('#').next().unwrap_or("").trim().to_owned();
+    let (_, text) = stood_for(vec![(name.to_owned(), text)], own).pop()?;
+    (!whole).then(|| (if known { name.to_owned() } else { format!("recipe.{path}") }, text))
 }
 
 /// `name: type = value` and `name=value` up to the closing bracket.

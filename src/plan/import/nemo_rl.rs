@@ -205,6 +205,11 @@ fn on_tensors(imported: &mut ImportedPlan, settings: &Settings) {
         }
         other => common::set_optimizer(imported, other),
     }
+    fused_adam(imported, settings);
+    imported.set(
+        keys::training::attention,
+        settings.text("policy.dtensor_cfg.automodel_kwargs.attn_implementation").and_then(attention),
+    );
     let replicas = settings.whole("policy.dtensor_cfg.dp_replicate_size").filter(|found| found.value > 1);
     if let Some(found) = replicas {
         not_modelled(imported, &format!("{}: shards in {} groups", found.origin, found.value));
@@ -223,6 +228,48 @@ fn on_tensors(imported: &mut ImportedPlan, settings: &Settings) {
     }
     for name in ["foreach", "fused", "betas", "eps"] {
         settings.accept(&format!("policy.optimizer.kwargs.{name}"));
+    }
+}
+
+/// What the policy's model is loaded with.
+fn attention(found: Setting<String>) -> Option<Setting<&'static str>> {
+    found.and_then(|name| match name.as_str() {
+        "eager" => Some("eager"),
+        "sdpa" => Some("sdpa"),
+        "flash_attention_2" | "flash_attention_3" | "te" => Some("flash"),
+        _ => None,
+    })
+}
+
+/// Transformer Engine's `FusedAdam` keeps its states in the types that it is told, over fp32 weights without masters.
+fn fused_adam(imported: &mut ImportedPlan, settings: &Settings) {
+    let of = |name: &str| format!("policy.optimizer.kwargs.{name}");
+    let kind = |name: &str| {
+        settings.text(&of(name)).and_then(|found| {
+            found.and_then(|text| match text.rsplit('.').next() {
+                Some("bfloat16") => Some("bf16"),
+                Some("float16") => Some("fp16"),
+                Some("float32") => Some("fp32"),
+                _ => None,
+            })
+        })
+    };
+    match (kind("exp_avg_dtype"), kind("exp_avg_sq_dtype")) {
+        (Some(first), Some(second)) if first.value == second.value => {
+            imported.set(keys::training::optimizer_state_dtype, Some(first));
+        }
+        (None, None) => {}
+        (first, second) => {
+            let origin = first.or(second).map(|found| found.origin.to_string()).unwrap_or_default();
+            not_modelled(imported, &format!("{origin}: moments in two types"));
+        }
+    }
+    let half = settings.text("policy.precision").is_some_and(|found| found.value.contains("16"));
+    if half && settings.is(&of("master_weights")) {
+        not_modelled(imported, "policy.optimizer.kwargs.master_weights: masters of weights that may be in 16 bits");
+    }
+    for name in ["master_weights", "store_param_remainders", "exp_avg_dtype", "exp_avg_sq_dtype"] {
+        settings.accept(&of(name));
     }
 }
 

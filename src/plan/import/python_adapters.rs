@@ -47,7 +47,11 @@ fn low_rank(imported: &mut ImportedPlan, made: &Settings, adapted: &Settings, lo
     let library = if unsloth { ("unsloth", 16) } else { ("peft", 8) };
     adapters::set(imported, adapted.whole("r"), library, bits);
     if imported.get(keys::lora::base_bits).is_some_and(|bits| bits.value == 4) {
-        imported.set(keys::lora::double_quant, loaded.twice);
+        // What unsloth quantises itself (`unsloth/models/llama.py`: `from_pretrained`).
+        let option = "bnb_4bit_use_double_quant true".to_owned();
+        let usual = || Setting::new(true, Origin::Default { framework: "unsloth", option });
+        let told = loaded.twice;
+        imported.set(keys::lora::double_quant, told.or_else(|| unsloth.then(usual)));
     }
     let targets = adapted.get("target_modules").map(|found| (text(&found.value), found.origin.clone()));
     match targets {
@@ -59,6 +63,20 @@ fn low_rank(imported: &mut ImportedPlan, made: &Settings, adapted: &Settings, lo
     }
     let dropout = adapted.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value));
     imported.set(keys::lora::dropout, dropout);
+}
+
+/// Of arguments that ask for no half precision unsloth makes the type that it loads the model in: bf16, unless told fp16
+/// (`unsloth/models/rl.py`, `mixed_precision`).
+pub fn precision_of(settings: &mut Settings, made: &Settings, unsloth: bool) {
+    let asked = |name: &str| settings.get(name).is_some() && settings.flag(name).is_none_or(|found| found.value);
+    if !unsloth || asked("bf16") || asked("fp16") {
+        return;
+    }
+    let half = made.first_text(&["dtype", "torch_dtype"]).is_some_and(|found| found.value.ends_with("float16"));
+    let brain = made.first_text(&["dtype", "torch_dtype"]).is_some_and(|found| found.value.ends_with("bfloat16"));
+    let name = if half && !brain { "fp16" } else { "bf16" };
+    let option = format!("{name}, the type of the model that it loads");
+    settings.set(name, true.into(), Origin::Default { framework: "unsloth", option });
 }
 
 /// Where unsloth puts adapters that are told no modules: in every linear layer of the parts that its switches leave on,

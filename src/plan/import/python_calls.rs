@@ -6,7 +6,9 @@ use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::methods::TrainingMethod;
 use super::origin::{Origin, Setting};
-use super::python::{Handed, ScriptReader};
+use super::python::ScriptReader;
+use super::python_models::models;
+use super::rollout;
 use super::rows::not_modelled;
 use super::script_defaults;
 use super::script_doubts;
@@ -44,25 +46,6 @@ const TRL: [(&str, &str); 8] = [
     ("RLOOConfig", "rloo"),
 ];
 
-/// Endings of classes whose `from_pretrained` makes the model that trains.
-const MODELS: [&str; 15] = [
-    "FastLanguageModel",
-    "FastModel",
-    "FastVisionModel",
-    "ForCausalLM",
-    "ForSequenceClassification",
-    "ForSeq2SeqLM",
-    "ForConditionalGeneration",
-    "LMHeadModel",
-    "ForMaskedLM",
-    "ForTokenClassification",
-    "ForQuestionAnswering",
-    "ForVision2Seq",
-    "ForImageTextToText",
-    "ForImageClassification",
-    "ForSpeechSeq2Seq",
-];
-
 /// Classes with a head of their own in place of the vocabulary's.
 const HEADS: [&str; 4] =
     ["ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForImageClassification"];
@@ -86,54 +69,6 @@ pub fn is_part(content: &str) -> bool {
     content.contains(".train(")
         && content.contains("Trainer(")
         && ARGUMENTS.iter().any(|name| call(content, name).is_some())
-}
-
-/// The calls that make models: `LlamaForCausalLM.from_pretrained`.
-pub fn models(content: &str) -> Vec<String> {
-    of_models(content, ".from_pretrained")
-}
-
-/// The calls of that method of classes of models; of none the classes' own.
-fn of_models(content: &str, method: &str) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
-    for (at, _) in content.match_indices(&format!("{method}(")) {
-        let before = content.get(..at).unwrap_or("");
-        let class = before.rsplit(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').next().unwrap_or("");
-        let name = format!("{class}{method}");
-        if MODELS.iter().any(|end| class.ends_with(end)) && !found.contains(&name) && call(content, &name).is_some() {
-            found.push(name);
-        }
-    }
-    found
-}
-
-/// The model whose configuration a script makes a new one by: `AutoModelForCausalLM.from_config(config)`, where `config`
-/// is `AutoConfig.from_pretrained(name)`; with what that call is given itself.
-pub fn made_anew(reader: &ScriptReader) -> Settings {
-    let mut made = Settings::default();
-    for method in [".from_config", ""] {
-        let calls = of_models(reader.content(), method);
-        let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
-        for (place, (handed, _)) in
-            ["0", "config"].iter().flat_map(|place| reader.handed(&calls, place).into_iter().enumerate())
-        {
-            if let (Handed::Made(path, given), 0) = (handed, place)
-                && path.ends_with("Config.from_pretrained")
-            {
-                made = reader.calls(&calls);
-                let named = ["0", "pretrained_model_name_or_path"].iter().find(|name| given.text(name).is_some());
-                if let Some(name) = named {
-                    made.adopt("0", &given, name);
-                }
-                // In the type that the configuration names, where the call names none (`PreTrainedModel._from_config`).
-                if method == ".from_config" && !["dtype", "torch_dtype"].iter().any(|name| made.holds(name)) {
-                    made.set("dtype", "auto".into(), Origin::Program(format!("{}: from_config", reader.name())));
-                }
-                return made;
-            }
-        }
-    }
-    made
 }
 
 /// Whether a script fills its arguments in from a command line, so that it says little by itself.
@@ -224,12 +159,12 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
     }
     set_length(&mut imported, &settings, &reader, name, content);
     python_adapters::set(&mut imported, &calls, &reader, content, unsloth);
-    let stored = stored(&calls.made, unsloth);
     if let Some(found) = calls.adapted.text("use_gradient_checkpointing") {
         let on = !matches!(found.value.to_lowercase().as_str(), "false" | "none");
         settings.set("gradient_checkpointing", on.into(), found.origin);
     }
-    trainer::set(&mut imported, &settings, context, stored);
+    python_adapters::precision_of(&mut settings, &calls.made, unsloth);
+    trainer::set(&mut imported, &settings, context, stored(&calls.made, unsloth));
     trainer::leave_open(&mut imported, open);
     // unsloth patches TRL's trainers and keeps its adapters as it made them.
     if method.is_some() && !unsloth {
@@ -244,7 +179,7 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
             .note("unsloth's own kernels keep less than those that are counted, and its checkpoints go to the host");
         imported.say(keys::training::loss, "fused", Origin::Program("unsloth's fused cross entropy".to_owned()));
     }
-    set_method(&mut imported, content, &models);
+    set_method(&mut imported, context, content, (&calls, &models), (&settings, method));
     note_other_training(&mut imported, name, content);
     if calls.handed_on {
         imported.unread = Some("what the script hands to its arguments by `**`".to_owned());
@@ -333,7 +268,18 @@ fn set_length(imported: &mut ImportedPlan, settings: &Settings, reader: &ScriptR
 }
 
 /// What the method of training changes of a plan, or else a head that is not the vocabulary's.
-fn set_method(imported: &mut ImportedPlan, content: &str, models: &[String]) {
+fn set_method(
+    imported: &mut ImportedPlan,
+    context: &ImportContext,
+    content: &str,
+    (calls, models): (&ScriptCalls, &[String]),
+    (settings, method): (&Settings, Option<&str>),
+) {
+    if method == Some("grpo") && calls.made.is("fast_inference") {
+        return not_modelled(imported, "fast_inference: vLLM in the training process, on the policy's own weights");
+    } else if method == Some("grpo") {
+        return rollout::of_script(imported, settings, context);
+    }
     let kind = ["DPO", "ORPO", "KTO", "GRPO", "Reward", "CPO", "PPO", "GKD"]
         .into_iter()
         .find(|kind| ["Config", "Trainer"].iter().any(|end| call(content, &format!("{kind}{end}")).is_some()));

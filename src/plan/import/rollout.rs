@@ -107,6 +107,20 @@ pub const TRL: TrainerRollout =
 pub const SWIFT: TrainerRollout =
     TrainerRollout { beta: 0.04, share: 0.9, sleeps: "sleep_level", colocated: Some(true) };
 
+/// What a script that makes TRL's `GRPOConfig` holds beside the policy. Before 0.19 there was a reference where nobody
+/// said `beta`; without a version that stays open.
+pub fn of_script(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
+    let known = ["trl", "transformers"].iter().any(|library| context.run.versions.contains_key(*library));
+    let adapters = imported.get(keys::lora::rank).is_some();
+    TRL.apply(imported, settings, context);
+    if !known && !adapters && settings.get("beta").is_none() {
+        not_modelled(imported, "a reference model beside, where TRL is older than 0.19 (beta 0.04)");
+    }
+    for name in ["num_generations", "max_completion_length", "max_prompt_length"] {
+        settings.accept(name);
+    }
+}
+
 impl TrainerRollout {
     /// Says what is held beside the policy.
     pub fn apply(&self, imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {

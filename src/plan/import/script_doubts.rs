@@ -3,7 +3,8 @@
 use super::imported::ImportedPlan;
 use super::origin::Origin;
 use super::python::{Handed, ScriptReader};
-use super::python_calls::{call, models};
+use super::python_calls::call;
+use super::python_models::models;
 use super::rows::not_modelled;
 use super::script_adapters;
 use super::script_conditions::{holds, reached};

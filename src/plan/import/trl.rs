@@ -108,6 +108,9 @@ pub fn defaults(method: &str) -> Settings {
     if let Some((_, Some(longest))) = METHODS.iter().find(|(name, _)| *name == method) {
         settings.over(Settings::defaults(VERSION, &[("max_length", DefaultValue::Whole(*longest))]));
     }
+    if method == "grpo" {
+        settings.over(Settings::defaults(VERSION, &[("max_completion_length", DefaultValue::Whole(256))]));
+    }
     settings
 }
 

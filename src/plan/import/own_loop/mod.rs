@@ -11,7 +11,8 @@ use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
 use super::own_config;
 use super::python::ScriptReader;
-use super::python_calls::{call, is_script, made_anew, models};
+use super::python_calls::{call, is_script};
+use super::python_models::{made_anew, models};
 use super::rows::not_modelled;
 use super::script_adapters::LoadedWeights;
 use super::script_classes;
@@ -22,7 +23,7 @@ use super::settings::{Settings, UNKNOWN};
 use crate::plan::keys;
 
 pub use says::truncated;
-use says::{given, loader_batch, optimizer, several_models};
+use says::{given, is_fused, loader_batch, optimizer, several_models, wrapper};
 
 /// Whether the script that runs trains a model of transformers by its own text: with a loop of its own, or with a
 /// Trainer whose arguments come from the command line.
@@ -100,7 +101,7 @@ fn own_trainer(line: &str) -> Option<&str> {
 pub fn config_file(context: &ImportContext, options: &Settings) -> Option<(String, bool)> {
     const LOADERS: [&str; 6] =
         ["yaml.safe_load", "yaml.load", "OmegaConf.load", "json.load", "load_config(", "FullLoader"];
-    const NAMES: [&str; 10] = [
+    const NAMES: [&str; 12] = [
         "config",
         "config_file",
         "config_path",
@@ -110,6 +111,8 @@ pub fn config_file(context: &ImportContext, options: &Settings) -> Option<(Strin
         "training_config",
         "train_args_file",
         "args_file",
+        "train_args_json",
+        "args_json",
         "config_yaml",
     ];
     let (_, text) = training_text(context)?;
@@ -219,8 +222,7 @@ impl OwnLoop {
     }
 
     fn fill(&mut self, settings: &mut Settings, file: &Settings, context: &ImportContext) {
-        let known = file.clone().with(settings.clone());
-        let files = Some(context.run.files);
+        let (known, files) = (file.clone().with(settings.clone()), Some(context.run.files));
         let reader = ScriptReader::of_project(&self.path, &self.text, &self.text, known, files);
         let mut found = Settings::default();
         let origin = |key: &str| Origin::File { name: self.path.clone(), line: None, key: key.to_owned() };
@@ -260,7 +262,8 @@ impl OwnLoop {
             let told = mixed.as_ref().filter(|found| found.value == half);
             put(half, told.map(|_| true.into()), "Accelerator(mixed_precision)");
         }
-        put("optim", optimizer(&self.text).map(Value::from), "its optimizer");
+        let fused = |part: &str| is_fused(part, &reader, &self.text);
+        put("optim", optimizer(&self.text, &fused).map(Value::from), "its optimizer");
         put("max_length", truncated(&self.text, &reader), "max_length");
         let names = ["model_name_or_path", "model_name", "model_path", "base_model", "model_id", "model"];
         if !names.iter().any(|name| settings.is_set(name)) {
@@ -332,7 +335,7 @@ impl OwnLoop {
                 }
             }
         }
-        if optimizer(&self.text).is_none() {
+        if optimizer(&self.text, &|_| false).is_none() {
             imported
                 .miss(keys::training::optimizer, format!("{}: which optimizer it makes is not followed", self.path));
         }
@@ -345,6 +348,9 @@ impl OwnLoop {
                 keys::training::micro_batch_size,
                 format!("{}: what its loader takes is not followed", self.path),
             );
+        }
+        if let Some(class) = wrapper(&self.text) {
+            not_modelled(imported, &format!("{class}, a module of the script's own around the model: its layers"));
         }
         if let Some((first, others)) = self.silent.split_first() {
             let names = others.iter().fold(format!("--{first}"), |names, name| format!("{names}, --{name}"));

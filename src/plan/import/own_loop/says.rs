@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use crate::plan::import::origin::{Origin, Setting};
 use crate::plan::import::python::ScriptReader;
-use crate::plan::import::python_calls::{call, models};
+use crate::plan::import::python_calls::call;
+use crate::plan::import::python_models::models;
 use crate::plan::import::script_doubts::code;
 use crate::plan::import::settings::whole;
 use crate::plan::import::text::arguments;
@@ -45,8 +46,9 @@ pub fn calls(text: &str, name: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// The optimizer that a script makes, by a name that the tables know; none where it makes none or several.
-pub fn optimizer(text: &str) -> Option<&'static str> {
+/// The optimizer that a script makes, by a name that the tables know; none where it makes none or several. `fused` says
+/// whether one of its arguments asks for the fused kernel.
+pub fn optimizer(text: &str, fused: &dyn Fn(&str) -> bool) -> Option<&'static str> {
     const MADE: [(&str, &str); 12] = [
         ("AdamW", "adamw"),
         ("Adam", "adam"),
@@ -66,11 +68,21 @@ pub fn optimizer(text: &str) -> Option<&'static str> {
     let of_transformers = |line: &str| line.starts_with("from transformers") && line.contains("AdamW");
     Some(match *class {
         "AdamW" if text.lines().any(of_transformers) => "adamw_hf",
-        "AdamW" if calls(text, class).iter().flatten().any(|part| part.replace(' ', "") == "fused=True") => {
-            "adamw_torch_fused"
-        }
+        "AdamW" if calls(text, class).iter().flatten().any(|part| fused(part)) => "adamw_torch_fused",
         _ => word,
     })
+}
+
+/// Whether an argument of an optimizer asks for its fused kernel: `fused=True`, `fused=args.fused_optimizer`.
+pub fn is_fused(part: &str, reader: &ScriptReader, text: &str) -> bool {
+    let value = part.trim().strip_prefix("fused").and_then(|rest| rest.trim_start().strip_prefix('='));
+    value.and_then(|value| reader.expression(value.trim())) == Some(Value::Bool(true)) && !is_set_off(part, text)
+}
+
+/// Whether a call of the script's own gives an argument another value than its default: `Config(fused_optimizer=False)`.
+fn is_set_off(part: &str, text: &str) -> bool {
+    let name = part.rsplit('.').next().unwrap_or(part).trim();
+    part.contains('.') && code(text).any(|line| line.replace(' ', "").contains(&format!("{name}=False")))
 }
 
 /// The only length that a script cuts its samples to, in its calls of a tokenizer.
@@ -136,4 +148,21 @@ pub fn several_models(text: &str, reader: &ScriptReader) -> bool {
         }
     }
     names.len() > 1
+}
+
+/// A module of the script's own around the model that it loads, with layers of its own: `RewardModel(nn.Module)` that has
+/// heads of several layers.
+pub fn wrapper(text: &str) -> Option<String> {
+    const LAYERS: [&str; 5] = ["nn.Linear(", "nn.Sequential(", "nn.Embedding(", "nn.Parameter(", "nn.Conv"];
+    const AROUND: [&str; 2] = [".from_pretrained(", "load_backbone("];
+    let mut classes = text.split("\nclass ").skip(1);
+    classes.find_map(|class| {
+        let (head, body) = class.split_once(':')?;
+        let (name, bases) = head.split_once('(')?;
+        let body = body.split("\ndef ").next()?;
+        let has = |parts: &[&str]| parts.iter().any(|part| code(body).any(|line| line.contains(part)));
+        let module = matches!(bases.trim_end_matches(')').trim(), "nn.Module" | "torch.nn.Module");
+        let made = || code(text).any(|line| line.replace(' ', "").contains(&format!("model={name}(")));
+        (module && has(&LAYERS) && has(&AROUND) && made()).then(|| name.trim().to_owned())
+    })
 }

@@ -11,6 +11,7 @@ use super::super::settings::{DefaultValue, Settings};
 use super::super::text::arguments as arguments_of;
 use super::super::{arguments, own_config, script_adapters, script_defaults, script_doubts, trl};
 use super::super::{python_calls, script_modules};
+use super::lmflow;
 use super::{DEFAULTS, VERSION, config_file, data_parallel, known_script, leave_open, set_all, versions};
 use super::{lora_call, option_names};
 use crate::plan::keys;
@@ -193,6 +194,12 @@ fn own_defaults(imported: &mut ImportedPlan, settings: &mut Settings, context: &
             if let Some(library) = script_defaults::other_library(&text) {
                 not_modelled(imported, &format!("{path} trains with {library}: the plan counts what PyTorch holds"));
                 imported.unread = Some(path.clone());
+            }
+            if let Some(pipeline) = lmflow::own_arguments(context, &text) {
+                let batch = "per_device_train_batch_size";
+                settings.set(batch, serde_json::Value::Null, Origin::Program(String::new()));
+                imported.miss(keys::training::micro_batch_size, format!("{pipeline}, has one of its own"));
+                imported.unread = Some(pipeline);
             }
             if !known && own_loop::hides(context) {
                 imported.unread = Some("what trains, in modules that the script imports".to_owned());

@@ -3,6 +3,7 @@
 
 mod attention;
 mod command;
+mod lmflow;
 mod lora_call;
 mod option_names;
 mod script;

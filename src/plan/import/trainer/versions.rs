@@ -47,6 +47,9 @@ fn defaults(imported: &mut ImportedPlan, settings: &mut Settings, context: &Impo
     if ["dpo", "kto", "reward", "reward_modeling"].contains(&method) {
         versions::apply(versions::TRL_PAIRS, known, settings, imported);
     }
+    if method == "grpo" {
+        versions::apply(versions::TRL_GROUPS, known, settings, imported);
+    }
     if known.contains_key("transformers") && !known.contains_key("trl") {
         imported.note("the version of TRL is not known: its defaults are those of 1.0");
     }

@@ -15,7 +15,7 @@ use crate::plan::keys;
 pub use range::{NEWEST, VersionRange};
 pub use requirements::beside;
 use tables::{ADAPTERS_IN_FP32, FOREACH, TF32};
-pub use tables::{FSDP_UPCASTS, TRAINER, TRL, TRL_PAIRS, VersionedDefault};
+pub use tables::{FSDP_UPCASTS, TRAINER, TRL, TRL_GROUPS, TRL_PAIRS, VersionedDefault};
 
 /// The versions that a library has here; none where nobody says.
 pub fn of(versions: &BTreeMap<String, String>, library: &str) -> Option<VersionRange> {

@@ -76,6 +76,25 @@ pub const TRL: &[VersionedDefault] = &[
 pub const TRL_PAIRS: &[VersionedDefault] =
     &[row("trl", OLDEST, (0, 14), ("max_length", DefaultValue::Whole(512)), "TRL before 0.14")];
 
+/// `GRPOConfig` (`trainer/grpo_config.py`). TRL 0.19 asks for transformers 4.51, TRL 0.23 for 4.56.1.
+pub const TRL_GROUPS: &[VersionedDefault] = &[
+    // 0.04 up to 0.18, 0.0 since 0.19.
+    row("trl", OLDEST, (0, 19), ("beta", DefaultValue::Number(0.04)), "TRL before 0.19"),
+    row("transformers", OLDEST, (4, 51), ("beta", DefaultValue::Number(0.04)), "TRL before 0.19, by its transformers"),
+    // 512 up to 0.25; since 0.26 prompts are as long as they are.
+    row("trl", OLDEST, (0, 26), ("max_prompt_length", DefaultValue::Whole(512)), "TRL before 0.26"),
+    row(
+        "transformers",
+        OLDEST,
+        (4, 56),
+        ("max_prompt_length", DefaultValue::Whole(512)),
+        "TRL before 0.23, by its transformers",
+    ),
+    // A server up to 0.29, in the training processes since 1.0.
+    row("trl", OLDEST, (1, 0), ("vllm_mode", DefaultValue::Text("server")), "TRL before 1.0"),
+    row("trl", (1, 0), NEWEST, ("vllm_mode", DefaultValue::Text("colocate")), "TRL 1.0"),
+];
+
 /// The first accelerate under whose FSDP trained weights of 16 bits become fp32 (`accelerator.py`, `prepare_model`:
 /// `upcasted_log`; 0.29 has it not).
 pub const FSDP_UPCASTS: Version = (0, 30);
