@@ -11,7 +11,7 @@ pub(in crate::predict) mod rounds;
 use crate::catalog::Generation;
 use crate::framework::AdapterType;
 use crate::model::{
-    Adapters, AttentionChoice, Cache, Cut, Element, LossRule, MicroBatch, ModelShape, Tape, Types, Walk,
+    Adapters, AttentionChoice, Cache, Cut, Element, LossRule, MicroBatch, ModelShape, Tape, TiedGrad, Types, Walk,
 };
 use crate::plan::Checkpointing;
 use crate::plan::keywords::{Attention, Engine, Fp8Recipe, Loss, Mode, RecomputeModule, Sharding};
@@ -69,7 +69,10 @@ impl StepTapes {
         let types = types(job);
         let adapters = adapters(job);
         let run = run(job, &types, adapters.as_ref());
-        let walk = job.architecture.walk(&run);
+        let mut walk = job.architecture.walk(&run);
+        if job.stages.len() > 1 {
+            part_ties(&mut walk);
+        }
         if job.training.mode == Mode::Inference {
             return Self::of_inference(walk);
         }
@@ -344,7 +347,7 @@ fn step_bytes(job: &Job) -> u64 {
 fn weight_gradients(job: &Job) -> WeightGradients {
     if job.training.optimizer_in_backward {
         WeightGradients::Used(step_bytes(job))
-    } else if job.profile.data_parallel.gradients_stay.is {
+    } else if job.gradients_stay() {
         if job.training.gradient_accumulation_fusion { WeightGradients::InPlace } else { WeightGradients::Added }
     } else if is_reduced_by_unit(job) {
         WeightGradients::UntilReduced
@@ -355,6 +358,16 @@ fn weight_gradients(job: &Job) -> WeightGradients {
         WeightGradients::Added
     } else {
         WeightGradients::Made
+    }
+}
+
+/// Each pipeline stage runs a backward pass of its own, which adds a shared matrix's gradient to `.grad`: no part of it
+/// waits for another's.
+fn part_ties(walk: &mut Walk) {
+    let ends = [&mut walk.first, &mut walk.last];
+    let tapes = walk.kinds.iter_mut().map(|(_, tape)| tape).chain(ends);
+    for weight in tapes.flat_map(|tape| &mut tape.weights) {
+        weight.meets = TiedGrad::Nothing;
     }
 }
 
