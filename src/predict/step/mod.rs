@@ -374,12 +374,10 @@ fn part_ties(walk: &mut Walk) {
 /// Whether FSDP keeps gradients whole until the last of several micro-batches: `no_sync`, or what FSDP2 has in its place
 /// (torch/distributed/fsdp/_runtime_utils.py, `_post_backward_hook`; _fully_shard/_fsdp_param_group.py, `post_backward`).
 pub(in crate::predict) fn accumulates_whole(job: &Job) -> bool {
-    use ModelShape::{DiT, Layers, ResidualNet, Unet};
-    // Models that denoise and convolutional ones are trained by loops of their own.
-    let own_loop = matches!(job.architecture.shape, Unet(_) | DiT(_) | ResidualNet(_) | Layers(_));
-    let asked = job.profile.data_parallel.accumulates_whole.is && job.batch.accumulation > 1 && !own_loop;
+    let by_framework = job.profile.data_parallel.accumulates_whole.is && !job.architecture.has_own_loop();
+    let waits = job.degrees.syncs_each.map_or(by_framework, |each| !each);
     let steps = job.training.mode == Mode::Train && !job.training.optimizer_in_backward;
-    asked && steps && job.degrees.engine.is_fsdp() && is_reduced_by_unit(job)
+    waits && job.batch.accumulation > 1 && steps && job.degrees.engine.is_fsdp() && is_reduced_by_unit(job)
 }
 
 /// Whether PyTorch's FSDP reduces gradients layer by layer. Under a pipeline they may wait for the last micro-batch.
