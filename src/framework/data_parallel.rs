@@ -48,8 +48,9 @@ pub struct DataParallel {
     pub accumulates_whole: Rule<bool>,
     /// Where DeepSpeed's first two stages sum whole buckets of gradients on every rank, though each keeps its share alone.
     pub sums_whole_buckets: Rule<WholeBuckets>,
-    /// Gradients in the weights' own type stay beside those, where weights have masters.
-    pub low_precision_gradients_stay: Rule<bool>,
+    /// Plans in bf16 with masters are DeepSpeed's BF16_Optimizer's, which keeps bf16 gradients beside those in fp32; plans in
+    /// fp16 are its ZeRO optimizer's, which frees what it has flattened.
+    pub has_bf16_optimizer: Rule<bool>,
 }
 
 impl DataParallel {

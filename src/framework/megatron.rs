@@ -103,7 +103,7 @@ pub(super) const PROFILE: Profile = Profile {
         gradients_stay: rule(true, "megatron-core 0.16, core/distributed/param_and_grad_buffer.py"),
         accumulates_whole: rule(false, "megatron-core 0.16, core/distributed/fsdp: not PyTorch's FSDP"),
         sums_whole_buckets: rule(WholeBuckets::None, "megatron-core 0.16, core/distributed/param_and_grad_buffer.py"),
-        low_precision_gradients_stay: rule(false, "megatron-core 0.16, core/distributed/param_and_grad_buffer.py"),
+        has_bf16_optimizer: rule(false, "megatron-core 0.16, core/distributed/param_and_grad_buffer.py"),
     },
     pipeline: PipelineRules {
         buffers_per_micro_batch: rule(false, SCHEDULES),
@@ -147,6 +147,7 @@ pub(super) const PROFILE: Profile = Profile {
         ),
     },
     allocator: AllocatorRules { replayed: rule(false, CORE), stream_pools: rule(false, CORE) },
+    process: super::transformers::PROCESS,
     support: Support {
         own_keys: rule(
             &[

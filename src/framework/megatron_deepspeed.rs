@@ -1,8 +1,8 @@
 //! Megatron-DeepSpeed, the fork that trained BLOOM: Megatron's modules of 2022 under DeepSpeed's ZeRO and pipeline.
 
 use super::{
-    DataParallel, Defaults, Experts, InterleavedRounds, Modules, OptimizerRules, Overlap, PipelineRules, Profile,
-    ReduceType, Rope, SplitHeads, Support, WholeBuckets, megatron, rule, transformers,
+    DataParallel, Defaults, Experts, InterleavedRounds, Modules, OptimizerRules, Overlap, PipelineRules, ProcessRules,
+    Profile, ReduceType, Rope, SplitHeads, Support, WholeBuckets, megatron, rule, transformers,
 };
 use crate::plan::keywords::{Attention, Engine, Framework, Precision, Sharding};
 
@@ -59,9 +59,10 @@ pub(super) const PROFILE: Profile = Profile {
             "deepspeed 0.6.5, runtime/pipe/engine.py, _bf16_reduce_grads (buffered_allreduce_fallback); \
              runtime/zero/stage_1_and_2.py, average_tensor (dist.reduce to each share's rank)",
         ),
-        low_precision_gradients_stay: rule(
+        has_bf16_optimizer: rule(
             true,
-            "DeepSpeed, runtime/pipe/engine.py, _exec_backward_pass (update_hp_grads(clear_lp_grads=False))",
+            "deepspeed 0.6.5, runtime/engine.py, _configure_bf16_optimizer and _configure_zero_optimizer; \
+             runtime/pipe/engine.py, _exec_backward_pass (update_hp_grads(clear_lp_grads=False))",
         ),
     },
     pipeline: PipelineRules {
@@ -75,6 +76,14 @@ pub(super) const PROFILE: Profile = Profile {
         counts_on_host: rule(true, "NVIDIA/apex, apex/optimizers/fused_adam.py, FusedAdam.step (group['step'])"),
         copies_gradients: rule(false, BF16_OPTIMIZER),
         ..megatron::PROFILE.optimizer
+    },
+    process: ProcessRules {
+        loads_all_kernels: rule(true, "deepspeed 0.6.5 of May 2022, when PyTorch 1.11 was the newest"),
+        pipeline_groups: rule(
+            true,
+            "deepspeed 0.6.5, runtime/pipe/topology.py, PipelineParallelGrid (ds_model_proc_group, slice_proc_group); \
+             runtime/pipe/engine.py (PartitionedTensor; dist.barrier)",
+        ),
     },
     overlap: Overlap {
         by_itself: rule(false, "DeepSpeed, runtime/pipe/engine.py, _exec_reduce_grads (behind the last backward pass)"),

@@ -27,7 +27,7 @@ pub use modules::{
 };
 pub use parts::{
     AllocatorRules, Defaults, EightBit, InterleavedRounds, LossRules, OffloadRules, OptimizerRules, Overlap,
-    PipelineRules, Support,
+    PipelineRules, ProcessRules, Support,
 };
 
 use crate::plan::keywords::{Framework, Position, TransformerImpl};
@@ -64,6 +64,8 @@ pub struct Profile {
     pub overlap: Overlap,
     /// The caching allocator under it.
     pub allocator: AllocatorRules,
+    /// What a process holds beside it.
+    pub process: ProcessRules,
     /// What may stand together, and what is worth trying.
     pub support: Support,
     /// What absent keys mean.

@@ -83,6 +83,16 @@ pub struct AllocatorRules {
     pub stream_pools: Rule<bool>,
 }
 
+/// What a process holds on a GPU beside PyTorch's allocator.
+#[derive(Debug, PartialEq)]
+pub struct ProcessRules {
+    /// Its PyTorch is of before 1.13: CUDA loads every kernel at the start.
+    pub loads_all_kernels: Rule<bool>,
+    /// Ranks of a pipeline talk in groups beside those of the degrees: all of them, those of a replica, and those of a
+    /// stage that send each other parts of activations.
+    pub pipeline_groups: Rule<bool>,
+}
+
 /// What may be offloaded beside a pipeline and recomputation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OffloadRules {

@@ -2,8 +2,8 @@
 
 use super::{
     AdapterType, AllocatorRules, DataParallel, Defaults, EightBit, Experts, Gate, Gather, InterleavedRounds, Layout,
-    LossRules, Modules, OffloadRules, OptimizerRules, Overlap, PipelineRules, PointwiseAct, Profile, ReduceType,
-    RmsNorm, Rope, Rule, SharedSequence, Softmax, SplitHeads, Support, WholeBuckets, rule,
+    LossRules, Modules, OffloadRules, OptimizerRules, Overlap, PipelineRules, PointwiseAct, ProcessRules, Profile,
+    ReduceType, RmsNorm, Rope, Rule, SharedSequence, Softmax, SplitHeads, Support, WholeBuckets, rule,
 };
 use crate::plan::keywords::{Attention, Engine, Framework, Loss, Optimizer, Precision, RecomputeWord, Sharding};
 
@@ -110,6 +110,11 @@ pub(super) const SUPPORT: Support = Support {
 };
 
 /// Prediction of transformers' modules.
+pub(super) const PROCESS: ProcessRules = ProcessRules {
+    loads_all_kernels: rule(false, "CUDA 11.7, CUDA_MODULE_LOADING=LAZY, which PyTorch sets from 1.13 on"),
+    pipeline_groups: rule(false, "PyTorch 2.9, torch/distributed/device_mesh.py (a group for each dimension)"),
+};
+
 pub(super) const PROFILE: Profile = Profile {
     framework: Framework::Pytorch,
     modules: MODULES,
@@ -144,7 +149,7 @@ pub(super) const PROFILE: Profile = Profile {
             "deepspeed, runtime/zero/config.py, use_multi_rank_bucket_allreduce: true by default; \
              stage_1_and_2.py, allreduce_and_scatter",
         ),
-        low_precision_gradients_stay: rule(false, "deepspeed, runtime/zero/stage_1_and_2.py, reduce_ready_partitions"),
+        has_bf16_optimizer: rule(false, "deepspeed, runtime/zero/stage_1_and_2.py, reduce_ready_partitions"),
     },
     pipeline: PIPELINE,
     optimizer: OPTIMIZER,
@@ -166,6 +171,7 @@ pub(super) const PROFILE: Profile = Profile {
             "PyTorch 2.9, c10/cuda/CUDAAllocatorConfig.h (expandable_segments is off by default)",
         ),
     },
+    process: PROCESS,
     support: SUPPORT,
     defaults: Defaults {
         gradient_clipping: rule(true, "transformers 4.57, training_args.py, max_grad_norm 1.0"),

@@ -244,6 +244,14 @@ impl Architecture {
         }
     }
 
+    /// Whether models of its kind are trained by loops of their own rather than by a trainer of language models: those
+    /// that denoise and convolutional ones.
+    #[must_use]
+    pub const fn has_own_loop(&self) -> bool {
+        use ModelShape::{DiT, Layers, ResidualNet, Unet};
+        matches!(self.shape, Unet(_) | DiT(_) | ResidualNet(_) | Layers(_))
+    }
+
     /// Its kind, as a plan names it.
     #[must_use]
     pub fn kind(&self) -> ModelType {

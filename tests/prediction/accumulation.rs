@@ -69,3 +69,18 @@ fn what_waits_is_scattered_once() {
     assert!((times("torchtitan", "zero3") - 4.0).abs() < 1e-9);
     assert!((times("pytorch", "zero2") - 1.0).abs() < 1e-9);
 }
+
+/// Accelerate's `GradientAccumulationPlugin(sync_each_batch=True)` leaves `no_sync` out (accelerator.py, `accumulate`): no
+/// gradient stays whole, and each of 4 micro-batches scatters, 4 x 3 exchanges a unit for 3. Composer's loop, told to
+/// wait, scatters once: 9 for 3.
+#[test]
+fn a_plan_says_whether_each_micro_batch_is_reduced() {
+    let at = |framework: &str, each: bool| {
+        let said = format!(", engine: fsdp1, sync_each_micro_batch: {each}");
+        let [one, four] = [1, 4].map(|steps| run(framework, "zero3", steps, &said));
+        (whole(&four), (exchanges(&four) / exchanges(&one) * 3.0).round())
+    };
+    assert_eq!(at("pytorch", true), (0, 12.0));
+    assert_eq!(at("pytorch", false), (2 * PARAMETERS, 9.0));
+    assert_eq!(at("llm-foundry", false).1, 9.0);
+}

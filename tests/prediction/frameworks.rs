@@ -93,6 +93,58 @@ fn megatron_deepspeed_keeps_two_gradients() {
     assert!(refused.contains("megatron-deepspeed runs under deepspeed"), "{refused}");
 }
 
+/// Under fp16 ZeRO's first stage keeps 2-byte gradients until its step, which frees them (deepspeed 0.6.5,
+/// runtime/zero/stage_1_and_2.py, `step`): 2 bytes of weights and a share of 12 stay. Beside them the allocator keeps a
+/// segment for a flat bucket of gradients (`allreduce_bucket`; this model is smaller than one, so all of it, 2 bytes), as
+/// far as activations do not lie in it, and on 8 ranks one for a share in fp64 (`get_grad_norm_direct`): the embedding's
+/// 33 554 432 elements are more than an eighth of the model, 27 675 776, and 8 bytes of each more than the 2 of the
+/// embedding's gradient and the 4 of the share. On 64 ranks a share in fp64, 28 MB, fits where the embedding's gradient was.
+#[test]
+fn megatron_deepspeed_flattens_its_share_in_fp16() {
+    let run =
+        |ranks: u64| tried(&plan("megatron-deepspeed", ", precision: fp16-fp32-master", ranks, ", sharding: zero1"));
+    for (ranks, fp64) in [(8, 8 * PARAMETERS / 8), (64, 0)] {
+        let prediction = run(ranks).unwrap();
+        let largest = prediction.largest();
+        near(largest.static_bytes.0, PARAMETERS * 2 + PARAMETERS * 12 / ranks);
+        let others = largest.peak_allocated.0 - largest.static_bytes.0 - PARAMETERS * 2;
+        let flat = largest.terms.iter().find(|term| term.name == "flat gradients, cached").unwrap();
+        near(flat.bytes.0 + others, PARAMETERS * 2 + fp64);
+    }
+}
+
+/// Ranks of 2 data x 2 tensor x 2 pipeline talk in those three groups, and under DeepSpeed's pipeline in one of all, one of
+/// a replica and one of a stage (deepspeed 0.6.5, runtime/pipe/topology.py, `PipelineParallelGrid`): six of 512 MiB. Its
+/// PyTorch of 2022 loads every kernel: 1.78 GiB (ml-engineering's A100 with torch 1.10).
+#[test]
+fn megatron_deepspeed_has_groups_and_a_context_of_its_time() {
+    let bytes = |framework: &str, name: &str| {
+        let plan = plan(framework, ", precision: bf16-fp32-master", 8, ", tensor_parallel: 2, pipeline_parallel: 2");
+        let prediction = tried(&plan.replace("data_parallel: 8", "data_parallel: 2")).unwrap();
+        prediction.largest().terms.iter().filter(|term| term.name == name).map(|term| term.bytes.0 >> 20).sum::<u64>()
+    };
+    assert_eq!(bytes("megatron-deepspeed", "NCCL buffers"), 6 * 512);
+    assert_eq!(bytes("megatron", "NCCL buffers"), 3 * 512);
+    assert!(bytes("megatron-deepspeed", "CUDA context") > 1800);
+}
+
+/// On stages of their own the two uses of a tied matrix have a backward pass each, which adds to `.grad`: the first stage's
+/// holds one new gradient beside it, 2 bytes for each of 32 768 x 1024 elements, and none that waits for the other.
+#[test]
+fn a_tied_matrix_of_two_stages_meets_no_other_gradient() {
+    let tied = plan("megatron-deepspeed", ", precision: fp16-fp32-master", 2, ", pipeline_parallel: 2")
+        .replace("tie_embeddings: false", "tie_embeddings: true, num_kv_heads: 16")
+        .replace("data_parallel: 2", "data_parallel: 1");
+    let prediction = tried(&tied).unwrap();
+    let waiting = |stage: &memwall::predict::StageMemory| {
+        let terms = stage.terms.iter().filter(|term| term.name == "weight gradients in flight");
+        terms.map(|term| term.bytes.0).sum::<u64>()
+    };
+    for stage in &prediction.stages {
+        assert!(waiting(stage) <= 2 * 32_768 * 1024 * 101 / 100, "{}", waiting(stage));
+    }
+}
+
 #[test]
 fn weights_of_a_plan_with_an_engine_are_those_of_its_sharding() {
     let whole = tried(&plan("pytorch", ", precision: fp32", 8, ", engine: deepspeed, sharding: zero1")).unwrap();

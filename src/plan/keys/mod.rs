@@ -242,6 +242,7 @@ section!(DISTRIBUTION, distribution, DistributionPart, "distribution", "who hold
     overlap_param_gather: flag(), "parameter gathering overlaps with the forward pass";
     overlap_tensor_parallel: flag(), "tensor-parallel communication overlaps with matrix multiplications";
     overlap_expert_parallel: flag(), "token dispatch overlaps with computation";
+    sync_each_micro_batch: flag(), "FSDP reduces gradients behind each micro batch (Accelerate's sync_each_batch)";
 });
 
 section!(RUN, run, RunPart, "run", "the whole training", {

@@ -10,9 +10,10 @@ use crate::predict::job::{Batch, Job};
 use crate::predict::memory::StageRun;
 use crate::predict::memory::companions::{ENGINE_SOURCE, engine_formula, standing_engine, woken_engine};
 use crate::predict::memory::overhead::{
-    Constant, NCCL_PER_COMMUNICATOR, PROCESS_SOURCE, communicators, context, libraries, outside, process, workspaces,
+    Constant, NCCL_PER_COMMUNICATOR, PROCESS_SOURCE, communicators, context_of, libraries, outside, process, workspaces,
 };
 use crate::predict::memory::reserved::{ReservedExcess, beyond};
+use crate::predict::memory::zero_step;
 use crate::predict::prediction::{Component, Layer, Phase, Term, Words, words};
 use crate::units::Bytes;
 
@@ -71,8 +72,19 @@ pub(in crate::predict) fn account(job: &Job, layers: u64, run: &StageRun) -> Acc
     let Bytes(allocated) = terms.list.iter().map(|term| term.bytes).sum();
     let ReservedExcess { bytes: slack, formula, source } = beyond(job, run, allocated);
     terms.add("fragmentation", Component::Overhead, Bytes(slack), formula, source, Layer::Reserved);
-    let Constant { bytes, source } = context(job.hardware.gpu.generation);
-    let formula = "one CUDA context with lazily loaded kernels";
+    let flat = zero_step::cached(job, run, allocated);
+    terms.add(
+        "flat gradients, cached",
+        Component::Overhead,
+        Bytes(flat),
+        zero_step::FORMULA,
+        zero_step::SOURCE,
+        Layer::Reserved,
+    );
+    let Constant { bytes, source } = context_of(job);
+    let lazily = !job.profile.process.loads_all_kernels.is;
+    let formula =
+        if lazily { "one CUDA context with lazily loaded kernels" } else { "one CUDA context with all kernels" };
     terms.add("CUDA context", Component::Overhead, bytes, formula, source, Layer::Device);
     let formula = "the interpreter, its libraries and their threads, resident without a model";
     terms.add("Python and its libraries", Component::Overhead, process(job), formula, PROCESS_SOURCE, Layer::Device);
@@ -85,7 +97,7 @@ pub(in crate::predict) fn account(job: &Job, layers: u64, run: &StageRun) -> Acc
         NCCL_PER_COMMUNICATOR.source,
         Layer::Device,
     );
-    let reserved = allocated.saturating_add(slack);
+    let reserved = allocated.saturating_add(slack).saturating_add(flat);
     terms.add(
         "generation engine",
         Component::KvCache,
@@ -101,7 +113,8 @@ pub(in crate::predict) fn account(job: &Job, layers: u64, run: &StageRun) -> Acc
 /// What [`account`] comes to, without the names: allocated and device-used bytes.
 pub(in crate::predict) fn figures(job: &Job, run: &StageRun) -> (Bytes, Bytes) {
     let allocated = run.peak.total;
-    let reserved = allocated.saturating_add(beyond(job, run, allocated).bytes);
+    let slack = beyond(job, run, allocated).bytes.saturating_add(zero_step::cached(job, run, allocated));
+    let reserved = allocated.saturating_add(slack);
     let device = reserved.saturating_add(outside(job)).saturating_add(woken_engine(job, run, reserved).0);
     (Bytes(allocated), Bytes(device))
 }

@@ -88,6 +88,9 @@ pub(in crate::predict) fn source(job: &Job) -> &'static str {
 
 /// Whose code decides in which type gradients lie, and how long.
 pub(in crate::predict) fn gradient_source(job: &Job) -> &'static str {
+    if job.is_stepped_by_zero() {
+        return job.profile.data_parallel.has_bf16_optimizer.source;
+    }
     let rule = &job.profile.data_parallel.gradients_stay;
     if rule.is { rule.source } else { "PyTorch 2.9, torch/csrc/autograd/functions/accumulate_grad.h" }
 }

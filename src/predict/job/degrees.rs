@@ -38,6 +38,8 @@ pub struct Degrees {
     pub engine_is_given: bool,
     /// Weights that ranks share out stay gathered from a layer's forward to its backward pass.
     pub stays_gathered: bool,
+    /// FSDP reduces gradients behind each micro-batch, or behind the last one, where the plan says so.
+    pub syncs_each: Option<bool>,
     /// Ranks that share one copy of what is sharded.
     pub shard_ranks: u64,
     /// The same for routed experts.
@@ -140,6 +142,7 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, notes: &mut Notes) -> Opti
         engine,
         engine_is_given: part.engine.is_some(),
         stays_gathered,
+        syncs_each: part.sync_each_micro_batch,
         shard_ranks,
         expert_shard_ranks: (of_experts / instances).max(1),
         schedule: schedule(plan, pipeline, notes),

@@ -75,6 +75,10 @@ pub(super) fn note(
         (inference && t.optimizer.is_some(), "training.optimizer (inference)"),
         (inference && t.loss.is_some(), "training.loss (inference)"),
         (inference && t.activation_checkpointing.is_some(), "training.activation_checkpointing (inference)"),
+        (
+            d.sync_each_micro_batch.is_some() && !(degrees.engine.is_fsdp() && degrees.sharding == Sharding::Zero3),
+            "distribution.sync_each_micro_batch",
+        ),
         (d.cp_comm.is_some() && !reads("distribution.cp_comm"), "distribution.cp_comm"),
     ];
     for (_, key) in given.iter().filter(|(is, _)| *is) {

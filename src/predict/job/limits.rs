@@ -4,7 +4,7 @@ use super::{Batch, Degrees, Notes};
 use crate::framework::{InterleavedRounds, Profile};
 use crate::model::{Architecture, Count, Input};
 use crate::plan::keys;
-use crate::plan::keywords::{Mode, Position, Schedule};
+use crate::plan::keywords::{Mode, Position, Schedule, Sharding};
 
 /// Checks samples against the model's positions, and both against how GPUs share the work.
 pub(super) fn check(
@@ -14,6 +14,17 @@ pub(super) fn check(
     notes: &mut Notes,
 ) {
     positions(architecture, batch, notes);
+    let shares = degrees.engine.is_fsdp() && degrees.sharding == Sharding::Zero3 && batch.accumulation > 1;
+    if shares
+        && degrees.syncs_each.is_none()
+        && profile.data_parallel.accumulates_whole.is
+        && architecture.has_own_loop()
+    {
+        notes.assume(
+            keys::distribution::sync_each_micro_batch,
+            "true (models that denoise and convolutional ones have loops of their own; under accelerator.accumulate: false)",
+        );
+    }
     // Each rank takes a chunk from the front and one from the back, for causal attention is uneven (megatron-core
     // 0.16, training/arguments.py, validate_args; torchtitan, train.py, seq_len_divisor).
     let chunks = degrees.context.saturating_mul(2);

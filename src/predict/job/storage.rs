@@ -1,7 +1,7 @@
 //! What is stored in which type.
 
 use super::speed::exchanges_as_recipes;
-use super::{Degrees, Hardware, Notes};
+use super::{Degrees, Hardware, Job, Notes};
 use crate::catalog::Generation;
 use crate::framework::{Profile, ReduceType};
 use crate::model::{Element, Operands};
@@ -42,6 +42,26 @@ pub struct Storage {
     pub operands: Option<Operands>,
     /// Cached keys and values, where not in the type of the computation.
     pub kv_cache: Option<Element>,
+}
+
+impl Job {
+    /// DeepSpeed's ZeRO optimizer for fp16 steps under a framework whose bf16 plans have an optimizer of their own: it
+    /// flattens the gradients of its share, and frees all.
+    pub fn is_stepped_by_zero(&self) -> bool {
+        let in_fp16 = self.storage.weight == Element::F16 && self.storage.master.is_some();
+        self.profile.data_parallel.has_bf16_optimizer.is && in_fp16 && self.degrees.sharding == Sharding::Zero1
+    }
+
+    /// DeepSpeed's BF16_Optimizer steps: it has gradients in fp32 beside those in bf16.
+    pub fn is_stepped_by_bf16_optimizer(&self) -> bool {
+        let in_bf16 = self.storage.weight == Element::Bf16 && self.storage.master.is_some();
+        self.profile.data_parallel.has_bf16_optimizer.is && in_bf16
+    }
+
+    /// Gradients exist between steps.
+    pub fn gradients_stay(&self) -> bool {
+        self.profile.data_parallel.gradients_stay.is && !self.is_stepped_by_zero()
+    }
 }
 
 /// The row of the contract's table.
@@ -114,7 +134,12 @@ pub(super) fn resolve(
             (_, true) => Element::Bf16,
             _ => plan.training.gradient_dtype.map_or(row.gradient, element),
         },
-        gradient: plan.training.gradient_dtype.map_or(row.gradient, element),
+        // Gradients of DeepSpeed's ZeRO optimizer lie in the weights' type.
+        gradient: match plan.training.gradient_dtype {
+            Some(given) => element(given),
+            None if fp16 && engine_rules.has_bf16_optimizer.is => row.weight,
+            None => row.gradient,
+        },
         state: plan.training.optimizer_state_dtype.map_or(row.state, element),
         reduce: given.unwrap_or(match engine_rules.reduces_in.is {
             ReduceType::Stored => row.weight,

@@ -12,6 +12,7 @@ pub(in crate::predict) mod resident;
 pub(in crate::predict) mod shards;
 mod stage_run;
 mod units;
+pub(in crate::predict) mod zero_step;
 
 use crate::plan::keywords::Mode;
 use crate::predict::job::Job;

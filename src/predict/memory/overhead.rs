@@ -42,6 +42,19 @@ pub const fn context(generation: Generation) -> Constant {
     Constant { bytes: Bytes::from_mib(mib), source }
 }
 
+/// The same with every kernel loaded at the start.
+pub const FULL_CONTEXT: Constant = Constant {
+    bytes: Bytes::from_mib(1823),
+    source: "stas00/ml-engineering, training/performance/README.md: A100 with torch 1.10, 1.78 GiB",
+};
+
+/// The CUDA context of a job's processes. What was measured on Volta is of that time.
+pub(in crate::predict) fn context_of(job: &Job) -> Constant {
+    let generation = job.hardware.gpu.generation;
+    let nvidia = matches!(generation, Generation::Turing | Generation::Ampere | Generation::Ada | Generation::Hopper);
+    if job.profile.process.loads_all_kernels.is && nvidia { FULL_CONTEXT } else { context(generation) }
+}
+
 /// What the libraries that a training process calls keep in PyTorch's allocator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Libraries {
@@ -129,7 +142,7 @@ pub(in crate::predict) fn libraries(job: &Job) -> Libraries {
 pub(in crate::predict) fn outside(job: &Job) -> u64 {
     let buffers = NCCL_PER_COMMUNICATOR.bytes.0.saturating_mul(communicators(job));
     let beside = standing_engine(job).0.saturating_add(process(job).0);
-    context(job.hardware.gpu.generation).bytes.0.saturating_add(buffers).saturating_add(beside)
+    context_of(job).bytes.0.saturating_add(buffers).saturating_add(beside)
 }
 
 /// What a process on a CPU holds before it has a model: transformers' modules come with that library, others with
@@ -146,6 +159,11 @@ pub const PROCESS_SOURCE: &str = "memwall bench on this machine: a process that 
 pub(in crate::predict) fn communicators(job: &Job) -> u64 {
     let degrees = &job.degrees;
     let both = degrees.data.saturating_mul(degrees.context);
-    [degrees.tensor, degrees.pipeline, both, degrees.context, degrees.expert].iter().filter(|ranks| **ranks > 1).count()
-        as u64
+    let by_degrees = [degrees.tensor, degrees.pipeline, both, degrees.context, degrees.expert];
+    let further = if job.profile.process.pipeline_groups.is && degrees.pipeline > 1 {
+        [both.saturating_mul(degrees.tensor).saturating_mul(degrees.pipeline), degrees.pipeline, degrees.tensor]
+    } else {
+        [1; 3]
+    };
+    by_degrees.iter().chain(&further).filter(|ranks| **ranks > 1).count() as u64
 }

@@ -11,6 +11,7 @@ use crate::predict::job::optimizer::{
     Temporary, is_matrix, newton_schulz, newton_schulz_flops, rounded, rule, state_bytes,
 };
 use crate::predict::memory::companions::frozen_models;
+use crate::predict::memory::zero_step;
 use crate::predict::step::StageTapes;
 use crate::predict::step::adapter_element;
 use crate::predict::step::prefill::cached;
@@ -25,6 +26,10 @@ pub(in crate::predict) struct Resident {
     pub trained: u64,
     /// Tensors that the trained ones are.
     pub tensors: u64,
+    /// Elements of the largest trained tensor.
+    pub largest: u64,
+    /// The same without those that a stage before holds as well.
+    pub largest_own: u64,
     /// Weights.
     pub weights: Bytes,
     /// A frozen copy of them, stored and sharded alike (TRL, `trainer/dpo_trainer.py`, `prepare_deepspeed` and
@@ -159,8 +164,7 @@ impl StageTapes<'_> {
         if job.training.companions.critic {
             sum.critic = sum.weights + sum.masters + sum.states;
         }
-        let engine_rules = &job.profile.data_parallel;
-        sum.gradients_stay = engine_rules.gradients_stay.is;
+        sum.gradients_stay = job.gradients_stay();
         sum.gradients_before =
             sum.gradients_stay || (job.batch.accumulation > 1 && !job.training.optimizer_in_backward);
         if job.training.optimizer_in_backward {
@@ -172,8 +176,11 @@ impl StageTapes<'_> {
         }
         self.temporaries(&mut sum, stepped);
         self.buffers(&mut sum);
-        if engine_rules.low_precision_gradients_stay.is && job.storage.master.is_some() {
+        if job.is_stepped_by_bf16_optimizer() {
             sum.buckets += Bytes(job.storage.weight.bytes()) * sum.trained;
+        }
+        if job.is_stepped_by_zero() {
+            zero_step::allocate(job, &mut sum);
         }
         if job.modules.global_buffer.is {
             sum.global_buffer = self.global_buffer();
@@ -278,6 +285,8 @@ impl StageTapes<'_> {
         }
         sum.trained = sum.trained.saturating_add(total);
         sum.tensors = sum.tensors.saturating_add(times);
+        sum.largest = sum.largest.max(weight.numel);
+        sum.largest_own = sum.largest_own.max(if weight.tied { 0 } else { weight.numel });
         let gradient = if weight.part == Part::Adapter { element } else { storage.gradient };
         let split = matches!(sharding, Sharding::Zero2 | Sharding::Zero3);
         sum.gradients += bytes(share(split), gradient);

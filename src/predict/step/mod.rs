@@ -11,7 +11,7 @@ pub(in crate::predict) mod rounds;
 use crate::catalog::Generation;
 use crate::framework::AdapterType;
 use crate::model::{
-    Adapters, AttentionChoice, Cache, Cut, Element, LossRule, MicroBatch, ModelShape, Tape, Types, Walk,
+    Adapters, AttentionChoice, Cache, Cut, Element, LossRule, MicroBatch, ModelShape, Tape, TiedGrad, Types, Walk,
 };
 use crate::plan::Checkpointing;
 use crate::plan::keywords::{Attention, Engine, Fp8Recipe, Loss, Mode, RecomputeModule, Sharding};
@@ -69,7 +69,10 @@ impl StepTapes {
         let types = types(job);
         let adapters = adapters(job);
         let run = run(job, &types, adapters.as_ref());
-        let walk = job.architecture.walk(&run);
+        let mut walk = job.architecture.walk(&run);
+        if job.stages.len() > 1 {
+            part_ties(&mut walk);
+        }
         if job.training.mode == Mode::Inference {
             return Self::of_inference(walk);
         }
@@ -344,7 +347,7 @@ fn step_bytes(job: &Job) -> u64 {
 fn weight_gradients(job: &Job) -> WeightGradients {
     if job.training.optimizer_in_backward {
         WeightGradients::Used(step_bytes(job))
-    } else if job.profile.data_parallel.gradients_stay.is {
+    } else if job.gradients_stay() {
         if job.training.gradient_accumulation_fusion { WeightGradients::InPlace } else { WeightGradients::Added }
     } else if is_reduced_by_unit(job) {
         WeightGradients::UntilReduced
@@ -358,15 +361,23 @@ fn weight_gradients(job: &Job) -> WeightGradients {
     }
 }
 
+/// Each pipeline stage runs a backward pass of its own, which adds a shared matrix's gradient to `.grad`: no part of it
+/// waits for another's.
+fn part_ties(walk: &mut Walk) {
+    let ends = [&mut walk.first, &mut walk.last];
+    let tapes = walk.kinds.iter_mut().map(|(_, tape)| tape).chain(ends);
+    for weight in tapes.flat_map(|tape| &mut tape.weights) {
+        weight.meets = TiedGrad::Nothing;
+    }
+}
+
 /// Whether FSDP keeps gradients whole until the last of several micro-batches: `no_sync`, or what FSDP2 has in its place
 /// (torch/distributed/fsdp/_runtime_utils.py, `_post_backward_hook`; _fully_shard/_fsdp_param_group.py, `post_backward`).
 pub(in crate::predict) fn accumulates_whole(job: &Job) -> bool {
-    use ModelShape::{DiT, Layers, ResidualNet, Unet};
-    // Models that denoise and convolutional ones are trained by loops of their own.
-    let own_loop = matches!(job.architecture.shape, Unet(_) | DiT(_) | ResidualNet(_) | Layers(_));
-    let asked = job.profile.data_parallel.accumulates_whole.is && job.batch.accumulation > 1 && !own_loop;
+    let by_framework = job.profile.data_parallel.accumulates_whole.is && !job.architecture.has_own_loop();
+    let waits = job.degrees.syncs_each.map_or(by_framework, |each| !each);
     let steps = job.training.mode == Mode::Train && !job.training.optimizer_in_backward;
-    asked && steps && job.degrees.engine.is_fsdp() && is_reduced_by_unit(job)
+    waits && job.batch.accumulation > 1 && steps && job.degrees.engine.is_fsdp() && is_reduced_by_unit(job)
 }
 
 /// Whether PyTorch's FSDP reduces gradients layer by layer. Under a pipeline they may wait for the last micro-batch.

@@ -12,6 +12,7 @@ use crate::predict::step::pipeline::warm_up;
 use crate::predict::step::play::Recompute;
 use crate::predict::time::cost::Pass;
 use crate::predict::time::link::LinkGroup;
+use crate::predict::time::partners;
 use crate::predict::time::pass_costs::PassCosts;
 use crate::predict::time::terms::Exchange;
 use crate::units::Seconds;
@@ -156,7 +157,10 @@ pub(in crate::predict) fn each_within(
         let again = if runs_again { forward } else { Seconds::ZERO };
         let left = Pass { card: all.left(pass.card), ..*pass };
         let hides = hides(job, one.group, (PassCosts { forward, backward }, again), &left);
-        let added = OverlappedCollectives::of(job, PassCosts { forward, backward: backward + again }, hides);
+        let mut added = OverlappedCollectives::of(job, PassCosts { forward, backward: backward + again }, hides);
+        if one.group == RankGroup::Expert {
+            added.hides = PassCosts { forward: hides.backward, backward: hides.forward };
+        }
         tell(one, group, added.comm, added.waits);
         all.add(added, 1.0);
     }
@@ -176,8 +180,9 @@ fn hides(job: &Job, group: RankGroup, (once, again): (PassCosts, Seconds), left:
         }
         // Behind another micro-batch's passes, forward or backward as they come.
         RankGroup::Expert if job.speed.overlap_experts => {
-            let share = left.card.all().ratio_to(comm.all()).map_or(0.0, |share| share.min(1.0));
-            return comm * (share * paired(job));
+            // Half of an exchange each way is the dispatch, half the combine.
+            let experts = left.experts.least(left.card);
+            return partners::hidden(comm * 0.5, experts, left.card - experts) * paired(job);
         }
         RankGroup::Expert => PassCosts::default(),
         // Keys and values of the next block come in while this one's scores are computed.

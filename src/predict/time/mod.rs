@@ -6,6 +6,7 @@ pub(in crate::predict) mod cost;
 pub(in crate::predict) mod decode;
 pub(in crate::predict) mod link;
 pub(in crate::predict) mod offload;
+mod partners;
 pub(in crate::predict) mod pass_costs;
 pub(in crate::predict) mod terms;
 
@@ -192,7 +193,7 @@ fn boundary(job: &Job) -> PassCosts {
 /// Seconds of a step that the first of interleaved stages waits for what chunks send each other. Once it has made its
 /// first pass backward a send runs beside the other way's pass of another chunk; before, and after its last pass forward,
 /// nothing hides one (Megatron: --overlap-p2p-communication is its default, --overlap-p2p-communication-warmup-flush is
-/// not). `passes` are those of a micro-batch through the slowest stage.
+/// not). `passes` are those of a micro-batch through the slowest stage that hide nothing else.
 fn sends(job: &Job, passes: PassCosts) -> Seconds {
     if !interleaves(job) {
         return Seconds::ZERO;
@@ -245,7 +246,7 @@ impl StepTimeline {
             let seconds = stage.seconds(job);
             through += seconds * *count as f64;
             if seconds > slowest {
-                (slowest, passes) = (seconds, stage.card);
+                (slowest, passes) = (seconds, stage.beside.left(stage.card));
             }
             waits = waits.max(collectives(job, stage));
         }

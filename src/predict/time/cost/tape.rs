@@ -1,5 +1,7 @@
 //! One micro-batch through a tape, operator by operator.
 
+use std::ops::Range;
+
 use super::convolution::{ConvolutionKernel, implicit, keeps, transformed, transforms};
 use super::gradients::summed_for_bias;
 use super::kernel::Kernels;
@@ -7,7 +9,7 @@ use super::matmul::supplied;
 use super::moved::{cast_traffic, dequantized, rearranged};
 use super::operator_row::{OperatorRow, Run, gather};
 use super::traffic::{adds_to_gradient, arithmetic, backward_bytes, forward_bytes, sharding_traffic};
-use crate::model::{Convolution, Flow, MatMul, Op, Tape, Unit, Work};
+use crate::model::{Convolution, Flow, Home, MatMul, Op, Part, Tape, TensorId, Unit, Work};
 use crate::plan::keywords::Mode;
 use crate::predict::job::Job;
 use crate::predict::prediction::Traffic;
@@ -22,6 +24,8 @@ pub(in crate::predict) struct Pass {
     pub card: PassCosts,
     /// Of that, in fused attention.
     pub attention: PassCosts,
+    /// Of that, in the matrices of routed experts and what stands between them.
+    pub experts: PassCosts,
     /// Of the host, to launch all that.
     pub host: PassCosts,
 }
@@ -66,6 +70,19 @@ fn executed(op: &Op, flops: f64) -> f64 {
     if let Work::Attention(scores) = op.work { flops * scores.visible } else { flops }
 }
 
+/// Operators from the first to the last that reads a routed expert's matrix.
+fn of_experts(tape: &Tape) -> Range<usize> {
+    let reads = |op: &Op| {
+        let weight = |id: &TensorId| match tape.get(*id).home {
+            Home::Weight(at) => tape.weights[at as usize].part == Part::Expert,
+            _ => false,
+        };
+        tape.ids(op.inputs).iter().any(weight)
+    };
+    let first = tape.ops.iter().position(reads).unwrap_or(0);
+    first..tape.ops.iter().rposition(reads).map_or(first, |last| last + 1)
+}
+
 /// A pass under way.
 pub(super) struct Tally<'a> {
     pub job: &'a Job,
@@ -98,7 +115,9 @@ impl Tally<'_> {
         let train = self.job.training.mode == Mode::Train;
         let mut products = 0;
         let stop = if self.job.modules.reruns_all.is { tape.ops.len() } else { early_stop(tape) };
+        let experts = of_experts(tape);
         for (at, op) in tape.ops.iter().enumerate() {
+            let before = self.sums.pass.card;
             if op.work == Work::Sent {
                 let again = train && runs_again(op, at, stop, recompute, &mut products);
                 self.rearranged(op, again);
@@ -137,6 +156,10 @@ impl Tally<'_> {
             }
             if train && op.work == Work::Reordered {
                 self.reorders_gradient(op);
+            }
+            if experts.contains(&at) {
+                let pass = &mut self.sums.pass;
+                pass.experts += pass.card - before;
             }
         }
         if train {
