@@ -109,12 +109,13 @@ pub(super) const SUPPORT: Support = Support {
     alibi_by: rule(None, "transformers 4.57.6, models/bloom/modeling_bloom.py, build_alibi_tensor"),
 };
 
-/// Prediction of transformers' modules.
+/// What a process of today's PyTorch holds.
 pub(super) const PROCESS: ProcessRules = ProcessRules {
     loads_all_kernels: rule(false, "CUDA 11.7, CUDA_MODULE_LOADING=LAZY, which PyTorch sets from 1.13 on"),
     pipeline_groups: rule(false, "PyTorch 2.9, torch/distributed/device_mesh.py (a group for each dimension)"),
 };
 
+/// Prediction of transformers' modules.
 pub(super) const PROFILE: Profile = Profile {
     framework: Framework::Pytorch,
     modules: MODULES,

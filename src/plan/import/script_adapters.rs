@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
 use super::python::{Handed, ScriptReader};
-use super::python_calls::ARGUMENTS;
+use super::python_calls::{ARGUMENTS, call};
 use super::python_models::models;
 use super::rows::not_modelled;
 use super::settings::Settings;
@@ -27,7 +27,7 @@ pub fn hands_on(reader: &ScriptReader) -> Option<bool> {
             Handed::Made(path, _) if path.ends_with("get_peft_config") => Some(false),
             Handed::Made(..) => Some(true),
             Handed::Nothing | Handed::Plain(_) => Some(false),
-            Handed::Open => (!reader.content().contains("LoraConfig(")).then_some(false),
+            Handed::Open => call(reader.content(), "LoraConfig").is_none().then_some(false),
         };
         match told.filter(|told| certain || !told) {
             Some(true) => return Some(true),
@@ -145,7 +145,7 @@ fn asks(reader: &ScriptReader, settings: &Settings) -> bool {
         "quantization_bit",
         "q_lora",
     ];
-    reader.content().contains("LoraConfig(") && !ARGUMENTS.iter().any(|name| settings.is_set(name))
+    call(reader.content(), "LoraConfig").is_some() && !ARGUMENTS.iter().any(|name| settings.is_set(name))
 }
 
 /// Whether a script has peft prepare its weights for training, and with checkpointing: the call turns checkpointing on by

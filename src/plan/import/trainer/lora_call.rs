@@ -4,6 +4,7 @@ use super::super::common::ImportContext;
 use super::super::imported::ImportedPlan;
 use super::super::origin::{Origin, Setting};
 use super::super::python::ScriptReader;
+use super::super::python_calls::call;
 use super::super::rows::not_modelled;
 use super::super::settings::{Settings, number, text, whole};
 use super::super::text::arguments;
@@ -25,9 +26,11 @@ impl LoraCall {
     pub fn of(reader: &ScriptReader, settings: &Settings) -> Option<Self> {
         let path = reader.name();
         // Many scripts keep it in a module of their own.
-        let text = if reader.content().contains("LoraConfig(") { reader.content() } else { reader.whole() };
+        let text = if call(reader.content(), "LoraConfig").is_some() { reader.content() } else { reader.whole() };
         let calls: Vec<Vec<String>> = text
             .match_indices("LoraConfig(")
+            // `UniLoraConfig` makes other adapters.
+            .filter(|(at, _)| !text.get(..*at).is_some_and(|before| before.ends_with(char::is_alphanumeric)))
             .filter_map(|(at, call)| Some(arguments(text.get(at + call.len()..)?)))
             .filter(|parts| parts.iter().any(|part| part.contains('=')))
             .collect();

@@ -281,7 +281,8 @@ fn targets(
 fn adapts(reader: &ScriptReader) -> bool {
     const CALL: &str = "get_peft_model";
     let text = reader.content();
-    let made = text.contains("LoraConfig(") && call(text, CALL).is_some() && reader.reached(&[CALL]) == Some(true);
+    let made =
+        call(text, "LoraConfig").is_some() && call(text, CALL).is_some() && reader.reached(&[CALL]) == Some(true);
     made || script_adapters::hands_on(reader) == Some(true)
 }
 

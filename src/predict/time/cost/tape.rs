@@ -72,6 +72,9 @@ fn executed(op: &Op, flops: f64) -> f64 {
 
 /// Operators from the first to the last that reads a routed expert's matrix.
 fn of_experts(tape: &Tape) -> Range<usize> {
+    if !tape.weights.iter().any(|weight| weight.part == Part::Expert) {
+        return 0..0;
+    }
     let reads = |op: &Op| {
         let weight = |id: &TensorId| match tape.get(*id).home {
             Home::Weight(at) => tape.weights[at as usize].part == Part::Expert,
