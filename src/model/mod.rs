@@ -65,7 +65,10 @@ impl Architecture {
     /// Exact parameter counts of the whole model, as the modules of `profile` hold it.
     #[must_use]
     pub fn count(&self, profile: &Profile, vocab_multiple: u64) -> Count {
-        self.of_one_token(profile, vocab_multiple, None).count()
+        self.of_one_token(profile, vocab_multiple, None, |run| match &self.shape {
+            ModelShape::Traced(model) => traced::count(model, run),
+            _ => self.walk(run).count(),
+        })
     }
 
     /// Those of `operators` that the model has as linear layers an adapter can stand on.
@@ -79,13 +82,19 @@ impl Architecture {
             base_bits: None,
             restores_input_type: false,
         };
-        let walk = self.of_one_token(profile, 1, Some(&adapters));
+        let walk = self.of_one_token(profile, 1, Some(&adapters), |run| self.walk(run));
         let layers = walk.kinds.iter().map(|(_, tape)| tape);
         layers.chain([&walk.first, &walk.last]).flat_map(|tape| tape.adapted.iter().copied()).collect()
     }
 
-    /// The walk of the whole model over a single token.
-    fn of_one_token(&self, profile: &Profile, vocab_multiple: u64, adapters: Option<&Adapters>) -> Walk {
+    /// What a run of the whole model over a single token gives.
+    fn of_one_token<T>(
+        &self,
+        profile: &Profile,
+        vocab_multiple: u64,
+        adapters: Option<&Adapters>,
+        give: impl FnOnce(&MicroBatch<'_>) -> T,
+    ) -> T {
         let modules = modules_of(profile, self.family);
         let types = Types {
             weight: Element::F32,
@@ -116,6 +125,6 @@ impl Architecture {
             vocab_multiple,
             cache: None,
         };
-        self.walk(&run)
+        give(&run)
     }
 }

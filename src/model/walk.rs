@@ -4,6 +4,7 @@
 use super::builder::{Adapters, Types};
 use super::element::Element;
 use super::frozen::FrozenParts;
+use super::weight::Weight;
 use super::tape::Tape;
 use crate::framework::Modules;
 use crate::plan::keywords::CpComm;
@@ -249,20 +250,30 @@ pub struct Count {
     pub active: u64,
 }
 
+impl Count {
+    /// Adds a parameter of so many layers; a tied one is another's.
+    pub(super) fn add(&mut self, weight: &Weight, layers: u64) {
+        if weight.tied {
+            return;
+        }
+        let all = weight.numel.saturating_mul(weight.copies).saturating_mul(layers);
+        self.total = self.total.saturating_add(all);
+        if weight.trained || weight.unreached {
+            self.trained = self.trained.saturating_add(all);
+        }
+        let active = weight.numel.saturating_mul(weight.active).saturating_mul(layers);
+        self.active = self.active.saturating_add(active);
+    }
+}
+
 impl Walk {
     /// Counts the parameters of the whole walk.
     #[must_use]
     pub fn count(&self) -> Count {
         let mut count = Count::default();
         let mut add = |tape: &Tape, times: u64| {
-            for weight in tape.weights.iter().filter(|weight| !weight.tied) {
-                let all = weight.numel.saturating_mul(weight.copies).saturating_mul(times);
-                count.total = count.total.saturating_add(all);
-                if weight.trained || weight.unreached {
-                    count.trained = count.trained.saturating_add(all);
-                }
-                count.active =
-                    count.active.saturating_add(weight.numel.saturating_mul(weight.active).saturating_mul(times));
+            for weight in &tape.weights {
+                count.add(weight, times);
             }
         };
         add(&self.first, 1);

@@ -12,7 +12,7 @@ use super::architecture::{Architecture, Family, ModelShape};
 use super::element::Element;
 use super::families::Input;
 use super::tape::{Tape, rounded};
-use super::walk::{MicroBatch, Passing, Pending, Walk};
+use super::walk::{Count, MicroBatch, Passing, Pending, Walk};
 use crate::plan::keywords::ModelType;
 use crate::plan::traced::{SizeAxis, Trace, TracedElement, TracedModel, TracedWork, intern};
 pub use adapted::traced_linear_layers;
@@ -83,6 +83,19 @@ pub fn walk(model: &TracedModel, run: &MicroBatch<'_>) -> Walk {
     }
     tied::meet(trace, &mut made, &places);
     assembled(model, trace, &site, made, &places)
+}
+
+/// Parameters, whatever the batch, without what runs on them.
+pub(super) fn count(model: &TracedModel, run: &MicroBatch<'_>) -> Count {
+    let site = Site { sizes: &[], run };
+    let segments = trace_of(model, run)
+        .into_iter()
+        .flat_map(|trace| trace.order.iter().filter_map(|kind| trace.kinds.get(*kind as usize)));
+    let mut count = Count::default();
+    for weight in segments.flat_map(|segment| &segment.weights) {
+        count.add(&site.weight(weight), 1);
+    }
+    count
 }
 
 fn assembled(

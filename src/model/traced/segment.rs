@@ -33,7 +33,7 @@ impl Site<'_> {
         tape.plain = !segment.block;
         tape.borrows = segment.borrows;
         tape.traced = true;
-        let mut taken = Replaced::default();
+        let (mut taken, mut room) = (Replaced::default(), Room::default());
         tape.weights.extend(segment.weights.iter().map(|weight| self.weight(weight)));
         for tensor in &segment.tensors {
             let made = self.tensor(tensor, &tape, reaches);
@@ -44,7 +44,7 @@ impl Site<'_> {
             if frozen {
                 stop_at_frozen(&mut tape, op, &taken);
             }
-            self.op(&mut tape, op, frozen, &taken);
+            self.op(&mut tape, op, frozen, (&taken, &mut room));
             let Some(adapters) = self.run.adapters else { continue };
             let both = (self.run.types, adapters);
             if let Some(sum) = adapted::beside(&mut tape, (segment, at), both, |id| taken.now(id)) {
@@ -61,7 +61,7 @@ impl Site<'_> {
         self.run.adapters.is_some() || !self.run.frozen.is_nothing()
     }
 
-    fn weight(&self, weight: &TracedWeight) -> Weight {
+    pub(super) fn weight(&self, weight: &TracedWeight) -> Weight {
         let TracedWeight(_, shape, _, part, trained, tied, meets) = weight;
         let part = part_of(*part);
         let may_train = self.run.adapters.is_none() && !self.run.frozen.has(part);
@@ -110,18 +110,18 @@ impl Site<'_> {
         }
     }
 
-    fn op(&self, tape: &mut Tape, op: &TracedOp, frozen: bool, taken: &Replaced) {
-        let TracedOp(name, _, _, unit, work, inputs, outputs, saved, before, behind, forward, backward, launches, each) =
-            op;
+    fn op(&self, tape: &mut Tape, op: &TracedOp, frozen: bool, (taken, room): (&Replaced, &mut Room)) {
+        let TracedOp(name, _, _, unit, work, read, made, saved, before, behind, forward, backward, launches, each) = op;
         let flow = |flow: u8| match flow {
             0 => Flow::Stop,
             1 => Flow::Pass,
             2 => Flow::New,
             _ => Flow::View,
         };
-        let inputs: Vec<(TensorId, Flow)> = inputs.iter().map(|(id, way)| (taken.now(*id), flow(*way))).collect();
-        let outputs: Vec<TensorId> = outputs.iter().copied().map(TensorId).collect();
-        let mut kept: Vec<TensorId> = saved.iter().map(|id| taken.now(*id)).collect();
+        let Room { inputs, outputs, kept } = room.emptied();
+        inputs.extend(read.iter().map(|(id, way)| (taken.now(*id), flow(*way))));
+        outputs.extend(made.iter().copied().map(TensorId));
+        kept.extend(saved.iter().map(|id| taken.now(*id)));
         let work = self.work(work.as_ref());
         let (mut flops, mut scratch) = (self.size(*backward) as f64, self.size(*behind));
         if frozen {
@@ -149,9 +149,9 @@ impl Site<'_> {
             name: intern(name),
             unit: self.unit(unit),
             work,
-            inputs: &inputs,
-            outputs: &outputs,
-            saved: &kept,
+            inputs,
+            outputs,
+            saved: kept,
             scratch_forward: self.size(*before),
             scratch_backward: scratch,
             flops: (self.size(*forward) as f64, flops),
@@ -199,6 +199,23 @@ impl Site<'_> {
             TracedWork::Rows => Work::Rows,
             TracedWork::Normalized => Work::Normalized,
         }
+    }
+}
+
+/// What an operator names, in the memory of the one before: to ask for it anew took a quarter of a walk.
+#[derive(Debug, Default)]
+struct Room {
+    inputs: Vec<(TensorId, Flow)>,
+    outputs: Vec<TensorId>,
+    kept: Vec<TensorId>,
+}
+
+impl Room {
+    fn emptied(&mut self) -> &mut Self {
+        self.inputs.clear();
+        self.outputs.clear();
+        self.kept.clear();
+        self
     }
 }
 

@@ -143,6 +143,7 @@ RULES = {
     **dict.fromkeys(ZEROS, lambda args, out: Counts(0)), **dict.fromkeys(SAME, kept), aten.scatter: chosen, aten.scatter_: chosen,
     aten.eq: matched, aten.sum: gathered, aten.cat: joined,
     aten.add: combined(operator.add), aten.sub: combined(operator.sub), aten.mul: combined(operator.mul),
+    aten.add_: combined(operator.add), aten.sub_: combined(operator.sub), aten.mul_: combined(operator.mul),
     aten.rsub: combined(lambda one, other: other - one), aten.max: extreme(max), aten.min: extreme(min),
     aten.amax: extreme(max), aten.amin: extreme(min), aten.histc: lambda args, out: Counts(args[0].numel()),
     aten.bincount: lambda args, out: Counts(args[0].numel()),

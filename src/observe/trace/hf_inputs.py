@@ -80,8 +80,10 @@ class Way:
         self.inputs, self.extra, self.note, self.lengths = inputs, extra or {}, note, lengths
 
     def with_mask(self):
-        """The same with a mask that hides nothing, as collators hand one over."""
-        if any(one.name == "attention_mask" for one in self.inputs) or not any(one.name == "position_ids" for one in self.inputs):
+        """The same with a mask that hides nothing, as collators hand one over: models whose positions have several axes fail
+        without (transformers/masking_utils.py, `_preprocess_mask_arguments`)."""
+        names = {one.name for one in self.inputs}
+        if "attention_mask" in names or not {"input_ids", "position_ids"} & names:
             return None
         return Way([*self.inputs, Input("attention_mask", IDS, ["B", "S"])], self.extra, self.note, self.lengths)
 
@@ -240,7 +242,7 @@ def pixels(model_class, config, main, accepted):
     vision = getattr(config, "vision_config", None) or config
     if not hasattr(vision, "image_size"):
         vision = getattr(config, "backbone_config", None) or vision
-    frames = number(vision, "num_frames", default=1)
+    frames = number(vision, "num_frames", "frames_per_clip", default=1)
     name = model_class.__name__
     inputs = [Input(main, F32, ["B", *([frames] if frames > 1 else []), channels_of(vision), *image_sides(vision)])]
     if "labels" in accepted and "ImageClassification" in name:
