@@ -78,7 +78,10 @@ pub(super) const PROFILE: Profile = Profile {
         ..megatron::PROFILE.optimizer
     },
     process: ProcessRules {
-        loads_all_kernels: rule(true, "deepspeed 0.6.5 of May 2022, when PyTorch 1.11 was the newest"),
+        loads_all_kernels: rule(
+            true,
+            "PyTorch 1.11, the newest when deepspeed 0.6.5 came out: torch/cuda/__init__.py sets no CUDA_MODULE_LOADING",
+        ),
         pipeline_groups: rule(
             true,
             "deepspeed 0.6.5, runtime/pipe/topology.py, PipelineParallelGrid (ds_model_proc_group, slice_proc_group); \

@@ -111,7 +111,7 @@ pub(super) const SUPPORT: Support = Support {
 
 /// What a process of today's PyTorch holds.
 pub(super) const PROCESS: ProcessRules = ProcessRules {
-    loads_all_kernels: rule(false, "CUDA 11.7, CUDA_MODULE_LOADING=LAZY, which PyTorch sets from 1.13 on"),
+    loads_all_kernels: rule(false, "PyTorch 1.13, torch/cuda/__init__.py, _lazy_init (CUDA_MODULE_LOADING=LAZY)"),
     pipeline_groups: rule(false, "PyTorch 2.9, torch/distributed/device_mesh.py (a group for each dimension)"),
 };
 

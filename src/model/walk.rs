@@ -4,8 +4,8 @@
 use super::builder::{Adapters, Types};
 use super::element::Element;
 use super::frozen::FrozenParts;
-use super::weight::Weight;
 use super::tape::Tape;
+use super::weight::Weight;
 use crate::framework::Modules;
 use crate::plan::keywords::CpComm;
 
