@@ -123,6 +123,9 @@ class Diffusion(Subject):
 # Tokens of a text, as their pipelines have them (`max_sequence_length`); 77 elsewhere, as CLIP's.
 TEXTS = {"SD3Transformer2DModel": 333, "PixArtTransformer2DModel": 120, "CogVideoXTransformer3DModel": 226, "WanTransformer3DModel": 512}
 
+# Those that do not run without a mask of their text.
+MASKED = ("Lumina2Transformer2DModel", "MochiTransformer3DModel")
+
 
 def condition(values, channels):
     """What a control net is steered by: a picture, of which it makes latents; or latents, and channels beside them
@@ -141,8 +144,9 @@ def diffusion_inputs(name, values, accepted):
         # Flux: packed latents, a text of 512 tokens.
         inputs = [Input("hidden_states", f32, ["B", "S", channels]), Input("img_ids", f32, ["S", 3]),
                   Input("encoder_hidden_states", f32, ["B", 512, values.get("joint_attention_dim", 4096)]),
-                  Input("txt_ids", f32, [512, 3]), Input("pooled_projections", f32, ["B", values.get("pooled_projection_dim", 768)]),
-                  Input("timestep", f32, ["B"])]
+                  Input("txt_ids", f32, [512, 3]), Input("timestep", f32, ["B"])]
+        if "pooled_projections" in accepted:
+            inputs.append(Input("pooled_projections", f32, ["B", values.get("pooled_projection_dim", 768)]))
         if values.get("guidance_embeds"):
             inputs.append(Input("guidance", f32, ["B"]))
         return [*inputs, Input("_channels", f32, [channels])]
@@ -153,11 +157,15 @@ def diffusion_inputs(name, values, accepted):
         inputs.append(Input("timestep", torch.int64, ["B"]))
     if "encoder_hidden_states" in accepted:
         width = values.get("caption_channels") or values.get("joint_attention_dim") or values.get("cross_attention_dim") \
-            or values.get("text_embed_dim") or values.get("text_dim")
+            or values.get("text_embed_dim") or values.get("text_dim") or values.get("cap_feat_dim")
         width = width[-1] if isinstance(width, list) else width
         if width:
             length = TEXTS.get(name, 77)
             inputs.append(Input("encoder_hidden_states", f32, ["B", length, width]))
+            if "encoder_attention_mask" in accepted and name in MASKED:
+                inputs.append(hf_inputs.Whole("encoder_attention_mask", hf_inputs.IDS, ["B", length]))
+    # Sizes of the picture, as SDXL was taught them (CogView 3 and 4).
+    inputs.extend(Input(size, f32, ["B", 2]) for size in ("original_size", "target_size", "crop_coords") if size in accepted)
     if "pooled_projections" in accepted:
         inputs.append(Input("pooled_projections", f32, ["B", values.get("pooled_projection_dim", 2048)]))
     if "class_labels" in accepted and values.get("num_embeds_ada_norm") and "encoder_hidden_states" not in {
