@@ -249,8 +249,8 @@ impl OwnLoop {
             "from_pretrained(torch_dtype)",
         );
         // Quantised weights are trained by adapters alone.
-        let loaded = self.text.contains("get_peft_model(").then(|| LoadedWeights::of(&reader)).unwrap_or_default();
-        if let Some((bits, name)) = loaded.bits {
+        let adapts = self.text.contains("get_peft_model(");
+        if let Some((bits, name)) = LoadedWeights::of(&reader).bits.filter(|_| adapts) {
             let value = if name == "bits" { bits.value.into() } else { true.into() };
             put(name, Some(value), name);
         }
