@@ -3,6 +3,7 @@
 
 mod processes;
 mod says;
+mod unfollowed;
 
 use serde_json::Value;
 
@@ -305,36 +306,8 @@ impl OwnLoop {
         for (key, told) in &self.given {
             imported.set(key, Some(told.clone()));
         }
-        let loops = |parts: &[&'static str]| {
-            parts.iter().find(|part| code(&self.text).any(|line| line.contains(**part))).copied()
-        };
         under_deepspeed(imported);
-        const SHARDS: [&str; 9] = [
-            "deepspeed.initialize(",
-            "FullyShardedDataParallel(",
-            "FSDP(",
-            "fully_shard(",
-            "deepspeed_plugin",
-            "fsdp_plugin",
-            "FullyShardedDataParallelPlugin(",
-            "megatron_lm_plugin",
-            "ParallelismConfig(",
-        ];
-        if let Some(call) = self.eight_bits {
-            imported.drop(keys::training::precision);
-            imported.miss(keys::training::precision, format!("{} has {call}(, which is not followed", self.path));
-        }
-        let guessed = |imported: &ImportedPlan, key: &str| {
-            imported.get(key).is_some_and(|found| matches!(found.origin, Origin::Default { .. }))
-        };
-        if let Some(part) = loops(&SHARDS).filter(|_| guessed(imported, "distribution.sharding")) {
-            for key in ["distribution.sharding", "distribution.engine", "training.precision"] {
-                if guessed(imported, key) {
-                    imported.drop(key);
-                    imported.miss(key, format!("{} has {part}, which is not followed", self.path));
-                }
-            }
-        }
+        self.unfollowed(imported);
         if optimizer(&self.text, &|_| false).is_none() {
             imported
                 .miss(keys::training::optimizer, format!("{}: which optimizer it makes is not followed", self.path));

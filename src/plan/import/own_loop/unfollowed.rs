@@ -1,0 +1,46 @@
+//! What a loop of one's own does to its model that is not followed.
+
+use super::OwnLoop;
+use crate::plan::import::imported::ImportedPlan;
+use crate::plan::import::origin::Origin;
+use crate::plan::import::rows::not_modelled;
+use crate::plan::import::script_doubts::code;
+use crate::plan::keys;
+
+impl OwnLoop {
+    /// Takes out what is guessed where the loop shards by itself, or computes in 8 bits, and says so.
+    pub(super) fn unfollowed(&self, imported: &mut ImportedPlan) {
+        let loops = |parts: &[&'static str]| {
+            parts.iter().find(|part| code(&self.text).any(|line| line.contains(**part))).copied()
+        };
+        const SHARDS: [&str; 9] = [
+            "deepspeed.initialize(",
+            "FullyShardedDataParallel(",
+            "FSDP(",
+            "fully_shard(",
+            "deepspeed_plugin",
+            "fsdp_plugin",
+            "FullyShardedDataParallelPlugin(",
+            "megatron_lm_plugin",
+            "ParallelismConfig(",
+        ];
+        if let Some(call) = self.eight_bits {
+            imported.drop(keys::training::precision);
+            imported.miss(keys::training::precision, format!("{} has {call}(, which is not followed", self.path));
+        }
+        let guessed = |imported: &ImportedPlan, key: &str| {
+            imported.get(key).is_some_and(|found| matches!(found.origin, Origin::Default { .. }))
+        };
+        if let Some(part) = loops(&SHARDS).filter(|_| guessed(imported, "distribution.sharding")) {
+            for key in ["distribution.sharding", "distribution.engine", "training.precision"] {
+                if guessed(imported, key) {
+                    imported.drop(key);
+                    imported.miss(key, format!("{} has {part}, which is not followed", self.path));
+                }
+            }
+        }
+        if let Some(part) = loops(&["ParallelismConfig("]) {
+            not_modelled(imported, &format!("{}: how {part} splits its ranks is not followed", self.path));
+        }
+    }
+}
