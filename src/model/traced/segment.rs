@@ -202,7 +202,7 @@ impl Site<'_> {
     }
 }
 
-/// What an operator names, in the memory of the one before: to ask for it anew took a quarter of a walk.
+/// What an operator names, in the memory of the one before: a walk asks for it once a segment, not for each operator.
 #[derive(Debug, Default)]
 struct Room {
     inputs: Vec<(TensorId, Flow)>,

@@ -44,31 +44,48 @@ fn of_models(content: &str, method: &str) -> Vec<String> {
     found
 }
 
+/// What changes nothing of a model's sizes where its configuration is asked for by name, or is told later.
+const SIZELESS: [&str; 14] = [
+    "0",
+    "pretrained_model_name_or_path",
+    "use_cache",
+    "trust_remote_code",
+    "cache_dir",
+    "revision",
+    "token",
+    "use_auth_token",
+    "local_files_only",
+    "attn_implementation",
+    "torch_dtype",
+    "dtype",
+    "return_dict",
+    "output_hidden_states",
+];
+
 /// The model whose configuration a script makes a new one by: `AutoModelForCausalLM.from_config(config)`, where `config`
-/// is `AutoConfig.from_pretrained(name)`; with what that call is given itself.
+/// is `AutoConfig.from_pretrained(name)`; with what that call is given itself. Nothing where anything else is told the
+/// configuration, which may be sizes of the script's own.
 pub fn made_anew(reader: &ScriptReader) -> Settings {
-    let mut made = Settings::default();
     for method in [".from_config", ""] {
         let calls = of_models(reader.content(), method);
         let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
-        for (place, (handed, _)) in
-            ["0", "config"].iter().flat_map(|place| reader.handed(&calls, place).into_iter().enumerate())
-        {
-            if let (Handed::Made(path, given), 0) = (handed, place)
-                && path.ends_with("Config.from_pretrained")
-            {
-                made = reader.calls(&calls);
-                let named = ["0", "pretrained_model_name_or_path"].iter().find(|name| given.text(name).is_some());
-                if let Some(name) = named {
-                    made.adopt("0", &given, name);
-                }
-                // In the type that the configuration names, where the call names none (`PreTrainedModel._from_config`).
-                if method == ".from_config" && !["dtype", "torch_dtype"].iter().any(|name| made.holds(name)) {
-                    made.set("dtype", "auto".into(), Origin::Program(format!("{}: from_config", reader.name())));
-                }
-                return made;
-            }
+        let configured =
+            ["0", "config"].iter().find_map(|place| match reader.handed(&calls, place).into_iter().next()?.0 {
+                Handed::Made(path, given) if path.ends_with("Config.from_pretrained") => Some(given),
+                _ => None,
+            });
+        let Some(given) = configured.filter(|given| given.iter().all(|(name, _)| SIZELESS.contains(&name))) else {
+            continue;
+        };
+        let mut made = reader.calls(&calls);
+        if let Some(name) = ["0", "pretrained_model_name_or_path"].iter().find(|name| given.text(name).is_some()) {
+            made.adopt("0", &given, name);
         }
+        // In the type that the configuration names, where the call names none (`PreTrainedModel._from_config`).
+        if method == ".from_config" && !["dtype", "torch_dtype"].iter().any(|name| made.holds(name)) {
+            made.set("dtype", "auto".into(), Origin::Program(format!("{}: from_config", reader.name())));
+        }
+        return made;
     }
-    made
+    Settings::default()
 }

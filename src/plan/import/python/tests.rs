@@ -1,5 +1,6 @@
 use super::{Handed, ScriptReader};
 use crate::plan::import::origin::Origin;
+use crate::plan::import::python_models::made_anew;
 use crate::plan::import::settings::{Settings, whole};
 
 fn given(entries: &[(&str, &str)]) -> Settings {
@@ -263,4 +264,23 @@ if nobody_knows():
         "train.py:4: per_device_train_batch_size"
     );
     assert!(found.is("bf16") && found.flag("fp16").is_none(), "on a condition that is not followed");
+}
+
+#[test]
+fn a_new_model_has_the_name_of_a_configuration_that_nothing_changes() {
+    let script = |told: &str, later: &str| {
+        format!(
+            "from transformers import AutoConfig, AutoModelForCausalLM\n\
+             config = AutoConfig.from_pretrained('Qwen/Qwen3-8B'{told})\n{later}\n\
+             model = AutoModelForCausalLM.from_config(config)\n"
+        )
+    };
+    let named = |told: &str, later: &str| {
+        let text = script(told, later);
+        let reader = ScriptReader::new("train.py", &text, Settings::default());
+        made_anew(&reader).text("0").map(|found| found.value)
+    };
+    assert_eq!(named(", use_cache=False", ""), Some("Qwen/Qwen3-8B".to_owned()));
+    assert_eq!(named(", num_hidden_layers=4", ""), None);
+    assert_eq!(named("", "config.num_hidden_layers = 4"), None);
 }

@@ -28,7 +28,8 @@ fn stands_on_trainer(text: &str, pipeline: &str) -> Option<bool> {
     let mut open = vec![rest.split([',', '}', '\n']).next()?.trim().to_owned()];
     for _ in 0..DEEPEST {
         let class = open.pop()?;
-        let head = text.lines().find_map(|line| line.strip_prefix(&format!("class {class}")));
+        let behind = |line| str::strip_prefix(line, "class ")?.strip_prefix(class.as_str());
+        let head = text.lines().filter_map(behind).find(|rest| rest.starts_with(['(', ':']));
         let bases = head?.trim_start_matches('(').trim_end_matches([':', ')']);
         if bases.contains("TrainingArguments") {
             return Some(true);
@@ -47,7 +48,7 @@ mod tests {
 
     #[test]
     fn a_class_stands_on_the_trainers_through_others() {
-        let text = "class A(TrainingArguments):\nclass B(A):\nclass C:\nM = {\n    \"b\": B,\n    \"c\": C,\n}\n";
+        let text = "class Bare(TrainingArguments):\nclass A(TrainingArguments):\nclass B(A):\nclass C:\nM = {\n    \"b\": B,\n    \"c\": C,\n}\n";
         assert_eq!(stands_on_trainer(text, "b"), Some(true));
         assert_eq!(stands_on_trainer(text, "c"), Some(false));
         assert_eq!(stands_on_trainer(text, "d"), None);
