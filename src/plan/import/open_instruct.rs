@@ -6,10 +6,12 @@ use super::arguments;
 use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
+use super::python::ScriptReader;
+use super::python_calls::call;
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings, whole};
 use super::unread::account_for;
-use super::{deepspeed, documented, model, rollout, script_conditions, script_defaults, trainer};
+use super::{deepspeed, documented, model, rollout, script_defaults, trainer};
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -97,8 +99,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     }
     learners(&mut imported, &settings);
     states(&mut imported, &settings);
-    let text = script.as_ref().map_or("", |(_, text)| text.as_str());
-    checkpointing(&mut imported, &settings, text);
+    checkpointing(&mut imported, &settings, script.as_ref());
     imported.say(keys::training::attention, "flash", default("FlashAttention, which its package requires"));
     beside(&mut imported, &settings);
     account(&mut imported, &settings);
@@ -142,9 +143,12 @@ fn states(imported: &mut ImportedPlan, settings: &Settings) {
 }
 
 /// Since 2026 every policy is recomputed, whatever it is told.
-fn checkpointing(imported: &mut ImportedPlan, settings: &Settings, text: &str) {
-    const CALL: &str = "gradient_checkpointing_enable(";
-    let always = text.contains(CALL) && script_conditions::reached(text, CALL, settings) == Some(true);
+fn checkpointing(imported: &mut ImportedPlan, settings: &Settings, script: Option<&(String, String)>) {
+    const CALL: &str = "gradient_checkpointing_enable";
+    let always = script.is_some_and(|(path, text)| {
+        let reader = ScriptReader::new(path, text, settings.clone());
+        call(text, CALL).is_some() && reader.reached(&[CALL]) == Some(true)
+    });
     let told = settings.flag("gradient_checkpointing").filter(|found| found.value);
     match told {
         Some(found) => imported.set(keys::training::activation_checkpointing, Some(found.map(|_| "full"))),

@@ -180,7 +180,7 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
         imported.say(keys::training::loss, "fused", Origin::Program("unsloth's fused cross entropy".to_owned()));
     }
     set_method(&mut imported, context, content, (&calls, &models), (&settings, method));
-    note_other_training(&mut imported, name, content);
+    note_other_training(&mut imported, &reader, content);
     if calls.handed_on {
         imported.unread = Some("what the script hands to its arguments by `**`".to_owned());
     }
@@ -291,8 +291,9 @@ fn set_method(
 }
 
 /// Parts that a script freezes, and libraries other than `PyTorch` that it trains with.
-fn note_other_training(imported: &mut ImportedPlan, name: &str, content: &str) {
-    if imported.get(keys::lora::rank).is_none() && script_defaults::freezes(content, &Settings::default()) {
+fn note_other_training(imported: &mut ImportedPlan, reader: &ScriptReader, content: &str) {
+    let name = reader.name();
+    if imported.get(keys::lora::rank).is_none() && reader.freezes() {
         not_modelled(imported, &format!("{name} freezes parts of the model: all are counted as trained"));
     }
     if let Some(library) = script_defaults::other_library(content) {

@@ -30,6 +30,12 @@ pub fn models(content: &str) -> Vec<String> {
     of_models(content, ".from_pretrained")
 }
 
+/// The calls that load the models of a script: of classes of models, or of whatever else.
+pub fn loads(content: &str) -> Vec<String> {
+    let named = models(content);
+    if named.is_empty() { vec!["from_pretrained".to_owned()] } else { named }
+}
+
 /// The calls of that method of classes of models; of none the classes' own.
 fn of_models(content: &str, method: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();

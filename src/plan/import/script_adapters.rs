@@ -7,7 +7,7 @@ use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
 use super::python::{Handed, ScriptReader};
 use super::python_calls::{ARGUMENTS, call};
-use super::python_models::models;
+use super::python_models::loads;
 use super::rows::not_modelled;
 use super::settings::Settings;
 use super::trainer_by_name::TRAINERS;
@@ -53,9 +53,8 @@ impl LoadedWeights {
     /// By all calls of a script that load weights, or have TRL's trainer load them; one that quantises for certain goes
     /// over others.
     pub fn of(reader: &ScriptReader) -> Self {
-        let models = models(reader.content());
-        let names: Vec<&str> = models.iter().map(String::as_str).collect();
-        let names = if names.is_empty() { vec!["from_pretrained"] } else { names };
+        let calls = loads(reader.content());
+        let names: Vec<&str> = calls.iter().map(String::as_str).collect();
         let mut all = Self::of_calls(reader, &names, "");
         all.extend(Self::of_calls(reader, &ARGUMENTS, "model_init_kwargs."));
         // What was not read to its end may load anything.

@@ -10,8 +10,6 @@ use super::expression;
 use super::launch::Program;
 use super::origin::Origin;
 use super::script_classes;
-use super::script_conditions::reached;
-use super::script_doubts;
 use super::script_modules;
 use super::settings::Settings;
 use super::text::arguments;
@@ -50,7 +48,7 @@ fn entered(context: &ImportContext, text: &str) -> Option<String> {
         names.split(',').any(|name| matches!(name.trim(), "train" | "main")).then_some(module)
     })?;
     let text = context.run.files.read(&format!("{}.py", module.replace('.', "/"))).ok()?;
-    (text.len() <= LONGEST).then_some(text)
+    (text.len() <= LONGEST).then(|| script_modules::as_imported(&text))
 }
 
 /// Another library than `PyTorch` that a script trains with; data may come through `PyTorch` all the same.
@@ -76,13 +74,6 @@ pub fn other_library(text: &str) -> Option<&'static str> {
     LIBRARIES.iter().find(|(name, _, alone)| (*alone || !torch) && imports(name)).map(|(_, library, _)| *library)
 }
 
-/// Whether a script freezes parts of its model in its own text, and its arguments do not keep it from that.
-pub fn freezes(text: &str, settings: &Settings) -> bool {
-    const WAYS: [&str; 3] = ["requires_grad = False", "requires_grad=False", "requires_grad_(False)"];
-    let code = |way: &str| text.lines().any(|line| line.contains(way) && !line.trim_start().starts_with('#'));
-    WAYS.iter().any(|way| code(way) && reached(text, way, settings) != Some(false))
-}
-
 /// As [`read`], with the modules of its own project that a script imports its parts from; of dataclasses those that its
 /// parser fills in, where it shows them.
 pub fn of_project(context: &ImportContext, path: &str, text: &str) -> Settings {
@@ -101,7 +92,7 @@ pub fn of_project(context: &ImportContext, path: &str, text: &str) -> Settings {
     for (text, file, near) in &found {
         settings.over(read_of(file, text, if *near { classes.as_ref() } else { named.as_ref() }));
     }
-    settings.with(read_of(path, text, classes.as_ref())).with(script_doubts::literals(path, text))
+    settings.with(read_of(path, text, classes.as_ref()))
 }
 
 /// What the arguments of a script are where nobody gives them, by name.
@@ -154,7 +145,12 @@ pub fn option_names(text: &str) -> BTreeSet<String> {
 
 /// Options that are `None` where nobody gives them: no default, or that one, and no switch.
 pub fn nothing(text: &str) -> BTreeSet<String> {
+    // Fields of TRL's (`trl/trainer/model_config.py`); what its later versions have there is in the tables of versions.
+    const OF_MODELS: [&str; 3] = ["dtype", "torch_dtype", "attn_implementation"];
     let mut names = BTreeSet::new();
+    if text.contains("ModelConfig") && text.contains("from trl import") {
+        names.extend(OF_MODELS.map(str::to_owned));
+    }
     for (at, call) in text.match_indices("add_argument(").filter(|(at, _)| !is_comment(text, *at)) {
         let parts = arguments(text.get(at + call.len()..).unwrap_or(""));
         let says = |name: &str| {

@@ -7,11 +7,22 @@ use super::script_defaults::{LONGEST, is_name};
 pub fn project_text(context: &ImportContext, path: &str, text: &str) -> String {
     const MOST: usize = 12;
     let read = |file: String| context.run.files.read(&file).ok().filter(|text| text.len() <= LONGEST);
-    let others = of(path, text).into_iter().filter_map(read).take(MOST);
+    let others = of(path, text).into_iter().filter_map(read).take(MOST).map(|text| as_imported(&text));
     std::iter::once(text.to_owned()).chain(others).collect::<Vec<_>>().join("\n")
 }
 
-/// The same without functions of the modules that nothing calls by name: what other scripts of the project do.
+/// What of a module runs when it is imported: without what it does when it is started by itself. Lines keep their places.
+pub fn as_imported(text: &str) -> String {
+    let mut starts = false;
+    let lines = text.lines().map(|line| {
+        let margin = !line.is_empty() && !line.starts_with([' ', '\t', '#', ')']);
+        starts = if margin { line.starts_with("if __name__") && !line.contains("!=") } else { starts };
+        if starts { "" } else { line }
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The text of a script as [`project_text`] has it, without functions of the modules that nothing calls by name: what other scripts of the project do.
 pub fn called_text(context: &ImportContext, path: &str, text: &str) -> String {
     let whole = project_text(context, path, text);
     let modules = whole.get(text.len()..).unwrap_or("");
@@ -109,4 +120,15 @@ pub fn handed_on(context: &ImportContext, path: &str, text: &str) -> Vec<String>
     }
     files.dedup();
     files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::as_imported;
+
+    #[test]
+    fn an_imported_module_does_not_start_itself() {
+        let text = "def train(way=None):\n    load(way)\n\nif __name__ == '__main__':\n    # by itself\n\n    train('flash')\n\nlater = 1\n";
+        assert_eq!(as_imported(text), "def train(way=None):\n    load(way)\n\n\n\n\n\n\nlater = 1");
+    }
 }

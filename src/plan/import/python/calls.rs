@@ -68,7 +68,11 @@ impl FollowedScript<'_> {
             return found;
         }
         match callee {
-            Known::Function(function, of) => self.call_function(&function, of, given.values(), given.by_name(), false),
+            Known::Function(function, of) => {
+                let certain = self.unsure == 0 && self.blindly == 0;
+                *self.called.entry(function.name.clone()).or_default() |= certain;
+                self.call_function(&function, of, given.values(), given.by_name(), false)
+            }
             Known::Class(class) => self.object(&class, given),
             Known::Library(path) | Known::Made(path, _) => self.library(path, given),
             Known::Open(path) => self.library(path.join("."), given),

@@ -99,11 +99,14 @@ impl FollowedScript<'_> {
         }
         let mut objects = Vec::new();
         for class in self.parsed.clone() {
-            let Known::Class(class) = class else {
-                objects.push(Known::UNKNOWN);
-                continue;
+            // Of a library's class it is known what the script sets itself.
+            let (mut values, above, class) = match class {
+                Known::Class(class) => {
+                    let (values, above) = self.inherited(&class);
+                    (values, !above.is_empty(), Some(class))
+                }
+                _ => (BTreeMap::new(), true, None),
             };
-            let (mut values, _) = self.inherited(&class);
             let names: Vec<String> = values.keys().chain(told.keys()).cloned().collect();
             for name in names {
                 let of_command = || self.argument(&[String::new(), name.clone()]);
@@ -111,8 +114,10 @@ impl FollowedScript<'_> {
                     values.insert(name, found);
                 }
             }
-            let names = Names { values, class: Some(class), object: true, ..Names::default() };
-            objects.push(Known::Collection(self.store.add(Collection::Names(names))));
+            let names = Names { values, class, object: true, open: above, ..Names::default() };
+            let at = self.store.add(Collection::Names(names));
+            self.filled.push(at);
+            objects.push(Known::Collection(at));
         }
         Some(self.store.list(objects))
     }

@@ -53,6 +53,8 @@ pub struct ScriptReader<'a> {
     name: &'a str,
     content: &'a str,
     whole: &'a str,
+    /// How many lines it has without those modules.
+    lines: usize,
     /// The script's own arguments: their defaults, and what its command gives.
     own: Settings,
     script: RefCell<FollowedScript<'a>>,
@@ -87,6 +89,7 @@ impl<'a> ScriptReader<'a> {
             name,
             content,
             whole,
+            lines: content.lines().count(),
             own,
             script: RefCell::new(script),
             asked: Cell::new(false),
@@ -146,7 +149,7 @@ impl<'a> ScriptReader<'a> {
     }
 
     /// What each call of one of `names` is handed by a keyword, with whether the call is made for certain; `a.b` is what
-    /// a dictionary `a` holds.
+    /// a dictionary `a` holds, or the call that made it is handed.
     pub fn handed(&self, names: &[&str], keyword: &str) -> Vec<(Handed, bool)> {
         let script = self.script.borrow();
         let calls = of(&script, names);
@@ -159,6 +162,11 @@ impl<'a> ScriptReader<'a> {
         let line = given.map(|(.., line)| *line);
         let mut found = given.map(|(_, value, _)| value);
         let mut open = call.open;
+        if let (Some(Known::Made(_, Some(at))), Some(rest)) = (found, rest)
+            && let Some(made) = script.seen.get(*at)
+        {
+            return self.handed_to(script, made, rest);
+        }
         if let (Some(Known::Collection(at)), Some(rest)) = (found, rest)
             && let Some(names) = script.store.names(*at)
         {
@@ -176,8 +184,14 @@ impl<'a> ScriptReader<'a> {
             }
             Some(Known::Plain(value, source)) => {
                 self.take(source);
-                let origin = Origin::File { name: self.name.to_owned(), line, key: keyword.to_owned() };
+                let origin = self.origin(line, keyword);
                 Handed::Plain(Setting::new(value.clone(), origin))
+            }
+            // Types and other constants go by their own names.
+            Some(Known::Library(path)) if path.starts_with("torch.") => {
+                let name = path.trim_start_matches("torch.");
+                let origin = self.origin(line, keyword);
+                Handed::Plain(Setting::new(name.into(), origin))
             }
             Some(Known::Made(path, Some(at))) => match script.seen.get(*at) {
                 Some(made) => Handed::Made(path.clone(), self.given(script, made)),
@@ -185,6 +199,42 @@ impl<'a> ScriptReader<'a> {
             },
             Some(_) => Handed::Open,
         }
+    }
+
+    /// Whether the script calls a function of that name, of its own or a library's: none where it may.
+    pub fn calls_any(&self, name: &str) -> Option<bool> {
+        match self.script.borrow().called.get(name) {
+            Some(certain) => certain.then_some(true),
+            None => self.reached(&[name]),
+        }
+    }
+
+    /// Whether the script keeps weights from training: `parameter.requires_grad = False`. A function of its own text
+    /// counts as called, one of its modules where it is.
+    pub fn freezes(&self) -> bool {
+        let script = self.script.borrow();
+        let own = |line: usize, blindly: bool| !blindly || line <= self.lines;
+        let calls = of(&script, &["requires_grad_"]).any(|call| {
+            let given = call.given.iter().find(|(name, ..)| matches!(name.as_str(), "0" | "requires_grad"));
+            given.is_some_and(|(_, value, line)| script.truth(value) != Some(true) && own(*line, call.blindly))
+        });
+        let unread = script.incomplete && self.content.contains("requires_grad");
+        calls || unread || script.frozen.iter().any(|(line, blindly)| own(*line, *blindly))
+    }
+
+    /// What the script sets of its arguments that are wanted after a parser has filled them in:
+    /// `training_args.bf16 = True`. What is not followed is unknown.
+    pub fn set_afterwards(&self, wanted: impl Fn(&str) -> bool) -> Settings {
+        let script = self.script.borrow();
+        let mut settings = Settings::default();
+        for names in script.filled.iter().filter_map(|at| script.store.names(*at)) {
+            for (name, line) in names.lines.iter().filter(|(name, _)| wanted(name)) {
+                if let Some(value) = names.values.get(name) {
+                    self.put(&script, &mut settings, name, value, Some(*line), 0);
+                }
+            }
+        }
+        settings
     }
 
     /// Whether the script makes a call of that name for certain.
@@ -261,6 +311,12 @@ impl<'a> ScriptReader<'a> {
         }
     }
 
+    /// Where the script says something: in a line of its own, or in a module of its project.
+    fn origin(&self, line: Option<usize>, key: &str) -> Origin {
+        let own = |line: &usize| *line <= self.lines;
+        Origin::File { name: self.name.to_owned(), line: line.filter(own), key: key.to_owned() }
+    }
+
     fn put(
         &self,
         script: &FollowedScript,
@@ -280,7 +336,7 @@ impl<'a> ScriptReader<'a> {
             }
             return;
         }
-        let origin = Origin::File { name: self.name.to_owned(), line, key: key.to_owned() };
+        let origin = self.origin(line, key);
         settings.set(key, self.plain(known).unwrap_or_else(|| UNKNOWN.into()), origin);
     }
 }

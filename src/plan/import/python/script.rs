@@ -56,6 +56,12 @@ pub struct FollowedScript<'a> {
     /// Those that are nothing where nobody gives them.
     pub(super) nothing: BTreeSet<String>,
     pub(super) seen: Vec<LibraryCall>,
+    /// The objects that parsers have made of what was given.
+    pub(super) filled: Vec<usize>,
+    /// The functions of its own that are called, and whether for certain.
+    pub(super) called: BTreeMap<String, bool>,
+    /// Where weights are kept from training, by line, and whether in a function that nothing was seen to call.
+    pub(super) frozen: Vec<(usize, bool)>,
     /// What the functions that are being read return.
     pub(super) returned: Vec<Option<Known>>,
     /// The functions themselves.
@@ -107,6 +113,9 @@ impl<'a> FollowedScript<'a> {
             parsed: Vec::new(),
             nothing,
             seen: Vec::new(),
+            filled: Vec::new(),
+            called: BTreeMap::new(),
+            frozen: Vec::new(),
             returned: Vec::new(),
             running: Vec::new(),
             incomplete: false,

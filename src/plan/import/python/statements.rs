@@ -255,11 +255,19 @@ impl FollowedScript<'_> {
     pub(super) fn assign(&mut self, target: &Expression, value: Known) {
         match target {
             Expression::Name(name) => self.store.set(self.scope(), name, value),
-            Expression::Attribute(owner, name) => match self.evaluate(owner) {
-                Known::Collection(at) => self.store.set(at, name, value),
-                Known::Made(_, Some(call)) if self.noting => self.set_later(call, name, value),
-                _ => {}
-            },
+            Expression::Attribute(owner, name) => {
+                if name == "requires_grad" && self.truth(&value) != Some(true) {
+                    self.frozen.push((self.line, self.blindly > 0));
+                }
+                match self.evaluate(owner) {
+                    Known::Collection(at) => {
+                        self.store.set(at, name, value);
+                        self.store.told_at(at, name, self.line);
+                    }
+                    Known::Made(_, Some(call)) if self.noting => self.set_later(call, name, value),
+                    _ => {}
+                }
+            }
             Expression::Item(owner, index) => {
                 let (owner, index) = (self.evaluate(owner), self.evaluate(index));
                 if let (Known::Collection(at), Some(name)) = (owner, index.text()) {

@@ -116,6 +116,13 @@ impl ScriptState {
         }
     }
 
+    /// Says in which line a name was given its value.
+    pub fn told_at(&mut self, at: usize, name: &str, line: usize) {
+        if let Some(Collection::Names(names)) = self.change(at) {
+            names.lines.insert(name.to_owned(), line);
+        }
+    }
+
     /// Begins a branch.
     pub fn branch(&mut self) {
         self.branches.push(Before::new());
@@ -168,14 +175,26 @@ impl ScriptState {
 /// asked for where it is there, or not at all.
 fn joined(one: Names, mut other: Names) -> Names {
     let dictionary = one.class.is_none() && !one.object;
+    // An object of a library's has a value of its own where nobody gives one.
+    let filled = one.object && one.open;
+    let either = |name: &str, value: Known| if filled { Known::Open(vec![name.to_owned()]) } else { value };
     let mut values = BTreeMap::new();
     for (name, value) in one.values {
         let known = match other.values.remove(&name) {
             Some(second) => value.either(&second).unwrap_or_else(|| Known::Open(vec![name.clone()])),
-            None => value,
+            None => either(&name, value),
         };
         values.insert(name, known);
     }
-    values.extend(other.values);
-    Names { values, open: one.open || other.open || dictionary, ..Names { values: BTreeMap::new(), ..one } }
+    for (name, value) in other.values {
+        let known = either(&name, value);
+        values.insert(name, known);
+    }
+    let lines = other.lines.into_iter().chain(one.lines).collect();
+    Names {
+        values,
+        lines,
+        open: one.open || other.open || dictionary,
+        ..Names { values: BTreeMap::new(), lines: BTreeMap::new(), ..one }
+    }
 }

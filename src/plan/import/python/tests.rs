@@ -284,3 +284,47 @@ fn a_new_model_has_the_name_of_a_configuration_that_nothing_changes() {
     assert_eq!(named(", num_hidden_layers=4", ""), None);
     assert_eq!(named("", "config.num_hidden_layers = 4"), None);
 }
+
+#[test]
+fn a_call_is_reached_where_every_branch_around_it_is() {
+    let text = "def main(args):\n    if args.use_lora:\n        model = get_peft_model(\n            model,\n        )\n    elif args.budget < 1:\n        model.checkpoint()\n    else:\n        model.plain()\n\nmain(args)\n";
+    let read = |own: &[(&str, &str)], name: &str| ScriptReader::new("train.py", text, given(own)).reached(&[name]);
+    let told = [("use_lora", "False"), ("budget", "0.5")];
+    assert_eq!(read(&told, "get_peft_model"), Some(false));
+    assert_eq!(read(&told, "checkpoint"), Some(true));
+    assert_eq!(read(&told, "plain"), Some(false));
+    assert_eq!(read(&[], "get_peft_model"), None);
+}
+
+#[test]
+fn weights_are_frozen_where_the_script_does_it() {
+    let frozen = |text: &str, own: &[(&str, &str)]| ScriptReader::new("train.py", text, given(own)).freezes();
+    let asked = "def main(args):\n    if args.freeze:\n        for p in model.parameters():\n            p.requires_grad = False\nmain(args)\n";
+    assert!(frozen(asked, &[("freeze", "True")]));
+    assert!(!frozen(asked, &[("freeze", "False")]));
+    assert!(frozen(asked, &[]), "it may be");
+    // Computed, and by a function that is told so.
+    assert!(frozen("for n, p in model.named_parameters():\n    p.requires_grad = 'head' in n\n", &[]));
+    assert!(frozen("model.vision.requires_grad_(False)\n", &[]));
+    assert!(!frozen("model.requires_grad_(True)\nmodel.requires_grad_()\np.requires_grad = True\n", &[]));
+}
+
+#[test]
+fn what_a_script_sets_of_parsed_arguments_is_read() {
+    let text = "\
+parser = HfArgumentParser((ModelArguments, TrainingArguments))
+model_args, training_args = parser.parse_args_into_dataclasses()
+training_args.fp16 = True
+if model_args.small:
+    training_args.optim = 'adafactor'
+if unknown():
+    training_args.bf16 = True
+trainer = Trainer(model=model, args=training_args)
+";
+    let read = |own: &[(&str, &str)]| ScriptReader::new("train.py", text, given(own)).set_afterwards(|_| true);
+    let found = read(&[("small", "True")]);
+    assert!(found.is("fp16"));
+    assert_eq!(found.text("optim").unwrap().value, "adafactor");
+    assert_eq!(found.get("bf16").unwrap().value, "?", "on a condition that is not followed");
+    assert!(read(&[("small", "False")]).get("optim").is_none());
+}

@@ -7,10 +7,10 @@ use super::super::origin::Origin;
 use super::super::own_loop::{self, OwnLoop};
 use super::super::python::ScriptReader;
 use super::super::rows::not_modelled;
-use super::super::settings::{DefaultValue, Settings};
+use super::super::settings::{DefaultValue, Settings, UNKNOWN};
 use super::super::text::arguments as arguments_of;
 use super::super::{arguments, own_config, script_adapters, script_defaults, script_doubts, trl};
-use super::super::{python_calls, script_modules};
+use super::super::{python_calls, script_loading, script_modules};
 use super::lmflow;
 use super::{DEFAULTS, VERSION, config_file, data_parallel, known_script, leave_open, set_all, versions};
 use super::{lora_call, option_names};
@@ -32,7 +32,8 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         (path, text, whole)
     });
     let reader = script.as_ref().map(|(path, text, whole)| {
-        let known = lora_call::own_file(context, &settings, &mut imported).with(settings.clone());
+        let trainer = if looped { Settings::default() } else { Settings::defaults(VERSION, &UNTOLD) };
+        let known = trainer.with(lora_call::own_file(context, &settings, &mut imported)).with(settings.clone());
         ScriptReader::of_project(path, text, whole, known, Some(context.run.files))
     });
     if let Some(reader) = reader.as_ref().filter(|_| !looped) {
@@ -41,21 +42,25 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
     trl::complete(&mut settings, context, &mut imported);
     chats_defaults(&mut settings);
+    let mut open = None;
     if let Some(reader) = &reader {
         if !looped && !settings.holds("torch_dtype") {
-            settings.over(script_doubts::loaded_type(reader.name(), reader.content()));
+            match script_loading::weights_type(reader) {
+                Ok(told) => settings.over(told),
+                Err(why) => open = Some(why),
+            }
         }
         settings.over(script_adapters::loaded_bits(reader, &settings));
     }
     let optimizer = settings.holds("optim");
-    let open = versions::apply_to(&mut imported, &mut settings, context, method);
+    let of_version = versions::apply_to(&mut imported, &mut settings, context, method);
     if method.is_some() && trl::method(context).is_none() && !context.run.versions.contains_key("trl") {
         imported.note("the version of TRL is not known: its defaults are those of 1.0");
     }
     own_optimizer(&mut settings, looped && !optimizer);
     set_all(&mut imported, &settings, context, reader.as_ref());
     if let Some(reader) = &reader {
-        script_doubts::attention(&mut imported, reader, &settings);
+        script_loading::attention(&mut imported, reader);
         script_doubts::reconcile(&mut imported, reader, looped, &settings);
         script_doubts::adapters(&mut imported, reader, &settings);
     }
@@ -66,11 +71,16 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     if let Some(own) = own {
         own.settle(&mut imported, context);
     }
-    leave_open(&mut imported, open);
+    leave_open(&mut imported, open.or(of_version));
     if let Some(method) = method_of(context, &settings) {
         methods::of_trainer(method, &mut imported, &settings, context);
     }
-    own_freezing(&mut imported, context, &settings);
+    if let Some(reader) = reader.filter(|reader| imported.get(keys::lora::rank).is_none() && reader.freezes()) {
+        not_modelled(
+            &mut imported,
+            &format!("{} freezes parts of the model: all are counted as trained", reader.name()),
+        );
+    }
     if !loops {
         data_parallel(&mut imported, context);
     }
@@ -107,18 +117,38 @@ fn gathered(
     (settings, told)
 }
 
+/// Arguments of the Trainer that decide what a step holds.
+const STEP_ARGUMENTS: [&str; 6] =
+    ["bf16", "fp16", "gradient_checkpointing", "optim", "per_device_train_batch_size", "gradient_accumulation_steps"];
+
+/// Others that a plan has keys for.
+const FURTHER: [&str; 5] =
+    ["torch_compile", "use_liger_kernel", "attn_implementation", "max_grad_norm", "weight_decay"];
+
+/// Those that scripts ask for, and that are off where nobody says so.
+const UNTOLD: [(&str, DefaultValue); 3] =
+    [("bf16", DefaultValue::Flag(false)), ("fp16", DefaultValue::Flag(false)), ("tf32", DefaultValue::Flag(false))];
+
+/// Those that shard.
+const SHARDING: [&str; 3] = ["fsdp", "fsdp_config", "deepspeed"];
+
 /// What a script that makes `TrainingArguments` itself gives them by expressions, over its own arguments: `bf16=not
 /// args.fp16`. One that is not followed leaves its default open, where nobody says it.
 fn written(settings: &mut Settings, reader: &ScriptReader) {
-    if own_loop::parses(reader.content()) {
-        return;
-    }
-    let made = reader.calls(&python_calls::ARGUMENTS);
-    let unused = not_handed_on(reader.content(), &made, settings);
-    for name in script_doubts::STEP_ARGUMENTS {
-        let given = made.get(name).filter(|_| !settings.is_set(name)).cloned();
-        if let Some(found) = given {
-            settings.set(name, found.value, found.origin);
+    let parses = own_loop::parses(reader.content());
+    let in_step = |name: &str| STEP_ARGUMENTS.contains(&name) || SHARDING.contains(&name);
+    let made = if parses {
+        reader.set_afterwards(|name| in_step(name) || FURTHER.contains(&name))
+    } else {
+        reader.calls(&python_calls::ARGUMENTS)
+    };
+    let unused = if parses { Vec::new() } else { not_handed_on(reader.content(), &made, settings) };
+    for (name, found) in made.iter() {
+        // What the script sets of what a parser has filled in goes over the command's.
+        let taken = parses || !settings.is_set(name);
+        let new = settings.get(name).is_none_or(|before| before.value != found.value);
+        if taken && new && (in_step(name) || found.value != UNKNOWN) {
+            settings.set(name, found.value.clone(), found.origin.clone());
         }
     }
     for name in unused {
@@ -129,7 +159,6 @@ fn written(settings: &mut Settings, reader: &ScriptReader) {
 /// Arguments of the Trainer's names that a script declares for itself and does not hand to the `TrainingArguments` that
 /// it makes: they shard nothing.
 fn not_handed_on(text: &str, made: &Settings, settings: &Settings) -> Vec<&'static str> {
-    const SHARDING: [&str; 3] = ["fsdp", "fsdp_config", "deepspeed"];
     const FEWEST: usize = 3;
     let elsewhere = ["deepspeed.initialize(", "HfDeepSpeedConfig(", "FullyShardedDataParallel("];
     let open = python_calls::ARGUMENTS.iter().filter_map(|name| python_calls::call(text, name)).any(|at| {
@@ -167,21 +196,15 @@ fn method_of(context: &ImportContext, settings: &Settings) -> Option<TrainingMet
     named.or_else(asked).or_else(told)
 }
 
-/// A script that freezes parts by itself trains less than the plan does.
-fn own_freezing(imported: &mut ImportedPlan, context: &ImportContext, settings: &Settings) {
-    let Some((path, text)) = script_defaults::script_of(context) else { return };
-    if imported.get(keys::lora::rank).is_none() && script_defaults::freezes(&text, settings) {
-        not_modelled(imported, &format!("{path} freezes parts of the model: all are counted as trained"));
-    }
-}
-
 /// A script that makes no Trainer has a loop of its own, with defaults of its own.
 fn own_loop_of(context: &ImportContext) -> Option<String> {
     let (path, text) = own_loop::training_text(context)?;
     let known = known_script(context).is_some() || trl::method(context).is_some();
     // DeepSpeed-Chat's and those after it are known.
     let chat = arguments::read(&context.program.words).options.holds("zero_stage");
-    let whole = text.contains("add_argument(") && !text.contains("Trainer") && !text.contains("HfArgumentParser");
+    let arguments = python_calls::ARGUMENTS.iter().any(|name| python_calls::call(&text, name).is_some());
+    let whole =
+        text.contains("add_argument(") && !text.contains("Trainer") && !text.contains("HfArgumentParser") && !arguments;
     ((whole || own_loop::loops(&text)) && !known && !chat).then_some(path)
 }
 
