@@ -75,6 +75,7 @@ fn held(oom: &OutOfMemory) -> Vec<MemoryClaim> {
     let metal = oom.backend == "MPS";
     let listed = oom.may_list_itself().then(|| oom.others.iter().map(|(_, held)| *held).sum());
     let resident = oom.in_process.filter(|_| oom.kind == OutOfMemoryKind::Killed);
+    let before_cache = oom.in_process.filter(|_| oom.kind == OutOfMemoryKind::KvCache);
     let allocated = if metal { "held by PyTorch's allocator for this process" } else { "in tensors of this process" };
     let outside = if metal {
         oom.in_process.zip(oom.allocated).map(|(all, own)| all.saturating_sub(own))
@@ -83,12 +84,14 @@ fn held(oom: &OutOfMemory) -> Vec<MemoryClaim> {
     };
     let rows = [
         ("asked", oom.asked.filter(|_| !oom.is_absurd()), asked_for(oom)),
-        ("free", oom.free, "left by the driver"),
+        ("free", oom.free, free_of(oom)),
         ("allocated", oom.allocated, allocated),
         ("unused", oom.unallocated, "held by PyTorch's allocator and in no tensor: fragmentation and its cache"),
+        ("paged", oom.paged(), "more than the device has: the driver keeps it in the host's memory, which is slow"),
         ("private pools", oom.private_pools, "of the allocated: CUDA graphs' own, of no use to others"),
         ("outside", outside, outside_of(&oom.backend)),
         ("elsewhere", oom.elsewhere().filter(|held| *held > Bytes::ZERO), elsewhere(oom)),
+        ("before it", before_cache, "weights, activations and the context, before any cache of keys and values"),
         ("listed", listed, "processes on the device, this one perhaps among them: a container has pids of its own"),
         ("resident", resident, "the host memory of the process when the system ended it"),
         ("limit", oom.allowed, limit_of(oom)),
@@ -105,8 +108,17 @@ fn outside_of(backend: &str) -> &'static str {
     }
 }
 
-const fn asked_for(oom: &OutOfMemory) -> &'static str {
+fn free_of(oom: &OutOfMemory) -> &'static str {
+    if oom.kind == OutOfMemoryKind::KvCache && !oom.is_share() {
+        "left for it of what vLLM was told to take (gpu_memory_utilization)"
+    } else {
+        "left by the driver"
+    }
+}
+
+fn asked_for(oom: &OutOfMemory) -> &'static str {
     match oom.kind {
+        OutOfMemoryKind::KvCache if oom.is_share() => "for all that vLLM was told to take (gpu_memory_utilization)",
         OutOfMemoryKind::KvCache => "for the cache of keys and values",
         OutOfMemoryKind::Library => "for the library's own buffers",
         OutOfMemoryKind::Host => "of the host's memory",
@@ -118,6 +130,7 @@ fn limit_of(oom: &OutOfMemory) -> &'static str {
     match oom.backend.as_str() {
         "MPS" => "set for this process (PYTORCH_MPS_HIGH_WATERMARK_RATIO)",
         "XPU" => "the largest single block of this driver",
+        "vLLM" => "what it was told to take of the device (gpu_memory_utilization)",
         "TensorFlow" => "what TensorFlow's allocator takes of the device",
         _ => "set for this process (set_per_process_memory_fraction)",
     }
@@ -153,7 +166,12 @@ fn headline(oom: &OutOfMemory) -> String {
             (_, _, Some(CacheTokens { wanted, there })) => format!(
                 "{backend}: the cache of keys and values has room for {there} tokens{device}, one request may take {wanted}"
             ),
-            _ => format!("{backend}: nothing left{device} for the cache of keys and values beside the weights"),
+            _ => match oom.in_process.zip(oom.allowed) {
+                Some((held, allowed)) => {
+                    format!("{backend}: {held} needed{device} before any cache of keys and values, {allowed} allowed")
+                }
+                None => format!("{backend}: nothing left{device} for the cache of keys and values beside the weights"),
+            },
         },
         OutOfMemoryKind::Host => {
             let asked = oom.asked.map_or(String::new(), |asked| format!(": {asked} asked"));

@@ -168,6 +168,20 @@ impl OutOfMemory {
         self
     }
 
+    /// Whether vLLM did not find the share of the device that it was told to take: what was asked is all of that.
+    #[must_use]
+    pub fn is_share(&self) -> bool {
+        self.kind == OutOfMemoryKind::KvCache && self.asked.is_some() && self.capacity.is_some()
+    }
+
+    /// What PyTorch's allocator holds beyond all that the device has: the driver pages it to the host, as it does under
+    /// Windows and WSL.
+    #[must_use]
+    pub fn paged(&self) -> Option<Bytes> {
+        let beyond = self.reserved()?.saturating_sub(self.capacity?);
+        (beyond > Bytes::ZERO).then_some(beyond)
+    }
+
     /// More than any device has: a size gone wrong (negative, or of freed memory).
     #[must_use]
     pub fn is_absurd(&self) -> bool {

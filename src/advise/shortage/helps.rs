@@ -60,6 +60,20 @@ fn is_refused_although_free(oom: &OutOfMemory) -> bool {
 }
 
 fn kv_cache(oom: &OutOfMemory) -> Vec<String> {
+    if let Some((free, capacity)) = oom.free.zip(oom.capacity).filter(|_| oom.is_share()) {
+        // It wants its share free when it starts (`vllm/v1/worker/gpu_worker.py`, `init_device`).
+        let share = (free.as_f64() / capacity.as_f64() * 100.0).floor() / 100.0;
+        return vec![
+            format!("a gpu_memory_utilization of {share:.2} or less, where the weights and a cache go into that"),
+            "nothing else on the device when vLLM starts: nvidia-smi shows which processes hold it".to_owned(),
+        ];
+    }
+    if oom.backend == "SGLang" {
+        return vec![
+            "a higher --mem-fraction-static, or the weights over more GPUs (--tp-size)".to_owned(),
+            "nothing else on the device when SGLang starts: it measures what is free".to_owned(),
+        ];
+    }
     let shorter = oom.cache.map_or("a shorter max_model_len".to_owned(), |cache| {
         format!("a max_model_len of {} or less, where requests are no longer", cache.there)
     });

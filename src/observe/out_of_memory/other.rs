@@ -38,15 +38,21 @@ pub const MARKS: &[MessageMark] = &[
         read: |_, after| Some(large_block(after)),
     },
     MessageMark { text: "CUDA_ERROR_OUT_OF_MEMORY", read: |before, _| Some(driver("CUDA", allocation_in(before))) },
+    MessageMark { text: "hipErrorOutOfMemory", read: |_, _| Some(driver("HIP", None)) },
     MessageMark { text: "cudaErrorMemoryAllocation", read: |_, _| Some(driver("CUDA", None)) },
     MessageMark { text: "No available memory for the cache blocks", read: |_, _| Some(vllm(OutOfMemory::default())) },
+    MessageMark {
+        text: "Not enough memory. Please try to increase --mem-fraction-static",
+        read: |_, _| Some(sglang()),
+    },
     MessageMark { text: "Free memory on device", read: vllm_start },
+    MessageMark { text: "total_gpu_memory (", read: |_, after| vllm_sum(after) },
     MessageMark { text: "KV cache is needed, which is larger than", read: vllm_request },
     MessageMark { text: "max seq len (", read: |_, after| vllm_tokens(after) },
     MessageMark { text: "DefaultCPUAllocator: ", read: |_, after| Some(host("PyTorch on the CPU", cpu(after))) },
     MessageMark { text: "Unable to allocate ", read: numpy },
     MessageMark { text: "std::bad_alloc", read: |_, _| Some(host("C++", None)) },
-    MessageMark { text: "MemoryError", read: |before, _| before.is_empty().then(|| host("Python", None)) },
+    MessageMark { text: "MemoryError", read: |before, after| before.is_empty().then(|| python(after)) },
     MessageMark { text: "insufficient shared memory (shm)", read: |_, _| Some(host("shared memory", None)) },
     MessageMark { text: "Killed process ", read: |_, after| kernel(after) },
     MessageMark { text: "oom_kill event", read: |_, _| Some(killed("Slurm")) },
@@ -213,19 +219,56 @@ fn vllm(found: OutOfMemory) -> OutOfMemory {
     OutOfMemory { backend: "vLLM".to_owned(), kind: Kind::KvCache, ..found }
 }
 
-/// `Free memory on device (3.2/23.64 GiB) on startup is less than desired GPU memory utilization (0.9, 21.28 GiB)`
+/// A process may list: `(8.00GiB) x gpu_memory_utilization (0.70) = 5.60GiB … model weights take 5.20GiB; non_torch_memory
+/// takes 0.03GiB; PyTorch activation peak memory takes 1.42GiB; the rest of the memory reserved for KV Cache is -1.05GiB.`
+/// (`vllm/worker/worker.py`, `determine_num_available_blocks`); of one that starts, the rest is more than nothing.
+fn vllm_sum(after: &str) -> Option<OutOfMemory> {
+    const HELD: [&str; 3] = ["model weights take ", "non_torch_memory takes ", "PyTorch activation peak memory takes "];
+    let behind = |mark| self::after(after, mark).and_then(glued);
+    behind("reserved for KV Cache is -")?;
+    let held = HELD.into_iter().map(behind).collect::<Option<Vec<_>>>()?;
+    Some(vllm(OutOfMemory {
+        capacity: glued(after),
+        allowed: behind(") = "),
+        in_process: Some(held.into_iter().sum()),
+        ..OutOfMemory::default()
+    }))
+}
+
+/// tinygrad's is of a device: `MemoryError: Cannot allocate 122341986304 bytes: no memory is available.` (`runtime/ops_amd.py`).
+fn python(after: &str) -> OutOfMemory {
+    let asked = bytes_after(after, "Cannot allocate ");
+    match asked.filter(|_| after.contains("bytes: no memory is available")) {
+        Some(_) => OutOfMemory { backend: "tinygrad".to_owned(), asked, ..OutOfMemory::default() },
+        None => host("Python", asked),
+    }
+}
+
+/// SGLang's own words where weights take all that it may hold (`srt/model_executor/model_runner.py`).
+fn sglang() -> OutOfMemory {
+    OutOfMemory { backend: "SGLang".to_owned(), kind: Kind::KvCache, ..OutOfMemory::default() }
+}
+
+/// `Free memory on device (3.2/23.64 GiB) on startup is less than desired GPU memory utilization (0.9, 21.28 GiB)`, in later
+/// releases `on device cuda:0 (`.
 fn vllm_start(_: &str, after: &str) -> Option<OutOfMemory> {
     let (free, rest) = self::after(after, "(")?.split_once('/')?;
     let free = size_after(&format!("({free} GiB"), "(");
     let asked = self::after(rest, "utilization (").and_then(|words| size_after(words, ", "));
-    Some(vllm(OutOfMemory { free, capacity: size(rest), asked, ..OutOfMemory::default() }))
+    let device = after.trim_start().strip_prefix("cuda:").and_then(|rest| number(rest)?.parse().ok());
+    Some(vllm(OutOfMemory { device, free, capacity: size(rest), asked, ..OutOfMemory::default() }))
 }
 
-/// `(5.62 GiB KV cache is needed, which is larger than the available KV cache memory (4.21 GiB)`
+/// `models's max seq len (131072), (5.62 GiB KV cache is needed, which is larger than the available KV cache memory (4.21 GiB).
+/// Based on the available memory, the estimated maximum model length is 98304.`
 fn vllm_request(before: &str, after: &str) -> Option<OutOfMemory> {
     let asked = size_before(&format!("{before}|"), " |").or_else(|| size_before(before, " KV"));
     let free = size_after(after, "memory (");
-    Some(vllm(OutOfMemory { asked, free, ..OutOfMemory::default() }))
+    let tokens = |text, mark| number(self::after(text, mark)?)?.parse().ok();
+    let wanted = tokens(before, "max seq len (");
+    let there = tokens(after, "estimated maximum model length is ");
+    let cache = wanted.zip(there).map(|(wanted, there)| CacheTokens { wanted, there });
+    Some(vllm(OutOfMemory { asked, free, cache, ..OutOfMemory::default() }))
 }
 
 /// `The model's max seq len (4096) is larger than the maximum number of tokens that can be stored in KV cache (3664).`
