@@ -21,12 +21,13 @@ use super::{Exit, Failure, Streams, plans};
 use crate::app::{Mismatch, ToldSettings, told_model};
 use crate::catalog::{Catalog, Generation};
 use crate::compare::{Calibration, Candidates, Explanation, Subject, explain_resident};
+use crate::compare::{late_steps_of_run, step_share};
 use crate::files;
 use crate::observe::hook::{Directory, HOOK, HOOK_DIRECTORY_VARIABLE, Listener, install, tell_exit};
 use crate::observe::trace::{REPORT, TAPE_VARIABLE, TRACER_VARIABLE};
 use crate::predict::{Job, Prediction, predict};
 use crate::printable::printable;
-use crate::reading::HookedRun;
+use crate::reading::{HookPlaces, HookedRun};
 use crate::report::hooked::{self, PlannedRun};
 
 /// How long the listener waits for a message before it looks whether it shall end.
@@ -95,6 +96,9 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Resu
         let mut text = hooked::summary(&heard.runs, heard.forgotten, plan);
         if let Some(cause) = planned.as_ref().and_then(|planned| planned.cause(&heard.runs, catalog)) {
             text.push_str(&format!("memwall: {cause}\n"));
+        }
+        for lost in lost(&heard.runs) {
+            text.push_str(&format!("memwall: {}\n", printable(&lost)));
         }
         for line in text.lines() {
             streams.note(line.strip_prefix("memwall: ").unwrap_or(line));
@@ -193,6 +197,24 @@ fn planned(plan: &std::path::Path, catalog: &Catalog, streams: &mut Streams<'_>)
     let source = sources.into_iter().next().ok_or(exit)?;
     let job = Job::resolve(source.plan(), catalog).map_err(|faults| source.refused(faults))?;
     Ok(PlannedCommand { prediction: predict(&job), job, source })
+}
+
+/// Where time was lost: the late steps of each rank, else what the steps of the fullest wait for. A rank that waits for the
+/// others in its backward pass has none of its own.
+fn lost(runs: &[HookedRun]) -> Vec<String> {
+    const MOST: usize = 3;
+    let mut ranks: Vec<&HookPlaces> = runs.iter().filter_map(|run| run.places.as_ref()).collect();
+    ranks.sort_by_key(|places| places.rank);
+    let several = ranks.len() > 1;
+    let late = ranks.iter().filter_map(|places| {
+        let words = late_steps_of_run(places)?;
+        Some(places.rank.filter(|_| several).map_or_else(|| words.clone(), |rank| format!("rank {rank}: {words}")))
+    });
+    let late: Vec<String> = late.take(MOST).collect();
+    if late.is_empty() {
+        return hooked::fullest(runs).and_then(|(run, _)| step_share(run.places.as_ref()?)).into_iter().collect();
+    }
+    late
 }
 
 /// Where the hook was put.

@@ -30,13 +30,24 @@ const WORTH: f64 = 0.05;
 /// Why the newest late steps are late, `age` after the message came; none where no place stands out.
 #[must_use]
 pub fn late_steps(places: &HookPlaces, age: Seconds) -> Option<StepCause> {
-    let usual = places.usual?;
     let count = places.late.len();
     let (newest, oldest) = (places.late.last()?, places.late.first()?);
     let between = if count > 1 { (oldest.ago - newest.ago).0 / (count - 1) as f64 } else { 0.0 };
-    if (newest.ago + age).0 > REMEMBERED.0.max(2.0 * between) {
-        return None;
-    }
+    let recent = (newest.ago + age).0 <= REMEMBERED.0.max(2.0 * between);
+    if recent { late_until(places, age) } else { None }
+}
+
+/// Why the last late steps of a run that has ended were late, however long ago, for a few words at its end.
+#[must_use]
+pub fn late_steps_of_run(places: &HookPlaces) -> Option<String> {
+    late_until(places, Seconds(0.0)).map(|cause| format!("late steps: {}", cause.words))
+}
+
+/// Why the late steps of a message are late, `age` after it came.
+fn late_until(places: &HookPlaces, age: Seconds) -> Option<StepCause> {
+    let usual = places.usual?;
+    let count = places.late.len();
+    let oldest = places.late.first()?;
     let at = |at: usize| places.late.iter().filter(move |late| late.place == at);
     let most = (0..places.places.len()).max_by_key(|place| (at(*place).count(), std::cmp::Reverse(*place)))?;
     // One that is long says more than several that are not.
@@ -226,8 +237,12 @@ mod tests {
         assert_eq!(cause.words, "DataLoader.__next__, train.py:88: in 4 of 5 late steps, 200 ms more each");
         // 4 x 0.2 s of the 4 s between the first and the last, its own 0.3 s, and a second since.
         assert!((cause.lost.unwrap().0 - 0.8 / 5.3).abs() < 1e-9);
-        // Over for a minute and more.
+        // Over for a minute and more; of a run that has ended it is told all the same.
         assert_eq!(late_steps(&told, Seconds(61.0)), None);
+        assert_eq!(
+            late_steps_of_run(&told).unwrap(),
+            "late steps: DataLoader.__next__, train.py:88: in 4 of 5 late steps, 200 ms more each"
+        );
     }
 
     #[test]
