@@ -198,7 +198,10 @@ fn set_arguments(imported: &mut ImportedPlan, settings: &Settings, context: &Imp
         None => {}
     }
     // Blocks are recomputed unless that is turned off.
-    ["gradient_checkpointing", "quantization_method"].iter().for_each(|name| settings.accept(name));
+    // `fp4` and `nf4` take as much.
+    ["gradient_checkpointing", "quantization_method", "quantization_type"]
+        .iter()
+        .for_each(|name| settings.accept(name));
     let off = settings.on("disable_gradient_checkpointing");
     let default = Origin::Default { framework: VERSION, option: "gradient checkpointing on".to_owned() };
     arguments.set("gradient_checkpointing", off.is_none().into(), off.map_or(default, |found| found.origin));

@@ -62,6 +62,7 @@ pub fn set(imported: &mut ImportedPlan, context: &ImportContext, found: Setting<
     if let Some(path) = folder(context, &name) {
         return imported.say(keys::model::hf_config, path, origin);
     }
+    let name = stored(&name).unwrap_or(name);
     if let Some(preset) = preset(context, &name) {
         return imported.say(keys::model::preset, preset, named(&origin, &name));
     }
@@ -243,6 +244,15 @@ fn without_tuning(name: &str) -> String {
     kept.join("-")
 }
 
+/// The name on the hub of a model by the folder that the hub's library stores it in, wherever that lies:
+/// `/shared/models--Qwen--Qwen3-8B/snapshots/HASH` (`huggingface_hub/file_download.py`, `repo_folder_name`).
+fn stored(path: &str) -> Option<String> {
+    let (_, rest) = path.split_once("models--")?;
+    let (folder, behind) = rest.split_once('/').unwrap_or((rest, ""));
+    let (owner, name) = folder.split_once("--")?;
+    (behind.is_empty() || behind.starts_with("snapshots")).then(|| format!("{owner}/{}", name.replace("--", "/")))
+}
+
 /// A configuration that the hub's library has stored: `hub/models--A--B/snapshots/HASH/config.json`.
 fn cached(context: &ImportContext, name: &str) -> Option<String> {
     let variable = |name: &str| context.variable(name).map(|found| found.value);
@@ -321,7 +331,20 @@ pub fn longest(imported: &ImportedPlan, context: &ImportContext) -> Option<u64> 
 
 #[cfg(test)]
 mod tests {
-    use super::{billions, bits, pointed};
+    use super::{billions, bits, pointed, stored};
+
+    #[test]
+    fn a_stored_models_folder_tells_its_name() {
+        for (path, name) in [
+            ("/shared/models--Qwen--Qwen3-8B/snapshots/5d8e171e", Some("Qwen/Qwen3-8B")),
+            ("/shared/hub/models--gpt2", None),
+            ("models--a--b-c", Some("a/b-c")),
+            ("/shared/models--a--b/tuned", None),
+            ("Qwen/Qwen3-8B", None),
+        ] {
+            assert_eq!(stored(path).as_deref(), name, "{path}");
+        }
+    }
 
     #[test]
     fn a_version_may_be_written_without_its_point() {

@@ -109,13 +109,15 @@ impl Branches {
             let after = rest[word.len()..].trim();
             match word {
                 "if" => {
-                    let holds = self.follows().then(|| script.holds(after, known)).flatten();
+                    let runs = self.follows();
+                    let holds = runs.then(|| script.holds(after, known)).flatten();
                     self.open(holds, script);
-                    return None;
+                    return asked(after).filter(|_| runs).map(str::to_owned);
                 }
                 "while" | "until" | "for" | "select" => {
+                    let runs = self.follows() && (word == "until" || word == "while" && after.starts_with("! "));
                     self.open_loop(word, after, next, script, known);
-                    return None;
+                    return asked(after).filter(|_| runs).map(str::to_owned);
                 }
                 "case" => {
                     rest = self.open_case(after, script, known);
@@ -345,6 +347,13 @@ pub fn joined(condition: &str, holds: &dyn Fn(&str) -> Option<bool>) -> Option<b
     let one = |part: &str| holds(&format!("[[ {part} ]]"));
     let (_, first) = within.first()?;
     within.iter().skip(1).fold(one(first), |left, (sign, part)| join(left, sign, one(part)))
+}
+
+/// The command whose success is asked for: of `if torchrun train.py; then` and `if ! torchrun train.py; then` it runs.
+fn asked(condition: &str) -> Option<&str> {
+    const TESTS: [&str; 6] = ["[", "(", "{", "test ", "true", "false"];
+    let command = condition.strip_prefix("! ").unwrap_or(condition).trim();
+    (!command.is_empty() && !TESTS.iter().any(|start| command.starts_with(start))).then_some(command)
 }
 
 /// Whether a condition holds, its words expanded; none where files or commands decide.

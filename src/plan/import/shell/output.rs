@@ -19,6 +19,9 @@ impl Script {
 
     fn printed(&self, command: &str, known: &dyn Fn(&str) -> Option<String>) -> Option<String> {
         let bare = command.replace("2>&1", "").replace(">/dev/null", "").replace("> /dev/null", "");
+        if let Some(found) = self.on_condition(&bare, known) {
+            return found;
+        }
         if let Some((first, second)) = bare.split_once("&&").or_else(|| bare.split_once(';')) {
             let words = self.words(first, known);
             let pwd = second.split_whitespace().next() == Some("pwd") && second.split_whitespace().count() <= 2;
@@ -43,6 +46,22 @@ impl Script {
         pipes::through(&text, &filters).filter(|_| !text.contains(UNKNOWN))
     }
 
+    /// What `[ "$A" = 1 ] && echo "--a" || echo "--b"` prints; none of what does not begin with a condition.
+    fn on_condition(&self, command: &str, known: &dyn Fn(&str) -> Option<String>) -> Option<Option<String>> {
+        let (condition, rest) = command.split_once("&&")?;
+        let asks = ["[ ", "[[ ", "test "].iter().any(|start| condition.trim_start().starts_with(start));
+        if !asks || rest.contains("&&") {
+            return None;
+        }
+        let (then, otherwise) = rest.split_once("||").map_or((rest, None), |(then, rest)| (then, Some(rest)));
+        Some(match (self.holds(condition, known), otherwise) {
+            (Some(true), _) => self.printed(then, known),
+            (Some(false), Some(otherwise)) => self.printed(otherwise, known),
+            (Some(false), None) => Some(String::new()),
+            (None, _) => None,
+        })
+    }
+
     /// What a command prints by itself.
     fn printed_alone(&self, bare: &str, known: &dyn Fn(&str) -> Option<String>) -> Option<String> {
         let words = self.words(bare, known);
@@ -50,8 +69,10 @@ impl Script {
         if self.functions.contains_key(name) {
             return self.echoed(&words, known);
         }
-        if name == "pwd" {
-            return Some(".".to_owned());
+        match name.as_str() {
+            "pwd" => return Some(".".to_owned()),
+            "echo" => return Some(said(rest)),
+            _ => {}
         }
         let path = rest.iter().find(|word| !word.starts_with('-'))?.trim_end_matches('/').to_owned();
         match name.as_str() {
@@ -63,7 +84,6 @@ impl Script {
                 Some(ending.and_then(|ending| base.strip_suffix(ending.as_str())).map_or(base.clone(), str::to_owned))
             }
             "expr" => expression::whole(&rest.join(" ").replace("\\*", "*"), &|_| None).map(|value| value.to_string()),
-            "echo" => Some(rest.join(" ")),
             _ => None,
         }
     }
@@ -87,10 +107,15 @@ impl Script {
         };
         let mut commands = inner.commands.iter().filter(prints);
         let echo = commands.next().filter(|command| command.words.first().is_some_and(|name| name == "echo"))?;
-        let options = |word: &&String| word.as_str() == "-n" || word.as_str() == "-e";
-        let text: Vec<&str> = echo.words.iter().skip(1).skip_while(options).map(String::as_str).collect();
-        commands.next().is_none().then(|| text.join(" "))
+        let text = said(echo.words.get(1..).unwrap_or_default());
+        commands.next().is_none().then_some(text)
     }
+}
+
+/// What `echo` prints of its words.
+fn said(words: &[String]) -> String {
+    let options = |word: &&String| word.as_str() == "-n" || word.as_str() == "-e";
+    words.iter().skip_while(options).map(String::as_str).collect::<Vec<_>>().join(" ")
 }
 
 /// Whether all that parts a text are pipes.

@@ -175,3 +175,27 @@ torchrun --nnodes $NODES --nproc $GPUS train.py $CONFIG
 ";
     assert_eq!(last(script), ["torchrun", "--nnodes", "4", "--nproc", "8", "train.py", "configs/tiny.yaml"]);
 }
+
+#[test]
+fn options_on_a_condition_are_printed_where_it_holds() {
+    let script = "\
+DSA=\"${1:-0}\"
+python a.py $( [ \"${DSA}\" != \"1\" ] && echo \"--overlap\" ) --tp 4 \\
+  $( [ \"${DSA}\" = \"1\" ] && echo \"--variant dsa\" ) $([[ $DSA == 1 ]] && echo --on || echo --off)
+";
+    assert_eq!(last(script), ["python", "a.py", "--overlap", "--tp", "4", "--off"]);
+}
+
+#[test]
+fn a_command_whose_success_is_asked_for_runs() {
+    let words = |text: &str| -> Vec<String> {
+        read(text, &|_| None).commands.iter().map(|command| command.words.join(" ")).collect()
+    };
+    assert_eq!(
+        words("if python a.py --b 2; then\n  echo yes\nelse\n  echo no\nfi\n"),
+        ["python a.py --b 2", "echo yes", "echo no"]
+    );
+    assert_eq!(words("if ! torchrun a.py; then exit 1; fi\n"), ["torchrun a.py"]);
+    assert_eq!(words("until python a.py; do sleep 5; done\n"), ["python a.py", "sleep 5"]);
+    assert_eq!(words("A=1\nif [ $A = 2 ]; then\n  if python a.py; then echo x; fi\nfi\n"), Vec::<String>::new());
+}
