@@ -2,7 +2,7 @@
 //! arithmetic, what a function of the script echoes, and what usual filters make of that.
 
 use super::statements::statements;
-use super::{Script, Surroundings, pipes};
+use super::{Script, Surroundings, UNSET, pipes};
 use crate::plan::import::expression;
 use crate::plan::import::settings::UNKNOWN;
 
@@ -54,7 +54,10 @@ impl Script {
             return None;
         }
         let (then, otherwise) = rest.split_once("||").map_or((rest, None), |(then, rest)| (then, Some(rest)));
-        Some(match (self.holds(condition, known), otherwise) {
+        // What nobody has set the run's surroundings may set.
+        let unset = self.raw_words(condition, known).iter().any(|word| word.contains(UNSET));
+        let holds = if unset { None } else { self.holds(condition, known) };
+        Some(match (holds, otherwise) {
             (Some(true), _) => self.printed(then, known),
             (Some(false), Some(otherwise)) => self.printed(otherwise, known),
             (Some(false), None) => Some(String::new()),
