@@ -98,7 +98,8 @@ def image_side(config):
     if scales and isinstance(getattr(config, "patch_size", None), int):
         # The smallest copy of an image is one patch.
         return int(config.patch_size / min(scales))
-    for part in (config, getattr(config, "vision_config", None)):
+    vision = getattr(config, "vision_config", None)
+    for part in (config, vision, getattr(vision, "backbone_config", None)):
         size = getattr(part, "image_size", None)
         if isinstance(size, (list, tuple)) and size:
             size = size[0]
@@ -131,6 +132,9 @@ def ways(model_class, config, text, accepted):
     """The ways to run a class, the best first."""
     main = getattr(model_class, "main_input_name", "input_ids")
     main = main[0] if isinstance(main, list) else main
+    if main not in accepted:
+        # Towers whose class names what the whole model reads.
+        main = next((key for key in ("pixel_values", "input_features", "input_values") if key in accepted), main)
     found = []
     if "input_ids" in accepted and not is_dual(config, accepted) and (shown := images_of(model_class, config, accepted)):
         found.append(with_images(config, shown, accepted))
@@ -255,8 +259,14 @@ def pixels(model_class, config, main, accepted):
 def samples(model_class, config, main, accepted):
     """Samples of sound."""
     name = model_class.__name__
+    if isinstance(getattr(config, "max_length", None), int) and getattr(config, "num_mel_bins", None):
+        # A picture of sound, cut into patches (transformers/models/audio_spectrogram_transformer).
+        return [Input(main, F32, ["B", config.max_length, config.num_mel_bins]),
+                *([Input("labels", IDS, ["B"])] if "labels" in accepted else [])]
     inputs = [Input(main, F32, ["B", 1, "S"] if kind_of(config) in MONO else ["B", "S"])]
-    if "labels" in accepted and name.endswith("ForCTC"):
+    if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in accepted:
+        inputs.append(Input("labels" if "labels" in accepted else "decoder_input_ids", IDS, ["B", 64]))
+    elif "labels" in accepted and name.endswith("ForCTC"):
         inputs.append(Input("labels", IDS, ["B", 32]))
     elif "labels" in accepted and "Classification" in name and "Frame" not in name:
         inputs.append(Input("labels", IDS, ["B"]))
@@ -272,13 +282,13 @@ def spectra(config, main, accepted):
     bins = number(part, "num_mel_bins", "feature_projection_input_dim", "input_feat_per_channel", default=80)
     if kind_of(config) in BINS_FIRST:
         sides = ["B", bins, 2 * number(config, "max_source_positions", default=1500)]
-    elif "labels" in accepted and getattr(config, "is_encoder_decoder", False):
+    elif getattr(config, "is_encoder_decoder", False) and {"labels", "decoder_input_ids"} & accepted:
         sides = ["B", 1024, bins]
     else:
         sides = ["B", "S", bins]
     inputs = [Input(main, F32, sides)]
-    if "labels" in accepted and getattr(config, "is_encoder_decoder", False):
-        inputs.append(Input("labels", IDS, ["B", "S"]))
+    if getattr(config, "is_encoder_decoder", False) and {"labels", "decoder_input_ids"} & accepted:
+        inputs.append(Input("labels" if "labels" in accepted else "decoder_input_ids", IDS, ["B", "S"]))
     elif "labels" in accepted:
         inputs.append(Input("labels", IDS, ["B", "S"] if kind_of(config) in BINS_FIRST else ["B", 32]))
     return inputs
@@ -301,6 +311,9 @@ def words(model_class, config, main, accepted):
         inputs.append(Chosen("lang_ids", IDS, ["B"]))
     # Where a page has its words.
     add("bbox", "B", "S", getattr(config, "dim_bbox", None) or 4)
+    if "pixel_values" in accepted and not is_dual(config, accepted) and isinstance(getattr(config, "image_size", None), int):
+        # One encoder for words and patches: nothing of it runs without an image.
+        inputs.append(Input("pixel_values", F32, ["B", channels_of(config), config.image_size, config.image_size]))
     both = getattr(config, "is_encoder_decoder", False) and not name.endswith("ForCausalLM")
     vision = getattr(config, "vision_config", config)
     frames = number(vision, "num_frames", default=1)

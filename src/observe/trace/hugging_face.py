@@ -84,6 +84,12 @@ def default_class(transformers, config):
             found = mapping[type(config)]
             return found[0] if isinstance(found, (list, tuple)) else found
     module = module_of(config)
+    # What further Auto classes say: a whole that they name goes before its parts.
+    for name in sorted(vars(transformers.models.auto.modeling_auto)):
+        mapping = getattr(getattr(transformers.models.auto.modeling_auto, name), "_model_mapping", None)
+        if mapping is not None and type(config) in mapping.keys():
+            found = mapping[type(config)]
+            return found[0] if isinstance(found, (list, tuple)) else found
     takes = [one for one in vars(module or object).values() if inspect.isclass(one) and one.__module__ == module.__name__
              and getattr(one, "config_class", None) is type(config) and "forward" in vars(one)]
     best = lambda one: (not one.__name__.endswith(("ForConditionalGeneration", "ForCausalLM")), not one.__name__.endswith("Model"))
