@@ -76,7 +76,7 @@ def counted(kind, model_class, values):
         # Some take their own parts out of what they are given.
         config = transformers.CONFIG_MAPPING[kind].from_dict(copy.deepcopy(values))
         with torch.device("meta"):
-            model = model_class._from_config(config)
+            model = model_class._from_config(hugging_face.part_for(model_class, config))
     except Exception as error:
         return f"none ({type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''})"
     return sum(one.numel() for one in model.parameters())

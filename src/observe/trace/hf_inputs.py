@@ -185,6 +185,23 @@ def odd(model_class, config, main, accepted):
                 Input("visual_pos", F32, ["B", 36, config.visual_pos_dim])]
     if "task_inputs" in accepted:
         return [Input("pixel_values", F32, ["B", 3, "I", "I"]), Input("task_inputs", IDS, ["B", config.task_seq_len])]
+    if {"states", "returns_to_go"} <= accepted:
+        # Steps of an episode.
+        return [Input("states", F32, ["B", "S", config.state_dim]), Input("actions", F32, ["B", "S", config.act_dim]),
+                Input("rewards", F32, ["B", "S", 1]), Input("returns_to_go", F32, ["B", "S", 1]),
+                Input("timesteps", IDS, ["B", "S"]), Whole("attention_mask", IDS, ["B", "S"])]
+    if "prompt_masks" in accepted:
+        # An example beside the image, which stands above it.
+        side = min(config.image_size) if isinstance(config.image_size, (list, tuple)) else config.image_size
+        shown = ("pixel_values", "prompt_pixel_values", "prompt_masks")
+        return [Input(key, F32, ["B", channels_of(config), side, side]) for key in shown]
+    if "query_embeds" in accepted and "encoder_hidden_states" in accepted and hasattr(config, "encoder_hidden_size"):
+        return [Input("query_embeds", F32, ["B", 32, config.hidden_size]),
+                Input("encoder_hidden_states", F32, ["B", 257, config.encoder_hidden_size])]
+    if "input_features" in accepted and "is_longer" in accepted:
+        # Ten seconds of sound (transformers/models/clap/feature_extraction_clap.py).
+        heard = Input("input_features", F32, ["B", 1, 1001, getattr(config, "audio_config", config).num_mel_bins])
+        return [Input("input_ids", IDS, ["B", "S"]), heard] if "input_ids" in accepted else [heard]
     if "audio_mel_mask" in accepted:
         return [Input("audio_mel", F32, ["B", "S", config.input_feat_size]), Input("audio_mel_mask", torch.bool, ["B", "S"])]
     return None

@@ -51,7 +51,16 @@ def hugging_face(path, class_name=None, attention=None, answers=False):
         model_class = getattr(transformers, name, None) or getattr(module_of(config), name, None)
         if model_class is None:
             raise Refused(f"transformers {transformers.__version__} has no class `{name}`; --class names another")
-    return transformers_subject(transformers, model_class, config, str(path), attention, answers)
+    return transformers_subject(transformers, model_class, part_for(model_class, config), str(path), attention, answers)
+
+
+def part_for(model_class, config):
+    """A language model of a kind that also sees is built from the text's part, as the Auto classes do
+    (transformers/models/auto/auto_factory.py, `from_config`)."""
+    wants = getattr(model_class, "config_class", None)
+    parts = getattr(config, "sub_configs", None) or {}
+    is_part = wants is not None and not isinstance(config, wants) and wants is parts.get("text_config")
+    return config.get_text_config() if is_part else config
 
 
 def config_class_of(transformers, kind):
