@@ -178,8 +178,11 @@ def odd(model_class, config, main, accepted):
     if main == "flattened_patches":
         width = vision.patch_embed_hidden_size if hasattr(vision, "patch_embed_hidden_size") else 768
         return [Input(main, F32, ["B", 512, 2 + width]), Input("labels", IDS, ["B", "T"])]
-    if main == "past_values" and "past_observed_mask" in accepted and not hasattr(config, "lags_sequence"):
+    if main == "past_values" and hasattr(config, "num_input_channels") and not hasattr(config, "lags_sequence"):
         return [Input(main, F32, ["B", config.context_length, config.num_input_channels])]
+    if kind_of(config) == "dia" and "labels" not in accepted:
+        # A token of each book of codes at a time.
+        return [Input("input_ids", IDS, ["B", "S"]), Input("decoder_input_ids", IDS, ["B", "T", config.decoder_config.num_channels])]
     if "visual_feats" in accepted and "visual_pos" in accepted:
         return [Input("input_ids", IDS, ["B", "S"]), Input("visual_feats", F32, ["B", 36, config.visual_feat_dim]),
                 Input("visual_pos", F32, ["B", 36, config.visual_pos_dim])]
