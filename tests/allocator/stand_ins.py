@@ -158,10 +158,10 @@ def qwen(folder):
 
 
 def recipe(path, folder):
-    """torchtune's recipes/configs/qwen2/0.5B_full_single_device.yaml, with the small model and the local data."""
+    """torchtune's recipes/configs/qwen2/0.5B_full_single_device.yaml, with the small model and the local data; later
+    than 0.6 its loss has the head in it."""
     from torchtune.modules import loss
 
-    # Later than 0.6 the loss has the head in it.
     losses = "LinearCrossEntropyLoss" if hasattr(loss, "LinearCrossEntropyLoss") else "CEWithChunkedOutputLoss"
     sizes = "\n".join(f"  {name}: {size}" for name, size in QWEN.items())
     path.write_text(f"""

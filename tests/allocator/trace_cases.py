@@ -203,7 +203,8 @@ def cases(case, folder, answers):
     if longest and sizes.get("S", 0) > longest:
         sizes["S"] = longest
     for training in case.get("training", [{"precision": "bf16-mixed"}, {"precision": "bf16"}, {"precision": "fp32"}]):
-        name = "-".join([case["name"], training["precision"], *(key if isinstance(value, dict) else str(value) for key, value in training.items() if key != "precision")])
+        further = [key if isinstance(value, dict) else str(value) for key, value in training.items() if key != "precision"]
+        name = "-".join([case["name"], training["precision"], *further])
         if answers:
             plan = plan_of(path.name, sizes, {**training, "mode": "inference"})
             plan["training"].pop("optimizer")
