@@ -45,6 +45,10 @@ aten = torch.ops.aten
 ANSWERED = (aten._local_scalar_dense.default, aten.nonzero.default)
 
 
+# How often a storage is held that one tensor alone has, where Python has seen it: newer versions count Python as well.
+ALONE = (lambda one: torch._C._storage_Use_Count(one.untyped_storage()._cdata))(torch.empty(1, device="cpu"))
+
+
 class Ledger(TorchDispatchMode):
     """Bytes alive, the most there were, and the operations that ran."""
 
@@ -83,7 +87,7 @@ class Ledger(TorchDispatchMode):
             return False
         alike = one.shape == other.shape and one.dtype == other.dtype and aten.is_non_overlapping_and_dense(one)
         # Beside the engine's buffer this call holds it three times; a view's base holds its memory as well.
-        alone = one._use_count() == 4 and torch._C._storage_Use_Count(one.untyped_storage()._cdata) == 1
+        alone = one._use_count() == 4 and torch._C._storage_Use_Count(one.untyped_storage()._cdata) == ALONE
         return alike and alone
 
     def answer(self, func, args):

@@ -1,7 +1,7 @@
 """Real steps of rank 0 of eight under FSDP, followed tensor by tensor as measure.py does, against
 tapes of the same models that know nothing of ranks: cases for `memwall validate` whose plans shard what trace_cases.py traced.
 
-    python shard_cases.py [WORD…]
+    python shard_cases.py [--cases=FILE] [--sharded=FILE] [WORD…]
     MEMWALL_CASES_DEVICE=cpu python shard_cases.py ddp
 
 The process group is PyTorch's `fake` one: collectives move nothing and are done at once. Blocks are sharded by the module
@@ -175,20 +175,22 @@ if __name__ == "__main__":
     fake_ranks()
     fake.install(None)
     words = [word for word in sys.argv[1:] if not word.startswith("--")]
-    named = {case["name"]: case for case in json.load(open(Path(__file__).with_name("traced.json")))}
-    for name, sizes, precision, engine in json.load(open(Path(__file__).with_name("sharded.json"))):
+    options = dict(word[2:].partition("=")[::2] for word in sys.argv[1:] if word.startswith("--"))
+    beside = lambda option, name: json.load(open(options.get(option) or Path(__file__).with_name(name)))
+    named = {case["name"]: case for case in beside("cases", "traced.json")}
+    for name, sizes, precision, engine in beside("sharded", "sharded.json"):
         if words and not set(words) & {name, engine, precision, f"{name}-{precision}-{engine}"}:
             continue
         try:
             measured = followed(named[name], sizes, precision, engine)
         except Exception as error:
             print(f"{name} {engine}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
-            if "--debug" in sys.argv:
+            if "debug" in options:
                 raise
             continue
         # A tape beside that of trace_cases.py's cases where those are of another version of transformers.
-        beside = FOLDER / f"{name}.gathered.tape.json.gz"
-        path = beside.name if beside.exists() else f"{name}.tape.json.gz"
+        gathered = FOLDER / f"{name}.gathered.tape.json.gz"
+        path = gathered.name if gathered.exists() else f"{name}.tape.json.gz"
         plan = plan_of(path, sizes, {"precision": precision})
         plan["cluster"] = {"num_gpus": RANKS}
         plan["distribution"] = {"engine": "ddp"} if engine == "ddp" else {"engine": engine, "sharding": "zero3"}

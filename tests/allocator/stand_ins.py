@@ -158,7 +158,11 @@ def qwen(folder):
 
 
 def recipe(path, folder):
-    """torchtune's recipes/configs/qwen2/0.5B_full_single_device.yaml, with the small model and the local data."""
+    """torchtune's recipes/configs/qwen2/0.5B_full_single_device.yaml, with the small model and the local data; later
+    than 0.6 its loss has the head in it."""
+    from torchtune.modules import loss
+
+    losses = "LinearCrossEntropyLoss" if hasattr(loss, "LinearCrossEntropyLoss") else "CEWithChunkedOutputLoss"
     sizes = "\n".join(f"  {name}: {size}" for name, size in QWEN.items())
     path.write_text(f"""
 output_dir: {folder}-out
@@ -194,7 +198,7 @@ optimizer:
   fused: True
   lr: 2e-5
 loss:
-  _component_: torchtune.modules.loss.CEWithChunkedOutputLoss
+  _component_: torchtune.modules.loss.{losses}
 optimizer_in_bwd: False
 max_steps_per_epoch: null
 gradient_accumulation_steps: 8
@@ -209,6 +213,7 @@ metric_logger:
   log_dir: {folder}-out/logs
 log_every_n_steps: 1
 log_peak_memory_stats: True
+log_level: INFO
 profiler:
   _component_: torchtune.training.setup_torch_profiler
   enabled: False

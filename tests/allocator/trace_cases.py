@@ -29,6 +29,7 @@ devices.stand_in(DEVICE)
 import kernels
 
 kernels.install(DEVICE)
+import checkpoints
 import fake
 import measure
 import odd_models
@@ -40,6 +41,8 @@ import tape
 
 # Seconds after which a case is given up.
 PATIENCE = 900
+# What the tracer takes out of PyTorch while it traces.
+RECOMPUTES = [torch.utils.checkpoint._checkpoint_without_reentrant_generator]
 TYPES = {"fp32": torch.float32, "bf16-mixed": torch.float32, "bf16": torch.bfloat16}
 
 
@@ -113,7 +116,12 @@ def followed(case, traced, sizes, training):
         with fake.Values(mode):
             model = subject.build().to(DEVICE.torch_device()).to(TYPES[precision])
         model.train()
+        if lora := training.get("lora"):
+            with fake.Values(mode):
+                model = measure.peft.get_peft_model(model, measure.peft.LoraConfig(
+                    r=lora["rank"], target_modules=lora["targets"], lora_dropout=lora.get("dropout", 0.0)))
         if training.get("activation_checkpointing") == "full":
+            # As the Trainer asks for it: behind the adapters, which else would ask for gradients of what the blocks read.
             model.gradient_checkpointing_enable({"use_reentrant": False})
         parameters = list(model.parameters())
         trained = [one for one in parameters if one.requires_grad]
@@ -184,6 +192,7 @@ def cases(case, folder, answers):
     say = lambda text: print(text, file=sys.stderr, flush=True)
     made = step.Tracer(DEVICE, lambda _: None).trace(subject)
     tape.write(made, path)
+    checkpoints.replace(checkpoints.without_reentrant, RECOMPUTES[0])
     for note in made["notes"]:
         say(f"{case['name']}: {note}")
     first = made["points"][0]
@@ -194,7 +203,8 @@ def cases(case, folder, answers):
     if longest and sizes.get("S", 0) > longest:
         sizes["S"] = longest
     for training in case.get("training", [{"precision": "bf16-mixed"}, {"precision": "bf16"}, {"precision": "fp32"}]):
-        name = "-".join([case["name"], training["precision"], *(str(value) for key, value in training.items() if key != "precision")])
+        further = [key if isinstance(value, dict) else str(value) for key, value in training.items() if key != "precision"]
+        name = "-".join([case["name"], training["precision"], *further])
         if answers:
             plan = plan_of(path.name, sizes, {**training, "mode": "inference"})
             plan["training"].pop("optimizer")

@@ -5,9 +5,11 @@
 draws COUNT of all kinds with the seed (or takes the kinds that are named) and prints a line for each: kind, class, `traced`,
 `refused` or `failed`, seconds, parameters of the class and of the tape, and what was said. `refused` is an answer in one line that
 the tracer means; `failed` is any other error. With --out the tapes stay there. With --quick one step of each is traced, in fp32
-and at one size, and no tape is written. With --layers configurations are cut to as many layers, to find what fails sooner.
+and at one size, and no tape is written. With --layers configurations of more than a thousand million parameters are cut to as
+many layers, where the class can still be built so. Parameters of the class are those of the configuration that is traced.
 """
 
+import copy
 import json
 import os
 import random
@@ -37,6 +39,8 @@ import transformers
 
 # Seconds after which a kind is given up.
 PATIENCE = 420
+# Parameters from which on a configuration is cut.
+LARGE = 1_000_000_000
 
 
 def kinds():
@@ -66,11 +70,28 @@ def cut(values, deepest):
     return {key: value[:deepest] if isinstance(value, list) and len(value) in deep else value for key, value in made.items()}
 
 
-def counted(model_class, config):
-    """Parameters of the class itself, without the tracer."""
-    with torch.device("meta"):
-        model = model_class._from_config(config)
+def counted(kind, model_class, values):
+    """Parameters of the class itself, without the tracer; the reason where it can not be built."""
+    try:
+        # Some take their own parts out of what they are given.
+        config = transformers.CONFIG_MAPPING[kind].from_dict(copy.deepcopy(values))
+        with torch.device("meta"):
+            model = model_class._from_config(hugging_face.part_for(model_class, config))
+    except Exception as error:
+        return f"none ({type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''})"
     return sum(one.numel() for one in model.parameters())
+
+
+def configured(kind, model_class):
+    """The configuration to trace and its class's parameters."""
+    values = json.loads(json.dumps(transformers.CONFIG_MAPPING[kind]().to_dict(), default=str))
+    exact = counted(kind, model_class, values)
+    if LAYERS and isinstance(exact, int) and exact > LARGE:
+        less = cut(values, LAYERS)
+        fewer = counted(kind, model_class, less)
+        if isinstance(fewer, int):
+            return less, fewer
+    return values, exact
 
 
 def quick(tracer, subject):
@@ -89,8 +110,8 @@ def quick(tracer, subject):
 def one(kind, model_class, folder):
     started = time.time()
     path = folder / f"{kind}.config.json"
-    values = transformers.CONFIG_MAPPING[kind]().to_dict()
-    path.write_text(json.dumps(cut(values, LAYERS) if LAYERS else values, default=str))
+    values, exact = configured(kind, model_class)
+    path.write_text(json.dumps(values))
     said, how, total = "", "traced", 0
     try:
         subject = hugging_face.hugging_face(str(path), model_class.__name__)
@@ -109,10 +130,6 @@ def one(kind, model_class, folder):
         if os.environ.get("MEMWALL_TRACE_DEBUG"):
             raise
     took = time.time() - started
-    try:
-        exact = counted(model_class, transformers.CONFIG_MAPPING[kind]())
-    except Exception as error:
-        exact = f"none ({type(error).__name__})"
     print("\t".join(map(str, (kind, model_class.__name__, how, f"{took:.0f} s", exact, total, said))), flush=True)
 
 
@@ -145,6 +162,6 @@ if __name__ == "__main__":
     chosen = named or random.Random(int(options.get("seed", 21))).sample(sorted(found), min(int(options.get("count", 120)), len(found)))
     folder = Path(options.get("out", "/tmp"))
     folder.mkdir(exist_ok=True)
-    chosen = chosen[int(options.get("part", 0))::int(options.get("parts", 1))]
+    chosen = [kind for kind in chosen if kind in found][int(options.get("part", 0))::int(options.get("parts", 1))]
     for kind in chosen:
         forked(kind, found[kind], folder)

@@ -72,7 +72,10 @@ def compiled(model=None, **_):
 def install():
     if checkpoint.CheckpointFunction is Function:
         return
-    replace(checkpoint._checkpoint_without_reentrant_generator, without_reentrant)
+    for name in ("_checkpoint_without_reentrant_generator", "_checkpoint_without_reentrant_generator_impl"):
+        # Newer versions of PyTorch go by the second.
+        if hasattr(checkpoint, name):
+            replace(getattr(checkpoint, name), without_reentrant)
     replace(checkpoint.CheckpointFunction, Function)
     replace(torch.compile, compiled)
     torch.compile = compiled

@@ -98,7 +98,8 @@ def image_side(config):
     if scales and isinstance(getattr(config, "patch_size", None), int):
         # The smallest copy of an image is one patch.
         return int(config.patch_size / min(scales))
-    for part in (config, getattr(config, "vision_config", None)):
+    vision = getattr(config, "vision_config", None)
+    for part in (config, vision, getattr(vision, "backbone_config", None)):
         size = getattr(part, "image_size", None)
         if isinstance(size, (list, tuple)) and size:
             size = size[0]
@@ -131,6 +132,9 @@ def ways(model_class, config, text, accepted):
     """The ways to run a class, the best first."""
     main = getattr(model_class, "main_input_name", "input_ids")
     main = main[0] if isinstance(main, list) else main
+    if main not in accepted:
+        # Towers whose class names what the whole model reads.
+        main = next((key for key in ("pixel_values", "input_features", "input_values") if key in accepted), main)
     found = []
     if "input_ids" in accepted and not is_dual(config, accepted) and (shown := images_of(model_class, config, accepted)):
         found.append(with_images(config, shown, accepted))
@@ -174,13 +178,33 @@ def odd(model_class, config, main, accepted):
     if main == "flattened_patches":
         width = vision.patch_embed_hidden_size if hasattr(vision, "patch_embed_hidden_size") else 768
         return [Input(main, F32, ["B", 512, 2 + width]), Input("labels", IDS, ["B", "T"])]
-    if main == "past_values" and "past_observed_mask" in accepted and not hasattr(config, "lags_sequence"):
+    if main == "past_values" and hasattr(config, "num_input_channels") and not hasattr(config, "lags_sequence"):
         return [Input(main, F32, ["B", config.context_length, config.num_input_channels])]
+    if kind_of(config) == "dia" and "labels" not in accepted:
+        # A token of each book of codes at a time.
+        return [Input("input_ids", IDS, ["B", "S"]), Input("decoder_input_ids", IDS, ["B", "T", config.decoder_config.num_channels])]
     if "visual_feats" in accepted and "visual_pos" in accepted:
         return [Input("input_ids", IDS, ["B", "S"]), Input("visual_feats", F32, ["B", 36, config.visual_feat_dim]),
                 Input("visual_pos", F32, ["B", 36, config.visual_pos_dim])]
     if "task_inputs" in accepted:
         return [Input("pixel_values", F32, ["B", 3, "I", "I"]), Input("task_inputs", IDS, ["B", config.task_seq_len])]
+    if {"states", "returns_to_go"} <= accepted:
+        # Steps of an episode.
+        return [Input("states", F32, ["B", "S", config.state_dim]), Input("actions", F32, ["B", "S", config.act_dim]),
+                Input("rewards", F32, ["B", "S", 1]), Input("returns_to_go", F32, ["B", "S", 1]),
+                Input("timesteps", IDS, ["B", "S"]), Whole("attention_mask", IDS, ["B", "S"])]
+    if "prompt_masks" in accepted:
+        # An example beside the image, which stands above it.
+        side = min(config.image_size) if isinstance(config.image_size, (list, tuple)) else config.image_size
+        shown = ("pixel_values", "prompt_pixel_values", "prompt_masks")
+        return [Input(key, F32, ["B", channels_of(config), side, side]) for key in shown]
+    if "query_embeds" in accepted and "encoder_hidden_states" in accepted and hasattr(config, "encoder_hidden_size"):
+        return [Input("query_embeds", F32, ["B", 32, config.hidden_size]),
+                Input("encoder_hidden_states", F32, ["B", 257, config.encoder_hidden_size])]
+    if "input_features" in accepted and "is_longer" in accepted:
+        # Ten seconds of sound (transformers/models/clap/feature_extraction_clap.py).
+        heard = Input("input_features", F32, ["B", 1, 1001, getattr(config, "audio_config", config).num_mel_bins])
+        return [Input("input_ids", IDS, ["B", "S"]), heard] if "input_ids" in accepted else [heard]
     if "audio_mel_mask" in accepted:
         return [Input("audio_mel", F32, ["B", "S", config.input_feat_size]), Input("audio_mel_mask", torch.bool, ["B", "S"])]
     return None
@@ -255,8 +279,14 @@ def pixels(model_class, config, main, accepted):
 def samples(model_class, config, main, accepted):
     """Samples of sound."""
     name = model_class.__name__
+    if isinstance(getattr(config, "max_length", None), int) and getattr(config, "num_mel_bins", None):
+        # A picture of sound, cut into patches (transformers/models/audio_spectrogram_transformer).
+        return [Input(main, F32, ["B", config.max_length, config.num_mel_bins]),
+                *([Input("labels", IDS, ["B"])] if "labels" in accepted else [])]
     inputs = [Input(main, F32, ["B", 1, "S"] if kind_of(config) in MONO else ["B", "S"])]
-    if "labels" in accepted and name.endswith("ForCTC"):
+    if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in accepted:
+        inputs.append(Input("labels" if "labels" in accepted else "decoder_input_ids", IDS, ["B", 64]))
+    elif "labels" in accepted and name.endswith("ForCTC"):
         inputs.append(Input("labels", IDS, ["B", 32]))
     elif "labels" in accepted and "Classification" in name and "Frame" not in name:
         inputs.append(Input("labels", IDS, ["B"]))
@@ -272,13 +302,13 @@ def spectra(config, main, accepted):
     bins = number(part, "num_mel_bins", "feature_projection_input_dim", "input_feat_per_channel", default=80)
     if kind_of(config) in BINS_FIRST:
         sides = ["B", bins, 2 * number(config, "max_source_positions", default=1500)]
-    elif "labels" in accepted and getattr(config, "is_encoder_decoder", False):
+    elif getattr(config, "is_encoder_decoder", False) and {"labels", "decoder_input_ids"} & accepted:
         sides = ["B", 1024, bins]
     else:
         sides = ["B", "S", bins]
     inputs = [Input(main, F32, sides)]
-    if "labels" in accepted and getattr(config, "is_encoder_decoder", False):
-        inputs.append(Input("labels", IDS, ["B", "S"]))
+    if getattr(config, "is_encoder_decoder", False) and {"labels", "decoder_input_ids"} & accepted:
+        inputs.append(Input("labels" if "labels" in accepted else "decoder_input_ids", IDS, ["B", "S"]))
     elif "labels" in accepted:
         inputs.append(Input("labels", IDS, ["B", "S"] if kind_of(config) in BINS_FIRST else ["B", 32]))
     return inputs
@@ -301,6 +331,9 @@ def words(model_class, config, main, accepted):
         inputs.append(Chosen("lang_ids", IDS, ["B"]))
     # Where a page has its words.
     add("bbox", "B", "S", getattr(config, "dim_bbox", None) or 4)
+    if "pixel_values" in accepted and not is_dual(config, accepted) and isinstance(getattr(config, "image_size", None), int):
+        # One encoder for words and patches: nothing of it runs without an image.
+        inputs.append(Input("pixel_values", F32, ["B", channels_of(config), config.image_size, config.image_size]))
     both = getattr(config, "is_encoder_decoder", False) and not name.endswith("ForCausalLM")
     vision = getattr(config, "vision_config", config)
     frames = number(vision, "num_frames", default=1)

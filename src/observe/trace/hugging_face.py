@@ -51,7 +51,16 @@ def hugging_face(path, class_name=None, attention=None, answers=False):
         model_class = getattr(transformers, name, None) or getattr(module_of(config), name, None)
         if model_class is None:
             raise Refused(f"transformers {transformers.__version__} has no class `{name}`; --class names another")
-    return transformers_subject(transformers, model_class, config, str(path), attention, answers)
+    return transformers_subject(transformers, model_class, part_for(model_class, config), str(path), attention, answers)
+
+
+def part_for(model_class, config):
+    """A language model of a kind that also sees is built from the text's part, as the Auto classes do
+    (transformers/models/auto/auto_factory.py, `from_config`)."""
+    wants = getattr(model_class, "config_class", None)
+    parts = getattr(config, "sub_configs", None) or {}
+    is_part = wants is not None and not isinstance(config, wants) and wants is parts.get("text_config")
+    return config.get_text_config() if is_part else config
 
 
 def config_class_of(transformers, kind):
@@ -84,6 +93,12 @@ def default_class(transformers, config):
             found = mapping[type(config)]
             return found[0] if isinstance(found, (list, tuple)) else found
     module = module_of(config)
+    # What further Auto classes say: a whole that they name goes before its parts.
+    for name in sorted(vars(transformers.models.auto.modeling_auto)):
+        mapping = getattr(getattr(transformers.models.auto.modeling_auto, name), "_model_mapping", None)
+        if mapping is not None and type(config) in mapping.keys():
+            found = mapping[type(config)]
+            return found[0] if isinstance(found, (list, tuple)) else found
     takes = [one for one in vars(module or object).values() if inspect.isclass(one) and one.__module__ == module.__name__
              and getattr(one, "config_class", None) is type(config) and "forward" in vars(one)]
     best = lambda one: (not one.__name__.endswith(("ForConditionalGeneration", "ForCausalLM")), not one.__name__.endswith("Model"))

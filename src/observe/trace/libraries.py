@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import math
 from pathlib import Path
 
 import torch
@@ -84,7 +85,7 @@ def diffusers_model(path):
         target = torch.zeros_like(made[:, :batch["_channels"].shape[0]] if made.dim() > 2 else made)
         return F.mse_loss(made.float()[:, :target.shape[1]], target.float())
 
-    extra = {"return_dict": False}
+    extra = {"return_dict": False, **(PACKED if is_packed(accepted) else {})}
     if "added_cond_kwargs" in accepted and values.get("addition_embed_type") == "text_time":
         raise_width = values["projection_class_embeddings_input_dim"] - 6 * values["addition_time_embed_dim"]
         inputs.append(Input("_text_embeds", torch.float32, ["B", raise_width]))
@@ -93,6 +94,8 @@ def diffusers_model(path):
                         side=values.get("sample_size") or 64)
     subject.versions = {"diffusers": diffusers.__version__}
     subject.ways = films(name, inputs, extra)
+    if is_packed(accepted):
+        subject.notes.append("traced with films of {num_frames} frames of {height} by {width} latents".format(**PACKED))
     return subject
 
 
@@ -135,11 +138,32 @@ def condition(values, channels):
     return Input("controlnet_cond", torch.float32, ["B", channels + values.get("extra_conditioning_channels", 0), "I", "I"])
 
 
+# Frames, height and width of a film whose latents stand in a row (diffusers/models/transformers/transformer_ltx.py).
+PACKED = {"num_frames": 8, "height": 16, "width": 24}
+
+
+def is_packed(accepted):
+    return {"hidden_states", "encoder_hidden_states", *PACKED} <= set(accepted)
+
+
+def packed_film(values, channels):
+    f32, length = torch.float32, 128
+    return [Input("hidden_states", f32, ["B", math.prod(PACKED.values()), channels]),
+            Input("encoder_hidden_states", f32, ["B", length, values.get("caption_channels", 4096)]),
+            Input("timestep", torch.int64, ["B"]), hf_inputs.Whole("encoder_attention_mask", hf_inputs.IDS, ["B", length]),
+            Input("_channels", f32, [channels])]
+
+
 def diffusion_inputs(name, values, accepted):
     # Autoencoders read pictures, unless they say otherwise; denoising models read latents.
     channels = made = values.get("in_channels", 3 if name.startswith("Autoencoder") else 4)
     f32 = torch.float32
     inputs = []
+    if name == "AutoencoderKLMochi":
+        # It makes waves of two lengths beside each channel that it reads (autoencoder_kl_mochi.py, FourierFeatures).
+        channels = made = channels // 5
+    if is_packed(accepted):
+        return packed_film(values, channels)
     if "img_ids" in accepted:
         # Flux: packed latents, a text of 512 tokens.
         inputs = [Input("hidden_states", f32, ["B", "S", channels]), Input("img_ids", f32, ["S", 3]),

@@ -7,6 +7,7 @@ import torch.utils.flop_counter as flop_counter
 
 import checkpoints
 from fake import Values, asked_device, device_of, tensors_in
+from sources import Refused
 
 aten = torch.ops.aten
 # Where a model's output has them (transformers/modeling_outputs.py).
@@ -301,12 +302,22 @@ class Recorder(Values):
         self.node = None
 
     def run_backward(self, loss):
-        self.phase = "backward"
-        loss.backward()
+        self.phase, run = "backward", torch.autograd.backward
+        torch.autograd.backward = only_one
+        try:
+            run(loss)
+        finally:
+            torch.autograd.backward = run
         self.phase = "idle"
         for handle in self._handles:
             handle.remove()
         self._handles = []
+
+
+def only_one(*_, **__):
+    """In the place of a backward pass inside the traced one: what lives and is saved there is no part of the model's own pass."""
+    raise Refused("its backward pass computes blocks again and runs backward passes of them, as reversible layers do: no tape "
+                  "holds what is alive there")
 
 
 def caches_of(made):

@@ -202,12 +202,8 @@ class Watch:
         if how is not None:
             raise Refused(f"{how}: the script recomputes activations in a way of its own: trace it without, and name the "
                           "recomputation in the plan (training.activation_checkpointing)")
-        recorder.phase = "backward"
         torch.Tensor.backward, torch.autograd.backward = self.backward, self.run_backward
-        self.run_backward(loss)
-        recorder.phase = "idle"
-        for handle in recorder._handles:
-            handle.remove()
+        recorder.run_backward(loss)
         self.assembly = segments.Assembly(recorder, self.model, loss)
         self.assembly.plan_leaving()
         raise Finished
