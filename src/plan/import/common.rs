@@ -300,6 +300,8 @@ pub fn optimizer(name: &str) -> Option<&'static str> {
         {
             "adamw-fused"
         }
+        // One kernel of bitsandbytes a tensor, without temporaries.
+        _ if has("paged") && has("adam") => "adamw-fused",
         // transformers' own before 5 (`optimization.py`, `AdamW.step`): a loop over the parameters.
         _ if has("adamwhf") => "adamw-loop",
         _ if has("cpuadam") || has("adam") => "adamw",
@@ -315,6 +317,11 @@ pub fn set_optimizer(imported: &mut ImportedPlan, found: Option<Setting<String>>
         Some(word) => {
             if found.value.to_lowercase().contains("4bit") {
                 imported.note(format!("{}: states of 4 bits are counted as 8", found.value));
+            }
+            if word == "adamw-fused" && found.value.to_lowercase().contains("paged") {
+                // bitsandbytes, `optim/optimizer.py`, `Optimizer2State.init_state`: fp32, whatever the weights are in.
+                imported.say(keys::training::optimizer_state_dtype, "fp32", found.origin.clone());
+                imported.note(format!("{}: its states may move to the host; they are counted on the GPU", found.value));
             }
             imported.say(keys::training::optimizer, word, found.origin);
         }

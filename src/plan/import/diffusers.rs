@@ -4,6 +4,7 @@ use super::common::{self, ImportContext};
 use super::imported::ImportedPlan;
 use super::launch::base;
 use super::origin::{Origin, Setting};
+use super::python::ScriptReader;
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::script_defaults;
 use super::settings::Settings;
@@ -113,6 +114,10 @@ fn own_script(imported: &mut ImportedPlan, settings: &Settings, context: &Import
         ["ref_unet", "teacher_unet", "ref_transformer", "reference_unet"].iter().find(|name| text.contains(**name));
     if let (Some(name), false) = (held, script.starts_with("train_lcm_distill")) {
         not_modelled(imported, &format!("{path}: {name}: a second denoiser beside, and pairs of images"));
+    }
+    let makes = || ScriptReader::new(&path, &text, settings.clone()).reached(&["get_peft_model"]) != Some(false);
+    if imported.get(keys::lora::rank).is_none() && text.contains("get_peft_model(") && makes() {
+        not_modelled(imported, &format!("{path}: adapters that peft makes; the plan trains the whole denoiser"));
     }
     if text.contains("Adafactor(") {
         imported.drop(keys::training::optimizer);

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
+use super::rows::not_modelled;
 use super::settings::{DefaultValue, Settings};
 use super::text;
 use super::unread::account_for;
@@ -108,6 +109,8 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     }
     imported.say(keys::model::framework, "nanogpt", Origin::Program(context.program.shown()));
     set(&mut imported, &settings, context);
+    let folder = context.program.path.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
+    altered(&mut imported, &format!("{folder}{MODEL}"), context);
     account_for(&mut imported, &settings);
     imported
 }
@@ -125,12 +128,46 @@ pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
     }
     let settings = settings.with(by_length(file, length.as_deref()));
     set(&mut imported, &settings, context);
+    altered(&mut imported, MODEL, context);
     account_for(&mut imported, &settings);
     imported
 }
 
 /// What runs configurations, in the folder that they are run in.
 const SCRIPT: &str = "train.py";
+
+/// The model, beside it.
+const MODEL: &str = "model.py";
+
+/// What the model of a copy has that nanoGPT's has not, and what it lacks of it.
+fn altered(imported: &mut ImportedPlan, path: &str, context: &ImportContext) {
+    const CLASSES: [&str; 6] = ["LayerNorm", "CausalSelfAttention", "MLP", "Block", "GPTConfig", "GPT"];
+    const MARKS: [(&str, &[&str]); 4] = [
+        (keys::architecture::position, &["wpe"]),
+        (keys::architecture::activation, &["gelu", "GELU"]),
+        (
+            keys::architecture::tie_embeddings,
+            &["wte.weight = self.lm_head.weight", "lm_head.weight = self.transformer.wte"],
+        ),
+        (keys::training::attention, &["scaled_dot_product_attention"]),
+    ];
+    let Some(text) = context.run.files.read(path).ok().filter(|text| text.contains("class GPT(")) else { return };
+    let class = |line: &&str| -> Option<String> {
+        let name = line.strip_prefix("class ")?.split([':', '(']).next()?.trim().to_owned();
+        let made = text.matches(&format!("{name}(")).count() > usize::from(line.contains('('));
+        (made && !CLASSES.contains(&name.as_str())).then_some(name)
+    };
+    let added: Vec<String> = text.lines().filter_map(|line| class(&line)).collect();
+    if !added.is_empty() {
+        not_modelled(imported, &format!("{path}: {}: layers that nanoGPT has not", added.join(", ")));
+    }
+    for (key, marks) in MARKS {
+        if imported.get(key).is_some() && !marks.iter().any(|mark| text.contains(mark)) {
+            imported.drop(key);
+            imported.miss(key, format!("{path} has not nanoGPT's `{}`", marks.first().unwrap_or(&"")));
+        }
+    }
+}
 
 /// The script of this project that reads configurations.
 fn own_script(context: &ImportContext) -> Option<String> {

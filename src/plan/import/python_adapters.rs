@@ -95,7 +95,7 @@ fn unsloth_targets(imported: &mut ImportedPlan, adapted: &Settings) {
 }
 
 /// Adapters of peft that are no LoRA: nothing of a plan is theirs.
-fn other_adapters(imported: &mut ImportedPlan, content: &str) {
+pub fn other_adapters(imported: &mut ImportedPlan, content: &str) {
     const NONE: [&str; 5] = ["LoraConfig", "PeftConfig", "LoftQConfig", "EvaConfig", "CordaConfig"];
     let Some(import) = content.find("from peft import") else { return };
     let rest = content.get(import + "from peft import".len()..).unwrap_or("");

@@ -17,7 +17,7 @@ use super::settings::{Settings, whole};
 use super::trainer::{self, WeightStorage};
 use super::trainer_by_name;
 use super::unread::account_for;
-use super::{model, own_config, own_loop, python_adapters, trl};
+use super::{model, own_config, own_loop, python_adapters, trl, vision};
 use crate::plan::keys;
 
 /// Calls whose keywords are `TrainingArguments`.
@@ -156,6 +156,12 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
     match named.filter(|found| !found.value.is_empty()) {
         Some(found) => model::set(&mut imported, context, found),
         None => imported.miss(keys::model::preset, "the name of the model is not written in the script"),
+    }
+    // unsloth loads every checkpoint with a tower by the class for pictures and text (`unsloth/models/loader.py`, `FastModel`).
+    if unsloth {
+        vision::whole(&mut imported);
+    } else if !whole.contains("Gemma3ForCausalLM") {
+        vision::of_causal_class(&mut imported);
     }
     set_length(&mut imported, &settings, &reader, name, content);
     python_adapters::set(&mut imported, &calls, &reader, content, unsloth);

@@ -141,6 +141,15 @@ pub fn whole(imported: &mut ImportedPlan) {
     imported.tower = Some(Tower { parameters: *parameters, origin, frozen: false, trained: false });
 }
 
+/// The same for scripts on transformers, where `AutoModelForCausalLM` makes Gemma 3's class for pictures and text of such a
+/// checkpoint (`models/auto/modeling_auto.py`), and Qwen 3.5's for text alone.
+pub fn of_causal_class(imported: &mut ImportedPlan) {
+    let gemma = |name: &str| name.starts_with("gemma-3-");
+    if imported.get(keys::model::preset).is_some_and(|found| found.value.as_str().is_some_and(gemma)) {
+        whole(imported);
+    }
+}
+
 /// What a script on the Trainer says of a tower: that it trains, or which one it is.
 /// `--vision_tower openai/clip-vit-large-patch14-336` beside a language model, as LLaVA and its kin take it
 /// (`llava/model/multimodal_encoder/clip_encoder.py`: `requires_grad_(False)`).

@@ -161,8 +161,10 @@ fn attention(imported: &mut ImportedPlan, job: &Job) {
         keys::model::transformer_impl,
         settings.text("transformer_impl").filter(|found| found.value != "inference_optimized"),
     );
-    let flash =
-        settings.flag("use_flash_attn").or_else(|| settings.flag("use_flash_attn_v2")).filter(|found| found.value);
+    // Megatron-DeepSpeed, `megatron/arguments.py`: any of them turns `use_flash_attn` on.
+    const FLASH: [&str; 5] =
+        ["use_flash_attn", "use_flash_attn_v1", "use_flash_attn_v2", "use_flash_attn_triton", "use_flash_attn_builder"];
+    let flash = FLASH.iter().find_map(|name| settings.on(name));
     let backend = settings.text("attention_backend").filter(|_| settings.is_set("attention_backend"));
     // Fused attention came with Transformer Engine's layers; older sources name an option that they alone have.
     let old = OLD.iter().find(|name| settings.is_set(name)).map(|name| format!("--{}", name.replace('_', "-")));

@@ -180,6 +180,8 @@ pub struct OwnLoop {
     silent: Vec<&'static str>,
     /// The call by which it may compute in 8 bits: of accelerate's recipes, torchao, Transformer Engine.
     eight_bits: Option<&'static str>,
+    /// It splits its ranks by accelerate's configuration for that.
+    splits_ranks: bool,
 }
 
 impl OwnLoop {
@@ -187,8 +189,15 @@ impl OwnLoop {
     pub fn of(context: &ImportContext, settings: &mut Settings, file: &Settings) -> Option<Self> {
         let (path, text) = training_text(context).filter(|(_, text)| loops(text))?;
         let text = called_text(context, &path, &text);
-        let mut own =
-            Self { path, text, given: Vec::new(), loads_several: false, silent: Vec::new(), eight_bits: None };
+        let mut own = Self {
+            path,
+            text,
+            given: Vec::new(),
+            loads_several: false,
+            silent: Vec::new(),
+            eight_bits: None,
+            splits_ranks: false,
+        };
         own.silence(settings);
         own.fill(settings, file, context);
         Some(own)
@@ -295,6 +304,7 @@ impl OwnLoop {
         ];
         let asked = |name: &&&str| call(&self.text, name).is_some() && reader.reached(&[name]) != Some(false);
         self.eight_bits = EIGHT_BITS.iter().find(asked).copied();
+        self.splits_ranks = asked(&&unfollowed::SPLIT);
         self.given = given(&self.text, &reader, &origin);
         self.loads_several = several_models(&self.text, &reader);
         settings.over(found);

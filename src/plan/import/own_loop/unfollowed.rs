@@ -7,13 +7,16 @@ use crate::plan::import::rows::not_modelled;
 use crate::plan::import::script_doubts::code;
 use crate::plan::keys;
 
+/// accelerate's configuration of how ranks are split.
+pub(super) const SPLIT: &str = "ParallelismConfig";
+
 impl OwnLoop {
     /// Takes out what is guessed where the loop shards by itself, or computes in 8 bits, and says so.
     pub(super) fn unfollowed(&self, imported: &mut ImportedPlan) {
         let loops = |parts: &[&'static str]| {
             parts.iter().find(|part| code(&self.text).any(|line| line.contains(**part))).copied()
         };
-        const SHARDS: [&str; 9] = [
+        const SHARDS: [&str; 8] = [
             "deepspeed.initialize(",
             "FullyShardedDataParallel(",
             "FSDP(",
@@ -22,7 +25,6 @@ impl OwnLoop {
             "fsdp_plugin",
             "FullyShardedDataParallelPlugin(",
             "megatron_lm_plugin",
-            "ParallelismConfig(",
         ];
         if let Some(call) = self.eight_bits {
             imported.drop(keys::training::precision);
@@ -31,7 +33,8 @@ impl OwnLoop {
         let guessed = |imported: &ImportedPlan, key: &str| {
             imported.get(key).is_some_and(|found| matches!(found.origin, Origin::Default { .. }))
         };
-        if let Some(part) = loops(&SHARDS).filter(|_| guessed(imported, "distribution.sharding")) {
+        let sharding = loops(&SHARDS).or_else(|| self.splits_ranks.then_some("ParallelismConfig("));
+        if let Some(part) = sharding.filter(|_| guessed(imported, "distribution.sharding")) {
             for key in ["distribution.sharding", "distribution.engine", "training.precision"] {
                 if guessed(imported, key) {
                     imported.drop(key);
@@ -39,8 +42,8 @@ impl OwnLoop {
                 }
             }
         }
-        if let Some(part) = loops(&["ParallelismConfig("]) {
-            not_modelled(imported, &format!("{}: how {part} splits its ranks is not followed", self.path));
+        if self.splits_ranks {
+            not_modelled(imported, &format!("{}: how {SPLIT}( splits its ranks is not followed", self.path));
         }
     }
 }

@@ -138,6 +138,7 @@ fn set_all(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     script::length(imported, settings, context);
     script::low_rank(imported, settings, context, reader);
     set(imported, settings, context, stored(settings));
+    vision::of_causal_class(imported);
     vision::of_llava(imported, settings);
     account_for(imported, settings);
 }
