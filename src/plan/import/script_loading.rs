@@ -11,7 +11,7 @@ use super::settings::Settings;
 use super::trainer;
 
 /// What the calls that load models are told by a keyword.
-enum Told {
+enum ToldKeyword {
     /// Nothing.
     Nothing,
     /// A word, by all that count.
@@ -20,7 +20,7 @@ enum Told {
     Open,
 }
 
-impl Told {
+impl ToldKeyword {
     fn of(handed: Handed) -> Self {
         match handed {
             Handed::Nothing => Self::Nothing,
@@ -43,51 +43,51 @@ impl Told {
 }
 
 /// What is told by one of several names: by the first call that is made for certain, or by all that may be.
-fn told(reader: &ScriptReader, names: &[&str]) -> Told {
+fn told(reader: &ScriptReader, names: &[&str]) -> ToldKeyword {
     match followed(reader, names) {
         // What is written nowhere is not handed on by `**` either.
-        Told::Open if !names.iter().any(|name| reader.whole().contains(name)) => Told::Nothing,
+        ToldKeyword::Open if !names.iter().any(|name| reader.whole().contains(name)) => ToldKeyword::Nothing,
         found => found,
     }
 }
 
-fn followed(reader: &ScriptReader, names: &[&str]) -> Told {
+fn followed(reader: &ScriptReader, names: &[&str]) -> ToldKeyword {
     let calls = loads(reader.content());
     let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
     let mut answers = by_call(reader, &calls, "", names);
-    if answers.iter().all(|(told, _)| matches!(told, Told::Nothing)) {
+    if answers.iter().all(|(told, _)| matches!(told, ToldKeyword::Nothing)) {
         // TRL's trainers load a model that they are given the name of.
         let arguments = by_call(reader, &ARGUMENTS, "model_init_kwargs.", names);
-        answers.extend(arguments.into_iter().filter(|(told, _)| !matches!(told, Told::Nothing)));
+        answers.extend(arguments.into_iter().filter(|(told, _)| !matches!(told, ToldKeyword::Nothing)));
     }
-    let certain = answers.iter().position(|(told, certain)| *certain && !matches!(told, Told::Nothing));
+    let certain = answers.iter().position(|(told, certain)| *certain && !matches!(told, ToldKeyword::Nothing));
     if let Some(found) = certain.or_else(|| answers.iter().position(|(_, certain)| *certain)) {
         return answers.swap_remove(found).0;
     }
     let mut answers = answers.into_iter().map(|(told, _)| told);
     match answers.next() {
-        None if reader.reached(&calls).is_none() => Told::Open,
-        None => Told::Nothing,
+        None if reader.reached(&calls).is_none() => ToldKeyword::Open,
+        None => ToldKeyword::Nothing,
         Some(first) if answers.all(|other| other.is_as(&first)) => first,
-        Some(_) => Told::Open,
+        Some(_) => ToldKeyword::Open,
     }
 }
 
 /// What each call of those names is told, and whether it is made for certain: by itself, or by the configuration that it
 /// is handed.
-fn by_call(reader: &ScriptReader, calls: &[&str], before: &str, names: &[&str]) -> Vec<(Told, bool)> {
+fn by_call(reader: &ScriptReader, calls: &[&str], before: &str, names: &[&str]) -> Vec<(ToldKeyword, bool)> {
     let all = names.iter().flat_map(|name| [(format!("{before}{name}"), true), (format!("config.{name}"), false)]);
-    let mut answers: Vec<(Told, bool)> = Vec::new();
+    let mut answers: Vec<(ToldKeyword, bool)> = Vec::new();
     for (keyword, itself) in all {
         for (place, (handed, certain)) in reader.handed(calls, &keyword).into_iter().enumerate() {
-            let found = match Told::of(handed) {
+            let found = match ToldKeyword::of(handed) {
                 // A configuration that is not followed says nothing of this.
-                Told::Open if !itself => Told::Nothing,
+                ToldKeyword::Open if !itself => ToldKeyword::Nothing,
                 found => found,
             };
             match answers.get_mut(place) {
                 None => answers.push((found, certain)),
-                Some((answer @ Told::Nothing, _)) => *answer = found,
+                Some((answer @ ToldKeyword::Nothing, _)) => *answer = found,
                 Some(_) => {}
             }
         }
@@ -99,9 +99,13 @@ fn by_call(reader: &ScriptReader, calls: &[&str], before: &str, names: &[&str]) 
 pub fn weights_type(reader: &ScriptReader) -> Result<Settings, String> {
     let mut settings = Settings::default();
     match told(reader, &["torch_dtype", "dtype"]) {
-        Told::Nothing => {}
-        Told::Word(found) => settings.set("torch_dtype", found.value.trim_start_matches("torch.").into(), found.origin),
-        Told::Open => return Err(format!("{}: the type that weights are loaded in is not followed", reader.name())),
+        ToldKeyword::Nothing => {}
+        ToldKeyword::Word(found) => {
+            settings.set("torch_dtype", found.value.trim_start_matches("torch.").into(), found.origin)
+        }
+        ToldKeyword::Open => {
+            return Err(format!("{}: the type that weights are loaded in is not followed", reader.name()));
+        }
     }
     Ok(settings)
 }
@@ -125,16 +129,16 @@ pub fn attention(imported: &mut ImportedPlan, reader: &ScriptReader) {
     let open = match (patch(reader), told(reader, &["attn_implementation", "_attn_implementation"])) {
         (Some((name, Some(word))), _) => return imported.say(KEY, word, program(&name)),
         (Some((name, None)), _) => name,
-        (None, Told::Word(found)) => {
+        (None, ToldKeyword::Word(found)) => {
             let word = trainer::implementation(&found.value);
             return imported.say(KEY, word, program(&format!("attn_implementation=\"{}\"", found.value)));
         }
-        (None, Told::Open) => "attn_implementation".to_owned(),
-        (None, Told::Nothing) => match told(reader, &["use_flash_attention_2"]) {
-            Told::Word(found) if found.value == "true" => {
+        (None, ToldKeyword::Open) => "attn_implementation".to_owned(),
+        (None, ToldKeyword::Nothing) => match told(reader, &["use_flash_attention_2"]) {
+            ToldKeyword::Word(found) if found.value == "true" => {
                 return imported.say(KEY, "flash", program("use_flash_attention_2=True"));
             }
-            Told::Open => "use_flash_attention_2".to_owned(),
+            ToldKeyword::Open => "use_flash_attention_2".to_owned(),
             _ if set_within(reader) => "_attn_implementation".to_owned(),
             _ => return,
         },
