@@ -91,6 +91,8 @@ fn the_draws_are_broad_and_mostly_right() {
         "thirtysecond",
         "thirtythird",
         "thirtyfourth",
+        "thirtyfifth",
+        "thirtysixth",
     ];
     for draw in draws {
         let all: usize = ["right", "says", "wrong"].iter().map(|verdict| of(draw, verdict)).sum();
