@@ -12,6 +12,7 @@ mod automodel;
 mod axolotl;
 mod colossal;
 mod common;
+mod concept_table;
 mod concepts;
 mod deepspeed;
 mod diffusers;

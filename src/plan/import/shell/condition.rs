@@ -110,8 +110,7 @@ impl Branches {
             match word {
                 "if" => {
                     let runs = self.follows();
-                    let holds = runs.then(|| script.holds(after, known)).flatten();
-                    self.open(holds, script);
+                    self.open(runs.then(|| script.holds(after, known)).flatten(), script);
                     return asked(after).filter(|_| runs).map(str::to_owned);
                 }
                 "while" | "until" | "for" | "select" => {
