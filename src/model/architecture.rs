@@ -84,10 +84,21 @@ pub enum TextHead {
     CausalLm,
     /// Masked tokens and whether two sentences follow each other.
     Pretraining,
-    /// A class of the whole text; `true`: by a head with a matrix of its own (`RoBERTa`).
-    Classes(u64, bool),
+    /// A class of the whole text.
+    Classes(u64, DenseHead),
     /// A class of each token; `true`: dropout before the head.
     TokenClasses(u64, bool),
+}
+
+/// What stands between the first token and the classes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DenseHead {
+    /// Nothing but the pooler.
+    Pooler,
+    /// A matrix and tanh behind dropout (`RobertaClassificationHead`).
+    Tanh,
+    /// A matrix and ReLU (`DistilBertForSequenceClassification`).
+    Relu,
 }
 
 /// What an encoder of images gives.
@@ -156,6 +167,8 @@ pub enum Family {
     Bert,
     /// `RoBERTa`.
     Roberta,
+    /// `DistilBERT`.
+    Distilbert,
     /// Vision transformer.
     Vit,
     /// T5.

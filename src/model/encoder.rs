@@ -1,7 +1,7 @@
 //! The walk of an encoder of text or of image patches: the blocks of a stack between
 //! embeddings and heads of its own.
 
-use super::architecture::{Encoder, Ends, Family, ImageHead, TextHead};
+use super::architecture::{DenseHead, Encoder, Ends, Family, ImageHead, TextHead};
 use super::builder::{Builder, Linear, Stash};
 use super::convolution::{Conv, conv};
 use super::decoder::DecoderContext;
@@ -33,8 +33,12 @@ pub fn walk(encoder: &Encoder, family: Family, run: &MicroBatch<'_>) -> Walk {
                 shared: if kept { mask } else { 0 },
                 masks: [if kept { 0 } else { mask }; 2],
                 mask_of: vec![0; usize::try_from(encoder.stack.layers).unwrap_or(0)],
-                // Position ids and segment ids.
-                buffers: if run.modules.position_tables.is { positions.saturating_mul(2) } else { 0 },
+                // Position ids, and segment ids.
+                buffers: if run.modules.position_tables.is {
+                    positions.saturating_mul(if types > 0 { 2 } else { 1 })
+                } else {
+                    0
+                },
                 inputs: ctx.token_inputs(if matches!(head, TextHead::Classes(..)) { run.batch } else { run.tokens() }),
                 returned: ctx.returned(),
                 returned_unsaved: ctx.returns_unsaved(),
@@ -71,9 +75,13 @@ fn text_embedding(ctx: &DecoderContext<'_>, types: u64, head: TextHead) -> Tape 
         b.waits_for_head();
     }
     let x = ctx.lookup(&mut b, "embedding", words, tokens);
-    let segments = b.weight(Part::Embedding, types, d.hidden);
-    let segment = ctx.lookup(&mut b, "embedding.segment", segments, tokens);
-    let x = b.add("embedding.add", x, segment);
+    let x = if types > 0 {
+        let segments = b.weight(Part::Embedding, types, d.hidden);
+        let segment = ctx.lookup(&mut b, "embedding.segment", segments, tokens);
+        b.add("embedding.add", x, segment)
+    } else {
+        x
+    };
     let table = b.weight(Part::Embedding, d.max_positions.unwrap_or(ctx.run.sequence), d.hidden);
     let position = ctx.lookup(&mut b, "embedding.position", table, ctx.run.sequence.saturating_mul(d.hidden));
     let x = b.add("embedding.add", x, position);
@@ -118,15 +126,18 @@ fn text_head(ctx: &DecoderContext<'_>, stream: Element, pooler: bool, head: Text
             cross_entropy(&mut b, logits)
         }
         TextHead::Classes(classes, dense) => {
-            let first = if dense {
-                let [first] = b.split("head.first_token", x, [run.batch.saturating_mul(d.hidden)]);
-                let first = b.dropout("head.dropout", first, run.dropout_or(d.hidden_dropout));
-                let out = b.linear(first, run.batch, linear("head.dense", d.hidden, Part::Head));
-                b.pointwise("head.tanh", out, Stash::Output)
-            } else {
+            let first = if dense == DenseHead::Pooler {
                 pooled
+            } else {
+                let [first] = b.split("head.first_token", x, [run.batch.saturating_mul(d.hidden)]);
+                let before = if dense == DenseHead::Tanh { run.dropout_or(d.hidden_dropout) } else { 0.0 };
+                let first = b.dropout("head.dropout", first, before);
+                let out = b.linear(first, run.batch, linear("head.dense", d.hidden, Part::Head));
+                b.pointwise("head.act", out, Stash::Output)
             };
-            let first = b.dropout("head.dropout", first, run.dropout_or(d.hidden_dropout));
+            // `seq_classif_dropout` is a rate of its own.
+            let behind = if dense == DenseHead::Relu { run.dropout_or(0.2) } else { run.dropout_or(d.hidden_dropout) };
+            let first = b.dropout("head.dropout", first, behind);
             let logits = b.linear(first, run.batch, linear("head", classes, Part::Head));
             cross_entropy(&mut b, logits)
         }

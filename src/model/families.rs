@@ -223,7 +223,10 @@ impl Architecture {
     pub fn with_classes(mut self, classes: u64) -> Result<Self, Fault> {
         let kind = self.kind();
         let ModelShape::Decoder(decoder) = &mut self.shape else {
-            return Err(Fault::of(keys::model::classes, format!("is for decoders, not for a {kind}")));
+            return Err(Fault::of(
+                keys::model::classes,
+                format!("is not for a {kind} that is described field by field"),
+            ));
         };
         decoder.says = DecoderOutput::TextClass(classes);
         decoder.tie_embeddings = false;

@@ -34,7 +34,7 @@ pub use element::{Element, GROUPS, Group};
 pub use explicit::{of_fields, of_size};
 pub use families::{DiT, EncoderDecoder, Input, ResidualNet, Start, Unet};
 pub use frozen::{FROZEN_PARTS, FrozenParts};
-pub use hf::{ClassCount, class_count, from_hf};
+pub use hf::{ClassCount, class_count, from_hf, with_head};
 pub use layers::{LayerList, ListedLayer, Saved};
 pub use modules::{default_targets, is_meant, linear_layers};
 pub use rules::{ClassNorm, ClassRules, LayerBuffer, modules_of};

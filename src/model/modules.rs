@@ -88,6 +88,18 @@ const BERT: &[Module] = &[
     ("head", "classifier"),
 ];
 
+const DISTILBERT: &[Module] = &[
+    ("attention.q_proj", "attention.q_lin"),
+    ("attention.k_proj", "attention.k_lin"),
+    ("attention.v_proj", "attention.v_lin"),
+    ("attention.o_proj", "attention.out_lin"),
+    ("mlp.up_proj", "ffn.lin1"),
+    ("mlp.down_proj", "ffn.lin2"),
+    ("head.dense", "pre_classifier"),
+    ("head.dense", "vocab_transform"),
+    ("head", "classifier"),
+];
+
 const ROBERTA: &[Module] = &[
     ("attention.q_proj", "attention.self.query"),
     ("attention.k_proj", "attention.self.key"),
@@ -153,6 +165,7 @@ pub fn linear_layers(family: Family, profile: &Profile) -> Vec<Module> {
         Family::Qwen35 | Family::Qwen35Moe => QWEN35,
         Family::Bert => BERT,
         Family::Roberta => ROBERTA,
+        Family::Distilbert => DISTILBERT,
         Family::Vit => VIT,
         Family::Unet => UNET,
         _ => &[],

@@ -19,6 +19,8 @@ pub struct ClassRules {
     /// Where scores are written out, queries and keys are multiplied in fp32 without autocast
     /// (`reorder_and_upcast_attn` of GPT-2).
     pub upcast_scores: bool,
+    /// No dropout stands behind attention (`DistilBERT`'s `TransformerBlock`).
+    pub undropped_attention: bool,
     /// What each layer has as a buffer.
     pub buffer: LayerBuffer,
 }
@@ -56,6 +58,7 @@ impl ClassRules {
         repeats_kv: false,
         wide_scores: false,
         upcast_scores: false,
+        undropped_attention: false,
         buffer: LayerBuffer::No,
     };
 }

@@ -77,6 +77,16 @@ keywords! {
 }
 
 keywords! {
+    /// `model.head`: what stands in place of the vocabulary's head, as transformers' classes name it.
+    ModelHead {
+        SequenceClassification = "sequence-classification" : "one of the classes for each sample",
+        TokenClassification = "token-classification" : "one of the classes for each token",
+        QuestionAnswering = "question-answering" : "where in the text an answer starts and ends",
+        MultipleChoice = "multiple-choice" : "a score for each sample, which is one of several choices",
+    }
+}
+
+keywords! {
     /// `model.framework`: whose layers run.
     Framework {
         Pytorch = "pytorch" | "huggingface" | "transformers" : "transformers' modules on PyTorch",

@@ -385,10 +385,17 @@ def inputs_of(plan, config, dtype):
     if config.model_type == "whisper":
         size = (samples, config.num_mel_bins, 2 * config.max_source_positions)
         return {"input_features": torch.zeros(size, dtype=dtype, device="cuda"), "labels": ids(samples, target)}
-    one_each = plan["model"]["hf_config"]["architectures"][0].endswith("SequenceClassification")
-    batch = {"input_ids": ids(samples, length), "labels": ids(samples) if one_each else ids(samples, target)}
+    name = plan["model"]["hf_config"]["architectures"][0]
+    if name.endswith("QuestionAnswering"):
+        batch = {"input_ids": ids(samples, length), "start_positions": ids(samples), "end_positions": ids(samples)}
+    elif name.endswith("MultipleChoice"):
+        # Two choices each.
+        batch = {"input_ids": ids(samples // 2, 2, length), "labels": ids(samples // 2)}
+    else:
+        one_each = name.endswith("SequenceClassification")
+        batch = {"input_ids": ids(samples, length), "labels": ids(samples) if one_each else ids(samples, target)}
     if plan["training"].get("padded_batch"):
-        batch["attention_mask"] = ids(samples, length)
+        batch["attention_mask"] = ids(*batch["input_ids"].shape)
     return batch
 
 

@@ -207,3 +207,39 @@ fn a_head_of_classes_stands_in_place_of_the_vocabularys() {
     assert_eq!(rewards.params.total, 6_738_415_616 - 32_000 * 4096 + 4096);
     assert!(rewards.largest().peak_allocated < plain.largest().peak_allocated);
 }
+
+/// `BertModel` of bert-base-uncased has 109 482 240 parameters, 590 592 of them its pooler's (768 x 768 + 768). Classes
+/// stand behind the pooler, those of tokens and answers without it (models/bert/modeling_bert.py).
+#[test]
+fn an_encoder_has_the_head_that_the_plan_asks_for() {
+    let of = |model: &str| {
+        let plan = format!(
+            "model: {{preset: bert-base, batch_size: 32, sequence_length: 128{model}}}\n\
+             hardware: {{gpu_type: NVIDIA A10}}\ncluster: {{num_gpus: 1}}\n"
+        );
+        prediction(&plan)
+    };
+    let bare = 109_482_240;
+    assert_eq!(of(", classes: 3").params.total, bare + 768 * 3 + 3);
+    assert_eq!(of(", head: sequence-classification").params.total, bare + 768 * 2 + 2);
+    assert_eq!(of(", head: token-classification, classes: 9").params.total, bare - 590_592 + 768 * 9 + 9);
+    assert_eq!(of(", head: question-answering").params.total, bare - 590_592 + 768 * 2 + 2);
+    assert_eq!(of(", head: multiple-choice").params.total, bare + 768 + 1);
+    // No logits of 30 522 words for each of 4096 tokens.
+    let logits = 4096 * 30_522 * 4;
+    let [whole, few] = ["", ", classes: 3"].map(|model| of(model).largest().peak_allocated.0);
+    assert!(whole > few + logits, "{whole} and {few}");
+}
+
+/// transformers has no ResNet that labels tokens, and fields alone name none of its classes.
+#[test]
+fn a_head_that_no_class_has_is_refused() {
+    let refused = |model: &str| {
+        let text =
+            format!("model: {{{model}, batch_size: 1, sequence_length: 128}}\nhardware: {{gpu_type: NVIDIA A10}}\n");
+        let plan = Document::parse(&text).unwrap().plan().unwrap();
+        format!("{:?}", predict::of(&plan, catalog()).unwrap_err())
+    };
+    assert!(refused("preset: resnet-50, head: token-classification").contains("no ForTokenClassification"));
+    assert!(refused("size_billions: 1, head: question-answering").contains("models of transformers"));
+}

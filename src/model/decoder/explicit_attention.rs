@@ -93,7 +93,7 @@ impl DecoderContext<'_> {
         };
         let bert = matches!(self.family, Family::Bert | Family::Roberta);
         let masked = match self.family {
-            Family::Bert | Family::Roberta => self.masked(b, capped),
+            Family::Bert | Family::Roberta | Family::Distilbert => self.masked(b, capped),
             Family::Vit => capped,
             _ => b.unary("attention.mask", (capped, Flow::Pass), (b.numel(capped), b.element(capped)), Stash::Nothing),
         };
@@ -189,7 +189,7 @@ impl DecoderContext<'_> {
     /// Families whose softmax names no type: it keeps that of the scores, or what autocast makes of it
     /// (`eager_attention_forward` of models/gpt2, bert, roberta, whisper).
     const fn softmax_as_is(&self) -> bool {
-        matches!(self.family, Family::Gpt2 | Family::Bert | Family::Roberta | Family::Whisper)
+        matches!(self.family, Family::Gpt2 | Family::Bert | Family::Roberta | Family::Distilbert | Family::Whisper)
     }
 
     /// Scores scaled, masked and normalised by one kernel in their own type (Megatron).

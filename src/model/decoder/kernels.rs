@@ -170,8 +170,10 @@ impl DecoderContext<'_> {
         let grad = b.needs_grad(q) || b.needs_grad(k) || b.needs_grad(v);
         // BERT makes its mask once for all layers (models/bert/modeling_bert.py).
         // So do OPT, Qwen2-MoE and Falcon, that with a bias for each head where it has one. Autocast casts it in each call.
-        let once =
-            matches!(self.family, Family::Bert | Family::Roberta | Family::Falcon | Family::Opt | Family::Qwen2Moe);
+        let once = matches!(
+            self.family,
+            Family::Bert | Family::Roberta | Family::Distilbert | Family::Falcon | Family::Opt | Family::Qwen2Moe
+        );
         let biased = self.family == Family::Falcon && self.d.position == Position::Alibi;
         let shared = once && element == self.stream_element();
         let mask = (core.masked && kernel == Kernel::Efficient && !shared).then(|| {

@@ -244,7 +244,8 @@ impl DecoderContext<'_> {
         branch: TensorId,
         [added, normed]: [&'static str; 2],
     ) -> TensorId {
-        let branch = self.dropout(b, added, branch);
+        let undropped = self.class_rules().undropped_attention && added == "attention.residual";
+        let branch = if undropped { branch } else { self.dropout(b, added, branch) };
         b.group = Group::Residual;
         let sum = b.add(added, x, branch);
         let out = self.norm(b, sum, normed, self.d.hidden);

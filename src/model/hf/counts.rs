@@ -99,6 +99,11 @@ fn kind(model_type: &str) -> Option<&'static Kind> {
     line.kind.get_or_init(|| serde_json::from_str(line.text).ok()).as_ref()
 }
 
+/// The class of a `model_type` whose name ends so: its `ForSequenceClassification`.
+pub fn class_with(model_type: &str, ending: &str) -> Option<&'static str> {
+    kind(model_type)?.classes.keys().map(String::as_str).find(|name| name.ends_with(ending))
+}
+
 /// Parameters of the class that `config` names in `architectures`, or of the `model_type`'s main class.
 ///
 /// # Errors

@@ -42,6 +42,7 @@ macro_rules! defaults {
 const fn defaults(family: Family) -> Defaults {
     match family {
         Family::Bert | Family::Roberta => defaults!(768, 12, 12, 0, 0, 3072, 30_522, 512, true),
+        Family::Distilbert => defaults!(768, 6, 12, 0, 0, 3072, 30_522, 512, true),
         Family::T5 => defaults!(512, 6, 8, 0, 64, 2048, 32_128, 512, true),
         Family::Whisper => defaults!(384, 4, 6, 0, 64, 1536, 51_865, 448, true),
         Family::Vit | Family::Resnet | Family::Layers | Family::Unet | Family::Dit | Family::Traced => {
@@ -75,7 +76,7 @@ const fn defaults(family: Family) -> Defaults {
 /// The decoder that `keys` describe, as `family` reads them.
 pub fn read(keys: Keys<'_>, family: Family) -> Result<Decoder, Fault> {
     let base = defaults(family);
-    let hidden = keys.count(&["hidden_size", "n_embd", "d_model"], MAX_WIDTH)?.unwrap_or(base.hidden);
+    let hidden = keys.count(&["hidden_size", "n_embd", "d_model", "dim"], MAX_WIDTH)?.unwrap_or(base.hidden);
     let layers =
         keys.count(&["num_hidden_layers", "n_layer", "num_layers", "n_layers"], 10_000)?.unwrap_or(base.layers);
     let heads =
@@ -105,7 +106,7 @@ pub fn read(keys: Keys<'_>, family: Family) -> Result<Decoder, Fault> {
             format!("{kv_heads} do not divide num_attention_heads {heads}"),
         ));
     }
-    let inner = ["intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size"];
+    let inner = ["intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size", "hidden_dim"];
     let intermediate = keys.count(&inner, MAX_WIDTH)?.unwrap_or_else(|| or(base.intermediate, 4 * hidden));
     let positions = keys.count(&["max_position_embeddings", "n_positions", "seq_length"], MAX_ROWS)?;
     let vocab = keys.count(&["vocab_size"], MAX_ROWS)?.unwrap_or(base.vocab);
@@ -145,7 +146,9 @@ fn with_family(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Fa
         Family::Gpt2 | Family::Nanogpt => gpt2(layernorm(d), keys, acting)?,
         Family::T5 | Family::Whisper => super::encoder_decoder::block(d, keys, family)?,
         Family::Resnet | Family::Layers | Family::Unet | Family::Dit | Family::Traced => layernorm(d),
-        Family::Bert | Family::Roberta | Family::Vit => super::encoder::stack(layernorm(d), keys, family, acting)?,
+        Family::Bert | Family::Roberta | Family::Distilbert | Family::Vit => {
+            super::encoder::stack(layernorm(d), keys, family, acting)?
+        }
         Family::Opt => opt(layernorm(d), keys, acting)?,
         Family::GptNeox => gpt_neox(layernorm(d), keys, acting)?,
         Family::Bloom => Decoder {

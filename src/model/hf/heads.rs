@@ -1,8 +1,31 @@
 //! What a model is trained for, which the name of its class says (`architectures`).
 
+use serde_json::{Map, Value};
+
+use super::counts;
 use super::keys::{Keys, MAX_COUNT, MAX_ROWS, MAX_WIDTH};
-use crate::model::architecture::{Decoder, DecoderOutput, Family, ImageHead, TextHead};
-use crate::plan::Fault;
+use crate::model::architecture::{Decoder, DecoderOutput, DenseHead, Family, ImageHead, TextHead};
+use crate::plan::{Fault, keys as plan_keys};
+
+/// The configuration of the same model with another head: the class of its kind that has that one, for so many classes.
+///
+/// # Errors
+/// transformers has no such class of this kind.
+pub fn instead(config: &Map<String, Value>, ending: &str, classes: Option<u64>) -> Result<Map<String, Value>, Fault> {
+    let model_type = config.get("model_type").and_then(Value::as_str).unwrap_or_default();
+    let Some(class) = counts::class_with(model_type, ending) else {
+        return Err(Fault::of(
+            plan_keys::model::head,
+            format!("transformers has no {ending} of the kind {model_type}"),
+        ));
+    };
+    let mut config = config.clone();
+    config.insert("architectures".to_owned(), vec![class].into());
+    if let Some(classes) = classes {
+        config.insert("num_labels".to_owned(), classes.into());
+    }
+    Ok(config)
+}
 
 /// A decoder with the head of `class` (transformers 4.57.6, modeling_layers.py, `GenericForSequenceClassification` and
 /// those behind it; models/gpt2, bloom, falcon, gpt_neox).
@@ -32,7 +55,11 @@ pub fn of_decoder(d: Decoder, keys: Keys<'_>, family: Family, class: Option<&str
 /// The head of an encoder of text, and whether a pooler stands before it (models/bert, roberta).
 pub fn of_encoder(keys: Keys<'_>, family: Family, class: Option<&str>) -> Result<(TextHead, bool), Fault> {
     let class = class.unwrap_or("ForMaskedLM");
-    let roberta = family == Family::Roberta;
+    let dense = match family {
+        Family::Roberta => DenseHead::Tanh,
+        Family::Distilbert => DenseHead::Relu,
+        _ => DenseHead::Pooler,
+    };
     Ok(if class.ends_with("ForMaskedLM") {
         (TextHead::MaskedLm, false)
     } else if class.ends_with("LMHeadModel") || class.ends_with("ForCausalLM") {
@@ -40,18 +67,22 @@ pub fn of_encoder(keys: Keys<'_>, family: Family, class: Option<&str>) -> Result
     } else if class.ends_with("ForPreTraining") {
         (TextHead::Pretraining, true)
     } else if class.ends_with("ForSequenceClassification") {
-        (TextHead::Classes(labels(keys)?, roberta), !roberta)
+        (TextHead::Classes(labels(keys)?, dense), dense == DenseHead::Pooler)
     } else if class.ends_with("ForMultipleChoice") {
         // A score for each choice, behind a pooler in both families.
-        (TextHead::Classes(1, false), true)
+        match dense {
+            DenseHead::Relu => (TextHead::Classes(1, dense), false),
+            _ => (TextHead::Classes(1, DenseHead::Pooler), true),
+        }
     } else if class.ends_with("ForNextSentencePrediction") {
-        (TextHead::Classes(2, false), true)
+        (TextHead::Classes(2, DenseHead::Pooler), true)
     } else if class.ends_with("ForTokenClassification") {
         (TextHead::TokenClasses(labels(keys)?, true), false)
     } else if class.ends_with("ForQuestionAnswering") {
-        (TextHead::TokenClasses(2, false), false)
+        // `DistilBertForQuestionAnswering` drops before it.
+        (TextHead::TokenClasses(2, family == Family::Distilbert), false)
     } else {
-        (TextHead::No, true)
+        (TextHead::No, family != Family::Distilbert)
     })
 }
 

@@ -15,6 +15,7 @@ mod related;
 mod windows;
 
 pub use counts::ClassCount;
+pub use heads::instead as with_head;
 
 use serde_json::{Map, Value};
 
@@ -131,7 +132,9 @@ fn shape(
     class: Option<&str>,
 ) -> Result<ModelShape, Fault> {
     Ok(match family {
-        Family::Bert | Family::Roberta | Family::Vit => ModelShape::Encoder(encoder::read(keys, family, class)?),
+        Family::Bert | Family::Roberta | Family::Distilbert | Family::Vit => {
+            ModelShape::Encoder(encoder::read(keys, family, class)?)
+        }
         Family::T5 | Family::Whisper => ModelShape::EncoderDecoder(encoder_decoder::read(keys, family, class)?),
         Family::Resnet => ModelShape::ResidualNet(image::residual_net(keys, class)?),
         _ => {
@@ -221,12 +224,13 @@ fn left_out(keys: Keys<'_>, architecture: &mut Architecture, assumptions: &mut V
 }
 
 /// Every family by its `model_type`.
-const FAMILIES: [(&str, Family); 32] = [
+const FAMILIES: [(&str, Family); 33] = [
     ("bert", Family::Bert),
     ("roberta", Family::Roberta),
     // RoBERTa's modules under other names.
     ("xlm-roberta", Family::Roberta),
     ("camembert", Family::Roberta),
+    ("distilbert", Family::Distilbert),
     ("vit", Family::Vit),
     ("t5", Family::T5),
     // T5's modules with other defaults.

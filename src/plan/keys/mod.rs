@@ -6,8 +6,8 @@ mod macros;
 
 use super::keywords::{
     Activation, Attention, CpComm, CpuOffload, CudaGraph, Dtype, Engine, Fp8Recipe, Framework, GenerationBeside, Loss,
-    Mode, ModelType, MoeDispatcher, Norm, Optimizer, Position, Precision, RecomputeModule, RecomputeWord, Schedule,
-    Sharding, Strategy, TransformerImpl,
+    Mode, ModelHead, ModelType, MoeDispatcher, Norm, Optimizer, Position, Precision, RecomputeModule, RecomputeWord,
+    Schedule, Sharding, Strategy, TransformerImpl,
 };
 use super::read::PlanReader;
 use super::schema::{PlanKey, ValueKind};
@@ -38,6 +38,7 @@ section!(MODEL, model, ModelPart, "model", "what is trained", {
     input_gradient: flag(), "those layers stand inside of a larger model: their input needs a gradient";
     size_billions: positive(most::BILLIONS), "billions of parameters, where no architecture is known";
     model_type as "type": word(ModelType), "the kind of architecture";
+    head: word(ModelHead), "what stands in place of the vocabulary's head";
     classes: whole(most::VOCABULARY), "classes of a head in place of the vocabulary's; 1 for a reward model";
     batch_size: whole(most::BATCH), "global batch: samples per optimizer step";
     sequence_length: whole(most::TOKENS), "tokens per sample";

@@ -2,6 +2,7 @@
 //! must agree, stands here and nowhere else.
 
 mod adapters;
+mod architecture;
 mod batch;
 mod companions;
 mod cpu;
@@ -38,10 +39,10 @@ use std::sync::Arc;
 
 use crate::catalog::Catalog;
 use crate::framework::{Modules, Profile};
-use crate::model::{self, Architecture, Count, LayerList, ModelShape};
+use crate::model::{self, Architecture, Count};
 use crate::plan::keys;
-use crate::plan::keywords::{Mode, ModelType, Precision, Sharding, TransformerImpl};
-use crate::plan::{Change, Fault, HfConfig, ModelPart, Plan};
+use crate::plan::keywords::{Mode, Precision, Sharding, TransformerImpl};
+use crate::plan::{Change, Fault, Plan};
 
 /// A plan with every value decided. The plan's form shows these as the values in force.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,7 +89,7 @@ impl Job {
         let framework = notes.or(keys::model::framework, plan.model.framework, Profile::standard().framework);
         let implementation = plan.model.transformer_impl.unwrap_or(TransformerImpl::TransformerEngine);
         let profile = Profile::of(framework, implementation);
-        let architecture = match architecture(plan, catalog, profile, &mut notes) {
+        let architecture = match architecture::of_plan(plan, catalog, profile, &mut notes) {
             Ok(architecture) => architecture,
             Err(fault) => {
                 notes.faults.push(fault);
@@ -324,68 +325,6 @@ fn note_latents(training: &Training, profile: &Profile, decoder: &model::Decoder
             ),
         );
     }
-}
-
-/// The architecture, from the first key that has one.
-fn architecture(
-    plan: &Plan,
-    catalog: &Catalog,
-    profile: &Profile,
-    notes: &mut Notes,
-) -> Result<Option<Architecture>, Fault> {
-    let part = &plan.model;
-    let (mut architecture, said) = if let Some(trace) = &part.trace {
-        (traced::architecture(trace)?, Vec::new())
-    } else if let Some(config) = &part.hf_config {
-        match config {
-            HfConfig::Inline(map) => model::from_hf(map)?,
-            HfConfig::Path(path) => {
-                return Err(Fault::of(keys::model::hf_config, format!("{path}: the file has not been read")));
-            }
-        }
-    } else if let Some(name) = &part.preset {
-        let Some(preset) = catalog.model(name) else {
-            return Err(Fault::of(keys::model::preset, catalog.no_model(name)));
-        };
-        let (architecture, said) = model::from_hf(&preset.hf_config)?;
-        (Architecture { name: preset.name.clone(), ..architecture }, said)
-    } else if let Some(words) = &part.layers {
-        (LayerList::read(words)?.into(), Vec::new())
-    } else if let Some(fields) = &part.architecture {
-        model::of_fields(fields, part.model_type, profile.modules.block.is)?
-    } else {
-        let size = part.size_billions.unwrap_or_else(|| {
-            let (size, like) = sized::usual(part.model_type);
-            notes.assume(keys::model::size_billions, format!("{size} ({like}; no architecture is given)"));
-            size
-        });
-        match part.model_type {
-            None | Some(ModelType::TransformerDecoder) => model::of_size(size)?,
-            Some(ModelType::Mlp) => {
-                let why = "is needed for an mlp: [linear:784x512, relu, linear:512x10]";
-                return Err(Fault::of(keys::model::layers, why));
-            }
-            Some(kind) => sized::of_kind(catalog, kind, size)?,
-        }
-    };
-    let kind = architecture.kind();
-    if let Some(wanted) = part.model_type.filter(|wanted| *wanted != kind) {
-        return Err(Fault::of(keys::model::model_type, format!("{wanted}: the model that is given is a {kind}")));
-    }
-    if let Some(classes) = part.classes {
-        architecture = architecture.with_classes(classes)?;
-    }
-    notes.assumptions.extend(said);
-    place_layers(&mut architecture, part, notes);
-    Ok(Some(architecture))
-}
-
-/// Whether the layers stand inside of a larger model; what is left out of them is said.
-fn place_layers(architecture: &mut Architecture, part: &ModelPart, notes: &mut Notes) {
-    let ModelShape::Layers(list) = &mut architecture.shape else { return };
-    list.input_gradient = part.input_gradient == Some(true);
-    let said = "the loss is left out; the gradient of the output is counted";
-    notes.assume(if part.layers.is_some() { "model.layers" } else { "model.architecture" }, said);
 }
 
 /// The profile that can train `architecture`: `profile`, or the fork of it that has the model's attention.
