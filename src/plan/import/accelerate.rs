@@ -183,7 +183,9 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     let dynamo = settings
         .first_text(&["dynamo_config.dynamo_backend", "dynamo_backend"])
         .filter(|found| !found.value.eq_ignore_ascii_case("no"));
-    imported.set(keys::training::compile, dynamo.map(|found| found.map(|_| true)));
+    // These backends run the captured operators as they are (torch/_dynamo/backends/debugging.py).
+    let fuses = |found: &str| !["eager", "aot_eager"].iter().any(|plain| found.eq_ignore_ascii_case(plain));
+    imported.set(keys::training::compile, dynamo.map(|found| found.map(|backend| fuses(&backend))));
     for (name, key) in [("tp", "distribution.tensor_parallel"), ("cp", "distribution.context_parallel")] {
         let found = settings.whole(&format!("parallelism_config.parallelism_config_{name}_size"));
         imported.set(key, found.filter(|found| found.value > 1));
