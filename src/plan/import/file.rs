@@ -9,6 +9,7 @@ use super::kinds::{kind, of_settings};
 use super::launch::{self, Program};
 use super::refused::Refused;
 use super::script_files::{ScriptFiles, near};
+use super::script_modules;
 use super::settings::Settings;
 use super::text::Unparsable;
 use super::{
@@ -147,8 +148,9 @@ fn of_python(name: &str, content: &str, context: &ImportContext) -> Option<Impor
     if torchtitan::is_python(content) {
         return Some(torchtitan::of_python(name, content, context));
     }
-    let trains = python_calls::is_script(content) || python_calls::is_part(content);
-    trains.then(|| python_calls::of_file(name, content, context))
+    let content = script_modules::by_library_names(content);
+    let trains = python_calls::is_script(&content) || python_calls::is_part(&content);
+    trains.then(|| python_calls::of_file(name, &content, context))
 }
 
 /// The plan of a script that takes its arguments from a command line, as it starts where nobody gives any: its own

@@ -9,6 +9,7 @@ use super::methods::TrainingMethod;
 use super::model;
 use super::origin::{Origin, Setting};
 use super::rows::not_modelled;
+use super::script_defaults;
 use super::settings::{DefaultValue, Settings};
 use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
@@ -24,6 +25,20 @@ const DEFAULTS: &[(&str, DefaultValue)] = &[
     ("finetuning_type", DefaultValue::Text("lora")),
     ("lora_target", DefaultValue::Text("all")),
     ("lora_dropout", DefaultValue::Number(0.0)),
+    ("flash_attn", DefaultValue::Text("auto")),
+];
+
+/// The scripts that its releases before 0.8, and the tools that it came from (LLaMA-Efficient-Tuning and
+/// ChatGLM-Efficient-Tuning), were started by.
+const OLD_SCRIPTS: [&str; 6] =
+    ["train_bash.py", "train_sft.py", "train_pt.py", "train_rm.py", "train_ppo.py", "train_dpo.py"];
+
+/// What those have in common; the rank's targets differ (`hparams/data_args.py` and `hparams/finetuning_args.py` of 0.1
+/// to 0.7: 512 + 512 tokens, later `cutoff_len` 1024).
+const OLD_DEFAULTS: &[(&str, DefaultValue)] = &[
+    ("cutoff_len", DefaultValue::Whole(1024)),
+    ("finetuning_type", DefaultValue::Text("lora")),
+    ("lora_dropout", DefaultValue::Number(0.1)),
     ("flash_attn", DefaultValue::Text("auto")),
 ];
 
@@ -63,7 +78,7 @@ pub fn is_config(settings: &Settings) -> bool {
 /// The plan of such a command.
 pub fn import(context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("LLaMA-Factory");
-    let mut settings = Settings::defaults(VERSION, DEFAULTS);
+    let mut settings = defaults(context);
     if let Some(file) = config(context).and_then(|path| context.configuration(&path, &mut imported)) {
         settings.over(file);
     }
@@ -77,6 +92,34 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     set(&mut imported, &settings, context);
     account_for(&mut imported, &settings);
     imported
+}
+
+/// What nobody has to say: by the release, over which the classes of the checkout go that the script stands in.
+fn defaults(context: &ImportContext) -> Settings {
+    let old = OLD_SCRIPTS.contains(&context.program.name());
+    let of_release = if old {
+        Settings::defaults("LLaMA-Factory before 0.8", OLD_DEFAULTS)
+    } else {
+        Settings::defaults(VERSION, DEFAULTS)
+    };
+    let script = script_defaults::script_of(context);
+    let own = script.map(|(path, text)| script_defaults::of_project(context, &path, &text)).unwrap_or_default();
+    of_release.with(own)
+}
+
+/// The length of a sample. Before `cutoff_len` it was that of a question and its answer, or of a block of a text
+/// (`extras`' and `data`'s `preprocess_dataset` of 0.1).
+fn length(imported: &mut ImportedPlan, settings: &Settings) {
+    let longest = settings.whole("cutoff_len");
+    let parts = settings.whole("max_source_length").filter(|_| !settings.is_set("cutoff_len"));
+    let Some(source) = parts else { return imported.set(keys::model::sequence_length, longest) };
+    if settings.text("stage").is_some_and(|found| found.value == "pt") {
+        return imported.set(keys::model::sequence_length, Some(source));
+    }
+    let default = Origin::Default { framework: "LLaMA-Factory 0.1", option: "max_target_length 512".to_owned() };
+    let target = settings.whole("max_target_length").unwrap_or_else(|| Setting::new(512, default));
+    let origin = Origin::Derived(format!("{} + {}", source.origin, target.origin));
+    imported.say(keys::model::sequence_length, source.value.saturating_add(target.value), origin);
 }
 
 /// The plan of a file alone.
@@ -183,7 +226,7 @@ fn set_arguments(imported: &mut ImportedPlan, settings: &Settings, context: &Imp
         Some(found) => model::set(imported, context, found),
         None => imported.miss(keys::model::preset, "no model_name_or_path"),
     }
-    imported.set(keys::model::sequence_length, settings.whole("cutoff_len"));
+    length(imported, settings);
     let mut arguments = Settings::defaults("transformers 4.57", trainer::DEFAULTS).with(settings.clone());
     versions::apply(versions::TRAINER, &context.run.versions, &mut arguments, imported);
     match settings.text("flash_attn") {
@@ -269,7 +312,10 @@ fn lora(imported: &mut ImportedPlan, settings: &Settings) {
                 .text("quantization_method")
                 .filter(|found| !matches!(found.value.as_str(), "bnb" | "bitsandbytes"));
             adapters::set_double_quant(imported, settings.flag("double_quantization"), VERSION, other);
-            adapters::set_targets(imported, settings.texts("lora_target"));
+            match settings.texts("lora_target") {
+                None => imported.miss(keys::lora::targets, "no lora_target, which these releases need"),
+                told => adapters::set_targets(imported, told),
+            }
             if kind.value == "oft" {
                 not_modelled(imported, "OFT: rotations in place of LoRA's matrices");
             }

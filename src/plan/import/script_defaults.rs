@@ -32,6 +32,7 @@ pub fn script_of(context: &ImportContext) -> Option<(String, String)> {
     };
     paths.into_iter().filter(|path| path.ends_with(".py")).find_map(|path| {
         let text = context.run.files.read(&path).ok().filter(|text| text.len() <= LONGEST)?;
+        let text = script_modules::by_library_names(&text);
         let inner = entered(context, &text).map(|inner| format!("{text}\n{inner}"));
         Some((path, inner.unwrap_or(text)))
     })
@@ -85,7 +86,8 @@ pub fn of_project(context: &ImportContext, path: &str, text: &str) -> Settings {
     let found = files.filter_map(|(at, file)| Some((context.run.files.read(&file).ok()?, file, at < own)));
     let found: Vec<(String, String, bool)> = found.filter(|(text, ..)| text.len() <= LONGEST).take(MOST).collect();
     let texts: Vec<&str> = std::iter::once(text).chain(found.iter().map(|(text, ..)| text.as_str())).collect();
-    let classes = script_classes::parsed(text, &texts);
+    // By the script itself, or by the module of its project that parses for it.
+    let classes = texts.iter().find_map(|text| script_classes::parsed(text, &texts));
     // A package hands on more than the script takes from it.
     let named = classes.clone().or_else(|| script_classes::named(text, &texts));
     let mut settings = Settings::default();

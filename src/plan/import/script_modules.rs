@@ -22,6 +22,47 @@ pub fn as_imported(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+/// A script in which what it takes from libraries under names of its own (`from transformers import HfArgumentParser as
+/// HfArgs`) has the library's names, unless something else has that name there. Lines keep their places.
+pub fn by_library_names(text: &str) -> String {
+    const LIBRARIES: [&str; 7] = ["transformers", "trl", "peft", "accelerate", "unsloth", "lightning", "deepspeed"];
+    let mut named = text.to_owned();
+    for (at, _) in text.match_indices(" as ") {
+        let (before, behind) = text.split_at(at);
+        let word = |letter: char| !letter.is_ascii_alphanumeric() && letter != '_';
+        let original = before.rsplit(word).next().unwrap_or("");
+        let own = behind.get(" as ".len()..).unwrap_or("").split(word).next().unwrap_or("");
+        let statement = before.rfind("from ").and_then(|from| before.get(from..)).unwrap_or("");
+        let library = statement.split(['.', ' ']).nth(1).unwrap_or("");
+        let whole = !statement.contains(')') && (statement.contains('(') || !statement.contains('\n'));
+        let imports = LIBRARIES.contains(&library) && statement.contains(" import ") && whole;
+        let once = text.match_indices(original).filter(|(at, _)| is_whole_word(text, *at, original)).count() == 1;
+        if imports && once && original.len() > 3 && own.len() > 3 && original != own {
+            named = renamed(&named, own, original);
+        }
+    }
+    named
+}
+
+fn is_whole_word(text: &str, at: usize, word: &str) -> bool {
+    let joins = |letter: Option<char>| letter.is_some_and(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+    let before = text.get(..at).and_then(|before| before.chars().next_back());
+    let behind = text.get(at + word.len()..).and_then(|behind| behind.chars().next());
+    !joins(before) && !joins(behind)
+}
+
+fn renamed(text: &str, own: &str, original: &str) -> String {
+    let mut written = String::with_capacity(text.len());
+    let mut from = 0;
+    for (at, _) in text.match_indices(own).filter(|(at, _)| is_whole_word(text, *at, own)) {
+        written.push_str(text.get(from..at).unwrap_or(""));
+        written.push_str(original);
+        from = at + own.len();
+    }
+    written.push_str(text.get(from..).unwrap_or(""));
+    written
+}
+
 /// The text of a script as [`project_text`] has it, without functions of the modules that nothing calls by name: what other scripts of the project do.
 pub fn called_text(context: &ImportContext, path: &str, text: &str) -> String {
     let whole = project_text(context, path, text);
@@ -65,11 +106,7 @@ fn function(block: &str) -> Option<&str> {
 
 /// Whether a name stands in a text by itself, or behind a module's.
 fn is_word(text: &str, name: &str) -> bool {
-    let letter = |letter: Option<char>| letter.is_some_and(|letter| letter.is_ascii_alphanumeric() || letter == '_');
-    text.match_indices(name).any(|(at, _)| {
-        let (before, behind) = (text.get(..at).unwrap_or(""), text.get(at + name.len()..).unwrap_or(""));
-        !letter(before.chars().next_back()) && !letter(behind.chars().next())
-    })
+    text.match_indices(name).any(|(at, _)| is_whole_word(text, at, name))
 }
 
 /// Files of its own project that a script imports from: `from pkg.arguments import A`, `from pkg import arguments`,
@@ -112,10 +149,16 @@ pub fn handed_on(context: &ImportContext, path: &str, text: &str) -> Vec<String>
     let mut files = Vec::new();
     for module in text.lines().filter_map(|line| Some(line.strip_prefix("from ")?.split_once(" import ")?.0)) {
         let place = module.trim_start_matches('.').replace('.', "/");
-        let below = if module.starts_with('.') && !folder.is_empty() { format!("{folder}/{place}") } else { place };
-        let package = format!("{below}/__init__.py");
-        if let Ok(inner) = context.run.files.read(&package) {
-            files.extend(of(&package, &inner));
+        let near = if folder.is_empty() { place.clone() } else { format!("{folder}/{place}") };
+        let places = if module.starts_with('.') { vec![near] } else { vec![place, near] };
+        let packages = places.into_iter().map(|below| format!("{below}/__init__.py"));
+        let found = packages.into_iter().find_map(|path| Some((context.run.files.read(&path).ok()?, path)));
+        let Some((inner, package)) = found else { continue };
+        for file in of(&package, &inner) {
+            // The module that fills the arguments in takes their classes from others.
+            let text = context.run.files.read(&file).ok().filter(|text| text.contains("ArgumentParser("));
+            files.extend(text.map(|text| of(&file, &text)).unwrap_or_default());
+            files.push(file);
         }
     }
     files.dedup();

@@ -1,6 +1,7 @@
 //! A training loop of one's own on models of transformers: what its text makes of its arguments, its loader, its
 //! optimizer and the types that it loads. Read, never run.
 
+mod cuts;
 mod processes;
 mod says;
 mod unfollowed;
@@ -23,7 +24,7 @@ use super::script_modules::{called_text, project_text};
 use super::settings::{Settings, UNKNOWN};
 use crate::plan::keys;
 
-pub use says::truncated;
+pub use cuts::truncated;
 use says::{given, is_fused, loader_batch, optimizer, several_models, wrapper};
 
 /// Whether the script that runs trains a model of transformers by its own text: with a loop of its own, or with a

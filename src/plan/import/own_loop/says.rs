@@ -85,28 +85,6 @@ fn is_set_off(part: &str, text: &str) -> bool {
     part.contains('.') && code(text).any(|line| line.replace(' ', "").contains(&format!("{name}=False")))
 }
 
-/// The only length that a script cuts its samples to, in its calls of a tokenizer.
-pub fn truncated(text: &str, reader: &ScriptReader) -> Option<Value> {
-    const NEAR: usize = 200;
-    let mut found: Option<Value> = None;
-    for (at, word) in text.match_indices("max_length=") {
-        let line = text.get(..at)?.rsplit('\n').next().unwrap_or("").trim_start();
-        let start = (at.saturating_sub(NEAR)..at).find(|at| text.is_char_boundary(*at)).unwrap_or(at);
-        let end = (at + NEAR..).find(|at| *at >= text.len() || text.is_char_boundary(*at)).unwrap_or(text.len());
-        let around = text.get(start..end.min(text.len())).unwrap_or("");
-        if line.starts_with('#') || line.starts_with("def ") || !around.contains("truncation") {
-            continue;
-        }
-        let part = arguments(text.get(at + word.len()..)?).into_iter().next()?;
-        let value = reader.expression(part.trim()).filter(|value| whole(value).is_some())?;
-        if found.as_ref().is_some_and(|other| *other != value) {
-            return None;
-        }
-        found = Some(value);
-    }
-    found
-}
-
 /// `ds_config["train_micro_batch_size_per_gpu"] = args.batch_size`: what a script puts into its configuration.
 pub fn given(text: &str, reader: &ScriptReader, origin: &dyn Fn(&str) -> Origin) -> Vec<(&'static str, Setting<u64>)> {
     const PUT: [(&str, &str); 2] = [
