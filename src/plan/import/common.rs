@@ -7,12 +7,14 @@ use super::ProcessView;
 use super::imported::ImportedPlan;
 use super::kubernetes;
 use super::launch::{Launcher, Program, World};
+use super::model;
 use super::origin::{Origin, Setting};
 use super::rows::not_modelled;
 use super::settings::Settings;
 use super::text;
 use crate::catalog::Catalog;
 use crate::files::Unread;
+use crate::model::Input;
 use crate::plan::keys;
 
 /// Everything that is known of a run.
@@ -141,6 +143,7 @@ pub fn surroundings(imported: &mut ImportedPlan, context: &ImportContext) {
     let blocking = blocking.filter(|found| found.value.trim().parse::<i64>().is_ok_and(|number| number != 0));
     imported.fill(keys::training::launch_blocking, blocking.map(|found| found.map(|_| true)));
     derive(imported);
+    length(imported, context);
 }
 
 /// The degrees and batches that follow from what is known.
@@ -271,8 +274,17 @@ fn batches(imported: &mut ImportedPlan) {
     if imported.get(MICRO).is_none() && imported.get(GLOBAL).is_none() {
         imported.miss(MICRO, "no argument or file says it");
     }
-    if imported.get(keys::model::sequence_length).is_none() {
-        imported.miss(keys::model::sequence_length, "no argument or file says it");
+}
+
+/// The length of a sample, where its model has one that a plan must say.
+fn length(imported: &mut ImportedPlan, context: &ImportContext) {
+    let key = match model::input(imported, context) {
+        Some(Input::Image(..) | Input::Captioned(_)) => return,
+        Some(Input::Pair(Some(_), _)) => keys::model::decoder_sequence_length,
+        _ => keys::model::sequence_length,
+    };
+    if imported.get(key).is_none() {
+        imported.miss(key, "no argument or file says it");
     }
 }
 

@@ -73,6 +73,7 @@ mod script_classes;
 mod script_defaults;
 mod script_doubts;
 mod script_files;
+mod script_head;
 mod script_loading;
 mod script_modules;
 mod settings;

@@ -6,6 +6,7 @@ use super::imported::ImportedPlan;
 use super::launch::base;
 use super::origin::{Origin, Setting};
 use super::vision;
+use crate::model::{self, Input};
 use crate::plan::keys;
 
 const CONFIG: &str = "config.json";
@@ -327,6 +328,13 @@ pub fn longest(imported: &ImportedPlan, context: &ImportContext) -> Option<u64> 
     let preset = imported.get(keys::model::preset)?.value.as_str()?.to_owned();
     let config = &context.catalog.model(&preset)?.hf_config;
     ["max_position_embeddings", "n_positions"].iter().find_map(|key| config.get(*key)?.as_u64())
+}
+
+/// What a sample of a preset is.
+pub fn input(imported: &ImportedPlan, context: &ImportContext) -> Option<Input> {
+    let preset = imported.get(keys::model::preset)?.value.as_str()?;
+    let (architecture, _) = model::from_hf(&context.catalog.model(preset)?.hf_config).ok()?;
+    Some(architecture.input())
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use super::rollout;
 use super::rows::not_modelled;
 use super::script_defaults;
 use super::script_doubts;
+use super::script_head;
 use super::script_modules::project_text;
 use super::settings::{Settings, whole};
 use super::trainer::{self, WeightStorage};
@@ -45,10 +46,6 @@ const TRL: [(&str, &str); 8] = [
     ("GRPOConfig", "grpo"),
     ("RLOOConfig", "rloo"),
 ];
-
-/// Classes with a head of their own in place of the vocabulary's.
-const HEADS: [&str; 4] =
-    ["ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForImageClassification"];
 
 /// No longer text is looked into.
 const LONGEST: usize = 2_000_000;
@@ -164,6 +161,12 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
         vision::of_causal_class(&mut imported);
     }
     set_length(&mut imported, &settings, &reader, name, content);
+    if unsloth && call(content, "SFTTrainer").is_some() {
+        // `FastLanguageModel.from_pretrained` (`unsloth/models/loader.py`); the patched trainer takes the model's length.
+        let option = "max_seq_length 2048".to_owned();
+        let default = Setting::new(2048, Origin::Default { framework: "unsloth", option });
+        imported.fill(keys::model::sequence_length, Some(default));
+    }
     python_adapters::set(&mut imported, &calls, &reader, content, unsloth);
     if let Some(found) = calls.adapted.text("use_gradient_checkpointing") {
         let on = !matches!(found.value.to_lowercase().as_str(), "false" | "none");
@@ -185,7 +188,7 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
             .note("unsloth's own kernels keep less than those that are counted, and its checkpoints go to the host");
         imported.say(keys::training::loss, "fused", Origin::Program("unsloth's fused cross entropy".to_owned()));
     }
-    set_method(&mut imported, context, content, (&calls, &models), (&settings, method));
+    set_method(&mut imported, context, content, (&calls, &reader), (&settings, method));
     note_other_training(&mut imported, &reader, content);
     if calls.handed_on {
         imported.unread = Some("what the script hands to its arguments by `**`".to_owned());
@@ -278,7 +281,7 @@ fn set_method(
     imported: &mut ImportedPlan,
     context: &ImportContext,
     content: &str,
-    (calls, models): (&ScriptCalls, &[String]),
+    (calls, reader): (&ScriptCalls, &ScriptReader),
     (settings, method): (&Settings, Option<&str>),
 ) {
     if method == Some("grpo") && calls.made.is("fast_inference") {
@@ -291,8 +294,8 @@ fn set_method(
         .find(|kind| ["Config", "Trainer"].iter().any(|end| call(content, &format!("{kind}{end}")).is_some()));
     if let Some(method) = kind.and_then(TrainingMethod::of_name).or_else(|| TrainingMethod::of_script(content)) {
         method.apply(imported);
-    } else if models.first().is_some_and(|name| HEADS.iter().any(|head| name.contains(head))) {
-        not_modelled(imported, "a head of a few classes: the plan's head is the vocabulary's");
+    } else {
+        script_head::of_script(imported, reader);
     }
 }
 

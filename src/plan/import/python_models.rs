@@ -7,7 +7,7 @@ use super::python_calls::call;
 use super::settings::Settings;
 
 /// Endings of classes whose `from_pretrained` makes the model that trains.
-const MODELS: [&str; 15] = [
+const MODELS: [&str; 16] = [
     "FastLanguageModel",
     "FastModel",
     "FastVisionModel",
@@ -19,6 +19,7 @@ const MODELS: [&str; 15] = [
     "ForMaskedLM",
     "ForTokenClassification",
     "ForQuestionAnswering",
+    "ForMultipleChoice",
     "ForVision2Seq",
     "ForImageTextToText",
     "ForImageClassification",

@@ -10,7 +10,7 @@ use super::super::rows::not_modelled;
 use super::super::settings::{DefaultValue, Settings, UNKNOWN};
 use super::super::text::arguments as arguments_of;
 use super::super::{arguments, own_config, script_adapters, script_defaults, script_doubts, trl};
-use super::super::{python_calls, script_loading, script_modules};
+use super::super::{python_calls, script_head, script_loading, script_modules};
 use super::lmflow;
 use super::{DEFAULTS, VERSION, config_file, data_parallel, known_script, leave_open, set_all, versions};
 use super::{lora_call, option_names};
@@ -33,7 +33,10 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     });
     let reader = script.as_ref().map(|(path, text, whole)| {
         let trainer = if looped { Settings::default() } else { Settings::defaults(VERSION, &UNTOLD) };
-        let known = trainer.with(lora_call::own_file(context, &settings, &mut imported)).with(settings.clone());
+        // What a script asks of its arguments is what the installed version gives them.
+        let mut given = settings.clone();
+        versions::defaults(&mut ImportedPlan::default(), &mut given, context, method);
+        let known = trainer.with(lora_call::own_file(context, &settings, &mut imported)).with(given);
         ScriptReader::of_project(path, text, whole, known, Some(context.run.files))
     });
     if let Some(reader) = reader.as_ref().filter(|_| !looped) {
@@ -72,6 +75,10 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         own.settle(&mut imported, context);
     }
     leave_open(&mut imported, open.or(of_version));
+    match &reader {
+        Some(reader) => script_head::of_script(&mut imported, reader),
+        None => script_head::of_name(&mut imported, context, &settings),
+    }
     if let Some(method) = method_of(context, &settings) {
         methods::of_trainer(method, &mut imported, &settings, context);
     }

@@ -15,6 +15,7 @@ use super::super::script_modules::project_text;
 use super::super::settings::{Fate, Settings, whole};
 use super::super::trl;
 use super::lora_call::LoraCall;
+use crate::model::Input;
 use crate::plan::keys;
 
 /// The model, by the names that scripts have for it.
@@ -93,10 +94,13 @@ pub fn length(imported: &mut ImportedPlan, settings: &Settings, context: &Import
         imported.miss(keys::model::sequence_length, why);
     }
     let name = context.program.name().to_lowercase();
-    let two = ["summarization", "translation", "seq2seq", "t5", "bart"].iter().any(|part| name.contains(part));
-    let target = settings.first_whole(&["max_target_length", "target_max_len"]).or_else(|| match name.as_str() {
-        "run_summarization.py" | "run_translation.py" => Some(default(128, "--max_target_length 128")),
-        _ => None,
+    let heard = matches!(model::input(imported, context), Some(Input::Pair(Some(_), _)));
+    let two = heard || ["summarization", "translation", "seq2seq", "t5", "bart"].iter().any(|part| name.contains(part));
+    let target = settings.first_whole(&["max_target_length", "target_max_len", "max_label_length"]).or_else(|| {
+        match name.as_str() {
+            "run_summarization.py" | "run_translation.py" => Some(default(128, "--max_target_length 128")),
+            _ => None,
+        }
     });
     let source = settings.first_whole(&["max_source_length", "source_max_len"]);
     let set = NAMES.iter().any(|name| *name != "max_source_length" && settings.is_set(name));

@@ -39,7 +39,7 @@ pub fn apply_to(
 }
 
 /// Sets the defaults that the Trainer and TRL have in the versions that run.
-fn defaults(imported: &mut ImportedPlan, settings: &mut Settings, context: &ImportContext, method: Option<&str>) {
+pub fn defaults(imported: &mut ImportedPlan, settings: &mut Settings, context: &ImportContext, method: Option<&str>) {
     let known = &context.run.versions;
     versions::apply(versions::TRAINER, known, settings, imported);
     let Some(method) = method else { return };
