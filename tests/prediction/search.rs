@@ -345,3 +345,47 @@ fn variants_of_one_immaterial_knob_are_one_row_and_nothing_is_lost() {
         assert!(throughput(&one.plan.outline) >= throughput(&two.plan.outline));
     }
 }
+
+/// Experts over two nodes. A search changes its knobs alone: chunks of a pipeline do not turn on that tokens are sent beside
+/// another micro-batch (Megatron's `--overlap-moe-expert-parallel-comm`, which is false unless it is given:
+/// megatron/core/model_parallel_config.py), unless the plan does so itself.
+#[test]
+fn chunks_do_not_turn_on_what_the_plan_leaves_off() {
+    const KEEP: [&str; 12] = [
+        "distribution.data_parallel",
+        "distribution.tensor_parallel",
+        "distribution.pipeline_parallel",
+        "distribution.context_parallel",
+        "distribution.expert_parallel",
+        "distribution.expert_tensor_parallel",
+        "distribution.sequence_parallel",
+        "distribution.sharding",
+        "training.micro_batch_size",
+        "training.gradient_accumulation_steps",
+        "training.activation_checkpointing",
+        "training.cpu_offload",
+    ];
+    const KEY: &str = "distribution.overlap_expert_parallel";
+    let searched = |said: &str| {
+        let text = format!(
+            "model: {{framework: megatron, batch_size: 64, sequence_length: 2048, architecture: {{hidden_size: 2048,
+             num_layers: 8, num_attention_heads: 16, intermediate_size: 4096, vocab_size: 32000,
+             moe: {{num_experts: 16, experts_per_token: 4}}}}}}
+training: {{precision: bf16, micro_batch_size: 1, gradient_accumulation_steps: 4, attention: flash}}
+hardware: {{gpu_type: NVIDIA B200}}
+cluster: {{num_gpus: 32, nodes: 4, gpus_per_node: 8}}
+distribution: {{data_parallel: 16, pipeline_parallel: 2, expert_parallel: 16, sharding: zero1{said}}}
+"
+        );
+        let found = found(&text, KEEP.to_vec());
+        found.ranked.into_iter().find(|one| one.knobs.chunks == 2).unwrap()
+    };
+    let set = |one: &RankedPlan| one.change.set.iter().find(|(key, _)| *key == KEY).map(|(_, value)| value.clone());
+    let [open, off, on] = ["", "false", "true"].map(|word| match word {
+        "" => searched(""),
+        word => searched(&format!(", overlap_expert_parallel: {word}")),
+    });
+    assert_eq!((set(&open).as_deref(), set(&off), set(&on)), (Some("false"), None, None));
+    assert_eq!(open.outline.time.step, off.outline.time.step);
+    assert!(on.outline.time.step < off.outline.time.step);
+}

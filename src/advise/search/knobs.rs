@@ -158,8 +158,19 @@ impl Knobs {
         [self.tensor, self.pipeline, self.context, self.expert, self.expert_tensor, self.micro, split, chunks, schedule]
     }
 
-    /// `plan` with these; everything else that it says stays.
-    pub fn apply(&self, plan: &mut Plan) {
+    /// Whether what is no knob stays as `job` has it only where it is said: experts that are sent between nodes would be
+    /// taken to be sent beside another micro-batch, which Megatron does where it is told alone
+    /// (`--overlap-moe-expert-parallel-comm`), and what was gained by that would be the layout's.
+    fn waits_for_experts(&self, plan: &Plan, job: &Job) -> bool {
+        plan.distribution.overlap_expert_parallel.is_none()
+            && job.would_overlap_experts([self.expert, self.expert_tensor], self.chunks)
+    }
+
+    /// `plan`, which comes to `job`, with these; everything else that it says stays.
+    pub fn apply(&self, plan: &mut Plan, job: &Job) {
+        if self.waits_for_experts(plan, job) {
+            plan.distribution.overlap_expert_parallel = Some(false);
+        }
         let part = &mut plan.distribution;
         // What it would fill is all given, and what it would contradict is the knobs' to say.
         part.strategy = None;
@@ -200,6 +211,7 @@ impl Knobs {
         let recomputed = self.checkpointing != now.checkpointing;
         set(recomputed, "training.activation_checkpointing", self.checkpointing.to_string());
         set(self.offload != now.offload, "training.cpu_offload", self.offload.to_string());
+        set(self.waits_for_experts(plan, job), keys::distribution::overlap_expert_parallel, "false".to_owned());
         change
     }
 

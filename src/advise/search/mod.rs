@@ -239,7 +239,7 @@ impl Explorer<'_> {
 
     fn resolved(&self, knobs: &Knobs) -> Option<Job> {
         let mut plan = self.request.plan.clone();
-        knobs.apply(&mut plan);
+        knobs.apply(&mut plan, self.own);
         self.own.rearranged(&plan, self.catalog).ok()
     }
 

@@ -93,7 +93,8 @@ fn all(space: &Space<'_>) -> Vec<Knobs> {
 
 /// Keys that a person would have to change for these knobs.
 fn keys(knobs: &Knobs, request: &Request<'_>, job: &Job) -> usize {
-    const FOLLOW: [&str; 4] = [
+    const FOLLOW: [&str; 5] = [
+        "distribution.overlap_expert_parallel",
         "distribution.data_parallel",
         "training.gradient_accumulation_steps",
         "cluster.num_gpus",

@@ -401,28 +401,34 @@ def optimizer(bench):
         bench.row("optimizer", tensors=count, elements=count * side * side, seconds=bench.measured(adamw.step, cold=True))
 
 
-# What a training process holds at most without a model of its own.
+# What a training process holds at most without a model of its own: after three steps of a tiny one, which has loaded what
+# those of any size load (modules, kernels, the autograd engine, the optimizer).
 PROCESS = """
 import torch
 %s
-layer = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.GELU(), torch.nn.LayerNorm(64), torch.nn.Linear(64, 64))
-adamw = torch.optim.AdamW(layer.parameters())
+adamw = torch.optim.AdamW(model.parameters())
 for _ in range(3):
-    torch.nn.functional.cross_entropy(layer(torch.randn(64, 64)), torch.zeros(64, dtype=torch.long)).backward()
+    loss().backward()
     adamw.step()
     adamw.zero_grad()
 print([1024 * int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")][0])
+"""
+LAYERS = """
+model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.GELU(), torch.nn.LayerNorm(64), torch.nn.Linear(64, 64))
+loss = lambda: torch.nn.functional.cross_entropy(model(torch.randn(64, 64)), torch.zeros(64, dtype=torch.long))
+"""
+LANGUAGE_MODEL = """
+from transformers import BertForMaskedLM, GPT2Config, GPT2LMHeadModel
+model = GPT2LMHeadModel(GPT2Config(vocab_size=512, n_embd=64, n_layer=2, n_head=2, n_positions=128))
+ids = torch.randint(0, 512, (2, 64))
+loss = lambda: model(input_ids=ids, labels=ids).loss
 """
 
 
 def process(bench):
     if bench.on_gpu:
         return
-    imports = (
-        ("torch", ""),
-        ("transformers", "import transformers; from transformers import GPT2LMHeadModel, BertForMaskedLM"),
-    )
-    for name, text in imports:
+    for name, text in (("torch", LAYERS), ("transformers", LANGUAGE_MODEL)):
         told = subprocess.run([sys.executable, "-c", PROCESS % text], capture_output=True, text=True)
         if told.returncode == 0:
             bench.row("process", name=name, bytes=int(told.stdout.split()[-1]))

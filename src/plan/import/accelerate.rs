@@ -202,6 +202,17 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     }
 }
 
+/// Whether PyTorch's FSDP frees what it gathers and reduces gradients layer by layer, in a step of several micro-batches:
+/// only there it matters whether a loop waits for the last of them.
+pub fn reduces_by_unit(imported: &ImportedPlan) -> bool {
+    let is = |key: &str, words: &[&str]| {
+        imported.get(key).and_then(|found| found.value.as_str()).is_some_and(|word| words.contains(&word))
+    };
+    is(keys::distribution::sharding, &["zero3"])
+        && is(keys::distribution::engine, &["fsdp1", "fsdp2"])
+        && imported.whole(keys::training::gradient_accumulation_steps).is_some_and(|steps| steps > 1)
+}
+
 /// Sharding as FSDP's settings have it, by their names with or without `fsdp_`.
 pub fn set_fsdp(imported: &mut ImportedPlan, settings: &Settings) {
     let text = |name: &str| settings.text(&format!("fsdp_{name}")).or_else(|| settings.text(name));

@@ -16,6 +16,10 @@ use crate::plan::keys;
 /// The version whose defaults are meant.
 const VERSION: &str = "diffusers 0.37";
 
+/// Under which all those scripts run a micro-batch, and accelerate all but the last without reducing gradients
+/// (accelerator.py, `accumulate` and `no_sync`).
+const ACCUMULATES: &str = "accelerator.accumulate(";
+
 const ROWS: &[SettingRow] = &[
     (&["train_batch_size"], keys::training::micro_batch_size, SettingKind::Whole),
     (&["gradient_accumulation_steps"], keys::training::gradient_accumulation_steps, SettingKind::Whole),
@@ -90,6 +94,10 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     imported.say(keys::training::attention, "sdpa", default("AttnProcessor2_0"));
     beside(&mut imported, &settings, &script);
     own_script(&mut imported, &settings, context, &script);
+    let text = script_defaults::script_of(context).map(|(_, text)| text);
+    if accelerate::reduces_by_unit(&imported) && text.is_none_or(|text| text.contains(ACCUMULATES)) {
+        imported.say(keys::distribution::sync_each_micro_batch, false, default(ACCUMULATES));
+    }
     account_for(&mut imported, &settings);
     imported
 }
@@ -193,7 +201,7 @@ fn precision(imported: &mut ImportedPlan, settings: &Settings, context: &ImportC
         .set("training.precision", Some(word.unwrap_or_else(|| Setting::new("fp32", default("no --mixed_precision")))));
     let mut sharded = ImportedPlan::default();
     accelerate::set(&mut sharded, &launched, context, false);
-    for key in ["distribution.sharding", "training.cpu_offload", "training.compile"] {
+    for key in ["distribution.sharding", "distribution.engine", "training.cpu_offload", "training.compile"] {
         let inferred = sharded.get(key).cloned();
         imported.set(key, inferred.map(|inferred| Setting::new(inferred.value, inferred.origin)));
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Notes;
-use super::{Degrees, Hardware};
+use super::{Degrees, Hardware, Job};
 use crate::catalog::{Catalog, Curves, Generation, LinkCurve, Scope, Stack};
 use crate::framework::Profile;
 use crate::plan::Plan;
@@ -106,6 +106,25 @@ fn note_estimated(curves: &Curves, stack: &Stack, hardware: &Hardware, notes: &m
 /// The key of the catalogue's sources for what no kernel was measured of.
 const ESTIMATED: &str = "estimated";
 
+/// Whether NVIDIA's recipes run the experts' all-to-all beside another micro-batch: between nodes where chunks of a pipeline
+/// allow it, and where they capture whole iterations within a node as well (perf_recipes: qwen/common.py, deepseek/common.py
+/// and gpt_oss/common.py, full-iteration MXFP8).
+fn recipes_overlap(hardware: &Hardware, [expert, within]: [u64; 2], chunks: u64, captured: bool) -> bool {
+    let far = expert.saturating_mul(within) > hardware.node_gpus;
+    (far && chunks > 1) || (captured && expert > 1)
+}
+
+impl Job {
+    /// Whether another layout of the same plan would be taken to run its experts' all-to-all beside another micro-batch, and
+    /// this one does not.
+    #[must_use]
+    pub fn would_overlap_experts(&self, ranks: [u64; 2], chunks: u64) -> bool {
+        let captured = self.speed.cuda_graph == CudaGraph::FullIteration;
+        let by_recipe = self.profile.overlap.nvidia_recipes.is;
+        !self.speed.overlap_experts && by_recipe && recipes_overlap(&self.hardware, ranks, chunks, captured)
+    }
+}
+
 /// Looks the curves up and fills what the plan leaves open.
 pub(super) fn resolve(
     plan: &Plan,
@@ -153,10 +172,9 @@ pub(super) fn resolve(
     // all-to-all (NVIDIA-NeMo/Megatron-Bridge, perf_recipes: qwen/h100/qwen3_moe.py for 16 and for 256 GPUs,
     // deepseek/b200/deepseek_v3.py).
     let far = as_recipes && degrees.expert.saturating_mul(degrees.expert_tensor) > hardware.node_gpus;
-    // Those that capture whole iterations run it beside another micro-batch within a node as well
-    // (perf_recipes: qwen/common.py, deepseek/common.py and gpt_oss/common.py, full-iteration MXFP8).
-    let captured = as_recipes && degrees.expert > 1 && training.cuda_graph == Some(CudaGraph::FullIteration);
-    let beside = (far && degrees.virtual_pipeline > 1) || captured;
+    let chunks = degrees.virtual_pipeline;
+    let captured = training.cuda_graph == Some(CudaGraph::FullIteration);
+    let beside = as_recipes && recipes_overlap(hardware, [degrees.expert, degrees.expert_tensor], chunks, captured);
     let overlaps = part.overlap_expert_parallel.unwrap_or(beside);
     let plain = overlaps && hardware.gpu.generation == Generation::Hopper;
     if far && part.moe_dispatcher.is_none() {

@@ -3,6 +3,7 @@
 
 mod cuts;
 mod processes;
+mod reductions;
 mod says;
 mod unfollowed;
 
@@ -181,6 +182,8 @@ pub struct OwnLoop {
     silent: Vec<&'static str>,
     /// The call by which it may compute in 8 bits: of accelerate's recipes, torchao, Transformer Engine.
     eight_bits: Option<&'static str>,
+    /// Its accelerator reduces each micro-batch's gradients.
+    syncs_each: bool,
     /// It splits its ranks by accelerate's configuration for that.
     splits_ranks: bool,
 }
@@ -197,6 +200,7 @@ impl OwnLoop {
             loads_several: false,
             silent: Vec::new(),
             eight_bits: None,
+            syncs_each: false,
             splits_ranks: false,
         };
         own.silence(settings);
@@ -268,6 +272,10 @@ impl OwnLoop {
         let accelerator = reader.calls(&["Accelerator"]);
         let steps = accelerator.whole("gradient_accumulation_steps").map(|found| found.value.into());
         put("gradient_accumulation_steps", steps, "Accelerator(gradient_accumulation_steps)");
+        let plugin = reader.calls(&["GradientAccumulationPlugin"]);
+        let steps = plugin.whole("num_steps").map(|found| found.value.into());
+        put("gradient_accumulation_steps", steps, "GradientAccumulationPlugin(num_steps)");
+        self.syncs_each = plugin.is("sync_each_batch");
         let mixed = accelerator.text("mixed_precision");
         for half in ["bf16", "fp16"] {
             let told = mixed.as_ref().filter(|found| found.value == half);
@@ -333,6 +341,7 @@ impl OwnLoop {
                 format!("{}: what its loader takes is not followed", self.path),
             );
         }
+        self.reductions(imported);
         if let Some(class) = wrapper(&self.text) {
             not_modelled(imported, &format!("{class}, a module of the script's own around the model: its layers"));
         }

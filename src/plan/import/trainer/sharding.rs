@@ -35,6 +35,7 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
             }
         }
     }
+    each_micro_batch(imported, settings, context);
     // The launcher's engine may be another.
     if imported.get(keys::distribution::engine).is_some_and(|found| found.value == "deepspeed") {
         return;
@@ -101,6 +102,20 @@ fn by_fsdp(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     }
     if options.value.iter().any(|word| word == "offload") {
         imported.say(keys::training::cpu_offload, "parameters", options.origin.clone());
+    }
+}
+
+/// `accelerator_config` with `gradient_accumulation_kwargs: {sync_each_batch: true}`, inline or in a file: the Trainer leaves
+/// `no_sync` out (trainer.py, `_inner_training_loop`; accelerate, `GradientAccumulationPlugin`).
+fn each_micro_batch(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
+    const SETTING: &str = "gradient_accumulation_kwargs.sync_each_batch";
+    let file = settings.text("accelerator_config").and_then(|found| match found.value.trim_start().starts_with('{') {
+        true => text::yaml(&found.origin.to_string(), &found.value).ok(),
+        false => context.settings(&found.value, imported),
+    });
+    let told = settings.below("accelerator_config").on(SETTING).or_else(|| file?.on(SETTING));
+    if accelerate::reduces_by_unit(imported) {
+        imported.set(keys::distribution::sync_each_micro_batch, told);
     }
 }
 
