@@ -169,6 +169,9 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
         let on = !matches!(found.value.to_lowercase().as_str(), "false" | "none");
         settings.set("gradient_checkpointing", on.into(), found.origin);
     }
+    if unsloth {
+        recompute_whole(&mut settings, &calls.made);
+    }
     python_adapters::precision_of(&mut settings, &calls.made, unsloth);
     trainer::set(&mut imported, &settings, context, stored(&calls.made, unsloth));
     trainer::leave_open(&mut imported, open);
@@ -199,6 +202,16 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
     }
     account_for(&mut imported, &settings);
     imported
+}
+
+/// What unsloth trains whole is recomputed, unless its loader is told otherwise (`unsloth/models/vision.py`,
+/// `post_patch_model`).
+fn recompute_whole(settings: &mut Settings, made: &Settings) {
+    let Some(whole) = made.on("full_finetuning") else { return };
+    let told = made.text("use_gradient_checkpointing");
+    let on = told.as_ref().is_none_or(|found| !matches!(found.value.to_lowercase().as_str(), "false" | "none"));
+    let origin = told.map_or(Origin::Derived(format!("{}: unsloth recomputes", whole.origin)), |found| found.origin);
+    settings.set("gradient_checkpointing", on.into(), origin);
 }
 
 /// What the calls of a script say.
