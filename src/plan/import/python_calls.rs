@@ -170,7 +170,7 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
         settings.set("gradient_checkpointing", on.into(), found.origin);
     }
     if unsloth {
-        recompute_whole(&mut settings, &calls.made);
+        recompute_unasked(&mut settings, &calls);
     }
     python_adapters::precision_of(&mut settings, &calls.made, unsloth);
     trainer::set(&mut imported, &settings, context, stored(&calls.made, unsloth));
@@ -204,13 +204,18 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
     imported
 }
 
-/// What unsloth trains whole is recomputed, unless its loader is told otherwise (`unsloth/models/vision.py`,
-/// `post_patch_model`).
-fn recompute_whole(settings: &mut Settings, made: &Settings) {
-    let Some(whole) = made.on("full_finetuning") else { return };
-    let told = made.text("use_gradient_checkpointing");
+/// What unsloth trains, whole or by adapters of its own, is recomputed unless told otherwise (`unsloth/models/llama.py`,
+/// `get_peft_model`; `unsloth/models/vision.py`, `post_patch_model`).
+fn recompute_unasked(settings: &mut Settings, calls: &ScriptCalls) {
+    const NAME: &str = "use_gradient_checkpointing";
+    let adapted = calls.adapted.get("r").map(|found| found.origin.clone());
+    let Some(trained) = adapted.or_else(|| Some(calls.made.on("full_finetuning")?.origin)) else { return };
+    if calls.adapted.get(NAME).is_some() {
+        return;
+    }
+    let told = calls.made.text(NAME);
     let on = told.as_ref().is_none_or(|found| !matches!(found.value.to_lowercase().as_str(), "false" | "none"));
-    let origin = told.map_or(Origin::Derived(format!("{}: unsloth recomputes", whole.origin)), |found| found.origin);
+    let origin = told.map_or(Origin::Derived(format!("{trained}: unsloth recomputes")), |found| found.origin);
     settings.set("gradient_checkpointing", on.into(), origin);
 }
 
