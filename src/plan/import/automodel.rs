@@ -93,8 +93,14 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
     }
     take(imported, settings, ROWS);
     precision(imported, settings);
-    let target = settings.text("optimizer._target_");
-    common::set_optimizer(imported, target);
+    match settings.text("optimizer._target_") {
+        // FlashOptim's states and corrections of weights have types of their own.
+        Some(found) if found.value.contains("flashoptim") => {
+            not_modelled(imported, &format!("{}: {}: its states", found.origin, found.value));
+            imported.miss(keys::training::optimizer, format!("`{}` has no word in a plan", found.value));
+        }
+        target => common::set_optimizer(imported, target),
+    }
     recompute(imported, settings);
     sharding(imported, settings);
     pipeline(imported, settings, context);
