@@ -53,12 +53,12 @@ fn beaker(settings: &Settings) -> Option<JobScript> {
     let (command, arguments) = (words("command"), words("arguments"));
     task.get("image")?;
     let shell = command.first().is_some_and(|first| matches!(first.rsplit('/').next(), Some("sh" | "bash")));
-    let mut job = JobScript::default();
     // A line that YAML folds is one command.
-    job.script = match arguments.first() {
+    let script = match arguments.first() {
         Some(script) if shell => script.clone(),
         _ => command.into_iter().chain(arguments).collect::<Vec<_>>().join(" "),
     };
+    let mut job = JobScript { script, ..JobScript::default() };
     for variable in task.get("envVars").and_then(Value::as_array).into_iter().flatten() {
         if let (Some(name), Some(value)) = (variable.get("name").and_then(text), variable.get("value").and_then(text)) {
             job.variables.insert(name, value);
