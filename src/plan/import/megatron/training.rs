@@ -280,6 +280,9 @@ fn tokens(imported: &mut ImportedPlan, job: &Job) {
     let tokens = samples.and_then(|found| found.and_then(|samples| samples.checked_mul(length)));
     // Megatron-DeepSpeed ends at whichever comes first (`megatron/training.py`, `train`).
     let told = job.settings.whole("train_tokens");
+    if told.is_none() && job.settings.is_set("train_tokens") {
+        return job.settings.accept("train_tokens");
+    }
     let first = [tokens, told].into_iter().flatten().min_by_key(|found| found.value);
     imported.set(keys::run::total_tokens, first);
 }
