@@ -93,10 +93,18 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
     }
     take(imported, settings, ROWS);
     precision(imported, settings);
-    let target = settings.text("optimizer._target_");
-    common::set_optimizer(imported, target);
+    match settings.text("optimizer._target_") {
+        // FlashOptim's states and corrections of weights have types of their own.
+        Some(found) if found.value.contains("flashoptim") => {
+            not_modelled(imported, &format!("{}: {}: its states", found.origin, found.value));
+            imported.miss(keys::training::optimizer, format!("`{}` has no word in a plan", found.value));
+        }
+        target => common::set_optimizer(imported, target),
+    }
     recompute(imported, settings);
     sharding(imported, settings);
+    pipeline(imported, settings, context);
+    mixed_precision(imported, settings);
     low_rank(imported, settings);
     sequence(imported, settings);
     let fused = settings.text("loss_fn._target_").filter(|found| found.value.ends_with("FusedLinearCrossEntropy"));
@@ -112,6 +120,8 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
     for (name, _) in settings.iter().filter(|(name, _)| name.starts_with("checkpoint.")) {
         settings.accept(name);
     }
+    // Batches are as long as their longest sample, up to a multiple.
+    settings.accept("dataloader.collate_fn.pad_seq_len_divisible");
     for name in ["model._target_", "model.trust_remote_code", "recipe", "seed", "benchmark"] {
         settings.accept(name);
     }
@@ -169,6 +179,72 @@ fn sharding(imported: &mut ImportedPlan, settings: &Settings) {
     if let Some(found) = replicas {
         not_modelled(imported, &format!("{}: shards in {} groups", found.origin, found.value));
     }
+}
+
+/// A local batch runs through the pipeline in micro batches of their own size (`pipelining/config.py`, `PipelineConfig`).
+fn pipeline(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
+    const SIZE: &str = "distributed.pipeline.pp_microbatch_size";
+    const SCHEDULE: &str = "distributed.pipeline.pp_schedule";
+    let piped = imported.whole(keys::distribution::pipeline_parallel).is_some_and(|stages| stages > 1);
+    settings.accept(SIZE);
+    settings.accept(SCHEDULE);
+    if !piped {
+        return;
+    }
+    let default = |option: &str| Origin::Default { framework: VERSION, option: option.to_owned() };
+    let size = settings.whole(SIZE).unwrap_or_else(|| Setting::new(1, default("pp_microbatch_size 1")));
+    imported.set(keys::training::micro_batch_size, Some(size));
+    let schedule =
+        settings.text(SCHEDULE).unwrap_or_else(|| Setting::new("1f1b".to_owned(), default("pp_schedule 1f1b")));
+    match schedule.value.to_lowercase().as_str() {
+        "1f1b" => imported.set(keys::distribution::pipeline_schedule, Some(schedule)),
+        "gpipe" => imported.set(keys::distribution::pipeline_schedule, Some(schedule.map(|_| "gpipe"))),
+        "interleaved1f1b" => {
+            imported.set(keys::distribution::pipeline_schedule, Some(schedule.map(|_| "interleaved")));
+            interleaved(imported, settings, context);
+        }
+        _ => not_modelled(imported, &format!("{}: the schedule {}", schedule.origin, schedule.value)),
+    }
+}
+
+/// Two stages on each rank unless their layers are told (`pipelining/functional.py`, `calculate_virtual_stages`).
+fn interleaved(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
+    const LAYERS: &str = "distributed.pipeline.layers_per_stage";
+    let stages = imported.whole(keys::distribution::pipeline_parallel).unwrap_or(1);
+    let Some(told) = settings.whole(LAYERS) else {
+        let origin = Origin::Default { framework: VERSION, option: "two stages a rank".to_owned() };
+        return imported.say(keys::distribution::virtual_pipeline, 2, origin);
+    };
+    let preset = imported.get(keys::model::preset).and_then(|found| found.value.as_str());
+    let layers = preset.and_then(|name| context.catalog.model(name)?.hf_config.get("num_hidden_layers")?.as_u64());
+    match layers.map(|layers| layers.div_ceil(told.value.max(1)).div_ceil(stages)) {
+        Some(pieces) => imported.set(keys::distribution::virtual_pipeline, Some(told.map(|_| pieces))),
+        None => not_modelled(imported, &format!("{}: {} layers a stage", told.origin, told.value)),
+    }
+}
+
+/// What FSDP2 computes and reduces in (`distributed/config.py`, `FSDP2Config.mp_policy`).
+fn mixed_precision(imported: &mut ImportedPlan, settings: &Settings) {
+    const POLICY: &str = "distributed.mp_policy";
+    let half = |name: &str| {
+        settings
+            .text(&format!("{POLICY}.{name}"))
+            .filter(|found| found.value.trim_start_matches("torch.") == "bfloat16")
+    };
+    for name in ["_target_", "output_dtype", "cast_forward_inputs"] {
+        settings.accept(&format!("{POLICY}.{name}"));
+    }
+    if half("param_dtype").is_none() && settings.text(&format!("{POLICY}.param_dtype")).is_some() {
+        settings.refuse(&format!("{POLICY}.param_dtype"));
+    }
+    let reduced = settings.text(&format!("{POLICY}.reduce_dtype")).and_then(|found| {
+        found.and_then(|word| match word.trim_start_matches("torch.") {
+            "bfloat16" => Some("bf16"),
+            "float32" => Some("fp32"),
+            _ => None,
+        })
+    });
+    imported.set(keys::distribution::reduce_dtype, reduced);
 }
 
 fn low_rank(imported: &mut ImportedPlan, settings: &Settings) {

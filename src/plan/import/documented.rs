@@ -155,7 +155,7 @@ fn merge(imported: &mut ImportedPlan, found: &[(Documented, ImportedPlan)]) {
         !following && (!first.neighbour || launched(key))
     };
     for InferredValue { key, value, origin } in plan.values.iter().filter(|value| own(value.key)) {
-        if !open(imported, key) {
+        if !open(imported, key) && !is_engines_own(imported, plan, key, value) {
             let told = imported.get(key).filter(|told| told.value != *value);
             if told.is_some() && matches!(origin, Origin::Argument(_)) {
                 imported.note(format!("{}: {origin} {value} goes over the file's own {key}", first.place));
@@ -189,6 +189,16 @@ fn merge(imported: &mut ImportedPlan, found: &[(Documented, ImportedPlan)]) {
     for line in plan.notes.iter().filter(of_options) {
         imported.note(line.clone());
     }
+}
+
+/// Whether a launcher's engine decides a value that a script's own call tells: DeepSpeed trains weights that were loaded in
+/// 16 bits with masters of fp32 (`runtime/engine.py`, `_configure_zero_optimizer`).
+fn is_engines_own(imported: &ImportedPlan, plan: &ImportedPlan, key: &str, value: &serde_json::Value) -> bool {
+    let engine = plan.get("distribution.engine").is_some_and(|found| found.value == "deepspeed");
+    let Some(told) = imported.get(key).filter(|_| engine && key == "training.precision") else { return false };
+    let loaded = told.origin.to_string().contains("from_pretrained(");
+    let masters = told.value.as_str().map(|half| format!("{half}-fp32-master"));
+    loaded && masters.is_some_and(|masters| *value == masters)
 }
 
 /// Commands that start the file: in its comments, else in the nearest text that has one. Where no text names the file,
@@ -345,7 +355,10 @@ fn doubt(imported: &mut ImportedPlan, content: &str) {
         return;
     }
     for key in ["distribution.sharding", "distribution.engine"] {
-        if imported.get(key).is_some_and(|found| matches!(found.origin, Origin::Default { .. })) {
+        // A default of accelerate's own comes from such a file, which was read.
+        let guessed =
+            |origin: &Origin| matches!(origin, Origin::Default { framework, .. } if *framework != "accelerate");
+        if imported.get(key).is_some_and(|found| guessed(&found.origin)) {
             imported.drop(key);
             imported.miss(key, "a comment of the file starts it by accelerate with a file that may say it");
         }

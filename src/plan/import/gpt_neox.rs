@@ -15,6 +15,7 @@ use crate::plan::keys;
 const VERSION: &str = "GPT-NeoX 2.0";
 
 const DEFAULTS: &[(&str, DefaultValue)] = &[
+    ("moe_top_k", DefaultValue::Whole(1)),
     ("pipe_parallel_size", DefaultValue::Whole(0)),
     ("model_parallel_size", DefaultValue::Whole(1)),
     ("norm", DefaultValue::Text("layernorm")),

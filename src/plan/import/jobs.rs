@@ -1,9 +1,10 @@
-//! Files of schedulers with a training command in them: Slurm's directives in a script, and `SkyPilot`'s YAML.
+//! Files of schedulers with a training command in them: Slurm's directives in a script, `SkyPilot`'s and Beaker's YAML.
 
 use std::collections::BTreeMap;
 
 use super::kubernetes;
 use super::settings::{Settings, text};
+use serde_json::Value;
 
 /// A command that a job file holds, as a shell script, and the variables that its scheduler sets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,7 +22,7 @@ pub fn of_settings(settings: &Settings) -> Option<JobScript> {
     if settings.holds("apiVersion") && settings.holds("kind") {
         return kubernetes::of_settings(settings);
     }
-    if let Some(job) = recorded(settings) {
+    if let Some(job) = recorded(settings).or_else(|| beaker(settings)) {
         return Some(job);
     }
     let sky = ["resources", "num_nodes", "setup", "workdir", "file_mounts"].iter().any(|name| settings.holds(name));
@@ -40,6 +41,33 @@ fn recorded(settings: &Settings) -> Option<JobScript> {
         line.push_str(&quoted(&word));
     }
     Some(JobScript { script: line, withheld: true, ..JobScript::default() })
+}
+
+/// The only task of an experiment of Beaker's, on as many machines as it has replicas.
+fn beaker(settings: &Settings) -> Option<JobScript> {
+    let Value::Array(tasks) = &settings.get("tasks")?.value else { return None };
+    let [task] = tasks.as_slice() else { return None };
+    let words = |name: &str| -> Vec<String> {
+        task.get(name).and_then(Value::as_array).into_iter().flatten().filter_map(text).collect()
+    };
+    let (command, arguments) = (words("command"), words("arguments"));
+    task.get("image")?;
+    let shell = command.first().is_some_and(|first| matches!(first.rsplit('/').next(), Some("sh" | "bash")));
+    // A line that YAML folds is one command.
+    let script = match arguments.first() {
+        Some(script) if shell => script.clone(),
+        _ => command.into_iter().chain(arguments).collect::<Vec<_>>().join(" "),
+    };
+    let mut job = JobScript { script, ..JobScript::default() };
+    for variable in task.get("envVars").and_then(Value::as_array).into_iter().flatten() {
+        if let (Some(name), Some(value)) = (variable.get("name").and_then(text), variable.get("value").and_then(text)) {
+            job.variables.insert(name, value);
+        }
+    }
+    let replicas = task.get("replicas").and_then(text).unwrap_or_else(|| "1".to_owned());
+    job.variables.insert("BEAKER_REPLICA_COUNT".to_owned(), replicas);
+    job.variables.insert("BEAKER_REPLICA_RANK".to_owned(), "0".to_owned());
+    Some(job).filter(|job| !job.script.trim().is_empty())
 }
 
 fn skypilot(settings: &Settings, script: String) -> JobScript {

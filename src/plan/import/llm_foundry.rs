@@ -74,6 +74,8 @@ fn default(option: &str) -> Origin {
 fn set(imported: &mut ImportedPlan, mut settings: Settings, context: &ImportContext) {
     settings.interpolate();
     set_interpolated(imported, &settings, context);
+    // MPT's own longest sequence; samples are as long as the file's `max_seq_len`.
+    settings.accept("model.config_overrides.max_seq_len");
     account_for(imported, &settings);
 }
 

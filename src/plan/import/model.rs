@@ -12,7 +12,7 @@ use crate::plan::keys;
 const CONFIG: &str = "config.json";
 
 /// Endings of hub names that leave the architecture as it is.
-const VARIANTS: [&str; 35] = [
+const VARIANTS: [&str; 43] = [
     "-mpo",
     "-hf",
     "-pretrained",
@@ -48,6 +48,15 @@ const VARIANTS: [&str; 35] = [
     "-text",
     "-chat-v1.0",
     "-whole-word-masking",
+    // Tasks of GLUE: the encoder's shape with a small head.
+    "-mnli",
+    "-sst2",
+    "-qqp",
+    "-qnli",
+    "-cola",
+    "-mrpc",
+    "-rte",
+    "-stsb",
 ];
 
 /// Sets the model that `found` names: a folder with a `config.json` or that file, a name of the

@@ -262,8 +262,11 @@ fn precision(imported: &mut ImportedPlan, settings: &Settings) {
 }
 
 fn optimizer(imported: &mut ImportedPlan, settings: &Settings) {
-    let name = settings.first_text(&["optimizer.optimizer_factory.name", "optimizer.name"]);
-    let fused = settings.is("optimizer.optimizer_factory.torch_adam_is_fused");
+    // Before it had factories it knew AdamW alone.
+    const OLD: &str = "optimizer.torch_adam_is_fused";
+    let fused = settings.is("optimizer.optimizer_factory.torch_adam_is_fused") || settings.is(OLD);
+    let old = settings.flag(OLD).map(|found| found.map(|_| "adamW".to_owned()));
+    let name = settings.first_text(&["optimizer.optimizer_factory.name", "optimizer.name"]).or(old);
     match name {
         Some(found) if fused && common::optimizer(&found.value) == Some("adamw") => {
             imported.set(keys::training::optimizer, Some(found.map(|_| "adamw-fused")));

@@ -143,6 +143,9 @@ fn recipe(imported: &mut ImportedPlan, context: &ImportContext, found: &Setting<
 
 fn bridge(imported: &mut ImportedPlan, settings: &Settings) {
     take(imported, settings, BRIDGE);
+    nemo_recipes::fused_loss(imported, "Megatron-Bridge");
+    let unfused = settings.flag("model.cross_entropy_loss_fusion").filter(|found| !found.value);
+    imported.set(keys::training::loss, unfused.map(|found| found.map(|_| "vocab_parallel")));
     let granularity = settings.text("model.recompute_granularity");
     match granularity.as_ref().map(|found| found.value.as_str()) {
         Some("selective") => {

@@ -101,9 +101,21 @@ pub fn of_file(name: &str, content: &str, context: &ImportContext) -> ImportedPl
     imported.set(keys::cluster::nodes, world.nodes);
     imported.set(keys::cluster::gpus_per_node, world.per_node);
     megatron::train(&mut imported, &settings, context);
+    fused_loss(&mut imported, VERSION);
     // The model's own.
     imported.drop(keys::training::dropout);
     imported
+}
+
+/// NeMo's and Megatron-Bridge's models fuse their loss, where Megatron's own arguments do not, and DeepSeek's by
+/// Transformer Engine (`nemo/collections/llm/gpt/model/base.py`, `GPTConfig`, and `deepseek.py`;
+/// `megatron/bridge/models/gpt_provider.py`).
+pub fn fused_loss(imported: &mut ImportedPlan, framework: &'static str) {
+    let preset = imported.get(keys::model::preset).and_then(|found| found.value.as_str()).unwrap_or_default();
+    let engines_own = ["deepseek-v", "moonlight", "kimi"].iter().any(|start| preset.starts_with(start));
+    let word = if engines_own { "te_fused" } else { "vocab_parallel_fused" };
+    let origin = Origin::Default { framework, option: "cross_entropy_loss_fusion".to_owned() };
+    imported.say(keys::training::loss, word, origin);
 }
 
 /// The model of a recipe, by its name.

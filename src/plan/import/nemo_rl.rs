@@ -305,6 +305,7 @@ fn on_megatron(imported: &mut ImportedPlan, settings: &Settings) {
             settings.on("policy.megatron_cfg.optimizer.optimizer_cpu_offload").map(|found| found.map(|_| "optimizer")),
         );
     }
+    router(imported, settings);
     // What FSDP shards and what fp8 leaves out is told whether they are on or not.
     let sharded = ["use_megatron_fsdp", "use_custom_fsdp"]
         .iter()
@@ -320,6 +321,19 @@ fn on_megatron(imported: &mut ImportedPlan, settings: &Settings) {
             settings.accept(name);
         }
     }
+}
+
+/// A frozen router keeps a few parameters in a thousand from being trained, and a dense model has none
+/// (`nemo_rl/models/megatron/setup.py`, `freeze_moe_router`).
+fn router(imported: &mut ImportedPlan, settings: &Settings) {
+    const FROZEN: &str = "policy.megatron_cfg.freeze_moe_router";
+    let preset = imported.get(keys::model::preset).and_then(|found| found.value.as_str()).unwrap_or_default();
+    // `30b-a3b`: of a size and another for each token.
+    let expert = preset.split('-').any(|word| word.starts_with('a') && word.ends_with('b'));
+    if settings.is(FROZEN) && (expert || preset.is_empty()) {
+        imported.note("freeze_moe_router: the routers' weights are counted as trained");
+    }
+    settings.accept(FROZEN);
 }
 
 /// A colocated engine has the GPU while the policy's weights and states lie on the host (`dtensor_policy_worker.py`,

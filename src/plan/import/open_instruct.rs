@@ -48,7 +48,7 @@ pub fn runs(context: &ImportContext) -> bool {
 
 /// Whether settings are arguments of its scripts in a file (`configs/train_configs`, `utils.py`, `ArgumentParserPlus`).
 pub fn is_config(settings: &Settings) -> bool {
-    let mixed = ["dataset_mixer", "dataset_mixer_list"].iter().any(|name| settings.holds(name));
+    let mixed = ["dataset_mixer", "dataset_mixer_list", "dataset_name"].iter().any(|name| settings.holds(name));
     mixed && settings.holds("model_name_or_path") && settings.holds("with_tracking")
 }
 

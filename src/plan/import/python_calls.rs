@@ -172,6 +172,9 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
         let on = !matches!(found.value.to_lowercase().as_str(), "false" | "none");
         settings.set("gradient_checkpointing", on.into(), found.origin);
     }
+    if unsloth {
+        recompute_unasked(&mut settings, &calls);
+    }
     python_adapters::precision_of(&mut settings, &calls.made, unsloth);
     trainer::set(&mut imported, &settings, context, stored(&calls.made, unsloth));
     trainer::leave_open(&mut imported, open);
@@ -202,6 +205,21 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
     }
     account_for(&mut imported, &settings);
     imported
+}
+
+/// What unsloth trains, whole or by adapters of its own, is recomputed unless told otherwise (`unsloth/models/llama.py`,
+/// `get_peft_model`; `unsloth/models/vision.py`, `post_patch_model`).
+fn recompute_unasked(settings: &mut Settings, calls: &ScriptCalls) {
+    const NAME: &str = "use_gradient_checkpointing";
+    let adapted = calls.adapted.get("r").map(|found| found.origin.clone());
+    let Some(trained) = adapted.or_else(|| Some(calls.made.on("full_finetuning")?.origin)) else { return };
+    if calls.adapted.get(NAME).is_some() {
+        return;
+    }
+    let told = calls.made.text(NAME);
+    let on = told.as_ref().is_none_or(|found| !matches!(found.value.to_lowercase().as_str(), "false" | "none"));
+    let origin = told.map_or(Origin::Derived(format!("{trained}: unsloth recomputes")), |found| found.origin);
+    settings.set("gradient_checkpointing", on.into(), origin);
 }
 
 /// What the calls of a script say.

@@ -3,10 +3,10 @@
 
 use super::common::ImportContext;
 use super::imported::ImportedPlan;
-use super::model;
 use super::origin::{Origin, Setting};
 use super::rows::not_modelled;
 use super::settings::Settings;
+use super::{model, vision};
 use crate::plan::keys;
 
 /// An engine that takes `share` of each GPU, and what stands beside it while it generates (a word of
@@ -42,8 +42,8 @@ pub fn frozen(imported: &mut ImportedPlan, context: &ImportContext, named: &Sett
         imported.note(format!("{what} {}: taken as {held}, which its name holds", named.value));
         Some(held)
     });
-    let known = preset.and_then(|preset| context.catalog.model(&preset));
-    let Some(parameters) = known.map(|model| model.params) else {
+    let known = preset.and_then(|preset| context.catalog.model(&preset)).map(|model| model.params);
+    let Some(parameters) = known.or_else(|| vision::parameters(context, &named.value)) else {
         return not_modelled(imported, &format!("{what} {}: not in the catalogue", named.value));
     };
     let before = imported.get(keys::training::frozen_models_billions).and_then(|found| found.value.as_f64());

@@ -115,19 +115,30 @@ pub fn is_multimodal(name: &str) -> bool {
         .any(|word| SENSES.contains(&word) || word.starts_with("internvl") || word.starts_with("vl"))
 }
 
-/// Sets the language model of a composed model that is known by name; its tower is said at the end.
-pub fn set(imported: &mut ImportedPlan, context: &ImportContext, name: &str, origin: &Origin) -> bool {
+/// A composed model that is known by name: its own name, its language model's, and the parameters of what stands before that.
+fn composed(name: &str) -> Option<(&'static str, &'static str, u64)> {
     let plain = base(name)
         .to_lowercase()
         .replace('_', "-")
         .replace("internvl3-5", "internvl3.5")
         .replace("internvl2-5", "internvl2.5");
     let fits = |known: &str| plain == known || model::tuned(&plain).any(|shorter| shorter == known);
-    let Some((known, language, parameters)) = COMPOSED.iter().find(|(known, ..)| fits(known)) else { return false };
+    COMPOSED.iter().find(|(known, ..)| fits(known)).copied()
+}
+
+/// The parameters of a composed model that is known by name, all in all.
+pub fn parameters(context: &ImportContext, name: &str) -> Option<u64> {
+    let (_, language, before) = composed(name)?;
+    context.catalog.model(language)?.params.checked_add(before)
+}
+
+/// Sets the language model of a composed model that is known by name; its tower is said at the end.
+pub fn set(imported: &mut ImportedPlan, context: &ImportContext, name: &str, origin: &Origin) -> bool {
+    let Some((known, language, parameters)) = composed(name) else { return false };
     let Some(preset) = context.catalog.model(language).map(|model| model.name.clone()) else { return false };
     let origin = Origin::Derived(format!("{origin}: the language model of {known}"));
     imported.say(keys::model::preset, preset, origin.clone());
-    imported.tower = Some(Tower { parameters: *parameters, origin, frozen: false, trained: false });
+    imported.tower = Some(Tower { parameters, origin, frozen: false, trained: false });
     true
 }
 

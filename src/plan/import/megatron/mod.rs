@@ -1,6 +1,8 @@
 //! Megatron-LM's arguments, and what Megatron-DeepSpeed adds to them. Names and meaning are
 //! those of `megatron/training/arguments.py` and the configuration classes that it is made of.
 
+mod degrees;
+mod engine_experts;
 mod shape;
 mod slime;
 mod training;
@@ -93,7 +95,7 @@ pub fn all(imported: &mut ImportedPlan, given: Settings, context: &ImportContext
     let job = Job { context, settings: &settings };
     shape::set(imported, &job);
     training::set(imported, &job);
-    training::degrees(imported, &job);
+    degrees::set(imported, &job);
     account_for(imported, &settings);
 }
 
@@ -102,7 +104,7 @@ pub fn train(imported: &mut ImportedPlan, given: &Settings, context: &ImportCont
     let settings = Settings::defaults(VERSION, DEFAULTS).with(given.clone());
     let job = Job { context, settings: &settings };
     training::set(imported, &job);
-    training::degrees(imported, &job);
+    degrees::set(imported, &job);
 }
 
 /// The settings with what surrounds them.

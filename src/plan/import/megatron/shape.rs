@@ -1,6 +1,6 @@
 //! The architecture that Megatron's arguments spell.
 
-use super::Job;
+use super::{Job, engine_experts};
 use crate::plan::import::imported::ImportedPlan;
 use crate::plan::import::launch::base;
 use crate::plan::import::model;
@@ -193,7 +193,9 @@ fn activation(job: &Job) -> Setting<&'static str> {
 
 fn experts(imported: &mut ImportedPlan, job: &Job) {
     let settings = job.settings;
-    let Some(experts) = settings.whole("num_experts").filter(|found| found.value > 1) else { return };
+    let of_deepspeed = engine_experts::are_meant(job);
+    let experts = if of_deepspeed { engine_experts::count(imported, job) } else { settings.whole("num_experts") };
+    let Some(experts) = experts.filter(|found| found.value > 1) else { return };
     imported.set(keys::moe::num_experts, Some(experts));
     let top = settings.whole("moe_router_topk");
     imported
@@ -206,6 +208,9 @@ fn experts(imported: &mut ImportedPlan, job: &Job) {
             feed_forward(job).map(|found| Setting::new(found.value, origin))
         }),
     );
+    if of_deepspeed {
+        return engine_experts::shape(imported, job);
+    }
     imported
         .set("model.architecture.moe.shared_intermediate_size", settings.whole("moe_shared_expert_intermediate_size"));
     let Some(frequency) = settings.text("moe_layer_freq") else { return };

@@ -112,6 +112,10 @@ pub fn of_python(name: &str, content: &str, context: &ImportContext) -> Imported
             not_modelled(&mut imported, &format!("{class}: matrix multiplications in its type"));
         }
     }
+    // `torchft/local_sgd.py`, `DiLoCo`: weights of the last exchange and an outer optimizer's states stay beside.
+    if content.contains("semi_sync_method=\"") {
+        not_modelled(&mut imported, "semi_sync_method: what is held between exchanges of weights");
+    }
     let mode = [("FullAC", "full"), ("SelectiveAC", "selective"), ("MemoryBudgetAC", "memory_budget")];
     let told = mode.iter().find(|(class, _)| call(content, &format!("{class}.Config")).is_some());
     let none = content.contains("activation_checkpoint=None");

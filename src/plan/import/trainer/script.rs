@@ -184,6 +184,11 @@ pub fn low_rank(
     let chats = settings.whole("lora_dim").filter(|found| found.value > 0);
     if let Some(rank) = &chats {
         adapters::set_targets(imported, Some(Setting::new(vec!["all".to_owned()], rank.origin.clone())));
+        // `decoder.layers.`, its default, is in the names of all linear layers of the blocks.
+        let of_blocks = |value: &serde_json::Value| value.as_str().is_some_and(|text| text.ends_with("layers."));
+        if settings.iter().any(|(name, found)| name == "lora_module_name" && of_blocks(&found.value)) {
+            settings.accept("lora_module_name");
+        }
         if !settings.is("only_optimize_lora") {
             not_modelled(imported, "without --only_optimize_lora embeddings, norms and biases train as well");
         }

@@ -48,6 +48,14 @@ pub const TRAINER: &[VersionedDefault] = &[
         ("attn_implementation", DefaultValue::Text("eager")),
         "transformers before 4.36",
     ),
+    // `utils/import_utils.py`, `is_torch_sdpa_available`: from PyTorch 2.1.1 on.
+    row(
+        "torch",
+        OLDEST,
+        (2, 1),
+        ("attn_implementation", DefaultValue::Text("eager")),
+        "transformers under PyTorch before 2.1.1",
+    ),
     // `training_args.py`, `_process_fsdp_args`: `fsdp_config.get("version", 1)` up to 5.9, 2 since 5.10.
     row("transformers", (5, 10), NEWEST, ("fsdp_config.version", DefaultValue::Text("2")), "transformers 5.10"),
 ];
