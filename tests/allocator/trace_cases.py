@@ -85,6 +85,8 @@ def made_of(case, answers):
         config = transformers.CONFIG_MAPPING[values.pop("model_type")](**values)
         return hugging_face.transformers_subject(transformers, getattr(transformers, case["class"]), config, case["class"],
                                             case.get("attention"), answers)
+    if "own" in case:
+        return sources.own(case["own"], case["inputs"], case.get("loss"))
     if "odd" in case:
         ids = sources.Input("ids", torch.int64, ["B", "S"])
         return sources.Subject(case["name"], "odd_models.py", odd_models.MODELS[case["odd"]], [ids])
@@ -182,7 +184,7 @@ def plan_of(path, sizes, training):
     for axis, key in (("S", "sequence_length"), ("T", "decoder_sequence_length"), ("I", "image_size")):
         if axis in sizes:
             model[key] = sizes[axis]
-    return {"model": model, "training": {**training, "micro_batch_size": sizes["B"], "optimizer": "adamw"},
+    return {"model": model, "training": {**training, "micro_batch_size": sizes.get("B", 1), "optimizer": "adamw"},
             "hardware": {"gpu_type": "NVIDIA H100", "library_workspaces": False}}
 
 
