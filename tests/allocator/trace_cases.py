@@ -42,7 +42,8 @@ import tape
 # Seconds after which a case is given up.
 PATIENCE = 900
 # What the tracer takes out of PyTorch while it traces.
-RECOMPUTES = [torch.utils.checkpoint._checkpoint_without_reentrant_generator]
+RECOMPUTES = {name: function for name, function in vars(torch.utils.checkpoint).items()
+              if name.startswith("_checkpoint_without_reentrant_generator")}
 TYPES = {"fp32": torch.float32, "bf16-mixed": torch.float32, "bf16": torch.bfloat16}
 
 
@@ -194,7 +195,7 @@ def cases(case, folder, answers):
     say = lambda text: print(text, file=sys.stderr, flush=True)
     made = step.Tracer(DEVICE, lambda _: None).trace(subject)
     tape.write(made, path)
-    checkpoints.replace(checkpoints.without_reentrant, RECOMPUTES[0])
+    vars(torch.utils.checkpoint).update(RECOMPUTES)
     for note in made["notes"]:
         say(f"{case['name']}: {note}")
     first = made["points"][0]
