@@ -105,7 +105,8 @@ fn lines(file: &'static str) -> Lines {
 /// The classes of a `model_type` in the transformers that wrote the configuration; where it does not say, in the first
 /// that has them.
 fn kind(config: &Map<String, Value>, model_type: &str) -> Option<&'static Kind> {
-    let version = config.get("transformers_version").and_then(Value::as_str).and_then(|version| version.split('.').next());
+    let version =
+        config.get("transformers_version").and_then(Value::as_str).and_then(|version| version.split('.').next());
     let is_new = version.and_then(|major| major.parse::<u32>().ok()).is_some_and(|major| major >= 5);
     let (first, second) = if is_new { (&LINES_5, &LINES_4) } else { (&LINES_4, &LINES_5) };
     let line = first.get(model_type).or_else(|| second.get(model_type))?;
@@ -117,7 +118,7 @@ fn kind(config: &Map<String, Value>, model_type: &str) -> Option<&'static Kind> 
 /// # Errors
 /// Why there is no count.
 pub fn of(config: &Map<String, Value>, model_type: &str, class: Option<&str>) -> Result<ClassCount, NoCount> {
-    let kind = kind(config, model_type).ok_or(NoCount::Type)?;
+    let kind = kind(config, model_type).filter(|kind| !kind.classes.is_empty()).ok_or(NoCount::Type)?;
     let name = class.unwrap_or(&kind.main);
     let found = kind.classes.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
     let Some((name, class)) = found else { return Err(NoCount::Class { main: kind.main.clone() }) };
