@@ -68,7 +68,7 @@ impl Site<'_> {
     fn is_asked(&self, segment: &Segment, op: &TracedOp) -> bool {
         let weight = |id: u32| segment.weights.get(segment.tensors.get(id as usize)?.3.checked_sub(3)? as usize);
         let rows = |id: u32| weight(id).filter(|weight| part_of(weight.3) == Part::Embedding)?.1.first().copied();
-        self.asked.is_some() && op.5.iter().any(|(id, _)| rows(*id) == self.asked)
+        self.asked.is_some() && op.2 == "embedding" && op.5.iter().any(|(id, _)| rows(*id) == self.asked)
     }
 
     pub(super) fn weight(&self, weight: &TracedWeight) -> Weight {
