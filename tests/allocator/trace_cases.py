@@ -42,7 +42,8 @@ import tape
 # Seconds after which a case is given up.
 PATIENCE = 900
 # What the tracer takes out of PyTorch while it traces.
-RECOMPUTES = [torch.utils.checkpoint._checkpoint_without_reentrant_generator]
+RECOMPUTES = {name: function for name, function in vars(torch.utils.checkpoint).items()
+              if name.startswith("_checkpoint_without_reentrant_generator")}
 TYPES = {"fp32": torch.float32, "bf16-mixed": torch.float32, "bf16": torch.bfloat16}
 
 
@@ -85,6 +86,8 @@ def made_of(case, answers):
         config = transformers.CONFIG_MAPPING[values.pop("model_type")](**values)
         return hugging_face.transformers_subject(transformers, getattr(transformers, case["class"]), config, case["class"],
                                             case.get("attention"), answers)
+    if "own" in case:
+        return sources.own(case["own"], case["inputs"], case.get("loss"))
     if "odd" in case:
         ids = sources.Input("ids", torch.int64, ["B", "S"])
         return sources.Subject(case["name"], "odd_models.py", odd_models.MODELS[case["odd"]], [ids])
@@ -182,7 +185,7 @@ def plan_of(path, sizes, training):
     for axis, key in (("S", "sequence_length"), ("T", "decoder_sequence_length"), ("I", "image_size")):
         if axis in sizes:
             model[key] = sizes[axis]
-    return {"model": model, "training": {**training, "micro_batch_size": sizes["B"], "optimizer": "adamw"},
+    return {"model": model, "training": {**training, "micro_batch_size": sizes.get("B", 1), "optimizer": "adamw"},
             "hardware": {"gpu_type": "NVIDIA H100", "library_workspaces": False}}
 
 
@@ -192,7 +195,7 @@ def cases(case, folder, answers):
     say = lambda text: print(text, file=sys.stderr, flush=True)
     made = step.Tracer(DEVICE, lambda _: None).trace(subject)
     tape.write(made, path)
-    checkpoints.replace(checkpoints.without_reentrant, RECOMPUTES[0])
+    vars(torch.utils.checkpoint).update(RECOMPUTES)
     for note in made["notes"]:
         say(f"{case['name']}: {note}")
     first = made["points"][0]

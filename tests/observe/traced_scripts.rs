@@ -15,7 +15,16 @@ x = torch.zeros(8, 16, device='cuda')
 ";
 
 /// What a script does behind the preamble, whether it is traced, and what is said of it.
-const SCRIPTS: [(&str, bool, &[&str]); 30] = [
+const SCRIPTS: [(&str, bool, &[&str]); 31] = [
+    // `torch/_tensor.py`, `def split(self, split_size, dim=0)`: its arguments may be named.
+    (
+        "
+one, other = model(x).split(split_size=[4, 12], dim=-1)
+(one.mean() + other.mean()).backward()
+",
+        true,
+        &["2,128 parameters"],
+    ),
     // Numbers are finite and as good as 1, so that guards against others let the step go on.
     (
         "

@@ -73,7 +73,7 @@ fn hold(errors: &BTreeMap<&str, Vec<(f64, String)>>, cases: usize) {
 
 #[test]
 fn traced_models_are_predicted_as_they_run() {
-    hold(&errors("cases.jsonl"), 390);
+    hold(&errors("cases.jsonl"), 450);
 }
 
 /// Passes without gradients, with the keys and values that they keep for later tokens.
@@ -261,7 +261,12 @@ fn adapters_stand_on_any_linear_layer_of_a_tape() {
             let error = 100.0 * (peak(&traced) / peak(&known) - 1.0);
             assert!(error.abs() < 1.0, "{precision}, {checkpointing}: {error:+.2} %");
             let flops = |prediction: &Prediction| prediction.flops.backward.0;
-            assert!((flops(&traced) / flops(&known) - 1.0).abs() < 0.005, "{precision}, {checkpointing}");
+            // The tape is of transformers 5, which asks for the embedding's gradient where it recomputes
+            // (`modeling_utils.py`, `activation_checkpointing_enable`): 2048 tokens go back through the first block's c_attn and
+            // its adapter, 768 x 2304 and 768 x 16.
+            let asked = if checkpointing == "full" { 2.0 * 2048.0 * 768.0 * (2304.0 + 16.0) } else { 0.0 };
+            let error = (flops(&traced) - asked) / flops(&known) - 1.0;
+            assert!(error.abs() < 0.005, "{precision}, {checkpointing}: {error:+.4}");
         }
     }
 }

@@ -1,5 +1,5 @@
 //! How many parameters each class of transformers has: a formula over the keys of its configuration, made from the
-//! class itself (`configs/classes.json`, `source`). What a class's modules save is no part of it.
+//! class itself (`configs/classes.json` and `classes_5.json`, `source`). What a class's modules save is no part of it.
 
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, OnceLock};
@@ -9,8 +9,11 @@ use serde_json::{Map, Value};
 
 use super::formula::{self, FormulaError, Number};
 
-/// A line for each `model_type`.
-const CLASSES: &str = include_str!("../../../configs/classes.json");
+/// A line for each `model_type` of transformers 4.
+const CLASSES_4: &str = include_str!("../../../configs/classes.json");
+/// A line for each `model_type` that is new in transformers 5, or has other parameters there: `LukeForMaskedLM`'s head
+/// is no longer its embedding (`modeling_luke.py`, `_tied_weights_keys`).
+const CLASSES_5: &str = include_str!("../../../configs/classes_5.json");
 
 /// Parameters of a class, tied ones once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,23 +88,34 @@ struct Line {
     kind: OnceLock<Option<Kind>>,
 }
 
-static LINES: LazyLock<BTreeMap<&'static str, Line>> = LazyLock::new(|| {
+type Lines = BTreeMap<&'static str, Line>;
+
+static LINES_4: LazyLock<Lines> = LazyLock::new(|| lines(CLASSES_4));
+static LINES_5: LazyLock<Lines> = LazyLock::new(|| lines(CLASSES_5));
+
+fn lines(file: &'static str) -> Lines {
     let line = |line: &'static str| {
         let (name, _) = line.strip_prefix('"')?.split_once('"')?;
         let text = line.get(name.len() + 4..)?.trim_end_matches(',');
         Some((name, Line { text, kind: OnceLock::new() }))
     };
-    CLASSES.lines().filter_map(line).collect()
-});
+    file.lines().filter_map(line).collect()
+}
 
-fn kind(model_type: &str) -> Option<&'static Kind> {
-    let line = LINES.get(model_type)?;
+/// The classes of a `model_type` in the transformers that wrote the configuration; where it does not say, in the first
+/// that has them.
+fn kind(config: &Map<String, Value>, model_type: &str) -> Option<&'static Kind> {
+    let version =
+        config.get("transformers_version").and_then(Value::as_str).and_then(|version| version.split('.').next());
+    let is_new = version.and_then(|major| major.parse::<u32>().ok()).is_some_and(|major| major >= 5);
+    let (first, second) = if is_new { (&LINES_5, &LINES_4) } else { (&LINES_4, &LINES_5) };
+    let line = first.get(model_type).or_else(|| second.get(model_type))?;
     line.kind.get_or_init(|| serde_json::from_str(line.text).ok()).as_ref()
 }
 
 /// The class of a `model_type` whose name ends so: its `ForSequenceClassification`.
-pub fn class_with(model_type: &str, ending: &str) -> Option<&'static str> {
-    kind(model_type)?.classes.keys().map(String::as_str).find(|name| name.ends_with(ending))
+pub fn class_with(config: &Map<String, Value>, model_type: &str, ending: &str) -> Option<&'static str> {
+    kind(config, model_type)?.classes.keys().map(String::as_str).find(|name| name.ends_with(ending))
 }
 
 /// Parameters of the class that `config` names in `architectures`, or of the `model_type`'s main class.
@@ -109,7 +123,7 @@ pub fn class_with(model_type: &str, ending: &str) -> Option<&'static str> {
 /// # Errors
 /// Why there is no count.
 pub fn of(config: &Map<String, Value>, model_type: &str, class: Option<&str>) -> Result<ClassCount, NoCount> {
-    let kind = kind(model_type).ok_or(NoCount::Type)?;
+    let kind = kind(config, model_type).filter(|kind| !kind.classes.is_empty()).ok_or(NoCount::Type)?;
     let name = class.unwrap_or(&kind.main);
     let found = kind.classes.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
     let Some((name, class)) = found else { return Err(NoCount::Class { main: kind.main.clone() }) };

@@ -13,7 +13,7 @@ use crate::plan::{Fault, keys as plan_keys};
 /// transformers has no such class of this kind.
 pub fn instead(config: &Map<String, Value>, ending: &str, classes: Option<u64>) -> Result<Map<String, Value>, Fault> {
     let model_type = config.get("model_type").and_then(Value::as_str).unwrap_or_default();
-    let Some(class) = counts::class_with(model_type, ending) else {
+    let Some(class) = counts::class_with(config, model_type, ending) else {
         return Err(Fault::of(
             plan_keys::model::head,
             format!("transformers has no {ending} of the kind {model_type}"),

@@ -65,7 +65,7 @@ pub fn walk(model: &TracedModel, run: &MicroBatch<'_>) -> Walk {
         SizeAxis::Target => run.target,
         SizeAxis::Image => run.image,
     });
-    let site = Site { sizes: &sizes, run };
+    let site = Site { sizes: &sizes, run, asked: trained::asked_rows(model, trace, run) };
     // A segment whose input needs no gradient is another one than the same behind what is trained.
     let mut made: Vec<(u32, bool, Tape)> = Vec::with_capacity(trace.kinds.len());
     let mut known = vec![[None; 2]; trace.kinds.len()];
@@ -87,7 +87,7 @@ pub fn walk(model: &TracedModel, run: &MicroBatch<'_>) -> Walk {
 
 /// Parameters, whatever the batch, without what runs on them.
 pub(super) fn count(model: &TracedModel, run: &MicroBatch<'_>) -> Count {
-    let site = Site { sizes: &[], run };
+    let site = Site { sizes: &[], run, asked: None };
     let segments = trace_of(model, run)
         .into_iter()
         .flat_map(|trace| trace.order.iter().filter_map(|kind| trace.kinds.get(*kind as usize)));

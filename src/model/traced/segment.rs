@@ -3,7 +3,7 @@
 use super::super::element::{Element, Group};
 use super::super::tape::{Flow, Home, Spec, Tape, Tensor, TensorId, Unit};
 use super::super::walk::MicroBatch;
-use super::super::weight::{TiedGrad, Weight};
+use super::super::weight::{Part, TiedGrad, Weight};
 use super::super::work::{Convolution, MatMul, Scores, Work};
 use super::adapted;
 use super::element_of;
@@ -14,6 +14,8 @@ use crate::plan::traced::{Segment, TracedGroup, TracedOp, TracedTensor, TracedWe
 pub(super) struct Site<'a> {
     pub sizes: &'a [u64],
     pub run: &'a MicroBatch<'a>,
+    /// Rows of the embedding whose output needs a gradient though nothing before it trains.
+    pub asked: Option<u64>,
 }
 
 impl Site<'_> {
@@ -41,10 +43,11 @@ impl Site<'_> {
         }
         let frozen = self.is_frozen();
         for (at, op) in segment.ops.iter().enumerate() {
-            if frozen {
+            let asked = frozen && self.is_asked(segment, op);
+            if frozen && !asked {
                 stop_at_frozen(&mut tape, op, &taken);
             }
-            self.op(&mut tape, op, frozen, (&taken, &mut room));
+            self.op(&mut tape, op, (frozen, asked), (&taken, &mut room));
             let Some(adapters) = self.run.adapters else { continue };
             let both = (self.run.types, adapters);
             if let Some(sum) = adapted::beside(&mut tape, (segment, at), both, |id| taken.now(id)) {
@@ -59,6 +62,13 @@ impl Site<'_> {
     /// Whether some of the model is left as it is.
     fn is_frozen(&self) -> bool {
         self.run.adapters.is_some() || !self.run.frozen.is_nothing()
+    }
+
+    /// Whether an operator looks up rows of that embedding.
+    fn is_asked(&self, segment: &Segment, op: &TracedOp) -> bool {
+        let weight = |id: u32| segment.weights.get(segment.tensors.get(id as usize)?.3.checked_sub(3)? as usize);
+        let rows = |id: u32| weight(id).filter(|weight| part_of(weight.3) == Part::Embedding)?.1.first().copied();
+        self.asked.is_some() && op.2 == "embedding" && op.5.iter().any(|(id, _)| rows(*id) == self.asked)
     }
 
     pub(super) fn weight(&self, weight: &TracedWeight) -> Weight {
@@ -110,7 +120,7 @@ impl Site<'_> {
         }
     }
 
-    fn op(&self, tape: &mut Tape, op: &TracedOp, frozen: bool, (taken, room): (&Replaced, &mut Room)) {
+    fn op(&self, tape: &mut Tape, op: &TracedOp, (frozen, asked): (bool, bool), (taken, room): (&Replaced, &mut Room)) {
         let TracedOp(name, _, _, unit, work, read, made, saved, before, behind, forward, backward, launches, each) = op;
         let flow = |flow: u8| match flow {
             0 => Flow::Stop,
@@ -144,6 +154,10 @@ impl Site<'_> {
                 (flops, scratch) = (0.0, 0);
                 kept.clear();
             }
+        }
+        if asked {
+            // A leaf: what adds up its gradient holds it (torch/csrc/autograd/functions/accumulate_grad.h, `variable`).
+            kept.extend(made.iter().copied().map(TensorId));
         }
         tape.push(&Spec {
             name: intern(name),

@@ -3,7 +3,7 @@
 use super::super::tape::{Home, Tape};
 use super::super::walk::MicroBatch;
 use super::super::weight::Part;
-use crate::plan::traced::{Segment, TracedPart};
+use crate::plan::traced::{Segment, Trace, TracedModel, TracedPart};
 
 /// The part of a model, as plans name it.
 pub(super) const fn part_of(part: TracedPart) -> Part {
@@ -17,6 +17,18 @@ pub(super) const fn part_of(part: TracedPart) -> Part {
         TracedPart::Head => Part::Head,
         TracedPart::Convolution => Part::Convolution,
     }
+}
+
+/// Rows of the embedding of tokens where checkpointing makes its output need a gradient: transformers 5 does so for each
+/// model that reads `input_ids` (`modeling_utils.py`, `activation_checkpointing_enable`, `enable_input_require_grads`).
+pub(super) fn asked_rows(model: &TracedModel, trace: &Trace, run: &MicroBatch<'_>) -> Option<u64> {
+    let version = model.versions.get("transformers").and_then(|version| version.split('.').next()?.parse::<u32>().ok());
+    let reads_tokens = model.inputs.iter().any(|input| input.0 == "input_ids");
+    if !run.checkpointed || !reads_tokens || version.is_none_or(|major| major < 5) {
+        return None;
+    }
+    let weights = trace.kinds.iter().flat_map(|segment| &segment.weights);
+    weights.filter(|weight| part_of(weight.3) == Part::Embedding).filter_map(|weight| weight.1.first().copied()).max()
 }
 
 /// Whether what a segment gives needs a gradient.

@@ -145,6 +145,11 @@ def stand_in(device):
     for name, value in answers.items():
         if hasattr(cuda, name):
             setattr(cuda, name, lambda *_, value=value, **__: value)
+    # The stand-in has none of CUDA's libraries to tell of (torch/csrc/Module.cpp, `_show_config`; torch/backends/cudnn,
+    # `_init`, which recurrent layers come by).
+    torch.__config__.show = lambda: f"PyTorch {torch.__version__}"
+    cudnn = torch.backends.cudnn
+    cudnn.version, cudnn.is_acceptable = lambda: 91002, lambda _: False
     # Memory of the host is pinned by the driver.
     torch.Tensor.pin_memory = lambda tensor, *_, **__: tensor
     torch.Tensor.is_pinned = lambda *_, **__: False

@@ -304,9 +304,10 @@ def install(fake_mode):
 SPLIT = torch.Tensor.split
 
 
-def even_split(tensor, sizes, dim=0):
+def even_split(self, split_size, dim=0):
     """`Tensor.split` by counts that were read from a fake tensor (the tokens of each expert): they are no counts of this
-    tensor, so each part gets its even share."""
+    tensor, so each part gets its even share. Arguments are called as PyTorch calls them (torch/_tensor.py)."""
+    tensor, sizes = self, split_size
     if not isinstance(sizes, (list, tuple)) or not isinstance(tensor, FakeTensor):
         return SPLIT(tensor, sizes, dim)
     sizes = [int(size) for size in sizes]

@@ -51,9 +51,10 @@ def torchvision_model(name):
     chosen = {"weights": None}
     if segmentation:
         chosen["weights_backbone"] = None
-    side = 299 if name == "inception_v3" else 224
+    side = 299 if name.endswith("inception_v3") else 224
+
     def build():
-        extra = {"init_weights": False} if name in ("googlenet", "inception_v3") else {}
+        extra = {"init_weights": False} if name.endswith(("googlenet", "inception_v3")) else {}
         return models.get_model(name, **chosen, **extra)
 
     subject = Subject(name, f"torchvision {torchvision.__version__}", build, inputs, loss=loss, side=side)
@@ -156,7 +157,7 @@ def packed_film(values, channels):
 
 def diffusion_inputs(name, values, accepted):
     # Autoencoders read pictures, unless they say otherwise; denoising models read latents.
-    channels = made = values.get("in_channels", 3 if name.startswith("Autoencoder") else 4)
+    channels = made = values.get("in_channels") or (3 if name.startswith("Autoencoder") else 4)
     f32 = torch.float32
     inputs = []
     if name == "AutoencoderKLMochi":
@@ -169,8 +170,8 @@ def diffusion_inputs(name, values, accepted):
         inputs = [Input("hidden_states", f32, ["B", "S", channels]), Input("img_ids", f32, ["S", 3]),
                   Input("encoder_hidden_states", f32, ["B", 512, values.get("joint_attention_dim", 4096)]),
                   Input("txt_ids", f32, [512, 3]), Input("timestep", f32, ["B"])]
-        if "pooled_projections" in accepted:
-            inputs.append(Input("pooled_projections", f32, ["B", values.get("pooled_projection_dim", 768)]))
+        if "pooled_projections" in accepted and (width := values.get("pooled_projection_dim", 768)):
+            inputs.append(Input("pooled_projections", f32, ["B", width]))
         if values.get("guidance_embeds"):
             inputs.append(Input("guidance", f32, ["B"]))
         return [*inputs, Input("_channels", f32, [channels])]

@@ -90,6 +90,8 @@ def main():
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    # Weights are read in this thread: what runs in others is seen by no mode (transformers 5, core_model_loading.py).
+    os.environ["HF_DEACTIVATE_ASYNC_LOAD"] = "1"
     import device as devices
 
     device = devices.prepare(options.device)

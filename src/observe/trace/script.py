@@ -69,7 +69,8 @@ def foreign_to(recorder, model):
     if not reached & own:
         raise Refused(f"several models: the first backward pass trains none of {type(model).__name__}, which is called first; "
                       "trace each of them with file.py:function")
-    return sum(recorder.tensors[number].numel for number in reached - own)
+    # What an operator made and somebody asked a gradient for (`enable_input_require_grads`) is no parameter.
+    return sum(recorder.tensors[number].numel for number in reached - own if recorder.tensors[number].maker is None)
 
 
 class Finished(BaseException):
@@ -226,7 +227,7 @@ def trace(command, device, say, answers=False, wanted=None, allowed=()):
         sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
         run = lambda: runpy.run_path(script, run_name="__main__")
         sys.argv = command
-    os.environ.setdefault("WANDB_MODE", "disabled")
+    os.environ["WANDB_MODE"] = "disabled"
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     fake_mode = fake.Mode(allow_non_fake_inputs=True)
     fake.install(fake_mode)
