@@ -95,6 +95,8 @@ fn the_draws_are_broad_and_mostly_right() {
         "thirtysixth",
         "thirtyseventh",
         "thirtyeighth",
+        "thirtyninth",
+        "fortieth",
     ];
     for draw in draws {
         let all: usize = ["right", "says", "wrong"].iter().map(|verdict| of(draw, verdict)).sum();
