@@ -71,7 +71,7 @@ pub fn override_of(word: &str) -> Option<(&str, &str)> {
     let (name, value) = word.split_once('=')?;
     let name = name.trim_start_matches('+');
     let good = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '.' | '-' | '/');
-    (!name.is_empty() && !name.starts_with('-') && name.chars().all(good)).then_some((name, value))
+    (!name.is_empty() && name.chars().all(good)).then_some((name, value))
 }
 
 /// Every `key=value` among `words`, as settings.

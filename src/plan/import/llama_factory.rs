@@ -33,13 +33,23 @@ const DEFAULTS: &[(&str, DefaultValue)] = &[
 const OLD_SCRIPTS: [&str; 6] =
     ["train_bash.py", "train_sft.py", "train_pt.py", "train_rm.py", "train_ppo.py", "train_dpo.py"];
 
-/// What those have in common; the rank's targets differ (`hparams/data_args.py` and `hparams/finetuning_args.py` of 0.1
-/// to 0.7: 512 + 512 tokens, later `cutoff_len` 1024).
+/// What those have in common; the targets of adapters differ, and their dropout, which was 0.1 and became 0
+/// (`hparams/data_args.py` and `hparams/finetuning_args.py` of 0.1 to 0.7: 512 + 512 tokens, later `cutoff_len` 1024).
 const OLD_DEFAULTS: &[(&str, DefaultValue)] = &[
     ("cutoff_len", DefaultValue::Whole(1024)),
     ("finetuning_type", DefaultValue::Text("lora")),
-    ("lora_dropout", DefaultValue::Number(0.1)),
     ("flash_attn", DefaultValue::Text("auto")),
+];
+
+/// Where a checkout declares its arguments, beside the script that starts it.
+const OWN_CLASSES: [&str; 7] = [
+    "llamafactory/hparams/data_args.py",
+    "llamafactory/hparams/finetuning_args.py",
+    "llamafactory/hparams/model_args.py",
+    "llmtuner/hparams/data_args.py",
+    "llmtuner/hparams/finetuning_args.py",
+    "llmtuner/hparams/model_args.py",
+    "utils/config.py",
 ];
 
 /// Whether the program is LLaMA-Factory.
@@ -82,7 +92,9 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     if let Some(file) = config(context).and_then(|path| context.configuration(&path, &mut imported)) {
         settings.over(file);
     }
-    settings.over(arguments::overrides(&context.program.words));
+    // Options are read below.
+    let words: Vec<String> = context.program.words.iter().filter(|word| !word.starts_with('-')).cloned().collect();
+    settings.over(arguments::overrides(&words));
     settings.over(arguments::read(&context.program.words).options);
     imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
     let starts = ["llamafactory-cli", "lmf"].contains(&context.program.name());
@@ -102,8 +114,13 @@ fn defaults(context: &ImportContext) -> Settings {
     } else {
         Settings::defaults(VERSION, DEFAULTS)
     };
-    let script = script_defaults::script_of(context);
-    let own = script.map(|(path, text)| script_defaults::of_project(context, &path, &text)).unwrap_or_default();
+    let folder = context.program.path.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
+    let mut own = Settings::default();
+    for path in OWN_CLASSES.map(|file| format!("{folder}{file}")) {
+        if let Ok(text) = context.run.files.read(&path) {
+            own.over(script_defaults::read(&path, &text));
+        }
+    }
     of_release.with(own)
 }
 
@@ -319,10 +336,10 @@ fn lora(imported: &mut ImportedPlan, settings: &Settings) {
             if kind.value == "oft" {
                 not_modelled(imported, "OFT: rotations in place of LoRA's matrices");
             }
-            imported.set(
-                keys::lora::dropout,
-                settings.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)),
-            );
+            match settings.number("lora_dropout") {
+                None => imported.miss(keys::lora::dropout, "no lora_dropout, whose default was 0.1 and became 0"),
+                told => imported.set(keys::lora::dropout, told.filter(|found| (0.0..1.0).contains(&found.value))),
+            }
         }
         "freeze" => not_modelled(
             imported,

@@ -86,8 +86,7 @@ pub fn of_project(context: &ImportContext, path: &str, text: &str) -> Settings {
     let found = files.filter_map(|(at, file)| Some((context.run.files.read(&file).ok()?, file, at < own)));
     let found: Vec<(String, String, bool)> = found.filter(|(text, ..)| text.len() <= LONGEST).take(MOST).collect();
     let texts: Vec<&str> = std::iter::once(text).chain(found.iter().map(|(text, ..)| text.as_str())).collect();
-    // By the script itself, or by the module of its project that parses for it.
-    let classes = texts.iter().find_map(|text| script_classes::parsed(text, &texts));
+    let classes = script_classes::parsed(text, &texts);
     // A package hands on more than the script takes from it.
     let named = classes.clone().or_else(|| script_classes::named(text, &texts));
     let mut settings = Settings::default();
