@@ -7,14 +7,13 @@ use super::ProcessView;
 use super::imported::ImportedPlan;
 use super::kubernetes;
 use super::launch::{Launcher, Program, World};
-use super::model;
+use super::model::{self, PresetInput};
 use super::origin::{Origin, Setting};
 use super::rows::not_modelled;
 use super::settings::Settings;
 use super::text;
 use crate::catalog::Catalog;
 use crate::files::Unread;
-use crate::model::Input;
 use crate::plan::keys;
 
 /// Everything that is known of a run.
@@ -279,9 +278,9 @@ fn batches(imported: &mut ImportedPlan) {
 /// The length of a sample, where its model has one that a plan must say.
 fn length(imported: &mut ImportedPlan, context: &ImportContext) {
     let key = match model::input(imported, context) {
-        Some(Input::Image(..) | Input::Captioned(_)) => return,
-        Some(Input::Pair(Some(_), _)) => keys::model::decoder_sequence_length,
-        _ => keys::model::sequence_length,
+        Some(PresetInput::Image) => return,
+        Some(PresetInput::Sound) => keys::model::decoder_sequence_length,
+        Some(PresetInput::Text) | None => keys::model::sequence_length,
     };
     if imported.get(key).is_none() {
         imported.miss(key, "no argument or file says it");

@@ -6,7 +6,6 @@ use super::imported::ImportedPlan;
 use super::launch::base;
 use super::origin::{Origin, Setting};
 use super::vision;
-use crate::model::{self, Input};
 use crate::plan::keys;
 
 const CONFIG: &str = "config.json";
@@ -340,10 +339,27 @@ pub fn longest(imported: &ImportedPlan, context: &ImportContext) -> Option<u64> 
 }
 
 /// What a sample of a preset is.
-pub fn input(imported: &ImportedPlan, context: &ImportContext) -> Option<Input> {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PresetInput {
+    /// Words, whose length a plan has to say.
+    Text,
+    /// A stretch of sound, which has one length; its labels have another.
+    Sound,
+    /// An image, whose size the model has.
+    Image,
+}
+
+/// What a sample of the preset is, where one is named.
+pub fn input(imported: &ImportedPlan, context: &ImportContext) -> Option<PresetInput> {
     let preset = imported.get(keys::model::preset)?.value.as_str()?;
-    let (architecture, _) = model::from_hf(&context.catalog.model(preset)?.hf_config).ok()?;
-    Some(architecture.input())
+    let config = &context.catalog.model(preset)?.hf_config;
+    let kind = config.get("model_type").and_then(|kind| kind.as_str()).unwrap_or("");
+    Some(match kind {
+        _ if config.contains_key("_class_name") => PresetInput::Image,
+        "vit" | "resnet" => PresetInput::Image,
+        "whisper" => PresetInput::Sound,
+        _ => PresetInput::Text,
+    })
 }
 
 #[cfg(test)]

@@ -10,8 +10,14 @@ const OWN: [&str; 5] =
     ["MEMWALL_RUN", "MEMWALL_TRACE", "MEMWALL_SUPERVISOR", "MEMWALL_TEST_MOUNTED", "HF_HUB_DISABLE_TELEMETRY"];
 
 /// What `memwall trace` sets for the libraries that it runs in a folder of its own.
-const SET_FOR_OTHERS: [&str; 5] =
-    ["HF_HUB_OFFLINE", "HF_HUB_DISABLE_PROGRESS_BARS", "HF_DATASETS_CACHE", "HF_EVALUATE_CACHE", "HF_MODULES_CACHE"];
+const SET_FOR_OTHERS: [&str; 6] = [
+    "HF_HUB_OFFLINE",
+    "HF_HUB_DISABLE_PROGRESS_BARS",
+    "HF_DATASETS_CACHE",
+    "HF_EVALUATE_CACHE",
+    "HF_MODULES_CACHE",
+    "HF_DEACTIVATE_ASYNC_LOAD",
+];
 
 /// Names in quotes that begin as variables of ours, of XDG and of Hugging Face do.
 fn named(folder: &Path, names: &mut BTreeSet<String>) {

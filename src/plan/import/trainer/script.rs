@@ -4,7 +4,7 @@ use super::super::adapters;
 use super::super::common::ImportContext;
 use super::super::concepts;
 use super::super::imported::ImportedPlan;
-use super::super::model;
+use super::super::model::{self, PresetInput};
 use super::super::origin::{Origin, Setting};
 use super::super::python::ScriptReader;
 use super::super::python_calls::call;
@@ -15,7 +15,6 @@ use super::super::script_modules::project_text;
 use super::super::settings::{Fate, Settings, whole};
 use super::super::trl;
 use super::lora_call::LoraCall;
-use crate::model::Input;
 use crate::plan::keys;
 
 /// The model, by the names that scripts have for it.
@@ -94,7 +93,7 @@ pub fn length(imported: &mut ImportedPlan, settings: &Settings, context: &Import
         imported.miss(keys::model::sequence_length, why);
     }
     let name = context.program.name().to_lowercase();
-    let heard = matches!(model::input(imported, context), Some(Input::Pair(Some(_), _)));
+    let heard = model::input(imported, context) == Some(PresetInput::Sound);
     let two = heard || ["summarization", "translation", "seq2seq", "t5", "bart"].iter().any(|part| name.contains(part));
     let target = settings.first_whole(&["max_target_length", "target_max_len", "max_label_length"]).or_else(|| {
         match name.as_str() {
