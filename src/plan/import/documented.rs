@@ -121,6 +121,7 @@ pub fn started(words: &[String], name: &str, context: &ImportContext) -> Importe
         script: name,
         folder: "",
         elsewhere: RefCell::default(),
+        started_in: RefCell::default(),
     };
     let view = ProcessView {
         command: words.to_vec(),

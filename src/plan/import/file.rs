@@ -174,6 +174,7 @@ fn of_arguments(name: &str, content: &str, around: &ProcessView, catalog: &Catal
         script: name,
         folder: "",
         elsewhere: RefCell::default(),
+        started_in: RefCell::default(),
     };
     let inner = ProcessView { command, withheld: true, which: None, files: &files, ..around.copy() };
     let mut imported = of_command(&inner, catalog);
@@ -312,6 +313,7 @@ fn of_started(
         script: name,
         folder: &folder,
         elsewhere: RefCell::default(),
+        started_in: RefCell::default(),
     };
     let inner = ProcessView {
         command,

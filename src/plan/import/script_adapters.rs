@@ -27,7 +27,7 @@ pub fn hands_on(reader: &ScriptReader) -> Option<bool> {
             Handed::Made(path, _) if path.ends_with("get_peft_config") => Some(false),
             Handed::Made(..) => Some(true),
             Handed::Nothing | Handed::Plain(_) => Some(false),
-            Handed::Open => call(reader.content(), "LoraConfig").is_none().then_some(false),
+            Handed::Open => call(reader.whole(), "LoraConfig").is_none().then_some(false),
         };
         match told.filter(|told| certain || !told) {
             Some(true) => return Some(true),
@@ -144,7 +144,7 @@ fn asks(reader: &ScriptReader, settings: &Settings) -> bool {
         "quantization_bit",
         "q_lora",
     ];
-    call(reader.content(), "LoraConfig").is_some() && !ARGUMENTS.iter().any(|name| settings.is_set(name))
+    call(reader.whole(), "LoraConfig").is_some() && !ARGUMENTS.iter().any(|name| settings.is_set(name))
 }
 
 /// Whether a script has peft prepare its weights for training, and with checkpointing: the call turns checkpointing on by

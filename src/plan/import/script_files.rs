@@ -21,6 +21,8 @@ pub struct ScriptFiles<'a> {
     pub folder: &'a str,
     /// Files that were found near the script.
     pub elsewhere: RefCell<BTreeSet<String>>,
+    /// The folder that a program was found in which is not in the present one: its modules and settings are there too.
+    pub started_in: RefCell<Option<String>>,
 }
 
 /// No script that matters stands deeper.
@@ -117,8 +119,19 @@ impl Files for ScriptFiles<'_> {
         {
             return Ok(text);
         }
+        let started_in = self.started_in.borrow().clone().filter(|_| !is_elsewhere(path));
+        if let Some(there) = started_in.map(|folder| format!("{folder}{path}"))
+            && let Ok(text) = self.below.read(&there)
+        {
+            self.elsewhere.borrow_mut().insert(there);
+            return Ok(text);
+        }
         let (text, there) = near(self.below, self.script, path)?;
         if there != path {
+            let folder = there.strip_suffix(path).filter(|_| path.ends_with(".py"));
+            if let Some(folder) = folder.filter(|folder| folder.ends_with('/')) {
+                self.started_in.borrow_mut().get_or_insert_with(|| folder.to_owned());
+            }
             self.elsewhere.borrow_mut().insert(there);
         }
         Ok(text)
