@@ -7,8 +7,8 @@ use super::ProcessView;
 use super::imported::ImportedPlan;
 use super::kubernetes;
 use super::launch::{Launcher, Program, World};
-use super::model::{self, PresetInput};
 use super::origin::{Origin, Setting};
+use super::preset_length::{self, PresetInput};
 use super::rows::not_modelled;
 use super::settings::Settings;
 use super::text;
@@ -277,7 +277,7 @@ fn batches(imported: &mut ImportedPlan) {
 
 /// The length of a sample, where its model has one that a plan must say.
 fn length(imported: &mut ImportedPlan, context: &ImportContext) {
-    let key = match model::input(imported, context) {
+    let key = match preset_length::input(imported, context) {
         Some(PresetInput::Image) => return,
         Some(PresetInput::Sound) => keys::model::decoder_sequence_length,
         Some(PresetInput::Text) | None => keys::model::sequence_length,

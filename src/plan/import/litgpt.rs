@@ -10,6 +10,7 @@ use super::launch::{World, base};
 use super::litgpt_shape;
 use super::model;
 use super::origin::{Origin, Setting};
+use super::preset_length;
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
 use crate::plan::keys;
@@ -129,7 +130,9 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     // Fine-tuning goes by its longest sample.
     let own = || {
         let origin = Origin::Default { framework: VERSION, option: "max_seq_length: the model's".to_owned() };
-        model::longest(imported, context).filter(|_| command == "pretrain").map(|tokens| Setting::new(tokens, origin))
+        preset_length::longest(imported, context)
+            .filter(|_| command == "pretrain")
+            .map(|tokens| Setting::new(tokens, origin))
     };
     let length = settings.whole("train.max_seq_length").or_else(own);
     imported.set(keys::model::sequence_length, length);

@@ -59,6 +59,7 @@ mod openrlhf;
 mod origin;
 mod own_config;
 mod own_loop;
+mod preset_length;
 mod python;
 mod python_adapters;
 mod python_calls;

@@ -73,6 +73,10 @@ pub fn set(imported: &mut ImportedPlan, context: &ImportContext, found: Setting<
     }
     let name = stored(&name).unwrap_or(name);
     if let Some(preset) = preset(context, &name) {
+        if is_bare_folder(&name) {
+            let why = format!("{name}: the name of a folder, which tells no size ({preset} is called so)");
+            return imported.miss(keys::model::preset, why);
+        }
         return imported.say(keys::model::preset, preset, named(&origin, &name));
     }
     if vision::set(imported, context, &name, &origin) {
@@ -314,52 +318,9 @@ fn billions(name: &str) -> Option<f64> {
         (size < 1e4).then_some(size)
     })
 }
-
-/// The longest sequence of a model by its name: a preset's own stands for a variant of it only where both have it alike.
-pub fn longest_of(imported: &ImportedPlan, context: &ImportContext, name: &str) -> Option<u64> {
-    let plain = base(name).to_lowercase();
-    let preset = imported.get(keys::model::preset)?.value.as_str()?.to_owned();
-    let alike =
-        plain == preset || ["llama-3", "llama-2", "mistral-7b-instruct-v0.3"].iter().any(|known| plain.contains(known));
-    if alike {
-        return longest(imported, context);
-    }
-    // Qwen/Qwen2.5-*-Instruct, config.json: max_position_embeddings 32768; of the bases from 7B on 131072.
-    (preset.starts_with("qwen2.5-")
-        && plain.ends_with("-instruct")
-        && !["-vl-", "-math-"].iter().any(|part| plain.contains(part)))
-    .then_some(32_768)
-}
-
-/// The longest sequence of a preset.
-pub fn longest(imported: &ImportedPlan, context: &ImportContext) -> Option<u64> {
-    let preset = imported.get(keys::model::preset)?.value.as_str()?.to_owned();
-    let config = &context.catalog.model(&preset)?.hf_config;
-    ["max_position_embeddings", "n_positions"].iter().find_map(|key| config.get(*key)?.as_u64())
-}
-
-/// What a sample of a preset is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PresetInput {
-    /// Words, whose length a plan has to say.
-    Text,
-    /// A stretch of sound, which has one length; its labels have another.
-    Sound,
-    /// An image, whose size the model has.
-    Image,
-}
-
-/// What a sample of the preset is, where one is named.
-pub fn input(imported: &ImportedPlan, context: &ImportContext) -> Option<PresetInput> {
-    let preset = imported.get(keys::model::preset)?.value.as_str()?;
-    let config = &context.catalog.model(preset)?.hf_config;
-    let kind = config.get("model_type").and_then(|kind| kind.as_str()).unwrap_or("");
-    Some(match kind {
-        _ if config.contains_key("_class_name") => PresetInput::Image,
-        "vit" | "resnet" => PresetInput::Image,
-        "whisper" => PresetInput::Sound,
-        _ => PresetInput::Text,
-    })
+/// Whether a name is a path of this machine's whose end is a family's name alone: `/data/model/bloom` may hold any of it.
+fn is_bare_folder(name: &str) -> bool {
+    name.starts_with(['/', '.', '~']) && base(name).chars().all(|letter| letter.is_ascii_alphabetic())
 }
 
 #[cfg(test)]

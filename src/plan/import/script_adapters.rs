@@ -7,7 +7,7 @@ use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
 use super::python::{Handed, ScriptReader};
 use super::python_calls::{ARGUMENTS, call};
-use super::python_models::loads;
+use super::python_models::{loads, models};
 use super::rows::not_modelled;
 use super::settings::Settings;
 use super::trainer_by_name::TRAINERS;
@@ -68,6 +68,18 @@ impl LoadedWeights {
             open = told.or(found.open).or(open);
         }
         Self { open, ..Self::default() }
+    }
+
+    /// Whether a script loads its model for certain, and by calls that say nothing of quantisation.
+    fn are_plain(reader: &ScriptReader) -> bool {
+        let own = models(reader.content());
+        let calls = if own.is_empty() { models(reader.whole()) } else { own };
+        let names: Vec<&str> = calls.iter().map(String::as_str).collect();
+        let untold = |name: &str| {
+            let told = reader.handed(&names, name);
+            !told.is_empty() && told.iter().all(|(handed, certain)| *certain && matches!(handed, Handed::Nothing))
+        };
+        BITS.iter().map(|(name, _)| *name).chain(["quantization_config"]).all(untold)
     }
 
     /// By each call of those names, and whether it is made for certain.
@@ -168,6 +180,12 @@ pub fn prepare(imported: &mut ImportedPlan, reader: &ScriptReader, settings: &Se
     let path = reader.name();
     if imported.get(keys::lora::rank).is_none() {
         return;
+    }
+    let asked = imported.get(keys::lora::base_bits).map(|found| found.origin.to_string());
+    if let Some(origin) = asked.filter(|_| LoadedWeights::are_plain(reader)) {
+        imported.drop(keys::lora::base_bits);
+        imported.drop(keys::lora::double_quant);
+        imported.note(format!("{path} loads its weights as they are: {origin} quantises nothing there"));
     }
     let quantised = imported.get(keys::lora::base_bits).is_some();
     let open = || LoadedWeights::of(reader).open.filter(|_| asks(reader, settings));

@@ -105,6 +105,22 @@ fn is_named(folder: &str, name: &str) -> bool {
 
 impl Files for ScriptFiles<'_> {
     fn read(&self, path: &str) -> Result<String, Unread> {
+        let text = self.found(path)?;
+        if text.starts_with("version https://git-lfs.github.com/spec/") {
+            return Err(Unread(format!("{path}: a pointer of Git LFS, not the file itself")));
+        }
+        Ok(text)
+    }
+
+    fn absolute(&self, path: &str) -> String {
+        let there = near(self.below, self.script, path).map_or_else(|_| path.to_owned(), |(_, there)| there);
+        self.below.absolute(&there)
+    }
+}
+
+impl ScriptFiles<'_> {
+    /// The text of a file, wherever it is.
+    fn found(&self, path: &str) -> Result<String, Unread> {
         let plain = |path: &str| path.trim_start_matches("./").to_owned();
         let own = self.own.iter().find(|(name, _)| plain(name) == plain(path));
         if let Some((_, text)) = own {
@@ -135,10 +151,5 @@ impl Files for ScriptFiles<'_> {
             self.elsewhere.borrow_mut().insert(there);
         }
         Ok(text)
-    }
-
-    fn absolute(&self, path: &str) -> String {
-        let there = near(self.below, self.script, path).map_or_else(|_| path.to_owned(), |(_, there)| there);
-        self.below.absolute(&there)
     }
 }

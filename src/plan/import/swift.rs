@@ -12,7 +12,7 @@ use super::rows::not_modelled;
 use super::settings::{DefaultValue, Settings, UNKNOWN};
 use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
-use super::{adapters, arguments, megatron, model, rollout, vision};
+use super::{adapters, arguments, megatron, model, preset_length, rollout, vision};
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -208,7 +208,7 @@ fn named(imported: &mut ImportedPlan, settings: &Settings, context: &ImportConte
 fn longest(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     let why = "no --max_length: samples are cut at the model's own longest";
     let named = settings.first_text(&["model", "model_id_or_path"]).map(|found| found.value).unwrap_or_default();
-    match model::longest_of(imported, context, &named) {
+    match preset_length::longest_of(imported, context, &named) {
         Some(tokens) => {
             imported.say(keys::model::sequence_length, tokens, default(why));
             imported.note(format!("{why}, {tokens} in the catalogue: shorter data needs less than the plan"));

@@ -4,8 +4,9 @@ use super::super::adapters;
 use super::super::common::ImportContext;
 use super::super::concepts;
 use super::super::imported::ImportedPlan;
-use super::super::model::{self, PresetInput};
+use super::super::model;
 use super::super::origin::{Origin, Setting};
+use super::super::preset_length::{self, PresetInput};
 use super::super::python::ScriptReader;
 use super::super::python_calls::call;
 use super::super::rows::not_modelled;
@@ -79,7 +80,7 @@ pub fn length(imported: &mut ImportedPlan, settings: &Settings, context: &Import
     let found = named.filter(|_| idle.is_none()).or_else(|| match context.program.name() {
         // min(the tokenizer's longest, 1024)
         "run_clm.py" | "run_clm_no_trainer.py" | "run_fim.py" | "run_mlm.py" => {
-            let longest = model::longest(imported, context).unwrap_or(1024);
+            let longest = preset_length::longest(imported, context).unwrap_or(1024);
             Some(default(longest.min(1024), "--block_size: the tokenizer's, at most 1024"))
         }
         "run_glue.py" => Some(default(128, "--max_seq_length 128")),
@@ -93,7 +94,7 @@ pub fn length(imported: &mut ImportedPlan, settings: &Settings, context: &Import
         imported.miss(keys::model::sequence_length, why);
     }
     let name = context.program.name().to_lowercase();
-    let heard = model::input(imported, context) == Some(PresetInput::Sound);
+    let heard = preset_length::input(imported, context) == Some(PresetInput::Sound);
     let two = heard || ["summarization", "translation", "seq2seq", "t5", "bart"].iter().any(|part| name.contains(part));
     let target = settings.first_whole(&["max_target_length", "target_max_len", "max_label_length"]).or_else(|| {
         match name.as_str() {
