@@ -114,9 +114,13 @@ fn defaults(context: &ImportContext) -> Settings {
     } else {
         Settings::defaults(VERSION, DEFAULTS)
     };
-    let folder = context.program.path.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
+    let Some((folder, _)) = context.program.path.rsplit_once('/').filter(|_| context.program.python) else {
+        return of_release;
+    };
     let mut own = Settings::default();
-    for path in OWN_CLASSES.map(|file| format!("{folder}{file}")) {
+    for path in
+        OWN_CLASSES.iter().filter(|file| old || !file.starts_with("utils")).map(|file| format!("{folder}/{file}"))
+    {
         if let Ok(text) = context.run.files.read(&path) {
             own.over(script_defaults::read(&path, &text));
         }

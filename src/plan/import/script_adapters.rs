@@ -79,7 +79,10 @@ impl LoadedWeights {
             let told = reader.handed(&names, name);
             !told.is_empty() && told.iter().all(|(handed, certain)| *certain && matches!(handed, Handed::Nothing))
         };
-        BITS.iter().map(|(name, _)| *name).chain(["quantization_config"]).all(untold)
+        // TRL's trainers load a model that they are given the name of.
+        let by_trainer = reader.handed(&ARGUMENTS, "model_init_kwargs");
+        by_trainer.iter().all(|(handed, _)| matches!(handed, Handed::Nothing))
+            && BITS.iter().map(|(name, _)| *name).chain(["quantization_config"]).all(untold)
     }
 
     /// By each call of those names, and whether it is made for certain.

@@ -75,12 +75,11 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         own.settle(&mut imported, context);
     }
     leave_open(&mut imported, open.or(of_version));
-    match &reader {
-        Some(reader) => script_head::of_script(&mut imported, reader),
-        None => script_head::of_name(&mut imported, context, &settings),
-    }
-    if let Some(method) = method_of(context, &settings) {
-        methods::of_trainer(method, &mut imported, &settings, context);
+    match (method_of(context, &settings), &reader) {
+        // What else such a script loads may have a head of its own: a model that rewards.
+        (Some(method), _) => methods::of_trainer(method, &mut imported, &settings, context),
+        (None, Some(reader)) => script_head::of_script(&mut imported, reader),
+        (None, None) => script_head::of_name(&mut imported, context, &settings),
     }
     if let Some(reader) = reader.filter(|reader| imported.get(keys::lora::rank).is_none() && reader.freezes()) {
         not_modelled(
