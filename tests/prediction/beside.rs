@@ -2,7 +2,7 @@
 
 use crate::support::catalog;
 use memwall::plan::Document;
-use memwall::predict::{self, Prediction};
+use memwall::predict::{self, Job, Prediction};
 
 fn prediction(text: &str) -> Prediction {
     let plan = Document::parse(text).unwrap().plan().unwrap();
@@ -242,4 +242,22 @@ fn a_head_that_no_class_has_is_refused() {
     };
     assert!(refused("preset: resnet-50, head: token-classification").contains("no ForTokenClassification"));
     assert!(refused("size_billions: 1, head: question-answering").contains("models of transformers"));
+}
+
+/// A configuration that names its classes has as many (transformers, `PretrainedConfig.num_labels`).
+#[test]
+fn a_head_has_the_classes_that_its_configuration_names() {
+    let of = |kind: &str| {
+        let text = format!(
+            "model: {{hf_config: {{{kind}, hidden_size: 64, num_hidden_layers: 1, num_attention_heads: 2, vocab_size: 100, \
+             id2label: {{'0': a, '1': b, '2': c}}}}, head: sequence-classification, batch_size: 1, sequence_length: 16}}\n\
+             hardware: {{gpu_type: NVIDIA A10}}\n"
+        );
+        let plan = Document::parse(&text).unwrap().plan().unwrap();
+        Job::resolve(&plan, catalog()).unwrap().architecture.name.clone()
+    };
+    for kind in ["model_type: bert", "model_type: llama, intermediate_size: 128"] {
+        let name = of(kind);
+        assert!(name.ends_with("with a head of 3"), "{name}");
+    }
 }

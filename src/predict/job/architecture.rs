@@ -34,7 +34,8 @@ pub fn of_plan(
             return Err(Fault::of(keys::model::preset, catalog.no_model(name)));
         };
         let (architecture, said) = of_config(&preset.hf_config, part)?;
-        (Architecture { name: format!("{}{}", preset.name, head_words(part)), ..architecture }, said)
+        let words = head_words(part, Some(&preset.hf_config));
+        (Architecture { name: format!("{}{words}", preset.name), ..architecture }, said)
     } else if let Some(words) = &part.layers {
         (LayerList::read(words)?.into(), Vec::new())
     } else if let Some(fields) = &part.architecture {
@@ -59,7 +60,7 @@ pub fn of_plan(
         return Err(Fault::of(keys::model::model_type, format!("{wanted}: the model that is given is a {kind}")));
     }
     if part.preset.is_none() && part.hf_config.is_none() {
-        architecture = with_own_head(architecture, part)?;
+        architecture = with_own_head(architecture, part, None)?;
     }
     notes.assumptions.extend(said);
     place_layers(&mut architecture, part, notes);
@@ -81,8 +82,7 @@ fn of_config(config: &Map<String, Value>, part: &ModelPart) -> Result<(Architect
         return Ok((architecture, said));
     }
     if matches!(architecture.shape, ModelShape::Decoder(_)) && is_of_samples(part) {
-        let architecture = with_own_head(architecture, part)?;
-        return Ok((architecture, said));
+        return Ok((with_own_head(architecture, part, Some(config))?, said));
     }
     let images = [ModelType::VisionTransformer, ModelType::Cnn].contains(&architecture.kind());
     let ending = match part.head {
@@ -93,7 +93,7 @@ fn of_config(config: &Map<String, Value>, part: &ModelPart) -> Result<(Architect
         Some(ModelHead::MultipleChoice) => "ForMultipleChoice",
     };
     let (mut architecture, said) = model::from_hf(&model::with_head(config, ending, part.classes)?)?;
-    architecture.name.push_str(&head_words(part));
+    architecture.name.push_str(&head_words(part, Some(config)));
     Ok((architecture, said))
 }
 
@@ -102,21 +102,33 @@ fn is_of_samples(part: &ModelPart) -> bool {
     matches!(part.head, None | Some(ModelHead::SequenceClassification))
 }
 
+/// How many classes the plan says, or the configuration; else those that one starts with.
+fn classes(part: &ModelPart, config: Option<&Map<String, Value>>) -> u64 {
+    let counted = |config: &Map<String, Value>| config.get("num_labels").and_then(Value::as_u64);
+    let named = |config: &Map<String, Value>| u64::try_from(config.get("id2label")?.as_object()?.len()).ok();
+    let own = || config.and_then(|config| counted(config).or_else(|| named(config))).filter(|count| *count > 0);
+    part.classes.or_else(own).unwrap_or(TWO)
+}
+
 /// What is said of that head behind a model's name.
-fn head_words(part: &ModelPart) -> String {
+fn head_words(part: &ModelPart, config: Option<&Map<String, Value>>) -> String {
     match (part.head, part.classes) {
         (None, None) => String::new(),
         (Some(ModelHead::QuestionAnswering), _) => " for question answering".to_owned(),
         (Some(ModelHead::MultipleChoice), _) => " for multiple choice".to_owned(),
-        (_, classes) => format!(" with a head of {}", classes.unwrap_or(TWO)),
+        _ => format!(" with a head of {}", classes(part, config)),
     }
 }
 
-/// A decoder without a configuration of transformers, with the head that the plan asks for.
-fn with_own_head(architecture: Architecture, part: &ModelPart) -> Result<Architecture, Fault> {
+/// A decoder with the head that the plan asks for, where it is one for whole samples.
+fn with_own_head(
+    architecture: Architecture,
+    part: &ModelPart,
+    config: Option<&Map<String, Value>>,
+) -> Result<Architecture, Fault> {
     match (part.head, part.classes) {
         (None, None) => Ok(architecture),
-        (None | Some(ModelHead::SequenceClassification), classes) => architecture.with_classes(classes.unwrap_or(TWO)),
+        (None | Some(ModelHead::SequenceClassification), _) => architecture.with_classes(classes(part, config)),
         (Some(head), _) => {
             let why = "is for models of transformers, by model.preset or model.hf_config";
             Err(Fault::of(keys::model::head, format!("{head} {why}")))
