@@ -1,8 +1,7 @@
 //! What starts a file of settings, where that is written beside it: a command in the file's own comments, or in a
 //! README of its folder or of one above. The launcher and the script of such a command say what the file leaves open.
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::common::ImportContext;
 use super::imported::{ImportedPlan, InferredValue};
@@ -113,16 +112,7 @@ fn brief(words: &[String]) -> String {
 
 /// The plan of a command, its files looked for as the file itself was.
 pub fn started(words: &[String], name: &str, context: &ImportContext) -> ImportedPlan {
-    let (own, changed) = (BTreeMap::new(), BTreeSet::new());
-    let files = ScriptFiles {
-        own: &own,
-        changed: &changed,
-        below: context.run.files,
-        script: name,
-        folder: "",
-        elsewhere: RefCell::default(),
-        started_in: RefCell::default(),
-    };
+    let files = ScriptFiles::around(context.run.files, name);
     let view = ProcessView {
         command: words.to_vec(),
         variables: BTreeMap::new(),

@@ -1,7 +1,6 @@
 //! Files of other tools as plans: the kind is told by what is in them.
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::common::{self, ImportContext};
 use super::imported::{ImportedPlan, InferredValue};
@@ -167,15 +166,7 @@ fn of_arguments(name: &str, content: &str, around: &ProcessView, catalog: &Catal
         return Err(refused());
     }
     let command = vec!["python".to_owned(), name.to_owned()];
-    let files = ScriptFiles {
-        own: &BTreeMap::new(),
-        changed: &BTreeSet::new(),
-        below: around.files,
-        script: name,
-        folder: "",
-        elsewhere: RefCell::default(),
-        started_in: RefCell::default(),
-    };
+    let files = ScriptFiles::around(around.files, name);
     let inner = ProcessView { command, withheld: true, which: None, files: &files, ..around.copy() };
     let mut imported = of_command(&inner, catalog);
     // What follows from a library's default is one too.
@@ -306,15 +297,7 @@ fn of_started(
     catalog: &Catalog,
 ) -> ImportedPlan {
     let shell::ShellCommand { words: command, unset, begins_unset, folder } = command;
-    let written = ScriptFiles {
-        own: &script.files,
-        changed: &script.changed,
-        below: around.files,
-        script: name,
-        folder: &folder,
-        elsewhere: RefCell::default(),
-        started_in: RefCell::default(),
-    };
+    let written = ScriptFiles::written(around.files, name, (&script.files, &script.changed), &folder);
     let inner = ProcessView {
         command,
         variables: script.exported.iter().chain(variables).map(|(name, value)| (name.clone(), value.clone())).collect(),
@@ -329,7 +312,7 @@ fn of_started(
     };
     let mut imported = of_command(&inner, catalog);
     note_unset(&mut imported, &unset, &script.unread);
-    for path in written.elsewhere.take() {
+    for path in written.elsewhere() {
         imported.note(format!("{path}: found in this project, not where the script looks for it"));
     }
     imported

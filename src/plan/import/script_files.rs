@@ -10,19 +10,45 @@ use crate::files::Unread;
 /// Files that a script writes itself before it starts what reads them.
 pub struct ScriptFiles<'a> {
     /// What it writes, by path.
-    pub own: &'a BTreeMap<String, String>,
+    own: &'a BTreeMap<String, String>,
     /// Files that it writes or changes in a way that is not followed.
-    pub changed: &'a BTreeSet<String>,
+    changed: &'a BTreeSet<String>,
     /// The files that are there before it starts.
-    pub below: &'a dyn Files,
+    below: &'a dyn Files,
     /// The script itself.
-    pub script: &'a str,
+    script: &'a str,
     /// Where it goes before it starts anything.
-    pub folder: &'a str,
+    folder: &'a str,
     /// Files that were found near the script.
-    pub elsewhere: RefCell<BTreeSet<String>>,
+    elsewhere: RefCell<BTreeSet<String>>,
     /// The folder that a program was found in which is not in the present one: its modules and settings are there too.
-    pub started_in: RefCell<Option<String>>,
+    started_in: RefCell<Option<String>>,
+}
+
+static NO_TEXTS: BTreeMap<String, String> = BTreeMap::new();
+static NO_NAMES: BTreeSet<String> = BTreeSet::new();
+
+impl<'a> ScriptFiles<'a> {
+    /// Those around a script that writes none.
+    pub fn around(below: &'a dyn Files, script: &'a str) -> Self {
+        Self::written(below, script, (&NO_TEXTS, &NO_NAMES), "")
+    }
+
+    /// Those around a script that writes some itself, by path and text, changes others in a way that is not followed, and
+    /// goes to `folder` before it starts anything.
+    pub fn written(
+        below: &'a dyn Files,
+        script: &'a str,
+        (own, changed): (&'a BTreeMap<String, String>, &'a BTreeSet<String>),
+        folder: &'a str,
+    ) -> Self {
+        Self { own, changed, below, script, folder, elsewhere: RefCell::default(), started_in: RefCell::default() }
+    }
+
+    /// Files that were found elsewhere than where the script looks for them.
+    pub fn elsewhere(&self) -> BTreeSet<String> {
+        self.elsewhere.borrow().clone()
+    }
 }
 
 /// No script that matters stands deeper.

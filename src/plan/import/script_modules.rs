@@ -36,8 +36,10 @@ pub fn by_library_names(text: &str) -> String {
         let library = statement.split(['.', ' ']).nth(1).unwrap_or("");
         let whole = !statement.contains(')') && (statement.contains('(') || !statement.contains('\n'));
         let imports = LIBRARIES.contains(&library) && statement.contains(" import ") && whole;
-        let once = text.match_indices(original).filter(|(at, _)| is_whole_word(text, *at, original)).count() == 1;
-        if imports && once && original.len() > 3 && own.len() > 3 && original != own {
+        if !imports || original.len() <= 3 || own.len() <= 3 || original == own {
+            continue;
+        }
+        if text.match_indices(original).filter(|(at, _)| is_whole_word(text, *at, original)).count() == 1 {
             named = renamed(&named, own, original);
         }
     }
