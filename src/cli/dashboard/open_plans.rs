@@ -65,8 +65,14 @@ struct Locks {
 struct HeldLock {
     path: PathBuf,
     identity: (u64, u64),
-    /// Closed, it gives the lock up.
-    _file: File,
+    file: File,
+}
+
+impl Drop for HeldLock {
+    /// Closing alone would not do: a program that is just being started has the file too, for a moment.
+    fn drop(&mut self) {
+        drop(flock(&self.file, FlockOperation::Unlock));
+    }
 }
 
 impl Locks {
@@ -87,7 +93,7 @@ impl Locks {
                     if is_elsewhere && before.is_none() {
                         elsewhere.push((path.clone(), holder(identity.1)));
                     }
-                    held.push(HeldLock { path, identity, _file: file });
+                    held.push(HeldLock { path, identity, file });
                 }
             }
         }
@@ -144,5 +150,19 @@ mod tests {
         assert_eq!(one.follow(Vec::new()), []);
         assert_eq!(other.follow(Vec::new()), []);
         assert_eq!(one.follow(vec![path]), []);
+    }
+
+    #[test]
+    fn a_program_that_is_being_started_holds_no_lock_that_was_given_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.yaml");
+        std::fs::write(&path, "a").unwrap();
+        let (mut one, mut other) = (Locks::default(), Locks::default());
+        assert_eq!(one.follow(vec![path.clone()]), []);
+        // As a program has it between its start and its first instruction.
+        let inherited = one.held[0].file.try_clone().unwrap();
+        assert_eq!(one.follow(Vec::new()), []);
+        assert_eq!(other.follow(vec![path]), []);
+        drop(inherited);
     }
 }
