@@ -221,8 +221,36 @@ fn optimizer(imported: &mut ImportedPlan, settings: &Settings) {
     }
 }
 
+/// Parameters of `AutoencoderKL` and of `CLIPTextModel` as the pipelines of Stable Diffusion 1 (ViT-L/14) and 2 (OpenCLIP's
+/// ViT-H/14 without its last layer) have them (`vae/config.json`, `text_encoder/config.json`; counted by diffusers 0.35).
+const IMAGE_ENCODER: u64 = 83_653_863;
+const TEXT_ENCODERS: [(&str, u64); 2] = [("stable-diffusion-1.5", 123_060_480), ("stable-diffusion-2.1", 340_387_840)];
+
+/// Counts the weights of the frozen encoders, where the script keeps them in the type that it computes in; those of SDXL
+/// are dropped, or kept in another, by the script.
+fn encoders(imported: &mut ImportedPlan, settings: &Settings, script: &str) -> Option<()> {
+    KNOWN.iter().find(|known| script.starts_with(**known) && !settings.is("pre_compute_text_embeddings"))?;
+    let preset = imported.get(keys::model::preset)?.value.as_str()?.to_owned();
+    let (_, text) = TEXT_ENCODERS.into_iter().find(|(name, _)| *name == preset)?;
+    let text = if settings.is("train_text_encoder") { 0 } else { text };
+    let parameters = (IMAGE_ENCODER + text) as f64;
+    // A plan counts them in the type of the weights that train: under autocast in twice as many bytes.
+    let mixed = imported.get(keys::training::precision)?.value.as_str()?.ends_with("-mixed");
+    let (counted, halved) = if mixed { (parameters / 2.0, ", in 16 bit half as many") } else { (parameters, "") };
+    let origin = Origin::Derived(format!("the frozen encoders of {preset}{halved}"));
+    imported.say(keys::training::frozen_models_billions, counted / 1e9, origin);
+    let millions = parameters / 1e6;
+    imported.note(format!(
+        "the frozen encoders' weights, {millions:.0} M, are counted; their passes are not: steps take longer"
+    ));
+    Some(())
+}
+
 fn beside(imported: &mut ImportedPlan, settings: &Settings, script: &str) {
-    let mut what = vec!["the image encoder and the text encoders beside the denoiser"];
+    let mut what = Vec::new();
+    if encoders(imported, settings, script).is_none() {
+        what.push("the image encoder and the text encoders beside the denoiser");
+    }
     if settings.is("train_text_encoder") {
         what.push("the text encoder's training");
     }

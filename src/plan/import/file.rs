@@ -152,8 +152,8 @@ fn of_python(name: &str, content: &str, context: &ImportContext) -> Option<Impor
     trains.then(|| python_calls::of_file(name, &content, context))
 }
 
-/// The plan of a script that takes its arguments from a command line, as it starts where nobody gives any: its own
-/// defaults name a model and a batch.
+/// The plan of a script that takes its arguments from a command line, or that trains in a loop of its own, as it starts
+/// where nobody gives it any: what it says by itself names a model and a batch.
 fn of_arguments(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) -> Result<ImportedPlan, Refused> {
     let parses = python_calls::parses_arguments(content) || content.contains("fire.Fire(");
     let why = if parses {
@@ -162,7 +162,7 @@ fn of_arguments(name: &str, content: &str, around: &ProcessView, catalog: &Catal
         "no tool known that has such a configuration"
     };
     let refused = || Refused::NoTool(format!("{name}: {why}"));
-    if !parses {
+    if !parses && !(own_loop::is_loop(content) && own_loop::starts(content)) {
         return Err(refused());
     }
     let command = vec!["python".to_owned(), name.to_owned()];
@@ -178,7 +178,10 @@ fn of_arguments(name: &str, content: &str, around: &ProcessView, catalog: &Catal
     if imported.tool.is_empty() || imported.names_no_model().is_some() || !batch {
         return Err(refused());
     }
-    imported.note("its arguments are taken at their defaults: import the command that starts it, where it gives some");
+    if parses {
+        imported
+            .note("its arguments are taken at their defaults: import the command that starts it, where it gives some");
+    }
     if !own_loop::is_loop(content) {
         trainer::by_launcher(&mut imported);
     }

@@ -37,6 +37,7 @@ mod litgpt;
 mod litgpt_shape;
 mod llama_accessory;
 mod llama_factory;
+mod llama_recipes;
 mod llm_c;
 mod llm_foundry;
 mod llm_recipes;
@@ -317,6 +318,7 @@ fn framework(context: &ImportContext) -> ImportedPlan {
         (swift::runs, swift::import),
         (gpt_neox::runs, gpt_neox::import),
         (nemo::runs, nemo::import),
+        (llama_recipes::runs, llama_recipes::import),
         (llm_recipes::runs, llm_recipes::import),
         (llm_c::runs, llm_c::import),
         (veomni::runs, veomni::import),

@@ -71,6 +71,8 @@ pub fn set(imported: &mut ImportedPlan, context: &ImportContext, found: Setting<
     if let Some(path) = folder(context, &name) {
         return imported.say(keys::model::hf_config, path, origin);
     }
+    // ModelScope keeps `Qwen1.5-0.5B` in a folder `Qwen1___5-0___5B`.
+    let name = name.replace("___", ".");
     let name = stored(&name).unwrap_or(name);
     if let Some(preset) = preset(context, &name) {
         if is_bare_folder(&name) {

@@ -36,8 +36,14 @@ const ROWS: &[SettingRow] = &[
 /// The way of training that the module's name tells.
 fn method<'a>(context: &'a ImportContext<'a>) -> Option<&'a str> {
     let path = context.program.path.trim_end_matches(".py").replace('/', ".");
-    let own = path.contains("openrlhf.cli.train_");
+    let own = path.contains("openrlhf.cli.train_") || (path.contains("cli.train_") && is_fork(context));
     own.then(|| context.program.path.trim_end_matches(".py").rsplit_once("train_").map(|(_, method)| method)).flatten()
+}
+
+/// Whether a program takes options that only OpenRLHF has together: a copy of it under a name of its own.
+fn is_fork(context: &ImportContext) -> bool {
+    let options = arguments::read(&context.program.words).options;
+    ["pretrain", "micro_train_batch_size", "train_batch_size", "zero_stage"].iter().all(|name| options.holds(name))
 }
 
 /// Whether the program is OpenRLHF.

@@ -32,6 +32,18 @@ pub fn longest(imported: &ImportedPlan, context: &ImportContext) -> Option<u64> 
     Some(positions.saturating_sub(unused))
 }
 
+/// How many tokens the tokenizer of a preset leaves of a sample that is cut to no length: the checkpoints of these kinds
+/// have one (tokenizer_config.json, `model_max_length`), those of language models mostly none.
+pub fn of_tokenizer(imported: &ImportedPlan, context: &ImportContext) -> Option<u64> {
+    let preset = imported.get(keys::model::preset)?.value.as_str()?.to_owned();
+    let kind = context.catalog.model(&preset)?.hf_config.get("model_type")?.as_str()?.to_owned();
+    match kind.as_str() {
+        "bert" | "distilbert" | "roberta" | "xlm-roberta" | "gpt2" => longest(imported, context),
+        "t5" if preset.starts_with("t5-") || preset.starts_with("flan-t5-") => Some(512),
+        _ => None,
+    }
+}
+
 /// What a sample of a preset is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PresetInput {
@@ -54,4 +66,12 @@ pub fn input(imported: &ImportedPlan, context: &ImportContext) -> Option<PresetI
         "whisper" => PresetInput::Sound,
         _ => PresetInput::Text,
     })
+}
+
+/// Whether the preset reads one text and writes another; none where none is named.
+pub fn is_pair(imported: &ImportedPlan, context: &ImportContext) -> Option<bool> {
+    let preset = imported.get(keys::model::preset)?.value.as_str()?;
+    let config = &context.catalog.model(preset)?.hf_config;
+    let kind = config.get("model_type").and_then(|kind| kind.as_str());
+    Some(matches!(kind, Some("t5" | "mt5" | "umt5" | "whisper")))
 }

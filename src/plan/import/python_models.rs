@@ -37,6 +37,11 @@ pub fn loads(content: &str) -> Vec<String> {
     if named.is_empty() { vec!["from_pretrained".to_owned()] } else { named }
 }
 
+/// Whether a class's name is that of a model that trains.
+pub fn is_model(class: &str) -> bool {
+    MODELS.iter().any(|end| class.ends_with(end))
+}
+
 /// The calls of that method of classes of models; of none the classes' own.
 fn of_models(content: &str, method: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
@@ -44,7 +49,7 @@ fn of_models(content: &str, method: &str) -> Vec<String> {
         let before = content.get(..at).unwrap_or("");
         let class = before.rsplit(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').next().unwrap_or("");
         let name = format!("{class}{method}");
-        if MODELS.iter().any(|end| class.ends_with(end)) && !found.contains(&name) && call(content, &name).is_some() {
+        if is_model(class) && !found.contains(&name) && call(content, &name).is_some() {
             found.push(name);
         }
     }

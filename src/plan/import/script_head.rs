@@ -5,7 +5,7 @@ use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
 use super::python::{Handed, ScriptReader};
-use super::python_models::models;
+use super::python_models::{is_model, models};
 use super::rows::not_modelled;
 use super::settings::{Settings, whole};
 use crate::plan::keys;
@@ -56,8 +56,7 @@ impl ScriptHead {
 
 /// The head of the model that a script loads.
 pub fn of_script(imported: &mut ImportedPlan, reader: &ScriptReader) {
-    let own = models(reader.content());
-    let calls = if own.is_empty() { models(reader.whole()) } else { own };
+    let calls = loads(reader);
     let mut followed = Vec::new();
     for call in &calls {
         let made = reader.handed(&[call], "num_labels").into_iter();
@@ -88,6 +87,23 @@ pub fn of_script(imported: &mut ImportedPlan, reader: &ScriptReader) {
     if head.is_counted() {
         set_classes(imported, reader, call, head);
     }
+}
+
+/// The calls that load the model, by the script's text; else those that were followed, of a class that a table has for
+/// the kind of model (`MODEL_CLASSES[args.model_type]`); else, as if called, classes of one head that the text names.
+fn loads(reader: &ScriptReader) -> Vec<String> {
+    let own = models(reader.content());
+    let own = if own.is_empty() { models(reader.whole()) } else { own };
+    let own = if own.is_empty() { reader.loaded(is_model) } else { own };
+    let text = reader.content();
+    if !own.is_empty() || !text.contains("model_class.from_pretrained(") {
+        return own;
+    }
+    let words = text.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| is_model(word));
+    let named: Vec<&str> = words.collect();
+    let Some(first) = named.first().map(|class| ScriptHead::of_call(class)) else { return own };
+    let alike = named.iter().all(|class| ScriptHead::of_call(class) == first);
+    if alike { named.first().map(|class| format!("{class}.from_pretrained")).into_iter().collect() } else { own }
 }
 
 /// How many classes a head has; where nobody says it, a configuration starts with two.

@@ -175,9 +175,9 @@ fn world(imported: &mut ImportedPlan, context: &ImportContext) {
     if told {
         return imported.miss(keys::cluster::num_gpus, "NPROC_PER_NODE is set where the script does not show");
     }
-    let several = context.visible_gpus().filter(|gpus| per_node.value == 1 && gpus.value > 1);
-    if let Some(gpus) = several {
-        imported.note(format!("one process with {} GPUs in sight: the layers are spread over them", gpus.value));
+    if let Some(gpus) = context.visible_gpus().filter(|gpus| per_node.value == 1 && gpus.value > 1) {
+        not_modelled(imported, &format!("one process spreads the layers over {} GPUs", gpus.value));
+        return imported.miss(keys::cluster::num_gpus, "one process has the layers on all GPUs in sight");
     }
     let world = World { total: None, nodes: Some(nodes), per_node: Some(per_node) }.completed();
     imported.set(keys::cluster::num_gpus, world.total);

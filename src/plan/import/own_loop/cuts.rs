@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::plan::import::python::ScriptReader;
+use crate::plan::import::script_doubts::code;
 use crate::plan::import::settings::whole;
 use crate::plan::import::text::arguments;
 
@@ -33,6 +34,13 @@ pub fn truncated(text: &str, reader: &ScriptReader) -> Option<Value> {
         }
     }
     found
+}
+
+/// Whether a script cuts its samples and names no length anywhere: what its tokenizer takes at most is their length.
+pub fn cuts_to_the_longest(text: &str) -> bool {
+    let names = |line: &str| ["max_length", "max_len", "max_seq", "block_size"].iter().any(|name| line.contains(name));
+    let cuts = |line: &str| line.replace(' ', "").contains("truncation=True");
+    code(text).any(cuts) && !code(text).any(names)
 }
 
 /// A function of the script, as its first line declares it.

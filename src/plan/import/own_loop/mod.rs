@@ -3,6 +3,7 @@
 
 mod cuts;
 mod processes;
+mod recognised;
 mod reductions;
 mod says;
 mod unfollowed;
@@ -14,91 +15,20 @@ use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
 use super::own_config;
 use super::python::ScriptReader;
-use super::python_calls::{call, is_script};
+use super::python_calls::call;
 use super::python_models::{made_anew, models};
 use super::rows::not_modelled;
 use super::script_adapters::LoadedWeights;
-use super::script_classes;
 use super::script_defaults::{self, script_of};
 use super::script_doubts::code;
-use super::script_modules::{called_text, project_text};
+use super::script_modules::called_text;
 use super::settings::{Settings, UNKNOWN};
 use crate::plan::keys;
 
-pub use cuts::truncated;
+pub use cuts::{cuts_to_the_longest, truncated};
+use recognised::uses_trainer;
+pub use recognised::{hides, is_loop, loops, parses, starts, training_text, trains};
 use says::{given, is_fused, loader_batch, optimizer, several_models, wrapper};
-
-/// Whether the script that runs trains a model of transformers by its own text: with a loop of its own, or with a
-/// Trainer whose arguments come from the command line.
-pub fn trains(context: &ImportContext) -> bool {
-    let Some((_, text)) = training_text(context) else { return false };
-    // Those that make `TrainingArguments` themselves say more there than on their command lines.
-    let parses = || parses(&text) && !is_script(&text);
-    is_loop(&text) || (uses_trainer(&text) && parses())
-}
-
-/// Whether a script fills `TrainingArguments` from a command line or a file.
-pub fn parses(text: &str) -> bool {
-    script_classes::PARSERS.iter().any(|parser| text.contains(parser))
-}
-
-/// The script that runs; of one that by its name, or its first argument, trains and only starts what stands in modules
-/// of its project, with those.
-pub fn training_text(context: &ImportContext) -> Option<(String, String)> {
-    const TRAINING: [&str; 9] = ["train", "tune", "sft", "dpo", "rlhf", "grpo", "ppo", "distil", "lora"];
-    let (path, text) = script_of(context)?;
-    let tells = |word: &str| TRAINING.iter().any(|part| word.to_lowercase().contains(part));
-    let first = context.program.words.first().filter(|word| !word.starts_with('-'));
-    let named = tells(context.program.name()) || first.is_some_and(|word| tells(word));
-    let trains = |text: &str| {
-        code(text).any(|line| line.contains(".backward(")) || (uses_trainer(text) && text.contains("from transformers"))
-    };
-    if !named || trains(&text) {
-        return Some((path, text));
-    }
-    let whole = project_text(context, &path, &text);
-    Some((path, if trains(&whole) { whole } else { text }))
-}
-
-/// Whether a script leaves its training to modules that are not read: neither a Trainer nor a loop is in what is.
-pub fn hides(context: &ImportContext) -> bool {
-    const KNOWN: [&str; 8] =
-        ["TrainingArguments", "Trainer(", "Trainer.", "Parser(", ".backward(", "Config(", "fire.Fire(", "Accelerator("];
-    script_of(context).is_some_and(|(path, text)| {
-        let whole = project_text(context, &path, &text);
-        !KNOWN.iter().any(|part| whole.contains(part))
-    })
-}
-
-/// Whether a script has a loop of its own.
-pub fn is_loop(text: &str) -> bool {
-    let transformers = text.contains("from transformers") || text.contains("import transformers");
-    transformers && loops(text)
-}
-
-/// The same of a script that is known to train, on models of whatever library.
-pub fn loops(text: &str) -> bool {
-    !uses_trainer(text) && code(text).any(|line| line.contains(".backward("))
-}
-
-fn uses_trainer(text: &str) -> bool {
-    let own: Vec<&str> = text.lines().filter_map(own_trainer).collect();
-    code(text).any(|line| {
-        line.match_indices("Trainer(").any(|(at, end)| {
-            let before = line.get(..at + end.len() - 1).unwrap_or("");
-            let class = before.rsplit(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').next();
-            !class.is_some_and(|class| own.contains(&class))
-        })
-    })
-}
-
-/// The name of a class that a line begins, if it is called a trainer and is none of a library's: it stands on no class
-/// of that kind.
-fn own_trainer(line: &str) -> Option<&str> {
-    let rest = line.strip_prefix("class ")?;
-    let (name, bases) = rest.split_once([':', '(']).unwrap_or((rest, ""));
-    (name.ends_with("Trainer") && !bases.contains("Trainer")).then_some(name.trim())
-}
 
 /// Where a script's arguments stand in a file: the path, and whether its names may stand in sections.
 pub fn config_file(context: &ImportContext, options: &Settings) -> Option<(String, bool)> {
@@ -248,7 +178,8 @@ impl OwnLoop {
         };
         let batch =
             loader_batch(&self.text).map(|part| (reader.expression(&part), format!("DataLoader(batch_size={part})")));
-        if let Some((value, key)) = batch {
+        let packed = is_filled_by_tokens(batch.as_ref().and_then(|(value, _)| value.as_ref()), settings);
+        if let Some((value, key)) = batch.filter(|_| !packed) {
             put("per_device_train_batch_size", value, &key);
         }
         let loaded = models(&self.text);
@@ -317,6 +248,9 @@ impl OwnLoop {
         self.given = given(&self.text, &reader, &origin);
         self.loads_several = several_models(&self.text, &reader);
         settings.over(found);
+        if packed {
+            settings.set("max_tokens", Value::Null, Origin::Program(format!("{}: of a whole batch", self.path)));
+        }
         own_config::adopt_optimizer(settings);
     }
 
@@ -362,6 +296,11 @@ impl OwnLoop {
             not_modelled(imported, &format!("{} loads several models: one is counted", self.path));
         }
     }
+}
+
+/// Whether a loader takes one item that is a batch already, of samples up to a number of tokens, as fairseq fills its.
+fn is_filled_by_tokens(batch: Option<&Value>, settings: &Settings) -> bool {
+    batch.and_then(Value::as_u64) == Some(1) && settings.holds("max_tokens")
 }
 
 /// `Accelerator(mixed_precision="bf16")` under DeepSpeed turns its engine's own 16 bits on, with masters of fp32

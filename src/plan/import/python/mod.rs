@@ -237,6 +237,20 @@ impl<'a> ScriptReader<'a> {
         settings
     }
 
+    /// The calls of `from_pretrained` that were seen, of classes that are `wanted`: whatever the text calls them.
+    pub fn loaded(&self, wanted: impl Fn(&str) -> bool) -> Vec<String> {
+        let script = self.script.borrow();
+        let mut found: Vec<String> = Vec::new();
+        for path in of(&script, &["from_pretrained"]).flat_map(|call| &call.names) {
+            let class = path.trim_end_matches(".from_pretrained").rsplit('.').next().unwrap_or("");
+            let call = format!("{class}.from_pretrained");
+            if wanted(class) && !found.contains(&call) {
+                found.push(call);
+            }
+        }
+        found
+    }
+
     /// Whether the script makes a call of that name for certain.
     pub fn makes(&self, name: &str) -> bool {
         let script = self.script.borrow();

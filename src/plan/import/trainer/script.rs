@@ -6,9 +6,11 @@ use super::super::concepts;
 use super::super::imported::ImportedPlan;
 use super::super::model;
 use super::super::origin::{Origin, Setting};
-use super::super::preset_length::{self, PresetInput};
+use super::super::own_loop::cuts_to_the_longest;
+use super::super::preset_length;
 use super::super::python::ScriptReader;
 use super::super::python_calls::call;
+use super::super::python_models::models;
 use super::super::rows::not_modelled;
 use super::super::script_adapters;
 use super::super::script_defaults::script_of;
@@ -20,22 +22,32 @@ use crate::plan::keys;
 
 /// The model, by the names that scripts have for it.
 pub fn named_model(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
-    let named = settings.first_text(&[
+    const NAMES: [&str; 18] = [
         "model_name_or_path",
         "base_model_name_or_path",
         "lm_model_name_or_path",
         "llm_model_name_or_path",
         "policy_model_name_or_path",
+        "pretrained_model_name_or_path",
         "config_name",
+        "pretrained_model_name",
+        "pretrained_model",
         "model_name",
         "base_model",
         "base_model_path",
         "model_path",
+        "pretrained_model_path",
         "model_id",
         "input_model_filename",
         "model",
         "model_type",
-    ]);
+    ];
+    // A file of weights names no architecture.
+    let weights = |value: &str| [".pt", ".pth", ".bin", ".ckpt"].iter().any(|end| value.ends_with(end));
+    let of_weights =
+        |name: &str| settings.iter().any(|(own, found)| own == name && found.value.as_str().is_some_and(weights));
+    let names: Vec<&str> = NAMES.into_iter().filter(|name| !of_weights(name)).collect();
+    let named = settings.first_text(&names).or_else(|| alone(settings)).or_else(|| settings.first_text(&NAMES));
     // An option whose variable is empty takes the next one's name for its own.
     match named.filter(|found| found.value != "true") {
         Some(found) => model::set(imported, context, found),
@@ -44,6 +56,13 @@ pub fn named_model(imported: &mut ImportedPlan, settings: &Settings, context: &I
     if let Some(found) = settings.get("config_overrides") {
         imported.note(format!("{}: sizes beyond the model's own are not read", found.origin));
     }
+}
+
+/// The only name of a model that a script has under a name of its own: `classifier_model_name_or_path`.
+fn alone(settings: &Settings) -> Option<Setting<String>> {
+    let mut names = settings.iter().map(|(name, _)| name).filter(|name| name.ends_with("_model_name_or_path"));
+    let only = names.next().filter(|_| names.next().is_none())?.to_owned();
+    settings.text(&only)
 }
 
 /// The length of a sample has a name of its own in every script.
@@ -88,16 +107,14 @@ pub fn length(imported: &mut ImportedPlan, settings: &Settings, context: &Import
         "run_summarization.py" | "run_translation.py" => Some(default(1024, "--max_source_length 1024")),
         _ => None,
     });
-    let found = found.or_else(|| other_length(imported, settings));
+    let found = found.or_else(|| other_length(imported, settings)).or_else(|| cut_by_tokenizer(imported, context));
     imported.set(keys::model::sequence_length, found);
     if let Some(why) = idle.filter(|_| imported.get(keys::model::sequence_length).is_none()) {
         imported.miss(keys::model::sequence_length, why);
     }
-    let name = context.program.name().to_lowercase();
-    let heard = preset_length::input(imported, context) == Some(PresetInput::Sound);
-    let two = heard || ["summarization", "translation", "seq2seq", "t5", "bart"].iter().any(|part| name.contains(part));
+    let two = reads_and_writes(imported, context);
     let target = settings.first_whole(&["max_target_length", "target_max_len", "max_label_length"]).or_else(|| {
-        match name.as_str() {
+        match context.program.name() {
             "run_summarization.py" | "run_translation.py" => Some(default(128, "--max_target_length 128")),
             _ => None,
         }
@@ -114,6 +131,28 @@ pub fn length(imported: &mut ImportedPlan, settings: &Settings, context: &Import
         _ => {}
     }
     imported.set(keys::training::padded_batch, settings.flag("pad_to_max_length"));
+}
+
+/// What the tokenizer of the preset leaves of a sample, where the script cuts them and says no length.
+fn cut_by_tokenizer(imported: &ImportedPlan, context: &ImportContext) -> Option<Setting<u64>> {
+    let (path, text) = script_of(context)?;
+    let tokens = preset_length::of_tokenizer(imported, context)?;
+    let whole = project_text(context, &path, &text);
+    cuts_to_the_longest(&whole)
+        .then(|| Setting::new(tokens, Origin::Program(format!("{path}: cut to what its tokenizer takes at most"))))
+}
+
+/// Whether a sample has two lengths, of what an encoder reads and of what a decoder writes: by the preset, else by the
+/// class that the script loads or by its name.
+fn reads_and_writes(imported: &ImportedPlan, context: &ImportContext) -> bool {
+    const NAMES: [&str; 5] = ["summarization", "translation", "seq2seq", "t5", "bart"];
+    const CLASSES: [&str; 4] = ["ForSeq2SeqLM", "T5ForConditionalGeneration", "BartForConditionalGeneration", "Marian"];
+    if let Some(pair) = preset_length::is_pair(imported, context) {
+        return pair;
+    }
+    let name = context.program.name().to_lowercase();
+    let loads = |text: &str| models(text).iter().any(|class| CLASSES.iter().any(|known| class.contains(known)));
+    NAMES.iter().any(|part| name.contains(part)) || script_of(context).is_some_and(|(_, text)| loads(&text))
 }
 
 /// Why the default of an argument is no length of the run: the script makes its samples itself and cuts none, and neither

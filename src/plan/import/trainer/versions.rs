@@ -51,7 +51,9 @@ pub fn defaults(imported: &mut ImportedPlan, settings: &mut Settings, context: &
         versions::apply(versions::TRL_GROUPS, known, settings, imported);
     }
     if known.contains_key("transformers") && !known.contains_key("trl") {
-        imported.note("the version of TRL is not known: its defaults are those of 1.0");
+        imported.note(
+            "the version of TRL is not known: its defaults are those of 1.0, where its transformers tells no other",
+        );
     }
 }
 

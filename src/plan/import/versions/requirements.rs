@@ -41,13 +41,20 @@ pub fn beside(files: &dyn Files, launch: &str, content: &str) -> Option<(BTreeMa
         for name in NAMES {
             let path = above.map_or_else(|| name.to_owned(), |above| format!("{above}/{name}"));
             let stated = files.read(&path).map(|text| stated(&text)).unwrap_or_default();
-            if !stated.is_empty() {
+            if !stated.is_empty() && !rules_out(&stated, content) {
                 return Some((stated, path));
             }
         }
         folder = above?;
     }
     None
+}
+
+/// Whether what a file states is another script's: this one asks for what came later. `GRPOTrainer` came with TRL 0.14,
+/// whose setup.cfg asks for transformers 4.46.
+fn rules_out(stated: &BTreeMap<String, String>, content: &str) -> bool {
+    let range = stated.get("transformers").and_then(|text| VersionRange::parse(text));
+    content.contains("GRPOTrainer") && range.is_some_and(|range| range.is_within((0, 0), (4, 46)) == Some(true))
 }
 
 /// `pip install transformers==4.46.1` of a script.
@@ -154,6 +161,11 @@ mod tests {
         assert_eq!((versions["transformers"].as_str(), path.as_str()), ("==4.30.2", "project/requirements.txt"));
         let (versions, _) = beside(&project, "project/run.sh", "pip install -U transformers==4.46.1 trl\n").unwrap();
         assert_eq!(versions["transformers"], "==4.46.1");
+        // A project's root is older than one of its scripts.
+        assert!(beside(&project, "trl/train_grpo.py", "from trl import GRPOTrainer\n").is_some());
+        let old = Project(BTreeMap::from([("requirements.txt", "transformers>=4.32.0,<4.38.0")]));
+        assert!(beside(&old, "trl/train_grpo.py", "from trl import GRPOTrainer\n").is_none());
+        assert!(beside(&old, "trl/train_sft.py", "from trl import SFTTrainer\n").is_some());
         assert!(beside(&Project(BTreeMap::new()), "run.sh", "").is_none());
     }
 }

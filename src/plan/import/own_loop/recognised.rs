@@ -1,0 +1,91 @@
+//! Whether a script trains a model by its own text, and how.
+
+use super::super::common::ImportContext;
+use super::super::python_calls::is_script;
+use super::super::script_classes;
+use super::super::script_defaults::script_of;
+use super::super::script_doubts::code;
+use super::super::script_modules::project_text;
+
+/// Whether the script that runs trains a model of transformers by its own text: with a loop of its own, or with a
+/// Trainer whose arguments come from the command line.
+pub fn trains(context: &ImportContext) -> bool {
+    let Some((_, text)) = training_text(context) else { return false };
+    // Those that make `TrainingArguments` themselves say more there than on their command lines.
+    let parses = || parses(&text) && !is_script(&text);
+    is_loop(&text) || (uses_trainer(&text) && parses())
+}
+
+/// Whether a script fills `TrainingArguments` from a command line or a file.
+pub fn parses(text: &str) -> bool {
+    script_classes::PARSERS.iter().any(|parser| text.contains(parser))
+}
+
+/// The script that runs; of one that by its name, or its first argument, trains and only starts what stands in modules
+/// of its project, with those.
+pub fn training_text(context: &ImportContext) -> Option<(String, String)> {
+    const TRAINING: [&str; 9] = ["train", "tune", "sft", "dpo", "rlhf", "grpo", "ppo", "distil", "lora"];
+    let (path, text) = script_of(context)?;
+    let tells = |word: &str| TRAINING.iter().any(|part| word.to_lowercase().contains(part));
+    let first = context.program.words.first().filter(|word| !word.starts_with('-'));
+    let named = tells(context.program.name()) || first.is_some_and(|word| tells(word));
+    let trains = |text: &str| {
+        code(text).any(|line| line.contains(".backward(")) || (uses_trainer(text) && text.contains("from transformers"))
+    };
+    if !named || trains(&text) {
+        return Some((path, text));
+    }
+    let whole = project_text(context, &path, &text);
+    Some((path, if trains(&whole) { whole } else { text }))
+}
+
+/// Whether a script leaves its training to modules that are not read: neither a Trainer nor a loop is in what is.
+pub fn hides(context: &ImportContext) -> bool {
+    const KNOWN: [&str; 8] =
+        ["TrainingArguments", "Trainer(", "Trainer.", "Parser(", ".backward(", "Config(", "fire.Fire(", "Accelerator("];
+    script_of(context).is_some_and(|(path, text)| {
+        let whole = project_text(context, &path, &text);
+        !KNOWN.iter().any(|part| whole.contains(part))
+    })
+}
+
+/// Whether a script has a loop of its own.
+pub fn is_loop(text: &str) -> bool {
+    let transformers = text.contains("from transformers") || text.contains("import transformers");
+    transformers && loops(text)
+}
+
+/// Whether a script does something where it is started: a module only declares what others call.
+pub fn starts(text: &str) -> bool {
+    const RUNS: [&str; 4] = ["if __name__", "for ", "while ", "with "];
+    text.lines().any(|line| {
+        let name = line.split('(').next().unwrap_or("");
+        let calls = line.contains('(') && name.chars().all(|letter| letter.is_alphanumeric() || "_.".contains(letter));
+        RUNS.iter().any(|start| line.starts_with(start)) || (calls && !name.is_empty())
+    })
+}
+
+/// Whether a script that is known to train has a loop of its own, on models of whatever library.
+pub fn loops(text: &str) -> bool {
+    !uses_trainer(text) && code(text).any(|line| line.contains(".backward("))
+}
+
+/// Whether a script makes a Trainer of a library.
+pub fn uses_trainer(text: &str) -> bool {
+    let own: Vec<&str> = text.lines().filter_map(own_trainer).collect();
+    code(text).any(|line| {
+        line.match_indices("Trainer(").any(|(at, end)| {
+            let before = line.get(..at + end.len() - 1).unwrap_or("");
+            let class = before.rsplit(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').next();
+            !class.is_some_and(|class| own.contains(&class))
+        })
+    })
+}
+
+/// The name of a class that a line begins, if it is called a trainer and is none of a library's: it stands on no class
+/// of that kind.
+fn own_trainer(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("class ")?;
+    let (name, bases) = rest.split_once([':', '(']).unwrap_or((rest, ""));
+    (name.ends_with("Trainer") && !bases.contains("Trainer")).then_some(name.trim())
+}
