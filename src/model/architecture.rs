@@ -88,6 +88,8 @@ pub enum TextHead {
     Classes(u64, DenseHead),
     /// A class of each token; `true`: dropout before the head.
     TokenClasses(u64, bool),
+    /// Whether each token was replaced (`ElectraForPreTraining`).
+    Replaced,
 }
 
 /// What stands between the first token and the classes.
@@ -99,6 +101,10 @@ pub enum DenseHead {
     Tanh,
     /// A matrix and ReLU (`DistilBertForSequenceClassification`).
     Relu,
+    /// A matrix and GELU behind dropout (`ElectraClassificationHead`).
+    Gelu,
+    /// A matrix and GELU (`ElectraSequenceSummary`; `ContextPooler` of `DeBERTa`).
+    Summary,
 }
 
 /// What an encoder of images gives.
@@ -169,6 +175,12 @@ pub enum Family {
     Roberta,
     /// `DistilBERT`.
     Distilbert,
+    /// ELECTRA.
+    Electra,
+    /// ALBERT.
+    Albert,
+    /// `DeBERTa` v2 and v3.
+    Deberta,
     /// Vision transformer.
     Vit,
     /// T5.
@@ -185,6 +197,15 @@ pub enum Family {
     Dit,
     /// Its own, as they were traced.
     Traced,
+}
+
+impl Family {
+    /// Whether its layers are BERT's, but for the kernels of their attention (`BertLayer`, and classes that say that they are
+    /// copied from it).
+    #[must_use]
+    pub const fn has_bert_layers(self) -> bool {
+        matches!(self, Self::Bert | Self::Roberta | Self::Electra)
+    }
 }
 
 /// The function between the matrices of a feed-forward block.

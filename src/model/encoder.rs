@@ -7,10 +7,11 @@ use super::convolution::{Conv, conv};
 use super::decoder::DecoderContext;
 use super::decoder::{cross_entropy, product};
 use super::element::{Element, Group};
-use super::tape::{Flow, GRANULE, Spec, Tape, TensorId, Unit};
-use super::walk::{AttentionChoice, Kernel, LossRule, MicroBatch, Walk};
+use super::tape::{Flow, GRANULE, Home, Spec, Tape, TensorId, Unit};
+use super::walk::{AttentionChoice, Kernel, LossRule, MicroBatch, Pending, Walk};
 use super::weight::Part;
 use super::work::{MatMul, Work};
+use crate::plan::keywords::Position;
 
 /// The tapes of an encoder.
 pub fn walk(encoder: &Encoder, family: Family, run: &MicroBatch<'_>) -> Walk {
@@ -22,16 +23,20 @@ pub fn walk(encoder: &Encoder, family: Family, run: &MicroBatch<'_>) -> Walk {
         Ends::Text { types, pooler, head } => {
             // A padding mask is made once, in the stream's type: fused kernels keep it, or, under autocast, a copy each.
             let mask = product(&[run.batch, run.sequence, run.sequence, stream.bytes()]);
-            let mask = if run.padded && run.attention != AttentionChoice::Eager { rounded(mask) } else { 0 };
+            let written = run.attention == AttentionChoice::Eager || ctx.class_rules().written_scores;
+            let mask = if run.padded && !written { rounded(mask) } else { 0 };
             let kept = stream == run.compute() && ctx.kernel(&ctx.core(false)) == Kernel::Efficient;
             let positions = rounded(encoder.stack.max_positions.unwrap_or(0).saturating_mul(8));
+            let pending = [ctx.distance_gradient(), shared_gradients(&kinds, encoder.stack.layers)].concat();
             Walk {
                 first: text_embedding(&ctx, types, head),
                 kinds,
                 order,
                 last: text_head(&ctx, stream, pooler, head),
-                shared: if kept { mask } else { 0 },
-                masks: [if kept { 0 } else { mask }; 2],
+                shared: if kept { mask } else { ctx.kept_table() },
+                masks: [if kept { 0 } else { mask.saturating_add(ctx.pair_tables()) }; 2],
+                passing: ctx.held_for_layers(),
+                pending,
                 mask_of: vec![0; usize::try_from(encoder.stack.layers).unwrap_or(0)],
                 // Position ids, and segment ids.
                 buffers: if run.modules.position_tables.is {
@@ -43,7 +48,6 @@ pub fn walk(encoder: &Encoder, family: Family, run: &MicroBatch<'_>) -> Walk {
                 returned: ctx.returned(),
                 returned_unsaved: ctx.returns_unsaved(),
                 tied: encoder.stack.tie_embeddings,
-                ..Walk::default()
             }
         }
         Ends::Image { image, patch, channels, head } => {
@@ -64,31 +68,70 @@ pub fn walk(encoder: &Encoder, family: Family, run: &MicroBatch<'_>) -> Walk {
     }
 }
 
+/// Gradients of weights that all layers share: a sum for each, to which each layer adds (ALBERT).
+fn shared_gradients(kinds: &[(&'static str, Tape)], layers: u64) -> Vec<Pending> {
+    let borrowed = |tape: &Tape| {
+        let mut parts: Vec<TensorId> = Vec::new();
+        for op in &tape.ops {
+            let read = tape.ids(op.inputs).iter().zip(tape.flows(op.inputs));
+            parts.extend(read.filter(|(_, flow)| **flow != Flow::Stop).map(|(id, _)| *id));
+        }
+        parts.sort_by_key(|id| id.0);
+        parts.dedup();
+        let tensors = parts.into_iter().map(|id| tape.get(id)).filter(|tensor| tensor.home == Home::Elsewhere);
+        tensors.fold(0, |sum: u64, tensor| sum.saturating_add(tensor.allocated()))
+    };
+    let shared = kinds.iter().filter(|(_, tape)| tape.weights.is_empty());
+    let bytes = shared.fold(0, |sum: u64, (_, tape)| sum.saturating_add(borrowed(tape)));
+    let made_by = usize::try_from(layers.saturating_sub(1)).unwrap_or(0);
+    if bytes == 0 { Vec::new() } else { vec![Pending { made_by, until: 0, bytes }] }
+}
+
 /// Tokens, segments and positions added, then a norm and dropout.
 fn text_embedding(ctx: &DecoderContext<'_>, types: u64, head: TextHead) -> Tape {
     let d = ctx.d;
     let mut b = ctx.builder();
     b.group = Group::Embedding;
-    let tokens = ctx.run.tokens().saturating_mul(d.hidden);
-    let words = b.weight(Part::Embedding, ctx.vocab_rows(), d.hidden);
+    let width = d.embedding_dim;
+    let tokens = ctx.run.tokens().saturating_mul(width);
+    let words = b.weight(Part::Embedding, ctx.vocab_rows(), width);
     if d.tie_embeddings && matches!(head, TextHead::MaskedLm | TextHead::CausalLm | TextHead::Pretraining) {
         b.waits_for_head();
     }
     let x = ctx.lookup(&mut b, "embedding", words, tokens);
     let x = if types > 0 {
-        let segments = b.weight(Part::Embedding, types, d.hidden);
+        let segments = b.weight(Part::Embedding, types, width);
         let segment = ctx.lookup(&mut b, "embedding.segment", segments, tokens);
         b.add("embedding.add", x, segment)
     } else {
         x
     };
-    let table = b.weight(Part::Embedding, d.max_positions.unwrap_or(ctx.run.sequence), d.hidden);
-    let position = ctx.lookup(&mut b, "embedding.position", table, ctx.run.sequence.saturating_mul(d.hidden));
-    let x = b.add("embedding.add", x, position);
-    let x = if d.embedding_norm { ctx.norm(&mut b, x, "embedding.norm", d.hidden) } else { x };
+    let x = if d.position == Position::Learned {
+        let table = b.weight(Part::Embedding, d.max_positions.unwrap_or(ctx.run.sequence), width);
+        let position = ctx.lookup(&mut b, "embedding.position", table, ctx.run.sequence.saturating_mul(width));
+        b.add("embedding.add", x, position)
+    } else {
+        x
+    };
+    let x = if d.embedding_norm { ctx.norm(&mut b, x, "embedding.norm", width) } else { x };
     b.group = Group::Embedding;
+    let x = if ctx.family == Family::Deberta { shown(ctx, &mut b, x) } else { x };
     let x = b.dropout("embedding.dropout", x, ctx.run.dropout_or(d.embedding_dropout));
+    ctx.distance_table(&mut b);
+    if !ctx.projects_embedding() {
+        return b.finish(x);
+    }
+    let project = Linear { name: "embedding.project", from: width, to: d.hidden, bias: true, part: Part::Embedding };
+    let x = b.linear(x, ctx.run.tokens(), project);
     b.finish(x)
+}
+
+/// Nothing where a batch is padded: the product with its mask, which is made where none is given
+/// (`DebertaV2Embeddings.forward`).
+fn shown(ctx: &DecoderContext<'_>, b: &mut Builder<'_>, x: TensorId) -> TensorId {
+    let mask = b.make(ctx.run.tokens(), b.element(x), false);
+    b.op(&Spec { name: "embedding.mask", outputs: &[mask], elementwise: true, ..Spec::default() });
+    b.mul("embedding.mask", x, mask)
 }
 
 /// Pooler and heads over hidden states, and the loss.
@@ -120,20 +163,32 @@ fn text_head(ctx: &DecoderContext<'_>, stream: Element, pooler: bool, head: Text
             b.add("loss.add", masked, binary)
         }
         TextHead::TokenClasses(classes, drops) => {
-            let dropout = if drops { run.dropout_or(d.hidden_dropout) } else { 0.0 };
+            let rate = if ctx.family == Family::Albert { 0.1 } else { d.hidden_dropout };
+            let dropout = if drops { run.dropout_or(rate) } else { 0.0 };
             let x = b.dropout("head.dropout", x, dropout);
             let logits = b.linear(x, run.tokens(), linear("head", classes, Part::Head));
             cross_entropy(&mut b, logits)
+        }
+        TextHead::Replaced => {
+            let out = b.linear(x, run.tokens(), linear("head.dense", d.hidden, Part::Head));
+            let active = ctx.act(&mut b, out, "head.act");
+            let logits = b.linear(active, run.tokens(), linear("head.binary", 1, Part::Head));
+            binary_cross_entropy(&mut b, logits)
         }
         TextHead::Classes(classes, dense) => {
             let first = if dense == DenseHead::Pooler {
                 pooled
             } else {
                 let [first] = b.split("head.first_token", x, [run.batch.saturating_mul(d.hidden)]);
-                let before = if dense == DenseHead::Tanh { run.dropout_or(d.hidden_dropout) } else { 0.0 };
+                let dropped = matches!(dense, DenseHead::Tanh | DenseHead::Gelu);
+                let before = if dropped { run.dropout_or(d.hidden_dropout) } else { 0.0 };
                 let first = b.dropout("head.dropout", first, before);
                 let out = b.linear(first, run.batch, linear("head.dense", d.hidden, Part::Head));
-                b.pointwise("head.act", out, Stash::Output)
+                let keeps = match dense {
+                    DenseHead::Gelu | DenseHead::Summary => Stash::Input,
+                    _ => Stash::Output,
+                };
+                b.pointwise("head.act", out, keeps)
             };
             // `seq_classif_dropout` is a rate of its own.
             let behind = if dense == DenseHead::Relu { run.dropout_or(0.2) } else { run.dropout_or(d.hidden_dropout) };
@@ -145,24 +200,44 @@ fn text_head(ctx: &DecoderContext<'_>, stream: Element, pooler: bool, head: Text
     b.finish(loss)
 }
 
+/// Whether each of many holds: the logits and the labels as floats are kept (`BCEWithLogitsLoss`; autocast takes it in fp32).
+fn binary_cross_entropy(b: &mut Builder<'_>, logits: TensorId) -> TensorId {
+    let logits = b.upper("loss", logits);
+    let labels = b.make(b.numel(logits), Element::F32, false);
+    b.op(&Spec { name: "loss", outputs: &[labels], elementwise: true, ..Spec::default() });
+    let (grad, element) = (b.needs_grad(logits), b.element(logits));
+    let loss = b.make(1, element, grad);
+    let saved = [logits, labels];
+    b.op(&Spec {
+        name: "loss",
+        inputs: &[(logits, Flow::New), (labels, Flow::Stop)],
+        outputs: &[loss],
+        saved: if grad { &saved } else { &[] },
+        elementwise: true,
+        ..Spec::default()
+    });
+    loss
+}
+
 /// Dense, activation, norm, and the tied matrix with a bias of its own.
 fn language_model(ctx: &DecoderContext<'_>, b: &mut Builder<'_>, x: TensorId, loss: LossRule) -> TensorId {
     let d = ctx.d;
     let tokens = ctx.run.tokens();
-    let dense = Linear { name: "head.dense", from: d.hidden, to: d.hidden, bias: true, part: Part::Head };
+    let width = d.embedding_dim;
+    let dense = Linear { name: "head.dense", from: d.hidden, to: width, bias: true, part: Part::Head };
     let out = b.linear(x, tokens, dense);
-    // RobertaLMHead has GELU, whatever the configuration says (models/roberta/modeling_roberta.py).
-    let active = if ctx.family == Family::Roberta {
+    // `RobertaLMHead` and `ElectraGeneratorPredictions` have GELU, whatever the configuration says.
+    let active = if matches!(ctx.family, Family::Roberta | Family::Electra) {
         b.pointwise("head.act", out, Stash::Input)
     } else {
         ctx.act(b, out, "head.act")
     };
-    let normed = ctx.norm(b, active, "head.norm", d.hidden);
+    let normed = ctx.norm(b, active, "head.norm", width);
     b.group = Group::Logits;
     let rows = ctx.vocab_rows();
-    let matrix = b.output_matrix(rows, d.hidden, d.tie_embeddings);
+    let matrix = b.output_matrix(rows, width, d.tie_embeddings);
     let bias = b.weight(Part::Head, rows, 1);
-    let logits = b.matrix("head", normed, matrix, Some(bias), (tokens, d.hidden, rows));
+    let logits = b.matrix("head", normed, matrix, Some(bias), (tokens, width, rows));
     ctx.loss(b, logits, tokens, loss)
 }
 

@@ -88,6 +88,50 @@ const BERT: &[Module] = &[
     ("head", "classifier"),
 ];
 
+const ELECTRA: &[Module] = &[
+    ("embedding.project", "embeddings_project"),
+    ("attention.q_proj", "attention.self.query"),
+    ("attention.k_proj", "attention.self.key"),
+    ("attention.v_proj", "attention.self.value"),
+    ("attention.o_proj", "attention.output.dense"),
+    ("mlp.up_proj", "intermediate.dense"),
+    ("mlp.down_proj", "output.dense"),
+    ("head.dense", "generator_predictions.dense"),
+    ("head.dense", "discriminator_predictions.dense"),
+    ("head.dense", "classifier.dense"),
+    ("head.binary", "dense_prediction"),
+    ("head", "classifier.out_proj"),
+    ("head", "classifier"),
+];
+
+const DEBERTA: &[Module] = &[
+    ("attention.q_proj", "attention.self.query_proj"),
+    ("attention.k_proj", "attention.self.key_proj"),
+    ("attention.v_proj", "attention.self.value_proj"),
+    ("attention.pos_key_proj", "attention.self.pos_key_proj"),
+    ("attention.pos_query_proj", "attention.self.pos_query_proj"),
+    ("attention.o_proj", "attention.output.dense"),
+    ("mlp.up_proj", "intermediate.dense"),
+    ("mlp.down_proj", "output.dense"),
+    ("head.dense", "pooler.dense"),
+    ("head.dense", "transform.dense"),
+    ("head", "classifier"),
+];
+
+const ALBERT: &[Module] = &[
+    ("embedding.project", "embedding_hidden_mapping_in"),
+    ("attention.q_proj", "attention.query"),
+    ("attention.k_proj", "attention.key"),
+    ("attention.v_proj", "attention.value"),
+    ("attention.o_proj", "attention.dense"),
+    ("mlp.up_proj", "ffn"),
+    ("mlp.down_proj", "ffn_output"),
+    ("pooler", "pooler"),
+    ("head.dense", "predictions.dense"),
+    ("head.binary", "sop_classifier.classifier"),
+    ("head", "classifier"),
+];
+
 const DISTILBERT: &[Module] = &[
     ("attention.q_proj", "attention.q_lin"),
     ("attention.k_proj", "attention.k_lin"),
@@ -166,6 +210,9 @@ pub fn linear_layers(family: Family, profile: &Profile) -> Vec<Module> {
         Family::Bert => BERT,
         Family::Roberta => ROBERTA,
         Family::Distilbert => DISTILBERT,
+        Family::Electra => ELECTRA,
+        Family::Deberta => DEBERTA,
+        Family::Albert => ALBERT,
         Family::Vit => VIT,
         Family::Unet => UNET,
         _ => &[],
@@ -197,7 +244,8 @@ pub const fn default_targets(family: Family, profile: &Profile) -> &'static [&'s
         | Family::Gemma3Text => &["q_proj", "v_proj"],
         Family::Phi => &["q_proj", "v_proj", "fc1", "fc2"],
         Family::T5 => &["q", "v"],
-        Family::Bert | Family::Roberta => &["query", "value"],
+        Family::Bert | Family::Roberta | Family::Electra => &["query", "value"],
+        Family::Deberta => &["query_proj", "value_proj"],
         _ => &[],
     }
 }

@@ -16,11 +16,17 @@ pub struct ClassRules {
     pub repeats_kv: bool,
     /// Scores are written out, of queries and keys in fp32: the class has no fused kernel.
     pub wide_scores: bool,
+    /// Scores are written out, whatever attention is asked for: the class has no other.
+    pub written_scores: bool,
     /// Where scores are written out, queries and keys are multiplied in fp32 without autocast
     /// (`reorder_and_upcast_attn` of GPT-2).
     pub upcast_scores: bool,
     /// No dropout stands behind attention (`DistilBERT`'s `TransformerBlock`).
     pub undropped_attention: bool,
+    /// No dropout stands behind the feed-forward block (`AlbertLayer`).
+    pub undropped_mlp: bool,
+    /// All layers have the same weights (`AlbertTransformer`).
+    pub shared_layers: bool,
     /// What each layer has as a buffer.
     pub buffer: LayerBuffer,
 }
@@ -57,8 +63,11 @@ impl ClassRules {
         layer_tables: 0,
         repeats_kv: false,
         wide_scores: false,
+        written_scores: false,
         upcast_scores: false,
         undropped_attention: false,
+        undropped_mlp: false,
+        shared_layers: false,
         buffer: LayerBuffer::No,
     };
 }

@@ -85,6 +85,8 @@ pub struct Decoder {
     pub attention_gate: bool,
     /// Layers that mix tokens by the gated delta rule instead.
     pub delta: Option<DeltaNet>,
+    /// Attention to what stands at a place and to how far that is, apart.
+    pub distances: Option<Distances>,
     /// Dropout on attention probabilities.
     pub attention_dropout: f64,
     /// Dropout before residual additions.
@@ -154,6 +156,22 @@ pub struct Moe {
     pub router_bias: bool,
     /// Experts have biases (gpt-oss).
     pub expert_bias: bool,
+}
+
+/// Disentangled attention (`DeBERTa` v2 and v3): scores of contents and of distances are added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Distances {
+    /// Rows of the table of distances, which all layers share: both ways, near ones each, far ones in buckets. 0: there is no
+    /// table.
+    pub rows: u64,
+    /// A norm stands over that table.
+    pub normed: bool,
+    /// The matrices of queries and keys project distances as well; else further ones do.
+    pub shared: bool,
+    /// Queries attend to distances.
+    pub to_position: bool,
+    /// Distances attend to keys.
+    pub from_position: bool,
 }
 
 /// Linear attention by the gated delta rule (Qwen3-Next, Qwen3.5).
@@ -269,6 +287,7 @@ impl Decoder {
             attention_sinks: false,
             attention_gate: false,
             delta: None,
+            distances: None,
             attention_dropout: 0.0,
             hidden_dropout: 0.0,
             activation_dropout: 0.0,

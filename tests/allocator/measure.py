@@ -17,9 +17,13 @@ no CUDA context, no scratch inside kernels; experts are chosen evenly.
 import ctypes
 import gc
 import json
+import os
 import sys
 import weakref
 from pathlib import Path
+
+# DeBERTa's scripted functions run as they are written: TorchScript's interpreter takes no fake tensors.
+os.environ.setdefault("PYTORCH_JIT", "0")
 
 if (no_gpu := Path(__file__).with_name("no_gpu.so")).exists():
     # Before PyTorch registers hooks of its own.
@@ -277,7 +281,10 @@ def stepper(training, trained):
 
 def model_of(config, name, training, dtype):
     """The model of a plan on the device, in its precision, with its adapters, frozen parts and recomputed blocks."""
-    model = getattr(transformers, name)._from_config(config, attn_implementation=training["attention"]).to("cuda")
+    model_class = getattr(transformers, name)
+    # Where a class has written its scores out, that is what runs.
+    attention = training["attention"] if model_class._supports_sdpa else "eager"
+    model = model_class._from_config(config, attn_implementation=attention).to("cuda")
     if not training["precision"].endswith("-mixed"):
         model = model.to(dtype)
     model.train()

@@ -306,6 +306,41 @@ class Gated(Head):
         return x
 
 
+class Branch(nn.Module):
+    """A convolution along the sequence, whose weights a hook makes anew in each pass and leaves with the module, and attention that
+    is left there to be looked at."""
+
+    def __init__(self, kernel):
+        super().__init__()
+        self.mix = nn.utils.weight_norm(nn.Conv1d(256, 256, kernel, padding=kernel // 2))
+        self.query, self.shown = nn.Linear(256, 64), None
+
+    def forward(self, x):
+        mixed = self.mix(x.transpose(1, 2)).transpose(1, 2)
+        query = self.query(mixed)
+        self.shown = (query @ query.transpose(1, 2) / 8).softmax(-1)
+        return x + self.shown.to(x.dtype) @ mixed
+
+
+class Kept(Head):
+    """Branches of one input, whose results are added up in place: what modules keep beyond a step."""
+
+    def __init__(self):
+        super().__init__()
+        self.branches = nn.ModuleList(nn.ModuleList(Branch(kernel) for kernel in (3, 7, 11)) for _ in range(2))
+
+    def between(self, x):
+        for branches in self.branches:
+            total = None
+            for branch in branches:
+                if total is None:
+                    total = branch(x)
+                else:
+                    total += branch(x)
+            x = total / len(branches)
+        return x
+
+
 class Pair(Head):
     """Two views of a batch through one tower, compared with each other, and a mean that a buffer keeps."""
 
@@ -325,4 +360,4 @@ class Pair(Head):
 
 MODELS = {model.__name__.lower(): model for model in (
     InPlace, Shared, Buffers, OwnFunction, Complex, Hooks, Experts, Recurrent, Torch, Dense, Looking, Gated, Pair, Library,
-    OneOperator)}
+    OneOperator, Kept)}

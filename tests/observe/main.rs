@@ -16,4 +16,5 @@ mod out_of_memory;
 mod recording;
 mod run_trace;
 mod traced;
+mod traced_refusals;
 mod traced_scripts;

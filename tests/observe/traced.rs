@@ -20,7 +20,7 @@ def make_model():
     return nn.Sequential(nn.Embedding(100, 32), nn.Sequential(*(Block() for _ in range(6))), nn.Linear(32, 100))
 ";
 
-fn memwall(folder: &Path, arguments: &[&str]) -> Output {
+pub fn memwall(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_memwall"));
     command.current_dir(folder).env("XDG_CACHE_HOME", folder).env("NO_COLOR", "1").args(arguments).output().unwrap()
 }

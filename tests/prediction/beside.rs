@@ -261,3 +261,76 @@ fn a_head_has_the_classes_that_its_configuration_names() {
         assert!(name.ends_with("with a head of 3"), "{name}");
     }
 }
+
+/// ELECTRA's small discriminator and `DeBERTa` v3's base, by hand. The first: embeddings of 128 channels for 30 522 words, 512
+/// positions and 2 segments with a norm, a matrix to 256 channels, 12 layers of 12 x 256^2 + 13 x 256, a dense head and two
+/// classes. The second: 128 100 words of 768 channels and no positions, a table of 2 x 256 distances with a norm, 12 layers of
+/// 12 x 768^2 + 13 x 768 whose matrices project the distances too, a dense head and two classes.
+#[test]
+fn electra_and_deberta_have_parts_of_their_own() {
+    let of = |config: &str| {
+        prediction(&format!(
+            "{{model: {{hf_config: {{{config}}}, batch_size: 8, sequence_length: 128, head: sequence-classification}},
+             training: {{precision: bf16-mixed}}, hardware: {{gpu_type: NVIDIA A10}}, cluster: {{num_gpus: 1}}}}"
+        ))
+    };
+    let electra = of("model_type: electra, hidden_size: 256, num_attention_heads: 4, intermediate_size: 1024");
+    let layer = |hidden: u64| 12 * hidden * hidden + 13 * hidden;
+    let head = |hidden: u64| hidden * hidden + hidden + 2 * hidden + 2;
+    let words = (30_522 + 512 + 2) * 128 + 2 * 128 + 128 * 256 + 256;
+    assert_eq!(electra.params.total, words + 12 * layer(256) + head(256));
+    let deberta = of("model_type: deberta-v2, vocab_size: 128100, hidden_size: 768, num_hidden_layers: 12,
+        num_attention_heads: 12, intermediate_size: 3072, type_vocab_size: 0, relative_attention: true,
+        position_buckets: 256, norm_rel_ebd: layer_norm, share_att_key: true, pos_att_type: p2c|c2p,
+        max_relative_positions: -1, position_biased_input: false");
+    let tables = 128_100 * 768 + 2 * 768 + 512 * 768 + 2 * 768;
+    assert_eq!(deberta.params.total, tables + 12 * layer(768) + head(768));
+}
+
+/// Both classes write their scores out, whatever attention is asked for (`ELECTRA_SELF_ATTENTION_CLASSES` has eager alone;
+/// `DebertaV2PreTrainedModel` supports no SDPA).
+#[test]
+fn scores_lie_in_memory_where_a_class_has_no_kernel() {
+    let peak = |kind: &str, attention: &str| {
+        let plan = format!(
+            "{{model: {{hf_config: {{model_type: {kind}, num_hidden_layers: 2}}, batch_size: 4, sequence_length: 512}},
+             training: {{precision: bf16, attention: {attention}}}, hardware: {{gpu_type: NVIDIA H100}},
+             cluster: {{num_gpus: 1}}}}"
+        );
+        prediction(&plan).largest().peak_allocated
+    };
+    for kind in ["electra", "deberta-v2"] {
+        assert_eq!(peak(kind, "sdpa"), peak(kind, "eager"), "{kind}");
+    }
+    assert!(peak("bert", "sdpa") < peak("bert", "eager"));
+}
+
+/// Distances that are in the table and in no score are refused.
+#[test]
+fn distances_without_scores_are_refused() {
+    let text = "model: {hf_config: {model_type: deberta-v2, relative_attention: true}, batch_size: 1, sequence_length: 128}\n\
+                hardware: {gpu_type: NVIDIA A10}\n";
+    let plan = Document::parse(text).unwrap().plan().unwrap();
+    assert!(format!("{:?}", predict::of(&plan, catalog()).unwrap_err()).contains("pos_att_type"));
+}
+
+/// ALBERT's layers are one: twelve have as many parameters as one has, and 12 times the operations. By hand: words, positions and
+/// segments of 128 channels with a norm, a matrix to 768, one layer, a pooler and two classes (`albert-base-v2`).
+#[test]
+fn layers_that_share_their_weights_are_counted_once() {
+    let of = |layers: u64| {
+        prediction(&format!(
+            "{{model: {{hf_config: {{model_type: albert, hidden_size: 768, num_hidden_layers: {layers},
+             num_attention_heads: 12, intermediate_size: 3072}}, batch_size: 4, sequence_length: 128,
+             head: sequence-classification}}, training: {{precision: fp32}}, hardware: {{gpu_type: NVIDIA A10}},
+             cluster: {{num_gpus: 1}}}}"
+        ))
+    };
+    let (one, all) = (of(1), of(12));
+    let words = (30_000 + 512 + 2) * 128 + 2 * 128 + 128 * 768 + 768;
+    assert_eq!(all.params.total, words + 12 * 768 * 768 + 13 * 768 + 768 * 768 + 768 + 2 * 768 + 2);
+    assert_eq!(one.params, all.params);
+    // A layer's matrices and both matmuls of its scores.
+    let layer = 2.0 * 512.0 * 12.0 * 768.0 * 768.0 + 4.0 * 4.0 * 128.0 * 128.0 * 768.0;
+    assert!((all.flops.forward.0 - one.flops.forward.0 - 11.0 * layer).abs() < 1.0);
+}

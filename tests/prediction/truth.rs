@@ -236,6 +236,11 @@ fn ours() {
             ("class-olmo3-listed-bf16-sdpa", 2.1),
             ("class-olmo3-listed-bf16-mixed-sdpa", 1.4),
             ("drawn-dsv2-b4-s1280-bf16-sdpa-adamw-fused-gradient_clipping-lora=kv_b_proj+o_proj", 1.3),
+            // Gradients of a matrix that is the embedding and the head at once, and of layers that are one, meet elsewhere.
+            ("drawn-deberta-v3-mlm-b2-s130-fp32-eager-sgd", 1.6),
+            ("drawn-albert-token-b4-s512-bf16-mixed-sdpa-adamw", 1.7),
+            ("drawn-albert-choice-b8-s64-fp32-sdpa-padded_batch-adamw", 1.5),
+            ("drawn-albert-seq-b6-s200-bf16-mixed-sdpa-padded_batch-adamw", 1.1),
         ];
         each(&rows, "followed", quantity, 1.0, &known);
     }

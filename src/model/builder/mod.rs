@@ -5,8 +5,10 @@
 
 mod names;
 mod products;
+mod shared;
 
 pub use products::{Operands, is_covered};
+pub use shared::LinearWeights;
 
 use super::element::{Element, Group};
 use super::frozen::FrozenParts;
@@ -58,6 +60,8 @@ pub struct Builder<'a> {
     pub frozen: FrozenParts,
     /// Biases are added by an operator of their own, without autocast (models/falcon, `FalconLinear`).
     pub bias_apart: bool,
+    /// Weights are those of another tape, as its operators read them.
+    pub borrows_weights: bool,
     /// Which term the next tensors belong to.
     pub group: Group,
     /// What a function that runs has names for.
@@ -101,6 +105,7 @@ impl<'a> Builder<'a> {
             adapters,
             frozen: FrozenParts::default(),
             bias_apart: false,
+            borrows_weights: false,
             group: Group::Residual,
             held: Vec::new(),
             named: Vec::new(),
@@ -160,6 +165,9 @@ impl<'a> Builder<'a> {
     /// `copies` parameters alike, of which a token passes `active`.
     pub fn weights(&mut self, part: Part, rows: u64, columns: u64, copies: u64, active: u64) -> TensorId {
         let trained = part == Part::Adapter || self.is_trained(part);
+        if self.borrows_weights {
+            return self.elsewhere(rows.saturating_mul(columns).saturating_mul(copies), self.types.weight, trained);
+        }
         let weight = Weight { copies, active, ..Weight::matrix(part, trained, rows, columns) };
         let element = match (part, self.adapters) {
             (Part::Adapter, Some(adapters)) => adapters.element,
@@ -174,6 +182,10 @@ impl<'a> Builder<'a> {
             return x;
         }
         let tensor = *self.tape.get(x);
+        // The other tape made that copy, which autocast's cache keeps.
+        if self.borrows_weights && tensor.home == Home::Elsewhere && tensor.grad && self.types.weight_cache {
+            return self.elsewhere(tensor.numel, element, tensor.grad);
+        }
         let weight = matches!(tensor.home, Home::Weight(_));
         let group = if weight { Group::WeightCopy } else { self.group };
         // autocast keeps copies of leaves that need gradients only (autocast_mode.cpp, cached_cast).

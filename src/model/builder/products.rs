@@ -200,16 +200,30 @@ impl Builder<'_> {
             return out;
         };
         self.tape.adapted.push(layer.name);
+        let a = self.weights(Part::Adapter, adapters.rank, layer.from, copies, active);
+        let b = self.weights(Part::Adapter, layer.to, adapters.rank, copies, active);
+        self.adapted_by(x, out, rows, layer, (a, b), copies)
+    }
+
+    /// An adapter of these matrices.
+    pub(super) fn adapted_by(
+        &mut self,
+        x: TensorId,
+        out: TensorId,
+        rows: u64,
+        layer: Linear,
+        (a, b): (TensorId, TensorId),
+        copies: u64,
+    ) -> TensorId {
+        let Some(adapters) = self.adapters else { return out };
         let group = std::mem::replace(&mut self.group, Group::Adapter);
         // peft clones what a quantised layer returns (tuners/lora/bnb.py, `Linear4bit.forward`).
         let clones = adapters.base_bits == Some(4) && adapters.restores_input_type;
         let out = if clones { self.copy("lora.clone", out) } else { out };
         let wide = self.cast("lora.input", x, adapters.element);
         let dropped = self.dropout("lora.dropout", wide, adapters.dropout);
-        let a = self.weights(Part::Adapter, adapters.rank, layer.from, copies, active);
         let inner = self.matrix("lora.a", dropped, a, None, (rows, layer.from, adapters.rank));
         self.each_its_share(rows, copies);
-        let b = self.weights(Part::Adapter, layer.to, adapters.rank, copies, active);
         let outer = self.matrix("lora.b", inner, b, None, (rows, adapters.rank, layer.to));
         self.each_its_share(rows, copies);
         let scaled = self.pointwise("lora.scale", outer, Stash::Nothing);

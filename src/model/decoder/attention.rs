@@ -26,6 +26,9 @@ impl DecoderContext<'_> {
     /// Attention with its projections.
     pub fn attention(&self, b: &mut Builder<'_>, x: TensorId, windowed: bool) -> TensorId {
         b.group = Group::Attention;
+        if let Some(distances) = &self.d.distances {
+            return self.disentangled(b, x, distances);
+        }
         if self.d.mla.is_some() {
             return self.latent_attention(b, x);
         }

@@ -91,9 +91,9 @@ impl DecoderContext<'_> {
         } else {
             scaled
         };
-        let bert = matches!(self.family, Family::Bert | Family::Roberta);
+        let bert = self.family.has_bert_layers() || self.family == Family::Albert;
         let masked = match self.family {
-            Family::Bert | Family::Roberta | Family::Distilbert => self.masked(b, capped),
+            family if bert || family == Family::Distilbert => self.masked(b, capped),
             Family::Vit => capped,
             _ => b.unary("attention.mask", (capped, Flow::Pass), (b.numel(capped), b.element(capped)), Stash::Nothing),
         };
@@ -149,7 +149,7 @@ impl DecoderContext<'_> {
     /// Whether attention that is written out gives its probabilities to the block, and that to the model's loop, asked
     /// for or not (`FalconDecoderLayer`, `BloomBlock`, `BertLayer` and `RobertaLayer`).
     fn gives_probabilities(&self) -> bool {
-        let gives = matches!(self.family, Family::Falcon | Family::Bloom | Family::Bert | Family::Roberta);
+        let gives = matches!(self.family, Family::Falcon | Family::Bloom) || self.family.has_bert_layers();
         gives && self.run.modules.family_classes.is
     }
 
@@ -165,7 +165,9 @@ impl DecoderContext<'_> {
         let element = match self.family {
             Family::Falcon => self.stream_element(),
             Family::Bloom => self.run.compute(),
-            Family::Bert | Family::Roberta => self.run.types.autocast.map_or(self.stream_element(), |_| Element::F32),
+            family if family.has_bert_layers() => {
+                self.run.types.autocast.map_or(self.stream_element(), |_| Element::F32)
+            }
             _ => return 0,
         };
         if written { rounded(core.scores().saturating_mul(element.bytes())) } else { 0 }
@@ -187,9 +189,10 @@ impl DecoderContext<'_> {
     }
 
     /// Families whose softmax names no type: it keeps that of the scores, or what autocast makes of it
-    /// (`eager_attention_forward` of models/gpt2, bert, roberta, whisper).
+    /// (`eager_attention_forward` of models/gpt2, bert, roberta, whisper; `ElectraSelfAttention.forward`).
     const fn softmax_as_is(&self) -> bool {
-        matches!(self.family, Family::Gpt2 | Family::Bert | Family::Roberta | Family::Distilbert | Family::Whisper)
+        self.family.has_bert_layers()
+            || matches!(self.family, Family::Gpt2 | Family::Distilbert | Family::Albert | Family::Whisper)
     }
 
     /// Scores scaled, masked and normalised by one kernel in their own type (Megatron).

@@ -111,6 +111,7 @@ impl DecoderContext<'_> {
         let element = self.run.compute();
         match self.run.attention {
             AttentionChoice::Eager => Kernel::Eager,
+            _ if self.class_rules().written_scores => Kernel::Eager,
             AttentionChoice::Flash => Kernel::Flash,
             // Sinks or a position bias on the scores leave transformers no fused kernel. A score cap does not: it is
             // dropped (integrations/sdpa_attention.py).
@@ -172,7 +173,13 @@ impl DecoderContext<'_> {
         // So do OPT, Qwen2-MoE and Falcon, that with a bias for each head where it has one. Autocast casts it in each call.
         let once = matches!(
             self.family,
-            Family::Bert | Family::Roberta | Family::Distilbert | Family::Falcon | Family::Opt | Family::Qwen2Moe
+            Family::Bert
+                | Family::Roberta
+                | Family::Distilbert
+                | Family::Albert
+                | Family::Falcon
+                | Family::Opt
+                | Family::Qwen2Moe
         );
         let biased = self.family == Family::Falcon && self.d.position == Position::Alibi;
         let shared = once && element == self.stream_element();

@@ -34,7 +34,9 @@ impl DecoderContext<'_> {
             self.gate_of_two(b, gate, up, "mlp.act")
         };
         // `BertLayer.feed_forward_chunk`, `ViTLayer.forward`.
-        if self.run.modules.python_names.is && matches!(self.family, Family::Bert | Family::Roberta | Family::Vit) {
+        if self.run.modules.python_names.is
+            && (self.family.has_bert_layers() || matches!(self.family, Family::Deberta | Family::Vit))
+        {
             b.named.push(middle);
         }
         let out = b.linear(middle, rows, linear("mlp.down_proj", inner, d.hidden));

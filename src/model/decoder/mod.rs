@@ -6,6 +6,7 @@ mod clamped;
 mod classes;
 mod context;
 mod delta;
+mod disentangled;
 mod ends;
 mod experts;
 mod explicit_attention;
@@ -86,6 +87,10 @@ struct LayerKind {
     mixer: Mixer,
     /// Whether a gradient flows to what comes in.
     reached: bool,
+    /// What comes in is a matrix's output: autocast made it of its type.
+    lowered: bool,
+    /// Its weights are the first layer's.
+    borrows: bool,
 }
 
 impl LayerKind {
@@ -95,7 +100,7 @@ impl LayerKind {
             (None, true) => Mixer::Windowed,
             (None, false) => Mixer::Full,
         };
-        Self { experts: d.is_moe_layer(index), mixer, reached: true }
+        Self { experts: d.is_moe_layer(index), mixer, reached: true, lowered: false, borrows: false }
     }
 }
 
@@ -114,9 +119,17 @@ impl DecoderContext<'_> {
         let mut known: Vec<LayerKind> = Vec::with_capacity(2);
         // With frozen embeddings no gradient goes back beyond what the first layer trains.
         let reached = ctx.reaches_embedding();
+        let projected = ctx.projects_embedding();
+        let shared = d.class_rules.shared_layers;
         let order = (0..d.layers)
             .map(|index| {
-                let kind = LayerKind { reached: reached || index > 0, ..LayerKind::of(d, index) };
+                let lowered = projected && index == 0;
+                let kind = LayerKind {
+                    reached: reached || index > 0,
+                    lowered,
+                    borrows: shared && index > 0,
+                    ..LayerKind::of(d, index)
+                };
                 known.iter().position(|seen| *seen == kind).unwrap_or_else(|| {
                     known.push(kind);
                     let name = if kind.experts { "expert layer" } else { "layer" };
@@ -126,6 +139,13 @@ impl DecoderContext<'_> {
             })
             .collect();
         (kinds, order)
+    }
+
+    /// Whether the embedding ends in a matrix (`ElectraModel.embeddings_project`,
+    /// `AlbertTransformer.embedding_hidden_mapping_in`); OPT adds positions to what its matrix gives.
+    pub fn projects_embedding(&self) -> bool {
+        let always = self.family == Family::Albert;
+        always || (self.family == Family::Electra && self.d.embedding_dim != self.d.hidden)
     }
 
     /// Whether a gradient flows to the embedding's output.
@@ -188,7 +208,9 @@ impl DecoderContext<'_> {
     fn block(&self, stream: Element, kind: LayerKind) -> Tape {
         let d = self.d;
         let mut b = self.builder();
-        let x = b.input(self.run.stream_tokens().saturating_mul(d.hidden), stream, kind.reached);
+        b.borrows_weights = kind.borrows;
+        let incoming = if kind.lowered { self.run.compute() } else { stream };
+        let x = b.input(self.run.stream_tokens().saturating_mul(d.hidden), incoming, kind.reached);
         b.held_by_loop(x, self.run);
         if d.parallel_block {
             return self.parallel_block(b, x, kind.mixer == Mixer::Windowed);
@@ -244,7 +266,8 @@ impl DecoderContext<'_> {
         branch: TensorId,
         [added, normed]: [&'static str; 2],
     ) -> TensorId {
-        let undropped = self.class_rules().undropped_attention && added == "attention.residual";
+        let rules = self.class_rules();
+        let undropped = if added == "attention.residual" { rules.undropped_attention } else { rules.undropped_mlp };
         let branch = if undropped { branch } else { self.dropout(b, added, branch) };
         b.group = Group::Residual;
         let sum = b.add(added, x, branch);

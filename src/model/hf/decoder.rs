@@ -43,6 +43,9 @@ const fn defaults(family: Family) -> Defaults {
     match family {
         Family::Bert | Family::Roberta => defaults!(768, 12, 12, 0, 0, 3072, 30_522, 512, true),
         Family::Distilbert => defaults!(768, 6, 12, 0, 0, 3072, 30_522, 512, true),
+        Family::Electra => defaults!(256, 12, 4, 0, 0, 1024, 30_522, 512, true),
+        Family::Albert => defaults!(4096, 12, 64, 0, 0, 16_384, 30_000, 512, true),
+        Family::Deberta => defaults!(1536, 24, 24, 0, 0, 6144, 128_100, 512, true),
         Family::T5 => defaults!(512, 6, 8, 0, 64, 2048, 32_128, 512, true),
         Family::Whisper => defaults!(384, 4, 6, 0, 64, 1536, 51_865, 448, true),
         Family::Vit | Family::Resnet | Family::Layers | Family::Unet | Family::Dit | Family::Traced => {
@@ -146,9 +149,13 @@ fn with_family(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Fa
         Family::Gpt2 | Family::Nanogpt => gpt2(layernorm(d), keys, acting)?,
         Family::T5 | Family::Whisper => super::encoder_decoder::block(d, keys, family)?,
         Family::Resnet | Family::Layers | Family::Unet | Family::Dit | Family::Traced => layernorm(d),
-        Family::Bert | Family::Roberta | Family::Distilbert | Family::Vit => {
-            super::encoder::stack(layernorm(d), keys, family, acting)?
-        }
+        Family::Bert
+        | Family::Roberta
+        | Family::Distilbert
+        | Family::Electra
+        | Family::Albert
+        | Family::Deberta
+        | Family::Vit => super::encoder::stack(layernorm(d), keys, family, acting)?,
         Family::Opt => opt(layernorm(d), keys, acting)?,
         Family::GptNeox => gpt_neox(layernorm(d), keys, acting)?,
         Family::Bloom => Decoder {

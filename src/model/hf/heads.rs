@@ -58,31 +58,38 @@ pub fn of_encoder(keys: Keys<'_>, family: Family, class: Option<&str>) -> Result
     let dense = match family {
         Family::Roberta => DenseHead::Tanh,
         Family::Distilbert => DenseHead::Relu,
+        Family::Electra => DenseHead::Gelu,
+        Family::Deberta => DenseHead::Summary,
         _ => DenseHead::Pooler,
     };
     Ok(if class.ends_with("ForMaskedLM") {
         (TextHead::MaskedLm, false)
     } else if class.ends_with("LMHeadModel") || class.ends_with("ForCausalLM") {
         (TextHead::CausalLm, false)
+    } else if class.ends_with("ForPreTraining") && family == Family::Electra {
+        (TextHead::Replaced, false)
     } else if class.ends_with("ForPreTraining") {
         (TextHead::Pretraining, true)
     } else if class.ends_with("ForSequenceClassification") {
         (TextHead::Classes(labels(keys)?, dense), dense == DenseHead::Pooler)
     } else if class.ends_with("ForMultipleChoice") {
-        // A score for each choice, behind a pooler in both families.
+        // A score for each choice, behind a pooler in BERT and `RoBERTa`.
         match dense {
             DenseHead::Relu => (TextHead::Classes(1, dense), false),
+            DenseHead::Gelu | DenseHead::Summary => (TextHead::Classes(1, DenseHead::Summary), false),
             _ => (TextHead::Classes(1, DenseHead::Pooler), true),
         }
     } else if class.ends_with("ForNextSentencePrediction") {
         (TextHead::Classes(2, DenseHead::Pooler), true)
     } else if class.ends_with("ForTokenClassification") {
-        (TextHead::TokenClasses(labels(keys)?, true), false)
+        // ALBERT has a rate of its own.
+        let drops = family != Family::Albert || keys.share(&["classifier_dropout_prob"], 0.1)? > 0.0;
+        (TextHead::TokenClasses(labels(keys)?, drops), false)
     } else if class.ends_with("ForQuestionAnswering") {
         // `DistilBertForQuestionAnswering` drops before it.
         (TextHead::TokenClasses(2, family == Family::Distilbert), false)
     } else {
-        (TextHead::No, family != Family::Distilbert)
+        (TextHead::No, matches!(family, Family::Bert | Family::Roberta | Family::Albert))
     })
 }
 

@@ -121,6 +121,11 @@ impl<'a> Keys<'a> {
         self.get(name).is_some()
     }
 
+    /// Whether the key holds a number below 0.
+    pub fn is_negative(self, name: &str) -> bool {
+        self.get(name).and_then(Value::as_f64).is_some_and(|number| number < 0.0)
+    }
+
     /// Entries of an inner mapping.
     pub fn size_of(self, name: &str) -> Option<u64> {
         let entries = self.get(name)?.as_object()?.len() as u64;

@@ -30,7 +30,7 @@ pub(super) const HELP: &str =
     "`memwall trace --hf` reads it in PyTorch, or describe a model like it under model.architecture";
 
 /// Keys that the rules here read, whatever their value; the formulas of classes know only some.
-const READ_HERE: [&str; 31] = [
+const READ_HERE: [&str; 37] = [
     "attention_bias",
     "attention_out_bias",
     "attention_types",
@@ -53,9 +53,15 @@ const READ_HERE: [&str; 31] = [
     "multi_query",
     "n_inner",
     "new_decoder_architecture",
+    "norm_rel_ebd",
     "parallel_attn",
+    "pos_att_type",
+    "position_biased_input",
+    "position_buckets",
     "qk_layernorm",
     "qkv_bias",
+    "relative_attention",
+    "share_att_key",
     "tie_word_embeddings",
     "topk_method",
     "use_bias",
@@ -132,9 +138,13 @@ fn shape(
     class: Option<&str>,
 ) -> Result<ModelShape, Fault> {
     Ok(match family {
-        Family::Bert | Family::Roberta | Family::Distilbert | Family::Vit => {
-            ModelShape::Encoder(encoder::read(keys, family, class)?)
-        }
+        Family::Bert
+        | Family::Roberta
+        | Family::Distilbert
+        | Family::Electra
+        | Family::Albert
+        | Family::Deberta
+        | Family::Vit => ModelShape::Encoder(encoder::read(keys, family, class)?),
         Family::T5 | Family::Whisper => ModelShape::EncoderDecoder(encoder_decoder::read(keys, family, class)?),
         Family::Resnet => ModelShape::ResidualNet(image::residual_net(keys, class)?),
         _ => {
@@ -224,13 +234,16 @@ fn left_out(keys: Keys<'_>, architecture: &mut Architecture, assumptions: &mut V
 }
 
 /// Every family by its `model_type`.
-const FAMILIES: [(&str, Family); 33] = [
+const FAMILIES: [(&str, Family); 36] = [
     ("bert", Family::Bert),
     ("roberta", Family::Roberta),
     // RoBERTa's modules under other names.
     ("xlm-roberta", Family::Roberta),
     ("camembert", Family::Roberta),
     ("distilbert", Family::Distilbert),
+    ("electra", Family::Electra),
+    ("albert", Family::Albert),
+    ("deberta-v2", Family::Deberta),
     ("vit", Family::Vit),
     ("t5", Family::T5),
     // T5's modules with other defaults.

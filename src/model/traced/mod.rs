@@ -14,7 +14,7 @@ use super::families::Input;
 use super::tape::{Tape, rounded};
 use super::walk::{Count, MicroBatch, Passing, Pending, Walk};
 use crate::plan::keywords::ModelType;
-use crate::plan::traced::{SizeAxis, Trace, TracedElement, TracedModel, TracedWork, intern};
+use crate::plan::traced::{KEPT, SizeAxis, Trace, TracedElement, TracedModel, TracedTensor, TracedWork, intern};
 pub use adapted::traced_linear_layers;
 use segment::Site;
 use trained::Reached;
@@ -133,7 +133,7 @@ fn assembled(
         kinds,
         order,
         last,
-        buffers: buffers(model, site),
+        buffers: buffers(model, site).saturating_add(kept(trace, site)),
         inputs: inputs(model, site),
         pending: trace
             .pending
@@ -163,6 +163,15 @@ fn buffers(model: &TracedModel, site: &Site<'_>) -> u64 {
         let bytes = if narrow { rounded(numel.saturating_mul(2)) } else { one(*element, *numel) };
         sum.saturating_add(bytes.saturating_mul(*times))
     })
+}
+
+/// What modules have names for beyond the step: the next one finds it there.
+fn kept(trace: &Trace, site: &Site<'_>) -> u64 {
+    let bytes =
+        |tensor: &TracedTensor| rounded(site.numel(&tensor.0).saturating_mul(element_of(tensor.1, site.run).bytes()));
+    let segments = trace.order.iter().filter_map(|kind| trace.kinds.get(*kind as usize));
+    let tensors = segments.flat_map(|segment| &segment.tensors).filter(|tensor| tensor.5 == KEPT);
+    tensors.fold(0, |sum: u64, tensor| sum.saturating_add(bytes(tensor)))
 }
 
 fn inputs(model: &TracedModel, site: &Site<'_>) -> u64 {

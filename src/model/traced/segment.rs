@@ -115,7 +115,7 @@ impl Site<'_> {
             group: group_of(*group),
             home,
             grad,
-            cached: *cached != 0 && (*group == TracedGroup::KvCache || self.run.types.weight_cache),
+            cached: *cached == 1 && (*group == TracedGroup::KvCache || self.run.types.weight_cache),
             view_of: view_of.map(TensorId),
         }
     }

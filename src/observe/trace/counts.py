@@ -4,11 +4,13 @@ follow from shapes: a row of choices is as many ones among zeros, and sums and p
 import operator
 
 import torch
-from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 
 aten = torch.ops.aten
 # Most elements of which each has a number of its own.
 MOST = 4096
+# Most elements of a tensor on the host, or of ones, that code computes with beside what is on the device.
+MOST_ON_HOST = 16
 COMPARED = {aten.eq: operator.eq, aten.ne: operator.ne, aten.lt: operator.lt, aten.le: operator.le, aten.gt: operator.gt,
             aten.ge: operator.ge}
 SAME = {aten.view, aten._unsafe_view, aten.reshape, aten.unsqueeze, aten.squeeze, aten._to_copy, aten.detach, aten.clone, aten.alias}
@@ -16,6 +18,7 @@ SAME = {aten.view, aten._unsafe_view, aten.reshape, aten.unsqueeze, aten.squeeze
 COMPUTED = {aten.prod, aten.cumsum}
 MOVED = {aten.select, aten.slice, aten.unbind, aten.permute, aten.transpose, aten.t}
 ZEROS = {aten.zeros, aten.new_zeros, aten.zeros_like}
+ONES = {aten.ones, aten.new_ones, aten.ones_like}
 
 
 class Counts:
@@ -46,6 +49,9 @@ def each_of(tensor):
     if isinstance(tensor, (int, float)) and not isinstance(tensor, bool):
         return [tensor]
     counts = counts_of(tensor)
+    if counts is None and not isinstance(tensor, FakeTensor) and tensor.device.type == "cpu" and 0 < tensor.numel() <= MOST_ON_HOST:
+        with unset_fake_temporarily():
+            return tensor.flatten().tolist()
     # Of zeros nothing is known: code writes into them by views.
     if counts is None or not 0 < tensor.numel() <= MOST or not (counts.total or counts.values):
         return None
@@ -139,7 +145,13 @@ def gathered(args, out):
     return counts and Counts(counts.total)
 
 
+def ones(_, out):
+    """A few ones, which code puts in a shape; into many it writes by views."""
+    return of_values([1] * out.numel()) if out.numel() <= MOST_ON_HOST else None
+
+
 RULES = {
+    **dict.fromkeys(ONES, ones),
     **dict.fromkeys(ZEROS, lambda args, out: Counts(0)), **dict.fromkeys(SAME, kept), aten.scatter: chosen, aten.scatter_: chosen,
     aten.eq: matched, aten.sum: gathered, aten.cat: joined,
     aten.add: combined(operator.add), aten.sub: combined(operator.sub), aten.mul: combined(operator.mul),

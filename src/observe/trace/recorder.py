@@ -108,6 +108,11 @@ class Recorder(Values):
         self.now += size
         return at
 
+    def known(self, tensor):
+        """The number of a tensor's storage, where this step made it."""
+        found = self.alive.get(tensor.untyped_storage()._cdata)
+        return found[0] if found is not None and self.storages[found[0]].kind == "made" else None
+
     def release(self, key):
         found = self.alive.pop(key, None)
         if found is not None:
@@ -302,12 +307,12 @@ class Recorder(Values):
         self.node = None
 
     def run_backward(self, loss):
-        self.phase, run = "backward", torch.autograd.backward
-        torch.autograd.backward = only_one
+        self.phase, run, grad = "backward", torch.autograd.backward, torch.autograd.grad
+        torch.autograd.backward = torch.autograd.grad = only_one
         try:
             run(loss)
         finally:
-            torch.autograd.backward = run
+            torch.autograd.backward, torch.autograd.grad = run, grad
         self.phase = "idle"
         for handle in self._handles:
             handle.remove()

@@ -3,6 +3,8 @@
 from names import COPIES, Number, element_of, group_of, part_of
 
 HOMES = {"local": 0, "input": 1, "elsewhere": 2}
+# Beyond the step; 1 is up to the end of autocast.
+KEPT = 2
 FLOWS = {"stop": 0, "pass": 1, "new": 2, "new view": 3}
 
 
@@ -111,6 +113,10 @@ class Writer:
             group = "weight_copy"
         if tensor.storage in self.r.cache:
             cached, group = 1, "kv_cache"
+        if here and tensor.storage in self.a.kept:
+            # The model has it between steps as well: it is counted with its buffers.
+            root = self.roots[tensor.storage] = self.add([Number(storage.bytes)], "u8", group, "elsewhere", False, KEPT)
+            return self.add(self.shape(tensor), element, group, "local", grad, 0, root)
         whole = tensor.numel * tensor.dtype.itemsize == storage.bytes
         if here and whole:
             made = self.add(self.shape(tensor), element, group, "local", grad, cached)
@@ -243,7 +249,7 @@ class Writer:
         end = len(self.groups) - 1
         for storage, index in last_use.items():
             record = r.storages[storage]
-            if record.kind != "made" or storage is None or storage in r.cache:
+            if record.kind != "made" or storage is None or storage in r.cache or storage in a.kept:
                 continue
             if a.made_in.get(("storage", storage)) != self.order and not (
                     self.came_in is not None and r.tensors[self.came_in].storage == storage):

@@ -4,6 +4,7 @@ beside."""
 
 from groups import Groups
 from names import Number, element_of, within
+from places import tensors_in
 
 
 class Assembly(Groups):
@@ -36,6 +37,7 @@ class Assembly(Groups):
         self.groups = left
         self.cut()
         self.find_uses()
+        self.kept = self.find_kept()
 
     def cut(self):
         """Blocks and what lies between them: path, class, groups; none for a block that was passed over."""
@@ -106,6 +108,24 @@ class Assembly(Groups):
             if order is not None:
                 self.stored.setdefault(order, []).append(number)
 
+    def find_kept(self):
+        """Storages that a module has a name for beyond the step, and one segment alone uses: weights that
+        `torch.nn.utils.weight_norm` and `spectral_norm` make in each pass, what a layer keeps to be looked at. The next step finds
+        them there, and puts its own in their place."""
+        kept = set()
+        for module in self.model.modules():
+            for name, value in vars(module).items():
+                if name not in ("_parameters", "_buffers", "_modules"):
+                    kept.update(map(self.made_alone, tensors_in([value])))
+        return frozenset(kept) - {None}
+
+    def made_alone(self, tensor):
+        """The storage of a tensor that one segment made, and no other one uses."""
+        storage = self.r.known(tensor)
+        order = self.made_in.get(("storage", storage))
+        uses = self.reads.get(storage, set()) | self.saves.get(storage, set())
+        return storage if order is not None and uses <= {order} else None
+
     def died_in(self, storage):
         """The segment in whose course a storage is released in the forward pass; the last where it is not."""
         died = self.r.storages[storage].died
@@ -155,7 +175,7 @@ class Assembly(Groups):
             if not self.answers and number not in self.unled:
                 continue
             storage = self.r.storages[number]
-            lasts = storage.kind == "made" and number not in done and number not in self.r.cache
+            lasts = storage.kind == "made" and number not in done and number not in self.r.cache and number not in self.kept
             if lasts and not self.is_cached(storage.first):
                 self.pass_on(order, self.died_in(number), number)
 
@@ -191,10 +211,7 @@ class Assembly(Groups):
         elif not saved:
             died = self.died_in(storage)
             first = order + (1 if next_takes else 0)
-            if is_main and not next_takes:
-                self.keep(order, storage)
-            else:
-                self.pass_on(first, died, storage)
+            self.pass_on(first, died, storage)
 
     def pass_on(self, first, died, storage):
         """Memory that is held behind segment `first`, and released in the course of segment `died`."""

@@ -241,6 +241,9 @@ pub enum TracedGroup {
     KvCache,
 }
 
+/// A module has a name for a tensor beyond the step, until the next one makes its own.
+pub const KEPT: u8 = 2;
+
 /// A tensor.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct TracedTensor(
@@ -254,7 +257,7 @@ pub struct TracedTensor(
     pub u32,
     /// Whether a gradient flows to it.
     pub u8,
-    /// Whether it is kept beyond the segment: by autocast's cache, or as keys and values for later tokens.
+    /// Whether it is kept beyond the segment: 1 by autocast's cache, or as keys and values for later tokens; [`KEPT`].
     pub u8,
     /// The tensor whose memory it is a view of.
     pub Option<u32>,
