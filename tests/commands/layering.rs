@@ -9,6 +9,7 @@ const ORDER: &[&[&str]] = &[
     &["printable"],
     &["manual"],
     &["files"],
+    &["packed"],
     &["units"],
     &["reading"],
     &["catalog"],
@@ -50,6 +51,7 @@ const IMPURE: &[&str] = &[
 const PURE: &[&str] = &[
     "printable",
     "manual",
+    "packed",
     "units",
     "reading",
     "catalog",
