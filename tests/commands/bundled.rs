@@ -29,6 +29,9 @@ fn the_tables_read() {
     let catalog = Catalog::embedded().unwrap_or_else(|error| panic!("{error}"));
     assert!(!catalog.gpus.is_empty() && !catalog.links.is_empty() && !catalog.models.is_empty());
     assert!(!catalog.curves.is_empty() && !catalog.stacks.is_empty());
+    for model in catalog.models.iter() {
+        assert!(!model.hf_config.is_empty(), "{}", model.name);
+    }
     Bands::check().unwrap_or_else(|error| panic!("{error}"));
 }
 
