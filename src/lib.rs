@@ -54,6 +54,7 @@
 //! | [`mod@printable`] | text from outside made safe for a terminal | no |
 //! | [`manual`] | the topics of `memwall help`, as Markdown laid out for a width | no |
 //! | [`files`] | regular files read within bounds | files |
+//! | `order` | short lists put in order | no |
 //! | `packed` | long texts that few runs read, as the build packed them | no |
 //! | [`units`] | quantities as types: bytes, flops, rates, time | no |
 //! | [`reading`] | a value with its time and kind, or why there is none; what a source saw at a moment | no |
@@ -131,6 +132,8 @@ pub mod manual;
 pub mod files;
 
 mod packed;
+
+mod order;
 
 pub mod units;
 

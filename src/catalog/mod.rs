@@ -20,6 +20,7 @@ use std::sync::Arc;
 use files::embedded;
 use preset::EmbeddedPresets;
 
+use crate::order::StableOrder;
 use crate::units::{Bytes, BytesPerSec, FlopsPerSec, Megahertz, Seconds, Watts};
 
 /// What a plan's `model.preset` says where nobody has said which model it is: no entry is called so.
@@ -152,7 +153,7 @@ impl Peaks {
             ("fp4", self.fp4),
         ];
         let mut named: Vec<_> = all.into_iter().filter_map(|(name, peak)| Some((name, peak?))).collect();
-        named.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
+        named.order_by(|a, b| a.1.0.total_cmp(&b.1.0));
         named
     }
 }
