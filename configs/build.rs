@@ -6,6 +6,7 @@ use std::error::Error;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
@@ -38,7 +39,25 @@ fn main() -> Result<(), Box<dyn Error>> {
         fs::write(out.join(format!("{name}.index")), index)?;
     }
     fs::write(out.join("tracer.json.zz"), packed(&tracer()?)?)?;
+    if is_relocated_by_this_libc() {
+        println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
+    }
     Ok(())
+}
+
+/// Whether the program is linked for this very system, whose loader reads packed addresses: glibc's does since 2.36. They
+/// are a fiftieth of plain ones, which would be a twentieth of the program. A linker of one's own (cargo-zigbuild's) may
+/// link for an older libc.
+fn is_relocated_by_this_libc() -> bool {
+    let is_own = std::env::var_os("HOST") == std::env::var_os("TARGET") && std::env::var_os("RUSTC_LINKER").is_none();
+    let is_gnu = std::env::var("CARGO_CFG_TARGET_ENV").is_ok_and(|env| env == "gnu");
+    let version = || {
+        let said = Command::new("getconf").arg("GNU_LIBC_VERSION").output().ok()?;
+        let said = String::from_utf8(said.stdout).ok()?;
+        let (major, minor) = said.trim().strip_prefix("glibc ")?.split_once('.')?;
+        Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?))
+    };
+    is_own && is_gnu && version().is_some_and(|version| version >= (2, 36))
 }
 
 /// A file's text; the build is run again where it changes.
