@@ -71,7 +71,7 @@ struct HeldLock {
 impl Drop for HeldLock {
     /// Closing alone would not do: a program that is just being started has the file too, for a moment.
     fn drop(&mut self) {
-        drop(flock(&self.file, FlockOperation::Unlock));
+        let _ = flock(&self.file, FlockOperation::Unlock);
     }
 }
 
