@@ -1,22 +1,111 @@
-//! The catalogue and the table of bands are written in YAML, for people, and read at every start: they go into the binary
-//! as JSON, which is read ten times as fast. YAML that cannot be read ends the build.
+//! Files that people write and the program carries. The catalogue and the table of bands are written in YAML and read at
+//! every start: they go into the binary as JSON, which is read ten times as fast. What is long and seldom read goes in
+//! packed. YAML that cannot be read ends the build.
 
 use std::error::Error;
 use std::fs;
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
 
 /// Files of the catalogue (`Catalog::embedded`) and the bands (`Bands::check`).
 const FILES: [&str; 5] = ["gpus", "interconnects", "efficiency", "models", "accuracy"];
+
+/// Parameter counts by class (`model::hf::counts`), a line for each `model_type`: far more than one run of the program
+/// reads.
+const CLASSES: [&str; 2] = ["classes", "classes_5"];
+
+/// Bytes of lines that are packed together: what is unpacked to read one of them.
+const BLOCK: usize = 16 << 10;
+
+/// The tracer's program (`observe::trace`): all files of these kinds in its folder.
+const TRACER: &str = "src/observe/trace";
+const TRACER_KINDS: [&str; 2] = ["py", "cpp"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=configs/build.rs");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
     for name in FILES {
-        let path = format!("configs/{name}.yaml");
-        println!("cargo::rerun-if-changed={path}");
-        let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
-        let values: serde_json::Value = serde_yaml::from_str(&text).map_err(|error| format!("{path}: {error}"))?;
+        let text = read(Path::new(&format!("configs/{name}.yaml")))?;
+        let values: serde_json::Value = serde_yaml::from_str(&text).map_err(|error| format!("{name}.yaml: {error}"))?;
         fs::write(out.join(format!("{name}.json")), serde_json::to_string(&values)?)?;
     }
+    for name in CLASSES {
+        let (blocks, index) = blocks(&read(Path::new(&format!("configs/{name}.json")))?)?;
+        fs::write(out.join(format!("{name}.zz")), blocks)?;
+        fs::write(out.join(format!("{name}.index")), index)?;
+    }
+    fs::write(out.join("tracer.json.zz"), packed(&tracer()?)?)?;
+    if is_relocated_by_this_libc() {
+        println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
+    }
     Ok(())
+}
+
+/// Whether the program is linked for this very system, whose loader reads packed addresses: glibc's does since 2.36. They
+/// are a fiftieth of plain ones, which would be a twentieth of the program. A linker of one's own (cargo-zigbuild's) may
+/// link for an older libc.
+fn is_relocated_by_this_libc() -> bool {
+    let is_own = std::env::var_os("HOST") == std::env::var_os("TARGET") && std::env::var_os("RUSTC_LINKER").is_none();
+    let is_gnu = std::env::var("CARGO_CFG_TARGET_ENV").is_ok_and(|env| env == "gnu");
+    let version = || {
+        let said = Command::new("getconf").arg("GNU_LIBC_VERSION").output().ok()?;
+        let said = String::from_utf8(said.stdout).ok()?;
+        let (major, minor) = said.trim().strip_prefix("glibc ")?.split_once('.')?;
+        Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?))
+    };
+    is_own && is_gnu && version().is_some_and(|version| version >= (2, 36))
+}
+
+/// A file's text; the build is run again where it changes.
+fn read(path: &Path) -> Result<String, Box<dyn Error>> {
+    println!("cargo::rerun-if-changed={}", path.display());
+    Ok(fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?)
+}
+
+/// The lines `"model_type": {…}` of a file packed in blocks, and a line `model_type begin end` for each: where its block
+/// is.
+fn blocks(text: &str) -> Result<(Vec<u8>, String), Box<dyn Error>> {
+    let (mut blocks, mut index) = (Vec::new(), String::new());
+    let (mut block, mut names) = (String::new(), Vec::new());
+    let mut lines = text.lines().filter(|line| line.contains("\": {\"main\"")).peekable();
+    while let Some(line) = lines.next() {
+        names.extend(line.split('"').nth(1));
+        block += line.trim_end_matches(',');
+        block.push('\n');
+        if block.len() >= BLOCK || lines.peek().is_none() {
+            let begin = blocks.len();
+            blocks.extend(packed(&block)?);
+            for name in names.drain(..) {
+                index += &format!("{name} {begin} {}\n", blocks.len());
+            }
+            block.clear();
+        }
+    }
+    Ok((blocks, index))
+}
+
+/// The tracer's files: a JSON object of their texts by name.
+fn tracer() -> Result<String, Box<dyn Error>> {
+    println!("cargo::rerun-if-changed={TRACER}");
+    let mut files = serde_json::Map::new();
+    for entry in fs::read_dir(TRACER)? {
+        let path = entry?.path();
+        let is_one = path.extension().is_some_and(|kind| TRACER_KINDS.iter().any(|known| kind == *known));
+        if let Some(name) = path.file_name().and_then(|name| name.to_str()).filter(|_| is_one) {
+            files.insert(name.to_owned(), read(&path)?.into());
+        }
+    }
+    // By name: the same sources make the same program.
+    files.sort_keys();
+    Ok(serde_json::to_string(&files)?)
+}
+
+fn packed(text: &str) -> Result<Vec<u8>, Box<dyn Error>> {
+    let mut out = ZlibEncoder::new(Vec::new(), Compression::best());
+    out.write_all(text.as_bytes())?;
+    Ok(out.finish()?)
 }

@@ -54,6 +54,8 @@
 //! | [`mod@printable`] | text from outside made safe for a terminal | no |
 //! | [`manual`] | the topics of `memwall help`, as Markdown laid out for a width | no |
 //! | [`files`] | regular files read within bounds | files |
+//! | `packed` | long texts that few runs read, as the build packed them | no |
+//! | `order` | short lists put in order | no |
 //! | [`units`] | quantities as types: bytes, flops, rates, time | no |
 //! | [`reading`] | a value with its time and kind, or why there is none; what a source saw at a moment | no |
 //! | [`catalog`] | GPUs, interconnects and model presets by name, from `configs/` | no |
@@ -128,6 +130,10 @@ pub mod printable;
 pub mod manual;
 
 pub mod files;
+
+mod packed;
+
+mod order;
 
 pub mod units;
 

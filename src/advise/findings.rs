@@ -2,6 +2,7 @@
 
 use super::fixes::{Fix, FixKind, fixes, together};
 use crate::catalog::Catalog;
+use crate::order::StableOrder;
 use crate::plan::Plan;
 use crate::plan::keywords::{Mode, Optimizer, Sharding};
 use crate::predict::{Bound, Component, Job, Outline, Prediction, Verdict, outline};
@@ -101,7 +102,7 @@ pub fn advise(plan: &Plan, job: &Job, prediction: &Prediction, catalog: &Catalog
     .into_iter()
     .flatten()
     .collect();
-    findings.sort_by_key(|finding| finding.severity);
+    findings.order_by_key(|finding| finding.severity);
     Advice { outline: own, findings }
 }
 
@@ -128,7 +129,7 @@ impl Look<'_> {
             room && fix.speed >= WORTH && same && which(fix)
         };
         let mut found: Vec<Fix> = self.fixes.iter().filter(fits).cloned().collect();
-        found.sort_by(|a, b| b.speed.total_cmp(&a.speed));
+        found.order_by(|a, b| b.speed.total_cmp(&a.speed));
         found.truncate(MOST_FIXES);
         found
     }
@@ -160,12 +161,12 @@ impl Look<'_> {
         }
         if enough.is_empty() {
             enough = less.into_iter().cloned().collect();
-            enough.sort_by_key(|fix| fix.memory);
+            enough.order_by_key(|fix| fix.memory);
             enough.truncate(MOST_FIXES);
         }
         // Changes together are in the order in which they were looked for: those that train what the plan trains first.
         if self.together.is_empty() {
-            enough.sort_by_key(Fix::cost);
+            enough.order_by_key(Fix::cost);
         }
         enough.truncate(MOST_FIXES);
         enough

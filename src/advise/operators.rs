@@ -5,6 +5,7 @@ use rayon::prelude::*;
 use super::findings::{Finding, LESS, MOST_FIXES, Severity, WORTH};
 use super::fixes::{Candidate, Fix, FixKind, candidates, changed, effect};
 use crate::catalog::Catalog;
+use crate::order::StableOrder;
 use crate::plan::Plan;
 use crate::predict::{Bound, Job, Outline, Prediction, RooflineOp, Verdict, outline, outline_with_roofline};
 use crate::units::{Fraction, Seconds, three_figures};
@@ -70,7 +71,7 @@ fn helping(changed: &[ChangedPlan], job: &Job, before: &Outline, op: &RooflineOp
     let of = |same: bool| {
         let kind = |one: &&ChangedPlan| (one.fix.kind != FixKind::Other) == same;
         let mut found: Vec<Fix> = changed.iter().filter(kind).filter(helps).map(named).collect();
-        found.sort_by(|a, b| b.speed.total_cmp(&a.speed));
+        found.order_by(|a, b| b.speed.total_cmp(&a.speed));
         found.truncate(MOST_FIXES);
         found
     };

@@ -2,6 +2,7 @@
 
 use super::findings::{Finding, LESS, Look, MOST_FIXES, Severity, WORTH, graded};
 use super::fixes::{Fix, FixKind};
+use crate::order::StableOrder;
 use crate::predict::Verdict;
 use crate::units::Fraction;
 
@@ -55,7 +56,7 @@ impl Look<'_> {
             (fix.fits || unfit) && fix.speed >= WORTH && sets(fix, "distribution.tensor_parallel", |to| to <= node)
         };
         let mut fixes: Vec<Fix> = self.fixes.iter().filter(within).cloned().collect();
-        fixes.sort_by(|a, b| b.fits.cmp(&a.fits).then(a.memory.cmp(&b.memory)));
+        fixes.order_by(|a, b| b.fits.cmp(&a.fits).then(a.memory.cmp(&b.memory)));
         fixes.truncate(MOST_FIXES);
         let message =
             format!("tensor parallel {tensor} spans nodes of {node} GPUs: each layer's sums cross the network");

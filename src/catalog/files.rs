@@ -54,8 +54,8 @@ pub enum CatalogError {
 /// A number and where it comes from: a key of the file's `sources`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct CitedValue<T> {
-    value: T,
+pub(super) struct CitedValue<T> {
+    pub(super) value: T,
     source: String,
 }
 
@@ -161,6 +161,11 @@ struct ModelEntry {
     hf_config: Map<String, Value>,
 }
 
+/// What JSON holds that was made of one of the house's own files.
+pub(super) fn embedded<T: Deserialize<'static>>(file: &str, json: &'static str) -> Result<T, CatalogError> {
+    serde_json::from_str(json).map_err(|error| CatalogError::Embedded { file: file.to_owned(), error })
+}
+
 impl Catalog {
     /// Adds what a catalogue file holds. An entry that is already known by that name is
     /// hidden by the new one.
@@ -176,9 +181,8 @@ impl Catalog {
     }
 
     /// The same from the JSON that was made of one of the house's own files.
-    pub(super) fn extend_embedded(&mut self, file: &str, json: &str) -> Result<(), CatalogError> {
-        let read = serde_json::from_str(json);
-        self.add(file, read.map_err(|error| CatalogError::Embedded { file: file.to_owned(), error })?)
+    pub(super) fn extend_embedded(&mut self, file: &str, json: &'static str) -> Result<(), CatalogError> {
+        self.add(file, embedded(file, json)?)
     }
 
     fn add(&mut self, file: &str, read: File) -> Result<(), CatalogError> {
@@ -198,14 +202,15 @@ impl Catalog {
         let hides = |name: &String| {
             read.gpus.iter().any(|gpu| gpu.name == *name) || read.interconnects.iter().any(|link| link.name == *name)
         };
-        self.citations.retain(|old| {
+        let known = Arc::make_mut(&mut self.citations);
+        known.retain(|old| {
             let same = |new: &Citation| new.entry == old.entry && new.figure == old.figure;
             !hides(&old.entry) && !citations.iter().any(same)
         });
-        self.citations.append(&mut citations);
-        self.gpus.extend(read.gpus.into_iter().map(GpuEntry::into_gpu));
-        self.links.extend(read.interconnects.into_iter().map(LinkEntry::into_link));
-        self.models.extend(read.models.into_iter().map(ModelEntry::into_preset));
+        known.append(&mut citations);
+        Arc::make_mut(&mut self.gpus).extend(read.gpus.into_iter().map(GpuEntry::into_gpu));
+        Arc::make_mut(&mut self.links).extend(read.interconnects.into_iter().map(LinkEntry::into_link));
+        Arc::make_mut(&mut self.models).extend(read.models.into_iter().map(ModelEntry::into_preset));
         self.curves.extend(read.curves.into_iter().map(Arc::new));
         self.stacks.extend(read.stacks.into_iter().map(Arc::new));
         self.link_curves.extend(read.link_curves.into_iter().map(Arc::new));
@@ -347,7 +352,7 @@ impl ModelEntry {
             aliases: self.aliases,
             source: self.source,
             params: self.params.value,
-            hf_config: self.hf_config,
+            hf_config: self.hf_config.into(),
         }
     }
 }

@@ -6,31 +6,35 @@
 mod efficiency;
 mod files;
 mod names;
+mod preset;
 
 pub use efficiency::{
     AttentionCurve, AttentionLibrary, ConvolutionCurve, Curves, Fp8Scales, LinkCurve, MatrixCurve, MeasuredOn,
     MemoryCurve, Stack, VectorPower,
 };
 pub use files::CatalogError;
+pub use preset::{ModelPreset, PresetConfig};
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use files::embedded;
+use preset::EmbeddedPresets;
 
+use crate::order::StableOrder;
 use crate::units::{Bytes, BytesPerSec, FlopsPerSec, Megahertz, Seconds, Watts};
 
 /// What a plan's `model.preset` says where nobody has said which model it is: no entry is called so.
 pub const UNKNOWN_MODEL: &str = "unknown";
 
-/// Everything that is known by name.
+/// Everything that is known by name. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
     /// GPUs, in the order of the files.
-    pub gpus: Vec<Gpu>,
+    pub gpus: Arc<Vec<Gpu>>,
     /// Links within and between nodes.
-    pub links: Vec<Link>,
+    pub links: Arc<Vec<Link>>,
     /// Model presets.
-    pub models: Vec<ModelPreset>,
+    pub models: Arc<Vec<ModelPreset>>,
     /// What kernels reach, by generation.
     pub curves: Vec<Arc<Curves>>,
     /// How frameworks drive a GPU.
@@ -38,7 +42,7 @@ pub struct Catalog {
     /// What collectives reach, by kind of link.
     pub link_curves: Vec<Arc<LinkCurve>>,
     /// Where the figures of GPUs and links come from.
-    pub citations: Vec<Citation>,
+    pub citations: Arc<Vec<Citation>>,
 }
 
 /// Where one figure of the catalogue comes from.
@@ -149,7 +153,7 @@ impl Peaks {
             ("fp4", self.fp4),
         ];
         let mut named: Vec<_> = all.into_iter().filter_map(|(name, peak)| Some((name, peak?))).collect();
-        named.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
+        named.order_by(|a, b| a.1.0.total_cmp(&b.1.0));
         named
     }
 }
@@ -236,28 +240,14 @@ pub struct Link {
     pub latency: Option<Seconds>,
 }
 
-/// A model by name.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ModelPreset {
-    /// Its name in plans.
-    pub name: String,
-    /// Other names.
-    pub aliases: Vec<String>,
-    /// Where the configuration comes from.
-    pub source: String,
-    /// The exact parameter count that a test holds the model code against.
-    pub params: u64,
-    /// Its Hugging Face configuration.
-    pub hf_config: Map<String, Value>,
-}
-
 /// The files inside the binary, as `configs/build.rs` made them of YAML.
-const FILES: [(&str, &str); 4] = [
+const FILES: [(&str, &str); 3] = [
     ("configs/gpus.yaml", include_str!(concat!(env!("OUT_DIR"), "/gpus.json"))),
     ("configs/interconnects.yaml", include_str!(concat!(env!("OUT_DIR"), "/interconnects.json"))),
     ("configs/efficiency.yaml", include_str!(concat!(env!("OUT_DIR"), "/efficiency.json"))),
-    ("configs/models.yaml", include_str!(concat!(env!("OUT_DIR"), "/models.json"))),
 ];
+/// The presets, as above.
+const PRESETS: (&str, &str) = ("configs/models.yaml", include_str!(concat!(env!("OUT_DIR"), "/models.json")));
 
 impl Catalog {
     /// The catalogue inside the binary.
@@ -269,6 +259,9 @@ impl Catalog {
         for (file, json) in FILES {
             catalog.extend_embedded(file, json)?;
         }
+        let (file, json) = PRESETS;
+        let presets: EmbeddedPresets = embedded(file, json)?;
+        catalog.models = Arc::new(presets.into_presets().collect());
         Ok(catalog)
     }
 

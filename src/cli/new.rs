@@ -8,6 +8,7 @@ use super::infer::{gpus, save_new};
 use super::{Exit, Failure, Streams, output};
 use crate::app::{USUAL_GPU, text_of_new_plan};
 use crate::catalog::Catalog;
+use crate::order::StableOrder;
 use crate::plan::{EMPTY_TEXT, EXAMPLES};
 
 /// Names that are told where none is known.
@@ -49,7 +50,7 @@ fn text(args: &NewArgs, catalog: &Catalog) -> Result<String, Failure> {
 fn near(word: &str, catalog: &Catalog) -> String {
     let templates = EXAMPLES.iter().map(|(name, _)| *name);
     let mut names: Vec<&str> = catalog.models.iter().map(|model| model.name.as_str()).chain(templates).collect();
-    names.sort_by(|one, other| strsim::jaro_winkler(other, word).total_cmp(&strsim::jaro_winkler(one, word)));
+    names.order_by(|one, other| strsim::jaro_winkler(other, word).total_cmp(&strsim::jaro_winkler(one, word)));
     names.truncate(NEAREST);
     names.join(", ")
 }

@@ -25,6 +25,7 @@ use crate::compare::{late_steps_of_run, step_share};
 use crate::files;
 use crate::observe::hook::{Directory, HOOK, HOOK_DIRECTORY_VARIABLE, Listener, install, tell_exit};
 use crate::observe::trace::{REPORT, TAPE_VARIABLE, TRACER_VARIABLE};
+use crate::order::StableOrder;
 use crate::predict::{Job, Prediction, predict};
 use crate::printable::printable;
 use crate::reading::{HookPlaces, HookedRun};
@@ -204,7 +205,7 @@ fn planned(plan: &std::path::Path, catalog: &Catalog, streams: &mut Streams<'_>)
 fn lost(runs: &[HookedRun]) -> Vec<String> {
     const MOST: usize = 3;
     let mut ranks: Vec<&HookPlaces> = runs.iter().filter_map(|run| run.places.as_ref()).collect();
-    ranks.sort_by_key(|places| places.rank);
+    ranks.order_by_key(|places| places.rank);
     let several = ranks.len() > 1;
     let late = ranks.iter().filter_map(|places| {
         let words = late_steps_of_run(places)?;

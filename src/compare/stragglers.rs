@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 pub use cause::StragglerCause;
 
 use self::statistics::{group_medians, residuals, scale};
+use crate::order::StableOrder;
 use crate::reading::{DeviceSample, Moment, Reading};
 use crate::units::Seconds;
 
@@ -242,7 +243,7 @@ impl StragglerWatch {
             let (cause, training) = told.map_or((by_gpu, None), |(training, cause)| (cause, Some(training)));
             self.named.push(Straggler { rank: place, cause, off, training, lasted, weight });
         }
-        self.named.sort_by(|one, other| other.weight.total_cmp(&one.weight).then(one.rank.cmp(&other.rank)));
+        self.named.order_by(|one, other| other.weight.total_cmp(&one.weight).then(one.rank.cmp(&other.rank)));
     }
 }
 

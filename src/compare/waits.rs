@@ -1,5 +1,6 @@
 //! What a run that makes no step waits for, by the processes that do nothing: without the hook, `/proc` alone tells it.
 
+use crate::order::StableOrder;
 use crate::reading::{Activity, Moment, ProcessWait, StepCause, WaitKind};
 use crate::units::Seconds;
 
@@ -12,7 +13,7 @@ const SHORTEST: Seconds = Seconds(5.0);
 pub fn waiting(waits: &[ProcessWait], processes: usize, now: Moment) -> Option<StepCause> {
     let mut waits: Vec<&ProcessWait> = waits.iter().filter(|wait| now.since(wait.since).0 >= SHORTEST.0).collect();
     // Who holds the others up comes first, then who has waited longest.
-    waits.sort_by_key(|wait| (!wait.kind.holds_others_up(), wait.since, wait.rank, wait.pid));
+    waits.order_by_key(|wait| (!wait.kind.holds_others_up(), wait.since, wait.rank, wait.pid));
     let first = waits.first()?;
     let long = now.since(first.since).roughly();
     let alike = waits.iter().filter(|wait| wait.kind == first.kind).count();

@@ -1,5 +1,6 @@
 //! A plan's own numbers for a term, as the prediction has them: nothing is computed here that it does not say.
 
+use crate::order::StableOrder;
 use crate::plan::keywords::{Mode, Sharding};
 use crate::predict::{Bound, Component, Job, Prediction, Verdict};
 use crate::units::{Bytes, Fraction};
@@ -61,7 +62,7 @@ fn component(prediction: &Prediction, component: Component) -> Vec<String> {
     if terms.is_empty() {
         return Vec::new();
     }
-    terms.sort_by_key(|term| std::cmp::Reverse(term.bytes));
+    terms.order_by_key(|term| std::cmp::Reverse(term.bytes));
     let own = terms.iter().take(MOST).map(|term| format!("{}: {} = {}", term.name, term.bytes, term.formula));
     std::iter::once(format!("{} at the peak", stage.component(component))).chain(own).collect()
 }

@@ -13,6 +13,8 @@ use super::schema::{self, ValueKind};
 use super::types::{Checkpointing, HfConfig};
 use super::values::{self, mismatch};
 
+use crate::order::StableOrder;
+
 impl Document {
     /// The plan that the text spells.
     ///
@@ -25,7 +27,7 @@ impl Document {
         if reader.faults.is_empty() {
             return Ok(plan);
         }
-        reader.faults.sort_by_key(|fault| fault.at);
+        reader.faults.order_by_key(|fault| fault.at);
         if reader.faults.len() >= MAX_FAULTS {
             reader.faults.push(Fault::of("", "there are more faults; these come first"));
         }

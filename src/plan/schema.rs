@@ -9,6 +9,8 @@ use super::keys;
 use super::keywords::Word;
 use super::nearest::{unknown_key, unknown_name};
 
+use crate::order::StableOrder;
+
 /// One key of the plan file.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PlanKey {
@@ -161,7 +163,7 @@ pub fn named(name: &str) -> Result<&'static PlanKey, Fault> {
     }
     let depth = |key: &PlanKey| key.path.matches('.').count();
     let mut found: Vec<&PlanKey> = KEYS.iter().filter(|key| key.name() == name).collect();
-    found.sort_by_key(|key| depth(key));
+    found.order_by_key(|key| depth(key));
     match found.as_slice() {
         [] => {
             let (section, last) = name.rsplit_once('.').unwrap_or(("", name));

@@ -6,6 +6,7 @@ pub use modules::modules_json;
 
 use std::fmt::Write as _;
 
+use crate::order::StableOrder;
 use crate::predict::{Prediction, StageMemory};
 use crate::printable::printable;
 use crate::reading::{HookEnd, HookMemory, HookStep, HookedRun, Reading};
@@ -48,7 +49,7 @@ pub fn summary(runs: &[HookedRun], forgotten: u64, plan: Option<PlannedRun<'_>>)
     let nothing_seen = !runs.iter().any(|run| run.step.is_some() || run.modules.is_some());
     if runs.len() > 1 || (nothing_seen && !runs.is_empty()) {
         let mut each: Vec<&HookedRun> = runs.iter().collect();
-        each.sort_by_key(|run| (run.about.as_ref().and_then(|about| about.rank), run.pid));
+        each.order_by_key(|run| (run.about.as_ref().and_then(|about| about.rank), run.pid));
         each.into_iter().for_each(|run| process(&mut text, run));
     }
     if forgotten > 0 {

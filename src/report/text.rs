@@ -6,6 +6,7 @@ use super::Report;
 use super::page::paragraph;
 use super::table::{Align, Table};
 use crate::advise::Advice;
+use crate::order::StableOrder;
 use crate::predict::{Component, Prediction, StageMemory, StepTime, Verdict};
 use crate::units::{self, Bytes, Fraction, three_figures};
 
@@ -331,7 +332,7 @@ fn terms(text: &mut String, stage: &StageMemory, width: usize) {
     text.push_str("\nterms of the memory at the peak\n");
     for component in Component::ALL {
         let mut terms: Vec<_> = stage.terms.iter().filter(|term| term.component == component).collect();
-        terms.sort_by_key(|term| std::cmp::Reverse(term.bytes));
+        terms.order_by_key(|term| std::cmp::Reverse(term.bytes));
         for term in terms {
             let component = component.key().replace('_', " ");
             let head = format!("{}, {component}: {} ({} bytes)", term.name, term.bytes, term.bytes.0);

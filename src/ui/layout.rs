@@ -3,6 +3,7 @@
 use ratatui::layout::{Constraint, Layout, Rect};
 
 use crate::app::{Arrangement, LayoutPreset, Pane, Side, State};
+use crate::order::StableOrder;
 
 /// Below this nothing useful can be drawn.
 pub const SMALLEST: (u16, u16) = (40, 10);
@@ -136,7 +137,7 @@ fn together(body: Rect, text: bool, arrangement: &Arrangement) -> Vec<(Pane, Rec
             in_columns(body, columns, arrangement)
         }
     };
-    panes.sort_by_key(|(pane, _)| pane.digit());
+    panes.order_by_key(|(pane, _)| pane.digit());
     panes
 }
 

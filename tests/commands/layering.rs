@@ -9,6 +9,8 @@ const ORDER: &[&[&str]] = &[
     &["printable"],
     &["manual"],
     &["files"],
+    &["packed"],
+    &["order"],
     &["units"],
     &["reading"],
     &["catalog"],
@@ -50,6 +52,8 @@ const IMPURE: &[&str] = &[
 const PURE: &[&str] = &[
     "printable",
     "manual",
+    "packed",
+    "order",
     "units",
     "reading",
     "catalog",

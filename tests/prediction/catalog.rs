@@ -93,7 +93,7 @@ fn the_contracts_links_have_its_bandwidths() {
 #[test]
 fn every_card_names_a_link_that_exists() {
     let catalog = catalog();
-    for gpu in &catalog.gpus {
+    for gpu in catalog.gpus.iter() {
         assert!(catalog.link(&gpu.link).is_some(), "{}: {}", gpu.name, gpu.link);
         assert!(gpu.short.chars().count() <= 10, "{}: {}", gpu.name, gpu.short);
     }
@@ -102,12 +102,12 @@ fn every_card_names_a_link_that_exists() {
 #[test]
 fn no_name_means_two_things() {
     let catalog = catalog();
-    for gpu in &catalog.gpus {
+    for gpu in catalog.gpus.iter() {
         for name in std::iter::once(&gpu.name).chain(&gpu.aliases) {
             assert_eq!(catalog.gpu(name).unwrap().name, gpu.name, "{name}");
         }
     }
-    for preset in &catalog.models {
+    for preset in catalog.models.iter() {
         for name in std::iter::once(&preset.name).chain(&preset.aliases) {
             assert_eq!(catalog.model(name).unwrap().name, preset.name, "{name}");
         }
@@ -116,7 +116,7 @@ fn no_name_means_two_things() {
 
 #[test]
 fn peaks_are_dense_and_in_order() {
-    for gpu in &catalog().gpus {
+    for gpu in catalog().gpus.iter() {
         let peaks = gpu.peaks;
         let ratio = |more: Option<memwall::units::FlopsPerSec>, less: Option<memwall::units::FlopsPerSec>| {
             more.zip(less).map(|(more, less)| more.0 / less.0)
@@ -135,7 +135,7 @@ fn presets_of_decoders_have_their_exact_parameter_count() {
     let catalog = catalog();
     assert!(catalog.models.len() >= 30);
     let mut counted = 0;
-    for preset in &catalog.models {
+    for preset in catalog.models.iter() {
         assert!(preset.source.contains("http"), "{}: {}", preset.name, preset.source);
         let plan =
             memwall::plan::Document::parse(&format!("model: {{preset: {}}}", preset.name)).unwrap().plan().unwrap();

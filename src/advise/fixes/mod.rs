@@ -11,6 +11,7 @@ use super::follow::give_way;
 use super::walk_cache::WalkCache;
 use super::walls::throughput;
 use crate::catalog::Catalog;
+use crate::order::StableOrder;
 use crate::plan::{Change, Plan, PlanOverlay};
 use crate::predict::{Job, Outline, Verdict, outline};
 use crate::units::{Bytes, SignedBytes, three_figures};
@@ -115,7 +116,7 @@ pub fn savings(plan: &Plan, catalog: &Catalog) -> Vec<Fix> {
     let before = outline(&job);
     let mut found = fixes(plan, &job, &before, catalog);
     found.retain(|fix| fix.kind != FixKind::Other && fix.saves().as_f64() >= LEAST * before.capacity.needed.as_f64());
-    found.sort_by_key(Fix::cost);
+    found.order_by_key(Fix::cost);
     found
 }
 

@@ -9,6 +9,7 @@ use super::candidates::{Candidate, FixKind, candidates};
 use super::{Fix, Trials};
 use crate::advise::walk_cache::WalkCache;
 use crate::catalog::Catalog;
+use crate::order::StableOrder;
 use crate::plan::Plan;
 use crate::predict::{Job, Outline};
 
@@ -67,7 +68,7 @@ fn smallest(parts: &[usize], effect: impl Fn(&[usize]) -> Option<Fix> + Sync) ->
         if let Some(fastest) = enough.max_by(|a, b| a.speed.total_cmp(&b.speed)) {
             return Some(fastest.clone());
         }
-        found.sort_by_key(|(_, fix)| fix.memory);
+        found.order_by_key(|(_, fix)| fix.memory);
         found.truncate(BEAM);
         let larger = found.iter().flat_map(|(set, _)| {
             let others = savers.iter().filter(|part| !set.contains(part));

@@ -12,6 +12,7 @@ use crate::app::event::Effect;
 use crate::app::monitor::SourceState;
 use crate::app::notice::info;
 use crate::app::state::State;
+use crate::order::StableOrder;
 use crate::reading::{DeviceSample, Moment, SourceKind};
 use conditions::Condition;
 
@@ -126,7 +127,7 @@ pub fn on_sample(state: &mut State) -> Vec<Effect> {
         seen: false,
     };
     alerts.raised.extend(new.iter().map(raised));
-    alerts.raised.sort_by_key(|raised| order(raised.alert));
+    alerts.raised.order_by_key(|raised| order(raised.alert));
     // What is played or simulated wakes nobody.
     let real = matches!(&state.monitor.source, SourceState::Running(info)
         if !matches!(info.kind, SourceKind::Demo | SourceKind::Replay));

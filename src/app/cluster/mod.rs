@@ -13,6 +13,7 @@ use std::sync::Arc;
 use crate::app::monitor::{Monitor, MonitorView};
 use crate::app::state::State;
 use crate::compare::{Straggler, StragglerWatch};
+use crate::order::StableOrder;
 use crate::predict::{Job, Prediction};
 use crate::reading::{DeviceLocation, DeviceSample};
 use crate::units::Bytes;
@@ -180,7 +181,7 @@ impl Cluster {
             racks.entry(self.rack_of(*device)).or_default().push(*device);
         }
         let mut racks: Vec<(Option<&str>, Vec<usize>)> = racks.into_iter().collect();
-        racks.sort_by(|(one, _), (other, _)| match (one, other) {
+        racks.order_by(|(one, _), (other, _)| match (one, other) {
             (Some(one), Some(other)) => ranks::natural(one, other),
             _ => other.is_some().cmp(&one.is_some()),
         });

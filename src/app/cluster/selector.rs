@@ -5,6 +5,7 @@ use std::fmt;
 
 use thiserror::Error;
 
+use crate::order::StableOrder;
 use crate::reading::{DeviceLocation, DeviceSample};
 
 /// What says whose a GPU is.
@@ -120,7 +121,7 @@ pub fn running(devices: &[DeviceSample]) -> Vec<RunningJob> {
     }
     let mut jobs: Vec<RunningJob> =
         jobs.into_iter().map(|(selector, (gpus, nodes))| RunningJob { selector, gpus, nodes: nodes.len() }).collect();
-    jobs.sort_by(|one, other| other.gpus.cmp(&one.gpus).then_with(|| one.selector.cmp(&other.selector)));
+    jobs.order_by(|one, other| other.gpus.cmp(&one.gpus).then_with(|| one.selector.cmp(&other.selector)));
     jobs
 }
 

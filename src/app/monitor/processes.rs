@@ -4,6 +4,7 @@ use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 use serde::{Deserialize, Serialize};
 
+use crate::order::StableOrder;
 use crate::reading::{DeviceSample, HostProcess, ProcessWork, Reading, Sample};
 use crate::units::{Bytes, Fraction};
 
@@ -138,12 +139,12 @@ impl ProcessRow<'_> {
 pub fn rows<'a>(sample: &'a Sample, list: &ProcessList, tree: bool) -> Vec<ProcessRow<'a>> {
     let mut rows = if sample.devices.is_empty() { without_device(sample) } else { on_devices(sample) };
     // By GPU, then by part of it.
-    rows.sort_by_key(|row| {
+    rows.order_by_key(|row| {
         (row.on.first().map(|(device, _)| (device.index, device.mig.map(|part| part.number))), row.pid)
     });
     if list.sort != SortBy::Gpu {
         let key = |row: &ProcessRow<'_>| row.key(list.sort).unwrap_or(f64::NEG_INFINITY);
-        rows.sort_by(|one, other| key(other).total_cmp(&key(one)));
+        rows.order_by(|one, other| key(other).total_cmp(&key(one)));
     }
     let mut all = Vec::new();
     for row in rows {

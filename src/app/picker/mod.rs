@@ -11,6 +11,7 @@ use nucleo_matcher::{Config, Matcher, Utf32Str};
 use crate::app::editor::field::Field;
 use crate::app::editor::step::StepOutcome;
 use crate::app::what_if::search::Constraint;
+use crate::order::StableOrder;
 use choice::Choice;
 
 /// The longest text that can be typed into it.
@@ -181,7 +182,7 @@ pub fn ranked(choices: &[Choice], typed: &str) -> Vec<usize> {
             Some((exact, word, name.or(other)?, at))
         })
         .collect();
-    found.sort_by_key(|(exact, word, score, at)| (!exact, Reverse(*word), Reverse(*score), *at));
+    found.order_by_key(|(exact, word, score, at)| (!exact, Reverse(*word), Reverse(*score), *at));
     found.into_iter().map(|(_, _, _, at)| at).collect()
 }
 

@@ -52,7 +52,7 @@ mod tests {
         let catalog = Catalog::embedded().unwrap();
         let text = "model: {hf_config: config.json, batch_size: 8}\n".to_owned();
         let mut editor = Editor::open_text("a".to_owned(), Some("plans/a.yaml".into()), text, &catalog);
-        let gpt2 = catalog.model("gpt2").unwrap().hf_config.clone();
+        let gpt2 = (*catalog.model("gpt2").unwrap().hf_config).clone();
         editor.take_config("config.json".to_owned(), Ok(HfConfig::Inline(gpt2)), &catalog);
         State::on(editor, catalog, None, Moment(0))
     }

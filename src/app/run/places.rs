@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::{Telemetry, is_quiet, is_sampled};
 use crate::app::monitor::Monitor;
 use crate::compare::{StalledRank, late_steps, stalled, step_share, waiting};
+use crate::order::StableOrder;
 use crate::reading::{HookPlaces, HookedRun, Moment, StepCause};
 use crate::units::Seconds;
 
@@ -60,7 +61,7 @@ impl Telemetry {
     fn ranks_of(&self, own: &HookedRun, now: Moment) -> Vec<StalledRank<'_>> {
         let hooks = self.news.hooks.iter().filter(|run| is_of_run(own, run));
         let mut ranks: Vec<StalledRank<'_>> = hooks.filter_map(|run| stalled_rank(run, now)).collect();
-        ranks.sort_by_key(|rank| rank.rank);
+        ranks.order_by_key(|rank| rank.rank);
         ranks
     }
 
@@ -82,7 +83,7 @@ impl Telemetry {
                 ranks = alike;
             }
         }
-        ranks.sort_by_key(|run| run.heard);
+        ranks.order_by_key(|run| run.heard);
         ranks
     }
 }

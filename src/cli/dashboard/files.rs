@@ -17,6 +17,7 @@ use crate::cli::args::is_new_plan;
 use crate::cli::import::{self, OpenedPlan};
 use crate::cli::infer::proposal;
 use crate::observe;
+use crate::order::StableOrder;
 use crate::plan::{self, Document, HfConfig};
 
 /// More plans than this are not listed.
@@ -148,7 +149,7 @@ pub fn list(folder: PathBuf, recent: Vec<PathBuf>, catalog: Arc<Catalog>, events
         if here {
             found.extend(folders.iter().flat_map(|folder| plans_in(folder, &catalog)));
         }
-        found.sort_by_key(|(_, what)| (what != PLAN, what != FILE));
+        found.order_by_key(|(_, what)| (what != PLAN, what != FILE));
         let known =
             recent.into_iter().filter(|path| path.is_file()).map(|path| (shorter(path), "opened before".to_owned()));
         let known: Vec<(PathBuf, String)> = known.collect();

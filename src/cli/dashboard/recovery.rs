@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::app::{Draft, UnsavedText};
 use crate::cli::user_catalog;
 use crate::files;
+use crate::order::StableOrder;
 use crate::plan::MAX_BYTES;
 use crate::reading::Moment;
 
@@ -174,7 +175,7 @@ impl Store {
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         let of_plan = names.filter(|id| id.starts_with(&prefix) && id.ends_with(".json"));
         let mut drafts: Vec<Draft> = of_plan.filter_map(|id| self.draft(id)).collect();
-        drafts.sort_by(|one, other| other.kept.cmp(&one.kept).then_with(|| one.id.cmp(&other.id)));
+        drafts.order_by(|one, other| other.kept.cmp(&one.kept).then_with(|| one.id.cmp(&other.id)));
         drafts.truncate(MOST_DRAFTS);
         let (same, different): (Vec<Draft>, Vec<Draft>) =
             drafts.into_iter().partition(|draft| draft.on(text).as_deref() == Ok(text));

@@ -7,6 +7,7 @@ use crate::catalog::Catalog;
 use crate::cli::Failure;
 use crate::cli::args::PredictArgs;
 use crate::model::LayerList;
+use crate::order::StableOrder;
 use crate::plan::Plan;
 use crate::predict::{Job, backward_tensors, predict};
 use crate::report::layer::{LayerReport, TriedGpu};
@@ -68,6 +69,6 @@ pub fn report(plan: &Plan, job: &Job, catalog: &Catalog) -> LayerReport {
             Some(TriedGpu { name: gpu.short.clone(), memory: capacity.bytes, needed: capacity.needed })
         })
         .collect();
-    gpus.sort_by_key(|gpu| gpu.memory);
+    gpus.order_by_key(|gpu| gpu.memory);
     LayerReport { tensors: backward_tensors(job).unwrap_or_default(), gpus }
 }

@@ -22,6 +22,7 @@ use super::comparison::is_met;
 use super::evidence::{Evidence, Misfit};
 use super::expected::Expectation;
 use crate::catalog::Catalog;
+use crate::order::StableOrder;
 use crate::plan::Change;
 use crate::predict::{self, Fragmentation, Job};
 use crate::units::Fraction;
@@ -249,7 +250,7 @@ fn pairs(
             estimated.push((misfit(&together(&first.expected, &second.expected, plain)).sum, first, second));
         }
     }
-    estimated.sort_by(|one, other| one.0.total_cmp(&other.0));
+    estimated.order_by(|one, other| one.0.total_cmp(&other.0));
     estimated
         .into_iter()
         .filter_map(|(_, first, second)| {
@@ -302,7 +303,7 @@ fn same(one: &Expectation, other: &Expectation) -> bool {
 
 /// Orders what was tried, puts alike ones together, and keeps what convinces.
 fn ranked(mut tried: Vec<CauseTrial>, nothing: f64, fits: &impl Fn(&Expectation) -> bool) -> Vec<Explanation> {
-    tried.sort_by(|one, other| {
+    tried.order_by(|one, other| {
         one.cost()
             .total_cmp(&other.cost())
             .then_with(|| one.causes.len().cmp(&other.causes.len()))

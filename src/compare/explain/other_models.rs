@@ -54,7 +54,7 @@ pub fn likeliest(
 fn others<'c>(subject: &Subject<'c>, job: &Job) -> Vec<&'c ModelPreset> {
     let is_same = |one: u64, other: u64| (one as f64 / other as f64).ln().abs() < SAME_SIZE;
     let mut kept: Vec<&ModelPreset> = Vec::new();
-    for preset in &subject.catalog.models {
+    for preset in subject.catalog.models.iter() {
         let known = || kept.iter().any(|other| is_same(preset.params, other.params));
         if !is_same(preset.params, job.params.total) && !known() {
             kept.push(preset);

@@ -8,12 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::formula::{self, FormulaError, Number};
-
-/// A line for each `model_type` of transformers 4.
-const CLASSES_4: &str = include_str!("../../../configs/classes.json");
-/// A line for each `model_type` that is new in transformers 5, or has other parameters there: `LukeForMaskedLM`'s head
-/// is no longer its embedding (`modeling_luke.py`, `_tied_weights_keys`).
-const CLASSES_5: &str = include_str!("../../../configs/classes_5.json");
+use crate::packed;
 
 /// Parameters of a class, tied ones once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,22 +79,51 @@ struct Variant {
 
 /// A line, read when it is first asked for.
 struct Line {
-    text: &'static str,
+    /// The packed block that holds it.
+    block: &'static [u8],
     kind: OnceLock<Option<Kind>>,
 }
 
 type Lines = BTreeMap<&'static str, Line>;
 
-static LINES_4: LazyLock<Lines> = LazyLock::new(|| lines(CLASSES_4));
-static LINES_5: LazyLock<Lines> = LazyLock::new(|| lines(CLASSES_5));
-
-fn lines(file: &'static str) -> Lines {
-    let line = |line: &'static str| {
-        let (name, _) = line.strip_prefix('"')?.split_once('"')?;
-        let text = line.get(name.len() + 4..)?.trim_end_matches(',');
-        Some((name, Line { text, kind: OnceLock::new() }))
+/// A file as `configs/build.rs` packs it: blocks of lines, and where each line's block is.
+macro_rules! lines {
+    ($name:literal) => {
+        LazyLock::new(|| {
+            lines(
+                include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".zz")),
+                include_str!(concat!(env!("OUT_DIR"), "/", $name, ".index")),
+            )
+        })
     };
-    file.lines().filter_map(line).collect()
+}
+
+/// A line for each `model_type` of transformers 4.
+static LINES_4: LazyLock<Lines> = lines!("classes");
+/// A line for each `model_type` that is new in transformers 5, or has other parameters there: `LukeForMaskedLM`'s head
+/// is no longer its embedding (`modeling_luke.py`, `_tied_weights_keys`).
+static LINES_5: LazyLock<Lines> = lines!("classes_5");
+
+fn lines(blocks: &'static [u8], index: &'static str) -> Lines {
+    let line = |line: &'static str| {
+        let (name, place) = line.split_once(' ')?;
+        let (begin, end) = place.split_once(' ')?;
+        let block = blocks.get(begin.parse().ok()?..end.parse().ok()?)?;
+        Some((name, Line { block, kind: OnceLock::new() }))
+    };
+    index.lines().filter_map(line).collect()
+}
+
+impl Line {
+    fn kind(&self, model_type: &str) -> Option<&Kind> {
+        let read = || {
+            let block = packed::text(self.block).ok()?;
+            let name = format!("\"{model_type}\": ");
+            let text = block.lines().find_map(|line| line.strip_prefix(name.as_str()))?;
+            serde_json::from_str(text).ok()
+        };
+        self.kind.get_or_init(read).as_ref()
+    }
 }
 
 /// The classes of a `model_type` in the transformers that wrote the configuration; where it does not say, in the first
@@ -110,7 +134,7 @@ fn kind(config: &Map<String, Value>, model_type: &str) -> Option<&'static Kind> 
     let is_new = version.and_then(|major| major.parse::<u32>().ok()).is_some_and(|major| major >= 5);
     let (first, second) = if is_new { (&LINES_5, &LINES_4) } else { (&LINES_4, &LINES_5) };
     let line = first.get(model_type).or_else(|| second.get(model_type))?;
-    line.kind.get_or_init(|| serde_json::from_str(line.text).ok()).as_ref()
+    line.kind(model_type)
 }
 
 /// The class of a `model_type` whose name ends so: its `ForSequenceClassification`.

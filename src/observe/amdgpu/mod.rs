@@ -18,6 +18,7 @@ use super::Source;
 use super::nvml::pids;
 use super::process::HostFacts;
 use crate::catalog::Catalog;
+use crate::order::StableOrder;
 use crate::reading::{
     Absence, DeviceMemory, DeviceSample, Moment, Reading, Sample, SourceInfo, SourceKind, dram_bandwidth,
 };
@@ -87,7 +88,7 @@ impl Amdgpu {
             return Err(NoAmdGpu(drm));
         }
         // The order of AMD's own tools.
-        cards.sort_by(|one, other| one.address.cmp(&other.address));
+        cards.order_by(|one, other| one.address.cmp(&other.address));
         Ok(Self { cards, clients: Clients::new(root.join("proc")), hosts: HostFacts::new() })
     }
 }

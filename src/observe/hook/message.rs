@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::observe::out_of_memory;
+use crate::order::StableOrder;
 use crate::reading::{
     Absence, HookAbout, HookEnd, HookMemory, HookModules, HookPlaces, HookStep, ModuleBlock, ModuleKind, Moment,
     Reading,
@@ -104,7 +105,7 @@ impl From<RawAbout> for HookAbout {
     fn from(raw: RawAbout) -> Self {
         let mut dtypes: Vec<(String, u64)> =
             raw.dtypes.into_iter().take(MOST_ROWS).map(|(name, count)| (cut(name), count)).collect();
-        dtypes.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        dtypes.order_by_key(|(_, count)| std::cmp::Reverse(*count));
         Self {
             rank: raw.rank,
             local_rank: raw.local_rank,

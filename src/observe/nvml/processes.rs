@@ -8,6 +8,7 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::struct_wrappers::device::{ProcessInfo, ProcessUtilizationSample};
 
 use super::absence::{MetricReader, absence};
+use crate::order::StableOrder;
 use crate::reading::{Absence, DeviceProcess, Moment, ProcessWork, Reading};
 use crate::units::{Bytes, Fraction};
 
@@ -82,7 +83,7 @@ impl Processes {
 
     /// Keeps the newest of each process.
     fn note(&mut self, mut samples: Vec<ProcessUtilizationSample>, now: Moment) {
-        samples.sort_by_key(|sample| sample.timestamp);
+        samples.order_by_key(|sample| sample.timestamp);
         for sample in samples.iter().filter(|sample| sample.timestamp > self.seen && sample.sm_util <= 100) {
             self.busy.insert(sample.pid, (Fraction::from_percent(f64::from(sample.sm_util)), now));
         }

@@ -7,6 +7,7 @@ mod size;
 
 use std::borrow::Cow;
 
+use crate::order::StableOrder;
 use crate::reading::{OutOfMemory, OutOfMemoryKind};
 
 /// What follows a message's beginning and still belongs to it.
@@ -31,7 +32,7 @@ pub fn find(text: &str) -> Option<OutOfMemory> {
     let text = plain(text);
     let mut marks: Vec<(usize, &other::MessageMark)> =
         other::MARKS.iter().flat_map(|mark| text.match_indices(mark.text).map(move |(at, _)| (at, mark))).collect();
-    marks.sort_by_key(|(at, _)| *at);
+    marks.order_by_key(|(at, _)| *at);
     // The last message counts; a log of nothing else has hundreds of thousands.
     marks.drain(..marks.len().saturating_sub(MOST_MARKS));
     let mut found: Option<(usize, OutOfMemory)> = None;

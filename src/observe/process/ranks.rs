@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use super::children;
+use crate::order::StableOrder;
 use crate::reading::RankProcess;
 
 /// Where launchers say the rank: PyTorch's and what they pass on (Slurm, Open MPI, MPICH).
@@ -28,7 +29,7 @@ pub fn ranks_of(root: &Path, pid: u32) -> Vec<RankProcess> {
             (rank_of(root, *parent) != Some(rank)).then_some(RankProcess { pid: *pid, rank })
         })
         .collect();
-    ranks.sort_by_key(|rank| (rank.rank, rank.pid));
+    ranks.order_by_key(|rank| (rank.rank, rank.pid));
     ranks
 }
 

@@ -115,7 +115,7 @@ fn config(plan: &Plan, catalog: &Catalog) -> Option<Map<String, Value>> {
         return Some(config.clone());
     }
     let preset = plan.model.preset.as_deref().and_then(|name| catalog.model(name));
-    preset.map(|preset| preset.hf_config.clone())
+    preset.map(|preset| (*preset.hf_config).clone())
 }
 
 fn of_config(config: &Map<String, Value>) -> Option<ArchitecturePart> {

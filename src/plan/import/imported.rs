@@ -9,6 +9,7 @@ use super::adapters;
 use super::origin::{Origin, Setting};
 use super::vision::{self, Tower};
 use crate::catalog::UNKNOWN_MODEL;
+use crate::order::StableOrder;
 use crate::plan::keys::{self, Plan};
 use crate::plan::render::needs_quotes;
 use crate::plan::{Document, Fault, schema};
@@ -165,10 +166,10 @@ impl ImportedPlan {
         adapters::settle(&mut self);
         // What is wrong or left out goes before what merely has no word.
         let first = ["not understood:", "not modelled:", "model:"];
-        self.notes.sort_by_key(|line| first.iter().position(|start| line.starts_with(start)).unwrap_or(first.len()));
+        self.notes.order_by_key(|line| first.iter().position(|start| line.starts_with(start)).unwrap_or(first.len()));
         let place = |key: &str| schema::keys().iter().position(|known| known.path == key);
         self.values.retain(|inferred| place(inferred.key).is_some());
-        self.values.sort_by_key(|inferred| place(inferred.key));
+        self.values.order_by_key(|inferred| place(inferred.key));
         for _ in 0..self.values.len() {
             let Err(faults) = self.plan() else { break };
             let blamed: Vec<&Fault> = faults.iter().filter(|fault| self.get(&fault.key).is_some()).collect();

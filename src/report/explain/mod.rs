@@ -5,6 +5,7 @@ pub mod json;
 use std::fmt::Write as _;
 
 use crate::advise::{ShortagePlan, shortage};
+use crate::order::StableOrder;
 use crate::predict::{Component, Prediction};
 use crate::printable::printable;
 use crate::reading::{BlockPurpose, DeviceSnapshot, OutOfMemory};
@@ -173,7 +174,7 @@ fn parts(device: &DeviceSnapshot) -> Vec<(&'static str, Bytes)> {
             None => parts.push((name, term.bytes)),
         }
     }
-    parts.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+    parts.order_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
     parts
 }
 

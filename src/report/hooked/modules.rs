@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::relative;
+use crate::order::StableOrder;
 use crate::predict::Prediction;
 use crate::printable::printable;
 use crate::reading::HookModules;
@@ -32,7 +33,7 @@ pub(super) fn table(text: &mut String, modules: &HookModules, plan: Option<&Pred
         let _ = write!(text, ", predicted {predicted} ({})", relative(modules.saved, predicted));
     }
     text.push_str("; modules, with what is in them:\n");
-    kinds.sort_by_key(|kind| std::cmp::Reverse(kind.saved));
+    kinds.order_by_key(|kind| std::cmp::Reverse(kind.saved));
     let mut table = Table::new([
         ("saved", Align::Right),
         ("share", Align::Right),

@@ -2,6 +2,7 @@
 
 use super::{gib, plan_name};
 use crate::advise::{BandwidthWall, CapacityWall, SearchOutcome, Sweep, SweepPoint, throughput};
+use crate::order::StableOrder;
 use crate::predict::Outline;
 use crate::report::plot::{BLACK, GREY, INKS, LIMIT, Plot, PlotAxis, PlotLabel, PlotLayer, WHITE};
 use crate::report::sweep::rate_name;
@@ -23,7 +24,7 @@ pub fn sweep(plan: &str, sweep: &Sweep) -> Vec<Plot> {
         Some(numbers) => {
             let ticks = numbers.iter().zip(&sweep.axes[along].values).map(|(at, value)| (*at, value.clone()));
             let mut ticks: Vec<(f64, String)> = ticks.collect();
-            ticks.sort_by(|a, b| a.0.total_cmp(&b.0));
+            ticks.order_by(|a, b| a.0.total_cmp(&b.0));
             PlotAxis::over(name, numbers.iter().copied()).with_ticks(ticks)
         }
         None => PlotAxis::named(name, sweep.axes[along].values.iter().cloned()),
@@ -33,7 +34,7 @@ pub fn sweep(plan: &str, sweep: &Sweep) -> Vec<Plot> {
         let lines = lines(sweep, along).into_iter().take(MOST_LINES).enumerate().flat_map(|(at, (name, points))| {
             let mut points: Vec<(f64, f64)> =
                 points.into_iter().filter_map(|point| Some((place(point), of(point.outcome.as_ref().ok()?)))).collect();
-            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            points.order_by(|a, b| a.0.total_cmp(&b.0));
             let dots = PlotLayer::dots(None, INKS[at], INKS[at], points.clone());
             let mut line = PlotLayer::line(name.clone(), INKS[at], points);
             line.name = line.name.filter(|name| !name.is_empty());
@@ -124,7 +125,7 @@ pub fn pareto(plan: &str, found: &SearchOutcome) -> Plot {
     let at = |outline: &Outline| (gib(outline.capacity.needed), throughput(outline));
     let ranked: Vec<(f64, f64)> = found.ranked.iter().map(|one| at(&one.outline)).collect();
     let mut front: Vec<(f64, f64)> = found.front.iter().map(|one| at(&one.outline)).collect();
-    front.sort_by(|a, b| a.0.total_cmp(&b.0));
+    front.order_by(|a, b| a.0.total_cmp(&b.0));
     let own = at(&found.own.outline);
     let all = || ranked.iter().chain(&front).copied().chain([own]);
     let unit = match found.ranked.first().map(|one| one.outline.decode.as_ref().unwrap_or(&one.outline.time)) {

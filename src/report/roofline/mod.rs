@@ -9,6 +9,7 @@ use super::table::{Align, Table};
 use super::text::shortened;
 use crate::advise::Finding;
 use crate::catalog::Gpu;
+use crate::order::StableOrder;
 use crate::predict::{Bound, Outline, Prediction};
 use crate::printable::printable;
 use crate::units::{Bytes, BytesPerSec, Flops, FlopsPerSec, Fraction, Intensity, Seconds, three_figures};
@@ -109,7 +110,7 @@ impl RooflineChart {
     #[must_use]
     pub fn of(plan: &str, prediction: &Prediction, mut roofs: Vec<(&'static str, FlopsPerSec)>, own: &[OwnOp]) -> Self {
         let roofline = &prediction.roofline;
-        roofs.sort_by(|a, b| b.1.0.total_cmp(&a.1.0));
+        roofs.order_by(|a, b| b.1.0.total_cmp(&a.1.0));
         let whole: f64 = roofline.ops.iter().map(|op| op.seconds.0).sum();
         let predicted = roofline.ops.iter().filter_map(|op| {
             let rate = (op.flops.0 > 0.0 && op.seconds.0 > 0.0).then(|| FlopsPerSec(op.flops.0 / op.seconds.0))?;
@@ -141,7 +142,7 @@ impl RooflineChart {
     #[must_use]
     pub fn of_gpu(gpu: &Gpu, own: &[OwnOp]) -> Option<Self> {
         let mut roofs = gpu.peaks.named();
-        roofs.sort_by(|a, b| b.1.0.total_cmp(&a.1.0));
+        roofs.order_by(|a, b| b.1.0.total_cmp(&a.1.0));
         let find = |name: &str| roofs.iter().find(|(known, _)| *known == name).copied();
         let (name, peak) = find("bf16").or_else(|| find("fp16")).or_else(|| roofs.first().copied())?;
         let chart = Self {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 
 use super::{ErrorSummary, ValidationOutcome, ValidationRow, summaries};
+use crate::order::StableOrder;
 use crate::report::csv::{cell, table};
 use crate::report::json::number;
 use crate::report::table::{Align, Table};
@@ -82,7 +83,7 @@ pub fn text(outcome: &ValidationOutcome, truth: &'static str, width: usize) -> S
     let mut text = if rows.is_empty() { String::new() } else { rows.render("", width) };
 
     let mut by_group = summaries(&outcome.rows, |row| (row.group.as_deref().unwrap_or("–"), row.family()));
-    by_group.sort_by_key(|summary| summary.key.0);
+    by_group.order_by_key(|summary| summary.key.0);
     if by_group.first().map(|one| one.key.0) != by_group.last().map(|one| one.key.0) {
         text.push_str("\nabsolute error in percent by group and quantity\n");
         text.push_str(&summary_table(

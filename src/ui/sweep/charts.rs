@@ -6,6 +6,7 @@ use ratatui::layout::Rect;
 use super::{fits, heads, outline};
 use crate::advise::{BandwidthWall, CapacityWall, throughput};
 use crate::app::{Field, SweepView};
+use crate::order::StableOrder;
 use crate::predict::Outline;
 use crate::printable::printable;
 use crate::ui::Look;
@@ -84,9 +85,9 @@ impl<'a> SweepLine<'a> {
             })
             .collect();
         // The selected one is over the others, and its name is under the axis before all.
-        marks.sort_by_key(|(at, _)| chosen(*at));
+        marks.order_by_key(|(at, _)| chosen(*at));
         let mut ticks: Vec<usize> = (0..points.len()).collect();
-        ticks.sort_by_key(|at| !chosen(*at));
+        ticks.order_by_key(|at| !chosen(*at));
         let name = |at: usize| printable(view.sweep.value(&view.sweep.points[points[at]], self.axis));
         Chart {
             title: String::new(),

@@ -5,6 +5,7 @@ use ratatui::text::{Line, Span};
 use super::{fits, heads};
 use crate::advise::{AxisWalls, BandwidthWall, CapacityWall, throughput};
 use crate::app::{Baseline, StepOutcome, SweepView};
+use crate::order::StableOrder;
 use crate::predict::{Outline, StepTime};
 use crate::printable::printable;
 use crate::ui::Look;
@@ -144,7 +145,7 @@ fn parts(time: &StepTime) -> String {
         ("host", time.launch),
     ]
     .map(|(name, part)| (name, part.ratio_to(time.step).unwrap_or_default()));
-    parts.sort_by(|one, other| other.1.total_cmp(&one.1));
+    parts.order_by(|one, other| other.1.total_cmp(&one.1));
     let told = parts.iter().filter(|(_, share)| *share >= 0.01);
     told.map(|(name, share)| format!("{name} {:.0} %", share * 100.0)).collect::<Vec<_>>().join(", ")
 }

@@ -38,7 +38,7 @@ fn the_nvml_calls_are_those_that_the_source_is_held_to() {
 #[test]
 fn the_links_are_those_of_the_catalogue() {
     let mut table = "| name | where | GB/s each way |\n|---|---|--:|\n".to_owned();
-    for link in &Catalog::embedded().unwrap().links {
+    for link in Catalog::embedded().unwrap().links.iter() {
         let place = if link.scope == Scope::Node { "within a node" } else { "between nodes" };
         writeln!(table, "| `{}` | {place} | {} |", link.name, link.each_way.0 / 1e9).unwrap();
     }

@@ -127,7 +127,7 @@ fn whose_link_is_whose_is_in_the_catalogue() {
     ] {
         assert!(!has(gpu, link), "{gpu} {link}");
     }
-    for gpu in &catalog.gpus {
+    for gpu in catalog.gpus.iter() {
         for name in std::iter::once(&gpu.link).chain(&gpu.bridge) {
             assert!(catalog.has_link(gpu, catalog.link(name).unwrap()), "{}: {name}", gpu.name);
         }

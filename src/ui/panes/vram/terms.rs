@@ -6,6 +6,7 @@ use ratatui::text::{Line, Span};
 
 use super::{more, render};
 use crate::app::{Pane, State};
+use crate::order::StableOrder;
 use crate::predict::{Layer, StageMemory, Term};
 use crate::ui::Look;
 use crate::ui::bar;
@@ -100,6 +101,6 @@ fn rows<'a>(stage: &'a StageMemory, before: Option<&'a StageMemory>) -> Vec<Row<
     let known = |term: &Term| stage.terms.iter().any(|other| same(other, term));
     let gone = before.into_iter().flat_map(|before| &before.terms).filter(|term| !known(term));
     rows.extend(gone.map(|term| Row { term, now: Bytes::ZERO, before: Some(term.bytes), gone: true }));
-    rows.sort_by_key(|row| std::cmp::Reverse(row.term.bytes));
+    rows.order_by_key(|row| std::cmp::Reverse(row.term.bytes));
     rows
 }
