@@ -141,17 +141,7 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     imported.set(keys::model::sequence_length, length);
     imported.set(keys::model::batch_size, settings.whole("train.global_batch_size"));
     imported.set(keys::training::micro_batch_size, settings.whole("train.micro_batch_size"));
-    let word = settings.text("precision").and_then(|found| {
-        found.and_then(|name| match name.as_str() {
-            "bf16-true" => Some("bf16"),
-            "16-true" => Some("fp16"),
-            "bf16-mixed" => Some("bf16-mixed"),
-            "16-mixed" => Some("fp16-mixed"),
-            "32-true" => Some("fp32"),
-            _ => None,
-        })
-    });
-    imported.set(keys::training::precision, word);
+    imported.set(keys::training::precision, settings.text("precision").and_then(precision));
     let optimizer = settings.first_text(&["optimizer.class_path", "optimizer"]);
     let default = || {
         Setting::new("AdamW".to_owned(), Origin::Default { framework: VERSION, option: "optimizer AdamW".to_owned() })
@@ -188,6 +178,18 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     if !settings.is("train.tie_embeddings") {
         head_apart(imported, context);
     }
+}
+
+/// Lightning's word for a precision as a plan's.
+fn precision(found: Setting<String>) -> Option<Setting<&'static str>> {
+    found.and_then(|name| match name.as_str() {
+        "bf16-true" => Some("bf16"),
+        "16-true" => Some("fp16"),
+        "bf16-mixed" => Some("bf16-mixed"),
+        "16-mixed" => Some("fp16-mixed"),
+        "32-true" => Some("fp32"),
+        _ => None,
+    })
 }
 
 /// litgpt's head is a matrix of its own, whatever the checkpoint has (`litgpt/model.py`, `GPT.__init__`); only

@@ -189,14 +189,7 @@ impl Script {
             return;
         }
         let known = around.variable;
-        let rest = ["export ", "declare ", "local ", "readonly ", "typeset "]
-            .iter()
-            .find_map(|word| statement.strip_prefix(word))
-            .unwrap_or(statement)
-            .trim_start()
-            .trim_start_matches("-A ")
-            .trim_start_matches("-a ")
-            .trim_start_matches("-x ");
+        let rest = declared(statement);
         if let Some((name, added, value)) = assignment(rest)
             && let Some(list) = value.strip_prefix('(').and_then(|value| value.trim_end().strip_suffix(')'))
         {
@@ -363,6 +356,18 @@ fn function(text: &str) -> Option<(&str, &str)> {
     let good = !name.is_empty() && (told || called) && rest.starts_with('{');
     let end = closing(rest, '{', '}');
     good.then(|| (name, rest.get(1..end.saturating_sub(1)).unwrap_or("")))
+}
+
+/// A statement without the word that declares a variable, and its options.
+fn declared(statement: &str) -> &str {
+    ["export ", "declare ", "local ", "readonly ", "typeset "]
+        .iter()
+        .find_map(|word| statement.strip_prefix(word))
+        .unwrap_or(statement)
+        .trim_start()
+        .trim_start_matches("-A ")
+        .trim_start_matches("-a ")
+        .trim_start_matches("-x ")
 }
 
 /// `name=value`, `name+=value`.
