@@ -162,27 +162,6 @@ fn asks(reader: &ScriptReader, settings: &Settings) -> bool {
     call(reader.whole(), "LoraConfig").is_some() && !ARGUMENTS.iter().any(|name| settings.is_set(name))
 }
 
-/// Whether every line of a script that has `name` stands in an `if` of a switch that is off: `if args.use_qlora:`.
-fn is_off(text: &str, name: &str, settings: &Settings) -> bool {
-    let depth = |line: &str| line.len() - line.trim_start().len();
-    let off = |condition: &str| {
-        let switch = condition.trim().rsplit('.').next().unwrap_or_default();
-        settings.flag(switch).is_some_and(|found| !found.value)
-    };
-    let lines: Vec<&str> = text.lines().collect();
-    let mut places = lines.iter().enumerate().filter(|(_, line)| line.contains(name)).peekable();
-    places.peek().is_some()
-        && places.all(|(at, line)| {
-            let mut inner = depth(line);
-            lines.iter().take(at).rev().filter(|line| !line.trim().is_empty()).any(|line| {
-                let above = depth(line) < inner;
-                inner = inner.min(depth(line));
-                let condition = line.trim().strip_prefix("if ").and_then(|rest| rest.strip_suffix(':'));
-                above && condition.is_some_and(off)
-            })
-        })
-}
-
 /// Whether a script has peft prepare its weights for training, and with checkpointing: the call turns checkpointing on by
 /// itself for quantised ones, unless its second argument says otherwise (`peft/utils/other.py`, 0.3
 /// `prepare_model_for_int8_training`, 0.17 `prepare_model_for_kbit_training`).
@@ -212,8 +191,7 @@ pub fn prepare(imported: &mut ImportedPlan, reader: &ScriptReader, settings: &Se
         imported.note(format!("{path} loads its weights as they are: {origin} quantises nothing there"));
     }
     let quantised = imported.get(keys::lora::base_bits).is_some();
-    let asked = |name: &&'static str| asks(reader, settings) && !is_off(reader.whole(), name, settings);
-    let open = || LoadedWeights::of(reader).open.filter(asked);
+    let open = || LoadedWeights::of(reader).open.filter(|_| asks(reader, settings));
     if let (false, Some(name)) = (quantised, open()) {
         not_modelled(imported, &format!("{path}: {name}, on a condition that is not followed"));
         imported.miss(keys::lora::base_bits, format!("{path} has {name}, which is not followed"));
