@@ -98,6 +98,7 @@ fn the_draws_are_broad_and_mostly_right() {
         "thirtyninth",
         "fortieth",
         "fortyfirst",
+        "fortysecond",
         "fortythird",
         "fortyfourth",
     ];

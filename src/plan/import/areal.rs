@@ -212,7 +212,9 @@ fn batches(imported: &mut ImportedPlan, settings: &Settings) {
         (prompt, None) => prompt,
         (None, Some(_)) => None,
     };
-    imported.set(keys::model::sequence_length, length);
+    // Of several turns the whole talk is one sample.
+    let talk = whole("max_tokens_per_trajectory");
+    imported.set(keys::model::sequence_length, talk.or(length));
     let tokens = whole("actor.mb_spec.max_tokens_per_mb");
     if imported.get(keys::model::sequence_length).is_none()
         && let Some(tokens) = tokens.clone()

@@ -39,7 +39,7 @@ pub fn kind(settings: &Settings) -> Option<Reader> {
         (nemo::is_bridge, |settings, _, _| nemo::of_bridge(&settings)),
         (torchtitan::is_config, |settings, _, context| torchtitan::of_file(settings, context)),
         (axolotl::is_config, |settings, _, context| axolotl::of_file(settings, context)),
-        (llama_factory::is_config, |settings, _, context| llama_factory::of_file(settings, context)),
+        (llama_factory::is_config, llama_factory::of_file),
         (swift::is_config, |settings, _, context| swift::of_file(settings, context)),
         (open_instruct::is_config, open_instruct::of_file),
         (trainer::is_config, trainer::of_file),

@@ -1,6 +1,8 @@
 //! litgpt: `litgpt pretrain|finetune…`, its YAML and arguments (`litgpt/args.py` and the commands'
 //! own at 26857050).
 
+use serde_json::Value;
+
 use super::adapters;
 use super::arguments;
 use super::axolotl::self_launched;
@@ -11,6 +13,7 @@ use super::litgpt_shape;
 use super::model;
 use super::origin::{Origin, Setting};
 use super::preset_length;
+use super::rows::not_modelled;
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
 use crate::plan::keys;
@@ -138,17 +141,7 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     imported.set(keys::model::sequence_length, length);
     imported.set(keys::model::batch_size, settings.whole("train.global_batch_size"));
     imported.set(keys::training::micro_batch_size, settings.whole("train.micro_batch_size"));
-    let word = settings.text("precision").and_then(|found| {
-        found.and_then(|name| match name.as_str() {
-            "bf16-true" => Some("bf16"),
-            "16-true" => Some("fp16"),
-            "bf16-mixed" => Some("bf16-mixed"),
-            "16-mixed" => Some("fp16-mixed"),
-            "32-true" => Some("fp32"),
-            _ => None,
-        })
-    });
-    imported.set(keys::training::precision, word);
+    imported.set(keys::training::precision, settings.text("precision").and_then(precision));
     let optimizer = settings.first_text(&["optimizer.class_path", "optimizer"]);
     let default = || {
         Setting::new("AdamW".to_owned(), Origin::Default { framework: VERSION, option: "optimizer AdamW".to_owned() })
@@ -182,6 +175,37 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     );
     imported.say(keys::training::compile, command.starts_with("pretrain"), fsdp("torch.compile in pretraining"));
     imported.say(keys::training::loss, "chunked", fsdp("chunked_cross_entropy"));
+    if !settings.is("train.tie_embeddings") {
+        head_apart(imported, context);
+    }
+}
+
+/// Lightning's word for a precision as a plan's.
+fn precision(found: Setting<String>) -> Option<Setting<&'static str>> {
+    found.and_then(|name| match name.as_str() {
+        "bf16-true" => Some("bf16"),
+        "16-true" => Some("fp16"),
+        "bf16-mixed" => Some("bf16-mixed"),
+        "16-mixed" => Some("fp16-mixed"),
+        "32-true" => Some("fp32"),
+        _ => None,
+    })
+}
+
+/// litgpt's head is a matrix of its own, whatever the checkpoint has (`litgpt/model.py`, `GPT.__init__`); only
+/// `litgpt/pretrain.py` ties it to the embeddings, where it is told to.
+fn head_apart(imported: &mut ImportedPlan, context: &ImportContext) {
+    const TIED: &str = "tie_word_embeddings";
+    let Some(found) = imported.get(keys::model::preset).cloned() else { return };
+    let Some(preset) = found.value.as_str().and_then(|name| context.catalog.model(name)) else { return };
+    if preset.hf_config.get(TIED).and_then(Value::as_bool) != Some(true) {
+        return;
+    }
+    let mut config = preset.hf_config.clone();
+    config.insert(TIED.to_owned(), false.into());
+    let origin = format!("{}: {} with a head apart from the embeddings, as litgpt has it", found.origin, preset.name);
+    imported.drop(keys::model::preset);
+    imported.say(keys::model::hf_config, Value::Object(config), Origin::Derived(origin));
 }
 
 /// The model by the name of its folder, where the catalogue has it, else by what lies there.
@@ -218,6 +242,10 @@ fn adapters(imported: &mut ImportedPlan, settings: &Settings) {
         ("lora_projection", &["o_proj"], false),
         ("lora_mlp", &["gate_proj", "up_proj", "down_proj"], false),
     ];
+    if settings.is("lora_head") {
+        not_modelled(imported, "lora_head: adapters on the vocabulary's matrix");
+    }
+    settings.accept("lora_head");
     let on = |name: &str, usual: bool| settings.flag(name).map_or(usual, |found| found.value);
     let targets: Vec<String> = parts
         .iter()

@@ -144,13 +144,31 @@ fn length(imported: &mut ImportedPlan, settings: &Settings) {
 }
 
 /// The plan of a file alone.
-pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
+pub fn of_file(file: Settings, name: &str, context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("LLaMA-Factory");
     imported.say(keys::model::framework, "pytorch", Origin::Program("LLaMA-Factory's own keys".to_owned()));
     let settings = Settings::defaults(VERSION, DEFAULTS).with(file);
     set(&mut imported, &settings, context);
     account_for(&mut imported, &settings);
+    shared_by_launcher(&mut imported, name);
     imported
+}
+
+/// A file of `accelerate launch` whose name says that it shards, and that says nothing of it itself
+/// (`examples/ascend/qwen3vlmoe_lora_sft_fsdp.yaml`).
+fn shared_by_launcher(imported: &mut ImportedPlan, name: &str) {
+    let base = name.rsplit('/').next().unwrap_or(name).to_lowercase();
+    let Some(word) = ["fsdp", "zero2", "zero3", "deepspeed"].into_iter().find(|word| base.contains(word)) else {
+        return;
+    };
+    let usual = |key: &str| matches!(imported.get(key).map(|found| &found.origin), Some(Origin::Default { .. }));
+    let none = imported.get(keys::distribution::sharding).is_some_and(|found| found.value == "none");
+    if none && usual(keys::distribution::sharding) && usual(keys::distribution::engine) {
+        for key in [keys::distribution::sharding, keys::distribution::engine] {
+            imported.drop(key);
+            imported.miss(key, format!("the file is named after `{word}`: its launcher says it"));
+        }
+    }
 }
 
 /// The layout of 2026 (`src/llamafactory/v1/config`).
@@ -237,7 +255,12 @@ fn on_megatron(imported: &mut ImportedPlan, settings: &Settings, context: &Impor
     imported.set(keys::training::activation_checkpointing, Some(recomputed.unwrap_or(nothing)));
     imported.say(keys::training::optimizer, "adamw-fused", origin.clone());
     imported.say(keys::training::attention, "flash", origin.clone());
-    imported.say(keys::training::loss, "vocab_parallel", origin);
+    // Megatron-Bridge's providers fuse the loss unless told otherwise (`models/gpt_provider.py`); its own arguments tell it
+    // from mcore_adapter (`llamafactory/hparams`, `MegatronBridgeArguments`).
+    let bridge = context.variable("USE_MEGATRON_BRIDGE").is_some()
+        || ["use_packed_sequences", "export_hf_on_finish", "mixed_precision"].iter().any(|name| settings.is_set(name));
+    let fused = bridge && settings.flag("cross_entropy_loss_fusion").is_none_or(|found| found.value);
+    imported.say(keys::training::loss, if fused { "vocab_parallel_fused" } else { "vocab_parallel" }, origin);
     imported.drop(keys::distribution::sharding);
     imported.drop(keys::distribution::engine);
 }

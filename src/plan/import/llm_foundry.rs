@@ -217,8 +217,15 @@ fn optimizer(imported: &mut ImportedPlan, settings: &Settings) {
 }
 
 fn attention(imported: &mut ImportedPlan, settings: &Settings) {
+    // Of the hub's models only MPT's configuration has such a part.
+    let mpt = imported
+        .get(keys::model::preset)
+        .and_then(|found| found.value.as_str())
+        .is_some_and(|name| name.starts_with("mpt"));
+    let overridden = settings.text("model.config_overrides.attn_config.attn_impl").filter(|_| mpt);
     let word = settings
         .text("model.attn_config.attn_impl")
+        .or(overridden)
         .map(|found| found.map(|name| if name == "torch" { "eager" } else { "flash" }));
     let hugging = settings.is("model.use_flash_attention_2");
     let default = if hugging || imported.get(keys::architecture::hidden_size).is_some() {

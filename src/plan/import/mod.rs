@@ -80,6 +80,7 @@ mod script_loading;
 mod script_modules;
 mod settings;
 mod shell;
+mod sky_rl;
 mod swift;
 mod text;
 mod timm;
@@ -330,6 +331,7 @@ fn framework(context: &ImportContext) -> ImportedPlan {
         (nemo_rl::runs, nemo_rl::import),
         (automodel::runs, automodel::import),
         (easy_r1::runs, easy_r1::import),
+        (sky_rl::runs, sky_rl::import),
         (lingua::runs, lingua::import),
         (xtuner::runs, xtuner::import),
         (verl::runs, verl::import),

@@ -24,14 +24,10 @@ const ROWS: &[SettingRow] = &[
     (&["policy.train_micro_batch_size"], keys::training::micro_batch_size, SettingKind::Whole),
     (&["policy.max_total_sequence_length"], keys::model::sequence_length, SettingKind::Whole),
     (&["policy.max_grad_norm"], keys::training::gradient_clipping, SettingKind::Clipped),
-    (
-        &["policy.optimizer.kwargs.weight_decay", "policy.megatron_cfg.optimizer.weight_decay"],
-        keys::training::weight_decay,
-        SettingKind::Share,
-    ),
 ];
 
 const TENSORS: &[SettingRow] = &[
+    (&["policy.optimizer.kwargs.weight_decay"], keys::training::weight_decay, SettingKind::Share),
     (&["policy.dtensor_cfg.tensor_parallel_size"], keys::distribution::tensor_parallel, SettingKind::Several),
     (&["policy.dtensor_cfg.context_parallel_size"], keys::distribution::context_parallel, SettingKind::Several),
     (&["policy.dtensor_cfg.expert_parallel_size"], keys::distribution::expert_parallel, SettingKind::Several),
@@ -40,6 +36,7 @@ const TENSORS: &[SettingRow] = &[
 ];
 
 const MEGATRON: &[SettingRow] = &[
+    (&["policy.megatron_cfg.optimizer.weight_decay"], keys::training::weight_decay, SettingKind::Share),
     (&["policy.megatron_cfg.tensor_model_parallel_size"], keys::distribution::tensor_parallel, SettingKind::Whole),
     (&["policy.megatron_cfg.pipeline_model_parallel_size"], keys::distribution::pipeline_parallel, SettingKind::Whole),
     (&["policy.megatron_cfg.context_parallel_size"], keys::distribution::context_parallel, SettingKind::Whole),
@@ -296,8 +293,10 @@ fn on_megatron(imported: &mut ImportedPlan, settings: &Settings) {
     };
     imported
         .set(keys::training::activation_checkpointing, on.map(|found| found.map(|on| if on { word } else { "none" })));
-    if settings.is("policy.megatron_cfg.optimizer.use_precision_aware_optimizer") {
-        not_modelled(imported, "use_precision_aware_optimizer: states in the types that it is told");
+    precision_aware(imported, settings);
+    let part = settings.number("policy.megatron_cfg.optimizer.optimizer_offload_fraction");
+    if part.is_some_and(|part| part.value >= 1.0 || part.value <= 0.0) {
+        settings.accept("policy.megatron_cfg.optimizer.optimizer_offload_fraction");
     }
     if settings.is("policy.megatron_cfg.optimizer.optimizer_cpu_offload") {
         imported.set(
@@ -320,6 +319,21 @@ fn on_megatron(imported: &mut ImportedPlan, settings: &Settings) {
         if other || stored || strategy || (!eight && OF_FP8.iter().any(|part| name.contains(part))) {
             settings.accept(name);
         }
+    }
+}
+
+/// Moments and masters in the types that are told, fp32 where none is (`megatron/core/optimizer/optimizer_config.py`).
+fn precision_aware(imported: &mut ImportedPlan, settings: &Settings) {
+    let of = |name: &str| format!("policy.megatron_cfg.optimizer.{name}");
+    if !settings.is(&of("use_precision_aware_optimizer")) {
+        return;
+    }
+    let types = ["main_grads_dtype", "main_params_dtype", "exp_avg_dtype", "exp_avg_sq_dtype"];
+    let told = types.iter().filter_map(|name| settings.text(&of(name)));
+    if told.map(|found| found.value).any(|word| !word.contains("32")) {
+        not_modelled(imported, "use_precision_aware_optimizer: states in the types that it is told");
+    } else {
+        not_modelled(imported, common::REMAINDERS);
     }
 }
 

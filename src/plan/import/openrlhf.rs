@@ -213,7 +213,9 @@ fn companions(imported: &mut ImportedPlan, settings: &Settings, context: &Import
     let all = is("colocate_all_models") || is("colocate_all");
     let engines = settings.first_whole(&["vllm.num_engines", "vllm_num_engines"]).is_some_and(|found| found.value > 0);
     let asleep = settings.is("ds.enable_sleep") || settings.is("deepspeed_enable_sleep");
-    if all && engines {
+    // Asynchronously generated answers come from GPUs apart: only what DeepSpeed trains is colocated then.
+    let apart = is("async_enable") || is("async_train");
+    if all && engines && !apart {
         let named = ["vllm.gpu_memory_utilization", "vllm_gpu_memory_utilization"];
         let told = named.iter().find_map(|name| settings.number(name));
         let share = told.unwrap_or_else(|| Setting::new(0.95, default("--vllm_gpu_memory_utilization 0.95")));

@@ -297,6 +297,9 @@ fn lora(imported: &mut ImportedPlan, settings: &Settings) {
         })
     });
     adapters::set_targets(imported, modules);
+    if settings.is("model.use_dora") {
+        not_modelled(imported, "DoRA: a magnitude for each output and the norm of each adapted weight");
+    }
     imported.set(
         keys::lora::dropout,
         settings.number("model.lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)),

@@ -119,8 +119,10 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
 ];
 
 /// Parts of names of what changes what is held or trained: not followed, it is said ahead of the rest.
-const WEIGHTY: [&str; 60] = [
+const WEIGHTY: [&str; 62] = [
     "use_lisa",
+    "retro_add_retriever",
+    "use_eaft",
     "window_attn_skip_freq",
     "use_kt",
     "pooling_mode",

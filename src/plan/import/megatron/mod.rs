@@ -46,7 +46,7 @@ pub fn runs(context: &ImportContext) -> bool {
     let shape = layers && has("--hidden-size") && has("--num-attention-heads");
     shape && (has("--micro-batch-size") || has("--tensor-model-parallel-size") || has("--batch-size"))
         || (script.starts_with("pretrain_") && (shape || has("--micro-batch-size")))
-        || (has("--tensor-model-parallel-size") && has("--micro-batch-size"))
+        || (has("--tensor-model-parallel-size") && (has("--micro-batch-size") || has("--actor-num-nodes")))
 }
 
 /// Of `tasks/` some only evaluate, with the same arguments (`tasks/main.py`, `tasks/msdp/main.py`).

@@ -5,13 +5,30 @@ use serde_json::Value;
 
 use super::super::imported::ImportedPlan;
 use super::super::launch::World;
-use super::super::origin::Origin;
+use super::super::origin::{Origin, Setting};
+use super::super::rollout;
 use super::super::rows::not_modelled;
 use super::super::settings::Settings;
 use crate::plan::keys;
 
 const NODES: &str = "actor_num_nodes";
 const PER_NODE: &str = "actor_num_gpus_per_node";
+
+/// Options of slime's own, which are read here or bear on what generates alone.
+const OWN: [&str; 12] = [
+    "use_dynamic_batch_size",
+    "max_tokens_per_gpu",
+    "log_probs_max_tokens_per_gpu",
+    "over_sampling_batch_size",
+    "rollout_batch_size",
+    "rollout_max_prompt_len",
+    "rollout_max_response_len",
+    "rollout_max_context_len",
+    "opd_teacher_load",
+    "ref_load",
+    "colocate",
+    "sglang_mem_fraction_static",
+];
 
 /// Whether the arguments are slime's.
 pub fn is_meant(settings: &Settings) -> bool {
@@ -29,6 +46,7 @@ pub fn with_defaults(mut settings: Settings) -> Settings {
         let option = "bf16 (without --fp16)".to_owned();
         settings.set("bf16", Value::Bool(true), Origin::Default { framework: "slime", option });
     }
+    OWN.iter().for_each(|name| settings.accept(name));
     settings
 }
 
@@ -39,18 +57,61 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
     imported.set(keys::cluster::nodes, world.nodes);
     imported.set(keys::cluster::gpus_per_node, world.per_node);
     imported.miss(keys::cluster::num_gpus, "--actor-num-nodes or --actor-num-gpus-per-node is not given");
-    if settings.is("use_dynamic_batch_size") {
-        imported.drop(keys::training::micro_batch_size);
-        let why = "--use-dynamic-batch-size: as many samples a pass as --max-tokens-per-gpu holds";
-        imported.miss(keys::training::micro_batch_size, why);
-    }
     if settings.get("global_batch_size").is_none() {
         steps(imported, settings);
     }
+    passes(imported, settings);
     if settings.get("seq_length").is_none() {
         imported.miss(keys::model::sequence_length, "the rollout decides how long the answers are");
     }
-    not_modelled(imported, "the engine of the rollout and the reference's weights; the plan is the actor's");
+    beside(imported, settings);
+}
+
+/// Samples are packed: a pass holds up to so many tokens of each GPU, whose context-parallel ranks share it
+/// (`slime/utils/dp_schedule.py`, `max_per_bin`). A sample is a prompt with its answer where both have a bound; else
+/// no sample is longer than a pass, and how many passes a step takes the answers decide.
+fn passes(imported: &mut ImportedPlan, settings: &Settings) {
+    if !settings.is_set("use_dynamic_batch_size") {
+        return;
+    }
+    imported.drop(keys::training::micro_batch_size);
+    imported.drop(keys::training::gradient_accumulation_steps);
+    let Some(tokens) = settings.whole("max_tokens_per_gpu") else {
+        let why = "--use-dynamic-batch-size: as many samples a pass as --max-tokens-per-gpu holds";
+        return imported.miss(keys::training::micro_batch_size, why);
+    };
+    let lengths = settings.whole("rollout_max_prompt_len").zip(settings.whole("rollout_max_response_len"));
+    if let Some((prompt, answer)) = lengths {
+        let origin = Origin::Derived(format!("{} + {}", prompt.origin, answer.origin));
+        imported.say(keys::model::sequence_length, prompt.value.saturating_add(answer.value), origin);
+        return rollout::packed(imported, Some(tokens));
+    }
+    let context = imported.whole(keys::distribution::context_parallel).unwrap_or(1).max(1);
+    let origin = Origin::Derived(format!("{} x {context}: a pass of packed samples as one", tokens.origin));
+    imported.say(keys::model::sequence_length, tokens.value.saturating_mul(context), origin.clone());
+    imported.say(keys::training::micro_batch_size, 1, origin);
+    let samples = imported.get(keys::model::batch_size).map(|found| found.value.to_string()).unwrap_or_default();
+    imported.drop(keys::model::batch_size);
+    imported.miss(
+        keys::training::gradient_accumulation_steps,
+        format!("a step's {samples} samples are as many passes as their answers fill"),
+    );
+}
+
+/// A colocated engine has the GPUs while the policy's weights and states lie on the host (`slime/utils/arguments.py`,
+/// `offload_train` and `offload_rollout`); the weights of a reference or a teacher are backed up there and take the
+/// policy's place for a pass (`slime/backends/megatron_utils/actor.py`, `TensorBackuper`).
+fn beside(imported: &mut ImportedPlan, settings: &Settings) {
+    if settings.text("advantage_estimator").is_some_and(|found| found.value == "ppo") {
+        not_modelled(imported, "the critic, which has the GPUs in turn with the actor");
+    }
+    imported.note("the reference's weights lie on the host and take the policy's place for a pass: not in the time");
+    if !settings.is_set("colocate") {
+        return imported.note("the engine of the rollout has GPUs of its own");
+    }
+    let share = settings.number("sglang_mem_fraction_static");
+    let why = Origin::Derived("--colocate: the policy is on the host while answers are generated".to_owned());
+    rollout::engine(imported, share, Setting::new("nothing", why));
 }
 
 /// Samples a step: those of a rollout in `--num-steps-per-rollout` parts.

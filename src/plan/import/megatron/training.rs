@@ -124,6 +124,10 @@ fn precision(imported: &mut ImportedPlan, job: &Job) {
     );
     if job.is("use_precision_aware_optimizer") {
         imported.set(keys::training::optimizer_state_dtype, settings.text("exp_avg_dtype"));
+        let half = settings.text("main_params_dtype").is_some_and(|found| found.value.contains("16"));
+        if sixteen == Some("bf16") && !half {
+            not_modelled(imported, common::REMAINDERS);
+        }
     }
 }
 

@@ -1,12 +1,8 @@
 //! Conditions and loops of a script: which branch of them is read, and what is known behind them.
 
-use std::collections::BTreeMap;
-
-use super::joined::joined as shared;
+use super::fork::{Fork, without_arguments};
 use super::{Script, UNSET};
-use crate::plan::import::settings::{UNKNOWN, UNKNOWN_OPTIONS};
-
-type Variables = BTreeMap<String, Vec<String>>;
+use crate::plan::import::settings::UNKNOWN;
 
 /// No script that matters asks more often what only its run could tell.
 const MOST_FORKS: usize = 200;
@@ -39,51 +35,6 @@ struct Turns {
     start: usize,
 }
 
-#[derive(Debug, Clone, Default)]
-struct Fork {
-    before: Variables,
-    /// What is known at the end of each branch that goes on.
-    ends: Vec<Variables>,
-    /// One of the branches is taken in any case.
-    complete: bool,
-    /// The present branch ends the script.
-    left: bool,
-}
-
-impl Fork {
-    fn end_branch(&mut self, reading: bool, now: &mut Variables) {
-        let end = std::mem::replace(now, self.before.clone());
-        if reading && !self.left {
-            self.ends.push(end);
-        }
-        self.left = false;
-    }
-
-    /// What all branches leave alike; the rest is unknown.
-    fn join(mut self, now: &mut Variables) {
-        if !self.complete {
-            self.ends.push(self.before.clone());
-        }
-        let Some(first) = self.ends.pop() else { return };
-        let mut joined = first;
-        for other in self.ends {
-            for (name, value) in other {
-                let other = joined.get(&name);
-                if let Some(words) = other.filter(|other| **other != value).and_then(|other| shared(other, &value)) {
-                    joined.insert(name, words);
-                } else if other != Some(&value) {
-                    // Options in one branch may be anything in the command that takes them.
-                    let options =
-                        other.into_iter().flatten().chain(&value).any(|word| word.trim_start().starts_with("--"));
-                    let word = if options { UNKNOWN_OPTIONS } else { UNKNOWN };
-                    joined.insert(name, vec![word.to_owned()]);
-                }
-            }
-        }
-        *now = joined;
-    }
-}
-
 /// Which branches of nested conditions the reader is in.
 #[derive(Debug, Default)]
 pub struct Branches {
@@ -111,6 +62,9 @@ impl Branches {
                 "if" => {
                     let runs = self.follows();
                     self.open(runs.then(|| script.holds(after, known)).flatten(), script);
+                    if let Some(OpenCondition { fork: Some(fork), .. }) = self.open.last_mut() {
+                        fork.without_arguments = without_arguments(after, &script.arguments);
+                    }
                     return asked(after).filter(|_| runs).map(str::to_owned);
                 }
                 "while" | "until" | "for" | "select" => {
@@ -186,7 +140,7 @@ impl Branches {
         let Some(mut open) = self.open.pop() else { return };
         if let Some(mut fork) = open.fork.take() {
             fork.end_branch(open.reading, &mut script.variables);
-            fork.join(&mut script.variables);
+            fork.join(&mut script.variables, &script.arguments);
         }
         if let Some(turns) = &mut open.turns
             && let Some(word) = turns.left.pop()

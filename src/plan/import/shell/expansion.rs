@@ -59,7 +59,7 @@ impl Script {
     }
 
     /// The value of an arithmetic expression.
-    fn counted(&self, inner: &str, known: &dyn Fn(&str) -> Option<String>) -> String {
+    pub(super) fn counted(&self, inner: &str, known: &dyn Fn(&str) -> Option<String>) -> String {
         let plain = inner.replace(['$', '{', '}'], "");
         // As a shell counts: what is not set, or is random, is zero; what a cluster sets nobody knows.
         let number = |name: &str| match self.variable(name, known).unwrap_or_else(|| unset(name)).trim() {
@@ -84,8 +84,7 @@ impl Script {
         let end = inner.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').unwrap_or(inner.len());
         let (name, rest) = inner.split_at(end);
         if name.is_empty() {
-            // `${!name}`, `${@:2}`
-            return if inner == "@" || inner == "*" { known("@").unwrap_or_default() } else { UNKNOWN.to_owned() };
+            return self.all_arguments(inner, known);
         }
         if let Some((index, behind)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']'))
             && !matches!(index, "@" | "*")
@@ -112,6 +111,26 @@ impl Script {
             return value.unwrap_or_else(without);
         }
         cut(&value.unwrap_or_else(without), rest)
+    }
+
+    /// `${@}`, `${@:2}`, where nobody gives the script any: nothing; `${!name}` is unknown.
+    fn all_arguments(&self, inner: &str, known: &dyn Fn(&str) -> Option<String>) -> String {
+        let rest = inner.strip_prefix(['@', '*']);
+        let first = match rest.map(|rest| rest.strip_prefix(':').map(|first| first.trim().parse::<usize>())) {
+            Some(None) if rest == Some("") => Some(1),
+            Some(Some(Ok(first))) => Some(first.max(1)),
+            _ => None,
+        };
+        match (first, known("@").filter(|all| !all.is_empty()), known("#").and_then(|count| count.parse().ok())) {
+            (None, ..) => UNKNOWN.to_owned(),
+            (Some(_), None, _) => String::new(),
+            (Some(1), Some(all), _) => all,
+            (Some(first), Some(_), Some(count)) => {
+                let words: Vec<String> = (first..=count).filter_map(|at| known(&at.to_string())).collect();
+                words.join(" ")
+            }
+            _ => UNKNOWN.to_owned(),
+        }
     }
 
     /// `: ${NAME:=words}`: a variable that is not set has these from then on.

@@ -5,7 +5,9 @@ mod child;
 mod condition;
 mod edited;
 mod expansion;
+mod fork;
 mod joined;
+mod loops;
 mod output;
 mod pipes;
 mod statements;
@@ -42,6 +44,8 @@ pub struct Script {
     pub exported: BTreeMap<String, String>,
     /// Scripts that it reads and that could not be read here.
     pub unread: Vec<String>,
+    /// Variables that hold an argument that nobody gave, with its number.
+    arguments: BTreeMap<String, String>,
     /// What the command before a pipe hands on, where that is known.
     piped: Option<String>,
     /// Where it has gone, from where it began.
@@ -56,6 +60,8 @@ pub struct Script {
     calls: Cell<usize>,
     /// Statements that were followed.
     turns: usize,
+    /// The loop that begins here starts no command: each of its turns is followed.
+    counts: bool,
     /// Words of all commands.
     count: usize,
 }
@@ -125,7 +131,11 @@ impl Script {
 
     /// Whether a condition holds, its parts joined by `&&` and `||` one after the other; none where only a run could tell.
     fn holds(&self, condition: &str, known: &dyn Fn(&str) -> Option<String>) -> Option<bool> {
-        condition::joined(condition, &|part| holds(&self.raw_words(part, known)))
+        let one = |part: &str| match part.trim().strip_prefix("((").and_then(|part| part.strip_suffix("))")) {
+            Some(comparison) => self.compares(comparison, known),
+            None => holds(&self.raw_words(part, known)),
+        };
+        condition::joined(condition, &one)
     }
 
     /// Follows a script, or a part of it.
@@ -139,6 +149,7 @@ impl Script {
             if self.count > MAX_WORDS || self.spent.get() > MAX_SPENT || self.turns > MAX_TURNS {
                 return;
             }
+            self.counts = loops::only_assigns(&statement.text, statements.get(at..).unwrap_or_default());
             if let Some(followed) = branches.taken(&statement.text, at, self, around.variable) {
                 let before = self.commands.len();
                 // `name()` with its braces on the next line.
@@ -154,30 +165,6 @@ impl Script {
             }
             at = branches.back.take().unwrap_or(at);
         }
-    }
-
-    /// `NAME in WORDS`: the first word is set where all are known, the others come back, the next one last; else
-    /// nobody knows which.
-    fn loop_over(&mut self, header: &str, known: &dyn Fn(&str) -> Option<String>) -> (String, Vec<String>) {
-        const MOST_TURNS: usize = 16;
-        let Some((name, list)) = header.split_once(" in ") else {
-            // `((i = 0; i < 8; i++))`
-            let name: String = header
-                .trim_start_matches(['(', ' '])
-                .chars()
-                .take_while(|letter| letter.is_ascii_alphanumeric() || *letter == '_')
-                .collect();
-            self.variables.insert(name, vec![UNKNOWN.to_owned()]);
-            return Default::default();
-        };
-        let name = name.trim().to_owned();
-        let mut words = self.words(list, known);
-        words.reverse();
-        let open = |word: &String| word.contains(['{', '*', '?']);
-        let first = words.pop().filter(|first| !open(first) && words.len() < MOST_TURNS && !words.iter().any(open));
-        let left = if first.is_some() { words } else { Vec::new() };
-        self.variables.insert(name.clone(), vec![first.unwrap_or_else(|| UNKNOWN.to_owned())]);
-        (name, left)
     }
 
     fn statement(&mut self, statement: &str, around: &Surroundings, depth: usize) {
@@ -202,14 +189,7 @@ impl Script {
             return;
         }
         let known = around.variable;
-        let rest = ["export ", "declare ", "local ", "readonly ", "typeset "]
-            .iter()
-            .find_map(|word| statement.strip_prefix(word))
-            .unwrap_or(statement)
-            .trim_start()
-            .trim_start_matches("-A ")
-            .trim_start_matches("-a ")
-            .trim_start_matches("-x ");
+        let rest = declared(statement);
         if let Some((name, added, value)) = assignment(rest)
             && let Some(list) = value.strip_prefix('(').and_then(|value| value.trim_end().strip_suffix(')'))
         {
@@ -217,6 +197,7 @@ impl Script {
             self.assign(name, added, words);
             return;
         }
+        self.keep_argument(rest, known);
         self.unset.take();
         let begins_unset = self.raw_words(rest, known).first().is_some_and(|word| word.contains(UNSET));
         self.unset.take();
@@ -304,6 +285,10 @@ impl Script {
                 }
                 true
             }
+            "printf" if arguments.first().is_some_and(|word| word == "-v") => {
+                self.print_into(arguments.get(1..).unwrap_or_default());
+                true
+            }
             "eval" if !arguments.is_empty() => {
                 self.run(&arguments.join(" "), around, depth + 1);
                 true
@@ -314,6 +299,16 @@ impl Script {
                 self.run(&body, &Surroundings { variable: &known, file: around.file }, depth + 1);
                 true
             }
+        }
+    }
+
+    /// Remembers that a variable is given an argument of the script that nobody told, and nothing else.
+    fn keep_argument(&mut self, statement: &str, known: &dyn Fn(&str) -> Option<String>) {
+        let Some((name, false, value)) = assignment(statement) else { return };
+        let inner = value.trim().trim_matches('"').strip_prefix('$').unwrap_or_default();
+        let number = inner.trim_start_matches('{').trim_end_matches('}').trim_end_matches(":-");
+        if number.parse::<usize>().is_ok_and(|number| number > 0) && known(number).is_none() {
+            self.arguments.insert(name.to_owned(), number.to_owned());
         }
     }
 
@@ -361,6 +356,18 @@ fn function(text: &str) -> Option<(&str, &str)> {
     let good = !name.is_empty() && (told || called) && rest.starts_with('{');
     let end = closing(rest, '{', '}');
     good.then(|| (name, rest.get(1..end.saturating_sub(1)).unwrap_or("")))
+}
+
+/// A statement without the word that declares a variable, and its options.
+fn declared(statement: &str) -> &str {
+    ["export ", "declare ", "local ", "readonly ", "typeset "]
+        .iter()
+        .find_map(|word| statement.strip_prefix(word))
+        .unwrap_or(statement)
+        .trim_start()
+        .trim_start_matches("-A ")
+        .trim_start_matches("-a ")
+        .trim_start_matches("-x ")
 }
 
 /// `name=value`, `name+=value`.

@@ -22,6 +22,9 @@ impl Script {
         if let Some(found) = self.on_condition(&bare, known) {
             return found;
         }
+        if let Some(text) = self.printed_apart(&bare) {
+            return Some(text);
+        }
         if let Some((first, second)) = bare.split_once("&&").or_else(|| bare.split_once(';')) {
             let words = self.words(first, known);
             let pwd = second.split_whitespace().next() == Some("pwd") && second.split_whitespace().count() <= 2;

@@ -98,7 +98,9 @@ impl Script {
 
 /// Whether all arguments of the script stand here up to a closing quote, and none is known.
 fn no_arguments(text: &str, known: &dyn Fn(&str) -> Option<String>) -> bool {
-    let all = text.starts_with("$@\"") || text.starts_with("${@}\"");
+    let rest = text.strip_prefix("${@:").map(|rest| rest.trim_start_matches(|letter: char| letter.is_ascii_digit()));
+    let all = ["$@\"", "${@}\""].iter().any(|sign| text.starts_with(sign))
+        || rest.is_some_and(|rest| rest.starts_with("}\""));
     all && known("@").is_none_or(|arguments| arguments.is_empty())
 }
 

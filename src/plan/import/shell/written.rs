@@ -1,8 +1,8 @@
 //! Files and variables that a script fills with texts of its own.
 
 use super::statements::Statement;
-use super::{MAX_TEXT, Script, ShellCommand, Surroundings, UNSET};
-use crate::plan::import::settings::UNKNOWN;
+use super::{MAX_TEXT, Script, ShellCommand, Surroundings, UNSET, assignment};
+use crate::plan::import::settings::{UNKNOWN, UNKNOWN_OPTIONS};
 
 /// No script that matters writes more files.
 const MOST_FILES: usize = 64;
@@ -17,10 +17,10 @@ impl Script {
             .as_ref()
             .map(|(body, expands)| if *expands { self.filled(&body.replace("\\\n", ""), known) } else { body.clone() });
         let name = command.first().map_or("", String::as_str);
-        if name == "read" {
-            let variable = command.iter().skip(1).take_while(|word| !word.starts_with("<<")).last();
-            if let (Some(variable), Some(body)) = (variable, body) {
-                self.variables.insert(variable.clone(), vec![body.trim_end().to_owned()]);
+        if command.iter().find(|word| assignment(word).is_none()).is_some_and(|word| word == "read") {
+            // Of a sourced script each statement has been looked at by itself.
+            if statement.text.contains("read") {
+                self.read_into(&command, body);
             }
             return;
         }
@@ -49,6 +49,35 @@ impl Script {
             self.changed.remove(&path);
             let old = if added { self.files.remove(&path).unwrap_or_default() } else { String::new() };
             self.files.insert(path, old + &text + "\n");
+        }
+    }
+
+    /// `read -d '' ARGS <<EOF`, `read -ra ARGS <<< "$LINE"`: variables of a text; what comes from elsewhere only a run
+    /// could tell, of a list even which options it holds.
+    fn read_into(&mut self, command: &[String], body: Option<String>) {
+        let words = command.iter().skip_while(|word| *word != "read").skip(1);
+        let before: Vec<&String> = words.take_while(|word| !word.starts_with('<')).collect();
+        if let (Some(variable), Some(body)) = (before.last(), body) {
+            self.variables.insert((*variable).clone(), vec![body.trim_end().to_owned()]);
+            return;
+        }
+        let options: String = before.iter().filter(|word| word.starts_with('-')).map(|word| word.as_str()).collect();
+        let list = options.contains('a');
+        let line = command.iter().position(|word| word.starts_with("<<<")).and_then(|at| {
+            let joined = command.get(at)?.trim_start_matches('<');
+            if joined.is_empty() { command.get(at + 1).map(String::as_str) } else { Some(joined) }
+        });
+        let apart = command.first().is_some_and(|word| word.starts_with("IFS="));
+        let known = line.filter(|line| !apart && !line.contains([UNSET, '?']));
+        let plain = |word: &&String| word.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '_');
+        let names: Vec<String> = before.into_iter().filter(plain).cloned().collect();
+        for name in &names {
+            let value = match known {
+                Some(line) if list => line.split_whitespace().map(str::to_owned).collect(),
+                Some(line) if names.len() == 1 => vec![line.trim().to_owned()],
+                _ => vec![if list { UNKNOWN_OPTIONS } else { UNKNOWN }.to_owned()],
+            };
+            self.variables.insert(name.clone(), value);
         }
     }
 

@@ -194,6 +194,8 @@ fn sharding(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCo
     const KEY: &str = "distribution.sharding";
     let replicas = settings.whole("parallelism.data_parallel_replicate_degree").filter(|found| found.value > 0);
     let given = settings.whole("parallelism.data_parallel_shard_degree").filter(|found| found.value > 0);
+    // -1: what is left.
+    settings.accept("parallelism.data_parallel_shard_degree");
     let copies = replicas.as_ref().map_or(1, |found| found.value);
     let rest = context.world.total.as_ref().and_then(|world| world.value.checked_div(others.checked_mul(copies)?));
     let shards = given.clone().or_else(|| {
