@@ -162,7 +162,8 @@ fn of_arguments(name: &str, content: &str, around: &ProcessView, catalog: &Catal
         "no tool known that has such a configuration"
     };
     let refused = || Refused::NoTool(format!("{name}: {why}"));
-    if !parses && !(own_loop::is_loop(content) && own_loop::starts(content)) {
+    let loops = || own_loop::is_loop(content) && own_loop::starts(content);
+    if !(parses || loops()) {
         return Err(refused());
     }
     let command = vec!["python".to_owned(), name.to_owned()];

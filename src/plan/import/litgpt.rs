@@ -201,7 +201,7 @@ fn head_apart(imported: &mut ImportedPlan, context: &ImportContext) {
     if preset.hf_config.get(TIED).and_then(Value::as_bool) != Some(true) {
         return;
     }
-    let mut config = preset.hf_config.clone();
+    let mut config = (*preset.hf_config).clone();
     config.insert(TIED.to_owned(), false.into());
     let origin = format!("{}: {} with a head apart from the embeddings, as litgpt has it", found.origin, preset.name);
     imported.drop(keys::model::preset);
