@@ -32,6 +32,23 @@ fn a_sequence_ends_with_the_learned_positions() {
     assert_eq!(faults("model: {preset: llama-2-7b, sequence_length: 32768}"), NONE);
 }
 
+/// `PreTrainedModel.gradient_checkpointing_enable` raises where a class sets no `supports_gradient_checkpointing`:
+/// models/albert/modeling_albert.py sets none, models/bert/modeling_bert.py does.
+#[test]
+fn albert_recomputes_nothing() {
+    let plan = |preset: &str, word: &str| {
+        faults(&format!(
+            "model: {{preset: {preset}, sequence_length: 128}}\ntraining: {{activation_checkpointing: {word}}}"
+        ))
+    };
+    assert_eq!(
+        plan("albert-base-v2", "full"),
+        ["training.activation_checkpointing: transformers' ALBERT has none; must be none"]
+    );
+    assert_eq!(plan("albert-base-v2", "none"), NONE);
+    assert_eq!(plan("bert-base", "full"), NONE);
+}
+
 /// `seq_length % (context_parallel_size * 2)` (megatron/training/arguments.py).
 #[test]
 fn context_parallel_halves_each_share() {

@@ -1,8 +1,9 @@
 //! Runs that frameworks refuse, or that fail in their first step.
 
-use super::{Batch, Degrees, Notes};
+use super::{Batch, Degrees, Notes, Training};
 use crate::framework::{InterleavedRounds, Profile};
-use crate::model::{Architecture, Count, Input};
+use crate::model::{Architecture, Count, Family, Input};
+use crate::plan::Checkpointing;
 use crate::plan::keys;
 use crate::plan::keywords::{Mode, Position, Schedule, Sharding};
 
@@ -10,10 +11,15 @@ use crate::plan::keywords::{Mode, Position, Schedule, Sharding};
 pub(super) fn check(
     profile: &Profile,
     architecture: &Architecture,
-    (degrees, batch): (&Degrees, &Batch),
+    (degrees, batch, training): (&Degrees, &Batch, &Training),
     notes: &mut Notes,
 ) {
     positions(architecture, batch, notes);
+    // models/albert/modeling_albert.py sets no `supports_gradient_checkpointing`: modeling_utils.py raises.
+    let recomputes = training.mode == Mode::Train && training.checkpointing != Checkpointing::None;
+    if architecture.family == Family::Albert && profile.modules.family_classes.is && recomputes {
+        notes.fault(keys::training::activation_checkpointing, "transformers' ALBERT has none; must be none");
+    }
     let shares = degrees.engine.is_fsdp() && degrees.sharding == Sharding::Zero3 && batch.accumulation > 1;
     if shares
         && degrees.syncs_each.is_none()

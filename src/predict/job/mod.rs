@@ -214,7 +214,7 @@ impl LayoutIndependent {
             None => architecture.count(profile, multiple),
         };
         limits::size(&params, (&batch, &degrees, training.mode), &architecture, &mut notes);
-        limits::check(profile, &architecture, (&degrees, &batch), &mut notes);
+        limits::check(profile, &architecture, (&degrees, &batch, &training), &mut notes);
         idle::note(plan, (profile, &degrees), &architecture, &mut notes);
         delta::check((profile, &architecture), (&degrees, &training), &mut notes);
         kernels::note(&hardware.gpu, &training, &storage, &mut notes);

@@ -221,7 +221,8 @@ fn stored(settings: &Settings) -> WeightStorage {
 
 /// Sets what `TrainingArguments` say, whoever filled them in. `stored` is how the weights are kept.
 pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext, stored: WeightStorage) {
-    let micro = settings.whole("per_gpu_train_batch_size").or_else(|| settings.whole("per_device_train_batch_size"));
+    let micro =
+        settings.first_whole(&["per_gpu_train_batch_size", "per_device_train_batch_size", "per_gpu_batch_size"]);
     imported.set(keys::training::micro_batch_size, micro);
     let steps = settings.whole("gradient_accumulation_steps");
     let steps_given = settings.is_set("gradient_accumulation_steps");
