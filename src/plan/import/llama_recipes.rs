@@ -46,6 +46,18 @@ const OWN: [&str; 6] = [
     "use_fast_kernels",
 ];
 
+/// Options that are read elsewhere here, or change nothing that a plan says.
+const IDLE: [&str; 8] = [
+    "enable_fsdp",
+    "low_cpu_fsdp",
+    "use_fast_kernels",
+    "mixed_precision",
+    "one_gpu",
+    "pure_bf16",
+    "use_fp16",
+    "dataset",
+];
+
 const ROWS: &[SettingRow] = &[
     (&["micro_batch_size", "batch_size_training"], keys::training::micro_batch_size, SettingKind::Whole),
     (&["gradient_accumulation_steps"], keys::training::gradient_accumulation_steps, SettingKind::Whole),
@@ -90,6 +102,9 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     take(&mut imported, settings, ROWS);
     let package = script_of(context).map(|(path, text)| project_text(context, &path, &text));
     let package = package.filter(|text| text.contains("class train_config") || text.contains("from_pretrained("));
+    if package.is_none() {
+        imported.note("the release of llama-recipes is not known: its defaults are those of llama-cookbook");
+    }
     length(&mut imported, settings, package.as_deref());
     let sharded = settings.is("enable_fsdp");
     let bits = bits(settings);
@@ -115,18 +130,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         not_modelled(&mut imported, "--freeze_layers: layers that do not train");
     }
     alone(&mut imported, context, sharded);
-    for name in [
-        "enable_fsdp",
-        "low_cpu_fsdp",
-        "use_fast_kernels",
-        "mixed_precision",
-        "one_gpu",
-        "pure_bf16",
-        "use_fp16",
-        "dataset",
-    ] {
-        settings.accept(name);
-    }
+    IDLE.iter().for_each(|name| settings.accept(name));
     account_for(&mut imported, settings);
     imported
 }
