@@ -10,12 +10,40 @@ pub fn set_targets(imported: &mut ImportedPlan, found: Option<Setting<Vec<String
     let all = |name: &String| matches!(name.as_str(), "all" | "all-linear" | "all_linear");
     let names = found.map(|names| if names.iter().any(all) { vec!["all-linear".to_owned()] } else { names });
     let names = names.map(|names| names.iter().flat_map(|name| alternatives(name)).collect::<Vec<_>>());
-    // Qwen's first models call their layers as they were in GPT-2; those that stand for them here do not.
     let of_qwen = imported
         .get(keys::model::preset)
         .is_some_and(|found| found.value.as_str().is_some_and(|preset| preset.starts_with("qwen")));
-    let names = if of_qwen { names.map(|names| names.iter().flat_map(|name| now(name)).collect()) } else { names };
+    // Qwen's first models call their layers as they were in GPT-2; those that stand for them here do not, and later ones
+    // have none of these names.
+    let names = match (of_qwen, is_named(imported, &FIRST_QWEN)) {
+        (true, true) => names.map(|names| names.iter().flat_map(|name| now(name)).collect()),
+        (true, false) if names.value.iter().any(|name| is_of_now(name)) => {
+            names.map(|names| names.into_iter().filter(|name| is_of_now(name)).collect())
+        }
+        _ => names,
+    };
     imported.set(keys::lora::targets, Some(names));
+}
+
+/// The first models of Qwen, as their names are written.
+const FIRST_QWEN: [&str; 5] = ["qwen-1-8b", "qwen-7b", "qwen-14b", "qwen-72b", "qwen-vl"];
+
+/// Whether a layer has a name that is none of the first Qwen's alone.
+fn is_of_now(name: &str) -> bool {
+    !matches!(name, "c_attn" | "attn.c_proj" | "c_proj" | "w1" | "w2")
+}
+
+/// Whether the preset, or what names it, has one of these names.
+fn is_named(imported: &ImportedPlan, names: &[&str]) -> bool {
+    let named = imported.get(keys::model::preset).map(|found| format!("{} {}", found.origin, found.value));
+    let plain = named.unwrap_or_default().to_lowercase().replace('_', "-");
+    let whole = |name: &str| {
+        plain.match_indices(name).any(|(at, _)| {
+            let letter = plain.get(..at).and_then(|before| before.chars().next_back());
+            !letter.is_some_and(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '.'))
+        })
+    };
+    names.iter().any(|name| whole(name))
 }
 
 /// What a layer of `modeling_qwen.py` (`Qwen/Qwen-7B`) is called in transformers' Qwen2: one `c_proj` closes attention,
@@ -34,17 +62,9 @@ fn now(name: &str) -> Vec<String> {
 /// Says of adapters in every linear layer that a model has one layer for queries, keys and values where the plan's has
 /// three: `modeling_qwen.py`, `modeling_baichuan.py`, `modeling_internlm2.py`.
 pub fn settle(imported: &mut ImportedPlan) {
-    const JOINED: [&str; 7] = ["qwen-1-8b", "qwen-7b", "qwen-14b", "qwen-72b", "qwen-vl", "baichuan", "internlm2"];
+    const OTHERS: [&str; 2] = ["baichuan", "internlm2"];
     let all = imported.get(keys::lora::targets).is_some_and(|found| found.value.to_string().contains("all-linear"));
-    let named = imported.get(keys::model::preset).map(|found| format!("{} {}", found.origin, found.value));
-    let plain = named.unwrap_or_default().to_lowercase().replace('_', "-");
-    let whole = |name: &str| {
-        plain.match_indices(name).any(|(at, _)| {
-            let letter = plain.get(..at).and_then(|before| before.chars().next_back());
-            !letter.is_some_and(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '.'))
-        })
-    };
-    if all && JOINED.iter().any(|name| whole(name)) {
+    if all && (is_named(imported, &FIRST_QWEN) || is_named(imported, &OTHERS)) {
         imported.note(
             "adapters: the model's one layer for queries, keys and values has one adapter; three are counted, which are larger",
         );

@@ -37,7 +37,15 @@ pub struct ImportContext<'a> {
     pub world: World,
 }
 
-impl ImportContext<'_> {
+impl<'a> ImportContext<'a> {
+    /// The same of another view of the run.
+    pub fn with_run<'b>(&'b self, run: &'b ProcessView<'b>) -> ImportContext<'b>
+    where
+        'a: 'b,
+    {
+        ImportContext { run, launchers: self.launchers.clone(), world: self.world.clone(), ..*self }
+    }
+
     /// A variable of the environment that is not empty.
     pub fn variable(&self, name: &str) -> Option<Setting<String>> {
         let value = self.variables.get(name).filter(|value| !value.trim().is_empty())?;

@@ -87,6 +87,7 @@ pub const CONCEPTS: &[Concept] = &[
             "doc_",
             "quant",
             "flash",
+            "vector",
         ],
         idle: 0,
         keys: &[LENGTH],

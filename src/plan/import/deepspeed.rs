@@ -96,10 +96,32 @@ const SHIPPED: [(&str, &str, u64, &str); 11] = [
     ("ds_z3_offload_config.json", "LLaMA-Factory 0.9", 3, "optimizer param"),
 ];
 
+/// LLaVA's own (`scripts/*.json` of haotian-liu/LLaVA), which its many copies start with as they are.
+const SHIPPED_BY_LLAVA: [(&str, &str, u64, &str); 3] = [
+    ("scripts/zero2.json", "LLaVA 1.2", 2, ""),
+    ("scripts/zero3.json", "LLaVA 1.2", 3, ""),
+    ("scripts/zero3_offload.json", "LLaVA 1.2", 3, "optimizer param"),
+];
+
 /// A configuration that comes with a tool, by the path that names it where the file is not at hand.
 pub fn shipped(path: &str) -> Option<Settings> {
+    shipped_in(&SHIPPED, path)
+}
+
+/// The same of LLaVA's. All overlap their reductions; the one that offloads makes DeepSpeed's own `AdamW`.
+pub fn shipped_by_llava(path: &str) -> Option<Settings> {
+    let mut settings = shipped_in(&SHIPPED_BY_LLAVA, path)?;
+    let origin = settings.get("zero_optimization.stage")?.origin.clone();
+    settings.set("zero_optimization.overlap_comm", true.into(), origin.clone());
+    if settings.holds("zero_optimization.offload_optimizer.device") {
+        settings.set("optimizer.type", "AdamW".into(), origin);
+    }
+    Some(settings)
+}
+
+fn shipped_in(table: &[(&str, &'static str, u64, &str)], path: &str) -> Option<Settings> {
     let ends = |name: &str| path == name || path.ends_with(&format!("/{name}"));
-    let (name, framework, stage, host) = SHIPPED.iter().find(|(name, ..)| ends(name))?;
+    let (name, framework, stage, host) = table.iter().find(|(name, ..)| ends(name))?;
     let mut settings = Settings::default();
     let mut put = |key: &str, value: serde_json::Value| {
         settings.set(key, value, Origin::Default { framework, option: format!("{name}: {key}") });

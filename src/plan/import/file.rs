@@ -12,8 +12,8 @@ use super::script_modules;
 use super::settings::Settings;
 use super::text::Unparsable;
 use super::{
-    ProcessView, documented, intern_evo, jobs, llm_c, nanogpt, nanotron, nemo_recipes, of_command, own_loop,
-    python_calls, scontrol, shell, stated_world, text, torchtitan, trainer, xtuner,
+    ProcessView, build_nanogpt, documented, intern_evo, jobs, llm_c, nanogpt, nanotron, nemo_recipes, of_command,
+    own_loop, python_calls, scontrol, shell, stated_world, text, torchtitan, trainer, unset, xtuner,
 };
 use crate::catalog::Catalog;
 use crate::plan::keys;
@@ -146,6 +146,9 @@ fn of_python(name: &str, content: &str, context: &ImportContext) -> Option<Impor
     }
     if torchtitan::is_python(content) {
         return Some(torchtitan::of_python(name, content, context));
+    }
+    if build_nanogpt::is_script(name, content, context) {
+        return Some(build_nanogpt::of_file(name, content, context));
     }
     let content = script_modules::by_library_names(content);
     let trains = python_calls::is_script(&content) || python_calls::is_part(&content);
@@ -315,7 +318,7 @@ fn of_started(
         files: &written,
     };
     let mut imported = of_command(&inner, catalog);
-    note_unset(&mut imported, &unset, &script.unread);
+    unset::note(&mut imported, &unset, &script.unread);
     for path in written.elsewhere() {
         imported.note(format!("{path}: found in this project, not where the script looks for it"));
     }
@@ -332,26 +335,6 @@ fn of_options(options: Vec<String>, around: &ProcessView, catalog: &Catalog) -> 
     imported.unread = Some("the script that starts it".to_owned());
     imported.distrust();
     imported
-}
-
-/// Says which variables of a command are set nowhere: nothing stands for them here, and something may in the run.
-fn note_unset(imported: &mut ImportedPlan, unset: &[String], unread: &[String]) {
-    let mut names: Vec<&str> = Vec::new();
-    for name in unset {
-        if !names.contains(&name.as_str()) {
-            names.push(name);
-        }
-    }
-    if names.is_empty() {
-        return;
-    }
-    let names = names.iter().map(|name| format!("${name}")).collect::<Vec<_>>().join(", ");
-    let from = if unread.is_empty() { String::new() } else { format!(" ({} could not be read)", unread.join(", ")) };
-    imported.note(format!("set nowhere in the script, taken as nothing or unknown: {names}{from}"));
-    if let Some(file) = unread.first() {
-        imported.unread = Some(file.clone());
-        imported.distrust();
-    }
 }
 
 /// No command is shown at greater length.

@@ -10,6 +10,7 @@ mod areal;
 mod arguments;
 mod automodel;
 mod axolotl;
+mod build_nanogpt;
 mod colossal;
 mod common;
 mod concept_table;
@@ -17,6 +18,7 @@ mod concepts;
 mod deepspeed;
 mod diffusers;
 mod documented;
+mod documented_commands;
 mod easy_r1;
 mod expression;
 mod file;
@@ -25,6 +27,7 @@ mod glm;
 mod gpt_neox;
 mod halos;
 mod hooked;
+mod idle_arguments;
 mod imported;
 mod intern_evo;
 mod jobs;
@@ -90,6 +93,7 @@ mod trainer;
 mod trainer_by_name;
 mod trl;
 mod unread;
+mod unset;
 mod veomni;
 mod verl;
 mod versions;
@@ -156,19 +160,6 @@ impl<'a> ProcessView<'a> {
             versions: self.versions.clone(),
             ..*self
         }
-    }
-
-    /// The same with the versions that files beside `launch` state, where the environment tells none; and what is to be
-    /// said of it.
-    fn with_stated_versions(&self, launch: &str, content: &str) -> (Self, Option<String>) {
-        let mut view = self.copy();
-        let found = self.versions.is_empty().then(|| versions::beside(self.files, launch, content)).flatten();
-        let note = found.map(|(stated, path)| {
-            let list: Vec<String> = stated.iter().map(|(name, range)| format!("{name} {range}")).collect();
-            view.versions = stated;
-            format!("{path}: {}", list.join(", "))
-        });
-        (view, note)
     }
 
     /// A command and nothing else.
@@ -354,6 +345,7 @@ fn framework(context: &ImportContext) -> ImportedPlan {
         (llm_foundry::runs, llm_foundry::import),
         (litgpt::runs, litgpt::import),
         (nanogpt::runs, nanogpt::import),
+        (build_nanogpt::runs, build_nanogpt::import),
         (colossal::runs, colossal::import),
         (diffusers::runs, diffusers::import),
         (timm::runs, timm::import),

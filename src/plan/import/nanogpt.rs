@@ -5,8 +5,11 @@ use serde_json::Value;
 
 use super::common::ImportContext;
 use super::imported::ImportedPlan;
+use super::model;
 use super::origin::{Origin, Setting};
+use super::python::ScriptReader;
 use super::rows::not_modelled;
+use super::script_doubts::code;
 use super::settings::{DefaultValue, Settings};
 use super::text;
 use super::unread::account_for;
@@ -87,11 +90,10 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("nanoGPT");
     let mut settings = Settings::defaults(VERSION, DEFAULTS);
     let mut length = None;
-    if let Ok(script) = context.run.files.read(&context.program.path)
-        && script.contains("n_embd")
-    {
-        let own = text::python(&context.program.path, &script);
-        length = length_name(&script);
+    let script = context.run.files.read(&context.program.path).ok().filter(|script| script.contains("n_embd"));
+    if let Some(script) = &script {
+        let own = text::python(&context.program.path, script);
+        length = length_name(script);
         settings.over(known(&by_length(own, length.as_deref())));
     }
     for word in &context.program.words {
@@ -109,6 +111,9 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     }
     imported.say(keys::model::framework, "nanogpt", Origin::Program(context.program.shown()));
     set(&mut imported, &settings, context);
+    if let Some(script) = &script {
+        own_optimizer(&mut imported, &context.program.path, script, &settings);
+    }
     let folder = context.program.path.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
     altered(&mut imported, &format!("{folder}{MODEL}"), context);
     account_for(&mut imported, &settings);
@@ -123,11 +128,14 @@ pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
     // A copy of nanoGPT has defaults of its own: the configuration goes over them.
     let script = own_script(context);
     let length = script.as_deref().and_then(length_name);
-    if let Some(script) = script {
-        settings.over(known(&by_length(text::python(SCRIPT, &script), length.as_deref())));
+    if let Some(script) = &script {
+        settings.over(known(&by_length(text::python(SCRIPT, script), length.as_deref())));
     }
     let settings = settings.with(by_length(file, length.as_deref()));
     set(&mut imported, &settings, context);
+    if let Some(script) = &script {
+        own_optimizer(&mut imported, SCRIPT, script, &settings);
+    }
     altered(&mut imported, MODEL, context);
     account_for(&mut imported, &settings);
     imported
@@ -139,8 +147,32 @@ const SCRIPT: &str = "train.py";
 /// The model, beside it.
 const MODEL: &str = "model.py";
 
+/// A copy that makes its optimizer in several places chooses by a setting of its own, `if algorithm == 'adafactor':`:
+/// nanoGPT's stays where that leads to it.
+fn own_optimizer(imported: &mut ImportedPlan, path: &str, script: &str, settings: &Settings) {
+    const CALL: &str = "configure_optimizers";
+    let made = code(script).filter(|line| line.trim_start().starts_with("optimizer =")).count();
+    let told: Vec<String> = settings.iter().filter_map(|(name, found)| assignment(name, &found.value)).collect();
+    let configured = |line: &str| if line.contains("configurator.py") { told.join("\n") } else { line.to_owned() };
+    let text = script.lines().map(configured).collect::<Vec<_>>().join("\n");
+    if made > 1 && ScriptReader::new(path, &text, Settings::default()).reached(&[CALL]) != Some(true) {
+        imported.drop(keys::training::optimizer);
+        imported.miss(keys::training::optimizer, format!("{path}: which of its optimizers it makes is not followed"));
+    }
+}
+
+/// A setting as the configurator of nanoGPT has it: a line of Python.
+fn assignment(name: &str, value: &Value) -> Option<String> {
+    let written = match value {
+        Value::Bool(flag) => if *flag { "True" } else { "False" }.to_owned(),
+        Value::Number(_) | Value::String(_) => value.to_string(),
+        _ => return None,
+    };
+    (!name.contains('.')).then(|| format!("{name} = {written}"))
+}
+
 /// What the model of a copy has that nanoGPT's has not, and what it lacks of it.
-fn altered(imported: &mut ImportedPlan, path: &str, context: &ImportContext) {
+pub fn altered(imported: &mut ImportedPlan, path: &str, context: &ImportContext) {
     const CLASSES: [&str; 6] = ["LayerNorm", "CausalSelfAttention", "MLP", "Block", "GPTConfig", "GPT"];
     const MARKS: [(&str, &[&str]); 4] = [
         (keys::architecture::position, &["wpe"]),
@@ -153,7 +185,8 @@ fn altered(imported: &mut ImportedPlan, path: &str, context: &ImportContext) {
     ];
     let Some(text) = context.run.files.read(path).ok().filter(|text| text.contains("class GPT(")) else { return };
     let class = |line: &&str| -> Option<String> {
-        let name = line.strip_prefix("class ")?.split([':', '(']).next()?.trim().to_owned();
+        let (name, bases) = line.strip_prefix("class ")?.split_once('(')?;
+        let name = Some(name.trim().to_owned()).filter(|_| bases.contains("Module"))?;
         let made = text.matches(&format!("{name}(")).count() > usize::from(line.contains('('));
         (made && !CLASSES.contains(&name.as_str())).then_some(name)
     };
@@ -212,10 +245,18 @@ fn by_length(settings: Settings, length: Option<&str>) -> Settings {
 }
 
 fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
-    let start = settings.text("init_from");
-    match start.filter(|found| found.value.starts_with("gpt2")) {
-        Some(found) => imported.set(keys::model::preset, Some(found)),
+    match settings.text("init_from").filter(|found| !matches!(found.value.as_str(), "scratch" | "resume")) {
         None => shape(imported, settings, context),
+        Some(found) => {
+            // Copies load other models by the same name.
+            let own = found.value.starts_with("gpt2");
+            if own {
+                imported.set(keys::model::preset, Some(found))
+            } else {
+                model::set(imported, context, found)
+            }
+            ["n_embd", "n_layer", "n_head", "bias"].iter().for_each(|name| settings.accept(name));
+        }
     }
     imported.set(keys::model::sequence_length, settings.whole("block_size"));
     imported.set(keys::training::micro_batch_size, settings.whole("batch_size"));

@@ -44,6 +44,17 @@ pub fn of_tokenizer(imported: &ImportedPlan, context: &ImportContext) -> Option<
     }
 }
 
+/// Takes a length out that cuts no sample: a million tokens and more, beyond what is known that the model takes.
+pub fn drop_endless(imported: &mut ImportedPlan, context: &ImportContext) {
+    const ENDLESS: u64 = 1_000_000;
+    let bound = imported.whole(keys::model::sequence_length).filter(|tokens| *tokens >= ENDLESS);
+    let Some(tokens) = bound.filter(|tokens| longest(imported, context).is_none_or(|most| most < *tokens)) else {
+        return;
+    };
+    imported.drop(keys::model::sequence_length);
+    imported.miss(keys::model::sequence_length, format!("a bound of {tokens} tokens cuts no sample"));
+}
+
 /// What a sample of a preset is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PresetInput {

@@ -96,17 +96,20 @@ fn unsloth_targets(imported: &mut ImportedPlan, adapted: &Settings) {
 
 /// Adapters of peft that are no LoRA: nothing of a plan is theirs.
 pub fn other_adapters(imported: &mut ImportedPlan, content: &str) {
+    for name in other_configurations(content) {
+        let kind = name.trim_end_matches("Config");
+        not_modelled(imported, &format!("{kind} adapters (peft's {name}): the plan trains the whole model"));
+    }
+}
+
+/// The configurations of peft, or of a copy of it, that a script calls and that are no LoRA's.
+pub fn other_configurations(content: &str) -> Vec<&str> {
     const NONE: [&str; 5] = ["LoraConfig", "PeftConfig", "LoftQConfig", "EvaConfig", "CordaConfig"];
-    let Some(import) = content.find("from peft import") else { return };
+    let Some(import) = content.find("from peft import") else { return Vec::new() };
     let rest = content.get(import + "from peft import".len()..).unwrap_or("");
     let end = if rest.trim_start().starts_with('(') { rest.find(')') } else { rest.find('\n') };
     let names = rest.get(..end.unwrap_or(rest.len())).unwrap_or("");
-    for name in names.split(|letter: char| !letter.is_ascii_alphanumeric()) {
-        let Some(kind) = name.strip_suffix("Config").filter(|kind| !kind.is_empty() && !NONE.contains(&name)) else {
-            continue;
-        };
-        if call(content, name).is_some() {
-            not_modelled(imported, &format!("{kind} adapters (peft's {name}): the plan trains the whole model"));
-        }
-    }
+    let other = |name: &&str| name.len() > "Config".len() && name.ends_with("Config") && !NONE.contains(name);
+    let names = names.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(other);
+    names.filter(|name| call(content, name).is_some()).collect()
 }

@@ -18,7 +18,7 @@ use super::settings::{Settings, whole};
 use super::trainer::{self, WeightStorage};
 use super::trainer_by_name;
 use super::unread::account_for;
-use super::{model, own_config, own_loop, python_adapters, trl, vision};
+use super::{idle_arguments, model, own_config, own_loop, preset_length, python_adapters, trl, vision};
 use crate::plan::keys;
 
 /// Calls whose keywords are `TrainingArguments`.
@@ -57,7 +57,7 @@ pub fn is_script(content: &str) -> bool {
     let trains = content.contains(".train(") || ![".predict(", ".evaluate("].iter().any(|call| content.contains(call));
     content.len() <= LONGEST
         && trains
-        && calls(&ARGUMENTS)
+        && (calls(&ARGUMENTS) || trainer_by_name::trains_alone(content))
         && (!models(content).is_empty() || trainer_by_name::trains(content))
 }
 
@@ -101,7 +101,7 @@ pub fn runs(context: &ImportContext) -> bool {
 pub fn import(context: &ImportContext) -> ImportedPlan {
     let (path, content) = own_loop::training_text(context).unwrap_or_default();
     let path = &path;
-    let options = arguments::read(&context.program.words).options;
+    let options = trainer::completed_options(arguments::read(&context.program.words).options, context);
     let mut opened = ImportedPlan::default();
     let file = own_loop::config_file(context, &options)
         .and_then(|(path, _)| context.configuration(&path, &mut opened))
@@ -112,6 +112,8 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     if opened.unread.is_some() || own_loop::is_told_elsewhere(context, &options) {
         imported.unread.get_or_insert_with(|| opened.unread.unwrap_or_else(|| "the file of its arguments".to_owned()));
     }
+    let whole = project_text(context, path, &content);
+    idle_arguments::names(&given, &whole).iter().for_each(|name| given.accept(name));
     account_for(&mut imported, &given);
     spread(&mut imported, path, &content, context);
     imported
@@ -134,18 +136,27 @@ pub fn of_file(name: &str, content: &str, context: &ImportContext) -> ImportedPl
 }
 
 fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> ImportedPlan {
+    let whole = project_text(context, name, content);
+    let (run, told) = context.run.with_versions_of(&whole, &given);
+    let mut imported = of_versions(name, (content, &whole), given, &context.with_run(&run));
+    told.into_iter().for_each(|line| imported.note(line));
+    imported
+}
+
+/// The same with the versions that run, of a script alone and with the modules of its project.
+fn of_versions(name: &str, (content, whole): (&str, &str), given: Settings, context: &ImportContext) -> ImportedPlan {
     let unsloth = content.contains("from unsloth import");
     let mut imported = ImportedPlan::of(if unsloth { "unsloth" } else { "transformers" });
     imported.say(keys::model::framework, "pytorch", Origin::Program(format!("calls in {name}")));
-    let whole = project_text(context, name, content);
-    let reader = ScriptReader::of_project(name, content, &whole, given.clone(), Some(context.run.files));
+    let reader = ScriptReader::of_project(name, content, whole, given.clone(), Some(context.run.files));
     let mut settings = Settings::defaults("transformers 4.57", trainer::DEFAULTS);
-    let method = TRL.iter().find(|(call, _)| self::call(content, call).is_some()).map(|(_, method)| *method);
+    let configured = TRL.iter().find(|(call, _)| self::call(content, call).is_some()).map(|(_, method)| *method);
+    let method = configured.or_else(|| trainer_by_name::method_alone(content));
     if let Some(method) = method {
         settings.over(trl::defaults(method));
     }
     let own = models(content);
-    let models = if own.is_empty() { models(&whole) } else { own };
+    let models = if own.is_empty() { models(whole) } else { own };
     let calls = ScriptCalls::of(&reader, content, &models);
     calls.fill_in(&mut settings, &reader);
     let named = named_model(&mut settings, &calls.made, &given);
@@ -160,7 +171,8 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
     } else if !whole.contains("Gemma3ForCausalLM") {
         vision::of_causal_class(&mut imported);
     }
-    set_length(&mut imported, &settings, &reader, name, content);
+    set_length(&mut imported, &settings, &reader, (name, content, whole));
+    preset_length::drop_endless(&mut imported, context);
     if unsloth && call(content, "SFTTrainer").is_some() {
         // `FastLanguageModel.from_pretrained` (`unsloth/models/loader.py`); the patched trainer takes the model's length.
         let option = "max_seq_length 2048".to_owned();
@@ -286,9 +298,18 @@ fn named_model(settings: &mut Settings, made: &Settings, given: &Settings) -> Op
 }
 
 /// The length of a sample: by the trainer's arguments, else by a name of the script's own, else by its tokenizer.
-fn set_length(imported: &mut ImportedPlan, settings: &Settings, reader: &ScriptReader, name: &str, content: &str) {
+/// A name that only a file of settings has is asked for by nobody.
+fn set_length(
+    imported: &mut ImportedPlan,
+    settings: &Settings,
+    reader: &ScriptReader,
+    (name, content, whole_text): (&str, &str, &str),
+) {
     imported.set(keys::model::sequence_length, settings.first_whole(&["max_seq_length", "max_length"]));
-    imported.fill(keys::model::sequence_length, reader.named(&LENGTHS).first_whole(&LENGTHS));
+    let given = |name: &str| reader.own().get(name).is_some_and(|found| matches!(found.origin, Origin::Argument(_)));
+    let asks = |name: &&str| given(name) || idle_arguments::mentions(whole_text, name) > 0;
+    let asked: Vec<&str> = LENGTHS.into_iter().filter(asks).collect();
+    imported.fill(keys::model::sequence_length, reader.named(&asked).first_whole(&asked));
     let cut = own_loop::truncated(content, reader).as_ref().and_then(whole);
     let origin = || Origin::Program(format!("{name}: max_length of its tokenizer"));
     imported.fill(keys::model::sequence_length, cut.map(|tokens| Setting::new(tokens, origin())));

@@ -7,7 +7,8 @@ use super::script_defaults::{LONGEST, is_name};
 pub fn project_text(context: &ImportContext, path: &str, text: &str) -> String {
     const MOST: usize = 12;
     let read = |file: String| context.run.files.read(&file).ok().filter(|text| text.len() <= LONGEST);
-    let others = of(path, text).into_iter().filter_map(read).take(MOST).map(|text| as_imported(&text));
+    let files = of(path, text).into_iter().chain(packaged(context, path, text));
+    let others = files.filter_map(read).take(MOST).map(|text| as_imported(&text));
     std::iter::once(text.to_owned()).chain(others).collect::<Vec<_>>().join("\n")
 }
 
@@ -117,8 +118,7 @@ pub fn of(path: &str, text: &str) -> Vec<String> {
     const OTHERS: [&str; 6] = ["transformers", "torch", "typing", "dataclasses", "datasets", "peft"];
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut files = Vec::new();
-    let imports = text.lines().filter_map(|line| line.strip_prefix("from ")?.split_once(" import "));
-    for (module, names) in imports {
+    for (module, names) in imports(text) {
         if OTHERS.iter().any(|other| module.starts_with(other)) {
             continue;
         }
@@ -144,12 +144,38 @@ pub fn of(path: &str, text: &str) -> Vec<String> {
     files
 }
 
+/// Modules of a package in which what a script takes from it is defined: `from pkg import A`, where the `__init__.py` of
+/// the package has `from .module import A`.
+fn packaged(context: &ImportContext, path: &str, text: &str) -> Vec<String> {
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let mut files = Vec::new();
+    for (module, names) in imports(text).filter(|(module, _)| !module.contains('.')) {
+        let beside = if folder.is_empty() { None } else { Some(format!("{folder}/{module}")) };
+        let places = beside.into_iter().chain([module.to_owned()]);
+        let found = places
+            .into_iter()
+            .find_map(|place| Some((context.run.files.read(&format!("{place}/__init__.py")).ok()?, place)));
+        let Some((inner, place)) = found else { continue };
+        let wanted: Vec<&str> = names.split(',').map(str::trim).collect();
+        let defines = |names: &str| names.split(',').any(|name| wanted.contains(&name.trim()));
+        let own = imports(&inner).filter(|(from, names)| from.starts_with('.') && defines(names));
+        files.extend(own.map(|(from, _)| format!("{place}/{}.py", from.trim_start_matches('.').replace('.', "/"))));
+    }
+    files.dedup();
+    files
+}
+
+/// What a text imports from where, of statements on one line.
+fn imports(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.lines().filter_map(|line| line.strip_prefix("from ")?.split_once(" import "))
+}
+
 /// Modules that a package hands on: `from pkg.arguments import A` in the `__init__.py` of the package that a script
 /// imports `A` from.
 pub fn handed_on(context: &ImportContext, path: &str, text: &str) -> Vec<String> {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut files = Vec::new();
-    for module in text.lines().filter_map(|line| Some(line.strip_prefix("from ")?.split_once(" import ")?.0)) {
+    for (module, _) in imports(text) {
         let place = module.trim_start_matches('.').replace('.', "/");
         let near = if folder.is_empty() { place.clone() } else { format!("{folder}/{place}") };
         let places = if module.starts_with('.') { vec![near] } else { vec![place, near] };

@@ -2,6 +2,7 @@
 //! (`trl/trainer/*_trainer.py`, `if isinstance(model, str)`; `trainer/utils.py`, `create_model_from_path`).
 
 use super::origin::Origin;
+use super::own_loop;
 use super::python::ScriptReader;
 use super::python_calls::{call, keywords_of};
 use super::settings::Settings;
@@ -32,6 +33,39 @@ const HANDED_ON: [(&str, &str); 7] = [
     ("sdpa", "attn_implementation"),
     ("eager", "attn_implementation"),
 ];
+
+/// How a script trains that gives one of TRL's trainers no arguments: each then has its configuration as it is made
+/// (`if args is None: args = GRPOConfig(…)`).
+pub fn method_alone(content: &str) -> Option<&'static str> {
+    const METHODS: [(&str, &str); 7] = [
+        ("SFTTrainer", "sft"),
+        ("DPOTrainer", "dpo"),
+        ("KTOTrainer", "kto"),
+        ("CPOTrainer", "cpo"),
+        ("GRPOTrainer", "grpo"),
+        ("RLOOTrainer", "rloo"),
+        ("RewardTrainer", "reward"),
+    ];
+    let is_told = |parts: &Vec<String>| {
+        let named = |part: &String| part.trim_start().starts_with(['*']) || part.split('=').next().is_some_and(is_args);
+        parts.iter().any(named) || parts.get(1).is_some_and(|part| !part.contains('='))
+    };
+    let alone = |name: &&str| {
+        let calls = own_loop::calls(content, name);
+        !calls.is_empty() && !calls.iter().any(is_told)
+    };
+    let of_trl = content.contains("from trl import") || content.contains("import trl");
+    METHODS.iter().find(|(name, _)| of_trl && alone(name)).map(|(_, method)| *method)
+}
+
+fn is_args(name: &str) -> bool {
+    matches!(name.trim(), "args" | "config")
+}
+
+/// Whether a script trains by one of TRL's trainers as it is.
+pub fn trains_alone(content: &str) -> bool {
+    method_alone(content).is_some()
+}
 
 /// Whether a script trains in that way.
 pub fn trains(content: &str) -> bool {

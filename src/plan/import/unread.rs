@@ -119,7 +119,7 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
 ];
 
 /// Parts of names of what changes what is held or trained: not followed, it is said ahead of the rest.
-const WEIGHTY: [&str; 62] = [
+const WEIGHTY: [&str; 65] = [
     "use_lisa",
     "retro_add_retriever",
     "use_eaft",
@@ -172,6 +172,9 @@ const WEIGHTY: [&str; 62] = [
     "audio_encoder",
     "moe_enable",
     "num_experts",
+    "expert_num",
+    "n_experts",
+    "lora_num",
     "_tower",
     "train_modules",
     "layers_to_train",

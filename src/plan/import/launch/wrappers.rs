@@ -282,6 +282,11 @@ pub fn options_of(wrapper: &Wrapper, words: &[String]) -> (Vec<String>, Vec<Stri
         if word == "--" {
             break;
         }
+        // All that follows an image is the container's own command.
+        if words_left == 0 && ["docker", "apptainer"].iter().any(|name| wrapper.names.contains(name)) {
+            at -= 1;
+            break;
+        }
         if !word.starts_with('-') || word.len() < 2 {
             if words_left == 0 {
                 at -= 1;
@@ -318,5 +323,14 @@ pub fn options_of(wrapper: &Wrapper, words: &[String]) -> (Vec<String>, Vec<Stri
             at += 1 + usize::from(wrapper.kind == Some(LauncherKind::Mpirun) && name.ends_with("mca"));
         }
     }
-    (own, words.get(at..).unwrap_or_default().to_vec())
+    let program = entry(wrapper, &own).into_iter();
+    let command = program.chain(words.get(at..).unwrap_or_default().iter().cloned()).collect();
+    (own, command)
+}
+
+/// What a container starts in place of its image's own program: `docker run --entrypoint python3 image -m module`.
+fn entry(wrapper: &Wrapper, own: &[String]) -> Option<String> {
+    let contained = wrapper.names.contains(&"docker");
+    let found = own.iter().find_map(|word| word.trim_start_matches('-').strip_prefix("entrypoint="));
+    found.filter(|program| contained && !program.is_empty()).map(str::to_owned)
 }

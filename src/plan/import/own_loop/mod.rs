@@ -28,6 +28,7 @@ use crate::plan::keys;
 pub use cuts::{cuts_to_the_longest, truncated};
 use recognised::uses_trainer;
 pub use recognised::{hides, is_loop, loops, parses, starts, training_text, trains};
+pub use says::calls;
 use says::{given, is_fused, loader_batch, optimizer, several_models, wrapper};
 
 /// Where a script's arguments stand in a file: the path, and whether its names may stand in sections.
@@ -106,6 +107,8 @@ pub struct OwnLoop {
     text: String,
     /// What its configuration of DeepSpeed is given by the script itself.
     given: Vec<(&'static str, Setting<u64>)>,
+    /// The optimizer that it makes, by the Trainer's name for it.
+    optimizer: Option<&'static str>,
     /// It loads more models than one.
     loads_several: bool,
     /// Options that it inherits and never names.
@@ -127,6 +130,7 @@ impl OwnLoop {
             path,
             text,
             given: Vec::new(),
+            optimizer: None,
             loads_several: false,
             silent: Vec::new(),
             eight_bits: None,
@@ -213,7 +217,8 @@ impl OwnLoop {
             put(half, told.map(|_| true.into()), "Accelerator(mixed_precision)");
         }
         let fused = |part: &str| is_fused(part, &reader, &self.text);
-        put("optim", optimizer(&self.text, &fused).map(Value::from), "its optimizer");
+        self.optimizer = optimizer(&self.text, &reader, &fused);
+        put("optim", self.optimizer.map(Value::from), "its optimizer");
         put("max_length", truncated(&self.text, &reader), "max_length");
         let names = ["model_name_or_path", "model_name", "model_path", "base_model", "model_id", "model"];
         if !names.iter().any(|name| settings.is_set(name)) {
@@ -261,7 +266,7 @@ impl OwnLoop {
         }
         under_deepspeed(imported);
         self.unfollowed(imported);
-        if optimizer(&self.text, &|_| false).is_none() {
+        if self.optimizer.is_none() {
             imported
                 .miss(keys::training::optimizer, format!("{}: which optimizer it makes is not followed", self.path));
         }

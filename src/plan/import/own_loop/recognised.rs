@@ -51,8 +51,10 @@ pub fn hides(context: &ImportContext) -> bool {
 
 /// Whether a script has a loop of its own.
 pub fn is_loop(text: &str) -> bool {
-    let transformers = text.contains("from transformers") || text.contains("import transformers");
-    transformers && loops(text)
+    // The names that the library had before its second version.
+    const LIBRARIES: [&str; 3] = ["transformers", "pytorch_transformers", "pytorch_pretrained_bert"];
+    let imports = |library: &&str| ["from", "import"].iter().any(|word| text.contains(&format!("{word} {library}")));
+    LIBRARIES.iter().any(|library| imports(&library)) && loops(text)
 }
 
 /// Whether a script does something where it is started: a module only declares what others call.

@@ -34,23 +34,30 @@ pub fn loader_batch(text: &str) -> Option<String> {
     }
 }
 
+/// No script that matters has more calls of one name, or a longer one.
+const MOST_CALLS: usize = 512;
+const LONGEST_CALL: usize = 20_000;
+
 /// The arguments of every call of `name`.
 pub fn calls(text: &str, name: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     let mut rest = text;
-    while let Some(at) = call(rest, name) {
+    while let Some(at) = call(rest, name).filter(|_| found.len() < MOST_CALLS) {
         let behind = rest.get(at + name.len() + 1..).unwrap_or("");
-        found.push(arguments(behind));
+        let end = behind.char_indices().nth(LONGEST_CALL).map_or(behind.len(), |(at, _)| at);
+        found.push(arguments(behind.get(..end).unwrap_or(behind)));
         rest = behind;
     }
     found
 }
 
-/// The optimizer that a script makes, by a name that the tables know; none where it makes none or several. `fused` says
-/// whether one of its arguments asks for the fused kernel.
-pub fn optimizer(text: &str, fused: &dyn Fn(&str) -> bool) -> Option<&'static str> {
-    const MADE: [(&str, &str); 12] = [
+/// The optimizer that a script makes, by a name that the tables know; none where it makes none, or several of which the
+/// reader does not rule out all but one. `fused` says whether one of its arguments asks for the fused kernel.
+pub fn optimizer(text: &str, reader: &ScriptReader, fused: &dyn Fn(&str) -> bool) -> Option<&'static str> {
+    const MADE: [(&str, &str); 13] = [
         ("AdamW", "adamw"),
+        // pytorch_pretrained_bert/optimization.py: a loop over the weights, as AdamW's of transformers.
+        ("BertAdam", "adamw_hf"),
         ("Adam", "adam"),
         ("FusedAdam", "fusedadam"),
         ("DeepSpeedCPUAdam", "cpuadam"),
@@ -63,9 +70,14 @@ pub fn optimizer(text: &str, fused: &dyn Fn(&str) -> bool) -> Option<&'static st
         ("PagedAdamW32bit", "paged_adamw"),
         ("RMSprop", "rmsprop"),
     ];
-    let made: Vec<&(&str, &str)> = MADE.iter().filter(|(class, _)| call(text, class).is_some()).collect();
+    let mut made: Vec<&(&str, &str)> = MADE.iter().filter(|(class, _)| call(text, class).is_some()).collect();
+    if made.len() > 1 {
+        made.retain(|(class, _)| reader.makes(class));
+    }
     let [(class, word)] = made.as_slice() else { return None };
-    let of_transformers = |line: &str| line.starts_with("from transformers") && line.contains("AdamW");
+    let library =
+        |line: &str| ["from transformers", "from pytorch_transformers"].iter().any(|from| line.starts_with(from));
+    let of_transformers = |line: &str| library(line) && line.contains("AdamW");
     Some(match *class {
         "AdamW" if text.lines().any(of_transformers) => "adamw_hf",
         "AdamW" if calls(text, class).iter().flatten().any(|part| fused(part)) => "adamw_torch_fused",

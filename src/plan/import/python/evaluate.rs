@@ -144,6 +144,13 @@ impl FollowedScript<'_> {
         self.argument(&path).unwrap_or(Known::Open(path))
     }
 
+    /// What a call of a library was given, or got afterwards, by a name: `args.batch_size = args.batch_size // 4`.
+    fn given_to(&self, call: usize, name: &str) -> Option<Known> {
+        let given = &self.seen.get(call)?.given;
+        let found = given.iter().rev().find(|(given, ..)| given == name).map(|(_, value, _)| value);
+        found.filter(|value| matches!(value, Known::Plain(..))).cloned()
+    }
+
     /// `owner.name`
     pub(super) fn attribute(&mut self, owner: &Known, name: &str) -> Known {
         match owner {
@@ -153,6 +160,7 @@ impl FollowedScript<'_> {
             }
             Known::Collection(at) => self.member(*at, name),
             Known::Made(path, _) if name == "num_processes" && path.ends_with("Accelerator") => Known::Ranks,
+            Known::Made(_, Some(call)) => self.given_to(*call, name).unwrap_or_else(|| self.asked(&[], name)),
             Known::Made(..) => self.asked(&[], name),
             Known::Open(path) => self.asked(path, name),
             Known::Absent => Known::Absent,

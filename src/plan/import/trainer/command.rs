@@ -9,8 +9,8 @@ use super::super::python::ScriptReader;
 use super::super::rows::not_modelled;
 use super::super::settings::{DefaultValue, Settings, UNKNOWN};
 use super::super::text::arguments as arguments_of;
-use super::super::{arguments, own_config, script_adapters, script_defaults, script_doubts, trl};
-use super::super::{python_calls, script_head, script_loading, script_modules};
+use super::super::{arguments, idle_arguments, own_config, script_adapters, script_defaults, script_doubts, trl};
+use super::super::{python_calls, script_head, script_loading, script_modules, trainer_by_name};
 use super::lmflow;
 use super::{DEFAULTS, VERSION, config_file, data_parallel, known_script, leave_open, set_all, versions};
 use super::{lora_call, option_names};
@@ -18,6 +18,17 @@ use crate::plan::keys;
 
 /// The plan of such a command.
 pub fn import(context: &ImportContext) -> ImportedPlan {
+    let text =
+        script_defaults::script_of(context).map(|(path, text)| script_modules::project_text(context, &path, &text));
+    let options = arguments::read(&context.program.words).options;
+    let (run, told) = context.run.with_versions_of(&text.unwrap_or_default(), &options);
+    let mut imported = of_versions(&context.with_run(&run));
+    told.into_iter().for_each(|line| imported.note(line));
+    imported
+}
+
+/// The same with the versions that run.
+fn of_versions(context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("transformers");
     let looped = own_loop_of(context);
     if let Some(path) = &looped {
@@ -31,6 +42,12 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         let whole = script_modules::project_text(context, &path, &text);
         (path, text, whole)
     });
+    if let Some((path, _, whole)) = &script {
+        for name in idle_arguments::names(&settings, whole) {
+            imported.note(format!("{path} declares --{name} and never reads it: without effect"));
+            settings.set(&name, serde_json::Value::Null, Origin::Program(String::new()));
+        }
+    }
     let reader = script.as_ref().map(|(path, text, whole)| {
         let trainer = if looped { Settings::default() } else { Settings::defaults(VERSION, &UNTOLD) };
         // What a script asks of its arguments is what the installed version gives them.
@@ -41,6 +58,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     });
     if let Some(reader) = reader.as_ref().filter(|_| !looped) {
         written(&mut settings, reader);
+        cut_by_trainer(&mut settings, reader);
     }
     imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
     trl::complete(&mut settings, context, &mut imported);
@@ -162,6 +180,16 @@ fn written(settings: &mut Settings, reader: &ScriptReader) {
     }
 }
 
+/// The length that a script hands to TRL's trainer itself, beside its arguments: `SFTTrainer(max_seq_length=args.block)`.
+fn cut_by_trainer(settings: &mut Settings, reader: &ScriptReader) {
+    let call = reader.calls(&trainer_by_name::TRAINERS);
+    for name in ["max_seq_length", "max_length"] {
+        if call.whole(name).is_some_and(|found| found.value > 0) {
+            settings.adopt(name, &call, name);
+        }
+    }
+}
+
 /// Arguments of the Trainer's names that a script declares for itself and does not hand to the `TrainingArguments` that
 /// it makes: they shard nothing.
 fn not_handed_on(text: &str, made: &Settings, settings: &Settings) -> Vec<&'static str> {
@@ -238,6 +266,15 @@ fn own_defaults(imported: &mut ImportedPlan, settings: &mut Settings, context: &
                 imported.unread = Some(path);
             }
         }
+        None if context.program.path.contains("llava/train/train") => {
+            imported.note(format!("{}: not at hand, its arguments are LLaVA's own", context.program.shown()));
+            settings.over(Settings::defaults("LLaVA 1.2", &LLAVA));
+            // `train_mem.py`: by the memory-efficient attention, whatever its version calls it.
+            if context.program.name() == "train_mem.py" {
+                let flash = [("attn_implementation", DefaultValue::Text("flash_attention_2"))];
+                settings.over(Settings::defaults("LLaVA's train_mem.py", &flash));
+            }
+        }
         None if !known && !context.program.path.is_empty() => imported.note(format!(
             "{}: not read, the defaults of its own arguments are not known; those of TrainingArguments are taken",
             context.program.shown()
@@ -245,6 +282,10 @@ fn own_defaults(imported: &mut ImportedPlan, settings: &mut Settings, context: &
         None => {}
     }
 }
+
+/// What LLaVA has of its own in place of the Trainer's (`llava/train/train.py`, `TrainingArguments`).
+const LLAVA: [(&str, DefaultValue); 2] =
+    [("optim", DefaultValue::Text("adamw_torch")), ("model_max_length", DefaultValue::Whole(512))];
 
 /// DeepSpeed-Chat's steps have a batch of their own where nobody says it
 /// (`step1_supervised_finetuning/main.py`, `step2_reward_model_finetuning/main.py`: 16).

@@ -27,6 +27,7 @@ use crate::plan::keys;
 
 pub use attention::implementation;
 pub use command::import;
+pub use option_names::completed as completed_options;
 pub use versions::apply_to as apply_versions;
 
 /// The version whose defaults are meant.

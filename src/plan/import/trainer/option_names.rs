@@ -36,6 +36,22 @@ const TRAINING_ARGUMENTS: &str = "\
     activation_checkpointing_kwargs use_cache trackio_bucket_id trackio_static_space_id enable_jit_checkpoint \
     dataloader_multiprocessing_context dataloader_in_order train_sampling_strategy ddp_static_graph";
 
+/// Short options that a script declares beside long ones: `add_argument("--type", "-t")`.
+fn short_names(text: &str) -> Vec<(String, String)> {
+    let calls = own_loop::calls(text, "add_argument");
+    let names = |parts: &[String]| -> Vec<String> {
+        parts.iter().map(|part| part.trim().trim_matches(['"', '\'']).to_owned()).collect()
+    };
+    let pair = |parts: &Vec<String>| {
+        let names = names(parts);
+        let long = names.iter().find_map(|name| name.strip_prefix("--"))?.replace('-', "_");
+        let is_short = |name: &&str| name.len() == 1 && name.chars().all(|letter| letter.is_ascii_alphabetic());
+        let short = names.iter().filter_map(|name| name.strip_prefix('-')).find(is_short)?;
+        Some((short.to_owned(), long))
+    };
+    calls.iter().filter_map(pair).collect()
+}
+
 /// The options of a command under the whole names that its script has for them.
 pub fn completed(options: Settings, context: &ImportContext) -> Settings {
     let Some((path, text)) = script_of(context).filter(|(_, text)| text.contains("ArgumentParser(")) else {
@@ -46,6 +62,12 @@ pub fn completed(options: Settings, context: &ImportContext) -> Settings {
     let of_library = TRAINING_ARGUMENTS.split_whitespace().filter(|_| own_loop::parses(&text));
     let known: Vec<&str> = own.iter().map(String::as_str).chain(of_library).collect();
     let mut completed = options.clone();
+    for (short, long) in short_names(&text) {
+        if let Some(found) = options.get(&short).filter(|_| !options.holds(&long)) {
+            completed.set(&long, found.value.clone(), found.origin.clone());
+            completed.set(&short, serde_json::Value::Null, found.origin.clone());
+        }
+    }
     for (name, found) in options.iter().filter(|(name, _)| !known.contains(name)) {
         let mut whole: Vec<&str> = known.iter().copied().filter(|known| known.starts_with(name)).collect();
         whole.sort_unstable();

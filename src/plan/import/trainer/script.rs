@@ -3,12 +3,14 @@
 use super::super::adapters;
 use super::super::common::ImportContext;
 use super::super::concepts;
+use super::super::idle_arguments;
 use super::super::imported::ImportedPlan;
 use super::super::model;
 use super::super::origin::{Origin, Setting};
 use super::super::own_loop::cuts_to_the_longest;
 use super::super::preset_length;
 use super::super::python::ScriptReader;
+use super::super::python_adapters;
 use super::super::python_calls::call;
 use super::super::python_models::models;
 use super::super::rows::not_modelled;
@@ -130,6 +132,7 @@ pub fn length(imported: &mut ImportedPlan, settings: &Settings, context: &Import
         }
         _ => {}
     }
+    preset_length::drop_endless(imported, context);
     imported.set(keys::training::padded_batch, settings.flag("pad_to_max_length"));
 }
 
@@ -163,11 +166,7 @@ fn never_read(origin: &Origin, context: &ImportContext) -> Option<String> {
     let name = option.split(' ').next()?;
     let (path, text) = script_of(context)?;
     let text = project_text(context, &path, &text);
-    let words = |line: &str| {
-        let code = line.split('#').next().unwrap_or("");
-        code.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').filter(|word| *word == name).count()
-    };
-    let alone = text.lines().map(words).sum::<usize>() == 1;
+    let alone = idle_arguments::mentions(&text, name) == 1;
     let makes = ["apply_chat_template(", "tokenizer("].iter().any(|call| text.contains(call));
     let cuts = CUTS.iter().any(|part| text.contains(part));
     (alone && makes && !cuts)
@@ -207,6 +206,10 @@ pub fn low_rank(
         Some(word) => word.value.contains("lora"),
         None => switched || wants_unasked(settings, context, reader, named),
     };
+    let text = reader.map_or("", ScriptReader::content);
+    if call(text, "LoraConfig").is_none() && !python_adapters::other_configurations(text).is_empty() {
+        return python_adapters::other_adapters(imported, text);
+    }
     let bits = base_bits(settings, tuning, wanted);
     // P-tuning v2: keys and values in front of each layer's own (`THUDM/ChatGLM2-6B/ptuning/arguments.py`, `pre_seq_len`).
     if let Some(found) = settings.whole("pre_seq_len") {

@@ -55,9 +55,9 @@ fn by_deepspeed(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
         Some(path) if path.value.trim_start().starts_with('{') => {
             text::yaml(&path.origin.to_string(), &path.value).ok()
         }
-        Some(path) if context.run.files.read(&path.value).is_err() && deepspeed::shipped(&path.value).is_some() => {
+        Some(path) if context.run.files.read(&path.value).is_err() && shipped(&path.value, context).is_some() => {
             imported.note(format!("{}: not at hand, taken as it comes with its tool", path.value));
-            deepspeed::shipped(&path.value)
+            shipped(&path.value, context)
         }
         Some(path) => context.settings(&path.value, imported),
         None => Some(settings.below("deepspeed")).filter(deepspeed::is_config),
@@ -82,6 +82,12 @@ fn by_deepspeed(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
         imported.drop(keys::training::gradient_accumulation_steps);
     }
     true
+}
+
+/// A configuration that comes with the tool that runs; LLaVA's names are used by others for other things.
+fn shipped(path: &str, context: &ImportContext) -> Option<Settings> {
+    let of_llava = context.program.path.contains("llava/train/train");
+    deepspeed::shipped(path).or_else(|| deepspeed::shipped_by_llava(path).filter(|_| of_llava))
 }
 
 /// `--fsdp "full_shard auto_wrap"`, and what `--fsdp_config` adds.

@@ -1,6 +1,8 @@
 //! What differs by the version of a library: that of the run's own environment, or what a requirements file beside a
 //! launch file states.
 
+mod calls;
+mod of_run;
 mod range;
 mod requirements;
 mod tables;
@@ -12,6 +14,7 @@ use super::origin::{Origin, Setting};
 use super::settings::Settings;
 use crate::plan::keys;
 
+pub use calls::narrowed;
 pub use range::{NEWEST, VersionRange};
 pub use requirements::beside;
 use tables::{ADAPTERS_IN_FP32, FOREACH, TF32};
@@ -32,7 +35,7 @@ pub fn apply(
 ) {
     // A default of the script's own arguments goes over the library's, whichever version that has.
     let told = |settings: &Settings, name: &str| {
-        const OWN: [&str; 2] = ["the script", "LLaMA-Factory v1"];
+        const OWN: [&str; 4] = ["the script", "LLaMA-Factory v1", "LLaVA 1.2", "LLaVA's train_mem.py"];
         let own = |found: &Setting<serde_json::Value>| matches!(found.origin, Origin::Default { framework, .. } if OWN.contains(&framework));
         settings.is_set(name) || settings.get(name).is_some_and(own)
     };
@@ -43,6 +46,10 @@ pub fn apply(
                 settings.over(Settings::defaults(row.label, &[(row.name, row.value)]));
             }
             Some(false) => {}
+            // Of several that it may be the newest counts; the others are noted.
+            None if range.below <= row.until && range.below > row.since => {
+                settings.over(Settings::defaults(row.label, &[(row.name, row.value)]));
+            }
             None => {
                 let stated = versions.get(row.library).map_or("", String::as_str);
                 imported.note(format!("{} {stated}: `{}` differs among these ({})", row.library, row.name, row.label));
