@@ -34,6 +34,13 @@ pub fn loader_batch(text: &str) -> Option<String> {
     }
 }
 
+/// Whether DeepSpeed makes the loader itself, by the batch of its own configuration (`deepspeed.initialize`,
+/// `training_data`): one that the script has made is not what it trains on.
+pub fn engine_loads(text: &str) -> bool {
+    text.contains("deepspeed")
+        && calls(text, "initialize").iter().flatten().any(|part| part.trim_start().starts_with("training_data="))
+}
+
 /// The arguments of every call of `name`.
 pub fn calls(text: &str, name: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
