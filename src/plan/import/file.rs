@@ -377,8 +377,8 @@ fn starting(all: Vec<shell::ShellCommand>) -> Vec<shell::ShellCommand> {
 
 /// Commands that start their launcher themselves: `llamafactory-cli train`, `trl sft`, `litgpt finetune_lora`.
 pub fn trains_by_itself(program: &Program) -> bool {
-    const COMMANDS: [&str; 9] =
-        ["llamafactory-cli", "lmf", "axolotl", "litgpt", "trl", "swift", "megatron", "openrlhf", "xtuner"];
+    const COMMANDS: [&str; 10] =
+        ["llamafactory-cli", "lmf", "axolotl", "litgpt", "trl", "swift", "megatron", "openrlhf", "xtuner", "oumi"];
     const TRAINING: [&str; 11] =
         ["train", "pretrain", "finetune", "sft", "dpo", "kto", "grpo", "rloo", "reward", "pt", "rlhf"];
     let what = program.words.first().map_or("", String::as_str);

@@ -58,6 +58,7 @@ mod open_instruct;
 mod open_lm;
 mod openrlhf;
 mod origin;
+mod oumi;
 mod own_config;
 mod own_loop;
 mod preset_length;
@@ -330,6 +331,7 @@ fn framework(context: &ImportContext) -> ImportedPlan {
         (megatron::runs, megatron::import),
         (nemo_rl::runs, nemo_rl::import),
         (automodel::runs, automodel::import),
+        (oumi::runs, oumi::import),
         (easy_r1::runs, easy_r1::import),
         (sky_rl::runs, sky_rl::import),
         (lingua::runs, lingua::import),
