@@ -62,6 +62,7 @@ mod oumi;
 mod own_config;
 mod own_loop;
 mod preset_length;
+mod primus;
 mod python;
 mod python_adapters;
 mod python_calls;
