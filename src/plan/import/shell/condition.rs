@@ -174,8 +174,7 @@ impl Branches {
     fn fork(&mut self, script: &Script) -> Option<Fork> {
         self.forks += 1;
         let words: usize = script.variables.values().map(Vec::len).sum();
-        (self.forks <= MOST_FORKS && words <= MOST_WORDS)
-            .then(|| Fork::before(script))
+        (self.forks <= MOST_FORKS && words <= MOST_WORDS).then(|| Fork::before(script))
     }
 
     fn open(&mut self, holds: Option<bool>, script: &Script) {

@@ -1,6 +1,6 @@
 //! Conditions that only a run could tell: every branch is read, and what they leave alike is known behind them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Script;
 use super::joined::joined as shared;
@@ -44,12 +44,19 @@ impl Fork {
 
     /// The files of all branches; one that two of them write with other texts holds what only the run knows.
     fn join_files(&mut self, script: &mut Script) {
+        let mut differs = BTreeSet::new();
         for (path, text) in std::mem::take(&mut self.written).into_iter().flatten() {
             let before = self.files.get(&path) == Some(&text);
-            let other = script.files.get(&path).filter(|now| **now != text && self.files.get(&path) != Some(now));
-            if other.is_some() && !before {
-                script.changed.insert(path);
-            } else if !before {
+            let now = script.files.get(&path);
+            let other = now.is_some_and(|now| *now != text && self.files.get(&path) != Some(now));
+            if before || differs.contains(&path) {
+                continue;
+            }
+            if other {
+                script.files.remove(&path);
+                script.changed.insert(path.clone());
+                differs.insert(path);
+            } else {
                 script.files.insert(path, text);
             }
         }
