@@ -12,7 +12,7 @@ use super::script_modules;
 use super::settings::Settings;
 use super::text::Unparsable;
 use super::{
-    ProcessView, documented, intern_evo, jobs, llm_c, nanogpt, nanotron, nemo_recipes, of_command, own_loop,
+    ProcessView, bridge, documented, intern_evo, jobs, llm_c, nanogpt, nanotron, nemo_recipes, of_command, own_loop,
     python_calls, scontrol, shell, stated_world, text, torchtitan, trainer, xtuner,
 };
 use crate::catalog::Catalog;
@@ -54,6 +54,7 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
                 read => read,
             }
         }
+        "py" if bridge::is_recipe(content) => Some(bridge::of_file(name, content, &context)?),
         "py" => {
             let chosen = torchtitan::chosen(name, content, around.which)?;
             let read = of_python(name, chosen.as_deref().unwrap_or(content), &context);

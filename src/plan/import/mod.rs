@@ -10,6 +10,7 @@ mod areal;
 mod arguments;
 mod automodel;
 mod axolotl;
+mod bridge;
 mod colossal;
 mod common;
 mod concept_table;

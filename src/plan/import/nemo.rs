@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use super::arguments;
+use super::bridge;
 use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::launch::World;
@@ -118,7 +119,15 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         settings.over(file);
     }
     settings.over(overrides);
-    bridge(&mut imported, &settings);
+    match recipe_of(context).filter(|_| !nemo).and_then(|found| bridge::named(context, &found.value)) {
+        Some(made) => {
+            imported.notes.retain(|line| !line.ends_with("what the recipe itself decides is not read"));
+            imported.missing.retain(|missing| missing.key != keys::model::preset);
+            bridge::set(&mut imported, &made, &settings, context);
+            account_for(&mut imported, &settings);
+        }
+        None => self::overrides(&mut imported, &settings),
+    }
     world(&mut imported, &settings);
     imported
 }
@@ -128,7 +137,7 @@ pub fn of_bridge(file: &Settings) -> ImportedPlan {
     let mut imported = ImportedPlan::of("Megatron-Bridge");
     imported.say(keys::model::framework, "megatron", Origin::Program("Megatron-Bridge's own keys".to_owned()));
     imported.miss(keys::model::preset, "an override file names no recipe, and the recipe has the model");
-    bridge(&mut imported, file);
+    overrides(&mut imported, file);
     imported
 }
 
@@ -141,7 +150,7 @@ fn recipe(imported: &mut ImportedPlan, context: &ImportContext, found: &Setting<
     imported.note(format!("{}: what the recipe itself decides is not read", found.value));
 }
 
-fn bridge(imported: &mut ImportedPlan, settings: &Settings) {
+fn overrides(imported: &mut ImportedPlan, settings: &Settings) {
     take(imported, settings, BRIDGE);
     nemo_recipes::fused_loss(imported, "Megatron-Bridge");
     let unfused = settings.flag("model.cross_entropy_loss_fusion").filter(|found| !found.value);
