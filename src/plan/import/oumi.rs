@@ -52,7 +52,9 @@ fn configuration(context: &ImportContext) -> Option<String> {
     let program = context.program;
     let trains = program.name() == "oumi" && program.words.first().is_some_and(|word| word == "train");
     let options = arguments::read(&program.words).options;
-    options.first_text(&["config", "c"]).filter(|_| trains).map(|found| found.value)
+    let named = options.first_text(&["config", "c"]).filter(|_| trains)?.value;
+    // `oumi://configs/…` is of its own repository (`utils/config.py`, `resolve_and_fetch_config`).
+    Some(named.strip_prefix("oumi://").map_or(named.clone(), str::to_owned))
 }
 
 /// Whether the program is Oumi's.
@@ -89,7 +91,9 @@ fn trainer_type(settings: &Settings) -> String {
 }
 
 fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
-    let settings = &Settings::defaults(VERSION, DEFAULTS).with(file);
+    let mut settings = Settings::defaults(VERSION, DEFAULTS).with(file);
+    settings.interpolate();
+    let settings = &settings;
     imported.say(keys::model::framework, "pytorch", Origin::Program("Oumi's own keys".to_owned()));
     match settings.text("model.model_name").filter(|found| !found.value.is_empty()) {
         Some(found) => model::set(imported, context, found),
@@ -133,6 +137,7 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
         "training.empty_device_cache_steps",
         "training.include_performance_metrics",
         "model.load_pretrained_weights",
+        "training.trainer_kwargs.max_seq_length",
         "peft.lora_alpha",
         "peft.lora_init_weights",
     ] {
@@ -149,7 +154,8 @@ fn length(imported: &mut ImportedPlan, settings: &Settings, who: &str) {
     let sees = settings.text("data.train.collator_name").is_some_and(|found| found.value.contains("vision"));
     let usual = || Setting::new(1024, Origin::Default { framework: "TRL", option: "max_length 1024".to_owned() });
     imported.set(keys::model::sequence_length, told.or_else(|| (cuts && !sees).then(usual)));
-    imported.miss(keys::model::sequence_length, "no model.model_max_length: the tokenizer's limit, or the data, decides");
+    imported
+        .miss(keys::model::sequence_length, "no model.model_max_length: the tokenizer's limit, or the data, decides");
 }
 
 /// What the trainers of TRL hold beside the model.
