@@ -6,8 +6,8 @@ use super::origin::Origin;
 use super::settings::Settings;
 use super::{
     accelerate, align_anything, areal, automodel, axolotl, deepspeed, easy_r1, galore, glm, gpt_neox, levanter, lingua,
-    litgpt, llama_factory, llm_foundry, mistral_finetune, nanotron, nemo, nemo_rl, olmo, open_instruct, oumi, own_config,
-    primus, roll, swift, torchtitan, torchtune, trainer, veomni, verl,
+    litgpt, llama_factory, llm_foundry, mistral_finetune, nanotron, nemo, nemo_rl, olmo, open_instruct, oumi,
+    own_config, primus, roll, swift, torchtitan, torchtune, trainer, veomni, verl,
 };
 use crate::plan::keys;
 

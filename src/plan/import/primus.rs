@@ -9,7 +9,7 @@ use super::origin::Origin;
 use super::rows::not_modelled;
 use super::script_files::near;
 use super::settings::{Settings, UNKNOWN};
-use super::{megatron, text, torchtitan};
+use super::{bridge, megatron, text, torchtitan};
 use crate::plan::keys;
 
 /// The version whose presets are meant.
@@ -23,15 +23,13 @@ const OPPOSITE: [(&str, &str); 2] =
     [("add_bias_linear", "disable_bias_linear"), ("gradient_accumulation_fusion", "no_gradient_accumulation_fusion")];
 
 /// What Primus adds to Megatron, and what it changes.
-const ADDED: [(&str, &str); 10] = [
+const ADDED: [(&str, &str); 8] = [
     ("patch_zero_bubble", "schedules of zero bubbles"),
     ("patch_primus_pipeline", "Primus' own pipeline schedules"),
     ("patch_moe_overlap", "expert all-to-alls beside compute"),
     ("enable_primus_turbo", "Primus-Turbo's kernels in place of Transformer Engine's"),
     ("recompute_layer_ids", "layers that are recomputed by their numbers"),
     ("decoder_pipeline_manual_split_list", "layers of each stage by hand"),
-    ("lfm_layer_types", "convolutions between the layers of attention"),
-    ("is_hybrid_model", "layers of other kinds than attention"),
     ("fp4", "matrix multiplications in FP4"),
     ("enable_odc", "gradients reduced by on-demand communication"),
 ];
@@ -135,14 +133,14 @@ fn on_megatron(mut imported: ImportedPlan, mut settings: Settings, context: &Imp
         }
         settings.accept(name);
     }
-    if settings.text("model_type").is_some_and(|found| found.value != "gpt") {
-        not_modelled(&mut imported, "model_type: another than a GPT");
+    // `primus/backends/megatron/lora`, with the layers' names that Megatron-Bridge has.
+    if settings.is("lora.enabled") {
+        bridge::low_rank(&mut imported, &settings.below("lora"), "LoRA");
     }
-    let tuned = settings.iter().find(|(name, found)| {
-        (name.starts_with("lora") || name.starts_with("peft")) && !matches!(found.value, Value::Null | Value::Bool(false))
-    });
-    if let Some(what) = tuned.map(|(name, found)| format!("{name}: adapters ({})", found.origin)) {
-        not_modelled(&mut imported, &what);
+    for name in
+        ["model_type", "lora.alpha", "lora.dropout_position", "lora.lora_A_init_method", "lora.lora_B_init_method"]
+    {
+        settings.accept(name);
     }
     imported.set(keys::training::compile, settings.on("torch_compile.enable"));
     for name in ["moe_router_force_load_balancing", "mock_data", "add_bias_linear", "gradient_accumulation_fusion"] {
@@ -151,7 +149,15 @@ fn on_megatron(mut imported: ImportedPlan, mut settings: Settings, context: &Imp
     let turbo: Vec<String> =
         settings.iter().map(|(name, _)| name.to_owned()).filter(|name| name.contains("turbo")).collect();
     turbo.iter().for_each(|name| settings.accept(name));
-    megatron::all(&mut imported, settings, context);
+    let kind = settings.text("model_type").map_or_else(|| "gpt".to_owned(), |found| found.value);
+    let mixed = settings.is("is_hybrid_model") || settings.get("lfm_layer_types").is_some();
+    if kind == "gpt" && !mixed {
+        megatron::all(&mut imported, settings, context);
+    } else {
+        let kind = if mixed { "layers of other kinds than attention".to_owned() } else { format!("model_type {kind}") };
+        imported.miss(keys::model::preset, format!("{kind}: its sizes are not read"));
+        megatron::train(&mut imported, &settings, context);
+    }
     imported
 }
 
