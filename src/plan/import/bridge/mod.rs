@@ -11,11 +11,11 @@ use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
 use super::refused::Refused;
 use super::rows::not_modelled;
-use super::settings::Settings;
-use super::{adapters, megatron, model, nemo_recipes};
+use super::settings::{Settings, UNKNOWN};
+use super::{adapters, megatron, model, nemo_recipes, vision};
 use crate::plan::keys;
 use module::RecipeModule;
-use recipe::{MADE, Recipe};
+use recipe::{BridgeRecipe, MADE};
 
 /// The version whose defaults are meant.
 const VERSION: &str = "Megatron-Bridge";
@@ -41,8 +41,7 @@ const NAMES: &[(&str, &str)] = &[
 const TYPES: [(&str, &str); 4] = [("float32", "fp32"), ("bfloat16", "bf16"), ("float16", "fp16"), ("uint8", "fp8")];
 
 /// What `distributed_fused_adam_with_cosine_annealing` makes where nobody says otherwise (`recipes/utils/optimizer_utils.py`).
-const USUAL: [(&str, &str); 4] =
-    [("optimizer", "adam"), ("weight_decay", "0.1"), ("clip_grad", "1.0"), ("use_distributed_optimizer", "true")];
+const USUAL: [(&str, &str); 3] = [("optimizer", "adam"), ("weight_decay", "0.1"), ("clip_grad", "1.0")];
 
 /// Settings that are read here, or change nothing that is held.
 const QUIET: [&str; 9] =
@@ -74,11 +73,11 @@ fn chosen(name: &str, all: Vec<String>, which: Option<usize>) -> Result<String, 
 /// # Errors
 /// It has several recipes, and none is chosen, or no such.
 pub fn of_file(name: &str, content: &str, context: &ImportContext) -> Result<ImportedPlan, Refused> {
-    let module = RecipeModule::new(context, name.to_owned(), content.to_owned());
+    let module = RecipeModule::new(context, name.to_owned(), content);
     let function = chosen(name, module.recipes(), context.run.which)?;
     let mut imported = ImportedPlan::of(VERSION);
     imported.say(keys::model::framework, "megatron", Origin::Program("a recipe of Megatron-Bridge's".to_owned()));
-    if let Some(recipe) = Recipe::of(&module, &function) {
+    if let Some(recipe) = BridgeRecipe::of(&module, &function) {
         set(&mut imported, &recipe, &Settings::default(), context);
     }
     // `qwen3_8b_pretrain_4gpu_h100_bf16_config`
@@ -89,11 +88,11 @@ pub fn of_file(name: &str, content: &str, context: &ImportContext) -> Result<Imp
 }
 
 /// The recipe of that name, where Megatron-Bridge's own text is around the program.
-pub fn named(context: &ImportContext, name: &str) -> Option<Recipe> {
+pub fn named(context: &ImportContext, name: &str) -> Option<BridgeRecipe> {
     let index = RecipeModule::find(context, &context.program.path, RECIPES)?;
     let families = index.handed_on();
     let home = families.iter().find(|family| family.defining(name).is_some())?;
-    Recipe::of(home, name)
+    BridgeRecipe::of(home, name)
 }
 
 /// A type of torch's in the words of Megatron's arguments.
@@ -103,7 +102,7 @@ fn word(value: &Value) -> Option<Value> {
 }
 
 /// Sets what a recipe says, with `over` over it.
-pub fn set(imported: &mut ImportedPlan, recipe: &Recipe, over: &Settings, context: &ImportContext) {
+pub fn set(imported: &mut ImportedPlan, recipe: &BridgeRecipe, over: &Settings, context: &ImportContext) {
     let mut own = recipe.settings();
     if over.text("mixed_precision").is_some() {
         own.set(&format!("mixed_precision.{MADE}"), Value::Null, Origin::Program("an override".to_owned()));
@@ -125,6 +124,7 @@ pub fn set(imported: &mut ImportedPlan, recipe: &Recipe, over: &Settings, contex
             }
         }
     }
+    distributed(&mut settings, &own, &made("optimizer"));
     let length = own.first_whole(&["model.seq_length", "dataset.seq_length", "dataset.sequence_length"]);
     if let Some(found) = length {
         own.accept("model.seq_length");
@@ -144,8 +144,22 @@ pub fn set(imported: &mut ImportedPlan, recipe: &Recipe, over: &Settings, contex
     frozen(imported, &own);
     for call in &recipe.open {
         not_modelled(imported, &format!("{call}(…): what it changes is not followed"));
+        imported.unread.get_or_insert_with(|| format!("{call}(…)"));
     }
     unknown(imported, &own);
+}
+
+/// Where one of both settings is on, both are (`training/config.py`, `_validate_and_sync_distributed_optimizer_settings`);
+/// the optimizer of `distributed_fused_adam_with_cosine_annealing` has it on.
+fn distributed(settings: &mut Settings, own: &Settings, made: &str) {
+    let name = |section: &str| format!("{section}.use_distributed_optimizer");
+    let usual = || Setting::new(true, Origin::Default { framework: VERSION, option: made.to_owned() });
+    let optimizer = own.flag(&name("optimizer")).or_else(|| made.contains("fused_adam").then(usual));
+    let both = [own.flag(&name("ddp")), optimizer];
+    let told = both.iter().flatten().find(|found| found.value).or_else(|| both.iter().flatten().next());
+    if let Some(found) = told {
+        settings.set("use_distributed_optimizer", found.value.into(), found.origin.clone());
+    }
 }
 
 /// `AutoBridge.from_hf_pretrained("Qwen/Qwen3-8B").to_megatron_provider(…)`; others give sizes of their own.
@@ -153,7 +167,14 @@ fn named_model(imported: &mut ImportedPlan, own: &Settings, context: &ImportCont
     let made = own.text(&format!("model.{MADE}")).map(|found| found.value).unwrap_or_default();
     let named = own.first_text(&["model.0", "model.hf_path", "model.path"]);
     match named.filter(|_| made.starts_with("AutoBridge.from_hf")) {
-        Some(found) => model::set(imported, context, found),
+        Some(found) => {
+            model::set(imported, context, found);
+            // A checkpoint of pictures and text makes a provider of both.
+            vision::whole(imported);
+            if let Some(tower) = imported.tower.as_mut() {
+                tower.frozen |= own.is("model.freeze_vision_model");
+            }
+        }
         None => imported.miss(keys::model::preset, format!("the recipe's model is made by {made}, which is not read")),
     }
     for size in ["num_layers", "hidden_size", "num_moe_experts", "mtp_num_layers"] {
@@ -236,7 +257,7 @@ pub fn low_rank(imported: &mut ImportedPlan, own: &Settings, made: &str) {
 }
 
 fn frozen(imported: &mut ImportedPlan, own: &Settings) {
-    for name in ["freeze_language_model", "freeze_vision_model", "freeze_vision_projection"] {
+    for name in ["freeze_language_model", "freeze_vision_projection"] {
         if own.is(&format!("model.{name}")) {
             not_modelled(imported, &format!("model.{name}: parts that are frozen"));
         }
@@ -245,13 +266,15 @@ fn frozen(imported: &mut ImportedPlan, own: &Settings) {
 
 /// Says what a plan needs and the recipe sets to what is not known.
 fn unknown(imported: &mut ImportedPlan, own: &Settings) {
-    let open: Vec<String> = own
+    // A section is made by a call, a value that is has been computed.
+    let computed = |name: &str, value: &Value| {
+        value.as_str() == Some(UNKNOWN) || (name.ends_with(MADE) && name.split('.').count() > 2)
+    };
+    let open: Vec<&str> = own
         .iter()
-        .filter(|(name, found)| {
-            found.value.as_str() == Some(super::settings::UNKNOWN)
-                && !QUIET.iter().any(|part| name.starts_with(part) || *name == part.trim_end_matches('.'))
-        })
-        .map(|(name, _)| name.to_owned())
+        .filter(|(name, found)| computed(name, &found.value))
+        .filter(|(name, _)| !QUIET.iter().any(|part| name.starts_with(part) || *name == part.trim_end_matches('.')))
+        .map(|(name, _)| name.trim_end_matches(MADE).trim_end_matches('.'))
         .collect();
     if !open.is_empty() {
         not_modelled(imported, &format!("what the recipe computes for {}", open.join(", ")));

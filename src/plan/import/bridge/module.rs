@@ -14,8 +14,8 @@ pub struct RecipeModule<'a> {
     context: &'a ImportContext<'a>,
     /// How origins call it.
     pub shown: String,
-    /// Its text.
-    pub text: String,
+    /// Its text, behind a line's end.
+    text: String,
 }
 
 /// A function of a module.
@@ -23,11 +23,11 @@ pub struct RecipeFunction {
     /// Its parameters, with their defaults as written.
     pub parameters: Vec<(String, Option<String>)>,
     /// Its statements.
-    pub statements: Vec<Statement>,
+    pub statements: Vec<RecipeStatement>,
 }
 
 /// A statement without its comments.
-pub struct Statement {
+pub struct RecipeStatement {
     /// Its line, from 1.
     pub line: usize,
     /// How far it is indented.
@@ -38,14 +38,14 @@ pub struct Statement {
 
 impl<'a> RecipeModule<'a> {
     /// A module of that text.
-    pub const fn new(context: &'a ImportContext<'a>, shown: String, text: String) -> Self {
-        Self { context, shown, text }
+    pub fn new(context: &'a ImportContext<'a>, shown: String, text: &str) -> Self {
+        Self { context, shown, text: format!("\n{text}") }
     }
 
     /// The module of a path in the project, as it is found at or above the present one.
     pub fn find(context: &'a ImportContext<'a>, from: &str, path: &str) -> Option<Self> {
         let (text, there) = near(context.run.files, from, path).ok()?;
-        Some(Self::new(context, there, text))
+        Some(Self::new(context, there, &text))
     }
 
     /// The recipes that it makes: its functions without a line in front that give a `ConfigContainer`.
@@ -109,7 +109,7 @@ impl<'a> RecipeModule<'a> {
             }
             return ends(&format!("{folder}/{path}")).iter().find_map(|path| {
                 let text = self.context.run.files.read(path).ok()?;
-                Some(Self::new(self.context, path.clone(), text))
+                Some(Self::new(self.context, path.clone(), &text))
             });
         }
         let own = path.starts_with("megatron/bridge/").then_some(path)?;
@@ -138,7 +138,7 @@ impl<'a> RecipeModule<'a> {
     /// A function of its own.
     pub fn function(&self, name: &str) -> Option<RecipeFunction> {
         let at = self.text.find(&format!("\ndef {name}("))? + 1;
-        let first = self.text.get(..at)?.lines().count() + 1;
+        let first = self.text.get(..at)?.lines().count();
         let rest = self.text.get(at..)?;
         let inner = rest.split_once('(')?.1;
         let parameters = arguments(inner).iter().map(|part| parameter(part)).collect();
@@ -192,10 +192,10 @@ fn opened(line: &str) -> i64 {
 }
 
 /// Lines as statements: what brackets hold together is one; texts that stand alone are left out.
-fn statements<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Vec<Statement> {
+fn statements<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Vec<RecipeStatement> {
     const QUOTES: &str = "\"\"\"";
     let mut found = Vec::new();
-    let mut open: Option<(Statement, i64)> = None;
+    let mut open: Option<(RecipeStatement, i64)> = None;
     let mut told = false;
     for (number, line) in lines {
         let quotes = line.matches(QUOTES).count();
@@ -209,7 +209,7 @@ fn statements<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Vec<Statemen
         }
         let (mut statement, depth) = open.take().unwrap_or_else(|| {
             let indent = text.len() - text.trim_start().len();
-            (Statement { line: number, indent, text: String::new() }, 0)
+            (RecipeStatement { line: number, indent, text: String::new() }, 0)
         });
         statement.text.push_str(text.trim());
         let depth = depth + opened(text);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::module::{RecipeModule, Statement};
+use super::module::{RecipeModule, RecipeStatement};
 use crate::plan::import::origin::{Origin, Setting};
 use crate::plan::import::settings::{Settings, UNKNOWN, truth, whole};
 use crate::plan::import::text::{arguments, python_literal};
@@ -28,7 +28,7 @@ pub const MADE: &str = "()";
 
 /// A branch of a condition.
 #[derive(Debug, Clone, Copy)]
-struct Branch {
+struct RecipeBranch {
     indent: usize,
     /// Whether one of the branches before was taken; none where a condition is not known.
     taken: Option<bool>,
@@ -38,7 +38,7 @@ struct Branch {
 
 /// What a recipe has set so far.
 #[derive(Debug, Default)]
-pub struct Recipe {
+pub struct BridgeRecipe {
     /// Values by their dotted names below `cfg`.
     entries: BTreeMap<String, Setting<Value>>,
     /// Calls that were not followed.
@@ -49,9 +49,9 @@ pub struct Recipe {
 }
 
 /// What a function's names stand for, as written.
-type Names = BTreeMap<String, String>;
+type RecipeNames = BTreeMap<String, String>;
 
-impl Recipe {
+impl BridgeRecipe {
     /// What the function of a module makes, where it is there.
     pub fn of(module: &RecipeModule, function: &str) -> Option<Self> {
         let mut recipe = Self::default();
@@ -73,10 +73,10 @@ impl Recipe {
         let Some((home, own)) = module.defining(function) else { return false };
         let module = home.as_ref().unwrap_or(module);
         let Some(body) = module.function(&own) else { return false };
-        let mut names: Names = module.constants();
+        let mut names: RecipeNames = module.constants();
         names.extend(body.parameters.iter().filter_map(|(name, usual)| Some((name.clone(), usual.clone()?))));
         names.extend(given.iter().cloned());
-        let mut branches: Vec<Branch> = Vec::new();
+        let mut branches: Vec<RecipeBranch> = Vec::new();
         for statement in &body.statements {
             self.steps += 1;
             if self.steps > MOST_STEPS || !self.statement(module, statement, &mut names, &mut branches, deepest) {
@@ -90,9 +90,9 @@ impl Recipe {
     fn statement(
         &mut self,
         module: &RecipeModule,
-        statement: &Statement,
-        names: &mut Names,
-        branches: &mut Vec<Branch>,
+        statement: &RecipeStatement,
+        names: &mut RecipeNames,
+        branches: &mut Vec<RecipeBranch>,
         deepest: usize,
     ) -> bool {
         let text = statement.text.as_str();
@@ -102,7 +102,7 @@ impl Recipe {
             self.branch(text, statement.indent, names, branches);
             return true;
         }
-        let state = |branch: &Branch| branch.reading;
+        let state = |branch: &RecipeBranch| branch.reading;
         if branches.iter().any(|branch| state(branch) == Some(false)) {
             return true;
         }
@@ -130,7 +130,7 @@ impl Recipe {
     }
 
     /// Opens a branch by its condition.
-    fn branch(&mut self, text: &str, indent: usize, names: &Names, branches: &mut Vec<Branch>) {
+    fn branch(&mut self, text: &str, indent: usize, names: &RecipeNames, branches: &mut Vec<RecipeBranch>) {
         let before = branches.iter().position(|branch| branch.indent == indent).map(|at| branches.remove(at));
         let condition = text.strip_prefix("elif ").or_else(|| text.strip_prefix("if "));
         let holds = condition.map_or(Some(true), |text| self.holds(text.trim_end_matches(':'), names));
@@ -145,11 +145,11 @@ impl Recipe {
             (Some(false), Some(false)) => Some(false),
             _ => None,
         };
-        branches.push(Branch { indent, taken, reading });
+        branches.push(RecipeBranch { indent, taken, reading });
     }
 
     /// Whether a condition holds: `cfg.a > 1`, `cfg.a is not None`, `isinstance(scheme, str) and … in ["lora", …]`.
-    fn holds(&self, text: &str, names: &Names) -> Option<bool> {
+    fn holds(&self, text: &str, names: &RecipeNames) -> Option<bool> {
         let known = |name: &str| match name.trim().strip_prefix("cfg.") {
             Some(path) => self.entries.get(path).map(|found| found.value.clone()),
             None => python_literal(names.get(name.trim())?),
@@ -177,7 +177,14 @@ impl Recipe {
     }
 
     /// `cfg = other()`, `cfg.model.seq_length = 4096`, `peft_cfg = …`, `peft_cfg.dim = 8`.
-    fn assign(&mut self, module: &RecipeModule, target: &str, value: &str, names: &mut Names, at: (usize, usize)) {
+    fn assign(
+        &mut self,
+        module: &RecipeModule,
+        target: &str,
+        value: &str,
+        names: &mut RecipeNames,
+        at: (usize, usize),
+    ) {
         let (line, deepest) = at;
         if target == "cfg" {
             if let Some(inner) = value.strip_prefix("ConfigContainer(") {
@@ -199,7 +206,7 @@ impl Recipe {
     }
 
     /// A call: what a function of the project does to `cfg`.
-    fn called(&mut self, module: &RecipeModule, text: &str, names: &Names, deepest: usize) {
+    fn called(&mut self, module: &RecipeModule, text: &str, names: &RecipeNames, deepest: usize) {
         let Some((callee, inner)) = text.split_once('(') else { return };
         let given: Vec<(String, String)> = arguments(inner)
             .iter()
@@ -223,7 +230,7 @@ impl Recipe {
     }
 
     /// Sets what stands at a path: a value, what a name stands for with its own fields, or what a call is given.
-    fn put(&mut self, module: &RecipeModule, path: &str, text: &str, names: &Names, line: usize) {
+    fn put(&mut self, module: &RecipeModule, path: &str, text: &str, names: &RecipeNames, line: usize) {
         self.nested += 1;
         self.steps += 1;
         let followed = self.nested <= MOST_NESTED && self.steps <= MOST_STEPS;
@@ -232,7 +239,7 @@ impl Recipe {
         self.nested -= 1;
     }
 
-    fn put_value(&mut self, module: &RecipeModule, path: &str, text: &str, names: &Names, line: usize) {
+    fn put_value(&mut self, module: &RecipeModule, path: &str, text: &str, names: &RecipeNames, line: usize) {
         let below = format!("{path}.");
         let origin = || Origin::File { name: module.shown.clone(), line: Some(line), key: path.to_owned() };
         self.entries.retain(|name, _| !name.starts_with(&below));
@@ -267,7 +274,7 @@ impl Recipe {
         }
     }
 
-    fn put_keywords(&mut self, module: &RecipeModule, below: &str, inner: &str, names: &Names, line: usize) {
+    fn put_keywords(&mut self, module: &RecipeModule, below: &str, inner: &str, names: &RecipeNames, line: usize) {
         for (place, part) in arguments(inner).iter().enumerate() {
             match part
                 .split_once('=')
@@ -296,6 +303,14 @@ fn literal(text: &str) -> Option<Value> {
     }
     if let Some(name) = text.strip_prefix("torch.").filter(|name| name.chars().all(char::is_alphanumeric)) {
         return Some(name.into());
+    }
+    // A member of an enumeration: `AttnBackend.flash`.
+    let named = text.split_once('.').filter(|(class, member)| {
+        let plain = |word: &str| word.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+        class.starts_with(|letter: char| letter.is_ascii_uppercase()) && plain(class) && plain(member)
+    });
+    if let Some((_, member)) = named {
+        return Some(member.into());
     }
     if let Some(inner) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         let items: Option<Vec<Value>> = arguments(inner).iter().map(|item| literal(item.trim())).collect();
