@@ -8,7 +8,7 @@ use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
-use super::{accelerate, adapters, arguments, model, trainer};
+use super::{accelerate, adapters, arguments, model, rollout, trainer};
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -117,8 +117,17 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
     precision(imported, settings);
     low_rank(imported, settings);
     sharding(imported, settings, context);
-    if let Some(method) = method(&who) {
-        method.apply(imported);
+    match method(&who) {
+        Some(TrainingMethod::Grpo) => {
+            let mut own = settings.below("training.grpo");
+            own.over(settings.below("training.trainer_kwargs"));
+            if own.get("vllm_gpu_memory_utilization").is_none() {
+                own.set("vllm_gpu_memory_utilization", 0.9.into(), default("vllm_gpu_memory_utilization"));
+            }
+            rollout::of_script(imported, &own, context);
+        }
+        Some(method) => method.apply(imported),
+        None => {}
     }
     for name in [
         "training.trainer_type",
@@ -149,8 +158,13 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
 /// The longest sample: TRL's trainers cut what they prepare (`TrainingConfig.__post_init__`, `max_length`; TRL,
 /// `SFTConfig.max_length` and its kin, 1024), where no collator of Oumi's does it in their place.
 fn length(imported: &mut ImportedPlan, settings: &Settings, who: &str) {
-    let told = settings.first_whole(&["model.model_max_length", "training.trainer_kwargs.max_length"]);
+    if who == "trl_grpo" {
+        return imported.miss(keys::model::sequence_length, "training.grpo says no lengths of prompts and answers");
+    }
     let cuts = ["trl_sft", "trl_dpo", "trl_kto", "trl_gkd"].contains(&who);
+    // Of KTO's trainer the model's length is not told.
+    let names = ["model.model_max_length", "training.trainer_kwargs.max_length"];
+    let told = settings.first_whole(if who == "trl_kto" { &names[1..] } else { &names });
     let sees = settings.text("data.train.collator_name").is_some_and(|found| found.value.contains("vision"));
     let usual = || Setting::new(1024, Origin::Default { framework: "TRL", option: "max_length 1024".to_owned() });
     imported.set(keys::model::sequence_length, told.or_else(|| (cuts && !sees).then(usual)));
