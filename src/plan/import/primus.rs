@@ -108,6 +108,7 @@ fn resolved(settings: &Settings, context: &ImportContext) -> Settings {
         {
             let (variable, default) = inner.split_once(':').map_or((inner, None), |(name, told)| (name, Some(told)));
             let given = context.variable(variable).map(|found| found.value);
+            let given = given.or_else(|| context.run.variables.get(variable).cloned());
             now.push_str(before);
             now.push_str(&given.or(default.map(str::to_owned)).unwrap_or_else(|| UNKNOWN.to_owned()));
             rest = after;
