@@ -124,7 +124,10 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
             if own.get("vllm_gpu_memory_utilization").is_none() {
                 own.set("vllm_gpu_memory_utilization", 0.9.into(), default("vllm_gpu_memory_utilization"));
             }
-            rollout::of_script(imported, &own, context);
+            rollout::TRL.apply(imported, &own, context);
+            for name in ["num_generations", "max_completion_length", "max_prompt_length"] {
+                own.accept(name);
+            }
         }
         Some(method) => method.apply(imported),
         None => {}
@@ -159,6 +162,7 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
 /// `SFTConfig.max_length` and its kin, 1024), where no collator of Oumi's does it in their place.
 fn length(imported: &mut ImportedPlan, settings: &Settings, who: &str) {
     if who == "trl_grpo" {
+        settings.accept("model.model_max_length");
         return imported.miss(keys::model::sequence_length, "training.grpo says no lengths of prompts and answers");
     }
     let cuts = ["trl_sft", "trl_dpo", "trl_kto", "trl_gkd"].contains(&who);
