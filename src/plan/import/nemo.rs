@@ -78,14 +78,15 @@ pub fn is_nemo(settings: &Settings) -> bool {
 pub fn runs(context: &ImportContext) -> bool {
     let program = context.program;
     let has = |name: &str| program.words.iter().any(|word| word.split('=').next() == Some(name));
-    let recipe = program.name() == "run_recipe.py" && (has("--recipe") || has("--model_recipe_name"));
+    let named = has("--recipe") || has("--model_recipe_name") || (has("--model") && has("--mode"));
+    let recipe = program.name() == "run_recipe.py" && named;
     let factory = matches!(program.name(), "nemo" | "nemo_run") && has("--factory");
     let first = program.name().starts_with("megatron_") && program.words.iter().any(|word| word.starts_with("model."));
     recipe || factory || first || (program.path.contains("Megatron-Bridge") && recipe_of(context).is_some())
 }
 
 fn recipe_of(context: &ImportContext) -> Option<Setting<String>> {
-    arguments::read(&context.program.words).options.first_text(&["recipe", "model_recipe_name", "factory"])
+    bridge::recipe_name(&arguments::read(&context.program.words).options)
 }
 
 /// The plan of such a command.
@@ -118,8 +119,10 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     {
         settings.over(file);
     }
+    settings.over(bridge::options(&given.options));
     settings.over(overrides);
-    match recipe_of(context).filter(|_| !nemo).and_then(|found| bridge::named(context, &found.value)) {
+    let own = recipe_of(context).filter(|_| !nemo);
+    match own.and_then(|found| bridge::named(context, &found.value, &given.options)) {
         Some(made) => {
             imported.notes.retain(|line| !line.ends_with("what the recipe itself decides is not read"));
             imported.missing.retain(|missing| missing.key != keys::model::preset);

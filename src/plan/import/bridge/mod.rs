@@ -20,6 +20,20 @@ use recipe::{BridgeRecipe, MADE};
 /// The version whose defaults are meant.
 const VERSION: &str = "Megatron-Bridge";
 
+/// Options of `scripts/training/run_recipe.py`, and the settings that they are (`COMMON_OVERRIDE_FIELDS`).
+const OPTIONS: &[(&[&str], &str)] = &[
+    (&["max_steps", "ms"], "train.train_iters"),
+    (&["global_batch_size", "gb"], "train.global_batch_size"),
+    (&["micro_batch_size", "mb"], "train.micro_batch_size"),
+    (&["seq_length", "sl"], "dataset.seq_length"),
+    (&["tensor_model_parallel_size", "tp"], "model.tensor_model_parallel_size"),
+    (&["pipeline_model_parallel_size", "pp"], "model.pipeline_model_parallel_size"),
+    (&["context_parallel_size", "cp"], "model.context_parallel_size"),
+    (&["virtual_pipeline_model_parallel_size", "vp"], "model.virtual_pipeline_model_parallel_size"),
+    (&["expert_model_parallel_size", "ep"], "model.expert_model_parallel_size"),
+    (&["expert_tensor_parallel_size", "etp"], "model.expert_tensor_parallel_size"),
+];
+
 /// Where the recipes lie in its repository.
 const RECIPES: &str = "src/megatron/bridge/recipes/__init__.py";
 
@@ -77,7 +91,7 @@ pub fn of_file(name: &str, content: &str, context: &ImportContext) -> Result<Imp
     let function = chosen(name, module.recipes(), context.run.which)?;
     let mut imported = ImportedPlan::of(VERSION);
     imported.say(keys::model::framework, "megatron", Origin::Program("a recipe of Megatron-Bridge's".to_owned()));
-    if let Some(recipe) = BridgeRecipe::of(&module, &function) {
+    if let Some(recipe) = BridgeRecipe::of(&module, &function, &[]) {
         set(&mut imported, &recipe, &Settings::default(), context);
     }
     // `qwen3_8b_pretrain_4gpu_h100_bf16_config`
@@ -87,12 +101,34 @@ pub fn of_file(name: &str, content: &str, context: &ImportContext) -> Result<Imp
     Ok(imported)
 }
 
-/// The recipe of that name, where Megatron-Bridge's own text is around the program.
-pub fn named(context: &ImportContext, name: &str) -> Option<BridgeRecipe> {
+/// The settings that options of its script stand for.
+pub fn options(given: &Settings) -> Settings {
+    let mut settings = Settings::default();
+    for (names, setting) in OPTIONS {
+        for name in *names {
+            settings.adopt(setting, given, name);
+        }
+    }
+    settings
+}
+
+/// The recipe that options name: `--recipe`, or `--model` with `--mode` (`run_recipe.py`, `_resolve_recipe_name`).
+pub fn recipe_name(given: &Settings) -> Option<Setting<String>> {
+    let whole = given.first_text(&["recipe", "model_recipe_name", "factory"]);
+    let mode = given.text("mode").map(|found| found.value);
+    let task = mode.map(|mode| if matches!(mode.as_str(), "lora" | "dora") { "peft".to_owned() } else { mode });
+    let made = given.text("model").zip(task).map(|(model, task)| model.map(|stem| format!("{stem}_{task}_config")));
+    whole.or(made)
+}
+
+/// The recipe of that name, where Megatron-Bridge's own text is around the program; `--mode dora` is its scheme.
+pub fn named(context: &ImportContext, name: &str, given: &Settings) -> Option<BridgeRecipe> {
     let index = RecipeModule::find(context, &context.program.path, RECIPES)?;
     let families = index.handed_on();
     let home = families.iter().find(|family| family.defining(name).is_some())?;
-    BridgeRecipe::of(home, name)
+    let mode = given.text("mode").map(|found| found.value).filter(|mode| matches!(mode.as_str(), "lora" | "dora"));
+    let scheme = mode.map(|mode| ("peft_scheme".to_owned(), format!("\"{mode}\"")));
+    BridgeRecipe::of(home, name, scheme.as_slice())
 }
 
 /// A type of torch's in the words of Megatron's arguments.
@@ -125,7 +161,9 @@ pub fn set(imported: &mut ImportedPlan, recipe: &BridgeRecipe, over: &Settings, 
         }
     }
     distributed(&mut settings, &own, &made("optimizer"));
-    let length = own.first_whole(&["model.seq_length", "dataset.seq_length", "dataset.sequence_length"]);
+    // The runner gives the model the length of the data, where that is said over the recipe.
+    const LENGTHS: [&str; 3] = ["model.seq_length", "dataset.seq_length", "dataset.sequence_length"];
+    let length = over.first_whole(&LENGTHS).or_else(|| own.first_whole(&LENGTHS));
     if let Some(found) = length {
         own.accept("model.seq_length");
         settings.set("seq_length", found.value.into(), found.origin);
@@ -251,7 +289,7 @@ pub fn low_rank(imported: &mut ImportedPlan, own: &Settings, made: &str) {
     let dropout = own.number("dropout").map_or(0.0, |found| found.value);
     let origin = Origin::Default { framework: VERSION, option: "dropout".to_owned() };
     imported.set(keys::lora::dropout, Some(Setting::new(dropout, origin)));
-    if made.contains("DoRA") {
+    if made.contains("DoRA") || own.text("0").is_some_and(|found| found.value.eq_ignore_ascii_case("dora")) {
         not_modelled(imported, "DoRA: a magnitude for each output and the norm of each adapted weight");
     }
 }

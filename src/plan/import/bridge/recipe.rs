@@ -52,10 +52,10 @@ pub struct BridgeRecipe {
 type RecipeNames = BTreeMap<String, String>;
 
 impl BridgeRecipe {
-    /// What the function of a module makes, where it is there.
-    pub fn of(module: &RecipeModule, function: &str) -> Option<Self> {
+    /// What the function of a module makes of what it is given, where it is there.
+    pub fn of(module: &RecipeModule, function: &str, given: &[(String, String)]) -> Option<Self> {
         let mut recipe = Self::default();
-        recipe.enter(module, function, &[], DEEPEST).then_some(recipe)
+        recipe.enter(module, function, given, DEEPEST).then_some(recipe)
     }
 
     /// As settings.
