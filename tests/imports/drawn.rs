@@ -102,6 +102,7 @@ fn the_draws_are_broad_and_mostly_right() {
         "fortythird",
         "fortyfourth",
         "fortyfifth",
+        "fortysixth",
         "fortyseventh",
         "fortyeighth",
         "fortyninth",

@@ -62,6 +62,7 @@ fn now(name: &str) -> Vec<String> {
 /// Says of adapters in every linear layer that a model has one layer for queries, keys and values where the plan's has
 /// three: `modeling_qwen.py`, `modeling_baichuan.py`, `modeling_internlm2.py`.
 pub fn settle(imported: &mut ImportedPlan) {
+    pass_over(imported);
     const OTHERS: [&str; 2] = ["baichuan", "internlm2"];
     let all = imported.get(keys::lora::targets).is_some_and(|found| found.value.to_string().contains("all-linear"));
     if all && (is_named(imported, &FIRST_QWEN) || is_named(imported, &OTHERS)) {
@@ -69,6 +70,29 @@ pub fn settle(imported: &mut ImportedPlan) {
             "adapters: the model's one layer for queries, keys and values has one adapter; three are counted, which are larger",
         );
     }
+}
+
+/// Takes out targets that transformers' Phi-3 has not: its queries, keys and values are one layer, and so are gate and up
+/// (`modeling_phi3.py`). PEFT passes names without a layer over where another has one (`tuners_utils.py`, `inject_adapter`).
+fn pass_over(imported: &mut ImportedPlan) {
+    const JOINED: [&str; 5] = ["q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"];
+    let preset =
+        imported.get(keys::model::preset).and_then(|found| found.value.as_str()).unwrap_or_default().to_owned();
+    let joined = preset.starts_with("phi-3") || preset.starts_with("phi-4");
+    let loaded = imported.get(keys::model::framework).is_some_and(|found| found.value == "pytorch");
+    // unsloth takes checkpoints whose layers are apart.
+    if !joined || !loaded || imported.tool == "unsloth" {
+        return;
+    }
+    let Some(found) = imported.get(keys::lora::targets).cloned() else { return };
+    let names: Vec<String> =
+        found.value.as_array().into_iter().flatten().filter_map(|name| name.as_str().map(str::to_owned)).collect();
+    let (out, kept): (Vec<String>, Vec<String>) = names.into_iter().partition(|name| JOINED.contains(&name.as_str()));
+    if out.is_empty() || kept.is_empty() {
+        return;
+    }
+    imported.note(format!("{}: no layers of {preset}, so no adapters: {}", found.origin, out.join(", ")));
+    imported.say(keys::lora::targets, kept, found.origin);
 }
 
 /// The modules that a pattern names in its last part: `layers.[\d]+.(mlp|self_attn).(up|q)_proj` gives `up_proj` and

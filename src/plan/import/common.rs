@@ -60,7 +60,7 @@ impl<'a> ImportContext<'a> {
             return (count > 0).then(|| Setting::new(count as u64, list.origin));
         }
         let count = self.run.gpus.len() as u64;
-        let given = ["SLURM_GPUS_ON_NODE", kubernetes::GPUS];
+        let given = ["SLURM_GPUS_ON_NODE", kubernetes::GPUS, "SKYPILOT_NUM_GPUS_PER_NODE"];
         let given = given.iter().find_map(|name| self.variable(name));
         let per_node = given.and_then(|found| found.and_then(|text| text.trim().parse().ok()));
         per_node.or_else(|| (count > 0).then(|| Setting::new(count, Origin::Gpu(format!("{count} GPUs in sight")))))

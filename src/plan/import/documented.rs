@@ -10,6 +10,7 @@ use super::launch;
 use super::origin::Origin;
 use super::script_files::ScriptFiles;
 use super::{ProcessView, run};
+use crate::plan::keys;
 
 /// Files that no command trains with: they are a part of one.
 const PARTS: [&str; 3] = ["accelerate", "DeepSpeed", "Hugging Face"];
@@ -24,8 +25,15 @@ pub fn complete(imported: &mut ImportedPlan, name: &str, content: &str, context:
         return;
     }
     let commands = commands(name, content, context);
+    // What starts a full training beside it says nothing of one of adapters.
+    let adapts = imported.get(keys::lora::rank).is_some();
+    let alike = |command: &Documented| {
+        let named = |word: &String| word != name && word.to_lowercase().contains("lora");
+        !(command.neighbour && adapts) || command.words.iter().any(named)
+    };
     let found: Vec<(Documented, ImportedPlan)> = commands
         .into_iter()
+        .filter(alike)
         .filter_map(|command| {
             let plan = started(&command.words, name, context);
             (plan.tool == imported.tool).then_some((command, plan))

@@ -12,8 +12,8 @@ use super::script_modules;
 use super::settings::Settings;
 use super::text::Unparsable;
 use super::{
-    ProcessView, build_nanogpt, documented, intern_evo, jobs, llm_c, nanogpt, nanotron, nemo_recipes, of_command,
-    own_loop, python_calls, scontrol, shell, stated_world, text, torchtitan, trainer, unset, xtuner,
+    ProcessView, bridge, build_nanogpt, documented, intern_evo, jobs, llm_c, nanogpt, nanotron, nemo_recipes,
+    of_command, own_loop, python_calls, scontrol, shell, stated_world, text, torchtitan, trainer, unset, xtuner,
 };
 use crate::catalog::Catalog;
 use crate::plan::keys;
@@ -54,6 +54,7 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
                 read => read,
             }
         }
+        "py" if bridge::is_recipe(content) => Some(bridge::of_file(name, content, &context)?),
         "py" => {
             let chosen = torchtitan::chosen(name, content, around.which)?;
             let read = of_python(name, chosen.as_deref().unwrap_or(content), &context);
@@ -360,8 +361,8 @@ fn starting(all: Vec<shell::ShellCommand>) -> Vec<shell::ShellCommand> {
 
 /// Commands that start their launcher themselves: `llamafactory-cli train`, `trl sft`, `litgpt finetune_lora`.
 pub fn trains_by_itself(program: &Program) -> bool {
-    const COMMANDS: [&str; 9] =
-        ["llamafactory-cli", "lmf", "axolotl", "litgpt", "trl", "swift", "megatron", "openrlhf", "xtuner"];
+    const COMMANDS: [&str; 10] =
+        ["llamafactory-cli", "lmf", "axolotl", "litgpt", "trl", "swift", "megatron", "openrlhf", "xtuner", "oumi"];
     const TRAINING: [&str; 11] =
         ["train", "pretrain", "finetune", "sft", "dpo", "kto", "grpo", "rloo", "reward", "pt", "rlhf"];
     let what = program.words.first().map_or("", String::as_str);

@@ -6,8 +6,8 @@ use super::origin::Origin;
 use super::settings::Settings;
 use super::{
     accelerate, align_anything, areal, automodel, axolotl, deepspeed, easy_r1, galore, glm, gpt_neox, levanter, lingua,
-    litgpt, llama_factory, llm_foundry, mistral_finetune, nanotron, nemo, nemo_rl, olmo, open_instruct, own_config,
-    roll, swift, torchtitan, torchtune, trainer, veomni, verl,
+    litgpt, llama_factory, llm_foundry, mistral_finetune, nanotron, nemo, nemo_rl, olmo, open_instruct, oumi,
+    own_config, primus, roll, swift, torchtitan, torchtune, trainer, veomni, verl,
 };
 use crate::plan::keys;
 
@@ -19,6 +19,8 @@ pub fn kind(settings: &Settings) -> Option<Reader> {
     type Kind = (fn(&Settings) -> bool, Reader);
     const KINDS: &[Kind] = &[
         (automodel::is_config, |settings, _, context| automodel::of_file(settings, context)),
+        (primus::is_config, |settings, name, context| primus::of_file(&settings, name, context)),
+        (oumi::is_config, |settings, _, context| oumi::of_file(settings, context)),
         (nemo_rl::is_config, nemo_rl::of_file),
         (roll::is_config, |settings, _, context| roll::of_file(settings, context)),
         (areal::is_config, |settings, _, context| areal::of_file(settings, context)),

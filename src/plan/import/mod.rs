@@ -10,6 +10,7 @@ mod areal;
 mod arguments;
 mod automodel;
 mod axolotl;
+mod bridge;
 mod build_nanogpt;
 mod colossal;
 mod common;
@@ -61,9 +62,11 @@ mod open_instruct;
 mod open_lm;
 mod openrlhf;
 mod origin;
+mod oumi;
 mod own_config;
 mod own_loop;
 mod preset_length;
+mod primus;
 mod python;
 mod python_adapters;
 mod python_calls;
@@ -321,6 +324,7 @@ fn framework(context: &ImportContext) -> ImportedPlan {
         (megatron::runs, megatron::import),
         (nemo_rl::runs, nemo_rl::import),
         (automodel::runs, automodel::import),
+        (oumi::runs, oumi::import),
         (easy_r1::runs, easy_r1::import),
         (sky_rl::runs, sky_rl::import),
         (lingua::runs, lingua::import),

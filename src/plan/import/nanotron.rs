@@ -127,6 +127,17 @@ pub fn is_python(content: &str) -> bool {
     content.contains("nanotron.config") && makes("ParallelismArgs") && makes("TokensArgs")
 }
 
+/// Sizes of `LlamaConfig` where a script gives none (`src/nanotron/config/models_config.py`); keys and values have as many
+/// heads as queries then.
+const LLAMA: [(&str, u64); 6] = [
+    ("hidden_size", 4096),
+    ("intermediate_size", 11_008),
+    ("max_position_embeddings", 2048),
+    ("num_attention_heads", 32),
+    ("num_hidden_layers", 32),
+    ("vocab_size", 32_000),
+];
+
 /// The plan of such a program, which writes the YAML that it holds. Read, never run.
 pub fn of_python(name: &str, content: &str) -> ImportedPlan {
     let reader = ScriptReader::new(name, content, Settings::default());
@@ -137,6 +148,12 @@ pub fn of_python(name: &str, content: &str) -> ImportedPlan {
             let known = found.get(key).is_some_and(|found| found.value != UNKNOWN);
             known.then(|| format!("{section}.{key}"))
         });
+    }
+    let given = reader.calls(&["LlamaConfig"]);
+    if python_calls::call(content, "LlamaConfig").is_some() && !reader.open.get() {
+        for (key, value) in LLAMA.iter().filter(|(key, _)| given.get(key).is_none()) {
+            file.set(&format!("model.model_config.{key}"), (*value).into(), default(&format!("LlamaConfig.{key}")));
+        }
     }
     if python_calls::call(content, "AdamWOptimizerArgs").is_some() {
         let origin = Origin::Program(format!("{name}: AdamWOptimizerArgs"));

@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use super::arguments;
+use super::bridge;
 use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::launch::World;
@@ -77,14 +78,15 @@ pub fn is_nemo(settings: &Settings) -> bool {
 pub fn runs(context: &ImportContext) -> bool {
     let program = context.program;
     let has = |name: &str| program.words.iter().any(|word| word.split('=').next() == Some(name));
-    let recipe = program.name() == "run_recipe.py" && (has("--recipe") || has("--model_recipe_name"));
+    let named = has("--recipe") || has("--model_recipe_name") || (has("--model") && has("--mode"));
+    let recipe = program.name() == "run_recipe.py" && named;
     let factory = matches!(program.name(), "nemo" | "nemo_run") && has("--factory");
     let first = program.name().starts_with("megatron_") && program.words.iter().any(|word| word.starts_with("model."));
     recipe || factory || first || (program.path.contains("Megatron-Bridge") && recipe_of(context).is_some())
 }
 
 fn recipe_of(context: &ImportContext) -> Option<Setting<String>> {
-    arguments::read(&context.program.words).options.first_text(&["recipe", "model_recipe_name", "factory"])
+    bridge::recipe_name(&arguments::read(&context.program.words).options)
 }
 
 /// The plan of such a command.
@@ -117,8 +119,18 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     {
         settings.over(file);
     }
+    settings.over(bridge::options(&given.options));
     settings.over(overrides);
-    bridge(&mut imported, &settings);
+    let own = recipe_of(context).filter(|_| !nemo);
+    match own.and_then(|found| bridge::named(context, &found.value, &given.options)) {
+        Some(made) => {
+            imported.notes.retain(|line| !line.ends_with("what the recipe itself decides is not read"));
+            imported.missing.retain(|missing| missing.key != keys::model::preset);
+            bridge::set(&mut imported, &made, &settings, context);
+            account_for(&mut imported, &settings);
+        }
+        None => self::overrides(&mut imported, &settings),
+    }
     world(&mut imported, &settings);
     imported
 }
@@ -128,7 +140,7 @@ pub fn of_bridge(file: &Settings) -> ImportedPlan {
     let mut imported = ImportedPlan::of("Megatron-Bridge");
     imported.say(keys::model::framework, "megatron", Origin::Program("Megatron-Bridge's own keys".to_owned()));
     imported.miss(keys::model::preset, "an override file names no recipe, and the recipe has the model");
-    bridge(&mut imported, file);
+    overrides(&mut imported, file);
     imported
 }
 
@@ -141,7 +153,7 @@ fn recipe(imported: &mut ImportedPlan, context: &ImportContext, found: &Setting<
     imported.note(format!("{}: what the recipe itself decides is not read", found.value));
 }
 
-fn bridge(imported: &mut ImportedPlan, settings: &Settings) {
+fn overrides(imported: &mut ImportedPlan, settings: &Settings) {
     take(imported, settings, BRIDGE);
     nemo_recipes::fused_loss(imported, "Megatron-Bridge");
     let unfused = settings.flag("model.cross_entropy_loss_fusion").filter(|found| !found.value);

@@ -10,7 +10,7 @@ use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::Settings;
 use super::unread::account_for;
-use super::{adapters, model, rollout};
+use super::{adapters, model, rollout, vision};
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -116,7 +116,11 @@ fn default(option: &str) -> Origin {
 fn set(imported: &mut ImportedPlan, settings: Settings, named: &str, context: &ImportContext) {
     let settings = &settings;
     match settings.text("policy.model_name") {
-        Some(found) => model::set(imported, context, found),
+        Some(found) => {
+            model::set(imported, context, found);
+            // `models/policy/utils.py`, `AUTOMODEL_FACTORY`: the class for pictures and text where there is one.
+            vision::whole(imported);
+        }
         None => imported.miss(keys::model::preset, "no policy.model_name"),
     }
     take(imported, settings, ROWS);

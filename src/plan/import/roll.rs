@@ -8,7 +8,7 @@ use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
-use super::{adapters, model, rollout};
+use super::{adapters, model, rollout, vision};
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -75,6 +75,8 @@ pub fn of_file(mut file: Settings, context: &ImportContext) -> ImportedPlan {
         .and_then(|found| Some(Setting::new(devices(&found.value.to_string())?.len() as u64, found.origin.clone())));
     imported.set(keys::cluster::num_gpus, gpus);
     imported.miss(keys::cluster::num_gpus, format!("{role}.device_mapping is no list of numbers"));
+    // `default_actor_model_provider`: the class for pictures and text where the checkpoint has one.
+    vision::whole(&mut imported);
     let strategy = own.text("strategy_args.strategy_name").map(|found| found.value).unwrap_or_default();
     match strategy.as_str() {
         "megatron_train" => on_megatron(&mut imported, own),
@@ -217,9 +219,10 @@ fn on_fsdp(imported: &mut ImportedPlan, own: &Settings) {
     let usual = || Setting::new("bf16-mixed", default("no param_dtype: fp32 shards, computing in bf16"));
     imported.set(keys::training::precision, Some(stored.unwrap_or_else(usual)));
     imported.say(keys::training::optimizer, "adamw", default("torch.optim.AdamW"));
-    let reduced = config.text("reduce_dtype").map(|found| found.value).unwrap_or_default();
-    let reduced = if reduced.starts_with("bf") { "bf16" } else { "fp32" };
-    imported.say(keys::distribution::reduce_dtype, reduced, default("reduce_dtype float32"));
+    let reduced =
+        config.text("reduce_dtype").unwrap_or_else(|| Setting::new("fp32".to_owned(), default("reduce_dtype float32")));
+    let reduced = reduced.map(|name| if name.starts_with("bf") { "bf16" } else { "fp32" });
+    imported.set(keys::distribution::reduce_dtype, Some(reduced));
     imported.set(keys::training::cpu_offload, config.on("offload_policy").map(|found| found.map(|_| "parameters")));
     let ulysses = own.whole("model_args.ulysses_size").filter(|found| found.value > 1);
     if let Some(found) = ulysses {

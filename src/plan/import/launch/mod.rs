@@ -279,7 +279,7 @@ fn started(path: String, module: bool, python: bool, words: Vec<String>, launche
         // `uv run -m pkg.train`
         let module = options.text("m").filter(|_| wrapper.runs_modules());
         let behind = module.map(|found| vec!["python".to_owned(), "-m".to_owned(), found.value]).unwrap_or_default();
-        return follow([behind, inner].concat(), launched, depth + 1);
+        return follow([behind, wrapper.completed(inner)].concat(), launched, depth + 1);
     };
     launched.launchers.push(Launcher { kind, options });
     if matches!(kind, LauncherKind::Srun | LauncherKind::Mpirun) || plain {

@@ -128,7 +128,12 @@ fn torchrun(options: &Settings, around: &LaunchEnvironment) -> World {
     let given = |names: &[&str], variable: &str| options.first_text(names).or_else(|| (around.variable)(variable));
     // An option whose value only the run knows is no default.
     let said = |names: &[&str]| names.iter().any(|name| options.get(name).is_some());
-    let nodes = match given(&["nnodes", "nnode"], "PET_NNODES") {
+    // The job's own number, where a wrapper takes it (`oumi/cli/distributed_run.py`, `_detect_process_run_info`).
+    let of_job = options.is("of_job").then(|| {
+        let names = ["SKYPILOT_NUM_NODES", "SLURM_NNODES"];
+        names.iter().find_map(|name| (around.variable)(name))
+    });
+    let nodes = match given(&["nnodes", "nnode"], "PET_NNODES").or(of_job.flatten()) {
         Some(found) => found.and_then(|text| range(&text)),
         None if said(&["nnodes", "nnode"]) => None,
         None => Some(Setting::new(1, default("--nnodes 1"))),

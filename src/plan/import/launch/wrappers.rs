@@ -95,6 +95,8 @@ const WRAPPERS: &[Wrapper] = &[
         ],
         words: 2,
     },
+    // Its nodes and their GPUs it tells torchrun itself (`oumi/cli/distributed_run.py`).
+    Wrapper { names: &["oumi"], kind: None, flags: &[], words: 1 },
     Wrapper { names: &["ray"], kind: None, flags: &["no_wait", "verbose", "v"], words: 2 },
     Wrapper {
         names: &["srun"],
@@ -254,6 +256,14 @@ impl Wrapper {
     pub fn runs_modules(&self) -> bool {
         self.names.contains(&"uv")
     }
+
+    /// The command behind it with what it adds: `oumi distributed torchrun` tells torchrun the job's nodes and their GPUs.
+    pub fn completed(&self, mut inner: Vec<String>) -> Vec<String> {
+        if self.names == ["oumi"] && inner.first().is_some_and(|word| word == "torchrun") {
+            inner.splice(1..1, ["--nproc_per_node=gpu", "--of_job=true"].map(str::to_owned));
+        }
+        inner
+    }
 }
 
 /// The wrapper of that name.
@@ -264,7 +274,7 @@ pub fn find(name: &str) -> Option<&'static Wrapper> {
 
 /// Whether a wrapper with a word of its own has the one that runs a command.
 pub fn leads_on(wrapper: &Wrapper, words: &[String]) -> bool {
-    const RUN: [&str; 6] = ["launch", "run", "exec", "profile", "record", "job"];
+    const RUN: [&str; 7] = ["launch", "run", "exec", "profile", "record", "job", "distributed"];
     let first = words.iter().find(|word| !word.starts_with('-'));
     match wrapper.names {
         ["timeout"] | ["taskset"] => true,

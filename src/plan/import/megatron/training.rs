@@ -268,8 +268,8 @@ fn loss(imported: &mut ImportedPlan, job: &Job) {
 
 fn cuda_graph(job: &Job) -> Option<Setting<String>> {
     let settings = job.settings;
-    let old = settings.flag("enable_cuda_graph").map(|found| found.map(|_| "local".to_owned()));
-    let external = settings.flag("external_cuda_graph").map(|found| found.map(|_| "transformer_engine".to_owned()));
+    let old = settings.on("enable_cuda_graph").map(|found| found.map(|_| "local".to_owned()));
+    let external = settings.on("external_cuda_graph").map(|found| found.map(|_| "transformer_engine".to_owned()));
     settings.text("cuda_graph_impl").or(old).or(external)
 }
 

@@ -29,7 +29,7 @@ pub use cuts::{cuts_to_the_longest, truncated};
 use recognised::uses_trainer;
 pub use recognised::{hides, is_loop, loops, parses, starts, training_text, trains};
 pub use says::calls;
-use says::{given, is_fused, loader_batch, optimizer, several_models, wrapper};
+use says::{engine_loads, given, is_fused, loader_batch, optimizer, several_models, wrapper};
 
 /// Where a script's arguments stand in a file: the path, and whether its names may stand in sections.
 pub fn config_file(context: &ImportContext, options: &Settings) -> Option<(String, bool)> {
@@ -183,7 +183,7 @@ impl OwnLoop {
         let batch =
             loader_batch(&self.text).map(|part| (reader.expression(&part), format!("DataLoader(batch_size={part})")));
         let packed = is_filled_by_tokens(batch.as_ref().and_then(|(value, _)| value.as_ref()), settings);
-        if let Some((value, key)) = batch.filter(|_| !packed) {
+        if let Some((value, key)) = batch.filter(|_| !packed && !engine_loads(&self.text)) {
             put("per_device_train_batch_size", value, &key);
         }
         let loaded = models(&self.text);

@@ -34,6 +34,13 @@ pub fn loader_batch(text: &str) -> Option<String> {
     }
 }
 
+/// Whether DeepSpeed makes the loader itself, by the batch of its own configuration (`deepspeed.initialize`,
+/// `training_data`): one that the script has made is not what it trains on.
+pub fn engine_loads(text: &str) -> bool {
+    text.contains("deepspeed")
+        && calls(text, "initialize").iter().flatten().any(|part| part.trim_start().starts_with("training_data="))
+}
+
 /// No script that matters has more calls of one name, or a longer one.
 const MOST_CALLS: usize = 512;
 const LONGEST_CALL: usize = 20_000;

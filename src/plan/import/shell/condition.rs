@@ -139,8 +139,8 @@ impl Branches {
     fn close(&mut self, script: &mut Script) {
         let Some(mut open) = self.open.pop() else { return };
         if let Some(mut fork) = open.fork.take() {
-            fork.end_branch(open.reading, &mut script.variables);
-            fork.join(&mut script.variables, &script.arguments);
+            fork.end_branch(open.reading, script);
+            fork.join(script);
         }
         if let Some(turns) = &mut open.turns
             && let Some(word) = turns.left.pop()
@@ -174,8 +174,7 @@ impl Branches {
     fn fork(&mut self, script: &Script) -> Option<Fork> {
         self.forks += 1;
         let words: usize = script.variables.values().map(Vec::len).sum();
-        (self.forks <= MOST_FORKS && words <= MOST_WORDS)
-            .then(|| Fork { before: script.variables.clone(), ..Fork::default() })
+        (self.forks <= MOST_FORKS && words <= MOST_WORDS).then(|| Fork::before(script))
     }
 
     fn open(&mut self, holds: Option<bool>, script: &Script) {
@@ -195,7 +194,7 @@ impl Branches {
         let Some(open) = self.open.last_mut() else { return };
         match &mut open.fork {
             Some(fork) => {
-                fork.end_branch(open.reading, &mut script.variables);
+                fork.end_branch(open.reading, script);
                 open.reading = !open.taken && holds != Some(false);
                 fork.complete |= holds == Some(true);
                 open.taken |= holds == Some(true);
@@ -225,7 +224,7 @@ impl Branches {
             Some(behind) => {
                 patterns.push(pattern.to_owned());
                 if let Some(fork) = fork {
-                    fork.end_branch(*reading, &mut script.variables);
+                    fork.end_branch(*reading, script);
                     *reading = true;
                     fork.complete |= patterns.iter().any(|one| one == "*");
                 } else {

@@ -1,11 +1,13 @@
 //! Conditions that only a run could tell: every branch is read, and what they leave alike is known behind them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::Script;
 use super::joined::joined as shared;
 use crate::plan::import::settings::{UNKNOWN, UNKNOWN_OPTIONS};
 
 type Variables = BTreeMap<String, Vec<String>>;
+type WrittenFiles = BTreeMap<String, String>;
 
 /// The branches of such a condition.
 #[derive(Debug, Clone, Default)]
@@ -13,6 +15,9 @@ pub struct Fork {
     pub before: Variables,
     /// What is known at the end of each branch that goes on.
     pub ends: Vec<Variables>,
+    /// Files that the script has written before, and by the end of each branch.
+    pub files: WrittenFiles,
+    pub written: Vec<WrittenFiles>,
     /// One of the branches is taken in any case.
     pub complete: bool,
     /// The present branch ends the script.
@@ -22,17 +27,46 @@ pub struct Fork {
 }
 
 impl Fork {
-    pub fn end_branch(&mut self, reading: bool, now: &mut Variables) {
-        let end = std::mem::replace(now, self.before.clone());
+    /// What is known before a condition.
+    pub fn before(script: &Script) -> Self {
+        Self { before: script.variables.clone(), files: script.files.clone(), ..Self::default() }
+    }
+
+    pub fn end_branch(&mut self, reading: bool, script: &mut Script) {
+        let end = std::mem::replace(&mut script.variables, self.before.clone());
+        let files = std::mem::replace(&mut script.files, self.files.clone());
         if reading && !self.left {
             self.ends.push(end);
+            self.written.push(files);
         }
         self.left = false;
     }
 
+    /// The files of all branches; one that two of them write with other texts holds what only the run knows.
+    fn join_files(&mut self, script: &mut Script) {
+        let mut differs = BTreeSet::new();
+        for (path, text) in std::mem::take(&mut self.written).into_iter().flatten() {
+            let before = self.files.get(&path) == Some(&text);
+            let now = script.files.get(&path);
+            let other = now.is_some_and(|now| *now != text && self.files.get(&path) != Some(now));
+            if before || differs.contains(&path) {
+                continue;
+            }
+            if other {
+                script.files.remove(&path);
+                script.changed.insert(path.clone());
+                differs.insert(path);
+            } else {
+                script.files.insert(path, text);
+            }
+        }
+    }
+
     /// What all branches leave alike; the rest is unknown. A variable that holds an argument in one branch has what
     /// the other gives it: the script's own default, as of `${1:-default}`.
-    pub fn join(mut self, now: &mut Variables, arguments: &BTreeMap<String, String>) {
+    pub fn join(mut self, script: &mut Script) {
+        self.join_files(script);
+        let Script { variables: now, arguments, .. } = script;
         if !self.complete {
             self.ends.push(self.before.clone());
         }

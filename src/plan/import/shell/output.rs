@@ -78,6 +78,7 @@ impl Script {
         match name.as_str() {
             "pwd" => return Some(".".to_owned()),
             "echo" => return Some(said(rest)),
+            "seq" => return counted(rest),
             _ => {}
         }
         let path = rest.iter().find(|word| !word.starts_with('-'))?.trim_end_matches('/').to_owned();
@@ -118,6 +119,27 @@ impl Script {
     }
 }
 
+/// What `seq [-s SIGN] [FIRST [STEP]] LAST` prints of whole numbers.
+fn counted(words: &[String]) -> Option<String> {
+    const MOST: usize = 1024;
+    let (sign, numbers) = match words {
+        [option, sign, numbers @ ..] if option == "-s" => (sign.as_str(), numbers),
+        [option, numbers @ ..] if option.starts_with("-s") => (option.get(2..)?, numbers),
+        numbers => ("\n", numbers),
+    };
+    let numbers: Option<Vec<i64>> = numbers.iter().map(|word| word.parse().ok()).collect();
+    let (first, step, last) = match numbers?.as_slice() {
+        [last] => (1, 1, *last),
+        [first, last] => (*first, 1, *last),
+        [first, step, last] => (*first, *step, *last),
+        _ => return None,
+    };
+    let within = |number: &i64| if step > 0 { *number <= last } else { *number >= last };
+    let all = std::iter::successors(Some(first), |number| number.checked_add(step)).take_while(within);
+    let told: Vec<String> = all.take(MOST + 1).map(|number| number.to_string()).collect();
+    (step != 0 && told.len() <= MOST).then(|| told.join(sign))
+}
+
 /// What `echo` prints of its words.
 fn said(words: &[String]) -> String {
     let options = |word: &&String| word.as_str() == "-n" || word.as_str() == "-e";
@@ -128,4 +150,26 @@ fn said(words: &[String]) -> String {
 fn piped(text: &str, parts: usize) -> bool {
     let signs = text.matches('|').count();
     signs == parts && !text.contains("||") && !text.contains(['\n', ';'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::counted;
+
+    #[test]
+    fn numbers_are_counted() {
+        for (line, told) in [
+            ("3", Some("1\n2\n3")),
+            ("16 8 32", Some("16\n24\n32")),
+            ("-s, 0 3", Some("0,1,2,3")),
+            ("-s , 0 1", Some("0,1")),
+            ("5 -2 1", Some("5\n3\n1")),
+            ("1 0 2", None),
+            ("0 1 9999999", None),
+            ("1 x", None),
+        ] {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            assert_eq!(counted(&words).as_deref(), told, "{line}");
+        }
+    }
 }

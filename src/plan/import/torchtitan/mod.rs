@@ -177,6 +177,8 @@ fn degrees(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     }
     if stages > 1 {
         schedule(imported, settings);
+    } else {
+        settings.accept("parallelism.pipeline_parallel_schedule");
     }
     if value(imported, "distribution.context_parallel") > 1 {
         let rotate = settings.text("parallelism.context_parallel_rotate_method");

@@ -11,7 +11,7 @@ use crate::plan::import::origin::{Origin, Setting};
 use crate::plan::import::rows::{SettingKind, SettingRow, not_modelled, take};
 use crate::plan::import::settings::{DefaultValue, Settings};
 use crate::plan::import::unread::account_for;
-use crate::plan::import::{adapters, model, rollout};
+use crate::plan::import::{adapters, model, rollout, vision};
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -172,7 +172,11 @@ fn default(option: &str) -> Origin {
 fn supervised(imported: &mut ImportedPlan, settings: Settings, context: &ImportContext) {
     let settings = &settings;
     match settings.first_text(&["model.partial_pretrain", "model.path"]) {
-        Some(found) => model::set(imported, context, found),
+        Some(found) => {
+            model::set(imported, context, found);
+            // `fsdp_sft_trainer.py` makes the class for text.
+            vision::of_causal_class(imported);
+        }
         None => imported.miss(keys::model::preset, "no model.partial_pretrain"),
     }
     take(imported, settings, SFT_ROWS);
@@ -250,7 +254,11 @@ fn low_rank(imported: &mut ImportedPlan, settings: &Settings, section: &str) {
 fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, context: &ImportContext) {
     let settings = &settings;
     match settings.text("actor_rollout_ref.model.path") {
-        Some(found) => model::set(imported, context, found),
+        Some(found) => {
+            model::set(imported, context, found);
+            // `get_hf_auto_model_class`: the class for pictures and text where the checkpoint has one.
+            vision::whole(imported);
+        }
         None => imported.miss(keys::model::preset, "no actor_rollout_ref.model.path"),
     }
     let sum = settings.whole("data.max_prompt_length").zip(settings.whole("data.max_response_length"));
