@@ -61,16 +61,17 @@ def recomputing(recorder):
     return next((node.name for node in recorder.nodes.values() if "Checkpoint" in node.name), None)
 
 
-def foreign_to(recorder, model):
-    """Parameters that the loss trains and that are none of the model's: a GAN's other half. None of the model's own may be left
-    out altogether."""
+def trained_by(recorder, model):
+    """Parameters that the loss trains: those that are none of the model's, as a GAN's other half, and the model's own, all of
+    which may not be left out."""
     reached = {edge[1] for node in recorder.nodes.values() for edge in node.edges if edge is not None and edge[0] == "parameter"}
     own = {recorder.identify(one, kind="parameter") for one in model.parameters()}
     if not reached & own:
         raise Refused(f"several models: the first backward pass trains none of {type(model).__name__}, which is called first; "
                       "trace each of them with file.py:function")
     # What an operator made and somebody asked a gradient for (`enable_input_require_grads`) is no parameter.
-    return sum(recorder.tensors[number].numel for number in reached - own if recorder.tensors[number].maker is None)
+    others = sum(recorder.tensors[number].numel for number in reached - own if recorder.tensors[number].maker is None)
+    return others, sum(recorder.tensors[number].numel for number in reached & own)
 
 
 class Finished(BaseException):
@@ -90,7 +91,7 @@ class Watch:
         self.model = self.calls = self.assembly = None
         self.batch = {}
         # Parameters of other models that the traced loss trains too, and all optimizers.
-        self.foreign, self.optimizers = 0, []
+        self.foreign, self.reached, self.optimizers = 0, 0, []
         # The model is on the host's processor, where a GPU was to run it.
         self.on_host = False
         # Passes without gradients: what came out, by module and shapes.
@@ -196,9 +197,10 @@ class Watch:
             raise Refused("a backward pass comes before any pass without gradients: trace the step, without --forward")
         recorder = self.recorder
         if self.model is None:
-            raise Refused("the first backward pass comes before any module is called to be trained")
+            raise Refused("the first backward pass comes before any module is called to be trained: trace what computes the loss with "
+                          "file.py:function")
         recorder.end_forward(loss)
-        self.foreign = foreign_to(recorder, self.model)
+        self.foreign, self.reached = trained_by(recorder, self.model)
         how = recomputing(recorder)
         if how is not None:
             raise Refused(f"{how}: the script recomputes activations in a way of its own: trace it without, and name the "
@@ -273,7 +275,7 @@ def finished(watch, device, script, say):
                                   "longest": point.get("S"), "versions": {}, "answers": watch.answers})()
     notes = [f"traced with {', '.join(f'{axis} {size}' for axis, size in point.items())} alone, in {precision} precision"]
     notes.extend([*checkpoints.COUNTS.notes("script"), *processes.notes(), *(watch.guesses.notes(model) if watch.guesses else [])])
-    notes.extend(several(watch, model))
+    notes.extend([*several(watch, model), *unreached(watch, model)])
     answered = watch.recorder.answered
     tape_made = step.laid_out(device, answered, subject, model, [], [point], fitter, {precision: made.finish()}, notes, False, True)
     fake_inputs = [[name, names.element_of(value.dtype)[0], int(value.is_floating_point()),
@@ -295,6 +297,15 @@ def several(watch, model):
         return []
     return [f"several models: the first backward pass is of {name} alone; optimizers train {sum(others.values()):,} further parameters, "
             f"{elsewhere}"]
+
+
+def unreached(watch, model):
+    """What of the model the traced loss does not train."""
+    asked = sum(one.numel() for one in model.parameters() if one.requires_grad)
+    if watch.answers or watch.reached == asked:
+        return []
+    return [f"the first backward pass reaches {watch.reached:,} of the {asked:,} parameters of {type(model).__name__} that require "
+            "gradients: the others have none in the tape"]
 
 
 def latest(parameter):
