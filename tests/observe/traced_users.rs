@@ -4,7 +4,7 @@ use crate::traced_scripts::hold;
 
 /// What a script does, whether it is traced, and what is said of it. The model of the preamble has 16 x 64 + 64 and
 /// 64 x 16 + 16 parameters.
-const SCRIPTS: [(&str, bool, &[&str]); 8] = [
+const SCRIPTS: [(&str, bool, &[&str]); 12] = [
     // tensorboard names its log in bytes (tensorboard/compat/tensorflow_stub/io/gfile.py, `LocalFileSystem`).
     (
         "
@@ -114,6 +114,42 @@ net['used'](x).mean().backward()
 ",
         true,
         &["ModuleDict, 204 parameters", "reaches 136 of the 204 parameters of ModuleDict that require gradients"],
+    ),
+    // A summary's or a print's own pass, of which no loss comes: neither its sizes nor its work are a step's.
+    (
+        "
+print(model(torch.zeros(1000, 16, device='cuda')).shape)
+model(x).mean().backward()
+",
+        true,
+        &["traced with B 8 alone", "a pass of Sequential of which no loss comes is left out"],
+    ),
+    (
+        "
+y = model(torch.zeros(1000, 16, device='cuda'))
+model(x).mean().backward()
+",
+        false,
+        &["Sequential is called with other sizes before its first step", "put it under torch.no_grad()"],
+    ),
+    // A loss on the host, and what is trained there, meet gradients of the GPU: PyTorch 2.7 adds them on the default stream
+    // (torch/csrc/autograd/input_buffer.cpp).
+    (
+        "
+scale = nn.Parameter(torch.tensor(2.0))
+((model(x) * scale).cpu().mean() * scale).backward()
+",
+        true,
+        &["Sequential, 2,128 parameters", "the loss trains 1 parameters outside Sequential"],
+    ),
+    // A model that is stored or drawn as a graph is what it was.
+    (
+        "
+assert torch.jit.trace(model, x) is model
+model(x).mean().backward()
+",
+        true,
+        &["2,128 parameters"],
     ),
 ];
 

@@ -16,6 +16,7 @@ import fake
 import held
 import modules
 import names
+import passes
 import processes
 import segments
 import step
@@ -56,6 +57,10 @@ def tensors_of(args, kwargs):
     return {name: value for name, value in given if isinstance(value, torch.Tensor)}
 
 
+def shapes_of(args, kwargs):
+    return {name: tuple(value.shape) for name, value in tensors_of(args, kwargs).items()}
+
+
 def recomputing(recorder):
     """A backward function that computes a part of the model again, by its name: what it saves is not what the model saves."""
     return next((node.name for node in recorder.nodes.values() if "Checkpoint" in node.name), None)
@@ -94,11 +99,14 @@ class Watch:
         self.foreign, self.reached, self.optimizers = 0, 0, []
         # The model is on the host's processor, where a GPU was to run it.
         self.on_host = False
+        # Passes from which the loss may come.
+        self.passes = passes.Passes()
         # Passes without gradients: what came out, by module and shapes.
         self.evaluated, self.evaluating = {}, False
 
     def __enter__(self):
-        self.call, self.backward = nn.Module.__call__, torch.Tensor.backward
+        self.call = self.module_call = nn.Module.__call__
+        self.backward = torch.Tensor.backward
         self.run_backward = torch.autograd.backward
         watch = self
 
@@ -106,11 +114,14 @@ class Watch:
             if watch.answers and watch.model is None and watch.is_wanted(module):
                 watch.begin(module, args, kwargs)
                 watch.answer(watch.call(module, *args, **kwargs))
-            if watch.model is None and not watch.answers and is_trained(module):
+            if not watch.answers and (watch.model is None or watch.is_over()) and is_trained(module):
                 watch.begin(module, args, kwargs)
             if watch.model is None and not torch.is_grad_enabled():
                 return watch.evaluate(module, args, kwargs)
-            return watch.call(module, *args, **kwargs)
+            made = watch.call(module, *args, **kwargs)
+            if watch.model is not None and not watch.recorder.stack and watch.recorder.phase == "forward":
+                watch.passes.add(module, shapes_of(args, kwargs), made)
+            return made
 
         def backward(loss, *args, **kwargs):
             watch.finish(loss)
@@ -140,7 +151,7 @@ class Watch:
         return self
 
     def __exit__(self, *_):
-        nn.Module.__call__ = self.call
+        nn.Module.__call__ = self.module_call
         torch.Tensor.backward, torch.autograd.backward = self.backward, self.run_backward
         return False
 
@@ -160,7 +171,16 @@ class Watch:
                 self.evaluating = False
         return self.evaluated[key]
 
+    def is_over(self):
+        """Whether what was recorded is of passes that no loss can come of."""
+        return self.recorder.phase == "forward" and not self.recorder.stack and self.passes.are_over()
+
     def begin(self, module, args, kwargs):
+        if self.model is not None:
+            self.recorder.stop_saving()
+            self.recorder.restart()
+            self.passes.leave_out()
+            self.call = self.module_call
         module = module if self.answers else owner_of(module)
         while isinstance(module, WRAPPERS):
             module = module.module
@@ -200,6 +220,7 @@ class Watch:
             raise Refused("the first backward pass comes before any module is called to be trained: trace what computes the loss with "
                           "file.py:function")
         recorder.end_forward(loss)
+        self.passes.check(recorder.nodes.keys())
         self.foreign, self.reached = trained_by(recorder, self.model)
         how = recomputing(recorder)
         if how is not None:
@@ -275,7 +296,7 @@ def finished(watch, device, script, say):
                                   "longest": point.get("S"), "versions": {}, "answers": watch.answers})()
     notes = [f"traced with {', '.join(f'{axis} {size}' for axis, size in point.items())} alone, in {precision} precision"]
     notes.extend([*checkpoints.COUNTS.notes("script"), *processes.notes(), *(watch.guesses.notes(model) if watch.guesses else [])])
-    notes.extend([*several(watch, model), *unreached(watch, model)])
+    notes.extend([*watch.passes.notes(), *several(watch, model), *unreached(watch, model)])
     answered = watch.recorder.answered
     tape_made = step.laid_out(device, answered, subject, model, [], [point], fitter, {precision: made.finish()}, notes, False, True)
     fake_inputs = [[name, names.element_of(value.dtype)[0], int(value.is_floating_point()),
