@@ -206,6 +206,12 @@ impl Family {
     pub const fn has_bert_layers(self) -> bool {
         matches!(self, Self::Bert | Self::Roberta | Self::Electra)
     }
+
+    /// Whether it is a stack of blocks that see all positions: every family of `ModelShape::Encoder`.
+    #[must_use]
+    pub const fn is_encoder(self) -> bool {
+        self.has_bert_layers() || matches!(self, Self::Distilbert | Self::Albert | Self::Deberta | Self::Vit)
+    }
 }
 
 /// The function between the matrices of a feed-forward block.

@@ -18,3 +18,4 @@ mod run_trace;
 mod traced;
 mod traced_refusals;
 mod traced_scripts;
+mod traced_users;

@@ -3,6 +3,7 @@
 
 mod counts;
 mod decoder;
+mod defaults;
 mod delta;
 mod diffusers;
 mod encoder;
@@ -138,13 +139,7 @@ fn shape(
     class: Option<&str>,
 ) -> Result<ModelShape, Fault> {
     Ok(match family {
-        Family::Bert
-        | Family::Roberta
-        | Family::Distilbert
-        | Family::Electra
-        | Family::Albert
-        | Family::Deberta
-        | Family::Vit => ModelShape::Encoder(encoder::read(keys, family, class)?),
+        family if family.is_encoder() => ModelShape::Encoder(encoder::read(keys, family, class)?),
         Family::T5 | Family::Whisper => ModelShape::EncoderDecoder(encoder_decoder::read(keys, family, class)?),
         Family::Resnet => ModelShape::ResidualNet(image::residual_net(keys, class)?),
         _ => {

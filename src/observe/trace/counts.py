@@ -17,6 +17,8 @@ SAME = {aten.view, aten._unsafe_view, aten.reshape, aten.unsqueeze, aten.squeeze
 # They give parts of a tensor, or put its elements in another order.
 COMPUTED = {aten.prod, aten.cumsum}
 MOVED = {aten.select, aten.slice, aten.unbind, aten.permute, aten.transpose, aten.t}
+# They give places along one side, the second or only thing of what they return.
+PLACED = {aten.argmax, aten.argmin, aten.max, aten.min, aten.topk, aten.sort}
 ZEROS = {aten.zeros, aten.new_zeros, aten.zeros_like}
 ONES = {aten.ones, aten.new_ones, aten.ones_like}
 
@@ -166,8 +168,8 @@ RULES = {
 
 
 def all_differ(tensor, *_, **__):
-    none = tensor.new_empty((0,), dtype=torch.int64)
-    return tensor.flatten().clone(), none, none
+    none, numbers = tensor.new_empty((0,), dtype=torch.int64), tensor.flatten()
+    return numbers[:getattr(tensor, "_memwall_kinds", numbers.numel())].clone(), none, none
 
 
 def runs(tensor, _inverse=False, counts=False, *_, **__):
@@ -221,9 +223,24 @@ def listed(args, out):
         out._memwall_counts = of_values(list(range(*args)))
 
 
+def bound(packet, args, out):
+    """Writes down how many different numbers there may be: classes that scores choose, at most as many as have a score."""
+    if packet in PLACED and len(args) > 1 and isinstance(args[0], torch.Tensor) and args[0].dim():
+        places = out if isinstance(out, torch.Tensor) else out[-1]
+        side = -1 if packet is aten.topk else args[1]
+        if isinstance(side, int) and not isinstance(side, bool):
+            places._memwall_kinds = args[0].size(side)
+    elif packet in SAME or packet in MOVED:
+        kinds = getattr(args[0], "_memwall_kinds", None)
+        for one in out if isinstance(out, (list, tuple)) else [out]:
+            if kinds is not None:
+                one._memwall_kinds = kinds
+
+
 def note(func, args, out):
     """Writes down what is known of an operator's result."""
     packet = func._overloadpacket
+    bound(packet, args, out)
     if packet is aten.arange:
         listed(args, out)
         return

@@ -1,5 +1,6 @@
 """Tensors without values: which operators run for real on the host, and what stands for values that nobody has."""
 
+import contextlib
 import math
 import os
 import sys
@@ -12,6 +13,7 @@ from torch.utils._pytree import tree_map
 import counts
 import guesses
 import held
+from checkpoints import replace
 from places import places_of, tensors_in
 from sources import Refused
 from truths import known, truth_of
@@ -226,9 +228,20 @@ class Values(TorchDispatchMode):
         return self.run(func, args, kwargs or {})
 
 
-def move_parameters(self, fn, recurse=True, memo=None):
+# What was moved, while a module and its parts are.
+MOVED = []
+
+
+def move(self, fn, recurse=True):
     """`Module._apply` for fake parameters, which PyTorch cannot swap from 2.10 on: tied ones stay tied."""
-    memo = {} if memo is None else memo
+    MOVED.append(MOVED[-1] if MOVED else {})
+    try:
+        return move_parameters(self, fn, recurse, MOVED[-1])
+    finally:
+        MOVED.pop()
+
+
+def move_parameters(self, fn, recurse, memo):
 
     def moved(tensor, parameter):
         made = memo.get(id(tensor))
@@ -248,7 +261,8 @@ def move_parameters(self, fn, recurse=True, memo=None):
 
     if recurse:
         for child in self.children():
-            move_parameters(child, fn, True, memo)
+            # Some keep more than parameters and buffers (torch/nn/modules/rnn.py; torchmetrics, metric.py).
+            child._apply(fn)
     for key, parameter in self._parameters.items():
         if parameter is not None:
             self._parameters[key] = moved(parameter, True)
@@ -262,6 +276,14 @@ def move_parameters(self, fn, recurse=True, memo=None):
 FAKES = {"fake_device", "fake_mode", "constant", "real_tensor", "pytype", "dispatch_keys", "_real_tensor", "item_memo",
          "nonzero_memo", "unique_memo", "unique_consecutive_memo", "nested_int_memo", "memwall_held"}
 FAKES |= {f"_{name}" for name in FAKES}
+
+
+def inference(mode=True):
+    """`torch.inference_mode` as no gradients: operators that are made of others come to a mode whole in it, without sizes of
+    the work they do and without the questions for values that are in them."""
+    if callable(mode):
+        return torch.no_grad()(mode)
+    return torch.no_grad() if mode else contextlib.nullcontext()
 
 
 class Mode(FakeTensorMode):
@@ -279,7 +301,8 @@ class Mode(FakeTensorMode):
 
 def install(fake_mode):
     """Makes `Module.to` and its like, copies and prints of numbers work on fake tensors."""
-    torch.nn.Module._apply = move_parameters
+    torch.nn.Module._apply = move
+    replace(torch.inference_mode, inference)
     torch.Tensor.__deepcopy__ = copied
     make = FakeTensor.__new__
 

@@ -101,6 +101,7 @@ def main():
 
     kernels.install(device)
     foreign_kernels.LAUNCHES.install()
+    import absent
     import hugging_face
     import libraries
     import sandbox
@@ -109,6 +110,7 @@ def main():
     import step
     import tape
 
+    absent.install()
     step_aside()
 
     say = (lambda text: None) if options.quiet else (lambda text: print(text, file=sys.stderr, flush=True))
@@ -185,10 +187,12 @@ def explained(error):
     asked = foreign_kernels.advice(name, str(error))
     if asked:
         return f"{text}{place}: {asked}"
-    if "OfflineMode" in str(error) or "couldn't connect" in str(error) or "asks no network" in str(error):
+    if "LocalEntryNotFound" in name or "OfflineMode" in str(error) or "couldn't connect" in str(error) or "asks no network" in str(error) or "appear to have a file" in str(error):
         return f"{name}: {text}{place}: nothing is downloaded while a script is traced: run it once, or name what lies here"
     if isinstance(error, FileNotFoundError):
         return f"{name}: {text}{place}: the script needs it to reach its first step; a stand-in of the same form does"
+    if isinstance(error, AssertionError):
+        return f"{name}: {text}{place}: where it is of values, a traced step has not those: trace what trains with file.py:function"
     if "DataDependent" in name or "DynamicOutputShape" in name:
         return f"{text}{place}: sizes depend on values, which a traced step has not"
     return f"{name}: {text}{place}"

@@ -35,6 +35,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   void setDevice(Device) const override {}
   void uncheckedSetDevice(Device) const noexcept override {}
   Stream getStream(Device) const noexcept override { return Stream(Stream::DEFAULT, kOnly); }
+  Stream getDefaultStream(Device) const override { return Stream(Stream::DEFAULT, kOnly); }
   Stream getNewStream(Device, int) const override { return Stream(Stream::DEFAULT, kOnly); }
   Stream exchangeStream(Stream) const noexcept override { return Stream(Stream::DEFAULT, kOnly); }
   DeviceIndex deviceCount() const noexcept override { return 1; }

@@ -10,7 +10,7 @@ import sysconfig
 from sources import Refused
 
 # They print what they know.
-TELLING = {"[", "arch", "basename", "cat", "cut", "df", "dirname", "du", "echo", "expr", "false", "file", "free", "getconf", "grep",
+TELLING = {"[", "arch", "basename", "cat", "cut", "df", "dirname", "du", "echo", "expr", "false", "fc-list", "fc-match", "file", "free", "getconf", "grep",
            "groups", "head", "id", "lsb_release", "ls", "lsblk", "lscpu", "lsmod", "lspci", "md5sum", "nproc", "printf", "ps", "pwd",
            "readlink", "realpath", "sha256sum", "sleep", "stat", "tail", "test", "tput", "tr", "true", "tty", "type", "uname",
            "uptime", "wc", "whereis", "which", "whoami", "clear"}

@@ -71,6 +71,12 @@ class Recorder(Values):
         super().__init__(fake_mode, shortcut=shortcut)
         self.device = device.type
         self.names = module_names
+        self.restart()
+
+    def restart(self):
+        """Forgets all that was written down, as before a pass."""
+        # Whose numbers tensors have.
+        self.token = object()
         self.ops, self.tensors, self.storages, self.nodes = [], [], [], {}
         self.alive = {}
         self.now = 0
@@ -125,13 +131,13 @@ class Recorder(Values):
     def identify(self, tensor, maker=None, seq=None, parameter=None, kind="outside"):
         """The number of a tensor's present version."""
         number = getattr(tensor, "_memwall", None)
-        if number is not None and number[0] is self and maker is None:
+        if number is not None and number[0] is self.token and maker is None:
             return number[1]
         storage = self.follow(tensor, "made" if maker is not None else kind, maker)
         self.tensors.append(Tensor(tensor, storage, maker, seq, parameter))
         number = len(self.tensors) - 1
         try:
-            tensor._memwall = (self, number)
+            tensor._memwall = (self.token, number)
         except AttributeError:
             pass
         return number
@@ -239,7 +245,7 @@ class Recorder(Values):
             kept = tensor.detach()
         finally:
             self.phase = before
-        kept._memwall = (self, number)
+        kept._memwall = (self.token, number)
         return kept
 
     def saved_by(self, seq):

@@ -20,6 +20,11 @@ READING = ("stat", "lstat", "access", "readlink", "chdir", "statvfs")
 CHANGING = ("chmod", "utime", "chown", "truncate")
 
 
+def absolute(path):
+    """A path as text, from the root: code that writes a log may hand bytes on (tensorboard, `RecordWriter`)."""
+    return os.path.abspath(os.fsdecode(path))
+
+
 class Sandbox:
     """An overlay in Python: reads see what was written here first, then the user's files."""
 
@@ -53,7 +58,7 @@ class Sandbox:
     # Paths
 
     def is_ours(self, path):
-        path = self.realpath(path)
+        path = self.realpath(os.fsdecode(path))
         return path.startswith((self.folder, "/dev/", "/proc/"))
 
     def realpath(self, path):
@@ -71,13 +76,13 @@ class Sandbox:
         return True
 
     def is_path(self, path):
-        return self.active and isinstance(path, (str, os.PathLike)) and not isinstance(os.fspath(path), bytes)
+        return self.active and isinstance(path, (str, bytes, os.PathLike))
 
     def reading(self, path):
         """Where a path is read."""
         if not self.is_path(path) or not os.fspath(path) or self.is_ours(path):
             return path
-        own = os.path.abspath(os.fspath(path))
+        own = absolute(path)
         moved = self.folder + own
         return moved if own in self.removed or self.exists(moved) else path
 
@@ -85,7 +90,7 @@ class Sandbox:
         """Where a path is written; what stands there is copied where some of it is kept."""
         if not self.is_path(path) or self.is_ours(path):
             return path
-        own = os.path.abspath(os.fspath(path))
+        own = absolute(path)
         moved = self.folder + own
         parent = os.path.dirname(own)
         if self.exists(parent) or self.exists(self.folder + parent):
@@ -105,7 +110,7 @@ class Sandbox:
             self.real["mkdir"](folder)
 
     def names(self, path):
-        own = os.path.abspath(os.fspath(path))
+        own = absolute(path)
         moved, found = self.folder + own, {}
         if own not in self.removed and self.exists(own):
             found.update((name, own) for name in self.real["listdir"](own)
@@ -159,11 +164,12 @@ class Sandbox:
         def listdir(path="."):
             if not sandbox.is_path(path) or sandbox.is_ours(path):
                 return real["listdir"](path)
-            return list(sandbox.names(path))
+            names = sandbox.names(path)
+            return [os.fsencode(name) for name in names] if isinstance(path, bytes) else list(names)
 
         def scandir(path="."):
-            if not sandbox.is_path(path) or sandbox.is_ours(path) or not sandbox.exists(
-                    sandbox.folder + os.path.abspath(os.fspath(path))):
+            if not sandbox.is_path(path) or isinstance(path, bytes) or sandbox.is_ours(path) or not sandbox.exists(
+                    sandbox.folder + absolute(path)):
                 return real["scandir"](path)
             return Entries(real["scandir"], sandbox.names(path))
 
@@ -186,7 +192,7 @@ class Sandbox:
                 raise FileNotFoundError(2, "No such file or directory", os.fspath(path))
             if self.is_ours(moved):
                 real(moved)
-            self.removed.add(os.path.abspath(os.fspath(path)))
+            self.removed.add(absolute(path))
 
         return remove
 
@@ -195,7 +201,7 @@ class Sandbox:
             copied = self.writing(before, True)
             real(copied, self.writing(after, False), *args, **kwargs)
             if copied is not before:
-                self.removed.add(os.path.abspath(os.fspath(before)))
+                self.removed.add(absolute(before))
 
         return rename
 
@@ -207,10 +213,10 @@ class Sandbox:
         if not self.active:
             return
         self.programs.audit(event, args)
-        if event == "open" and isinstance(args[0], str) and isinstance(args[2], int) and args[2] & WRITES:
+        if event == "open" and isinstance(args[0], (str, bytes)) and isinstance(args[2], int) and args[2] & WRITES:
             if not self.is_ours(args[0]):
                 raise PermissionError(f"a traced script writes nothing: {args[0]}")
-        elif event in ("os.remove", "os.rmdir", "os.rename", "os.truncate") and isinstance(args[0], str):
+        elif event in ("os.remove", "os.rmdir", "os.rename", "os.truncate") and isinstance(args[0], (str, bytes)):
             if not self.is_ours(args[0]):
                 raise PermissionError(f"a traced script writes nothing: {args[0]}")
         elif event in ("socket.connect", "socket.getaddrinfo"):

@@ -16,6 +16,7 @@ import fake
 import held
 import modules
 import names
+import passes
 import processes
 import segments
 import step
@@ -56,21 +57,26 @@ def tensors_of(args, kwargs):
     return {name: value for name, value in given if isinstance(value, torch.Tensor)}
 
 
+def shapes_of(args, kwargs):
+    return {name: tuple(value.shape) for name, value in tensors_of(args, kwargs).items()}
+
+
 def recomputing(recorder):
     """A backward function that computes a part of the model again, by its name: what it saves is not what the model saves."""
     return next((node.name for node in recorder.nodes.values() if "Checkpoint" in node.name), None)
 
 
-def foreign_to(recorder, model):
-    """Parameters that the loss trains and that are none of the model's: a GAN's other half. None of the model's own may be left
-    out altogether."""
+def trained_by(recorder, model):
+    """Parameters that the loss trains: those that are none of the model's, as a GAN's other half, and the model's own, all of
+    which may not be left out."""
     reached = {edge[1] for node in recorder.nodes.values() for edge in node.edges if edge is not None and edge[0] == "parameter"}
     own = {recorder.identify(one, kind="parameter") for one in model.parameters()}
     if not reached & own:
         raise Refused(f"several models: the first backward pass trains none of {type(model).__name__}, which is called first; "
                       "trace each of them with file.py:function")
     # What an operator made and somebody asked a gradient for (`enable_input_require_grads`) is no parameter.
-    return sum(recorder.tensors[number].numel for number in reached - own if recorder.tensors[number].maker is None)
+    others = sum(recorder.tensors[number].numel for number in reached - own if recorder.tensors[number].maker is None)
+    return others, sum(recorder.tensors[number].numel for number in reached & own)
 
 
 class Finished(BaseException):
@@ -90,14 +96,17 @@ class Watch:
         self.model = self.calls = self.assembly = None
         self.batch = {}
         # Parameters of other models that the traced loss trains too, and all optimizers.
-        self.foreign, self.optimizers = 0, []
+        self.foreign, self.reached, self.optimizers = 0, 0, []
         # The model is on the host's processor, where a GPU was to run it.
         self.on_host = False
+        # Passes from which the loss may come.
+        self.passes = passes.Passes()
         # Passes without gradients: what came out, by module and shapes.
         self.evaluated, self.evaluating = {}, False
 
     def __enter__(self):
-        self.call, self.backward = nn.Module.__call__, torch.Tensor.backward
+        self.call = self.module_call = nn.Module.__call__
+        self.backward = torch.Tensor.backward
         self.run_backward = torch.autograd.backward
         watch = self
 
@@ -105,11 +114,14 @@ class Watch:
             if watch.answers and watch.model is None and watch.is_wanted(module):
                 watch.begin(module, args, kwargs)
                 watch.answer(watch.call(module, *args, **kwargs))
-            if watch.model is None and not watch.answers and is_trained(module):
+            if not watch.answers and (watch.model is None or watch.is_over()) and is_trained(module):
                 watch.begin(module, args, kwargs)
             if watch.model is None and not torch.is_grad_enabled():
                 return watch.evaluate(module, args, kwargs)
-            return watch.call(module, *args, **kwargs)
+            made = watch.call(module, *args, **kwargs)
+            if watch.model is not None and not watch.recorder.stack and watch.recorder.phase == "forward":
+                watch.passes.add(module, shapes_of(args, kwargs), made)
+            return made
 
         def backward(loss, *args, **kwargs):
             watch.finish(loss)
@@ -139,7 +151,7 @@ class Watch:
         return self
 
     def __exit__(self, *_):
-        nn.Module.__call__ = self.call
+        nn.Module.__call__ = self.module_call
         torch.Tensor.backward, torch.autograd.backward = self.backward, self.run_backward
         return False
 
@@ -159,7 +171,16 @@ class Watch:
                 self.evaluating = False
         return self.evaluated[key]
 
+    def is_over(self):
+        """Whether what was recorded is of passes that no loss can come of."""
+        return self.recorder.phase == "forward" and not self.recorder.stack and self.passes.are_over()
+
     def begin(self, module, args, kwargs):
+        if self.model is not None:
+            self.recorder.stop_saving()
+            self.recorder.restart()
+            self.passes.leave_out()
+            self.call = self.module_call
         module = module if self.answers else owner_of(module)
         while isinstance(module, WRAPPERS):
             module = module.module
@@ -196,9 +217,11 @@ class Watch:
             raise Refused("a backward pass comes before any pass without gradients: trace the step, without --forward")
         recorder = self.recorder
         if self.model is None:
-            raise Refused("the first backward pass comes before any module is called to be trained")
+            raise Refused("the first backward pass comes before any module is called to be trained: trace what computes the loss with "
+                          "file.py:function")
         recorder.end_forward(loss)
-        self.foreign = foreign_to(recorder, self.model)
+        self.passes.check(recorder.nodes.keys())
+        self.foreign, self.reached = trained_by(recorder, self.model)
         how = recomputing(recorder)
         if how is not None:
             raise Refused(f"{how}: the script recomputes activations in a way of its own: trace it without, and name the "
@@ -273,7 +296,7 @@ def finished(watch, device, script, say):
                                   "longest": point.get("S"), "versions": {}, "answers": watch.answers})()
     notes = [f"traced with {', '.join(f'{axis} {size}' for axis, size in point.items())} alone, in {precision} precision"]
     notes.extend([*checkpoints.COUNTS.notes("script"), *processes.notes(), *(watch.guesses.notes(model) if watch.guesses else [])])
-    notes.extend(several(watch, model))
+    notes.extend([*watch.passes.notes(), *several(watch, model), *unreached(watch, model)])
     answered = watch.recorder.answered
     tape_made = step.laid_out(device, answered, subject, model, [], [point], fitter, {precision: made.finish()}, notes, False, True)
     fake_inputs = [[name, names.element_of(value.dtype)[0], int(value.is_floating_point()),
@@ -295,6 +318,15 @@ def several(watch, model):
         return []
     return [f"several models: the first backward pass is of {name} alone; optimizers train {sum(others.values()):,} further parameters, "
             f"{elsewhere}"]
+
+
+def unreached(watch, model):
+    """What of the model the traced loss does not train."""
+    asked = sum(one.numel() for one in model.parameters() if one.requires_grad)
+    if watch.answers or watch.reached == asked:
+        return []
+    return [f"the first backward pass reaches {watch.reached:,} of the {asked:,} parameters of {type(model).__name__} that require "
+            "gradients: the others have none in the tape"]
 
 
 def latest(parameter):

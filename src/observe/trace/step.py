@@ -5,6 +5,7 @@ import time
 
 import torch
 
+import absent
 import beside
 import checkpoints
 import fake
@@ -306,7 +307,7 @@ def answer_of(made):
 
 def laid_out(device, answered, subject, model, axes, points, fitter, traces, notes, varies, fixed):
     """The tape of what was traced."""
-    notes.extend([*foreign_kernels.LAUNCHES.notes(), *sorted(kernels.NOTES)])
+    notes.extend([*absent.NOTES, *foreign_kernels.LAUNCHES.notes(), *sorted(kernels.NOTES)])
     if device.name == "cuda" and device.library is not None and any(isinstance(one, torch.nn.RNNBase) for one in model.modules()):
         notes.append("recurrent layers of torch.nn ran step by step; on a GPU cuDNN runs them, whose own reserve is not in the tape")
     if answered:

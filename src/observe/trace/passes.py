@@ -1,0 +1,50 @@
+"""Passes of a model before the one that its loss comes of: code that prints a shape or a summary calls the model, too."""
+
+import weakref
+
+import torch
+
+from places import tensors_in
+from sources import Refused
+
+
+class Mark:
+    """What lives as long as the function of a graph that has it."""
+
+
+class Passes:
+    """Calls of models from outside of any, and whether what they gave may still come into a loss."""
+
+    def __init__(self):
+        self.made, self.left_out = [], None
+
+    def add(self, module, shapes, out):
+        """A call has ended."""
+        tensors = tensors_in(out if isinstance(out, (list, tuple, dict, torch.Tensor)) else vars(out) if hasattr(out, "__dict__") else [])
+        functions = [one.grad_fn for one in tensors if one.grad_fn is not None]
+        marks = []
+        for function in functions:
+            mark = function.metadata.setdefault("memwall", Mark())
+            marks.append(weakref.ref(mark))
+        if functions:
+            self.made.append((module, shapes, {function._sequence_nr() for function in functions}, marks))
+
+    def are_over(self):
+        """Whether no loss can come of any of them: their graphs are gone."""
+        return bool(self.made) and all(mark() is None for *_, marks in self.made for mark in marks)
+
+    def leave_out(self):
+        self.left_out, self.made = type(self.made[0][0]).__name__, []
+
+    def check(self, reached):
+        """Refuses a first pass of other sizes whose result is kept and comes into no loss; `reached` are its functions."""
+        first = next((one for one in self.made if one[2] & reached), None)
+        if first is None:
+            return
+        for module, shapes, _, _ in self.made[:self.made.index(first)]:
+            if module is first[0] and shapes != first[1]:
+                raise Refused(f"{type(module).__name__} is called with other sizes before its first step, and what it gives is kept: "
+                              "leave that call out, or put it under torch.no_grad()")
+
+    def notes(self):
+        return [f"a pass of {self.left_out} of which no loss comes is left out"] if self.left_out else []

@@ -1,0 +1,159 @@
+//! What scripts of public repositories do before and in their first step, in the fewest lines that do it.
+
+use crate::traced_scripts::hold;
+
+/// What a script does, whether it is traced, and what is said of it. The model of the preamble has 16 x 64 + 64 and
+/// 64 x 16 + 16 parameters.
+const SCRIPTS: [(&str, bool, &[&str]); 12] = [
+    // tensorboard names its log in bytes (tensorboard/compat/tensorflow_stub/io/gfile.py, `LocalFileSystem`).
+    (
+        "
+import os
+os.makedirs('runs')
+with open(os.fsencode('runs/events'), 'wb') as log:
+    log.write(b'x')
+assert os.listdir(b'runs') == [b'events'] and os.path.exists('runs/events')
+model(x).mean().backward()
+",
+        true,
+        &["2,128 parameters"],
+    ),
+    // matplotlib asks for the fonts there are (matplotlib/font_manager.py, `_get_fontconfig_fonts`).
+    (
+        "
+import subprocess
+try:
+    subprocess.check_output(['fc-list', '--format=%{file}'])
+except FileNotFoundError:
+    pass
+model(x).mean().backward()
+",
+        true,
+        &["2,128 parameters"],
+    ),
+    // Lightning asks how long its data are, in a tensor, where it evaluates.
+    (
+        "
+with torch.inference_mode():
+    if torch.tensor(5, device='cuda').sum() == 0 or torch.randn_like(x).sum() == 5:
+        raise SystemExit('none')
+model(x).mean().backward()
+",
+        true,
+        &["2,128 parameters"],
+    ),
+    // A measure moves what it keeps with itself (torchmetrics/metric.py, `_apply`); tied weights stay tied: a matrix of
+    // 16 x 16 and two biases of 16.
+    (
+        "
+class Measure(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.total = torch.zeros(1)
+    def _apply(self, fn, *rest):
+        super()._apply(fn, *rest)
+        self.total = fn(self.total)
+        return self
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.measure, self.first, self.second = Measure(), nn.Linear(16, 16), nn.Linear(16, 16)
+        self.second.weight = self.first.weight
+    def forward(self, x):
+        return self.second(self.first(x))
+net = Net().cuda()
+loss = net(x).mean()
+net.measure.total += loss.detach()
+loss.backward()
+",
+        true,
+        &["Net, 288 parameters"],
+    ),
+    // Weights of a library's own address, as they are or by a name in them.
+    (
+        "
+weights = torch.hub.load_state_dict_from_url('https://example.org/net-0a1b2c3d.pth')
+model.load_state_dict(weights)
+model.load_state_dict(weights['model'], strict=False)
+model(x).mean().backward()
+",
+        true,
+        &["2,128 parameters", "the weights net-0a1b2c3d.pth are not here: the model is traced as it is built"],
+    ),
+    // A data set whose form its library knows: 60,000 images of ten digits (torchvision's page of MNIST).
+    (
+        "
+import importlib.util
+if importlib.util.find_spec('torchvision'):
+    from torchvision import datasets, transforms
+    digits = datasets.MNIST('there/is/none', download=True, transform=transforms.ToTensor())
+    assert len(digits) == 60000 and sorted({int(label) for label in digits.targets}) == list(range(10))
+    assert next(iter(torch.utils.data.DataLoader(digits, batch_size=8)))[0].shape == (8, 1, 28, 28)
+    assert len(datasets.CIFAR100('there/is/none', train=False, download=True).class_to_idx) == 100
+model(x).mean().backward()
+",
+        true,
+        &["2,128 parameters"],
+    ),
+    // Scores of 16 classes choose at most as many, whoever asks.
+    (
+        "
+scores = model(torch.zeros(50, 16, device='cuda'))
+for chosen in (scores.argmax(-1), scores.max(1)[1].view(-1), scores.topk(1)[1]):
+    assert torch.unique(chosen).numel() == 16
+scores.mean().backward()
+",
+        true,
+        &["2,128 parameters"],
+    ),
+    // A layer that the loss leaves out: 16 x 8 + 8 of 16 x 4 + 4 more.
+    (
+        "
+net = nn.ModuleDict({'used': nn.Linear(16, 8), 'other': nn.Linear(16, 4)}).cuda()
+net['used'](x).mean().backward()
+",
+        true,
+        &["ModuleDict, 204 parameters", "reaches 136 of the 204 parameters of ModuleDict that require gradients"],
+    ),
+    // A summary's or a print's own pass, of which no loss comes: neither its sizes nor its work are a step's.
+    (
+        "
+print(model(torch.zeros(1000, 16, device='cuda')).shape)
+model(x).mean().backward()
+",
+        true,
+        &["traced with B 8 alone", "a pass of Sequential of which no loss comes is left out"],
+    ),
+    (
+        "
+y = model(torch.zeros(1000, 16, device='cuda'))
+model(x).mean().backward()
+",
+        false,
+        &["Sequential is called with other sizes before its first step", "put it under torch.no_grad()"],
+    ),
+    // A loss on the host, and what is trained there, meet gradients of the GPU: PyTorch 2.7 adds them on the default stream
+    // (torch/csrc/autograd/input_buffer.cpp).
+    (
+        "
+scale = nn.Parameter(torch.tensor(2.0))
+((model(x) * scale).cpu().mean() * scale).backward()
+",
+        true,
+        &["Sequential, 2,128 parameters", "the loss trains 1 parameters outside Sequential"],
+    ),
+    // A model that is stored or drawn as a graph is what it was.
+    (
+        "
+assert torch.jit.trace(model, x) is model
+model(x).mean().backward()
+",
+        true,
+        &["2,128 parameters"],
+    ),
+];
+
+#[test]
+fn what_scripts_of_repositories_do_is_traced() {
+    hold(&SCRIPTS);
+}
