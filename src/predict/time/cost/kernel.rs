@@ -120,6 +120,10 @@ impl<'a> Kernels<'a> {
     pub fn product(&self, product: &MatMul, unit: Unit, rate: f64) -> Seconds {
         let curve = &self.job.speed.curves.matrix;
         let rate = if product.batch > 1 && product.layer { rate * curve.grouped } else { rate };
+        // No faster than the vector units: it is they that multiply.
+        let on_vector_units = rate <= self.sustained(Unit::Vector, false);
+        let has_blocks = self.job.hardware.gpu.generation != Generation::Cpu;
+        let product = if on_vector_units && has_blocks { in_whole_tiles(product) } else { *product };
         let matrix = MatrixUnit {
             rate,
             fill: self.fill(unit, product.layer, rate),
@@ -127,7 +131,7 @@ impl<'a> Kernels<'a> {
             bandwidth: self.bandwidth,
             start: curve.start_us * 1e-6,
         };
-        Seconds(matrix.seconds(product))
+        Seconds(matrix.seconds(&product))
     }
 
     /// Inner size in which a rate takes as long as filling and draining a tile. Memory sets that time, not the
@@ -171,6 +175,22 @@ impl<'a> Kernels<'a> {
     pub fn memory(&self, bytes: u64, rows: bool) -> Seconds {
         Seconds(bytes as f64 / if rows { self.rows } else { self.bandwidth })
     }
+}
+
+/// Rows or columns of the smallest tile that vector units' kernels compute, of which all of their tiles are multiples, and
+/// the part of the inner size that they take at a time (NVIDIA/cutlass, python/cutlass_library/generator.py,
+/// `GenerateSM50_Simt` and `GenerateSM60_Simt`: tiles of 32, 64 and 128 by 8; cuBLAS's kernels bear such sizes in their
+/// names).
+const VECTOR_TILE: u64 = 32;
+const VECTOR_INNER: u64 = 8;
+
+/// The matmul that kernels of vector units compute: a result's last tile is computed whole, where it does not end with one
+/// (NVIDIA, "Matrix Multiplication Background User's Guide", section 4.2, tile quantization). A result no wider than a
+/// tile has kernels that reduce rows instead.
+fn in_whole_tiles(product: &MatMul) -> MatMul {
+    let whole = |size: u64| if size > VECTOR_TILE { size.next_multiple_of(VECTOR_TILE) } else { size };
+    let inner = product.inner.next_multiple_of(VECTOR_INNER);
+    MatMul { rows: whole(product.rows), columns: whole(product.columns), inner, ..*product }
 }
 
 /// Matmuls of fused attention's backward pass for each of its forward pass: five for two.
@@ -267,6 +287,15 @@ const fn scaled(recipe: Fp8Recipe, scales: Fp8Scales) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// 108 columns are four tiles of 32, 150 rows five; 108 of the inner size are 14 parts of 8. 16 rows are no whole tile.
+    #[test]
+    fn vector_units_compute_whole_tiles() {
+        let product = |rows, inner, columns| MatMul { batch: 8, rows, inner, columns, layer: false };
+        assert_eq!(in_whole_tiles(&product(2048, 2048, 108)), product(2048, 2048, 128));
+        assert_eq!(in_whole_tiles(&product(150, 2048, 2048)), product(160, 2048, 2048));
+        assert_eq!(in_whole_tiles(&product(16, 108, 64)), product(16, 112, 64));
+    }
 
     /// FlashAttention-3, figure 5, on H100: TFLOP/s forward at head size 128 by length, 16k tokens of 16 heads in all, without
     /// and under a causal mask; FlashAttention-2's, then cuDNN's.
