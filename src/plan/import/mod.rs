@@ -70,6 +70,7 @@ mod primus;
 mod python;
 mod python_adapters;
 mod python_calls;
+mod python_lengths;
 mod python_models;
 mod refused;
 mod roll;

@@ -14,11 +14,11 @@ use super::script_defaults;
 use super::script_doubts;
 use super::script_head;
 use super::script_modules::project_text;
-use super::settings::{Settings, whole};
+use super::settings::Settings;
 use super::trainer::{self, WeightStorage};
 use super::trainer_by_name;
 use super::unread::account_for;
-use super::{idle_arguments, model, own_config, own_loop, preset_length, python_adapters, trl, vision};
+use super::{idle_arguments, model, own_config, own_loop, preset_length, python_adapters, python_lengths, trl, vision};
 use crate::plan::keys;
 
 /// Calls whose keywords are `TrainingArguments`.
@@ -171,13 +171,10 @@ fn of_versions(name: &str, (content, whole): (&str, &str), given: Settings, cont
     } else if !whole.contains("Gemma3ForCausalLM") {
         vision::of_causal_class(&mut imported);
     }
-    set_length(&mut imported, &settings, &reader, (name, content, whole));
+    python_lengths::set(&mut imported, &settings, &reader, (name, content, whole));
     preset_length::drop_endless(&mut imported, context);
-    if unsloth && call(content, "SFTTrainer").is_some() {
-        // `FastLanguageModel.from_pretrained` (`unsloth/models/loader.py`); the patched trainer takes the model's length.
-        let option = "max_seq_length 2048".to_owned();
-        let default = Setting::new(2048, Origin::Default { framework: "unsloth", option });
-        imported.fill(keys::model::sequence_length, Some(default));
+    if call(content, "SFTTrainer").is_some() {
+        python_lengths::set_usual(&mut imported, unsloth);
     }
     python_adapters::set(&mut imported, &calls, &reader, content, unsloth);
     if let Some(found) = calls.adapted.text("use_gradient_checkpointing") {
@@ -297,24 +294,6 @@ fn named_model(settings: &mut Settings, made: &Settings, given: &Settings) -> Op
     named
 }
 
-/// The length of a sample: by the trainer's arguments, else by a name of the script's own, else by its tokenizer.
-/// A name that only a file of settings has is asked for by nobody.
-fn set_length(
-    imported: &mut ImportedPlan,
-    settings: &Settings,
-    reader: &ScriptReader,
-    (name, content, whole_text): (&str, &str, &str),
-) {
-    imported.set(keys::model::sequence_length, settings.first_whole(&["max_seq_length", "max_length"]));
-    let given = |name: &str| reader.own().get(name).is_some_and(|found| matches!(found.origin, Origin::Argument(_)));
-    let asks = |name: &&str| given(name) || idle_arguments::mentions(whole_text, name) > 0;
-    let asked: Vec<&str> = LENGTHS.into_iter().filter(asks).collect();
-    imported.fill(keys::model::sequence_length, reader.named(&asked).first_whole(&asked));
-    let cut = own_loop::truncated(content, reader).as_ref().and_then(whole);
-    let origin = || Origin::Program(format!("{name}: max_length of its tokenizer"));
-    imported.fill(keys::model::sequence_length, cut.map(|tokens| Setting::new(tokens, origin())));
-}
-
 /// What the method of training changes of a plan, or else a head that is not the vocabulary's.
 fn set_method(
     imported: &mut ImportedPlan,
@@ -348,22 +327,6 @@ fn note_other_training(imported: &mut ImportedPlan, reader: &ScriptReader, conte
         not_modelled(imported, &format!("{name} trains with {library}: the plan counts what PyTorch holds"));
     }
 }
-
-/// What scripts call the longest sample, where no argument of the trainer says it.
-const LENGTHS: [&str; 12] = [
-    "max_seq_length",
-    "max_length",
-    "cutoff_len",
-    "CUTOFF_LEN",
-    "MAX_SEQ_LENGTH",
-    "MAX_LENGTH",
-    "max_seq_len",
-    "seq_length",
-    "seq_len",
-    "max_len",
-    "block_size",
-    "model_max_length",
-];
 
 /// `gradient_accumulation_steps = gradient_accumulation_steps // world_size`: what was told is the whole batch.
 fn share_steps(imported: &mut ImportedPlan) {

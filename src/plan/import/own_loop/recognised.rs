@@ -54,7 +54,7 @@ pub fn is_loop(text: &str) -> bool {
     // The names that the library had before its second version.
     const LIBRARIES: [&str; 3] = ["transformers", "pytorch_transformers", "pytorch_pretrained_bert"];
     let imports = |library: &&str| ["from", "import"].iter().any(|word| text.contains(&format!("{word} {library}")));
-    LIBRARIES.iter().any(|library| imports(&library)) && loops(text)
+    LIBRARIES.iter().any(imports) && loops(text)
 }
 
 /// Whether a script does something where it is started: a module only declares what others call.

@@ -79,7 +79,11 @@ pub fn optimizer(text: &str, reader: &ScriptReader, fused: &dyn Fn(&str) -> bool
     ];
     let mut made: Vec<&(&str, &str)> = MADE.iter().filter(|(class, _)| call(text, class).is_some()).collect();
     if made.len() > 1 {
-        made.retain(|(class, _)| reader.makes(class));
+        // One is left where the others are ruled out, and it is made for certain.
+        made.retain(|(class, _)| reader.reached(&[class]) != Some(false));
+        if !made.iter().all(|(class, _)| reader.makes(class)) {
+            return None;
+        }
     }
     let [(class, word)] = made.as_slice() else { return None };
     let library =

@@ -1,0 +1,64 @@
+//! How long the samples of a script in Python are that has its settings in calls.
+
+use super::idle_arguments;
+use super::imported::ImportedPlan;
+use super::origin::{Origin, Setting};
+use super::own_loop;
+use super::python::ScriptReader;
+use super::script_doubts::code;
+use super::settings::{Settings, whole};
+use crate::plan::keys;
+
+/// What scripts call the longest sample, where no argument of the trainer says it.
+const LENGTHS: [&str; 12] = [
+    "max_seq_length",
+    "max_length",
+    "cutoff_len",
+    "CUTOFF_LEN",
+    "MAX_SEQ_LENGTH",
+    "MAX_LENGTH",
+    "max_seq_len",
+    "seq_length",
+    "seq_len",
+    "max_len",
+    "block_size",
+    "model_max_length",
+];
+
+/// The length of a sample: by the trainer's arguments, else by a name of the script's own, else by its tokenizer.
+/// A name that only a file of settings has is asked for by nobody.
+pub fn set(
+    imported: &mut ImportedPlan,
+    settings: &Settings,
+    reader: &ScriptReader,
+    (name, content, whole_text): (&str, &str, &str),
+) {
+    imported.set(keys::model::sequence_length, settings.first_whole(&["max_seq_length", "max_length"]));
+    imported.fill(keys::model::sequence_length, of_tokenizer(reader, whole_text));
+    let given = |name: &str| reader.own().get(name).is_some_and(|found| matches!(found.origin, Origin::Argument(_)));
+    let asks = |name: &&str| given(name) || idle_arguments::mentions(whole_text, name) > 0;
+    let asked: Vec<&str> = LENGTHS.into_iter().filter(asks).collect();
+    imported.fill(keys::model::sequence_length, reader.named(&asked).first_whole(&asked));
+    let cut = own_loop::truncated(content, reader).as_ref().and_then(whole);
+    let origin = || Origin::Program(format!("{name}: max_length of its tokenizer"));
+    imported.fill(keys::model::sequence_length, cut.map(|tokens| Setting::new(tokens, origin())));
+}
+
+/// What the script makes its tokenizer with, where it cuts to that: `max_length=tokenizer.model_max_length`.
+fn of_tokenizer(reader: &ScriptReader, text: &str) -> Option<Setting<u64>> {
+    if !code(text).any(|line| line.contains("tokenizer.model_max_length")) {
+        return None;
+    }
+    let loads = reader.loaded(|class| class.contains("Tokenizer"));
+    let loads: Vec<&str> = loads.iter().map(String::as_str).collect();
+    reader.calls(&loads).whole("model_max_length").filter(|found| found.value > 0)
+}
+
+/// What TRL's trainer takes where nobody says a length: the tokenizer's, at most 1024 (`trl/trainer/sft_trainer.py` before
+/// 0.20; `SFTConfig.max_length` since); unsloth's loader has one of its own (`unsloth/models/loader.py`,
+/// `FastLanguageModel.from_pretrained`), which the patched trainer takes.
+pub fn set_usual(imported: &mut ImportedPlan, unsloth: bool) {
+    let (framework, tokens) = if unsloth { ("unsloth", 2048) } else { ("TRL", 1024) };
+    let option = format!("max_seq_length {tokens}");
+    imported.fill(keys::model::sequence_length, Some(Setting::new(tokens, Origin::Default { framework, option })));
+}
