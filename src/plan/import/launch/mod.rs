@@ -200,7 +200,8 @@ fn follow(words: Vec<String>, launched: &mut LaunchCommand, depth: usize) {
             }
         }
     } else {
-        started(first.clone(), false, false, after.to_vec(), launched, depth);
+        // `./train.py --fp16`: its first line names Python.
+        started(first.clone(), false, first.ends_with(".py"), after.to_vec(), launched, depth);
     }
 }
 
