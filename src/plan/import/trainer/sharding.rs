@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::super::common::ImportContext;
 use super::super::imported::ImportedPlan;
 use super::super::origin::{Origin, Setting};
+use super::super::script_doubts::code;
 use super::super::script_modules::project_text;
 use super::super::settings::Settings;
 use super::super::unread::account_for;
@@ -175,7 +176,9 @@ fn own_zero(imported: &mut ImportedPlan, settings: &Settings, stage: Setting<u64
 fn written_type(context: &ImportContext) -> Option<Setting<String>> {
     let (path, text) = script_defaults::script_of(context)?;
     let text = project_text(context, &path, &text);
-    let has = |name: &str| ['"', '\''].iter().any(|quote| text.contains(&format!("{quote}{name}{quote}: {{")));
+    let has = |name: &str| {
+        ['"', '\''].iter().any(|quote| code(&text).any(|line| line.contains(&format!("{quote}{name}{quote}: {{"))))
+    };
     let word = match (has("fp16"), has("bf16") || has("bfloat16")) {
         (true, false) => "fp16",
         (false, true) => "bf16",
