@@ -1,6 +1,7 @@
 //! Arguments that a script declares and never reads: whatever they are given changes nothing.
 
 use super::origin::Origin;
+use super::script_classes::fills_own_alone;
 use super::script_defaults::is_name;
 use super::settings::Settings;
 
@@ -13,12 +14,15 @@ pub fn mentions(text: &str, name: &str) -> usize {
     text.lines().map(words).sum()
 }
 
-/// The arguments of a command that the text of a script, with the modules of its project, declares for argparse and
-/// names nowhere else. None where what was parsed is handed on whole to what is not in the text.
+/// The arguments of a command, and the defaults of those that it does not give, that the text of a script, with the
+/// modules of its project, declares for argparse or as fields of its only dataclass and names nowhere else. None where
+/// what was parsed is handed on whole to what is not in the text.
 pub fn names(given: &Settings, text: &str) -> Vec<String> {
     const WHOLE: [&str; 6] = ["vars(", "asdict(", "__dict__", "getattr(", "parse_known_args(", "dest="];
     let Some(parsed) = parsed_name(text) else { return Vec::new() };
-    if WHOLE.iter().any(|part| text.contains(part)) || is_handed_on(text, parsed) {
+    let classes = fills_own_alone(text, &[text]);
+    let signs: &[char] = if classes { &['(', ',', '*', '='] } else { &['(', ',', '*'] };
+    if WHOLE.iter().any(|part| text.contains(part)) || is_handed_on(text, parsed, signs) {
         return Vec::new();
     }
     let quoted = |name: &str| text.contains(&format!("\"--{name}\"")) || text.contains(&format!("'--{name}'"));
@@ -26,30 +30,37 @@ pub fn names(given: &Settings, text: &str) -> Vec<String> {
     let only_declared = |name: &str| match (quoted(name), quoted(&name.replace('_', "-"))) {
         (true, _) => mentions(text, name) == 1,
         (false, true) => mentions(text, name) == 0,
-        (false, false) => false,
+        (false, false) => classes && is_field(text, name) && mentions(text, name) == 1,
     };
-    let arguments = given.iter().filter(|(_, found)| matches!(found.origin, Origin::Argument(_)));
+    let own = |origin: &Origin| matches!(origin, Origin::Argument(_) | Origin::Default { framework: "the script", .. });
+    let arguments = given.iter().filter(|(_, found)| own(&found.origin));
     arguments.map(|(name, _)| name).filter(|name| is_name(name) && only_declared(name)).map(str::to_owned).collect()
 }
 
-/// What a script calls what argparse made: `args = parser.parse_args()`.
-fn parsed_name(text: &str) -> Option<&str> {
-    let line = text.lines().find(|line| line.contains(".parse_args("))?;
-    let (left, right) = line.split_once('=')?;
-    let name = left.split(':').next().unwrap_or(left).trim();
-    (is_name(name) && right.contains(".parse_args(")).then_some(name)
+/// Whether a text has a field of a class of that name, with its type: `weight_decay: float = 0.05`.
+fn is_field(text: &str, name: &str) -> bool {
+    let fields = text.lines().filter(|line| line.starts_with([' ', '\t']));
+    fields.filter_map(|line| line.trim().strip_prefix(name)).any(|rest| rest.trim_start().starts_with(':'))
 }
 
-/// Whether it is an argument, as a whole and without a name, of a call of what the text does not define: another
-/// module may read any of it. What is printed is not read.
-fn is_handed_on(text: &str, parsed: &str) -> bool {
+/// What a script calls what its parser made: `args = parser.parse_args()`, `args = parser.parse_args_into_dataclasses()[0]`.
+fn parsed_name(text: &str) -> Option<&str> {
+    let made = |line: &str| [".parse_args(", ".parse_args_into_dataclasses("].iter().any(|call| line.contains(call));
+    let (left, right) = text.lines().find(|line| made(line))?.split_once('=')?;
+    let name = left.split(':').next().unwrap_or(left).trim();
+    (is_name(name) && made(right)).then_some(name)
+}
+
+/// Whether it is an argument, as a whole and behind one of the signs `signs`, of a call of what the text does not define:
+/// another module may read any of it. What is printed is not read.
+fn is_handed_on(text: &str, parsed: &str, signs: &[char]) -> bool {
     const SHOWN: [&str; 6] = ["print", "info", "pprint", "debug", "rank0_print", "log"];
     let letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     text.match_indices(parsed).any(|(at, _)| {
         let (before, behind) = (text.get(..at).unwrap_or(""), text.get(at + parsed.len()..).unwrap_or(""));
         let before = before.trim_end();
         let ends = behind.trim_start().starts_with([',', ')']);
-        if !ends || !before.ends_with(['(', ',', '*']) {
+        if !ends || !before.ends_with(signs) {
             return false;
         }
         let open = before.rfind('(').and_then(|at| before.get(..at)).unwrap_or("");
@@ -80,6 +91,15 @@ mod tests {
     #[test]
     fn an_argument_that_is_only_declared_is_idle() {
         assert_eq!(names(&given(), SCRIPT), ["bits"]);
+    }
+
+    #[test]
+    fn a_field_that_nothing_asks_for_is_idle() {
+        let script = "class Arguments:\n    bits: int = 8\n    rank: int = 16\n\
+            args = HfArgumentParser(Arguments).parse_args_into_dataclasses()[0]\ntrain(rank=args.rank)\n";
+        assert_eq!(names(&given(), script), ["bits"]);
+        // Of several classes one may be the Trainer's own.
+        assert!(names(&given(), &script.replace("args =", "args, others =").replace("[0]", "")).is_empty());
     }
 
     #[test]

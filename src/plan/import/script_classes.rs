@@ -43,6 +43,15 @@ pub fn named(script: &str, texts: &[&str]) -> Option<BTreeSet<String>> {
     (!names.is_empty()).then(|| with_bases(names, &classes))
 }
 
+/// Whether a script's parser fills in nothing but classes that the texts show and that stand on none of a library's.
+pub fn fills_own_alone(script: &str, texts: &[&str]) -> bool {
+    let classes = classes(texts);
+    let names: BTreeSet<String> = filled(script).into_iter().map(str::to_owned).collect();
+    let shown = |base: &&str| *base == "object" || classes.contains_key(base.rsplit('.').next().unwrap_or(base));
+    let own = |name: &String| classes.get(name.as_str()).is_some_and(|bases| bases.iter().all(shown));
+    !names.is_empty() && with_bases(names, &classes).iter().all(own)
+}
+
 fn with_bases(mut names: BTreeSet<String>, classes: &BTreeMap<&str, Vec<&str>>) -> BTreeSet<String> {
     let mut open: Vec<String> = names.iter().cloned().collect();
     while let Some(name) = open.pop() {
@@ -99,7 +108,7 @@ fn filled<'a>(script: &'a str) -> Vec<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use super::parsed;
+    use super::{fills_own_alone, parsed};
 
     const ARGUMENTS: &str = "\
 class ModelArguments:
@@ -125,5 +134,15 @@ class Aligner:
         assert_eq!(Vec::from_iter(found), ["Aligner", "Common", "ModelArguments", "Tuner", "Whole"]);
         assert_eq!(names("HfArgumentParser(CLASSES)"), None);
         assert_eq!(names("parser = argparse.ArgumentParser()"), None);
+    }
+
+    #[test]
+    fn classes_of_a_scripts_own_stand_on_none_of_a_library() {
+        let own = |script: &str| fills_own_alone(script, &[script, ARGUMENTS]);
+        assert!(own("HfArgumentParser((ModelArguments, Aligner))"));
+        // One that stands on TrainingArguments, one that no text shows, and none that is named.
+        assert!(!own("HfArgumentParser((ModelArguments, Tuner))"));
+        assert!(!own("HfArgumentParser((ModelArguments, TrainingArguments))"));
+        assert!(!own("argparse.ArgumentParser()"));
     }
 }

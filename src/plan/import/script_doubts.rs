@@ -63,11 +63,13 @@ pub fn reconcile(imported: &mut ImportedPlan, reader: &ScriptReader, own: bool, 
 /// Says of adapters that a script may make and that nothing was read of.
 pub fn adapters(imported: &mut ImportedPlan, reader: &ScriptReader, settings: &Settings) {
     let (path, text) = (reader.name(), reader.content());
-    let told = settings.iter().any(|(name, _)| ["lora", "peft", "adapter"].iter().any(|part| name.contains(part)));
+    // `nolora: False` says nothing of them.
+    let speaks = |name: &str| ["lora", "peft", "adapter"].iter().any(|part| name.contains(part));
+    let told = settings.iter().any(|(name, _)| speaks(name) && !name.starts_with("no"));
     let open = imported.get(keys::lora::rank).is_none()
         && !imported.missing.iter().any(|missing| missing.key == "training.lora.rank");
     const CALL: &str = "get_peft_model";
-    let made = call(text, CALL).is_some() && reader.reached(&[CALL]) != Some(false);
+    let made = call(text, CALL).is_some() && reader.reached(&[CALL]) != Some(false) || reader.sure_calls(CALL) > 0;
     let handed = script_adapters::hands_on(reader) != Some(false);
     if open && !told && (made || handed) {
         not_modelled(imported, &format!("{path} makes adapters by itself: all weights are counted as trained"));

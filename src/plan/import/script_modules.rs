@@ -133,6 +133,9 @@ pub fn of(path: &str, text: &str) -> Vec<String> {
         files.push(near(&format!("{place}.py")));
         if !module.starts_with('.') {
             files.push(format!("src/{place}.py"));
+            // A package that stands with its `setup.py` in a folder of its own name.
+            let package = place.split('/').next().unwrap_or("");
+            files.push(format!("{package}/{place}.py"));
         }
         // A folder whose modules are taken over whole.
         if !module.contains('.') {

@@ -201,6 +201,11 @@ impl<'a> ScriptReader<'a> {
         }
     }
 
+    /// How many calls of `name` are made for certain, in the script or in functions of its modules that it calls.
+    pub fn sure_calls(&self, name: &str) -> usize {
+        of(&self.script.borrow(), &[name]).filter(|call| call.reached == Some(true) && !call.blindly).count()
+    }
+
     /// Whether the script calls a function of that name, of its own or a library's: none where it may.
     pub fn calls_any(&self, name: &str) -> Option<bool> {
         match self.script.borrow().called.get(name) {

@@ -10,7 +10,7 @@ use super::super::rows::not_modelled;
 use super::super::settings::{DefaultValue, Settings, UNKNOWN};
 use super::super::text::arguments as arguments_of;
 use super::super::{arguments, idle_arguments, own_config, script_adapters, script_defaults, script_doubts, trl};
-use super::super::{python_calls, script_head, script_loading, script_modules, trainer_by_name};
+use super::super::{python_calls, script_classes, script_head, script_loading, script_modules, trainer_by_name};
 use super::lmflow;
 use super::{DEFAULTS, VERSION, config_file, data_parallel, known_script, leave_open, set_all, versions};
 use super::{lora_call, option_names};
@@ -43,10 +43,7 @@ fn of_versions(context: &ImportContext) -> ImportedPlan {
         (path, text, whole)
     });
     if let Some((path, _, whole)) = &script {
-        for name in idle_arguments::names(&settings, whole) {
-            imported.note(format!("{path} declares --{name} and never reads it: without effect"));
-            settings.set(&name, serde_json::Value::Null, Origin::Program(String::new()));
-        }
+        leave_idle(&mut imported, &mut settings, (path, whole), looped);
     }
     let reader = script.as_ref().map(|(path, text, whole)| {
         let trainer = if looped { Settings::default() } else { Settings::defaults(VERSION, &UNTOLD) };
@@ -111,6 +108,20 @@ fn of_versions(context: &ImportContext) -> ImportedPlan {
     imported
 }
 
+/// Takes out what a script declares and never reads; the Trainer has its own default in its place.
+fn leave_idle(imported: &mut ImportedPlan, settings: &mut Settings, (path, whole): (&str, &str), looped: bool) {
+    let usual = if looped { Settings::default() } else { Settings::defaults(VERSION, DEFAULTS) };
+    for name in idle_arguments::names(settings, whole) {
+        if settings.is_set(&name) {
+            imported.note(format!("{path} declares --{name} and never reads it: without effect"));
+        } else if usual.get(&name).is_none() {
+            continue;
+        }
+        settings.set(&name, serde_json::Value::Null, Origin::Program(String::new()));
+        settings.adopt(&name, &usual, &name);
+    }
+}
+
 /// The defaults, the file of arguments over them and the command's options over both; and what a file of the script's
 /// own says as it stands there. A loop of its own takes none of the Trainer's defaults.
 fn gathered(
@@ -159,7 +170,7 @@ const SHARDING: [&str; 3] = ["fsdp", "fsdp_config", "deepspeed"];
 /// What a script that makes `TrainingArguments` itself gives them by expressions, over its own arguments: `bf16=not
 /// args.fp16`. One that is not followed leaves its default open, where nobody says it.
 fn written(settings: &mut Settings, reader: &ScriptReader) {
-    let parses = own_loop::parses(reader.content());
+    let parses = own_loop::parses(reader.content()) && !makes_arguments(reader);
     let in_step = |name: &str| STEP_ARGUMENTS.contains(&name) || SHARDING.contains(&name);
     let made = if parses {
         reader.set_afterwards(|name| in_step(name) || FURTHER.contains(&name))
@@ -178,6 +189,14 @@ fn written(settings: &mut Settings, reader: &ScriptReader) {
     for name in unused {
         settings.set(name, serde_json::Value::Null, Origin::Program(String::new()));
     }
+}
+
+/// Whether a script makes the Trainer's arguments itself and its parser fills in classes of its own alone: what they are
+/// not handed is the library's default.
+fn makes_arguments(reader: &ScriptReader) -> bool {
+    let whole = reader.whole();
+    let makes = python_calls::ARGUMENTS.iter().any(|name| python_calls::call(whole, name).is_some());
+    makes && script_classes::fills_own_alone(reader.content(), &[whole])
 }
 
 /// The length that a script hands to TRL's trainer itself, beside its arguments: `SFTTrainer(max_seq_length=args.block)`.

@@ -334,7 +334,9 @@ fn adapts(reader: &ScriptReader) -> bool {
     let text = reader.content();
     let made =
         call(text, "LoraConfig").is_some() && call(text, CALL).is_some() && reader.reached(&[CALL]) == Some(true);
-    made || script_adapters::hands_on(reader) == Some(true)
+    // Of several made in modules some are another model's.
+    let elsewhere = || reader.sure_calls("LoraConfig") == 1 && reader.sure_calls(CALL) == 1;
+    made || elsewhere() || script_adapters::hands_on(reader) == Some(true)
 }
 
 /// What a script calls the way in which it trains, by the names that scripts have for that: `full`, `lora`, `qlora`.
