@@ -131,7 +131,7 @@ model: {batch_size: 256}
 training:
   precision: bf16-fp32-master
   gradient_dtype: bf16
-  optimizer: adamw-fused
+  optimizer: adamw
   micro_batch_size: 4
   gradient_accumulation_steps: 8
   weight_decay: 0.1

@@ -82,11 +82,17 @@ fn precision(root: &mut Map<String, Value>, plan: &Plan, notes: &mut Vec<String>
     }
 }
 
+/// Whether the optimizer's states go to the host.
+const fn on_host(plan: &Plan) -> bool {
+    matches!(plan.training.cpu_offload, Some(CpuOffload::Optimizer | CpuOffload::Parameters))
+}
+
 fn optimizer(root: &mut Map<String, Value>, plan: &Plan, notes: &mut Vec<String>) {
     let (kind, torch) = match plan.training.optimizer {
         None => return,
         Some(Optimizer::AdamwFused) => ("AdamW", false),
-        Some(Optimizer::Adamw) => ("AdamW", true),
+        // On the host it is DeepSpeed's own (`runtime/engine.py`, `_configure_basic_optimizer`).
+        Some(Optimizer::Adamw) => ("AdamW", !on_host(plan)),
         Some(Optimizer::Lion) => ("Lion", false),
         Some(Optimizer::Muon) => ("Muon", false),
         Some(Optimizer::Sgd) => ("SGD", false),

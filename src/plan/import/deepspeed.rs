@@ -4,6 +4,7 @@ use super::arguments;
 use super::common::{self, ImportContext};
 use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
+use super::rows::not_modelled;
 use super::settings::{Settings, text};
 use super::unread::account_for;
 use super::{file, model};
@@ -77,6 +78,12 @@ pub fn of_file(settings: &Settings) -> ImportedPlan {
     set(&mut imported, settings);
     account_for(&mut imported, settings);
     imported.miss(keys::model::preset, "a DeepSpeed configuration names no model");
+    // What a project calls a template its code fills in (PKU-Alignment/safe-rlhf, `configs/deepspeed_config.py`).
+    if settings.iter().any(|(_, found)| matches!(&found.origin, Origin::File { name, .. } if name.contains("template")))
+    {
+        not_modelled(&mut imported, "a template: what its project's code puts in goes over it");
+        imported.unread.get_or_insert_with(|| "what fills the template in".to_owned());
+    }
     imported
 }
 
@@ -175,21 +182,9 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
         keys::training::gradient_clipping,
         settings.number("gradient_clipping").map(|found| found.map(|norm| norm > 0.0)),
     );
-    let device = |name: &str| {
-        let name = format!("zero_optimization.{name}.device");
-        let found = settings.text(&name).filter(|found| found.value != "none")?;
-        let known = ["cpu", "nvme"].contains(&found.value.as_str());
-        if !known {
-            settings.refuse(&name);
-        }
-        known.then_some(found)
-    };
-    let old = |name: &str| settings.on(&format!("zero_optimization.{name}"));
-    let parameters =
-        device("offload_param").map(|found| found.origin).or(old("cpu_offload_params").map(|found| found.origin));
-    let states = device("offload_optimizer").map(|found| found.origin).or(old("cpu_offload").map(|found| found.origin));
     // Parameters go to the host in stage 3 alone.
-    let parameters = parameters.filter(|_| level == 3);
+    let parameters = host(settings, "offload_param", "cpu_offload_params").filter(|_| level == 3);
+    let states = host_state(settings);
     if let Some(origin) = parameters {
         imported.say(keys::training::cpu_offload, "parameters", origin);
     } else if let Some(origin) = states {
@@ -219,6 +214,24 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
     imported.set(keys::training::compile, settings.flag("compile.deepcompile"));
 }
 
+/// What sends a part to the host or the disk: its section, or the switch that older releases have in its place.
+fn host(settings: &Settings, section: &str, old: &str) -> Option<Origin> {
+    let name = format!("zero_optimization.{section}.device");
+    let found = settings.text(&name).filter(|found| found.value != "none");
+    let (known, others): (Vec<_>, Vec<_>) =
+        found.into_iter().partition(|found| ["cpu", "nvme"].contains(&found.value.as_str()));
+    if !others.is_empty() {
+        settings.refuse(&name);
+    }
+    let switch = || settings.on(&format!("zero_optimization.{old}")).map(|found| found.origin);
+    known.into_iter().next().map(|found| found.origin).or_else(switch)
+}
+
+/// What sends the optimizer's states there.
+fn host_state(settings: &Settings) -> Option<Origin> {
+    host(settings, "offload_optimizer", "cpu_offload")
+}
+
 fn default(option: &str) -> Origin {
     Origin::Default { framework: VERSION, option: option.to_owned() }
 }
@@ -234,7 +247,10 @@ fn precision(imported: &mut ImportedPlan, settings: &Settings, stage: u64) {
     } else {
         let auto =
             |name: &str| settings.get(name).is_some_and(|found| text(&found.value).is_some_and(|word| word == "auto"));
-        if ["bf16.enabled", "fp16.enabled"].into_iter().any(auto) {
+        // accelerate puts a section in where none is (`DeepSpeedPlugin.set_mixed_precision`), of what has other blanks to fill.
+        let halves = ["bf16", "fp16", "bfloat16", "amp"].into_iter().any(|name| settings.holds(name));
+        let blank = ["train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"];
+        if ["bf16.enabled", "fp16.enabled"].into_iter().any(auto) || (!halves && blank.into_iter().any(auto)) {
             imported.miss(keys::training::precision, "`auto`: whoever fills the configuration in says it");
             return;
         }
@@ -263,12 +279,14 @@ fn without_masters(imported: &mut ImportedPlan, settings: &Settings) {
     }
 }
 
-/// Adam is `FusedAdam`, unless told to take PyTorch's.
+/// Adam is `FusedAdam`, on the host `DeepSpeedCPUAdam`, unless told to take PyTorch's (`runtime/engine.py`,
+/// `_configure_basic_optimizer`).
 fn optimizer(imported: &mut ImportedPlan, settings: &Settings, found: Setting<String>) {
     let name = found.value.to_lowercase();
     let torch = settings.is("optimizer.params.torch_adam");
     if (name == "adam" || name == "adamw") && !torch {
-        return imported.say(keys::training::optimizer, "adamw-fused", found.origin);
+        let word = if host_state(settings).is_some() { "adamw" } else { "adamw-fused" };
+        return imported.say(keys::training::optimizer, word, found.origin);
     }
     if name.contains("onebit") || name.contains("zeroone") || name == "lamb" {
         imported.note(format!("{}: `{}` is counted as Adam: two states", found.origin, found.value));
