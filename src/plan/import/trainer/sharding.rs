@@ -39,7 +39,7 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     each_micro_batch(imported, settings, context);
     // The launcher's engine may be another.
     if imported.get(keys::distribution::engine).is_some_and(|found| found.value == "deepspeed") {
-        return;
+        return adam_on_the_host(imported);
     }
     let accelerate = versions::of(&context.run.versions, "accelerate");
     // `accelerator.py`, `prepare_model`: nothing is raised before.
@@ -77,12 +77,26 @@ fn by_deepspeed(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
     let (before, steps) =
         (imported.get(keys::training::precision).cloned(), imported.whole(keys::training::gradient_accumulation_steps));
     deepspeed::set(imported, &file);
+    if file.flag("zero_force_ds_cpu_optimizer").is_none_or(|found| found.value) {
+        adam_on_the_host(imported);
+    }
     account_for(imported, &file);
     auto_precision(imported, &file, before.map(|inferred| Setting::new(inferred.value, inferred.origin)));
     if file.whole("gradient_accumulation_steps").is_none() && steps.is_none() {
         imported.drop(keys::training::gradient_accumulation_steps);
     }
     true
+}
+
+/// The Trainer's own `AdamW` whose states go to the host: accelerate puts `DeepSpeedCPUAdam` in its place (`accelerator.py`,
+/// `_prepare_deepspeed`; `utils/deepspeed.py`, `map_pytorch_optim_to_deepspeed`).
+fn adam_on_the_host(imported: &mut ImportedPlan) {
+    let fused = imported.get(keys::training::optimizer).filter(|found| found.value == "adamw-fused").cloned();
+    let paged = imported.get(keys::training::optimizer_state_dtype).is_some();
+    if let Some(found) = fused.filter(|_| imported.get(keys::training::cpu_offload).is_some() && !paged) {
+        let origin = Origin::Derived(format!("{}: DeepSpeedCPUAdam in its place, on the host", found.origin));
+        imported.say(keys::training::optimizer, "adamw", origin);
+    }
 }
 
 /// A configuration that comes with the tool that runs; LLaVA's names are used by others for other things.
@@ -141,7 +155,7 @@ fn own_zero(imported: &mut ImportedPlan, settings: &Settings, stage: Setting<u64
         let origin = Origin::Default { framework: "DeepSpeed-Chat", option: class.to_owned() };
         imported.say(keys::training::optimizer, word, origin);
     }
-    let gradients = stage.value > 0;
+    let (gradients, partitions) = (stage.value > 0, stage.value > 2);
     imported.set(keys::distribution::sharding, Some(stage.map(deepspeed::stage)));
     let default = || Origin::Default { framework: "DeepSpeed-Chat", option: "--dtype fp16".to_owned() };
     // `safe_rlhf/configs/deepspeed_config.py`, `get_deepspeed_train_config`: `--bf16 True` in place of a name.
@@ -152,18 +166,38 @@ fn own_zero(imported: &mut ImportedPlan, settings: &Settings, stage: Setting<u64
     }
     // NiuTrans' scripts after DeepSpeed-Chat (`training/utils/ds_utils.py`): `--precision bf16`.
     let named = settings.text("precision").filter(|found| ["bf16", "fp16"].contains(&found.value.as_str()));
-    let dtype = settings.text("dtype").or(named).or(flag).or_else(|| written_type(context));
-    let dtype = dtype.unwrap_or_else(|| Setting::new("fp16".to_owned(), default()));
-    let half = if dtype.value.contains("bf16") { "bf16" } else { "fp16" };
-    imported.say(keys::training::precision, format!("{half}-fp32-master"), dtype.origin.clone());
-    if gradients {
-        imported.say(keys::training::gradient_dtype, half, dtype.origin);
+    let dtype = settings.text("dtype").or(named).or(flag);
+    let dtype = match dtype.map_or_else(|| written_type(context), WrittenType::Known) {
+        WrittenType::Known(found) => Some(found),
+        WrittenType::Nowhere => Some(Setting::new("fp16".to_owned(), default())),
+        WrittenType::Either(path) => {
+            for key in ["training.precision", "training.gradient_dtype"] {
+                imported.drop(key);
+            }
+            imported
+                .miss(keys::training::precision, format!("{path}: its configuration of DeepSpeed has fp16 and bf16"));
+            None
+        }
+    };
+    if let Some(dtype) = dtype {
+        let half = if dtype.value.contains("bf16") { "bf16" } else { "fp16" };
+        imported.say(keys::training::precision, format!("{half}-fp32-master"), dtype.origin.clone());
+        if gradients {
+            imported.say(keys::training::gradient_dtype, half, dtype.origin);
+        }
     }
-    // DeepSpeed-Chat has a switch, safe-rlhf a word for what goes to the host.
+    own_offload(imported, settings, partitions);
+}
+
+/// What such a script sends to the host: DeepSpeed-Chat has a switch, safe-rlhf a word for it. Parameters go there where
+/// they are shared out.
+fn own_offload(imported: &mut ImportedPlan, settings: &Settings, partitions: bool) {
     let word =
         settings.text("offload").filter(|found| ["optimizer", "parameter", "all"].contains(&found.value.as_str()));
     let offload = match word {
-        Some(found) => Some(found.map(|what| if what == "optimizer" { "optimizer" } else { "parameters" })),
+        Some(found) => {
+            Some(found.map(|what| if what == "optimizer" || !partitions { "optimizer" } else { "parameters" }))
+        }
         None => settings.on("offload").map(|found| found.map(|_| "optimizer")),
     };
     if settings.text("offload").is_some_and(|found| found.value == "none") {
@@ -172,19 +206,44 @@ fn own_zero(imported: &mut ImportedPlan, settings: &Settings, stage: Setting<u64
     imported.set(keys::training::cpu_offload, offload);
 }
 
-/// The type of a configuration that the script's own project writes down: the only one that it has a section for.
-fn written_type(context: &ImportContext) -> Option<Setting<String>> {
-    let (path, text) = script_defaults::script_of(context)?;
+/// What a configuration of DeepSpeed says of its type that a script's own project writes down.
+enum WrittenType {
+    Known(Setting<String>),
+    /// It has sections for both types, in this script.
+    Either(String),
+    Nowhere,
+}
+
+/// The type of a configuration that the script's own project writes down: the only one that it has a section for, or that
+/// it turns on where it turns the other off.
+fn written_type(context: &ImportContext) -> WrittenType {
+    let Some((path, text)) = script_defaults::script_of(context) else { return WrittenType::Nowhere };
     let text = project_text(context, &path, &text);
-    let has = |name: &str| {
-        ['"', '\''].iter().any(|quote| code(&text).any(|line| line.contains(&format!("{quote}{name}{quote}: {{"))))
+    let lines: Vec<String> = code(&text).map(|line| line.replace('\'', "\"")).collect();
+    let fp16 = section(&lines, "fp16");
+    let bf16 = section(&lines, "bf16").or_else(|| section(&lines, "bfloat16"));
+    let word = match (fp16, bf16) {
+        (None, None) => return WrittenType::Nowhere,
+        (Some(_), None) | (Some(Some(true)), Some(Some(false))) => "fp16",
+        (None, Some(_)) | (Some(Some(false)), Some(Some(true))) => "bf16",
+        _ => return WrittenType::Either(path),
     };
-    let word = match (has("fp16"), has("bf16") || has("bfloat16")) {
-        (true, false) => "fp16",
-        (false, true) => "bf16",
-        _ => return None,
-    };
-    Some(Setting::new(word.to_owned(), Origin::Program(format!("{path}: its configuration of DeepSpeed"))))
+    WrittenType::Known(Setting::new(
+        word.to_owned(),
+        Origin::Program(format!("{path}: its configuration of DeepSpeed")),
+    ))
+}
+
+/// Whether lines have a section of that name, and whether it is turned on, where that is written down.
+fn section(lines: &[String], name: &str) -> Option<Option<bool>> {
+    let start = lines.iter().position(|line| line.contains(&format!("\"{name}\": {{")))?;
+    let body = lines.get(start..)?.iter().take_while(|line| !line.starts_with('}'));
+    let value = body.filter_map(|line| line.split_once("\"enabled\":")).map(|(_, value)| value.trim()).next();
+    Some(value.and_then(|value| match value.trim_end_matches([',', '}', ' ']) {
+        "True" => Some(true),
+        "False" => Some(false),
+        _ => None,
+    }))
 }
 
 /// With FSDP accelerate raises what it trains to fp32 where it computes in 16 bits.
