@@ -163,7 +163,7 @@ fn of_arguments(name: &str, content: &str, around: &ProcessView, catalog: &Catal
     let why = if parses {
         "a script that takes its arguments from a command line: import that command"
     } else {
-        "no tool known that has such a configuration"
+        "no training is recognised in this script: neither a Trainer nor a loop, nor a tool's configuration"
     };
     let refused = || Refused::NoTool(format!("{name}: {why}"));
     let loops = || own_loop::is_loop(content) && own_loop::starts(content);
@@ -242,7 +242,7 @@ fn of_script(
         _ => variables.get(variable).cloned(),
     };
     let source = |path: &str| near(around.files, name, path).ok().map(|(text, _)| text);
-    let script = shell::read_around(content, &shell::Surroundings { variable: &known, file: &source });
+    let script = shell::read_around(content, &shell::Surroundings { variable: &known, file: &source, shifted: None });
     let options = script.options_of_a_model();
     let StartedCommands { mut trainings, others } = started(name, script, &variables, around, catalog);
     let number = trainings.len();

@@ -1,6 +1,7 @@
 //! Scripts that a script starts: `bash train.sh 8 4`, `./train.sh`, `sbatch --nodes 8 train.slurm`, with the arguments
 //! and variables that it hands on.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use super::{MAX_TEXT, Script, Surroundings, UNKNOWN, UNSET, assignment};
@@ -41,6 +42,16 @@ fn exports(command: &[String]) -> impl Iterator<Item = (&str, &str)> {
     lists.flat_map(|list| list.split(',')).filter_map(|part| part.split_once('='))
 }
 
+/// What `$1`, `$@` or `$#` is where these words are the arguments: none for `$0` and for the name of a variable.
+pub(super) fn positional(name: &str, words: &[String]) -> Option<String> {
+    match (name, name.parse::<usize>()) {
+        ("@", _) => Some(words.join(" ")),
+        ("#", _) => Some(words.len().to_string()),
+        (_, Ok(number)) => Some(words.get(number.checked_sub(1)?).cloned().unwrap_or_default()),
+        _ => None,
+    }
+}
+
 impl Script {
     /// Follows a script that a command starts, where it can be read; whether it could. Its variables are its own:
     /// it has those that are exported, and `leading`, which stand in front of the command.
@@ -76,15 +87,20 @@ impl Script {
             variables.extend(set.clone().into_iter().chain(told).map(|(name, value)| (name, vec![value])));
             self.submit(set);
         }
+        // What it is handed is in its environment, and so in that of the scripts that it starts in turn.
+        let environment: Vec<(String, String)> =
+            variables.iter().map(|(name, value)| (name.clone(), value.join(" "))).collect();
         let before = (std::mem::replace(&mut self.variables, variables), self.exported.clone(), self.folder.clone());
-        let known = |name: &str| match (name, name.parse::<usize>()) {
-            ("0", _) => Some(path.to_owned()),
-            ("@", _) => Some(arguments.join(" ")),
-            ("#", _) => Some(arguments.len().to_string()),
-            (_, Ok(number)) => arguments.get(number.checked_sub(1)?).cloned().or(Some(String::new())),
-            _ => (around.variable)(name),
+        self.exported.extend(environment);
+        let shifted = Cell::new(0);
+        let known = |name: &str| match name {
+            "0" => Some(path.to_owned()),
+            _ => {
+                positional(name, arguments.get(shifted.get()..).unwrap_or_default()).or_else(|| (around.variable)(name))
+            }
         };
-        self.run(&text.replace(UNSET, ""), &Surroundings { variable: &known, file: around.file }, depth + 1);
+        let inner = Surroundings { variable: &known, file: around.file, shifted: Some(&shifted) };
+        self.run(&text.replace(UNSET, ""), &inner, depth + 1);
         (self.variables, self.exported, self.folder) = before;
         true
     }

@@ -23,6 +23,16 @@ struct OpenCondition {
     fork: Option<Fork>,
     /// A loop over words that are known.
     turns: Option<Turns>,
+    /// A loop that takes the arguments of the script one by one.
+    taking: Option<Taking>,
+}
+
+/// A loop over arguments: its condition, how many there were when its present turn began, and where its body begins.
+#[derive(Debug, Clone)]
+struct Taking {
+    condition: String,
+    count: String,
+    start: usize,
 }
 
 /// What is left of a loop.
@@ -79,7 +89,7 @@ impl Branches {
                     }
                 }
                 "fi" | "esac" | "done" => {
-                    self.close(script);
+                    self.close(script, known);
                     return None;
                 }
                 "elif" | "else" => {
@@ -115,7 +125,7 @@ impl Branches {
     ) {
         // Arguments of the script are taken in such a loop: there are none.
         let arguments = ["$#", "getopts", "$1", "${1"].iter().any(|part| header.contains(part));
-        let mut turns = None;
+        let (mut turns, mut taking) = (None, None);
         if self.follows() {
             match word {
                 "for" | "select" => {
@@ -131,13 +141,26 @@ impl Branches {
                 }
             }
         }
-        let reading = word == "for" || !arguments;
-        self.open.push(OpenCondition { taken: true, reading, turns, ..OpenCondition::default() });
+        if self.follows() && word == "while" && arguments && script.holds(header, known) == Some(true) {
+            taking = known("#").map(|count| Taking { condition: header.to_owned(), count, start });
+        }
+        let reading = word == "for" || !arguments || taking.is_some();
+        self.open.push(OpenCondition { taken: true, reading, turns, taking, ..OpenCondition::default() });
     }
 
     /// Behind the last branch of a condition, or a turn of a loop.
-    fn close(&mut self, script: &mut Script) {
+    fn close(&mut self, script: &mut Script, known: &dyn Fn(&str) -> Option<String>) {
         let Some(mut open) = self.open.pop() else { return };
+        if let Some(taking) = &mut open.taking {
+            let left = known("#").unwrap_or_default();
+            // A turn that takes none would go on for ever.
+            let goes_on = left != taking.count && script.holds(&taking.condition, known) == Some(true);
+            if goes_on {
+                taking.count = left;
+                self.back = Some(taking.start);
+                return self.open.push(open);
+            }
+        }
         if let Some(mut fork) = open.fork.take() {
             fork.end_branch(open.reading, script);
             fork.join(script);

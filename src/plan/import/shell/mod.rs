@@ -18,6 +18,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::settings::UNKNOWN;
+use child::positional;
 use condition::{Branches, holds};
 use expansion::closing;
 use statements::statements;
@@ -97,6 +98,8 @@ pub struct Surroundings<'a> {
     pub variable: &'a dyn Fn(&str) -> Option<String>,
     /// A script that it sources.
     pub file: &'a dyn Fn(&str) -> Option<String>,
+    /// How many of its arguments `shift` has taken; none where they are not known.
+    pub shifted: Option<&'a Cell<usize>>,
 }
 
 /// Reads a script, or a command line as one types it. `known` are variables from outside.
@@ -104,7 +107,7 @@ pub struct Surroundings<'a> {
 /// What only a run could tell is unknown: arguments of the script, substituted commands, and what the branches of a
 /// condition on such or on files leave differently. All branches of those are read.
 pub fn read(text: &str, known: &dyn Fn(&str) -> Option<String>) -> Script {
-    read_around(text, &Surroundings { variable: known, file: &|_| None })
+    read_around(text, &Surroundings { variable: known, file: &|_| None, shifted: None })
 }
 
 /// As [`read`], with the scripts that it sources.
@@ -270,7 +273,8 @@ impl Script {
                             Some(words) => positional(name, words).or_else(|| (around.variable)(name)),
                             None => (around.variable)(name),
                         };
-                        let inner = Surroundings { variable: &known, file: around.file };
+                        let shifted = around.shifted.filter(|_| words.is_none());
+                        let inner = Surroundings { variable: &known, file: around.file, shifted };
                         self.run(&text.replace(UNSET, ""), &inner, depth + 1);
                     }
                     _ => self.unread.push(path.clone()),
@@ -285,8 +289,24 @@ impl Script {
                 }
                 true
             }
+            "shift" => {
+                let left = (around.variable)("#").and_then(|count| count.parse::<usize>().ok());
+                let taken = arguments.first().map_or(Some(1), |count| count.parse().ok());
+                if let (Some(shifted), Some(taken), Some(left)) = (around.shifted, taken, left) {
+                    // Of fewer it takes none.
+                    shifted.set(shifted.get() + if taken <= left { taken } else { 0 });
+                }
+                true
+            }
             "printf" if arguments.first().is_some_and(|word| word == "-v") => {
                 self.print_into(arguments.get(1..).unwrap_or_default());
+                true
+            }
+            "tmux" => {
+                // `tmux new-session -d -s NAME "COMMANDS"`, `tmux send-keys -t NAME "COMMAND" C-m`.
+                for text in arguments.iter().skip(1).filter(|word| word.trim().contains(' ')) {
+                    self.run(text, around, depth + 1);
+                }
                 true
             }
             "eval" if !arguments.is_empty() => {
@@ -295,8 +315,13 @@ impl Script {
             }
             name => {
                 let Some(body) = self.functions.get(name).cloned() else { return false };
-                let known = |name: &str| positional(name, arguments).or_else(|| (around.variable)(name));
-                self.run(&body, &Surroundings { variable: &known, file: around.file }, depth + 1);
+                let shifted = Cell::new(0);
+                let known = |name: &str| {
+                    let left = arguments.get(shifted.get()..).unwrap_or_default();
+                    positional(name, left).or_else(|| (around.variable)(name))
+                };
+                let inner = Surroundings { variable: &known, file: around.file, shifted: Some(&shifted) };
+                self.run(&body, &inner, depth + 1);
                 true
             }
         }
@@ -330,16 +355,6 @@ impl Script {
             None if name == "BASH_SOURCE" => known("0"),
             None => known(name),
         }
-    }
-}
-
-/// What `$1`, `$@` or `$#` is where these words are the arguments: none for `$0` and for the name of a variable.
-fn positional(name: &str, words: &[String]) -> Option<String> {
-    match (name, name.parse::<usize>()) {
-        ("@", _) => Some(words.join(" ")),
-        ("#", _) => Some(words.len().to_string()),
-        (_, Ok(number)) => Some(words.get(number.checked_sub(1)?).cloned().unwrap_or_default()),
-        _ => None,
     }
 }
 

@@ -104,7 +104,7 @@ impl Script {
         self.calls.set(self.calls.get() + 1);
         let mut inner = self.clone();
         inner.commands.clear();
-        inner.follow(words, &Surroundings { variable: known, file: &|_| None }, self.depth.get());
+        inner.follow(words, &Surroundings { variable: known, file: &|_| None, shifted: None }, self.depth.get());
         self.calls.set(inner.calls.get());
         self.spent.set(inner.spent.get());
         // What goes elsewhere is not printed.

@@ -82,7 +82,7 @@ fn whatever_the_bytes_the_end_is_reached() {
 fn functions_loops_tables_and_sourced_scripts_are_followed() {
     let all = |text: &str| -> Vec<String> {
         let source = |path: &str| (path == "env.sh").then(|| "BATCH=4\nfoo() { echo; }\n".to_owned());
-        let script = read_around(text, &Surroundings { variable: &|_| None, file: &source });
+        let script = read_around(text, &Surroundings { variable: &|_| None, file: &source, shifted: None });
         script.commands.iter().map(|command| command.words.join(" ")).collect()
     };
     // A function with a `case` in it, called twice.
