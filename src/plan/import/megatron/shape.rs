@@ -5,6 +5,7 @@ use crate::plan::import::imported::ImportedPlan;
 use crate::plan::import::launch::base;
 use crate::plan::import::model;
 use crate::plan::import::origin::{Origin, Setting};
+use crate::plan::import::rows::not_modelled;
 use crate::plan::keys;
 
 /// Tokenizers whose vocabulary everyone knows: the files that they come with are fixed.
@@ -15,11 +16,15 @@ pub fn set(imported: &mut ImportedPlan, job: &Job) {
     let settings = job.settings;
     let script = job.context.program.name().to_owned();
     let kind = match script.as_str() {
-        name if name.contains("bert") => Some("transformer_encoder"),
+        name if name.contains("bert") || name.contains("pretrain_ict") => Some("transformer_encoder"),
         name if name.contains("t5") => Some("transformer_encoder_decoder"),
         _ => None,
     };
     imported.set(keys::model::model_type, kind.map(|kind| Setting::new(kind, Origin::Program(script.clone()))));
+    // `pretrain_ict.py`, `pretrain_ict_model_provider`: a BERT for queries and one for blocks.
+    if script.contains("pretrain_ict") && !settings.is("biencoder_shared_query_context_model") {
+        not_modelled(imported, &format!("{script}: two encoders, one for queries and one for blocks: one is counted"));
+    }
     let pattern = settings.first_text(&["hybrid_layer_pattern", "hybrid_override_pattern"]);
     if pattern.is_some() || script.contains("mamba") {
         imported.note("layers of Mamba have no word in a plan: all are counted as attention and MLP");
@@ -137,7 +142,7 @@ fn vocabulary(imported: &mut ImportedPlan, job: &Job) {
     let known = known.filter(|found| !(own && found.value == 50_257));
     let files = settings.text("vocab_file").filter(|_| tokenizer.is_none() && !own);
     let script = job.context.program.name();
-    let others = ["t5", "bert"].iter().any(|part| script.contains(part));
+    let others = ["t5", "bert", "ict"].iter().any(|part| script.contains(part));
     let gpt2 = files.filter(|_| !others).map(|found| found.map(|_| 50_257));
     match model.or(known).or(gpt2).or_else(|| of_default_tokenizer(job)) {
         Some(size) => imported.set(KEY, Some(size)),
