@@ -14,7 +14,7 @@ use super::rows::not_modelled;
 use super::settings::{DefaultValue, Settings};
 use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
-use super::vision;
+use super::{versions, vision};
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -107,7 +107,7 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     // Every kind of model that transformers loads for pictures and text is loaded so (`utils/config`, `is_multimodal`).
     vision::whole(imported);
     imported.set(keys::model::sequence_length, settings.whole("sequence_len"));
-    lora(imported, settings);
+    lora(imported, settings, context);
     let arguments = as_arguments(settings, context);
     // Weights are loaded in the type that is computed in.
     trainer::set(imported, &arguments, context, WeightStorage::Half);
@@ -120,6 +120,10 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     methods::options(imported, settings);
     // A kernel of the same activation.
     settings.accept("liger_glu_activation");
+    // What older releases were told of the model's family, which is the model's own.
+    for family in ["llama", "mistral", "falcon", "qwen"] {
+        settings.accept(&format!("is_{family}_derived_model"));
+    }
     loss(imported, settings);
     let offload = settings.text("gradient_checkpointing").filter(|found| found.value.starts_with("offload"));
     if let Some(found) = offload {
@@ -197,7 +201,7 @@ fn as_arguments(settings: &Settings, context: &ImportContext) -> Settings {
     arguments
 }
 
-fn lora(imported: &mut ImportedPlan, settings: &Settings) {
+fn lora(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     let Some(kind) = settings.text("adapter").filter(|found| ["lora", "qlora", "dora"].contains(&found.value.as_str()))
     else {
         // `adapter:` without a word: all weights are trained, whatever rank stands below.
@@ -212,6 +216,8 @@ fn lora(imported: &mut ImportedPlan, settings: &Settings) {
     let gptq = settings.on("gptq").map(|found| found.map(|_| 4));
     let implied = (kind.value == "qlora").then(|| kind.clone().map(|_| 4));
     let other = gptq.as_ref().map(|found| found.clone().map(|_| "gptq".to_owned()));
+    let unquantised = four.clone().filter(|_| kind.value == "lora" && gptq.is_none());
+    let four = if unquantised.is_some() { None } else { four };
     adapters::set(imported, settings.whole("lora_r"), ("peft", 8), four.or(eight).or(implied).or(gptq));
     // Experts in one tensor are quantised with the rest then, as they are counted (axolotl 0.14, `quantize_moe_experts`).
     if imported.get(keys::lora::base_bits).is_some() {
@@ -219,12 +225,37 @@ fn lora(imported: &mut ImportedPlan, settings: &Settings) {
     }
     let told = settings.flag("bnb_config_kwargs.bnb_4bit_use_double_quant");
     adapters::set_double_quant(imported, told, VERSION, other);
+    if let Some(bits) = unquantised {
+        four_bits_without_qlora(imported, bits, context);
+    }
     let linear = settings.on("lora_target_linear").map(|found| found.map(|_| vec!["all-linear".to_owned()]));
     adapters::set_targets(imported, linear.or_else(|| settings.texts("lora_target_modules")));
     imported
         .set(keys::lora::dropout, settings.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)));
     if settings.texts("lora_modules_to_save").is_some_and(|found| !found.value.is_empty()) {
         imported.note("lora_modules_to_save: modules that are trained whole have no word in a plan beside adapters");
+    }
+}
+
+/// `adapter: lora` with `load_in_4bit`: up to 0.12 transformers' loader gets the word and quantises once, since 0.13 nobody
+/// asks for it (`loaders/model.py`, `_set_quantization_config`). 0.13 is the first with transformers 4.57.
+fn four_bits_without_qlora(imported: &mut ImportedPlan, bits: Setting<u64>, context: &ImportContext) {
+    let since = |library, version| {
+        versions::of(&context.run.versions, library).and_then(|range| range.is_within(version, versions::NEWEST))
+    };
+    match since("axolotl", (0, 13)).or_else(|| since("transformers", (4, 57))) {
+        Some(false) => {
+            imported.set(keys::lora::double_quant, Some(bits.clone().map(|_| false)));
+            imported.set(keys::lora::base_bits, Some(bits));
+        }
+        Some(true) => {
+            imported.note(format!("{}: axolotl quantises for `adapter: qlora` alone since 0.13", bits.origin))
+        }
+        None => {
+            let why = format!("{}: with `adapter: lora` axolotl before 0.13 loads 4 bits, later ones 16", bits.origin);
+            not_modelled(imported, &why);
+            imported.miss(keys::lora::base_bits, why);
+        }
     }
 }
 
