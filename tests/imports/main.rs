@@ -202,6 +202,12 @@ fn what_no_tool_is_known_by_is_refused() {
             "training_stage: dpo\nfinetuning_type: lora\nmodel_name_or_path: x\ncutoff_len: 1024\nlora_rank: 64\n\
              train_micro_batch_size_per_gpu: 4\ntrain_model_precision: bf16\n",
         ),
+        // LLaMA-Factory's names train nothing where they only predict (chenlong164/PEIT, PEIT-LLM/llama3_lora_predict.yaml).
+        (
+            "predict.yaml",
+            "model_name_or_path: x\nadapter_name_or_path: y\nstage: sft\ndo_predict: true\nfinetuning_type: lora\n\
+             template: llama3\ncutoff_len: 1024\n",
+        ),
         ("convert.sh", "python torchtitan/scripts/convert.py --input a --output b\n"),
         ("config.yaml", "model: resnet\ndata: x\nepochs: 3\n"),
         (

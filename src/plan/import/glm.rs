@@ -56,6 +56,9 @@ fn set(imported: &mut ImportedPlan, file: &Settings, context: &ImportContext) {
     let mut settings = Settings::defaults("transformers 4.57", trainer::DEFAULTS).with(file.below("training_args"));
     let dtype = Origin::Default { framework: VERSION, option: "torch_dtype bfloat16".to_owned() };
     settings.set("torch_dtype", "bfloat16".into(), dtype);
+    // `main` of both, whatever its arguments are.
+    let option = "model.gradient_checkpointing_enable()".to_owned();
+    settings.set("gradient_checkpointing", true.into(), Origin::Default { framework: VERSION, option });
     trainer::set(imported, &settings, context, WeightStorage::Half);
     // What is trained is raised to fp32 before (`finetune.py`, `for param in filter(requires_grad)`) where adapters train.
     let both = file.whole("max_input_length").zip(file.whole("max_output_length"));

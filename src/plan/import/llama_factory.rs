@@ -11,6 +11,7 @@ use super::origin::{Origin, Setting};
 use super::rows::not_modelled;
 use super::script_defaults;
 use super::settings::{DefaultValue, Settings};
+use super::text;
 use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
 use super::versions;
@@ -62,6 +63,10 @@ pub fn runs(context: &ImportContext) -> bool {
     let script =
         scripts.iter().any(|part| program.path.contains(part)) || program.path.starts_with("llamafactory.train");
     let own = program.words.iter().any(|word| word.starts_with("--finetuning_type"));
+    let read = |path: String| text::yaml(&path, &context.run.files.read(&path).ok()?).ok();
+    if config(context).and_then(read).is_some_and(|file| !trains(&file.with(arguments::read(&program.words).options))) {
+        return false;
+    }
     (launched && matches!(command, "train" | "sft"))
         || script
         || (own && !launched)
@@ -80,9 +85,8 @@ fn config(context: &ImportContext) -> Option<String> {
 pub fn is_config(settings: &Settings) -> bool {
     // Others call their way of training so too; its own files name a stage, a template or the data beside it.
     let own = ["stage", "template", "dataset", "per_device_train_batch_size"].iter().any(|name| settings.holds(name));
-    is_v1(settings)
-        || (settings.holds("finetuning_type") && own)
-        || (settings.holds("stage") && settings.holds("model_name_or_path"))
+    let named = settings.holds("stage") && settings.holds("model_name_or_path");
+    trains(settings) && (is_v1(settings) || (settings.holds("finetuning_type") && own) || named)
 }
 
 /// The plan of such a command.
@@ -346,12 +350,26 @@ fn method(imported: &mut ImportedPlan, settings: &Settings) {
     }
 }
 
+/// Adapters that are loaded and trained on, with the shape that they have (`model/adapter.py`, `_setup_lora_tuning`).
+fn loaded(imported: &mut ImportedPlan, settings: &Settings) {
+    let found = settings.text("adapter_name_or_path").filter(|_| !settings.is("create_new_adapter"));
+    if let Some(found) = found {
+        not_modelled(imported, &format!("{}: adapters trained on: their own rank goes over this", found.origin));
+    }
+}
+
+/// Whether settings train: one that only predicts or evaluates has the same names (`train/sft/workflow.py`, `do_train`).
+fn trains(settings: &Settings) -> bool {
+    settings.is("do_train") || !["do_predict", "do_eval"].iter().any(|name| settings.is(name))
+}
+
 fn lora(imported: &mut ImportedPlan, settings: &Settings) {
     let Some(kind) = settings.text("finetuning_type") else { return };
     match kind.value.as_str() {
         "lora" | "oft" => {
             let bits = settings.whole("quantization_bit").filter(|found| matches!(found.value, 4 | 8));
             adapters::set(imported, settings.whole("lora_rank"), (VERSION, 8), bits);
+            loaded(imported, settings);
             let other = settings
                 .text("quantization_method")
                 .filter(|found| !matches!(found.value.as_str(), "bnb" | "bitsandbytes"));

@@ -51,10 +51,13 @@ pub fn beside(files: &dyn Files, launch: &str, content: &str) -> Option<(BTreeMa
 }
 
 /// Whether what a file states is another script's: this one asks for what came later. `GRPOTrainer` came with TRL 0.14,
-/// whose setup.cfg asks for transformers 4.46.
+/// whose setup.cfg asks for transformers 4.46; LLaMA-Factory's first release that is started by a YAML file, 0.7, asks for
+/// 4.37.2 (setup.py).
 fn rules_out(stated: &BTreeMap<String, String>, content: &str) -> bool {
     let range = stated.get("transformers").and_then(|text| VersionRange::parse(text));
-    content.contains("GRPOTrainer") && range.is_some_and(|range| range.is_within((0, 0), (4, 46)) == Some(true))
+    let below = |version| range.is_some_and(|range| range.is_within((0, 0), version) == Some(true));
+    let of_factory = content.lines().any(|line| line.starts_with("finetuning_type:"));
+    (content.contains("GRPOTrainer") && below((4, 46))) || (of_factory && below((4, 37)))
 }
 
 /// `pip install transformers==4.46.1` of a script.
