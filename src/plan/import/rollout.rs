@@ -156,6 +156,16 @@ impl TrainerRollout {
         let mode = settings.text("vllm_mode");
         let told = mode.as_ref().map(|found| found.value == "colocate");
         let server = settings.holds("vllm_server_host") || settings.holds("vllm_server_base_url");
+        // TRL 0.14 and 0.15 (`grpo_trainer.py`, `__init__`): vLLM has a device of its own, by default the first behind those
+        // of the processes that train.
+        let device = settings.text("vllm_device").filter(|found| found.value.starts_with("cuda:"));
+        if let Some(found) = device.filter(|_| mode.is_none() && self.colocated.is_none()) {
+            for name in ["vllm_device", "vllm_gpu_memory_utilization", "vllm_max_model_len"] {
+                settings.accept(name);
+            }
+            let said = "where nothing trains if its number is not below that of the node's processes";
+            return imported.note(format!("{}: vLLM answers on {}, {said}", found.origin, found.value));
+        }
         match told.or(if server { Some(false) } else { self.colocated }) {
             Some(true) => {
                 let usual = || Setting::new(self.share, Origin::Derived("vllm_gpu_memory_utilization".to_owned()));

@@ -74,7 +74,10 @@ fn method(context: &ImportContext) -> Option<&'static str> {
     if keys {
         return Some("ppo");
     }
-    (own && matches!(last, "fsdp_sft_trainer" | "sft_trainer" | "sft_trainer_ray"))
+    // A project's own trainer after verl's, which asks for the same names.
+    let after = context.program.words.iter().any(|word| word.starts_with("model.partial_pretrain="));
+    ((own && matches!(last, "fsdp_sft_trainer" | "sft_trainer" | "sft_trainer_ray"))
+        || (after && last == "fsdp_sft_trainer"))
         .then_some("sft")
         .or_else(|| (own && last.starts_with("main_")).then_some("ppo"))
 }
@@ -109,7 +112,14 @@ fn configured(imported: &mut ImportedPlan, context: &ImportContext, options: &Se
     let usual = if method(context) == Some("sft") { "sft_trainer" } else { "ppo_trainer" };
     let mut settings = Settings::default();
     let base = name.as_deref().filter(|name| OWN.contains(name)).unwrap_or(usual);
-    let path = format!("verl/trainer/config/{base}.yaml");
+    // hydra's `config_path="config"`: beside the module that runs.
+    let module = context.program.path.trim_end_matches(".py").replace('.', "/");
+    let folder = module.rsplit_once('/').map_or("verl/trainer", |(folder, _)| folder);
+    let beside = format!("{folder}/config/{base}.yaml");
+    let path = match context.run.files.read(&beside) {
+        Ok(_) => beside,
+        Err(_) => format!("verl/trainer/config/{base}.yaml"),
+    };
     if context.run.files.read(&path).is_ok()
         && let Some(file) = context.settings(&path, imported)
     {
@@ -194,6 +204,8 @@ fn supervised(imported: &mut ImportedPlan, settings: Settings, context: &ImportC
     for name in ["model.strategy", "model.fsdp_config.model_dtype", "use_remove_padding"] {
         settings.accept(name);
     }
+    // What a fork asks its rewards of evaluates, and trains nothing here.
+    settings.iter().filter(|(name, _)| name.starts_with("reward_model.")).for_each(|(name, _)| settings.accept(name));
     if let Some(found) = settings.on("model.fsdp_config.cpu_offload") {
         imported.set(keys::training::cpu_offload, Some(found.map(|_| "parameters")));
     }
