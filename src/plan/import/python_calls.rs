@@ -13,7 +13,7 @@ use super::rows::not_modelled;
 use super::script_defaults;
 use super::script_doubts;
 use super::script_head;
-use super::script_modules::project_text;
+use super::script_modules::{called_text, project_text};
 use super::settings::Settings;
 use super::trainer::{self, WeightStorage};
 use super::trainer_by_name;
@@ -114,6 +114,14 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     }
     let whole = project_text(context, path, &content);
     idle_arguments::names(&given, &whole).iter().for_each(|name| given.accept(name));
+    // What the script asks its file for, and does by calls that were followed.
+    let followed = |key: &str| imported.get(key).is_some_and(|found| !matches!(found.origin, Origin::Default { .. }));
+    if followed(keys::training::activation_checkpointing) {
+        given.accept("gradient_checkpointing");
+    }
+    if followed(keys::lora::rank) {
+        ["use_lora", "use_peft"].iter().for_each(|name| given.accept(name));
+    }
     account_for(&mut imported, &given);
     spread(&mut imported, path, &content, context);
     imported
@@ -171,9 +179,11 @@ fn of_versions(name: &str, (content, whole): (&str, &str), given: Settings, cont
     } else if !whole.contains("Gemma3ForCausalLM") {
         vision::of_causal_class(&mut imported);
     }
-    python_lengths::set(&mut imported, &settings, &reader, (name, content, whole));
+    let uncut = python_lengths::leave_uncut(&mut settings, &mut imported, &reader);
+    let called = called_text(context, name, content);
+    python_lengths::set(&mut imported, &settings, &reader, (name, content), (whole, &called));
     preset_length::drop_endless(&mut imported, context);
-    if call(content, "SFTTrainer").is_some() {
+    if call(content, "SFTTrainer").is_some() && !uncut {
         python_lengths::set_usual(&mut imported, unsloth);
     }
     python_adapters::set(&mut imported, &calls, &reader, content, unsloth);
@@ -191,7 +201,7 @@ fn of_versions(name: &str, (content, whole): (&str, &str), given: Settings, cont
     if method.is_some() && !unsloth {
         trl::adapters(&mut imported, context);
     }
-    script_doubts::reconcile(&mut imported, &reader, false, reader.own());
+    script_doubts::reconcile(&mut imported, &reader, None, reader.own());
     if reader.divided.get() {
         share_steps(&mut imported);
     }
@@ -271,7 +281,8 @@ impl ScriptCalls {
         let trainer_call = reader.calls(&trainer_by_name::TRAINERS);
         for name in ["max_seq_length", "max_length"] {
             for source in [&trainer_call, &self.made] {
-                if !settings.holds(name) {
+                // TRL's own longest sample is a default of its arguments, which the trainer's keyword goes over.
+                if !self.arguments.holds(name) && source.holds(name) && !settings.is_set(name) {
                     settings.adopt(name, source, name);
                 }
             }

@@ -31,17 +31,56 @@ pub fn set(
     imported: &mut ImportedPlan,
     settings: &Settings,
     reader: &ScriptReader,
-    (name, content, whole_text): (&str, &str, &str),
+    (name, content): (&str, &str),
+    // Its text with those of its project's modules, and without what nothing calls in them.
+    (whole_text, called): (&str, &str),
 ) {
     imported.set(keys::model::sequence_length, settings.first_whole(&["max_seq_length", "max_length"]));
     imported.fill(keys::model::sequence_length, of_tokenizer(reader, whole_text));
     let given = |name: &str| reader.own().get(name).is_some_and(|found| matches!(found.origin, Origin::Argument(_)));
-    let asks = |name: &&str| given(name) || idle_arguments::mentions(whole_text, name) > 0;
+    // A name that is given a value and then never asked for decides nothing.
+    let asks = |name: &&str| given(name) || idle_arguments::mentions(whole_text, name) > assigned(whole_text, name);
     let asked: Vec<&str> = LENGTHS.into_iter().filter(asks).collect();
     imported.fill(keys::model::sequence_length, reader.named(&asked).first_whole(&asked));
-    let cut = own_loop::truncated(content, reader).as_ref().and_then(whole);
+    let cut = [content, called].into_iter().find_map(|text| own_loop::truncated(text, reader));
+    let cut = cut.as_ref().and_then(whole);
     let origin = || Origin::Program(format!("{name}: max_length of its tokenizer"));
     imported.fill(keys::model::sequence_length, cut.map(|tokens| Setting::new(tokens, origin())));
+}
+
+/// How often a statement gives a name a value.
+fn assigned(text: &str, name: &str) -> usize {
+    let gives = |line: &str| {
+        let behind = line.trim_start().strip_prefix(name).map(str::trim_start);
+        behind
+            .and_then(|rest| rest.strip_prefix('='))
+            .is_some_and(|rest| !rest.starts_with('=') && !rest.trim_end().ends_with(','))
+    };
+    text.lines().filter(|line| gives(line)).count()
+}
+
+/// Whether a script has TRL's trainer leave its samples alone: they are as long as the script's own collator makes them
+/// (`trl/trainer/sft_trainer.py`, `dataset_kwargs`).
+pub fn prepares_itself(text: &str) -> bool {
+    code(text).any(|line| {
+        let line = line.replace(['"', '\'', ' '], "");
+        line.contains("skip_prepare_dataset:True") || line.contains("skip_prepare_dataset=True")
+    })
+}
+
+/// Takes TRL's own longest sample out where its trainer cuts none.
+pub fn leave_uncut(settings: &mut Settings, imported: &mut ImportedPlan, reader: &ScriptReader) -> bool {
+    let uncut = prepares_itself(reader.content());
+    if uncut {
+        for name in ["max_length", "max_seq_length"] {
+            if settings.get(name).is_some_and(|found| matches!(found.origin, Origin::Default { .. })) {
+                settings.set(name, serde_json::Value::Null, Origin::Program(String::new()));
+            }
+        }
+        let why = format!("{}: samples are as long as its collator makes them", reader.name());
+        imported.miss(keys::model::sequence_length, why);
+    }
+    uncut
 }
 
 /// What the script makes its tokenizer with, where it cuts to that: `max_length=tokenizer.model_max_length`.

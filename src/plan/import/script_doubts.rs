@@ -36,10 +36,11 @@ pub fn code(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(str::trim_start).filter(|line| !OTHERS.iter().any(|start| line.starts_with(start)))
 }
 
-/// Takes defaults out that a script's own text may go over, but where its arguments keep it from that. `own` is whether
-/// it has a training loop of its own.
-pub fn reconcile(imported: &mut ImportedPlan, reader: &ScriptReader, own: bool, settings: &Settings) {
-    let (path, text) = (reader.name(), reader.content());
+/// Takes defaults out that a script's own text may go over, but where its arguments keep it from that. `own` is the text
+/// of a training loop of its own, with what it calls in its project's modules.
+pub fn reconcile(imported: &mut ImportedPlan, reader: &ScriptReader, own: Option<&str>, settings: &Settings) {
+    let path = reader.name();
+    let (text, own) = (own.unwrap_or_else(|| reader.content()), own.is_some());
     script_adapters::prepare(imported, reader, settings);
     for (key, parts) in DOUBTS {
         let further: &[&str] = if own && *key == "training.precision" { &OWN_PRECISION } else { &[] };
@@ -53,7 +54,11 @@ pub fn reconcile(imported: &mut ImportedPlan, reader: &ScriptReader, own: bool, 
         let guessed = imported.get(key).is_some_and(
             |found| matches!(found.origin, Origin::Default { framework, .. } if framework != "the script"),
         );
-        if let Some(part) = named.filter(|_| guessed) {
+        const ON: &str = "gradient_checkpointing_enable";
+        let turned_on = named.is_some_and(|part| part.starts_with(ON)) && reader.sure_calls(ON) > 0;
+        if turned_on && guessed {
+            imported.say(keys::training::activation_checkpointing, "full", Origin::Program(format!("{path}: {ON}(")));
+        } else if let Some(part) = named.filter(|_| guessed) {
             imported.drop(key);
             imported.miss(key, format!("{path} has {part}, which is not followed"));
         }

@@ -168,9 +168,9 @@ fn packaged(context: &ImportContext, path: &str, text: &str) -> Vec<String> {
     files
 }
 
-/// What a text imports from where, of statements on one line.
+/// What a text imports from where, of statements on one line, those in its functions too.
 fn imports(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    text.lines().filter_map(|line| line.strip_prefix("from ")?.split_once(" import "))
+    text.lines().filter_map(|line| line.trim_start().strip_prefix("from ")?.split_once(" import "))
 }
 
 /// Modules that a package hands on: `from pkg.arguments import A` in the `__init__.py` of the package that a script

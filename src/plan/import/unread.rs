@@ -226,7 +226,7 @@ pub fn account_for(imported: &mut ImportedPlan, settings: &Settings) {
             Fate::Unread if is_weighty(name, found) => weighty.push(shown(&found.origin, name)),
             Fate::Unread => {
                 doubt(imported, name, found);
-                match concepts::of(name, &found.value, adapted) {
+                match concepts::of(in_section(name, &found.origin), &found.value, adapted) {
                     Some(keys) => {
                         let said = format!("{} {}", shown(&found.origin, name), brief(&found.value));
                         distrust(imported, keys, &said);
@@ -267,6 +267,14 @@ fn misread(imported: &mut ImportedPlan, name: &str, found: &Setting<Value>) {
     let lower = name.to_lowercase();
     for (_, keys) in DOUBTFUL.iter().filter(|(part, _)| lower.contains(part)) {
         distrust(imported, keys, &format!("{said} {value}"));
+    }
+}
+
+/// A setting with the sections of its file around it: the batch of an evaluation is none of the training.
+fn in_section<'a>(name: &'a str, origin: &'a Origin) -> &'a str {
+    match origin {
+        Origin::File { key, .. } if key.ends_with(name) => key,
+        _ => name,
     }
 }
 

@@ -259,6 +259,11 @@ impl OwnLoop {
         own_config::adopt_optimizer(settings);
     }
 
+    /// Its text, with what it calls in the modules of its project.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// What the loop does in place of what a Trainer, a configuration of DeepSpeed or a launcher would.
     pub fn settle(&self, imported: &mut ImportedPlan, context: &ImportContext) {
         for (key, told) in &self.given {

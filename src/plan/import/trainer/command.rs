@@ -10,7 +10,9 @@ use super::super::rows::not_modelled;
 use super::super::settings::{DefaultValue, Settings, UNKNOWN};
 use super::super::text::arguments as arguments_of;
 use super::super::{arguments, idle_arguments, own_config, script_adapters, script_defaults, script_doubts, trl};
-use super::super::{python_calls, script_classes, script_head, script_loading, script_modules, trainer_by_name};
+use super::super::{
+    python_calls, python_lengths, script_classes, script_head, script_loading, script_modules, trainer_by_name,
+};
 use super::lmflow;
 use super::{DEFAULTS, VERSION, config_file, data_parallel, known_script, leave_open, set_all, versions};
 use super::{lora_call, option_names};
@@ -56,6 +58,7 @@ fn of_versions(context: &ImportContext) -> ImportedPlan {
     if let Some(reader) = reader.as_ref().filter(|_| !looped) {
         written(&mut settings, reader);
         cut_by_trainer(&mut settings, reader);
+        python_lengths::leave_uncut(&mut settings, &mut imported, reader);
     }
     imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
     trl::complete(&mut settings, context, &mut imported);
@@ -79,7 +82,8 @@ fn of_versions(context: &ImportContext) -> ImportedPlan {
     set_all(&mut imported, &settings, context, reader.as_ref());
     if let Some(reader) = &reader {
         script_loading::attention(&mut imported, reader);
-        script_doubts::reconcile(&mut imported, reader, looped, &settings);
+        let text = own.as_ref().map_or_else(|| reader.content(), OwnLoop::text);
+        script_doubts::reconcile(&mut imported, reader, looped.then_some(text), &settings);
         script_doubts::adapters(&mut imported, reader, &settings);
     }
     if method.is_some() {

@@ -3,6 +3,7 @@
 
 mod attention;
 mod command;
+mod length;
 mod lmflow;
 mod lora_call;
 mod option_names;
@@ -136,7 +137,7 @@ pub fn by_launcher(imported: &mut ImportedPlan) {
 
 fn set_all(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext, reader: Option<&ScriptReader>) {
     script::named_model(imported, settings, context);
-    script::length(imported, settings, context);
+    length::length(imported, settings, context);
     script::low_rank(imported, settings, context, reader);
     set(imported, settings, context, stored(settings));
     vision::of_causal_class(imported);

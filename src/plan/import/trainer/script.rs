@@ -2,22 +2,15 @@
 
 use super::super::adapters;
 use super::super::common::ImportContext;
-use super::super::concepts;
-use super::super::idle_arguments;
 use super::super::imported::ImportedPlan;
 use super::super::model;
 use super::super::origin::{Origin, Setting};
-use super::super::own_loop::cuts_to_the_longest;
-use super::super::preset_length;
 use super::super::python::ScriptReader;
 use super::super::python_adapters;
 use super::super::python_calls::call;
-use super::super::python_models::models;
 use super::super::rows::not_modelled;
 use super::super::script_adapters;
-use super::super::script_defaults::script_of;
-use super::super::script_modules::project_text;
-use super::super::settings::{Fate, Settings, whole};
+use super::super::settings::Settings;
 use super::super::trl;
 use super::lora_call::LoraCall;
 use crate::plan::keys;
@@ -67,126 +60,6 @@ fn alone(settings: &Settings) -> Option<Setting<String>> {
     settings.text(&only)
 }
 
-/// The length of a sample has a name of its own in every script.
-pub fn length(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
-    const NAMES: [&str; 17] = [
-        "block_size",
-        "max_seq_length",
-        "max_seq_len",
-        "max_length",
-        "model_max_length",
-        "cutoff_len",
-        "max_source_length",
-        "seq_length",
-        "max_tokens",
-        "sequence_length",
-        "max_sequence_length",
-        "max_token_length",
-        "max_total_length",
-        "max_context_length",
-        "seq_len",
-        "max_len",
-        "total_max_len",
-    ];
-    let default = |tokens: u64, option: &str| {
-        Setting::new(tokens, Origin::Default { framework: "the script", option: option.to_owned() })
-    };
-    let named = settings.first_whole(&NAMES);
-    // What a loop cuts its samples to is what one of its arguments says.
-    let cut = settings.get("max_length").and_then(|found| whole(&found.value));
-    if named.as_ref().is_some_and(|found| cut == Some(found.value)) {
-        settings.accept("max_length");
-    }
-    let idle = named.as_ref().and_then(|found| never_read(&found.origin, context));
-    let found = named.filter(|_| idle.is_none()).or_else(|| match context.program.name() {
-        // min(the tokenizer's longest, 1024)
-        "run_clm.py" | "run_clm_no_trainer.py" | "run_fim.py" | "run_mlm.py" => {
-            let longest = preset_length::longest(imported, context).unwrap_or(1024);
-            Some(default(longest.min(1024), "--block_size: the tokenizer's, at most 1024"))
-        }
-        "run_glue.py" => Some(default(128, "--max_seq_length 128")),
-        "run_qa.py" => Some(default(384, "--max_seq_length 384")),
-        "run_summarization.py" | "run_translation.py" => Some(default(1024, "--max_source_length 1024")),
-        _ => None,
-    });
-    let found = found.or_else(|| other_length(imported, settings)).or_else(|| cut_by_tokenizer(imported, context));
-    imported.set(keys::model::sequence_length, found);
-    if let Some(why) = idle.filter(|_| imported.get(keys::model::sequence_length).is_none()) {
-        imported.miss(keys::model::sequence_length, why);
-    }
-    let two = reads_and_writes(imported, context);
-    let target = settings.first_whole(&["max_target_length", "target_max_len", "max_label_length"]).or_else(|| {
-        match context.program.name() {
-            "run_summarization.py" | "run_translation.py" => Some(default(128, "--max_target_length 128")),
-            _ => None,
-        }
-    });
-    let source = settings.first_whole(&["max_source_length", "source_max_len"]);
-    let set = NAMES.iter().any(|name| *name != "max_source_length" && settings.is_set(name));
-    match (source, target) {
-        (_, target) if two => imported.set(keys::model::decoder_sequence_length, target),
-        // A decoder reads both, one behind the other.
-        (Some(source), Some(target)) if !set => {
-            let origin = Origin::Derived(format!("{} + {}", source.origin, target.origin));
-            imported.say(keys::model::sequence_length, source.value.saturating_add(target.value), origin);
-        }
-        _ => {}
-    }
-    preset_length::drop_endless(imported, context);
-    imported.set(keys::training::padded_batch, settings.flag("pad_to_max_length"));
-}
-
-/// What the tokenizer of the preset leaves of a sample, where the script cuts them and says no length.
-fn cut_by_tokenizer(imported: &ImportedPlan, context: &ImportContext) -> Option<Setting<u64>> {
-    let (path, text) = script_of(context)?;
-    let tokens = preset_length::of_tokenizer(imported, context)?;
-    let whole = project_text(context, &path, &text);
-    cuts_to_the_longest(&whole)
-        .then(|| Setting::new(tokens, Origin::Program(format!("{path}: cut to what its tokenizer takes at most"))))
-}
-
-/// Whether a sample has two lengths, of what an encoder reads and of what a decoder writes: by the preset, else by the
-/// class that the script loads or by its name.
-fn reads_and_writes(imported: &ImportedPlan, context: &ImportContext) -> bool {
-    const NAMES: [&str; 5] = ["summarization", "translation", "seq2seq", "t5", "bart"];
-    const CLASSES: [&str; 4] = ["ForSeq2SeqLM", "T5ForConditionalGeneration", "BartForConditionalGeneration", "Marian"];
-    if let Some(pair) = preset_length::is_pair(imported, context) {
-        return pair;
-    }
-    let name = context.program.name().to_lowercase();
-    let loads = |text: &str| models(text).iter().any(|class| CLASSES.iter().any(|known| class.contains(known)));
-    NAMES.iter().any(|part| name.contains(part)) || script_of(context).is_some_and(|(_, text)| loads(&text))
-}
-
-/// Why the default of an argument is no length of the run: the script makes its samples itself and cuts none, and neither
-/// it nor a module of its project that was read asks for the argument. TRL's own trainer asks for names of its own.
-fn never_read(origin: &Origin, context: &ImportContext) -> Option<String> {
-    const CUTS: [&str; 6] = ["truncat", "max_length", "SFTTrainer", "SFTConfig", "vars(", "asdict("];
-    let Origin::Default { framework: "the script", option } = origin else { return None };
-    let name = option.split(' ').next()?;
-    let (path, text) = script_of(context)?;
-    let text = project_text(context, &path, &text);
-    let alone = idle_arguments::mentions(&text, name) == 1;
-    let makes = ["apply_chat_template(", "tokenizer("].iter().any(|call| text.contains(call));
-    let cuts = CUTS.iter().any(|part| text.contains(part));
-    (alone && makes && !cuts)
-        .then(|| format!("{path} declares {name} and does not read it: samples are as long as they are"))
-}
-
-/// The only length that a script has a name of its own for.
-fn other_length(imported: &mut ImportedPlan, settings: &Settings) -> Option<Setting<u64>> {
-    const SHORTEST: u64 = 16;
-    let names: Vec<&str> = settings
-        .fates()
-        .filter(|(name, found, fate)| *fate == Fate::Unread && concepts::is_length(name, &found.value))
-        .map(|(name, ..)| name)
-        .collect();
-    let [name] = names.as_slice() else { return None };
-    let found = settings.whole(name).filter(|found| found.value >= SHORTEST)?;
-    imported.note(format!("{}: taken as the length of a sample", found.origin));
-    Some(found)
-}
-
 /// Switches for adapters, by the names that scripts have for them.
 const ADAPTERS: [&str; 8] =
     ["use_peft", "use_lora", "use_qlora", "lora_enable", "enable_lora", "lora", "peft", "use_peft_lora"];
@@ -202,11 +75,20 @@ pub fn low_rank(
     // A script of its own that takes a rank has adapters; TRL's has one either way.
     let named = ["lora", "peft"].iter().any(|part| context.program.name().contains(part));
     let tuning = tuning(settings);
+    let open = tuning.is_none() && !switched && reader.is_some_and(|reader| may_adapt(reader, settings));
     let wanted = match &tuning {
         Some(word) => word.value.contains("lora"),
-        None => switched || wants_unasked(settings, context, reader, named),
+        None => switched || open || wants_unasked(settings, context, reader, named),
     };
+    if open {
+        imported.note("adapters stand on a condition of the script that is not followed: they are taken as made");
+    }
     let text = reader.map_or("", ScriptReader::content);
+    if let Some(reader) = reader.filter(|reader| leaves_adapters_to_trl(reader, settings)) {
+        settings.iter().filter(|(name, _)| name.starts_with("lora_")).for_each(|(name, _)| settings.accept(name));
+        let said = "get_peft_config makes no adapters without --use_peft: the whole model is trained";
+        return imported.note(format!("{}: {said}", reader.name()));
+    }
     if call(text, "LoraConfig").is_none() && !python_adapters::other_configurations(text).is_empty() {
         return python_adapters::other_adapters(imported, text);
     }
@@ -263,11 +145,34 @@ pub fn low_rank(
     imported.set(keys::lora::dropout, dropout.filter(|found| (0.0..1.0).contains(&found.value)));
 }
 
+/// Whether a script leaves its adapters to TRL's arguments, which are given a rank and not told to make any
+/// (`trl/trainer/utils.py`, `get_peft_config`: none unless `use_peft`).
+fn leaves_adapters_to_trl(reader: &ScriptReader, settings: &Settings) -> bool {
+    let off = settings.get("use_peft").is_none_or(|found| found.value == false || found.value == "false");
+    let text = reader.whole();
+    off && gives_rank(settings)
+        && text.contains("from trl")
+        && call(text, "get_peft_config").is_some()
+        && !text.contains("def get_peft_config")
+        && call(text, "LoraConfig").is_none()
+}
+
 /// Whether a script has adapters that no switch asks for: it makes them always, or a rank is given.
 fn wants_unasked(settings: &Settings, context: &ImportContext, reader: Option<&ScriptReader>, named: bool) -> bool {
     (trl::method(context).is_none() && reader.is_some_and(adapts) && !refuses_adapters(settings))
         || (named && settings.is_set("lora_rank"))
         || (trl::method(context).is_none() && gives_rank(settings) && !refuses_adapters(settings))
+}
+
+/// Whether a script that has a rank among its arguments, and no switch beside it, makes adapters where a condition that is
+/// not followed leaves it to.
+fn may_adapt(reader: &ScriptReader, settings: &Settings) -> bool {
+    const CALL: &str = "get_peft_model";
+    let text = reader.content();
+    let called = ["LoraConfig", CALL].iter().all(|name| call(text, name).is_some());
+    let ranked = ["lora_r", "lora_rank"].iter().any(|name| settings.whole(name).is_some_and(|rank| rank.value > 0));
+    let switch = ADAPTERS.iter().any(|name| settings.holds(name));
+    called && ranked && !switch && reader.reached(&[CALL]).is_none()
 }
 
 /// The bits of the weights below the adapters, by a setting of their own or by the way of tuning.
