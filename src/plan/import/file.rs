@@ -13,7 +13,8 @@ use super::settings::Settings;
 use super::text::Unparsable;
 use super::{
     ProcessView, bridge, build_nanogpt, documented, intern_evo, jobs, llm_c, nanogpt, nanotron, nemo_recipes,
-    of_command, own_loop, python_calls, scontrol, shell, stated_world, text, torchtitan, trainer, unset, xtuner,
+    of_command, own_loop, prime_rl, python_calls, scontrol, shell, stated_world, text, torchtitan, trainer, unset,
+    xtuner,
 };
 use crate::catalog::Catalog;
 use crate::plan::keys;
@@ -370,5 +371,6 @@ pub fn trains_by_itself(program: &Program) -> bool {
         return program.words.iter().any(|word| word.ends_with(".yaml"));
     }
     llm_c::is_program(program.name())
+        || prime_rl::is_command(program)
         || COMMANDS.contains(&program.name()) && (TRAINING.contains(&what) || what.starts_with("finetune_"))
 }

@@ -7,7 +7,7 @@ use super::settings::Settings;
 use super::{
     accelerate, align_anything, areal, automodel, axolotl, deepspeed, easy_r1, galore, glm, gpt_neox, levanter, lingua,
     litgpt, llama_factory, llm_foundry, mistral_finetune, nanotron, nemo, nemo_rl, olmo, open_instruct, oumi,
-    own_config, primus, roll, swift, torchtitan, torchtune, trainer, veomni, verl,
+    own_config, prime_rl, primus, roll, swift, torchtitan, torchtune, trainer, veomni, verl,
 };
 use crate::plan::keys;
 
@@ -23,6 +23,7 @@ pub fn kind(settings: &Settings) -> Option<Reader> {
         (oumi::is_config, |settings, _, context| oumi::of_file(settings, context)),
         (nemo_rl::is_config, nemo_rl::of_file),
         (roll::is_config, |settings, _, context| roll::of_file(settings, context)),
+        (prime_rl::is_config, |settings, _, context| prime_rl::of_file(settings, context)),
         (areal::is_config, |settings, _, context| areal::of_file(settings, context)),
         (easy_r1::is_config, |settings, _, context| easy_r1::of_file(settings, context)),
         (verl::is_config, |settings, _, context| verl::of_file(settings, context)),

@@ -66,6 +66,7 @@ mod oumi;
 mod own_config;
 mod own_loop;
 mod preset_length;
+mod prime_rl;
 mod primus;
 mod python;
 mod python_adapters;
@@ -328,6 +329,7 @@ fn framework(context: &ImportContext) -> ImportedPlan {
         (oumi::runs, oumi::import),
         (easy_r1::runs, easy_r1::import),
         (sky_rl::runs, sky_rl::import),
+        (prime_rl::runs, prime_rl::import),
         (lingua::runs, lingua::import),
         (xtuner::runs, xtuner::import),
         (verl::runs, verl::import),
