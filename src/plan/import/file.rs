@@ -12,7 +12,7 @@ use super::script_modules;
 use super::settings::Settings;
 use super::text::Unparsable;
 use super::{
-    ProcessView, bridge, build_nanogpt, documented, intern_evo, jobs, llm_c, nanogpt, nanotron, nemo_recipes,
+    ProcessView, bridge, build_nanogpt, documented, hydra, intern_evo, jobs, llm_c, nanogpt, nanotron, nemo_recipes,
     of_command, own_loop, prime_rl, python_calls, scontrol, shell, stated_world, text, torchtitan, trainer, unset,
     xtuner,
 };
@@ -35,7 +35,7 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
         variables: &variables,
         world: stated_world(around).unwrap_or_default(),
     };
-    let mut remarks = Vec::new();
+    let (mut remarks, mut unread) = (Vec::new(), Vec::new());
     let unreadable = |why: Unparsable| Refused::Unreadable(format!("{name}:{why}"));
     if scontrol::is_listing(content) {
         return of_slurm_job(name, content, around, catalog);
@@ -50,6 +50,8 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
             }
             remarks = settings.remarks().to_vec();
             let plan = is_plan(&settings);
+            let (settings, left) = hydra::composed(settings, name, around.files);
+            unread = left;
             match of_settings(settings, name, &context) {
                 None if plan => return Err(Refused::Plan(name.to_owned())),
                 read => read,
@@ -80,6 +82,10 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
     let mut imported =
         read.ok_or_else(|| Refused::NoTool(format!("{name}: no tool known that has such a configuration")))?;
     remarks.into_iter().for_each(|line| imported.note(line));
+    for path in unread {
+        imported.note(format!("not read: {path}, which the list of defaults names"));
+        imported.unread.get_or_insert(path);
+    }
     documented::complete(&mut imported, name, content, &context);
     imported.distrust();
     common::surroundings(&mut imported, &context);

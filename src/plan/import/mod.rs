@@ -28,6 +28,7 @@ mod glm;
 mod gpt_neox;
 mod halos;
 mod hooked;
+mod hydra;
 mod idle_arguments;
 mod imported;
 mod intern_evo;

@@ -1,0 +1,189 @@
+//! hydra's lists of defaults: a file of settings that others are put under (`hydra/_internal/defaults_list.py`,
+//! `hydra/core/default_element.py` of 1.3).
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::Files;
+use super::settings::Settings;
+use super::text;
+
+/// So deep do lists name files that have lists.
+const MAX_DEPTH: usize = 4;
+
+/// So many files is a configuration made of.
+const MAX_FILES: usize = 64;
+
+/// The settings of the file called `name` with those of the files that its list of defaults names; and which of these
+/// were not to be read. A file without such a list stays what it is.
+pub fn composed(settings: Settings, name: &str, files: &dyn Files) -> (Settings, Vec<String>) {
+    let root = name.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
+    let mut group = GroupReader { files, root, left: MAX_FILES, instead: BTreeMap::new(), unread: Vec::new() };
+    let listed = entries(&settings);
+    if listed.is_empty() || listed.iter().all(|entry| group.path("", entry).is_none_or(|path| !group.is_there(&path))) {
+        return (settings, Vec::new());
+    }
+    let composed = group.compose(settings, "", "", MAX_DEPTH);
+    (composed, group.unread)
+}
+
+/// One entry of a list: `optim: adamw`, `model@encoder: bert`, `base`, `_self_`.
+struct DefaultEntry {
+    group: String,
+    option: String,
+    package: Option<String>,
+    /// One that need not be there.
+    optional: bool,
+    /// One that is taken in the place of what another list has for its group.
+    instead: bool,
+}
+
+/// The entries of the list of a file; a file that names one file, as other tools' do, has none.
+fn entries(settings: &Settings) -> Vec<DefaultEntry> {
+    let Some(Value::Array(items)) = settings.get("defaults").map(|found| &found.value) else { return Vec::new() };
+    settings.accept("defaults");
+    let mut found = Vec::new();
+    for item in items {
+        match item {
+            Value::String(word) => found.push(entry("", word)),
+            Value::Object(pairs) => {
+                for (group, option) in pairs {
+                    let options = option.as_array().cloned().unwrap_or_else(|| vec![option.clone()]);
+                    found.extend(options.iter().filter_map(Value::as_str).map(|option| entry(group, option)));
+                }
+            }
+            _ => {}
+        }
+    }
+    found.retain(|entry| !entry.group.starts_with("hydra/"));
+    found
+}
+
+fn entry(group: &str, option: &str) -> DefaultEntry {
+    let mut group = group.trim();
+    let (mut optional, mut instead) = (false, false);
+    while let Some((word, rest)) = group.split_once(' ').filter(|(word, _)| ["override", "optional"].contains(word)) {
+        optional |= word == "optional";
+        instead |= word == "override";
+        group = rest.trim();
+    }
+    // `base/model` names its group before the last stroke.
+    let (group, option) = match option.rsplit_once('/') {
+        Some((above, last)) if group.is_empty() => (above, last),
+        _ => (group, option),
+    };
+    let (group, package) = group.split_once('@').map_or((group, None), |(group, package)| (group, Some(package)));
+    let package = package.map(str::to_owned);
+    DefaultEntry {
+        group: group.to_owned(),
+        option: option.trim_end_matches(".yaml").to_owned(),
+        package,
+        optional,
+        instead,
+    }
+}
+
+struct GroupReader<'a> {
+    files: &'a dyn Files,
+    /// The folder of the file that was asked for.
+    root: String,
+    left: usize,
+    /// What is taken of a group whatever a list further in says.
+    instead: BTreeMap<String, String>,
+    unread: Vec<String>,
+}
+
+impl GroupReader<'_> {
+    /// The file of an entry of a list that stands in a file of `group`.
+    fn path(&self, group: &str, entry: &DefaultEntry) -> Option<String> {
+        let parts = match entry.group.strip_prefix('/') {
+            Some(absolute) => [self.root.as_str(), "", absolute],
+            None => [self.root.as_str(), group, entry.group.as_str()],
+        };
+        let folder: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        let named = entry.option != "_self_" && !entry.option.contains(['$', ' ']);
+        named.then(|| [folder.join("/"), format!("{}.yaml", entry.option)].join("/").trim_start_matches('/').to_owned())
+    }
+
+    fn is_there(&self, path: &str) -> bool {
+        self.files.read(path).is_ok()
+    }
+
+    /// Settings over those of the files that they name: what stands behind `_self_` goes over them again.
+    fn compose(&mut self, own: Settings, group: &str, package: &str, depth: usize) -> Settings {
+        let mut composed = Settings::default();
+        let placed = |own: &Settings| {
+            let mut placed = Settings::default();
+            placed.adopt_all(own, |name| (name != "defaults").then(|| below(package, name)));
+            placed
+        };
+        let mut listed = entries(&own);
+        for entry in listed.iter().filter(|entry| entry.instead) {
+            self.instead.entry(inner(group, &entry.group)).or_insert_with(|| entry.option.clone());
+        }
+        listed.retain(|entry| !entry.instead);
+        for entry in listed.iter_mut().filter(|entry| !entry.group.is_empty()) {
+            if let Some(option) = self.instead.get(&inner(group, &entry.group)) {
+                entry.option.clone_from(option);
+            }
+        }
+        let last = !listed.iter().any(|entry| entry.option == "_self_");
+        for entry in &listed {
+            if entry.option == "_self_" {
+                composed.over(placed(&own));
+            } else if let Some(path) = self.path(group, entry).filter(|_| depth > 0 && self.left > 0) {
+                self.left -= 1;
+                match self.read(&path) {
+                    Some((file, header)) => {
+                        let group = inner(group, &entry.group);
+                        let package = self.package(package, entry, header.as_deref());
+                        composed.over(self.compose(file, &group, &package, depth - 1));
+                    }
+                    None if entry.optional => {}
+                    None => self.unread.push(path),
+                }
+            }
+        }
+        if last {
+            composed.over(placed(&own));
+        }
+        composed
+    }
+
+    /// The settings of a file, and the package that its head names.
+    fn read(&self, path: &str) -> Option<(Settings, Option<String>)> {
+        let text = self.files.read(path).ok()?;
+        let header = text.lines().find_map(|line| line.trim().strip_prefix("# @package ")).map(str::trim);
+        Some((text::yaml(path, &text).ok()?, header.map(str::to_owned)))
+    }
+
+    /// Where the settings of an entry's file go: below its group, where neither the entry nor the file says another place.
+    fn package(&self, above: &str, entry: &DefaultEntry, header: Option<&str>) -> String {
+        let named = entry.package.as_deref().or(header);
+        match named {
+            Some("_global_") => String::new(),
+            Some("_here_") => above.to_owned(),
+            Some(named) if entry.package.is_some() => below(above, named),
+            Some(named) => named.to_owned(),
+            None => below(above, &entry.group.trim_start_matches('/').replace('/', ".")),
+        }
+    }
+}
+
+/// The group of the entries of a file that an entry names.
+fn inner(group: &str, named: &str) -> String {
+    match named.strip_prefix('/') {
+        Some(absolute) => absolute.to_owned(),
+        None if group.is_empty() || named.is_empty() => format!("{group}{named}"),
+        None => format!("{group}/{named}"),
+    }
+}
+
+fn below(package: &str, name: &str) -> String {
+    match (package, name) {
+        ("", name) => name.to_owned(),
+        (package, "") => package.to_owned(),
+        (package, name) => format!("{package}.{name}"),
+    }
+}
