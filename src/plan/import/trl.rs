@@ -126,6 +126,11 @@ pub fn usual_rank(context: &ImportContext) -> Option<Setting<u64>> {
 /// `peft_module_casting_to_bf16`), whatever is quantised since 0.27 (`param.data.to(torch.bfloat16)`).
 pub fn adapters(imported: &mut ImportedPlan, context: &ImportContext) {
     let Some(bits) = imported.whole(keys::lora::base_bits) else { return };
+    // FSDP raises what trains to fp32 again (accelerate, `prepare_model`: `param.data.to(torch.float32)`).
+    let sharded = imported.get(keys::distribution::engine).and_then(|found| found.value.as_str());
+    if sharded.is_some_and(|engine| engine.starts_with("fsdp")) {
+        return;
+    }
     let since = |library: &str, version| {
         versions::of(&context.run.versions, library).map(|range| range.is_within(version, NEWEST) == Some(true))
     };
