@@ -90,7 +90,7 @@ pub fn of_file(file: Settings, name: &str, context: &ImportContext) -> ImportedP
     imported.note("the script is not named: its own defaults are not known, those of TrainingArguments are taken");
     let mut settings = Settings::defaults(VERSION, DEFAULTS).with(file);
     imported.say(keys::model::framework, "pytorch", Origin::Program("the names of TrainingArguments".to_owned()));
-    let open = versions::apply(&mut imported, &mut settings, context);
+    let open = versions::apply(&mut imported, &mut settings, context).or_else(|| raised(&settings));
     set_all(&mut imported, &settings, context, None);
     if let Some(method) = TrainingMethod::of_settings(&settings, name) {
         methods::of_trainer(method, &mut imported, &settings, context);
@@ -98,6 +98,16 @@ pub fn of_file(file: Settings, name: &str, context: &ImportContext) -> ImportedP
     by_launcher(&mut imported);
     leave_open(&mut imported, open);
     imported
+}
+
+/// Why the type of what a base of 4 or 8 bits keeps whole is open in a project's own file: `prepare_model_for_kbit_training`
+/// (peft) raises it to fp32, and whether that is called only the script says.
+fn raised(settings: &Settings) -> Option<String> {
+    let quantised = ["load_in_4bit", "load_in_8bit"].iter().any(|name| settings.is(name));
+    let dtype = settings.first_text(&["torch_dtype", "dtype", "model_dtype"])?;
+    let own = matches!(&dtype.origin, Origin::File { key, .. } if key.contains('.'));
+    (quantised && own && stored(settings) == WeightStorage::Half)
+        .then(|| format!("{}: the script may raise what is not quantised to fp32", dtype.origin))
 }
 
 /// Takes the types of weights out, where the versions that run leave them open.
