@@ -149,7 +149,9 @@ pub fn nothing(text: &str) -> BTreeSet<String> {
     // Fields of TRL's (`trl/trainer/model_config.py`); what its later versions have there is in the tables of versions.
     const OF_MODELS: [&str; 3] = ["dtype", "torch_dtype", "attn_implementation"];
     let mut names = BTreeSet::new();
-    if text.contains("ModelConfig") && text.contains("from trl import") {
+    // `ModelArguments` of the alignment handbook has them too (`src/alignment/configs.py`).
+    let classes = [("ModelConfig", "from trl import"), ("ModelArguments", "from alignment import")];
+    if classes.iter().any(|(class, from)| text.contains(class) && text.contains(from)) {
         names.extend(OF_MODELS.map(str::to_owned));
     }
     for (at, call) in text.match_indices("add_argument(").filter(|(at, _)| !is_comment(text, *at)) {
