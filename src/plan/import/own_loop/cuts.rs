@@ -7,19 +7,18 @@ use crate::plan::import::script_doubts::code;
 use crate::plan::import::settings::whole;
 use crate::plan::import::text::arguments;
 
+/// How calls of a tokenizer name the length that they cut to.
+const LENGTH: &str = "max_length=";
+
 /// The only length that a script cuts its samples to.
 pub fn truncated(text: &str, reader: &ScriptReader) -> Option<Value> {
-    const NEAR: usize = 200;
+    // `model_max_length` is what a tokenizer is made with: a call that cuts to a length of its own goes over it.
+    let of_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let of_call = |at: &usize| !text.get(..*at).is_some_and(|before| before.ends_with(of_name));
+    let (calls, made): (Vec<usize>, Vec<usize>) = cutting(text).partition(of_call);
     let mut found: Option<Value> = None;
-    for (at, word) in text.match_indices("max_length=") {
-        let line = text.get(..at)?.rsplit('\n').next().unwrap_or("").trim_start();
-        let start = (at.saturating_sub(NEAR)..at).find(|at| text.is_char_boundary(*at)).unwrap_or(at);
-        let end = (at + NEAR..).find(|at| *at >= text.len() || text.is_char_boundary(*at)).unwrap_or(text.len());
-        let around = text.get(start..end.min(text.len())).unwrap_or("");
-        if line.starts_with('#') || line.starts_with("def ") || !around.contains("truncation") {
-            continue;
-        }
-        let part = arguments(text.get(at + word.len()..)?).into_iter().next()?;
+    for at in if calls.is_empty() { made } else { calls } {
+        let part = arguments(text.get(at + LENGTH.len()..)?).into_iter().next()?;
         let parts = match Function::around(text, at).and_then(|function| Some((function.place(part.trim())?, function)))
         {
             Some((place, function)) => function.passed(text, place),
@@ -34,6 +33,19 @@ pub fn truncated(text: &str, reader: &ScriptReader) -> Option<Value> {
         }
     }
     found
+}
+
+/// Where a length is named beside the word that cuts to it.
+fn cutting(text: &str) -> impl Iterator<Item = usize> + '_ {
+    const NEAR: usize = 200;
+    let cuts = |at: &usize| {
+        let line = text.get(..*at).and_then(|before| before.rsplit('\n').next()).unwrap_or("").trim_start();
+        let start = (at.saturating_sub(NEAR)..*at).find(|at| text.is_char_boundary(*at)).unwrap_or(*at);
+        let end = (at + NEAR..).find(|at| *at >= text.len() || text.is_char_boundary(*at)).unwrap_or(text.len());
+        let around = text.get(start..end.min(text.len())).unwrap_or("");
+        !line.starts_with('#') && !line.starts_with("def ") && around.contains("truncation")
+    };
+    text.match_indices(LENGTH).map(|(at, _)| at).filter(move |at| cuts(at))
 }
 
 /// Whether a script cuts its samples and names no length anywhere: what its tokenizer takes at most is their length.
