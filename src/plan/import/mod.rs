@@ -91,6 +91,7 @@ mod settings;
 mod shell;
 mod sky_rl;
 mod swift;
+mod swift_names;
 mod text;
 mod timm;
 mod torchtitan;

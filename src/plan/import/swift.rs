@@ -12,7 +12,7 @@ use super::rows::not_modelled;
 use super::settings::{DefaultValue, Settings, UNKNOWN};
 use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
-use super::{adapters, arguments, megatron, model, preset_length, rollout, vision};
+use super::{adapters, arguments, megatron, model, preset_length, rollout, swift_names, vision};
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -112,19 +112,15 @@ pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
 }
 
 fn set(imported: &mut ImportedPlan, given: Settings, (name, on_megatron): (&str, bool), context: &ImportContext) {
-    let mut settings = Settings::defaults(VERSION, if on_megatron { ON_MEGATRON } else { DEFAULTS });
-    settings.over(given);
-    // Names of version 3.
-    for (old, now) in [("train_type", "tuner_type"), ("sft_type", "tuner_type"), ("model_type", "model")] {
-        let last = settings.clone();
-        if !settings.is_set(now) && last.is_set(old) {
-            settings.adopt(now, &last, old);
-        }
-    }
+    let usual = Settings::defaults(VERSION, if on_megatron { ON_MEGATRON } else { DEFAULTS });
+    let (settings, open) = swift_names::read(usual, given, (name, on_megatron));
     if on_megatron {
         core(imported, &settings, context);
     } else {
         trained(imported, &settings, context);
+    }
+    if let Some(why) = open.filter(|_| imported.get(keys::lora::rank).is_some()) {
+        imported.miss(keys::lora::targets, why);
     }
     kinds(imported, &settings, name, context);
     task(imported, &settings);

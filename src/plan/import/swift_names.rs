@@ -1,0 +1,93 @@
+//! Names of earlier versions of ms-swift. The second has other defaults too (`swift/llm/utils/argument.py`,
+//! `SftArguments`, and `swift/llm/utils/model.py`, `LoRATM`, of October 2024).
+
+use serde_json::Value;
+
+use super::origin::Origin;
+use super::settings::{DefaultValue, Settings};
+
+const VERSION: &str = "ms-swift 2";
+
+/// Names that it has alone.
+const OWN: [&str; 8] = [
+    "sft_type",
+    "model_id_or_path",
+    "template_type",
+    "lora_target_modules",
+    "lora_dropout_p",
+    "lora_target_regex",
+    "custom_train_dataset_path",
+    "train_dataset_sample",
+];
+
+/// Its names, and those that came after them; a name of a model goes under its place.
+const NAMES: [(&str, &str); 7] = [
+    ("model_type", "model"),
+    ("model_id_or_path", "model"),
+    ("sft_type", "tuner_type"),
+    ("batch_size", "per_device_train_batch_size"),
+    ("lora_target_modules", "target_modules"),
+    ("lora_dropout_p", "lora_dropout"),
+    ("dtype", "torch_dtype"),
+];
+
+const DEFAULTS: &[(&str, DefaultValue)] = &[
+    ("max_length", DefaultValue::Whole(2048)),
+    ("optim", DefaultValue::Text("adamw_torch")),
+    ("target_modules", DefaultValue::Text("DEFAULT")),
+];
+
+/// Models whose adapters sit on these by `DEFAULT` (`LoRATM.llama`).
+const LIKE_LLAMA: [&str; 7] = ["llama", "qwen1.5", "qwen2", "mistral", "mixtral", "yi-", "gemma"];
+const OF_LLAMA: [&str; 3] = ["q_proj", "k_proj", "v_proj"];
+
+/// What was given over the `usual` settings, under the names of today; why it is not told which weights are adapted, where
+/// it is not.
+pub fn read(usual: Settings, given: Settings, (name, on_megatron): (&str, bool)) -> (Settings, Option<String>) {
+    if !on_megatron && OWN.iter().any(|name| given.is_set(name)) {
+        return of_version_two(usual, given, name);
+    }
+    let mut settings = usual.with(given);
+    // Names of version 3.
+    for (old, now) in [("train_type", "tuner_type"), ("sft_type", "tuner_type"), ("model_type", "model")] {
+        let last = settings.clone();
+        if !settings.is_set(now) && last.is_set(old) {
+            settings.adopt(now, &last, old);
+        }
+    }
+    (settings, None)
+}
+
+/// The second version's defaults over those of later ones.
+fn of_version_two(mut settings: Settings, given: Settings, name: &str) -> (Settings, Option<String>) {
+    settings.over(Settings::defaults(VERSION, DEFAULTS));
+    if name == "pt" {
+        let whole = [("tuner_type", DefaultValue::Text("full")), ("target_modules", DefaultValue::Text("ALL"))];
+        settings.over(Settings::defaults(VERSION, &whole));
+    }
+    settings.over(given.clone());
+    for (old, now) in NAMES {
+        if given.is_set(old) && (!given.is_set(now) || now == "model") {
+            settings.adopt(now, &given, old);
+            settings.set(old, Value::Null, Origin::Program(String::new()));
+        }
+    }
+    let automatic = |word: &str| ["AUTO", "DEFAULT"].contains(&word);
+    if settings.text("torch_dtype").is_some_and(|found| automatic(&found.value)) {
+        // bf16 where the GPU has it and the table of its models says no other.
+        settings.over(Settings::defaults(VERSION, &[("torch_dtype", DefaultValue::Text("bfloat16"))]));
+    }
+    let Some(told) = settings.texts("target_modules").filter(|found| found.value.iter().any(|word| automatic(word)))
+    else {
+        return (settings, None);
+    };
+    let model = settings.text("model").map(|found| found.value.to_lowercase().replace("1half", "1.5"));
+    let model = model.as_deref().and_then(|path| path.trim_end_matches('/').rsplit('/').next()).unwrap_or("");
+    let sees = ["-vl", "audio", "vision", "omni", "llava"].iter().any(|part| model.contains(part));
+    let like = !sees && LIKE_LLAMA.iter().any(|start| model.trim_start_matches("meta-").starts_with(start));
+    let others = told.value.iter().filter(|word| !automatic(word)).cloned();
+    let all: Vec<String> = OF_LLAMA.map(str::to_owned).into_iter().chain(others).collect();
+    let value = if like { Value::from(all) } else { Value::Null };
+    settings.set("target_modules", value, told.origin.clone());
+    (settings, (!like).then(|| format!("{} DEFAULT: by a table of its models", told.origin)))
+}
