@@ -11,8 +11,11 @@ use std::process::Command;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
-/// Files of the catalogue (`Catalog::embedded`) and the bands (`Bands::check`).
-const FILES: [&str; 5] = ["gpus", "interconnects", "efficiency", "models", "accuracy"];
+/// Files of the catalogue (`Catalog::embedded`).
+const CATALOGUE: [&str; 4] = ["gpus", "interconnects", "efficiency", "models"];
+
+/// The bands (`Bands::check`).
+const BANDS: [&str; 1] = ["accuracy"];
 
 /// Parameter counts by class (`model::hf::counts`), a line for each `model_type`: far more than one run of the program
 /// reads.
@@ -25,23 +28,49 @@ const BLOCK: usize = 16 << 10;
 const TRACER: &str = "src/observe/trace";
 const TRACER_KINDS: [&str; 2] = ["py", "cpp"];
 
+/// Each crate gets the files that it carries.
 fn main() -> Result<(), Box<dyn Error>> {
-    println!("cargo::rerun-if-changed=configs/build.rs");
-    let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
-    for name in FILES {
+    let variable = |name: &str| std::env::var(name).map_err(|error| format!("{name}: {error}"));
+    let out = PathBuf::from(variable("OUT_DIR")?);
+    let package = variable("CARGO_PKG_NAME")?;
+    if package != "memwall" {
+        // From the crate's own folder, `src/CRATE`, to where the paths below begin.
+        std::env::set_current_dir("../..")?;
+    }
+    rerun_with(Path::new("configs/build.rs"))?;
+    match package.as_str() {
+        "memwall-core" => {
+            write_as_json(&CATALOGUE, &out)?;
+            for name in CLASSES {
+                let (blocks, index) = blocks(&read(Path::new(&format!("configs/{name}.json")))?)?;
+                fs::write(out.join(format!("{name}.zz")), blocks)?;
+                fs::write(out.join(format!("{name}.index")), index)?;
+            }
+        }
+        "memwall-observe" => fs::write(out.join("tracer.json.zz"), packed(&tracer()?)?)?,
+        _ => {
+            write_as_json(&BANDS, &out)?;
+            if is_relocated_by_this_libc() {
+                println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Files in YAML, written as JSON.
+fn write_as_json(names: &[&str], out: &Path) -> Result<(), Box<dyn Error>> {
+    for name in names {
         let text = read(Path::new(&format!("configs/{name}.yaml")))?;
         let values: serde_json::Value = serde_yaml::from_str(&text).map_err(|error| format!("{name}.yaml: {error}"))?;
         fs::write(out.join(format!("{name}.json")), serde_json::to_string(&values)?)?;
     }
-    for name in CLASSES {
-        let (blocks, index) = blocks(&read(Path::new(&format!("configs/{name}.json")))?)?;
-        fs::write(out.join(format!("{name}.zz")), blocks)?;
-        fs::write(out.join(format!("{name}.index")), index)?;
-    }
-    fs::write(out.join("tracer.json.zz"), packed(&tracer()?)?)?;
-    if is_relocated_by_this_libc() {
-        println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
-    }
+    Ok(())
+}
+
+/// The build is run again where this file or folder changes.
+fn rerun_with(path: &Path) -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-changed={}", fs::canonicalize(path)?.display());
     Ok(())
 }
 
@@ -62,7 +91,7 @@ fn is_relocated_by_this_libc() -> bool {
 
 /// A file's text; the build is run again where it changes.
 fn read(path: &Path) -> Result<String, Box<dyn Error>> {
-    println!("cargo::rerun-if-changed={}", path.display());
+    rerun_with(path)?;
     Ok(fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?)
 }
 
@@ -90,7 +119,7 @@ fn blocks(text: &str) -> Result<(Vec<u8>, String), Box<dyn Error>> {
 
 /// The tracer's files: a JSON object of their texts by name.
 fn tracer() -> Result<String, Box<dyn Error>> {
-    println!("cargo::rerun-if-changed={TRACER}");
+    rerun_with(Path::new(TRACER))?;
     let mut files = serde_json::Map::new();
     for entry in fs::read_dir(TRACER)? {
         let path = entry?.path();

@@ -92,6 +92,7 @@ const DEEPEST: usize = 64;
 /// grows with the square of the depth.
 ///
 /// ```
+/// # use memwall_core as memwall;
 /// assert!(memwall::files::is_deep(&"[".repeat(1000)));
 /// assert!(memwall::files::is_deep(&"- ".repeat(1000)));
 /// assert!(!memwall::files::is_deep("a: [[1, 2], {b: 3}]\n- - c\n"));

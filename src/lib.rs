@@ -59,11 +59,12 @@
 //! | [`units`] | quantities as types: bytes, flops, rates, time | no |
 //! | [`reading`] | a value with its time and kind, or why there is none; what a source saw at a moment | no |
 //! | [`catalog`] | GPUs, interconnects and model presets by name, from `configs/` | no |
-//! | [`plan`] | the plan file: schema, reading with located faults, editing in place, loading and saving; plans out of other tools' commands and files ([`plan::import`]), and into them ([`plan::export`]); tapes of traced models ([`plan::traced`]) | files |
+//! | [`plan`] | the plan file: schema, reading with located faults, editing in place, loading and saving; plans into other tools' commands and files ([`plan::export`]); tapes of traced models ([`plan::traced`]) | files |
 //! | [`framework`] | what a framework does, as data: modules, engine, pipeline, optimizer, loss, overlap, allocator, defaults | no |
 //! | [`model`] | an architecture as operators | no |
 //! | [`predict`] | one walk over the operators: memory, flops, traffic, roofline, time | no |
 //! | [`mod@bench`] | measured kernels of a machine, fitted to the curves of the catalogue | no |
+//! | [`import`] | plans out of other tools' commands and files; reads none by itself | no |
 //! | [`advise`] | bottlenecks, fixes in order of cost, sweeps, search: predictions of changed plans | no |
 //! | [`lessons`] | what the words on the screen mean, with a plan's own numbers | no |
 //! | [`observe`] | where facts come from: NVML, amdgpu, DCGM's page, processes, logs, the PyTorch hook, the tracer's program, memory snapshots, the demo run; recordings, written and played | drivers, `/proc`, network, files, clock |
@@ -76,6 +77,9 @@
 //!
 //! A module imports only from those above it, and `app` and `ui` never from `observe`;
 //! `tests/commands/layering.rs` holds it so.
+//!
+//! Four crates hold them, so that an edit compiles one of them and each is optimised for what it does: `memwall-core` up
+//! to [`mod@bench`], `memwall-import`, `memwall-observe`, and this one, which shows them all as its own.
 //!
 //! # How data flows
 //!
@@ -125,37 +129,17 @@
 //! `.github/CONTRIBUTING.md` says which files to touch for a new GPU, model family, plan key, log format, pane, metric
 //! or framework.
 
-pub mod printable;
+pub use memwall_core::{bench, catalog, files, framework, model, plan, predict, printable, reading, units};
+pub use memwall_import as import;
+pub use memwall_observe as observe;
+
+pub(crate) use memwall_core::order;
 
 pub mod manual;
-
-pub mod files;
-
-mod packed;
-
-mod order;
-
-pub mod units;
-
-pub mod reading;
-
-pub mod catalog;
-
-pub mod plan;
-
-pub mod framework;
-
-pub mod model;
-
-pub mod predict;
-
-pub mod bench;
 
 pub mod advise;
 
 pub mod lessons;
-
-pub mod observe;
 
 pub mod compare;
 

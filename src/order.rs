@@ -5,12 +5,14 @@ use std::cmp::Ordering;
 
 /// A list that can be put in order. What compares as equal stays in the order in which it was.
 ///
-/// ```ignore
+/// ```
+/// use memwall_core::order::StableOrder;
+///
 /// let mut words = ["tensor", "data", "expert"];
 /// words.order_by_key(|word| word.len());
 /// assert_eq!(words, ["data", "tensor", "expert"]);
 /// ```
-pub(crate) trait StableOrder<T> {
+pub trait StableOrder<T> {
     /// As `slice::sort_by`.
     fn order_by(&mut self, compare: impl FnMut(&T, &T) -> Ordering);
 

@@ -8,7 +8,7 @@ use flate2::read::ZlibDecoder;
 ///
 /// # Errors
 /// Where it is none; the build packs no other.
-pub(crate) fn text(packed: &[u8]) -> io::Result<String> {
+pub fn text(packed: &[u8]) -> io::Result<String> {
     let mut text = String::new();
     ZlibDecoder::new(packed).read_to_string(&mut text)?;
     Ok(text)

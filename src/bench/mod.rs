@@ -1,7 +1,8 @@
-//! `memwall bench`: what a machine's kernels reach, measured by PyTorch ([`crate::observe`] has the program) and fitted to
+//! `memwall bench`: what a machine's kernels reach, measured by PyTorch (`observe` has the program) and fitted to
 //! the curves of the catalogue, with the same model of kernels that predicts.
 //!
 //! ```
+//! # use memwall_core as memwall;
 //! use memwall::bench::Rows;
 //!
 //! let rows = Rows::read(r#"{"kernel": "machine", "device": "cpu", "name": "EPYC", "date": "2026-11-23", "torch": "2.9.1",

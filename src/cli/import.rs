@@ -9,8 +9,8 @@ use super::user_catalog;
 use super::{Exit, Failure, Streams};
 use crate::app::Import;
 use crate::catalog::Catalog;
+use crate::import::{self, ImportedPlan, ProcessView, Refused};
 use crate::observe;
-use crate::plan::import::{self, ImportedPlan, ProcessView, Refused};
 use crate::plan::{self, Document, LoadedPlan, MAX_BYTES};
 
 pub fn run(args: &ImportArgs, catalog: &Catalog, streams: &mut Streams) -> Result<Exit, Failure> {

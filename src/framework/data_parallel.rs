@@ -57,6 +57,7 @@ impl DataParallel {
     /// The engine of a plan that names none, and where it is said.
     ///
     /// ```
+    /// # use memwall_core as memwall;
     /// use memwall::framework::Profile;
     /// use memwall::plan::keywords::{Engine, Precision, Sharding};
     ///

@@ -76,6 +76,7 @@ impl Profile {
     /// The profile of `framework`. Only Megatron has a choice of `implementation`.
     ///
     /// ```
+    /// # use memwall_core as memwall;
     /// use memwall::framework::Profile;
     /// use memwall::plan::keywords::{Framework, TransformerImpl};
     ///
@@ -105,6 +106,7 @@ impl Profile {
     /// The profile that trains a model with `position`: this one, or the fork that has what this one lacks.
     ///
     /// ```
+    /// # use memwall_core as memwall;
     /// use memwall::framework::Profile;
     /// use memwall::plan::keywords::{Framework, Position, TransformerImpl};
     ///

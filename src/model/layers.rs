@@ -70,6 +70,7 @@ impl LayerList {
     /// Where a word is no layer, a size is none, no layer is linear, or two layers do not fit together.
     ///
     /// ```
+    /// # use memwall_core as memwall;
     /// use memwall::model::LayerList;
     /// let words = ["linear:784x512", "relu", "linear:512x10:nobias"].map(str::to_owned);
     /// let list = LayerList::read(&words).unwrap();

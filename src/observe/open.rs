@@ -146,7 +146,7 @@ fn open_with(
 mod tests {
     use super::*;
     use crate::catalog::Generation;
-    use crate::observe::demo::tests::{card, prediction, stage};
+    use crate::demo::tests::{card, prediction, stage};
     use crate::reading::SourceKind;
 
     fn demo() -> Option<Demo> {

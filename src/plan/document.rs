@@ -135,7 +135,9 @@ impl Document {
         self.root.is_flow() && self.root.entries().iter().all(|entry| entry.style == Style::Double)
     }
 
-    pub(super) fn root(&self) -> &Node {
+    /// All of it.
+    #[must_use]
+    pub fn root(&self) -> &Node {
         &self.root
     }
 

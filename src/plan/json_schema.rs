@@ -12,6 +12,7 @@ pub const DIALECT: &str = "http://json-schema.org/draft-07/schema#";
 /// It lists the words as MemWall writes them; other cases and punctuation are read too.
 ///
 /// ```
+/// # use memwall_core as memwall;
 /// let schema = memwall::plan::json_schema();
 /// assert_eq!(schema["properties"]["run"]["properties"]["total_tokens"]["exclusiveMinimum"], 0);
 /// ```

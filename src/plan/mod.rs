@@ -8,7 +8,6 @@ mod engine;
 mod examples;
 pub mod export;
 mod fault;
-pub mod import;
 mod json_schema;
 pub mod keys;
 pub mod keywords;
@@ -24,6 +23,7 @@ mod save;
 pub mod schema;
 mod slip;
 mod template;
+pub mod torchtitan;
 pub mod traced;
 mod types;
 mod unclosed;
@@ -41,7 +41,9 @@ pub use keys::{
 pub use load::{
     ConfigFault, ConfigFileError, LoadedPlan, decoded, differs, name_of, plan_of, read_config, read_text, reason,
 };
+pub use node::{Entry, Node, NodeShape, Style};
 pub use overlay::PlanOverlay;
+pub use render::needs_quotes;
 pub use save::save;
 pub use template::{EMPTY_TEXT, text_of_model};
 pub use types::{Checkpointing, HfConfig, ModelTrace};

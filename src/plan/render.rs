@@ -140,7 +140,7 @@ fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// Whether a text must be quoted to be one.
+/// Whether a text must be quoted to be one, in a list or mapping with brackets (`flow`) or without.
 pub fn needs_quotes(text: &str, flow: bool) -> bool {
     !is_textual(text) || !stays_plain(text, flow)
 }

@@ -4,6 +4,7 @@
 /// trained on what. Everything else has a default, which the form shows as such.
 ///
 /// ```
+/// # use memwall_core as memwall;
 /// use memwall::plan::{Document, text_of_model};
 ///
 /// let text = text_of_model("llama-3-8b", "NVIDIA H100 SXM 80GB", 8);

@@ -178,6 +178,7 @@ impl DeviceProcess {
 /// two. Without counters the share of time in which the memory controller was busy bounds it.
 ///
 /// ```
+/// # use memwall_core as memwall;
 /// use memwall::reading::{ReadingKind, Moment, Reading, dram_bandwidth};
 /// use memwall::units::{BytesPerSec, Fraction};
 ///

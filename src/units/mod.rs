@@ -37,6 +37,7 @@ pub fn three_figures(value: f64) -> String {
 /// A count of parameters: every one of a small model, three figures of a large one.
 ///
 /// ```
+/// # use memwall_core as memwall;
 /// use memwall::units::parameter_count;
 ///
 /// assert_eq!([328_936, 124_439_808, 6_738_415_616].map(parameter_count), ["328 936", "124 M", "6.74 B"]);

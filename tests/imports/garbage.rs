@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use memwall::plan::import::{self, ProcessView};
+use memwall::import::{self, ProcessView};
 use proptest::prelude::*;
 
 use crate::CaseFiles;

@@ -17,7 +17,7 @@ use std::fs;
 
 use memwall::catalog::Catalog;
 use memwall::files::Unread;
-use memwall::plan::import::{self, Files, ImportedPlan, ProcessView};
+use memwall::import::{self, Files, ImportedPlan, ProcessView};
 use serde::Deserialize;
 use serde_json::Value;
 use support::catalog;

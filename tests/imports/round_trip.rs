@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use memwall::import::{self, ImportedPlan, ProcessView};
 use memwall::plan::export::{Target, export};
-use memwall::plan::import::{self, ImportedPlan, ProcessView};
 use memwall::plan::schema::{self, PlanKey, ValueKind};
 use memwall::plan::{Document, Plan};
 

@@ -368,4 +368,4 @@ fn process_on(gpu: &DemoGpu, now: &Tick, used: Bytes) -> Vec<DeviceProcess> {
 }
 
 #[cfg(test)]
-pub(in crate::observe) mod tests;
+pub(crate) mod tests;

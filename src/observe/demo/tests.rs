@@ -8,7 +8,7 @@ use crate::units::{Flops, FlopsPerSec, Intensity};
 
 const STEP: f64 = 4.0;
 
-pub(in crate::observe) fn card(generation: Generation) -> Gpu {
+pub(crate) fn card(generation: Generation) -> Gpu {
     Gpu {
         name: "Test 80GB".to_owned(),
         short: "T-80".to_owned(),
@@ -34,7 +34,7 @@ pub(in crate::observe) fn card(generation: Generation) -> Gpu {
     }
 }
 
-pub(in crate::observe) fn stage(number: u64, device_used: f64) -> StageMemory {
+pub(crate) fn stage(number: u64, device_used: f64) -> StageMemory {
     let point = |phase, share: f64| TimelinePoint {
         phase,
         at: Place::Named("somewhere"),
@@ -62,7 +62,7 @@ pub(in crate::observe) fn stage(number: u64, device_used: f64) -> StageMemory {
 }
 
 /// A step of 4 s that moves 4 TB (1 TB/s) and computes 1200 TFLOP (300 TFLOP/s of 1000).
-pub(in crate::observe) fn prediction(stages: Vec<StageMemory>, num_gpus: u64) -> Prediction {
+pub(crate) fn prediction(stages: Vec<StageMemory>, num_gpus: u64) -> Prediction {
     let (largest_stage, needed) =
         stages.iter().map(|stage| stage.device_used).enumerate().max_by_key(|(_, bytes)| *bytes).unwrap();
     let (bandwidth, peak) = (BytesPerSec::from_giga(3000.0), FlopsPerSec::from_tera(1000.0));

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::observe::out_of_memory;
 use crate::order::StableOrder;
+use crate::out_of_memory;
 use crate::reading::{
     Absence, HookAbout, HookEnd, HookMemory, HookModules, HookPlaces, HookStep, ModuleBlock, ModuleKind, Moment,
     Reading,

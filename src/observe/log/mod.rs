@@ -23,7 +23,7 @@ use tracker::{LineTime, Tracker};
 
 pub use formats::{CustomPattern as Pattern, PatternError};
 
-use crate::observe::out_of_memory;
+use crate::out_of_memory;
 use crate::reading::{Absence, LogFormat, Moment, OutOfMemory, Progress, ProgressSource};
 
 /// Files of events are looked for this often, in milliseconds: a run begins another.

@@ -93,7 +93,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::observe::process::tests::proc_with;
+    use crate::process::tests::proc_with;
 
     #[test]
     fn a_pid_of_another_namespace_is_found_by_nspid() {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::event::FoundEvent;
 use super::reader::{OpenError, Recording};
 use super::samples::Samples;
-use crate::observe::Source;
+use crate::Source;
 use crate::reading::playback::{Milestones, Playback, PlaybackCommand, SPEEDS};
 use crate::reading::{Moment, Sample, SourceInfo, SourceKind};
 

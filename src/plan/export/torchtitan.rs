@@ -5,9 +5,9 @@ use std::fmt::Write;
 use super::shape::{self, ExportDegrees};
 use super::{ExportedPlan, recomputation_name};
 use crate::catalog::Catalog;
-use crate::plan::import::flavor_of;
 use crate::plan::keys::{self, Plan};
 use crate::plan::keywords::{CpuOffload, Engine, Optimizer, Precision, Schedule, Sharding};
+use crate::plan::torchtitan::flavor_of;
 use crate::plan::types::Checkpointing;
 
 /// The file.

@@ -6,9 +6,9 @@ use std::fmt::Write;
 use super::shape::{self, ExportDegrees};
 use super::{ExportedPlan, recomputation_name, torchtitan};
 use crate::catalog::Catalog;
-use crate::plan::import::flavor_of;
 use crate::plan::keys::Plan;
 use crate::plan::keywords::{Engine, Loss, Optimizer, Precision, Schedule};
+use crate::plan::torchtitan::flavor_of;
 use crate::plan::types::Checkpointing;
 
 /// The file.

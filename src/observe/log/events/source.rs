@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::{EventDecoder, summary};
-use crate::observe::process::started_by;
+use crate::process::started_by;
 
 /// Folders in each other deeper than this are not looked into.
 const DEEPEST: usize = 4;

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::super::formats::flatten;
 use super::{EventRow, millis};
-use crate::observe::regular_file;
+use crate::regular_file;
 
 /// How W&B calls it, in a run's `files`.
 pub const NAME: &str = "wandb-summary.json";

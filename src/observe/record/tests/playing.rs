@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::super::{Compression, Replay, Rotation};
 use super::{START, folder, sample, write};
-use crate::observe::Source;
+use crate::Source;
 use crate::reading::playback::PlaybackCommand;
 use crate::reading::{DeviceProcess, Moment, Reading, Sample};
 use crate::units::Bytes;

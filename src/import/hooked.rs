@@ -1,0 +1,307 @@
+//! What the hook inside of a process says of its run goes over what its command suggests: it has looked at the tensors.
+
+use super::common;
+use super::imported::ImportedPlan;
+use super::origin::Origin;
+use crate::plan::keys;
+use crate::reading::{HookAbout, HookModules, HookedRun, InputShape};
+
+/// Sets what the hook tells otherwise than the command, and fills in what the command leaves open. Lines that matter most
+/// come first among the notes.
+pub fn tell(imported: &mut ImportedPlan, run: &HookedRun) {
+    let Some(about) = &run.about else { return };
+    precision(imported, about);
+    optimizer(imported, about);
+    let told = about.checkpointed.map(|on| if on { "full" } else { "none" });
+    let planned = imported.get(keys::training::activation_checkpointing).and_then(|found| found.value.as_str());
+    let differs = match (told, planned) {
+        (Some("none"), Some(word)) => word != "none",
+        (Some(_), Some("none") | None) => true,
+        _ => false,
+    };
+    if let Some(word) = told.filter(|_| differs) {
+        imported.say(keys::training::activation_checkpointing, word, origin("what its modules recompute"));
+    }
+    if let Some(world) = about.world.filter(|_| imported.get(keys::cluster::num_gpus).is_none()) {
+        imported.say(keys::cluster::num_gpus, u64::from(world), origin("its ranks"));
+    }
+    if about.device == "cpu" {
+        imported.note("the hook: its parameters are on the CPU; no GPU is used");
+        common::on_cpu(imported, origin("its parameters are on the CPU"));
+    }
+    let tokens = run.step.as_ref().and_then(|step| step.tokens);
+    if let Some(modules) = &run.modules {
+        first_batch(imported, modules, tokens);
+    }
+    if let Some(tokens) = tokens {
+        samples(imported, tokens);
+    }
+    common::derive(imported);
+}
+
+/// Samples of a pass and passes of a step, where the command leaves them open. A batch that is cut short at the end of an
+/// epoch, or packed into one row, says less than the command.
+fn first_batch(imported: &mut ImportedPlan, modules: &HookModules, tokens: Option<u64>) {
+    let Some(batch) = InputShape::of_tokens(modules, tokens).or_else(|| InputShape::of_images(modules)) else { return };
+    let fill = |imported: &mut ImportedPlan, key, value, what: &str| {
+        if imported.get(key).is_none() {
+            imported.say(key, value, origin(what));
+        }
+    };
+    fill(imported, keys::training::micro_batch_size, batch.samples, "samples of a pass");
+    match tokens.and_then(|tokens| batch.passes(tokens)).filter(|passes| *passes > 0) {
+        Some(passes) => fill(imported, keys::training::gradient_accumulation_steps, passes, "passes of a step"),
+        // Pictures are not counted by the step: the batch stays open.
+        None => {
+            imported.miss(keys::training::gradient_accumulation_steps, "the hook does not tell the passes of a step")
+        }
+    }
+}
+
+/// The number of parameters that the run has, where the plan's model has another: by more than what padding of the
+/// vocabulary and a head of another kind make.
+#[must_use]
+pub fn other_model(about: &HookAbout, planned: u64) -> Option<String> {
+    const TOLERANCE: f64 = 0.03;
+    if !about.params_are_all || about.params == 0 || planned == 0 {
+        return None;
+    }
+    #[allow(clippy::cast_precision_loss)]
+    let off = (about.params as f64 / planned as f64 - 1.0).abs();
+    let class = about.model.as_deref().map_or(String::new(), |model| format!(" ({model})"));
+    (off > TOLERANCE).then(|| {
+        format!("the hook: the run has {} parameters{class}, the plan's model {planned}: another model", about.params)
+    })
+}
+
+fn origin(what: &str) -> Origin {
+    Origin::Program(format!("the hook: {what}"))
+}
+
+/// The type of most elements, and bytes of the states of each trained one, say what is stored.
+fn precision(imported: &mut ImportedPlan, about: &HookAbout) {
+    const KEY: &str = "training.precision";
+    let Some((dtype, _)) = about.dtypes.first() else { return };
+    let planned = imported.get(KEY).and_then(|found| found.value.as_str()).unwrap_or("").to_owned();
+    let adapters = imported.get(keys::lora::rank).is_some();
+    // Two moments in fp32 are 8 bytes an element, masters beside them 12; in 16 bits 4.
+    let each = about.optimizer_state_bytes.0.checked_div(about.trainable);
+    let wide = each.is_some_and(|bytes| bytes >= 6);
+    let half = match dtype.trim_start_matches("torch.") {
+        "bfloat16" => "bf16",
+        "float16" => "fp16",
+        "float32" => {
+            let stored_half = planned.is_empty() || !(planned.ends_with("-mixed") || planned.ends_with("32"));
+            if stored_half && !adapters && !planned.is_empty() {
+                imported.say(
+                    KEY,
+                    if planned.starts_with("fp16") { "fp16-mixed" } else { "bf16-mixed" },
+                    origin("weights in fp32"),
+                );
+            }
+            return;
+        }
+        _ => return,
+    };
+    let stored = [half.to_owned(), format!("{half}-fp32-master")];
+    // A rank's share of the states tells nothing of their types.
+    if !wide && shares_states(imported, about) {
+        if !adapters && !stored.contains(&planned) {
+            imported.drop(KEY);
+            imported.miss(KEY, format!("the hook: weights in {dtype}, and ranks may share the optimizer's states"));
+        }
+        return;
+    }
+    if adapters || (stored.contains(&planned) && (each.is_none() || wide == planned.ends_with("master"))) {
+        return;
+    }
+    let word = if wide { format!("{half}-fp32-master") } else { half.to_owned() };
+    imported.say(KEY, word, origin(&format!("weights in {dtype}")));
+}
+
+/// Whether a rank may hold a part of the states of all weights, as under `ZeRO`; FSDP shares out the weights as well.
+fn shares_states(imported: &ImportedPlan, about: &HookAbout) -> bool {
+    let is = |key: &str, start: &str| {
+        imported.get(key).and_then(|found| found.value.as_str()).is_some_and(|word| word.starts_with(start))
+    };
+    let alone = is(keys::distribution::sharding, "none") || is(keys::distribution::engine, "fsdp");
+    about.world.is_some_and(|world| world > 1) && !alone
+}
+
+/// The class of the optimizer, where it is of another family than the command's.
+fn optimizer(imported: &mut ImportedPlan, about: &HookAbout) {
+    const KEY: &str = "training.optimizer";
+    if about.optimizer.is_empty() {
+        return;
+    }
+    let family = |word: &str| word.split('-').next().unwrap_or(word).to_owned();
+    let planned = imported.get(KEY).and_then(|found| found.value.as_str()).map(str::to_owned);
+    match common::optimizer(&about.optimizer) {
+        Some(word) if planned.as_deref().is_some_and(|planned| family(planned) == family(word)) => {}
+        Some(word) => imported.say(KEY, word, origin(&format!("optimizer {}", about.optimizer))),
+        None => {
+            // A wrapper's name says nothing of what it wraps.
+            let wrapper = ["Accelerated", "ZeroOptimizer", "Bf16", "FP16", "DistributedOptimizer", "Wrapper"];
+            if !wrapper.iter().any(|part| about.optimizer.contains(part)) {
+                imported.drop(KEY);
+                imported.note(format!("not modelled: the hook: optimizer `{}`", about.optimizer));
+                imported.miss(KEY, format!("the hook: `{}` has no word in a plan", about.optimizer));
+            }
+        }
+    }
+}
+
+/// Tokens of a step of this process against micro batch x steps of accumulation x length.
+fn samples(imported: &mut ImportedPlan, tokens: u64) {
+    let whole = |key: &str| imported.whole(key);
+    let length = whole("model.sequence_length");
+    let local = whole("training.micro_batch_size")
+        .and_then(|micro| micro.checked_mul(whole("training.gradient_accumulation_steps").unwrap_or(1)));
+    match (local, length) {
+        (Some(local), None) if local > 0 && tokens.is_multiple_of(local) => {
+            imported.say(keys::model::sequence_length, tokens / local, origin("tokens of a step"));
+        }
+        (Some(local), Some(length)) if local.checked_mul(length) != Some(tokens) => imported.note(format!(
+            "the hook: {tokens} tokens a step of this process, the plan {local} samples of {length}: shorter ones are counted in full"
+        )),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{other_model, tell};
+    use crate::imported::ImportedPlan;
+    use crate::origin::Origin;
+    use crate::reading::{
+        Absence, HookAbout, HookMemory, HookModules, HookStep, HookedRun, ModuleKind, Moment, Reading,
+    };
+    use memwall_core::units::Bytes;
+
+    fn planned(keys: &[(&'static str, &str)]) -> ImportedPlan {
+        let mut imported = ImportedPlan::of("transformers");
+        for (key, word) in keys {
+            imported.say(key, *word, Origin::Argument("--x".to_owned()));
+        }
+        imported
+    }
+
+    fn about(dtype: &str, state_bytes: u64) -> HookAbout {
+        HookAbout {
+            optimizer: "AdamW".to_owned(),
+            params: 1000,
+            trainable: 1000,
+            params_are_all: true,
+            optimizer_state_bytes: Bytes(state_bytes),
+            dtypes: vec![(dtype.to_owned(), 1000)],
+            ..HookAbout::default()
+        }
+    }
+
+    fn run(about: HookAbout) -> HookedRun {
+        HookedRun { about: Some(about), ..HookedRun::new(7, Moment(0)) }
+    }
+
+    /// AdamW has two moments: in bf16 4 bytes an element, in fp32 8, beside masters 12.
+    #[test]
+    fn tensors_say_what_is_stored() {
+        for (before, dtype, states, after) in [
+            ("bf16-mixed", "bfloat16", 4000, "bf16"),
+            ("bf16-mixed", "bfloat16", 12_000, "bf16-fp32-master"),
+            ("bf16-mixed", "float32", 8000, "bf16-mixed"),
+            ("bf16", "float32", 8000, "bf16-mixed"),
+            ("fp32", "float32", 8000, "fp32"),
+            ("bf16-fp32-master", "bfloat16", 12_000, "bf16-fp32-master"),
+            ("bf16", "bfloat16", 4000, "bf16"),
+        ] {
+            let mut imported = planned(&[("training.precision", before), ("training.optimizer", "adamw-fused")]);
+            tell(&mut imported, &run(about(dtype, states)));
+            let found = imported.get("training.precision").unwrap();
+            assert_eq!(found.value, after, "{before} {dtype} {states}");
+            assert_eq!(imported.get("training.optimizer").unwrap().value, "adamw-fused");
+        }
+    }
+
+    /// `ZeRO` over two ranks leaves each 8 / 2 bytes of fp32 moments an element, as many as moments in bf16 take.
+    #[test]
+    fn a_share_of_the_states_tells_no_type() {
+        const KEY: &str = "training.precision";
+        let told = |mut imported: ImportedPlan| {
+            tell(&mut imported, &run(HookAbout { world: Some(2), ..about("bfloat16", 4000) }));
+            imported
+        };
+        let kept = told(planned(&[(KEY, "bf16-fp32-master"), ("distribution.sharding", "zero1")]));
+        assert_eq!(kept.get(KEY).unwrap().value, "bf16-fp32-master");
+        let open = told(planned(&[]));
+        assert!(open.get(KEY).is_none());
+        assert!(open.missing.iter().any(|missing| missing.key == KEY));
+        // Whole on each rank they tell it.
+        assert_eq!(
+            told(planned(&[(KEY, "bf16-mixed"), ("distribution.sharding", "none")])).get(KEY).unwrap().value,
+            "bf16"
+        );
+    }
+
+    #[test]
+    fn classes_go_over_the_command() {
+        let mut imported = planned(&[("training.optimizer", "adamw")]);
+        tell(
+            &mut imported,
+            &run(HookAbout { optimizer: "SGD".to_owned(), checkpointed: Some(true), ..about("float32", 0) }),
+        );
+        assert_eq!(imported.get("training.optimizer").unwrap().value, "sgd");
+        assert_eq!(imported.get("training.activation_checkpointing").unwrap().value, "full");
+        let rms = HookAbout { optimizer: "RMSprop".to_owned(), ..about("float32", 4000) };
+        tell(&mut imported, &run(rms));
+        assert!(imported.get("training.optimizer").is_none());
+    }
+
+    #[test]
+    fn another_model_is_told_by_its_parameters() {
+        assert!(other_model(&about("float32", 0), 1010).is_none());
+        let told = other_model(&about("float32", 0), 6_738_415_616).unwrap();
+        assert!(told.contains("1000 parameters") && told.contains("another model"), "{told}");
+        assert!(other_model(&HookAbout { params_are_all: false, ..about("float32", 0) }, 1).is_none());
+    }
+
+    /// A pass of 4 samples of 32 ids, 256 tokens a step: two passes. What the command says stays; the batch follows.
+    #[test]
+    fn a_first_batch_fills_in_what_the_command_leaves_open() {
+        let embedding =
+            ModuleKind { class: "Embedding".to_owned(), leaf: true, shape: vec![4, 32], ..ModuleKind::default() };
+        let modules = HookModules { kinds: vec![embedding], ..HookModules::default() };
+        let none = || Reading::Absent(Absence::NotRead);
+        let step = HookStep {
+            step: 3,
+            step_time: Reading::Absent(Absence::NotRead),
+            memory: HookMemory::Resident,
+            allocated: none(),
+            reserved: none(),
+            peak_allocated: none(),
+            peak_reserved: none(),
+            tokens: Some(256),
+            retries: 0,
+            ooms: 0,
+        };
+        let about = HookAbout { device: "cpu".to_owned(), ..about("float32", 8000) };
+        let run =
+            HookedRun { about: Some(about), modules: Some(modules), step: Some(step), ..HookedRun::new(7, Moment(0)) };
+        let mut imported = ImportedPlan::of("transformers");
+        tell(&mut imported, &run);
+        assert_eq!(imported.whole("training.micro_batch_size"), Some(4));
+        assert_eq!(imported.whole("training.gradient_accumulation_steps"), Some(2));
+        assert_eq!(imported.whole("model.batch_size"), Some(8));
+        assert_eq!(imported.get("hardware.gpu_type").unwrap().value, "cpu");
+        let mut imported = planned(&[("training.precision", "fp32"), ("distribution.sharding", "none")]);
+        tell(&mut imported, &run);
+        // Found late, a key stands in its section, which a plan has once.
+        let text = imported.yaml("");
+        for section in ["training:", "model:", "hardware:", "cluster:", "distribution:"] {
+            assert_eq!(text.lines().filter(|line| *line == section).count(), 1, "{section} in\n{text}");
+        }
+        let mut imported = planned(&[]);
+        imported.say("training.micro_batch_size", 1, Origin::Argument("--batch".to_owned()));
+        tell(&mut imported, &run);
+        assert_eq!(imported.whole("training.micro_batch_size"), Some(1));
+    }
+}

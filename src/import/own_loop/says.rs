@@ -1,0 +1,169 @@
+//! What single calls in a loop's text say: its loader, its optimizer, its tokenizer, the models that it loads.
+
+use serde_json::Value;
+
+use crate::origin::{Origin, Setting};
+use crate::plan::keys;
+use crate::python::ScriptReader;
+use crate::python_calls::call;
+use crate::python_models::models;
+use crate::script_doubts::code;
+use crate::settings::whole;
+use crate::text::arguments;
+
+/// What the loader of the samples to train on takes for a batch: none where several take different ones.
+pub fn loader_batch(text: &str) -> Option<String> {
+    const OTHERS: [&str; 7] = ["eval", "valid", "test", "dev", "val_", "infer", "predict"];
+    let mut found: Vec<String> = Vec::new();
+    for parts in calls(text, "DataLoader") {
+        let keyword = parts.iter().find_map(|part| part.trim().strip_prefix("batch_size"));
+        let value = keyword.and_then(|rest| rest.trim_start().strip_prefix('='));
+        let places: Vec<&String> = parts.iter().take_while(|part| !part.contains('=')).collect();
+        let Some(value) = value.or_else(|| places.get(1).map(|part| part.as_str())) else { continue };
+        let of_another = |text: &str| OTHERS.iter().any(|part| text.to_lowercase().contains(part));
+        if !of_another(value)
+            && !parts.first().is_some_and(|set| of_another(set))
+            && !found.contains(&value.trim().to_owned())
+        {
+            found.push(value.trim().to_owned());
+        }
+    }
+    match found.as_slice() {
+        [only] => Some(only.clone()),
+        _ => None,
+    }
+}
+
+/// Whether DeepSpeed makes the loader itself, by the batch of its own configuration (`deepspeed.initialize`,
+/// `training_data`): one that the script has made is not what it trains on.
+pub fn engine_loads(text: &str) -> bool {
+    text.contains("deepspeed")
+        && calls(text, "initialize").iter().flatten().any(|part| part.trim_start().starts_with("training_data="))
+}
+
+/// No script that matters has more calls of one name, or a longer one.
+const MOST_CALLS: usize = 512;
+const LONGEST_CALL: usize = 20_000;
+
+/// The arguments of every call of `name`.
+pub fn calls(text: &str, name: &str) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(at) = call(rest, name).filter(|_| found.len() < MOST_CALLS) {
+        let behind = rest.get(at + name.len() + 1..).unwrap_or("");
+        let end = behind.char_indices().nth(LONGEST_CALL).map_or(behind.len(), |(at, _)| at);
+        found.push(arguments(behind.get(..end).unwrap_or(behind)));
+        rest = behind;
+    }
+    found
+}
+
+/// The optimizer that a script makes, by a name that the tables know; none where it makes none, or several of which the
+/// reader does not rule out all but one. `fused` says whether one of its arguments asks for the fused kernel.
+pub fn optimizer(text: &str, reader: &ScriptReader, fused: &dyn Fn(&str) -> bool) -> Option<&'static str> {
+    const MADE: [(&str, &str); 13] = [
+        ("AdamW", "adamw"),
+        // pytorch_pretrained_bert/optimization.py: a loop over the weights, as AdamW's of transformers.
+        ("BertAdam", "adamw_hf"),
+        ("Adam", "adam"),
+        ("FusedAdam", "fusedadam"),
+        ("DeepSpeedCPUAdam", "cpuadam"),
+        ("SGD", "sgd"),
+        ("Adafactor", "adafactor"),
+        ("Lion", "lion"),
+        ("AdamW8bit", "adamw_8bit"),
+        ("Adam8bit", "adam_8bit"),
+        ("PagedAdamW8bit", "paged_adamw_8bit"),
+        ("PagedAdamW32bit", "paged_adamw"),
+        ("RMSprop", "rmsprop"),
+    ];
+    let mut made: Vec<&(&str, &str)> = MADE.iter().filter(|(class, _)| call(text, class).is_some()).collect();
+    if made.len() > 1 {
+        // One is left where the others are ruled out, and it is made for certain.
+        made.retain(|(class, _)| reader.reached(&[class]) != Some(false));
+        if !made.iter().all(|(class, _)| reader.makes(class)) {
+            return None;
+        }
+    }
+    let [(class, word)] = made.as_slice() else { return None };
+    let library =
+        |line: &str| ["from transformers", "from pytorch_transformers"].iter().any(|from| line.starts_with(from));
+    let of_transformers = |line: &str| library(line) && line.contains("AdamW");
+    Some(match *class {
+        "AdamW" if text.lines().any(of_transformers) => "adamw_hf",
+        "AdamW" if calls(text, class).iter().flatten().any(|part| fused(part)) => "adamw_torch_fused",
+        _ => word,
+    })
+}
+
+/// Whether an argument of an optimizer asks for its fused kernel: `fused=True`, `fused=args.fused_optimizer`.
+pub fn is_fused(part: &str, reader: &ScriptReader, text: &str) -> bool {
+    let value = part.trim().strip_prefix("fused").and_then(|rest| rest.trim_start().strip_prefix('='));
+    value.and_then(|value| reader.expression(value.trim())) == Some(Value::Bool(true)) && !is_set_off(part, text)
+}
+
+/// Whether a call of the script's own gives an argument another value than its default: `Config(fused_optimizer=False)`.
+fn is_set_off(part: &str, text: &str) -> bool {
+    let name = part.rsplit('.').next().unwrap_or(part).trim();
+    part.contains('.') && code(text).any(|line| line.replace(' ', "").contains(&format!("{name}=False")))
+}
+
+/// `ds_config["train_micro_batch_size_per_gpu"] = args.batch_size`: what a script puts into its configuration.
+pub fn given(text: &str, reader: &ScriptReader, origin: &dyn Fn(&str) -> Origin) -> Vec<(&'static str, Setting<u64>)> {
+    const PUT: [(&str, &str); 2] = [
+        ("train_micro_batch_size_per_gpu", keys::training::micro_batch_size),
+        ("gradient_accumulation_steps", keys::training::gradient_accumulation_steps),
+    ];
+    let mut found = Vec::new();
+    let lines: Vec<&str> = code(text).collect();
+    for (name, key) in PUT {
+        let put = lines.iter().enumerate().find_map(|(at, line)| {
+            let quoted = ["\"]", "']"].map(|end| format!("{name}{end}"));
+            let (_, behind) = quoted.iter().find_map(|name| line.split_once(name))?;
+            let value = behind.trim_start().strip_prefix('=').filter(|rest| !rest.starts_with('='))?.trim();
+            // In brackets it stands on the next line.
+            if value == "(" { lines.get(at + 1).copied() } else { Some(value) }
+        });
+        let Some(value) = put.and_then(|value| reader.expression(value.trim())) else { continue };
+        if let Some(number) = whole(&value).filter(|number| *number > 0) {
+            found.push((key, Setting::new(number, origin(name))));
+        }
+    }
+    found
+}
+
+/// Whether a script loads models by several names; one that an argument names, and that nobody gives, is not loaded.
+pub fn several_models(text: &str, reader: &ScriptReader) -> bool {
+    let mut names: Vec<String> = Vec::new();
+    for class in models(text) {
+        for parts in calls(text, &class) {
+            let first = parts.iter().find(|part| !part.contains('=') || part.contains("pretrained_model_name_or_path"));
+            let name =
+                first.map(|part| part.split('=').next_back().unwrap_or(part).trim().to_owned()).unwrap_or_default();
+            let known = reader.expression(&name).filter(|value| !value.is_null());
+            let asked = name.contains("args.") && known.is_none();
+            let name = known.map_or(name, |value| value.to_string());
+            if !asked && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    names.len() > 1
+}
+
+/// A module of the script's own around the model that it loads, with layers of its own: `RewardModel(nn.Module)` that has
+/// heads of several layers.
+pub fn wrapper(text: &str) -> Option<String> {
+    const LAYERS: [&str; 5] = ["nn.Linear(", "nn.Sequential(", "nn.Embedding(", "nn.Parameter(", "nn.Conv"];
+    const AROUND: [&str; 2] = [".from_pretrained(", "load_backbone("];
+    let mut classes = text.split("\nclass ").skip(1);
+    classes.find_map(|class| {
+        let (head, body) = class.split_once(':')?;
+        let (name, bases) = head.split_once('(')?;
+        let body = body.split("\ndef ").next()?;
+        let has = |parts: &[&str]| parts.iter().any(|part| code(body).any(|line| line.contains(part)));
+        let module = matches!(bases.trim_end_matches(')').trim(), "nn.Module" | "torch.nn.Module");
+        let made = || code(text).any(|line| line.replace(' ', "").contains(&format!("model={name}(")));
+        (module && has(&LAYERS) && has(&AROUND) && made()).then(|| name.trim().to_owned())
+    })
+}

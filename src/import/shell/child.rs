@@ -1,0 +1,114 @@
+//! Scripts that a script starts: `bash train.sh 8 4`, `./train.sh`, `sbatch --nodes 8 train.slurm`, with the arguments
+//! and variables that it hands on.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+use super::{MAX_TEXT, Script, Surroundings, UNKNOWN, UNSET, assignment};
+use crate::jobs;
+
+/// The script that a command starts, and the words behind it.
+fn started(command: &[String]) -> Option<(&str, &[String])> {
+    let (first, rest) = command.split_first()?;
+    if is_submission(first) {
+        let ends = |word: &String| [".sh", ".slurm", ".sbatch", ".bash", ".job"].iter().any(|end| word.ends_with(end));
+        let at = rest.iter().position(|word| !word.starts_with('-') && ends(word))?;
+        return rest.get(at).map(|path| (path.as_str(), rest.get(at + 1..).unwrap_or_default()));
+    }
+    let shell = matches!(first.rsplit('/').next()?, "bash" | "sh" | "zsh" | "dash");
+    if !shell {
+        return first.ends_with(".sh").then_some((first.as_str(), rest));
+    }
+    let at = rest.iter().position(|word| !word.starts_with('-'))?;
+    let path = rest.get(at).filter(|path| path.ends_with(".sh"))?;
+    // `bash -c TEXT`: the text is no script of a file.
+    let text = rest.iter().take(at).any(|word| !word.starts_with("--") && word.ends_with('c'));
+    (!text).then(|| (path.as_str(), rest.get(at + 1..).unwrap_or_default()))
+}
+
+fn is_submission(program: &str) -> bool {
+    program.rsplit('/').next() == Some("sbatch")
+}
+
+/// What Slurm sets for a script that is submitted: options of the command go before those in the script.
+fn scheduled(command: &[String], path: &str, text: &str) -> BTreeMap<String, String> {
+    let options: Vec<&str> = command.iter().skip(1).map(String::as_str).take_while(|word| *word != path).collect();
+    jobs::slurm(&format!("{text}\n#SBATCH {}", options.join(" ")))
+}
+
+/// `--export=ALL,NAME=VALUE`: variables that a submission sets.
+fn exports(command: &[String]) -> impl Iterator<Item = (&str, &str)> {
+    let lists = command.iter().filter_map(|word| word.strip_prefix("--export="));
+    lists.flat_map(|list| list.split(',')).filter_map(|part| part.split_once('='))
+}
+
+/// What `$1`, `$@` or `$#` is where these words are the arguments: none for `$0` and for the name of a variable.
+pub(super) fn positional(name: &str, words: &[String]) -> Option<String> {
+    match (name, name.parse::<usize>()) {
+        ("@", _) => Some(words.join(" ")),
+        ("#", _) => Some(words.len().to_string()),
+        (_, Ok(number)) => Some(words.get(number.checked_sub(1)?).cloned().unwrap_or_default()),
+        _ => None,
+    }
+}
+
+impl Script {
+    /// Follows a script that a command starts, where it can be read; whether it could. Its variables are its own:
+    /// it has those that are exported, and `leading`, which stand in front of the command.
+    pub(super) fn start(
+        &mut self,
+        leading: &[String],
+        command: &[String],
+        around: &Surroundings,
+        depth: usize,
+    ) -> bool {
+        let Some((path, words)) = started(command) else { return false };
+        let submitted = command.first().is_some_and(|first| is_submission(first));
+        // `sbatch $0`: its own commands are read anyway.
+        if submitted && (around.variable)("0").as_deref() == Some(path) {
+            return true;
+        }
+        let own = self.files.get(path).cloned();
+        let Some(text) = own.or_else(|| (around.file)(path)).filter(|text| text.len() <= MAX_TEXT) else {
+            return false;
+        };
+        let redirected =
+            |word: &String| word.trim_start_matches(|letter: char| letter.is_ascii_digit()).starts_with('>');
+        let end = words.iter().position(redirected).unwrap_or(words.len());
+        let arguments: Vec<String> = words.iter().take(end).filter(|word| *word != "&").cloned().collect();
+        let given = leading.iter().filter_map(|word| assignment(word)).map(|(name, _, value)| (name, value.to_owned()));
+        let mut variables: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (name, value) in self.exported.iter().map(|(name, value)| (name.as_str(), value.clone())).chain(given) {
+            variables.insert(name.to_owned(), vec![value]);
+        }
+        if submitted {
+            let set = scheduled(command, path, &text);
+            let told = exports(command).map(|(name, value)| (name.to_owned(), value.to_owned()));
+            variables.extend(set.clone().into_iter().chain(told).map(|(name, value)| (name, vec![value])));
+            self.submit(set);
+        }
+        // What it is handed is in its environment, and so in that of the scripts that it starts in turn.
+        let environment: Vec<(String, String)> =
+            variables.iter().map(|(name, value)| (name.clone(), value.join(" "))).collect();
+        let before = (std::mem::replace(&mut self.variables, variables), self.exported.clone(), self.folder.clone());
+        self.exported.extend(environment);
+        let shifted = Cell::new(0);
+        let known = |name: &str| match name {
+            "0" => Some(path.to_owned()),
+            _ => {
+                positional(name, arguments.get(shifted.get()..).unwrap_or_default()).or_else(|| (around.variable)(name))
+            }
+        };
+        let inner = Surroundings { variable: &known, file: around.file, shifted: Some(&shifted) };
+        self.run(&text.replace(UNSET, ""), &inner, depth + 1);
+        (self.variables, self.exported, self.folder) = before;
+        true
+    }
+    /// Keeps what Slurm sets, which tells the processes of its job; of jobs that differ it is unknown.
+    fn submit(&mut self, set: BTreeMap<String, String>) {
+        for (name, value) in set {
+            let other = self.exported.get(&name).is_some_and(|known| *known != value);
+            self.exported.insert(name, if other { UNKNOWN.to_owned() } else { value });
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! A shell's words: quotes undone, variables put in, split at blanks.
+
+use super::{MAX_TEXT, MAX_WORDS, Script, UNSET, assignment};
+use crate::settings::UNKNOWN;
+
+impl Script {
+    /// Splits into words as a shell does, quotes undone and variables put in. A variable that nobody has set is
+    /// nothing by itself, and unknown as the value of an option or in a word with more.
+    pub(super) fn words(&self, text: &str, known: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+        let mut words: Vec<String> = Vec::new();
+        for word in self.raw_words(text, known) {
+            if !word.contains(UNSET) {
+                words.push(word);
+                continue;
+            }
+            let alone = word.chars().all(|letter| letter == UNSET);
+            let option = words.last().is_some_and(|last| last.starts_with("--") && !last.contains('='));
+            if !alone || option {
+                words.push(word.replace(UNSET, UNKNOWN));
+            }
+        }
+        words
+    }
+
+    /// As [`Self::words`], with what nobody has set marked.
+    pub(super) fn raw_words(&self, text: &str, known: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+        let mut splitter = Splitter::default();
+        let mut rest = text;
+        let mut quote = None;
+        while let Some(letter) = rest.chars().next() {
+            let after = &rest[letter.len_utf8()..];
+            match (quote, letter) {
+                (None, '\'' | '"') => {
+                    quote = Some(letter);
+                    splitter.quoted = true;
+                }
+                (Some(open), _) if open == letter => quote = None,
+                // `"$@"` of no arguments is no word.
+                (Some('"'), '$') if splitter.word.is_empty() && no_arguments(rest, known) => {
+                    splitter.quoted = false;
+                    quote = None;
+                    rest = rest.split_once('"').map_or("", |(_, behind)| behind);
+                    continue;
+                }
+                (Some('"'), '$') if !splitter.assigns() && self.list(rest, known).is_some() => {
+                    let (items, used) = self.list(rest, known).unwrap_or_default();
+                    splitter.put_all(&items);
+                    rest = rest.get(used.max(1)..).unwrap_or("");
+                    continue;
+                }
+                (None | Some('"'), '$' | '`') => {
+                    let (expanded, used) = self.expanded(rest, known);
+                    splitter.put(&expanded, quote.is_none() && !splitter.assigns());
+                    rest = rest.get(used.max(1)..).unwrap_or("");
+                    continue;
+                }
+                (None, '#') if splitter.at_start() => {
+                    let end = rest.find('\n').unwrap_or(rest.len());
+                    rest = &rest[end..];
+                    continue;
+                }
+                (None | Some('"'), '\\') => {
+                    if let Some(escaped) = after.chars().next() {
+                        splitter.letter(escaped);
+                        rest = &after[escaped.len_utf8()..];
+                        continue;
+                    }
+                }
+                (None, _) if letter.is_whitespace() => splitter.end(),
+                _ => splitter.letter(letter),
+            }
+            if splitter.words.len() > MAX_WORDS || splitter.bytes > MAX_TEXT {
+                break;
+            }
+            rest = after;
+        }
+        splitter.end();
+        self.spent.set(self.spent.get() + splitter.bytes);
+        splitter.words
+    }
+}
+
+impl Script {
+    /// The items of `${name[@]}` and `$@`, which stay words of their own in quotes, and how many bytes that uses up.
+    fn list(&self, text: &str, known: &dyn Fn(&str) -> Option<String>) -> Option<(Vec<String>, usize)> {
+        if let Some(sign) = ["$@", "${@}"].into_iter().find(|sign| text.starts_with(sign)) {
+            let number = known("#")?.parse().ok().filter(|number| (1..MAX_WORDS).contains(number))?;
+            let items: Option<Vec<String>> = (1..=number).map(|at| known(&at.to_string())).collect();
+            return Some((items?, sign.len()));
+        }
+        let inner = text.strip_prefix("${")?;
+        let (name, _) = inner.split_once("[@]}")?;
+        let plain = !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+        let items = self.variables.get(name).filter(|items| plain && items.len() > 1)?;
+        Some((items.clone(), "${[@]}".len() + name.len()))
+    }
+}
+
+/// Whether all arguments of the script stand here up to a closing quote, and none is known.
+fn no_arguments(text: &str, known: &dyn Fn(&str) -> Option<String>) -> bool {
+    let rest = text.strip_prefix("${@:").map(|rest| rest.trim_start_matches(|letter: char| letter.is_ascii_digit()));
+    let all = ["$@\"", "${@}\""].iter().any(|sign| text.starts_with(sign))
+        || rest.is_some_and(|rest| rest.starts_with("}\""));
+    all && known("@").is_none_or(|arguments| arguments.is_empty())
+}
+
+/// Words as they come together.
+#[derive(Debug, Default)]
+struct Splitter {
+    words: Vec<String>,
+    word: String,
+    quoted: bool,
+    bytes: usize,
+}
+
+impl Splitter {
+    fn at_start(&self) -> bool {
+        self.word.is_empty() && !self.quoted
+    }
+
+    /// Whether the present word gives a variable its value: nothing splits that.
+    fn assigns(&self) -> bool {
+        // A name is short; a word of megabytes is not gone through at each of its variables.
+        const LONGEST_NAME: usize = 256;
+        let end = self.word.bytes().take(LONGEST_NAME).position(|byte| byte == b'=');
+        end.and_then(|end| self.word.get(..=end)).is_some_and(|start| assignment(start).is_some())
+            && self.words.iter().all(|word| assignment(word).is_some())
+    }
+
+    fn letter(&mut self, letter: char) {
+        self.bytes += letter.len_utf8();
+        self.word.push(letter);
+    }
+
+    /// Puts a variable's text in; without quotes it is split at blanks.
+    fn put(&mut self, text: &str, split: bool) {
+        for letter in text.chars() {
+            if self.bytes > MAX_TEXT {
+                return;
+            }
+            if split && letter.is_whitespace() { self.end() } else { self.letter(letter) }
+        }
+    }
+
+    /// Puts words in that stay apart: the first goes on what stands before, the last before what comes.
+    fn put_all(&mut self, items: &[String]) {
+        for (at, item) in items.iter().enumerate() {
+            if at > 0 {
+                self.end();
+                self.quoted = true;
+            }
+            item.chars().for_each(|letter| self.letter(letter));
+            if self.bytes > MAX_TEXT || self.words.len() > MAX_WORDS {
+                return;
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        if !self.at_start() {
+            self.words.push(std::mem::take(&mut self.word));
+        }
+        self.quoted = false;
+    }
+}

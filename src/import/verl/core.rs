@@ -1,0 +1,87 @@
+//! The actor of verl on Megatron's core: its degrees, what it recomputes, its adapters.
+
+use super::{VERSION, default};
+use crate::adapters;
+use crate::imported::ImportedPlan;
+use crate::origin::Setting;
+use crate::plan::keys;
+use crate::rows::{SettingKind, SettingRow, not_modelled, take};
+use crate::settings::Settings;
+
+/// What the actor has where Megatron trains it.
+pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
+    const ROWS: &[SettingRow] = &[
+        (
+            &["actor_rollout_ref.actor.megatron.tensor_model_parallel_size"],
+            keys::distribution::tensor_parallel,
+            SettingKind::Whole,
+        ),
+        (
+            &["actor_rollout_ref.actor.megatron.pipeline_model_parallel_size"],
+            keys::distribution::pipeline_parallel,
+            SettingKind::Whole,
+        ),
+        (
+            &["actor_rollout_ref.actor.megatron.context_parallel_size"],
+            keys::distribution::context_parallel,
+            SettingKind::Several,
+        ),
+        (
+            &["actor_rollout_ref.actor.megatron.expert_model_parallel_size"],
+            keys::distribution::expert_parallel,
+            SettingKind::Several,
+        ),
+        (
+            &["actor_rollout_ref.actor.megatron.expert_tensor_parallel_size"],
+            keys::distribution::expert_tensor_parallel,
+            SettingKind::Whole,
+        ),
+        (
+            &["actor_rollout_ref.actor.megatron.virtual_pipeline_model_parallel_size"],
+            keys::distribution::virtual_pipeline,
+            SettingKind::Several,
+        ),
+    ];
+    imported.say(keys::model::framework, "megatron", default("actor.strategy megatron"));
+    imported.say(keys::distribution::engine, "megatron", default("actor.strategy megatron"));
+    imported.say(keys::training::precision, "bf16-fp32-master", default("actor.megatron.dtype bfloat16"));
+    imported.say(keys::training::distributed_optimizer, true, default("use_distributed_optimizer true"));
+    imported.say(keys::training::optimizer, "adamw-fused", default("megatron's adam"));
+    imported.say(keys::training::attention, "flash", default("attention_backend flash"));
+    take(imported, settings, ROWS);
+    let section = "actor_rollout_ref.actor.megatron.override_transformer_config";
+    let granularity = settings
+        .text(&format!("{section}.recompute_granularity"))
+        .or_else(|| settings.text(&format!("+{section}.recompute_granularity")));
+    let none = Setting::new("none".to_owned(), default("no recompute_granularity"));
+    imported.set(keys::training::activation_checkpointing, Some(granularity.unwrap_or(none)));
+    for name in ["recompute_method", "recompute_num_layers", "recompute_modules"] {
+        settings.accept(&format!("{section}.{name}"));
+    }
+}
+
+/// Adapters of Megatron's layers have a section of their own (`verl/trainer/config/ppo_megatron_trainer.yaml`,
+/// `actor_rollout_ref.model.lora`).
+pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings) {
+    const SECTION: &str = "actor_rollout_ref.model.lora";
+    const LAYERS: [&str; 4] = ["linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"];
+    let Some(rank) = settings.whole(&format!("{SECTION}.rank")).filter(|found| found.value > 0) else { return };
+    adapters::set(imported, Some(rank), (VERSION, 8), None);
+    let kind = settings.text(&format!("{SECTION}.type")).filter(|found| found.value != "lora");
+    if let Some(kind) = kind {
+        not_modelled(imported, &format!("{}: {}: counted as LoRA on fused layers", kind.origin, kind.value));
+    }
+    let targets = match settings.texts(&format!("{SECTION}.target_modules")) {
+        None => Setting::new(vec!["all-linear".to_owned()], default("lora.target_modules: every linear layer")),
+        Some(found) if found.value.iter().all(|name| LAYERS.contains(&name.as_str())) => found,
+        Some(found) => {
+            return not_modelled(imported, &format!("{}: where adapters go", found.origin));
+        }
+    };
+    adapters::set_targets(imported, Some(targets));
+    let dropout = settings.number(&format!("{SECTION}.dropout")).filter(|found| (0.0..1.0).contains(&found.value));
+    imported.set(keys::lora::dropout, dropout);
+    for name in ["alpha", "lora_A_init_method", "lora_B_init_method", "dropout_position"] {
+        settings.accept(&format!("{SECTION}.{name}"));
+    }
+}

@@ -1,0 +1,374 @@
+//! verl: `-m verl.trainer.main_ppo KEY=VALUE…` and its supervised trainers (`verl/trainer/config` at b178a3cd).
+
+mod companions;
+mod core;
+
+use crate::arguments;
+use crate::common::ImportContext;
+use crate::imported::ImportedPlan;
+use crate::launch::World;
+use crate::origin::{Origin, Setting};
+use crate::plan::keys;
+use crate::rows::{SettingKind, SettingRow, not_modelled, take};
+use crate::settings::{DefaultValue, Settings};
+use crate::unread::account_for;
+use crate::{adapters, model, rollout, vision};
+
+/// The version whose defaults are meant.
+const VERSION: &str = "verl 0.7";
+
+const SFT: &[(&str, DefaultValue)] = &[
+    ("data.train_batch_size", DefaultValue::Whole(256)),
+    ("data.micro_batch_size_per_gpu", DefaultValue::Whole(4)),
+    ("data.max_length", DefaultValue::Whole(1024)),
+    ("model.enable_gradient_checkpointing", DefaultValue::Flag(true)),
+    ("model.strategy", DefaultValue::Text("fsdp2")),
+    ("model.fsdp_config.model_dtype", DefaultValue::Text("fp32")),
+    ("optim.weight_decay", DefaultValue::Number(0.01)),
+    ("optim.clip_grad", DefaultValue::Number(1.0)),
+];
+
+const PPO: &[(&str, DefaultValue)] = &[
+    ("data.max_prompt_length", DefaultValue::Whole(512)),
+    ("data.max_response_length", DefaultValue::Whole(512)),
+    ("actor_rollout_ref.actor.ppo_mini_batch_size", DefaultValue::Whole(256)),
+    ("actor_rollout_ref.rollout.n", DefaultValue::Whole(1)),
+    ("actor_rollout_ref.model.enable_gradient_checkpointing", DefaultValue::Flag(true)),
+    ("actor_rollout_ref.actor.strategy", DefaultValue::Text("fsdp")),
+    ("actor_rollout_ref.actor.optim.weight_decay", DefaultValue::Number(0.01)),
+    ("actor_rollout_ref.actor.grad_clip", DefaultValue::Number(1.0)),
+    ("actor_rollout_ref.actor.ppo_max_token_len_per_gpu", DefaultValue::Whole(16384)),
+    ("actor_rollout_ref.rollout.gpu_memory_utilization", DefaultValue::Number(0.5)),
+    ("trainer.nnodes", DefaultValue::Whole(1)),
+    ("trainer.n_gpus_per_node", DefaultValue::Whole(8)),
+];
+
+const SFT_ROWS: &[SettingRow] = &[
+    (&["data.train_batch_size"], keys::model::batch_size, SettingKind::Whole),
+    (&["data.max_length"], keys::model::sequence_length, SettingKind::Whole),
+    (&["optim.weight_decay"], keys::training::weight_decay, SettingKind::Share),
+    (&["optim.clip_grad"], keys::training::gradient_clipping, SettingKind::Clipped),
+    (&["model.use_liger"], keys::training::loss, SettingKind::On("fused")),
+    (&["model.fsdp_config.offload_params"], keys::training::cpu_offload, SettingKind::On("parameters")),
+    (&["ulysses_sequence_parallel_size"], keys::distribution::context_parallel, SettingKind::Several),
+];
+
+const PPO_ROWS: &[SettingRow] = &[
+    (&["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"], keys::training::micro_batch_size, SettingKind::Whole),
+    (&["actor_rollout_ref.actor.optim.weight_decay"], keys::training::weight_decay, SettingKind::Share),
+    (&["actor_rollout_ref.actor.grad_clip"], keys::training::gradient_clipping, SettingKind::Clipped),
+    (&["actor_rollout_ref.model.use_liger"], keys::training::loss, SettingKind::On("fused")),
+    (
+        &["actor_rollout_ref.actor.ulysses_sequence_parallel_size"],
+        keys::distribution::context_parallel,
+        SettingKind::Several,
+    ),
+];
+
+/// How verl trains here: `sft` or `ppo`.
+fn method(context: &ImportContext) -> Option<&'static str> {
+    let path = context.program.path.trim_end_matches(".py").replace('/', ".");
+    let last = path.rsplit('.').next().unwrap_or("");
+    let own = path.starts_with("verl.") || path.contains(".verl.") || path.starts_with("recipe.");
+    let keys = context.program.words.iter().any(|word| word.starts_with("actor_rollout_ref."));
+    if keys {
+        return Some("ppo");
+    }
+    // A project's own trainer after verl's, which asks for the same names.
+    let after = context.program.words.iter().any(|word| word.starts_with("model.partial_pretrain="));
+    ((own && matches!(last, "fsdp_sft_trainer" | "sft_trainer" | "sft_trainer_ray"))
+        || (after && last == "fsdp_sft_trainer"))
+        .then_some("sft")
+        .or_else(|| (own && last.starts_with("main_")).then_some("ppo"))
+}
+
+/// Whether the program is verl.
+pub fn runs(context: &ImportContext) -> bool {
+    method(context).is_some()
+}
+
+/// The plan of such a command.
+pub fn import(context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("verl");
+    let given = arguments::read(&context.program.words);
+    let named = given.options.first_text(&["config_name"]);
+    let settings =
+        configured(&mut imported, context, &given.options).with(arguments::overrides(&context.program.words));
+    imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
+    if method(context) == Some("sft") {
+        supervised(&mut imported, Settings::defaults(VERSION, SFT).with(settings), context);
+    } else {
+        let megatron = named.is_some_and(|found| found.value.contains("megatron"));
+        actor(&mut imported, Settings::defaults(VERSION, PPO).with(settings), megatron, context);
+    }
+    imported
+}
+
+/// The configuration that a run names, over verl's own where that stands in one file beside it (up to 0.4): an older
+/// version has other defaults.
+fn configured(imported: &mut ImportedPlan, context: &ImportContext, options: &Settings) -> Settings {
+    const OWN: [&str; 4] = ["ppo_trainer", "ppo_megatron_trainer", "sft_trainer", "sft_trainer_engine"];
+    let name = options.text("config_name").map(|found| found.value.trim_end_matches(".yaml").to_owned());
+    let usual = if method(context) == Some("sft") { "sft_trainer" } else { "ppo_trainer" };
+    let mut settings = Settings::default();
+    let base = name.as_deref().filter(|name| OWN.contains(name)).unwrap_or(usual);
+    // hydra's `config_path="config"`: beside the module that runs.
+    let module = context.program.path.trim_end_matches(".py").replace('.', "/");
+    let folder = module.rsplit_once('/').map_or("verl/trainer", |(folder, _)| folder);
+    let beside = format!("{folder}/config/{base}.yaml");
+    let path = match context.run.files.read(&beside) {
+        Ok(_) => beside,
+        Err(_) => format!("verl/trainer/config/{base}.yaml"),
+    };
+    if context.run.files.read(&path).is_ok()
+        && let Some(file) = context.settings(&path, imported)
+    {
+        // Before that key it was FSDP's first version.
+        for key in ["model.strategy", "actor_rollout_ref.actor.strategy"] {
+            if !file.holds(key) {
+                let option = format!("{path}: no {key}");
+                settings.set(key, "fsdp".into(), Origin::Default { framework: "verl's own file", option });
+            }
+        }
+        settings.over(file.as_defaults("verl's own file"));
+    }
+    // Forks of old versions: `-m verl.trainer.main --config FILE`.
+    if let Some(path) = options.text("config") {
+        return match context.configuration(&path.value, imported) {
+            Some(file) => settings.with(file),
+            None => settings,
+        };
+    }
+    let Some(name) = name.filter(|name| !OWN.contains(&name.as_str())) else { return settings };
+    let folder = options.text("config_path").map_or("config".to_owned(), |found| found.value);
+    match context.configuration(&format!("{folder}/{name}.yaml"), imported) {
+        Some(file) => settings.with(file),
+        None => settings,
+    }
+}
+
+/// Whether settings are a configuration of verl's for reinforcement learning.
+pub fn is_config(settings: &Settings) -> bool {
+    let actor =
+        settings.holds("actor_rollout_ref.actor.ppo_mini_batch_size") && settings.holds("actor_rollout_ref.rollout");
+    actor || is_supervised(settings)
+}
+
+/// Whether settings are those of `fsdp_sft_trainer.py`.
+fn is_supervised(settings: &Settings) -> bool {
+    settings.holds("model.partial_pretrain") && settings.holds("data.train_batch_size")
+}
+
+/// The plan of a configuration alone.
+pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("verl");
+    imported.say(keys::model::framework, "pytorch", Origin::Program("verl's own keys".to_owned()));
+    if is_supervised(&file) {
+        let mut settings = Settings::defaults(VERSION, SFT);
+        if !file.holds("model.strategy") {
+            settings.set("model.strategy", "fsdp".into(), default("a file without model.strategy"));
+        }
+        supervised(&mut imported, settings.with(file), context);
+    } else {
+        actor(&mut imported, Settings::defaults(VERSION, PPO).with(file), false, context);
+    }
+    imported
+}
+
+fn default(option: &str) -> Origin {
+    Origin::Default { framework: VERSION, option: option.to_owned() }
+}
+
+fn supervised(imported: &mut ImportedPlan, settings: Settings, context: &ImportContext) {
+    let settings = &settings;
+    match settings.first_text(&["model.partial_pretrain", "model.path"]) {
+        Some(found) => {
+            model::set(imported, context, found);
+            // `fsdp_sft_trainer.py` makes the class for text.
+            vision::of_causal_class(imported);
+        }
+        None => imported.miss(keys::model::preset, "no model.partial_pretrain"),
+    }
+    take(imported, settings, SFT_ROWS);
+    // The old name meant the samples of all ranks in one version and of a rank in another.
+    if settings.is_set("data.micro_batch_size_per_gpu") || !settings.holds("data.micro_batch_size") {
+        imported.set(keys::training::micro_batch_size, settings.whole("data.micro_batch_size_per_gpu"));
+    } else {
+        imported.miss(keys::training::micro_batch_size, "data.micro_batch_size means another number in each version");
+    }
+    settings.accept("data.micro_batch_size");
+    let recompute = settings.flag("model.enable_gradient_checkpointing");
+    low_rank(imported, settings, "model");
+    shared(imported, recompute, settings.text("model.fsdp_config.model_dtype"), settings.text("model.strategy"));
+    attention(imported, settings, "model");
+    for name in ["model.strategy", "model.fsdp_config.model_dtype", "use_remove_padding"] {
+        settings.accept(name);
+    }
+    // What a fork asks its rewards of evaluates, and trains nothing here.
+    settings.iter().filter(|(name, _)| name.starts_with("reward_model.")).for_each(|(name, _)| settings.accept(name));
+    if let Some(found) = settings.on("model.fsdp_config.cpu_offload") {
+        imported.set(keys::training::cpu_offload, Some(found.map(|_| "parameters")));
+    }
+    account_for(imported, settings);
+}
+
+/// What both trainers do: FSDP over fp32 shards, computing in bf16.
+fn shared(
+    imported: &mut ImportedPlan,
+    recompute: Option<Setting<bool>>,
+    dtype: Option<Setting<String>>,
+    strategy: Option<Setting<String>>,
+) {
+    imported.set(
+        keys::training::activation_checkpointing,
+        recompute.map(|found| found.map(|on| if on { "full" } else { "none" })),
+    );
+    let half = dtype.filter(|found| found.value.starts_with("bf"));
+    let word = half.map(|found| found.map(|_| "bf16"));
+    imported.set(
+        keys::training::precision,
+        Some(word.unwrap_or_else(|| Setting::new("bf16-mixed", default("fp32 shards, MixedPrecision bf16")))),
+    );
+    imported.say(keys::training::optimizer, "adamw", default("torch.optim.AdamW"));
+    imported.say(keys::training::attention, "flash", default("attn_implementation flash_attention_2"));
+    imported.say(keys::distribution::sharding, "zero3", default("FSDP FULL_SHARD"));
+    let engine = strategy.and_then(|found| {
+        found.and_then(|name| match name.as_str() {
+            "fsdp" => Some("fsdp1"),
+            "fsdp2" => Some("fsdp2"),
+            _ => None,
+        })
+    });
+    imported.set(keys::distribution::engine, engine);
+    if imported.get(keys::distribution::context_parallel).is_some() {
+        imported.say(keys::distribution::cp_comm, "a2a", default("Ulysses"));
+    }
+}
+
+/// `model.override_config.attn_implementation`, which goes over FlashAttention 2.
+fn attention(imported: &mut ImportedPlan, settings: &Settings, section: &str) {
+    let name = format!("{section}.override_config.attn_implementation");
+    let found = settings.text(&name).or_else(|| settings.text(&format!("+{name}")));
+    let word = found.map(|found| found.map(|name| crate::trainer::implementation(&name)));
+    imported.set(keys::training::attention, word);
+}
+
+fn low_rank(imported: &mut ImportedPlan, settings: &Settings, section: &str) {
+    let Some(rank) = settings.whole(&format!("{section}.lora_rank")).filter(|found| found.value > 0) else { return };
+    adapters::set(imported, Some(rank), (VERSION, 8), None);
+    let targets = settings.texts(&format!("{section}.target_modules"));
+    let targets =
+        targets.unwrap_or_else(|| Setting::new(vec!["all-linear".to_owned()], default("target_modules all-linear")));
+    adapters::set_targets(imported, Some(targets));
+}
+
+/// The actor of a reinforcement learning run; Ray starts it on every GPU of the pool.
+fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, context: &ImportContext) {
+    let settings = &settings;
+    match settings.text("actor_rollout_ref.model.path") {
+        Some(found) => {
+            model::set(imported, context, found);
+            // `get_hf_auto_model_class`: the class for pictures and text where the checkpoint has one.
+            vision::whole(imported);
+        }
+        None => imported.miss(keys::model::preset, "no actor_rollout_ref.model.path"),
+    }
+    let sum = settings.whole("data.max_prompt_length").zip(settings.whole("data.max_response_length"));
+    if let Some((prompt, answer)) = sum {
+        let origin = Origin::Derived(format!("{} + {}", prompt.origin, answer.origin));
+        imported.say(keys::model::sequence_length, prompt.value.saturating_add(answer.value), origin);
+    }
+    let prompts = settings.whole("actor_rollout_ref.actor.ppo_mini_batch_size");
+    if let Some((prompts, answers)) = prompts.zip(settings.whole("actor_rollout_ref.rollout.n")) {
+        let origin = Origin::Derived(format!("{} x {} answers ({})", prompts.origin, answers.value, answers.origin));
+        imported.say(keys::model::batch_size, prompts.value.saturating_mul(answers.value), origin);
+    }
+    take(imported, settings, PPO_ROWS);
+    if settings.is("actor_rollout_ref.actor.use_dynamic_bsz") {
+        imported.drop(keys::training::micro_batch_size);
+        rollout::packed(imported, settings.whole("actor_rollout_ref.actor.ppo_max_token_len_per_gpu"));
+    }
+    // `examples/split_placement/main_ppo_split.py` gives actor and critic pools of their own.
+    if context.program.name().contains("split") {
+        not_modelled(imported, "the pools of a split placement: the actor has a part of the GPUs, the plan all");
+    }
+    if settings.text("trainer.device").is_some_and(|found| found.value == "npu") {
+        not_modelled(imported, "trainer.device npu: the run is on NPUs, the plan on GPUs");
+    }
+    let nodes = settings.whole("trainer.nnodes");
+    // An asynchronous pipeline (`agentica-project/rllm`, its verl) trains on a part of a node, the rest generates.
+    let per_node = settings.first_whole(&["trainer.n_training_gpus_per_node", "trainer.n_gpus_per_node"]);
+    let world = World { total: None, nodes, per_node }.completed();
+    // The old name means the samples of all ranks.
+    let ulysses = imported.whole(keys::distribution::context_parallel).unwrap_or(1);
+    let ranks = world.total.as_ref().map_or(1, |found| found.value) / ulysses;
+    let all = settings.whole("actor_rollout_ref.actor.ppo_micro_batch_size");
+    let dynamic = settings.is("actor_rollout_ref.actor.use_dynamic_bsz");
+    if world.total.is_none() && all.is_some() {
+        imported
+            .miss(keys::training::micro_batch_size, "ppo_micro_batch_size is of all ranks, whose number is unknown");
+    } else if imported.get(keys::training::micro_batch_size).is_none() && !dynamic {
+        let share = all.and_then(|found| found.and_then(|all| all.checked_div(ranks)).filter(|found| found.value > 0));
+        imported.set(keys::training::micro_batch_size, share);
+    }
+    imported.miss(keys::training::micro_batch_size, "no actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu");
+    imported.set(keys::cluster::num_gpus, world.total);
+    imported.set(keys::cluster::nodes, world.nodes);
+    imported.set(keys::cluster::gpus_per_node, world.per_node);
+    imported.miss(keys::cluster::num_gpus, "trainer.nnodes or trainer.n_gpus_per_node is no number");
+    let told = settings.text("actor_rollout_ref.actor.strategy");
+    if megatron || told.is_some_and(|found| found.value == "megatron") {
+        core::set(imported, settings);
+        core::low_rank(imported, settings);
+        if let Some(found) = settings.on("actor_rollout_ref.model.use_fused_kernels") {
+            not_modelled(imported, &format!("{}: the last layer and its loss in parts", found.origin));
+        }
+    } else {
+        low_rank(imported, settings, "actor_rollout_ref.model");
+        // Logits in parts (`verl/utils/experimental/torch_functional.py`, `FusedLinearForPPO`).
+        let fused = settings.on("actor_rollout_ref.model.use_fused_kernels");
+        imported.set(keys::training::loss, fused.map(|found| found.map(|_| "fused")));
+        // Fewer than all ranks share a copy, the others hold it again (`fsdp_workers.py`, `create_device_mesh`).
+        let size = settings.whole("actor_rollout_ref.actor.fsdp_config.fsdp_size");
+        settings.accept("actor_rollout_ref.actor.fsdp_config.fsdp_size");
+        let total = imported.whole(keys::cluster::num_gpus);
+        let size = size.filter(|size| size.value > 0 && total.is_none_or(|total| size.value < total));
+        imported.set(keys::distribution::shard_group, size);
+        let recompute = settings.flag("actor_rollout_ref.model.enable_gradient_checkpointing");
+        let dtype = settings.text("actor_rollout_ref.actor.fsdp_config.model_dtype");
+        shared(imported, recompute, dtype, settings.text("actor_rollout_ref.actor.strategy"));
+        attention(imported, settings, "actor_rollout_ref.model");
+    }
+    let on_host = settings
+        .iter()
+        .map(|(name, _)| name)
+        .find(|name| name.contains("actor.optim") && name.ends_with("optimizer_cpu_offload") && settings.is(name));
+    if let Some(found) = on_host.and_then(|name| settings.on(name)) {
+        imported.set(keys::training::cpu_offload, Some(found.map(|_| "optimizer")));
+    }
+    let on_core = imported.get(keys::model::framework).is_some_and(|found| found.value == "megatron");
+    companions::set(imported, settings, on_core, context);
+    for (name, _) in settings.iter() {
+        const BESIDE: [&str; 14] = [
+            "actor_rollout_ref.actor.entropy",
+            "actor_rollout_ref.actor.loss_agg",
+            "actor_rollout_ref.actor.policy_loss",
+            "actor_rollout_ref.hybrid_engine",
+            "actor_rollout_ref.model.use_shm",
+            "actor_rollout_ref.model.lora_alpha",
+            "actor_rollout_ref.rollout.",
+            "actor_rollout_ref.ref.",
+            "critic.",
+            "algorithm.",
+            "reward_model.",
+            "actor_rollout_ref.actor.kl",
+            "actor_rollout_ref.actor.clip",
+            "actor_rollout_ref.actor.use_",
+        ];
+        let plain = name.trim_start_matches('+');
+        if BESIDE.iter().any(|part| plain.starts_with(part)) || name.ends_with("_offload") {
+            settings.accept(name);
+        }
+    }
+    account_for(imported, settings);
+}
