@@ -13,14 +13,14 @@ fn main() -> ExitCode {
         Ok(asked) => asked,
         Err(failure) => return streams.end(Err(failure)).into(),
     };
-    cli::run(asked, &mut streams, |args, catalog, streams| {
+    cli::run(asked, &mut streams, |args, streams| {
         if let Some(why) = dashboard::unable(std::env::var_os("TERM").as_deref()).filter(|_| io::stdout().is_terminal())
         {
             Err(Failure::failed(why))
         } else if io::stdin().is_terminal() && io::stdout().is_terminal() {
-            dashboard::supervisor::supervise(streams, || dashboard::run(&args, catalog))
+            dashboard::supervisor::supervise(streams, || dashboard::run(&args, cli::catalog()?))
         } else {
-            cli::without_screen(&args, &catalog, streams)
+            cli::without_screen(&args, &cli::catalog()?, streams)
         }
     })
     .into()

@@ -54,25 +54,30 @@ use crate::catalog::Catalog;
 pub fn run(
     asked: Cli,
     streams: &mut Streams,
-    show: impl FnOnce(DashboardArgs, Catalog, &mut Streams) -> Result<Exit, Failure>,
+    show: impl FnOnce(DashboardArgs, &mut Streams) -> Result<Exit, Failure>,
 ) -> Exit {
     let outcome = match asked.command {
         Some(command) => carry_out(command, streams, show),
         None if asked.dashboard.look.theme.as_deref() == Some(args::LIST_THEMES) => {
             Ok(streams.print(dashboard::themes()))
         }
-        None => catalog().and_then(|catalog| match asked.dashboard.no_such_plan() {
+        None => match asked.dashboard.no_such_plan() {
             Some(message) => Err(Failure::usage(message)),
-            None if asked.dashboard.once => dashboard::once(&asked.dashboard, catalog, streams),
-            None => show(asked.dashboard, catalog, streams),
-        }),
+            None if asked.dashboard.once => {
+                catalog().and_then(|catalog| dashboard::once(&asked.dashboard, catalog, streams))
+            }
+            None => show(asked.dashboard, streams),
+        },
     };
     streams.end(outcome)
 }
 
 /// The catalogue with the user's own entries, asked for by the commands that need it: completions are asked for while
 /// a package is built, help when a file is broken.
-fn catalog() -> Result<Catalog, Failure> {
+///
+/// # Errors
+/// The first fault of the user's files.
+pub fn catalog() -> Result<Catalog, Failure> {
     let (catalog, faults) = user_catalog::load(|name| std::env::var_os(name));
     faults.into_iter().next().map_or(Ok(catalog), |fault| Err(Failure::failed(fault)))
 }
@@ -80,7 +85,7 @@ fn catalog() -> Result<Catalog, Failure> {
 fn carry_out(
     command: Command,
     streams: &mut Streams,
-    show: impl FnOnce(DashboardArgs, Catalog, &mut Streams) -> Result<Exit, Failure>,
+    show: impl FnOnce(DashboardArgs, &mut Streams) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
     match command {
         Command::Predict(args) => predict::run(&args, &catalog()?, streams),
@@ -97,7 +102,7 @@ fn carry_out(
             let format = output::format(args.format, args.output.as_deref())?;
             replay::summarise(&args.file, format, args.output.as_deref(), streams)
         }
-        Command::Replay(args) => show(args.dashboard(), catalog()?, streams),
+        Command::Replay(args) => show(args.dashboard(), streams),
         Command::Infer(args) => infer::run(&args, &catalog()?, streams),
         Command::New(args) => new::run(&args, &catalog()?, streams),
         Command::Import(args) => import::run(&args, &catalog()?, streams),
@@ -111,7 +116,7 @@ fn carry_out(
             run::run(&args, &catalog, streams)
         }
         Command::Explain(args) => explain::run(&args, &catalog()?, streams),
-        Command::Tutorial(args) => show(args.dashboard(), catalog()?, streams),
+        Command::Tutorial(args) => show(args.dashboard(), streams),
         Command::Trace(args) => trace::run(&args),
         Command::Bench(args) => bench::run(&args, &catalog()?, streams),
         Command::Hook => Ok(run::hook(streams)),

@@ -3,6 +3,7 @@
 
 use std::io::{self, Read, Write};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -41,8 +42,11 @@ pub fn unheard(error: &io::Error) -> Failure {
 /// Whether this process was started with that signal ignored, as `nohup` and a script's `trap '' HUP` do. Such a
 /// signal stays ignored: a handler in its place would end it for the command as well.
 pub fn is_ignored(number: i32) -> bool {
-    let status = procfs::process::Process::myself().and_then(|me| me.status());
-    status.is_ok_and(|status| (status.sigign >> (number - 1)) & 1 == 1)
+    // Read once: every signal is asked for at each start, and the system writes the whole page each time.
+    static IGNORED: OnceLock<u64> = OnceLock::new();
+    let status = || procfs::process::Process::myself().and_then(|me| me.status());
+    let ignored = IGNORED.get_or_init(|| status().map_or(0, |status| status.sigign));
+    (ignored >> (number - 1)) & 1 == 1
 }
 
 /// Waits for the signals of [`FORWARDED`], from the moment that it exists.
