@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use memwall::cli::{self, Failure, Streams, args, dashboard};
 
 fn main() -> ExitCode {
-    dashboard::exit_on_panic();
     let (mut input, mut out, mut err) = (io::stdin(), io::stdout(), io::stderr());
     let mut streams = Streams { input: &mut input, out: &mut out, err: &mut err };
     let asked = match args::parsed() {

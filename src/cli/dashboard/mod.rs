@@ -30,7 +30,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub use super::demo::PendingDemo;
 pub use once::once;
-pub use panics::exit_on_panic;
 pub use recovery::Store;
 pub use watch::{WatchOptions, watch};
 

@@ -2,7 +2,6 @@
 //! however it ends, a driver that crashes, aborts or exits included, the terminal is given back as it was.
 
 use std::io::{Write, stdin, stdout};
-use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -37,7 +36,7 @@ pub fn supervise(streams: &mut Streams<'_>, run: impl FnOnce() -> Result<Exit, F
         if let Some(supervisor) = getppid() {
             let _ = kill_process(supervisor, Signal::CHILD);
         }
-        return Ok(Exit::Child(code_of(ended)));
+        return Ok(Exit::Child(OWN_CODE.saturating_add(ended.code())));
     }
     let before = tcgetattr(stdin()).ok();
     let runtime = Builder::new_current_thread().enable_all().build().ok();
@@ -47,13 +46,13 @@ pub fn supervise(streams: &mut Streams<'_>, run: impl FnOnce() -> Result<Exit, F
     let status = match end {
         DashboardEnd::Gone(status) => status,
         DashboardEnd::Held(pid) => {
-            restore(&before, &mut stdout());
+            restore(&before);
             streams.note(&format!("a disk does not answer: process {pid} ends when it does"));
             return Ok(Exit::Done);
         }
     };
     if is_another_mode(&before) {
-        restore(&before, &mut stdout());
+        restore(&before);
     }
     let own = status.code().and_then(|code| u8::try_from(code).ok()?.checked_sub(OWN_CODE));
     let own = own.filter(|code| *code <= Exit::DoesNotFit.code());
@@ -83,15 +82,10 @@ fn is_another_mode(before: &Termios) -> bool {
     })
 }
 
-/// The code with which this process ends to say so: a supervisor tells it from one that the driver's library gives.
-pub fn code_of(end: Exit) -> u8 {
-    if is_supervised() { OWN_CODE.saturating_add(end.code()) } else { end.code() }
-}
-
-/// Gives a terminal back. Nobody is left to be told where that fails.
-pub fn restore(before: &Termios, terminal: &mut (impl Write + AsFd)) {
-    let _ = tcflush(&*terminal, QueueSelector::OFlush);
-    drop(terminal.write_all(&leaving()).and_then(|()| terminal.flush()));
+/// Nobody is left to be told where that fails.
+fn restore(before: &Termios) {
+    let _ = tcflush(stdout(), QueueSelector::OFlush);
+    drop(stdout().write_all(&leaving()).and_then(|()| stdout().flush()));
     let _ = tcsetattr(stdin(), OptionalActions::Now, before);
 }
 

@@ -19,7 +19,8 @@ use crate::app::State;
 use crate::cli::Failure;
 use crate::ui::{Look, Screen};
 
-/// A terminal in raw mode on its alternate screen. Dropping it gives it back as it was.
+/// A terminal in raw mode on its alternate screen. Dropping it gives it back as it was,
+/// on a panic too.
 pub struct TerminalScreen {
     /// What it shows, once it has read all that was written.
     screen: Screen,
@@ -171,7 +172,7 @@ pub fn size() -> (u16, u16) {
 }
 
 impl Drop for TerminalScreen {
-    /// After a fault: nobody waits for the terminal then.
+    /// On a panic and after a fault: nobody waits for the terminal then.
     fn drop(&mut self) {
         if self.taken {
             self.output.write(&leaving());

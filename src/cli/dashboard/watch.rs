@@ -1,5 +1,6 @@
 //! The loop: events in, state changed, effects carried out, one frame for all of it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,21 +78,17 @@ pub fn watch(
     };
     let (answers, answered) = mpsc::channel(1);
     let gate = InputGate::default();
+    let screen = TerminalScreen::take(gate.clone(), answered)?;
     let panics = Panics::catch();
-    let screen = match TerminalScreen::take(gate.clone(), answered) {
-        Ok(screen) => screen,
-        Err(failure) => {
-            drop(panics.finish());
-            return Err(failure);
-        }
-    };
     let around = LoopParts { screen, gate, answers, ending, jobs, panics: panics.clone() };
-    let outcome = runtime.block_on(watch_on(around, state, look, open, outside));
+    let watching = AssertUnwindSafe(|| runtime.block_on(watch_on(around, state, look, open, outside)));
+    let outcome = catch_unwind(watching);
     // A save that hangs on a dead file system must not keep the program.
     runtime.shutdown_background();
-    match panics.finish() {
-        Some(panic) => Err(Failure::failed(panic)),
-        None => outcome,
+    match (panics.finish(), outcome) {
+        (Some(panic), _) => Err(Failure::failed(panic)),
+        (None, Ok(outcome)) => outcome,
+        (None, Err(_)) => Err(Failure::failed("internal error")),
     }
 }
 
