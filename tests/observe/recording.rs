@@ -15,7 +15,9 @@ use memwall::reading::{DeviceSample, Sample};
 
 /// The program where it finds no driver and nobody's files.
 fn memwall(folder: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_memwall"));
+    let mut command = Command::new("env");
+    // What a script starts in its background ignores SIGINT, and so would the program.
+    command.args(["--default-signal=INT", env!("CARGO_BIN_EXE_memwall")]);
     command.current_dir(folder).env("HOME", folder).env("XDG_CONFIG_HOME", folder.join("config"));
     command.env("MEMWALL_NVML_LIB", folder.join("none.so")).env("MEMWALL_SYS_ROOT", folder.join("none"));
     command.stdin(Stdio::null());

@@ -245,7 +245,9 @@ fn signals_reach_the_command() {
     signal(&child, "TERM");
     assert_eq!(lines.next().unwrap().unwrap(), "caught");
     assert_eq!(child.wait().unwrap().code(), Some(9));
-    let mut command = meeting.command(env!("CARGO_BIN_EXE_memwall"));
+    // What a script starts in its background ignores SIGINT, and so would the command.
+    let mut command = meeting.command("env");
+    command.args(["--default-signal=INT", env!("CARGO_BIN_EXE_memwall")]);
     let script = "echo ready; exec sleep 1000";
     let mut child = command.args(["run", "--quiet", "--", "sh", "-c", script]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
