@@ -1,6 +1,6 @@
 //! How small a cluster may be, and how large a model: searches that end at the first plan that fits.
 
-use super::search::{KNOBS, RankedPlan, Request, SearchProgress, divisors, search};
+use super::search::{KNOBS, RankedPlan, Request, SearchProgress, any_that_fits, divisors, search};
 use crate::catalog::Catalog;
 use crate::plan::keys;
 use crate::plan::{Change, Fault, Plan};
@@ -26,11 +26,15 @@ pub fn fewest_gpus(
     progress: &SearchProgress,
 ) -> Result<Option<(u64, RankedPlan)>, Vec<Fault>> {
     let node = any_size(request.plan, catalog)?.hardware.gpus_per_node.max(1);
-    let fits = |gpus: u64| with_gpus(request, gpus, catalog, progress);
+    let fits = |gpus: u64| Elsewhere::of_gpus(request, gpus, catalog)?.any(catalog, progress);
+    let quickest = |gpus: u64, any: RankedPlan| {
+        let held = Elsewhere::of_gpus(request, gpus, catalog);
+        Ok(held.map(|held| (gpus, held.quickest(catalog, progress).unwrap_or_else(|| held.told(any)))))
+    };
     let within = std::iter::successors(Some(1_u64), |gpus| Some(gpus * 2)).take_while(|gpus| *gpus < node);
     for gpus in within {
         if let Some(found) = fits(gpus) {
-            return Ok(Some((gpus, found)));
+            return quickest(gpus, found);
         }
     }
     // Doubling the nodes first, then between the last that is too small and the first that is not.
@@ -51,7 +55,7 @@ pub fn fewest_gpus(
             None => small = middle,
         }
     }
-    Ok(Some((large * node, found)))
+    quickest(large * node, found)
 }
 
 /// The job of a plan, or where its own degrees do not go with its batch, of one GPU: what of it does not depend on them.
@@ -67,46 +71,95 @@ fn any_size(plan: &Plan, catalog: &Catalog) -> Result<Job, Vec<Fault>> {
     })
 }
 
-fn with_gpus(request: &Request<'_>, gpus: u64, catalog: &Catalog, progress: &SearchProgress) -> Option<RankedPlan> {
-    let other = Change { remove: vec!["cluster.nodes", "distribution.data_parallel"], ..Change::default() };
-    let other = other.and("cluster.num_gpus", gpus.to_string());
-    let set = |plan: &mut Plan| plan.cluster.num_gpus = Some(gpus);
-    any(request, &other, set, catalog, progress)
+/// How GPUs share a model and its sequence: what decides whether it can fit at all.
+const LAYOUT: [&str; 7] = [
+    "distribution.data_parallel",
+    "distribution.tensor_parallel",
+    "distribution.pipeline_parallel",
+    "distribution.context_parallel",
+    "distribution.expert_parallel",
+    "distribution.expert_tensor_parallel",
+    "distribution.sequence_parallel",
+];
+
+/// The plan of a request with another cluster or model, to search from.
+struct Elsewhere<'a> {
+    request: &'a Request<'a>,
+    /// What it changes in the plan as it was given.
+    other: Change,
+    /// With degrees that go with its batch.
+    plan: Plan,
+    batch: u64,
+    keep: Vec<&'static str>,
 }
 
-/// A plan that fits, with any setting of the knobs but offload, which stays as the plan has it: how much the host holds
-/// no plan says. What `other` removes is gone and `set` has been done, which is what `other` sets. The change that is
-/// returned is one of the plan as it was given.
-fn any(
-    request: &Request<'_>,
-    other: &Change,
-    set: impl Fn(&mut Plan),
-    catalog: &Catalog,
-    progress: &SearchProgress,
-) -> Option<RankedPlan> {
-    const OFFLOAD: &str = "training.cpu_offload";
-    let mut plan = request.plan.clone();
-    for key in &other.remove {
-        plan.clear(key);
+impl<'a> Elsewhere<'a> {
+    /// What `other` removes is gone and `set` has been done, which is what `other` sets. Every knob is free but offload,
+    /// which stays as the plan has it: how much the host holds no plan says. None where no degrees go with the batch.
+    fn of(request: &'a Request<'a>, other: Change, set: impl Fn(&mut Plan), catalog: &Catalog) -> Option<Self> {
+        const OFFLOAD: &str = "training.cpu_offload";
+        let mut plan = request.plan.clone();
+        for key in &other.remove {
+            plan.clear(key);
+        }
+        set(&mut plan);
+        let mut keep = request.keep.clone();
+        if !keep.contains(&OFFLOAD) {
+            keep.push(OFFLOAD);
+        }
+        // Degrees that only suited another size are the search's to choose.
+        for key in KNOBS.iter().filter(|key| !keep.contains(key)) {
+            plan.clear(key);
+        }
+        plan.distribution.strategy = None;
+        plan.training.distributed_optimizer = None;
+        let batch = any_size(request.plan, catalog).ok()?.batch.global;
+        plan.model.batch_size = Some(batch);
+        let plan = legal(&plan, batch, catalog)?;
+        Some(Self { request, other, plan, batch, keep })
     }
-    set(&mut plan);
-    let mut keep = request.keep.clone();
-    if !keep.contains(&OFFLOAD) {
-        keep.push(OFFLOAD);
+
+    fn of_gpus(request: &'a Request<'a>, gpus: u64, catalog: &Catalog) -> Option<Self> {
+        let other = Change { remove: vec!["cluster.nodes", "distribution.data_parallel"], ..Change::default() };
+        let other = other.and("cluster.num_gpus", gpus.to_string());
+        Self::of(request, other, |plan| plan.cluster.num_gpus = Some(gpus), catalog)
     }
-    // Degrees that only suited another size are the search's to choose.
-    for key in KNOBS.iter().filter(|key| !keep.contains(key)) {
-        plan.clear(key);
+
+    fn freed(&self) -> Request<'_> {
+        Request { plan: &self.plan, keep: self.keep.clone(), top: 1, free_batch: false }
     }
-    plan.distribution.strategy = None;
-    plan.training.distributed_optimizer = None;
-    let batch = any_size(request.plan, catalog).ok()?.batch.global;
-    plan.model.batch_size = Some(batch);
-    let plan = legal(&plan, batch, catalog)?;
-    let freed = Request { plan: &plan, keep, top: 1, until_fit: true, free_batch: false };
-    let mut found = search(&freed, catalog, progress).ok()?.ranked.into_iter().next()?;
-    found.change = since_given(request, &freed, batch, other, &found.change);
-    Some(found)
+
+    /// A plan that fits.
+    fn any(&self, catalog: &Catalog, progress: &SearchProgress) -> Option<RankedPlan> {
+        any_that_fits(&self.freed(), catalog, progress).ok()?
+    }
+
+    /// The quickest plan that fits with the degrees of `found`.
+    fn quickest_like(&self, found: RankedPlan, catalog: &Catalog, progress: &SearchProgress) -> RankedPlan {
+        let quickest = || {
+            let job = Job::resolve(&self.plan, catalog).ok()?;
+            let mut plan = self.plan.clone();
+            found.knobs.apply(&mut plan, &job);
+            let mut request = Request { plan: &plan, ..self.freed() };
+            request.keep.extend(KNOBS.iter().filter(|knob| LAYOUT.contains(knob)));
+            let quickest = search(&request, catalog, progress).ok()?.ranked.into_iter().next()?;
+            let change = quickest.knobs.change(&self.plan, &job);
+            Some(self.told(RankedPlan { change, ..quickest }))
+        };
+        quickest().unwrap_or_else(|| self.told(found))
+    }
+
+    /// The quickest plan that fits.
+    fn quickest(&self, catalog: &Catalog, progress: &SearchProgress) -> Option<RankedPlan> {
+        let found = search(&self.freed(), catalog, progress).ok()?.ranked.into_iter().next()?;
+        Some(self.told(found))
+    }
+
+    /// `found` as a change of the plan that was given.
+    fn told(&self, mut found: RankedPlan) -> RankedPlan {
+        found.change = since_given(self.request, &self.freed(), self.batch, &self.other, &found.change);
+        found
+    }
 }
 
 /// The whole change, of one that is against the plan that the search started from.
@@ -182,9 +235,9 @@ pub fn largest_model(
 ) -> Result<LargestModel, Vec<Fault>> {
     let job = Job::resolve(request.plan, catalog)?;
     let kind = job.architecture.kind();
-    let fits = |change: Change, set: &dyn Fn(&mut Plan)| {
+    let held = |change: Change, set: &dyn Fn(&mut Plan)| {
         let remove = vec!["model.hf_config", "model.preset", "model.architecture", "model.size_billions", "model.type"];
-        any(request, &Change { remove, ..change }, set, catalog, progress)
+        Elsewhere::of(request, Change { remove, ..change }, set, catalog)
     };
     let mut presets: Vec<(u64, &str)> = catalog
         .models
@@ -200,17 +253,22 @@ pub fn largest_model(
         .collect();
     presets.sort_unstable_by(|a, b| b.cmp(a));
     let preset = presets.into_iter().find_map(|(_, name)| {
-        let found = fits(Change::to(keys::model::preset, name), &|plan| plan.model.preset = Some(name.to_owned()))?;
-        Some((name.to_owned(), found))
+        let named = Change::to(keys::model::preset, name);
+        let held = held(named, &|plan| plan.model.preset = Some(name.to_owned()))?;
+        let any = held.any(catalog, progress)?;
+        Some((name.to_owned(), held.quickest_like(any, catalog, progress)))
     });
     let of_size = |billions: f64| {
         let size = Change::to(keys::model::size_billions, billions.to_string()).and("model.type", kind.to_string());
-        fits(size, &|plan| {
+        held(size, &|plan| {
             plan.model.size_billions = Some(billions);
             plan.model.model_type = Some(kind);
         })
     };
-    Ok(LargestModel { preset, billions: largest_size(of_size, progress) })
+    let fits = |billions: f64| of_size(billions)?.any(catalog, progress);
+    let billions = largest_size(fits, progress)
+        .and_then(|(billions, any)| Some((billions, of_size(billions)?.quickest_like(any, catalog, progress))));
+    Ok(LargestModel { preset, billions })
 }
 
 fn largest_size(fits: impl Fn(f64) -> Option<RankedPlan>, progress: &SearchProgress) -> Option<(f64, RankedPlan)> {

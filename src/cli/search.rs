@@ -38,7 +38,7 @@ pub fn run(args: &SearchArgs, catalog: &Catalog, streams: &mut Streams) -> Resul
     let keep = kept(args).map_err(|fault| Failure::usage(format!("--keep: {fault}")))?;
     // As text, variants that are alike are one row: of more plans as many rows remain.
     let top = if matches!(format, ReportFormat::Text) { args.top.saturating_mul(2) } else { args.top };
-    let request = Request { plan: source.plan(), keep, top, until_fit: false, free_batch: args.free_batch };
+    let request = Request { plan: source.plan(), keep, top, free_batch: args.free_batch };
     let start = Instant::now();
     let asked = |progress: &SearchProgress| ask(args, &request, catalog, progress);
     let (answer, cancelled) = watched(asked, streams)?;

@@ -6,6 +6,7 @@ mod host;
 mod job;
 mod largest;
 mod layer;
+mod layer_times;
 mod memory;
 mod outline;
 mod prediction;
@@ -16,10 +17,12 @@ mod time;
 pub use host::host_memory;
 pub use job::Fragmentation;
 pub use job::{
-    Batch, Companions, Degrees, GenerationEngine, Hardware, Job, Lora, Speed, StageLayers, Storage, Training,
+    Batch, Companions, Degrees, GenerationEngine, Hardware, Job, KnownCounts, Lora, Speed, StageLayers, Storage,
+    Training,
 };
 pub use largest::largest;
 pub use layer::{BackwardTensor, backward_tensors};
+pub use layer_times::LayerTimes;
 pub use outline::{Breakdown, OperatorWalk, Outline, outline, outline_as, outline_with_roofline};
 pub use prediction::{
     Bottleneck, Bound, Capacity, Component, KernelWork, Layer, LayerGroup, Params, Phase, Place, Prediction, Roofline,

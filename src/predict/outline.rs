@@ -13,8 +13,8 @@ use crate::predict::memory::{self, StageDetail, StageRun};
 use crate::predict::prediction::{Capacity, Component, Roofline, StepTime, Traffic};
 use crate::predict::step::StageTapes;
 use crate::predict::step::StepTapes;
+use crate::predict::time::StepTimeline;
 use crate::predict::time::cost::{self, Cost, Passes, Variant};
-use crate::predict::time::{self, StepTimeline};
 use crate::units::{Bytes, Seconds};
 
 /// Memory against the GPU, and time, of one plan: the same figures as in its [`crate::predict::Prediction`].
@@ -76,29 +76,9 @@ impl OperatorWalk {
     #[must_use]
     pub fn serves(&self, job: &Job) -> bool {
         let own = &self.job;
-        if own.training.checkpointing != job.training.checkpointing
-            || StepTapes::gradients_of(own) != StepTapes::gradients_of(job)
-        {
-            return false;
-        }
-        let cut = |job: &Job| {
-            let degrees = job.degrees;
-            let context = (degrees.context, degrees.exchange, degrees.gathers_tokens, degrees.stays_gathered);
-            (degrees.tensor, degrees.sequence_parallel, context, degrees.expert, degrees.expert_tensor)
-        };
-        let batch =
-            |job: &Job| (job.batch.micro, job.batch.sequence, job.batch.past, job.batch.target, job.batch.image);
-        let training = Training { cpu_offload: own.training.cpu_offload, ..job.training.clone() };
-        cut(own) == cut(job)
-            && batch(own) == batch(job)
-            && own.training == training
-            && own.storage == job.storage
-            && own.profile == job.profile
-            && same(&own.modules, &job.modules)
-            && own.degrees.engine == job.degrees.engine
-            && same(&own.architecture, &job.architecture)
-            && same(&own.hardware, &job.hardware)
-            && own.speed == job.speed
+        own.training.checkpointing == job.training.checkpointing
+            && StepTapes::gradients_of(own) == StepTapes::gradients_of(job)
+            && walks_alike(own, job)
     }
 
     fn passes(&self, job: &Job) -> Arc<Passes> {
@@ -146,6 +126,17 @@ impl OperatorWalk {
         (played.outline, Breakdown { components, traffic: played.cost.traffic })
     }
 
+    /// Whether every stage of `job` fits its GPU.
+    #[must_use]
+    pub fn fits(&self, job: &Job) -> bool {
+        let detail = StageDetail { curve: false, fragmentation: Fragmentation::Replayed, replays: Some(&self.replays) };
+        let workspaces = overhead::of_libraries(job);
+        distinct_stages(job, &self.step).into_iter().all(|index| {
+            let run = memory::stage(job, &self.step, index, workspaces, detail);
+            account::figures(job, &run).1 <= job.hardware.capacity
+        })
+    }
+
     fn played(&self, job: &Job, timeline: &StepTimeline) -> PlayedStep {
         let replays = Some(&self.replays);
         let detail = StageDetail { curve: false, fragmentation: Fragmentation::Replayed, replays };
@@ -154,21 +145,6 @@ impl OperatorWalk {
 }
 
 impl OperatorWalk {
-    /// Time that a micro-batch of `job` spends at least in any of its stages, their layers alone. A step is no
-    /// quicker than that for each micro-batch, and once more a stage and chunk to fill the pipeline.
-    #[must_use]
-    pub fn least_in_a_stage(&self, job: &Job) -> Seconds {
-        let (step, passes) = (&self.step, self.passes(job));
-        let mut each: Vec<[Option<Seconds>; 2]> = vec![[None; 2]; step.walk.kinds.len()];
-        let mut of_layer = |layer: u64| {
-            let (kind, again) = (step.kind(layer), step.is_checkpointed(layer));
-            *each[kind][usize::from(again)].get_or_insert_with(|| time::of_layer(job, step, &passes, (kind, again)))
-        };
-        let stages = distinct_stages(job, step).into_iter();
-        let stages = stages.map(|stage| job.stages[stage].layers().into_iter().map(&mut of_layer).sum());
-        stages.fold(Seconds(f64::INFINITY), Seconds::min)
-    }
-
     /// Bytes of device memory that `job` needs at least with each of `offloads`: what stays in it in every phase of a
     /// step. No checkpointing brings a plan below that.
     #[must_use]
@@ -182,6 +158,28 @@ impl OperatorWalk {
         let beside = overhead::of_libraries(job).saturating_add(overhead::outside(job));
         most.into_iter().map(|least| least + Bytes(beside)).collect()
     }
+}
+
+/// Whether both run the same operators, but for what recomputation and gradients of weights make of them.
+pub(super) fn walks_alike(own: &Job, job: &Job) -> bool {
+    let cut = |job: &Job| {
+        let degrees = job.degrees;
+        let context = (degrees.context, degrees.exchange, degrees.gathers_tokens, degrees.stays_gathered);
+        (degrees.tensor, degrees.sequence_parallel, context, degrees.expert, degrees.expert_tensor)
+    };
+    let batch = |job: &Job| (job.batch.micro, job.batch.sequence, job.batch.past, job.batch.target, job.batch.image);
+    let (cpu_offload, checkpointing) = (own.training.cpu_offload, own.training.checkpointing.clone());
+    let training = Training { cpu_offload, checkpointing, ..job.training.clone() };
+    cut(own) == cut(job)
+        && batch(own) == batch(job)
+        && own.training == training
+        && own.storage == job.storage
+        && own.profile == job.profile
+        && same(&own.modules, &job.modules)
+        && own.degrees.engine == job.degrees.engine
+        && same(&own.architecture, &job.architecture)
+        && same(&own.hardware, &job.hardware)
+        && own.speed == job.speed
 }
 
 /// The figures of one plan.

@@ -40,12 +40,8 @@ fn plan(framework: &str) -> Plan {
 }
 
 fn explore(plan: &Plan, catalog: &Catalog) -> SearchOutcome {
-    search(
-        &Request { plan, keep: Vec::new(), top: 20, until_fit: false, free_batch: false },
-        catalog,
-        &SearchProgress::default(),
-    )
-    .unwrap()
+    search(&Request { plan, keep: Vec::new(), top: 20, free_batch: false }, catalog, &SearchProgress::default())
+        .unwrap()
 }
 
 #[divan::bench(args = FRAMEWORKS, sample_count = 5)]

@@ -14,7 +14,7 @@ fn plan(text: &str) -> Plan {
 
 fn found(text: &str, keep: Vec<&'static str>) -> SearchOutcome {
     let plan = plan(text);
-    let request = Request { plan: &plan, keep, top: 10, until_fit: false, free_batch: false };
+    let request = Request { plan: &plan, keep, top: 10, free_batch: false };
     search(&request, catalog(), &SearchProgress::default()).unwrap()
 }
 
@@ -202,7 +202,7 @@ fn a_cancelled_search_ends_with_what_it_has() {
     let plan = plan(include_str!("../../configs/plans/70b_hybrid_training.yaml"));
     let progress = SearchProgress::default();
     progress.cancel();
-    let request = Request { plan: &plan, keep: Vec::new(), top: 5, until_fit: false, free_batch: false };
+    let request = Request { plan: &plan, keep: Vec::new(), top: 5, free_batch: false };
     let found = search(&request, catalog(), &progress).unwrap();
     assert!(found.cancelled && found.ranked.is_empty() && found.evaluated == 0);
 }
@@ -214,13 +214,13 @@ fn the_fewest_gpus_fit_and_half_a_node_less_do_not() {
     let (plan, catalog) = (plan(text), catalog());
     // Offload would bring any model onto one GPU.
     let keep = vec![KNOBS[13]];
-    let request = Request { plan: &plan, keep: keep.clone(), top: 1, until_fit: false, free_batch: false };
+    let request = Request { plan: &plan, keep: keep.clone(), top: 1, free_batch: false };
     let (gpus, one) = fewest_gpus(&request, catalog, &SearchProgress::default()).unwrap().unwrap();
     // 8 billion parameters at 18 bytes are 135 GiB: two GPUs of 80 GiB at least.
     assert_eq!(gpus, 2, "{one:?}");
     let mut smaller = plan.clone();
     (smaller.cluster.num_gpus, smaller.cluster.nodes) = (Some(gpus / 2), None);
-    let request = Request { plan: &smaller, keep, top: 1, until_fit: false, free_batch: false };
+    let request = Request { plan: &smaller, keep, top: 1, free_batch: false };
     assert!(search(&request, catalog, &SearchProgress::default()).unwrap().ranked.is_empty());
 }
 
@@ -229,7 +229,7 @@ fn the_largest_model_fits() {
     let text = "model: {preset: llama-3-8b, framework: megatron, batch_size: 8, sequence_length: 2048}\n\
                 hardware: {gpu_type: NVIDIA H100}\ncluster: {num_gpus: 1}\ntraining: {precision: bf16}\n";
     let (plan, catalog) = (plan(text), catalog());
-    let request = Request { plan: &plan, keep: vec![KNOBS[13]], top: 1, until_fit: false, free_batch: false };
+    let request = Request { plan: &plan, keep: vec![KNOBS[13]], top: 1, free_batch: false };
     let found = largest_model(&request, catalog, &SearchProgress::default()).unwrap();
     let (billions, one) = found.billions.unwrap();
     assert!(one.outline.capacity.needed <= one.outline.capacity.bytes);
@@ -265,7 +265,7 @@ fn a_freed_batch_finds_the_best_of_all_batches() {
     let text = "model: {preset: gpt2, batch_size: 8, sequence_length: 1024}\ncluster: {num_gpus: 2}\n\
                 hardware: {gpu_type: NVIDIA A100 40GB}\n";
     let plan = plan(text);
-    let request = Request { plan: &plan, keep: Vec::new(), top: 10, until_fit: false, free_batch: true };
+    let request = Request { plan: &plan, keep: Vec::new(), top: 10, free_batch: true };
     let free = search(&request, catalog(), &SearchProgress::default()).unwrap();
     let best = throughput(&free.ranked[0].outline);
     let held = [2, 4, 8, 16, 32, 64].into_iter().filter_map(|batch| best_at(text, batch, "batch_size: 8"));
@@ -292,7 +292,7 @@ fn the_smallest_change_that_fits_is_of_one_key_where_one_is_enough() {
         predict::of(&plan, catalog())
             .is_ok_and(|prediction| { prediction.capacity.needed > prediction.capacity.bytes })
     );
-    let request = Request { plan: &plan, keep: Vec::new(), top: 50, until_fit: false, free_batch: false };
+    let request = Request { plan: &plan, keep: Vec::new(), top: 50, free_batch: false };
     let found = smallest_change(&request, catalog(), &SearchProgress::default()).unwrap().unwrap();
     assert_eq!(found.keys, 1);
     let speeds: Vec<f64> = found.plans.iter().map(|one| throughput(&one.outline)).collect();

@@ -4,6 +4,7 @@
 //! device memory all the time is more than the GPU has; or its layers alone take longer than plans that were found
 //! to be better in both speed and memory. Settings that mean the same (a schedule without a pipeline) are one.
 
+mod fitting;
 mod fold;
 mod knobs;
 mod progress;
@@ -12,6 +13,7 @@ mod reason;
 mod smallest;
 mod space;
 
+pub use fitting::any_that_fits;
 pub use fold::{FoldedPlan, fold};
 pub use knobs::{KEYS as KNOBS, Knobs};
 pub use progress::{SearchProgress, SearchStatus};
@@ -28,7 +30,7 @@ use super::walls::throughput;
 use crate::catalog::Catalog;
 use crate::plan::keywords::{CpuOffload, Mode, Schedule};
 use crate::plan::{Change, Checkpointing, Fault, Plan};
-use crate::predict::{Job, OperatorWalk, Outline, StepTimeline, outline};
+use crate::predict::{Job, KnownCounts, LayerTimes, OperatorWalk, Outline, StepTimeline, outline};
 use crate::units::{Bytes, Seconds};
 use rank::{Candidate, Incumbents, SearchResults};
 use space::{DegreeGroup, Space};
@@ -45,8 +47,6 @@ pub struct Request<'a> {
     pub keep: Vec<&'static str>,
     /// How many of the best to tell apart.
     pub top: usize,
-    /// End at the first plan that fits.
-    pub until_fit: bool,
     /// Batch and accumulation vary too: from an eighth to eight times the plan's batch.
     pub free_batch: bool,
 }
@@ -161,6 +161,18 @@ impl Branch {
     }
 }
 
+/// Time that a micro-batch of `job` spends at least in any of its stages, by layers that were timed before where some
+/// are the same.
+fn least_in_a_stage(job: &Job, timed: &mut Vec<LayerTimes>) -> Seconds {
+    if let Some(known) = timed.iter().find(|known| known.serve(job)) {
+        return known.least_in_a_stage(job);
+    }
+    let own = LayerTimes::of(job);
+    let least = own.least_in_a_stage(job);
+    timed.push(own);
+    least
+}
+
 struct Explorer<'a> {
     request: &'a Request<'a>,
     catalog: &'a Catalog,
@@ -170,6 +182,8 @@ struct Explorer<'a> {
     checkpointings: Vec<Checkpointing>,
     offloads: Vec<CpuOffload>,
     incumbents: RwLock<Incumbents>,
+    /// Parameters by rows of the vocabulary.
+    counts: KnownCounts,
     progress: &'a SearchProgress,
 }
 
@@ -181,7 +195,17 @@ impl<'a> Explorer<'a> {
         progress: &'a SearchProgress,
     ) -> Self {
         let (checkpointings, offloads) = (space.checkpointings(), space.offloads());
-        Self { request, catalog, own, space, checkpointings, offloads, incumbents: RwLock::default(), progress }
+        Self {
+            request,
+            catalog,
+            own,
+            space,
+            checkpointings,
+            offloads,
+            incumbents: RwLock::default(),
+            counts: KnownCounts::default(),
+            progress,
+        }
     }
 }
 
@@ -201,9 +225,6 @@ impl Explorer<'_> {
                 .map(|branch| if self.progress.is_cancelled() { SearchResults::none() } else { self.branch(branch) })
                 .reduce(SearchResults::none, |a, b| a.with(b, self.request.top));
             gathered = gathered.with(found, self.request.top);
-            if self.request.until_fit && gathered.fitting > 0 {
-                break;
-            }
             if let Ok(mut incumbents) = self.incumbents.write() {
                 *incumbents = gathered.incumbents(self.request.top);
             }
@@ -212,23 +233,23 @@ impl Explorer<'_> {
         gathered
     }
 
-    /// The branches of groups that run the same operators. What was walked for their bounds is let go: most of them are
+    /// The branches of groups that run the same operators. What was timed for their bounds is let go: most of them are
     /// never looked into, and all together would fill the memory.
     fn of_alike(&self, groups: &[DegreeGroup]) -> Vec<Branch> {
-        let (walks, later) = (WalkCache::default(), Arc::new(WalkCache::default()));
+        let (mut timed, later) = (Vec::new(), Arc::new(WalkCache::default()));
         let wanted = groups.iter().take_while(|_| !self.progress.is_cancelled());
-        wanted.flat_map(|group| self.branches(group, &walks, &later)).collect()
+        wanted.flat_map(|group| self.branches(group, &mut timed, &later)).collect()
     }
 
     /// A group with each schedule, and the least time of each.
-    fn branches(&self, group: &DegreeGroup, walks: &WalkCache, later: &Arc<WalkCache>) -> Vec<Branch> {
+    fn branches(&self, group: &DegreeGroup, timed: &mut Vec<LayerTimes>, later: &Arc<WalkCache>) -> Vec<Branch> {
         let schedules = self.space.schedules(group);
         let mut knobs = Knobs::of_group(group);
         knobs.schedule = Schedule::OneFOneB;
         let Some(job) = self.resolved(&knobs) else { return Vec::new() };
         // Requests are ranked by the tokens that answer them, of which the bound says nothing.
         let answers = job.training.mode == Mode::Inference;
-        let stage = if answers { Seconds(0.0) } else { walks.of(&job).least_in_a_stage(&job) };
+        let stage = if answers { Seconds(0.0) } else { least_in_a_stage(&job, timed) };
         let branch = |schedule: (Schedule, u64)| {
             // (p - 1) / v more micro-batches' time to fill and drain (arXiv 2104.04473, section 2.2).
             let passes = group.accumulation as f64 + (group.pipeline - 1) as f64 / schedule.1 as f64;
@@ -240,7 +261,7 @@ impl Explorer<'_> {
     fn resolved(&self, knobs: &Knobs) -> Option<Job> {
         let mut plan = self.request.plan.clone();
         knobs.apply(&mut plan, self.own);
-        self.own.rearranged(&plan, self.catalog).ok()
+        self.own.rearranged(&plan, self.catalog, &self.counts).ok()
     }
 
     /// Every plan of a branch.

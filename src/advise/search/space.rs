@@ -34,6 +34,11 @@ impl DegreeGroup {
         self.data.saturating_mul(self.micro).saturating_mul(self.accumulation)
     }
 
+    /// How ranks share out a layer and its sequence.
+    pub const fn within(&self) -> [u64; 4] {
+        [self.tensor, self.context, self.expert, self.expert_tensor]
+    }
+
     /// What decides the operators of a micro-batch: a walk is shared by groups that agree in it.
     pub const fn operators(&self) -> ([u64; 5], bool) {
         ([self.tensor, self.context, self.expert, self.expert_tensor, self.micro], self.sequence)
@@ -154,6 +159,12 @@ impl<'a> Space<'a> {
                 || ((!self.kept(8) || *schedule == self.own.schedule) && (!self.kept(9) || *chunks == self.own.chunks))
         };
         all.filter(own).collect()
+    }
+
+    /// Whether the smallest micro batch is run, or one without accumulation: no other needs less memory.
+    pub fn is_frugal(&self, group: &DegreeGroup) -> bool {
+        let each = group.micro.saturating_mul(group.accumulation);
+        group.accumulation == 1 || self.micros(each).first() == Some(&group.micro)
     }
 
     /// What may be shared out over data-parallel ranks.

@@ -216,7 +216,7 @@ impl SearchRequest {
     /// In one line, why there is nothing to search.
     pub fn answer(&self, progress: &SearchProgress, tell: &dyn Fn(&dyn Fn() -> Answer)) -> Result<Answer, WhatIfError> {
         let (keep, free_batch) = (self.keep.clone(), self.free_batch);
-        let request = Request { plan: &self.plan, keep, top: TOP, until_fit: false, free_batch };
+        let request = Request { plan: &self.plan, keep, top: TOP, free_batch };
         let why = |faults: Vec<Fault>| faults.into_iter().next().map_or(WhatIfError::InvalidPlan, WhatIfError::Refused);
         let answer = match self.aim {
             Aim::Fastest => {

@@ -35,7 +35,7 @@ pub use stages::StageLayers;
 pub use storage::Storage;
 pub use training::{Lora, Training};
 
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 
 use crate::catalog::Catalog;
 use crate::framework::{Modules, Profile};
@@ -118,17 +118,17 @@ impl Job {
             architecture: Arc::new(architecture),
             modules: Arc::new(modules),
             hardware: Arc::new(hardware),
-            counted: None,
         };
-        what.arranged(plan, degrees, catalog, notes)
+        what.arranged(plan, degrees, catalog, &KnownCounts::default(), notes)
     }
 
     /// The job of `plan`, where that differs from the plan of this one in `distribution`, in batches, checkpointing and
-    /// offload only: what model and GPU are is not looked up again.
+    /// offload only: what model and GPU are is not looked up again. Parameters are counted where `counts`, of jobs of this
+    /// model alone, has none.
     ///
     /// # Errors
     /// As [`Job::resolve`].
-    pub fn rearranged(&self, plan: &Plan, catalog: &Catalog) -> Result<Self, Vec<Fault>> {
+    pub fn rearranged(&self, plan: &Plan, catalog: &Catalog, counts: &KnownCounts) -> Result<Self, Vec<Fault>> {
         let mut notes = Notes::default();
         let Some(degrees) = degrees::resolve(plan, self.profile, &mut notes) else { return Err(notes.faults) };
         let what = LayoutIndependent {
@@ -136,9 +136,8 @@ impl Job {
             architecture: Arc::clone(&self.architecture),
             modules: Arc::clone(&self.modules),
             hardware: Arc::clone(&self.hardware),
-            counted: Some((padded(&self.architecture, &self.modules, &self.degrees).1, self.params)),
         };
-        what.arranged(plan, degrees, catalog, notes)
+        what.arranged(plan, degrees, catalog, counts, notes)
     }
 
     /// `change`, which makes the plan share `sharding` out in `precision`, with the engine named where that would
@@ -187,14 +186,37 @@ struct LayoutIndependent {
     architecture: Arc<Architecture>,
     modules: Arc<Modules>,
     hardware: Arc<Hardware>,
-    /// Parameters where they were counted before, with so many rows of the vocabulary.
-    counted: Option<(u64, Count)>,
+}
+
+/// Parameters of one model where they were counted before, by the rows that its vocabulary is padded to.
+#[derive(Debug, Default)]
+pub struct KnownCounts(RwLock<Vec<(u64, Count)>>);
+
+impl KnownCounts {
+    fn of(&self, rows: u64, count: impl FnOnce() -> Count) -> Count {
+        let find = |known: &Vec<(u64, Count)>| known.iter().find(|(own, _)| *own == rows).map(|(_, count)| *count);
+        if let Some(known) = self.0.read().ok().and_then(|known| find(&known)) {
+            return known;
+        }
+        let counted = count();
+        if let Ok(mut known) = self.0.write() {
+            known.push((rows, counted));
+        }
+        counted
+    }
 }
 
 impl LayoutIndependent {
     /// Decides the rest.
-    fn arranged(self, plan: &Plan, degrees: Degrees, catalog: &Catalog, mut notes: Notes) -> Result<Job, Vec<Fault>> {
-        let Self { profile, architecture, modules, hardware, counted } = self;
+    fn arranged(
+        self,
+        plan: &Plan,
+        degrees: Degrees,
+        catalog: &Catalog,
+        counts: &KnownCounts,
+        mut notes: Notes,
+    ) -> Result<Job, Vec<Fault>> {
+        let Self { profile, architecture, modules, hardware } = self;
         degrees::check_model(&degrees, &architecture, profile, &mut notes);
         traced::check(plan, (profile, &degrees), &architecture, &mut notes);
         let lora = adapters::resolve(plan, profile, &architecture, &mut notes);
@@ -209,10 +231,7 @@ impl LayoutIndependent {
         let speed = speed::resolve(plan, catalog, &hardware, &degrees, profile, &mut notes);
         let (Some(batch), Some(stages), Some(speed)) = (batch, stages, speed) else { return Err(notes.faults) };
         let (multiple, rows) = padded(&architecture, &modules, &degrees);
-        let params = match counted.filter(|(known, _)| *known == rows) {
-            Some((_, params)) => params,
-            None => architecture.count(profile, multiple),
-        };
+        let params = counts.of(rows, || architecture.count(profile, multiple));
         limits::size(&params, (&batch, &degrees, training.mode), &architecture, &mut notes);
         limits::check(profile, &architecture, (&degrees, &batch, &training), &mut notes);
         idle::note(plan, (profile, &degrees), &architecture, &mut notes);

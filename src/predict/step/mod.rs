@@ -66,13 +66,7 @@ impl StageTapes<'_> {
 impl StepTapes {
     /// Walks and plays `job`.
     pub fn of(job: &Job) -> Self {
-        let types = types(job);
-        let adapters = adapters(job);
-        let run = run(job, &types, adapters.as_ref());
-        let mut walk = job.architecture.walk(&run);
-        if job.stages.len() > 1 {
-            part_ties(&mut walk);
-        }
+        let walk = walked(job);
         if job.training.mode == Mode::Inference {
             return Self::of_inference(walk);
         }
@@ -175,6 +169,17 @@ impl StepTapes {
     pub fn is_checkpointed(&self, index: u64) -> bool {
         self.checkpointed.get(usize::try_from(index).unwrap_or(usize::MAX)).copied().unwrap_or(false)
     }
+}
+
+/// The operators of one micro-batch of `job`.
+pub(in crate::predict) fn walked(job: &Job) -> Walk {
+    let types = types(job);
+    let adapters = adapters(job);
+    let mut walk = job.architecture.walk(&run(job, &types, adapters.as_ref()));
+    if job.stages.len() > 1 {
+        part_ties(&mut walk);
+    }
+    walk
 }
 
 fn types(job: &Job) -> Types {

@@ -5,7 +5,6 @@ use crate::model::{Collective, CollectiveKind, Element, Part, RankGroup, Tape, i
 use crate::plan::keywords::{Engine, Sharding};
 use crate::predict::job::Job;
 use crate::predict::memory::resident::quantised;
-use crate::predict::step::StepTapes;
 use crate::predict::step::accumulates_whole;
 use crate::predict::step::pipeline::is_whole;
 use crate::predict::step::pipeline::warm_up;
@@ -116,25 +115,23 @@ impl OverlappedCollectives {
 /// Collectives within the model that one micro-batch runs in one tape.
 pub(in crate::predict) fn within(
     job: &Job,
-    step: &StepTapes,
     tape: &Tape,
     pass: &Pass,
-    flags: (bool, bool),
+    flags: (bool, Recompute),
 ) -> OverlappedCollectives {
-    each_within(job, step, tape, pass, flags, |_, _, _, _| ())
+    each_within(job, tape, pass, flags, |_, _, _, _| ())
 }
 
 /// The same, with each collective, its group, and what it takes and what the step waits for of it told as it is added.
 pub(in crate::predict) fn each_within(
     job: &Job,
-    step: &StepTapes,
     tape: &Tape,
     pass: &Pass,
-    (train, again): (bool, bool),
+    (train, again): (bool, Recompute),
     mut tell: impl FnMut(&Collective, LinkGroup, PassCosts, PassCosts),
 ) -> OverlappedCollectives {
     let degrees = &job.degrees;
-    let recompute = if again && !tape.plain { step.recompute } else { Recompute::Nothing };
+    let recompute = if tape.plain { Recompute::Nothing } else { again };
     // Where recomputation stops early nothing asks for what the tape's last scatter brings.
     let last = tape.collectives.iter().rposition(|one| one.kind == CollectiveKind::ReduceScatter);
     let unasked = last.filter(|_| !job.modules.reruns_all.is);

@@ -16,6 +16,7 @@ use crate::predict::job::Job;
 use crate::predict::prediction::StepTime;
 use crate::predict::step::StepTapes;
 use crate::predict::step::pipeline::warm_up;
+use crate::predict::step::play::Recompute;
 use crate::predict::time::collectives::{OverlappedCollectives, Weights, between, sharded, within};
 use crate::predict::time::cost::{Cost, Pass, Passes, peak};
 use crate::predict::time::link::LinkGroup;
@@ -37,16 +38,17 @@ struct Stage {
 }
 
 impl Stage {
-    fn add(&mut self, job: &Job, step: &StepTapes, tape: &Tape, (pass, again): (&Pass, bool)) {
+    /// Adds one micro-batch through `tape`, of which so much runs again.
+    fn add(&mut self, job: &Job, tape: &Tape, (pass, again): (&Pass, Recompute)) {
         let train = job.training.mode == Mode::Train;
         let weights = Weights::of(job, tape);
-        let within = within(job, step, tape, pass, (train, again));
+        let within = within(job, tape, pass, (train, again));
         self.beside.add(within, 1.0);
         self.beside.add(sharded(job, weights, pass, &within, train), 1.0);
         self.card += pass.card;
         self.host += pass.host;
         if job.training.reference_model {
-            self.read_by_reference(job, step, tape, (pass, weights));
+            self.read_by_reference(job, tape, (pass, weights));
         }
         if weights.expert > 0.0 && job.speed.cuda_graph != CudaGraph::FullIteration {
             self.reads += Seconds(job.speed.stack.expert_us * 1e-6);
@@ -55,8 +57,8 @@ impl Stage {
     }
 
     /// The reference model reads the same samples, forward alone.
-    fn read_by_reference(&mut self, job: &Job, step: &StepTapes, tape: &Tape, (pass, weights): (&Pass, Weights)) {
-        let within = within(job, step, tape, pass, (false, false));
+    fn read_by_reference(&mut self, job: &Job, tape: &Tape, (pass, weights): (&Pass, Weights)) {
+        let within = within(job, tape, pass, (false, Recompute::Nothing));
         self.beside.add(within, 1.0);
         self.beside.add(sharded(job, weights, pass, &within, false), 1.0);
         self.card.forward += pass.card.forward;
@@ -124,7 +126,8 @@ fn stages(job: &Job, step: &StepTapes, passes: &Passes) -> Vec<StageGroup> {
     let of_layer = |kind: usize, again: usize| {
         let mut one = Stage::default();
         if let Some(passed) = &passes.kinds[kind][again] {
-            one.add(job, step, &step.walk.kinds[kind].1, (&passed.pass, again == 1));
+            let recompute = if again == 1 { step.recompute } else { Recompute::Nothing };
+            one.add(job, &step.walk.kinds[kind].1, (&passed.pass, recompute));
         }
         one
     };
@@ -146,10 +149,10 @@ fn stages(job: &Job, step: &StepTapes, passes: &Passes) -> Vec<StageGroup> {
             stage.repeat(one, *count as f64);
         }
         if index == 0 {
-            stage.add(job, step, &step.walk.first, (&passes.first.pass, false));
+            stage.add(job, &step.walk.first, (&passes.first.pass, Recompute::Nothing));
         }
         if index == last {
-            stage.add(job, step, &step.walk.last, (&passes.last.pass, false));
+            stage.add(job, &step.walk.last, (&passes.last.pass, Recompute::Nothing));
         }
         alike.push(StageGroup { index, count: 1, stage });
         before.clone_from(&counts);
@@ -206,18 +209,11 @@ fn sends(job: &Job, passes: PassCosts) -> Seconds {
     sent.all() * bare as f64 + sent.beyond(hides).all() * beside as f64
 }
 
-/// Seconds that one micro-batch spends at least in a layer of that kind: its kernels, and the collectives that nothing
-/// hides.
-pub(in crate::predict) fn of_layer(
-    job: &Job,
-    step: &StepTapes,
-    passes: &Passes,
-    (kind, again): (usize, bool),
-) -> Seconds {
+/// Seconds that one micro-batch spends at least in a layer of which nothing runs again: its kernels, and the collectives
+/// that nothing hides.
+pub(in crate::predict) fn of_layer(job: &Job, tape: &Tape, pass: &Pass) -> Seconds {
     let mut one = Stage::default();
-    if let Some(passed) = &passes.kinds[kind][usize::from(again)] {
-        one.add(job, step, &step.walk.kinds[kind].1, (&passed.pass, again));
-    }
+    one.add(job, tape, (pass, Recompute::Nothing));
     one.busy() + one.reads
 }
 

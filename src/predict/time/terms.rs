@@ -12,6 +12,7 @@ use crate::predict::job::Job;
 use crate::predict::prediction::{KernelWork, StepTime, TimeFormula, TimePart, TimeSource, TimeTerm, Transfer};
 use crate::predict::step::StepTapes;
 use crate::predict::step::accumulates_whole;
+use crate::predict::step::play::Recompute;
 use crate::units::{Bytes, Flops, Seconds};
 
 /// What the terms are made from; `largest` is the stage whose GPU they are of.
@@ -121,12 +122,12 @@ fn launch(job: &Job, own: &Stage, time: &StepTime) -> TimeTerm {
 
 /// Collectives that a micro batch runs in each tape of the stage, summed by kind over the step.
 fn in_tapes(parts: &StepParts<'_>) -> Vec<Moved> {
-    let (job, step) = (parts.job, parts.step);
+    let job = parts.job;
     let train = job.training.mode == Mode::Train;
     let mut all: Vec<Moved> = Vec::new();
     for (tape, pass, again, times) in tapes(parts) {
         let times = times * job.batch.accumulation as f64;
-        let within = each_within(job, step, tape, pass, (train, again), |one, group, comm, waits| {
+        let within = each_within(job, tape, pass, (train, again), |one, group, comm, waits| {
             let runs = f64::from(one.forward) + if train { f64::from(one.backward) } else { 0.0 };
             add(
                 &mut all,
@@ -179,8 +180,8 @@ fn add(all: &mut Vec<Moved>, more: Moved) {
     }
 }
 
-/// Tapes of the stage with their pass, whether they are recomputed, and how often a micro batch runs them.
-fn tapes<'a>(parts: &StepParts<'a>) -> Vec<(&'a Tape, &'a Pass, bool, f64)> {
+/// Tapes of the stage with their pass, what of them runs again, and how often a micro batch runs them.
+fn tapes<'a>(parts: &StepParts<'a>) -> Vec<(&'a Tape, &'a Pass, Recompute, f64)> {
     let (job, step, passes) = (parts.job, parts.step, parts.passes);
     let mut counts = vec![[0; 2]; passes.kinds.len()];
     count(job, step, parts.largest, &mut counts);
@@ -188,15 +189,16 @@ fn tapes<'a>(parts: &StepParts<'a>) -> Vec<(&'a Tape, &'a Pass, bool, f64)> {
     for (kind, counts) in counts.iter().enumerate() {
         for (again, times) in counts.iter().enumerate().filter(|(_, times)| **times > 0) {
             if let Some(passed) = &passes.kinds[kind][again] {
-                all.push((&step.walk.kinds[kind].1, &passed.pass, again == 1, *times as f64));
+                let recompute = if again == 1 { step.recompute } else { Recompute::Nothing };
+                all.push((&step.walk.kinds[kind].1, &passed.pass, recompute, *times as f64));
             }
         }
     }
     if parts.largest == 0 {
-        all.push((&step.walk.first, &passes.first.pass, false, 1.0));
+        all.push((&step.walk.first, &passes.first.pass, Recompute::Nothing, 1.0));
     }
     if parts.largest + 1 == job.stages.len() {
-        all.push((&step.walk.last, &passes.last.pass, false, 1.0));
+        all.push((&step.walk.last, &passes.last.pass, Recompute::Nothing, 1.0));
     }
     all
 }

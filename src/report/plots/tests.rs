@@ -98,7 +98,7 @@ fn sweeps_show_both_walls_and_searches_their_front() {
     let plots = sweep("a/plan.yaml", &sweep_plan(&plan, axes(&["micro_batch_size=1..64x2"]), &catalog).unwrap());
     assert!(plots[0].labels.iter().any(|label| label.words.contains("capacity")), "{plots:?}");
     assert!(plots[1].labels.iter().any(|label| label.words.starts_with("flat from ")), "{plots:?}");
-    let request = Request { plan: &plan, keep: Vec::new(), top: 20, until_fit: false, free_batch: false };
+    let request = Request { plan: &plan, keep: Vec::new(), top: 20, free_batch: false };
     let found = search(&request, &catalog, &SearchProgress::default()).unwrap();
     hold(&[pareto("a/plan.yaml", &found)]);
 }

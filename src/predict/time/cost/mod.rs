@@ -17,10 +17,10 @@ use std::borrow::Cow;
 
 pub(in crate::predict) use classes::{KernelClass, classes};
 pub use convolution::{ConvolutionKernel, implicit};
-pub(in crate::predict) use kernel::peak;
 pub use kernel::{BACKWARD_PRODUCTS, reached};
+pub(in crate::predict) use kernel::{Kernels, peak};
 pub use matmul::MatrixUnit;
-pub(in crate::predict) use tape::Pass;
+pub(in crate::predict) use tape::{DetailedPass, Pass};
 
 use crate::model::Unit;
 use crate::plan::keywords::{Mode, Sharding};
@@ -31,10 +31,9 @@ use crate::predict::step::StepTapes;
 use crate::predict::step::pipeline::is_whole;
 use crate::predict::step::play::Recompute;
 use crate::units::{Bytes, BytesPerSec, Flops, Seconds};
-use kernel::Kernels;
 use operator_row::{OperatorRow, gather_by_name};
 use optimizer::optimizer;
-use tape::{DetailedPass, PassFlops};
+use tape::PassFlops;
 
 /// One micro-batch through each tape of a walk.
 pub(in crate::predict) struct Passes {
