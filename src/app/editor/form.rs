@@ -1,5 +1,7 @@
 //! The plan's fields as a form: what they show, and what the values next to theirs are.
 
+use std::sync::LazyLock;
+
 use super::Editor;
 use super::field::{FIELDS, Field};
 use super::look_around::{FieldSides, KnownNeighbours, Neighbours, sides};
@@ -7,6 +9,12 @@ use super::step::{FieldStep, meant, outlook};
 use crate::app::what_if::fixes::remedy;
 use crate::catalog::Catalog;
 use crate::plan::schema;
+
+/// Keys that are a field only where the plan's file says them.
+static FURTHER: LazyLock<Vec<Field>> = LazyLock::new(|| {
+    let further = schema::keys().iter().filter(|key| FIELDS.iter().all(|known| known.key() != key.path));
+    further.map(|key| Field::Other(key.path)).collect()
+});
 
 /// State of the form.
 #[derive(Debug, Clone, Default)]
@@ -47,10 +55,7 @@ impl Form {
             Field::Optimizer | Field::Checkpointing => !editor.serves() || editor.is_written(*field),
             _ => true,
         };
-        let further = schema::keys().iter().map(|key| Field::Other(key.path)).filter(|field| {
-            let known = FIELDS.iter().any(|known| known.key() == field.key());
-            !known && editor.is_value(field.key())
-        });
+        let further = FURTHER.iter().copied().filter(|field| editor.is_value(field.key()));
         let mut fields: Vec<Field> = FIELDS.into_iter().filter(relevant).chain(further).collect();
         fields.extend(self.adding.filter(|adding| !fields.contains(adding)));
         fields

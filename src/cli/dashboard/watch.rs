@@ -69,7 +69,7 @@ pub fn watch(
     open: impl FnMut(&SharedRequirements) -> Result<Box<dyn observe::Source>, observe::SourceError> + Send + 'static,
     outside: WatchOptions,
 ) -> Result<(), Failure> {
-    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = Builder::new_current_thread().enable_all().on_thread_start(step_back).build();
     let runtime = runtime.map_err(|error| Failure::failed(format!("no event loop: {error}")))?;
     // Signals first: from here on none leaves the terminal as the dashboard needs it.
     let (ending, jobs) = {
@@ -90,6 +90,13 @@ pub fn watch(
         (None, Ok(outcome)) => outcome,
         (None, Err(_)) => Err(Failure::failed("internal error")),
     }
+}
+
+/// Makes a thread that works something out come behind the one that answers keys, and behind a training. Linux takes
+/// niceness for a thread's own (`man 7 pthreads`, on what differs from POSIX).
+fn step_back() {
+    // Where it is not allowed the work is done all the same.
+    rustix::process::nice(10).ok();
 }
 
 /// What surrounds the dashboard.
