@@ -57,7 +57,7 @@ pub fn of_process(
 ) -> Result<(String, ImportedPlan), Failure> {
     let command = observe::ProcessCommand::of(pid).map_err(Failure::failed)?;
     let files = HostFiles { folder: command.folder.clone(), root: command.root.clone() };
-    let versions = versions::of_environment(&command.words, &command.variables, command.root.as_deref());
+    let versions = versions::of_environment(&command);
     let run = ProcessView {
         versions,
         command: command.words,
