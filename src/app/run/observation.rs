@@ -71,7 +71,12 @@ fn on_cpu(
     let resident = process.map_or_else(Reading::not_read, |process| process.resident.clone());
     let step = run.hooked(monitor, sample.at).and_then(|hooked| hooked.step.as_ref());
     let told = match step.filter(|step| step.memory == HookMemory::Resident) {
-        Some(step) => resident_evidence(step, prediction),
+        Some(step) => Evidence {
+            bandwidth: without.bandwidth,
+            compute: without.compute,
+            power: without.power,
+            ..resident_evidence(step, prediction)
+        },
         // Nobody tells the peak: what a run of whole steps holds is near it.
         None => Evidence {
             device_used: resident.clone(),
