@@ -119,8 +119,8 @@ use common::ImportContext;
 use launch::{LaunchCommand, LaunchEnvironment, Launcher, Program, World};
 use settings::{UNKNOWN, UNKNOWN_OPTIONS};
 
-pub use file::is_foreign;
 pub use common::without_driver;
+pub use file::is_foreign;
 pub use hooked::{other_model, tell as tell_hook};
 pub use imported::{ImportedPlan, InferredValue, MissingKey};
 pub use origin::{Origin, Setting};
