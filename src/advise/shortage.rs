@@ -76,7 +76,12 @@ fn held(oom: &OutOfMemory) -> Vec<MemoryClaim> {
     let listed = oom.may_list_itself().then(|| oom.others.iter().map(|(_, held)| *held).sum());
     let resident = oom.in_process.filter(|_| oom.kind == OutOfMemoryKind::Killed);
     let before_cache = oom.in_process.filter(|_| oom.kind == OutOfMemoryKind::KvCache);
-    let allocated = if metal { "held by PyTorch's allocator for this process" } else { "in tensors of this process" };
+    let allocated = match oom.backend.as_str() {
+        "MPS" => "held by PyTorch's allocator for this process",
+        "Paddle" => "taken from the driver by Paddle's allocator for this process",
+        "CuPy" => "held by CuPy's memory pool for this process",
+        _ => "in tensors of this process",
+    };
     let outside = if metal {
         oom.in_process.zip(oom.allocated).map(|(all, own)| all.saturating_sub(own))
     } else {
@@ -122,6 +127,8 @@ fn asked_for(oom: &OutOfMemory) -> &'static str {
         OutOfMemoryKind::KvCache => "for the cache of keys and values",
         OutOfMemoryKind::Library => "for the library's own buffers",
         OutOfMemoryKind::Host => "of the host's memory",
+        _ if oom.backend == "llama.cpp" => "for one buffer",
+        _ if oom.backend == "ONNX Runtime" => "of a GPU's memory or the host's: the message does not say",
         _ => "for one tensor",
     }
 }
@@ -132,6 +139,7 @@ fn limit_of(oom: &OutOfMemory) -> &'static str {
         "XPU" => "the largest single block of this driver",
         "vLLM" => "what it was told to take of the device (gpu_memory_utilization)",
         "TensorFlow" => "what TensorFlow's allocator takes of the device",
+        "CuPy" => "set for CuPy's memory pool (set_limit, CUPY_GPU_MEMORY_LIMIT)",
         _ => "set for this process (set_per_process_memory_fraction)",
     }
 }

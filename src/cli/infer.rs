@@ -16,7 +16,7 @@ use crate::import::{self, Files, ImportedPlan, ProcessView};
 use crate::observe::{self, SourceContext};
 use crate::plan::{self, LoadedPlan};
 use crate::predict;
-use crate::reading::Moment;
+use crate::reading::{DeviceSample, Moment, SourceInfo, SourceKind};
 
 /// A file that a command names is read up to here: the largest configurations have some 100 kB.
 const MOST_BYTES: u64 = plan::MAX_BYTES as u64;
@@ -57,7 +57,7 @@ pub fn of_process(
 ) -> Result<(String, ImportedPlan), Failure> {
     let command = observe::ProcessCommand::of(pid).map_err(Failure::failed)?;
     let files = HostFiles { folder: command.folder.clone(), root: command.root.clone() };
-    let versions = versions::of_environment(&command.words, &command.variables, command.root.as_deref());
+    let versions = versions::of_environment(&command);
     let run = ProcessView {
         versions,
         command: command.words,
@@ -74,7 +74,7 @@ pub fn of_process(
         return Err(Failure::failed(format!("process {pid}: {}", nothing_known(&imported))));
     }
     if listens {
-        hooked(pid, run.variables.get("PYTHONPATH"), &mut imported, catalog);
+        hooked(pid, &run, &mut imported, catalog);
     }
     imported.notes.extend(command.withheld);
     if let Some(root) = command.root {
@@ -85,13 +85,28 @@ pub fn of_process(
 }
 
 /// How long the hook is waited for: it answers a new listener at the end of a step.
-const HOOKS_PATIENCE: Duration = Duration::from_secs(8);
+pub const HOOKS_PATIENCE: Duration = Duration::from_secs(8);
+
+/// Whether the environment of a process has the hook in it.
+#[must_use]
+pub fn has_hook(pid: u32) -> bool {
+    let Ok(directory) = observe::hook::Directory::open(|name| std::env::var_os(name)) else { return false };
+    observe::ProcessCommand::of(pid)
+        .is_ok_and(|command| is_hooked(&directory, &command.words, command.variables.get("PYTHONPATH")))
+}
+
+/// The hook lies in its `PYTHONPATH`; `memwall run` itself only hands that on.
+fn is_hooked(directory: &observe::hook::Directory, words: &[String], python_path: Option<&String>) -> bool {
+    let own = directory.path().display().to_string();
+    let starts_it = words.first().is_some_and(|word| Path::new(word).file_name().is_some_and(|name| name == "memwall"))
+        && words.get(1).is_some_and(|word| word == "run");
+    starts_it || python_path.is_some_and(|path| path.split(':').any(|folder| folder.starts_with(&own)))
+}
 
 /// What the hook in the process says, where its environment has it.
-fn hooked(pid: u32, python_path: Option<&String>, imported: &mut ImportedPlan, catalog: &Catalog) {
+fn hooked(pid: u32, process: &ProcessView<'_>, imported: &mut ImportedPlan, catalog: &Catalog) {
     let Ok(directory) = observe::hook::Directory::open(|name| std::env::var_os(name)) else { return };
-    let own = directory.path().display().to_string();
-    if !python_path.is_some_and(|path| path.split(':').any(|folder| folder.starts_with(&own))) {
+    if !is_hooked(&directory, &process.command, process.variables.get("PYTHONPATH")) {
         return;
     }
     let Ok(mut listener) = observe::hook::Listener::bind(&directory) else { return };
@@ -120,13 +135,44 @@ fn hooked(pid: u32, python_path: Option<&String>, imported: &mut ImportedPlan, c
     }
 }
 
+/// The devices that a process of this machine may be on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeviceSight {
+    /// GPUs, by name; none where their driver does not answer.
+    Gpus(Vec<String>),
+    /// There is no driver of any: whatever runs here runs on the CPU.
+    NoDriver,
+}
+
+impl DeviceSight {
+    /// What a source shows.
+    #[must_use]
+    pub fn of(source: &SourceInfo, devices: &[DeviceSample]) -> Self {
+        match source.kind {
+            SourceKind::Host => Self::NoDriver,
+            kind if kind.is_live() => {
+                Self::Gpus(devices.iter().filter_map(|device| device.name.value().cloned()).collect())
+            }
+            // A demo's GPUs are nobody's.
+            _ => Self::Gpus(Vec::new()),
+        }
+    }
+}
+
 /// The same as the dashboard shows it.
 ///
 /// # Errors
 /// Why it cannot be looked at, or that nothing is known of it.
-pub fn proposal(pid: u32, gpus: Vec<String>, catalog: &Catalog) -> Result<Proposal, Failure> {
+pub fn proposal(pid: u32, sight: DeviceSight, catalog: &Catalog) -> Result<Proposal, Failure> {
+    let (gpus, no_driver) = match sight {
+        DeviceSight::Gpus(names) => (names, false),
+        DeviceSight::NoDriver => (Vec::new(), true),
+    };
     // The dashboard listens to the hook itself, and compares with what it says.
-    let (heading, imported) = of_process(pid, gpus, catalog, false)?;
+    let (heading, mut imported) = of_process(pid, gpus, catalog, false)?;
+    if no_driver {
+        import::without_driver(&mut imported);
+    }
     let plan = LoadedPlan::from_text(&format!("inferred-{pid}"), &imported.yaml(&heading))
         .map_err(|faults| plans::refused(None, faults))?;
     let whose = if imported.tool.is_empty() { "a run" } else { &imported.tool };

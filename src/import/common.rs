@@ -170,6 +170,14 @@ pub fn on_cpu(imported: &mut ImportedPlan, origin: Origin) {
     imported.fill(keys::cluster::num_gpus, Some(Setting::new(1, origin)));
 }
 
+/// A process of a machine that has no driver of any GPU, where nothing says what it is on.
+pub fn without_driver(imported: &mut ImportedPlan) {
+    if imported.get(keys::hardware::gpu_type).is_none() {
+        on_cpu(imported, Origin::Gpu("no GPU driver on this machine".to_owned()));
+        derive(imported);
+    }
+}
+
 /// Whether the number of GPUs was told, or looked for in vain, by the framework's own rules.
 fn unsettled(imported: &ImportedPlan) -> bool {
     imported.get(keys::cluster::num_gpus).is_some()

@@ -10,7 +10,11 @@ use crate::reading::{HookAbout, HookModules, HookedRun, InputShape};
 /// come first among the notes.
 pub fn tell(imported: &mut ImportedPlan, run: &HookedRun) {
     let Some(about) = &run.about else { return };
-    precision(imported, about);
+    if imported.names_no_model().is_some() && about.params_are_all {
+        let class = about.model.as_deref().unwrap_or("of an unknown class");
+        imported.note(format!("the hook: the run's model is {class}, {} parameters", about.params));
+    }
+    precision(imported, about, run.modules.as_ref());
     optimizer(imported, about);
     let told = about.checkpointed.map(|on| if on { "full" } else { "none" });
     let planned = imported.get(keys::training::activation_checkpointing).and_then(|found| found.value.as_str());
@@ -79,7 +83,7 @@ fn origin(what: &str) -> Origin {
 }
 
 /// The type of most elements, and bytes of the states of each trained one, say what is stored.
-fn precision(imported: &mut ImportedPlan, about: &HookAbout) {
+fn precision(imported: &mut ImportedPlan, about: &HookAbout, modules: Option<&HookModules>) {
     const KEY: &str = "training.precision";
     let Some((dtype, _)) = about.dtypes.first() else { return };
     let planned = imported.get(KEY).and_then(|found| found.value.as_str()).unwrap_or("").to_owned();
@@ -91,6 +95,9 @@ fn precision(imported: &mut ImportedPlan, about: &HookAbout) {
         "bfloat16" => "bf16",
         "float16" => "fp16",
         "float32" => {
+            if let Some(computed) = modules.and_then(|modules| modules.linear()?.dtype.as_deref()) {
+                return multiplied(imported, &planned, computed);
+            }
             let stored_half = planned.is_empty() || !(planned.ends_with("-mixed") || planned.ends_with("32"));
             if stored_half && !adapters && !planned.is_empty() {
                 imported.say(
@@ -117,6 +124,20 @@ fn precision(imported: &mut ImportedPlan, about: &HookAbout) {
     }
     let word = if wide { format!("{half}-fp32-master") } else { half.to_owned() };
     imported.say(KEY, word, origin(&format!("weights in {dtype}")));
+}
+
+/// Weights in fp32 whose matrices are multiplied in that type: as they are stored, or cast for it.
+fn multiplied(imported: &mut ImportedPlan, planned: &str, computed: &str) {
+    let (word, alike) = match computed {
+        "float32" => ("fp32", ["fp32", "tf32"]),
+        "bfloat16" => ("bf16-mixed", ["bf16-mixed", "fp8-mixed"]),
+        "float16" => ("fp16-mixed", ["fp16-mixed", "fp8-mixed"]),
+        _ => return,
+    };
+    if !alike.contains(&planned) {
+        let what = format!("weights in fp32, matrices in {}", computed.replace("float", "fp").replace("bfp", "bf"));
+        imported.say(keys::training::precision, word, origin(&what));
+    }
 }
 
 /// Whether a rank may hold a part of the states of all weights, as under `ZeRO`; FSDP shares out the weights as well.
@@ -219,6 +240,33 @@ mod tests {
             let found = imported.get("training.precision").unwrap();
             assert_eq!(found.value, after, "{before} {dtype} {states}");
             assert_eq!(imported.get("training.optimizer").unwrap().value, "adamw-fused");
+        }
+    }
+
+    /// What linear layers answer in tells autocast from fp32, whatever the command says or leaves open.
+    #[test]
+    fn linear_layers_tell_what_is_multiplied() {
+        for (before, computed, after) in [
+            (None, "float32", "fp32"),
+            (None, "bfloat16", "bf16-mixed"),
+            (Some("fp32"), "float16", "fp16-mixed"),
+            (Some("bf16-mixed"), "float32", "fp32"),
+            (Some("tf32"), "float32", "tf32"),
+            (Some("bf16-mixed"), "bfloat16", "bf16-mixed"),
+        ] {
+            let mut imported = planned(&[]);
+            if let Some(word) = before {
+                imported.say("training.precision", word, Origin::Argument("--x".to_owned()));
+            }
+            let linear = ModuleKind {
+                class: "Linear".to_owned(),
+                leaf: true,
+                dtype: Some(computed.to_owned()),
+                ..ModuleKind::default()
+            };
+            let modules = HookModules { kinds: vec![linear], ..HookModules::default() };
+            tell(&mut imported, &HookedRun { modules: Some(modules), ..run(about("float32", 8000)) });
+            assert_eq!(imported.get("training.precision").unwrap().value, after, "{before:?} {computed}");
         }
     }
 

@@ -119,6 +119,7 @@ use common::ImportContext;
 use launch::{LaunchCommand, LaunchEnvironment, Launcher, Program, World};
 use settings::{UNKNOWN, UNKNOWN_OPTIONS};
 
+pub use common::without_driver;
 pub use file::is_foreign;
 pub use hooked::{other_model, tell as tell_hook};
 pub use imported::{ImportedPlan, InferredValue, MissingKey};

@@ -20,7 +20,7 @@ const MOST_BYTES: u64 = 8 << 20;
 const MOST_ANCESTORS: usize = 32;
 
 /// One process as the system has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProcessCommand {
     /// Its id in this namespace.
     pub pid: u32,

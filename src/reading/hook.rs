@@ -172,6 +172,13 @@ pub struct HookModules {
 }
 
 impl HookModules {
+    /// The kind of linear layer or convolution with the most parameters: what it answers in is what matrices are multiplied in.
+    #[must_use]
+    pub fn linear(&self) -> Option<&ModuleKind> {
+        let multiplies = |kind: &&ModuleKind| kind.leaf && (kind.class == "Linear" || kind.class.starts_with("Conv"));
+        self.kinds.iter().filter(multiplies).max_by_key(|kind| kind.params)
+    }
+
     /// What each of `count` layers from `first` on keeps for the backward pass, on average; none where the model has
     /// several lists of layers, or not all of these.
     #[must_use]

@@ -40,8 +40,10 @@ pub enum StatedCheckpointing {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StatedSettings {
-    /// Parameters of the whole model, as far as the log rounds them.
+    /// Parameters of the whole model, as the log rounds them.
     pub params: Option<u64>,
+    /// Half a step of the last digit that they are written with.
+    pub params_within: u64,
     /// Those that are trained.
     pub trainable: Option<u64>,
     /// What matrices are multiplied in.

@@ -111,22 +111,51 @@ const CPU_ROWS: &str = r#"{"kernel":"machine","device":"cpu","name":"CPU","date"
 {"kernel":"done","spread":0.05,"clock_mhz":null}
 "#;
 
+/// A plan for the CPU of those rows in that folder, and where the program has their curves from.
+fn plan_for_a_cpu(folder: &std::path::Path) -> [std::path::PathBuf; 2] {
+    let config = folder.join("config");
+    fs::write(folder.join("rows.jsonl"), CPU_ROWS).unwrap();
+    let mut bench = std::process::Command::new(env!("CARGO_BIN_EXE_memwall"));
+    let bench = bench.args(["bench", "--rows"]).arg(folder.join("rows.jsonl")).env("XDG_CONFIG_HOME", &config);
+    assert!(bench.output().unwrap().status.success());
+    let plan = folder.join("plan.yaml");
+    let text = "model: {preset: gpt2, batch_size: 1}\ntraining: {precision: fp32}\nhardware: {gpu_type: cpu}\n";
+    fs::write(&plan, text).unwrap();
+    [plan, config]
+}
+
 /// A plan for a CPU has no GPU to watch, and none is simulated for it.
 #[test]
 fn a_cpu_has_no_gpu() {
     let folder = tempfile::tempdir().unwrap();
-    let config = folder.path().join("config");
-    fs::write(folder.path().join("rows.jsonl"), CPU_ROWS).unwrap();
-    let mut bench = std::process::Command::new(env!("CARGO_BIN_EXE_memwall"));
-    let bench = bench.args(["bench", "--rows"]).arg(folder.path().join("rows.jsonl")).env("XDG_CONFIG_HOME", &config);
-    assert!(bench.output().unwrap().status.success());
-    let plan = folder.path().join("plan.yaml");
-    let text = "model: {preset: gpt2, batch_size: 1}\ntraining: {precision: fp32}\nhardware: {gpu_type: cpu}\n";
-    fs::write(&plan, text).unwrap();
+    let [plan, config] = plan_for_a_cpu(folder.path());
     let program = Program::memwall().args(&[plan.to_str().unwrap()]).size(120, 40);
     let mut terminal = program.env("XDG_CONFIG_HOME", &config).env("MEMWALL_SYS_ROOT", folder.path()).start();
     let screen = terminal.wait_for("--attach PID");
     assert!(header(&screen).contains("no GPU") && !screen.contains("demo"), "{screen}");
     terminal.keys("q");
     terminal.assert_left_well();
+}
+
+/// A run on the CPU is compared with the CPU's own plan: the resident set of its process, here a shell's, and the steps of
+/// its log. What only a GPU has is said to be absent.
+#[test]
+fn a_run_on_the_cpu_is_compared_with_its_own_plan() {
+    const STEPS: &str =
+        "i=0; while :; do echo \"iter $i: loss 2.0000, time 100.00ms, mfu 1.00%\"; i=$((i+1)); sleep 0.1; done";
+    let folder = tempfile::tempdir().unwrap();
+    let [plan, config] = plan_for_a_cpu(folder.path());
+    let log = fs::File::create(folder.path().join("run.log")).unwrap();
+    let mut training = std::process::Command::new("sh").args(["-c", STEPS]).stdout(log).spawn().unwrap();
+    let pid = training.id().to_string();
+    let program = Program::memwall().args(&[plan.to_str().unwrap(), "--attach", &pid]).size(120, 40);
+    let mut terminal = program.env("XDG_CONFIG_HOME", &config).env("MEMWALL_SYS_ROOT", folder.path()).start();
+    let screen = terminal.wait_for("→0.10 s");
+    let line = screen.lines().nth(1).unwrap();
+    assert!(line.contains("→0.00 GiB -100 %") && line.contains("no GPU is used"), "{screen}");
+    assert!(header(&screen).contains("on the CPU"), "{screen}");
+    terminal.keys("q");
+    terminal.assert_left_well();
+    training.kill().unwrap();
+    training.wait().unwrap();
 }

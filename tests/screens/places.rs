@@ -234,10 +234,20 @@ fn the_end_of_a_rank_is_said_with_its_signal() {
     assert_eq!(state.monitor.attached_here(), Some(11));
     assert_eq!(state.monitor.attached_by_user(), Some(PID));
     assert_ne!(run_verdict(&state).words, "ENDED");
-    let exits = vec![ProcessExit { pid: 12, code: None, signal: Some(9) }];
-    happen(&mut state, Event::Run(Box::new(RunNews { exits, ..news })));
+    let exit = |pid, code, signal| ProcessExit { pid, code, signal };
+    let killed = exit(12, None, Some(9));
+    happen(&mut state, Event::Run(Box::new(RunNews { exits: vec![killed], ..news.clone() })));
     assert_eq!(run_verdict(&state).words, "ENDED");
     assert!(line(&state, 1).contains("ended, rank 1: SIGKILL, exit 137"), "{}", line(&state, 1));
+    // The launcher ends the others by SIGTERM: that is not why.
+    let ended = exit(11, None, Some(15));
+    for (why, said) in [(killed, "SIGKILL, exit 137"), (exit(12, Some(1), None), "exit 1")] {
+        let exits = vec![ended, why];
+        happen(&mut state, Event::Run(Box::new(RunNews { exits, ..news.clone() })));
+        assert!(line(&state, 1).contains(&format!("ended, rank 1: {said}")), "{}", line(&state, 1));
+    }
+    happen(&mut state, Event::Run(Box::new(RunNews { exits: vec![ended], ..news })));
+    assert!(line(&state, 1).contains("ended, rank 0: SIGTERM, exit 143"), "{}", line(&state, 1));
 }
 
 /// A second of a run whose log tells that step, and whose process has waited for its disk since then.

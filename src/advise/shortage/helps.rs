@@ -40,7 +40,7 @@ pub fn helps(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Vec<String> {
             enough.word(relief.saves())
         ));
     }
-    if plan.is_none() && !has_room(oom) {
+    if plan.is_none() && !has_room(oom) && trains(oom) {
         helps.push(WITH_PLAN.to_owned());
     }
     helps
@@ -48,6 +48,11 @@ pub fn helps(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Vec<String> {
 
 /// The advice that a plan makes figures of.
 pub const WITH_PLAN: &str = "a smaller micro batch, checkpointing, sharding: beside the run's plan each is predicted";
+
+/// Whether a training plan may be of what ran out: these run models that are trained.
+fn trains(oom: &OutOfMemory) -> bool {
+    !["llama.cpp", "ONNX Runtime"].contains(&oom.backend.as_str())
+}
 
 /// Whether the device has room for the request many times over: not its size is what was refused.
 fn has_room(oom: &OutOfMemory) -> bool {
@@ -63,10 +68,15 @@ fn kv_cache(oom: &OutOfMemory) -> Vec<String> {
     if let Some((free, capacity)) = oom.free.zip(oom.capacity).filter(|_| oom.is_share()) {
         // It wants its share free when it starts (`vllm/v1/worker/gpu_worker.py`, `init_device`).
         let share = (free.as_f64() / capacity.as_f64() * 100.0).floor() / 100.0;
-        return vec![
-            format!("a gpu_memory_utilization of {share:.2} or less, where the weights and a cache go into that"),
-            "nothing else on the device when vLLM starts: nvidia-smi shows which processes hold it".to_owned(),
-        ];
+        let alone = "nothing else on the device when vLLM starts: nvidia-smi, rocm-smi or xpu-smi shows which processes hold it";
+        let mut helps = vec![alone.to_owned()];
+        // Nothing fits into a twentieth.
+        if share >= 0.05 {
+            let lower =
+                format!("a gpu_memory_utilization of {share:.2} or less, where the weights and a cache go into that");
+            helps.insert(0, lower);
+        }
+        return helps;
     }
     if oom.backend == "SGLang" {
         return vec![
@@ -115,7 +125,21 @@ fn allocator(oom: &OutOfMemory) -> Vec<String> {
             ];
         }
         "TensorFlow" => return tensorflow(oom).into_iter().collect(),
-        "CuPy" => return Vec::new(),
+        "CuPy" => return cupy(oom).into_iter().collect(),
+        "Paddle" => {
+            return vec!["other processes leaving the device, where nvidia-smi lists any".to_owned()];
+        }
+        "llama.cpp" => {
+            return vec![
+                "fewer layers on the GPU (--n-gpu-layers), a shorter context (--ctx-size) or a smaller --ubatch-size"
+                    .to_owned(),
+            ];
+        }
+        "ONNX Runtime" => {
+            return vec![
+                "smaller inputs, fewer sessions on the device, or a higher gpu_mem_limit where one is set".to_owned(),
+            ];
+        }
         _ => {}
     }
     if !is_possible(oom) {
@@ -144,6 +168,11 @@ fn allocator(oom: &OutOfMemory) -> Vec<String> {
         (None, _) => {}
     }
     helps
+}
+
+/// A pool that has reached its own limit, not the device's end.
+fn cupy(oom: &OutOfMemory) -> Option<String> {
+    oom.allowed.map(|allowed| format!("a higher limit than {allowed} for CuPy's memory pool"))
 }
 
 /// What is free of TensorFlow's share would do, were it in one piece (the message itself names the variable).

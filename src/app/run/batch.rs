@@ -35,8 +35,31 @@ fn input_shape(modules: &HookModules, tokens: Option<u64>, job: &Job) -> Option<
     }
 }
 
+/// Whether a pass may be the samples of a micro batch in one row, behind each other, as loaders write them that pad nothing
+/// (transformers, `DataCollatorWithFlattening`; TRL, `packing`).
+fn is_joined(batch: InputShape, job: &Job) -> bool {
+    let (micro, sequence) = (job.batch.micro, job.batch.sequence);
+    let is_row = job.batch.image == 0 && batch.samples == 1 && micro > 1 && sequence > 0;
+    is_row && batch.length > sequence && batch.length.is_multiple_of(sequence)
+}
+
 fn samples(batch: InputShape, job: &Job) -> ToldSetting {
     let (runs, planned) = (batch.samples, job.batch.micro);
+    if is_joined(batch, job) {
+        let key = keys::training::micro_batch_size;
+        let words = || {
+            let (length, sequence) = (grouped(batch.length), grouped(job.batch.sequence));
+            format!(
+                "a micro batch of {length} tokens in one row, the plan's is {} samples of {sequence}",
+                grouped(planned)
+            )
+        };
+        return if batch.length == planned.saturating_mul(job.batch.sequence) {
+            ToldSetting::number(key, planned, planned, words)
+        } else {
+            ToldSetting::otherwise(key, words())
+        };
+    }
     let words = || format!("micro batch {}, the plan's is {}", grouped(runs), grouped(planned));
     ToldSetting::number(keys::training::micro_batch_size, runs, planned, words)
 }
@@ -47,6 +70,9 @@ fn length(batch: InputShape, job: &Job) -> Option<ToldSetting> {
         let planned = job.batch.image;
         let words = || format!("images of {runs} pixels a side, the plan's have {planned}");
         return Some(ToldSetting::number(keys::model::image_size, runs, planned, words));
+    }
+    if is_joined(batch, job) {
+        return None;
     }
     // What a decoder reads beside an encoder may be what the embedding saw.
     let planned = job.batch.sequence;

@@ -12,7 +12,7 @@ use crate::app::monitor::attached::AttachedState;
 use crate::app::notice::{info, problem};
 use crate::app::plans;
 use crate::app::state::State;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Generation};
 use crate::compare::{self, Bands, Calibration, Candidates, Comparison, Evidence, Explanation, Subject, explain};
 use crate::predict::Job;
 use crate::reading::Moment;
@@ -114,8 +114,14 @@ const CALM: Seconds = Seconds(10.0);
 impl QuestionKey {
     fn of(state: &State) -> Option<Self> {
         let comparison = state.run.comparison.as_ref()?;
+        let plan = state.plans.run.as_ref()?.plan();
+        // Of a run on the CPU without the hook nobody tells the peak: a step time alone names no cause.
+        let on_cpu = plan.job()?.hardware.gpu.generation == Generation::Cpu;
+        if on_cpu && state.run.telemetry.hooked(&state.monitor, state.now).is_none() {
+            return None;
+        }
         Some(Self {
-            text: state.plans.run.as_ref()?.plan().text().to_owned(),
+            text: plan.text().to_owned(),
             stage: comparison.stage(),
             calibration: state.run.calibration,
             evidence: comparison.held_against_plans(),

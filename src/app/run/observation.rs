@@ -3,10 +3,10 @@
 use super::Telemetry;
 use crate::app::monitor::Monitor;
 use crate::app::monitor::attached::{AttachedProcess, AttachedState};
-use crate::catalog::Gpu;
-use crate::compare::{Evidence, MemoryOwner, Observation, RunPhase};
+use crate::catalog::{Generation, Gpu};
+use crate::compare::{Evidence, MemoryOwner, Observation, RunPhase, resident_evidence};
 use crate::predict::Prediction;
-use crate::reading::{Absence, DeviceProcess, DeviceSample, Moment, ProgressSource, Reading, Sample};
+use crate::reading::{Absence, DeviceProcess, DeviceSample, HookMemory, Moment, ProgressSource, Reading, Sample};
 use crate::units::{Bytes, FlopsPerSec, Fraction, Seconds, TokensPerSec};
 
 /// Where the figures of the run are to be found.
@@ -43,9 +43,7 @@ pub fn observation(monitor: &Monitor, run: &Telemetry, prediction: &Prediction, 
         _ => Reading::measured(Bytes::ZERO, sample.at),
     };
     if run.uses_no_gpu(monitor, sample.at) {
-        let no_gpu = absent(&Absence::NoGpu);
-        let memory = Reading::Absent(Absence::NoGpu);
-        return Some(Observation { whose: found.whose, memory, devices: sample.devices.len(), evidence: no_gpu });
+        return Some(on_cpu((monitor, run), prediction, gpu, found.whose, sample));
     }
     let evidence = Evidence { device_used: found.memory_peak, others, ..rates };
     // Also of one that the driver knows by another pid: somebody said that it is this run.
@@ -54,6 +52,43 @@ pub fn observation(monitor: &Monitor, run: &Telemetry, prediction: &Prediction, 
         None => evidence,
     };
     Some(Observation { whose: found.whose, memory: found.memory, devices: sample.devices.len(), evidence })
+}
+
+/// A run without a GPU: against a plan for the CPU its process's resident set and its steps; nothing against any other.
+fn on_cpu(
+    (monitor, run): (&Monitor, &Telemetry),
+    prediction: &Prediction,
+    gpu: &Gpu,
+    whose: MemoryOwner,
+    sample: &Sample,
+) -> Observation {
+    let (devices, without) = (sample.devices.len(), absent(&Absence::NoGpu));
+    if gpu.generation != Generation::Cpu {
+        return Observation { whose, memory: Reading::Absent(Absence::NoGpu), devices, evidence: without };
+    }
+    let pid = monitor.attached_here();
+    let process = sample.processes.iter().find(|process| Some(process.pid) == pid);
+    let resident = process.map_or_else(Reading::not_read, |process| process.resident.clone());
+    let step = run.hooked(monitor, sample.at).and_then(|hooked| hooked.step.as_ref());
+    let told = match step.filter(|step| step.memory == HookMemory::Resident) {
+        Some(step) => Evidence {
+            bandwidth: without.bandwidth,
+            compute: without.compute,
+            power: without.power,
+            ..resident_evidence(step, prediction)
+        },
+        // Nobody tells the peak: what a run of whole steps holds is near it.
+        None => Evidence {
+            device_used: resident.clone(),
+            others: resident.map(|_| Bytes::ZERO),
+            settled: run.phases().phase(sample.at) == RunPhase::Steady,
+            step: Reading::not_read(),
+            ..without
+        },
+    };
+    let (allocated, reserved) = (told.allocated.clone(), told.reserved.clone());
+    let evidence = with_progress(told, run, monitor, prediction, sample.at);
+    Observation { whose, memory: resident, devices, evidence: Evidence { allocated, reserved, ..evidence } }
 }
 
 /// With what the attached process's log and hook tell. The rhythm of its device tells too little

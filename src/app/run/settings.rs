@@ -7,7 +7,7 @@ use crate::model::Element;
 use crate::plan::keywords::{Optimizer, Precision};
 use crate::plan::{Change, Checkpointing, keys};
 use crate::predict::Job;
-use crate::reading::{HookAbout, HookModules, HookedRun, ModuleKind, StatedType, TokensSeen};
+use crate::reading::{HookAbout, HookModules, HookedRun, StatedType, TokensSeen};
 use crate::units::parameter_count;
 
 /// Parameters of one type are the model's if they are this share of all.
@@ -102,7 +102,7 @@ fn precision(about: &HookAbout, modules: Option<&HookModules>, job: &Job) -> Opt
     if (*count as f64) < MOST * all as f64 || job.training.lora.is_some() {
         return None;
     }
-    let computed = modules.and_then(|modules| stated_type(linear(modules)?.dtype.as_deref()?));
+    let computed = modules.and_then(|modules| stated_type(modules.linear()?.dtype.as_deref()?));
     let (planned, same) = (job.storage.precision, element(stored) == job.storage.weight);
     let computes = |precision: Precision| computed.is_none_or(|computed| computes_in(precision, computed));
     let words = match computed {
@@ -118,12 +118,6 @@ fn precision(about: &HookAbout, modules: Option<&HookModules>, job: &Job) -> Opt
     });
     let values = values.map(|one| one.name().to_owned()).collect();
     Some(ToldSetting { key: keys::training::precision, values, words })
-}
-
-/// The kind of linear layer with the most parameters.
-fn linear(modules: &HookModules) -> Option<&ModuleKind> {
-    let multiplies = |kind: &&ModuleKind| kind.leaf && (kind.class == "Linear" || kind.class.starts_with("Conv"));
-    modules.kinds.iter().filter(multiplies).max_by_key(|kind| kind.params)
 }
 
 fn stated_type(name: &str) -> Option<StatedType> {
@@ -214,7 +208,7 @@ mod tests {
     use super::*;
     use crate::catalog::Catalog;
     use crate::plan::{Document, plan_of};
-    use crate::reading::{HookMemory, HookStep, Moment, Reading};
+    use crate::reading::{HookMemory, HookStep, ModuleKind, Moment, Reading};
     use crate::units::{Bytes, SignedBytes};
 
     fn job(training: &str) -> Job {
@@ -315,6 +309,23 @@ mod tests {
         }
         assert!(told.agree_with(&Change::default()));
         assert!(!told.agree_with(&Change::to("training.precision", "bf16")));
+    }
+
+    /// TRL's packing puts the samples of a micro batch behind each other: 4 of 256 ids are one row of 1024.
+    #[test]
+    fn samples_in_one_row_are_the_micro_batch() {
+        let told = |length: u64| {
+            let mut run = run("float32", 2 * length);
+            for kind in &mut run.modules.as_mut().unwrap().kinds {
+                kind.shape = vec![1, length];
+            }
+            ToldSettings::of(&run, &job("precision: fp32, micro_batch_size: 4, gradient_accumulation_steps: 2")).words()
+        };
+        assert_eq!(told(1024), Vec::<String>::new());
+        assert_eq!(
+            told(2048).first().map(String::as_str),
+            Some("a micro batch of 2 048 tokens in one row, the plan's is 4 samples of 256")
+        );
     }
 
     #[test]

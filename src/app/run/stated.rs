@@ -2,9 +2,9 @@
 
 use super::mismatch::{ABOUT_SAME_SIZE, SAME_SIZE};
 use crate::app::state::State;
-use crate::model::Element;
+use crate::model::{Decoder, Element};
 use crate::plan::Checkpointing;
-use crate::plan::keywords::Precision;
+use crate::plan::keywords::{Position, Precision};
 use crate::predict::{Job, Prediction};
 use crate::reading::{StatedCheckpointing, StatedSettings, StatedType};
 use crate::units::{grouped, parameter_count};
@@ -27,11 +27,19 @@ pub fn other_model(state: &State, job: &Job, prediction: &Prediction) -> Option<
     let by_name = state.plans.run.as_ref()?.plan().document()?.value("model.size_billions").is_none();
     let same_size = if by_name { SAME_SIZE } else { ABOUT_SAME_SIZE };
     let planned = prediction.params;
-    let is = |count: u64, whole: u64| (count as f64 / whole as f64 - 1.0).abs() <= same_size;
+    let within =
+        |by: u64| move |count: u64, whole: u64| count.abs_diff(whole) as f64 <= same_size * whole as f64 + by as f64;
+    let is = within(0);
     if let Some(all) = stated.params {
+        let is = within(stated.params_within);
         // Adapters may be counted with the model or not.
         let base = all.saturating_sub(stated.trainable.filter(|trained| *trained < all).unwrap_or(0));
-        let same = is(all, planned.total) || is(base, planned.total) || is(all, planned.total - planned.trainable);
+        // nanoGPT leaves the position embeddings out (`model.py`, `get_num_params`).
+        let without_positions = planned.total.saturating_sub(position_table(job));
+        let same = is(all, planned.total)
+            || is(base, planned.total)
+            || is(all, without_positions)
+            || is(all, planned.total - planned.trainable);
         return (!same).then(|| {
             format!("{} parameters {BY_LOG}, the plan has {}", parameter_count(all), parameter_count(planned.total))
         });
@@ -48,6 +56,13 @@ pub fn other_model(state: &State, job: &Job, prediction: &Prediction) -> Option<
         parameter_count(trained),
         parameter_count(planned.trainable)
     ))
+}
+
+/// Parameters of the learned positions; 0 where there are none.
+fn position_table(job: &Job) -> u64 {
+    let learned = job.decoder().filter(|decoder| decoder.position == Position::Learned);
+    let size = |decoder: &Decoder| Some(decoder.max_positions?.saturating_mul(decoder.hidden));
+    learned.and_then(size).unwrap_or(0)
 }
 
 /// What the run does otherwise than its plan, as its log states: each in a few words, the last one with who says so.

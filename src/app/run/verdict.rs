@@ -1,5 +1,6 @@
 //! What is to be said of the run in a word or two: the gravest first.
 
+use super::inferred::is_nobodys;
 use super::mismatch::{self, Mismatch};
 use crate::app::monitor::SourceState;
 use crate::app::monitor::attached::AttachedState;
@@ -132,7 +133,7 @@ fn unseen(state: &State) -> Option<RunVerdict> {
         None => {}
     }
     if state.plans.run.is_none() {
-        return quiet("NO PLAN");
+        return quiet(if is_nobodys(state) { "NO PLAN" } else { "NO PREDICTION" });
     }
     if let Some(age) = state.monitor.age(state.now).filter(|age| age.0 > LATE.0.max(3.0 * state.monitor.interval.0)) {
         return Some(verdict(format!("NO DATA FOR {}", age.roughly()), Gravity::Danger));

@@ -15,7 +15,7 @@ use crate::app::{
 use crate::catalog::Catalog;
 use crate::cli::args::is_new_plan;
 use crate::cli::import::{self, OpenedPlan};
-use crate::cli::infer::proposal;
+use crate::cli::infer::{DeviceSight, proposal};
 use crate::observe;
 use crate::order::StableOrder;
 use crate::plan::{self, Document, HfConfig};
@@ -42,14 +42,14 @@ fn aside(events: Sender<Event>, work: impl FnOnce() -> Event + Send + 'static) {
 
 /// Reads the plan of a process: files of its own may lie anywhere.
 pub fn infer(pid: u32, state: &State, events: Sender<Event>) {
-    // A demo's GPUs are nobody's.
-    let live = matches!(&state.monitor.source, SourceState::Running(info) if info.kind.is_live());
-    let devices = state.monitor.devices().iter().filter(|_| live);
-    let gpus = devices.filter_map(|device| device.name.value().cloned()).collect();
+    let sight = match &state.monitor.source {
+        SourceState::Running(info) => DeviceSight::of(info, state.monitor.devices()),
+        SourceState::Starting | SourceState::Failed(_) => DeviceSight::Gpus(Vec::new()),
+    };
     let catalog = Arc::clone(&state.catalog);
     aside(events, move || Event::Inferred {
         pid,
-        outcome: proposal(pid, gpus, &catalog).map(Box::new).map_err(|why| NotInferred(why.to_string())),
+        outcome: proposal(pid, sight, &catalog).map(Box::new).map_err(|why| NotInferred(why.to_string())),
     });
 }
 

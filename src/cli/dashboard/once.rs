@@ -12,8 +12,9 @@ use super::{Clock, RequestedSource, calibrations, open_plan, recorded, source};
 use crate::app::{
     AttachedState, Editor, Effect, Event, Gravity, Question, RunPlan, SourceState, State, run_verdict, update,
 };
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Generation};
 use crate::cli::config::Config;
+use crate::cli::infer::DeviceSight;
 use crate::cli::{DashboardArgs, Exit, Failure, Streams, infer};
 use crate::observe::log::Pattern;
 use crate::observe::{self, FollowOptions, SharedRequirements, SourceChoice, SourceReport};
@@ -27,6 +28,10 @@ const BETWEEN: Duration = Duration::from_millis(500);
 
 /// A driver that has said nothing by then will not.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A log that tells nothing by then tells nothing, and the time between two looks.
+const LOGS_PATIENCE: Duration = Duration::from_millis(1500);
+const TURN: Duration = Duration::from_millis(100);
 
 /// Samples that may wait.
 const REPORTS: usize = 8;
@@ -64,7 +69,9 @@ fn observed(args: &DashboardArgs, catalog: Catalog) -> Result<State, Failure> {
     let first = watched.sample()?;
     let live = info.kind.is_live();
     if let Some(pid) = asked.or_else(|| busiest(&first)).filter(|_| live) {
-        let editor = (args.plan.is_none()).then(|| inferred(pid, &first, &state.catalog)).flatten();
+        let editor = (args.plan.is_none())
+            .then(|| inferred(pid, DeviceSight::of(&info, &first.devices), &state.catalog))
+            .flatten();
         let plan = editor.unwrap_or_else(|| state.plans.editor.clone());
         state = State::on(plan, state.catalog, Some(pid), clock.now());
     }
@@ -84,13 +91,37 @@ fn observed(args: &DashboardArgs, catalog: Catalog) -> Result<State, Failure> {
         }
         happen(&mut state, Event::Sample(Box::new(sample)));
     }
+    if let Some(pid) = attached.filter(|_| live) {
+        hear(&mut state, pid, &mut heard);
+    }
     Ok(state)
 }
 
+/// Waits for what the process's hook says, else its log.
+fn hear(state: &mut State, pid: u32, heard: &mut Receiver<RunNews>) {
+    let hooked = infer::has_hook(pid);
+    let until = Instant::now() + if hooked { infer::HOOKS_PATIENCE } else { LOGS_PATIENCE };
+    loop {
+        while let Ok(news) = heard.try_recv() {
+            happen(state, Event::Run(Box::new(news)));
+        }
+        let telemetry = &state.run.telemetry;
+        let told = if hooked {
+            let run = telemetry.hooked(&state.monitor, state.now);
+            run.is_some_and(|run| run.about.is_some() && run.step.is_some())
+        } else {
+            telemetry.progress(&state.monitor, state.now).is_some()
+        };
+        if told || Instant::now() >= until {
+            return;
+        }
+        thread::sleep(TURN);
+    }
+}
+
 /// The plan that the process seems to have; none where nothing is known of it.
-fn inferred(pid: u32, sample: &Sample, catalog: &Catalog) -> Option<Editor> {
-    let gpus = sample.devices.iter().filter_map(|device| device.name.value().cloned()).collect();
-    let proposal = infer::proposal(pid, gpus, catalog).ok()?;
+fn inferred(pid: u32, sight: DeviceSight, catalog: &Catalog) -> Option<Editor> {
+    let proposal = infer::proposal(pid, sight, catalog).ok()?;
     Some(Editor::open(proposal.plan, catalog))
 }
 
@@ -174,6 +205,8 @@ struct Summary<'a> {
     gone: bool,
     command: Option<String>,
     plan: Option<&'a Editor>,
+    /// The plan is somebody's, and makes no prediction: its name and why.
+    unpredicted: Option<String>,
 }
 
 impl<'a> Summary<'a> {
@@ -196,12 +229,21 @@ impl<'a> Summary<'a> {
                 .is_some_and(|attached| matches!(attached.state, AttachedState::Ended | AttachedState::Missing)),
             command,
             plan: state.plans.run.as_ref().map(RunPlan::plan),
+            unpredicted: unpredicted(state),
         }
     }
 }
 
+/// The plan in front and what is wrong with it, where it makes no prediction and is not the program's own example.
+fn unpredicted(state: &State) -> Option<String> {
+    let plan = &state.plans.editor;
+    let is_somebodys = state.plans.run.is_none() && !plan.is_example();
+    let why = plan.faults().first().filter(|_| is_somebodys && plan.prediction().is_none())?;
+    Some(format!("{}: not predicted: {}", plan_name(plan), printable(&why.to_string())))
+}
+
 fn as_text(state: &State) -> String {
-    let Summary { source, devices, pid, gone, command, plan } = Summary::of(state);
+    let Summary { source, devices, pid, gone, command, plan, unpredicted } = Summary::of(state);
     let mut lines = vec![format!("source   {}", source.map_or("", |source| source.detail.as_str()))];
     lines.extend(devices.iter().map(device_line));
     if devices.is_empty() {
@@ -214,8 +256,8 @@ fn as_text(state: &State) -> String {
         (Some(pid), Some(command)) => format!("PID {pid}  {}", printable(&command)),
     };
     lines.push(format!("run      {run}"));
-    lines
-        .push(format!("plan     {}", plan.map_or_else(|| "none: memwall PLAN --once compares".to_owned(), plan_words)));
+    let none = || unpredicted.unwrap_or_else(|| "none: memwall PLAN --once compares".to_owned());
+    lines.push(format!("plan     {}", plan.map_or_else(none, plan_words)));
     lines.push(format!("verdict  {}", run_verdict(state).words));
     lines.extend(cause_words(state).map(|words| format!("why      {}", printable(&words))));
     lines.iter().map(|line| format!("{}\n", fitted(line))).collect()
@@ -228,14 +270,20 @@ fn fitted(line: &str) -> String {
     if short.len() < line.len() { format!("{short}...") } else { short }
 }
 
+fn plan_name(plan: &Editor) -> String {
+    printable(&plan.path().map_or_else(|| plan.name().to_owned(), |path: &Path| path.display().to_string()))
+}
+
 fn plan_words(plan: &Editor) -> String {
-    let place = plan.path().map_or_else(|| plan.name().to_owned(), |path: &Path| path.display().to_string());
+    let name = plan_name(plan);
     match plan.prediction() {
         Some(prediction) => {
             let (needs, step) = (prediction.capacity.needed, prediction.time.step);
-            format!("{}: {needs} predicted on each GPU, a step in {step}", printable(&place))
+            let is_cpu = plan.job().is_some_and(|job| job.hardware.gpu.generation == Generation::Cpu);
+            let of = if is_cpu { "resident" } else { "on each GPU" };
+            format!("{name}: {needs} predicted {of}, a step in {step}")
         }
-        None => printable(&place),
+        None => name,
     }
 }
 
@@ -258,7 +306,7 @@ fn device_line(device: &DeviceSample) -> String {
 }
 
 fn as_json(state: &State) -> Value {
-    let Summary { source, devices, pid, gone, command, plan } = Summary::of(state);
+    let Summary { source, devices, pid, gone, command, plan, unpredicted } = Summary::of(state);
     let verdict = run_verdict(state);
     let prediction = plan.and_then(Editor::prediction);
     json!({
@@ -276,6 +324,7 @@ fn as_json(state: &State) -> Value {
             "device_used": prediction.map(|prediction| prediction.capacity.needed.0),
             "step_s": prediction.map(|prediction| prediction.time.step.0),
         })),
+        "not_predicted": unpredicted,
         "verdict": {
             "words": verdict.words,
             "gravity": match verdict.gravity {

@@ -1,6 +1,7 @@
 //! Finds what says in a text that memory ran out: messages of `PyTorch`, of libraries beside it, of other
 //! frameworks, and of the system that ended a process.
 
+mod frameworks;
 mod other;
 mod pytorch;
 mod size;

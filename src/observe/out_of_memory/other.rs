@@ -1,7 +1,7 @@
-//! The marks that messages are known by, and those of everyone but `PyTorch`.
+//! The marks that messages are known by, and those of drivers, libraries, vLLM and the system.
 
-use super::pytorch;
 use super::size::{after, bytes_after, glued, kibibytes_after, number, size, size_after, size_before};
+use super::{frameworks, pytorch};
 use crate::reading::{CacheTokens, OutOfMemory, OutOfMemoryKind as Kind};
 use crate::units::Bytes;
 
@@ -14,10 +14,15 @@ pub struct MessageMark {
 pub const MARKS: &[MessageMark] = &[
     MessageMark { text: "out of memory", read: device },
     MessageMark { text: "Tried to allocate ", read: headless },
-    MessageMark { text: "memory while trying to allocate ", read: xla },
-    MessageMark { text: "Out of memory allocating ", read: xla },
-    MessageMark { text: "Attempting to reserve ", read: |_, after| tpu(after) },
-    MessageMark { text: "Attempting to allocate ", read: |_, after| tpu(after) },
+    MessageMark { text: " would exceed allowed memory. (out of memory)", read: pytorch::asynchronous },
+    MessageMark { text: "OutOfMemoryError: Allocation on device", read: |_, after| pytorch::cut_short(after) },
+    MessageMark { text: "memory while trying to allocate ", read: |_, after| frameworks::xla(after) },
+    MessageMark { text: "Out of memory allocating ", read: |_, after| frameworks::cupy_or_xla(after) },
+    MessageMark { text: "Failed to allocate request for ", read: |_, after| frameworks::xla_request(after) },
+    MessageMark { text: "Attempting to reserve ", read: |_, after| frameworks::tpu(after) },
+    MessageMark { text: "Attempting to allocate ", read: |_, after| frameworks::tpu(after) },
+    MessageMark { text: "Out of memory error on GPU ", read: |_, after| frameworks::paddle(after) },
+    MessageMark { text: "Failed to allocate memory for requested buffer of size ", read: frameworks::onnx_runtime },
     MessageMark { text: "Call rtMalloc fail", read: |_, after| Some(ascend(after)) },
     MessageMark {
         text: " from device: HIP_ERROR_OutOfMemory",
@@ -30,9 +35,9 @@ pub const MARKS: &[MessageMark] = &[
     },
     MessageMark { text: "_STATUS_ALLOC_FAILED", read: nvidia_library },
     MessageMark { text: "Failed to CUDA calloc ", read: |before, after| nccl(before, bytes_after(after, "")) },
-    MessageMark { text: "OOM when allocating tensor with shape", read: |_, after| Some(tensorflow(after)) },
-    MessageMark { text: "out of memory trying to allocate ", read: tensorflow_request },
-    MessageMark { text: "] Stats:", read: |_, after| tensorflow_statistics(after) },
+    MessageMark { text: "OOM when allocating tensor with shape", read: |_, after| Some(frameworks::tensorflow(after)) },
+    MessageMark { text: "out of memory trying to allocate ", read: frameworks::tensorflow_request },
+    MessageMark { text: "] Stats:", read: |_, after| frameworks::tensorflow_statistics(after) },
     MessageMark {
         text: "NOT allocate memory block with size larger than 4GB",
         read: |_, after| Some(large_block(after)),
@@ -54,6 +59,7 @@ pub const MARKS: &[MessageMark] = &[
     MessageMark { text: "std::bad_alloc", read: |_, _| Some(host("C++", None)) },
     MessageMark { text: "MemoryError", read: |before, after| before.is_empty().then(|| python(after)) },
     MessageMark { text: "insufficient shared memory (shm)", read: |_, _| Some(host("shared memory", None)) },
+    MessageMark { text: "workers are out of shared memory", read: |_, _| Some(host("shared memory", None)) },
     MessageMark { text: "Killed process ", read: |_, after| kernel(after) },
     MessageMark { text: "oom_kill event", read: |_, _| Some(killed("Slurm")) },
     MessageMark { text: "oom-kill event", read: |_, _| Some(killed("Slurm")) },
@@ -96,6 +102,9 @@ fn device(before: &str, after: &str) -> Option<OutOfMemory> {
         .is_some_and(|place| ["bitsandbytes", "pythonInterface", "ops.cu"].iter().any(|part| place.contains(part)))
     {
         return Some(library("bitsandbytes", None, None));
+    }
+    if let Some(found) = frameworks::cupy_of_old(after).or_else(|| frameworks::llama(before)) {
+        return Some(found);
     }
     let lower = before.to_ascii_lowercase();
     let backend = ["cuda", "hip", "xpu"].into_iter().find(|name| lower.contains(name))?;
@@ -148,21 +157,6 @@ fn large_block(after: &str) -> OutOfMemory {
     OutOfMemory { backend: "XPU".to_owned(), allowed: Some(Bytes(4 << 30)), ..pytorch::read(after) }
 }
 
-/// XLA's and `CuPy`'s: `Out of memory while trying to allocate 7406166528 bytes`, `Out of memory allocating …`.
-fn xla(before: &str, words: &str) -> Option<OutOfMemory> {
-    let asked = bytes_after(words, "").or_else(|| glued(words))?;
-    let backend = if before.contains("cupy") { "CuPy" } else { "JAX" };
-    Some(OutOfMemory { backend: backend.to_owned(), asked: Some(asked), ..OutOfMemory::default() })
-}
-
-/// XLA's on a TPU: `12.50G at the bottom of memory. That was not possible. There are 9.84G free, 0B reserved, …`.
-fn tpu(after: &str) -> Option<OutOfMemory> {
-    let at_bottom = after.contains("That was not possible");
-    let free = self::after(after, "There are ").and_then(glued);
-    let asked = glued(after).filter(|_| at_bottom)?;
-    Some(OutOfMemory { backend: "XLA".to_owned(), asked: Some(asked), free, ..OutOfMemory::default() })
-}
-
 /// Ascend's graph engine: `, purpose: page caching, type = 2, size:3221291008, device_id:0`
 fn ascend(after: &str) -> OutOfMemory {
     let numbered = |mark| number(self::after(after, mark)?)?.parse::<u64>().ok();
@@ -174,45 +168,6 @@ fn ascend(after: &str) -> OutOfMemory {
 fn allocation_in(before: &str) -> Option<Bytes> {
     let words = after(before, "failed to allocate ")?;
     bytes_after(words, "(").or_else(|| glued(words))
-}
-
-/// `[16,112,112,147] and type float on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc`
-fn tensorflow(after: &str) -> OutOfMemory {
-    let asked = after.strip_prefix('[').and_then(|rest| {
-        let (shape, rest) = rest.split_once(']')?;
-        let size = match rest.strip_prefix(" and type ")?.split(' ').next()? {
-            "double" | "int64" | "complex64" => 8,
-            "float" | "int32" | "uint32" => 4,
-            "half" | "bfloat16" | "int16" => 2,
-            "bool" | "int8" | "uint8" => 1,
-            _ => return None,
-        };
-        let sides = shape.split(',').map(|side| side.trim().parse::<u64>().ok());
-        let bytes = sides.into_iter().try_fold(size, |product: u64, side| product.checked_mul(side?))?;
-        Some(Bytes(bytes))
-    });
-    let device = self::after(after, "device:GPU:").and_then(|rest| number(rest)?.parse().ok());
-    let kind = if after.contains("device:CPU:") { Kind::Host } else { Kind::Allocator };
-    OutOfMemory { backend: "TensorFlow".to_owned(), kind, device, asked, ..OutOfMemory::default() }
-}
-
-/// `Allocator (GPU_0_bfc) ran out of memory trying to allocate 39.81MiB`, in old releases without the allocator's name.
-fn tensorflow_request(before: &str, after: &str) -> Option<OutOfMemory> {
-    let asked = Some(glued(after)?);
-    let device = self::after(before, "(GPU_").and_then(|rest| number(rest)?.parse().ok());
-    Some(OutOfMemory { backend: "TensorFlow".to_owned(), device, asked, ..OutOfMemory::default() })
-}
-
-/// `Limit: 12049707828 InUse: 11984328960 MaxInUse: …` (bfc_allocator.cc, `DumpMemoryLog`), a line each.
-fn tensorflow_statistics(after: &str) -> Option<OutOfMemory> {
-    let bytes = |mark| Some(Bytes(number(self::after(after, mark)?.trim_start())?.parse().ok()?));
-    let (allowed, allocated) = (bytes("Limit:")?, bytes("InUse:")?);
-    Some(OutOfMemory {
-        backend: "TensorFlow".to_owned(),
-        allowed: Some(allowed),
-        allocated: Some(allocated),
-        ..OutOfMemory::default()
-    })
 }
 
 fn vllm(found: OutOfMemory) -> OutOfMemory {
@@ -255,7 +210,9 @@ fn vllm_start(_: &str, after: &str) -> Option<OutOfMemory> {
     let (free, rest) = self::after(after, "(")?.split_once('/')?;
     let free = size_after(&format!("({free} GiB"), "(");
     let asked = self::after(rest, "utilization (").and_then(|words| size_after(words, ", "));
-    let device = after.trim_start().strip_prefix("cuda:").and_then(|rest| number(rest)?.parse().ok());
+    let place = after.trim_start();
+    let place = place.strip_prefix("cuda:").or_else(|| place.strip_prefix("xpu:"));
+    let device = place.and_then(|rest| number(rest)?.parse().ok());
     Some(vllm(OutOfMemory { device, free, capacity: size(rest), asked, ..OutOfMemory::default() }))
 }
 

@@ -44,11 +44,14 @@ fn sentences(message: &str, found: &mut OutOfMemory) {
         size_after(message, "has a total capacity of ").or_else(|| size_after(message, "has a total capacty of "));
     found.free = size_after(message, "of which ");
     found.allowed = size_before(message, " allowed");
-    // 2.1 to 2.3 say 2^64 bytes where the driver does not tell, as under WSL.
-    found.in_process = size_after(message, "this process has ").filter(|held| held.0 < 1 << 50);
     found.allocated = size_after(message, "Of the allocated memory ");
     found.private_pools = size_before(message, " allocated in private pools");
     found.unallocated = size_before(message, " is reserved by PyTorch but unallocated");
+    // Where the driver does not tell, 2.1 to 2.3 say 2^64 bytes, as under WSL, and 2.3 and later 0 bytes: the process cannot
+    // have less than its tensors (rounded to hundredths).
+    let least = found.allocated.unwrap_or(Bytes::ZERO).as_f64() * 0.99;
+    let told = size_after(message, "this process has ");
+    found.in_process = told.filter(|held| held.0 < 1 << 50 && held.as_f64() >= least);
     found.others = message
         .match_indices("Process ")
         .filter_map(|(at, mark)| {
@@ -70,4 +73,29 @@ fn clauses(message: &str, found: &mut OutOfMemory) {
     let between = total.zip(found.allocated).map(|(total, allocated)| total.saturating_sub(allocated));
     // Before 1.4 `cached` was what lay in the cache alone.
     found.unallocated = between.or_else(|| size_before(message, " cached"));
+}
+
+/// `backend:cudaMallocAsync` (`CUDAMallocAsyncAllocator.cpp`): `Allocation on device 0 would exceed allowed memory. (out of
+/// memory)`, then ` Currently allocated : 14.81 GiB Requested : 320.00 MiB Device limit : 15.92 GiB Free (according to CUDA): 0
+/// bytes PyTorch limit (set by user-supplied memory fraction) : 17179869184.00 GiB`.
+pub fn asynchronous(before: &str, after: &str) -> Option<OutOfMemory> {
+    let device = number(self::after(before, "Allocation on device ")?).and_then(|device| device.parse().ok());
+    let row = |name: &str| size(self::after(after, name)?.trim_start().strip_prefix(':')?.trim_start());
+    Some(OutOfMemory {
+        backend: "CUDA".to_owned(),
+        device,
+        asked: row("Requested"),
+        capacity: row("Device limit"),
+        free: row("Free (according to CUDA)"),
+        // Without a limit it is 2^64 bytes.
+        allowed: row("memory fraction)").filter(|limit| limit.0 < 1 << 50),
+        allocated: row("Currently allocated"),
+        ..OutOfMemory::default()
+    })
+}
+
+/// The same as ComfyUI shows it, without what follows the device.
+pub fn cut_short(after: &str) -> Option<OutOfMemory> {
+    let found = OutOfMemory { backend: "CUDA".to_owned(), ..OutOfMemory::default() };
+    (!after.contains("would exceed")).then_some(found)
 }

@@ -33,7 +33,7 @@ pub fn size(text: &str) -> Option<Bytes> {
     let unit = match words.next()?.trim_end_matches('.') {
         "bytes" | "B" => 1.0,
         // `format_size` of MPS divides by 1024 all the same.
-        "KiB" | "KB" => 1024.0,
+        "KiB" | "KB" | "kB" => 1024.0,
         "MiB" | "MB" => 1024.0 * 1024.0,
         "GiB" | "GB" => 1024.0 * 1024.0 * 1024.0,
         "TiB" | "TB" => 1024.0_f64.powi(4),

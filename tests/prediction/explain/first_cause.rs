@@ -174,9 +174,13 @@ impl Run {
 
     /// The same by what its log says.
     fn mismatch_by_log(&self) -> Option<Mismatch> {
+        self.mismatch_by_header(&header::of(&self.job, &self.prediction, self.seed))
+    }
+
+    fn mismatch_by_header(&self, header: &str) -> Option<Mismatch> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
-        std::fs::write(&path, header::of(&self.job, &self.prediction, self.seed)).unwrap();
+        std::fs::write(&path, header).unwrap();
         let mut log = Log::of_files(vec![path], None);
         log.read(NOW);
         self.mismatch_with(RunNews { pid: Some(PID), progress: log.progress().clone(), ..RunNews::default() })
@@ -263,4 +267,24 @@ fn what_differs_is_named_first() {
         let bare = share(&shown, "log without a header", |run| run.is_named_by(Looking::WithoutCounters));
         assert!(bare >= 0.65, "{bare}");
     }
+}
+
+/// nanoGPT at its smallest: 106 624 parameters of which it leaves 4 096 of positions out and prints two decimals of a million
+/// (`model.py`, `get_num_params`). That is the plan's model; twice as many are not.
+#[test]
+fn a_count_that_a_log_rounds_is_the_plans() {
+    const PLAN: &str = "
+model:
+  framework: nanogpt
+  batch_size: 12
+  sequence_length: 64
+  architecture: {hidden_size: 64, num_layers: 2, num_attention_heads: 4, vocab_size: 65, max_position_embeddings: 64,
+    tie_embeddings: true, position: learned, activation: gelu, norm: layernorm, linear_bias: false, norm_bias: false}
+training: {precision: fp32, micro_batch_size: 12}
+";
+    let (job, prediction) = resolved(&Document::parse(PLAN).unwrap()).unwrap();
+    let run = Run { plan: "nanogpt", text: PLAN, subject: Subject::Model, edits: "", job, prediction, seed: 0 };
+    let told = |count: &str| run.mismatch_by_header(&format!("number of parameters: {count}\n"));
+    assert_eq!(told("0.10M"), None);
+    assert!(matches!(told("0.20M"), Some(Mismatch::Model(_))), "{:?}", told("0.20M"));
 }

@@ -90,10 +90,16 @@ impl HeaderReader {
 
 /// `36,718`, `123.59M`, `6.74 billion`, `124 M`: a count above zero, as far as it is written.
 fn written_count(text: &str) -> Option<u64> {
+    written(text).map(|(count, _)| count)
+}
+
+/// A written count, and half a step of its last digit where a unit rounds it.
+fn written(text: &str) -> Option<(u64, u64)> {
     let text = text.trim_start_matches(|letter: char| letter.is_whitespace() || "=:(".contains(letter));
     let end = text.find(|letter: char| !(letter.is_ascii_digit() || ",._".contains(letter))).unwrap_or(text.len());
     let digits: String = text[..end].chars().filter(|letter| !",_".contains(*letter)).collect();
-    let number: f64 = digits.trim_end_matches('.').parse().ok()?;
+    let digits = digits.trim_end_matches('.');
+    let number: f64 = digits.parse().ok()?;
     let unit = text[end..].trim_start();
     let word: String = unit.chars().take_while(char::is_ascii_alphabetic).collect();
     let times = match word.as_str() {
@@ -103,7 +109,20 @@ fn written_count(text: &str) -> Option<u64> {
         "T" | "trillion" => 1e12,
         _ => 1.0,
     };
-    super::facts::count((number * times).round()).filter(|count| *count > 0)
+    let decimals = digits.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    let step = times / 10_f64.powi(i32::try_from(decimals).ok()?);
+    let count = super::facts::count((number * times).round()).filter(|count| *count > 0)?;
+    Some((count, super::facts::count((step / 2.0).floor()).unwrap_or(0)))
+}
+
+/// How far off a count of a line is at most, by the digits that it is written with.
+fn rounding(line: &str, count: Option<u64>) -> u64 {
+    let starts = line.char_indices().filter(|(at, letter)| {
+        let before = line[..*at].chars().next_back();
+        letter.is_ascii_digit() && !before.is_some_and(|before| before.is_ascii_digit() || ",._".contains(before))
+    });
+    let mut found = starts.filter_map(|(at, _)| written(&line[at..])).filter(|(number, _)| Some(*number) == count);
+    found.next().map_or(0, |(_, within)| within)
 }
 
 /// A whole number and nothing else.

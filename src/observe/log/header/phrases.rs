@@ -1,6 +1,6 @@
 //! Sentences of frameworks, each with one or two numbers.
 
-use super::{count_after, written_count};
+use super::{count_after, rounding, written_count};
 use crate::reading::{StatedCheckpointing, StatedSettings, StatedType};
 
 type Field = fn(&mut StatedSettings) -> &mut Option<u64>;
@@ -42,6 +42,7 @@ pub fn read(line: &str, stated: &mut StatedSettings) {
     if line.contains("valuation") {
         return;
     }
+    let before = stated.params;
     let starts = line.contains(WITHIN);
     for (key, field) in NUMBERS {
         let of_a_sentence = key.starts_with(char::is_lowercase) && key.contains("batch size")
@@ -55,6 +56,9 @@ pub fn read(line: &str, stated: &mut StatedSettings) {
         }
     }
     sizes(line, stated);
+    if stated.params != before {
+        stated.params_within = if line.contains("in billions") { 5_000_000 } else { rounding(line, stated.params) };
+    }
     types(line, stated);
     recomputation(line, stated);
 }

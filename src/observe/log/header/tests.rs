@@ -74,6 +74,8 @@ num decayed parameter tensors: 26, with 10,740,096 parameters
     let stated = read(text);
     assert_eq!((stated.micro_batch, stated.sequence, stated.tokens), (Some(64), Some(256), Some(16_384)));
     assert_eq!((stated.compute, stated.params), (Some(StatedType::Fp16), Some(10_650_000)));
+    // Two decimals of a million.
+    assert_eq!(stated.params_within, 5_000);
 }
 
 /// Megatron-LM, `training/arguments.py`, `_print_args`, and `training/training.py`, `get_model`.
@@ -131,7 +133,7 @@ fn torchtitan() {
 [rank0]:[titan] 2025-10-01 10:00:00,001 - root - INFO - Training starts at step 1, with local batch size 2, global batch size 16, sequence length 8192, total steps 1000 (warmup 200)
 ";
     let stated = read(text);
-    assert_eq!(stated.params, Some(8_030_261_248));
+    assert_eq!((stated.params, stated.params_within), (Some(8_030_261_248), 0));
     assert_eq!((stated.micro_batch, stated.global_batch, stated.sequence), (Some(2), Some(16), Some(8192)));
     assert_eq!(stated.checkpointing, Some(StatedCheckpointing::Selective));
 }
@@ -163,6 +165,7 @@ fn lightning_and_litgpt() {
     let text = "Using bfloat16 Automatic Mixed Precision (AMP)\n124 M     Trainable params\n0         Non-trainable params\n124 M     Total params\n497.759   Total estimated model params size (MB)\n";
     let stated = read(text);
     assert_eq!((stated.params, stated.compute), (Some(124_000_000), Some(StatedType::Bf16)));
+    assert_eq!(stated.params_within, 500_000);
     let text = "Number of trainable parameters: 4,194,304\nNumber of non-trainable parameters: 2,779,683,840\n";
     assert_eq!(read(text).params, Some(2_783_878_144));
     assert_eq!(read("Total parameters: 1,100,048,384").params, Some(1_100_048_384));

@@ -1,0 +1,58 @@
+//! How a run that is followed has ended: by its hook, by the exit of its process, or of one of its ranks.
+
+use super::Telemetry;
+use crate::app::monitor::Monitor;
+use crate::app::monitor::attached::AttachedState;
+use crate::reading::{HookEnd, Moment, ProcessExit, ProgressSource};
+use crate::units::grouped;
+
+/// The signal that asks a process to end.
+const SIGTERM: u32 = 15;
+
+impl Telemetry {
+    /// How the attached run ended, in words: `ended after 1 840 steps, exit 1`; none while it goes on, as far as
+    /// anybody knows.
+    #[must_use]
+    pub fn ended(&self, monitor: &Monitor, now: Moment) -> Option<String> {
+        let gone = monitor.attached.as_ref().is_some_and(|attached| attached.state == AttachedState::Ended);
+        let end = self.hooked(monitor, now).and_then(|run| run.end.as_ref());
+        let exit = self.exit(monitor);
+        if !gone && end.is_none() && exit.is_none() {
+            return None;
+        }
+        let step = self.progress(monitor, now).and_then(|(_, known)| Some((known.told_by, *known.step.value()?)));
+        let steps = step.map_or_else(String::new, |(by, step)| match by {
+            ProgressSource::Hook => format!(" after {} steps", grouped(step)),
+            // A log's count may have begun in an earlier process.
+            _ => format!(" at step {}", grouped(step)),
+        });
+        // What killed a rank says more than how the others ended, and what the process says more than its code.
+        let killed = exit.filter(|(exit, _)| exit.signal.is_some()).and_then(exit_words);
+        let said = || end.and_then(HookEnd::words);
+        let how = killed.or_else(said).or_else(|| exit_words(exit?)).map_or_else(String::new, |how| format!(", {how}"));
+        Some(format!("ended{steps}{how}"))
+    }
+
+    /// How the attached process, or a rank of its run, ended: the first that a signal or a code other than 0 tells of.
+    /// Launchers end the other ranks by SIGTERM once one has failed (torch.distributed.elastic, `_close`): it says least.
+    fn exit(&self, monitor: &Monitor) -> Option<(ProcessExit, Option<u32>)> {
+        let attached = monitor.attached_here()?;
+        let rank = |pid: u32| self.news.ranks.iter().find(|rank| rank.pid == pid).map(|rank| rank.rank);
+        let is_of_it =
+            |exit: &&ProcessExit| exit.pid == attached || rank(exit.pid).is_some() || self.news.pid == Some(exit.pid);
+        let exits = || self.news.exits.iter().filter(is_of_it).filter(|_| self.news.pid == monitor.attached_by_user());
+        let failed = exits()
+            .find(|exit| exit.signal.is_some_and(|signal| signal != SIGTERM))
+            .or_else(|| exits().find(|exit| exit.code.unwrap_or(0) != 0))
+            .or_else(|| exits().find(|exit| exit.signal.is_some()));
+        // A rank that is done before the others ends no run.
+        let own = || exits().find(|exit| exit.pid == attached);
+        failed.or_else(own).map(|exit| (*exit, rank(exit.pid)))
+    }
+}
+
+/// How a process ended, with its rank where it is one: `rank 1: SIGKILL, exit 137`.
+fn exit_words((exit, rank): (ProcessExit, Option<u32>)) -> Option<String> {
+    let words = exit.words()?;
+    Some(rank.map_or_else(|| words.clone(), |rank| format!("rank {rank}: {words}")))
+}
