@@ -76,6 +76,13 @@ fn traced_models_are_predicted_as_they_run() {
     hold(&errors("cases.jsonl"), 450);
 }
 
+/// torchvision's detectors, which pick boxes by their values: steps on the host with real values
+/// (`tests/allocator/detect_cases.py`), against tapes in which every stage keeps as many boxes as it may.
+#[test]
+fn traced_detectors_are_predicted_as_they_run() {
+    hold(&errors("detectors.jsonl"), 5);
+}
+
 /// Passes without gradients, with the keys and values that they keep for later tokens.
 #[test]
 fn traced_forward_passes_are_predicted_as_they_run() {

@@ -294,7 +294,8 @@ def finished(watch, device, script, say):
     made.add(0, *step.written(watch.assembly))
     subject = type("Script", (), {"name": type(model).__name__, "source": script, "inputs": [], "side": None,
                                   "longest": point.get("S"), "versions": {}, "answers": watch.answers})()
-    notes = [f"traced with {', '.join(f'{axis} {size}' for axis, size in point.items())} alone, in {precision} precision"]
+    sizes = ", ".join(f"{axis} {size}" for axis, size in point.items()) or "its own batch"
+    notes = [f"traced with {sizes} alone, in {precision} precision"]
     notes.extend([*checkpoints.COUNTS.notes("script"), *processes.notes(), *(watch.guesses.notes(model) if watch.guesses else [])])
     notes.extend([*watch.passes.notes(), *several(watch, model), *unreached(watch, model)])
     answered = watch.recorder.answered
