@@ -12,7 +12,7 @@ DETECTORS = tuple(os.path.join(os.sep, "torchvision", *part, "") for part in (("
 # What is to be said of the answers that were given.
 ANSWERED = []
 NOTE = ("boxes are picked by their values: every stage keeps as many as it may; masks and points of bodies are made for a quarter of "
-        "the samples, the most there are")
+        "the samples, an upper bound: a batch with few objects takes less")
 
 
 def asking():
