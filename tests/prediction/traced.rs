@@ -210,6 +210,9 @@ fn a_tape_of_one_length_answers_for_no_other() {
     let flops =
         |batch: u64| predicted(&format!("{}\ntraining: {{micro_batch_size: {batch}}}", plan(256))).flops.forward.0;
     assert!(flops(6) > flops(3));
+    // A plan that names no length has the tape's.
+    let unnamed = predicted("model: {trace: mamba2.tape.json.gz}\ntraining: {micro_batch_size: 3}");
+    assert_eq!(unnamed.flops.forward.0, flops(3));
 }
 
 /// LUKE's 500 000 entities of 256 channels (transformers, models/luke, LukeConfig) get no gradient from a batch without
