@@ -98,6 +98,7 @@ fn options(args: &TraceArgs) -> Vec<OsString> {
     }
     option("--loss", text(&args.loss));
     option("--length", args.length.map(|length| length.to_string().into()));
+    option("--batch", args.batch.map(|batch| batch.to_string().into()));
     option("--device", args.cpu.then(|| "cpu".into()));
     option("--output", Some(args.output.clone().into_os_string()));
     if args.forward {

@@ -91,7 +91,8 @@ def one_a_file(library, names, file_of, count, known):
 
 
 def file_of_diffusers(name):
-    return getattr(diffusers.models, name).__module__
+    """Its file; none where this version has no such model."""
+    return getattr(getattr(diffusers.models, name, None), "__module__", None)
 
 
 def of_diffusers(memwall, count, known):

@@ -34,6 +34,7 @@ import fake
 import measure
 import odd_models
 import hugging_face
+import lengths
 import libraries
 import sources
 import step
@@ -193,7 +194,7 @@ def cases(case, folder, answers):
     subject = subject_of(case, answers)
     path = folder / f"{case['name']}{'.forward' if answers else ''}.tape.json.gz"
     say = lambda text: print(text, file=sys.stderr, flush=True)
-    made = step.Tracer(DEVICE, lambda _: None).trace(subject)
+    made = lengths.traced(step.Tracer(DEVICE, lambda _: None), subject)
     tape.write(made, path)
     vars(torch.utils.checkpoint).update(RECOMPUTES)
     for note in made["notes"]:

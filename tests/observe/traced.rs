@@ -76,6 +76,56 @@ fn a_model_of_ones_own_is_traced_and_predicted() {
     assert_eq!(report["flops"]["forward"], 2.0 * 240.0 * (6.0 * 4096.0 + 3200.0));
 }
 
+/// A table of 100 positions: the lengths at which others are traced are too long for it, and 100 is the most that is found. And a
+/// loop over samples: `--batch` names the batch.
+#[test]
+fn a_model_is_traced_at_sizes_that_it_takes() {
+    if torch().is_none_or(|version| version < (2, 1)) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let text = "
+import torch
+from torch import nn
+
+class Short(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.places, self.head = nn.Embedding(50, 16), nn.Parameter(torch.zeros(100, 16)), nn.Linear(16, 50)
+
+    def forward(self, ids):
+        x = self.words(ids)
+        return self.head(x + self.places[:ids.size(1)])
+
+class Each(Short):
+    def forward(self, ids):
+        return torch.stack([super(Each, self).forward(one[None])[0] for one in ids])
+";
+    std::fs::write(folder.path().join("short.py"), text).unwrap();
+    let python = python();
+    let traced = |class: &str, batch: &[&str]| {
+        let target = format!("short.py:{class}");
+        let own = ["trace", &target, "--input", "int64[B,S]", "--python", &python];
+        let out = memwall(folder.path(), &[&own, batch].concat());
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(out.status.success(), "{said}");
+        said
+    };
+    assert!(traced("Short", &[]).contains("traced with 100 tokens at most"));
+    traced("Each", &["--batch", "5"]);
+    let predicted = |batch: u32| {
+        let plan = format!(
+            "model: {{trace: model.tape.json.gz, sequence_length: 48}}\ntraining: {{micro_batch_size: {batch}}}\n"
+        );
+        std::fs::write(folder.path().join("plan.yaml"), plan).unwrap();
+        memwall(folder.path(), &["predict", "plan.yaml"])
+    };
+    assert!(predicted(5).status.success());
+    let refused = predicted(4);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("the trace holds for 5 alone"), "{said}");
+}
+
 /// A script that answers: the first call without gradients of the class that is named, though another model is called
 /// before.
 #[test]

@@ -4,7 +4,61 @@ use crate::traced_scripts::hold;
 
 /// What a script does, whether it is traced, and what is said of it. The model of the preamble has 16 x 64 + 64 and
 /// 64 x 16 + 16 parameters.
-const SCRIPTS: [(&str, bool, &[&str]); 12] = [
+const SCRIPTS: [(&str, bool, &[&str]); 16] = [
+    // A batch in a dictionary, as collators hand one over.
+    (
+        "
+class Named(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = model
+    def forward(self, batch):
+        return self.net(batch['x'])
+Named()({'x': x}).mean().backward()
+",
+        true,
+        &["Named, 2,128 parameters", "traced with B 8 alone"],
+    ),
+    // A list of images of sizes of their own, as torchvision's detectors read it.
+    (
+        "
+class Each(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = model
+    def forward(self, images):
+        return sum(self.net(image).mean() for image in images)
+Each()([torch.zeros(3, rows, 16, device='cuda') for rows in (4, 6, 8, 10, 12)]).backward()
+",
+        true,
+        &["Each, 2,128 parameters", "traced with B 5 alone"],
+    ),
+    // A side is drawn of several (torchvision/models/detection/transform.py, `torch_choice`): chance gives no number beyond its range.
+    (
+        "
+sides = (64, 96, 128)
+side = sides[int(torch.empty(1).uniform_(0.0, float(len(sides))).item())]
+if side not in sides or not 0 <= torch.rand(1, device='cuda').item() < 1:
+    raise SystemExit('none')
+model(x).mean().backward()
+",
+        true,
+        &["2,128 parameters"],
+    ),
+    // Samplers mark places in masks and look them up (torchvision/models/detection/_utils.py, `BalancedPositiveNegativeSampler`).
+    (
+        "
+positive = torch.zeros(10000, dtype=torch.uint8, device='cuda')
+negative = torch.zeros_like(positive)
+positive[torch.randperm(10000, device='cuda')[:8]] = 1
+negative[torch.randperm(10000, device='cuda')[:24]] = 1
+if len(torch.where(positive | negative)[0]) != 32 or len(torch.where(torch.cat([positive, positive]))[0]) != 16:
+    raise SystemExit('none')
+model(x).mean().backward()
+",
+        true,
+        &["2,128 parameters"],
+    ),
     // tensorboard names its log in bytes (tensorboard/compat/tensorflow_stub/io/gfile.py, `LocalFileSystem`).
     (
         "

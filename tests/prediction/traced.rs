@@ -76,6 +76,13 @@ fn traced_models_are_predicted_as_they_run() {
     hold(&errors("cases.jsonl"), 450);
 }
 
+/// torchvision's detectors, which pick boxes by their values: steps on the host with real values
+/// (`tests/allocator/detect_cases.py`), against tapes in which every stage keeps as many boxes as it may.
+#[test]
+fn traced_detectors_are_predicted_as_they_run() {
+    hold(&errors("detectors.jsonl"), 5);
+}
+
 /// Passes without gradients, with the keys and values that they keep for later tokens.
 #[test]
 fn traced_forward_passes_are_predicted_as_they_run() {
@@ -203,6 +210,9 @@ fn a_tape_of_one_length_answers_for_no_other() {
     let flops =
         |batch: u64| predicted(&format!("{}\ntraining: {{micro_batch_size: {batch}}}", plan(256))).flops.forward.0;
     assert!(flops(6) > flops(3));
+    // A plan that names no length has the tape's.
+    let unnamed = predicted("model: {trace: mamba2.tape.json.gz}\ntraining: {micro_batch_size: 3}");
+    assert_eq!(unnamed.flops.forward.0, flops(3));
 }
 
 /// LUKE's 500 000 entities of 256 channels (transformers, models/luke, LukeConfig) get no gradient from a batch without

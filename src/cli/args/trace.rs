@@ -42,6 +42,9 @@ pub struct TraceArgs {
     /// Trace at this length alone: for a model whose operators depend on it, as a loop over tokens does
     #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
     pub length: Option<u32>,
+    /// Trace with this batch alone: for a model that loops over its samples, as detectors do over images
+    #[arg(long, value_name = "SAMPLES", value_parser = clap::value_parser!(u32).range(1..))]
+    pub batch: Option<u32>,
     /// Trace the forward pass without gradients, for plans of inference
     #[arg(long, conflicts_with = "loss")]
     pub forward: bool,

@@ -19,6 +19,8 @@ COMPUTED = {aten.prod, aten.cumsum}
 MOVED = {aten.select, aten.slice, aten.unbind, aten.permute, aten.transpose, aten.t}
 # They give places along one side, the second or only thing of what they return.
 PLACED = {aten.argmax, aten.argmin, aten.max, aten.min, aten.topk, aten.sort}
+# Types of what is set or not.
+MASKS = (torch.bool, torch.uint8)
 ZEROS = {aten.zeros, aten.new_zeros, aten.zeros_like}
 ONES = {aten.ones, aten.new_ones, aten.ones_like}
 
@@ -126,6 +128,33 @@ def joined(args, out):
     return None if None in parts else of_values([value for values in parts for value in values])
 
 
+def joined_or_total(args, out):
+    """As `joined`; of what is long, how many are set altogether."""
+    found = joined(args, out)
+    totals = [counts_of(one) for one in args[0]]
+    return found if found is not None or None in totals else Counts(sum(one.total for one in totals))
+
+
+def marked(args, out):
+    """Places that are set in a mask of zeros."""
+    before, places = counts_of(args[0]), args[1]
+    if before is None or before.total or out.dtype not in MASKS or len(places) != 1 or places[0].dtype in MASKS:
+        return None
+    return Counts(min(places[0].numel(), out.numel()))
+
+
+def either(args, out):
+    """Masks of places that differ, as those of positives and negatives."""
+    totals = [counts_of(one) for one in args[:2]]
+    return None if None in totals or out.dtype not in MASKS else Counts(min(sum(one.total for one in totals), out.numel()))
+
+
+def drawn(args, out):
+    """A few numbers between two others: the middle."""
+    low, high = (*args[1:3], 0.0, 1.0)[:2] if len(args) == 3 else (0.0, 1.0)
+    return of_values([(low + high) / 2] * out.numel()) if 0 < out.numel() <= MOST_ON_HOST else None
+
+
 def extreme(how):
     def rule(args, out):
         values = each_of(args[0]) if len(args) == 1 else None
@@ -155,7 +184,8 @@ def ones(_, out):
 RULES = {
     **dict.fromkeys(ONES, ones),
     **dict.fromkeys(ZEROS, lambda args, out: Counts(0)), **dict.fromkeys(SAME, kept), aten.scatter: chosen, aten.scatter_: chosen,
-    aten.eq: matched, aten.sum: gathered, aten.cat: joined,
+    aten.eq: matched, aten.sum: gathered, aten.cat: joined_or_total, aten.rand: drawn, aten.uniform_: drawn,
+    aten.index_put_: marked, aten.bitwise_or: either, aten.logical_or: either, aten.__or__: either,
     aten.add: combined(operator.add), aten.sub: combined(operator.sub), aten.mul: combined(operator.mul),
     aten.add_: combined(operator.add), aten.sub_: combined(operator.sub), aten.mul_: combined(operator.mul),
     aten.rsub: combined(lambda one, other: other - one), aten.max: extreme(max), aten.min: extreme(min),

@@ -10,6 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
+import boxes
 import counts
 import guesses
 import held
@@ -124,6 +125,9 @@ class Values(TorchDispatchMode):
             return self.decided(func, args)
         if func in counts.WITHOUT_RULE:
             return counts.WITHOUT_RULE[func](*args)
+        kept = boxes.suppressed(func, args)
+        if kept is not None:
+            return kept
         if func in MASKED and any(is_mask(index) for index in args[1]):
             args = (args[0], self.positions(args[1]), *args[2:])
         if func is aten.equal.default:
@@ -205,13 +209,21 @@ class Values(TorchDispatchMode):
             raise Refused(f"{os.path.basename(line[0])}:{line[1]} asks for values {MOST_ASKED} times: a loop that ends by them has no "
                           "end in a traced step; trace a part of the model without it, with file.py:function")
 
+    def rows_of(self, mask):
+        """How many elements of a mask hold."""
+        known_of, picked = counts.counts_of(mask), boxes.rows_of(mask)
+        if known_of is not None and known_of.total and mask.dtype in counts.MASKS:
+            return known_of.total
+        if picked is not None:
+            return picked
+        # The experts that have tokens, then the tokens of each.
+        return self.experts if mask.dim() == 1 else mask.numel() // self.experts
+
     def answer(self, func, tensor):
         self.count_asked()
         self.note("nonzero" if func is aten.nonzero.default else "item", tensor)
         if func is aten.nonzero.default:
-            # The experts that have tokens, then the tokens of each.
-            rows = self.experts if tensor.dim() == 1 else tensor.numel() // self.experts
-            return tensor.new_empty((rows, tensor.dim()), dtype=torch.int64)
+            return tensor.new_empty((self.rows_of(tensor), tensor.dim()), dtype=torch.int64)
         number = counts.number_of(tensor)
         if number is not None:
             return number

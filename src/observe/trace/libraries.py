@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 
+import detectors
 import hf_inputs
 from places import tensors_in
 from sources import Input, Refused, Subject, cross_entropy, first_tensor, module
@@ -44,7 +45,10 @@ def torchvision_model(name):
 
     segmentation = name in models.list_models(module=models.segmentation)
     if name in models.list_models(module=models.detection):
-        raise Refused(f"{name}: torchvision's detection models pick boxes by their values; trace your own training script")
+        made = detectors.Detector(name, f"torchvision {torchvision.__version__}",
+                                  lambda: models.get_model(name, weights=None, weights_backbone=None))
+        made.versions = {"torchvision": torchvision.__version__}
+        return made
     if name in models.list_models(module=models.video):
         inputs = [Input("0", torch.float32, ["B", 3, 16, "I", "I"])]
     inputs.append(Input("_labels", torch.int64, ["B", "I", "I"] if segmentation else ["B"]))

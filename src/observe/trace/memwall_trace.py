@@ -26,6 +26,7 @@ def arguments():
     parser.add_argument("--input", action="append", default=[])
     parser.add_argument("--loss")
     parser.add_argument("--length", type=int)
+    parser.add_argument("--batch", type=int)
     parser.add_argument("--forward", action="store_true")
     parser.add_argument("--allow", action="append", default=[])
     parser.add_argument("--device")
@@ -103,6 +104,7 @@ def main():
     foreign_kernels.LAUNCHES.install()
     import absent
     import hugging_face
+    import lengths
     import libraries
     import sandbox
     import script
@@ -123,7 +125,7 @@ def main():
         else:
             # A function of the user's own may do what a script does.
             with sandbox.Sandbox(options.allow) if options.target else contextlib.nullcontext():
-                made = tracer.trace(subject_of(options, sources, hugging_face, libraries))
+                made = lengths.traced(tracer, subject_of(options, sources, hugging_face, libraries))
         size = tape.write(made, options.output)
     except sources.Refused as refused:
         fail(refused, 2)
@@ -163,6 +165,8 @@ def subject_of(options, sources, hugging_face, libraries):
     subject = chosen[0]()
     if options.length:
         subject.hold_at(options.length)
+    if options.batch:
+        subject.hold_batch(options.batch)
     return subject.answer() if options.forward else subject
 
 

@@ -22,6 +22,7 @@ import segments
 import step
 import tape
 import weights
+from places import tensors_in
 from recorder import Recorder
 from sandbox import Sandbox
 from sources import Refused
@@ -52,9 +53,14 @@ def owner_of(module):
 
 
 def tensors_of(args, kwargs):
-    """What a model is called with, by position and name."""
-    given = [*((str(at), value) for at, value in enumerate(args)), *kwargs.items()]
-    return {name: value for name, value in given if isinstance(value, torch.Tensor)}
+    """What a model is called with, by position and name; what lists and dictionaries hold by its place there too."""
+    found = {}
+    for name, value in [*((str(at), value) for at, value in enumerate(args)), *kwargs.items()]:
+        if isinstance(value, torch.Tensor):
+            found[name] = value
+        elif isinstance(value, (list, tuple, dict)):
+            found.update((f"{name}.{at}", one) for at, one in enumerate(tensors_in(value)))
+    return found
 
 
 def shapes_of(args, kwargs):
@@ -294,7 +300,8 @@ def finished(watch, device, script, say):
     made.add(0, *step.written(watch.assembly))
     subject = type("Script", (), {"name": type(model).__name__, "source": script, "inputs": [], "side": None,
                                   "longest": point.get("S"), "versions": {}, "answers": watch.answers})()
-    notes = [f"traced with {', '.join(f'{axis} {size}' for axis, size in point.items())} alone, in {precision} precision"]
+    sizes = ", ".join(f"{axis} {size}" for axis, size in point.items()) or "its own batch"
+    notes = [f"traced with {sizes} alone, in {precision} precision"]
     notes.extend([*checkpoints.COUNTS.notes("script"), *processes.notes(), *(watch.guesses.notes(model) if watch.guesses else [])])
     notes.extend([*watch.passes.notes(), *several(watch, model), *unreached(watch, model)])
     answered = watch.recorder.answered
@@ -337,7 +344,11 @@ def latest(parameter):
 
 
 def sizes_of(batch):
-    """Samples and, of token ids, their length."""
+    """Samples and, of token ids, their length; a list of images has as many samples as images."""
+    first, listed = next(iter(batch), "").partition(".")[:2]
+    images = [value for name, value in batch.items() if name.startswith(f"{first}.")] if listed else []
+    if images and all(value.dim() == 3 and value.is_floating_point() for value in images):
+        return {"B": len(images)}
     for value in batch.values():
         if value.dim() == 2 and not value.is_floating_point():
             return {"B": value.shape[0], "S": value.shape[1]}

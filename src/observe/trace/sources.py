@@ -100,11 +100,17 @@ class Subject:
         lengths = [axis for axis in self.axes() if axis in "ST"]
         if not lengths:
             raise Refused("--length: the model reads nothing that has a length")
-        self.held, self.longest = dict.fromkeys(lengths, length), length
+        self.held, self.longest = {**self.held, **dict.fromkeys(lengths, length)}, length
+
+    def hold_batch(self, batch):
+        """Traces with a batch that was asked for."""
+        if "B" not in self.axes():
+            raise Refused("--batch: no input has a side B")
+        self.held["B"] = batch
 
     def hold(self, lengths):
         """Traces at these lengths alone."""
-        self.held, self.longest = lengths, lengths.get("S", self.longest)
+        self.held, self.longest = {**self.held, **lengths}, lengths.get("S", self.longest)
         self.notes.append(f"what runs depends on the length: traced with {' and '.join(map(str, lengths.values()))} tokens alone; "
                           "--length names another")
 

@@ -7,6 +7,7 @@ import torch
 
 import absent
 import beside
+import boxes
 import checkpoints
 import fake
 import foreign_kernels
@@ -307,7 +308,7 @@ def answer_of(made):
 
 def laid_out(device, answered, subject, model, axes, points, fitter, traces, notes, varies, fixed):
     """The tape of what was traced."""
-    notes.extend([*absent.NOTES, *foreign_kernels.LAUNCHES.notes(), *sorted(kernels.NOTES)])
+    notes.extend([*absent.NOTES, *foreign_kernels.LAUNCHES.notes(), *sorted(kernels.NOTES), *boxes.ANSWERED])
     if device.name == "cuda" and device.library is not None and any(isinstance(one, torch.nn.RNNBase) for one in model.modules()):
         notes.append("recurrent layers of torch.nn ran step by step; on a GPU cuDNN runs them, whose own reserve is not in the tape")
     if answered:

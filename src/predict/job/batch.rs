@@ -109,21 +109,23 @@ fn uneven(global: u64, ranks: u64, accumulation: Option<u64>) -> String {
 /// Tokens of a sample, what its decoder reads beside that, and pixels a side of an image.
 fn sample(plan: &Plan, architecture: &Architecture, notes: &mut Notes) -> (u64, u64, u64) {
     let part = &plan.model;
-    let or = |key: &str, given: Option<u64>, most: Option<u64>, notes: &mut Notes| {
+    let or = |key: &str, given: Option<u64>, most: Option<u64>, only: Option<u64>, notes: &mut Notes| {
         given.unwrap_or_else(|| {
-            let default = most.map_or(2048, |most| most.min(2048)).max(1);
+            let default = only.unwrap_or_else(|| most.map_or(2048, |most| most.min(2048)).max(1));
             notes.assume(key, default);
             default
         })
     };
+    let only = traced::only_lengths(architecture);
     match architecture.input() {
-        Input::Tokens(most) => (or("model.sequence_length", part.sequence_length, most, notes), 0, 0),
+        Input::Tokens(most) => (or("model.sequence_length", part.sequence_length, most, only.0, notes), 0, 0),
         Input::Rows => (notes.or(keys::model::sequence_length, part.sequence_length, 1), 0, 0),
         Input::Pair(fixed, most) => {
             let given = part.encoder_sequence_length.or(part.sequence_length);
-            let source = fixed.unwrap_or_else(|| or("model.sequence_length", given, most, notes));
+            let source = fixed.unwrap_or_else(|| or("model.sequence_length", given, most, only.0, notes));
             let target = part.decoder_sequence_length.or(fixed.and(part.sequence_length));
-            (source, or("model.decoder_sequence_length", target, Some(most.unwrap_or(source).min(source)), notes), 0)
+            let most = Some(most.unwrap_or(source).min(source));
+            (source, or("model.decoder_sequence_length", target, most, only.1, notes), 0)
         }
         Input::Captioned(own) => {
             // CLIP's text encoder gives Stable Diffusion 77 hidden states.

@@ -142,6 +142,12 @@ pub(super) fn only_batch(architecture: &Architecture) -> Option<u64> {
     only_size(model, SizeAxis::Batch)
 }
 
+/// The lengths that a trace holds for alone: what the model reads, and what its decoder reads.
+pub(super) fn only_lengths(architecture: &Architecture) -> (Option<u64>, Option<u64>) {
+    let ModelShape::Traced(model) = &architecture.shape else { return (None, None) };
+    (only_size(model, SizeAxis::Sequence), only_size(model, SizeAxis::Target))
+}
+
 /// Sizes that only the traced batch has, and types that were not traced.
 pub(super) fn check_types(architecture: &Architecture, storage: &Storage, batch: &Batch, notes: &mut Notes) {
     let ModelShape::Traced(model) = &architecture.shape else { return };
