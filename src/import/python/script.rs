@@ -183,6 +183,10 @@ impl<'a> FollowedScript<'a> {
                     let value = self.evaluate(value);
                     (name, value)
                 }
+                PythonStatement::With(opened, body) => {
+                    self.look_into(opened, body);
+                    continue;
+                }
                 _ => continue,
             };
             if self.store.names(self.project).is_some_and(|names| !names.values.contains_key(name)) && !value.is_open()
