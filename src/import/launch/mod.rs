@@ -89,6 +89,13 @@ impl Program {
         other && !has(&TRAINING)
     }
 
+    /// Whether it is a script that is called after a training.
+    pub fn trains_by_its_name(&self) -> bool {
+        const NAMES: [&str; 6] = ["train", "finetun", "sft", "dpo", "grpo", "ppo"];
+        let stem = self.name().to_lowercase();
+        self.python && NAMES.iter().any(|part| stem.contains(part)) && !self.trains_nothing()
+    }
+
     /// How screens and origins call it.
     pub fn shown(&self) -> String {
         if self.module { format!("-m {}", self.path) } else { self.name().to_owned() }
