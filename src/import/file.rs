@@ -7,6 +7,7 @@ use super::imported::{ImportedPlan, InferredValue};
 use super::kinds::{kind, of_settings};
 use super::launch::{self, Program};
 use super::refused::Refused;
+use super::rows::not_modelled;
 use super::script_files::{ScriptFiles, near};
 use super::script_modules;
 use super::settings::Settings;
@@ -251,7 +252,7 @@ fn of_script(
     let source = |path: &str| near(around.files, name, path).ok().map(|(text, _)| text);
     let script = shell::read_around(content, &shell::Surroundings { variable: &known, file: &source, shifted: None });
     let options = script.options_of_a_model();
-    let StartedCommands { mut trainings, others } = started(name, script, &variables, around, catalog);
+    let StartedCommands { mut trainings, others, further } = started(name, script, &variables, around, catalog);
     let number = trainings.len();
     if let Some(which) = around.which {
         let chosen = which.checked_sub(1).filter(|at| *at < number).map(|at| trainings.swap_remove(at).1);
@@ -259,7 +260,12 @@ fn of_script(
             .ok_or_else(|| Refused::NoTool(format!("{name}: --which {which}, and it has {number} trainings")));
     }
     match (trainings.pop(), number) {
-        (Some((_, imported)), 1) => Ok(imported),
+        (Some((_, mut imported)), 1) => {
+            if let Some(first) = further.first() {
+                not_modelled(&mut imported, &format!("further trainings by what is not recognised: {first}"));
+            }
+            Ok(imported)
+        }
         (None, _) if others.is_empty() && options.is_some() => {
             Ok(of_options(options.unwrap_or_default(), around, catalog))
         }
@@ -279,6 +285,8 @@ struct StartedCommands {
     /// Those of a tool that is known, and their plans; two that come to the same plan are one.
     trainings: Vec<(String, ImportedPlan)>,
     others: Vec<String>,
+    /// Of these the scripts that train by their names.
+    further: Vec<String>,
 }
 
 /// What the script called `name` starts.
@@ -289,11 +297,15 @@ fn started(
     around: &ProcessView,
     catalog: &Catalog,
 ) -> StartedCommands {
-    let mut found = StartedCommands { trainings: Vec::new(), others: Vec::new() };
+    let mut found = StartedCommands { trainings: Vec::new(), others: Vec::new(), further: Vec::new() };
     for command in starting(std::mem::take(&mut script.commands)) {
         let shown: String = command.words.join(" ").chars().take(LONGEST_SHOWN).collect();
+        let program = launch::take_apart(&command.words).program;
         let imported = of_started(name, command, &script, variables, around, catalog);
         if imported.tool.is_empty() {
+            if program.trains_by_its_name() {
+                found.further.push(shown.clone());
+            }
             found.others.push(shown);
         } else if found.trainings.iter().all(|(_, known)| known.json() != imported.json()) {
             found.trainings.push((shown, imported));

@@ -27,6 +27,7 @@ mod documented_commands;
 mod easy_r1;
 mod expression;
 mod file;
+mod fms_fsdp;
 mod galore;
 mod glm;
 mod gpt_neox;
@@ -347,6 +348,7 @@ fn framework(context: &ImportContext) -> ImportedPlan {
         (glm::runs, glm::import),
         (halos::runs, halos::import),
         (galore::runs, galore::import),
+        (fms_fsdp::runs, fms_fsdp::import),
         (mistral_finetune::runs, mistral_finetune::import),
         (nanotron::runs, nanotron::import),
         (olmo::runs, olmo::import),

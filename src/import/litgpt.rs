@@ -147,6 +147,11 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
         Setting::new("AdamW".to_owned(), Origin::Default { framework: VERSION, option: "optimizer AdamW".to_owned() })
     };
     common::set_optimizer(imported, Some(optimizer.unwrap_or_else(default)));
+    // Pretraining asks PyTorch's AdamW for its fused kernel (`litgpt/pretrain.py`, `main`: `extra_kwargs`).
+    let plain = imported.get(keys::training::optimizer).filter(|found| found.value == "adamw").cloned();
+    if let Some(found) = plain.filter(|_| command.starts_with("pretrain")) {
+        imported.say(keys::training::optimizer, "adamw-fused", found.origin);
+    }
     paged(imported, settings);
     imported.set(
         keys::training::weight_decay,

@@ -101,7 +101,8 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     states(&mut imported, &settings);
     checkpointing(&mut imported, &settings, script.as_ref());
     imported.say(keys::training::attention, "flash", default("FlashAttention, which its package requires"));
-    beside(&mut imported, &settings);
+    let switched = script.as_ref().is_some_and(|(_, text)| text.contains("if args.load_ref_policy"));
+    beside(&mut imported, &settings, switched);
     account(&mut imported, &settings);
     imported
 }
@@ -157,11 +158,13 @@ fn checkpointing(imported: &mut ImportedPlan, settings: &Settings, script: Optio
     }
 }
 
-fn beside(imported: &mut ImportedPlan, settings: &Settings) {
+/// What is held beside the policy; `switched` is whether the script loads a reference by its switch alone, whatever `beta` is.
+fn beside(imported: &mut ImportedPlan, settings: &Settings, switched: bool) {
     let beta = settings.number("beta").map_or(0.0, |found| found.value);
     let loaded = settings.flag("load_ref_policy").is_none_or(|found| found.value);
-    if beta > 0.0 && loaded {
-        imported.say(keys::training::reference_model, true, Origin::Derived(format!("beta {beta}: a reference")));
+    if loaded && (beta > 0.0 || switched) {
+        let why = if switched { "load_ref_policy".to_owned() } else { format!("beta {beta}") };
+        imported.say(keys::training::reference_model, true, Origin::Derived(format!("{why}: a reference")));
     }
     if settings.is("single_gpu_mode") {
         let usual = || Setting::new(0.9, default("vllm_gpu_memory_utilization 0.9"));

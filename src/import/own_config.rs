@@ -113,6 +113,14 @@ pub fn of_file(file: &Settings, name: &str, context: &ImportContext) -> Imported
         imported.drop(keys::training::activation_checkpointing);
         imported.miss(keys::training::activation_checkpointing, "the script says it, or what it trains with");
     }
+    let typed = ["torch_dtype", "dtype", "model_dtype"].iter().any(|name| flat.is_set(name));
+    if !typed && imported.get(keys::training::precision).is_some() {
+        imported.drop(keys::training::precision);
+        imported.miss(keys::training::precision, "the script says in which type it loads the weights");
+    }
+    if imported.get(keys::lora::rank).is_some() && imported.get(keys::lora::targets).is_none() {
+        imported.miss(keys::lora::targets, "the script says where its adapters go");
+    }
     if named && imported.get(keys::lora::rank).is_none() {
         not_modelled(&mut imported, "adapters, which the file is named after: the script says their rank");
         imported.miss(keys::lora::rank, "the script says it");

@@ -6,7 +6,7 @@ use super::origin::{Origin, Setting};
 use super::python::ScriptReader;
 use super::python_calls::{ScriptCalls, call};
 use super::rows::not_modelled;
-use super::script_adapters::LoadedWeights;
+use super::script_adapters::{LoadedWeights, loaded_for_training};
 use super::settings::{Settings, text};
 use crate::plan::keys;
 
@@ -23,13 +23,15 @@ pub fn set(imported: &mut ImportedPlan, calls: &ScriptCalls, reader: &ScriptRead
     if reached.is_none() {
         imported.note("adapters stand on a condition of the script that is not followed: they are taken as made");
     }
-    let four = calls.made.flag("load_in_4bit").filter(|found| found.value);
+    let four = calls.made.flag("load_in_4bit").filter(|found| found.value).map(|found| found.origin);
+    let quantised = four.or_else(|| LoadedWeights::of(reader).bits.map(|(bits, _)| bits.origin));
     let said = imported.missing.iter().any(|missing| missing.key == keys::lora::rank);
-    if let Some(found) = four.filter(|_| imported.get(keys::lora::rank).is_none() && !said) {
+    if let Some(origin) = quantised.filter(|_| imported.get(keys::lora::rank).is_none() && !said) {
         // Quantised weights are not trained by themselves.
-        not_modelled(imported, &format!("{}: adapters that are loaded, or made elsewhere", found.origin));
+        not_modelled(imported, &format!("{origin}: adapters that are loaded, or made elsewhere"));
         imported.miss(keys::lora::rank, "the script makes no adapters, and quantised weights are not trained");
     }
+    loaded_for_training(imported, reader);
     other_adapters(imported, content);
 }
 

@@ -153,7 +153,9 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
 
 /// The same with the versions that run, of a script alone and with the modules of its project.
 fn of_versions(name: &str, (content, whole): (&str, &str), given: Settings, context: &ImportContext) -> ImportedPlan {
-    let unsloth = content.contains("from unsloth import");
+    // A script without a model of its own has it from a module of its project.
+    let own = models(content);
+    let unsloth = if own.is_empty() { whole } else { content }.contains("from unsloth import");
     let mut imported = ImportedPlan::of(if unsloth { "unsloth" } else { "transformers" });
     imported.say(keys::model::framework, "pytorch", Origin::Program(format!("calls in {name}")));
     let reader = ScriptReader::of_project(name, content, whole, given.clone(), Some(context.run.files));
@@ -163,7 +165,6 @@ fn of_versions(name: &str, (content, whole): (&str, &str), given: Settings, cont
     if let Some(method) = method {
         settings.over(trl::defaults(method));
     }
-    let own = models(content);
     let models = if own.is_empty() { models(whole) } else { own };
     let calls = ScriptCalls::of(&reader, content, &models);
     calls.fill_in(&mut settings, &reader);
@@ -212,6 +213,7 @@ fn of_versions(name: &str, (content, whole): (&str, &str), given: Settings, cont
     }
     set_method(&mut imported, context, content, (&calls, &reader), (&settings, method));
     note_other_training(&mut imported, &reader, content);
+    say_several(&mut imported, &reader, &models);
     if calls.handed_on {
         imported.unread = Some("what the script hands to its arguments by `**`".to_owned());
     }
@@ -224,6 +226,34 @@ fn of_versions(name: &str, (content, whole): (&str, &str), given: Settings, cont
     }
     account_for(&mut imported, &settings);
     imported
+}
+
+/// Says of a script that it trains several times, or loads models beside the one that trains.
+fn say_several(imported: &mut ImportedPlan, reader: &ScriptReader, models: &[String]) {
+    const DECIDING: [&str; 11] = [
+        "per_device_train_batch_size",
+        "gradient_accumulation_steps",
+        "gradient_checkpointing",
+        "bf16",
+        "fp16",
+        "optim",
+        "max_length",
+        "max_seq_length",
+        "deepspeed",
+        "fsdp",
+        "num_generations",
+    ];
+    let name = reader.name();
+    let changed = reader.changed_later(&ARGUMENTS, &DECIDING);
+    if !changed.is_empty() {
+        let names = changed.join(", ");
+        not_modelled(imported, &format!("{name} trains several times, with other {names}: the first is read"));
+    }
+    let models: Vec<&str> = models.iter().map(String::as_str).collect();
+    let others = reader.other_models(&models);
+    if !others.is_empty() {
+        not_modelled(imported, &format!("{name} loads further models: {}", others.join(", ")));
+    }
 }
 
 /// What unsloth trains, whole or by adapters of its own, is recomputed unless told otherwise (`unsloth/models/llama.py`,
@@ -259,7 +289,7 @@ impl ScriptCalls {
     /// The calls in the script of `reader`, which makes its model by one of `models`.
     fn of(reader: &ScriptReader, content: &str, models: &[String]) -> Self {
         let models: Vec<&str> = models.iter().map(String::as_str).collect();
-        let mut made = reader.calls(&models);
+        let mut made = reader.calls_of_model(&models);
         if models.is_empty() {
             made = trainer_by_name::made(reader, content);
         }

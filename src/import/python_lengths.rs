@@ -7,6 +7,7 @@ use super::own_loop;
 use super::python::ScriptReader;
 use super::script_doubts::code;
 use super::settings::{Settings, whole};
+use super::trainer::length_by_section;
 use crate::plan::keys;
 
 /// What scripts call the longest sample, where no argument of the trainer says it.
@@ -35,7 +36,11 @@ pub fn set(
     // Its text with those of its project's modules, and without what nothing calls in them.
     (whole_text, called): (&str, &str),
 ) {
-    imported.set(keys::model::sequence_length, settings.first_whole(&["max_seq_length", "max_length"]));
+    let (told, open) = length_by_section(settings, &["max_seq_length", "max_length"]);
+    if let Some(why) = open {
+        return imported.miss(keys::model::sequence_length, why);
+    }
+    imported.set(keys::model::sequence_length, told);
     imported.fill(keys::model::sequence_length, of_tokenizer(reader, whole_text));
     let given = |name: &str| reader.own().get(name).is_some_and(|found| matches!(found.origin, Origin::Argument(_)));
     // A name that is given a value and then never asked for decides nothing.

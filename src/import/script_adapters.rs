@@ -126,6 +126,15 @@ impl LoadedWeights {
     }
 }
 
+/// Says of adapters that a script loads for the model that it trains, where none is made anew.
+pub fn loaded_for_training(imported: &mut ImportedPlan, reader: &ScriptReader) {
+    let said = imported.missing.iter().any(|missing| missing.key == keys::lora::rank);
+    if imported.get(keys::lora::rank).is_none() && !said && reader.loads_adapters() {
+        not_modelled(imported, &format!("{}: adapters that are loaded, whose rank stands beside them", reader.name()));
+        imported.miss(keys::lora::rank, "the adapters that the script loads say it");
+    }
+}
+
 /// The bits that a script which makes adapters loads its weights in, by its own text: `load_in_8bit=True`. Where an
 /// argument of the script has that name, the argument says it.
 pub fn loaded_bits(reader: &ScriptReader, settings: &Settings) -> Settings {

@@ -138,7 +138,7 @@ pub fn option_names(text: &str) -> BTreeSet<String> {
     let calls = calls.filter_map(|(at, call)| text.get(at + call.len()..));
     let options = calls.filter_map(|rest| option_name(&arguments(rest)));
     let fields = text.lines().filter(|line| line.starts_with([' ', '\t'])).filter_map(|line| {
-        let name = line.trim().split_once(':')?.0;
+        let name = line.trim().split_once(':')?.0.trim_end();
         is_name(name).then(|| name.to_owned())
     });
     options.chain(fields).collect()
@@ -213,7 +213,8 @@ fn fields(file: &str, text: &str, classes: Option<&BTreeSet<String>>, settings: 
             inside &= !bare.starts_with("def ");
             continue;
         }
-        let Some((name, rest)) = bare.split_once(':').filter(|(name, _)| is_name(name)) else { continue };
+        let field = bare.split_once(':').map(|(name, rest)| (name.trim_end(), rest));
+        let Some((name, rest)) = field.filter(|(name, _)| is_name(name)) else { continue };
         let Some((_, right)) = rest.split_once('=') else { continue };
         let right = right.trim();
         // `HfArg` is transformers' own short form of `field` (`hf_argparser.py`).

@@ -119,7 +119,7 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
 ];
 
 /// Parts of names of what changes what is held or trained: not followed, it is said ahead of the rest.
-const WEIGHTY: [&str; 65] = [
+const WEIGHTY: [&str; 69] = [
     "use_lisa",
     "retro_add_retriever",
     "use_eaft",
@@ -185,11 +185,23 @@ const WEIGHTY: [&str; 65] = [
     "mm_tunable",
     "tune_type",
     "fix_vit",
+    "quant_method",
+    "quantize",
+    "quantise",
+    "base_model_precision",
 ];
 
 /// Of paths those alone name a second model.
-const MODELS: [&str; 7] =
-    ["vision_tower", "vision_model", "teacher", "ref_model", "reference_model", "reward_model", "critic"];
+const MODELS: [&str; 8] = [
+    "vision_tower",
+    "vision_model",
+    "teacher",
+    "ref_model",
+    "reference_model",
+    "reward_model",
+    "critic",
+    "adapter_path",
+];
 
 /// What a setting of another name than the usual one may have decided: the usual name's default is doubtful then.
 /// Each part stands at the end of the name.
@@ -311,7 +323,8 @@ fn is_weighty(name: &str, found: &Setting<Value>) -> bool {
     let lower = name.to_lowercase();
     // Parallel over one rank is none.
     let one = lower.contains("parallel") && whole(&found.value) == Some(1);
-    let off = one || truth(&found.value) == Some(false) || found.value.is_null();
+    let nothing = found.value.as_str().is_some_and(|word| matches!(word.to_lowercase().as_str(), "" | "none" | "null"));
+    let off = one || nothing || truth(&found.value) == Some(false) || found.value.is_null();
     let path = lower.contains("path") && !MODELS.iter().any(|part| lower.contains(part));
     !off && WEIGHTY.iter().any(|part| lower.contains(part)) && !path
 }

@@ -114,6 +114,10 @@ fn the_draws_are_broad_and_mostly_right() {
         "fiftyfifth",
         "fiftysixth",
         "fiftyseventh",
+        "fiftyeighth",
+        "fiftyninth",
+        "sixtieth",
+        "sixtyfirst",
     ];
     for draw in draws {
         let all: usize = ["right", "says", "wrong"].iter().map(|verdict| of(draw, verdict)).sum();

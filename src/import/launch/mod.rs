@@ -1,6 +1,7 @@
 //! What stands around a training program on its command line: interpreters, wrappers and
 //! launchers, and how many processes they start.
 
+mod submitted;
 mod world;
 mod wrappers;
 
@@ -87,6 +88,13 @@ impl Program {
         // `retrieval` evaluates nothing.
         let other = stem == "pip" || has(&OTHERS) && stem.replace("retrieval", "") == stem;
         other && !has(&TRAINING)
+    }
+
+    /// Whether it is a script that is called after a training.
+    pub fn trains_by_its_name(&self) -> bool {
+        const NAMES: [&str; 6] = ["train", "finetun", "sft", "dpo", "grpo", "ppo"];
+        let stem = self.name().to_lowercase();
+        self.python && NAMES.iter().any(|part| stem.contains(part)) && !self.trains_nothing()
     }
 
     /// How screens and origins call it.
@@ -266,8 +274,11 @@ fn started(path: String, module: bool, python: bool, words: Vec<String>, launche
     let name = if module { path.as_str() } else { base(&path) };
     let launches = wrappers::find(name).filter(|wrapper| wrapper.words == 0 || wrappers::leads_on(wrapper, &words));
     let Some(wrapper) = launches else {
-        if let Some(inner) = handed_on(python || module, &words).or_else(|| submitted(&words)) {
+        if let Some(inner) = handed_on(python || module, &words) {
             return follow(inner.to_vec(), launched, depth + 1);
+        }
+        if let Some(inner) = submitted::command(name, &words) {
+            return follow(inner, launched, depth + 1);
         }
         launched.program = Program { path, module, python, words };
         return;
@@ -299,17 +310,6 @@ fn handed_on(python: bool, words: &[String]) -> Option<&[String]> {
     let name = base(words.get(at)?);
     let leads = is_python(name) || wrappers::find(name).is_some_and(|wrapper| wrapper.kind.is_some());
     words.get(at..).filter(|_| leads && !python)
-}
-
-/// The command that a program of one's own submits: `python mason.py --gpus 8 -- source env.sh \&\& python train.py`.
-fn submitted(words: &[String]) -> Option<&[String]> {
-    let behind = words.get(words.iter().position(|word| word == "--")? + 1..)?;
-    let start = behind.iter().rposition(|word| matches!(word.as_str(), "&&" | ";")).map_or(0, |at| at + 1);
-    let inner = behind.get(start..)?;
-    let name = base(inner.first()?);
-    // `gantry run … -- /bin/bash -c 'torchrun …'`
-    let leads = is_python(name) || is_shell(name) || wrappers::find(name).is_some();
-    leads.then_some(inner)
 }
 
 /// Behind `env` and its options; what it sets stays in front.

@@ -157,7 +157,9 @@ fn deepspeed(options: &Settings, around: &LaunchEnvironment) -> World {
         return told;
     }
     let hostfile = options.first_text(&["H", "hostfile"]).map_or("/job/hostfile".to_owned(), |found| found.value);
-    let hosts = (around.file)(&hostfile).map(|text| slots(&text)).filter(|slots| !slots.is_empty());
+    // A host that only a run could name was written in a loop: over how many, the script does not say.
+    let text = (around.file)(&hostfile).filter(|text| !text.contains(UNKNOWN));
+    let hosts = text.map(|text| slots(&text)).filter(|slots| !slots.is_empty());
     let here = || around.gpus.as_ref().map(|gpus| vec![("localhost".to_owned(), gpus.value)]);
     let all = hosts.clone().or_else(here).unwrap_or_default();
     for (names, includes) in [(&["i", "include"], true), (&["e", "exclude"], false)] {

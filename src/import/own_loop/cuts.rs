@@ -43,9 +43,28 @@ fn cutting(text: &str) -> impl Iterator<Item = usize> + '_ {
         let start = (at.saturating_sub(NEAR)..*at).find(|at| text.is_char_boundary(*at)).unwrap_or(*at);
         let end = (at + NEAR..).find(|at| *at >= text.len() || text.is_char_boundary(*at)).unwrap_or(text.len());
         let around = text.get(start..end.min(text.len())).unwrap_or("");
-        !line.starts_with('#') && !line.starts_with("def ") && around.contains("truncation")
+        !line.starts_with('#') && !line.starts_with("def ") && around.contains("truncation") && !is_made_with(text, *at)
     };
     text.match_indices(LENGTH).map(|(at, _)| at).filter(move |at| cuts(at))
+}
+
+/// Whether a tokenizer is made with that length: `from_pretrained(name, max_length=512)` cuts nothing, its own name for what
+/// it takes at most is `model_max_length` (`transformers/tokenization_utils_base.py`, `__init__`).
+fn is_made_with(text: &str, at: usize) -> bool {
+    const LONGEST: usize = 1000;
+    let own = text.get(..at).is_some_and(|before| before.ends_with("model_"));
+    let mut open = 0_usize;
+    for (place, letter) in text.get(..at).unwrap_or("").char_indices().rev().take(LONGEST) {
+        match letter {
+            ')' => open += 1,
+            '(' if open == 0 => {
+                return !own && text.get(..place).is_some_and(|before| before.ends_with("from_pretrained"));
+            }
+            '(' => open -= 1,
+            _ => {}
+        }
+    }
+    false
 }
 
 /// Whether a script cuts its samples and names no length anywhere: what its tokenizer takes at most is their length.

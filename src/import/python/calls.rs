@@ -74,6 +74,10 @@ impl FollowedScript<'_> {
                 self.call_function(&function, of, given.values(), given.by_name(), false)
             }
             Known::Class(class) => self.object(&class, given),
+            // A model that is called is no model that is loaded.
+            Known::Made(path, Some(_)) if path.ends_with("from_pretrained") => {
+                self.library(format!("{path}.__call__"), given)
+            }
             Known::Library(path) | Known::Made(path, _) => self.library(path, given),
             Known::Open(path) => self.library(path.join("."), given),
             _ => Known::UNKNOWN,

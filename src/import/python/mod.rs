@@ -1,5 +1,6 @@
 //! Python scripts, read as far as a plan needs it: what their calls of libraries are given. Nothing is run.
 
+mod alternatives;
 mod arithmetic;
 mod builtins;
 mod calls;
@@ -21,7 +22,8 @@ use std::cell::{Cell, RefCell};
 
 use serde_json::Value;
 
-use script::{FollowedScript, LibraryCall};
+use alternatives::trained;
+use script::{FollowedScript, LibraryCall, unnamed};
 use store::Collection;
 use syntax::Expression;
 use value::{ArgumentSource, Known};
@@ -84,7 +86,14 @@ impl<'a> ScriptReader<'a> {
     ) -> Self {
         let own = script_defaults::read(name, content).with(given);
         let nothing = script_defaults::nothing(content);
-        let script = FollowedScript::read(name.to_owned(), &parse::statements(whole), own.clone(), nothing, files);
+        let script = FollowedScript::read(
+            name.to_owned(),
+            &parse::statements(whole),
+            own.clone(),
+            nothing,
+            unnamed(whole),
+            files,
+        );
         Self {
             name,
             content,
@@ -117,8 +126,18 @@ impl<'a> ScriptReader<'a> {
     /// The keywords of the first call of one of `names`; an argument without a name is called by its place.
     pub fn calls(&self, names: &[&str]) -> Settings {
         let script = self.script.borrow();
+        first(&script, names).map_or_else(Settings::default, |seen| self.told(&script, names, seen))
+    }
+
+    /// The same of the call that makes the model which the script's Trainer is handed, where that can be told.
+    pub fn calls_of_model(&self, names: &[&str]) -> Settings {
+        let script = self.script.borrow();
+        let trained = trained(&script, names).and_then(|at| script.seen.get(at));
+        trained.or_else(|| first(&script, names)).map_or_else(Settings::default, |seen| self.told(&script, names, seen))
+    }
+
+    fn told(&self, script: &FollowedScript, names: &[&str], seen: &LibraryCall) -> Settings {
         let mut settings = Settings::default();
-        let Some(seen) = first(&script, names) else { return settings };
         if seen.open {
             // `TrainingArguments(**config["training"])`: whatever a file of settings has.
             let filled = self.own.iter().any(|(name, _)| self.own.is_set(name));
@@ -126,7 +145,8 @@ impl<'a> ScriptReader<'a> {
             settings.adopt_all(&self.own, |name| (!name.contains('.')).then(|| name.to_owned()));
         }
         self.take(&seen.around);
-        settings.over(self.given(&script, seen));
+        settings.over(self.given(script, seen));
+        self.open_differences(script, names, seen, &mut settings);
         settings
     }
 

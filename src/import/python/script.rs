@@ -72,6 +72,8 @@ pub struct FollowedScript<'a> {
     pub(super) incomplete: bool,
     /// Whether all has been read, so that a name may be any scope's.
     done: bool,
+    /// Functions that the script's text names nowhere but where it defines them.
+    unnamed: BTreeSet<String>,
     /// Functions that have been read.
     pub(super) entered: BTreeSet<*const Function>,
     /// Conditions around that are not known.
@@ -96,6 +98,7 @@ impl<'a> FollowedScript<'a> {
         statements: &[PythonStatement],
         own: Settings,
         nothing: BTreeSet<String>,
+        unnamed: BTreeSet<String>,
         files: Option<&'a dyn Files>,
     ) -> Self {
         let mut store = ScriptState::default();
@@ -121,6 +124,7 @@ impl<'a> FollowedScript<'a> {
             incomplete: false,
             done: false,
             given_names: BTreeMap::new(),
+            unnamed,
             entered: BTreeSet::new(),
             unsure: 0,
             blindly: 0,
@@ -179,6 +183,10 @@ impl<'a> FollowedScript<'a> {
                     let value = self.evaluate(value);
                     (name, value)
                 }
+                PythonStatement::With(opened, body) => {
+                    self.look_into(opened, body);
+                    continue;
+                }
                 _ => continue,
             };
             if self.store.names(self.project).is_some_and(|names| !names.values.contains_key(name)) && !value.is_open()
@@ -189,10 +197,25 @@ impl<'a> FollowedScript<'a> {
         self.steps = 0;
     }
 
+    /// The same of what a module reads from files at its left margin: `with open(path) as file: CONFIG = yaml.safe_load(file)`.
+    fn look_into(&mut self, opened: &[(Expression, Option<Expression>)], body: &[PythonStatement]) {
+        for (value, target) in opened {
+            let value = self.evaluate(value);
+            if let Some(Expression::Name(name)) = target {
+                self.store.set(self.project, name, value);
+            }
+        }
+        self.look_ahead(body);
+    }
+
     /// Reads the functions that nothing was seen to call: a function counts as called.
     fn left_over(&mut self, statements: &[PythonStatement]) {
+        // A script that has trained already calls none of the functions that it names nowhere.
+        let trained = |call: &LibraryCall| !call.blindly && call.names.iter().any(|path| path.ends_with(".train"));
+        let trained = self.seen.iter().any(trained);
         for statement in statements {
             match statement {
+                PythonStatement::Function(function) if trained && self.unnamed.contains(&function.name) => {}
                 PythonStatement::Function(function) => self.call_blindly(function, None),
                 PythonStatement::Class(class) => {
                     let object = Names { class: Some(Rc::clone(class)), object: true, ..Names::default() };
@@ -230,4 +253,14 @@ impl<'a> FollowedScript<'a> {
         self.steps += 1;
         self.steps < MOST_STEPS && self.store.copied < MOST_COPIES
     }
+}
+
+/// The functions that a text names nowhere but where it defines them.
+pub(super) fn unnamed(text: &str) -> BTreeSet<String> {
+    let mut named: BTreeMap<&str, usize> = BTreeMap::new();
+    for word in text.split(|letter: char| !letter.is_alphanumeric() && letter != '_').filter(|word| !word.is_empty()) {
+        *named.entry(word).or_default() += 1;
+    }
+    let defined = text.lines().filter_map(|line| line.trim_start().strip_prefix("def ")?.split('(').next());
+    defined.map(str::trim).filter(|name| named.get(name) == Some(&1)).map(str::to_owned).collect()
 }

@@ -84,6 +84,7 @@ fn of_versions(context: &ImportContext) -> ImportedPlan {
         script_loading::attention(&mut imported, reader);
         let text = own.as_ref().map_or_else(|| reader.content(), OwnLoop::text);
         script_doubts::reconcile(&mut imported, reader, looped.then_some(text), &settings);
+        script_adapters::loaded_for_training(&mut imported, reader);
         script_doubts::adapters(&mut imported, reader, &settings);
     }
     if method.is_some() {

@@ -87,15 +87,19 @@ pub fn length(imported: &mut ImportedPlan, settings: &Settings, context: &Import
 
 /// The first of several names that is set. Where sections of a file have different lengths, the one of its training or its
 /// data counts, not the longest that the model takes; where that does not tell, why none does.
-fn by_section(settings: &Settings, names: &[&str]) -> (Option<Setting<u64>>, Option<String>) {
+pub fn by_section(settings: &Settings, names: &[&str]) -> (Option<Setting<u64>>, Option<String>) {
     let section = |origin: &Origin| match origin {
-        Origin::File { key, .. } => key.rsplit_once('.').map(|(above, _)| above.to_lowercase()),
+        Origin::File { key, .. } => Some(key.rsplit_once('.').map_or("", |(above, _)| above).to_lowercase()),
         _ => None,
     };
     let set = names.iter().filter(|name| settings.is_set(name)).filter_map(|name| settings.whole(name));
     let all: Vec<(String, Setting<u64>)> = set.filter_map(|found| Some((section(&found.origin)?, found))).collect();
     let first = settings.first_whole(names);
-    let Some(one) = first.as_ref().filter(|first| section(&first.origin).is_some()) else { return (first, None) };
+    // Of a file without sections the first name counts.
+    let sections = all.iter().any(|(above, _)| !above.is_empty());
+    let Some(one) = first.as_ref().filter(|first| sections && section(&first.origin).is_some()) else {
+        return (first, None);
+    };
     let Some((_, other)) = all.iter().find(|(_, found)| found.value != one.value) else { return (first, None) };
     let of_samples = |above: &str| above.contains("train") || above.contains("data");
     let told: Vec<&Setting<u64>> = all.iter().filter(|(above, _)| of_samples(above)).map(|(_, found)| found).collect();

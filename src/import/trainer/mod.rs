@@ -28,6 +28,7 @@ use crate::plan::keys;
 
 pub use attention::implementation;
 pub use command::import;
+pub use length::by_section as length_by_section;
 pub use option_names::completed as completed_options;
 pub use versions::apply_to as apply_versions;
 
