@@ -184,7 +184,8 @@ fn of_versions(name: &str, (content, whole): (&str, &str), given: Settings, cont
     let called = called_text(context, name, content);
     python_lengths::set(&mut imported, &settings, &reader, (name, content), (whole, &called));
     preset_length::drop_endless(&mut imported, context);
-    if call(content, "SFTTrainer").is_some() && !uncut {
+    let open_length = imported.missing.iter().any(|missing| missing.key == keys::model::sequence_length);
+    if call(content, "SFTTrainer").is_some() && !uncut && !open_length {
         python_lengths::set_usual(&mut imported, unsloth);
     }
     python_adapters::set(&mut imported, &calls, &reader, content, unsloth);
