@@ -26,9 +26,9 @@ pub fn fewest_gpus(
     progress: &SearchProgress,
 ) -> Result<Option<(u64, RankedPlan)>, Vec<Fault>> {
     let node = any_size(request.plan, catalog)?.hardware.gpus_per_node.max(1);
-    let fits = |gpus: u64| Elsewhere::of_gpus(request, gpus, catalog)?.any(catalog, progress);
+    let fits = |gpus: u64| StartingPoint::of_gpus(request, gpus, catalog)?.any(catalog, progress);
     let quickest = |gpus: u64, any: RankedPlan| {
-        let held = Elsewhere::of_gpus(request, gpus, catalog);
+        let held = StartingPoint::of_gpus(request, gpus, catalog);
         Ok(held.map(|held| (gpus, held.quickest(catalog, progress).unwrap_or_else(|| held.told(any)))))
     };
     let within = std::iter::successors(Some(1_u64), |gpus| Some(gpus * 2)).take_while(|gpus| *gpus < node);
@@ -83,7 +83,7 @@ const LAYOUT: [&str; 7] = [
 ];
 
 /// The plan of a request with another cluster or model, to search from.
-struct Elsewhere<'a> {
+struct StartingPoint<'a> {
     request: &'a Request<'a>,
     /// What it changes in the plan as it was given.
     other: Change,
@@ -93,7 +93,7 @@ struct Elsewhere<'a> {
     keep: Vec<&'static str>,
 }
 
-impl<'a> Elsewhere<'a> {
+impl<'a> StartingPoint<'a> {
     /// What `other` removes is gone and `set` has been done, which is what `other` sets. Every knob is free but offload,
     /// which stays as the plan has it: how much the host holds no plan says. None where no degrees go with the batch.
     fn of(request: &'a Request<'a>, other: Change, set: impl Fn(&mut Plan), catalog: &Catalog) -> Option<Self> {
@@ -237,7 +237,7 @@ pub fn largest_model(
     let kind = job.architecture.kind();
     let held = |change: Change, set: &dyn Fn(&mut Plan)| {
         let remove = vec!["model.hf_config", "model.preset", "model.architecture", "model.size_billions", "model.type"];
-        Elsewhere::of(request, Change { remove, ..change }, set, catalog)
+        StartingPoint::of(request, Change { remove, ..change }, set, catalog)
     };
     let mut presets: Vec<(u64, &str)> = catalog
         .models
