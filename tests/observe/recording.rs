@@ -224,10 +224,9 @@ fn what_cannot_be_recorded_or_played_is_told_in_a_line() {
 #[test]
 fn a_file_that_may_not_grow_further_ends_the_recording_with_a_line_and_what_was_written_is_good() {
     let folder = tempfile::tempdir().unwrap();
-    let program = memwall(folder.path());
     let mut shell = Command::new("sh");
     // Files of at most a hundred blocks of 512 or 1024 bytes.
-    shell.args(["-c", "ulimit -f 100; exec \"$0\" \"$@\""]).arg(program.get_program());
+    shell.args(["-c", "ulimit -f 100; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_memwall")]);
     shell.arg("record").arg(plan()).args(["--source", "demo", "--interval", "100ms", "-o", "run.ndjson"]);
     shell.current_dir(folder.path()).env("HOME", folder.path()).stdin(Stdio::null());
     let (code, _, err) = said(&shell.output().unwrap());
