@@ -280,10 +280,6 @@ class _Watch:
         while where < inner and codes.of(frames[where].f_code)[1]:
             where += 1
         found = frames[where]
-        # A library's own loop calls it: what it runs of the script says more.
-        if known is not None and known[0] == "data" and codes.of(found.f_code)[1]:
-            own = [frame for frame in frames[:where] if not codes.of(frame.f_code)[1]]
-            found = own[-1] if own else found
         if (known is None or known[0] in _WORK) and self.evaluates():
             known = ("evaluation", "")
         kind, call = known if known is not None else ("code", "")
