@@ -9,7 +9,6 @@ bodies are made for samples on objects: thresholds are so low there that these a
 them for. A keypoint detector draws the side that it scales images to; here it is the middle one.
 """
 
-import gc
 import json
 import sys
 
@@ -25,20 +24,11 @@ NAMES = ("fasterrcnn_resnet50_fpn", "retinanet_resnet50_fpn", "fcos_resnet50_fpn
 class Ledger(measure.Ledger):
     """measure.py's, of real tensors on the host."""
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        if func is measure.aten.add.Tensor and self.phase == "backward" and self.in_place(args):
-            func = measure.aten.add_.Tensor
-        out = func(*args, **kwargs)
-        for leaf in measure.tree_leaves(out):
-            if isinstance(leaf, torch.Tensor):
-                self.follow(leaf)
-        count = measure.flop_counter.flop_registry.get(func._overloadpacket)
-        if count:
-            self.flops += count(*args, **kwargs, out_val=out)
-        if self.now > self.peak:
-            self.peak, self.at = self.now, f"{self.phase}: {func}"
-        return out
+    def run(self, func, args, kwargs):
+        return func(*args, **kwargs)
+
+    def holds(self, tensor):
+        return True
 
 
 def targets_of(name):
@@ -72,22 +62,13 @@ def followed(name):
     with ledger:
         for tensor in [*parameters, *model.buffers(), images, *(one for target in targets for one in target.values())]:
             ledger.follow(tensor.data)
-        for _ in range(2):
-            gc.collect()
-            ledger.peak, before, ledger.flops, ledger.phase = ledger.now, ledger.now, 0, "forward"
-            loss = sum(model(list(images), targets).values())
-            activations, forward = ledger.now - before, ledger.flops
-            ledger.flops, ledger.phase = 0, "backward"
-            loss.backward()
-            del loss
-            backward = ledger.flops
-            ledger.phase = "optimizer"
-            optimizer.step()
-            for one in parameters:
-                one.grad = None
+        def loss_of():
+            return sum(model(list(images), targets).values())
+
+        activations, flops = measure.second_step(ledger, {}, loss_of, optimizer.step, parameters)
     print(name, ledger.at, file=sys.stderr, flush=True)
     return {"params": sum(one.numel() for one in parameters), "peak_allocated_bytes": ledger.peak,
-            "activation_bytes": activations, "flops_forward": forward, "flops_backward": backward}
+            "activation_bytes": activations, "flops_forward": flops["forward"], "flops_backward": flops["backward"]}
 
 
 if __name__ == "__main__":

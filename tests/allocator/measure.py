@@ -113,21 +113,30 @@ class Ledger(TorchDispatchMode):
             return self.each * (1 + at // 2 if at % 2 == 0 else (at + 1) // 2)
         return self.turn % self.experts
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    def run(self, func, args, kwargs):
+        """An operator's result, or what stands for it."""
         # On the host a fake step knows its own numbers (an optimizer's count), except those that chance makes (layer drop).
         known = func is aten._local_scalar_dense.default and getattr(args[0], "constant", None) is not None
-        decided = func in ANSWERED and not known
-        if func is aten.add.Tensor and self.phase == "backward" and self.in_place(args):
-            func = aten.add_.Tensor
-        out = self.answer(func, args) if decided else func(*args, **(kwargs or {}))
+        out = self.answer(func, args) if func in ANSWERED and not known else func(*args, **kwargs)
         if isinstance(out, torch.Tensor) and out.dtype == torch.bool:
             self.made_by_all = func._overloadpacket is aten.all
+        return out
+
+    def holds(self, tensor):
+        """Whether it lies where memory is counted."""
+        return tensor.device.type == "cuda"
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func is aten.add.Tensor and self.phase == "backward" and self.in_place(args):
+            func = aten.add_.Tensor
+        out = self.run(func, args, kwargs)
         for leaf in tree_leaves(out):
-            if isinstance(leaf, torch.Tensor) and leaf.device.type == "cuda":
+            if isinstance(leaf, torch.Tensor) and self.holds(leaf):
                 self.follow(leaf)
         count = flop_counter.flop_registry.get(func._overloadpacket)
         if count:
-            self.flops += count(*args, **(kwargs or {}), out_val=out)
+            self.flops += count(*args, **kwargs, out_val=out)
         if self.now > self.peak:
             self.peak, self.at = self.now, f"{self.phase}: {func}"
         return out

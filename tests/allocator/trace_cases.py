@@ -56,22 +56,16 @@ class Ledger(measure.Ledger):
         self.values = fake.Values(mode)
         self.values.experts = experts
 
+    def run(self, func, args, kwargs):
+        return self.values.run(func, args, kwargs)
+
+    def holds(self, tensor):
+        return tensor.device.type == DEVICE.name
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
         if func.namespace == "prim":
-            return func(*args, **kwargs)
-        if func is measure.aten.add.Tensor and self.phase == "backward" and self.in_place(args):
-            func = measure.aten.add_.Tensor
-        out = self.values.run(func, args, kwargs)
-        for leaf in measure.tree_leaves(out):
-            if isinstance(leaf, torch.Tensor) and leaf.device.type == DEVICE.name:
-                self.follow(leaf)
-        count = measure.flop_counter.flop_registry.get(func._overloadpacket)
-        if count:
-            self.flops += count(*args, **kwargs, out_val=out)
-        if self.now > self.peak:
-            self.peak, self.at = self.now, f"{self.phase}: {func}"
-        return out
+            return func(*args, **(kwargs or {}))
+        return super().__torch_dispatch__(func, types, args, kwargs)
 
 
 def subject_of(case, answers=False):
@@ -135,24 +129,15 @@ def followed(case, traced, sizes, training):
         with ledger:
             for tensor in [*parameters, *model.buffers(), *batch.values()]:
                 ledger.follow(tensor.data)
-            for _ in range(2):
-                gc.collect()
-                ledger.peak, before, ledger.flops, ledger.phase = ledger.now, ledger.now, 0, "forward"
+            def loss_of():
                 with torch.autocast(DEVICE.name, dtype=torch.bfloat16, enabled=precision == "bf16-mixed"):
-                    loss = subject.run(model, batch)
-                activations, forward = ledger.now - before, ledger.flops
-                ledger.flops, ledger.phase = 0, "backward"
-                loss.backward()
-                del loss
-                backward = ledger.flops
-                ledger.phase = "optimizer"
-                optimizer.step()
-                for one in parameters:
-                    one.grad = None
+                    return subject.run(model, batch)
+
+            activations, flops = measure.second_step(ledger, {}, loss_of, optimizer.step, parameters)
     print(case["name"], precision, sizes, ledger.at, file=sys.stderr, flush=True)
     return {"params": sum(one.numel() for one in parameters), "trainable_params": sum(one.numel() for one in trained),
-            "peak_allocated_bytes": ledger.peak, "activation_bytes": activations, "flops_forward": forward,
-            "flops_backward": backward}
+            "peak_allocated_bytes": ledger.peak, "activation_bytes": activations, "flops_forward": flops["forward"],
+            "flops_backward": flops["backward"]}
 
 
 def answered(case, traced, sizes, precision):
