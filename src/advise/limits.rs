@@ -1,6 +1,6 @@
 //! How small a cluster may be, and how large a model: searches that end at the first plan that fits.
 
-use super::search::{KNOBS, RankedPlan, Request, SearchProgress, any_that_fits, divisors, search};
+use super::search::{KNOBS, LAYOUT, RankedPlan, Request, SearchProgress, any_that_fits, divisors, search};
 use crate::catalog::Catalog;
 use crate::plan::keys;
 use crate::plan::{Change, Fault, Plan};
@@ -71,17 +71,6 @@ fn any_size(plan: &Plan, catalog: &Catalog) -> Result<Job, Vec<Fault>> {
     })
 }
 
-/// How GPUs share a model and its sequence: what decides whether it can fit at all.
-const LAYOUT: [&str; 7] = [
-    "distribution.data_parallel",
-    "distribution.tensor_parallel",
-    "distribution.pipeline_parallel",
-    "distribution.context_parallel",
-    "distribution.expert_parallel",
-    "distribution.expert_tensor_parallel",
-    "distribution.sequence_parallel",
-];
-
 /// The plan of a request with another cluster or model, to search from.
 struct StartingPoint<'a> {
     request: &'a Request<'a>,
@@ -141,7 +130,7 @@ impl<'a> StartingPoint<'a> {
             let mut plan = self.plan.clone();
             found.knobs.apply(&mut plan, &job);
             let mut request = Request { plan: &plan, ..self.freed() };
-            request.keep.extend(KNOBS.iter().filter(|knob| LAYOUT.contains(knob)));
+            request.keep.extend(LAYOUT);
             let quickest = search(&request, catalog, progress).ok()?.ranked.into_iter().next()?;
             let change = quickest.knobs.change(&self.plan, &job);
             Some(self.told(RankedPlan { change, ..quickest }))

@@ -56,7 +56,9 @@ impl Explorer<'_> {
     fn any_of(&self, groups: &[DegreeGroup]) -> Option<Candidate> {
         let walks = WalkCache::default();
         let cut = |group: &DegreeGroup| (group.pipeline, group.sequence);
-        groups.chunk_by(|one, other| cut(one) == cut(other)).find_map(|variants| {
+        let mut cuts =
+            groups.chunk_by(|one, other| cut(one) == cut(other)).take_while(|_| !self.progress.is_cancelled());
+        cuts.find_map(|variants| {
             let first = variants.first()?;
             self.space.shardings(first).into_iter().rev().find_map(|sharding| {
                 self.offloads.iter().find_map(|offload| {
@@ -87,9 +89,6 @@ impl Explorer<'_> {
 
     /// The plan with its figures, where it fits.
     fn fitting(&self, walks: &WalkCache, knobs: Knobs) -> Option<Candidate> {
-        if self.progress.is_cancelled() {
-            return None;
-        }
         let job = self.resolved(&knobs)?;
         let walked = walks.of(&job);
         let outline = walked.fits(&job).then(|| walked.outline(&job, &walked.timeline(&job)))?;

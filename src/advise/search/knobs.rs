@@ -58,6 +58,9 @@ pub const KEYS: [&str; 14] = [
     "training.cpu_offload",
 ];
 
+/// Those of them that say how GPUs share a model and its sequence: what decides whether it can fit at all.
+pub const LAYOUT: &[&str] = KEYS.split_at(7).0;
+
 impl Knobs {
     /// Tensor, pipeline, context and expert parallel.
     pub const fn degrees(&self) -> [u64; 4] {

@@ -15,7 +15,7 @@ mod space;
 
 pub use fitting::any_that_fits;
 pub use fold::{FoldedPlan, fold};
-pub use knobs::{KEYS as KNOBS, Knobs};
+pub use knobs::{KEYS as KNOBS, Knobs, LAYOUT};
 pub use progress::{SearchProgress, SearchStatus};
 pub use reason::why_slower;
 pub use smallest::{SmallestChange, smallest_change};
