@@ -30,10 +30,10 @@ const FSDP: &str = "PyTorch 2.9, c10/cuda/CUDACachingAllocator.cpp (a pool for e
                     torch/distributed/fsdp/_runtime_utils.py, _limiter_utils.py and _flat_param.py";
 
 /// What a CPU's heap keeps, and why it is replayed so.
-const MALLOC: &str = "two steps, tensor by tensor, through an allocator that keeps freed blocks, splits them and takes the best \
-                      fit: the caching allocator's rules in place of malloc's";
+const MALLOC: &str = "two steps, tensor by tensor, through a heap as malloc keeps it: best fit, holes that stay resident, \
+                      large blocks mapped for themselves, and a quarter of the blocks with small objects beside them";
 const GLIBC: &str =
-    "glibc, malloc(3), M_MMAP_THRESHOLD: once a mapped block was freed, blocks up to its size come from the heap";
+    "glibc 2.36, malloc/malloc.c (_int_malloc, _int_memalign, M_MMAP_THRESHOLD that rises with what is freed)";
 
 /// Bytes reserved beyond the allocated ones, and why.
 pub(in crate::predict) struct ReservedExcess {

@@ -35,6 +35,35 @@ impl Request {
         let bytes = bytes.max(1).div_ceil(BLOCK).saturating_mul(BLOCK);
         Self { bytes, small: bytes <= SMALL }
     }
+
+    /// Its bytes, in whole granules.
+    pub(super) const fn bytes(self) -> u64 {
+        self.bytes
+    }
+}
+
+/// What tensors lie in: the caching allocator's segments, or the heap of a process.
+pub(super) trait Memory {
+    /// The most bytes held so far.
+    fn most(&self) -> u64;
+
+    /// The most bytes that were asked for at one time: no memory is smaller, whatever is given back.
+    fn most_asked(&self) -> u64;
+
+    /// Whether there was no room for more, and what was free went back.
+    fn ran_short(&self) -> bool;
+
+    /// Whether more is held than there is.
+    fn is_over(&self) -> bool;
+
+    /// A block for a request.
+    fn take(&mut self, request: Request) -> BlockIndex;
+
+    /// A block that is given back at once: where one is free, everything is as before.
+    fn pass(&mut self, request: Request);
+
+    /// A block that nobody uses any more.
+    fn give(&mut self, place: BlockIndex);
 }
 
 /// A piece of a segment.
@@ -76,94 +105,6 @@ impl Allocator {
     /// An allocator whose segments have so many bytes of the GPU. It takes more where nothing can be given back.
     pub(super) fn within(room: u64) -> Self {
         Self { room, ..Self::default() }
-    }
-
-    /// The most bytes of all segments so far.
-    pub(super) const fn most(&self) -> u64 {
-        self.most
-    }
-
-    /// The most bytes that were asked for at one time: no segments are smaller, whatever is given back.
-    pub(super) const fn most_asked(&self) -> u64 {
-        self.most_asked
-    }
-
-    /// Whether there was no room for a segment, and those in which nothing lay went back.
-    pub(super) const fn ran_short(&self) -> bool {
-        self.short
-    }
-
-    /// Whether segments took more bytes than the GPU has.
-    pub(super) const fn is_over(&self) -> bool {
-        self.most > self.room
-    }
-
-    /// A block for a request.
-    pub(super) fn take(&mut self, request: Request) -> BlockIndex {
-        let Request { bytes, small } = request;
-        self.asked = self.asked.saturating_add(bytes);
-        self.most_asked = self.most_asked.max(self.asked);
-        let pool = usize::from(small);
-        let place = match self.pools[pool].best(bytes) {
-            Some((at, found)) => {
-                let place = found.block;
-                match self.split(place, request) {
-                    Some(rest) => self.pools[pool].put(at, rest),
-                    None => self.pools[pool].take(at),
-                }
-                place
-            }
-            None => {
-                let place = self.segment(bytes, small);
-                if let Some(rest) = self.split(place, request) {
-                    self.pools[pool].insert(rest);
-                }
-                place
-            }
-        };
-        let block = &mut self.blocks[place as usize];
-        (block.free, block.asked) = (false, bytes);
-        place
-    }
-
-    /// A block that is given back at once: where one is free, everything is as before.
-    pub(super) fn pass(&mut self, request: Request) {
-        if self.pools[usize::from(request.small)].has(request.bytes) {
-            self.most_asked = self.most_asked.max(self.asked.saturating_add(request.bytes));
-        } else {
-            let place = self.take(request);
-            self.give(place);
-        }
-    }
-
-    /// A block that nobody uses any more.
-    pub(super) fn give(&mut self, place: BlockIndex) {
-        let Block { bytes, address, before, behind, small, asked, .. } = self.blocks[place as usize];
-        self.asked = self.asked.saturating_sub(asked);
-        self.blocks[place as usize].free = true;
-        let pool = usize::from(small);
-        let free =
-            |block: BlockIndex| (block != NOWHERE).then(|| self.blocks[block as usize]).filter(|block| block.free);
-        match (free(before), free(behind)) {
-            (None, None) => self.pools[pool].insert(FreeBlock { bytes, address, block: place }),
-            (None, Some(next)) => {
-                self.join(place, behind);
-                let joined = FreeBlock { bytes: bytes + next.bytes, address, block: place };
-                self.pools[pool].replace((next.bytes, next.address), joined);
-            }
-            (Some(last), None) => {
-                self.join(before, place);
-                let joined = FreeBlock { bytes: last.bytes + bytes, address: last.address, block: before };
-                self.pools[pool].replace((last.bytes, last.address), joined);
-            }
-            (Some(last), Some(next)) => {
-                self.join(before, place);
-                self.join(before, behind);
-                self.pools[pool].remove(next.bytes, next.address);
-                let joined = FreeBlock { bytes: last.bytes + bytes + next.bytes, address: last.address, block: before };
-                self.pools[pool].replace((last.bytes, last.address), joined);
-            }
-        }
     }
 
     #[cold]
@@ -237,6 +178,89 @@ impl Allocator {
         block.behind = behind;
         if behind != NOWHERE {
             self.blocks[behind as usize].before = place;
+        }
+    }
+}
+
+impl Memory for Allocator {
+    fn most(&self) -> u64 {
+        self.most
+    }
+
+    fn most_asked(&self) -> u64 {
+        self.most_asked
+    }
+
+    fn ran_short(&self) -> bool {
+        self.short
+    }
+
+    fn is_over(&self) -> bool {
+        self.most > self.room
+    }
+
+    fn take(&mut self, request: Request) -> BlockIndex {
+        let Request { bytes, small } = request;
+        self.asked = self.asked.saturating_add(bytes);
+        self.most_asked = self.most_asked.max(self.asked);
+        let pool = usize::from(small);
+        let place = match self.pools[pool].best(bytes) {
+            Some((at, found)) => {
+                let place = found.block;
+                match self.split(place, request) {
+                    Some(rest) => self.pools[pool].put(at, rest),
+                    None => self.pools[pool].take(at),
+                }
+                place
+            }
+            None => {
+                let place = self.segment(bytes, small);
+                if let Some(rest) = self.split(place, request) {
+                    self.pools[pool].insert(rest);
+                }
+                place
+            }
+        };
+        let block = &mut self.blocks[place as usize];
+        (block.free, block.asked) = (false, bytes);
+        place
+    }
+
+    fn pass(&mut self, request: Request) {
+        if self.pools[usize::from(request.small)].has(request.bytes) {
+            self.most_asked = self.most_asked.max(self.asked.saturating_add(request.bytes));
+        } else {
+            let place = self.take(request);
+            self.give(place);
+        }
+    }
+
+    fn give(&mut self, place: BlockIndex) {
+        let Block { bytes, address, before, behind, small, asked, .. } = self.blocks[place as usize];
+        self.asked = self.asked.saturating_sub(asked);
+        self.blocks[place as usize].free = true;
+        let pool = usize::from(small);
+        let free =
+            |block: BlockIndex| (block != NOWHERE).then(|| self.blocks[block as usize]).filter(|block| block.free);
+        match (free(before), free(behind)) {
+            (None, None) => self.pools[pool].insert(FreeBlock { bytes, address, block: place }),
+            (None, Some(next)) => {
+                self.join(place, behind);
+                let joined = FreeBlock { bytes: bytes + next.bytes, address, block: place };
+                self.pools[pool].replace((next.bytes, next.address), joined);
+            }
+            (Some(last), None) => {
+                self.join(before, place);
+                let joined = FreeBlock { bytes: last.bytes + bytes, address: last.address, block: before };
+                self.pools[pool].replace((last.bytes, last.address), joined);
+            }
+            (Some(last), Some(next)) => {
+                self.join(before, place);
+                self.join(before, behind);
+                self.pools[pool].remove(next.bytes, next.address);
+                let joined = FreeBlock { bytes: last.bytes + bytes + next.bytes, address: last.address, block: before };
+                self.pools[pool].replace((last.bytes, last.address), joined);
+            }
         }
     }
 }

@@ -20,6 +20,8 @@ const MOST: usize = 64;
 #[derive(Debug, PartialEq)]
 pub(super) struct AllocatorInput {
     pub beside: CompanionBytes,
+    /// A process's heap serves it, not the caching allocator.
+    pub heap: bool,
     /// Micro-batches that are replayed.
     pub micro_batches: u64,
     /// FSDP reduces gradients behind the last of them alone.
@@ -44,6 +46,7 @@ impl AllocatorInput {
             parameters,
             logs,
             beside,
+            heap: super::is_heap(job),
             micro_batches: micro_batches(job),
             accumulates_whole: accumulates_whole(job),
             states_by_turn: row.factored || row.eight_bit,

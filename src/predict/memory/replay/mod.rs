@@ -3,6 +3,7 @@
 //! first, activations of a step without optimizer states, then those states where gradients and activations were.
 
 mod blocks;
+mod heap;
 mod known;
 mod mapped;
 #[cfg(test)]
@@ -12,6 +13,7 @@ mod program;
 mod streams;
 mod timeline;
 
+use crate::catalog::Generation;
 use crate::model::{Part, Tape, Weight};
 use crate::plan::keywords::{CpuOffload, Mode, Optimizer, Sharding};
 use crate::predict::job::Job;
@@ -22,7 +24,8 @@ use crate::predict::step::StageTapes;
 use crate::predict::step::StepTapes;
 use std::sync::RwLock;
 
-use blocks::{BlockIndex, Request};
+use blocks::{Allocator, BlockIndex, Memory, Request};
+use heap::Heap;
 use known::AllocatorInput;
 pub(in crate::predict) use mapped::mapped;
 use streams::Replicas;
@@ -74,6 +77,7 @@ pub(in crate::predict) fn applies(job: &Job) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ReplayKey {
     micro_batches: u64,
+    heap: bool,
     beside: CompanionBytes,
     room: u64,
     /// Whether there are other ranks, what they share, and among how many.
@@ -100,6 +104,7 @@ impl Replays {
         let degrees = &job.degrees;
         let key = ReplayKey {
             micro_batches: known::micro_batches(job),
+            heap: is_heap(job),
             beside: *beside,
             room: room(job),
             shared: (degrees.num_gpus > 1, degrees.sharding, degrees.shard_ranks),
@@ -116,6 +121,11 @@ impl Replays {
         }
         bytes
     }
+}
+
+/// Whether tensors lie in the heap of a process.
+fn is_heap(job: &Job) -> bool {
+    job.hardware.gpu.generation == Generation::Cpu
 }
 
 /// Bytes of the GPU for the allocator's segments.
@@ -135,7 +145,14 @@ pub(in crate::predict) fn reserved(held: &StageTapes<'_>, beside: &CompanionByte
     let left = MOST_BLOCKS.checked_sub(held_on.fold(0, u64::saturating_add))?;
     let logs = TapeLogs::of(job, held.step, left)?;
     let input = AllocatorInput::of(held, *beside, (parameters, logs));
-    known::segments(input, room(job), allocated, |input, room| steps(held.step, input, room))
+    known::segments(input, room(job), allocated, |input, room| {
+        if input.heap {
+            return steps(held.step, input, room, Heap::within(room));
+        }
+        // Streams share the GPU. One that runs short gives back segments until they fit, and is full then.
+        let limit = if input.replicas.shards() { u64::MAX } else { room };
+        steps(held.step, input, room, Allocator::within(limit))
+    })
 }
 
 /// The most bytes in two steps.
@@ -149,12 +166,10 @@ struct Reached {
     ran_short: bool,
 }
 
-/// What two steps reach with so many bytes of room on the GPU; none where that is too little.
-fn steps(step: &StepTapes, input: &AllocatorInput, room: u64) -> Option<Reached> {
+/// What two steps reach in `memory`, with so many bytes of room on the GPU; none where that is too little.
+fn steps(step: &StepTapes, input: &AllocatorInput, room: u64, memory: impl Memory) -> Option<Reached> {
     let AllocatorInput { parameters, beside, .. } = input;
-    // Streams share the GPU. One that runs short gives back segments until they fit, and is full then.
-    let limit = if input.replicas.shards() { u64::MAX } else { room };
-    let mut timeline = AllocatorTimeline::of(step, &input.logs, &input.replicas, limit);
+    let mut timeline = AllocatorTimeline::of(step, &input.logs, &input.replicas, memory);
     for bytes in [beside.workspaces, beside.inputs] {
         timeline.hold(1, bytes);
     }
@@ -189,7 +204,7 @@ fn steps(step: &StepTapes, input: &AllocatorInput, room: u64) -> Option<Reached>
 }
 
 /// The optimizer's step over all parameters.
-fn optimizer(input: &AllocatorInput, first: bool, timeline: &mut AllocatorTimeline<'_>) {
+fn optimizer(input: &AllocatorInput, first: bool, timeline: &mut AllocatorTimeline<'_, impl Memory>) {
     let by_turn = input.states_by_turn;
     let trained = || input.parameters.iter().filter(|one| one.trained);
     if first && !by_turn {

@@ -1,7 +1,7 @@
 //! The allocator's rules said the plain way: every free block is looked at, segment by segment. What lists by size
 //! give must be the same.
 
-use super::blocks::{Allocator, BlockIndex, Request};
+use super::blocks::{Allocator, BlockIndex, Memory, Request};
 use proptest::prelude::*;
 
 const MIB: u64 = 1 << 20;

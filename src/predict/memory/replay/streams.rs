@@ -5,7 +5,7 @@
 //! ahead, knows of the last but one layer: `limit_all_gathers` waits for that one before it gathers
 //! (_limiter_utils.py, `_FreeEventQueue`).
 
-use super::blocks::{Allocator, BlockIndex, Request};
+use super::blocks::{Allocator, BlockIndex, Memory, Request};
 use crate::catalog::Generation;
 use crate::model::{Tape, Weight};
 use crate::plan::keywords::{CpuOffload, Engine, Sharding};
@@ -198,12 +198,12 @@ impl<'a> StreamPools<'a> {
     }
 
     /// The most bytes of their segments.
-    pub(super) const fn most(&self) -> u64 {
+    pub(super) fn most(&self) -> u64 {
         self.unshard.most().saturating_add(self.pre_unshard.most()).saturating_add(self.post_backward.most())
     }
 
     /// The most bytes that were asked for of each.
-    pub(super) const fn most_asked(&self) -> u64 {
+    pub(super) fn most_asked(&self) -> u64 {
         let gathered = self.unshard.most_asked().saturating_add(self.pre_unshard.most_asked());
         gathered.saturating_add(self.post_backward.most_asked())
     }
@@ -219,7 +219,7 @@ impl<'a> StreamPools<'a> {
     }
 
     /// The weights of the tape at `at`, unless they were gathered ahead (`_unshard`).
-    pub(super) fn gather(&mut self, at: usize, unit: usize, compute: &mut Allocator) {
+    pub(super) fn gather(&mut self, at: usize, unit: usize, compute: &mut impl Memory) {
         let Unit { whole, staged, .. } = self.units[unit];
         if whole == 0 || self.gathered.iter().any(|(place, ..)| *place == at) {
             return;
@@ -239,7 +239,7 @@ impl<'a> StreamPools<'a> {
     }
 
     /// A flat gradient is added to that of the micro-batches before, where those are not reduced.
-    pub(super) fn accumulate(&mut self, at: usize, flat: BlockIndex, compute: &mut Allocator) -> BlockIndex {
+    pub(super) fn accumulate(&mut self, at: usize, flat: BlockIndex, compute: &mut impl Memory) -> BlockIndex {
         let Some(found) = self.whole.iter().position(|(place, _)| *place == at) else { return flat };
         compute.give(flat);
         self.whole.swap_remove(found).1
@@ -272,7 +272,7 @@ impl<'a> StreamPools<'a> {
 
     /// The host waits for the GPU: behind each micro-batch it reads the loss (transformers, trainer.py,
     /// `logging_nan_inf_filter`).
-    pub(super) fn finish(&mut self, compute: &mut Allocator) {
+    pub(super) fn finish(&mut self, compute: &mut impl Memory) {
         while !self.freed.is_empty() {
             self.wait(compute);
         }
@@ -287,7 +287,7 @@ impl<'a> StreamPools<'a> {
     }
 
     /// The GPU is done with the first of what was given back.
-    fn wait(&mut self, compute: &mut Allocator) {
+    fn wait(&mut self, compute: &mut impl Memory) {
         let Some(Freed { whole, staged, gradients }) = self.freed.pop_front() else { return };
         self.unshard.give(whole);
         staged.into_iter().for_each(|block| self.pre_unshard.give(block));

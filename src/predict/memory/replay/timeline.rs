@@ -1,6 +1,6 @@
 //! Forward and backward passes of all layers through the allocator on paper.
 
-use super::blocks::{Allocator, BlockIndex, NOWHERE, Request};
+use super::blocks::{BlockIndex, Memory, NOWHERE, Request};
 use super::program::{Operation, Program, Slot, Slots};
 use super::streams::{Replicas, StreamPools, is_fsdp};
 use crate::model::{Passing, Pending, Tape};
@@ -93,7 +93,7 @@ fn both(job: &Job, step: &StepTapes, kind: usize) -> (TapeLog, Option<TapeLog>) 
 }
 
 /// A model's passes.
-pub(super) struct AllocatorTimeline<'a> {
+pub(super) struct AllocatorTimeline<'a, M> {
     step: &'a StepTapes,
     kinds: Vec<Option<TapeVariants>>,
     instances: Vec<Instance>,
@@ -101,15 +101,14 @@ pub(super) struct AllocatorTimeline<'a> {
     lies: Vec<BlockIndex>,
     /// The blocks of slots with several.
     several: Vec<Vec<BlockIndex>>,
-    allocator: Allocator,
+    allocator: M,
     /// The pools of other streams, where ranks share out the weights.
     streams: Option<StreamPools<'a>>,
 }
 
-impl<'a> AllocatorTimeline<'a> {
-    /// Before anything runs, with so many bytes of `room` on the GPU.
-    pub(super) fn of(step: &'a StepTapes, logs: &TapeLogs, replicas: &'a Replicas, room: u64) -> Self {
-        let allocator = Allocator::within(room);
+impl<'a, M: Memory> AllocatorTimeline<'a, M> {
+    /// Before anything runs, with memory in which nothing lies.
+    pub(super) fn of(step: &'a StepTapes, logs: &TapeLogs, replicas: &'a Replicas, allocator: M) -> Self {
         let mut counts = vec![0; logs.kinds.len()];
         let kinds: Vec<Option<TapeVariants>> = logs
             .kinds
@@ -147,12 +146,12 @@ impl<'a> AllocatorTimeline<'a> {
     }
 
     /// Whether segments went back to make room for others.
-    pub(super) const fn ran_short(&self) -> bool {
+    pub(super) fn ran_short(&self) -> bool {
         self.allocator.ran_short()
     }
 
     /// Whether the GPU has no room for them.
-    pub(super) const fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.allocator.is_over()
     }
 
