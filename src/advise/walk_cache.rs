@@ -1,5 +1,6 @@
 //! Walks over operators, shared by plans that run the same.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, RwLock};
 
 use crate::predict::{Job, OperatorWalk, StepTimeline};
@@ -30,10 +31,46 @@ impl WalkCache {
         })
     }
 
+    /// How many walks are held.
+    fn len(&self) -> usize {
+        self.0.read().map_or(0, |walks| walks.len())
+    }
+
+    /// Lets go of all walks.
+    fn clear(&self) {
+        if let Ok(mut walks) = self.0.write() {
+            *walks = Vec::new();
+        }
+    }
+
     /// The walk that serves `job`, and the course of its step.
     pub(super) fn timed(&self, job: &Job) -> (Arc<OperatorWalk>, StepTimeline) {
         let walked = self.of(job);
         let timeline = walked.timeline(job);
         (walked, timeline)
+    }
+}
+
+/// Walks of all caches that a search keeps: of a mixture of experts each takes some megabytes.
+const MOST: usize = 256;
+
+/// Caches of walks, those that were used last at the end.
+#[derive(Default)]
+pub(super) struct HeldWalks(VecDeque<Arc<WalkCache>>);
+
+impl HeldWalks {
+    /// Lets go of what was not used for longest, now that `caches` were.
+    pub(super) fn used<'a>(&mut self, caches: impl Iterator<Item = &'a Arc<WalkCache>>) {
+        for cache in caches.filter(|cache| cache.len() > 0) {
+            self.0.retain(|held| !Arc::ptr_eq(held, cache));
+            self.0.push_back(Arc::clone(cache));
+        }
+        let mut walks: usize = self.0.iter().map(|held| held.len()).sum();
+        while walks > MOST
+            && let Some(oldest) = self.0.pop_front()
+        {
+            walks -= oldest.len();
+            oldest.clear();
+        }
     }
 }

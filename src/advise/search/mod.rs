@@ -25,7 +25,7 @@ use std::sync::{Arc, RwLock};
 
 use rayon::prelude::*;
 
-use super::walk_cache::WalkCache;
+use super::walk_cache::{HeldWalks, WalkCache};
 use super::walls::throughput;
 use crate::catalog::Catalog;
 use crate::plan::keywords::{CpuOffload, Mode, Schedule};
@@ -219,6 +219,7 @@ impl Explorer<'_> {
         branches.sort_by(|a, b| a.pace().total_cmp(&b.pace()));
         self.progress.begin(branches.len());
         let mut gathered = SearchResults::none();
+        let mut held = HeldWalks::default();
         for some in branches.chunks(AT_ONCE) {
             let found = some
                 .par_iter()
@@ -228,6 +229,7 @@ impl Explorer<'_> {
             if let Ok(mut incumbents) = self.incumbents.write() {
                 *incumbents = gathered.incumbents(self.request.top);
             }
+            held.used(some.iter().map(|branch| &branch.walks));
             tell(&gathered);
         }
         gathered
