@@ -187,6 +187,10 @@ pub enum Family {
     T5,
     /// Whisper.
     Whisper,
+    /// BART.
+    Bart,
+    /// mBART and Pegasus: BART's layers with norms before their halves.
+    Mbart,
     /// `ResNet`.
     Resnet,
     /// PyTorch's own layers.
@@ -205,6 +209,12 @@ impl Family {
     #[must_use]
     pub const fn has_bert_layers(self) -> bool {
         matches!(self, Self::Bert | Self::Roberta | Self::Electra)
+    }
+
+    /// Whether its layers are BART's, whatever stands before and behind them.
+    #[must_use]
+    pub const fn has_bart_layers(self) -> bool {
+        matches!(self, Self::Bart | Self::Mbart)
     }
 
     /// Whether it is a stack of blocks that see all positions: every family of `ModelShape::Encoder`.

@@ -16,6 +16,11 @@ pub enum Start {
     },
     /// Tokens and learned positions (Megatron's T5).
     Learned,
+    /// Tokens, scaled, and positions, of which each sample gathers its own (BART and what is copied from it).
+    Scaled {
+        /// The positions are a table that is trained; else sinusoids, held as a parameter.
+        learned: bool,
+    },
     /// A spectrum through two convolutions (Whisper).
     Audio {
         /// Channels of the spectrum.
@@ -340,7 +345,9 @@ impl Architecture {
             ModelShape::Traced(model) => traced::input(model),
             ModelShape::EncoderDecoder(model) => match model.start {
                 Start::Audio { positions, .. } => Input::Pair(Some(positions), model.block.max_positions),
-                Start::Relative { .. } | Start::Learned => Input::Pair(None, model.block.max_positions),
+                Start::Relative { .. } | Start::Learned | Start::Scaled { .. } => {
+                    Input::Pair(None, model.block.max_positions)
+                }
             },
         }
     }

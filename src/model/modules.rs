@@ -198,7 +198,7 @@ pub fn linear_layers(family: Family, profile: &Profile) -> Vec<Module> {
     }
     let own = match family {
         Family::Gpt2 | Family::Nanogpt => GPT2,
-        Family::Opt | Family::Whisper => OPT,
+        Family::Opt | Family::Whisper | Family::Bart | Family::Mbart => OPT,
         Family::T5 => T5,
         Family::GptNeox => NEOX,
         Family::Bloom | Family::Falcon => BLOOM,
@@ -234,6 +234,7 @@ pub const fn default_targets(family: Family, profile: &Profile) -> &'static [&'s
         Family::Gpt2 | Family::Nanogpt => &["c_attn"],
         Family::GptNeox | Family::Bloom | Family::Falcon => &["query_key_value"],
         Family::Opt
+        | Family::Bart
         | Family::Llama
         | Family::Mistral
         | Family::Mixtral

@@ -54,6 +54,46 @@ fn whisper_keeps_its_encoder_positions_out_of_training() {
     assert_eq!(count.total, 37_760_640);
 }
 
+/// bart-base by hand: 50265 words and twice 1026 positions of 768 channels, a norm over each half's embedding; six layers of an
+/// encoder (4 matrices of attention, 2 of a feed-forward block four times as wide, 2 norms) and six of a decoder, which attend to
+/// the encoder by 4 matrices and a norm more. Pegasus has a norm behind each half in place of that over its embedding, and keeps
+/// its sinusoids out of training (`PegasusSinusoidalPositionalEmbedding`).
+#[test]
+fn bart_and_pegasus_have_what_their_classes_build() {
+    let attention = 4 * (768 * 768 + 768);
+    let encoder = attention + 8 * 768 * 768 + 5 * 768 + 4 * 768;
+    let halves = 6 * encoder + 6 * (encoder + attention + 2 * 768);
+    let of = |kind: &str| {
+        predicted(&json!({"model": {"hf_config": {
+            "model_type": kind, "vocab_size": 50265, "d_model": 768, "encoder_layers": 6, "decoder_layers": 6,
+            "encoder_attention_heads": 12, "decoder_attention_heads": 12, "encoder_ffn_dim": 3072, "decoder_ffn_dim": 3072}}}))
+        .params
+    };
+    let bart = of("bart");
+    assert_eq!(bart.total, 50265 * 768 + 2 * 1026 * 768 + 2 * 2 * 768 + halves);
+    // facebook/bart-base as transformers counts it.
+    assert_eq!((bart.total, bart.trainable), (139_420_416, 139_420_416));
+    // mBART has the norms behind its halves as well.
+    assert_eq!(of("mbart").total, bart.total + 2 * 2 * 768);
+    let pegasus = of("pegasus");
+    assert_eq!(pegasus.total, bart.total - 2 * 2 * 768);
+    assert_eq!(pegasus.total - pegasus.trainable, 2 * 1024 * 768);
+}
+
+/// Layers that chance leaves out, and classes with another head or none, have no rules.
+#[test]
+fn encoder_decoders_without_rules_are_refused_by_name() {
+    let refusal = |config: &Value| {
+        let faults = answered(&json!({"model": {"hf_config": config, "batch_size": 1}})).unwrap_err();
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        faults[0].clone()
+    };
+    assert!(refusal(&json!({"model_type": "bart", "encoder_layerdrop": 0.1})).contains("encoder_layerdrop"));
+    for (kind, class) in [("bart", "BartForSequenceClassification"), ("bart", "BartModel"), ("t5", "T5Model")] {
+        assert!(refusal(&json!({"model_type": kind, "architectures": [class]})).contains(class), "{class}");
+    }
+}
+
 fn resnet(framework: &str, depths: &Value, widths: &Value, kind: &str) -> Value {
     json!({"model": {"framework": framework, "image_size": 224, "batch_size": 32,
                      "hf_config": {"model_type": "resnet", "depths": depths, "hidden_sizes": widths,

@@ -180,6 +180,8 @@ impl DecoderContext<'_> {
                 | Family::Falcon
                 | Family::Opt
                 | Family::Qwen2Moe
+                | Family::Bart
+                | Family::Mbart
         );
         let biased = self.family == Family::Falcon && self.d.position == Position::Alibi;
         let shared = once && element == self.stream_element();

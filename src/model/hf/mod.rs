@@ -140,7 +140,9 @@ fn shape(
 ) -> Result<ModelShape, Fault> {
     Ok(match family {
         family if family.is_encoder() => ModelShape::Encoder(encoder::read(keys, family, class)?),
-        Family::T5 | Family::Whisper => ModelShape::EncoderDecoder(encoder_decoder::read(keys, family, class)?),
+        Family::T5 | Family::Whisper | Family::Bart | Family::Mbart => {
+            ModelShape::EncoderDecoder(encoder_decoder::read(keys, family, class)?)
+        }
         Family::Resnet => ModelShape::ResidualNet(image::residual_net(keys, class)?),
         _ => {
             let stack = decoder::read(keys, family)?;
@@ -229,7 +231,7 @@ fn left_out(keys: Keys<'_>, architecture: &mut Architecture, assumptions: &mut V
 }
 
 /// Every family by its `model_type`.
-const FAMILIES: [(&str, Family); 36] = [
+const FAMILIES: [(&str, Family); 39] = [
     ("bert", Family::Bert),
     ("roberta", Family::Roberta),
     // RoBERTa's modules under other names.
@@ -244,6 +246,10 @@ const FAMILIES: [(&str, Family); 36] = [
     // T5's modules with other defaults.
     ("mt5", Family::T5),
     ("whisper", Family::Whisper),
+    ("bart", Family::Bart),
+    ("mbart", Family::Mbart),
+    // mBART's layers without a norm over the embedding, and sinusoids for positions.
+    ("pegasus", Family::Mbart),
     ("resnet", Family::Resnet),
     ("gpt2", Family::Gpt2),
     ("opt", Family::Opt),
