@@ -118,6 +118,15 @@ const DEBERTA: &[Module] = &[
     ("head", "classifier"),
 ];
 
+const MODERNBERT: &[Module] = &[
+    ("attention.qkv_proj", "attn.Wqkv"),
+    ("attention.o_proj", "attn.Wo"),
+    ("mlp.gate_up_proj", "mlp.Wi"),
+    ("mlp.down_proj", "mlp.Wo"),
+    ("head.dense", "head.dense"),
+    ("head", "classifier"),
+];
+
 const ALBERT: &[Module] = &[
     ("embedding.project", "embedding_hidden_mapping_in"),
     ("attention.q_proj", "attention.query"),
@@ -212,6 +221,7 @@ pub fn linear_layers(family: Family, profile: &Profile) -> Vec<Module> {
         Family::Distilbert => DISTILBERT,
         Family::Electra => ELECTRA,
         Family::Deberta => DEBERTA,
+        Family::ModernBert => MODERNBERT,
         Family::Albert => ALBERT,
         Family::Vit => VIT,
         Family::Unet => UNET,

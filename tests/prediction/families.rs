@@ -227,7 +227,7 @@ fn kinds_without_a_walk_are_named() {
     };
     let said = predicted(&config("olmo2")).assumptions.join("\n");
     assert!(said.contains("olmo2: llama's modules, with what its class writes in its own way"), "{said}");
-    let faults = answered(&config("modernbert")).unwrap_err();
+    let faults = answered(&config("nystromformer")).unwrap_err();
     assert!(faults[0].contains("what its modules save has no checked rules"), "{faults:?}");
     let mut half = json!({"model": {"hf_config": t5(&json!({}))}});
     half["model"]["hf_config"]["architectures"] = json!(["T5EncoderModel"]);

@@ -103,7 +103,7 @@ impl DecoderContext<'_> {
             family if bert || family == Family::Distilbert => self.masked(b, capped),
             Family::Vit => capped,
             family if family.has_bart_layers() && !is_masked => capped,
-            family if family.has_bart_layers() => self.masked(b, capped),
+            family if family.has_bart_layers() || family == Family::ModernBert => self.masked(b, capped),
             _ => b.unary("attention.mask", (capped, Flow::Pass), (b.numel(capped), b.element(capped)), Stash::Nothing),
         };
         let wide = !self.softmax_as_is() || self.run.types.autocast.is_some();

@@ -31,12 +31,13 @@ pub(super) const HELP: &str =
     "`memwall trace --hf` reads it in PyTorch, or describe a model like it under model.architecture";
 
 /// Keys that the rules here read, whatever their value; the formulas of classes know only some.
-const READ_HERE: [&str; 37] = [
+const READ_HERE: [&str; 38] = [
     "attention_bias",
     "attention_out_bias",
     "attention_types",
     "attn_config.attn_impl",
     "bias",
+    "classifier_pooling",
     "decoder_sparse_step",
     "depths.len",
     "do_layer_norm_before",
@@ -100,6 +101,13 @@ pub fn from_hf(config: &Map<String, Value>) -> Result<(Architecture, Vec<String>
         ));
     }
     let shape = shape(keys, family, near, class)?;
+    if family == Family::ModernBert && !keys.has("reference_compile") {
+        assumptions.push(
+            "model.hf_config.reference_compile: false (where Triton is, transformers 4 compiles feed-forward \
+                          blocks, whose kernels keep less)"
+                .to_owned(),
+        );
+    }
     if let Err(no_count @ NoCount::Key { key }) = &count
         && !is_part
         && !READ_HERE.contains(&key.as_str())
@@ -231,7 +239,7 @@ fn left_out(keys: Keys<'_>, architecture: &mut Architecture, assumptions: &mut V
 }
 
 /// Every family by its `model_type`.
-const FAMILIES: [(&str, Family); 39] = [
+const FAMILIES: [(&str, Family); 40] = [
     ("bert", Family::Bert),
     ("roberta", Family::Roberta),
     // RoBERTa's modules under other names.
@@ -241,6 +249,7 @@ const FAMILIES: [(&str, Family); 39] = [
     ("electra", Family::Electra),
     ("albert", Family::Albert),
     ("deberta-v2", Family::Deberta),
+    ("modernbert", Family::ModernBert),
     ("vit", Family::Vit),
     ("t5", Family::T5),
     // T5's modules with other defaults.
