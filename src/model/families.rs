@@ -13,6 +13,8 @@ pub enum Start {
     Relative {
         /// Rows of the bias.
         buckets: u64,
+        /// Each layer has a bias of its own (umT5), else the first one's is for all.
+        each: bool,
     },
     /// Tokens and learned positions (Megatron's T5).
     Learned,

@@ -41,6 +41,14 @@ fn gated_t5_has_one_matrix_more_in_each_layer() {
     assert_eq!(untied - plain, 32128 * 512);
 }
 
+/// umT5 learns 32 rows for 6 heads in each layer of its encoder and its decoder, where T5 learns them once in each half
+/// (models/umt5/modeling_umt5.py, `UMT5LayerSelfAttention`): 2 x (8 - 1) tables more. Its feed-forward blocks are gated.
+#[test]
+fn umt5_learns_distances_in_every_layer() {
+    let of = |kind: &str| params(&t5(&json!({"model_type": kind, "feed_forward_proj": "gated-gelu"})));
+    assert_eq!(of("umt5") - of("t5"), 2 * 7 * 32 * 6);
+}
+
 /// The encoder's positions are sinusoids held as a parameter that is not trained
 /// (models/whisper/modeling_whisper.py, `embed_positions.requires_grad_(False)`).
 #[test]

@@ -15,8 +15,10 @@ pub fn block(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Faul
         return bart_block(d, keys, family);
     }
     // mT5's blocks are T5's with other defaults (models/mt5/configuration_mt5.py).
-    let multilingual = keys.text(&["model_type"]) == Some("mt5");
-    let proj = keys.text(&["feed_forward_proj"]).unwrap_or(if multilingual { "gated-gelu" } else { "relu" });
+    let kind = keys.text(&["model_type"]);
+    let multilingual = kind == Some("mt5");
+    let is_gated = multilingual || kind == Some("umt5");
+    let proj = keys.text(&["feed_forward_proj"]).unwrap_or(if is_gated { "gated-gelu" } else { "relu" });
     let gated = keys.flag("is_gated_act", proj.starts_with("gated"))?;
     let dropout = keys.share(&["dropout_rate"], 0.1)?;
     let head_dim = keys.count(&["d_kv"], MAX_WIDTH)?.unwrap_or(64);
@@ -149,7 +151,10 @@ pub fn read(keys: Keys<'_>, family: Family, class: Option<&str>) -> Result<Encod
         encoder_layers: keys.count(&["num_layers"], 10_000)?.unwrap_or(6),
         encoder_heads: block.heads,
         encoder_intermediate: block.intermediate,
-        start: Start::Relative { buckets: keys.count(&["relative_attention_num_buckets"], MAX_COUNT)?.unwrap_or(32) },
+        start: Start::Relative {
+            buckets: keys.count(&["relative_attention_num_buckets"], MAX_COUNT)?.unwrap_or(32),
+            each: keys.text(&["model_type"]) == Some("umt5"),
+        },
         block,
     })
 }

@@ -239,7 +239,7 @@ fn left_out(keys: Keys<'_>, architecture: &mut Architecture, assumptions: &mut V
 }
 
 /// Every family by its `model_type`.
-const FAMILIES: [(&str, Family); 40] = [
+const FAMILIES: [(&str, Family); 41] = [
     ("bert", Family::Bert),
     ("roberta", Family::Roberta),
     // RoBERTa's modules under other names.
@@ -254,6 +254,8 @@ const FAMILIES: [(&str, Family); 40] = [
     ("t5", Family::T5),
     // T5's modules with other defaults.
     ("mt5", Family::T5),
+    // mT5's modules with a bias by distance in each layer.
+    ("umt5", Family::T5),
     ("whisper", Family::Whisper),
     ("bart", Family::Bart),
     ("mbart", Family::Mbart),
