@@ -259,3 +259,22 @@ fn megatron_norms_queries_and_keys() {
     let end = |prediction: &Prediction| prediction.largest().activations_end_of_forward.0;
     assert_eq!(end(&with) - end(&without), 4 * 2048 * (16 + 8) * (128 * 2 + 4));
 }
+
+/// Flash attention takes the tokenizer's mask of one row a sample; SDPA is given one of each pair of tokens, for the encoder's
+/// scores and for those of the decoder against it: in 16 bit 4 x 256 x 256 and 4 x 128 x 256 of 2 bytes, which all layers keep.
+#[test]
+fn bart_makes_no_mask_of_pairs_for_flash_attention() {
+    let kept = |attention: &str, padded: bool| {
+        predicted(&json!({
+            "model": {"preset": "bart-base", "framework": "pytorch", "batch_size": 4, "sequence_length": 256,
+                      "decoder_sequence_length": 128},
+            "training": {"precision": "bf16", "attention": attention, "padded_batch": padded},
+            "hardware": {"gpu_type": "NVIDIA H100"}, "cluster": {"num_gpus": 1}}))
+        .largest()
+        .activations_end_of_forward
+        .0
+    };
+    assert_eq!(kept("flash", true), kept("flash", false));
+    // The kernel that takes a mask pads each head's row of sums to 32 queries; both lengths divide by that.
+    assert_eq!(kept("sdpa", true) - kept("sdpa", false), 4 * 256 * (256 + 128) * 2);
+}

@@ -93,11 +93,13 @@ impl Site<'_> {
     /// Bytes of the masks that hide padding from the encoder and from what attends to it, of the stream's type
     /// (`_prepare_4d_attention_mask_for_sdpa`).
     fn padding_masks(&self) -> [u64; 2] {
-        if !self.is_scaled() || !self.encoder_run.padded {
+        // Flash attention is given the tokenizer's mask as it is (`_update_full_mask`).
+        let run = &self.encoder_run;
+        if !self.is_scaled() || !run.padded || run.attention == AttentionChoice::Flash {
             return [0; 2];
         }
-        let (source, target) = (self.encoder_run.sequence, self.decoder_run.sequence);
-        let mask = |rows| rounded(product(&[self.encoder_run.batch, rows, source, self.stream().bytes()]));
+        let (source, target) = (run.sequence, self.decoder_run.sequence);
+        let mask = |rows| rounded(product(&[run.batch, rows, source, self.stream().bytes()]));
         [mask(source), mask(target)]
     }
 
