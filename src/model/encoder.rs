@@ -181,40 +181,52 @@ fn text_head(ctx: &DecoderContext<'_>, stream: Element, pooler: bool, head: Text
             let logits = b.linear(active, run.tokens(), linear("head.binary", 1, Part::Head));
             binary_cross_entropy(&mut b, logits)
         }
-        TextHead::Classes(classes, dense @ (DenseHead::Normed | DenseHead::MeanNormed)) => {
-            let first = if dense == DenseHead::Normed {
-                let [first] = b.split("head.first_token", x, [run.batch.saturating_mul(d.hidden)]);
-                first
-            } else {
-                modern::mean_of_tokens(ctx, &mut b, x)
-            };
-            let normed = modern::normed_dense(ctx, &mut b, first, run.batch);
-            let logits = b.linear(normed, run.batch, linear("head", classes, Part::Head));
-            cross_entropy(&mut b, logits)
-        }
         TextHead::Classes(classes, dense) => {
-            let first = if dense == DenseHead::Pooler {
-                pooled
-            } else {
-                let [first] = b.split("head.first_token", x, [run.batch.saturating_mul(d.hidden)]);
-                let dropped = matches!(dense, DenseHead::Tanh | DenseHead::Gelu);
-                let before = if dropped { run.dropout_or(d.hidden_dropout) } else { 0.0 };
-                let first = b.dropout("head.dropout", first, before);
-                let out = b.linear(first, run.batch, linear("head.dense", d.hidden, Part::Head));
-                let keeps = match dense {
-                    DenseHead::Gelu | DenseHead::Summary => Stash::Input,
-                    _ => Stash::Output,
-                };
-                b.pointwise("head.act", out, keeps)
-            };
-            // `seq_classif_dropout` is a rate of its own.
-            let behind = if dense == DenseHead::Relu { run.dropout_or(0.2) } else { run.dropout_or(d.hidden_dropout) };
-            let first = b.dropout("head.dropout", first, behind);
-            let logits = b.linear(first, run.batch, linear("head", classes, Part::Head));
+            let logits = text_classes(ctx, &mut b, (x, pooled), classes, dense);
             cross_entropy(&mut b, logits)
         }
     };
     b.finish(loss)
+}
+
+/// Scores of classes of a whole text, of what stands behind the layers and of what a pooler makes of it.
+fn text_classes(
+    ctx: &DecoderContext<'_>,
+    b: &mut Builder<'_>,
+    (x, pooled): (TensorId, TensorId),
+    classes: u64,
+    dense: DenseHead,
+) -> TensorId {
+    let (d, run) = (ctx.d, ctx.run);
+    let linear = |name, to, part| Linear { name, from: d.hidden, to, bias: true, part };
+    if matches!(dense, DenseHead::Normed | DenseHead::MeanNormed) {
+        let first = if dense == DenseHead::Normed {
+            let [first] = b.split("head.first_token", x, [run.batch.saturating_mul(d.hidden)]);
+            first
+        } else {
+            modern::mean_of_tokens(ctx, b, x)
+        };
+        let normed = modern::normed_dense(ctx, b, first, run.batch);
+        return b.linear(normed, run.batch, linear("head", classes, Part::Head));
+    }
+    let first = if dense == DenseHead::Pooler {
+        pooled
+    } else {
+        let [first] = b.split("head.first_token", x, [run.batch.saturating_mul(d.hidden)]);
+        let dropped = matches!(dense, DenseHead::Tanh | DenseHead::Gelu);
+        let before = if dropped { run.dropout_or(d.hidden_dropout) } else { 0.0 };
+        let first = b.dropout("head.dropout", first, before);
+        let out = b.linear(first, run.batch, linear("head.dense", d.hidden, Part::Head));
+        let keeps = match dense {
+            DenseHead::Gelu | DenseHead::Summary => Stash::Input,
+            _ => Stash::Output,
+        };
+        b.pointwise("head.act", out, keeps)
+    };
+    // `seq_classif_dropout` is a rate of its own.
+    let behind = if dense == DenseHead::Relu { run.dropout_or(0.2) } else { run.dropout_or(d.hidden_dropout) };
+    let first = b.dropout("head.dropout", first, behind);
+    b.linear(first, run.batch, linear("head", classes, Part::Head))
 }
 
 /// Whether each of many holds: the logits and the labels as floats are kept (`BCEWithLogitsLoss`; autocast takes it in fp32).

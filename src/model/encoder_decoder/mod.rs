@@ -56,28 +56,7 @@ pub fn of_block(shape: ModelShape, encoder_layers: Option<u64>, said: &mut Vec<S
 /// The tapes of an encoder-decoder.
 pub fn walk(model: &EncoderDecoder, family: Family, run: &MicroBatch<'_>) -> Walk {
     let d = &model.block;
-    let site = Site {
-        model,
-        family,
-        encoder_block: Decoder {
-            layers: model.encoder_layers,
-            heads: model.encoder_heads,
-            kv_heads: model.encoder_heads,
-            head_dim: match model.start {
-                Start::Audio { .. } | Start::Scaled { .. } => d.hidden / model.encoder_heads.max(1),
-                Start::Relative { .. } | Start::Learned => d.head_dim,
-            },
-            intermediate: model.encoder_intermediate,
-            ..d.clone()
-        },
-        encoder_run: run.clone(),
-        decoder_run: MicroBatch {
-            sequence: run.target,
-            // BART's decoder is given no mask of its own: it makes one that hides nothing.
-            padded: run.padded && !matches!(model.start, Start::Scaled { .. }),
-            ..run.clone()
-        },
-    };
+    let site = Site::of(model, family, run);
     let (encoder, decoder) = match model.start {
         Start::Relative { .. } => site.t5_stacks(),
         Start::Scaled { .. } => site.bart_stacks(),
@@ -135,6 +114,34 @@ fn order(bridge: usize, last: usize) -> Vec<usize> {
         _ => 4,
     };
     (0..=last).map(kind).collect()
+}
+
+impl<'a> Site<'a> {
+    fn of(model: &'a EncoderDecoder, family: Family, run: &MicroBatch<'a>) -> Self {
+        let d = &model.block;
+        Self {
+            model,
+            family,
+            encoder_block: Decoder {
+                layers: model.encoder_layers,
+                heads: model.encoder_heads,
+                kv_heads: model.encoder_heads,
+                head_dim: match model.start {
+                    Start::Audio { .. } | Start::Scaled { .. } => d.hidden / model.encoder_heads.max(1),
+                    Start::Relative { .. } | Start::Learned => d.head_dim,
+                },
+                intermediate: model.encoder_intermediate,
+                ..d.clone()
+            },
+            encoder_run: run.clone(),
+            decoder_run: MicroBatch {
+                sequence: run.target,
+                // BART's decoder is given no mask of its own: it makes one that hides nothing.
+                padded: run.padded && !matches!(model.start, Start::Scaled { .. }),
+                ..run.clone()
+            },
+        }
+    }
 }
 
 impl Site<'_> {
