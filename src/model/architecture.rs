@@ -105,6 +105,10 @@ pub enum DenseHead {
     Gelu,
     /// A matrix and GELU (`ElectraSequenceSummary`; `ContextPooler` of `DeBERTa`).
     Summary,
+    /// A matrix, GELU and a norm over the first token (`ModernBertPredictionHead`).
+    Normed,
+    /// The same over the mean of all tokens.
+    MeanNormed,
 }
 
 /// What an encoder of images gives.
@@ -181,12 +185,18 @@ pub enum Family {
     Albert,
     /// `DeBERTa` v2 and v3.
     Deberta,
+    /// `ModernBERT`, as transformers 4 has it.
+    ModernBert,
     /// Vision transformer.
     Vit,
     /// T5.
     T5,
     /// Whisper.
     Whisper,
+    /// BART.
+    Bart,
+    /// mBART and Pegasus: BART's layers with norms before their halves.
+    Mbart,
     /// `ResNet`.
     Resnet,
     /// PyTorch's own layers.
@@ -207,10 +217,17 @@ impl Family {
         matches!(self, Self::Bert | Self::Roberta | Self::Electra)
     }
 
+    /// Whether its layers are BART's, whatever stands before and behind them.
+    #[must_use]
+    pub const fn has_bart_layers(self) -> bool {
+        matches!(self, Self::Bart | Self::Mbart)
+    }
+
     /// Whether it is a stack of blocks that see all positions: every family of `ModelShape::Encoder`.
     #[must_use]
     pub const fn is_encoder(self) -> bool {
-        self.has_bert_layers() || matches!(self, Self::Distilbert | Self::Albert | Self::Deberta | Self::Vit)
+        self.has_bert_layers()
+            || matches!(self, Self::Distilbert | Self::Albert | Self::Deberta | Self::ModernBert | Self::Vit)
     }
 }
 

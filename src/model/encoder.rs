@@ -1,13 +1,15 @@
 //! The walk of an encoder of text or of image patches: the blocks of a stack between
 //! embeddings and heads of its own.
 
+mod modern;
+
 use super::architecture::{DenseHead, Encoder, Ends, Family, ImageHead, TextHead};
 use super::builder::{Builder, Linear, Stash};
 use super::convolution::{Conv, conv};
 use super::decoder::DecoderContext;
 use super::decoder::{cross_entropy, product};
 use super::element::{Element, Group};
-use super::tape::{Flow, GRANULE, Home, Spec, Tape, TensorId, Unit};
+use super::tape::{Flow, Home, Spec, Tape, TensorId, Unit, rounded};
 use super::walk::{AttentionChoice, Kernel, LossRule, MicroBatch, Pending, Walk};
 use super::weight::Part;
 use super::work::{MatMul, Work};
@@ -18,8 +20,8 @@ pub fn walk(encoder: &Encoder, family: Family, run: &MicroBatch<'_>) -> Walk {
     let ctx = DecoderContext { d: &encoder.stack, family, run, causal: false };
     let stream = ctx.stream_element();
     let (kinds, order) = ctx.layers(stream);
-    let rounded = |bytes: u64| bytes.div_ceil(GRANULE).saturating_mul(GRANULE);
     match encoder.ends {
+        Ends::Text { .. } if family == Family::ModernBert => modern::walk(&ctx, encoder, kinds, order),
         Ends::Text { types, pooler, head } => {
             // A padding mask is made once, in the stream's type: fused kernels keep it, or, under autocast, a copy each.
             let mask = product(&[run.batch, run.sequence, run.sequence, stream.bytes()]);
@@ -154,6 +156,8 @@ fn text_head(ctx: &DecoderContext<'_>, stream: Element, pooler: bool, head: Text
     let loss = match head {
         TextHead::No => pooled,
         // `BertForMaskedLM` hands its logits to the cross-entropy as they are, `BertLMHeadModel` to a causal model's loss.
+        // `ModernBertForMaskedLM` calls the loss that makes them fp32.
+        TextHead::MaskedLm if ctx.family == Family::ModernBert => language_model(ctx, &mut b, x, run.loss),
         TextHead::MaskedLm => language_model(ctx, &mut b, x, ctx.as_is(run.loss)),
         TextHead::CausalLm => language_model(ctx, &mut b, x, run.loss),
         TextHead::Pretraining => {
@@ -163,6 +167,8 @@ fn text_head(ctx: &DecoderContext<'_>, stream: Element, pooler: bool, head: Text
             b.add("loss.add", masked, binary)
         }
         TextHead::TokenClasses(classes, drops) => {
+            let x =
+                if ctx.family == Family::ModernBert { modern::normed_dense(ctx, &mut b, x, run.tokens()) } else { x };
             let rate = if ctx.family == Family::Albert { 0.1 } else { d.hidden_dropout };
             let dropout = if drops { run.dropout_or(rate) } else { 0.0 };
             let x = b.dropout("head.dropout", x, dropout);
@@ -176,28 +182,51 @@ fn text_head(ctx: &DecoderContext<'_>, stream: Element, pooler: bool, head: Text
             binary_cross_entropy(&mut b, logits)
         }
         TextHead::Classes(classes, dense) => {
-            let first = if dense == DenseHead::Pooler {
-                pooled
-            } else {
-                let [first] = b.split("head.first_token", x, [run.batch.saturating_mul(d.hidden)]);
-                let dropped = matches!(dense, DenseHead::Tanh | DenseHead::Gelu);
-                let before = if dropped { run.dropout_or(d.hidden_dropout) } else { 0.0 };
-                let first = b.dropout("head.dropout", first, before);
-                let out = b.linear(first, run.batch, linear("head.dense", d.hidden, Part::Head));
-                let keeps = match dense {
-                    DenseHead::Gelu | DenseHead::Summary => Stash::Input,
-                    _ => Stash::Output,
-                };
-                b.pointwise("head.act", out, keeps)
-            };
-            // `seq_classif_dropout` is a rate of its own.
-            let behind = if dense == DenseHead::Relu { run.dropout_or(0.2) } else { run.dropout_or(d.hidden_dropout) };
-            let first = b.dropout("head.dropout", first, behind);
-            let logits = b.linear(first, run.batch, linear("head", classes, Part::Head));
+            let logits = text_classes(ctx, &mut b, (x, pooled), classes, dense);
             cross_entropy(&mut b, logits)
         }
     };
     b.finish(loss)
+}
+
+/// Scores of classes of a whole text, of what stands behind the layers and of what a pooler makes of it.
+fn text_classes(
+    ctx: &DecoderContext<'_>,
+    b: &mut Builder<'_>,
+    (x, pooled): (TensorId, TensorId),
+    classes: u64,
+    dense: DenseHead,
+) -> TensorId {
+    let (d, run) = (ctx.d, ctx.run);
+    let linear = |name, to, part| Linear { name, from: d.hidden, to, bias: true, part };
+    if matches!(dense, DenseHead::Normed | DenseHead::MeanNormed) {
+        let first = if dense == DenseHead::Normed {
+            let [first] = b.split("head.first_token", x, [run.batch.saturating_mul(d.hidden)]);
+            first
+        } else {
+            modern::mean_of_tokens(ctx, b, x)
+        };
+        let normed = modern::normed_dense(ctx, b, first, run.batch);
+        return b.linear(normed, run.batch, linear("head", classes, Part::Head));
+    }
+    let first = if dense == DenseHead::Pooler {
+        pooled
+    } else {
+        let [first] = b.split("head.first_token", x, [run.batch.saturating_mul(d.hidden)]);
+        let dropped = matches!(dense, DenseHead::Tanh | DenseHead::Gelu);
+        let before = if dropped { run.dropout_or(d.hidden_dropout) } else { 0.0 };
+        let first = b.dropout("head.dropout", first, before);
+        let out = b.linear(first, run.batch, linear("head.dense", d.hidden, Part::Head));
+        let keeps = match dense {
+            DenseHead::Gelu | DenseHead::Summary => Stash::Input,
+            _ => Stash::Output,
+        };
+        b.pointwise("head.act", out, keeps)
+    };
+    // `seq_classif_dropout` is a rate of its own.
+    let behind = if dense == DenseHead::Relu { run.dropout_or(0.2) } else { run.dropout_or(d.hidden_dropout) };
+    let first = b.dropout("head.dropout", first, behind);
+    b.linear(first, run.batch, linear("head", classes, Part::Head))
 }
 
 /// Whether each of many holds: the logits and the labels as floats are kept (`BCEWithLogitsLoss`; autocast takes it in fp32).
@@ -224,10 +253,11 @@ fn language_model(ctx: &DecoderContext<'_>, b: &mut Builder<'_>, x: TensorId, lo
     let d = ctx.d;
     let tokens = ctx.run.tokens();
     let width = d.embedding_dim;
-    let dense = Linear { name: "head.dense", from: d.hidden, to: width, bias: true, part: Part::Head };
+    let bias = ctx.family != Family::ModernBert;
+    let dense = Linear { name: "head.dense", from: d.hidden, to: width, bias, part: Part::Head };
     let out = b.linear(x, tokens, dense);
     // `RobertaLMHead` and `ElectraGeneratorPredictions` have GELU, whatever the configuration says.
-    let active = if matches!(ctx.family, Family::Roberta | Family::Electra) {
+    let active = if matches!(ctx.family, Family::Roberta | Family::Electra | Family::ModernBert) {
         b.pointwise("head.act", out, Stash::Input)
     } else {
         ctx.act(b, out, "head.act")

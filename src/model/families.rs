@@ -13,9 +13,16 @@ pub enum Start {
     Relative {
         /// Rows of the bias.
         buckets: u64,
+        /// Each layer has a bias of its own (umT5), else the first one's is for all.
+        each: bool,
     },
     /// Tokens and learned positions (Megatron's T5).
     Learned,
+    /// Tokens, scaled, and positions, of which each sample gathers its own (BART and what is copied from it).
+    Scaled {
+        /// The positions are a table that is trained; else sinusoids, held as a parameter.
+        learned: bool,
+    },
     /// A spectrum through two convolutions (Whisper).
     Audio {
         /// Channels of the spectrum.
@@ -340,7 +347,9 @@ impl Architecture {
             ModelShape::Traced(model) => traced::input(model),
             ModelShape::EncoderDecoder(model) => match model.start {
                 Start::Audio { positions, .. } => Input::Pair(Some(positions), model.block.max_positions),
-                Start::Relative { .. } | Start::Learned => Input::Pair(None, model.block.max_positions),
+                Start::Relative { .. } | Start::Learned | Start::Scaled { .. } => {
+                    Input::Pair(None, model.block.max_positions)
+                }
             },
         }
     }

@@ -118,6 +118,15 @@ const DEBERTA: &[Module] = &[
     ("head", "classifier"),
 ];
 
+const MODERNBERT: &[Module] = &[
+    ("attention.qkv_proj", "attn.Wqkv"),
+    ("attention.o_proj", "attn.Wo"),
+    ("mlp.gate_up_proj", "mlp.Wi"),
+    ("mlp.down_proj", "mlp.Wo"),
+    ("head.dense", "head.dense"),
+    ("head", "classifier"),
+];
+
 const ALBERT: &[Module] = &[
     ("embedding.project", "embedding_hidden_mapping_in"),
     ("attention.q_proj", "attention.query"),
@@ -198,7 +207,7 @@ pub fn linear_layers(family: Family, profile: &Profile) -> Vec<Module> {
     }
     let own = match family {
         Family::Gpt2 | Family::Nanogpt => GPT2,
-        Family::Opt | Family::Whisper => OPT,
+        Family::Opt | Family::Whisper | Family::Bart | Family::Mbart => OPT,
         Family::T5 => T5,
         Family::GptNeox => NEOX,
         Family::Bloom | Family::Falcon => BLOOM,
@@ -212,6 +221,7 @@ pub fn linear_layers(family: Family, profile: &Profile) -> Vec<Module> {
         Family::Distilbert => DISTILBERT,
         Family::Electra => ELECTRA,
         Family::Deberta => DEBERTA,
+        Family::ModernBert => MODERNBERT,
         Family::Albert => ALBERT,
         Family::Vit => VIT,
         Family::Unet => UNET,
@@ -234,6 +244,7 @@ pub const fn default_targets(family: Family, profile: &Profile) -> &'static [&'s
         Family::Gpt2 | Family::Nanogpt => &["c_attn"],
         Family::GptNeox | Family::Bloom | Family::Falcon => &["query_key_value"],
         Family::Opt
+        | Family::Bart
         | Family::Llama
         | Family::Mistral
         | Family::Mixtral

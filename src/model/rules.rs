@@ -27,6 +27,12 @@ pub struct ClassRules {
     pub undropped_mlp: bool,
     /// All layers have the same weights (`AlbertTransformer`).
     pub shared_layers: bool,
+    /// The first layer has no norm before its attention (`ModernBertEncoderLayer`).
+    pub unnormed_first: bool,
+    /// Rotary tables have the type of what they turn, not the stream's (`ModernBertRotaryEmbedding`).
+    pub own_tables: bool,
+    /// Every layer is handed a mask, whatever it hides (`ModernBertModel._update_attention_mask`).
+    pub always_masked: bool,
     /// What each layer has as a buffer.
     pub buffer: LayerBuffer,
 }
@@ -68,6 +74,9 @@ impl ClassRules {
         undropped_attention: false,
         undropped_mlp: false,
         shared_layers: false,
+        unnormed_first: false,
+        own_tables: false,
+        always_masked: false,
         buffer: LayerBuffer::No,
     };
 }

@@ -305,6 +305,36 @@ fn scores_lie_in_memory_where_a_class_has_no_kernel() {
     assert!(peak("bert", "sdpa") < peak("bert", "eager"));
 }
 
+/// `ModernBERT`'s base by hand: 50 368 words of 768 channels with a norm, 22 layers of a matrix for queries, keys and values, one
+/// for the result, 2 x 1152 channels with a gate and back, and two norms without a bias, of which the first layer has one; a norm
+/// behind them, a dense head with a norm, and the vocabulary's bias.
+#[test]
+fn modernbert_has_one_norm_fewer_in_its_first_layer() {
+    let plan = |more: &str, training: &str| {
+        format!(
+            "{{model: {{hf_config: {{model_type: modernbert{more}}}, batch_size: 2, sequence_length: 256}},
+             training: {{precision: bf16{training}}}, hardware: {{gpu_type: NVIDIA H100}}, cluster: {{num_gpus: 1}}}}"
+        )
+    };
+    let layer = 4 * 768 * 768 + 3 * 1152 * 768 + 2 * 768;
+    let head = 768 * 768 + 768 + 50_368;
+    let total = 50_368 * 768 + 768 + 22 * layer - 768 + 768 + head;
+    let base = prediction(&plan("", ""));
+    assert_eq!(base.params.total, total);
+    assert!(base.assumptions.iter().any(|one| one.contains("reference_compile")));
+    assert!(
+        !prediction(&plan(", reference_compile: false", "")).assumptions.iter().any(|one| one.contains("_compile"))
+    );
+    let refused = |text: &str, key: &str| {
+        let plan = Document::parse(text).unwrap().plan().unwrap();
+        assert!(format!("{:?}", predict::of(&plan, catalog()).unwrap_err()).contains(key), "{text}");
+    };
+    refused(&plan(", reference_compile: true", ""), "reference_compile");
+    refused(&plan(", sparse_prediction: true", ""), "sparse_prediction");
+    refused(&plan(", transformers_version: 5.24.0", ""), "transformers_version");
+    refused(&plan("", ", attention: flash"), "training.attention");
+}
+
 /// Distances that are in the table and in no score are refused.
 #[test]
 fn distances_without_scores_are_refused() {

@@ -41,6 +41,14 @@ fn gated_t5_has_one_matrix_more_in_each_layer() {
     assert_eq!(untied - plain, 32128 * 512);
 }
 
+/// umT5 learns 32 rows for 6 heads in each layer of its encoder and its decoder, where T5 learns them once in each half
+/// (models/umt5/modeling_umt5.py, `UMT5LayerSelfAttention`): 2 x (8 - 1) tables more. Its feed-forward blocks are gated.
+#[test]
+fn umt5_learns_distances_in_every_layer() {
+    let of = |kind: &str| params(&t5(&json!({"model_type": kind, "feed_forward_proj": "gated-gelu"})));
+    assert_eq!(of("umt5") - of("t5"), 2 * 7 * 32 * 6);
+}
+
 /// The encoder's positions are sinusoids held as a parameter that is not trained
 /// (models/whisper/modeling_whisper.py, `embed_positions.requires_grad_(False)`).
 #[test]
@@ -52,6 +60,46 @@ fn whisper_keeps_its_encoder_positions_out_of_training() {
     assert_eq!(count.total - count.trainable, 1500 * 384);
     // openai/whisper-tiny as transformers counts it.
     assert_eq!(count.total, 37_760_640);
+}
+
+/// bart-base by hand: 50265 words and twice 1026 positions of 768 channels, a norm over each half's embedding; six layers of an
+/// encoder (4 matrices of attention, 2 of a feed-forward block four times as wide, 2 norms) and six of a decoder, which attend to
+/// the encoder by 4 matrices and a norm more. Pegasus has a norm behind each half in place of that over its embedding, and keeps
+/// its sinusoids out of training (`PegasusSinusoidalPositionalEmbedding`).
+#[test]
+fn bart_and_pegasus_have_what_their_classes_build() {
+    let attention = 4 * (768 * 768 + 768);
+    let encoder = attention + 8 * 768 * 768 + 5 * 768 + 4 * 768;
+    let halves = 6 * encoder + 6 * (encoder + attention + 2 * 768);
+    let of = |kind: &str| {
+        predicted(&json!({"model": {"hf_config": {
+            "model_type": kind, "vocab_size": 50265, "d_model": 768, "encoder_layers": 6, "decoder_layers": 6,
+            "encoder_attention_heads": 12, "decoder_attention_heads": 12, "encoder_ffn_dim": 3072, "decoder_ffn_dim": 3072}}}))
+        .params
+    };
+    let bart = of("bart");
+    assert_eq!(bart.total, 50265 * 768 + 2 * 1026 * 768 + 2 * 2 * 768 + halves);
+    // facebook/bart-base as transformers counts it.
+    assert_eq!((bart.total, bart.trainable), (139_420_416, 139_420_416));
+    // mBART has the norms behind its halves as well.
+    assert_eq!(of("mbart").total, bart.total + 2 * 2 * 768);
+    let pegasus = of("pegasus");
+    assert_eq!(pegasus.total, bart.total - 2 * 2 * 768);
+    assert_eq!(pegasus.total - pegasus.trainable, 2 * 1024 * 768);
+}
+
+/// Layers that chance leaves out, and classes with another head or none, have no rules.
+#[test]
+fn encoder_decoders_without_rules_are_refused_by_name() {
+    let refusal = |config: &Value| {
+        let faults = answered(&json!({"model": {"hf_config": config, "batch_size": 1}})).unwrap_err();
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        faults[0].clone()
+    };
+    assert!(refusal(&json!({"model_type": "bart", "encoder_layerdrop": 0.1})).contains("encoder_layerdrop"));
+    for (kind, class) in [("bart", "BartForSequenceClassification"), ("bart", "BartModel"), ("t5", "T5Model")] {
+        assert!(refusal(&json!({"model_type": kind, "architectures": [class]})).contains(class), "{class}");
+    }
 }
 
 fn resnet(framework: &str, depths: &Value, widths: &Value, kind: &str) -> Value {
@@ -187,7 +235,7 @@ fn kinds_without_a_walk_are_named() {
     };
     let said = predicted(&config("olmo2")).assumptions.join("\n");
     assert!(said.contains("olmo2: llama's modules, with what its class writes in its own way"), "{said}");
-    let faults = answered(&config("modernbert")).unwrap_err();
+    let faults = answered(&config("nystromformer")).unwrap_err();
     assert!(faults[0].contains("what its modules save has no checked rules"), "{faults:?}");
     let mut half = json!({"model": {"hf_config": t5(&json!({}))}});
     half["model"]["hf_config"]["architectures"] = json!(["T5EncoderModel"]);
@@ -210,4 +258,23 @@ fn megatron_norms_queries_and_keys() {
     assert_eq!(with.params.total - without.params.total, 4 * 2 * 128);
     let end = |prediction: &Prediction| prediction.largest().activations_end_of_forward.0;
     assert_eq!(end(&with) - end(&without), 4 * 2048 * (16 + 8) * (128 * 2 + 4));
+}
+
+/// Flash attention takes the tokenizer's mask of one row a sample; SDPA is given one of each pair of tokens, for the encoder's
+/// scores and for those of the decoder against it: in 16 bit 4 x 256 x 256 and 4 x 128 x 256 of 2 bytes, which all layers keep.
+#[test]
+fn bart_makes_no_mask_of_pairs_for_flash_attention() {
+    let kept = |attention: &str, padded: bool| {
+        predicted(&json!({
+            "model": {"preset": "bart-base", "framework": "pytorch", "batch_size": 4, "sequence_length": 256,
+                      "decoder_sequence_length": 128},
+            "training": {"precision": "bf16", "attention": attention, "padded_batch": padded},
+            "hardware": {"gpu_type": "NVIDIA H100"}, "cluster": {"num_gpus": 1}}))
+        .largest()
+        .activations_end_of_forward
+        .0
+    };
+    assert_eq!(kept("flash", true), kept("flash", false));
+    // The kernel that takes a mask pads each head's row of sums to 32 queries; both lengths divide by that.
+    assert_eq!(kept("sdpa", true) - kept("sdpa", false), 4 * 256 * (256 + 128) * 2);
 }

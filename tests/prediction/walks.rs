@@ -205,7 +205,7 @@ fn faults_name_their_key_and_rule() {
             "from 1 to",
         ),
         (
-            "{model: {hf_config: {model_type: bart, d_model: 64}}}".to_owned(),
+            "{model: {hf_config: {model_type: marian, d_model: 64}}}".to_owned(),
             "model.hf_config.architectures",
             "what its modules save has no checked rules",
         ),

@@ -144,7 +144,8 @@ impl DecoderContext<'_> {
         let rules = self.class_rules();
         for _ in 0..rules.layer_tables {
             let numel = product(&[self.run.local_sequence(), self.d.rotary_dim]);
-            let table = b.make(numel, self.stream_element(), false);
+            let element = if rules.own_tables { b.element(q) } else { self.stream_element() };
+            let table = b.make(numel, element, false);
             let saved = if b.needs_grad(q) || b.needs_grad(k) { &[table][..] } else { &[] };
             b.op(&Spec { name: "attention.rope", outputs: &[table], saved, elementwise: true, ..Spec::default() });
         }
@@ -177,8 +178,8 @@ impl DecoderContext<'_> {
             }
             Rope::Eager => {
                 // The table has the type of the hidden state: fp32 under autocast, so that the product is.
-                let element = b.element(x).promoted(self.stream_element());
                 let own = b.element(x);
+                let element = if self.class_rules().own_tables { own } else { own.promoted(self.stream_element()) };
                 let cos = b.unary(name, (x, Flow::New), (partial, element), Stash::Nothing);
                 let turned = b.unary(name, (x, Flow::New), (partial, own), Stash::Nothing);
                 let half = partial.saturating_mul(own.bytes()) / 2;

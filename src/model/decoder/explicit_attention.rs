@@ -62,11 +62,12 @@ impl DecoderContext<'_> {
             match self.family {
                 Family::Bloom => self.bloom_softmax(b, scores, element),
                 Family::Falcon => self.falcon_softmax(b, scores),
-                _ => self.usual_softmax(b, scores, element),
+                _ => self.usual_softmax(b, scores, element, core.masked),
             }
         };
         let probabilities = b.dropout("attention.dropout", probabilities, self.score_dropout());
-        if self.gives_probabilities() {
+        // BART's layers have names for them too, and give them to nobody.
+        if self.gives_probabilities() || (self.family.has_bart_layers() && self.run.modules.family_classes.is) {
             b.named.push(probabilities);
         }
         let out = self.weigh(b, probabilities, v, core);
@@ -82,7 +83,13 @@ impl DecoderContext<'_> {
 
     /// Scaled, capped, masked, an fp32 softmax cast back (`eager_attention_forward` of most families). BERT has a name
     /// for the masked scores (`BertSelfAttention.forward`). Images have no mask (models/vit/modeling_vit.py).
-    fn usual_softmax(&self, b: &mut Builder<'_>, scores: TensorId, element: Element) -> (TensorId, Vec<TensorId>) {
+    fn usual_softmax(
+        &self,
+        b: &mut Builder<'_>,
+        scores: TensorId,
+        element: Element,
+        is_masked: bool,
+    ) -> (TensorId, Vec<TensorId>) {
         let name = "attention.core";
         let scaled = b.pointwise(name, scores, Stash::Nothing);
         let capped = if self.d.attention_softcap {
@@ -95,24 +102,28 @@ impl DecoderContext<'_> {
         let masked = match self.family {
             family if bert || family == Family::Distilbert => self.masked(b, capped),
             Family::Vit => capped,
+            family if family.has_bart_layers() && !is_masked => capped,
+            family if family.has_bart_layers() || family == Family::ModernBert => self.masked(b, capped),
             _ => b.unary("attention.mask", (capped, Flow::Pass), (b.numel(capped), b.element(capped)), Stash::Nothing),
         };
         let wide = !self.softmax_as_is() || self.run.types.autocast.is_some();
-        let softmax =
-            if wide { self.wide_softmax(b, masked) } else { b.pointwise("attention.softmax", masked, Stash::Output) };
+        let softmax = if wide {
+            self.wide_softmax(b, masked, masked == capped)
+        } else {
+            b.pointwise("attention.softmax", masked, Stash::Output)
+        };
         b.of_rows();
         let held = if bert { vec![masked] } else { Vec::new() };
-        // BERT and Whisper leave it as it is: autocast casts what their dropout makes of it.
-        let as_is = bert || self.family == Family::Whisper;
+        // BERT, BART and Whisper leave it as it is: autocast casts what their dropout makes of it.
+        let as_is = bert || self.family == Family::Whisper || self.family.has_bart_layers();
         (if as_is { softmax } else { b.cast("attention.softmax", softmax, element) }, held)
     }
 
     /// A softmax over scores whose result is fp32. Its kernel reads fp16 scores as they are and writes their gradient in
     /// fp16; others are made fp32 by a copy first (aten/src/ATen/native/SoftMax.cpp, `softmax`: `half_to_float`). Under
     /// autocast a mask, which is of the stream's type, has made them fp32 before.
-    fn wide_softmax(&self, b: &mut Builder<'_>, scores: TensorId) -> TensorId {
+    fn wide_softmax(&self, b: &mut Builder<'_>, scores: TensorId, unmasked: bool) -> TensorId {
         let name = "attention.softmax";
-        let unmasked = self.family == Family::Vit;
         if b.element(scores) == Element::F16 && (unmasked || self.stream_element() == Element::F16) {
             return b.unary(name, (scores, Flow::New), (b.numel(scores), Element::F32), Stash::Output);
         }
@@ -123,7 +134,7 @@ impl DecoderContext<'_> {
     /// The matmul scales; scores before and after the mask keep their names (models/bloom, `BloomAttention.forward`).
     fn bloom_softmax(&self, b: &mut Builder<'_>, scores: TensorId, element: Element) -> (TensorId, Vec<TensorId>) {
         let masked = self.masked(b, scores);
-        let softmax = self.wide_softmax(b, masked);
+        let softmax = self.wide_softmax(b, masked, false);
         b.of_rows();
         (b.cast("attention.softmax", softmax, element), vec![scores, masked])
     }
@@ -192,6 +203,7 @@ impl DecoderContext<'_> {
     /// (`eager_attention_forward` of models/gpt2, bert, roberta, whisper; `ElectraSelfAttention.forward`).
     const fn softmax_as_is(&self) -> bool {
         self.family.has_bert_layers()
+            || self.family.has_bart_layers()
             || matches!(self.family, Family::Gpt2 | Family::Distilbert | Family::Albert | Family::Whisper)
     }
 

@@ -99,7 +99,7 @@ impl DecoderContext<'_> {
             kv_heads: self.split(d.kv_heads),
             dim: d.head_dim,
             value_dim: d.value_dim(),
-            masked: run.padded || window.is_some() || biased,
+            masked: run.padded || window.is_some() || biased || self.class_rules().always_masked,
             by_head: self.joins_rotated() && d.mla.is_none(),
             // Of a window's w, all but the first w queries see w keys; without one w is the whole sequence.
             visible: if skips { reach - reach * reach / 2.0 } else { 1.0 },
@@ -180,6 +180,9 @@ impl DecoderContext<'_> {
                 | Family::Falcon
                 | Family::Opt
                 | Family::Qwen2Moe
+                | Family::Bart
+                | Family::ModernBert
+                | Family::Mbart
         );
         let biased = self.family == Family::Falcon && self.d.position == Position::Alibi;
         let shared = once && element == self.stream_element();

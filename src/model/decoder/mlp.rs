@@ -26,7 +26,9 @@ impl DecoderContext<'_> {
         } else if d.fused_gate_up || self.run.modules.fused_projections.is {
             let both = b.linear(x, rows, linear("mlp.gate_up_proj", d.hidden, inner.saturating_mul(2)));
             self.gathered(b, gathered, false);
-            self.gate_of_one(b, both, "mlp.act")
+            let middle = self.gate_of_one(b, both, "mlp.act");
+            let dropout = if d.activation_dropout > 0.0 { self.run.dropout_or(d.activation_dropout) } else { 0.0 };
+            b.dropout("mlp.dropout", middle, dropout)
         } else {
             let gate = b.linear(x, rows, linear("mlp.gate_proj", d.hidden, inner));
             let up = b.linear(x, rows, linear("mlp.up_proj", d.hidden, inner));

@@ -91,6 +91,8 @@ struct LayerKind {
     lowered: bool,
     /// Its weights are the first layer's.
     borrows: bool,
+    /// A norm stands before its attention.
+    normed: bool,
 }
 
 impl LayerKind {
@@ -100,7 +102,14 @@ impl LayerKind {
             (None, true) => Mixer::Windowed,
             (None, false) => Mixer::Full,
         };
-        Self { experts: d.is_moe_layer(index), mixer, reached: true, lowered: false, borrows: false }
+        Self {
+            experts: d.is_moe_layer(index),
+            mixer,
+            reached: true,
+            lowered: false,
+            borrows: false,
+            normed: d.input_norms,
+        }
     }
 }
 
@@ -128,6 +137,7 @@ impl DecoderContext<'_> {
                     reached: reached || index > 0,
                     lowered,
                     borrows: shared && index > 0,
+                    normed: d.input_norms && !(d.class_rules.unnormed_first && index == 0),
                     ..LayerKind::of(d, index)
                 };
                 known.iter().position(|seen| *seen == kind).unwrap_or_else(|| {
@@ -225,8 +235,12 @@ impl DecoderContext<'_> {
     /// Attention and feed-forward, each behind a norm.
     fn pre_norm_body(&self, b: &mut Builder<'_>, x: TensorId, kind: LayerKind) -> TensorId {
         let d = self.d;
-        let normed = if d.input_norms { self.norm(b, x, "input_norm", d.hidden) } else { x };
+        let normed = if kind.normed { self.norm(b, x, "input_norm", d.hidden) } else { x };
         let gathered = self.gather(b, normed, Part::Attention);
+        let names = self.family == Family::ModernBert && self.run.modules.python_names.is;
+        if names {
+            b.held.push(normed);
+        }
         let attended = match (&d.delta, kind.mixer) {
             (Some(net), Mixer::Delta) => self.delta_net(b, gathered, net),
             (_, mixer) => self.attention(b, gathered, mixer == Mixer::Windowed),
@@ -243,6 +257,14 @@ impl DecoderContext<'_> {
             self.mlp(b, gathered, d.intermediate, "mlp")
         };
         let out = if d.sandwich_norms { self.norm(b, out, "post_mlp_norm", d.hidden) } else { out };
+        // `ModernBertEncoderLayer.forward` has it until both have returned.
+        if names {
+            b.holds("mlp.return", &[normed]);
+        }
+        if self.class_rules().undropped_mlp {
+            b.group = Group::Residual;
+            return b.add("mlp.residual", x, out);
+        }
         self.residual(b, "mlp.residual", x, out)
     }
 

@@ -1,6 +1,7 @@
 //! The walk of encoder-decoder transformers: encoder layers, a bridge (the encoder's end and
 //! the decoder's embedding), decoder layers. The encoder's output stays for all of them.
 
+mod bart;
 mod standard;
 mod t5;
 
@@ -55,25 +56,12 @@ pub fn of_block(shape: ModelShape, encoder_layers: Option<u64>, said: &mut Vec<S
 /// The tapes of an encoder-decoder.
 pub fn walk(model: &EncoderDecoder, family: Family, run: &MicroBatch<'_>) -> Walk {
     let d = &model.block;
-    let site = Site {
-        model,
-        family,
-        encoder_block: Decoder {
-            layers: model.encoder_layers,
-            heads: model.encoder_heads,
-            kv_heads: model.encoder_heads,
-            head_dim: match model.start {
-                Start::Audio { .. } => d.hidden / model.encoder_heads.max(1),
-                Start::Relative { .. } | Start::Learned => d.head_dim,
-            },
-            intermediate: model.encoder_intermediate,
-            ..d.clone()
-        },
-        encoder_run: run.clone(),
-        decoder_run: MicroBatch { sequence: run.target, ..run.clone() },
+    let site = Site::of(model, family, run);
+    let (encoder, decoder) = match model.start {
+        Start::Relative { .. } => site.t5_stacks(),
+        Start::Scaled { .. } => site.bart_stacks(),
+        Start::Audio { .. } | Start::Learned => site.standard_stacks(),
     };
-    let relative = matches!(model.start, Start::Relative { .. });
-    let (encoder, decoder) = if relative { site.t5_stacks() } else { site.standard_stacks() };
     let bridge = usize::try_from(model.encoder_layers).unwrap_or(0);
     let last = usize::try_from(d.layers).unwrap_or(0).saturating_add(bridge);
     let mut walk = Walk {
@@ -87,10 +75,10 @@ pub fn walk(model: &EncoderDecoder, family: Family, run: &MicroBatch<'_>) -> Wal
         ],
         order: order(bridge, last),
         last: site.head(),
-        shared: 0,
+        shared: site.kept_masks(),
         masks: site.masks(),
         mask_of: (0..=last).map(|at| usize::from(at < bridge)).collect(),
-        buffers: 0,
+        buffers: site.logits_bias(),
         inputs: site.inputs(),
         pending: Vec::new(),
         passing: Vec::new(),
@@ -109,6 +97,7 @@ pub fn walk(model: &EncoderDecoder, family: Family, run: &MicroBatch<'_>) -> Wal
         Passing { from: 1, until: bridge.saturating_sub(1), bytes: encoder.bias },
         Passing { from: bridge + 2, until: last, bytes: decoder.bias },
     ];
+    walk.passing.extend(site.held_by_stacks(bridge, last));
     if !site.keeps_states() {
         walk.passing.push(Passing { from: bridge + 1, until: usize::MAX, bytes: states });
     }
@@ -127,6 +116,34 @@ fn order(bridge: usize, last: usize) -> Vec<usize> {
     (0..=last).map(kind).collect()
 }
 
+impl<'a> Site<'a> {
+    fn of(model: &'a EncoderDecoder, family: Family, run: &MicroBatch<'a>) -> Self {
+        let d = &model.block;
+        Self {
+            model,
+            family,
+            encoder_block: Decoder {
+                layers: model.encoder_layers,
+                heads: model.encoder_heads,
+                kv_heads: model.encoder_heads,
+                head_dim: match model.start {
+                    Start::Audio { .. } | Start::Scaled { .. } => d.hidden / model.encoder_heads.max(1),
+                    Start::Relative { .. } | Start::Learned => d.head_dim,
+                },
+                intermediate: model.encoder_intermediate,
+                ..d.clone()
+            },
+            encoder_run: run.clone(),
+            decoder_run: MicroBatch {
+                sequence: run.target,
+                // BART's decoder is given no mask of its own: it makes one that hides nothing.
+                padded: run.padded && !matches!(model.start, Start::Scaled { .. }),
+                ..run.clone()
+            },
+        }
+    }
+}
+
 impl Site<'_> {
     fn encoder(&self) -> DecoderContext<'_> {
         DecoderContext { d: &self.encoder_block, family: self.family, run: &self.encoder_run, causal: false }
@@ -141,17 +158,28 @@ impl Site<'_> {
     fn reaches(&self, first: bool, decoder: bool) -> bool {
         let run = &self.encoder_run;
         let stem = matches!(self.model.start, Start::Audio { .. }) && !decoder;
-        !(first && (run.adapters.is_some() || (run.frozen.has(Part::Embedding) && !stem)))
+        let normed = self.is_scaled() && self.model.block.embedding_norm && !run.frozen.has(Part::Norm);
+        !(first && (run.adapters.is_some() || (run.frozen.has(Part::Embedding) && !stem && !normed)))
     }
 
     fn stream(&self) -> Element {
         self.encoder_run.types.weight
     }
 
-    /// Whether the encoder's output is kept for the backward pass: autocast's copies of it are, which the matmuls of
-    /// each layer read, and checkpoints keep it itself.
+    /// Whether the encoder's output is kept for the backward pass. Autocast's copies of it are, which the matmuls of each
+    /// layer read; checkpoints keep it itself. Matrices that are not trained save nothing of what they read, adapters what
+    /// their dropout or their cast makes of it.
     fn keeps_states(&self) -> bool {
-        self.encoder_run.types.autocast.is_none() || self.encoder_run.checkpointed
+        let run = &self.encoder_run;
+        let reads = ["attention.k_proj", "attention.v_proj"];
+        let is_saved = match run.adapters {
+            Some(adapters) => {
+                let stands = adapters.targets.iter().any(|target| reads.contains(target));
+                stands && run.dropout_or(adapters.dropout) <= 0.0 && adapters.element == self.stream()
+            }
+            None => !run.frozen.has(Part::Attention),
+        };
+        run.checkpointed || (run.types.autocast.is_none() && is_saved)
     }
 
     /// Masks of the decoder's layers and of the encoder's, of the stream's type (models/t5/modeling_t5.py,
@@ -159,7 +187,7 @@ impl Site<'_> {
     fn masks(&self) -> [u64; 2] {
         let relative = matches!(self.model.start, Start::Relative { .. });
         let run = &self.decoder_run;
-        if !run.modules.masks.is || !(relative || run.attention == AttentionChoice::Eager) {
+        if self.is_scaled() || !run.modules.masks.is || !(relative || run.attention == AttentionChoice::Eager) {
             return [0; 2];
         }
         let bytes = self.stream().bytes();
@@ -181,7 +209,7 @@ impl Site<'_> {
                 b.frozen(Part::Embedding, positions, d.hidden);
                 b.pointwise("embedding.add", sounds, Stash::Nothing)
             }
-            Start::Relative { .. } | Start::Learned => {
+            Start::Relative { .. } | Start::Learned | Start::Scaled { .. } => {
                 let table = b.weight(Part::Embedding, ctx.vocab_rows(), d.hidden);
                 b.meets(TiedGrad::Waiting { view: false });
                 let x = ctx.lookup(&mut b, "embedding", table, numel);
@@ -195,8 +223,10 @@ impl Site<'_> {
 
     /// Learned positions, one row for each token of a sequence.
     fn positions(&self, ctx: &DecoderContext<'_>, b: &mut Builder<'_>, x: TensorId, decoder: bool) -> TensorId {
-        if matches!(self.model.start, Start::Relative { .. }) {
-            return x;
+        match self.model.start {
+            Start::Relative { .. } => return x,
+            Start::Scaled { learned } => return self.scaled(ctx, b, x, learned, decoder),
+            Start::Learned | Start::Audio { .. } => {}
         }
         let d = ctx.d;
         let table = b.weight(Part::Embedding, d.max_positions.unwrap_or(ctx.run.sequence), d.hidden);
@@ -218,8 +248,11 @@ impl Site<'_> {
         let states = if relative {
             let normed = t5::norm(&mut b, x, "encoder.final_norm", d.hidden);
             b.dropout("encoder.dropout", normed, encoder.run.dropout_or(d.hidden_dropout))
-        } else {
+        } else if d.final_norm {
             encoder.norm(&mut b, x, "encoder.final_norm", d.hidden)
+        } else {
+            b.holds("encoder.output", &[x]);
+            x
         };
         if self.keeps_states() {
             b.op(&Spec { name: "encoder.output", saved: &[states], launches: 0, ..Spec::default() });
@@ -263,7 +296,7 @@ impl Site<'_> {
             // T5 scales by hidden^-0.5 where the head is the embedding.
             (x, if d.tie_embeddings { b.pointwise("head.scale", x, Stash::Nothing) } else { x })
         } else {
-            let x = ctx.norm(&mut b, x, "final_norm", d.hidden);
+            let x = if d.final_norm { ctx.norm(&mut b, x, "final_norm", d.hidden) } else { x };
             (x, ctx.gather(&mut b, x, Part::Head))
         };
         b.group = Group::Logits;
@@ -271,6 +304,7 @@ impl Site<'_> {
         let matrix = b.output_matrix(rows, d.hidden, d.tie_embeddings);
         let bias = d.head_bias.then(|| b.weight(Part::Head, rows, 1));
         let logits = b.matrix("head", x, matrix, bias, (tokens, d.hidden, rows));
+        let logits = if self.is_scaled() { self.with_bias(&mut b, logits) } else { logits };
         let out = if run.head_only { logits } else { ctx.loss(&mut b, logits, tokens, ctx.as_is(run.loss)) };
         // The function that computes the loss has names for them (`T5ForConditionalGeneration.forward`,
         // `WhisperForConditionalGeneration.forward`).
@@ -287,7 +321,7 @@ impl Site<'_> {
         let read = match self.model.start {
             // Two frames a position.
             Start::Audio { mel_bins, .. } => product(&[source.tokens(), 2, mel_bins, self.stream().bytes()]),
-            Start::Relative { .. } | Start::Learned => source.tokens().saturating_mul(8),
+            Start::Relative { .. } | Start::Learned | Start::Scaled { .. } => source.tokens().saturating_mul(8),
         };
         let masks = if source.padded { rounded(source.tokens().saturating_mul(8)) } else { 0 };
         rounded(read).saturating_add(labels).saturating_add(masks)

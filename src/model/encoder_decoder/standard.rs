@@ -7,6 +7,7 @@ use crate::model::decoder::{Core, DecoderContext, product};
 use crate::model::element::{Element, Group};
 use crate::model::families::Start;
 use crate::model::tape::{Tape, TensorId};
+use crate::model::walk::AttentionChoice;
 use crate::model::weight::Part;
 
 impl Site<'_> {
@@ -46,7 +47,7 @@ impl Site<'_> {
     }
 
     /// Attention to the stream itself, or to the encoder's output.
-    fn attention(
+    pub(super) fn attention(
         &self,
         ctx: &DecoderContext<'_>,
         b: &mut Builder<'_>,
@@ -54,12 +55,17 @@ impl Site<'_> {
         states: Option<TensorId>,
     ) -> TensorId {
         let d = ctx.d;
-        let audio = matches!(self.model.start, Start::Audio { .. });
-        if states.is_none() && !audio {
+        let (audio, scaled) = (matches!(self.model.start, Start::Audio { .. }), self.is_scaled());
+        if states.is_none() && !audio && !scaled {
             return ctx.attention(b, x, false);
         }
         b.group = Group::Attention;
         let core = if states.is_some() { self.cross_core() } else { ctx.core(false) };
+        let core = match (scaled, ctx.run.attention) {
+            (false, _) => core,
+            (true, AttentionChoice::Eager) => Core { masked: self.masks_scores(ctx, states.is_some()), ..core },
+            (true, _) => Core { masked: core.masked || (states.is_some() && self.encoder_run.padded), ..core },
+        };
         let inner = core.heads.saturating_mul(core.dim);
         let rows = ctx.run.tokens();
         let x = ctx.gather(b, x, Part::Attention);
@@ -84,7 +90,13 @@ impl Site<'_> {
         let [q, k, v] = [q, k, v].map(|x| if audio { b.reordered("attention.contiguous", x) } else { x });
         let core = Core { by_head: audio, ..core };
         let out = ctx.attend(b, q, k, v, &core);
+        if scaled {
+            b.held.extend([q, k, v]);
+        }
         let out = b.linear(out, rows, linear("attention.o_proj", inner, d.hidden, d.out_bias));
+        if scaled {
+            b.returns("attention.return");
+        }
         ctx.reduced(b, out)
     }
 

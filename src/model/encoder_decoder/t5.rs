@@ -1,4 +1,4 @@
-//! T5's layers (transformers 4.57.6, models/t5/modeling_t5.py): scores are not scaled, a
+//! Layers of T5, mT5 and umT5 (transformers 4.57.6, models/t5/modeling_t5.py, models/umt5): scores are not scaled, a
 //! learned bias by distance is added to them in place, norms scale only.
 
 use super::{Site, Stack};
@@ -40,6 +40,13 @@ enum Bias {
 impl Site<'_> {
     pub(super) fn t5_stacks(&self) -> (Stack, Stack) {
         let (encoder, decoder) = (self.encoder(), self.decoder());
+        if self.each_learns() {
+            let stack = |ctx: &DecoderContext<'_>, decoder: bool| {
+                let block = |first| self.t5_block(ctx, decoder, first);
+                Stack { first: block(true), other: block(false), bias: 0, learned: 0, leaf: 0 }
+            };
+            return (stack(&encoder, false), stack(&decoder, true));
+        }
         let bytes = |core: &Core| rounded(core.scores().saturating_mul(self.stream().bytes()));
         let learned = |bytes: u64| if self.learns_bias() { bytes } else { 0 };
         let own = bytes(&encoder.core(false));
@@ -63,6 +70,11 @@ impl Site<'_> {
                 leaf: zeros.saturating_mul(2),
             },
         )
+    }
+
+    /// Whether each layer has a bias of its own (`UMT5LayerSelfAttention`).
+    const fn each_learns(&self) -> bool {
+        matches!(self.model.start, Start::Relative { each: true, .. })
     }
 
     /// Whether the bias by distance gets a gradient.
@@ -90,7 +102,8 @@ impl Site<'_> {
         b.held_by_loop(x, ctx.run);
         let mut carried = Vec::new();
         let normed = norm(&mut b, x, "attention.norm", d.hidden);
-        let bias = if first { Bias::Learned } else { Bias::Given(self.learns_bias()) };
+        let each = self.each_learns();
+        let bias = if first || each { Bias::Learned } else { Bias::Given(self.learns_bias()) };
         let own = self.t5_attention(ctx, &mut b, (normed, normed), ctx.core(false), bias, &mut carried);
         let x = residual(ctx, &mut b, "attention.residual", x, own);
         let x = if decoder {
@@ -98,7 +111,7 @@ impl Site<'_> {
             b.group = Group::Attention;
             let states = b.elsewhere(product(&[self.encoder_run.tokens(), d.hidden]), self.stream(), true);
             // With checkpointing the zeros need a gradient (`T5Attention.forward`), and hold memory until it is there.
-            let bias = if first { Bias::Zeros } else { Bias::Given(ctx.run.checkpointed) };
+            let bias = if first || each { Bias::Zeros } else { Bias::Given(ctx.run.checkpointed) };
             let crossed = self.t5_attention(ctx, &mut b, (normed, states), self.cross_core(), bias, &mut carried);
             residual(ctx, &mut b, "cross.residual", x, crossed)
         } else {
@@ -108,7 +121,7 @@ impl Site<'_> {
         let out = feed_forward(ctx, &mut b, normed);
         let out = residual(ctx, &mut b, "mlp.residual", x, out);
         // What the layers behind read lives as long as this one.
-        for bias in &carried {
+        for bias in carried.iter().filter(|_| !each) {
             b.op(&Spec { name: "attention.bias", inputs: &[(*bias, Flow::Stop)], launches: 0, ..Spec::default() });
         }
         b.finish(out)
@@ -136,6 +149,9 @@ impl Site<'_> {
         let [q, k] = [q, k].map(|one| b.reordered("attention.contiguous", one));
         let scores = ctx.scores(b, q, k, &core);
         let bias = self.bias(b, &core, bias, carried);
+        if self.each_learns() {
+            b.held.push(bias);
+        }
         let scores = b.add_in_place("attention.bias", scores, bias);
         let element = b.element(scores);
         let wide = b.cast("attention.softmax", scores, Element::F32);
@@ -145,6 +161,10 @@ impl Site<'_> {
         let dropout = ctx.run.dropout_or(d.attention_dropout);
         let probabilities = b.dropout("attention.dropout", probabilities, dropout);
         b.held.extend([scores, probabilities]);
+        // `UMT5Block` has a name for what its attentions weigh by.
+        if self.each_learns() {
+            b.named.push(probabilities);
+        }
         let v = b.reordered("attention.contiguous", v);
         let out = ctx.weigh(b, probabilities, v, &core);
         let out = b.reordered("attention.merge", out);
@@ -163,22 +183,25 @@ impl Site<'_> {
             Bias::Given(grad) => return b.elsewhere(numel, stream, grad),
             Bias::Zeros => {
                 let run = &self.decoder_run;
-                let zeros = b.make(one, run.compute(), run.checkpointed);
+                // `UMT5Attention` asks for no gradient of them.
+                let is_leaf = run.checkpointed && !self.each_learns();
+                let zeros = b.make(one, run.compute(), is_leaf);
                 b.op(&Spec { name, outputs: &[zeros], elementwise: true, ..Spec::default() });
-                if run.checkpointed {
+                if is_leaf {
                     carried.push(zeros);
                 }
                 b.unary(name, (zeros, Flow::New), (numel, stream), Stash::Nothing)
             }
             Bias::Learned => {
-                let Start::Relative { buckets } = self.model.start else { return b.make(0, stream, false) };
+                let Start::Relative { buckets, .. } = self.model.start else { return b.make(0, stream, false) };
                 let table = b.weight(Part::Attention, buckets, core.heads);
                 let ids = b.make(pairs, Element::I64, false);
                 b.op(&Spec { name, outputs: &[ids], elementwise: true, ..Spec::default() });
                 let grad = b.needs_grad(table);
                 let values = b.make(one, stream, grad);
                 let inputs = [(table, Flow::New), (ids, Flow::Stop)];
-                b.op(&Spec { name, inputs: &inputs, outputs: &[values], saved: &[ids], ..Spec::default() });
+                let saved = if grad { &[ids][..] } else { &[] };
+                b.op(&Spec { name, inputs: &inputs, outputs: &[values], saved, ..Spec::default() });
                 b.unary(name, (values, Flow::New), (numel, stream), Stash::Nothing)
             }
         };

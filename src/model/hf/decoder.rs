@@ -79,7 +79,7 @@ fn with_family(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Fa
     let acting = keys.has("hidden_act") || keys.has("activation_function") || keys.has("activation");
     Ok(match family {
         Family::Gpt2 | Family::Nanogpt => gpt2(layernorm(d), keys, acting)?,
-        Family::T5 | Family::Whisper => super::encoder_decoder::block(d, keys, family)?,
+        Family::T5 | Family::Whisper | Family::Bart | Family::Mbart => super::encoder_decoder::block(d, keys, family)?,
         Family::Resnet | Family::Layers | Family::Unet | Family::Dit | Family::Traced => layernorm(d),
         family if family.is_encoder() => super::encoder::stack(layernorm(d), keys, family, acting)?,
         Family::Opt => opt(layernorm(d), keys, acting)?,

@@ -48,8 +48,10 @@ pub const fn defaults(family: Family) -> ClassDefaults {
         Family::Electra => defaults!(256, 12, 4, 0, 0, 1024, 30_522, 512, true),
         Family::Albert => defaults!(4096, 12, 64, 0, 0, 16_384, 30_000, 512, true),
         Family::Deberta => defaults!(1536, 24, 24, 0, 0, 6144, 128_100, 512, true),
+        Family::ModernBert => defaults!(768, 22, 12, 0, 0, 1152, 50_368, 8192, true),
         Family::T5 => defaults!(512, 6, 8, 0, 64, 2048, 32_128, 512, true),
         Family::Whisper => defaults!(384, 4, 6, 0, 64, 1536, 51_865, 448, true),
+        Family::Bart | Family::Mbart => defaults!(1024, 12, 16, 0, 0, 4096, 50_265, 1024, true),
         Family::Vit | Family::Resnet | Family::Layers | Family::Unet | Family::Dit | Family::Traced => {
             defaults!(768, 12, 12, 0, 0, 3072, 1, 1, false)
         }

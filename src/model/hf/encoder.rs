@@ -1,15 +1,71 @@
 //! Encoder configurations: BERT, `RoBERTa`, `DistilBERT`, ELECTRA, ALBERT, `DeBERTa`, vision transformers.
 
 use super::keys::{Keys, MAX_COUNT, MAX_ROWS, MAX_WIDTH};
-use super::{decoder, heads};
+use super::{HELP, decoder, heads};
 use crate::model::architecture::{Act, Decoder, Encoder, Ends, Family};
 use crate::model::rules::ClassRules;
 use crate::model::stack::Distances;
 use crate::plan::Fault;
 use crate::plan::keywords::Position;
 
+/// `ModernBertModel` of transformers 4.57.6 (models/modernbert/modeling_modernbert.py), with attention by PyTorch.
+fn modern(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
+    let since_5 =
+        keys.text(&["transformers_version"]).and_then(|version| version.split('.').next()?.parse::<u32>().ok());
+    if since_5.is_some_and(|major| major >= 5) {
+        return Err(Keys::fault(
+            "transformers_version",
+            format!("ModernBERT of transformers 5 has no checked rules; {HELP}"),
+        ));
+    }
+    for (key, usual) in
+        [("reference_compile", false), ("classifier_bias", false), ("decoder_bias", true), ("sparse_prediction", false)]
+    {
+        if keys.flag(key, usual)? != usual {
+            return Err(Keys::fault(
+                key,
+                format!("{}: ModernBERT with this value has no checked rules; {HELP}", !usual),
+            ));
+        }
+    }
+    let bias = keys.flag("attention_bias", false)?;
+    let window = keys.count(&["local_attention"], MAX_ROWS)?.unwrap_or(128);
+    let every = keys.count(&["global_attn_every_n_layers"], MAX_COUNT)?.unwrap_or(3);
+    let dropout = keys.share(&["attention_dropout"], 0.0)?;
+    Ok(Decoder {
+        position: Position::Rope,
+        act: if keys.has("hidden_activation") { d.act } else { Act::Gelu },
+        gated: true,
+        fused_gate_up: true,
+        fused_qkv: true,
+        norm_bias: keys.flag("norm_bias", false)?,
+        qkv_bias: bias,
+        out_bias: bias,
+        mlp_bias: keys.flag("mlp_bias", false)?,
+        embedding_norm: true,
+        sliding_window: Some(window),
+        windowed_layers: Some((0..d.layers).map(|layer| layer % every != 0).collect()),
+        attention_dropout: dropout,
+        hidden_dropout: dropout,
+        activation_dropout: keys.share(&["mlp_dropout"], 0.0)?,
+        embedding_dropout: keys.share(&["embedding_dropout"], 0.0)?,
+        class_rules: ClassRules {
+            layer_tables: 2,
+            own_tables: true,
+            always_masked: true,
+            unnormed_first: true,
+            undropped_mlp: true,
+            ..d.class_rules
+        },
+        ..d
+    })
+}
+
 /// What is particular to the blocks of an encoder.
 pub fn stack(d: Decoder, keys: Keys<'_>, family: Family, acting: bool) -> Result<Decoder, Fault> {
+    if family == Family::ModernBert {
+        return modern(d, keys);
+    }
     let image = family == Family::Vit;
     let albert = family == Family::Albert;
     for key in ["num_hidden_groups", "inner_group_num"] {
@@ -94,7 +150,7 @@ pub fn read(keys: Keys<'_>, family: Family, class: Option<&str>) -> Result<Encod
     let has_own = keys.text(&["model_type"]) == Some("roberta") && !keys.has("vocab_size");
     let stack = if has_own { Decoder { vocab: 50_265, ..stack } } else { stack };
     let types = match family {
-        Family::Distilbert => 0,
+        Family::Distilbert | Family::ModernBert => 0,
         Family::Deberta => keys.whole("type_vocab_size", MAX_ROWS)?.unwrap_or(0),
         _ => keys.count(&["type_vocab_size"], MAX_ROWS)?.unwrap_or(2),
     };

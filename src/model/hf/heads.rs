@@ -60,8 +60,16 @@ pub fn of_encoder(keys: Keys<'_>, family: Family, class: Option<&str>) -> Result
         Family::Distilbert => DenseHead::Relu,
         Family::Electra => DenseHead::Gelu,
         Family::Deberta => DenseHead::Summary,
+        Family::ModernBert if keys.text(&["classifier_pooling"]) == Some("mean") => DenseHead::MeanNormed,
+        Family::ModernBert => DenseHead::Normed,
         _ => DenseHead::Pooler,
     };
+    if family == Family::ModernBert && keys.share(&["classifier_dropout"], 0.0)? > 0.0 {
+        return Err(Keys::fault("classifier_dropout", "ModernBERT with this value has no checked rules"));
+    }
+    if family == Family::ModernBert && class.ends_with("ForMultipleChoice") {
+        return Err(Keys::fault("architectures", format!("{class} has no checked rules")));
+    }
     Ok(if class.ends_with("ForMaskedLM") {
         (TextHead::MaskedLm, false)
     } else if class.ends_with("LMHeadModel") || class.ends_with("ForCausalLM") {

@@ -31,12 +31,13 @@ pub(super) const HELP: &str =
     "`memwall trace --hf` reads it in PyTorch, or describe a model like it under model.architecture";
 
 /// Keys that the rules here read, whatever their value; the formulas of classes know only some.
-const READ_HERE: [&str; 37] = [
+const READ_HERE: [&str; 38] = [
     "attention_bias",
     "attention_out_bias",
     "attention_types",
     "attn_config.attn_impl",
     "bias",
+    "classifier_pooling",
     "decoder_sparse_step",
     "depths.len",
     "do_layer_norm_before",
@@ -100,6 +101,13 @@ pub fn from_hf(config: &Map<String, Value>) -> Result<(Architecture, Vec<String>
         ));
     }
     let shape = shape(keys, family, near, class)?;
+    if family == Family::ModernBert && !keys.has("reference_compile") {
+        assumptions.push(
+            "model.hf_config.reference_compile: false (where Triton is, transformers 4 compiles feed-forward \
+                          blocks, whose kernels keep less)"
+                .to_owned(),
+        );
+    }
     if let Err(no_count @ NoCount::Key { key }) = &count
         && !is_part
         && !READ_HERE.contains(&key.as_str())
@@ -140,7 +148,9 @@ fn shape(
 ) -> Result<ModelShape, Fault> {
     Ok(match family {
         family if family.is_encoder() => ModelShape::Encoder(encoder::read(keys, family, class)?),
-        Family::T5 | Family::Whisper => ModelShape::EncoderDecoder(encoder_decoder::read(keys, family, class)?),
+        Family::T5 | Family::Whisper | Family::Bart | Family::Mbart => {
+            ModelShape::EncoderDecoder(encoder_decoder::read(keys, family, class)?)
+        }
         Family::Resnet => ModelShape::ResidualNet(image::residual_net(keys, class)?),
         _ => {
             let stack = decoder::read(keys, family)?;
@@ -229,7 +239,7 @@ fn left_out(keys: Keys<'_>, architecture: &mut Architecture, assumptions: &mut V
 }
 
 /// Every family by its `model_type`.
-const FAMILIES: [(&str, Family); 36] = [
+const FAMILIES: [(&str, Family); 41] = [
     ("bert", Family::Bert),
     ("roberta", Family::Roberta),
     // RoBERTa's modules under other names.
@@ -239,11 +249,18 @@ const FAMILIES: [(&str, Family); 36] = [
     ("electra", Family::Electra),
     ("albert", Family::Albert),
     ("deberta-v2", Family::Deberta),
+    ("modernbert", Family::ModernBert),
     ("vit", Family::Vit),
     ("t5", Family::T5),
     // T5's modules with other defaults.
     ("mt5", Family::T5),
+    // mT5's modules with a bias by distance in each layer.
+    ("umt5", Family::T5),
     ("whisper", Family::Whisper),
+    ("bart", Family::Bart),
+    ("mbart", Family::Mbart),
+    // mBART's layers without a norm over the embedding, and sinusoids for positions.
+    ("pegasus", Family::Mbart),
     ("resnet", Family::Resnet),
     ("gpt2", Family::Gpt2),
     ("opt", Family::Opt),

@@ -5,7 +5,7 @@ use crate::framework::{InterleavedRounds, Profile};
 use crate::model::{Architecture, Count, Family, Input};
 use crate::plan::Checkpointing;
 use crate::plan::keys;
-use crate::plan::keywords::{Mode, Position, Schedule, Sharding};
+use crate::plan::keywords::{Attention, Mode, Position, Schedule, Sharding};
 
 /// Checks samples against the model's positions, and both against how GPUs share the work.
 pub(super) fn check(
@@ -19,6 +19,14 @@ pub(super) fn check(
     let recomputes = training.mode == Mode::Train && training.checkpointing != Checkpointing::None;
     if architecture.family == Family::Albert && profile.modules.family_classes.is && recomputes {
         notes.fault(keys::training::activation_checkpointing, "transformers' ALBERT has none; must be none");
+    }
+    // ModernBERT's own way with flash-attn takes the padding out of its batch (models/modernbert/modeling_modernbert.py,
+    // `_unpad_modernbert_input`).
+    if architecture.family == Family::ModernBert
+        && profile.modules.family_classes.is
+        && training.attention == Attention::Flash
+    {
+        notes.fault(keys::training::attention, "ModernBERT without padding is not predicted; must be sdpa or eager");
     }
     let shares = degrees.engine.is_fsdp() && degrees.sharding == Sharding::Zero3 && batch.accumulation > 1;
     if shares
