@@ -156,6 +156,24 @@ impl DecoderContext<'_> {
         }
     }
 
+    /// Whether a model makes its mask once for all layers, as BERT does (models/bert/modeling_bert.py); Falcon's has a bias
+    /// for each head where it has one.
+    const fn makes_mask_once(&self) -> bool {
+        matches!(
+            self.family,
+            Family::Bert
+                | Family::Roberta
+                | Family::Distilbert
+                | Family::Albert
+                | Family::Falcon
+                | Family::Opt
+                | Family::Qwen2Moe
+                | Family::Bart
+                | Family::ModernBert
+                | Family::Mbart
+        )
+    }
+
     /// A fused kernel: saves queries, keys, values, its output and the log-sum of each row.
     fn fused(&self, b: &mut Builder<'_>, qkv: [TensorId; 3], core: &Core, kernel: Kernel) -> TensorId {
         let name = "attention.core";
@@ -169,23 +187,9 @@ impl DecoderContext<'_> {
         let [q, k, v] = [q, k, v].map(|x| b.lower(name, x));
         let element = b.element(q);
         let grad = b.needs_grad(q) || b.needs_grad(k) || b.needs_grad(v);
-        // BERT makes its mask once for all layers (models/bert/modeling_bert.py).
-        // So do OPT, Qwen2-MoE and Falcon, that with a bias for each head where it has one. Autocast casts it in each call.
-        let once = matches!(
-            self.family,
-            Family::Bert
-                | Family::Roberta
-                | Family::Distilbert
-                | Family::Albert
-                | Family::Falcon
-                | Family::Opt
-                | Family::Qwen2Moe
-                | Family::Bart
-                | Family::ModernBert
-                | Family::Mbart
-        );
         let biased = self.family == Family::Falcon && self.d.position == Position::Alibi;
-        let shared = once && element == self.stream_element();
+        // Autocast casts it in each call.
+        let shared = self.makes_mask_once() && element == self.stream_element();
         let mask = (core.masked && kernel == Kernel::Efficient && !shared).then(|| {
             // A boolean mask is turned into one of the score's type in each call.
             let heads = if biased { core.heads } else { 1 };
