@@ -88,6 +88,7 @@ mod script_adapters;
 mod script_classes;
 mod script_defaults;
 mod script_doubts;
+mod script_effects;
 mod script_files;
 mod script_head;
 mod script_loading;
