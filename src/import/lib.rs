@@ -36,6 +36,7 @@ mod hooked;
 mod hydra;
 mod idle_arguments;
 mod imported;
+mod inert;
 mod intern_evo;
 mod jobs;
 mod kinds;
