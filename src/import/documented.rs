@@ -122,7 +122,8 @@ fn merge(imported: &mut ImportedPlan, found: &[(Documented, ImportedPlan)]) {
     };
     // Of a neighbour's command only the launcher and the script are this file's.
     let launched = |key: &str| {
-        let part = key.strip_prefix("distribution.").is_some();
+        let part = key.starts_with("distribution.")
+            || [keys::lora::base_bits, keys::lora::double_quant, keys::lora::targets].contains(&key);
         part || ["training.precision", "training.gradient_dtype", "training.cpu_offload", "training.attention"]
             .contains(&key)
     };
