@@ -64,9 +64,12 @@ pub fn of_file(mut file: Settings, context: &ImportContext) -> ImportedPlan {
     attention(&mut imported, settings);
     batches(&mut imported, settings);
     companions(&mut imported, settings);
+    let runs_megatron = imported.get(keys::distribution::engine).is_some_and(|found| found.value == "megatron");
     for (name, _) in settings.iter() {
         let own = ["actor.", "train_dataset.batch_size", "train_dataset.max_length", "cluster."];
-        if !own.iter().any(|part| name.starts_with(part)) || name.contains("scheduling_spec") {
+        // The settings of an engine that the actor does not run by.
+        let idle = name.starts_with("actor.archon.") && runs_megatron;
+        if !own.iter().any(|part| name.starts_with(part)) || name.contains("scheduling_spec") || idle {
             settings.accept(name);
         }
     }

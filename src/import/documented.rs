@@ -121,8 +121,10 @@ fn merge(imported: &mut ImportedPlan, found: &[(Documented, ImportedPlan)]) {
         imported.get(key).is_none_or(|told| matches!(told.origin, Origin::Default { .. } | Origin::Derived(_)))
     };
     // Of a neighbour's command only the launcher and the script are this file's.
+    let adapts = imported.get(keys::lora::rank).is_some();
     let launched = |key: &str| {
-        let part = key.strip_prefix("distribution.").is_some();
+        let of_adapters = [keys::lora::base_bits, keys::lora::double_quant, keys::lora::targets].contains(&key);
+        let part = key.starts_with("distribution.") || (adapts && of_adapters);
         part || ["training.precision", "training.gradient_dtype", "training.cpu_offload", "training.attention"]
             .contains(&key)
     };

@@ -28,8 +28,7 @@ pub struct Documented {
 /// Commands that start the file: in its comments, else in the nearest text that has one. Where no text names the file,
 /// one that starts its neighbour in the same folder stands for it.
 pub fn commands(name: &str, content: &str, context: &ImportContext) -> Vec<Documented> {
-    let comments: Vec<&str> =
-        content.lines().map(|line| line.trim_start().strip_prefix('#').unwrap_or("").trim()).collect();
+    let comments = comments(name, content);
     let own = of_text(&comments, name, &|word| names(word, name, true).then(|| name.to_owned()), name);
     if !own.is_empty() {
         return own;
@@ -51,6 +50,29 @@ pub fn commands(name: &str, content: &str, context: &ImportContext) -> Vec<Docum
         }
     }
     Vec::new()
+}
+
+/// What a file says of itself, line by line: its comments, and the text that a script in Python begins with.
+fn comments<'t>(name: &str, content: &'t str) -> Vec<&'t str> {
+    const QUOTES: [&str; 2] = ["\"\"\"", "'''"];
+    let mut within: Option<&str> = None;
+    let mut begun = !name.ends_with(".py");
+    let mut found = Vec::new();
+    for line in content.lines() {
+        let bare = line.trim();
+        if let Some(quote) = within {
+            found.push(bare);
+            within = Some(quote).filter(|quote| !bare.contains(quote));
+            continue;
+        }
+        let comment = bare.strip_prefix('#');
+        if let Some(quote) = QUOTES.into_iter().find(|quote| !begun && bare.starts_with(quote)) {
+            within = Some(quote).filter(|quote| bare.matches(quote).count() == 1);
+        }
+        begun |= comment.is_none() && !bare.is_empty();
+        found.push(comment.unwrap_or("").trim());
+    }
+    found
 }
 
 /// Texts of the file's folder and those above, the nearest first.

@@ -6,6 +6,7 @@ use super::python::ScriptReader;
 use super::python_calls::call;
 use super::rows::not_modelled;
 use super::script_adapters;
+use super::script_effects;
 use super::settings::Settings;
 use crate::plan::keys;
 
@@ -42,6 +43,7 @@ pub fn reconcile(imported: &mut ImportedPlan, reader: &ScriptReader, own: Option
     let path = reader.name();
     let (text, own) = (own.unwrap_or_else(|| reader.content()), own.is_some());
     script_adapters::prepare(imported, reader, settings);
+    script_effects::say(imported, reader);
     for (key, parts) in DOUBTS {
         let further: &[&str] = if own && *key == "training.precision" { &OWN_PRECISION } else { &[] };
         let said = |part: &&&str| code(text).any(|line| line.contains(**part));

@@ -6,6 +6,7 @@ use super::origin::{Origin, Setting};
 use super::python::{Handed, ScriptReader};
 use super::python_calls::ARGUMENTS;
 use super::python_models::loads;
+use super::rows::not_modelled;
 use super::script_doubts::code;
 use super::settings::Settings;
 use super::trainer;
@@ -116,6 +117,9 @@ pub fn attention(imported: &mut ImportedPlan, reader: &ScriptReader) {
     const KEY: &str = "training.attention";
     let guessed = imported.get(KEY).is_some_and(|found| matches!(found.origin, Origin::Default { .. }));
     if !guessed {
+        if let Some((name, None)) = patch(reader).filter(|(name, _)| replaces(name)) {
+            not_modelled(imported, &format!("{}: {name}( puts attention of its own in", reader.name()));
+        }
         return;
     }
     let program = |part: &str| Origin::Program(format!("{}: {part}", reader.name()));
@@ -171,9 +175,16 @@ fn patch(reader: &ScriptReader) -> Option<(String, Option<&'static str>)> {
     let mut names = called.filter_map(|before| before.rsplit(|letter: char| !is_of_name(letter)).next());
     let other = names.find(|name| {
         let asks = ["is_", "has_", "check_"].iter().any(|start| name.starts_with(start));
-        PARTS.iter().any(|part| name.contains(part)) && !asks && reader.calls_any(name) != Some(false)
+        // LongLoRA's `replace_llama_attn` puts attention in shifted groups in.
+        let patches = replaces(name) || PARTS.iter().any(|part| name.contains(part));
+        patches && !asks && reader.calls_any(name) != Some(false)
     });
     other.map(|name| (name.to_owned(), None))
+}
+
+/// Whether a function by its name puts another attention into a model.
+fn replaces(name: &str) -> bool {
+    ["replace_", "patch_"].iter().any(|start| name.starts_with(start)) && name.contains("attn")
 }
 
 const fn is_of_name(letter: char) -> bool {

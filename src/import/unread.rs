@@ -2,6 +2,7 @@
 
 use super::concepts;
 use super::imported::ImportedPlan;
+use super::inert::is_inert;
 use super::origin::{Origin, Setting};
 use super::settings::{Fate, Settings, text, truth, whole};
 use crate::plan::keys;
@@ -119,7 +120,9 @@ const DOUBTFUL: &[(&str, &[&str])] = &[
 ];
 
 /// Parts of names of what changes what is held or trained: not followed, it is said ahead of the rest.
-const WEIGHTY: [&str; 69] = [
+const WEIGHTY: [&str; 71] = [
+    "use_qlora",
+    "msamp",
     "use_lisa",
     "retro_add_retriever",
     "use_eaft",
@@ -225,6 +228,7 @@ pub fn account_for(imported: &mut ImportedPlan, settings: &Settings) {
     let mut unread = Vec::new();
     let mut weighty = Vec::new();
     let mut unknown = Vec::new();
+    let mut strange = Vec::new();
     let adapted = imported.get(keys::lora::rank).is_some();
     for (name, found, fate) in settings.fates() {
         match fate {
@@ -244,7 +248,10 @@ pub fn account_for(imported: &mut ImportedPlan, settings: &Settings) {
                         distrust(imported, keys, &said);
                         unknown.push(said);
                     }
-                    None if has_bearing(name) => unread.push(shown(&found.origin, name)),
+                    None if has_bearing(name) && (is_inert(name) || is_off(name, found)) => {
+                        unread.push(shown(&found.origin, name));
+                    }
+                    None if has_bearing(name) => strange.push(shown(&found.origin, name)),
                     None => {}
                 }
             }
@@ -256,13 +263,19 @@ pub fn account_for(imported: &mut ImportedPlan, settings: &Settings) {
     if !weighty.is_empty() {
         imported.note(format!("not modelled: {}", weighty.join(", ")));
     }
-    if unread.is_empty() {
+    note_names(imported, "not known, may change what is held: ", strange);
+    note_names(imported, "not read, a plan has no key for it: ", unread);
+}
+
+/// Notes names behind `what`, where there are any; a long list is cut.
+fn note_names(imported: &mut ImportedPlan, what: &str, mut names: Vec<String>) {
+    if names.is_empty() {
         return;
     }
-    let rest = unread.len().saturating_sub(MOST_NAMES);
-    unread.truncate(MOST_NAMES);
+    let rest = names.len().saturating_sub(MOST_NAMES);
+    names.truncate(MOST_NAMES);
     let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
-    imported.note(format!("not read, a plan has no key for it: {}{more}", unread.join(", ")));
+    imported.note(format!("{what}{}{more}", names.join(", ")));
 }
 
 fn misread(imported: &mut ImportedPlan, name: &str, found: &Setting<Value>) {
@@ -319,14 +332,18 @@ fn is_configuration(name: &str, found: &Setting<Value>) -> bool {
     file && NAMES.contains(&name) && matches!(found.origin, Origin::Argument(_))
 }
 
+/// Whether a setting says that something is not done.
+fn is_off(name: &str, found: &Setting<Value>) -> bool {
+    // Parallel over one rank is none.
+    let one = name.to_lowercase().contains("parallel") && whole(&found.value) == Some(1);
+    let nothing = found.value.as_str().is_some_and(|word| matches!(word.to_lowercase().as_str(), "" | "none" | "null"));
+    one || nothing || truth(&found.value) == Some(false) || found.value.is_null()
+}
+
 fn is_weighty(name: &str, found: &Setting<Value>) -> bool {
     let lower = name.to_lowercase();
-    // Parallel over one rank is none.
-    let one = lower.contains("parallel") && whole(&found.value) == Some(1);
-    let nothing = found.value.as_str().is_some_and(|word| matches!(word.to_lowercase().as_str(), "" | "none" | "null"));
-    let off = one || nothing || truth(&found.value) == Some(false) || found.value.is_null();
     let path = lower.contains("path") && !MODELS.iter().any(|part| lower.contains(part));
-    !off && WEIGHTY.iter().any(|part| lower.contains(part)) && !path
+    !is_off(name, found) && WEIGHTY.iter().any(|part| lower.contains(part)) && !path
 }
 
 /// Takes a default out that a setting nobody reads may stand for.

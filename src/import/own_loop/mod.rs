@@ -28,8 +28,8 @@ use crate::plan::keys;
 pub use cuts::{cuts_to_the_longest, truncated};
 use recognised::uses_trainer;
 pub use recognised::{hides, is_loop, loops, parses, starts, training_text, trains};
-pub use says::calls;
-use says::{engine_loads, given, is_fused, loader_batch, optimizer, several_models, wrapper};
+pub use says::{calls, optimizer};
+use says::{engine_loads, given, is_fused, loader_batch, several_models, wrapper};
 
 /// Where a script's arguments stand in a file: the path, and whether its names may stand in sections.
 pub fn config_file(context: &ImportContext, options: &Settings) -> Option<(String, bool)> {

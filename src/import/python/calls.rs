@@ -347,6 +347,7 @@ impl FollowedScript<'_> {
         }
         let placed = given.placed.iter().enumerate();
         let placed = placed.map(|(place, (value, line))| (place.to_string(), value.clone(), *line));
+        let lines = given.placed.iter().map(|(_, line)| *line).chain(given.named.iter().map(|(.., line)| *line));
         self.seen.push(LibraryCall {
             names,
             given: placed.chain(given.named.iter().cloned()).collect(),
@@ -354,6 +355,7 @@ impl FollowedScript<'_> {
             open: given.open,
             reached: (self.unsure == 0).then_some(true),
             blindly: self.blindly > 0,
+            line: lines.min().unwrap_or(0),
         });
         self.seen.len().checked_sub(1)
     }

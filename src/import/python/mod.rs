@@ -5,6 +5,7 @@ mod arithmetic;
 mod builtins;
 mod calls;
 mod conditions;
+mod effects;
 mod evaluate;
 mod libraries;
 mod parse;

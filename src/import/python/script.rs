@@ -33,6 +33,8 @@ pub struct LibraryCall {
     pub reached: Option<bool>,
     /// Whether it stands in a function that nothing was seen to call.
     pub blindly: bool,
+    /// The line of what it is given first; 0 where it is given nothing.
+    pub line: usize,
 }
 
 /// A script that is read.

@@ -182,7 +182,11 @@ fn base_bits(settings: &Settings, tuning: Option<Setting<String>>, wanted: bool)
         let usual = matches!(found.origin, Origin::Default { .. });
         !usual || (wanted && settings.flag("use_qlora").is_none_or(|told| told.value))
     });
-    quantised.or_else(|| tuning.filter(|word| word.value.contains("qlora")).map(|word| word.map(|_| 4)))
+    // open-instruct's switch beside `--use_lora` (`finetune.py`, `load_in_4bit=True`).
+    let switched = || settings.on("use_qlora").filter(|_| wanted).map(|found| found.map(|_| 4));
+    quantised
+        .or_else(switched)
+        .or_else(|| tuning.filter(|word| word.value.contains("qlora")).map(|word| word.map(|_| 4)))
 }
 
 /// What is not modelled and why the rank is missing, of adapters whose rank is not known here. Peft's own default

@@ -17,7 +17,7 @@ use crate::plan::keys;
 pub use calls::narrowed;
 pub use range::{NEWEST, VersionRange};
 pub use requirements::beside;
-use tables::{ADAPTERS_IN_FP32, FOREACH, TF32};
+use tables::{ADAPTERS_IN_FP32, EXPERTS_IN_ONE, FOREACH, TF32};
 pub use tables::{FSDP_UPCASTS, TRAINER, TRL, TRL_GROUPS, TRL_PAIRS, VersionedDefault};
 
 /// The versions that a library has here; none where nobody says.
@@ -87,5 +87,30 @@ pub fn finish(imported: &mut ImportedPlan, versions: &BTreeMap<String, String>) 
         value(imported, keys::training::precision).is_some_and(|word| !word.contains("32") && !word.contains("mixed"));
     if within("peft", (0, 0), ADAPTERS_IN_FP32) == Some(true) && imported.get(keys::lora::rank).is_some() && half {
         imported.note("not modelled: peft before 0.12 keeps adapters in the weights' own type; counted in fp32");
+    }
+    if within("transformers", EXPERTS_IN_ONE, (u64::MAX, 0)) == Some(true) {
+        adapters_of_experts(imported);
+    }
+}
+
+/// transformers keeps the experts of a layer in one parameter each way since its fifth version (`models/qwen2_moe/
+/// modeling_qwen2_moe.py`, `Qwen2MoeExperts`): peft's adapters of linear layers do not reach them.
+fn adapters_of_experts(imported: &mut ImportedPlan) {
+    const BY_PEFT: [&str; 5] = ["axolotl", "LLaMA-Factory", "transformers", "ms-swift", "Oumi"];
+    const OF_EXPERTS: [&str; 5] = ["all-linear", "gate_proj", "up_proj", "down_proj", "all"];
+    let preset = imported.get(keys::model::preset).and_then(|found| found.value.as_str()).unwrap_or("");
+    let active = |part: &str| {
+        part.strip_prefix('a').is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()))
+    };
+    let mixes = ["moe", "mixtral", "deepseek-v2", "deepseek-v3"].iter().any(|part| preset.contains(part))
+        || preset.split('-').any(active);
+    let targets = imported.get(keys::lora::targets).map(|found| found.value.clone()).unwrap_or_default();
+    let reaches =
+        targets.as_array().is_some_and(|all| all.iter().any(|name| OF_EXPERTS.iter().any(|known| name == known)));
+    if BY_PEFT.contains(&imported.tool.as_str()) && mixes && reaches {
+        imported.note(
+            "not modelled: transformers 5 keeps experts in parameters that adapters of linear layers do not reach; adapters in \
+             every expert are counted",
+        );
     }
 }

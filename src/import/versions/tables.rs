@@ -119,3 +119,7 @@ pub const FOREACH: Version = (2, 0);
 /// The PyTorch versions that multiply fp32 matrices in TF32 by themselves (`backends/cuda/__init__.py`,
 /// `matmul.allow_tf32`: on from 1.7, off since 1.12).
 pub const TF32: [Version; 2] = [(1, 7), (1, 12)];
+
+/// The first transformers that keeps the experts of a layer in one parameter each way (`models/qwen2_moe/
+/// modeling_qwen2_moe.py`, `Qwen2MoeExperts`).
+pub const EXPERTS_IN_ONE: Version = (5, 0);

@@ -1,0 +1,198 @@
+//! What a script does that no reader follows and that may change what is held: calls on its model and its Trainer, methods
+//! of a Trainer of its own, an optimizer that it hands over, lengths beside the one that was taken. Each is said, so that
+//! a plan is not right by silence.
+
+use super::imported::ImportedPlan;
+use super::own_loop;
+use super::python::{Handed, ScriptReader};
+use super::python_calls::{ARGUMENTS, call};
+use super::rows::not_modelled;
+use super::script_doubts::code;
+use super::trainer_by_name::TRAINERS;
+use crate::plan::keys;
+
+/// No more of a kind are named.
+const MOST_NAMED: usize = 4;
+
+/// Says what a script does beside what was read of it.
+pub fn say(imported: &mut ImportedPlan, reader: &ScriptReader) {
+    let path = reader.name();
+    let mut effects = reader.unfollowed_effects();
+    effects.truncate(MOST_NAMED);
+    if !effects.is_empty() {
+        not_modelled(imported, &format!("{path}: what {} does to the model is not followed", effects.join(", ")));
+    }
+    let overridden = overridden(reader.whole());
+    if !overridden.is_empty() {
+        let names = overridden.join(", ");
+        not_modelled(imported, &format!("{path}: {names} of its own Trainer goes over the library's"));
+    }
+    own_optimizer(imported, reader);
+    other_lengths(imported, reader);
+}
+
+/// Methods by which a Trainer of a script's own decides its optimizer, its steps or further models, where their text does
+/// more than to hand on.
+fn overridden(whole: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for class in whole.split("\nclass ").skip(1) {
+        let Some((head, body)) = class.split_once(":\n") else { continue };
+        if !head.split_once('(').is_some_and(|(_, bases)| bases.contains("Trainer")) {
+            continue;
+        }
+        let name = head.split('(').next().unwrap_or(head).trim();
+        let end = body.lines().take_while(|line| line.is_empty() || line.starts_with([' ', '\t', '#', ')']));
+        let body: Vec<&str> = end.collect();
+        for (method, text) in methods(&body) {
+            let decides = match method {
+                "training_step" | "_inner_training_loop" | "get_optimizer_cls_and_kwargs" => true,
+                "create_optimizer" | "create_optimizer_and_scheduler" => {
+                    !["get_optimizer_cls_and_kwargs", "super()"].iter().any(|part| text.contains(part))
+                }
+                "compute_loss" => {
+                    ["no_grad", "teacher", "ref_model"].iter().any(|part| text.contains(part))
+                        || text.matches("model(").count() > 1
+                }
+                _ => false,
+            };
+            let named = format!("{name}.{method}");
+            if decides && found.len() < MOST_NAMED && !found.contains(&named) {
+                found.push(named);
+            }
+        }
+    }
+    found
+}
+
+/// The methods in a class's body by name, each with its text.
+fn methods<'t>(body: &[&'t str]) -> Vec<(&'t str, String)> {
+    let mut found: Vec<(&str, String)> = Vec::new();
+    for line in body {
+        if let Some(rest) = line.trim_start().strip_prefix("def ") {
+            found.push((rest.split('(').next().unwrap_or(rest).trim(), String::new()));
+        } else if let Some((_, text)) = found.last_mut().filter(|_| !line.trim_start().starts_with('#')) {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    found
+}
+
+/// An optimizer that a script makes and hands its Trainer goes over the one that its arguments name.
+fn own_optimizer(imported: &mut ImportedPlan, reader: &ScriptReader) {
+    let trainers: Vec<&str> = ["Trainer", "Seq2SeqTrainer"].into_iter().chain(TRAINERS).collect();
+    let handed = reader.handed(&trainers, "optimizers");
+    if !handed.iter().any(|(handed, _)| !matches!(handed, Handed::Nothing)) {
+        return;
+    }
+    let made = own_loop::optimizer(reader.content(), reader, &|part| part.contains("fused"));
+    let same = imported.get(keys::training::optimizer).is_some_and(|found| found.value == "adamw");
+    if made == Some("adamw") && same {
+        return;
+    }
+    imported.drop(keys::training::optimizer);
+    imported.miss(keys::training::optimizer, format!("{} hands its Trainer an optimizer of its own", reader.name()));
+}
+
+/// What scripts call the longest sample.
+const LENGTHS: [&str; 14] = [
+    "max_seq_length",
+    "max_length",
+    "cutoff_len",
+    "CUTOFF_LEN",
+    "MAX_SEQ_LENGTH",
+    "MAX_LENGTH",
+    "MAX_LEN",
+    "max_seq_len",
+    "MAX_SEQ_LEN",
+    "seq_length",
+    "seq_len",
+    "max_len",
+    "block_size",
+    "model_max_length",
+];
+
+/// No shorter sample is trained on.
+const SHORTEST: u64 = 16;
+
+/// Names further lengths that the script writes down: which of them cuts the samples was taken by their names.
+fn other_lengths(imported: &mut ImportedPlan, reader: &ScriptReader) {
+    let Some(taken) = imported.whole(keys::model::sequence_length) else { return };
+    // TRL cuts to the length of its own configuration, whatever else the script names.
+    let configured = reader.calls(&ARGUMENTS);
+    let cut_by_trl = ["max_length", "max_seq_length"].iter().any(|name| configured.holds(name));
+    let trl = TRAINERS.iter().any(|name| call(reader.content(), name).is_some());
+    if cut_by_trl && trl {
+        return;
+    }
+    let mut others: Vec<String> = Vec::new();
+    for line in code(reader.content()).filter(|line| !is_of_another(line)) {
+        for (name, value) in LENGTHS.iter().filter_map(|name| Some((name, written(line, name)?))) {
+            let said = format!("{name} of {value}");
+            if value != taken && value >= SHORTEST && !others.contains(&said) {
+                others.push(said);
+            }
+        }
+    }
+    others.truncate(MOST_NAMED);
+    if !others.is_empty() {
+        imported.note(format!(
+            "assumed: samples of {taken} tokens; {} names {} as well",
+            reader.name(),
+            others.join(", ")
+        ));
+    }
+}
+
+/// Whether a line is of an evaluation, or of answers that are generated.
+fn is_of_another(line: &str) -> bool {
+    ["generat", "max_new_tokens", "eval", "infer", "test", "pipeline", "prompt", "print"]
+        .iter()
+        .any(|part| line.contains(part))
+}
+
+/// The number that a line gives a name: `max_length=512`, `"max_length": 512`, `max_length: int = 512`.
+fn written(line: &str, name: &str) -> Option<u64> {
+    let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let at = line.match_indices(name).map(|(at, _)| at).find(|at| {
+        let before = line.get(..*at).unwrap_or("");
+        let behind = line.get(at + name.len()..).unwrap_or("");
+        !before.ends_with(is_of_name) && !behind.starts_with(is_of_name)
+    })?;
+    let behind = line.get(at + name.len()..)?.trim_start_matches(['"', '\'', ']']).trim_start();
+    let value = match behind.strip_prefix(':') {
+        Some(rest) => {
+            rest.trim_start().strip_prefix("int").map_or(rest, |rest| rest.trim_start().trim_start_matches('='))
+        }
+        None => behind.strip_prefix('=').filter(|rest| !rest.starts_with('='))?,
+    };
+    let digits: String =
+        value.trim_start().chars().take_while(|letter| letter.is_ascii_digit() || *letter == '_').collect();
+    digits.replace('_', "").parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{overridden, written};
+
+    #[test]
+    fn a_line_gives_a_name_its_number() {
+        assert_eq!(written("    max_length=512,", "max_length"), Some(512));
+        assert_eq!(written("config = {\"max_length\": 1_024}", "max_length"), Some(1024));
+        assert_eq!(written("max_length: int = 256", "max_length"), Some(256));
+        assert_eq!(written("max_prompt_length=512", "max_length"), None);
+        assert_eq!(written("if max_length == 512:", "max_length"), None);
+        assert_eq!(written("max_length=args.max_length", "max_length"), None);
+    }
+
+    #[test]
+    fn a_trainers_own_steps_are_named() {
+        let own = "\nclass Distiller(Trainer):\n    def compute_loss(self, model, inputs):\n        with torch.no_grad():\n            \
+            t = self.teacher(**inputs)\n        return kl(model(**inputs), t)\n";
+        assert_eq!(overridden(own), ["Distiller.compute_loss"]);
+        let weighted = "\nclass Weighted(Trainer):\n    def compute_loss(self, model, inputs):\n        \
+            return loss(model(**inputs))\n    def create_optimizer(self):\n        kind, kwargs = \
+            self.get_optimizer_cls_and_kwargs(self.args)\n";
+        assert!(overridden(weighted).is_empty());
+    }
+}
