@@ -22,8 +22,8 @@ const PAGE: u64 = 4 << 10;
 
 /// Of four blocks so many keep the pieces beside them apart from the heap's free rest, because small objects of PyTorch
 /// and of the interpreter lie in them, or malloc's own cache of small pieces keeps them (`tcache`): a hole is then too
-/// small, by these pieces, for the next block of its size. Fitted on the peaks of eight small trainings (PyTorch 2.9.1,
-/// transformers 4.57.6; of the sixteen in tests/observe/cpu_runs those that stand second, fourth and so on).
+/// small, by these pieces, for the next block of its size. Fitted on the peaks of the sixteen small trainings of
+/// tests/observe/cpu_runs (PyTorch 2.9.1, transformers 4.57.6).
 const LITTERED_OF_FOUR: u32 = 1;
 
 /// A piece of the heap, or a mapped block.
