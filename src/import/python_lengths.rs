@@ -11,7 +11,7 @@ use super::trainer::length_by_section;
 use crate::plan::keys;
 
 /// What scripts call the longest sample, where no argument of the trainer says it.
-const LENGTHS: [&str; 12] = [
+pub const LENGTHS: [&str; 12] = [
     "max_seq_length",
     "max_length",
     "cutoff_len",

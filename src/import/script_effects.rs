@@ -6,6 +6,7 @@ use super::imported::ImportedPlan;
 use super::own_loop;
 use super::python::{Handed, ScriptReader};
 use super::python_calls::{ARGUMENTS, call};
+use super::python_lengths::LENGTHS;
 use super::rows::not_modelled;
 use super::script_doubts::code;
 use super::trainer_by_name::TRAINERS;
@@ -94,23 +95,8 @@ fn own_optimizer(imported: &mut ImportedPlan, reader: &ScriptReader) {
     imported.miss(keys::training::optimizer, format!("{} hands its Trainer an optimizer of its own", reader.name()));
 }
 
-/// What scripts call the longest sample.
-const LENGTHS: [&str; 14] = [
-    "max_seq_length",
-    "max_length",
-    "cutoff_len",
-    "CUTOFF_LEN",
-    "MAX_SEQ_LENGTH",
-    "MAX_LENGTH",
-    "MAX_LEN",
-    "max_seq_len",
-    "MAX_SEQ_LEN",
-    "seq_length",
-    "seq_len",
-    "max_len",
-    "block_size",
-    "model_max_length",
-];
+/// What scripts call the longest sample as well.
+const FURTHER: [&str; 2] = ["MAX_LEN", "MAX_SEQ_LEN"];
 
 /// No shorter sample is trained on.
 const SHORTEST: u64 = 16;
@@ -127,7 +113,7 @@ fn other_lengths(imported: &mut ImportedPlan, reader: &ScriptReader) {
     }
     let mut others: Vec<String> = Vec::new();
     for line in code(reader.content()).filter(|line| !is_of_another(line)) {
-        for (name, value) in LENGTHS.iter().filter_map(|name| Some((name, written(line, name)?))) {
+        for (name, value) in LENGTHS.iter().chain(&FURTHER).filter_map(|name| Some((name, written(line, name)?))) {
             let said = format!("{name} of {value}");
             if value != taken && value >= SHORTEST && !others.contains(&said) {
                 others.push(said);

@@ -26,6 +26,11 @@ const PAGE: u64 = 4 << 10;
 /// tests/observe/cpu_runs (PyTorch 2.9.1, transformers 4.57.6).
 const LITTERED_OF_FOUR: u32 = 1;
 
+/// What is asked of the heap for a block, however large.
+fn whole(asked: u64) -> u64 {
+    asked.saturating_add(HEADER + ALIGNED).min(u64::MAX / 2)
+}
+
 /// A piece of the heap, or a mapped block.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
@@ -99,7 +104,7 @@ impl Heap {
     /// The piece of a block that begins at `address`, behind `before`; and the pieces beside it, where they stay apart.
     /// Both and the last of them.
     fn lay(&mut self, before: BlockIndex, address: u64, asked: u64) -> (BlockIndex, BlockIndex) {
-        let whole = asked + HEADER + ALIGNED;
+        let whole = whole(asked);
         let litters = self.litters();
         let bytes = if litters { whole - ALIGNED } else { whole };
         let new = Piece { bytes, address, before, behind: NOWHERE, free: false, mapped: false, asked };
@@ -122,7 +127,7 @@ impl Heap {
         let Piece { bytes, address, before, behind, .. } = self.pieces[hole as usize];
         self.spare.push(hole);
         let (place, mut end) = self.lay(before, address, asked);
-        let rest = bytes - (asked + HEADER + ALIGNED);
+        let rest = bytes - whole(asked);
         if rest > 0 {
             let address = address + (bytes - rest);
             let new = Piece { bytes: rest, address, before: end, behind, free: true, mapped: false, asked: 0 };
@@ -140,7 +145,7 @@ impl Heap {
 
     /// A block at the heap's end, which grows where it must.
     fn grow(&mut self, asked: u64) -> BlockIndex {
-        let whole = asked + HEADER + ALIGNED;
+        let whole = whole(asked);
         let (place, last) = self.lay(self.last, self.top, asked);
         self.last = last;
         self.top += whole;
@@ -151,8 +156,8 @@ impl Heap {
     }
 
     fn map(&mut self, asked: u64) -> BlockIndex {
-        let bytes = (asked + HEADER + ALIGNED).next_multiple_of(PAGE);
-        self.mapped += bytes;
+        let bytes = whole(asked).next_multiple_of(PAGE);
+        self.mapped = self.mapped.saturating_add(bytes);
         self.piece(Piece { bytes, address: 0, before: NOWHERE, behind: NOWHERE, free: false, mapped: true, asked })
     }
 
@@ -216,7 +221,7 @@ impl Memory for Heap {
         let asked = request.bytes();
         self.asked = self.asked.saturating_add(asked);
         self.most_asked = self.most_asked.max(self.asked);
-        let whole = asked + HEADER + ALIGNED;
+        let whole = whole(asked);
         let place = match self.free.best(whole) {
             Some((at, hole)) => self.fill(at, hole.block, asked),
             None if self.end - self.top >= whole || whole < self.threshold => self.grow(asked),
@@ -239,7 +244,7 @@ impl Memory for Heap {
             return;
         }
         self.spare.push(place);
-        self.mapped -= bytes;
+        self.mapped = self.mapped.saturating_sub(bytes);
         if bytes > self.threshold && bytes <= LAST_THRESHOLD {
             self.threshold = bytes;
         }
@@ -302,25 +307,29 @@ mod tests {
     #[test]
     fn holes_serve_their_own_size_only_where_the_pieces_beside_them_are_free() {
         for count in 0..16 {
-            let mut heap = heap();
-            heap.threshold = LAST_THRESHOLD;
-            heap.count = count;
-            let hole = take(&mut heap, 8);
-            take(&mut heap, 8);
-            heap.give(hole);
-            let top = heap.top;
+            let holed = || {
+                let mut heap = Heap { threshold: LAST_THRESHOLD, count, ..heap() };
+                let hole = take(&mut heap, 8);
+                take(&mut heap, 8);
+                heap.give(hole);
+                (heap.top, heap)
+            };
+            let (top, mut heap) = holed();
             take(&mut heap, 4);
             take(&mut heap, 3);
             assert_eq!(heap.top, top, "both inside");
-            let mut again = self::heap();
-            again.threshold = LAST_THRESHOLD;
-            again.count = count;
-            let hole = take(&mut again, 8);
-            take(&mut again, 8);
-            again.give(hole);
-            let top = again.top;
-            take(&mut again, 8);
-            assert_eq!(again.top > top, litters(count), "{count}");
+            let (top, mut heap) = holed();
+            take(&mut heap, 8);
+            assert_eq!(heap.top > top, litters(count), "{count}");
         }
+    }
+
+    /// The largest request there is has a sum.
+    #[test]
+    fn absurd_blocks_are_more_than_there_is() {
+        let mut heap = Heap::within(1 << 40);
+        let all: Vec<BlockIndex> = (0..3).map(|_| heap.take(Request::of(u64::MAX))).collect();
+        assert!(heap.is_over());
+        all.into_iter().for_each(|place| heap.give(place));
     }
 }
