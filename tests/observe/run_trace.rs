@@ -54,6 +54,36 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// Every name that one module of the tracer takes from another is there. Most of it runs only with a newer PyTorch than
+/// the tests may have.
+#[test]
+fn names_that_the_tracers_modules_take_from_each_other_exist() {
+    const CHECK: &str = "
+import ast, pathlib, sys
+trees = {path.stem: ast.parse(path.read_text()) for path in pathlib.Path(sys.argv[1]).glob('*.py')}
+def defined(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            yield node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield from (alias.asname or alias.name.split('.')[0] for alias in node.names)
+names = {module: set(defined(tree)) for module, tree in trees.items()}
+for module, tree in trees.items():
+    taken = {alias.asname or alias.name: alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and isinstance(node.ctx, ast.Load):
+            other = taken.get(node.value.id)
+            if other in names and node.attr not in names[other] and not node.attr.startswith('__'):
+                print(module, node.value.id + '.' + node.attr)
+";
+    let tracer = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/observe/trace");
+    let python = std::env::var_os("MEMWALL_TEST_PYTHON").unwrap_or_else(|| "python3".into());
+    let Ok(done) = Command::new(python).args(["-c", CHECK]).arg(tracer).output() else { return };
+    assert_eq!((text(&done.stdout), text(&done.stderr)), (String::new(), String::new()));
+}
+
 #[test]
 fn a_step_of_a_run_becomes_a_tape_and_the_run_stays_what_it_is() {
     let Some(version) = torch() else { return };

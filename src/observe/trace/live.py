@@ -159,7 +159,7 @@ class Live:
             recorder.end_forward(loss)
             if recorder.hooked or script.recomputing(recorder):
                 raise NoTape("it recomputes or moves activations: memwall trace -- python … follows the script without that")
-            self.foreign = script.foreign_to(recorder, self.model)
+            self.foreign, _ = script.trained_by(recorder, self.model)
             recorder.phase = "backward"
         except Exception as error:
             self.give_up(error)
