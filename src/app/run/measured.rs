@@ -57,7 +57,11 @@ fn batch(run: &HookedRun) -> Option<String> {
 fn steps(state: &State) -> Option<String> {
     let (_, progress) = state.run.telemetry.progress(&state.monitor, state.now)?;
     let step = progress.step.value()?;
-    let total = progress.total_steps.value().map_or_else(String::new, |total| format!(" of {}", grouped(*total)));
+    let total = progress
+        .total_steps
+        .value()
+        .filter(|total| *total >= step)
+        .map_or_else(String::new, |total| format!(" of {}", grouped(*total)));
     let each = progress.step_time.value().map(|each| format!("{each} each"));
     let loss = progress.loss.value().map(|loss| format!("loss {}", crate::units::three_figures(*loss)));
     let ended = state.run.telemetry.ended(&state.monitor, state.now).is_some();
