@@ -77,6 +77,15 @@ for module, tree in trees.items():
             other = taken.get(node.value.id)
             if other in names and node.attr not in names[other] and not node.attr.startswith('__'):
                 print(module, node.value.id + '.' + node.attr)
+# What writes the tape reads the same of a script's watch and of a run's.
+def of(tree, kind):
+    return next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == kind)
+held = {node.attr for node in ast.walk(of(trees['live'], 'Live')) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
+for function in trees['script'].body:
+    if isinstance(function, ast.FunctionDef) and function.name in ('finished', 'several', 'unreached'):
+        for node in ast.walk(function):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == 'watch' and node.attr not in held:
+                print('live', 'watch.' + node.attr)
 ";
     let tracer = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/observe/trace");
     let python = std::env::var_os("MEMWALL_TEST_PYTHON").unwrap_or_else(|| "python3".into());

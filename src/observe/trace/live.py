@@ -15,6 +15,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 import modules
+import passes
 import script
 import segments
 import tape
@@ -93,7 +94,9 @@ class Live:
         self.path, self.usual, self.report = path, usual, report
         self.thread = threading.get_ident()
         self.recorder = self.calls = self.model = self.assembly = None
-        self.batch, self.foreign, self.answers, self.optimizers = {}, 0, False, []
+        self.batch, self.foreign, self.reached, self.answers, self.optimizers = {}, 0, 0, False, []
+        # The one pass that is followed is the step's.
+        self.passes = passes.Passes()
         # Real tensors: nothing is guessed.
         self.on_host, self.guesses = False, None
         self.call = nn.Module.__call__
@@ -159,7 +162,7 @@ class Live:
             recorder.end_forward(loss)
             if recorder.hooked or script.recomputing(recorder):
                 raise NoTape("it recomputes or moves activations: memwall trace -- python … follows the script without that")
-            self.foreign, _ = script.trained_by(recorder, self.model)
+            self.foreign, self.reached = script.trained_by(recorder, self.model)
             recorder.phase = "backward"
         except Exception as error:
             self.give_up(error)
