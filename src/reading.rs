@@ -10,6 +10,7 @@ mod hook;
 mod impossible;
 mod input_shape;
 mod location;
+mod model_counts;
 mod out_of_memory;
 mod pace;
 mod place;

@@ -12,6 +12,7 @@ use crate::app::plans::drafts::Draft;
 use crate::app::plans::saving::Conflict;
 use crate::app::pointing::MouseTarget;
 use crate::app::run::calibrations::{CalibrationError, Calibrations, SavedCalibration};
+use crate::app::run::commanded::CommandPlan;
 use crate::app::run::inferred::{NotInferred, Proposal};
 use crate::app::what_if::WhatIfError;
 use crate::app::what_if::search::Answer;
@@ -134,6 +135,8 @@ pub enum Event {
         /// What was read.
         outcome: Result<Box<Proposal>, NotInferred>,
     },
+    /// What the command of the attached process says was read.
+    CommandRead(Box<CommandPlan>),
     /// A search for explanations has come back.
     Explained {
         /// Which.
@@ -190,6 +193,8 @@ pub enum Effect {
     },
     /// Read the plan of a process, and tell what it seems to be.
     Infer(u32),
+    /// Read what the command of a process, its files and its environment say.
+    ReadCommand(u32),
     /// Search for explanations of what is seen ([`crate::app::Question`]), and tell which were found.
     Explain(u64),
     /// Find out what the values beside the plan's fields would do ([`crate::app::LookAround`]) instead of what is being

@@ -33,6 +33,7 @@ use crate::app::plans::new;
 use crate::app::plans::saving;
 use crate::app::pointing;
 use crate::app::run::calibrations;
+use crate::app::run::commanded;
 use crate::app::run::exhaustion;
 use crate::app::run::explanation_search;
 use crate::app::run::inferred;
@@ -138,6 +139,7 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Explained { number, found } => explanation_search::arrived(state, number, found),
         Event::LookedAround { number, found } => look_around::arrived(state, number, *found),
         Event::Inferred { pid, outcome } => inferred::arrived(state, pid, outcome),
+        Event::CommandRead(read) => commanded::arrived(state, *read),
         Event::Calibrated(outcome) => calibrations::written(state, outcome),
         Event::AlertFailed(why) => state.notice = Some(problem(why)),
         Event::StrayLine(line) => state.notice = Some(problem(format!("a driver or library wrote: {line}"))),
@@ -182,6 +184,7 @@ fn on_sample(state: &mut State, sample: Sample) -> Vec<Effect> {
     if is_first && state.monitor.attached.is_some() && inferred::is_wanted(state) {
         effects.extend(inferred::ask(state));
     }
+    effects.extend(commanded::ask(state));
     if state.recordings.playback.is_some() {
         milestones::pass(state);
     }

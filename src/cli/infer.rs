@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 
 use super::args::{ImportArgs, InferArgs, InferTarget, PlanFormat, PlanOutput};
 use super::{Exit, Failure, Streams, output, plans, versions};
-use crate::app::{Account, Proposal};
+use crate::app::{Account, CommandPlan, CommandSetting, Proposal};
 use crate::catalog::Catalog;
 use crate::files::Unread;
-use crate::import::{self, Files, ImportedPlan, ProcessView};
+use crate::import::{self, Files, ImportedPlan, InferredValue, Origin, ProcessView};
 use crate::observe::{self, SourceContext};
 use crate::plan::{self, LoadedPlan};
 use crate::predict;
@@ -70,11 +70,15 @@ pub fn of_process(
         files: &files,
     };
     let mut imported = import::run(&run, catalog);
+    // A program that nobody knows may still have the hook in it.
+    if listens {
+        hooked(pid, &run, &mut imported, catalog);
+    }
     if imported.values.is_empty() {
         return Err(Failure::failed(format!("process {pid}: {}", nothing_known(&imported))));
     }
-    if listens {
-        hooked(pid, &run, &mut imported, catalog);
+    if imported.names_no_model().is_some() && command.withheld.is_none() {
+        imported.notes.push(traced(&run));
     }
     imported.notes.extend(command.withheld);
     if let Some(root) = command.root {
@@ -82,6 +86,33 @@ pub fn of_process(
     }
     let shown: String = run.command.join(" ").chars().take(200).collect();
     Ok((format!("Inferred from process {pid}: {shown}"), imported))
+}
+
+/// How a plan is had of a model that no rule knows: PyTorch itself tells it, in one step of the same command.
+fn traced(process: &ProcessView<'_>) -> String {
+    let behind_memwall = |words: &Vec<String>| {
+        starts_hook(words).then(|| words.iter().position(|word| word == "--").map(|at| words[at + 1..].to_vec()))?
+    };
+    // A rank's own command is its launcher's work.
+    let alone = !process.variables.contains_key("RANK") && !starts_hook(&process.command);
+    let started = process.ancestors.iter().chain([&process.command]).find_map(behind_memwall);
+    let command = started.or_else(|| alone.then(|| process.command.clone()));
+    let command = command.map_or_else(|| "COMMAND".to_owned(), |words| shell_words(&words));
+    format!(
+        "no preset is it: `memwall run --trace model.tape.json.gz -- {command}` follows one step of it; then \
+         `trace: model.tape.json.gz` in place of `preset` predicts it"
+    )
+}
+
+/// Words as a shell takes them.
+fn shell_words(words: &[String]) -> String {
+    let plain = |word: &String| {
+        !word.is_empty() && word.chars().all(|letter| letter.is_ascii_alphanumeric() || "_@%+=:,./-".contains(letter))
+    };
+    let quoted = |word: &String| {
+        if plain(word) { word.clone() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+    };
+    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
 /// How long the hook is waited for: it answers a new listener at the end of a step.
@@ -98,9 +129,13 @@ pub fn has_hook(pid: u32) -> bool {
 /// The hook lies in its `PYTHONPATH`; `memwall run` itself only hands that on.
 fn is_hooked(directory: &observe::hook::Directory, words: &[String], python_path: Option<&String>) -> bool {
     let own = directory.path().display().to_string();
-    let starts_it = words.first().is_some_and(|word| Path::new(word).file_name().is_some_and(|name| name == "memwall"))
-        && words.get(1).is_some_and(|word| word == "run");
-    starts_it || python_path.is_some_and(|path| path.split(':').any(|folder| folder.starts_with(&own)))
+    starts_hook(words) || python_path.is_some_and(|path| path.split(':').any(|folder| folder.starts_with(&own)))
+}
+
+/// Whether a command is a `memwall run`.
+fn starts_hook(words: &[String]) -> bool {
+    words.first().is_some_and(|word| Path::new(word).file_name().is_some_and(|name| name == "memwall"))
+        && words.get(1).is_some_and(|word| word == "run")
 }
 
 /// What the hook in the process says, where its environment has it.
@@ -178,6 +213,31 @@ pub fn proposal(pid: u32, sight: DeviceSight, catalog: &Catalog) -> Result<Propo
     let whose = if imported.tool.is_empty() { "a run" } else { &imported.tool };
     let title = format!("{whose}: the plan of {pid}");
     Ok(Proposal { pid, plan, account: account(title, &imported), stated: imported.stated() })
+}
+
+/// What the command of a process says, its files and its environment; nothing where that cannot be read.
+pub fn command_plan(pid: u32, catalog: &Catalog) -> CommandPlan {
+    let Ok((_, imported)) = of_process(pid, Vec::new(), catalog, false) else {
+        return CommandPlan { pid, ..CommandPlan::default() };
+    };
+    let sure = imported.stated();
+    let default = |origin: &Origin| matches!(origin, Origin::Default { .. });
+    let setting = |row: &InferredValue| {
+        let is_default = default(&row.origin);
+        let stated = sure.iter().any(|(key, _)| *key == row.key) || matches!(row.origin, Origin::Program(_));
+        let value = row.value.as_str().map_or_else(|| row.value.to_string(), str::to_owned);
+        (stated || is_default).then(|| CommandSetting {
+            key: row.key,
+            value,
+            origin: row.origin.to_string(),
+            is_default,
+        })
+    };
+    let settings = imported.values.iter().filter_map(setting).collect();
+    let named = imported.names_no_model().is_none();
+    let plan = imported.plan().ok().filter(|_| named);
+    let params = plan.and_then(|plan| predict::of(&plan, catalog).ok()).map(|prediction| prediction.params.total);
+    CommandPlan { pid, settings, params }
 }
 
 /// What was read, as the dashboard shows it.

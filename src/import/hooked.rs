@@ -12,7 +12,12 @@ pub fn tell(imported: &mut ImportedPlan, run: &HookedRun) {
     let Some(about) = &run.about else { return };
     if imported.names_no_model().is_some() && about.params_are_all {
         let class = about.model.as_deref().unwrap_or("of an unknown class");
-        imported.note(format!("the hook: the run's model is {class}, {} parameters", about.params));
+        let layers = run.modules.as_ref().and_then(HookModules::classes);
+        let layers = layers.map_or_else(String::new, |layers| format!(": {layers}"));
+        imported.note(format!("the hook: the run's model is {class}, {} parameters{layers}", about.params));
+        if let Some(held) = about.static_words() {
+            imported.note(format!("the hook: {held}"));
+        }
     }
     precision(imported, about, run.modules.as_ref());
     optimizer(imported, about);

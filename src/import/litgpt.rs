@@ -126,7 +126,13 @@ fn devices(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
 }
 
 fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext, command: &str) {
+    // It goes over the name (`litgpt/pretrain.py`, `setup`).
+    let spelled = settings.below("model_config");
     match settings.first_text(&["model_name", "checkpoint_dir", "initial_checkpoint_dir"]) {
+        _ if command.starts_with("pretrain") && spelled.iter().next().is_some() => {
+            settings.accept("model_name");
+            litgpt_shape::set(imported, &litgpt_shape::completed(spelled));
+        }
         Some(found) => set_model(imported, context, found),
         None => imported.miss(keys::model::preset, "neither a model nor a checkpoint is named"),
     }

@@ -28,7 +28,7 @@ const DOUBTS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Further parts that speak of precision in a training loop of one's own.
+/// Further parts that speak of precision in a training loop of one's own; the first one is what an `Accelerator` may tell.
 const OWN_PRECISION: [&str; 4] = ["mixed_precision", "torch.bfloat16", "torch.float16", "torch.half"];
 
 /// Lines that run: no comments, imports and declarations of arguments.
@@ -44,8 +44,11 @@ pub fn reconcile(imported: &mut ImportedPlan, reader: &ScriptReader, own: Option
     let (text, own) = (own.unwrap_or_else(|| reader.content()), own.is_some());
     script_adapters::prepare(imported, reader, settings);
     script_effects::say(imported, reader);
+    // `Accelerator(mixed_precision="no")` says that it casts nothing (accelerate, `accelerator.py`).
+    let mixed = reader.calls(&["Accelerator"]).text("mixed_precision");
+    let told = usize::from(mixed.is_some_and(|found| found.value == "no"));
     for (key, parts) in DOUBTS {
-        let further: &[&str] = if own && *key == "training.precision" { &OWN_PRECISION } else { &[] };
+        let further: &[&str] = if own && *key == "training.precision" { &OWN_PRECISION[told..] } else { &[] };
         let said = |part: &&&str| code(text).any(|line| line.contains(**part));
         let made = |part: &&&str| match part.split_once('(') {
             Some((call, _)) => reader.reached(&[call.trim_start_matches('.')]) != Some(false),

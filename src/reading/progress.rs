@@ -142,6 +142,10 @@ impl Progress {
         let (Some(step), Some(total)) = (self.step.value(), self.total_steps.value()) else {
             return Reading::Absent(Absence::NotRead);
         };
+        // A total that is passed is one of something else: of an epoch.
+        if step > total {
+            return Reading::Absent(Absence::NotRead);
+        }
         let left = total.saturating_sub(*step) as f64;
         match self.step_time.map(|time| Seconds(time.0 * left)) {
             // What lies ahead is never measured.

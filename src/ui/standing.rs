@@ -26,8 +26,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
             Some(at) => (format!(" no model yet{shown}: its name is wanted in line {}", at.line), theme.warning()),
             None => (format!(" plan broken{shown}: {}", printable(&fault.to_string())), theme.danger()),
         };
-        Line::styled(fit(&line, width), style).render(area, buffer);
-        return;
+        return broken(state, look, Line::styled(line, style), area, buffer);
     }
     let Some(prediction) = state.plans.compared().prediction() else { return };
     let parts = parts(state, prediction, look);
@@ -45,6 +44,30 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         spans.extend(part);
     }
     Line::from(spans).render(area, buffer);
+}
+
+/// The line of a plan that makes no prediction: what holds the run up comes before it, what the run tells behind it.
+fn broken(state: &State, look: &Look, plan: Line<'_>, area: Rect, buffer: &mut Buffer) {
+    let width = area.width as usize;
+    let stalls = state.run.telemetry.step_cause(&state.monitor, state.now).filter(|cause| cause.stalls);
+    let told = if state.monitor.attached.is_some() { unplanned(state, look) } else { Vec::new() };
+    let mut said = |words: String, style| Line::styled(fit(&words, width), style).render(area, buffer);
+    match (stalls, told.len()) {
+        (Some(cause), _) => said(format!(" {}", printable(&cause.words)), look.theme.warning()),
+        (None, 0) => said(plan.to_string(), plan.style),
+        // Its last part is for runs that nobody has a plan of.
+        (None, parts) => {
+            let text = plan.to_string();
+            let room = width.saturating_sub(text.chars().count() + 3);
+            let figures = joined(told.into_iter().take(parts - 1).collect(), room, look);
+            let mut spans = vec![Span::styled(fit(&text, width), plan.style)];
+            if !figures.is_empty() {
+                spans.push(Span::styled(" │ ", look.theme.frame()));
+                spans.extend(figures);
+            }
+            Line::from(spans).render(area, buffer);
+        }
+    }
 }
 
 /// The figures, the most important first.

@@ -1,5 +1,5 @@
 """A small training whose every fifth step is made late. Arguments: by what, and how many steps. The line to be
-named has a mark at its end: `tests/observe/hook/places.py` looks for it."""
+named has a mark at its end: `tests/observe/hook/places.rs` looks for it."""
 
 import gc
 import os

@@ -83,11 +83,13 @@ pub fn of(state: &State) -> Option<Mismatch> {
     let settings = || {
         let told = super::settings::other_settings(state, job);
         let told = if told.is_empty() { super::stated::other_settings(state, job, prediction) } else { told };
+        let told = if told.is_empty() { super::commanded::other_settings(state, job) } else { told };
         (!told.is_empty()).then(|| Mismatch::Settings(told.join("; ")))
     };
     let stated = || super::stated::other_model(state, job, prediction).map(Mismatch::Model);
     model(state, job, prediction)
         .or_else(stated)
+        .or_else(|| super::commanded::other_model(state, prediction).map(Mismatch::Model))
         .or_else(settings)
         .or_else(no_gpu)
         .or_else(|| number(state, job, prediction))

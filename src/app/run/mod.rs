@@ -2,10 +2,12 @@
 
 mod batch;
 pub(super) mod calibrations;
+pub(super) mod commanded;
 mod ending;
 pub(super) mod exhaustion;
 pub(super) mod explanation_search;
 pub(super) mod inferred;
+pub(super) mod measured;
 pub(super) mod mismatch;
 pub(super) mod observation;
 pub(super) mod offer;
@@ -24,6 +26,7 @@ use crate::reading::{
     SourceKind, StatedSettings, StepCause,
 };
 use crate::units::Seconds;
+use commanded::CommandPlan;
 use inferred::StatedValues;
 
 /// A hook that has said nothing for so long speaks of a process that is gone.
@@ -44,6 +47,10 @@ pub struct Telemetry {
     phases: Phases,
     /// What a process that was looked at runs for sure.
     stated: Option<StatedValues>,
+    /// The same with who says so.
+    commanded: Option<CommandPlan>,
+    /// The process whose command was asked for.
+    asked_command: Option<u32>,
     /// The process that those are of.
     of: Option<u32>,
     /// The step by the rhythm of the attached process's device.
@@ -234,7 +241,11 @@ impl Telemetry {
         // A hook knows the pid that its process has itself.
         let pid = monitor.attached_here()?;
         // What one said as it ended stays true.
-        self.news.hooks.iter().find(|run| run.pid == pid && (run.end.is_some() || !is_quiet(run, now)))
+        let speaks = |run: &&HookedRun| run.end.is_some() || !is_quiet(run, now);
+        let own = self.news.hooks.iter().find(|run| run.pid == pid && speaks(run));
+        // Of a `memwall run` the one process speaks that it has started.
+        let started = |run: &&HookedRun| run.about.as_ref().and_then(|about| about.launcher) == Some(pid);
+        own.or_else(|| self.news.hooks.iter().filter(started).find(|run| run.leads() && speaks(run)))
     }
 }
 

@@ -133,23 +133,26 @@ fn unseen(state: &State) -> Option<RunVerdict> {
         None => {}
     }
     if state.plans.run.is_none() {
-        return quiet(if is_nobodys(state) { "NO PLAN" } else { "NO PREDICTION" });
+        return still(state).or_else(|| quiet(if is_nobodys(state) { "NO PLAN" } else { "NO PREDICTION" }));
     }
     if let Some(age) = state.monitor.age(state.now).filter(|age| age.0 > LATE.0.max(3.0 * state.monitor.interval.0)) {
         return Some(verdict(format!("NO DATA FOR {}", age.roughly()), Gravity::Danger));
     }
-    let phases = state.run.telemetry.phases();
-    match phases.phase(state.now) {
+    match state.run.telemetry.phases().phase(state.now) {
         RunPhase::WarmingUp => quiet("WARMING UP"),
-        RunPhase::Between => {
-            let quiet_for = phases.quiet_for(state.now).map_or_else(String::new, Seconds::roughly);
-            Some(verdict(format!("NO STEP FOR {quiet_for}"), Gravity::Warning))
-        }
-        RunPhase::Steady | RunPhase::Untold => {
-            let cause = state.run.telemetry.step_cause(&state.monitor, state.now);
-            cause.filter(|cause| cause.stalls).map(|_| verdict("NO STEP", Gravity::Warning))
-        }
+        RunPhase::Between | RunPhase::Steady | RunPhase::Untold => still(state),
     }
+}
+
+/// A run that makes no step, whatever its plan says.
+fn still(state: &State) -> Option<RunVerdict> {
+    let phases = state.run.telemetry.phases();
+    if phases.phase(state.now) == RunPhase::Between {
+        let quiet_for = phases.quiet_for(state.now).map_or_else(String::new, Seconds::roughly);
+        return Some(verdict(format!("NO STEP FOR {quiet_for}"), Gravity::Warning));
+    }
+    let cause = state.run.telemetry.step_cause(&state.monitor, state.now);
+    cause.filter(|cause| cause.stalls).map(|_| verdict("NO STEP", Gravity::Warning))
 }
 
 /// The gravest difference between the run and its plan.

@@ -15,7 +15,7 @@ use crate::app::{
 use crate::catalog::Catalog;
 use crate::cli::args::is_new_plan;
 use crate::cli::import::{self, OpenedPlan};
-use crate::cli::infer::{DeviceSight, proposal};
+use crate::cli::infer::{DeviceSight, command_plan, proposal};
 use crate::observe;
 use crate::order::StableOrder;
 use crate::plan::{self, Document, HfConfig};
@@ -51,6 +51,11 @@ pub fn infer(pid: u32, state: &State, events: Sender<Event>) {
         pid,
         outcome: proposal(pid, sight, &catalog).map(Box::new).map_err(|why| NotInferred(why.to_string())),
     });
+}
+
+/// Reads what the command of a process says; nothing comes of one that says nothing.
+pub fn read_command(pid: u32, catalog: Arc<Catalog>, events: Sender<Event>) {
+    aside(events, move || Event::CommandRead(Box::new(command_plan(pid, &catalog))));
 }
 
 /// Keeps a calibration, or drops it.

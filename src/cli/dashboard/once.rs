@@ -10,7 +10,8 @@ use tokio::sync::mpsc::{self, Receiver};
 
 use super::{Clock, RequestedSource, calibrations, open_plan, recorded, source};
 use crate::app::{
-    AttachedState, Editor, Effect, Event, Gravity, Question, RunPlan, SourceState, State, run_verdict, update,
+    AttachedState, Editor, Effect, Event, Gravity, Question, RunPlan, SourceState, State, measured_rows, run_verdict,
+    update,
 };
 use crate::catalog::{Catalog, Generation};
 use crate::cli::config::Config;
@@ -135,9 +136,17 @@ fn busiest(sample: &Sample) -> Option<u32> {
 /// An event, and what it asks for: explanations are searched for at once, the rest is the dashboard's.
 fn happen(state: &mut State, event: Event) {
     for effect in update(state, event) {
-        let Effect::Explain(number) = effect else { continue };
-        let found = Question::of(state).map(|question| question.answer()).unwrap_or_default();
-        update(state, Event::Explained { number, found });
+        match effect {
+            Effect::Explain(number) => {
+                let found = Question::of(state).map(|question| question.answer()).unwrap_or_default();
+                update(state, Event::Explained { number, found });
+            }
+            Effect::ReadCommand(pid) => {
+                let read = infer::command_plan(pid, &state.catalog);
+                update(state, Event::CommandRead(Box::new(read)));
+            }
+            _ => {}
+        }
     }
 }
 
@@ -258,6 +267,7 @@ fn as_text(state: &State) -> String {
     lines.push(format!("run      {run}"));
     let none = || unpredicted.unwrap_or_else(|| "none: memwall PLAN --once compares".to_owned());
     lines.push(format!("plan     {}", plan.map_or_else(none, plan_words)));
+    lines.extend(measured_rows(state).into_iter().map(|(name, text)| format!("{name:<9}{}", printable(&text))));
     lines.push(format!("verdict  {}", run_verdict(state).words));
     lines.extend(cause_words(state).map(|words| format!("why      {}", printable(&words))));
     lines.iter().map(|line| format!("{}\n", fitted(line))).collect()
@@ -325,6 +335,7 @@ fn as_json(state: &State) -> Value {
             "step_s": prediction.map(|prediction| prediction.time.step.0),
         })),
         "not_predicted": unpredicted,
+        "told": told_json(state),
         "verdict": {
             "words": verdict.words,
             "gravity": match verdict.gravity {
@@ -336,6 +347,11 @@ fn as_json(state: &State) -> Value {
         },
         "cause": cause_words(state),
     })
+}
+
+/// What the run tells of itself: its rows as they are shown.
+fn told_json(state: &State) -> Value {
+    measured_rows(state).into_iter().map(|(name, text)| (name.to_owned(), Value::from(text))).collect()
 }
 
 /// A value, or the reason why there is none.

@@ -309,6 +309,7 @@ impl EventLoop {
             Effect::Save { path, name, text, expected } => files::save(path, &name, text, expected, events),
             Effect::Open(path) => files::open(&path, self.store.clone(), Arc::clone(&state.catalog), events),
             Effect::Infer(pid) => files::infer(pid, state, events),
+            Effect::ReadCommand(pid) => files::read_command(pid, Arc::clone(&state.catalog), events),
             Effect::Explain(number) => files::explain(number, state, events),
             Effect::LookAround(number) => self.surroundings.begin(number, state, events),
             Effect::Search(number) => self.search.begin(number, state, events),

@@ -192,6 +192,8 @@ const WRAPPERS: &[Wrapper] = &[
     Wrapper { names: &["timeout"], kind: None, flags: &["foreground", "preserve_status", "v", "verbose"], words: 1 },
     Wrapper { names: &["taskset"], kind: None, flags: &["a", "all_tasks", "c", "cpu_list"], words: 1 },
     Wrapper { names: &["numactl"], kind: None, flags: &["l", "localalloc", "a", "all"], words: 0 },
+    // MemWall itself: `memwall run --plan PLAN -- COMMAND`.
+    Wrapper { names: &["memwall"], kind: None, flags: &["modules", "q", "quiet"], words: 1 },
     Wrapper { names: &["sudo", "doas"], kind: None, flags: &["E", "H", "n", "i", "s", "b"], words: 0 },
     Wrapper {
         names: &["uv", "poetry", "pdm", "hatch", "pipenv", "pixi"],

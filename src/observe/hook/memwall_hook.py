@@ -43,6 +43,9 @@ _REST = 10.0
 _LONGEST_REST = 600.0
 _MOST_FAULTS = 3
 
+# What shares a model among ranks.
+_WRAPPERS = ("DistributedDataParallel", "DataParallel", "DeepSpeedEngine", "PipelineEngine")
+
 # `memwall run --trace` follows the step after this one: caches and optimizer states are built by then.
 _TRACE_AFTER = 2
 
@@ -327,9 +330,9 @@ class _Hook:
         about["counts_packed"] = any(_packed(parameter) is not None for parameter in parameters)
         about["param_bytes"] = _bytes(parameters)
         about["gradient_bytes"] = _bytes(parameter.grad for parameter in parameters if parameter.grad is not None)
-        about["optimizer_state_bytes"] = _bytes(
-            value for state in getattr(optimizer, "state", {}).values() if isinstance(state, dict) for value in state.values()
-        )
+        states = (state for state in getattr(optimizer, "state", {}).values() if isinstance(state, dict))
+        held = [value for state in states for value in state.values()]
+        about["optimizer_state_bytes"] = _bytes([*held, *_masters(parameters, groups)])
         dtypes = {}
         for parameter in parameters:
             name = str(parameter.dtype).replace("torch.", "")
@@ -346,8 +349,10 @@ class _Hook:
             about["device_name"] = torch.cuda.get_device_name(device)[:80]
         if self.model is not None:
             # What shares it among ranks is no name of a model.
-            wrapped = type(self.model).__name__ in ("DistributedDataParallel", "DataParallel")
-            about["model"] = type(self.model.module if wrapped else self.model).__name__[:80]
+            inner = self.model
+            while type(inner).__name__ in _WRAPPERS and hasattr(inner, "module"):
+                inner = inner.module
+            about["model"] = type(inner).__name__[:80]
             about["checkpointed"] = _checkpointed(self.model)
         if _compiles():
             about["no_modules"] = "compiled: looking into modules would compile them again"
@@ -571,13 +576,26 @@ def _storage(tensor):
     return storage.data_ptr()
 
 
+def _begin(tensor):
+    """Where its own elements begin; 0 where they are nowhere."""
+    return tensor.data_ptr() if hasattr(tensor, "data_ptr") else _storage(tensor)
+
+
+def _masters(parameters, groups):
+    """What an optimizer trains in fp32 in place of a model's parameters of 16 bits, as DeepSpeed's does."""
+    own = {id(parameter) for parameter in parameters}
+    half = parameters and all(parameter.element_size() == 2 for parameter in parameters)
+    return [one for one in groups if half and id(one) not in own and one.element_size() == 4]
+
+
 def _bytes(tensors):
     """Bytes of tensors on this device, what is shared counted once."""
     sizes = {}
     for tensor in tensors:
         if hasattr(tensor, "element_size"):
             tensor = _local(tensor)
-            sizes[_storage(tensor) or id(tensor)] = tensor.numel() * tensor.element_size()
+            # Views of one buffer are several, as DeepSpeed lays parameters out; tied ones begin at the same place.
+            sizes[_begin(tensor) or id(tensor)] = tensor.numel() * tensor.element_size()
     return sum(sizes.values())
 
 

@@ -212,7 +212,11 @@ class _Watch:
             self.on_steps(hook)
         # While steps are made, the training thread looks for listeners.
         if now - hook.wire.looked > 2 * _LOOK_EVERY:
-            self.wire.new_listeners(now)
+            # Who comes while no step ends hears what runs all the same.
+            new = self.wire.new_listeners(now)
+            for message in (hook.about, hook.modules):
+                if new and message is not None:
+                    self.wire.send(message, new)
         else:
             self.wire.listeners = hook.wire.listeners
         if self.wire.listeners:
@@ -280,6 +284,10 @@ class _Watch:
         while where < inner and codes.of(frames[where].f_code)[1]:
             where += 1
         found = frames[where]
+        # A library's own loop calls it: what it runs of the script says more.
+        if known is not None and known[0] == "data" and codes.of(found.f_code)[1]:
+            own = [frame for frame in frames[:where] if not codes.of(frame.f_code)[1]]
+            found = own[-1] if own else found
         if (known is None or known[0] in _WORK) and self.evaluates():
             known = ("evaluation", "")
         kind, call = known if known is not None else ("code", "")

@@ -330,3 +330,27 @@ fn a_real_training_on_a_cpu() {
     assert!(row(["memwall:", "2.00", "KiB", "66.7", "%", "1", "ReLU", "*"]), "{said}");
     assert!(row(["memwall:", "1.00", "KiB", "33.3", "%", "2", "Linear", "*"]), "{said}");
 }
+
+/// DeepSpeed lays a model's parameters into one buffer: 60 + 40 elements of bf16 are 200 bytes. What its optimizer trains
+/// in their place is in fp32: 100 x 4 bytes.
+#[test]
+fn parameters_in_one_buffer_are_counted_each() {
+    const CHECK: &str = "
+import sys, torch
+hook = {'__name__': 'hook', '__file__': 'hook'}
+exec(sys.stdin.read(), hook)
+flat = torch.zeros(100, dtype=torch.bfloat16)
+model = [torch.nn.Parameter(flat[:60]), torch.nn.Parameter(flat[60:])]
+for parameter, part in zip(model, (flat[:60], flat[60:])):
+    parameter.data = part
+masters = [torch.nn.Parameter(torch.zeros(100))]
+print(hook['_bytes'](model), hook['_bytes'](model + model), hook['_bytes'](hook['_masters'](model, masters)))
+print(len(hook['_masters'](model, model)), len(hook['_masters'](masters, model)))
+";
+    let Some(python) = python("import torch") else { return };
+    let mut command = Command::new(python);
+    let mut child = command.args(["-c", CHECK]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), HOOK.as_bytes()).unwrap();
+    let done = child.wait_with_output().unwrap();
+    assert_eq!(text(&done.stdout), "200 200 400\n0 0\n");
+}

@@ -15,14 +15,22 @@ use super::{DEADLINE, Meeting, folder, python};
 /// Every fifth step is late in it.
 const SCRIPT: &str = "train_late.py";
 
+/// The same where the loop is a library's.
+const OF_A_LIBRARY: &str = "train_library.py";
+
 /// The last late step by which a place is named while many tests share the processors; alone it takes ten.
 const NAMED_BY: u64 = 20;
 
+fn script(mark: &str) -> &'static str {
+    if mark == "library" { OF_A_LIBRARY } else { SCRIPT }
+}
+
 /// The line of the script with that mark.
 fn line(mark: &str) -> String {
-    let text = std::fs::read_to_string(folder().join(SCRIPT)).unwrap();
+    let script = script(mark);
+    let text = std::fs::read_to_string(folder().join(script)).unwrap();
     let number = text.lines().position(|line| line.ends_with(&format!("# mark: {mark}"))).unwrap() + 1;
-    format!("{SCRIPT}:{number}")
+    format!("{script}:{number}")
 }
 
 /// Ends with the test.
@@ -30,7 +38,7 @@ struct Training(Child);
 
 impl Training {
     fn start(meeting: &Meeting, python: &OsString, arguments: &[&str]) -> Self {
-        let mut command = meeting.run(python, SCRIPT, arguments);
+        let mut command = meeting.run(python, script(arguments[0]), arguments);
         // PyTorch itself, not its stand-in.
         Self(command.env_remove("PYTHONPATH").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
@@ -95,6 +103,11 @@ fn is_named(what: &str) {
 #[test]
 fn a_slow_loader_is_named() {
     is_named("data");
+}
+
+#[test]
+fn a_slow_data_set_in_a_librarys_loop_is_named() {
+    is_named("library");
 }
 
 #[test]

@@ -6,7 +6,7 @@
 //! it is written here from the changed plan as that framework writes it, and read as any log is. What nobody says is left
 //! to the search for explanations.
 
-use memwall::app::{Event, Mismatch, State, mismatch, update};
+use memwall::app::{CommandPlan, CommandSetting, Event, Mismatch, State, mismatch, update};
 use memwall::compare::named_first;
 use memwall::observe::log::Log;
 use memwall::plan::keywords::{Optimizer, Precision};
@@ -187,6 +187,11 @@ impl Run {
     }
 
     fn mismatch_with(&self, news: RunNews) -> Option<Mismatch> {
+        mismatch(&self.watched(news))
+    }
+
+    /// The dashboard that has seen the run and its news.
+    fn watched(&self, news: RunNews) -> State {
         let loaded = LoadedPlan::from_text("own", self.text).unwrap();
         let mut state = State::new(loaded, catalog().clone(), None, NOW);
         update(&mut state, Event::SourceStarted(SourceInfo { kind: SourceKind::Nvml, detail: String::new() }));
@@ -202,7 +207,7 @@ impl Run {
         let devices = (0..u32::try_from(here).unwrap()).map(device).collect();
         update(&mut state, Event::Sample(Box::new(Sample { at: NOW, devices, ..Sample::default() })));
         update(&mut state, Event::Run(Box::new(news)));
-        mismatch(&state)
+        state
     }
 
     /// Whether what differs is what is named first; else what is said.
@@ -287,4 +292,59 @@ training: {precision: fp32, micro_batch_size: 12}
     let told = |count: &str| run.mismatch_by_header(&format!("number of parameters: {count}\n"));
     assert_eq!(told("0.10M"), None);
     assert!(matches!(told("0.20M"), Some(Mismatch::Model(_))), "{:?}", told("0.20M"));
+}
+
+/// `run_clm.py --per_device_train_batch_size 8` of a plan with 4: its command says so where neither log nor hook does. A log
+/// that states 4 has seen the run.
+#[test]
+fn what_a_command_says_otherwise_is_named_where_nobody_else_speaks() {
+    const PLAN: &str = "
+model: {preset: gpt2, batch_size: 4, sequence_length: 512}
+training: {precision: bf16-mixed, micro_batch_size: 4, activation_checkpointing: none}
+";
+    const BATCH: &str = "training.micro_batch_size";
+    let (job, prediction) = resolved(&Document::parse(PLAN).unwrap()).unwrap();
+    let run = Run { plan: "clm", text: PLAN, subject: Subject::Batch, edits: "", job, prediction, seed: 0 };
+    let says = |key: &'static str, value: &str, origin: &str| CommandSetting {
+        key,
+        value: value.to_owned(),
+        origin: origin.to_owned(),
+        is_default: origin.starts_with("default"),
+    };
+    let named = |settings: Vec<CommandSetting>, params: Option<u64>, header: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        std::fs::write(&path, header).unwrap();
+        let mut log = Log::of_files(vec![path], None);
+        log.read(NOW);
+        let news = RunNews { pid: Some(PID), progress: log.progress().clone(), ..RunNews::default() };
+        let mut state = run.watched(news);
+        update(&mut state, Event::CommandRead(Box::new(CommandPlan { pid: PID, settings, params })));
+        mismatch(&state).map(|found| found.words())
+    };
+    let batch = |value: &str| says(BATCH, value, "--per_device_train_batch_size");
+    let eight = "the run has micro batch 8, the plan's is 4 (by --per_device_train_batch_size)";
+    assert_eq!(named(vec![batch("8")], None, "").as_deref(), Some(eight));
+    assert_eq!(named(vec![batch("4")], Some(124_439_808), ""), None);
+    assert_eq!(named(vec![batch("8")], None, "  Instantaneous batch size per device = 4\n"), None);
+    for (setting, words) in [
+        (says("training.precision", "fp32", "default of transformers 4.57: neither bf16 nor fp16"), "precision fp32"),
+        (
+            says("training.activation_checkpointing", "full", "--gradient_checkpointing"),
+            "full activation checkpointing",
+        ),
+        (says("training.optimizer", "sgd", "--optim"), "optimizer sgd"),
+        (says("model.sequence_length", "1024", "--block_size"), "samples of 1 024 tokens"),
+        (says("training.gradient_accumulation_steps", "2", "--gradient_accumulation_steps"), "2 steps of accumulation"),
+        (says("training.lora.rank", "8", "--lora_r"), "LoRA of rank 8"),
+    ] {
+        let named = named(vec![setting], None, "").unwrap_or_default();
+        assert!(named.contains(words), "{words}: {named}");
+    }
+    // A default says less of a batch than whoever wrote the plan.
+    assert_eq!(named(vec![says(BATCH, "8", "default of transformers 4.57: 8")], None, ""), None);
+    // GPT-2 medium (transformers, `num_parameters`).
+    let medium =
+        named(vec![says("model.preset", "gpt2-medium", "--model_name_or_path")], Some(354_823_168), "").unwrap();
+    assert!(medium.contains("355 M parameters (by --model_name_or_path), the plan has 124 M"), "{medium}");
 }

@@ -12,7 +12,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::say;
-use crate::app::{Baseline, CompareRow, Pane, Plans, RunState, State};
+use crate::app::{Baseline, CompareRow, Pane, Plans, RunState, State, measured_rows};
 use crate::compare::MemoryOwner;
 use crate::predict::Prediction;
 use crate::printable::printable;
@@ -53,6 +53,11 @@ struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
+    const fn new(area: Rect, at_top: bool) -> Self {
+        let width = area.width as usize;
+        Self { lines: Vec::new(), rows: Vec::new(), row: None, selected: None, at_top, width, mark: " " }
+    }
+
     fn add(&mut self, line: impl Into<Line<'a>>) {
         self.lines.push(line.into());
         self.rows.push(self.row);
@@ -110,24 +115,15 @@ impl<'a> Page<'a> {
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let Some(prediction) = state.plans.compared().prediction() else {
-        return say("no good plan yet: nothing to compare with", look, area, buffer);
+        return uncompared(state, "no good plan yet: nothing to compare with", look, area, buffer);
     };
     let Some(comparison) = &state.run.comparison else {
-        return say(&nothing_observed(state), look, area, buffer);
+        return uncompared(state, &nothing_observed(state), look, area, buffer);
     };
     if state.views.curves {
         return curves::draw(state, comparison, look, area, buffer);
     }
-    let at_top = state.views.compared == 0;
-    let mut page = Page {
-        lines: Vec::new(),
-        rows: Vec::new(),
-        row: None,
-        selected: None,
-        at_top,
-        width: area.width as usize,
-        mark: " ",
-    };
+    let mut page = Page::new(area, state.views.compared == 0);
     let row = (state.views.focus == Pane::Compare).then(|| CompareRow::of(state));
     figures::add(comparison, state.plans.compared().serves(), look, &mut page);
     if let Some(line) = baseline_line(&state.plans, prediction, look) {
@@ -149,6 +145,28 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     });
     page.add(Line::default());
     assumptions(state, prediction, look, &mut page);
+    page.render(look, area, buffer);
+}
+
+/// What the run tells of itself, where there is nothing to compare it with, and why that is.
+fn uncompared(state: &State, why: &str, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let told = measured_rows(state);
+    if told.is_empty() {
+        return say(why, look, area, buffer);
+    }
+    let mut page = Page::new(area, true);
+    for (name, text) in told {
+        page.styled_note(name, &printable(&text), 3, look.theme.observed(), look);
+    }
+    page.add(Line::default());
+    page.note("compared", why, 3, look);
+    if state.plans.run.is_none() && state.plans.editor.waits_for_model() {
+        let how = "a model that no preset is: `memwall run --trace model.tape.json.gz -- COMMAND` follows one step of it; \
+                   then `trace: model.tape.json.gz` in place of `preset`";
+        page.note("its plan", how, 4, look);
+    }
+    page.add(Line::default());
+    run::add(state, look, &mut page);
     page.render(look, area, buffer);
 }
 

@@ -1,0 +1,148 @@
+//! What the command of the attached process, its files and its environment say, against what the plan says. A hook that
+//! speaks and a log that states it come before it.
+
+use super::mismatch::SAME_SIZE;
+use crate::app::event::Effect;
+use crate::app::monitor::SourceState;
+use crate::app::run::inferred::StatedValues;
+use crate::app::state::State;
+use crate::plan::keywords::Precision;
+use crate::plan::{Checkpointing, keys};
+use crate::predict::{Job, Prediction};
+use crate::reading::StatedSettings;
+use crate::units::{grouped, parameter_count};
+
+/// What is said of the run where its process was started.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CommandPlan {
+    /// The process, by its pid here.
+    pub pid: u32,
+    /// Keys of a plan with what is said of them.
+    pub settings: Vec<CommandSetting>,
+    /// Parameters of the model that it names; none where it names none that is known.
+    pub params: Option<u64>,
+}
+
+/// One key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandSetting {
+    /// The plan's key.
+    pub key: &'static str,
+    /// Its value, as a plan writes it.
+    pub value: String,
+    /// Who says so: `--per_device_train_batch_size`, `ds.json:3: bf16.enabled`.
+    pub origin: String,
+    /// Nobody says it: what the framework does then.
+    pub is_default: bool,
+}
+
+/// Asks for what the command of the attached process says, once for each process that is compared with a plan.
+pub fn ask(state: &mut State) -> Option<Effect> {
+    let live = matches!(&state.monitor.source, SourceState::Running(info) if info.kind.is_live());
+    let pid = state.monitor.attached_here().filter(|_| live && state.plans.run.is_some())?;
+    if state.run.telemetry.asked_command == Some(pid) {
+        return None;
+    }
+    state.run.telemetry.asked_command = Some(pid);
+    Some(Effect::ReadCommand(pid))
+}
+
+/// It has been read.
+pub fn arrived(state: &mut State, read: CommandPlan) {
+    let sure = read.settings.iter().filter(|setting| !setting.is_default);
+    let values = sure.map(|setting| (setting.key, setting.value.clone())).collect();
+    state.run.telemetry.stated = Some(StatedValues { pid: read.pid, values });
+    state.run.telemetry.commanded = Some(read);
+}
+
+/// What was read, where no hook has told what runs.
+fn of_command(state: &State) -> Option<&CommandPlan> {
+    let hooked = state.run.telemetry.hooked(&state.monitor, state.now);
+    let told = state.run.telemetry.commanded.as_ref()?;
+    (hooked.is_none_or(|run| run.about.is_none()) && state.monitor.attached_here() == Some(told.pid)).then_some(told)
+}
+
+/// The model that it names, where that has other parameters than the plan's.
+pub fn other_model(state: &State, prediction: &Prediction) -> Option<String> {
+    let command = of_command(state)?;
+    let log = state.run.telemetry.log_states(&state.monitor);
+    let (runs, planned) = (command.params?, prediction.params.total);
+    let same = runs.abs_diff(planned) as f64 <= SAME_SIZE * planned as f64;
+    if same || log.params.is_some() || log.trainable.is_some() {
+        return None;
+    }
+    let named = command.settings.iter().find(|setting| setting.key.starts_with("model.") && !setting.is_default);
+    let by = named.map_or_else(|| "by its command".to_owned(), |setting| format!("by {}", setting.origin));
+    Some(format!("{} parameters ({by}), the plan has {}", parameter_count(runs), parameter_count(planned)))
+}
+
+/// What it says otherwise than the plan: each in a few words.
+pub fn other_settings(state: &State, job: &Job) -> Vec<String> {
+    let Some(command) = of_command(state) else { return Vec::new() };
+    let log = state.run.telemetry.log_states(&state.monitor);
+    command.settings.iter().filter(|setting| !is_logged(setting.key, log)).filter_map(|one| one.against(job)).collect()
+}
+
+/// Whether the log states the same: it has seen the run.
+fn is_logged(key: &str, log: &StatedSettings) -> bool {
+    match key {
+        keys::training::micro_batch_size => log.micro_batch.is_some(),
+        keys::training::gradient_accumulation_steps => log.accumulation.is_some(),
+        keys::model::batch_size => log.global_batch.is_some() || log.micro_batch.is_some(),
+        keys::model::sequence_length => log.sequence.is_some(),
+        keys::training::precision => log.compute.is_some() || log.weights.is_some(),
+        keys::training::activation_checkpointing => log.checkpointing.is_some(),
+        _ => false,
+    }
+}
+
+impl CommandSetting {
+    /// What differs from the plan, in a few words.
+    fn against(&self, job: &Job) -> Option<String> {
+        let whole = || self.value.parse::<u64>().ok();
+        let differs = |planned: u64| whole().filter(|runs| *runs != planned && !self.is_default).map(grouped);
+        let batch = &job.batch;
+        let words = match self.key {
+            keys::training::micro_batch_size => {
+                format!("micro batch {}, the plan's is {}", differs(batch.micro)?, grouped(batch.micro))
+            }
+            keys::training::gradient_accumulation_steps => {
+                let planned = grouped(batch.accumulation);
+                format!("{} steps of accumulation, the plan has {planned}", differs(batch.accumulation)?)
+            }
+            keys::model::sequence_length if job.decoder().is_some() => {
+                let planned = grouped(batch.sequence);
+                format!("samples of {} tokens, the plan of {planned}", differs(batch.sequence)?)
+            }
+            keys::training::precision => {
+                let planned = job.storage.precision;
+                let runs = Precision::ALL.iter().find(|one| one.name() == self.value)?;
+                let full = |one: Precision| matches!(one, Precision::Fp32 | Precision::Tf32);
+                (*runs != planned && !(full(*runs) && full(planned)))
+                    .then(|| format!("precision {}, the plan's is {}", runs.name(), planned.name()))?
+            }
+            keys::training::activation_checkpointing => self.checkpointing(&job.training.checkpointing)?,
+            keys::training::optimizer if !self.is_default => {
+                let planned = job.training.optimizer.name();
+                let family = |word: &str| (word.split('-').next().map(str::to_owned), word.contains("8bit"));
+                (family(&self.value) != family(planned))
+                    .then(|| format!("optimizer {}, the plan's is {planned}", self.value))?
+            }
+            keys::lora::rank if job.training.lora.is_none() => {
+                format!("LoRA of rank {}, the plan trains all parameters", self.value)
+            }
+            _ => return None,
+        };
+        Some(format!("{words} (by {})", self.origin))
+    }
+
+    fn checkpointing(&self, planned: &Checkpointing) -> Option<String> {
+        match (self.value.as_str(), planned) {
+            ("none", Checkpointing::None) => None,
+            ("none", _) => Some("no activation checkpointing, the plan has some".to_owned()),
+            ("full", Checkpointing::None) => Some("full activation checkpointing, the plan has none".to_owned()),
+            (_, Checkpointing::None) => Some(format!("activation checkpointing {}, the plan has none", self.value)),
+            _ => None,
+        }
+    }
+}

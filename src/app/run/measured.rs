@@ -1,0 +1,84 @@
+//! What the attached run tells of itself, whether or not its plan makes a prediction: by its hook, else by its log.
+
+use crate::app::state::State;
+use crate::reading::{HookAbout, HookMemory, HookModules, HookedRun, InputShape, Reading};
+use crate::units::{grouped, parameter_count};
+
+/// A name and what is told.
+pub type MeasuredRow = (&'static str, String);
+
+/// Everything that is told of the attached run; nothing where nobody tells anything.
+#[must_use]
+pub fn rows(state: &State) -> Vec<MeasuredRow> {
+    if state.monitor.attached.is_none() {
+        return Vec::new();
+    }
+    let hooked = state.run.telemetry.hooked(&state.monitor, state.now);
+    let about = hooked.and_then(|run| run.about.as_ref());
+    let rows = [
+        ("model", about.map(|about| model(about, hooked.and_then(|run| run.modules.as_ref())))),
+        ("batch", hooked.and_then(batch)),
+        ("steps", steps(state)),
+        ("static", about.and_then(HookAbout::static_words)),
+        ("held", hooked.and_then(held)),
+    ];
+    rows.into_iter().filter_map(|(name, text)| Some((name, text?))).collect()
+}
+
+/// `Lit, 620 576 parameters in fp32 (GRU 388 800, Linear 154 976), AdamW on cpu`
+fn model(about: &HookAbout, modules: Option<&HookModules>) -> String {
+    let class = about.model.as_deref().map_or_else(String::new, |class| format!("{class}, "));
+    let whose = if about.params_are_all { "parameters" } else { "parameters in the optimizer" };
+    let stored = about.stored().map_or_else(String::new, |stored| format!(" in {stored}"));
+    let layers = modules.and_then(HookModules::classes).map_or_else(String::new, |layers| format!(" ({layers})"));
+    let trained = if about.trainable < about.params {
+        format!(", {} of them trained", parameter_count(about.trainable))
+    } else {
+        String::new()
+    };
+    let count = parameter_count(about.params);
+    format!("{class}{count} {whose}{stored}{layers}{trained}, {} on {}", about.optimizer, about.device)
+}
+
+/// `10 samples of 48 tokens a pass, 2 passes a step`
+fn batch(run: &HookedRun) -> Option<String> {
+    let tokens = run.step.as_ref().and_then(|step| step.tokens);
+    let modules = run.modules.as_ref()?;
+    if let Some(shape) = InputShape::of_tokens(modules, tokens) {
+        let passes = tokens.and_then(|tokens| shape.passes(tokens)).filter(|passes| *passes > 0);
+        let passes = passes.map_or_else(String::new, |passes| format!(", {passes} a step"));
+        return Some(format!("passes of {} samples of {} tokens{passes}", grouped(shape.samples), shape.length));
+    }
+    let images = InputShape::of_images(modules)?;
+    Some(format!("passes of {} images of {} pixels a side", grouped(images.samples), images.length))
+}
+
+/// `step 198 of 400, 21.3 ms each, loss 0.06, ETA 4 s`
+fn steps(state: &State) -> Option<String> {
+    let (_, progress) = state.run.telemetry.progress(&state.monitor, state.now)?;
+    let step = progress.step.value()?;
+    let total = progress
+        .total_steps
+        .value()
+        .filter(|total| *total >= step)
+        .map_or_else(String::new, |total| format!(" of {}", grouped(*total)));
+    let each = progress.step_time.value().map(|each| format!("{each} each"));
+    let loss = progress.loss.value().map(|loss| format!("loss {}", crate::units::three_figures(*loss)));
+    let ended = state.run.telemetry.ended(&state.monitor, state.now).is_some();
+    let left = progress.remaining();
+    let left = left.value().filter(|_| !ended).map(|left| format!("ETA {}", left.roughly()));
+    let parts = [Some(format!("step {}{total}", grouped(*step))), each, loss, left];
+    Some(parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+}
+
+fn held(run: &HookedRun) -> Option<String> {
+    let step = run.step.as_ref()?;
+    let Reading::Known { value: peak, .. } = &step.peak_allocated else { return None };
+    Some(match step.memory {
+        HookMemory::Resident => format!("{peak} resident at most"),
+        HookMemory::Allocator => {
+            let reserved = step.peak_reserved.value().map_or_else(String::new, |bytes| format!(", {bytes} reserved"));
+            format!("{peak} allocated at most{reserved}")
+        }
+    })
+}
