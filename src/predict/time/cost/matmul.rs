@@ -51,32 +51,69 @@ impl MatrixUnit {
     /// Seconds of a batch of matmuls of that shape, without its DRAM traffic.
     #[must_use]
     pub fn seconds(&self, product: &MatMul) -> f64 {
-        let [rows, columns, batch] = [product.rows, product.columns, product.batch].map(|size| size as f64);
-        let large = (rows / 128.0).ceil() * (columns / 128.0).ceil() * batch > MANY_WAVES * self.multiprocessors;
-        let tiles = if large { &TILES[..SMALL] } else { &TILES[..] };
-        let least = tiles.iter().map(|tile| self.tiled(*tile, product)).fold(f64::INFINITY, f64::min);
+        let size = Size::of(product);
+        let large =
+            whole(size.rows / 128.0) * whole(size.columns / 128.0) * size.batch > MANY_WAVES * self.multiprocessors;
+        // What it would take in full waves of the largest tile; one that keeps less of the rate takes that much longer at
+        // least, as no tiling has less to compute or to fill.
+        let of_rate = 2.0 * size.rows * size.columns * size.batch * (size.inner + self.fill) / self.rate;
+        let mut least = f64::INFINITY;
+        for tile in if large { &TILES[..SMALL] } else { &TILES[..] } {
+            if of_rate <= least * tile.2 {
+                least = least.min(self.tiled(*tile, size));
+            }
+        }
         least + self.start
     }
 
-    fn tiled(&self, (tall, wide, keeps): (f64, f64, f64), product: &MatMul) -> f64 {
-        let [rows, inner, columns, batch] =
-            [product.rows, product.inner, product.columns, product.batch].map(|size| size as f64);
+    fn tiled(&self, (tall, wide, keeps): (f64, f64, f64), size: Size) -> f64 {
+        let Size { rows, inner, columns, batch } = size;
         let (tall, wide) = (tall.min(rows.max(INSTRUCTION)), wide.min(columns.max(INSTRUCTION)));
-        let tiles = (rows / tall).ceil() * (columns / wide).ceil() * batch;
+        let tiles = whole(rows / tall) * whole(columns / wide) * batch;
         let of_tile = 2.0 * tall * wide * self.multiprocessors / (self.rate * keeps);
-        let waves = |tiles: f64| {
-            let waves = tiles / self.multiprocessors;
-            if waves < 1.0 { 1.0 } else { (waves.ceil() - waves).mul_add(LOST_OF_LAST_WAVE, waves) }
-        };
-        let whole = waves(tiles) * of_tile * (inner + self.fill);
+        let time = self.waves(tiles) * of_tile * (inner + self.fill);
         // Too few tiles for all multiprocessors: several sum over a part of the inner size each.
-        let parts = (self.multiprocessors / tiles).min(inner / LEAST_PART).floor();
+        let parts = (self.multiprocessors / tiles).min(inner / LEAST_PART);
         if parts < 2.0 {
-            return whole;
+            return time;
         }
+        let parts = parts.floor();
         let summed = parts * rows * columns * batch * 8.0 / (2.0 * self.bandwidth) + SUM_OF_PARTS;
-        whole.min(waves(tiles * parts) * of_tile * (inner / parts + self.fill) + summed)
+        time.min(self.waves(tiles * parts) * of_tile * (inner / parts + self.fill) + summed)
     }
+
+    /// Waves that so many tiles take.
+    fn waves(&self, tiles: f64) -> f64 {
+        let waves = tiles / self.multiprocessors;
+        if waves < 1.0 { 1.0 } else { (whole(waves) - waves) * LOST_OF_LAST_WAVE + waves }
+    }
+}
+
+/// A batch of matmuls in figures to divide by.
+#[derive(Clone, Copy)]
+struct Size {
+    rows: f64,
+    inner: f64,
+    columns: f64,
+    batch: f64,
+}
+
+impl Size {
+    const fn of(product: &MatMul) -> Self {
+        Self {
+            rows: product.rows as f64,
+            inner: product.inner as f64,
+            columns: product.columns as f64,
+            batch: product.batch as f64,
+        }
+    }
+}
+
+/// The least whole number that is not below a positive one: `f64::ceil` is a call into the C library on processors of 2003,
+/// for which releases are built, and this is asked for thousands of times in a prediction.
+const fn whole(number: f64) -> f64 {
+    let cut = number as i64 as f64;
+    if cut < number { cut + 1.0 } else { cut }
 }
 
 /// Operations for each clock that a multiprocessor of A100 does in 16 bit (NVIDIA A100 whitepaper, table 5), of which its
