@@ -143,6 +143,7 @@ fn drop_recomputed(tape: &Tape, recompute: Recompute, uses: &mut Uses) {
         _ => (false, 0),
     };
     let discards = |op: &Op| matches!(recompute, Recompute::Modules(modules) if modules.discard(op));
+    let read_until = read_outside(tape, &uses.again);
     for (at, op) in tape.ops.iter().enumerate() {
         let forced = selective && kept_product(op, &mut products) && at < needed;
         if !uses.again[at] {
@@ -152,7 +153,7 @@ fn drop_recomputed(tape: &Tape, recompute: Recompute, uses: &mut Uses) {
             let root = tape.storage(*id);
             // What an operator outside the run reads is kept: it is the run's output.
             let read = !discards(op) || tape.get(*id).view_of.is_some();
-            let leaves = (read && read_outside(tape, &uses.again, root, at)) || leaving == Some(root);
+            let leaves = (read && read_until[root.0 as usize] > at) || leaving == Some(root);
             uses.forced[root.0 as usize] |= forced;
             uses.dropped[root.0 as usize] = !leaves && !forced && tape.get(root).home == Home::Local;
         }
@@ -218,7 +219,13 @@ fn kept_product(op: &Op, products: &mut u32) -> bool {
     }
 }
 
-fn read_outside(tape: &Tape, again: &[bool], root: TensorId, from: usize) -> bool {
-    let mut later = tape.ops.iter().enumerate().skip(from + 1).filter(|(at, _)| !again[*at]);
-    later.any(|(_, op)| tape.ids(op.inputs).iter().chain(tape.ids(op.saved)).any(|id| tape.storage(*id) == root))
+/// The last operator that reads or saves each tensor's memory and does not run again: 0 where there is none.
+fn read_outside(tape: &Tape, again: &[bool]) -> Vec<usize> {
+    let mut last = vec![0; tape.tensors.len()];
+    for (at, op) in tape.ops.iter().enumerate().filter(|(at, _)| !again[*at]) {
+        for id in tape.ids(op.inputs).iter().chain(tape.ids(op.saved)) {
+            last[tape.storage(*id).0 as usize] = at;
+        }
+    }
+    last
 }
