@@ -38,7 +38,7 @@ pub use hf::{ClassCount, class_count, from_hf, with_head};
 pub use layers::{LayerList, ListedLayer, Saved};
 pub use modules::{default_targets, is_meant, linear_layers};
 pub use rules::{ClassNorm, ClassRules, LayerBuffer, modules_of};
-pub use tape::{Flow, GRANULE, Home, Op, PoolRange, Tape, Tensor, TensorId, Unit};
+pub use tape::{Flow, GRANULE, Home, Op, PoolRange, RepeatedOps, Tape, Tensor, TensorId, Unit};
 pub use traced::{of_trace, traced_linear_layers};
 pub use walk::{AttentionChoice, Cache, Count, Cut, Kernel, LossRule, MicroBatch, Passing, Pending, Walk};
 pub use weight::{Collective, CollectiveKind, Part, RankGroup, TiedGrad, Weight};

@@ -139,6 +139,35 @@ pub struct Op {
     pub launches: u64,
 }
 
+/// Operators that follow each other several times over: each time the same ones, of tensors of the same sizes and types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RepeatedOps {
+    /// The first of them.
+    pub from: usize,
+    /// How many they are each time.
+    pub ops: usize,
+    /// How often they are there.
+    pub times: usize,
+}
+
+impl RepeatedOps {
+    /// Of runs that begin at `starts` and do the same, all but the first and the last: those two stand next to other
+    /// operators. None where they differ or are few.
+    #[must_use]
+    pub fn between(starts: &[usize]) -> Option<Self> {
+        let [_, from, next, .., _] = starts else { return None };
+        let (ops, times) = (next - from, starts.len() - 2);
+        let alike = starts.windows(2).skip(1).all(|pair| pair[1] - pair[0] == ops);
+        (alike && times > 1).then_some(Self { from: *from, ops, times })
+    }
+
+    /// One past the last.
+    #[must_use]
+    pub const fn end(&self) -> usize {
+        self.from + self.ops * self.times
+    }
+}
+
 /// A module's operators in the order of the forward pass.
 #[derive(Debug, Clone, Default)]
 pub struct Tape {
@@ -166,6 +195,8 @@ pub struct Tape {
     pub collectives: Vec<Collective>,
     /// Linear layers that an adapter stands on.
     pub adapted: Vec<&'static str>,
+    /// Operators that need to be timed only once.
+    pub repeat: Option<RepeatedOps>,
 }
 
 /// What an operator is, for [`Tape::push`].
@@ -235,6 +266,23 @@ impl Tape {
         }
     }
 
+    /// How many tensors, operators, weights and tensors named by operators there are.
+    #[must_use]
+    pub const fn lengths(&self) -> [usize; 4] {
+        [self.tensors.len(), self.ops.len(), self.weights.len(), self.ids.len()]
+    }
+
+    /// Makes room for what came since it had those `lengths`, so many times over.
+    pub fn reserve_again(&mut self, lengths: [usize; 4], times: usize) {
+        let [tensors, ops, weights, named] = lengths;
+        self.tensors.reserve((self.tensors.len() - tensors).saturating_mul(times));
+        self.ops.reserve((self.ops.len() - ops).saturating_mul(times));
+        self.weights.reserve((self.weights.len() - weights).saturating_mul(times));
+        let more = (self.ids.len() - named).saturating_mul(times);
+        self.ids.reserve(more);
+        self.flows.reserve(more);
+    }
+
     /// Adds a tensor.
     pub fn tensor(&mut self, tensor: Tensor) -> TensorId {
         self.tensors.push(tensor);
@@ -259,14 +307,13 @@ impl Tape {
 
     /// Adds an operator.
     pub fn push(&mut self, spec: &Spec<'_>) {
-        let inputs_from = self.ids.len() as u32;
-        for (id, flow) in spec.inputs {
-            self.ids.push(*id);
-            self.flows.resize(self.ids.len() - 1, Flow::Stop);
-            let grad = self.tensors[id.0 as usize].grad;
-            self.flows.push(if grad { *flow } else { Flow::Stop });
-        }
-        let inputs = PoolRange { from: inputs_from, to: self.ids.len() as u32 };
+        let from = self.ids.len();
+        self.flows.resize(from, Flow::Stop);
+        self.ids.extend(spec.inputs.iter().map(|(id, _)| *id));
+        let tensors = &self.tensors;
+        let reached = |(id, flow): &(TensorId, Flow)| if tensors[id.0 as usize].grad { *flow } else { Flow::Stop };
+        self.flows.extend(spec.inputs.iter().map(reached));
+        let inputs = PoolRange { from: from as u32, to: self.ids.len() as u32 };
         let outputs = self.pool(spec.outputs);
         let saved = self.pool(spec.saved);
         self.ops.push(Op {

@@ -7,7 +7,7 @@ use crate::framework::{Experts, Gate};
 use crate::model::architecture::{Family, Moe};
 use crate::model::builder::{Builder, Linear, Stash};
 use crate::model::element::{Element, Group};
-use crate::model::tape::{Flow, Spec, TensorId};
+use crate::model::tape::{Flow, RepeatedOps, Spec, TensorId};
 use crate::model::weight::{Collective, CollectiveKind, Part, RankGroup};
 
 impl DecoderContext<'_> {
@@ -101,8 +101,7 @@ impl DecoderContext<'_> {
         // whose gradients go expert by expert, all of them are taken together as well.
         let together = self.is_clamped_loop() || self.run.head_only;
         let experts = if together { 1 } else { moe.experts.div_ceil(self.run.cut.expert).max(1) };
-        for expert in 0..experts {
-            let rows = routed.saturating_mul(expert + 1) / experts - routed.saturating_mul(expert) / experts;
+        each_expert(b, (experts, routed), |b, expert, rows| {
             let chosen = self.chosen(b, x, one_hot, rows);
             let out = if self.is_clamped_loop() {
                 self.clamped_mlp(b, chosen, rows, moe)
@@ -114,7 +113,7 @@ impl DecoderContext<'_> {
             let weighted = b.mul("moe.combine", out, each);
             let weighted = b.cast("moe.combine", weighted, own);
             sum = b.add_rows("moe.combine", sum, weighted);
-        }
+        });
         b.cast("moe.combine", sum, element)
     }
 
@@ -254,6 +253,24 @@ impl DecoderContext<'_> {
         }
         b.adapted_each(x, out, rows, Linear { name, from, to, bias: moe.expert_bias, part }, (local, active))
     }
+}
+
+/// One expert after the other: `run` has its index and its share of the `routed` tokens.
+pub(super) fn each_expert(
+    b: &mut Builder<'_>,
+    (experts, routed): (u64, u64),
+    mut run: impl FnMut(&mut Builder<'_>, u64, u64),
+) {
+    let mut starts = Vec::with_capacity(usize::try_from(experts).unwrap_or(0));
+    for expert in 0..experts {
+        starts.push(b.tape.ops.len());
+        let before = (expert == 0).then(|| b.tape.lengths());
+        run(b, expert, routed.saturating_mul(expert + 1) / experts - routed.saturating_mul(expert) / experts);
+        if let Some(before) = before {
+            b.tape.reserve_again(before, starts.capacity());
+        }
+    }
+    b.tape.repeat = RepeatedOps::between(&starts).filter(|_| routed.is_multiple_of(experts));
 }
 
 /// The `chosen` best of some scores: their indices are kept.

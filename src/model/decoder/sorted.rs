@@ -2,7 +2,7 @@
 //! one tensor, of which each expert reads a slice, and put back in one piece before they are weighted.
 
 use super::DecoderContext;
-use super::experts::best;
+use super::experts::{best, each_expert};
 use crate::model::architecture::Moe;
 use crate::model::builder::{Builder, Stash};
 use crate::model::element::Element;
@@ -33,12 +33,11 @@ impl DecoderContext<'_> {
         // A rank's own experts, which get as many tokens as there are.
         let experts = moe.experts.div_ceil(self.run.cut.expert).max(1);
         let mut outputs = Vec::with_capacity(usize::try_from(experts).unwrap_or(0));
-        for expert in 0..experts {
-            let rows = routed.saturating_mul(expert + 1) / experts - routed.saturating_mul(expert) / experts;
+        each_expert(b, (experts, routed), |b, expert, rows| {
             let [slice] = b.split("moe.dispatch", tokens, [rows.saturating_mul(d.hidden)]);
             let one = Moe { experts: 1, per_token: u64::from(expert < moe.per_token), ..moe.clone() };
             outputs.push(self.expert_mlp(b, slice, rows, &one, None));
-        }
+        });
         // Joined, then put back where they came from.
         let element = outputs.first().map_or(Element::F32, |id| b.element(*id));
         let grad = outputs.iter().any(|id| b.needs_grad(*id));

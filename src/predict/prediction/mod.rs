@@ -109,6 +109,15 @@ impl Traffic {
     pub fn total(self) -> Bytes {
         self.parameters + self.gradients + self.activations + self.optimizer_states
     }
+
+    /// With `more`, so many times over.
+    pub(in crate::predict) fn add(&mut self, more: Self, times: u64) {
+        let all = |bytes: Bytes| Bytes(bytes.0.saturating_mul(times));
+        self.parameters += all(more.parameters);
+        self.gradients += all(more.gradients);
+        self.activations += all(more.activations);
+        self.optimizer_states += all(more.optimizer_states);
+    }
 }
 
 /// Keys under which a plan may ask for what its GPU does not have.

@@ -4,6 +4,7 @@ mod classes;
 mod clock;
 mod convolution;
 mod cpu;
+mod detailed_pass;
 mod gradients;
 mod kernel;
 mod matmul;
@@ -17,10 +18,10 @@ use std::borrow::Cow;
 
 pub(in crate::predict) use classes::{KernelClass, classes};
 pub use convolution::{ConvolutionKernel, implicit};
+pub(in crate::predict) use detailed_pass::{DetailedPass, Pass};
 pub use kernel::{BACKWARD_PRODUCTS, reached};
 pub(in crate::predict) use kernel::{Kernels, peak};
 pub use matmul::MatrixUnit;
-pub(in crate::predict) use tape::{DetailedPass, Pass};
 
 use crate::model::Unit;
 use crate::plan::keywords::{Mode, Sharding};
@@ -31,9 +32,9 @@ use crate::predict::step::StepTapes;
 use crate::predict::step::pipeline::is_whole;
 use crate::predict::step::play::Recompute;
 use crate::units::{Bytes, BytesPerSec, Flops, Seconds};
+use detailed_pass::PassFlops;
 use operator_row::{OperatorRow, gather_by_name};
 use optimizer::optimizer;
-use tape::PassFlops;
 
 /// One micro-batch through each tape of a walk.
 pub(in crate::predict) struct Passes {
@@ -139,10 +140,7 @@ pub(in crate::predict) fn of_stage(
         flops.recompute += passed.flops.recompute * count;
         compute += passed.compute * (count * share);
         memory += passed.memory * (count * share);
-        let all = |bytes: Bytes| Bytes(bytes.0.saturating_mul(times));
-        traffic.parameters += all(passed.traffic.parameters);
-        traffic.gradients += all(passed.traffic.gradients);
-        traffic.activations += all(passed.traffic.activations);
+        traffic.add(passed.traffic, times);
     }
     let update = (job.training.mode == Mode::Train).then(|| optimizer(job, resident, &mut traffic));
     let once: Vec<OperatorRow> = update.into_iter().chain(cpu::first_use(job, step, &mut traffic)).collect();

@@ -3,61 +3,19 @@
 use std::ops::Range;
 
 use super::convolution::{ConvolutionKernel, implicit, keeps, transformed, transforms};
+use super::detailed_pass::{DetailedPass, Launches};
 use super::gradients::summed_for_bias;
 use super::kernel::Kernels;
 use super::matmul::supplied;
 use super::moved::{cast_traffic, dequantized, rearranged};
 use super::operator_row::{OperatorRow, Run, gather};
 use super::traffic::{adds_to_gradient, arithmetic, backward_bytes, forward_bytes, sharding_traffic};
-use crate::model::{Convolution, Flow, Home, MatMul, Op, Part, Tape, TensorId, Unit, Work};
+use crate::model::{Convolution, Flow, Home, MatMul, Op, Part, RepeatedOps, Tape, TensorId, Unit, Work};
 use crate::plan::keywords::Mode;
 use crate::predict::job::Job;
-use crate::predict::prediction::Traffic;
 use crate::predict::step::play::{Recompute, early_stop, runs_again};
 use crate::predict::time::pass_costs::PassCosts;
 use crate::units::{Bytes, Flops, Seconds};
-
-/// One micro-batch through a tape.
-#[derive(Debug, Clone, Copy, Default)]
-pub(in crate::predict) struct Pass {
-    /// Of the GPU.
-    pub card: PassCosts,
-    /// Of that, in fused attention.
-    pub attention: PassCosts,
-    /// Of that, in the matrices of routed experts and what stands between them.
-    pub experts: PassCosts,
-    /// Of the host, to launch all that.
-    pub host: PassCosts,
-}
-
-/// The same with each operator's part.
-pub(in crate::predict) struct DetailedPass {
-    pub pass: Pass,
-    /// Operators by name.
-    pub(in crate::predict) rows: Vec<OperatorRow>,
-    pub(in crate::predict) flops: PassFlops,
-    pub(in crate::predict) traffic: Traffic,
-    /// Time in kernels that the compute roof binds.
-    pub(in crate::predict) compute: Seconds,
-    /// Time in those that DRAM bandwidth binds.
-    pub(in crate::predict) memory: Seconds,
-}
-
-/// Operations of one micro-batch through a tape.
-#[derive(Debug, Clone, Copy, Default)]
-pub(in crate::predict) struct PassFlops {
-    pub forward: Flops,
-    /// Without what is recomputed.
-    pub backward: Flops,
-    pub recompute: Flops,
-}
-
-/// Kernels that the host launches for one micro-batch through a tape.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Launches {
-    forward: f64,
-    pub backward: f64,
-}
 
 /// What a launch that blocks takes beyond its host's own time, until the host learns that the kernel has ended and the next
 /// one starts: short kernels one behind the other take 9.6 us each with `cudaStreamSynchronize` after every launch and 3.8 us
@@ -91,6 +49,30 @@ fn of_experts(tape: &Tape) -> Range<usize> {
     first..tape.ops.iter().rposition(reads).map_or(first, |last| last + 1)
 }
 
+/// What of a tape runs again, as its operators are gone through.
+struct RerunCourse {
+    recompute: Recompute,
+    /// The first operator that recomputation of all does not reach.
+    stop: usize,
+    /// Operators about routed experts' matrices.
+    experts: Range<usize>,
+    /// Matrix multiplications so far.
+    products: u32,
+}
+
+impl RerunCourse {
+    fn runs_again(&mut self, op: &Op, at: usize) -> bool {
+        runs_again(op, at, self.stop, self.recompute, &mut self.products)
+    }
+
+    /// Whether what is there several times over runs again each time or never. Every second product does so unlike.
+    fn is_alike_in(&self, repeat: &RepeatedOps) -> bool {
+        let inside = |places: &Range<usize>| places.start <= repeat.from && repeat.end() <= places.end;
+        let selective = matches!(self.recompute, Recompute::SelectiveOp { .. });
+        !selective && inside(&(0..self.stop)) && inside(&self.experts)
+    }
+}
+
 /// A pass under way.
 pub(super) struct Tally<'a> {
     pub job: &'a Job,
@@ -103,15 +85,7 @@ pub(super) struct Tally<'a> {
 impl DetailedPass {
     /// One micro-batch through `tape`, of which `recompute` runs again.
     pub(in crate::predict) fn of(job: &Job, kernels: &Kernels<'_>, tape: &Tape, recompute: Recompute) -> Self {
-        let sums = Self {
-            pass: Pass::default(),
-            rows: Vec::with_capacity(32),
-            flops: PassFlops::default(),
-            traffic: Traffic::default(),
-            compute: Seconds::ZERO,
-            memory: Seconds::ZERO,
-        };
-        let mut tally = Tally { job, kernels, tape, sums, launches: Launches::default() };
+        let mut tally = Tally { job, kernels, tape, sums: Self::empty(), launches: Launches::default() };
         tally.operators(if tape.plain { Recompute::Nothing } else { recompute });
         tally.sums
     }
@@ -121,53 +95,17 @@ impl Tally<'_> {
     fn operators(&mut self, recompute: Recompute) {
         let tape = self.tape;
         let train = self.job.training.mode == Mode::Train;
-        let mut products = 0;
         let stop = if self.job.modules.reruns_all.is { tape.ops.len() } else { early_stop(tape) };
-        let experts = of_experts(tape);
-        for (at, op) in tape.ops.iter().enumerate() {
-            let before = self.sums.pass.card;
-            if op.work == Work::Sent {
-                let again = train && runs_again(op, at, stop, recompute, &mut products);
-                self.rearranged(op, again);
-                continue;
-            }
-            if op.launches == 0 {
-                if train {
-                    self.joins_gradients(op);
-                }
-                continue;
-            }
-            let compute = self.products(op);
-            let turned = self.turned(op);
-            self.sums.pass.card += turned;
-            let fused = matches!(op.work, Work::Attention(_));
-            let again = train && runs_again(op, at, stop, recompute, &mut products);
-            for rerun in std::iter::once(false).chain(again.then_some(true)) {
-                let seconds = self.run_forward(op, compute.forward, rerun);
-                let pass = &mut self.sums.pass;
-                let way = |of: Seconds| {
-                    let (forward, backward) = if rerun { (Seconds::ZERO, of) } else { (of, Seconds::ZERO) };
-                    PassCosts { forward, backward }
-                };
-                pass.card += way(seconds);
-                pass.attention += way(if fused { seconds } else { Seconds::ZERO });
-                let launches = &mut self.launches;
-                *if rerun { &mut launches.backward } else { &mut launches.forward } += op.launches as f64;
-            }
-            if train && tape.flows(op.inputs).iter().any(|flow| matches!(flow, Flow::New | Flow::View | Flow::InPlace))
-            {
-                let seconds = self.run_backward(op, compute.backward);
-                let pass = &mut self.sums.pass;
-                pass.card.backward += seconds;
-                pass.attention.backward += if fused { seconds } else { Seconds::ZERO };
-                self.launches.backward += op.launches as f64 / 2.0;
-            }
-            if train && op.work == Work::Reordered {
-                self.reorders_gradient(op);
-            }
-            if experts.contains(&at) {
-                let pass = &mut self.sums.pass;
-                pass.experts += pass.card - before;
+        let mut course = RerunCourse { recompute, stop, experts: of_experts(tape), products: 0 };
+        let repeat = tape.repeat.filter(|repeat| course.is_alike_in(repeat));
+        let mut at = 0;
+        while at < tape.ops.len() {
+            if let Some(repeat) = repeat.filter(|repeat| repeat.from == at) {
+                self.repeated(&repeat, &mut course);
+                at = repeat.end();
+            } else {
+                self.in_turn(at, &mut course);
+                at += 1;
             }
         }
         if train {
@@ -186,6 +124,68 @@ impl Tally<'_> {
         let each = Seconds(self.job.speed.stack.host_us * 1e-6) + waited;
         let Launches { forward, backward } = self.launches;
         self.sums.pass.host = PassCosts { forward: each * forward, backward: each * backward };
+    }
+
+    /// What is there several times over, once for all times.
+    fn repeated(&mut self, repeat: &RepeatedOps, course: &mut RerunCourse) {
+        let before = (std::mem::replace(&mut self.sums, DetailedPass::empty()), std::mem::take(&mut self.launches));
+        for at in repeat.from..repeat.from + repeat.ops {
+            self.in_turn(at, course);
+        }
+        let (sums, launches) = (std::mem::replace(&mut self.sums, before.0), self.launches);
+        self.launches = before.1;
+        self.sums.add(&sums, repeat.times as u64);
+        self.launches.add(launches, repeat.times as u64);
+    }
+
+    /// The operator at a place, forward and backward.
+    fn in_turn(&mut self, at: usize, course: &mut RerunCourse) {
+        let tape = self.tape;
+        let op = &tape.ops[at];
+        let train = self.job.training.mode == Mode::Train;
+        let before = self.sums.pass.card;
+        if op.work == Work::Sent {
+            let again = train && course.runs_again(op, at);
+            self.rearranged(op, again);
+            return;
+        }
+        if op.launches == 0 {
+            if train {
+                self.joins_gradients(op);
+            }
+            return;
+        }
+        let compute = self.products(op);
+        let turned = self.turned(op);
+        self.sums.pass.card += turned;
+        let fused = matches!(op.work, Work::Attention(_));
+        let again = train && course.runs_again(op, at);
+        for rerun in std::iter::once(false).chain(again.then_some(true)) {
+            let seconds = self.run_forward(op, compute.forward, rerun);
+            let pass = &mut self.sums.pass;
+            let way = |of: Seconds| {
+                let (forward, backward) = if rerun { (Seconds::ZERO, of) } else { (of, Seconds::ZERO) };
+                PassCosts { forward, backward }
+            };
+            pass.card += way(seconds);
+            pass.attention += way(if fused { seconds } else { Seconds::ZERO });
+            let launches = &mut self.launches;
+            *if rerun { &mut launches.backward } else { &mut launches.forward } += op.launches as f64;
+        }
+        if train && tape.flows(op.inputs).iter().any(|flow| matches!(flow, Flow::New | Flow::View | Flow::InPlace)) {
+            let seconds = self.run_backward(op, compute.backward);
+            let pass = &mut self.sums.pass;
+            pass.card.backward += seconds;
+            pass.attention.backward += if fused { seconds } else { Seconds::ZERO };
+            self.launches.backward += op.launches as f64 / 2.0;
+        }
+        if train && op.work == Work::Reordered {
+            self.reorders_gradient(op);
+        }
+        if course.experts.contains(&at) {
+            let pass = &mut self.sums.pass;
+            pass.experts += pass.card - before;
+        }
     }
 
     /// Collectives are launches of the host too.
