@@ -1,6 +1,8 @@
 //! Processes that have other numbers elsewhere: seen from a host, those of containers.
 
 use std::collections::{HashMap, HashSet};
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::Path;
 
 use crate::reading::Moment;
@@ -68,13 +70,14 @@ impl NamespacePids {
 /// of that process.
 fn numbers(root: &Path) -> HashMap<u32, u32> {
     let mut holders: HashMap<u32, Option<u32>> = HashMap::new();
-    let processes = procfs::process::all_processes_with_root(root).into_iter().flatten().flatten();
-    for process in processes {
-        let Ok(here) = u32::try_from(process.pid()) else { continue };
-        let pids = process.status().ok().and_then(|status| status.nspid).unwrap_or_default();
-        let others: HashSet<u32> = pids.iter().filter_map(|pid| u32::try_from(*pid).ok()).collect();
+    let mut status = String::new();
+    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+        let Some(here) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        status.clear();
+        let read = File::open(entry.path().join("status")).and_then(|mut file| file.read_to_string(&mut status));
+        let pids = read.ok().and_then(|_| numbers_in(&status)).unwrap_or_default();
         if pids.len() > 1 {
-            for pid in others {
+            for pid in HashSet::<u32>::from_iter(pids) {
                 holders.entry(pid).and_modify(|holder| *holder = None).or_insert(Some(here));
             }
         }
@@ -82,16 +85,21 @@ fn numbers(root: &Path) -> HashMap<u32, u32> {
     holders.into_iter().filter_map(|(pid, holder)| Some((pid, holder?))).collect()
 }
 
+/// The numbers of a process in each namespace, from its `status` (proc_pid_status(5)): one line of fifty, of as many
+/// processes as the machine has, so the others are not made anything of.
+fn numbers_in(status: &str) -> Option<Vec<u32>> {
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    line.split_whitespace().map(|pid| pid.parse().ok()).collect()
+}
+
 /// Whether this is the first PID namespace, which sees the processes of all others. The kernel
 /// gives it a fixed number (`PROC_PID_INIT_INO`).
 pub fn is_the_hosts() -> bool {
-    std::fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name.as_os_str() == "pid:[4026531836]")
+    fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name.as_os_str() == "pid:[4026531836]")
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
     use crate::process::tests::proc_with;
 
