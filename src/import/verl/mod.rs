@@ -214,13 +214,15 @@ fn supervised(imported: &mut ImportedPlan, settings: Settings, context: &ImportC
 /// which.
 fn old_micro_batch(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     const TRAINER: &str = "verl/trainer/fsdp_sft_trainer.py";
-    const SHARED_OUT: &str = "data.micro_batch_size //= ";
+    const NEW: &str = "data.micro_batch_size_per_gpu";
     let key = keys::training::micro_batch_size;
     let told = settings.whole("data.micro_batch_size");
-    let trainer = context.run.files.read(TRAINER).ok().filter(|text| text.contains("data.micro_batch_size"));
-    match trainer {
+    match context.run.files.read(TRAINER).ok().filter(|text| text.contains("data.micro_batch_size")) {
         None => imported.miss(key, "data.micro_batch_size means another number in each version"),
-        Some(text) if !text.contains(SHARED_OUT) => imported.set(key, told),
+        Some(text) if !text.replace(NEW, "").contains("data.micro_batch_size") => {
+            imported.set(key, settings.whole(NEW));
+        }
+        Some(text) if !text.contains("data.micro_batch_size //= ") => imported.set(key, told),
         Some(_) => {
             let ranks = context.world.total.as_ref().map(|found| found.value).filter(|ranks| *ranks > 0);
             let share = told.zip(ranks).map(|(found, ranks)| found.map(|all| all / ranks));
