@@ -69,14 +69,17 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
 
 /// The world of a command that starts a launcher by itself.
 pub fn self_launched(imported: &mut ImportedPlan, context: &ImportContext, why: &str) {
-    let Some(gpus) = context.visible_gpus() else {
+    let whole =
+        |name: &str| context.variable(name).and_then(|found| found.and_then(|text| text.trim().parse::<u64>().ok()));
+    let nodes = whole("NNODES");
+    let in_sight = || {
+        let gpus = context.visible_gpus()?;
+        Some(Setting::new(gpus.value, Origin::Derived(format!("{why} ({})", gpus.origin))))
+    };
+    // LLaMA-Factory's `launcher.py` counts GPUs only where nobody says how many processes start.
+    let Some(per_node) = whole("NPROC_PER_NODE").or_else(in_sight) else {
         return imported.miss(keys::cluster::num_gpus, format!("{why}, and none is"));
     };
-    let nodes = context.variable("NNODES").and_then(|found| found.and_then(|text| text.trim().parse::<u64>().ok()));
-    let per_node =
-        context.variable("NPROC_PER_NODE").and_then(|found| found.and_then(|text| text.trim().parse::<u64>().ok()));
-    let per_node =
-        per_node.unwrap_or_else(|| Setting::new(gpus.value, Origin::Derived(format!("{why} ({})", gpus.origin))));
     let world = World {
         total: None,
         nodes: Some(nodes.unwrap_or_else(|| Setting::new(1, Origin::Derived("one node".to_owned())))),

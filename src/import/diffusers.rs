@@ -69,6 +69,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     let script = stem(context).to_owned();
     imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
     match settings.first_text(&["pretrained_model_name_or_path", "model_config_name_or_path"]) {
+        Some(_) if let Some(other) = denoiser(&settings) => imported.miss(keys::model::preset, other),
         Some(found) => unet(&mut imported, context, found),
         None => imported.miss(keys::model::preset, "no --pretrained_model_name_or_path"),
     }
@@ -138,6 +139,19 @@ fn own_script(imported: &mut ImportedPlan, settings: &Settings, context: &Import
 
 fn default(option: &str) -> Origin {
     Origin::Default { framework: VERSION, option: option.to_owned() }
+}
+
+/// Why the pipeline's own denoiser is not the one that trains: a setting names another (`nota-ai/bk-sdm`,
+/// `src/dreambooth_finetune.py`, `--unet_path`).
+fn denoiser(settings: &Settings) -> Option<String> {
+    const DENOISERS: [&str; 3] = ["unet", "transformer", "denoiser"];
+    const PLACES: [&str; 4] = ["path", "config", "config_name", "checkpoint"];
+    let mut told = settings.fates().filter(|(name, ..)| {
+        let name = name.strip_prefix("pretrained_").unwrap_or(name);
+        DENOISERS.iter().any(|part| name.starts_with(part)) && PLACES.iter().any(|end| name.ends_with(end))
+    });
+    let (name, found) = told.find_map(|(name, ..)| settings.text(name).map(|found| (name, found)))?;
+    Some(format!("--{name} {}: the denoiser that trains is that one, which is not known here", found.value))
 }
 
 /// The pipeline's denoiser; a pipeline of another kind than Stable Diffusion's is not known here.

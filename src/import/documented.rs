@@ -28,8 +28,8 @@ pub fn complete(imported: &mut ImportedPlan, name: &str, content: &str, context:
     // What starts a full training beside it says nothing of one of adapters.
     let adapts = imported.get(keys::lora::rank).is_some();
     let alike = |command: &Documented| {
-        let named = |word: &String| word != name && word.to_lowercase().contains("lora");
-        !(command.neighbour && adapts) || command.words.iter().any(named)
+        let mut told = command.words.iter().filter(|word| *word != name).chain([&command.named]);
+        !(command.neighbour && adapts) || told.any(|word| word.to_lowercase().contains("lora"))
     };
     let found: Vec<(Documented, ImportedPlan)> = commands
         .into_iter()

@@ -21,6 +21,8 @@ pub struct Documented {
     /// Where it is written.
     pub place: String,
     pub words: Vec<String>,
+    /// The word of the text that is the file, or its neighbour.
+    pub named: String,
     /// It starts another file of the same folder, which this one stands for.
     pub neighbour: bool,
 }
@@ -106,7 +108,9 @@ fn of_text(lines: &[&str], path: &str, put: &dyn Fn(&str) -> Option<String>, nam
         let mut whole = String::new();
         while let Some(line) = lines.get(at) {
             at += 1;
-            let line = line.trim().trim_start_matches("$ ").trim_matches('`');
+            let line = line.trim();
+            let line =
+                line.strip_prefix("Usage:").unwrap_or(line).trim_start().trim_start_matches("$ ").trim_matches('`');
             match line.strip_suffix('\\') {
                 Some(part) => whole.push_str(part),
                 None => {
@@ -122,21 +126,11 @@ fn of_text(lines: &[&str], path: &str, put: &dyn Fn(&str) -> Option<String>, nam
             continue;
         }
         for command in shell::read(&whole, &|_| None).commands {
-            let mut hit = false;
-            let words: Vec<String> = command
-                .words
-                .iter()
-                .map(|word| match put(word) {
-                    Some(other) => {
-                        hit = true;
-                        other
-                    }
-                    None => word.clone(),
-                })
-                .collect();
+            let Some(named) = command.words.iter().find(|word| put(word).is_some()).cloned() else { continue };
+            let words: Vec<String> = command.words.into_iter().map(|word| put(&word).unwrap_or(word)).collect();
             let is_new = found.iter().all(|other| other.words != words);
-            if hit && is_new && starts(&words) {
-                found.push(Documented { place: format!("{path}:{}", start + 1), words, neighbour: false });
+            if is_new && starts(&words) {
+                found.push(Documented { place: format!("{path}:{}", start + 1), words, named, neighbour: false });
             }
         }
     }
@@ -211,7 +205,14 @@ fn neighbours(word: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{names, neighbours};
+    use super::{names, neighbours, starts};
+
+    #[test]
+    fn an_evaluation_is_none_whatever_it_evaluates() {
+        let words = |script: &str| ["python", script, "--config", "a.yaml"].map(str::to_owned);
+        assert!(starts(&words("finetune.py")) && starts(&words("train_and_eval.py")));
+        assert!(!starts(&words("eval_finetuned.py")) && !starts(&words("evaluate.py")));
+    }
 
     #[test]
     fn a_word_is_the_file_by_the_end_of_its_path() {

@@ -1,4 +1,5 @@
-//! Files of schedulers with a training command in them: Slurm's directives in a script, `SkyPilot`'s and Beaker's YAML.
+//! Files of schedulers with a training command in them: Slurm's directives in a script, `SkyPilot`'s, Beaker's and
+//! `MosaicML`'s YAML.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +23,7 @@ pub fn of_settings(settings: &Settings) -> Option<JobScript> {
     if settings.holds("apiVersion") && settings.holds("kind") {
         return kubernetes::of_settings(settings);
     }
-    if let Some(job) = recorded(settings).or_else(|| beaker(settings)) {
+    if let Some(job) = recorded(settings).or_else(|| beaker(settings)).or_else(|| mosaic(settings)) {
         return Some(job);
     }
     let sky = ["resources", "num_nodes", "setup", "workdir", "file_mounts"].iter().any(|name| settings.holds(name));
@@ -68,6 +69,22 @@ fn beaker(settings: &Settings) -> Option<JobScript> {
     job.variables.insert("BEAKER_REPLICA_COUNT".to_owned(), replicas);
     job.variables.insert("BEAKER_REPLICA_RANK".to_owned(), "0".to_owned());
     Some(job).filter(|job| !job.script.trim().is_empty())
+}
+
+/// A run of MosaicML's `mcli`, on machines of eight GPUs each. One with `parameters` is read by these.
+fn mosaic(settings: &Settings) -> Option<JobScript> {
+    const PER_NODE: u64 = 8;
+    let run = ["integrations", "compute", "gpu_num", "gpu_type"].iter().any(|name| settings.holds(name));
+    let script =
+        settings.text("command").filter(|_| run && settings.holds("image") && !settings.holds("parameters"))?;
+    let mut job = JobScript { script: script.value, ..JobScript::default() };
+    let gpus = ["gpu_num", "gpus", "compute.gpus"].iter().find_map(|name| settings.whole(name));
+    let nodes = gpus.map(|found| found.value).filter(|gpus| *gpus <= PER_NODE || gpus.is_multiple_of(PER_NODE));
+    for (name, value) in [("WORLD_SIZE", nodes), ("NUM_NODES", nodes.map(|gpus| gpus.div_ceil(PER_NODE)))] {
+        job.variables.extend(value.map(|value| (name.to_owned(), value.to_string())));
+    }
+    job.variables.insert("NODE_RANK".to_owned(), "0".to_owned());
+    Some(job)
 }
 
 fn skypilot(settings: &Settings, script: String) -> JobScript {

@@ -87,7 +87,9 @@ impl Program {
         let has = |parts: &[&str]| parts.iter().any(|part| stem.contains(part));
         // `retrieval` evaluates nothing.
         let other = stem == "pip" || has(&OTHERS) && stem.replace("retrieval", "") == stem;
-        other && !has(&TRAINING)
+        // `eval_finetuned.py` evaluates what was trained.
+        let evaluates = stem.starts_with("eval") && !stem.contains("_and_");
+        other && (evaluates || !has(&TRAINING))
     }
 
     /// Whether it is a script that is called after a training.

@@ -190,13 +190,11 @@ fn supervised(imported: &mut ImportedPlan, settings: Settings, context: &ImportC
         None => imported.miss(keys::model::preset, "no model.partial_pretrain"),
     }
     take(imported, settings, SFT_ROWS);
-    // The old name meant the samples of all ranks in one version and of a rank in another.
     if settings.is_set("data.micro_batch_size_per_gpu") || !settings.holds("data.micro_batch_size") {
         imported.set(keys::training::micro_batch_size, settings.whole("data.micro_batch_size_per_gpu"));
     } else {
-        imported.miss(keys::training::micro_batch_size, "data.micro_batch_size means another number in each version");
+        old_micro_batch(imported, settings, context);
     }
-    settings.accept("data.micro_batch_size");
     let recompute = settings.flag("model.enable_gradient_checkpointing");
     low_rank(imported, settings, "model");
     shared(imported, recompute, settings.text("model.fsdp_config.model_dtype"), settings.text("model.strategy"));
@@ -210,6 +208,28 @@ fn supervised(imported: &mut ImportedPlan, settings: Settings, context: &ImportC
         imported.set(keys::training::cpu_offload, Some(found.map(|_| "parameters")));
     }
     account_for(imported, settings);
+}
+
+/// The old name meant the samples of all ranks in one version and of a rank in another: the trainer beside the file says
+/// which.
+fn old_micro_batch(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
+    const TRAINER: &str = "verl/trainer/fsdp_sft_trainer.py";
+    const NEW: &str = "data.micro_batch_size_per_gpu";
+    let key = keys::training::micro_batch_size;
+    let told = settings.whole("data.micro_batch_size");
+    match context.run.files.read(TRAINER).ok().filter(|text| text.contains("data.micro_batch_size")) {
+        None => imported.miss(key, "data.micro_batch_size means another number in each version"),
+        Some(text) if !text.replace(NEW, "").contains("data.micro_batch_size") => {
+            imported.set(key, settings.whole(NEW));
+        }
+        Some(text) if !text.contains("data.micro_batch_size //= ") => imported.set(key, told),
+        Some(_) => {
+            let ranks = context.world.total.as_ref().map(|found| found.value).filter(|ranks| *ranks > 0);
+            let share = told.zip(ranks).map(|(found, ranks)| found.map(|all| all / ranks));
+            imported.set(key, share.filter(|found| found.value > 0));
+            imported.miss(key, format!("data.micro_batch_size is of all ranks ({TRAINER}), whose number is unknown"));
+        }
+    }
 }
 
 /// What both trainers do: FSDP over fp32 shards, computing in bf16.
