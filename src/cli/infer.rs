@@ -1,5 +1,6 @@
 //! `memwall infer PID`, `memwall infer FILE`.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
@@ -20,6 +21,9 @@ use crate::reading::{DeviceSample, Moment, SourceInfo, SourceKind};
 
 /// A file that a command names is read up to here: the largest configurations have some 100 kB.
 const MOST_BYTES: u64 = plan::MAX_BYTES as u64;
+
+/// No more names of a folder are looked at.
+const MOST_NAMES: usize = 1000;
 
 /// A driver that has not answered by then is left out.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -284,6 +288,14 @@ impl Files for HostFiles {
 
     fn absolute(&self, path: &str) -> String {
         self.path(path).unwrap_or_else(|| PathBuf::from(path)).display().to_string()
+    }
+
+    fn names(&self, folder: &str) -> Vec<String> {
+        let entries = self.path(folder).and_then(|folder| fs::read_dir(folder).ok());
+        let names = entries.into_iter().flatten().take(MOST_NAMES);
+        let mut names: Vec<String> = names.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+        names.sort_unstable();
+        names
     }
 }
 

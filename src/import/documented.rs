@@ -1,12 +1,13 @@
 //! What starts a file of settings, where that is written beside it: a command in the file's own comments, or in a
 //! README of its folder or of one above. The launcher and the script of such a command say what the file leaves open.
 
+pub mod starters;
+
 use std::collections::BTreeMap;
 
 use super::common::ImportContext;
-use super::documented_commands::{Documented, LONGEST, commands};
+use super::documented_commands::{Documented, commands};
 use super::imported::{ImportedPlan, InferredValue};
-use super::launch;
 use super::origin::Origin;
 use super::script_files::ScriptFiles;
 use super::{ProcessView, run};
@@ -71,23 +72,6 @@ pub fn alone(name: &str, content: &str, context: &ImportContext) -> Option<Impor
         imported.miss(key, format!("{} starts the file in several ways", first.place));
     }
     Some(imported)
-}
-
-/// Scripts of a shell that may start a script of Python's beside them, by its own name.
-const STARTERS: [&str; 7] =
-    ["{}.sh", "run_{}.sh", "run.sh", "train.sh", "scripts/{}.sh", "scripts/run.sh", "scripts/train.sh"];
-
-/// The text of a shell's script beside a script of Python's that starts it and nothing else.
-pub fn starter(name: &str, context: &ImportContext) -> Option<(String, String)> {
-    let (folder, file) =
-        name.rsplit_once('/').map_or((String::new(), name), |(above, file)| (format!("{above}/"), file));
-    let stem = file.strip_suffix(".py")?;
-    STARTERS.iter().map(|starter| format!("{folder}{}", starter.replace("{}", stem))).find_map(|path| {
-        let text = context.run.files.read(&path).ok().filter(|text| text.len() <= LONGEST)?;
-        let commands = super::file::commands(&text, &|_| None);
-        let own = |words: &Vec<String>| launch::base(&launch::take_apart(words).program.path) == file;
-        (!commands.is_empty() && commands.iter().all(own)).then_some((path, text))
-    })
 }
 
 /// The first words of a command.

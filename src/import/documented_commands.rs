@@ -170,7 +170,7 @@ fn parts(path: &str) -> Vec<&str> {
 
 /// Whether a word of a command is the file: its whole path or the end of it, with the folder unless the text stands
 /// `beside` it. `config_{a,b}.yaml` is each of both.
-fn names(word: &str, name: &str, beside: bool) -> bool {
+pub fn names(word: &str, name: &str, beside: bool) -> bool {
     let is_file = [".yaml", ".yml", ".json", ".toml"].iter().any(|end| word.ends_with(end));
     let is_script = name.ends_with(".py") && word.ends_with(".py");
     if !is_file && !is_script {

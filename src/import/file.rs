@@ -65,7 +65,7 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
             match read {
                 None => {
                     return of_arguments(name, content, around, catalog)
-                        .or_else(|refused| started_elsewhere(name, content, &context).ok_or(refused));
+                        .or_else(|refused| documented::starters::plan(name, content, &context, refused));
                 }
                 read => read,
             }
@@ -201,17 +201,6 @@ fn of_arguments(name: &str, content: &str, around: &ProcessView, catalog: &Catal
     Ok(imported)
 }
 
-/// The plan of a script that takes its arguments from a command line, where such a command is written beside it: in a
-/// README, or in a script of a shell.
-fn started_elsewhere(name: &str, content: &str, context: &ImportContext) -> Option<ImportedPlan> {
-    documented::alone(name, content, context).or_else(|| {
-        let (path, text) = documented::starter(name, context)?;
-        let mut imported = of_script(&path, &text, &BTreeMap::new(), context.run, context.catalog).ok()?;
-        imported.note(format!("started by {path}"));
-        (!imported.tool.is_empty() && imported.names_no_model().is_none()).then_some(imported)
-    })
-}
-
 /// How names of files end that hold settings, never commands.
 const SETTINGS: [&str; 4] = ["json", "yaml", "yml", "jsonc"];
 
@@ -236,7 +225,7 @@ pub fn is_plan(settings: &Settings) -> bool {
 }
 
 /// The plan of a script's training; of several, the one that was asked for.
-fn of_script(
+pub fn of_script(
     name: &str,
     content: &str,
     scheduled: &BTreeMap<String, String>,

@@ -139,6 +139,11 @@ pub trait Files {
 
     /// The path as it leads there from anywhere.
     fn absolute(&self, path: &str) -> String;
+
+    /// The names of what lies in a folder, in order: none of one that cannot be looked into.
+    fn names(&self, _folder: &str) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// A training run as it looks from outside.
@@ -314,11 +319,9 @@ fn world(context: &ImportContext, own: &[Launcher], inherited: &[Launcher]) -> W
     launch::of_slurm(&variable)
 }
 
-/// No tool has a command of more words.
-const MOST_WORDS: usize = 20_000;
-
 /// The framework that runs, by its program's name and arguments.
 fn framework(context: &ImportContext) -> ImportedPlan {
+    const MOST_WORDS: usize = 20_000;
     type Reader = (fn(&ImportContext) -> bool, fn(&ImportContext) -> ImportedPlan);
     const READERS: &[Reader] = &[
         (swift::runs, swift::import),
@@ -375,11 +378,9 @@ fn framework(context: &ImportContext) -> ImportedPlan {
     reader.map_or_else(|| unknown(context), |(_, import)| import(context))
 }
 
-/// No command is shown at greater length.
-const LONGEST_SHOWN: usize = 100;
-
 /// A program of nobody's: what stands around it is still told.
 fn unknown(context: &ImportContext) -> ImportedPlan {
+    const LONGEST_SHOWN: usize = 100;
     let mut imported = ImportedPlan::default();
     // Of what is no Python the command says more than the word that stands last in it.
     let shown = match context.program {

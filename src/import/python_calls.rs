@@ -197,7 +197,7 @@ fn of_versions(name: &str, (content, whole): (&str, &str), given: Settings, cont
         recompute_unasked(&mut settings, &calls);
     }
     python_adapters::precision_of(&mut settings, &calls.made, unsloth);
-    trainer::set(&mut imported, &settings, context, stored(&calls.made, unsloth));
+    trainer::set(&mut imported, &settings, context, stored(&settings, unsloth));
     trainer::leave_open(&mut imported, open);
     // unsloth patches TRL's trainers and keeps its adapters as it made them.
     if method.is_some() && !unsloth {
@@ -382,8 +382,9 @@ fn share_steps(imported: &mut ImportedPlan) {
     imported.drop(STEPS);
 }
 
-fn stored(made: &Settings, unsloth: bool) -> WeightStorage {
-    let dtype = made.first_text(&["torch_dtype", "dtype"]).map(|found| found.value).unwrap_or_default();
+/// In what the weights are loaded, by the script's call or by the version that runs.
+fn stored(settings: &Settings, unsloth: bool) -> WeightStorage {
+    let dtype = settings.first_text(&["torch_dtype", "dtype"]).map(|found| found.value).unwrap_or_default();
     if unsloth || ["bfloat16", "float16"].iter().any(|name| dtype.contains(name)) {
         WeightStorage::Half
     } else {

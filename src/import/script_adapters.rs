@@ -6,12 +6,26 @@ use serde_json::Value;
 use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
 use super::python::{Handed, ScriptReader};
+use super::python_adapters;
 use super::python_calls::{ARGUMENTS, call};
 use super::python_models::{loads, models};
 use super::rows::not_modelled;
-use super::settings::Settings;
+use super::settings::{Settings, UNKNOWN};
 use super::trainer_by_name::TRAINERS;
 use crate::plan::keys;
+
+/// What a `LoraConfig` may be told beside its rank and its targets that changes what is held or trained, and what that is
+/// (`peft/tuners/lora/config.py`).
+const FURTHER: [(&str, &str); 8] = [
+    ("modules_to_save", "modules that train whole beside the adapters"),
+    ("use_dora", "DoRA: a magnitude for each output and the norm of each adapted weight"),
+    ("layers_to_transform", "adapters in some layers alone"),
+    ("rank_pattern", "adapters of several ranks"),
+    ("exclude_modules", "layers that the adapters leave out"),
+    ("target_parameters", "adapters on parameters that are no layers"),
+    ("layer_replication", "layers that are repeated"),
+    ("trainable_token_indices", "rows of the embeddings that train"),
+];
 
 const BITS: [(&str, u64); 2] = [("load_in_4bit", 4), ("load_in_8bit", 8)];
 
@@ -135,6 +149,27 @@ pub fn loaded_for_training(imported: &mut ImportedPlan, reader: &ScriptReader) {
     }
 }
 
+/// Says what the first `LoraConfig` of a script, or the call of unsloth's in its place, is told that no plan holds.
+fn say_further(imported: &mut ImportedPlan, reader: &ScriptReader) {
+    let adapted = reader.calls(&python_adapters::CALLS);
+    let off = |value: &Value| match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Array(items) => items.is_empty(),
+        Value::String(text) => text.is_empty(),
+        _ => false,
+    };
+    for (name, what) in FURTHER {
+        let told = adapted.get(name);
+        if adapted.holds(name) && !told.is_some_and(|found| off(&found.value)) {
+            let origin = told.map_or_else(|| name.to_owned(), |found| found.origin.to_string());
+            let names = adapted.texts(name).map(|found| found.value.join(", "));
+            let names = names.filter(|names| !names.contains(UNKNOWN) && told.is_some_and(|found| found.value != true));
+            let names = names.map_or_else(String::new, |names| format!(" ({names})"));
+            not_modelled(imported, &format!("{origin}{names}: {what}"));
+        }
+    }
+}
+
 /// The bits that a script which makes adapters loads its weights in, by its own text: `load_in_8bit=True`. Where an
 /// argument of the script has that name, the argument says it.
 pub fn loaded_bits(reader: &ScriptReader, settings: &Settings) -> Settings {
@@ -193,6 +228,7 @@ pub fn prepare(imported: &mut ImportedPlan, reader: &ScriptReader, settings: &Se
     if imported.get(keys::lora::rank).is_none() {
         return;
     }
+    say_further(imported, reader);
     let asked = imported.get(keys::lora::base_bits).map(|found| found.origin.to_string());
     if let Some(origin) = asked.filter(|_| LoadedWeights::are_plain(reader)) {
         imported.drop(keys::lora::base_bits);

@@ -142,6 +142,10 @@ impl Files for ScriptFiles<'_> {
         let there = near(self.below, self.script, path).map_or_else(|_| path.to_owned(), |(_, there)| there);
         self.below.absolute(&there)
     }
+
+    fn names(&self, folder: &str) -> Vec<String> {
+        self.below.names(folder)
+    }
 }
 
 impl ScriptFiles<'_> {

@@ -33,6 +33,14 @@ impl Files for CaseFiles {
     fn absolute(&self, path: &str) -> String {
         format!("/runs/{path}")
     }
+
+    fn names(&self, folder: &str) -> Vec<String> {
+        let inside = |path: &String| {
+            let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
+            (above == folder).then(|| name.to_owned())
+        };
+        self.0.keys().filter_map(inside).collect()
+    }
 }
 
 #[derive(Deserialize)]

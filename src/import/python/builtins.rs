@@ -107,6 +107,11 @@ impl FollowedScript<'_> {
                     _ => found,
                 }
             }
+            // The folder of a model that the hub's or ModelScope's client loads: known by the model's name.
+            path if path.rsplit('.').next() == Some("snapshot_download") => {
+                let named = ["repo_id", "model_id"].iter().find_map(|name| given.named(name));
+                first.or(named)?.clone()
+            }
             "open" | "io.open" | "codecs.open" => Known::Opened(first?.text()?.to_owned(), source.clone()),
             "os.path.dirname" => Known::plain(above(first?.text()?)).also(&source.clone()),
             "hasattr" | "isinstance" | "print" | "type" | "super" | "range" | "enumerate" | "zip" | "any" | "all"

@@ -16,7 +16,7 @@ const WRAPPERS: [&str; 6] = [
 ];
 
 /// Methods of a model that change neither what it holds nor what is trained of it, or that a reader follows.
-const METHODS: [&str; 43] = [
+const METHODS: [&str; 41] = [
     "__call__",
     "apply",
     "backward",
@@ -48,11 +48,9 @@ const METHODS: [&str; 43] = [
     "num_parameters",
     "parameters",
     "print_trainable_parameters",
-    "push_to_hub",
     "requires_grad_",
     "resize_token_embeddings",
     "save_checkpoint",
-    "save_pretrained",
     "set_adapter",
     "state_dict",
     "step",
@@ -174,7 +172,9 @@ fn effect(script: &FollowedScript, at: usize, call: &LibraryCall) -> Option<Stri
     let path = call.names.last()?;
     let (owner, name) = path.rsplit_once('.').unwrap_or(("", path));
     if is_model_path(owner) {
-        return (!METHODS.contains(&name) && !is_of_model(script, at, 0)).then(|| name.to_owned());
+        // unsloth's ways to write a model out: `save_pretrained_gguf`, `push_to_hub_merged`.
+        let writes = ["save_pretrained", "push_to_hub"].iter().any(|start| name.starts_with(start));
+        return (!writes && !METHODS.contains(&name) && !is_of_model(script, at, 0)).then(|| name.to_owned());
     }
     if owner.ends_with("Trainer") {
         return (!OF_TRAINERS.contains(&name)).then(|| name.to_owned());

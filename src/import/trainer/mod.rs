@@ -2,6 +2,7 @@
 //! TRL, and training loops on accelerate with the same names.
 
 mod attention;
+mod checkpoint_types;
 mod command;
 mod length;
 mod lmflow;

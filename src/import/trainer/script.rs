@@ -131,7 +131,7 @@ pub fn low_rank(
         imported.set(keys::lora::base_bits, bits);
         return imported.miss(keys::lora::rank, why);
     }
-    if reader.is_some_and(|reader| ["DoraConfig(", "use_dora=True"].iter().any(|way| reader.content().contains(way))) {
+    if reader.is_some_and(|reader| reader.content().contains("DoraConfig(")) {
         not_modelled(imported, "DoRA: a magnitude for each output and the norm of each adapted weight");
     }
     adapters::set(imported, rank, ("peft", 8), bits);

@@ -5,6 +5,7 @@ use super::super::imported::ImportedPlan;
 use super::super::origin::Origin;
 use super::super::settings::Settings;
 use super::super::{trl, versions};
+use super::checkpoint_types;
 
 /// The first version of transformers whose defaults were not compared with those of 4.57 yet: what the tables name is the
 /// same in `training_args.py` of 5.24.
@@ -100,10 +101,14 @@ fn usual_type(
     }
 }
 
-/// The type that a checkpoint's configuration names, in a folder or in the hub's cache.
+/// The type that a checkpoint's configuration names, in a folder, in the hub's cache or as it was published.
 fn checkpoint_type(context: &ImportContext, name: &str) -> Option<String> {
-    let files = context.run.files;
     let name = name.trim_end_matches('/');
+    configured_type(context, name).or_else(|| checkpoint_types::published(name).map(str::to_owned))
+}
+
+fn configured_type(context: &ImportContext, name: &str) -> Option<String> {
+    let files = context.run.files;
     let text = files
         .read(&format!("{name}/config.json"))
         .or_else(|why| files.read(&super::super::model::configuration(context, name).ok_or(why)?))
