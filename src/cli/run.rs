@@ -135,7 +135,11 @@ impl TracedRun {
     fn report(&self) -> String {
         match files::read_text(&self.tracer.folder().join(REPORT), MOST_REPORTED) {
             Ok(report) => printable(&report),
-            Err(_) => "no tape: no third step of an optimizer was seen in a PyTorch process".to_owned(),
+            Err(_) => {
+                "no tape: no optimizer in a PyTorch process took two steps, after which one is followed; memwall trace \
+                       -- python … needs no optimizer"
+                    .to_owned()
+            }
         }
     }
 }

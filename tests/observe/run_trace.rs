@@ -183,3 +183,37 @@ fn a_run_that_checkpoints_gives_no_tape_and_a_traced_script_is_taken_without() {
     });
     assert_eq!(tapes[0], tapes[1], "with and without");
 }
+
+/// Gradients by `torch.autograd.grad`, then steps: the tracer waits for a backward pass that does not come. And a script that
+/// takes one step alone.
+#[test]
+fn a_run_that_cannot_be_followed_says_why() {
+    if torch().is_none_or(|version| version < (2, 1)) {
+        return;
+    }
+    let folder = folder();
+    let script = "
+import sys, torch
+from net import make_model
+
+model = make_model().train()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(int(sys.argv[1])):
+    parameters = list(model.parameters())
+    made = torch.autograd.grad(model(torch.randint(100, (2, 8))).sum(), parameters)
+    for parameter, gradient in zip(parameters, made):
+        parameter.grad = gradient
+    optimizer.step()
+";
+    std::fs::write(folder.path().join("asked.py"), script).unwrap();
+    let python = python();
+    for (steps, said) in [("6", "no module was trained by loss.backward()"), ("1", "took two steps")] {
+        let out = memwall(
+            folder.path(),
+            &["run", "--quiet", "--trace", "run.tape.json.gz", "--", &python, "asked.py", steps],
+        );
+        let told = text(&out.stderr);
+        assert!(out.status.success() && told.contains("no tape: ") && told.contains(said), "{told}");
+        assert!(!folder.path().join("run.tape.json.gz").exists());
+    }
+}

@@ -194,6 +194,12 @@ fn what_a_trace_cannot_answer_is_refused() {
         let faults = faults(&with("distilbert", rest));
         assert!(faults.iter().any(|fault| fault.key == key), "{rest}: {faults:?}");
     }
+    // 10^6 rows of 10^6 tokens, of which one layer makes one tensor of 4096 numbers: 3 x 10^16 bytes and more, 32 layers of
+    // some forty such tensors: 5 x 10^19, and 64 bits count up to 1.8 x 10^19.
+    let text =
+        "model: {trace: llama-2-7b.tape.json.gz, sequence_length: 1000000}\ntraining: {micro_batch_size: 1000000}";
+    let found = faults(text);
+    assert!(found.iter().any(|fault| fault.to_string().contains("64 bits")), "{found:?}");
     let found = faults("model: {trace: none.tape.json.gz}");
     assert!(
         found[0].to_string().contains("model.trace: ") && found[0].to_string().contains("no such file"),

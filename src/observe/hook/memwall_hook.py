@@ -743,6 +743,8 @@ def _arm_trace(torch, folder, usual):
         return
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 1):
         return report("no tape: PyTorch 2.1 or later is needed")
+    # What stands if no such step follows.
+    report("no tape: after the optimizer's second step no module was trained by loss.backward()")
     try:
         _tracer(folder).arm(os.environ["MEMWALL_TRACE"], usual, report)
     except Exception as error:

@@ -1,5 +1,7 @@
 //! What a tape must be for the walk to read it: every index within its list, every number within reason.
 
+use std::collections::HashSet;
+
 use super::{Segment, Trace, TracedModel, VERSION};
 
 /// Most segments of a step, and tensors, operators and weights of one.
@@ -7,6 +9,8 @@ const SEGMENTS: usize = 20_000;
 const ENTRIES: usize = 200_000;
 /// Highest power of an axis.
 const POWER: u32 = 4;
+/// Where a tensor is whose memory an operator of its own segment takes.
+const MADE_HERE: u32 = 0;
 
 impl TracedModel {
     /// Why it is no tape that can be read.
@@ -94,9 +98,17 @@ impl TracedModel {
                 return Some("an operator on tensors that are not there");
             }
         }
-        let leaving = segment.output.iter().chain(&segment.also);
-        if !leaving.into_iter().all(is_tensor) {
+        let leaving = || segment.output.iter().chain(&segment.also);
+        if !leaving().all(is_tensor) {
             return Some("what leaves is not there");
+        }
+        let made: HashSet<u32> = segment.ops.iter().flat_map(|op| &op.6).copied().collect();
+        let is_made = |id: &u32| {
+            let root = segment.tensors[*id as usize].6.unwrap_or(*id);
+            segment.tensors[root as usize].3 != MADE_HERE || made.contains(&root)
+        };
+        if !leaving().all(is_made) {
+            return Some("what leaves is made by no operator");
         }
         None
     }

@@ -89,8 +89,8 @@ mod tests {
         "buffers":[],"traces":{"mixed":null,"half":null,"fp32":{"order":[0,1,2],"pending":[],"passing":[],"kinds":[
         {"name":"first","path":"","block":false,"borrows":false,"weights":[],"tensors":[],"ops":[],"output":null,"also":[]},
         {"name":"Block","path":"a","block":true,"borrows":false,"weights":[["w",[2,3],"f32","mlp",1,0,0]],
-         "tensors":[[[1,0],"f32","mlp",0,1,0,null],[[0],"f32","mlp",3,1,0,null]],
-         "ops":[["fc","Linear","mm","matrix:f32",["product",[0,1,0,0]],[[0,2],[1,2]],[],[0],0,0,0,0,1,1]],"output":0,"also":[]},
+         "tensors":[[[1,0],"f32","mlp",1,1,0,null],[[1,0],"f32","mlp",0,1,0,null],[[0],"f32","mlp",3,1,0,null]],
+         "ops":[["fc","Linear","mm","matrix:f32",["product",[0,1,0,0]],[[0,2],[2,2]],[1],[0],0,0,0,0,1,1]],"output":1,"also":[]},
         {"name":"last","path":"","block":false,"borrows":false,"weights":[],"tensors":[],"ops":[],"output":null,"also":[]}]}}}"#;
 
     fn refused(text: &str) -> String {
@@ -114,10 +114,12 @@ mod tests {
         for (good, bad, said) in [
             ("\"memwall_tape\":1", "\"memwall_tape\":9", "version 9"),
             ("\"order\":[0,1,2]", "\"order\":[0,7,2]", "not there"),
-            ("[[0,2],[1,2]]", "[[0,2],[9,2]]", "not there"),
-            ("\"output\":0", "\"output\":4000000", "not there"),
+            ("[[0,2],[2,2]]", "[[0,2],[9,2]]", "not there"),
+            ("\"output\":1", "\"output\":4000000", "not there"),
             ("[2,3],\"f32\",\"mlp\"", "[4294967296,4294967296],\"f32\",\"mlp\"", "larger than any"),
-            ("3,1,0,null]],", "3,1,0,1]],", "nowhere"),
+            ("3,1,0,null]],", "3,1,0,2]],", "nowhere"),
+            // What leaves holds memory that no operator has taken.
+            ("[[0,2],[2,2]],[1],", "[[0,2],[2,2]],[],", "made by no operator"),
             ("[2,0,3]],\"unfit\"", "[0,0,3]],\"unfit\"", "no polynomial"),
             ("[[0],[1]],\"image\"", "[[0],[99]],\"image\"", "terms"),
             ("\"f32\",\"mlp\",1,0,0", "\"f32\",\"nose\",1,0,0", "not a tape"),

@@ -1,6 +1,6 @@
 //! Runs that frameworks refuse, or that fail in their first step.
 
-use super::{Batch, Degrees, Notes, Training};
+use super::{Batch, Degrees, Notes, Training, traced};
 use crate::framework::{InterleavedRounds, Profile};
 use crate::model::{Architecture, Count, Family, Input};
 use crate::plan::Checkpointing;
@@ -155,6 +155,7 @@ pub(super) fn size(
         0.0
     });
     let scores = tokens * longest * heads as f64 * 16.0 * layers;
+    let widest = widest.max(traced::bytes_of_all(architecture, batch));
     if params.total as f64 * 20.0 > LIMIT {
         notes.fault("model", format!("{} parameters are more than can be counted in bytes", params.total));
     } else if widest > LIMIT || scores > LIMIT {

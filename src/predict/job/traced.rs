@@ -9,7 +9,7 @@ use crate::model::{self, Architecture, ModelShape};
 use crate::plan::keys;
 use crate::plan::keys::recomputation::classes as CLASSES;
 use crate::plan::keywords::{Attention, Loss, Mode, Precision};
-use crate::plan::traced::{SizeAxis, TracedModel, TracedPass};
+use crate::plan::traced::{Segment, SizeAxis, Trace, TracedModel, TracedPass};
 use crate::plan::{Checkpointing, Fault, ModelTrace, Plan};
 use crate::printable::printable;
 
@@ -174,4 +174,25 @@ pub(super) fn check_types(architecture: &Architecture, storage: &Storage, batch:
             notes.fault(key, format!("{wanted}: the trace holds for {traced} alone; trace the step with {wanted}"));
         }
     }
+}
+
+/// Bytes of all tensors that a step of this batch makes, at eight bytes an element; 0 for a model of the catalogue.
+pub(super) fn bytes_of_all(architecture: &Architecture, batch: &Batch) -> f64 {
+    let ModelShape::Traced(model) = &architecture.shape else { return 0.0 };
+    let sizes = model.sizes_at(|axis| match axis {
+        SizeAxis::Batch => batch.micro,
+        SizeAxis::Sequence => batch.sequence,
+        SizeAxis::Target => batch.target,
+        SizeAxis::Image => batch.image,
+    });
+    let size = |at: &u32| sizes.get(*at as usize).map_or(0.0, |size| *size as f64);
+    let elements = |segment: &Segment| {
+        let tensors = segment.tensors.iter().map(|tensor| tensor.0.iter().map(size).product::<f64>());
+        tensors.chain(segment.ops.iter().map(|op| size(&op.8) + size(&op.9))).sum::<f64>()
+    };
+    let step = |trace: &Trace| {
+        let kinds: Vec<f64> = trace.kinds.iter().map(elements).collect();
+        trace.order.iter().filter_map(|kind| kinds.get(*kind as usize)).sum::<f64>()
+    };
+    model.traces.all().map(step).fold(0.0, f64::max) * 8.0
 }
