@@ -176,7 +176,8 @@ impl HookModules {
     #[must_use]
     pub fn linear(&self) -> Option<&ModuleKind> {
         let multiplies = |kind: &&ModuleKind| kind.leaf && (kind.class == "Linear" || kind.class.starts_with("Conv"));
-        self.kinds.iter().filter(multiplies).max_by_key(|kind| kind.params)
+        let ran = |kind: &&ModuleKind| kind.dtype.is_some();
+        self.kinds.iter().filter(multiplies).filter(ran).max_by_key(|kind| kind.params)
     }
 
     /// What each of `count` layers from `first` on keeps for the backward pass, on average; none where the model has

@@ -129,6 +129,25 @@ fn torchtune() {
     assert_eq!(value(&now.peak_reserved), Some(Bytes::from_gib(104.054_687_5)));
 }
 
+/// torchtune 0.6.1 draws its bar once without a word before it, and prints its configuration first: 8 epochs of 50 steps.
+/// At step 53, the third of the second epoch, 347 x 0.125 s are left.
+#[test]
+fn a_bar_of_an_epoch_is_not_the_run() {
+    let now = told("torchtune_epochs", LogFormat::Torchtune);
+    assert_eq!((value(&now.step), value(&now.total_steps)), (Some(53), Some(400)));
+    assert_eq!((value(&now.epoch), value(&now.loss)), (Some(1.06), Some(6.2)));
+    close(&now.remaining(), 347.0 * 0.125);
+
+    let text = fs::read_to_string(folder().join("torchtune_epochs.log")).unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), text.replace("epochs: 8", "epochs: null")).unwrap();
+    let mut log = Log::of_files(vec![file.path().to_owned()], None);
+    log.read(Moment(1_000));
+    // How many epochs there are nobody tells, and so not when the run ends.
+    assert_eq!((value(&log.progress().step), value(&log.progress().total_steps)), (Some(53), None));
+    assert_eq!(value(&log.progress().remaining()), None);
+}
+
 #[test]
 fn litgpt() {
     let now = told("litgpt", LogFormat::LitGpt);

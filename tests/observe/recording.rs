@@ -1,7 +1,7 @@
 //! Recordings without a screen: `memwall record`, `memwall replay --format`, and what a day of
 //! history costs.
 
-use crate::support::demo;
+use crate::support::{demo, memwall_with_all_signals};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -15,9 +15,7 @@ use memwall::reading::{DeviceSample, Sample};
 
 /// The program where it finds no driver and nobody's files.
 fn memwall(folder: &Path) -> Command {
-    let mut command = Command::new("env");
-    // What a script starts in its background ignores SIGINT, and so would the program.
-    command.args(["--default-signal=INT", env!("CARGO_BIN_EXE_memwall")]);
+    let mut command = memwall_with_all_signals();
     command.current_dir(folder).env("HOME", folder).env("XDG_CONFIG_HOME", folder.join("config"));
     command.env("MEMWALL_NVML_LIB", folder.join("none.so")).env("MEMWALL_SYS_ROOT", folder.join("none"));
     command.stdin(Stdio::null());

@@ -43,8 +43,17 @@ _REST = 10.0
 _LONGEST_REST = 600.0
 _MOST_FAULTS = 3
 
-# What shares a model among ranks.
-_WRAPPERS = ("DistributedDataParallel", "DataParallel", "DeepSpeedEngine", "PipelineEngine")
+# What shares a model among ranks or compiles it, by class, and where the model lies in it.
+_WRAPPERS = {
+    "DistributedDataParallel": "module",
+    "DataParallel": "module",
+    "FullyShardedDataParallel": "module",
+    "DeepSpeedEngine": "module",
+    "PipelineEngine": "module",
+    "OptimizedModule": "_orig_mod",
+    "_FabricModule": "_forward_module",
+}
+_WRAPPED = ("module", "_orig_mod", "_fsdp_wrapped_module", "_forward_module", "_checkpoint_wrapped_module")
 
 # `memwall run --trace` follows the step after this one: caches and optimizer states are built by then.
 _TRACE_AFTER = 2
@@ -149,6 +158,8 @@ class _Hook:
         self.about = None
         self.modules = None
         self.tokens = None
+        # A module was seen that runs again for the backward pass.
+        self.recomputes = False
         # Looks into the first pass, where `memwall run --modules` asks for it: also of a script without an optimizer.
         self.first = None
         tracer = os.environ.get("MEMWALL_TRACER")
@@ -284,6 +295,7 @@ class _Hook:
             self.sample_after = float("inf") if self.samples >= _MOST_FAULTS else begun
             return
         self.model = sampler.model
+        self.recomputes |= sampler.recomputed
         self.tokens = sampler.tokens or self.tokens
         self.modules = sampler.report(self.pid, self.steps)
         self.about = self._about(optimizer)
@@ -303,7 +315,7 @@ class _Hook:
         sampler, self.first = self.first, None
         sampler.stop()
         if sampler.model is not None:
-            self.model, self.tokens = sampler.model, sampler.tokens
+            self.model, self.tokens, self.recomputes = sampler.model, sampler.tokens, sampler.recomputed
             self.modules = sampler.report(self.pid, self.steps)
             self.about = self._about(optimizer)
 
@@ -318,6 +330,8 @@ class _Hook:
     def _about(self, optimizer):
         torch = self.torch
         groups = [one for group in optimizer.param_groups for one in group["params"]] if optimizer is not None else []
+        if self.model is None and _compiles():
+            self.model = _holder(torch.nn.Module, groups)
         parameters = list(self.model.parameters()) if self.model is not None else groups
         about = {"v": VERSION, "kind": "run", "pid": self.pid, "torch": str(torch.__version__)[:40], "at": time.time()}
         numbers = (("rank", "RANK"), ("local_rank", "LOCAL_RANK"), ("world", "WORLD_SIZE"), ("launcher", "MEMWALL_RUN"))
@@ -349,11 +363,8 @@ class _Hook:
             about["device_name"] = torch.cuda.get_device_name(device)[:80]
         if self.model is not None:
             # What shares it among ranks is no name of a model.
-            inner = self.model
-            while type(inner).__name__ in _WRAPPERS and hasattr(inner, "module"):
-                inner = inner.module
-            about["model"] = type(inner).__name__[:80]
-            about["checkpointed"] = _checkpointed(self.model)
+            about["model"] = type(_unwrapped(self.model)).__name__[:80]
+            about["checkpointed"] = self.recomputes or _checkpointed(self.model)
         if _compiles():
             about["no_modules"] = "compiled: looking into modules would compile them again"
         return about
@@ -369,14 +380,17 @@ class _Sampler:
         self.rows = {}
         self.stack = []
         self.model = None
-        self.tokens = 0
-        # The module that takes the token ids, and whether those of this pass are counted.
-        self.counter = None
+        # Ids that were taken below each module that the script called, the modules that took them with whom they were
+        # called by, and whether those of this pass are counted.
+        self.ids = {}
+        self.takers = {}
+        self.root = None
         self.counted = False
         self.saved = 0
         self.alive = 0
         self.live = {}
         self.backward = False
+        self.recomputed = False
         self.saving = None
         self.own = {_storage(parameter) for parameter in parameters}
         self.cuda = torch.cuda.is_available() and torch.cuda.is_initialized()
@@ -397,18 +411,29 @@ class _Sampler:
         if saving is not None:
             saving.__exit__(None, None, None)
 
+    def _in_backward(self):
+        """Whether autograd is at work in this thread: a module that runs then is computed again, as checkpointing has
+        it. Older versions do not tell."""
+        task = getattr(getattr(self.torch, "_C", None), "_current_graph_task_id", None)
+        return task is not None and task() != -1
+
     def _allocated(self):
         return self.torch.cuda.memory_allocated() if self.cuda else self.alive
 
     def _before(self, module, inputs):
         try:
-            if not self.torch.is_grad_enabled() or _thread() != self.thread:
+            if not self.torch.is_grad_enabled():
+                return
+            if self._in_backward():
+                self.recomputed = True
+                return
+            if _thread() != self.thread:
                 return
             if self.backward:
                 # Later micro batches of the step count for their tokens alone.
                 if module is self.model:
-                    self.counted = False
-                if module is self.model or module is self.counter:
+                    self.root, self.counted = id(module), False
+                if module is self.model or id(module) in self.takers:
                     self._count_tokens(module, inputs)
                 return
             if not self.stack:
@@ -426,7 +451,7 @@ class _Sampler:
             self.own = {_storage(parameter) for parameter in module.parameters()}
         if self.model is None or _weight(module) > _weight(self.model):
             self.model = module
-        self.counted = False
+        self.root, self.counted = id(module), False
         self.saving = self.torch.autograd.graph.saved_tensors_hooks(self._pack, self._unpack)
         self.saving.__enter__()
 
@@ -437,9 +462,16 @@ class _Sampler:
             return
         for value in inputs:
             if hasattr(value, "dtype") and not value.dtype.is_floating_point and value.dim() == 2:
-                self.tokens += value.numel()
-                self.counter, self.counted = module, True
+                root = self.takers.setdefault(id(module), self.root)
+                self.ids[root] = self.ids.get(root, 0) + value.numel()
+                self.counted = True
                 break
+
+    @property
+    def tokens(self):
+        """Those of the model. A loss takes as many labels, which are no tokens of their own; only a script that calls
+        a model's parts itself has them elsewhere."""
+        return self.ids.get(id(self.model)) or max(self.ids.values(), default=0)
 
     def _pack(self, tensor):
         try:
@@ -487,15 +519,20 @@ class _Sampler:
 
     def report(self, pid, step):
         """Rows by the kind of module, layers of a list counted together, and by block."""
-        kinds, blocks = {}, {}
+        kinds, blocks, counted = {}, {}, set()
         named = list(self.model.named_modules()) if self.model is not None else []
         for name, module in named:
+            parts = [part for part in name.split(".") if part not in _WRAPPED]
+            kind = ".".join("*" if part.isdigit() else part for part in parts)
+            # Tied ones are the first module's.
+            own = [one for one in module.parameters(recurse=False) if id(one) not in counted]
+            counted.update(id(one) for one in own)
             row = self.rows.get(id(module))
             if row is None:
-                continue
-            parts = [part for part in name.split(".") if part not in ("module", "_orig_mod", "_fsdp_wrapped_module")]
-            kind = ".".join("*" if part.isdigit() else part for part in parts)
-            own = list(module.parameters(recurse=False))
+                # It keeps nothing: it did not run, or is checkpointed and runs without gradients first.
+                if not own:
+                    continue
+                row = [0, 0, 0, 0, None, None]
             leaf = not any(True for _ in module.children())
             into = kinds.setdefault((kind, type(module).__name__), [0, 0, 0, 0, 0, 0, row[4], row[5], leaf])
             into[0] += 1
@@ -504,6 +541,7 @@ class _Sampler:
             into[3] = max(into[3], row[3])
             into[4] += sum(_count(parameter) for parameter in own)
             into[5] += _bytes(own)
+            into[6], into[7] = into[6] or row[4], into[7] or row[5]
             if parts and parts[-1].isdigit() and not any(part.isdigit() for part in parts[:-1]):
                 blocks[".".join(parts)] = (row[1], row[2], row[3])
         rows = [
@@ -634,6 +672,28 @@ def _checkpointed(model):
         if isinstance(flag, bool):
             flags.append(flag)
     return any(flags) if flags else None
+
+
+def _unwrapped(model):
+    """The model in what shares it among ranks or compiles it."""
+    while True:
+        inner = getattr(model, _WRAPPERS.get(type(model).__name__, ""), None)
+        if inner is None:
+            return model
+        model = inner
+
+
+def _holder(module, trained):
+    """The model that holds what an optimizer trains, where setting hooks on modules would compile them again: among
+    all objects, the largest module that lies in no other. None where there is no such module."""
+    import gc
+
+    every = [one for one in gc.get_objects() if issubclass(type(one), module) and "_modules" in one.__dict__]
+    inner = {id(child) for one in every for child in one._modules.values()}
+    trained = {id(parameter) for parameter in trained}
+    outer = (one for one in every if id(one) not in inner)
+    holders = [one for one in outer if any(id(parameter) in trained for parameter in one.parameters())]
+    return max(holders, key=_weight, default=None)
 
 
 def _weight(module):

@@ -12,6 +12,8 @@ pub struct LineFacts {
     pub step_is_derived: bool,
     /// Optimizer steps of the run.
     pub total_steps: Option<u64>,
+    /// Optimizer steps of an epoch, where the line counts them within one.
+    pub epoch_steps: Option<u64>,
     /// Epochs done.
     pub epoch: Option<f64>,
     /// The loss.

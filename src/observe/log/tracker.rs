@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use super::facts::LineFacts;
 use super::micro::Micro;
-use crate::reading::{LogFormat, Moment, Progress, ProgressSource, Reading, ReadingKind, StatedSettings};
+use crate::reading::{Absence, LogFormat, Moment, Progress, ProgressSource, Reading, ReadingKind, StatedSettings};
 use crate::units::{Seconds, TokensPerSec};
 
 /// Steps over which a time is averaged that no line says.
@@ -31,6 +31,8 @@ pub struct Tracker {
     stamped: Marks,
     arrived: Marks,
     micro: Micro,
+    /// Bars count the steps of an epoch: those without a name as well.
+    counts_epochs: bool,
 }
 
 impl Tracker {
@@ -49,11 +51,15 @@ impl Tracker {
         self.stamped = Marks::default();
         self.arrived = Marks::default();
         self.micro = Micro::default();
+        self.counts_epochs = false;
     }
 
     /// Takes in a line.
     pub fn take(&mut self, format: LogFormat, facts: &LineFacts, when: LineTime) {
         let at = when.at;
+        if format == LogFormat::Bar && self.counts_epochs {
+            return;
+        }
         let progress = &mut self.progress;
         // A bar is beside the lines of most frameworks: it does not take their name.
         if format != LogFormat::Bar || matches!(progress.told_by, ProgressSource::Nobody) {
@@ -64,6 +70,12 @@ impl Tracker {
             progress.step = Reading::Known { value: step, at, kind };
         }
         set(&mut progress.total_steps, facts.total_steps, at);
+        if let Some(steps) = facts.epoch_steps {
+            self.counts_epochs = true;
+            let total = progress.stated.epochs.and_then(|epochs| epochs.checked_mul(steps));
+            progress.total_steps =
+                total.map_or(Reading::Absent(Absence::NotRead), |total| Reading::estimated(total, at));
+        }
         set(&mut progress.epoch, facts.epoch, at);
         set(&mut progress.loss, facts.loss, at);
         set(&mut progress.grad_norm, facts.grad_norm, at);

@@ -3,9 +3,11 @@
 //! Python than `python3`).
 
 mod hostile;
+mod passes;
 mod places;
 mod running;
 
+use crate::support::memwall_with_all_signals;
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -56,7 +58,15 @@ impl Meeting {
 
     /// A command that meets others here.
     fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
-        let mut command = Command::new(program);
+        self.meet(Command::new(program))
+    }
+
+    /// The program with no signal ignored.
+    fn interruptible(&self) -> Command {
+        self.meet(memwall_with_all_signals())
+    }
+
+    fn meet(&self, mut command: Command) -> Command {
         command.env("MEMWALL_HOOK_DIR", self.path()).env("PYTHONDONTWRITEBYTECODE", "1").env_remove("MEMWALL_HOOK");
         command.env("PYTHONPATH", folder().join("fake")).stdin(Stdio::null());
         command
@@ -238,16 +248,14 @@ fn a_sitecustomize_of_ones_own_still_has_its_turn() {
 fn signals_reach_the_command() {
     let meeting = Meeting::new();
     let script = "trap 'echo caught; exit 9' TERM; echo ready; while :; do sleep 0.05; done";
-    let mut command = meeting.command(env!("CARGO_BIN_EXE_memwall"));
+    let mut command = meeting.interruptible();
     let mut child = command.args(["run", "--quiet", "--", "sh", "-c", script]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
     assert_eq!(lines.next().unwrap().unwrap(), "ready");
     signal(&child, "TERM");
     assert_eq!(lines.next().unwrap().unwrap(), "caught");
     assert_eq!(child.wait().unwrap().code(), Some(9));
-    // What a script starts in its background ignores SIGINT, and so would the command.
-    let mut command = meeting.command("env");
-    command.args(["--default-signal=INT", env!("CARGO_BIN_EXE_memwall")]);
+    let mut command = meeting.interruptible();
     let script = "echo ready; exec sleep 1000";
     let mut child = command.args(["run", "--quiet", "--", "sh", "-c", script]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));

@@ -74,7 +74,7 @@ fn a_signal_to_the_group_reaches_the_command_once() {
     for name in ["TERM", "USR1", "HUP", "INT"] {
         let script =
             format!("trap 'echo got' {name}; trap 'echo end; exit 3' USR2; echo ready; while :; do sleep 0.05; done");
-        let mut command = meeting.command(env!("CARGO_BIN_EXE_memwall"));
+        let mut command = meeting.interruptible();
         command.args(["run", "--quiet", "--", "sh", "-c", &script]).process_group(0);
         let (mut child, mut lines) = started(&mut command);
         assert_eq!(line(&mut lines), "ready");

@@ -86,6 +86,7 @@ impl LineFormat for TorchtuneBar {
         let bar = bar(rest)?;
         Some(LineFacts {
             step: Some(step),
+            epoch_steps: bar.total,
             epoch: Some(epoch.saturating_sub(1) as f64 + bar.done as f64 / bar.total? as f64),
             loss: number_after(bar.label, "Loss: "),
             step_time: bar.each,

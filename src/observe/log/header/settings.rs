@@ -132,6 +132,7 @@ fn torchtune(name: &str, value: &str, stated: &mut StatedSettings) {
     match (name, value) {
         ("batch_size", _) => stated.micro_batch = whole(value),
         ("gradient_accumulation_steps", _) => stated.accumulation = whole(value),
+        ("epochs", _) => stated.epochs = whole(value),
         ("dtype", _) => (stated.weights, stated.compute) = (number_type(value), number_type(value)),
         ("enable_activation_checkpointing", "true" | "True") => stated.checkpointing = Some(StatedCheckpointing::Full),
         ("enable_activation_checkpointing", "false" | "False") => {
