@@ -14,9 +14,10 @@ use crate::observe::trace::install;
 /// `memwall trace`.
 pub fn run(args: &TraceArgs) -> Result<Exit, Failure> {
     let tracer = Tracer::install()?;
-    // A training command names its Python itself.
+    // A training command names its Python itself, unless an option names another.
+    let is_named = args.python != Path::new("python3");
     let (python, command) = match args.command.split_first() {
-        Some((first, rest)) if is_python(first) => (Path::new(first), rest),
+        Some((first, rest)) if is_python(first) => (if is_named { &args.python } else { Path::new(first) }, rest),
         Some(_) => (args.python.as_path(), args.command.as_slice()),
         None => (args.python.as_path(), [].as_slice()),
     };

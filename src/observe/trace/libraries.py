@@ -90,7 +90,7 @@ def diffusers_model(path):
         target = torch.zeros_like(made[:, :batch["_channels"].shape[0]] if made.dim() > 2 else made)
         return F.mse_loss(made.float()[:, :target.shape[1]], target.float())
 
-    extra = {"return_dict": False, **(PACKED if is_packed(accepted) else {})}
+    extra = {**({"return_dict": False} if "return_dict" in accepted else {}), **(PACKED if is_packed(accepted) else {})}
     if "added_cond_kwargs" in accepted and values.get("addition_embed_type") == "text_time":
         raise_width = values["projection_class_embeddings_input_dim"] - 6 * values["addition_time_embed_dim"]
         inputs.append(Input("_text_embeds", torch.float32, ["B", raise_width]))

@@ -193,6 +193,8 @@ def explained(error):
         return f"{text}{place}: {asked}"
     if "LocalEntryNotFound" in name or "OfflineMode" in str(error) or "couldn't connect" in str(error) or "asks no network" in str(error) or "appear to have a file" in str(error):
         return f"{name}: {text}{place}: nothing is downloaded while a script is traced: run it once, or name what lies here"
+    if "SparseTensorImpl" in text:
+        return f"sparse gradients have no place in a tape{place}: trace the layer with sparse=False"
     if isinstance(error, FileNotFoundError):
         return f"{name}: {text}{place}: the script needs it to reach its first step; a stand-in of the same form does"
     if isinstance(error, AssertionError):

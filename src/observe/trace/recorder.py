@@ -77,7 +77,7 @@ class Recorder(Values):
         """Forgets all that was written down, as before a pass."""
         # Whose numbers tensors have.
         self.token = object()
-        self.ops, self.tensors, self.storages, self.nodes = [], [], [], {}
+        self.ops, self.tensors, self.storages, self.nodes, self.plain = [], [], [], {}, set()
         self.alive = {}
         self.now = 0
         self.phase = "idle"
@@ -278,6 +278,7 @@ class Recorder(Values):
                     edges.append(None)
                 elif hasattr(following, "variable"):
                     edges.append(("parameter", self.identify(following.variable, kind="parameter")))
+                    self.plain.update(() if isinstance(following.variable, torch.nn.Parameter) else (edges[-1][1],))
                 else:
                     edges.append((following._sequence_nr(), number))
                     todo.append(following)

@@ -80,8 +80,9 @@ def trained_by(recorder, model):
     if not reached & own:
         raise Refused(f"several models: the first backward pass trains none of {type(model).__name__}, which is called first; "
                       "trace each of them with file.py:function")
-    # What an operator made and somebody asked a gradient for (`enable_input_require_grads`) is no parameter.
-    others = sum(recorder.tensors[number].numel for number in reached - own if recorder.tensors[number].maker is None)
+    # What somebody asked a gradient for is no parameter: an operator's result (`enable_input_require_grads`), a batch (a penalty on
+    # the gradient).
+    others = sum(recorder.tensors[number].numel for number in reached - own - recorder.plain if recorder.tensors[number].maker is None)
     return others, sum(recorder.tensors[number].numel for number in reached & own)
 
 
