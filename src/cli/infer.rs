@@ -164,6 +164,7 @@ fn hooked(pid: u32, process: &ProcessView<'_>, imported: &mut ImportedPlan, cata
         imported.notes.push(format!("the hook in it has said nothing for {} s", HOOKS_PATIENCE.as_secs()));
         return;
     };
+    import::tell_vocabulary(imported, run);
     // Its parameters are counted whatever the device is: a CPU may not have been measured yet.
     let named = imported.names_no_model().is_none();
     let planned = imported.plan().ok().filter(|_| named).and_then(|plan| predict::of(&plan, catalog).ok());

@@ -4,7 +4,7 @@ use super::common;
 use super::imported::ImportedPlan;
 use super::origin::Origin;
 use crate::plan::keys;
-use crate::reading::{HookAbout, HookModules, HookedRun, InputShape};
+use crate::reading::{HookAbout, HookModules, HookedRun, InputShape, ModuleKind};
 
 /// Sets what the hook tells otherwise than the command, and fills in what the command leaves open. Lines that matter most
 /// come first among the notes.
@@ -20,6 +20,7 @@ pub fn tell(imported: &mut ImportedPlan, run: &HookedRun) {
         }
     }
     precision(imported, about, run.modules.as_ref());
+    tell_vocabulary(imported, run);
     optimizer(imported, about);
     let told = about.checkpointed.map(|on| if on { "full" } else { "none" });
     let planned = imported.get(keys::training::activation_checkpointing).and_then(|found| found.value.as_str());
@@ -152,6 +153,24 @@ fn shares_states(imported: &ImportedPlan, about: &HookAbout) -> bool {
     };
     let alone = is(keys::distribution::sharding, "none") || is(keys::distribution::engine, "fsdp");
     about.world.is_some_and(|world| world > 1) && !alone
+}
+
+/// Rows of the embedding that takes the ids, where the command leaves the vocabulary to a default or to data that is not
+/// read. The plan's parameters are counted with it.
+pub fn tell_vocabulary(imported: &mut ImportedPlan, run: &HookedRun) {
+    const KEY: &str = "model.architecture.vocab_size";
+    let (Some(found), Some(modules)) = (imported.get(KEY), &run.modules) else { return };
+    let open = matches!(found.origin, Origin::Default { .. } | Origin::Derived(_));
+    let (planned, width) = (found.value.as_u64(), imported.whole("model.architecture.hidden_size"));
+    let takes_ids = |kind: &&ModuleKind| {
+        kind.leaf && kind.count == 1 && kind.class.contains("Embedding") && kind.shape.len() == 2 && kind.params > 0
+    };
+    let mut tables = modules.kinds.iter().filter(takes_ids);
+    // Of two, nobody says which is whose.
+    let (Some(table), None, Some(width)) = (tables.next(), tables.next(), width) else { return };
+    if open && width > 0 && table.params.is_multiple_of(width) && planned != Some(table.params / width) {
+        imported.say(KEY, table.params / width, origin("rows of its embedding"));
+    }
 }
 
 /// The class of the optimizer, where it is of another family than the command's.
@@ -293,6 +312,33 @@ mod tests {
             told(planned(&[(KEY, "bf16-mixed"), ("distribution.sharding", "none")])).get(KEY).unwrap().value,
             "bf16"
         );
+    }
+
+    /// nanoGPT of 65 characters, 96 wide: 65 x 96 = 6240 parameters in the table that takes 6 samples of 64 ids, 64 x 96
+    /// in that of positions, which takes 64. What a command says itself stays.
+    #[test]
+    fn an_embedding_tells_a_vocabulary_that_nobody_states() {
+        const KEY: &str = "model.architecture.vocab_size";
+        let table = |name: &str, shape: &[u64], params| ModuleKind {
+            name: name.to_owned(),
+            class: "Embedding".to_owned(),
+            leaf: true,
+            count: 1,
+            shape: shape.to_vec(),
+            params,
+            ..ModuleKind::default()
+        };
+        let kinds = vec![table("wte", &[6, 64], 6240), table("wpe", &[64], 6144)];
+        let run =
+            HookedRun { modules: Some(HookModules { kinds, ..HookModules::default() }), ..run(about("float32", 8000)) };
+        let guessed = || Origin::Derived("data/tiny/meta.pkl may say otherwise".to_owned());
+        for (said, expected) in [(guessed(), 65), (Origin::Argument("--vocab_size".to_owned()), 50_304)] {
+            let mut imported = ImportedPlan::of("nanoGPT");
+            imported.say("model.architecture.hidden_size", 96, Origin::Argument("--n_embd".to_owned()));
+            imported.say(KEY, 50_304, said);
+            tell(&mut imported, &run);
+            assert_eq!(imported.whole(KEY), Some(expected));
+        }
     }
 
     #[test]

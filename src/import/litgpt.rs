@@ -147,6 +147,10 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     imported.set(keys::model::sequence_length, length);
     imported.set(keys::model::batch_size, settings.whole("train.global_batch_size"));
     imported.set(keys::training::micro_batch_size, settings.whole("train.micro_batch_size"));
+    // Of all devices (`litgpt/pretrain.py`, `main`: `train.max_tokens // fabric.world_size`).
+    if command.starts_with("pretrain") {
+        imported.set(keys::run::total_tokens, settings.whole("train.max_tokens"));
+    }
     imported.set(keys::training::precision, settings.text("precision").and_then(precision));
     let optimizer = settings.first_text(&["optimizer.class_path", "optimizer"]);
     let default = || {

@@ -230,9 +230,13 @@ pub fn account_for(imported: &mut ImportedPlan, settings: &Settings) {
     let mut unknown = Vec::new();
     let mut strange = Vec::new();
     let adapted = imported.get(keys::lora::rank).is_some();
+    // Whose reader has found the file by these: `deepspeed.add_config_arguments` of a script of its own.
+    let engine =
+        imported.get(keys::distribution::engine).is_some_and(|found| found.value.as_str() == Some("deepspeed"));
     for (name, found, fate) in settings.fates() {
         match fate {
             Fate::Read => {}
+            Fate::Unread if engine && matches!(name, "deepspeed" | "deepspeed_config") => {}
             Fate::Misread => misread(imported, name, found),
             Fate::Unread if is_configuration(name, found) => {
                 let file = text(&found.value).unwrap_or_default();

@@ -60,6 +60,8 @@ pub struct StatedSettings {
     pub sequence: Option<u64>,
     /// Tokens of an optimizer step of the whole run.
     pub tokens: Option<u64>,
+    /// Optimizer steps of the run.
+    pub steps: Option<u64>,
     /// Epochs of the run.
     pub epochs: Option<u64>,
     /// What is computed again.

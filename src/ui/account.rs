@@ -6,7 +6,7 @@ use ratatui::text::{Line, Span};
 
 use super::Look;
 use super::sheet;
-use super::text::{fit, left};
+use super::text::{fit, left, wrapped};
 use crate::app::Account;
 use crate::printable::printable;
 
@@ -22,6 +22,21 @@ pub fn draw(account: &Account, first: usize, look: &Look, area: Rect, buffer: &m
 fn ending(key: &str, width: usize) -> String {
     let over = (key.chars().count() + 1).saturating_sub(width);
     if over <= 1 { key.to_owned() } else { format!("…{}", key.chars().skip(over).collect::<String>()) }
+}
+
+/// `text` with words that are longer than a line in parts.
+fn breakable(text: &str, width: usize) -> String {
+    let mut run = 0;
+    let mut broken = String::with_capacity(text.len());
+    for letter in text.chars() {
+        run = if letter.is_whitespace() { 0 } else { run + 1 };
+        if run > width.max(1) {
+            broken.push(' ');
+            run = 1;
+        }
+        broken.push(letter);
+    }
+    broken
 }
 
 fn lines(account: &Account, look: &Look, width: usize) -> Vec<Line<'static>> {
@@ -46,12 +61,15 @@ fn lines(account: &Account, look: &Look, width: usize) -> Vec<Line<'static>> {
     if !account.open.is_empty() {
         lines.push(Line::default());
         lines.push(Line::styled(" not found, or not for a plan to say", theme.warning()));
-        lines.extend(
-            account
-                .open
-                .iter()
-                .map(|line| Line::styled(format!("  {}", fit(&printable(line), width.saturating_sub(3))), theme.dim())),
-        );
+        // Whole: a command among them is for typing.
+        let whole = |line: &String| {
+            wrapped(&breakable(&printable(line), width.saturating_sub(5)), width.saturating_sub(5), usize::MAX)
+        };
+        let open = account.open.iter().flat_map(|line| {
+            let lead = ["  ", "    "].into_iter().chain(std::iter::repeat("    "));
+            lead.zip(whole(line)).map(|(lead, part)| format!("{lead}{part}")).collect::<Vec<_>>()
+        });
+        lines.extend(open.map(|line| Line::styled(line, theme.dim())));
     }
     lines
 }

@@ -72,6 +72,15 @@ fn nanogpt() {
     assert!((value(&now.mfu).unwrap().0 - 0.1667).abs() < 1e-12);
     close(&now.step_time, 0.894_88);
 
+    // Its configuration says how long it is to be: 2000 - 20 iterations of 0.89488 s.
+    let text = fs::read_to_string(folder().join("nanogpt.log")).unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), format!("Overriding: max_iters = 2000\n{text}")).unwrap();
+    let mut log = Log::of_files(vec![file.path().to_owned()], None);
+    log.read(Moment(1_000));
+    assert_eq!(value(&log.progress().total_steps), Some(2_000));
+    close(&log.progress().remaining(), 1_980.0 * 0.894_88);
+
     let now = told("nanogpt_nan", LogFormat::NanoGpt);
     assert_eq!(value(&now.step), Some(3_010));
     assert!(value(&now.loss).unwrap().is_nan());

@@ -90,6 +90,38 @@ fn attaching_from_the_start_asks_for_the_plan_where_none_was_given() {
     assert_eq!(press(&mut state, &[KeyPress::Char('i')]), [Effect::Infer(9)]);
 }
 
+/// `preset: unknown` stands where a process does not tell its model. Who takes such a plan has not asked to write.
+#[test]
+fn keys_stay_keys_after_a_plan_without_a_model_is_taken() {
+    let text = "model: {preset: unknown, batch_size: 8}\n";
+    let plan = LoadedPlan::from_text("inferred-41213", text).unwrap();
+    let mut state = open("13b_long_sequence");
+    let outcome = Ok(Box::new(Proposal { plan, ..proposal(1) }));
+    update(&mut state, Event::Inferred { pid: 41213, outcome });
+    press(&mut state, &[KeyPress::Enter, KeyPress::Char('5')]);
+    assert_eq!(state.plans.editor.text(), text);
+    assert_eq!(state.views.focus, memwall::app::Pane::Compare);
+    let shown = screen(&state, &look(), (80, 24));
+    assert!(shown.contains("no model yet: its name is wanted in line 1"), "{shown}");
+}
+
+/// A command is for typing: none of its words is cut, however narrow the screen.
+#[test]
+fn a_command_among_what_is_open_is_whole() {
+    let words = "memwall run --trace model.tape.json.gz -- python -m torch.distributed.run --nproc_per_node=8 \
+                 /home/someone/projects/a-long-name/experiments/2026-11/train_language_model_with_everything.py --config=x.yaml";
+    let mut account = proposal(2).account;
+    account.open.push(format!("no preset is it: `{words}` follows one step of it"));
+    let mut state = open("13b_long_sequence");
+    update(&mut state, Event::Inferred { pid: 41213, outcome: Ok(Box::new(Proposal { account, ..proposal(2) })) });
+    press(&mut state, &[KeyPress::PageDown; 9]);
+    for size in [(80, 24), (120, 40)] {
+        let shown = screen(&state, &look(), size);
+        let letters = |text: &str| text.chars().filter(|c| !c.is_whitespace() && *c != '│').collect::<String>();
+        assert!(letters(&shown).contains(&letters(words)), "{shown}");
+    }
+}
+
 #[test]
 fn it_scrolls_to_its_last_line_and_no_further() {
     let mut state = proposed(60);

@@ -18,10 +18,12 @@ pub struct Account {
 }
 
 impl Account {
-    /// Lines that it takes to show all of it.
+    /// Lines that it takes at most to show all of it on a narrow screen.
     #[must_use]
     pub fn lines(&self) -> usize {
-        self.rows.len() + if self.open.is_empty() { 0 } else { self.open.len() + 2 }
+        const NARROW: usize = 50;
+        let open: usize = self.open.iter().map(|line| 1 + line.chars().count() / NARROW).sum();
+        self.rows.len() + if open == 0 { 0 } else { open + 2 }
     }
 }
 

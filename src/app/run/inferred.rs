@@ -101,12 +101,19 @@ pub fn on_key(state: &mut State, key: KeyPress) {
     state.dialogs.overlay = None;
     let Some(proposal) = state.run.proposal.take().filter(|_| key == KeyPress::Enter) else { return };
     let plan = Editor::unsaved(proposal.plan, &state.catalog);
+    let focus = state.views.focus;
     plans::open(state, plan, Vec::new());
+    // A plan that names no model waits for one: who watches a run has not asked to write, and keys stay keys.
+    let waits = state.plans.text.take().is_some();
+    if waits {
+        state.views.focus = focus;
+    }
     if state.monitor.attached_here() == Some(proposal.pid) {
         // What the process itself says is what it is compared with.
         state.plans.run = RunPlan::of(&state.plans.editor).or(state.plans.run.take());
         set_against(state);
     }
     let name = state.plans.editor.name();
-    state.notice = Some(info(format!("the plan of {}: edit it here; saved it is {name}.yaml", proposal.pid)));
+    let next = if waits { "1 and e show what it lacks" } else { "edit it here" };
+    state.notice = Some(info(format!("the plan of {}: {next}; saved it is {name}.yaml", proposal.pid)));
 }

@@ -22,8 +22,8 @@ use crate::app::monitor::attached::{AttachedProcess, AttachedState};
 use crate::app::monitor::{Monitor, SourceState};
 use crate::compare::{Phases, period};
 use crate::reading::{
-    Absence, HookedRun, Moment, OutOfMemory, Progress, ProgressSource, Reading, ReadingKind, RunNews, Sample,
-    SourceKind, StatedSettings, StepCause,
+    Absence, HookedRun, LogFormat, Moment, OutOfMemory, Progress, ProgressSource, Reading, ReadingKind, RunNews,
+    Sample, SourceKind, StatedSettings, StepCause,
 };
 use crate::units::Seconds;
 use commanded::CommandPlan;
@@ -255,14 +255,18 @@ fn is_sampled(monitor: &Monitor) -> bool {
     monitor.attached.as_ref().is_none_or(AttachedProcess::is_known)
 }
 
-/// The log's figures, with the hook's where the log has none, or one that is only derived.
+/// The log's figures, with the hook's where the log has none, or one that is only derived. A bar has the time of what it
+/// counts, which may be batches of which several make a step.
 fn joined(log: &Progress, hooked: Progress) -> Progress {
     fn better<T: Clone>(log: &Reading<T>, hooked: Reading<T>) -> Reading<T> {
         let derived = log.kind() != Some(ReadingKind::Measured) && hooked.value().is_some();
         if derived { hooked } else { log.clone() }
     }
+    let by_bar = matches!(log.told_by, ProgressSource::Log(LogFormat::Bar));
+    let counts_batches = by_bar || log.step.kind() == Some(ReadingKind::Estimated);
+    let is_hooks = counts_batches && hooked.step_time.value().is_some();
     Progress {
-        step_time: better(&log.step_time, hooked.step_time),
+        step_time: if is_hooks { hooked.step_time } else { better(&log.step_time, hooked.step_time) },
         tokens_per_s_per_gpu: better(&log.tokens_per_s_per_gpu, hooked.tokens_per_s_per_gpu),
         allocated: better(&log.allocated, hooked.allocated),
         peak_allocated: better(&log.peak_allocated, hooked.peak_allocated),
@@ -280,7 +284,7 @@ fn is_quiet(run: &HookedRun, now: Moment) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reading::{HookAbout, HookMemory, HookStep, LogFormat, SourceInfo};
+    use crate::reading::{HookAbout, HookMemory, HookStep, SourceInfo};
     use crate::units::{Bytes, TokensPerSec};
 
     const NOW: Moment = Moment(1_000_000);
@@ -299,6 +303,24 @@ mod tests {
             ooms: 0,
         };
         HookedRun { step: Some(step), ..HookedRun::new(pid, heard) }
+    }
+
+    /// Lightning's bar: 18 batches at 0.75 s, of which two make a step of 1.5 s.
+    #[test]
+    fn a_bar_of_batches_is_no_time_of_a_step() {
+        let bar = |step| Progress {
+            told_by: ProgressSource::Log(LogFormat::Lightning),
+            step,
+            step_time: Reading::measured(Seconds(0.75), NOW),
+            ..Progress::default()
+        };
+        let hook = |seconds| Progress { step_time: seconds, ..Progress::default() };
+        let known = || Reading::measured(Seconds(1.5), NOW);
+        let time = |log: &Progress, hooked| joined(log, hook(hooked)).step_time.value().copied();
+        assert_eq!(time(&bar(Reading::estimated(18, NOW)), known()), Some(Seconds(1.5)));
+        assert_eq!(time(&bar(Reading::estimated(18, NOW)), Reading::default()), Some(Seconds(0.75)));
+        // One that says its optimizer steps is taken at its word.
+        assert_eq!(time(&bar(Reading::measured(9, NOW)), known()), Some(Seconds(0.75)));
     }
 
     #[test]

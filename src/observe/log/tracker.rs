@@ -69,7 +69,8 @@ impl Tracker {
             let kind = if facts.step_is_derived { ReadingKind::Estimated } else { ReadingKind::Measured };
             progress.step = Reading::Known { value: step, at, kind };
         }
-        set(&mut progress.total_steps, facts.total_steps, at);
+        let stated = facts.step.and(progress.stated.steps);
+        set(&mut progress.total_steps, facts.total_steps.or(stated), at);
         if let Some(steps) = facts.epoch_steps {
             self.counts_epochs = true;
             let total = progress.stated.epochs.and_then(|epochs| epochs.checked_mul(steps));

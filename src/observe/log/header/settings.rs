@@ -163,6 +163,7 @@ fn nanogpt(name: &str, value: &str, stated: &mut StatedSettings) {
     match name {
         "batch_size" => stated.micro_batch = whole(value),
         "block_size" => stated.sequence = whole(value),
+        "max_iters" => stated.steps = whole(value),
         "dtype" => stated.compute = number_type(value.trim_matches(['\'', '"'])),
         _ => {}
     }
