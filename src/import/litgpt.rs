@@ -152,11 +152,28 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
         imported.set(keys::run::total_tokens, settings.whole("train.max_tokens"));
     }
     imported.set(keys::training::precision, settings.text("precision").and_then(precision));
+    set_optimizer(imported, settings, command);
+    let lora = command.contains("lora") || command == "finetune";
+    if lora {
+        adapters(imported, settings);
+    }
+    share_out(imported, context, command);
+    imported.say(keys::training::compile, command.starts_with("pretrain"), default("torch.compile in pretraining"));
+    imported.say(keys::training::loss, "chunked", default("chunked_cross_entropy"));
+    if !settings.is("train.tie_embeddings") {
+        head_apart(imported, context);
+    }
+}
+
+/// What litgpt does where nothing else is asked of it.
+fn default(option: &str) -> Origin {
+    Origin::Default { framework: VERSION, option: option.to_owned() }
+}
+
+fn set_optimizer(imported: &mut ImportedPlan, settings: &Settings, command: &str) {
     let optimizer = settings.first_text(&["optimizer.class_path", "optimizer"]);
-    let default = || {
-        Setting::new("AdamW".to_owned(), Origin::Default { framework: VERSION, option: "optimizer AdamW".to_owned() })
-    };
-    common::set_optimizer(imported, Some(optimizer.unwrap_or_else(default)));
+    let usual = || Setting::new("AdamW".to_owned(), default("optimizer AdamW"));
+    common::set_optimizer(imported, Some(optimizer.unwrap_or_else(usual)));
     // Pretraining asks PyTorch's AdamW for its fused kernel (`litgpt/pretrain.py`, `main`: `extra_kwargs`).
     let plain = imported.get(keys::training::optimizer).filter(|found| found.value == "adamw").cloned();
     if let Some(found) = plain.filter(|_| command.starts_with("pretrain")) {
@@ -169,30 +186,24 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     );
     imported
         .set("training.gradient_clipping", settings.number("train.max_norm").map(|found| found.map(|norm| norm > 0.0)));
-    let lora = command.contains("lora") || command == "finetune";
-    if lora {
-        adapters(imported, settings);
-    }
+}
+
+/// FSDP over several devices, and what of a block fine-tuning recomputes under it.
+fn share_out(imported: &mut ImportedPlan, context: &ImportContext, command: &str) {
     let several = imported
         .whole("cluster.num_gpus")
         .or(context.world.total.as_ref().map(|found| found.value))
         .is_none_or(|gpus| gpus > 1);
-    let fsdp = |option: &str| Origin::Default { framework: VERSION, option: option.to_owned() };
     if several {
-        imported.say(keys::distribution::sharding, "zero3", fsdp("FSDP over several devices"));
-        imported.say(keys::distribution::engine, "fsdp1", fsdp("FSDPStrategy"));
+        imported.say(keys::distribution::sharding, "zero3", default("FSDP over several devices"));
+        imported.say(keys::distribution::engine, "fsdp1", default("FSDPStrategy"));
     }
     let recomputed = several && !command.starts_with("pretrain");
     imported.say(
         keys::training::activation_checkpointing,
         if recomputed { "full" } else { "none" },
-        fsdp("blocks recomputed under FSDP in fine-tuning"),
+        default("blocks recomputed under FSDP in fine-tuning"),
     );
-    imported.say(keys::training::compile, command.starts_with("pretrain"), fsdp("torch.compile in pretraining"));
-    imported.say(keys::training::loss, "chunked", fsdp("chunked_cross_entropy"));
-    if !settings.is("train.tie_embeddings") {
-        head_apart(imported, context);
-    }
 }
 
 /// Lightning's word for a precision as a plan's.

@@ -1,0 +1,67 @@
+//! The log of a process, found by where its output goes.
+
+use std::fs;
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
+
+use memwall::observe::log::Log;
+use memwall::reading::{Absence, Moment};
+use memwall::units::Bytes;
+
+/// A process whose output goes there.
+struct Writer(Child);
+
+impl Writer {
+    fn start(out: Stdio) -> Self {
+        Self(Command::new("sleep").arg("1000").stdin(Stdio::null()).stdout(out).stderr(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+#[test]
+fn the_log_of_a_process_is_found_and_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("train.log");
+    let mut file = fs::File::create(&path).unwrap();
+    let writer = Writer::start(file.try_clone().unwrap().into());
+    let mut log = Log::of_process(writer.0.id(), None).unwrap();
+    assert_eq!(log.paths().collect::<Vec<_>>(), [path.as_path()]);
+    assert!(!log.read(Moment(1)));
+    writeln!(file, "iter 1: loss 9.5, time 20.00ms, mfu -100.00%").unwrap();
+    assert!(log.read(Moment(2)));
+    assert_eq!(log.progress().step.value(), Some(&1));
+    assert_eq!(log.progress().mfu.value(), None);
+    // Garbage is passed over, a line that is not whole is waited for.
+    file.write_all(b"\x00\x01\x02\xff\xfe\x07\x07\x07\niter 2: loss 9").unwrap();
+    assert!(!log.read(Moment(3)));
+    writeln!(file, ".25, time 20.00ms, mfu 12.00%").unwrap();
+    assert!(log.read(Moment(4)));
+    assert_eq!((log.progress().step.value(), log.progress().loss.value()), (Some(&2), Some(&9.25)));
+    let message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has";
+    writeln!(file, "{message}").unwrap();
+    assert!(log.read(Moment(5)));
+    assert_eq!(log.out_of_memory().unwrap().asked, Some(Bytes(2 << 30)));
+    // Read anew it is the end of the run, until the run has gone on.
+    let mut anew = Log::of_files(vec![path.clone()], None);
+    anew.read(Moment(6));
+    assert!(anew.out_of_memory().is_some());
+    writeln!(file, "iter 3: loss 9.00, time 20.00ms, mfu 12.00%").unwrap();
+    let mut anew = Log::of_files(vec![path], None);
+    anew.read(Moment(7));
+    assert_eq!(anew.out_of_memory(), None);
+}
+
+#[test]
+fn an_output_that_is_no_file_is_said_to_be_none() {
+    let writer = Writer::start(Stdio::piped());
+    let mut log = Log::of_process(writer.0.id(), None).unwrap();
+    assert!(!log.read(Moment(1)));
+    assert_eq!(log.trouble(), Some(&Absence::Failed("its output goes into a pipe".into())));
+    assert_eq!(Log::of_process(u32::MAX, None).err(), Some(Absence::Gone));
+}
