@@ -227,6 +227,7 @@ impl LayoutIndependent {
         if let Some(batch) = &batch {
             traced::check_types(&architecture, &storage, batch, &mut notes);
         }
+        let architecture = traced::with_own_layers(architecture, &storage, &degrees);
         let stages = stages::resolve(plan, &degrees, architecture.layers(), &mut notes);
         let speed = speed::resolve(plan, catalog, &hardware, &degrees, profile, &mut notes);
         let (Some(batch), Some(stages), Some(speed)) = (batch, stages, speed) else { return Err(notes.faults) };

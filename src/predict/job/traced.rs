@@ -8,7 +8,7 @@ use crate::framework::Profile;
 use crate::model::{self, Architecture, ModelShape};
 use crate::plan::keys;
 use crate::plan::keys::recomputation::classes as CLASSES;
-use crate::plan::keywords::{Attention, Loss, Mode, Precision};
+use crate::plan::keywords::{Attention, Engine, Loss, Mode, Precision};
 use crate::plan::traced::{Segment, SizeAxis, Trace, TracedModel, TracedPass};
 use crate::plan::{Checkpointing, Fault, ModelTrace, Plan};
 use crate::printable::printable;
@@ -148,15 +148,46 @@ pub(super) fn only_lengths(architecture: &Architecture) -> (Option<u64>, Option<
     (only_size(model, SizeAxis::Sequence), only_size(model, SizeAxis::Target))
 }
 
-/// Sizes that only the traced batch has, and types that were not traced.
-pub(super) fn check_types(architecture: &Architecture, storage: &Storage, batch: &Batch, notes: &mut Notes) {
-    let ModelShape::Traced(model) = &architecture.shape else { return };
-    let (wanted, name) = match (storage.autocast, storage.seen.bytes()) {
+/// A traced model with none but the traces that have as many segments as the run's: layers are counted by the first of
+/// them, and autocast may part what is one block without it (diffusers' `AutoencoderKL`).
+pub(super) fn with_own_layers(
+    architecture: Arc<Architecture>,
+    storage: &Storage,
+    degrees: &Degrees,
+) -> Arc<Architecture> {
+    let ModelShape::Traced(model) = &architecture.shape else { return architecture };
+    let cast = (degrees.engine == Engine::Fsdp2 && storage.autocast && storage.seen.bytes() < 4)
+        .then_some(&model.traces.cast)
+        .filter(|cast| cast.is_some());
+    let wanted = cast.unwrap_or_else(|| of_types(model, storage).0);
+    let Some(segments) = wanted.as_ref().map(|trace| trace.order.len()) else { return architecture };
+    if model.traces.all().all(|trace| trace.order.len() == segments) {
+        return architecture;
+    }
+    let mut model = TracedModel::clone(model);
+    let traces = &mut model.traces;
+    for trace in [&mut traces.fp32, &mut traces.mixed, &mut traces.half, &mut traces.gathered, &mut traces.cast] {
+        if trace.as_ref().is_some_and(|trace| trace.order.len() != segments) {
+            *trace = None;
+        }
+    }
+    Arc::new(Architecture { shape: ModelShape::Traced(Arc::new(model)), ..Architecture::clone(&architecture) })
+}
+
+/// The trace in the types of `storage`, and what those are called.
+fn of_types<'a>(model: &'a TracedModel, storage: &Storage) -> (&'a Option<Trace>, &'static str) {
+    match (storage.autocast, storage.seen.bytes()) {
         (true, 4) => (&model.traces.mixed, "mixed precision"),
         (true, _) => (&model.traces.gathered, "mixed precision with the 16-bit weights that FSDP gathers"),
         (false, 4) => (&model.traces.fp32, "fp32"),
         (false, _) => (&model.traces.half, "16-bit weights"),
-    };
+    }
+}
+
+/// Sizes that only the traced batch has, and types that were not traced.
+pub(super) fn check_types(architecture: &Architecture, storage: &Storage, batch: &Batch, notes: &mut Notes) {
+    let ModelShape::Traced(model) = &architecture.shape else { return };
+    let (wanted, name) = of_types(model, storage);
     if wanted.is_none() {
         let traces = &model.traces;
         let there = [(&traces.fp32, "fp32"), (&traces.mixed, "mixed"), (&traces.half, "16-bit")];
