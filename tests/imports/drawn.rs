@@ -121,6 +121,8 @@ fn the_draws_are_broad_and_mostly_right() {
         "sixtysecond",
         "sixtythird",
         "sixtyfourth",
+        "scripts_first",
+        "scripts_second",
     ];
     for draw in draws {
         let all: usize = ["right", "says", "wrong"].iter().map(|verdict| of(draw, verdict)).sum();
