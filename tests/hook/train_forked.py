@@ -14,7 +14,7 @@ if rank == 0:
         optimizer.step()
         time.sleep(3)
         os._exit(0)
-    for _ in range(100):
+    for _ in range(250):
         optimizer.step()
         time.sleep(0.02)
     os._exit(0)

@@ -30,8 +30,9 @@ fn a_pass_counts_once_and_so_does_a_shared_parameter() {
     assert_eq!(run.step.unwrap().tokens, Some(30));
     let about = run.about.unwrap();
     assert_eq!((about.params, about.trainable, about.model.as_deref()), (248, 88, Some("Language")));
-    // No module says so: it runs again.
-    assert_eq!(about.checkpointed, Some(true));
+    // No module says so: it runs again, which PyTorch before 2.0 does not tell.
+    let tells = super::python("import torch; torch._C._current_graph_task_id").is_some();
+    assert_eq!(about.checkpointed, tells.then_some(true));
     let kinds = run.modules.unwrap().kinds;
     let params: Vec<(&str, u64)> = ["embed", "block", "head", "spare"]
         .map(|name| (name, kinds.iter().find(|kind| kind.name == name).unwrap().params))
