@@ -42,7 +42,7 @@ pub fn conv(b: &mut Builder<'_>, x: TensorId, c: Conv) -> TensorId {
     let saved = [x, weight];
     b.op(&Spec {
         name: c.name,
-        unit: Unit::Matrix(element),
+        unit: Unit::Convolution(element),
         work: Work::Convolution(Convolution {
             positions: c.positions,
             from: c.from,

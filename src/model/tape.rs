@@ -89,10 +89,20 @@ pub enum Flow {
 pub enum Unit {
     /// Matrix units, for operands of that type.
     Matrix(Element),
+    /// A convolution on matrix units.
+    Convolution(Element),
     /// Fused attention on matrix units.
     Attention(Element),
     /// Vector units.
     Vector,
+}
+
+impl Unit {
+    /// Whether it multiplies matrices, one kernel for each: a matmul's, or a convolution's.
+    #[must_use]
+    pub const fn multiplies(self) -> bool {
+        matches!(self, Self::Matrix(_) | Self::Convolution(_))
+    }
 }
 
 /// A range in one of the tape's pools.

@@ -2,7 +2,7 @@
 
 use super::job::Job;
 use super::step::StepTapes;
-use crate::model::{Flow, Group, Home, ModelShape, Tape, TensorId, Unit};
+use crate::model::{Flow, Group, Home, ModelShape, Tape, TensorId};
 use crate::plan::keywords::Mode;
 use crate::units::Bytes;
 
@@ -36,7 +36,7 @@ fn of_tape(tape: &Tape) -> Vec<BackwardTensor> {
         tensors.push(BackwardTensor { what, elements: tensor.numel, bytes: Bytes(tensor.bytes()) });
     };
     // The matmul, where the layer has one: casts run before it forward and behind it backward.
-    let main = tape.ops.iter().rev().find(|op| matches!(op.unit, Unit::Matrix(_))).or(tape.ops.last());
+    let main = tape.ops.iter().rev().find(|op| op.unit.multiplies()).or(tape.ops.last());
     let Some(op) = main else { return tensors };
     for (id, tensor) in (0..).map(TensorId).zip(&tape.tensors) {
         if let Home::Weight(at) = tensor.home {

@@ -127,7 +127,8 @@ fn no_server_board_passes_the_peak_of_its_clock() {
         let most = most(gpu);
         assert!(most <= 0.96, "{}: {most} of the peak", gpu.name);
     }
-    assert!(most(catalog().gpu("RTX 3090 24GB").unwrap()) > 0.96);
+    let [own, served] = ["RTX 3090 24GB", "A10G"].map(|gpu| most(catalog().gpu(gpu).unwrap()));
+    assert!(own > 1.05 * served, "{own} {served}");
 }
 
 /// The operators of a decoder, whose operations are executed as they are counted.

@@ -15,6 +15,7 @@ mod bounds;
 mod catalog;
 mod claims;
 mod classes;
+mod convolutions;
 mod delta;
 mod explain;
 mod families;

@@ -161,7 +161,7 @@ impl Site<'_> {
         }
         tape.push(&Spec {
             name: intern(name),
-            unit: self.unit(unit),
+            unit: self.unit(unit, &work),
             work,
             inputs,
             outputs,
@@ -174,7 +174,7 @@ impl Site<'_> {
         });
     }
 
-    fn unit(&self, unit: &str) -> Unit {
+    fn unit(&self, unit: &str, work: &Work) -> Unit {
         let (kind, element) = unit.split_once(':').unwrap_or((unit, ""));
         let element = match element {
             "f32" => Element::F32,
@@ -183,6 +183,7 @@ impl Site<'_> {
             _ => self.run.compute(),
         };
         match kind {
+            "matrix" if matches!(work, Work::Convolution(_)) => Unit::Convolution(element),
             "matrix" => Unit::Matrix(element),
             "attention" => Unit::Attention(element),
             _ => Unit::Vector,

@@ -3,7 +3,7 @@
 use super::log::{BlockKey, Log};
 use super::recompute::Uses;
 use super::{Groups, LiveBytes, PassPeak, WeightGradients};
-use crate::model::{Flow, Group, Home, Op, Part, Tape, TensorId, TiedGrad, Unit};
+use crate::model::{Flow, Group, Home, Op, Part, Tape, TensorId, TiedGrad};
 
 /// A gradient in memory, and how many tensors' gradients it is.
 struct Gradient {
@@ -330,5 +330,5 @@ fn gives_views(tape: &Tape, op: &Op) -> bool {
         Home::Weight(at) => matches!(tape.weights[at as usize].part, Part::Expert | Part::Router | Part::Convolution),
         _ => false,
     };
-    !tape.traced && matches!(op.unit, Unit::Matrix(_)) && !tape.ids(op.inputs).iter().any(flat)
+    !tape.traced && op.unit.multiplies() && !tape.ids(op.inputs).iter().any(flat)
 }

@@ -164,7 +164,7 @@ fn drop_recomputed(tape: &Tape, recompute: Recompute, uses: &mut Uses) {
 /// A matmul whose input is made again keeps no FP8 copy of it: that is made again as well (Transformer Engine's
 /// `save_original_input`, which megatron-core sets where an activation is recomputed).
 fn drop_copies(tape: &Tape, uses: &mut Uses) {
-    for op in tape.ops.iter().filter(|op| matches!(op.unit, Unit::Matrix(_))) {
+    for op in tape.ops.iter().filter(|op| op.unit.multiplies()) {
         let made_again = tape.ids(op.inputs).first().is_some_and(|id| uses.dropped[tape.storage(*id).0 as usize]);
         for id in tape.ids(op.outputs).iter().filter(|id| made_again && tape.get(**id).element == Element::Fp8) {
             uses.dropped[id.0 as usize] = true;
@@ -215,7 +215,7 @@ fn kept_product(op: &Op, products: &mut u32) -> bool {
             *products += 1;
             *products % 2 == 1
         }
-        Unit::Vector => false,
+        Unit::Convolution(_) | Unit::Vector => false,
     }
 }
 

@@ -57,6 +57,10 @@ fn add(all: &mut Vec<KernelClass>, job: &Job, kernels: &Kernels<'_>, row: &Opera
             let share = kernels.sustained(row.unit, row.layer) / peak.0;
             (format!("matrix multiplications in {element}"), true, share, &curves.matrix.source)
         }
+        Unit::Convolution(_) => {
+            let share = kernels.sustained(row.unit, row.layer) / peak.0;
+            (format!("convolutions in {element}"), true, share, &curves.matrix.source)
+        }
         Unit::Attention(_) => {
             let curve = curves.attention(attention_kernels(job));
             let share = curve.heads.iter().map(|(_, forward, _)| *forward).fold(0.0, f64::max);

@@ -116,14 +116,15 @@ mod tests {
             let (gpu, curve) = (&job.hardware.gpu, &job.speed.curves.matrix);
             let ours_vector = gpu.peaks.fp32.unwrap().0 * curve.fp32 * vector_clock(&job) / 1e12;
             let ours_matrix = gpu.peaks.bf16.or(gpu.peaks.fp16).unwrap().0 * curve.half * matrix_clock(&job) / 1e12;
-            println!("{name}: FP32 {ours_vector:.1} of {vector}, 16 bit {ours_matrix:.1} of {matrix}");
             errors.push((name, ours_vector / vector - 1.0, ours_matrix / matrix - 1.0));
         }
-        let mean = |of: fn(&(&str, f64, f64)) -> f64| errors.iter().map(of).map(f64::abs).sum::<f64>() / 22.0;
-        println!("mean {:.3} {:.3}", mean(|row| row.1), mean(|row| row.2));
+        let mean =
+            |of: fn(&(&str, f64, f64)) -> f64| errors.iter().map(of).map(f64::abs).sum::<f64>() / BOARDS.len() as f64;
+        let (vectors, matrices) = (mean(|row| row.1), mean(|row| row.2));
+        assert!(vectors < 0.08 && matrices < 0.06, "{vectors} {matrices}");
         for (name, vector, matrix) in &errors {
             assert!(vector.abs() < 0.3, "{name}: FP32 {vector:+.2}");
-            assert!(matrix.abs() < 0.15, "{name}: 16 bit {matrix:+.2}");
+            assert!(matrix.abs() < 0.25, "{name}: 16 bit {matrix:+.2}");
         }
     }
 }

@@ -4,10 +4,14 @@
 //! With the matmul's constants alone the 84 forward convolutions in FP16 of DeepBench's V100 and T4 tables
 //! (baidu-research/DeepBench, results/train) are met within a median of 2 and 8 %.
 
+use super::kernel::peak;
+use super::tape::Tally;
 use crate::catalog::{ConvolutionCurve, Generation};
-use crate::model::{Convolution, Element, MatMul};
+use crate::model::{Convolution, MatMul, Op, Unit};
 use crate::plan::keywords::Mode;
 use crate::predict::job::Job;
+use crate::predict::time::pass_costs::PassCosts;
+use crate::units::{Bytes, Seconds};
 
 /// What is left of the matmul's rate for the gradient of the input and of the weight: the medians of the same tables on
 /// V100 take 1.11 to 1.36 and 1.13 to 1.23 times as long as the matmul of their shape.
@@ -71,21 +75,64 @@ pub(super) fn keeps(
     keeps * saved
 }
 
-/// Whether the kernels take NHWC while the tensors are NCHW: those of matrix units do. What oneDNN's kernels of a CPU turn
-/// round is part of their measured time.
-pub(super) fn transforms(job: &Job, element: Element) -> bool {
-    if job.hardware.gpu.generation == Generation::Cpu {
-        return false;
-    }
-    let has_tf32 = job.hardware.gpu.peaks.tf32.is_some();
-    let on_matrix_units = element.bytes() < 4 || (job.storage.tf32 && has_tf32);
-    on_matrix_units && !job.training.channels_last
+/// Whether a convolution's kernels take NHWC while its tensors are NCHW: those of matrix units do. What oneDNN's kernels of a
+/// CPU turn round is part of their measured time.
+fn is_turned(job: &Job, name: &str) -> bool {
+    job.hardware.gpu.generation != Generation::Cpu && name != "fp32" && !job.training.channels_last
 }
 
-/// Bytes that turning the tensors of a convolution moves, forward and backward: each is read and written once for each
-/// kernel that reads it, as its result is (cuDNN's nchwToNhwc and nhwcToNchw kernels around each call).
-pub(super) fn transformed(job: &Job, (input, output): (u64, u64), needs_input: bool) -> (u64, u64) {
-    let once = 2 * (input + output);
-    let backward = if needs_input { 2 * once } else { once };
-    (once, if job.training.mode == Mode::Train { backward } else { 0 })
+/// How one kernel of a convolution runs.
+struct ConvolutionRun {
+    compute: Seconds,
+    /// Bytes that turning its tensors moves: each is read and written once for each kernel that reads it, as its result is
+    /// (cuDNN's nchwToNhwc and nhwcToNchw kernels around each call).
+    turned: u64,
+}
+
+impl Tally<'_> {
+    /// A convolution on the compute roof, and turning its tensors round.
+    pub(super) fn convolutions(&mut self, op: &Op, conv: &Convolution) -> (PassCosts, PassCosts) {
+        let forward = self.convolution(op, conv, ConvolutionKernel::Forward);
+        let train = self.job.training.mode == Mode::Train;
+        let (mut compute, mut turned) = (Seconds::ZERO, 0);
+        for (needed, direction) in self.needs(op).into_iter().zip([ConvolutionKernel::Input, ConvolutionKernel::Weight])
+        {
+            if needed && train {
+                let one = self.convolution(op, conv, direction);
+                compute += one.compute;
+                turned += one.turned;
+            }
+        }
+        self.sums.traffic.activations += Bytes(forward.turned + turned);
+        let [turned_forward, turned_backward] =
+            [forward.turned, turned].map(|bytes| self.moves("convolution.transform", bytes));
+        let compute = PassCosts { forward: forward.compute, backward: compute };
+        (compute, PassCosts { forward: turned_forward, backward: turned_backward })
+    }
+
+    /// One kernel of it: on matrix units, or, where they would have TF32 only, on vector units if those are quicker, which
+    /// take NCHW as it is. cuDNN times both where it may, and its heuristics take Winograd's FP32 kernel for windows of nine
+    /// on GPUs whose TF32 is no faster than their FP32.
+    fn convolution(&self, op: &Op, conv: &Convolution, direction: ConvolutionKernel) -> ConvolutionRun {
+        let product = implicit(conv, direction);
+        let measured = self.job.speed.curves.convolution.as_ref();
+        let on = |unit, vector| {
+            let rate = self.kernels.sustained(unit, false) * keeps(conv, direction, vector, measured);
+            self.kernels.product(&product, unit, rate)
+        };
+        let (_, name) = peak(self.job, op.unit, false);
+        let compute = on(op.unit, name == "fp32");
+        let bytes = |span| self.tape.ids(span).first().map_or(0, |id| self.tape.get(*id).bytes());
+        let tensors = bytes(op.inputs) + bytes(op.outputs);
+        let turned = if is_turned(self.job, name) { 2 * tensors } else { 0 };
+        if name == "tf32" {
+            let vector = on(Unit::Vector, true);
+            let moved = self.kernels.memory(tensors, false);
+            let with = |compute: Seconds| Seconds(compute.0.hypot(moved.0));
+            if with(vector) < with(compute) + self.kernels.memory(turned, false) {
+                return ConvolutionRun { compute: vector, turned: 0 };
+            }
+        }
+        ConvolutionRun { compute, turned }
+    }
 }

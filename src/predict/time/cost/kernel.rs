@@ -22,7 +22,10 @@ pub(in crate::predict) fn peak(job: &Job, unit: Unit, layer: bool) -> (FlopsPerS
         Unit::Matrix(element) if layer && job.storage.fp8 && element != Element::F32 => {
             return peaks.fp8.or(peaks.bf16).map_or((vector, "fp32"), |peak| (peak, "fp8"));
         }
-        Unit::Matrix(element) => element,
+        // PyTorch lets convolutions take TF32 unless told not to (`torch.backends.cudnn.allow_tf32`, CUDA semantics), matmuls
+        // only where it is told so.
+        Unit::Convolution(Element::F32) => return peaks.tf32.map_or((vector, "fp32"), |peak| (peak, "tf32")),
+        Unit::Matrix(element) | Unit::Convolution(element) => element,
     };
     match element {
         Element::F16 => peaks.fp16.map_or((vector, "fp32"), |peak| (peak, "fp16")),
@@ -109,11 +112,6 @@ impl<'a> Kernels<'a> {
     pub fn of_heads(&self, rate: f64, product: &MatMul, element: u64) -> f64 {
         let head = product.inner.min(product.columns).saturating_mul(element);
         if element > 2 || head.is_multiple_of(16) { rate } else { rate.min(self.sustained(Unit::Vector, false)) }
-    }
-
-    /// Whether vector units compute what a matrix unit would.
-    pub fn is_vector(&self, unit: Unit) -> bool {
-        peak(self.job, unit, false).1 == "fp32"
     }
 
     /// Time of a batch of matmuls at a sustained rate.

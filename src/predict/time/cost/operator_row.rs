@@ -51,7 +51,7 @@ impl OperatorRow {
         let memory = kernels.memory(run.bytes, run.rows);
         let long = run.long.max(memory);
         // Operands are loaded while others are multiplied, but not from the first to the last of them.
-        let both = if matches!(unit, Unit::Matrix(_)) {
+        let both = if unit.multiplies() {
             // Neither is near the least or the largest number: `f64::hypot`, which minds those, takes ten times as long.
             Seconds((run.compute.0 * run.compute.0 + memory.0 * memory.0).sqrt())
         } else {

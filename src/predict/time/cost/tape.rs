@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use super::convolution::{ConvolutionKernel, implicit, keeps, transformed, transforms};
 use super::detailed_pass::{DetailedPass, Launches};
 use super::gradients::summed_for_bias;
 use super::kernel::Kernels;
@@ -10,7 +9,7 @@ use super::matmul::supplied;
 use super::moved::{cast_traffic, dequantized, rearranged};
 use super::operator_row::{OperatorRow, Run, gather};
 use super::traffic::{adds_to_gradient, arithmetic, backward_bytes, forward_bytes, sharding_traffic};
-use crate::model::{Convolution, Flow, Home, MatMul, Op, Part, RepeatedOps, Tape, TensorId, Unit, Work};
+use crate::model::{Flow, Home, MatMul, Op, Part, RepeatedOps, Tape, TensorId, Unit, Work};
 use crate::plan::keywords::Mode;
 use crate::predict::job::Job;
 use crate::predict::step::play::{Recompute, early_stop, runs_again};
@@ -76,7 +75,7 @@ impl RerunCourse {
 /// A pass under way.
 pub(super) struct Tally<'a> {
     pub job: &'a Job,
-    kernels: &'a Kernels<'a>,
+    pub(super) kernels: &'a Kernels<'a>,
     pub tape: &'a Tape,
     pub sums: DetailedPass,
     pub(super) launches: Launches,
@@ -156,8 +155,6 @@ impl Tally<'_> {
             return;
         }
         let compute = self.products(op);
-        let turned = self.turned(op);
-        self.sums.pass.card += turned;
         let fused = matches!(op.work, Work::Attention(_));
         let again = train && course.runs_again(op, at);
         for rerun in std::iter::once(false).chain(again.then_some(true)) {
@@ -212,7 +209,7 @@ impl Tally<'_> {
     }
 
     /// An operator on the compute roof.
-    fn products(&self, op: &Op) -> PassCosts {
+    fn products(&mut self, op: &Op) -> PassCosts {
         match op.work {
             Work::Elements | Work::Reordered | Work::Rows | Work::Normalized | Work::GroupNormalized | Work::Sent => {
                 let rate = self.kernels.sustained(op.unit, false);
@@ -224,12 +221,16 @@ impl Tally<'_> {
                 PassCosts { backward: if op.flops_backward > 0.0 { both.backward } else { Seconds::ZERO }, ..both }
             }
             Work::Product(product) => self.matmuls(op, &product),
-            Work::Convolution(conv) => self.convolutions(op, &conv),
+            Work::Convolution(conv) => {
+                let (compute, turned) = self.convolutions(op, &conv);
+                self.sums.pass.card += turned;
+                compute
+            }
         }
     }
 
     /// Which of the two operands need a gradient.
-    fn needs(&self, op: &Op) -> [bool; 2] {
+    pub(super) fn needs(&self, op: &Op) -> [bool; 2] {
         let flows = self.tape.flows(op.inputs);
         [0, 1].map(|at| op.flops_backward > 0.0 && flows.get(at).is_some_and(|flow| *flow != Flow::Stop))
     }
@@ -260,33 +261,6 @@ impl Tally<'_> {
         PassCosts { forward, backward }
     }
 
-    /// A convolution on the compute roof.
-    fn convolutions(&self, op: &Op, conv: &Convolution) -> PassCosts {
-        let rate = self.kernels.sustained(op.unit, false);
-        let vector = self.kernels.is_vector(op.unit);
-        let seconds = |direction| {
-            let product = implicit(conv, direction);
-            let measured = self.job.speed.curves.convolution.as_ref();
-            self.kernels.product(&product, op.unit, rate * keeps(conv, direction, vector, measured))
-        };
-        let backward = self.needs(op).into_iter().zip([ConvolutionKernel::Input, ConvolutionKernel::Weight]);
-        let backward = backward.map(|(needed, direction)| if needed { seconds(direction) } else { Seconds::ZERO });
-        PassCosts { forward: seconds(ConvolutionKernel::Forward), backward: backward.sum() }
-    }
-
-    /// Turning the tensors of a convolution round, forward and backward.
-    fn turned(&mut self, op: &Op) -> PassCosts {
-        let Unit::Matrix(element) = op.unit else { return PassCosts::default() };
-        if !matches!(op.work, Work::Convolution(_)) || !transforms(self.job, element) {
-            return PassCosts::default();
-        }
-        let bytes = |span| self.tape.ids(span).first().map_or(0, |id| self.tape.get(*id).bytes());
-        let (forward, backward) = transformed(self.job, (bytes(op.inputs), bytes(op.outputs)), self.needs(op)[0]);
-        self.sums.traffic.activations += Bytes(forward + backward);
-        let [forward, backward] = [forward, backward].map(|bytes| self.moves("convolution.transform", bytes));
-        PassCosts { forward, backward }
-    }
-
     fn run_forward(&mut self, op: &Op, compute: Seconds, rerun: bool) -> Seconds {
         let (bytes, weights) = forward_bytes(self.job, self.tape, op);
         let flops = &mut self.sums.flops;
@@ -306,7 +280,7 @@ impl Tally<'_> {
         self.sums.traffic.parameters += Bytes(moved.parameters);
         self.sums.traffic.gradients += Bytes(moved.gradients);
         self.sums.traffic.activations += Bytes(moved.activations);
-        let products = if matches!(op.unit, Unit::Matrix(_)) { 2 } else { 1 };
+        let products = if op.unit.multiplies() { 2 } else { 1 };
         let kernels = op.launches.saturating_mul(products);
         let flops = executed(op, op.flops_backward);
         let long = self.long(op, flops, compute, |both| both.1);

@@ -1,7 +1,7 @@
 //! DRAM traffic of an operator, from the tensors that its tape names.
 
 use super::tape::reads_rows_slowly;
-use crate::model::{Flow, Home, Op, Tape, TensorId, Unit, Work};
+use crate::model::{Flow, Home, Op, Tape, TensorId, Work};
 use crate::plan::keywords::{Engine, Mode, Sharding};
 use crate::predict::job::Job;
 use crate::predict::memory::resident::quantised;
@@ -78,11 +78,8 @@ pub(in crate::predict) fn backward_bytes(job: &Job, tape: &Tape, op: &Op) -> Bac
     }
     // Each matmul reads the output's gradient; so does the sum that is the bias's gradient.
     let flows = tape.flows(op.inputs);
-    let reads = if matches!(op.unit, Unit::Matrix(_)) {
-        flows.iter().filter(|flow| **flow != Flow::Stop).count().max(1) as u64
-    } else {
-        1
-    };
+    let reads =
+        if op.unit.multiplies() { flows.iter().filter(|flow| **flow != Flow::Stop).count().max(1) as u64 } else { 1 };
     // Sums over the gradient and the saved input first, then the elements.
     // A norm's weight and bias have a kernel of their own, which reads both again.
     let parameters = flows.iter().skip(1).any(|flow| *flow != Flow::Stop);
