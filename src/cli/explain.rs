@@ -130,10 +130,10 @@ fn explain_text(
 ) -> Result<Exit, Failure> {
     let page = output::page(None);
     let Some(message) = out_of_memory::find(text) else {
-        if out_of_memory::killed_without_reason(text) {
+        if let Some(failure) = out_of_memory::unexplained(text) {
             return Ok(streams.print(match args.format {
-                ListFormat::Text => page.show(&explain::killed(page.width)),
-                ListFormat::Json => format!("{:#}\n", json::killed()),
+                ListFormat::Text => page.show(&explain::unexplained(failure, page.width)),
+                ListFormat::Json => format!("{:#}\n", json::unexplained(failure)),
             }));
         }
         let why = format!("{name}: neither a memory snapshot nor a text with an out-of-memory message");

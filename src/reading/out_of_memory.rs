@@ -4,6 +4,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::Bytes;
 
+/// A failure that may have been for memory, of which a text does not say so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnexplainedFailure {
+    /// A process was killed by signal 9, nobody knows by whom.
+    Killed,
+    /// A call of CUDA's failed within NCCL, nobody knows which.
+    Nccl,
+    /// cuBLAS, cuDNN or cuSOLVER could not make a handle.
+    Handle,
+}
+
 /// Whose memory ran out, by who says it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -159,7 +170,9 @@ impl OutOfMemory {
     /// TensorFlow tells on several lines what was asked and what is held: what this one leaves out, `earlier` may say.
     #[must_use]
     pub fn with_lines_before(mut self, earlier: &Self) -> Self {
-        if self.backend == "TensorFlow" && earlier.backend == self.backend && self.kind == earlier.kind {
+        // JAX's allocator is TensorFlow's, and writes its statistics in the same words.
+        let same = matches!(self.backend.as_str(), "TensorFlow" | "JAX") && earlier.backend == "TensorFlow";
+        if same && self.kind == earlier.kind {
             self.asked = self.asked.or(earlier.asked);
             self.allocated = self.allocated.or(earlier.allocated);
             self.allowed = self.allowed.or(earlier.allowed);

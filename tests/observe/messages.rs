@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use memwall::advise::shortage;
-use memwall::observe::out_of_memory::{find, killed_without_reason};
+use memwall::observe::out_of_memory::{find, unexplained};
 use memwall::reading::OutOfMemory;
+use memwall::reading::UnexplainedFailure;
 use memwall::units::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -58,7 +59,7 @@ fn told(oom: &OutOfMemory) -> Value {
 fn faults(message: &Message) -> Vec<String> {
     let found = find(&message.text);
     if message.expect.contains_key("killed_without_reason") {
-        let good = found.is_none() && killed_without_reason(&message.text);
+        let good = found.is_none() && unexplained(&message.text) == Some(UnexplainedFailure::Killed);
         return if good { Vec::new() } else { vec![format!("{found:?}")] };
     }
     let Some(oom) = found else { return vec!["refused".to_owned()] };
@@ -112,6 +113,34 @@ fn other_texts_are_no_message() {
         "if you encounter CUDA out-of-memory, reduce the batch",
     ] {
         assert_eq!(find(text), None, "{text}");
-        assert!(!killed_without_reason(text), "{text}");
+        assert_eq!(unexplained(text), None, "{text}");
     }
+}
+
+/// What may have been for memory is told as that, in public issues: swz30/Restormer 75, TheAtticusProject/cuad 9, Mukosame/AODA
+/// 9, ArjunaCluster/ArjunaUsers 52 and cuad's kin.
+#[test]
+fn failures_without_a_reason_are_told_as_that() {
+    for (text, failure) in [
+        (
+            "RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:33, unhandled cuda error, NCCL version 2.7.8\n\
+             ncclUnhandledCudaError: Call to CUDA function failed.",
+            UnexplainedFailure::Nccl,
+        ),
+        ("  what():  NCCL Error 1: unhandled cuda error\nAborted (core dumped)", UnexplainedFailure::Nccl),
+        (
+            "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`",
+            UnexplainedFailure::Handle,
+        ),
+        (
+            "/var/spool/slurmd/job00191/slurm_script: line 28:  8156 Killed                  python3 main.py --epochs 400",
+            UnexplainedFailure::Killed,
+        ),
+        ("Killed\n", UnexplainedFailure::Killed),
+    ] {
+        assert_eq!(find(text), None, "{text}");
+        assert_eq!(unexplained(text), Some(failure), "{text}");
+    }
+    // The shell names the process first.
+    assert_eq!(unexplained("note: line 3: Killed"), None);
 }

@@ -9,7 +9,7 @@ mod size;
 use std::borrow::Cow;
 
 use crate::order::StableOrder;
-use crate::reading::{OutOfMemory, OutOfMemoryKind};
+use crate::reading::{OutOfMemory, OutOfMemoryKind, UnexplainedFailure};
 
 /// What follows a message's beginning and still belongs to it.
 const LONGEST: usize = 4_096;
@@ -58,10 +58,10 @@ pub fn find(text: &str) -> Option<OutOfMemory> {
     found.map(|(_, message)| message)
 }
 
-/// What says that a process was killed, and not by whom: it may have been for memory.
+/// What a text says of a failure that may have been for memory, without saying so.
 #[must_use]
-pub fn killed_without_reason(text: &str) -> bool {
-    const SIGNS: [&str; 6] = [
+pub fn unexplained(text: &str) -> Option<UnexplainedFailure> {
+    const KILLED: [&str; 6] = [
         "Signal 9 (SIGKILL)",
         "exitcode: -9",
         "exit code 137",
@@ -69,7 +69,29 @@ pub fn killed_without_reason(text: &str) -> bool {
         "terminated with signal SIGKILL",
         "killed by signal: Killed",
     ];
-    SIGNS.iter().any(|sign| text.contains(sign)) || text.lines().any(|line| line.trim() == "Killed")
+    let has = |signs: &[&str]| signs.iter().any(|sign| text.contains(sign));
+    if has(&KILLED) || text.lines().any(is_shells_killed) {
+        return Some(UnexplainedFailure::Killed);
+    }
+    if has(&["unhandled cuda error", "ncclUnhandledCudaError"]) {
+        return Some(UnexplainedFailure::Nccl);
+    }
+    // A handle that could not be made: the library takes memory for it, and says no more.
+    has(&["CUBLAS_STATUS_NOT_INITIALIZED", "CUDNN_STATUS_NOT_INITIALIZED", "CUSOLVER_STATUS_NOT_INITIALIZED"])
+        .then_some(UnexplainedFailure::Handle)
+}
+
+/// `Killed`, in a script `job.sh: line 28:  8156 Killed    python3 main.py`.
+fn is_shells_killed(line: &str) -> bool {
+    if line.trim() == "Killed" {
+        return true;
+    }
+    let behind = line.split_once(": line ").and_then(|(_, rest)| rest.split_once(": "));
+    behind.is_some_and(|(number, said)| {
+        let mut words = said.split_whitespace();
+        let is_number = |word: &str| word.bytes().all(|digit| digit.is_ascii_digit());
+        is_number(number) && words.next().is_some_and(is_number) && words.next() == Some("Killed")
+    })
 }
 
 /// Where memory ends on a machine several processes are killed; the training is Python.

@@ -34,6 +34,7 @@ pub const MARKS: &[MessageMark] = &[
         read: |before, _| before.contains("enforce fail").then(|| host("PyTorch on the CPU", None)),
     },
     MessageMark { text: "_STATUS_ALLOC_FAILED", read: nvidia_library },
+    MessageMark { text: "Memory not available to allocate buffer: ", read: miopen },
     MessageMark { text: "Failed to CUDA calloc ", read: |before, after| nccl(before, bytes_after(after, "")) },
     MessageMark { text: "OOM when allocating tensor with shape", read: |_, after| Some(frameworks::tensorflow(after)) },
     MessageMark { text: "out of memory trying to allocate ", read: frameworks::tensorflow_request },
@@ -150,6 +151,13 @@ fn nvidia_library(before: &str, _: &str) -> Option<OutOfMemory> {
         _ => return None,
     };
     Some(library(name, None, None))
+}
+
+/// AMD's convolutions: `MIOpen Error: … handlehip.cpp:70: Memory not available to allocate buffer: 655360000`.
+fn miopen(before: &str, after: &str) -> Option<OutOfMemory> {
+    before
+        .contains("MIOpen")
+        .then(|| library("MIOpen", None, number(after).and_then(|asked| asked.parse().ok()).map(Bytes)))
 }
 
 /// Intel's driver: `… larger than 4GB! Tried to allocate 6.85 GiB (GPU  0; 15.56 GiB total capacity; …`.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::component;
 use crate::advise::{Fix, ShortagePlan, shortage};
 use crate::predict::Prediction;
-use crate::reading::{BlockPurpose, DeviceSnapshot, OutOfMemory, SnapshotTerm};
+use crate::reading::{BlockPurpose, DeviceSnapshot, OutOfMemory, SnapshotTerm, UnexplainedFailure};
 use crate::report::json::number;
 use crate::units::Bytes;
 
@@ -53,10 +53,14 @@ pub fn out_of_memory(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Value
     })
 }
 
-/// A process that was killed, and nothing says by whom.
+/// A failure that may have been for memory, though nothing says so.
 #[must_use]
-pub fn killed() -> Value {
-    json!({"kind": "killed", "signal": 9})
+pub fn unexplained(failure: UnexplainedFailure) -> Value {
+    match failure {
+        UnexplainedFailure::Killed => json!({"kind": "killed", "signal": 9}),
+        UnexplainedFailure::Nccl => json!({"kind": "unexplained", "backend": "NCCL"}),
+        UnexplainedFailure::Handle => json!({"kind": "unexplained", "backend": "CUDA"}),
+    }
 }
 
 fn predicted(prediction: &Prediction) -> Value {

@@ -8,7 +8,7 @@ use crate::advise::{ShortagePlan, shortage};
 use crate::order::StableOrder;
 use crate::predict::{Component, Prediction};
 use crate::printable::printable;
-use crate::reading::{BlockPurpose, DeviceSnapshot, OutOfMemory};
+use crate::reading::{BlockPurpose, DeviceSnapshot, OutOfMemory, UnexplainedFailure};
 use crate::report::page::paragraph;
 use crate::report::table::{Align, Table};
 use crate::units::{Bytes, three_figures};
@@ -48,14 +48,40 @@ pub fn out_of_memory(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>, width: u
     text
 }
 
-/// A process that was killed, and nothing says by whom.
+/// A failure that may have been for memory, though nothing says so: what it means, and where to look.
 #[must_use]
-pub fn killed(width: usize) -> String {
-    let mut text = "a process was killed by signal 9, and nothing here says by whom\n\nwhat to look at\n".to_owned();
-    let log = "dmesg -T | grep -i 'killed process' (or the cluster's log): the kernel ends the largest process when host \
-               memory is out";
-    paragraph(&mut text, "  ", log, width);
-    paragraph(&mut text, "  ", "a scheduler or a time limit ends a job in the same way", width);
+pub fn unexplained(failure: UnexplainedFailure, width: usize) -> String {
+    let (what, looks): (&str, &[&str]) = match failure {
+        UnexplainedFailure::Killed => (
+            "a process was killed by signal 9, and nothing here says by whom",
+            &[
+                "dmesg -T | grep -i 'killed process' (or the cluster's log): the kernel ends the largest process when host \
+                 memory is out",
+                "a scheduler or a time limit ends a job in the same way",
+            ],
+        ),
+        UnexplainedFailure::Nccl => (
+            "a CUDA call failed within NCCL, and nothing here says which: often for lack of device memory",
+            &[
+                "NCCL_DEBUG=INFO: its lines with WARN name the call and the reason; `out of memory` is read here",
+                "nvidia-smi while it starts: whether the device is full, or another rank sits on the same GPU",
+                "a driver older than the CUDA that NCCL was built with fails in the same way",
+            ],
+        ),
+        UnexplainedFailure::Handle => (
+            "a library of NVIDIA's could not make its handle, and nothing here says why: often for lack of device memory",
+            &[
+                "nvidia-smi while it starts: a handle and its workspace take 10 to 100 MiB outside of PyTorch's allocator",
+                "CUDA_LAUNCH_BLOCKING=1 once: where the device is not full, an earlier kernel failed (an index out of range)",
+            ],
+        ),
+    };
+    let mut text = String::new();
+    paragraph(&mut text, "", what, width);
+    text.push_str("\nwhat to look at\n");
+    for look in looks {
+        paragraph(&mut text, "  ", look, width);
+    }
     text
 }
 
