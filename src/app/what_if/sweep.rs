@@ -15,8 +15,11 @@ use crate::app::state::{Overlay, State};
 use crate::catalog::Catalog;
 use crate::plan::schema::ValueKind;
 
-/// Values of one key; two keys are at most this many squared.
+/// Numbers of one key; two keys are at most this many squared.
 const MOST_VALUES: usize = 40;
+
+/// Names of one key: all GPUs, all models of the catalogue and some of the user's own.
+const MOST_NAMES: usize = 128;
 
 /// A sweep, and the selected point of it.
 #[derive(Debug, Clone)]
@@ -117,7 +120,7 @@ impl SweepView {
 fn values(field: Field, editor: &Editor, catalog: &Catalog) -> Vec<String> {
     let mut names: Vec<String> = field.choices(catalog).into_iter().map(|choice| choice.name).collect();
     if !names.is_empty() {
-        names.truncate(MOST_VALUES);
+        names.truncate(MOST_NAMES);
         return names;
     }
     let Some(job) = editor.job() else { return Vec::new() };
