@@ -318,6 +318,7 @@ fn generation(architecture: &str) -> Generation {
         "blackwell" => Generation::Blackwell,
         "cdna2" => Generation::Cdna2,
         "cdna3" => Generation::Cdna3,
+        "cdna4" => Generation::Cdna4,
         "cpu" => Generation::Cpu,
         _ => Generation::Unknown,
     }

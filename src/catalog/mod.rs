@@ -86,6 +86,8 @@ pub enum Generation {
     Cdna2,
     /// MI300X, MI325X.
     Cdna3,
+    /// MI350X, MI355X.
+    Cdna4,
     /// A host's processors: PyTorch without a GPU.
     Cpu,
     /// A GPU that only the user knows.
@@ -105,6 +107,7 @@ impl Generation {
             Self::Blackwell => "blackwell",
             Self::Cdna2 => "cdna2",
             Self::Cdna3 => "cdna3",
+            Self::Cdna4 => "cdna4",
             Self::Cpu => "cpu",
             Self::Unknown => "other",
         }
@@ -114,7 +117,7 @@ impl Generation {
     #[must_use]
     pub const fn host_link(self) -> BytesPerSec {
         match self {
-            Self::Hopper | Self::Blackwell => BytesPerSec(64e9),
+            Self::Hopper | Self::Blackwell | Self::Cdna4 => BytesPerSec(64e9),
             Self::Volta | Self::Turing => BytesPerSec(16e9),
             Self::Ampere | Self::Ada | Self::Cdna2 | Self::Cdna3 | Self::Cpu | Self::Unknown => BytesPerSec(32e9),
         }

@@ -34,7 +34,7 @@ pub const fn context(generation: Generation) -> Constant {
             "stas00/ml-engineering, training/performance/README.md: A100 with torch 2.1, 8 % more taken for Hopper",
         ),
         Generation::Cpu => (0, "a CPU has no context"),
-        Generation::Cdna2 | Generation::Cdna3 | Generation::Unknown => (
+        Generation::Cdna2 | Generation::Cdna3 | Generation::Cdna4 | Generation::Unknown => (
             512,
             "stas00/ml-engineering, training/performance/README.md: A100's, rounded up; nobody published this GPU's",
         ),
@@ -75,7 +75,7 @@ pub struct Libraries {
 pub const fn workspaces(generation: Generation, libraries: Libraries) -> Constant {
     let recent = matches!(generation, Generation::Hopper | Generation::Blackwell);
     let one: u64 = match generation {
-        Generation::Cdna2 | Generation::Cdna3 => 128 << 20,
+        Generation::Cdna2 | Generation::Cdna3 | Generation::Cdna4 => 128 << 20,
         Generation::Cpu => 0,
         // Hopper's default, and everybody's where results must not vary: :4096:8. On Blackwell it is the default since
         // NVIDIA's image 26.04; Megatron-LM's tests on GB200 of before hold 47.75 MiB less in their two threads.
