@@ -21,6 +21,9 @@ const BANDS: [&str; 1] = ["accuracy"];
 /// reads.
 const CLASSES: [&str; 2] = ["classes", "classes_5"];
 
+/// Traces of presets that no rules are there for (`catalog::PresetTrace`).
+const TRACED: &str = "configs/traced";
+
 /// Bytes of lines that are packed together: what is unpacked to read one of them.
 const BLOCK: usize = 16 << 10;
 
@@ -41,6 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     match package.as_str() {
         "memwall-core" => {
             write_as_json(&CATALOGUE, &out)?;
+            fs::write(out.join("traces.rs"), traces()?)?;
             for name in CLASSES {
                 let (blocks, index) = blocks(&read(Path::new(&format!("configs/{name}.json")))?)?;
                 fs::write(out.join(format!("{name}.zz")), blocks)?;
@@ -66,6 +70,23 @@ fn write_as_json(names: &[&str], out: &Path) -> Result<(), Box<dyn Error>> {
         fs::write(out.join(format!("{name}.json")), serde_json::to_string(&values)?)?;
     }
     Ok(())
+}
+
+/// Traces of presets as they lie in `configs/traced`, by name: Rust that carries them.
+fn traces() -> Result<String, Box<dyn Error>> {
+    let folder = fs::canonicalize(TRACED)?;
+    rerun_with(&folder)?;
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(&folder)?.map(|entry| Ok(entry?.path())).collect::<Result<_, std::io::Error>>()?;
+    files.sort();
+    let mut rust = "/// Traces of presets, by name.\nconst TRACES: &[(&str, &[u8])] = &[\n".to_owned();
+    for file in files {
+        let name = file.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(".tape.json.gz"));
+        let name = name.ok_or_else(|| format!("{}: no trace", file.display()))?;
+        rust.push_str(&format!("    ({name:?}, include_bytes!({:?})),\n", file.display().to_string()));
+    }
+    rust.push_str("];\n");
+    Ok(rust)
 }
 
 /// The build is run again where this file or folder changes.

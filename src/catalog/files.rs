@@ -354,6 +354,7 @@ impl ModelEntry {
             source: self.source,
             params: self.params.value,
             hf_config: self.hf_config.into(),
+            trace: None,
         }
     }
 }

@@ -1,13 +1,14 @@
 //! Model presets. Their configurations are read when they are asked for: one plan needs one of hundreds.
 
 use std::ops::Deref;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::files::CitedValue;
+use crate::plan::traced::{self, TracedModel};
 
 /// A model by name.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,9 +21,35 @@ pub struct ModelPreset {
     pub source: String,
     /// The exact parameter count that a test holds the model code against.
     pub params: u64,
-    /// Its Hugging Face configuration.
+    /// Its Hugging Face configuration; of one with a trace what lists of models show.
     pub hf_config: PresetConfig,
+    /// What PyTorch ran of it, where no rules are there for its kind.
+    pub trace: Option<PresetTrace>,
 }
+
+/// A preset's trace (`memwall trace`), packed inside the binary. It is read on first use.
+#[derive(Debug, Clone)]
+pub struct PresetTrace {
+    packed: &'static [u8],
+    read: OnceLock<Result<Arc<TracedModel>, String>>,
+}
+
+impl PresetTrace {
+    /// # Errors
+    /// Why it cannot be read: a test reads every trace in the binary.
+    pub fn get(&self) -> Result<&Arc<TracedModel>, &str> {
+        let read = self.read.get_or_init(|| traced::unpacked(self.packed).map_err(|why| why.to_string()));
+        read.as_ref().map_err(String::as_str)
+    }
+}
+
+impl PartialEq for PresetTrace {
+    fn eq(&self, other: &Self) -> bool {
+        self.packed == other.packed
+    }
+}
+
+include!(concat!(env!("OUT_DIR"), "/traces.rs"));
 
 /// A preset's Hugging Face configuration, the keys of a `config.json`. It is read on first use.
 #[derive(Debug, Clone)]
@@ -75,6 +102,8 @@ struct EmbeddedPreset<'a> {
     params: CitedValue<u64>,
     #[serde(borrow)]
     hf_config: &'a RawValue,
+    /// A file in configs/traced.
+    trace: Option<&'a str>,
 }
 
 impl EmbeddedPresets<'static> {
@@ -86,6 +115,10 @@ impl EmbeddedPresets<'static> {
             source: model.source,
             params: model.params.value,
             hf_config: PresetConfig { text: model.hf_config.get(), keys: OnceLock::new() },
+            trace: model.trace.and_then(|name| {
+                let (_, packed) = TRACES.iter().find(|(known, _)| *known == name)?;
+                Some(PresetTrace { packed, read: OnceLock::new() })
+            }),
         })
     }
 }

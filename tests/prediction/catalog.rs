@@ -1,6 +1,9 @@
 //! The catalogue inside the binary: what must be there, under which names, with sources.
 
+use std::path::Path;
+
 use crate::support::catalog;
+use memwall::plan::{Document, plan_of};
 use memwall::units::BytesPerSec;
 
 #[test]
@@ -168,4 +171,35 @@ fn cards_that_report_fifteen_sixteenths_keep_checksums_in_their_memory() {
         let missing = gpu.memory.gib() / named < 0.95;
         assert_eq!(gpu.inline_ecc, missing, "{}: {} of {named} GiB", gpu.name, gpu.memory.gib());
     }
+}
+
+/// A trace that the catalogue holds is predicted as its file would be, which transformers itself wrote; the counts are of the
+/// published checkpoints (llava-hf/llava-1.5-7b-hf: 7,063,427,072 in its safetensors).
+#[test]
+fn presets_with_a_trace_are_predicted_by_it() {
+    let catalog = catalog();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs/traced");
+    let mut traced = 0;
+    for preset in catalog.models.iter() {
+        let Some(trace) = &preset.trace else { continue };
+        traced += 1;
+        assert_eq!(trace.get().unwrap().parameters.total, preset.params, "{}", preset.name);
+        let rest = "batch_size: 8, sequence_length: 1024}\n\
+                    training: {micro_batch_size: 1, activation_checkpointing: full}\n\
+                    hardware: {gpu_type: H100}\ncluster: {num_gpus: 8}\ndistribution: {sharding: zero3}\n";
+        let by_name = format!("model: {{preset: {}, {rest}", preset.name);
+        let by_file = format!("model: {{trace: {}.tape.json.gz, {rest}", preset.name);
+        let [by_name, by_file] = [by_name, by_file].map(|text| {
+            let plan = plan_of(&Document::parse(&text).unwrap(), &folder).unwrap();
+            memwall::predict::of(&plan, catalog).unwrap()
+        });
+        assert_eq!(by_name.largest().peak_allocated, by_file.largest().peak_allocated, "{}", preset.name);
+        assert_eq!(by_name.time.step, by_file.time.step, "{}", preset.name);
+        let headed = format!("model: {{preset: {}, classes: 3}}", preset.name);
+        let faults = memwall::predict::of(&Document::parse(&headed).unwrap().plan().unwrap(), catalog).unwrap_err();
+        assert!(faults[0].to_string().contains("was traced with the head that it has"), "{}", faults[0]);
+    }
+    // Each file is a preset's.
+    assert_eq!(traced, std::fs::read_dir(&folder).unwrap().count());
+    assert!(traced >= 5);
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 pub use names::intern;
-pub use read::read_trace;
+pub use read::{read_trace, unpacked};
 
 /// The version of the format. The first had training steps alone.
 pub const VERSION: u32 = 2;

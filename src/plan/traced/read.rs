@@ -53,6 +53,14 @@ pub fn read_trace(path: &Path) -> Result<Arc<TracedModel>, TapeError> {
     Ok(made)
 }
 
+/// A tape that the binary holds.
+///
+/// # Errors
+/// As [`read_trace`].
+pub fn unpacked(bytes: &[u8]) -> Result<Arc<TracedModel>, TapeError> {
+    parse(bytes.to_vec()).map(Arc::new)
+}
+
 fn parse(bytes: Vec<u8>) -> Result<TracedModel, TapeError> {
     let text = if bytes.starts_with(&[0x1f, 0x8b]) {
         let unpacked = files::up_to(MultiGzDecoder::new(bytes.as_slice()), UNPACKED);

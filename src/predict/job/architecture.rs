@@ -1,7 +1,7 @@
 //! Which model a plan names.
 
 use super::{Notes, sized, traced};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, ModelPreset, PresetTrace};
 use crate::framework::Profile;
 use crate::model::{self, Architecture, LayerList, ModelShape};
 use crate::plan::keys;
@@ -33,9 +33,13 @@ pub fn of_plan(
         let Some(preset) = catalog.model(name) else {
             return Err(Fault::of(keys::model::preset, catalog.no_model(name)));
         };
-        let (architecture, said) = of_config(&preset.hf_config, part)?;
-        let words = head_words(part, Some(&preset.hf_config));
-        (Architecture { name: format!("{}{words}", preset.name), ..architecture }, said)
+        if let Some(trace) = &preset.trace {
+            (of_traced_preset(preset, trace, part)?, Vec::new())
+        } else {
+            let (architecture, said) = of_config(&preset.hf_config, part)?;
+            let words = head_words(part, Some(&preset.hf_config));
+            (Architecture { name: format!("{}{words}", preset.name), ..architecture }, said)
+        }
     } else if let Some(words) = &part.layers {
         (LayerList::read(words)?.into(), Vec::new())
     } else if let Some(fields) = &part.architecture {
@@ -65,6 +69,19 @@ pub fn of_plan(
     notes.assumptions.extend(said);
     place_layers(&mut architecture, part, notes);
     Ok(Some(architecture))
+}
+
+/// A preset of which the binary holds what PyTorch ran.
+fn of_traced_preset(preset: &ModelPreset, trace: &PresetTrace, part: &ModelPart) -> Result<Architecture, Fault> {
+    for (key, given) in [(keys::model::head, part.head.is_some()), (keys::model::classes, part.classes.is_some())] {
+        if given {
+            let why =
+                format!("{} was traced with the head that it has; `memwall trace --hf` takes another", preset.name);
+            return Err(Fault::of(key, why));
+        }
+    }
+    let read = trace.get().map_err(|why| Fault::of(keys::model::preset, format!("{}: {why}", preset.name)))?;
+    Ok(Architecture { name: preset.name.clone(), ..model::of_trace(read) })
 }
 
 /// Whether the layers stand inside of a larger model; what is left out of them is said.
