@@ -13,7 +13,7 @@ pub use efficiency::{
     MemoryCurve, Stack, VectorPower,
 };
 pub use files::CatalogError;
-pub use preset::{ModelPreset, PresetConfig, PresetTrace};
+pub use preset::{ModelPreset, PresetConfig};
 
 use std::sync::Arc;
 

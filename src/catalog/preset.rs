@@ -1,14 +1,13 @@
 //! Model presets. Their configurations are read when they are asked for: one plan needs one of hundreds.
 
 use std::ops::Deref;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::files::CitedValue;
-use crate::plan::traced::{self, TracedModel};
 
 /// A model by name.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,30 +22,8 @@ pub struct ModelPreset {
     pub params: u64,
     /// Its Hugging Face configuration; of one with a trace what lists of models show.
     pub hf_config: PresetConfig,
-    /// What PyTorch ran of it, where no rules are there for its kind.
-    pub trace: Option<PresetTrace>,
-}
-
-/// A preset's trace (`memwall trace`), packed inside the binary. It is read on first use.
-#[derive(Debug, Clone)]
-pub struct PresetTrace {
-    packed: &'static [u8],
-    read: OnceLock<Result<Arc<TracedModel>, String>>,
-}
-
-impl PresetTrace {
-    /// # Errors
-    /// Why it cannot be read: a test reads every trace in the binary.
-    pub fn get(&self) -> Result<&Arc<TracedModel>, &str> {
-        let read = self.read.get_or_init(|| traced::unpacked(self.packed).map_err(|why| why.to_string()));
-        read.as_ref().map_err(String::as_str)
-    }
-}
-
-impl PartialEq for PresetTrace {
-    fn eq(&self, other: &Self) -> bool {
-        self.packed == other.packed
-    }
+    /// What PyTorch ran of it (`memwall trace`, packed), where no rules are there for its kind.
+    pub trace: Option<&'static [u8]>,
 }
 
 include!(concat!(env!("OUT_DIR"), "/traces.rs"));
@@ -115,10 +92,7 @@ impl EmbeddedPresets<'static> {
             source: model.source,
             params: model.params.value,
             hf_config: PresetConfig { text: model.hf_config.get(), keys: OnceLock::new() },
-            trace: model.trace.and_then(|name| {
-                let (_, packed) = TRACES.iter().find(|(known, _)| *known == name)?;
-                Some(PresetTrace { packed, read: OnceLock::new() })
-            }),
+            trace: model.trace.and_then(|name| Some(TRACES.iter().find(|(known, _)| *known == name)?.1)),
         })
     }
 }

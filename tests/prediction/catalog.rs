@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::support::catalog;
+use memwall::plan::traced::unpacked;
 use memwall::plan::{Document, plan_of};
 use memwall::units::BytesPerSec;
 
@@ -181,9 +182,9 @@ fn presets_with_a_trace_are_predicted_by_it() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs/traced");
     let mut traced = 0;
     for preset in catalog.models.iter() {
-        let Some(trace) = &preset.trace else { continue };
+        let Some(trace) = preset.trace else { continue };
         traced += 1;
-        assert_eq!(trace.get().unwrap().parameters.total, preset.params, "{}", preset.name);
+        assert_eq!(unpacked(trace).unwrap().parameters.total, preset.params, "{}", preset.name);
         let rest = "batch_size: 8, sequence_length: 1024}\n\
                     training: {micro_batch_size: 1, activation_checkpointing: full}\n\
                     hardware: {gpu_type: H100}\ncluster: {num_gpus: 8}\ndistribution: {sharding: zero3}\n";

@@ -39,26 +39,25 @@ const MOST_KNOWN: usize = 4;
 /// # Errors
 /// Where it cannot be read or is none.
 pub fn read_trace(path: &Path) -> Result<Arc<TracedModel>, TapeError> {
-    let bytes = files::read(path, PACKED).map_err(|error| TapeError::Unread(reason(&error)))?;
+    unpacked(&files::read(path, PACKED).map_err(|error| TapeError::Unread(reason(&error)))?)
+}
+
+/// A tape as it lies in a file, or in the binary.
+///
+/// # Errors
+/// Where it is none.
+pub fn unpacked(bytes: &[u8]) -> Result<Arc<TracedModel>, TapeError> {
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(found) = known().iter().find(|(held, _)| *held == bytes) {
+    if let Some(found) = known().iter().find(|(held, _)| held == bytes) {
         return Ok(Arc::clone(&found.1));
     }
-    let made = Arc::new(parse(bytes.clone())?);
+    let made = Arc::new(parse(bytes.to_vec())?);
     let mut known = known();
     if known.len() == MOST_KNOWN {
         known.remove(0);
     }
-    known.push((bytes, Arc::clone(&made)));
+    known.push((bytes.to_vec(), Arc::clone(&made)));
     Ok(made)
-}
-
-/// A tape that the binary holds.
-///
-/// # Errors
-/// As [`read_trace`].
-pub fn unpacked(bytes: &[u8]) -> Result<Arc<TracedModel>, TapeError> {
-    parse(bytes.to_vec()).map(Arc::new)
 }
 
 fn parse(bytes: Vec<u8>) -> Result<TracedModel, TapeError> {

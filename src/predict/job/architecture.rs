@@ -1,11 +1,12 @@
 //! Which model a plan names.
 
 use super::{Notes, sized, traced};
-use crate::catalog::{Catalog, ModelPreset, PresetTrace};
+use crate::catalog::{Catalog, ModelPreset};
 use crate::framework::Profile;
 use crate::model::{self, Architecture, LayerList, ModelShape};
 use crate::plan::keys;
 use crate::plan::keywords::{ModelHead, ModelType};
+use crate::plan::traced::unpacked;
 use crate::plan::{Fault, HfConfig, ModelPart, Plan};
 use serde_json::{Map, Value};
 
@@ -33,7 +34,7 @@ pub fn of_plan(
         let Some(preset) = catalog.model(name) else {
             return Err(Fault::of(keys::model::preset, catalog.no_model(name)));
         };
-        if let Some(trace) = &preset.trace {
+        if let Some(trace) = preset.trace {
             (of_traced_preset(preset, trace, part)?, Vec::new())
         } else {
             let (architecture, said) = of_config(&preset.hf_config, part)?;
@@ -72,7 +73,7 @@ pub fn of_plan(
 }
 
 /// A preset of which the binary holds what PyTorch ran.
-fn of_traced_preset(preset: &ModelPreset, trace: &PresetTrace, part: &ModelPart) -> Result<Architecture, Fault> {
+fn of_traced_preset(preset: &ModelPreset, trace: &[u8], part: &ModelPart) -> Result<Architecture, Fault> {
     for (key, given) in [(keys::model::head, part.head.is_some()), (keys::model::classes, part.classes.is_some())] {
         if given {
             let why =
@@ -80,8 +81,8 @@ fn of_traced_preset(preset: &ModelPreset, trace: &PresetTrace, part: &ModelPart)
             return Err(Fault::of(key, why));
         }
     }
-    let read = trace.get().map_err(|why| Fault::of(keys::model::preset, format!("{}: {why}", preset.name)))?;
-    Ok(Architecture { name: preset.name.clone(), ..model::of_trace(read) })
+    let read = unpacked(trace).map_err(|why| Fault::of(keys::model::preset, format!("{}: {why}", preset.name)))?;
+    Ok(Architecture { name: preset.name.clone(), ..model::of_trace(&read) })
 }
 
 /// Whether the layers stand inside of a larger model; what is left out of them is said.
