@@ -26,6 +26,9 @@ const NAMES: [(&str, Part); 13] = [
 /// The names that errors list: one a part.
 pub const FROZEN_PARTS: &str = "embeddings, head, attention, mlp, experts, router, norms, convolutions";
 
+/// Bit of modules that a trace names; no part has it.
+const MODULES: u16 = 1 << 15;
+
 impl FrozenParts {
     const fn bit(part: Part) -> u16 {
         1 << part as u16
@@ -37,6 +40,12 @@ impl FrozenParts {
     #[must_use]
     pub fn and(self, name: &str) -> Option<Self> {
         NAMES.iter().find(|(known, _)| *known == name).map(|(_, part)| Self(self.0 | Self::bit(*part)))
+    }
+
+    /// Freezes modules of a trace too, of whose weights its tape knows.
+    #[must_use]
+    pub const fn and_modules(self) -> Self {
+        Self(self.0 | MODULES)
     }
 
     /// Whether that part is frozen.

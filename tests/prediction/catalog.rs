@@ -204,3 +204,19 @@ fn presets_with_a_trace_are_predicted_by_it() {
     assert_eq!(traced, std::fs::read_dir(&folder).unwrap().count());
     assert!(traced >= 5);
 }
+
+/// LLaVA 1.5 7B trains all but its vision tower in its second stage, its projector alone in its first (its own scripts): CLIP's
+/// tower at 336 pixels has 303,507,456 parameters, the projector 1024 x 4096 + 4096 + 4096 x 4096 + 4096.
+#[test]
+fn modules_of_a_traced_preset_may_be_frozen() {
+    let trained = |frozen: &str| {
+        let text =
+            format!("model: {{preset: llava-1.5-7b}}\ntraining: {{frozen: [{frozen}]}}\nhardware: {{gpu_type: H100}}");
+        memwall::predict::of(&Document::parse(&text).unwrap().plan().unwrap(), catalog()).map(|it| it.params.trainable)
+    };
+    assert_eq!(trained("vision_tower").unwrap(), 7_063_427_072 - 303_507_456);
+    assert_eq!(trained("vision_tower, language_model, lm_head").unwrap(), 20_979_712);
+    let faults = trained("vision").unwrap_err();
+    let said = faults[0].to_string();
+    assert!(said.contains("no module of the traced model") && said.contains("model.vision_tower"), "{said}");
+}

@@ -117,7 +117,7 @@ section!(TRAINING, training, TrainingPart, "training", "how it is trained", {
     cpu_offload: word(CpuOffload), "what lives in host memory";
     distributed_optimizer: flag(), "Megatron's: states sharded over data-parallel ranks";
     lora: section(lora, LoraPart), "adapters; base weights frozen";
-    frozen: texts(), "parts without gradients, e.g. embeddings";
+    frozen: texts(), "parts without gradients, e.g. embeddings, or modules of a trace: vision_tower";
     weight_decay: amount(1.0), "weight decay";
     gradient_clipping: flag_or_amount(), "gradients are clipped by their norm";
     padded_batch: flag(), "a real padding mask: fused attention may not apply";

@@ -9,6 +9,7 @@ mod cpu;
 mod degrees;
 mod delta;
 mod fragmentation;
+mod frozen_modules;
 mod hardware;
 mod idle;
 mod kernels;
@@ -89,13 +90,16 @@ impl Job {
         let framework = notes.or(keys::model::framework, plan.model.framework, Profile::standard().framework);
         let implementation = plan.model.transformer_impl.unwrap_or(TransformerImpl::TransformerEngine);
         let profile = Profile::of(framework, implementation);
-        let architecture = match architecture::of_plan(plan, catalog, profile, &mut notes) {
+        let mut architecture = match architecture::of_plan(plan, catalog, profile, &mut notes) {
             Ok(architecture) => architecture,
             Err(fault) => {
                 notes.faults.push(fault);
                 None
             }
         };
+        if let (Some(architecture), Some(names)) = (&mut architecture, &plan.training.frozen) {
+            frozen_modules::freeze(names, architecture, &mut notes);
+        }
         let profile = fork_for(profile, architecture.as_ref(), &mut notes);
         let hardware = hardware::resolve(plan, catalog, &mut notes);
         let degrees = degrees::resolve(plan, profile, &mut notes);
@@ -220,7 +224,7 @@ impl LayoutIndependent {
         degrees::check_model(&degrees, &architecture, profile, &mut notes);
         traced::check(plan, (profile, &degrees), &architecture, &mut notes);
         let lora = adapters::resolve(plan, profile, &architecture, &mut notes);
-        let mut training = training::resolve(plan, profile, lora, &mut notes);
+        let mut training = training::resolve(plan, (profile, &architecture), lora, &mut notes);
         cpu::resolve(plan, (&hardware, &degrees), &mut training, &mut notes);
         let storage = storage::resolve(plan, profile, (&degrees, &hardware), &mut notes);
         let batch = batch::resolve(plan, &degrees, &architecture, &mut notes);

@@ -3,7 +3,7 @@
 use super::Notes;
 use super::companions::Companions;
 use crate::framework::Profile;
-use crate::model::{Element, FROZEN_PARTS, FrozenParts};
+use crate::model::{Architecture, Element, FROZEN_PARTS, FrozenParts, ModelShape};
 use crate::plan::keys;
 use crate::plan::keywords::{Attention, CpuOffload, Loss, Mode, Optimizer};
 use crate::plan::{Checkpointing, Plan};
@@ -85,7 +85,13 @@ pub struct Training {
 }
 
 /// Fills absent keys by the contract's defaults.
-pub(super) fn resolve(plan: &Plan, profile: &Profile, lora: Option<Lora>, notes: &mut Notes) -> Training {
+pub(super) fn resolve(
+    plan: &Plan,
+    (profile, architecture): (&Profile, &Architecture),
+    lora: Option<Lora>,
+    notes: &mut Notes,
+) -> Training {
+    let traced = matches!(architecture.shape, ModelShape::Traced(_));
     let part = &plan.training;
     let defaults = &profile.defaults;
     let reads = |key: &str| profile.support.own_keys.is.contains(&key);
@@ -122,7 +128,7 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, lora: Option<Lora>, notes:
         reference_model: part.reference_model == Some(true) && mode == Mode::Train && lora.is_none(),
         companions: Companions::of(part, mode),
         lora,
-        frozen: frozen(part.frozen.as_deref().unwrap_or_default(), notes),
+        frozen: frozen(part.frozen.as_deref().unwrap_or_default(), traced, notes),
         weight_decay: part.weight_decay.unwrap_or(if adam { 0.01 } else { 0.0 }),
         gradient_clipping: part.gradient_clipping.unwrap_or(defaults.gradient_clipping.is),
         padded_batch: part.padded_batch.unwrap_or(false),
@@ -163,12 +169,14 @@ fn weight_bits(given: Option<u64>, mode: Mode, notes: &mut Notes) -> Option<u64>
     Some(bits)
 }
 
-/// The parts that a plan names.
-fn frozen(names: &[String], notes: &mut Notes) -> FrozenParts {
-    names.iter().fold(FrozenParts::default(), |frozen, name| {
-        frozen.and(name).unwrap_or_else(|| {
+/// The parts that a plan names; modules where the model is traced, whose weights are frozen there.
+fn frozen(names: &[String], traced: bool, notes: &mut Notes) -> FrozenParts {
+    names.iter().fold(FrozenParts::default(), |frozen, name| match frozen.and(name) {
+        Some(frozen) => frozen,
+        None if traced => frozen.and_modules(),
+        None => {
             notes.fault(keys::training::frozen, format!("`{name}` is not a part of a model; known: {FROZEN_PARTS}"));
             frozen
-        })
+        }
     })
 }
