@@ -20,6 +20,7 @@ mod colossal;
 mod common;
 mod concept_table;
 mod concepts;
+mod data_arguments;
 mod deepspeed;
 mod diffusers;
 mod documented;

@@ -18,7 +18,7 @@ use super::settings::Settings;
 use super::trainer::{self, WeightStorage};
 use super::trainer_by_name;
 use super::unread::account_for;
-use super::{idle_arguments, model, own_config, own_loop, preset_length, python_adapters, python_lengths, trl, vision};
+use super::{data_arguments, idle_arguments, model, own_config, own_loop, preset_length, python_adapters, python_lengths, trl, vision};
 use crate::plan::keys;
 
 /// Calls whose keywords are `TrainingArguments`.
@@ -114,6 +114,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     }
     let whole = project_text(context, path, &content);
     idle_arguments::names(&given, &whole).iter().for_each(|name| given.accept(name));
+    data_arguments::names(&given, &whole).iter().for_each(|name| given.accept(name));
     // What the script asks its file for, and does by calls that were followed.
     let followed = |key: &str| imported.get(key).is_some_and(|found| !matches!(found.origin, Origin::Default { .. }));
     if followed(keys::training::activation_checkpointing) {
