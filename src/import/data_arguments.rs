@@ -20,8 +20,30 @@ const DATA: [&str; 16] = [
 
 /// Parts of statements that may change what is held or how long a step takes.
 const OTHERS: [&str; 25] = [
-    "model", "trainer", "config", "arguments", "batch", "lora", "peft", "optim", "length", "dtype", "loader", "token",
-    "max_len", "accum", "engine", "parallel", "generat", "llm", "gpu", "cuda", "device", "checkpoint", "adapter", "seq",
+    "model",
+    "trainer",
+    "config",
+    "arguments",
+    "batch",
+    "lora",
+    "peft",
+    "optim",
+    "length",
+    "dtype",
+    "loader",
+    "token",
+    "max_len",
+    "accum",
+    "engine",
+    "parallel",
+    "generat",
+    "llm",
+    "gpu",
+    "cuda",
+    "device",
+    "checkpoint",
+    "adapter",
+    "seq",
     "step",
 ];
 
@@ -87,21 +109,43 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 /// Whether there are statements with that name beside its declaration, and all of them are about data.
 fn only_chooses_data(statements: &[Statement], name: &str) -> bool {
     let mut used = false;
+    let mut loads_data: Option<usize> = None;
     for (at, statement) in statements.iter().enumerate() {
-        if !words(&statement.text).any(|word| word == name) || declares(&statement.text, name) {
+        loads_data = loads_data.filter(|margin| statement.margin > *margin);
+        if loads_data.is_none() && makes_data(&statement.text) {
+            loads_data = Some(statement.margin);
+        }
+        let text = without_entry(&statement.text, name);
+        if !words(&text).any(|word| word == name) || declares(&text, name) {
             continue;
         }
         used = true;
+        if loads_data.is_some() && !["model", "token", "batch"].iter().any(|part| text.contains(part)) {
+            continue;
+        }
         let guards = ["if ", "elif "].iter().any(|word| statement.text.starts_with(word));
-        let fine = match guards {
-            true => statement.text.trim_end().ends_with(':') && guarded(statements, at).all(|inner| is_of_data(inner, name)),
-            false => is_of_data(&statement.text, name),
+        let fine = if guards {
+            statement.text.trim_end().ends_with(':') && guarded(statements, at).all(|inner| is_of_data(inner, name))
+        } else {
+            is_of_data(&statement.text, name)
         };
         if !fine {
             return false;
         }
     }
     used
+}
+
+/// Whether a statement begins a function that makes data, by its name: `def load_mixed_data(`.
+fn makes_data(text: &str) -> bool {
+    let name = text.strip_prefix("def ").and_then(|rest| rest.split('(').next()).unwrap_or("");
+    ["data", "sample", "example"].iter().any(|part| name.contains(part))
+}
+
+/// A statement without what only writes the argument down under its own name: `"num_samples": args.num_samples`.
+fn without_entry(text: &str, name: &str) -> String {
+    let key = [format!("\"{name}\": args.{name}"), format!("'{name}': args.{name}")];
+    key.iter().fold(text.to_owned(), |text, entry| text.replace(entry.as_str(), ""))
 }
 
 /// The statements below a condition, and those of its alternatives.
@@ -118,7 +162,8 @@ fn guarded(statements: &[Statement], at: usize) -> impl Iterator<Item = &str> {
 /// Whether a statement declares the argument, a field or a parameter of that name and no more.
 fn declares(text: &str, name: &str) -> bool {
     let field = text.strip_prefix(name).is_some_and(|rest| rest.starts_with(':'));
-    text.starts_with("parser.add_argument") || text.contains(".add_argument(") || text.starts_with("def ") || field
+    let option = format!("--{name} ");
+    text.contains(&option) || text.contains(".add_argument(") || text.starts_with("def ") || field
 }
 
 fn is_of_data(text: &str, name: &str) -> bool {
@@ -152,7 +197,8 @@ mod tests {
     fn a_number_of_samples_that_only_selects_rows_chooses_data() {
         let script = "parser.add_argument('--num_samples', type=int)\nif args.num_samples < len(data):\n\
             \x20   data = data.select(range(args.num_samples))\nelse:\n    print('all')\n\
-            run_dir = f'out-{args.num_samples}'\n";
+            run_dir = f'out-{args.num_samples}'\ndef load_data(num_samples):\n\
+            \x20   half = num_samples // 2\nkept = {'rank': args.rank, 'num_samples': args.num_samples}\n";
         assert_eq!(names(&given(), script), ["num_samples"]);
     }
 

@@ -341,7 +341,10 @@ fn is_configuration(name: &str, found: &Setting<Value>) -> bool {
 fn is_off(name: &str, found: &Setting<Value>) -> bool {
     // Parallel over one rank is none.
     let one = name.to_lowercase().contains("parallel") && whole(&found.value) == Some(1);
-    let nothing = found.value.as_str().is_some_and(|word| matches!(word.to_lowercase().as_str(), "" | "none" | "null"));
+    let nothing = found
+        .value
+        .as_str()
+        .is_some_and(|word| matches!(word.to_lowercase().as_str(), "" | "none" | "null" | "disabled"));
     let empty = found.value.as_array().is_some_and(Vec::is_empty) || found.value.as_object().is_some_and(Map::is_empty);
     one || nothing || empty || truth(&found.value) == Some(false) || found.value.is_null()
 }

@@ -9,7 +9,9 @@ use super::super::python::ScriptReader;
 use super::super::rows::not_modelled;
 use super::super::settings::{DefaultValue, Settings, UNKNOWN};
 use super::super::text::arguments as arguments_of;
-use super::super::{arguments, data_arguments, idle_arguments, own_config, script_adapters, script_defaults, script_doubts, trl};
+use super::super::{
+    arguments, data_arguments, idle_arguments, own_config, script_adapters, script_defaults, script_doubts, trl,
+};
 use super::super::{
     python_calls, python_lengths, script_classes, script_head, script_loading, script_modules, trainer_by_name,
 };
