@@ -111,6 +111,10 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
         None => imported.miss(keys::model::preset, "no models.policy.load"),
     }
     take(imported, settings, ROWS);
+    // `WORLD_SIZE` is the number of its nodes (`scripts/base_env.sh`).
+    if imported.get(keys::cluster::num_gpus).is_none() {
+        imported.miss(keys::cluster::num_gpus, "models.policy_trainer.num_gpu is no number");
+    }
     lengths(imported, settings);
     imported.say(keys::training::attention, "flash", default("attn_implementation flash_attention_2"));
     match settings.text("runtime_args.train_backend").map(|found| found.value).as_deref() {
