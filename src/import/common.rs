@@ -119,7 +119,10 @@ pub fn surroundings(imported: &mut ImportedPlan, context: &ImportContext) {
     let alone = !context.program.path.is_empty() && world.total.is_none() && !context.run.withheld && !launched;
     let one = || World::here(1, Origin::Derived("no launcher: one process".to_owned()));
     let world = if alone && !unsettled(imported) { &one() } else { world };
-    imported.fill(keys::cluster::num_gpus, world.total.clone());
+    // ChatLearn's shell names its nodes so; what its own setting would say counts.
+    if imported.tool != "ChatLearn" || !unsettled(imported) {
+        imported.fill(keys::cluster::num_gpus, world.total.clone());
+    }
     imported.fill(keys::cluster::nodes, world.nodes.clone());
     imported.fill(keys::cluster::gpus_per_node, world.per_node.clone());
     if imported.get(keys::cluster::num_gpus).is_none() {

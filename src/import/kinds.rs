@@ -5,9 +5,9 @@ use super::imported::ImportedPlan;
 use super::origin::Origin;
 use super::settings::Settings;
 use super::{
-    accelerate, align_anything, areal, automodel, axolotl, deepspeed, easy_r1, galore, glm, gpt_neox, levanter, lingua,
-    litgpt, llama_factory, llm_foundry, mistral_finetune, nanotron, nemo, nemo_rl, olmo, open_instruct, oumi,
-    own_config, prime_rl, primus, roll, swift, torchtitan, torchtune, trainer, veomni, verl,
+    accelerate, align_anything, areal, automodel, axolotl, chatlearn, deepspeed, easy_r1, galore, glm, gpt_neox,
+    levanter, lingua, litgpt, llama_factory, llm_foundry, mistral_finetune, nanotron, nemo, nemo_rl, olmo,
+    open_instruct, oumi, own_config, prime_rl, primus, roll, swift, torchtitan, torchtune, trainer, veomni, verl,
 };
 use crate::plan::keys;
 
@@ -25,6 +25,7 @@ pub fn kind(settings: &Settings) -> Option<Reader> {
         (roll::is_config, |settings, _, context| roll::of_file(settings, context)),
         (prime_rl::is_config, |settings, _, context| prime_rl::of_file(settings, context)),
         (areal::is_config, |settings, _, context| areal::of_file(settings, context)),
+        (chatlearn::is_config, |settings, _, context| chatlearn::of_file(settings, context)),
         (easy_r1::is_config, |settings, _, context| easy_r1::of_file(settings, context)),
         (verl::is_config, |settings, _, context| verl::of_file(settings, context)),
         (levanter::is_config, |settings, _, context| levanter::of_file(settings, context)),
@@ -49,7 +50,7 @@ pub fn kind(settings: &Settings) -> Option<Reader> {
         (llm_foundry::is_config, |settings, _, context| llm_foundry::of_file(settings, context)),
         (
             |settings| settings.holds("command") && llm_foundry::is_config(&settings.below("parameters")),
-            |settings, _, context| llm_foundry::of_file(settings.below("parameters"), context),
+            |settings, _, context| llm_foundry::of_job(&settings, context),
         ),
         (litgpt::is_config, |settings, _, context| litgpt::of_file(settings, context)),
         (own_config::is_config, |settings, name, context| own_config::of_file(&settings, name, context)),

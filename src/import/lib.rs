@@ -1,9 +1,8 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
-//! Plans from elsewhere: what a training command, its files and its surroundings say about
-//! the plan that it runs. Texts in, a plan out, every value with its origin: nothing here
-//! reads a file or a process by itself, and nothing of what is read is ever run. Python scripts are read by their syntax
-//! and followed as far as their values can be told (`python`).
+//! Plans from elsewhere: what a training command, its files and its surroundings say about the plan that it runs. Texts in,
+//! a plan out, every value with its origin: nothing here reads a file or a process by itself, and nothing of what is read
+//! is ever run. Python scripts are read by their syntax and followed as far as their values can be told (`python`).
 
 use memwall_core::{catalog, files, order, plan, printable, reading};
 
@@ -16,10 +15,12 @@ mod automodel;
 mod axolotl;
 mod bridge;
 mod build_nanogpt;
+mod chatlearn;
 mod colossal;
 mod common;
 mod concept_table;
 mod concepts;
+mod data_arguments;
 mod deepspeed;
 mod diffusers;
 mod documented;
@@ -340,6 +341,7 @@ fn framework(context: &ImportContext) -> ImportedPlan {
         (automodel::runs, automodel::import),
         (oumi::runs, oumi::import),
         (easy_r1::runs, easy_r1::import),
+        (chatlearn::runs, chatlearn::import),
         (sky_rl::runs, sky_rl::import),
         (prime_rl::runs, prime_rl::import),
         (lingua::runs, lingua::import),

@@ -101,7 +101,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     settings.over(arguments::overrides(&words));
     settings.over(arguments::read(&context.program.words).options);
     imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
-    let starts = ["llamafactory-cli", "lmf"].contains(&context.program.name());
+    let starts = ["llamafactory-cli", "lmf", "llamafactory.cli"].contains(&context.program.name());
     if context.world.total.is_none() && starts {
         self_launched(&mut imported, context, "llamafactory-cli starts torchrun on every GPU in sight");
     }

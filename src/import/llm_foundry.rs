@@ -67,6 +67,19 @@ pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
     imported
 }
 
+/// The plan of a job of MosaicML's `mcli`, whose `parameters` are a file's: on nodes of eight GPUs.
+pub fn of_job(job: &Settings, context: &ImportContext) -> ImportedPlan {
+    const PER_NODE: u64 = 8;
+    let mut imported = of_file(job.below("parameters"), context);
+    let gpus = job.first_whole(&["compute.gpus", "gpu_num", "gpus"]).filter(|found| found.value > 0);
+    if let Some(found) = gpus.filter(|found| found.value < PER_NODE || found.value.is_multiple_of(PER_NODE)) {
+        imported.set(keys::cluster::nodes, Some(found.clone().map(|gpus| gpus.div_ceil(PER_NODE))));
+        imported.set(keys::cluster::gpus_per_node, Some(found.clone().map(|gpus| gpus.min(PER_NODE))));
+        imported.set(keys::cluster::num_gpus, Some(found));
+    }
+    imported
+}
+
 fn default(option: &str) -> Origin {
     Origin::Default { framework: VERSION, option: option.to_owned() }
 }

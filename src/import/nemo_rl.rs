@@ -279,6 +279,10 @@ fn on_megatron(imported: &mut ImportedPlan, settings: &Settings) {
     imported.say(keys::distribution::engine, "megatron", Origin::Program("policy.megatron_cfg".to_owned()));
     take(imported, settings, MEGATRON);
     imported.say(keys::training::precision, "bf16-fp32-master", default("policy.megatron_cfg.optimizer.bf16 true"));
+    // The type of the model's weights (`nemo_rl/models/megatron/setup.py`, `_apply_precision_config`).
+    if settings.text("policy.precision").is_some_and(|found| !found.value.starts_with("bf")) {
+        settings.refuse("policy.precision");
+    }
     match settings.text("policy.megatron_cfg.optimizer.optimizer").filter(|found| found.value != "adam") {
         Some(found) => common::set_optimizer(imported, Some(found)),
         None => {

@@ -3,6 +3,7 @@
 
 use super::arguments;
 use super::common::ImportContext;
+use super::data_arguments;
 use super::imported::ImportedPlan;
 use super::methods::TrainingMethod;
 use super::origin::{Origin, Setting};
@@ -113,7 +114,8 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         imported.unread.get_or_insert_with(|| opened.unread.unwrap_or_else(|| "the file of its arguments".to_owned()));
     }
     let whole = project_text(context, path, &content);
-    idle_arguments::names(&given, &whole).iter().for_each(|name| given.accept(name));
+    let settled = [idle_arguments::names(&given, &whole), data_arguments::names(&given, &whole)];
+    settled.iter().flatten().for_each(|name| given.accept(name));
     // What the script asks its file for, and does by calls that were followed.
     let followed = |key: &str| imported.get(key).is_some_and(|found| !matches!(found.origin, Origin::Default { .. }));
     if followed(keys::training::activation_checkpointing) {

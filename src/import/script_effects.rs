@@ -19,6 +19,12 @@ const MOST_NAMED: usize = 4;
 pub fn say(imported: &mut ImportedPlan, reader: &ScriptReader) {
     let path = reader.name();
     let mut effects = reader.unfollowed_effects();
+    // It adds three rows to the vocabulary at most (`llava/model/llava_arch.py`).
+    effects.retain(|effect| !effect.starts_with("initialize_vision_tokenizer("));
+    let builds = ["initialize_vision_modules(", "build_vision_tower("].iter().any(|part| reader.whole().contains(part));
+    if builds && imported.tower.is_none() {
+        not_modelled(imported, &format!("{path}: a vision tower, which no argument that is known names"));
+    }
     effects.truncate(MOST_NAMED);
     if !effects.is_empty() {
         not_modelled(imported, &format!("{path}: what {} does to the model is not followed", effects.join(", ")));

@@ -10,6 +10,7 @@ use super::rows::not_modelled;
 use super::script_doubts::code;
 use super::settings::Settings;
 use super::trainer;
+use crate::plan::keys;
 
 /// What the calls that load models are told by a keyword.
 enum ToldKeyword {
@@ -131,7 +132,8 @@ pub fn attention(imported: &mut ImportedPlan, reader: &ScriptReader) {
         return imported.say(KEY, "flash", program(part));
     }
     let open = match (patch(reader), told(reader, &["attn_implementation", "_attn_implementation"])) {
-        (Some((name, Some(word))), _) => return imported.say(KEY, word, program(&name)),
+        (Some((name, Some(word))), _) if is_patched(imported) => return imported.say(KEY, word, program(&name)),
+        (Some((name, Some(_))), _) => format!("{name}( for LLaMA's classes"),
         (Some((name, None)), _) => name,
         (None, ToldKeyword::Word(found)) => {
             let word = trainer::implementation(&found.value);
@@ -180,6 +182,16 @@ fn patch(reader: &ScriptReader) -> Option<(String, Option<&'static str>)> {
         patches && !asks && reader.calls_any(name) != Some(false)
     });
     other.map(|name| (name.to_owned(), None))
+}
+
+/// Whether a model may be of the classes that FastChat's patches change, LLaMA's: none whose name is another family's is.
+fn is_patched(imported: &ImportedPlan) -> bool {
+    const OTHERS: [&str; 15] = [
+        "phi", "qwen", "gemma", "mistral", "mixtral", "stablelm", "minicpm", "bloom", "gpt", "opt", "falcon", "mpt",
+        "pythia", "baichuan", "chatglm",
+    ];
+    let preset = imported.get(keys::model::preset).and_then(|found| found.value.as_str()).unwrap_or("");
+    !OTHERS.iter().any(|family| preset.starts_with(family))
 }
 
 /// Whether a function by its name puts another attention into a model.

@@ -6,7 +6,7 @@ use super::inert::is_inert;
 use super::origin::{Origin, Setting};
 use super::settings::{Fate, Settings, text, truth, whole};
 use crate::plan::keys;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Parts of names whose settings change neither memory nor the time of a step, or whose effect is seen
 /// elsewhere: learning rates, data, logs, checkpoints, evaluation, addresses.
@@ -238,6 +238,7 @@ pub fn account_for(imported: &mut ImportedPlan, settings: &Settings) {
             Fate::Read => {}
             Fate::Unread if engine && matches!(name, "deepspeed" | "deepspeed_config") => {}
             Fate::Misread => misread(imported, name, found),
+            Fate::Unread if is_in_a_section_that_is_off(settings, name) => unread.push(shown(&found.origin, name)),
             Fate::Unread if is_configuration(name, found) => {
                 let file = text(&found.value).unwrap_or_default();
                 unknown.push(format!("{} {file}", shown(&found.origin, name)));
@@ -340,8 +341,24 @@ fn is_configuration(name: &str, found: &Setting<Value>) -> bool {
 fn is_off(name: &str, found: &Setting<Value>) -> bool {
     // Parallel over one rank is none.
     let one = name.to_lowercase().contains("parallel") && whole(&found.value) == Some(1);
-    let nothing = found.value.as_str().is_some_and(|word| matches!(word.to_lowercase().as_str(), "" | "none" | "null"));
-    one || nothing || truth(&found.value) == Some(false) || found.value.is_null()
+    let nothing = found
+        .value
+        .as_str()
+        .is_some_and(|word| matches!(word.to_lowercase().as_str(), "" | "none" | "null" | "disabled"));
+    let empty = found.value.as_array().is_some_and(Vec::is_empty) || found.value.as_object().is_some_and(Map::is_empty);
+    one || nothing || empty || truth(&found.value) == Some(false) || found.value.is_null()
+}
+
+/// Whether a section around a setting says of itself that it is not on: `peft.enabled: false` beside `peft.dim`.
+fn is_in_a_section_that_is_off(settings: &Settings, name: &str) -> bool {
+    let ends = name.match_indices('.').filter_map(|(at, _)| name.get(..at));
+    let is_off = |section: &str, other: &str| {
+        other.strip_prefix(section).is_some_and(|word| matches!(word, ".enabled" | ".enable"))
+    };
+    let off = |section: &str| {
+        settings.iter().any(|(other, found)| is_off(section, other) && truth(&found.value) == Some(false))
+    };
+    ends.into_iter().any(off)
 }
 
 fn is_weighty(name: &str, found: &Setting<Value>) -> bool {

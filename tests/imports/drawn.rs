@@ -121,6 +121,7 @@ fn the_draws_are_broad_and_mostly_right() {
         "sixtysecond",
         "sixtythird",
         "sixtyfourth",
+        "sixtysixth",
         "scripts_first",
         "scripts_second",
     ];

@@ -73,6 +73,9 @@ struct Case {
     /// Parts of what must be said beside.
     #[serde(default)]
     notes: Vec<String>,
+    /// Parts of what would be said of others.
+    #[serde(default)]
+    unsaid: Vec<String>,
     /// Which of several trainings is meant.
     which: Option<usize>,
 }
@@ -126,6 +129,11 @@ fn faults(case: &Case, imported: &ImportedPlan) -> Vec<String> {
     for said in &case.notes {
         if !imported.notes.iter().any(|note| note.contains(said)) {
             faults.push(format!("not said: {said}; {:?}", imported.notes));
+        }
+    }
+    for said in &case.unsaid {
+        if imported.notes.iter().any(|note| note.contains(said)) {
+            faults.push(format!("said: {said}; {:?}", imported.notes));
         }
     }
     if let Err(why) = imported.plan() {

@@ -105,6 +105,8 @@ fn beside(imported: &mut ImportedPlan, settings: &Settings) {
     if settings.text("advantage_estimator").is_some_and(|found| found.value == "ppo") {
         not_modelled(imported, "the critic, which has the GPUs in turn with the actor");
     }
+    // One of the two reasons for a reference (`slime/ray/placement_group.py`, `with_ref`).
+    settings.accept("use_kl_loss");
     imported.note("the reference's weights lie on the host and take the policy's place for a pass: not in the time");
     if !settings.is_set("colocate") {
         return imported.note("the engine of the rollout has GPUs of its own");

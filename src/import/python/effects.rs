@@ -174,7 +174,9 @@ fn effect(script: &FollowedScript, at: usize, call: &LibraryCall) -> Option<Stri
     if is_model_path(owner) {
         // unsloth's ways to write a model out: `save_pretrained_gguf`, `push_to_hub_merged`.
         let writes = ["save_pretrained", "push_to_hub"].iter().any(|start| name.starts_with(start));
-        return (!writes && !METHODS.contains(&name) && !is_of_model(script, at, 0)).then(|| name.to_owned());
+        // What only gives a part of the model changes none: `get_decoder`, LLaVA's `get_model` and `get_vision_tower`.
+        let gives = name.starts_with("get_");
+        return (!writes && !gives && !METHODS.contains(&name) && !is_of_model(script, at, 0)).then(|| name.to_owned());
     }
     if owner.ends_with("Trainer") {
         return (!OF_TRAINERS.contains(&name)).then(|| name.to_owned());

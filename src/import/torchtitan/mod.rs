@@ -205,6 +205,19 @@ fn sharding(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCo
             Origin::Default { framework: VERSION, option: "data_parallel_shard_degree -1: what is left".to_owned() };
         rest.map(|shards| Setting::new(shards, origin))
     });
+    // `models/llama3/infra/parallelize.py`: weights stay whole after the forward pass of a pipeline's stage by default.
+    let policy = settings.text("parallelism.fsdp_reshard_after_forward").map(|found| found.value);
+    let staged = imported.whole(keys::distribution::pipeline_parallel).is_some_and(|stages| stages > 1);
+    let sharded = match policy.as_deref() {
+        Some("never") => "zero2",
+        Some("default") if staged => "zero2",
+        _ => "zero3",
+    };
+    if staged && policy.is_none() {
+        imported.note(
+            "a stage's weights may stay whole between its passes (fsdp_reshard_after_forward): counted as sharded",
+        );
+    }
     match shards {
         Some(shards) => {
             let ranks = shards.value.saturating_mul(copies);
@@ -213,7 +226,7 @@ fn sharding(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCo
                     Origin::Derived(format!("{copies} replicas x {} shards ({})", shards.value, shards.origin));
                 imported.say(keys::distribution::data_parallel, ranks, origin);
             }
-            let word = if shards.value > 1 { "zero3" } else { "none" };
+            let word = if shards.value > 1 { sharded } else { "none" };
             imported.set(KEY, Some(shards.clone().map(|_| word)));
             engine(imported, shards.value > 1);
             if copies > 1 && shards.value > 1 {
@@ -223,7 +236,7 @@ fn sharding(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCo
         // A file by itself: FSDP as soon as there is more than one rank.
         None => {
             let origin = Origin::Default { framework: VERSION, option: "data_parallel_shard_degree -1".to_owned() };
-            imported.say(KEY, "zero3", origin);
+            imported.say(KEY, sharded, origin);
             engine(imported, true);
         }
     }

@@ -9,7 +9,9 @@ use super::super::python::ScriptReader;
 use super::super::rows::not_modelled;
 use super::super::settings::{DefaultValue, Settings, UNKNOWN};
 use super::super::text::arguments as arguments_of;
-use super::super::{arguments, idle_arguments, own_config, script_adapters, script_defaults, script_doubts, trl};
+use super::super::{
+    arguments, data_arguments, idle_arguments, own_config, script_adapters, script_defaults, script_doubts, trl,
+};
 use super::super::{
     python_calls, python_lengths, script_classes, script_head, script_loading, script_modules, trainer_by_name,
 };
@@ -115,6 +117,7 @@ fn of_versions(context: &ImportContext) -> ImportedPlan {
 
 /// Takes out what a script declares and never reads; the Trainer has its own default in its place.
 fn leave_idle(imported: &mut ImportedPlan, settings: &mut Settings, (path, whole): (&str, &str), looped: bool) {
+    data_arguments::names(settings, whole).iter().for_each(|name| settings.accept(name));
     let usual = if looped { Settings::default() } else { Settings::defaults(VERSION, DEFAULTS) };
     for name in idle_arguments::names(settings, whole) {
         if settings.is_set(&name) {

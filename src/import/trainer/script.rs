@@ -289,6 +289,11 @@ fn refuses_adapters(settings: &Settings) -> bool {
 /// Base weights of 4 or 8 bits.
 fn bits(settings: &Settings) -> Option<Setting<u64>> {
     let on = |name: &str, bits: u64| settings.on(name).map(|found| found.map(|_| bits));
+    // Qwen's `finetune.py` and its kin take their `bits` with `q_lora` alone.
+    if settings.flag("q_lora").is_some_and(|found| !found.value) {
+        settings.accept("bits");
+        return None;
+    }
     ["load_in_4bit", "use_4bit_quantization", "use_4bit_quantisation", "q_lora"]
         .iter()
         .find_map(|name| on(name, 4))

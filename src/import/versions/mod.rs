@@ -73,7 +73,11 @@ pub fn finish(imported: &mut ImportedPlan, versions: &BTreeMap<String, String>) 
                 Origin::Default { framework: "PyTorch before 2.0", option },
             );
         }
-        if imported.tool == "transformers" && value(imported, keys::distribution::engine).as_deref() == Some("ddp") {
+        // Of several passes the later ones find gradients there whatever the step began with; adapters have few.
+        let passes = imported.whole(keys::training::gradient_accumulation_steps).is_some_and(|steps| steps > 1);
+        let few = passes || imported.get(keys::lora::rank).is_some();
+        let ddp = value(imported, keys::distribution::engine).as_deref() == Some("ddp");
+        if imported.tool == "transformers" && ddp && !few {
             imported.note("not modelled: PyTorch before 2.0 keeps gradients between steps (zero_grad writes zeros)");
         }
     }
