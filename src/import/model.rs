@@ -74,15 +74,15 @@ pub fn set(imported: &mut ImportedPlan, context: &ImportContext, found: Setting<
     // ModelScope keeps `Qwen1.5-0.5B` in a folder `Qwen1___5-0___5B`.
     let name = name.replace("___", ".");
     let name = stored(&name).unwrap_or(name);
+    if vision::set(imported, context, &name, &origin) {
+        return;
+    }
     if let Some(preset) = preset(context, &name) {
         if is_bare_folder(&name) {
             let why = format!("{name}: the name of a folder, which tells no size ({preset} is called so)");
             return imported.miss(keys::model::preset, why);
         }
         return imported.say(keys::model::preset, preset, named(&origin, &name));
-    }
-    if vision::set(imported, context, &name, &origin) {
-        return;
     }
     if let Some(path) = cached(context, &name) {
         return imported.say(

@@ -17,7 +17,12 @@ pub struct Tower {
     pub frozen: bool,
     /// Somebody says that it trains, whatever adapters stand beside.
     pub trained: bool,
+    /// The preset that is a trace of the whole model, and what of it does not train where the tower does not.
+    pub traced: Option<(&'static str, Vec<&'static str>)>,
 }
+
+/// Presets that are traces of whole models.
+const TRACED: [&str; 4] = ["llava-1.5-7b", "llava-1.5-13b", "internvl3-2b", "internvl3-8b"];
 
 /// A vision model's name without the words for how it was tuned, its language model, and the parameters of its tower
 /// with its merger, each the sum of the shapes of `modeling_*.py` of transformers 4.57: `visual`, or of the hub's
@@ -138,7 +143,11 @@ pub fn set(imported: &mut ImportedPlan, context: &ImportContext, name: &str, ori
     let Some(preset) = context.catalog.model(language).map(|model| model.name.clone()) else { return false };
     let origin = Origin::Derived(format!("{origin}: the language model of {known}"));
     imported.say(keys::model::preset, preset, origin.clone());
-    imported.tower = Some(Tower { parameters, origin, frozen: false, trained: false });
+    let plain = known.replace("-v1.5", "-1.5");
+    // What tools freeze of a checkpoint is its tower with what joins it.
+    let traced =
+        TRACED.iter().find(|name| **name == plain).map(|name| (*name, vec!["vision_tower", "multi_modal_projector"]));
+    imported.tower = Some(Tower { parameters, origin, frozen: false, trained: false, traced });
     true
 }
 
@@ -149,7 +158,7 @@ pub fn whole(imported: &mut ImportedPlan) {
     let known = BEHIND_A_TOWER.iter().find(|(name, _)| found.value.as_str() == Some(name));
     let Some((_, parameters)) = known else { return };
     let origin = Origin::Derived(format!("{}: loaded with its tower", found.origin));
-    imported.tower = Some(Tower { parameters: *parameters, origin, frozen: false, trained: false });
+    imported.tower = Some(Tower { parameters: *parameters, origin, frozen: false, trained: false, traced: None });
 }
 
 /// The same for scripts on transformers, where `AutoModelForCausalLM` makes Gemma 3's class for pictures and text of such a
@@ -169,7 +178,8 @@ pub fn of_llava(imported: &mut ImportedPlan, settings: &Settings) {
     let named = settings.iter().find(|(name, _)| *name == "vision_tower").and_then(|(_, found)| {
         let plain = base(found.value.as_str()?).to_lowercase().replace('_', "-");
         let (_, parameters) = TOWERS.iter().find(|(known, _)| *known == plain)?;
-        Some(Tower { parameters: *parameters, origin: found.origin.clone(), frozen: true, trained: false })
+        let traced = llava_like(imported, settings, &plain);
+        Some(Tower { parameters: *parameters, origin: found.origin.clone(), frozen: true, trained: false, traced })
     });
     if let Some(named) = named {
         settings.accept("vision_tower");
@@ -178,6 +188,39 @@ pub fn of_llava(imported: &mut ImportedPlan, settings: &Settings) {
     let Some(tower) = imported.tower.as_mut() else { return };
     tower.trained |= trains(settings);
     tower.frozen &= !tower.trained;
+}
+
+/// LLaVA 1.5 by its parts: Vicuna, CLIP at 336 pixels, a projector of two layers. Its own scripts train all but the tower, or
+/// with `--tune_mm_mlp_adapter True` the projector alone (`llava/train/train.py`).
+fn llava_like(imported: &ImportedPlan, settings: &Settings, tower: &str) -> Option<(&'static str, Vec<&'static str>)> {
+    let language = imported.get(keys::model::preset)?.value.as_str()?.to_owned();
+    let [small, large, ..] = TRACED;
+    let whole = [("llama-2-7b", small), ("llama-2-13b", large)].into_iter().find(|(name, _)| *name == language)?.1;
+    let projector = settings.text("mm_projector_type").filter(|found| found.value == "mlp2x_gelu");
+    projector.filter(|_| tower == "clip-vit-large-patch14-336")?;
+    let alone = settings.flag("tune_mm_mlp_adapter").is_some_and(|found| found.value);
+    let modules = if alone { vec!["vision_tower", "language_model", "lm_head"] } else { vec!["vision_tower"] };
+    Some((whole, modules))
+}
+
+/// Whether the whole model's trace can stand for it: whatever cuts the model, quantizes it or adapts some of its layers
+/// needs the language model alone.
+fn can_be_traced(imported: &ImportedPlan) -> bool {
+    let given = [
+        keys::lora::rank,
+        keys::lora::base_bits,
+        keys::training::frozen,
+        keys::training::reference_model,
+        keys::training::critic_model,
+        keys::training::generation_beside,
+        keys::distribution::tensor_parallel,
+        keys::distribution::pipeline_parallel,
+        keys::distribution::context_parallel,
+    ];
+    let is_given =
+        |key: &str| imported.get(key).is_some_and(|found| !["1", "false"].contains(&found.value.to_string().as_str()));
+    let framework = imported.get(keys::model::framework).is_none_or(|found| found.value.as_str() == Some("pytorch"));
+    framework && !given.into_iter().any(is_given)
 }
 
 /// `--unfreeze_mm_vision_tower True`, `--tune_type_vision_tower full`, `--freeze_vision_tower False`,
@@ -201,8 +244,17 @@ fn trains(settings: &Settings) -> bool {
 
 /// Says of a tower what becomes of it: frozen below adapters, or by the tool's own default.
 pub fn settle(imported: &mut ImportedPlan) {
-    let Some(Tower { parameters, origin, frozen, trained }) = imported.tower.take() else { return };
+    let Some(Tower { parameters, origin, frozen, trained, traced }) = imported.tower.take() else { return };
     let millions = parameters as f64 / 1e6;
+    if let Some((whole, modules)) = traced.filter(|_| can_be_traced(imported)) {
+        let origin = Origin::Derived(format!("{origin}: traced whole"));
+        imported.set(keys::model::preset, Some(Setting::new(whole.to_owned(), origin.clone())));
+        if frozen && !trained {
+            let modules: Vec<String> = modules.into_iter().map(str::to_owned).collect();
+            imported.set(keys::training::frozen, Some(Setting::new(modules, origin)));
+        }
+        return imported.note("one image a sample is taken: more of them, or tiles, hold and take more");
+    }
     if trained || (!frozen && imported.get(keys::lora::rank).is_none()) {
         return not_modelled(
             imported,
