@@ -17,6 +17,7 @@ mod out_of_memory;
 mod recording;
 mod run_trace;
 mod traced;
+mod traced_endings;
 mod traced_refusals;
 mod traced_scripts;
 mod traced_users;

@@ -14,7 +14,9 @@ use super::families::Input;
 use super::tape::{Tape, rounded};
 use super::walk::{Count, MicroBatch, Passing, Pending, Walk};
 use crate::plan::keywords::ModelType;
-use crate::plan::traced::{KEPT, SizeAxis, Trace, TracedElement, TracedModel, TracedTensor, TracedWork, intern};
+use crate::plan::traced::{
+    KEPT, SizeAxis, Trace, TraceTypes, TracedElement, TracedModel, TracedTensor, TracedWork, intern,
+};
 pub use adapted::traced_linear_layers;
 use segment::Site;
 use trained::Reached;
@@ -31,15 +33,12 @@ pub fn of_trace(model: &Arc<TracedModel>) -> Architecture {
 
 /// The trace whose types are those of the run; else another, for what does not depend on types.
 fn trace_of<'a>(model: &'a TracedModel, run: &MicroBatch<'_>) -> Option<&'a Trace> {
-    let traces = &model.traces;
-    let wanted = match (run.types.autocast, run.types.weight) {
-        (Some(_), Element::F32) => &traces.mixed,
-        (Some(_), _) if run.types.casts_inputs && traces.cast.is_some() => &traces.cast,
-        (Some(_), _) => &traces.gathered,
-        (None, Element::F32) => &traces.fp32,
-        (None, _) => &traces.half,
+    let types = TraceTypes {
+        autocast: run.types.autocast.is_some(),
+        narrow_weights: run.types.weight.bytes() < Element::F32.bytes(),
+        casts_inputs: run.types.casts_inputs,
     };
-    wanted.as_ref().or_else(|| traces.all().next())
+    model.traces.of(types).0.or_else(|| model.traces.all().next())
 }
 
 /// The element of a tensor in a run: traces are in bf16, whichever 16-bit type the run has.

@@ -42,9 +42,14 @@ def arguments():
     return parsed
 
 
-def fail(message, code=1):
-    print(f"memwall trace: {' '.join(str(message).split())}", file=sys.stderr)
-    sys.exit(code)
+def told(message, code):
+    """Says one line, and gives the exit status back."""
+    print(f"memwall trace: {' '.join(str(message).split())}", file=sys.stderr, flush=True)
+    return code
+
+
+def fail(message):
+    sys.exit(told(message, 1))
 
 
 def import_torch():
@@ -111,35 +116,47 @@ def main():
     import sources
     import step
     import tape
+    import transforms
 
     absent.install()
+    if options.command or options.target:
+        transforms.install()
     step_aside()
 
     say = (lambda text: None) if options.quiet else (lambda text: print(text, file=sys.stderr, flush=True))
     tracer = step.Tracer(device, say)
-    try:
+    subject = lambda: subject_of(options, sources, hugging_face, libraries)
+
+    def concluded(make):
+        """Writes the tape that `make` gives, or says why there is none; the exit status."""
+        try:
+            made = make()
+            size = tape.write(made, options.output)
+        except sources.Refused as refused:
+            return told(refused, 2)
+        except KeyboardInterrupt:
+            return told("stopped", 130)
+        except Exception as error:
+            if os.environ.get("MEMWALL_TRACE_DEBUG"):
+                raise
+            why = explained(error)
+            return told(f"{tracer.built}, but its step cannot be traced: {why}" if tracer.built else why, 1)
+        for note in [*made["differences"], *made["notes"]]:
+            say(f"note: {note}")
+        say(f"{options.output}: {made['name']}, {made['parameters']['total']:,} parameters, "
+            f"{os.path.getsize(options.output):,} bytes ({size:,} unpacked)")
+        return 0
+
+    def make():
         if options.command:
             if options.class_name and not options.forward:
                 raise sources.Refused("--class with a script goes with --forward: a step is of the model that is trained")
-            made = script.trace(options.command, device, say, options.forward, options.class_name, options.allow)
-        else:
-            # A function of the user's own may do what a script does.
-            with sandbox.Sandbox(options.allow) if options.target else contextlib.nullcontext():
-                made = lengths.traced(tracer, subject_of(options, sources, hugging_face, libraries))
-        size = tape.write(made, options.output)
-    except sources.Refused as refused:
-        fail(refused, 2)
-    except KeyboardInterrupt:
-        fail("stopped", 130)
-    except Exception as error:
-        if os.environ.get("MEMWALL_TRACE_DEBUG"):
-            raise
-        why = explained(error)
-        fail(f"{tracer.built}, but its step cannot be traced: {why}" if tracer.built else why)
-    for note in [*made["differences"], *made["notes"]]:
-        say(f"note: {note}")
-    say(f"{options.output}: {made['name']}, {made['parameters']['total']:,} parameters, "
-        f"{os.path.getsize(options.output):,} bytes ({size:,} unpacked)")
+            return script.trace(options.command, device, say, concluded, options.forward, options.class_name, options.allow)
+        # A function of the user's own may do what a script does.
+        with sandbox.Sandbox(options.allow) if options.target else contextlib.nullcontext():
+            return lengths.traced(tracer, subject())
+
+    sys.exit(concluded(make))
 
 
 def step_aside():
@@ -185,7 +202,7 @@ def explained(error):
     frames = [frame for frame in reversed(traceback.extract_tb(error.__traceback__))
               if "site-packages/torch" not in frame.filename and os.path.dirname(__file__) not in frame.filename
               and not frame.filename.startswith("<")]
-    own = [frame for frame in frames if not frame.filename.startswith(LIBRARIES)]
+    own = [frame for frame in frames if not frame.filename.startswith(LIBRARIES) and "-packages" not in frame.filename]
     for frame in (own or frames)[:1]:
         place = f" ({os.path.basename(frame.filename)}:{frame.lineno})"
     asked = foreign_kernels.advice(name, str(error))
@@ -193,6 +210,9 @@ def explained(error):
         return f"{text}{place}: {asked}"
     if "LocalEntryNotFound" in name or "OfflineMode" in str(error) or "couldn't connect" in str(error) or "asks no network" in str(error) or "appear to have a file" in str(error):
         return f"{name}: {text}{place}: nothing is downloaded while a script is traced: run it once, or name what lies here"
+    if "TensorWrapper" in text or "BatchedTensor" in text:
+        return (f"torch.func takes gradients inside of the step{place}, where a trace sees neither parameters nor gradients: trace the "
+                "step without it, with loss.backward()")
     if "SparseTensorImpl" in text:
         return f"sparse gradients have no place in a tape{place}: trace the layer with sparse=False"
     if isinstance(error, FileNotFoundError):

@@ -16,7 +16,8 @@ class Passes:
     """Calls of models from outside of any, and whether what they gave may still come into a loss."""
 
     def __init__(self):
-        self.made, self.left_out = [], None
+        self.made, self.left_out, self.failure = [], None, None
+        self.has_failed = False
 
     def add(self, module, shapes, out):
         """A call has ended."""
@@ -29,12 +30,19 @@ class Passes:
         if functions:
             self.made.append((module, shapes, {function._sequence_nr() for function in functions}, marks))
 
+    def fail(self, error):
+        """A call has ended in an error, which the script may catch."""
+        text = str(error).strip().splitlines()
+        self.has_failed, self.failure = True, f"{type(error).__name__}: {text[0] if text else 'no reason given'}"
+
     def are_over(self):
-        """Whether no loss can come of any of them: their graphs are gone."""
-        return bool(self.made) and all(mark() is None for *_, marks in self.made for mark in marks)
+        """Whether no loss can come of any of them: one failed, or their graphs are gone."""
+        return self.has_failed or bool(self.made) and all(mark() is None for *_, marks in self.made for mark in marks)
 
     def leave_out(self):
-        self.left_out, self.made = type(self.made[0][0]).__name__, []
+        if self.made:
+            self.left_out = type(self.made[0][0]).__name__
+        self.made, self.has_failed = [], False
 
     def check(self, reached):
         """Refuses a first pass of other sizes whose result is kept and comes into no loss; `reached` are its functions."""
@@ -47,4 +55,7 @@ class Passes:
                               "leave that call out, or put it under torch.no_grad()")
 
     def notes(self):
-        return [f"a pass of {self.left_out} of which no loss comes is left out"] if self.left_out else []
+        notes = [f"a pass of {self.left_out} of which no loss comes is left out"] if self.left_out else []
+        if self.failure:
+            notes.append(f"the script caught an error of a pass, which is left out: {self.failure}")
+        return notes

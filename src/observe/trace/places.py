@@ -8,6 +8,9 @@ PLACES = []
 # Models that have one of these put images in the places of their text.
 PLACED = {"get_placeholder_mask", "image_to_text_projection"}
 
+# Where a model's output has keys and values, or states (transformers/modeling_outputs.py).
+CACHES = ("past_key_values", "cache_params", "mems", "state")
+
 
 def follow_places(model):
     """Notes what a model makes of images and sound before it puts that in the places of its text."""
@@ -65,3 +68,23 @@ def tensors_in(*trees):
         elif isinstance(tree, dict):
             found.extend(tensors_in(*tree.values()))
     return found
+
+
+def caches_of(made):
+    """Tensors of keys and values, or of states, that a model hands out for later tokens."""
+    named = made if isinstance(made, dict) else getattr(made, "__dict__", {})
+    tensors, todo, known = [], [named.get(key) for key in CACHES], set()
+    while todo:
+        one = todo.pop()
+        if id(one) in known or len(known) > 100_000:
+            continue
+        known.add(id(one))
+        if isinstance(one, torch.Tensor):
+            tensors.append(one)
+        elif isinstance(one, dict):
+            todo.extend(one.values())
+        elif isinstance(one, (list, tuple)):
+            todo.extend(one)
+        elif "cache" in type(one).__module__ or "cache" in type(one).__name__.lower():
+            todo.extend(vars(one).values())
+    return tensors

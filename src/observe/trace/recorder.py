@@ -1,5 +1,6 @@
 """Follows one training step: operators, storages with their lives, what autograd saves, and each backward function."""
 
+import threading
 import weakref
 
 import torch
@@ -7,11 +8,10 @@ import torch.utils.flop_counter as flop_counter
 
 import checkpoints
 from fake import Values, asked_device, device_of, tensors_in
+from places import caches_of
 from sources import Refused
 
 aten = torch.ops.aten
-# Where a model's output has them (transformers/modeling_outputs.py).
-CACHES = ("past_key_values", "cache_params", "mems", "state")
 
 
 sequence_number = torch._C._autograd._get_sequence_nr if hasattr(torch._C._autograd, "_get_sequence_nr") \
@@ -72,6 +72,9 @@ class Recorder(Values):
         self.device = device.type
         self.names = module_names
         self.restart()
+
+    def fail(self, error):
+        """An operator failed: its caller is told."""
 
     def restart(self):
         """Forgets all that was written down, as before a pass."""
@@ -148,11 +151,16 @@ class Recorder(Values):
         kwargs = kwargs or {}
         if func.namespace == "prim":
             return asked_device(func, args) or func(*args, **kwargs)
-        if self.phase == "forward":
-            return self.forward(func, args, kwargs)
-        if self.phase == "backward":
-            return self.backward(func, args, kwargs)
-        return self.run(func, args, kwargs)
+        try:
+            # Another thread prepares data, or what else a step does not do.
+            if self.phase == "forward" and threading.get_ident() == self.thread:
+                return self.forward(func, args, kwargs)
+            if self.phase == "backward":
+                return self.backward(func, args, kwargs)
+            return self.run(func, args, kwargs)
+        except Exception as error:
+            self.fail(error)
+            raise
 
     def forward(self, func, args, kwargs):
         seq = sequence_number() - 1
@@ -214,7 +222,7 @@ class Recorder(Values):
     saving = {}
 
     def start_forward(self):
-        self.saving = {}
+        self.saving, self.thread = {}, threading.get_ident()
         self.phase = "forward"
         self.last_seq = sequence_number() - 1
         self.hooks = torch.autograd.graph.saved_tensors_hooks(self.pack, lambda kept: kept)
@@ -330,26 +338,6 @@ def only_one(*_, **__):
     """In the place of a backward pass inside the traced one: what lives and is saved there is no part of the model's own pass."""
     raise Refused("its backward pass computes blocks again and runs backward passes of them, as reversible layers do: no tape "
                   "holds what is alive there")
-
-
-def caches_of(made):
-    """Tensors of keys and values, or of states, that a model hands out for later tokens."""
-    named = made if isinstance(made, dict) else getattr(made, "__dict__", {})
-    tensors, todo, known = [], [named.get(key) for key in CACHES], set()
-    while todo:
-        one = todo.pop()
-        if id(one) in known or len(known) > 100_000:
-            continue
-        known.add(id(one))
-        if isinstance(one, torch.Tensor):
-            tensors.append(one)
-        elif isinstance(one, dict):
-            todo.extend(one.values())
-        elif isinstance(one, (list, tuple)):
-            todo.extend(one)
-        elif "cache" in type(one).__module__ or "cache" in type(one).__name__.lower():
-            todo.extend(vars(one).values())
-    return tensors
 
 
 def work_of(func, args, kwargs, out):

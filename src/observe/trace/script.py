@@ -21,7 +21,9 @@ import processes
 import segments
 import step
 import tape
+import transforms
 import weights
+from ending import Ending
 from places import tensors_in
 from recorder import Recorder
 from sandbox import Sandbox
@@ -86,19 +88,15 @@ def trained_by(recorder, model):
     return others, sum(recorder.tensors[number].numel for number in reached & own)
 
 
-class Finished(BaseException):
-    """The step is traced."""
-
-
 class Watch:
     """Finds the model and the loss: the first module that is called to be trained, and the first backward pass. Where a forward
     pass is wanted, the first module (of `wanted` class, if any is named) that is called without gradients."""
 
-    def __init__(self, device, fake_mode, answers=False, wanted=None):
-        self.device, self.fake_mode = device, fake_mode
+    def __init__(self, device, fake_mode, ending, answers=False, wanted=None):
+        self.device, self.fake_mode, self.ending = device, fake_mode, ending
         self.answers, self.wanted = answers, wanted
         self.recorder = Recorder(fake_mode, device.torch_device(), {})
-        self.recorder.autocast = False
+        self.recorder.autocast, self.recorder.fail = False, ending.fail
         self.guesses = self.recorder.keep()
         self.model = self.calls = self.assembly = None
         self.batch = {}
@@ -108,33 +106,45 @@ class Watch:
         self.on_host = False
         # Passes from which the loss may come.
         self.passes = passes.Passes()
+        # torch.autograd.grad was asked for gradients of parameters.
+        self.asks = False
         # Passes without gradients: what came out, by module and shapes.
         self.evaluated, self.evaluating = {}, False
 
     def __enter__(self):
         self.call = self.module_call = nn.Module.__call__
         self.backward = torch.Tensor.backward
-        self.run_backward = torch.autograd.backward
+        self.run_backward, self.gradients = torch.autograd.backward, torch.autograd.grad
         watch = self
 
         def call(module, *args, **kwargs):
             if watch.answers and watch.model is None and watch.is_wanted(module):
                 watch.begin(module, args, kwargs)
-                watch.answer(watch.call(module, *args, **kwargs))
+                watch.end(watch.answer, watch.call(module, *args, **kwargs))
+            transforms.check(module)
             if not watch.answers and (watch.model is None or watch.is_over()) and is_trained(module):
                 watch.begin(module, args, kwargs)
             if watch.model is None and not torch.is_grad_enabled():
                 return watch.evaluate(module, args, kwargs)
-            made = watch.call(module, *args, **kwargs)
+            try:
+                made = watch.call(module, *args, **kwargs)
+            except Exception as error:
+                if watch.model is not None and not watch.recorder.stack:
+                    watch.passes.fail(error)
+                raise
             if watch.model is not None and not watch.recorder.stack and watch.recorder.phase == "forward":
                 watch.passes.add(module, shapes_of(args, kwargs), made)
             return made
 
         def backward(loss, *args, **kwargs):
-            watch.finish(loss)
+            watch.end(watch.finish, loss)
 
         def run_backward(tensors, *args, **kwargs):
-            watch.finish(tensors if isinstance(tensors, torch.Tensor) else next(iter(tensors)))
+            watch.end(watch.finish, tensors if isinstance(tensors, torch.Tensor) else next(iter(tensors)))
+
+        def gradients(outputs, inputs, *args, **kwargs):
+            watch.asks |= any(isinstance(one, nn.Parameter) for one in tensors_in([inputs]))
+            return watch.gradients(outputs, inputs, *args, **kwargs)
 
         make = torch.optim.Optimizer.__init__
 
@@ -145,7 +155,7 @@ class Watch:
         torch.optim.Optimizer.__init__ = made
         torch.save = lambda *_, **__: None
         nn.Module.__call__ = call
-        torch.Tensor.backward, torch.autograd.backward = backward, run_backward
+        torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad = backward, run_backward, gradients
         loader = torch.utils.data.DataLoader.__init__
 
         def plain(self, *args, **kwargs):
@@ -159,8 +169,14 @@ class Watch:
 
     def __exit__(self, *_):
         nn.Module.__call__ = self.module_call
-        torch.Tensor.backward, torch.autograd.backward = self.backward, self.run_backward
+        torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad = self.backward, self.run_backward, self.gradients
         return False
+
+    def instead(self):
+        """What it did in the place of a backward pass, and what to do."""
+        if not self.asks:
+            return ""
+        return ": it asks torch.autograd.grad for gradients of parameters: trace what computes the loss with file.py:function"
 
     def evaluate(self, module, args, kwargs):
         """A pass without gradients, before anything is trained: the same inputs give what they gave before."""
@@ -203,6 +219,7 @@ class Watch:
         self.calls.original = self.call
         calls = self.calls
         self.call = lambda module, *args, **kwargs: calls.call(module, args, kwargs)
+        self.parameters = [id(one) for one in module.parameters()]
         for parameter in module.parameters():
             recorder.identify(parameter, kind="parameter")
         recorder.start_forward()
@@ -217,7 +234,14 @@ class Watch:
         self.recorder.end_answer(made)
         self.assembly = segments.Assembly(self.recorder, self.model, result)
         self.assembly.plan_leaving()
-        raise Finished
+
+    def end(self, record, *args):
+        """Ends the script with what is recorded: among its modes, and laid out without."""
+        try:
+            record(*args)
+        except Exception as error:
+            self.ending.refuse(error)
+        self.ending.leave(lambda: finished(self, self.device, self.source, self.say))
 
     def finish(self, loss):
         if self.answers:
@@ -228,20 +252,22 @@ class Watch:
                           "file.py:function")
         recorder.end_forward(loss)
         self.passes.check(recorder.nodes.keys())
+        if [id(one) for one in self.model.parameters()] != self.parameters:
+            raise Refused(f"{type(self.model).__name__} runs on parameters that are not its own (torch.func.functional_call): trace its "
+                          "step with its own")
         self.foreign, self.reached = trained_by(recorder, self.model)
         how = recomputing(recorder)
         if how is not None:
             raise Refused(f"{how}: the script recomputes activations in a way of its own: trace it without, and name the "
                           "recomputation in the plan (training.activation_checkpointing)")
-        torch.Tensor.backward, torch.autograd.backward = self.backward, self.run_backward
+        torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad = self.backward, self.run_backward, self.gradients
         recorder.run_backward(loss)
         self.assembly = segments.Assembly(recorder, self.model, loss)
         self.assembly.plan_leaving()
-        raise Finished
 
 
-def trace(command, device, say, answers=False, wanted=None, allowed=()):
-    """The tape of a training command's first step, or of the first pass without gradients."""
+def trace(command, device, say, conclude, answers=False, wanted=None, allowed=()):
+    """Runs a training command to its first step, or to the first pass without gradients, and concludes with its tape there."""
     awaited = "pass without gradients" if answers else "backward pass"
     awaited = f"{awaited} of `{wanted}`" if wanted else awaited
     script, *arguments = command
@@ -267,22 +293,26 @@ def trace(command, device, say, answers=False, wanted=None, allowed=()):
     weights.install()
     # Whether probabilities are ones is asked of their values.
     torch.distributions.Distribution.set_default_validate_args(False)
-    watch = Watch(device, fake_mode, answers, wanted)
+    sandbox = Sandbox(allowed)
+    ending = Ending(sandbox, conclude)
+    watch = Watch(device, fake_mode, ending, answers, wanted)
+    watch.source, watch.say = script, say
     out, sys.stdout = sys.stdout, sys.stderr
+    ended = "ran to its end without a"
     try:
-        with Sandbox(allowed), fake_mode, watch, watch.recorder:
+        with sandbox, ending, fake_mode, watch, watch.recorder:
+            ending.follow_threads((fake_mode, watch.recorder))
             try:
                 run()
-            except Finished:
-                pass
-            except SystemExit as ended:
-                if watch.assembly is None:
-                    raise Refused(f"{script} ended before its first {awaited}, with exit status {ended.code or 0}") from None
+            except SystemExit as asked:
+                ended = f"ended with exit status {asked.code or 0} before its first"
+            ending.join()
     finally:
         sys.stdout = out
-    if watch.assembly is None:
-        raise Refused(f"{script} ran to its end without a {awaited}")
-    return finished(watch, device, script, say)
+    if ending.error is not None:
+        # What it caught, or a thread of its own did not.
+        raise ending.error
+    raise Refused(f"{script} {ended} {awaited}{watch.instead()}")
 
 
 def finished(watch, device, script, say):

@@ -170,14 +170,24 @@ class Assembly(Groups):
             self.outlive(order, done)
 
     def outlive(self, order, done):
-        """What nobody reads any more and a frame, or a part of the graph that leads to no loss, holds while later segments run."""
+        """What nobody reads any more and a frame, or a part of the graph that leads to no loss, holds while later segments run: as
+        probabilities that a block returns beside its output, which its caller has until the next block returns."""
         for number in self.stored.get(order, ()):
-            if not self.answers and number not in self.unled:
+            if number in self.saves and number not in self.unled and not self.answers:
                 continue
             storage = self.r.storages[number]
             lasts = storage.kind == "made" and number not in done and number not in self.r.cache and number not in self.kept
             if lasts and not self.is_cached(storage.first):
-                self.pass_on(order, self.died_in(number), number)
+                self.pass_on(order, self.last_beside(number), number)
+
+    def last_beside(self, storage):
+        """The last segment that runs while a storage is there: what is no block may begin with its release."""
+        order, died = self.died_in(storage), self.r.storages[storage].died
+        if self.answers or storage in self.unled or died is None or self.pieces[self.run[order]][1]:
+            return order
+        groups = self.pieces[self.run[order]][2]
+        middle = (groups[0].first + groups[-1].last) // 2 if groups else died
+        return order - 1 if 0 <= died <= middle else order
 
     def reading_order(self, order):
         """Tensors in the order in which a segment first reads them."""

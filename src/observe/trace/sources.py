@@ -24,6 +24,14 @@ SENSES = ("pixel_values", "input_features", "input_values", "flattened", "audio"
 class Refused(Exception):
     """What cannot be traced, in one line."""
 
+    # What a traced script does with it: no `except` of its own is to catch it.
+    ends = None
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        if Refused.ends is not None:
+            Refused.ends(self)
+
 
 class Input:
     """An input: name, type and sides, each a number or an axis (`B`, `S`, `T`, `I`), or `2*S` and the like."""

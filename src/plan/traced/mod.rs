@@ -146,7 +146,42 @@ impl TracedModel {
     }
 }
 
+/// The types of a run, as far as they decide which of a tape's traces is its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TraceTypes {
+    /// autocast is on.
+    pub autocast: bool,
+    /// The modules see weights of fewer than 32 bits.
+    pub narrow_weights: bool,
+    /// What comes into a block is cast to 16 bit (FSDP2).
+    pub casts_inputs: bool,
+}
+
 impl Traces {
+    /// The trace in these types, where there is one, and what the types are called.
+    #[must_use]
+    pub fn of(&self, types: TraceTypes) -> (Option<&Trace>, &'static str) {
+        let cast = self.cast.as_ref().filter(|_| types.casts_inputs);
+        match (types.autocast, types.narrow_weights) {
+            (true, false) => (self.mixed.as_ref(), "mixed precision"),
+            // Where everything is 16 bit already, the cast changes nothing and has no trace of its own.
+            (true, true) => {
+                (cast.or(self.gathered.as_ref()), "mixed precision with the 16-bit weights that FSDP gathers")
+            }
+            (false, false) => (self.fp32.as_ref(), "fp32"),
+            (false, true) => (self.half.as_ref(), "16-bit weights"),
+        }
+    }
+
+    /// Leaves the traces that have as many segments.
+    pub fn retain_segments(&mut self, segments: usize) {
+        for trace in [&mut self.fp32, &mut self.mixed, &mut self.half, &mut self.gathered, &mut self.cast] {
+            if trace.as_ref().is_some_and(|trace| trace.order.len() != segments) {
+                *trace = None;
+            }
+        }
+    }
+
     /// All that there are.
     pub fn all(&self) -> impl Iterator<Item = &Trace> {
         [&self.fp32, &self.mixed, &self.half, &self.gathered, &self.cast].into_iter().flatten()

@@ -229,7 +229,7 @@ impl LayoutIndependent {
         let storage = storage::resolve(plan, profile, (&degrees, &hardware), &mut notes);
         let batch = batch::resolve(plan, &degrees, &architecture, &mut notes);
         if let Some(batch) = &batch {
-            traced::check_types(&architecture, &storage, batch, &mut notes);
+            traced::check_types(&architecture, (&storage, &degrees), batch, &mut notes);
         }
         let architecture = traced::with_own_layers(architecture, &storage, &degrees);
         let stages = stages::resolve(plan, &degrees, architecture.layers(), &mut notes);

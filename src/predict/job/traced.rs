@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::{Batch, Degrees, Notes, Storage};
 use crate::framework::Profile;
-use crate::model::{self, Architecture, ModelShape};
+use crate::model::{self, Architecture, Element, ModelShape};
 use crate::plan::keys;
 use crate::plan::keys::recomputation::classes as CLASSES;
 use crate::plan::keywords::{Attention, Engine, Loss, Mode, Precision};
-use crate::plan::traced::{Segment, SizeAxis, Trace, TracedModel, TracedPass};
+use crate::plan::traced::{Segment, SizeAxis, Trace, TraceTypes, TracedModel, TracedPass};
 use crate::plan::{Checkpointing, Fault, ModelTrace, Plan};
 use crate::printable::printable;
 
@@ -156,39 +156,35 @@ pub(super) fn with_own_layers(
     degrees: &Degrees,
 ) -> Arc<Architecture> {
     let ModelShape::Traced(model) = &architecture.shape else { return architecture };
-    let cast = (degrees.engine == Engine::Fsdp2 && storage.autocast && storage.seen.bytes() < 4)
-        .then_some(&model.traces.cast)
-        .filter(|cast| cast.is_some());
-    let wanted = cast.unwrap_or_else(|| of_types(model, storage).0);
-    let Some(segments) = wanted.as_ref().map(|trace| trace.order.len()) else { return architecture };
+    let own = model.traces.of(types_of(storage, degrees)).0;
+    let Some(segments) = own.map(|trace| trace.order.len()) else { return architecture };
     if model.traces.all().all(|trace| trace.order.len() == segments) {
         return architecture;
     }
     let mut model = TracedModel::clone(model);
-    let traces = &mut model.traces;
-    for trace in [&mut traces.fp32, &mut traces.mixed, &mut traces.half, &mut traces.gathered, &mut traces.cast] {
-        if trace.as_ref().is_some_and(|trace| trace.order.len() != segments) {
-            *trace = None;
-        }
-    }
+    model.traces.retain_segments(segments);
     Arc::new(Architecture { shape: ModelShape::Traced(Arc::new(model)), ..Architecture::clone(&architecture) })
 }
 
-/// The trace in the types of `storage`, and what those are called.
-fn of_types<'a>(model: &'a TracedModel, storage: &Storage) -> (&'a Option<Trace>, &'static str) {
-    match (storage.autocast, storage.seen.bytes()) {
-        (true, 4) => (&model.traces.mixed, "mixed precision"),
-        (true, _) => (&model.traces.gathered, "mixed precision with the 16-bit weights that FSDP gathers"),
-        (false, 4) => (&model.traces.fp32, "fp32"),
-        (false, _) => (&model.traces.half, "16-bit weights"),
+/// What the job's types are to a tape.
+fn types_of(storage: &Storage, degrees: &Degrees) -> TraceTypes {
+    TraceTypes {
+        autocast: storage.autocast,
+        narrow_weights: storage.seen.bytes() < Element::F32.bytes(),
+        casts_inputs: degrees.engine == Engine::Fsdp2,
     }
 }
 
 /// Sizes that only the traced batch has, and types that were not traced.
-pub(super) fn check_types(architecture: &Architecture, storage: &Storage, batch: &Batch, notes: &mut Notes) {
+pub(super) fn check_types(
+    architecture: &Architecture,
+    (storage, degrees): (&Storage, &Degrees),
+    batch: &Batch,
+    notes: &mut Notes,
+) {
     let ModelShape::Traced(model) = &architecture.shape else { return };
-    let (wanted, name) = of_types(model, storage);
-    if wanted.is_none() {
+    let (own, name) = model.traces.of(types_of(storage, degrees));
+    if own.is_none() {
         let traces = &model.traces;
         let there = [(&traces.fp32, "fp32"), (&traces.mixed, "mixed"), (&traces.half, "16-bit")];
         let there: Vec<&str> = there.iter().filter(|(trace, _)| trace.is_some()).map(|(_, name)| *name).collect();
