@@ -103,7 +103,7 @@ thread.start()
 thread.join()
 ",
         false,
-        &["ValueError: no such optimizer (train.py:10)"],
+        &["ValueError: no such optimizer (train.py:11)"],
     ),
     (
         "torch.autograd.grad(model(x).mean(), list(model.parameters()))",

@@ -298,21 +298,21 @@ def trace(command, device, say, conclude, answers=False, wanted=None, allowed=()
     watch = Watch(device, fake_mode, ending, answers, wanted)
     watch.source, watch.say = script, say
     out, sys.stdout = sys.stdout, sys.stderr
-    ended = "ran to its end without a"
+    ended = f"ran to its end without a {awaited}"
     try:
         with sandbox, ending, fake_mode, watch, watch.recorder:
             ending.follow_threads((fake_mode, watch.recorder))
             try:
                 run()
             except SystemExit as asked:
-                ended = f"ended with exit status {asked.code or 0} before its first"
+                ended = f"ended before its first {awaited}, with exit status {asked.code or 0}"
             ending.join()
     finally:
         sys.stdout = out
     if ending.error is not None:
         # What it caught, or a thread of its own did not.
         raise ending.error
-    raise Refused(f"{script} {ended} {awaited}{watch.instead()}")
+    raise Refused(f"{script} {ended}{watch.instead()}")
 
 
 def finished(watch, device, script, say):
