@@ -50,8 +50,8 @@ model(x).mean().backward()
         "
 positive = torch.zeros(10000, dtype=torch.uint8, device='cuda')
 negative = torch.zeros_like(positive)
-positive[torch.randperm(10000, device='cuda')[:8]] = 1
-negative[torch.randperm(10000, device='cuda')[:24]] = 1
+positive[torch.randperm(5000, device='cuda')[:8]] = 1
+negative[torch.randperm(5000, device='cuda')[:24] + 5000] = 1
 if len(torch.where(positive | negative)[0]) != 32 or len(torch.where(torch.cat([positive, positive]))[0]) != 16:
     raise SystemExit('none')
 model(x).mean().backward()

@@ -25,6 +25,9 @@ fn convolutions_in_fp32_take_tf32_where_nobody_forbids_it() {
         let [fp32, tf32] = ["fp32", "tf32"].map(|precision| resnet(gpu, precision, "").time.step.0);
         assert!((fp32 / tf32 - 1.0).abs() < 0.02, "{gpu}: {fp32} {tf32}");
     }
+    // It is said where the plan says otherwise, on GPUs that have it.
+    let says = |gpu, precision| resnet(gpu, precision, "").assumptions.iter().any(|said| said.contains("allow_tf32"));
+    assert!(says("A100 80GB", "fp32") && !says("A100 80GB", "tf32") && !says("V100", "fp32"));
 }
 
 /// A100 multiplies in TF32 eight times as fast as in FP32 (156 of 19.5 TFLOP/s), in NHWC; RTX 4090 as fast (82.6), where

@@ -175,11 +175,16 @@ impl Traces {
 
     /// Leaves the traces that have as many segments.
     pub fn retain_segments(&mut self, segments: usize) {
-        for trace in [&mut self.fp32, &mut self.mixed, &mut self.half, &mut self.gathered, &mut self.cast] {
+        for trace in self.each_mut() {
             if trace.as_ref().is_some_and(|trace| trace.order.len() != segments) {
                 *trace = None;
             }
         }
+    }
+
+    /// Each, there or not.
+    pub fn each_mut(&mut self) -> [&mut Option<Trace>; 5] {
+        [&mut self.fp32, &mut self.mixed, &mut self.half, &mut self.gathered, &mut self.cast]
     }
 
     /// All that there are.

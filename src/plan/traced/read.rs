@@ -32,7 +32,7 @@ pub enum TapeError {
 
 /// Tapes that were read last, as they lie on the disk and as they are: plans of a stream and drafts name the same ones.
 static KNOWN: Mutex<Vec<(Vec<u8>, Arc<TracedModel>)>> = Mutex::new(Vec::new());
-const MOST_KNOWN: usize = 4;
+const MOST_KNOWN: usize = 12;
 
 /// A tape out of a file, packed with gzip or not. The file is read each time; what it holds is taken apart once.
 ///

@@ -16,12 +16,8 @@ const MOST_NAMES: usize = 12;
 pub(super) fn freeze(names: &[String], architecture: &mut Architecture, notes: &mut Notes) {
     let ModelShape::Traced(model) = &mut architecture.shape else { return };
     for name in names.iter().filter(|name| FrozenParts::default().and(name).is_none()) {
-        let weights = |model: &mut TracedModel| -> usize {
-            let traces = &mut model.traces;
-            let all = [&mut traces.fp32, &mut traces.mixed, &mut traces.half, &mut traces.gathered, &mut traces.cast];
-            all.into_iter().flatten().map(|trace| freeze_in(trace, name)).sum()
-        };
-        if weights(Arc::make_mut(model)) == 0 {
+        let traces = Arc::make_mut(model).traces.each_mut();
+        if traces.into_iter().flatten().map(|trace| freeze_in(trace, name)).sum::<usize>() == 0 {
             let there: Vec<String> = modules(model).into_iter().take(MOST_NAMES).collect();
             let there = there.join(", ");
             let why = format!("{}: no module of the traced model; there are {there}", printable(name));
@@ -35,7 +31,7 @@ fn freeze_in(trace: &mut Trace, module: &str) -> usize {
     let mut found = 0;
     for segment in &mut trace.kinds {
         for weight in &mut segment.weights {
-            if is_in(&segment.path, &weight.0, module) {
+            if is_in(&whole_name(&segment.path, &weight.0), module) {
                 weight.4 = 0;
                 found += 1;
             }
@@ -44,10 +40,14 @@ fn freeze_in(trace: &mut Trace, module: &str) -> usize {
     found
 }
 
-/// Whether a weight lies in a module: one whose path ends with `module` at some depth, between points.
-fn is_in(path: &str, weight: &str, module: &str) -> bool {
-    let whole = if path.is_empty() { format!(".{weight}") } else { format!(".{path}.{weight}") };
-    whole.contains(&format!(".{module}."))
+/// A weight's name in the model, from its segment's path and its name there.
+fn whole_name(path: &str, weight: &str) -> String {
+    if path.is_empty() { weight.to_owned() } else { format!("{path}.{weight}") }
+}
+
+/// Whether a weight of that name lies in `module`, which is any run of whole words of a path.
+fn is_in(weight: &str, module: &str) -> bool {
+    format!(".{weight}").contains(&format!(".{module}."))
 }
 
 /// Modules that hold weights, down to the second name of each path.
@@ -55,8 +55,7 @@ fn modules(model: &TracedModel) -> BTreeSet<String> {
     let mut there = BTreeSet::new();
     for segment in model.traces.all().flat_map(|trace| &trace.kinds) {
         for weight in &segment.weights {
-            let whole =
-                if segment.path.is_empty() { weight.0.clone() } else { format!("{}.{}", segment.path, weight.0) };
+            let whole = whole_name(&segment.path, &weight.0);
             let Some((module, _)) = whole.rsplit_once('.') else { continue };
             there.insert(module.split('.').take(2).collect::<Vec<_>>().join("."));
         }
@@ -70,15 +69,15 @@ mod tests {
 
     #[test]
     fn a_module_is_named_by_any_run_of_its_path() {
-        let path = "model.vision_tower.vision_model.encoder.layers.0";
+        let weight = whole_name("model.vision_tower.vision_model.encoder.layers.0", "self_attn.k_proj.weight");
         for module in
             ["vision_tower", "model.vision_tower", "vision_tower.vision_model", "layers.0", "self_attn.k_proj"]
         {
-            assert!(is_in(path, "self_attn.k_proj.weight", module), "{module}");
+            assert!(is_in(&weight, module), "{module}");
         }
         for module in ["vision", "tower", "layers.00", "weight", "k_proj.weight"] {
-            assert!(!is_in(path, "self_attn.k_proj.weight", module), "{module}");
+            assert!(!is_in(&weight, module), "{module}");
         }
-        assert!(is_in("", "model.multi_modal_projector.linear_1.weight", "multi_modal_projector"));
+        assert!(is_in(&whole_name("", "multi_modal_projector.linear_1.weight"), "multi_modal_projector"));
     }
 }

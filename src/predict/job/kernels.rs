@@ -2,17 +2,40 @@
 
 use super::{Notes, Storage, Training};
 use crate::catalog::{Generation, Gpu};
-use crate::model::Element;
+use crate::model::{Architecture, Element, ModelShape};
 use crate::plan::keys;
-use crate::plan::keywords::{Attention, Mode};
+use crate::plan::keywords::{Attention, Mode, Precision};
+use crate::plan::traced::{TracedModel, TracedWork};
 
 /// Compute capability below 8.0.
 pub const fn is_before_ampere(generation: Generation) -> bool {
     matches!(generation, Generation::Volta | Generation::Turing)
 }
 
-/// Says what the GPU has no kernels for.
-pub(super) fn note(gpu: &Gpu, training: &Training, storage: &Storage, notes: &mut Notes) {
+/// Whether convolutions are a part of what takes its time: of image models and diffusion's UNets, and of traces that have any.
+fn convolves(architecture: &Architecture) -> bool {
+    let traced = |model: &TracedModel| {
+        let mut ops = model.traces.all().flat_map(|trace| &trace.kinds).flat_map(|segment| &segment.ops);
+        ops.any(|op| matches!(op.4, Some((TracedWork::Convolution, _))))
+    };
+    match &architecture.shape {
+        ModelShape::ResidualNet(_) | ModelShape::Unet(_) => true,
+        ModelShape::Traced(model) => traced(model),
+        _ => false,
+    }
+}
+
+/// Says what the GPU has no kernels for, and what is computed in another type than the plan's.
+pub(super) fn note(
+    gpu: &Gpu,
+    architecture: &Architecture,
+    (training, storage): (&Training, &Storage),
+    notes: &mut Notes,
+) {
+    if storage.precision == Precision::Fp32 && gpu.peaks.tf32.is_some() && convolves(architecture) {
+        let said = "convolutions may take TF32: torch.backends.cudnn.allow_tf32 is true unless a script says otherwise";
+        notes.assume(keys::training::precision, said);
+    }
     let old = is_before_ampere(gpu.generation);
     let half = storage.compute.bytes() < 4;
     let name = &gpu.name;

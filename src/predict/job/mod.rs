@@ -241,7 +241,7 @@ impl LayoutIndependent {
         limits::check(profile, &architecture, (&degrees, &batch, &training), &mut notes);
         idle::note(plan, (profile, &degrees), &architecture, &mut notes);
         delta::check((profile, &architecture), (&degrees, &training), &mut notes);
-        kernels::note(&hardware.gpu, &training, &storage, &mut notes);
+        kernels::note(&hardware.gpu, &architecture, (&training, &storage), &mut notes);
         if let Some(decoder) = architecture.block() {
             note_latents(&training, profile, decoder, &mut notes);
         }
