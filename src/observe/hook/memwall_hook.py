@@ -239,6 +239,8 @@ class _Hook:
         try:
             if os.getpid() != self.pid:
                 return
+            if self.watch is not None:
+                self.watch.wait_until_begun()
             if self.leader is None and self.first is not None:
                 self._finish_first(None)
             if self.leader is None and self.modules is None:

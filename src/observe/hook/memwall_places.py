@@ -16,6 +16,7 @@ _SELDOM_EVERY = 0.2
 _SHORT_STEP = 0.005
 _ALONE_EVERY = 2.0
 _SLOWEST = 1.0
+_BEGINS_WITHIN = 2.0
 
 # Samples of healthy steps may take this share of the time.
 _SHARE = 0.001
@@ -132,9 +133,11 @@ class _Codes:
 class _Watch:
     """Reads the training thread's stack, and tells where steps that are late spend their time."""
 
-    def __init__(self, hook, thread):
+    def __init__(self, hook, thread, unbegun):
         self.hook = hook
         self.thread = thread
+        # A lock that is held until the thread that watches runs.
+        self.unbegun = unbegun
         self.pid = os.getpid()
         self.wire = _Wire()
         self.codes = _Codes()
@@ -194,6 +197,7 @@ class _Watch:
             pass
 
     def run(self):
+        self.unbegun.release()
         faults = 0
         while faults < _MOST_FAULTS:
             try:
@@ -203,6 +207,12 @@ class _Watch:
                 self.turn(time.perf_counter())
             except Exception:
                 faults += 1
+
+    def wait_until_begun(self):
+        """Before the process ends: Python takes down what it has of its threads, and one that it starts up after that
+        crashes the process (CPython's thread_run sets its state before anything is asked)."""
+        if self.unbegun.acquire(timeout=_BEGINS_WITHIN):
+            self.unbegun.release()
 
     def turn(self, now):
         begun = time.thread_time()
@@ -515,7 +525,9 @@ def _watch(hook):
 
     _torch_root[0] = os.path.dirname(getattr(hook.torch, "__file__", None) or "?/?") + "/"
     hook.times = collections.deque(maxlen=_TIMES)
-    watch = _Watch(hook, threads.get_ident())
+    unbegun = threads.allocate_lock()
+    unbegun.acquire()
+    watch = _Watch(hook, threads.get_ident(), unbegun)
     gc.callbacks.append(watch.on_collection)
     threads.start_new_thread(watch.run, ())
     return watch

@@ -202,6 +202,24 @@ fn a_forked_rank_tells_its_steps_and_its_own_children_tell_none() {
     assert_eq!(listener.runs().iter().filter(|run| run.step.is_some()).count(), 1);
 }
 
+/// A thread that Python starts up while it takes itself down crashes the process: a short script's end waits for the hook's.
+#[test]
+fn a_script_ends_no_sooner_than_the_hooks_thread_has_begun() {
+    let Some(python) = python("import sys") else { return };
+    let meeting = Meeting::new();
+    let script = meeting.folder.path().join("script.py");
+    let late = "import _thread, time\n\
+                start = _thread.start_new_thread\n\
+                def slow(run, rest):\n    time.sleep(0.3)\n    print('begun', flush=True)\n    run(*rest)\n\
+                _thread.start_new_thread = lambda run, rest: start(slow, (run, rest))\n\
+                exec(open(__import__('sys').argv.pop(1)).read())\n";
+    std::fs::write(&script, late).unwrap();
+    let mut command = meeting.command(env!("CARGO_BIN_EXE_memwall"));
+    command.args(["run", "--quiet", "--"]).arg(&python).arg(&script).arg(folder().join("train_fake.py"));
+    let done = output(command.args(["3", "0", "4"]));
+    assert_eq!((done.status.code(), text(&done.stdout).as_str()), (Some(4), "trained 3 unmarked\nbegun\n"));
+}
+
 #[test]
 fn two_lines_in_the_script_do_the_same() {
     let Some(python) = python("import sys") else { return };
