@@ -76,6 +76,11 @@ impl Weights {
         let spared = self.in_fp8.map(|count| count * (each - Element::Fp8.bytes() as f64));
         [dense - spared[0], expert - spared[1]]
     }
+
+    /// Bytes of all of them as they are gathered, trained or not.
+    pub fn all_gathered(&self, each: f64) -> f64 {
+        self.gathered(each).iter().sum::<f64>() + self.frozen
+    }
 }
 
 /// Collectives beside one micro-batch.
@@ -231,10 +236,10 @@ pub(in crate::predict) fn sharded(
 /// Time in which fully sharded weights are gathered, and their gradients scattered.
 fn resharded(job: &Job, weights: Weights) -> PassCosts {
     let group = LinkGroup { ranks: job.degrees.shard_ranks, stride: job.degrees.tensor };
-    let gathered: f64 = weights.gathered(job.storage.compute.bytes() as f64).iter().sum();
-    let scattered: f64 = weights.bytes(job.storage.reduce.bytes() as f64).iter().sum();
+    let gathered = weights.all_gathered(job.storage.compute.bytes() as f64);
+    let scattered = weights.whole(job.storage.reduce.bytes() as f64);
     PassCosts {
-        forward: group.seconds(job, CollectiveKind::AllGather, gathered + weights.frozen),
+        forward: group.seconds(job, CollectiveKind::AllGather, gathered),
         backward: group.seconds(job, CollectiveKind::AllGather, scattered),
     }
 }

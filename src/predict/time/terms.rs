@@ -149,7 +149,7 @@ fn in_tapes(parts: &StepParts<'_>) -> Vec<Moved> {
             let once = if accumulates_whole(job) { 1.0 / job.batch.accumulation as f64 } else { 1.0 };
             let passes = if stays { once } else { 1.0 + f64::from(u8::from(train)) };
             let scatters = if train { once } else { 0.0 };
-            let gathered = weights.whole(job.storage.compute.bytes() as f64) * passes;
+            let gathered = weights.all_gathered(job.storage.compute.bytes() as f64) * passes;
             let scattered = weights.whole(job.storage.reduce.bytes() as f64) * scatters;
             add(
                 &mut all,
@@ -372,5 +372,18 @@ mod tests {
         assert!(moved.bytes.as_f64() >= least && moved.bytes.as_f64() < least + 4.0 * 8.1e9, "{moved:?}");
         let formula = term.formula.to_string();
         assert!(formula.contains("among 8 ranks") && formula.contains("nvlink_4"), "{formula}");
+    }
+
+    /// Under adapters the frozen weights are gathered all the same: 16.06 GB twice, and of the adapters (32 layers of two
+    /// matrices of rank 8, 4096 wide, and of 4096 and 1024 rows) a few MB.
+    #[test]
+    fn frozen_weights_are_gathered_too() {
+        let prediction = predicted(
+            "model: {preset: llama-3-8b, batch_size: 16}\ncluster: {num_gpus: 8}\ndistribution: {strategy: fsdp}\n\
+             training: {lora: {rank: 8, targets: [q_proj, v_proj]}}",
+        );
+        let moved: f64 =
+            prediction.time_terms.iter().filter_map(|term| term.transfer.as_ref()).map(|one| one.bytes.as_f64()).sum();
+        assert!((moved / (2.0 * 16.06e9) - 1.0).abs() < 0.01, "{moved}");
     }
 }
