@@ -21,6 +21,8 @@ pub struct ClassRules {
     /// Where scores are written out, queries and keys are multiplied in fp32 without autocast
     /// (`reorder_and_upcast_attn` of GPT-2).
     pub upcast_scores: bool,
+    /// Where scores are written out, their softmax is taken in fp32, whatever the family's is (`GPTBigCodeAttention`).
+    pub wide_softmax: bool,
     /// No dropout stands behind attention (`DistilBERT`'s `TransformerBlock`).
     pub undropped_attention: bool,
     /// No dropout stands behind the feed-forward block (`AlbertLayer`).
@@ -33,7 +35,7 @@ pub struct ClassRules {
     pub own_tables: bool,
     /// Every layer is handed a mask, whatever it hides (`ModernBertModel._update_attention_mask`).
     pub always_masked: bool,
-    /// What each layer has as a buffer.
+    /// What its layers have as buffers.
     pub buffer: LayerBuffer,
 }
 
@@ -50,13 +52,15 @@ pub enum ClassNorm {
     OnePlusLayer,
 }
 
-/// What a layer registers as a buffer.
+/// What layers register as buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LayerBuffer {
     /// Nothing of size.
     No,
     /// A causal mask of one byte an element over all positions, and a scalar.
     Mask,
+    /// Nothing of its own; the model has one causal mask of one byte an element (`GPTBigCodeModel`).
+    SharedMask,
     /// Sines and cosines of all positions.
     Sinusoids,
 }
@@ -71,6 +75,7 @@ impl ClassRules {
         wide_scores: false,
         written_scores: false,
         upcast_scores: false,
+        wide_softmax: false,
         undropped_attention: false,
         undropped_mlp: false,
         shared_layers: false,

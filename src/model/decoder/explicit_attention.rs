@@ -202,9 +202,9 @@ impl DecoderContext<'_> {
     /// Families whose softmax names no type: it keeps that of the scores, or what autocast makes of it
     /// (`eager_attention_forward` of models/gpt2, bert, roberta, whisper; `ElectraSelfAttention.forward`).
     const fn softmax_as_is(&self) -> bool {
-        self.family.has_bert_layers()
-            || self.family.has_bart_layers()
-            || matches!(self.family, Family::Gpt2 | Family::Distilbert | Family::Albert | Family::Whisper)
+        let family = self.family;
+        let other = matches!(family, Family::Gpt2 | Family::Distilbert | Family::Albert | Family::Whisper);
+        (family.has_bert_layers() || family.has_bart_layers() || other) && !self.class_rules().wide_softmax
     }
 
     /// Scores scaled, masked and normalised by one kernel in their own type (Megatron).

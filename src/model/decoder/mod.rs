@@ -181,6 +181,10 @@ impl DecoderContext<'_> {
     fn buffers(&self) -> u64 {
         let d = self.d;
         match (self.run.modules.position_tables.is, self.family) {
+            (true, _) if self.class_rules().buffer == LayerBuffer::SharedMask => {
+                let positions = d.max_positions.unwrap_or(0);
+                rounded(positions.saturating_mul(positions))
+            }
             // GPT2Attention registers a causal mask of one byte an element and a scalar in each layer.
             (true, Family::Gpt2) => {
                 let positions = d.max_positions.unwrap_or(0);

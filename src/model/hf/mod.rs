@@ -100,6 +100,7 @@ pub fn from_hf(config: &Map<String, Value>) -> Result<(Architecture, Vec<String>
             "model.hf_config.model_type: {model_type}: {family}'s modules, with what its class writes in its own way"
         ));
     }
+    assumptions.extend(related::remarks(model_type).iter().map(|line| (*line).to_owned()));
     let shape = shape(keys, family, near, class)?;
     if family == Family::ModernBert && !keys.has("reference_compile") {
         assumptions.push(

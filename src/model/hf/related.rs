@@ -71,9 +71,22 @@ pub fn of(model_type: &str) -> Option<RelatedModel> {
         "gptj" => llama(gptj),
         "codegen" => llama(|d, keys| Ok(Decoder { fused_qkv: true, ..gptj(d, keys)? })),
         "gpt_neo" => llama(gpt_neo),
+        "gpt_bigcode" => RelatedModel { family: Family::Gpt2, fields: gpt_bigcode },
         "mpt" => RelatedModel { family: Family::Bloom, fields: mpt },
         _ => return None,
     })
+}
+
+/// What other versions of transformers do with that `model_type` (models/gpt_bigcode/modeling_gpt_bigcode.py).
+pub fn remarks(model_type: &str) -> &'static [&'static str] {
+    if !model_type.eq_ignore_ascii_case("gpt_bigcode") {
+        return &[];
+    }
+    &[
+        "training.loss: of logits in fp32; up to transformers 4.46 GPT-BigCode takes them as they are (`plain`)",
+        "training.activation_checkpointing: transformers 4.54 to 4.57 run GPT-BigCode's blocks without it, whatever is \
+         asked for",
+    ]
 }
 
 /// Norms behind both halves of a block, and over whole queries and keys.
@@ -200,6 +213,16 @@ fn gpt_neo(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
         embedding_dropout: keys.share(&["embed_dropout"], 0.0)?,
         class_rules: ClassRules { wide_scores: true, buffer: LayerBuffer::Mask, ..ClassRules::USUAL },
         ..layer_normed(d)
+    })
+}
+
+/// One head of keys and values for all queries, and one mask for all layers.
+fn gpt_bigcode(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
+    Ok(Decoder {
+        kv_heads: if keys.flag("multi_query", true)? { 1 } else { d.heads },
+        act: if keys.has("activation_function") { d.act } else { Act::Gelu },
+        class_rules: ClassRules { buffer: LayerBuffer::SharedMask, wide_softmax: true, ..ClassRules::USUAL },
+        ..d
     })
 }
 
