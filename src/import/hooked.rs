@@ -181,7 +181,12 @@ fn optimizer(imported: &mut ImportedPlan, about: &HookAbout) {
     }
     let family = |word: &str| word.split('-').next().unwrap_or(word).to_owned();
     let planned = imported.get(KEY).and_then(|found| found.value.as_str()).map(str::to_owned);
-    match common::optimizer(&about.optimizer) {
+    // Of SGD only its states tell whether it has momentum.
+    let moves = about.trainable > 0 && about.optimizer_state_bytes.0 >= about.trainable;
+    match common::optimizer(&about.optimizer).map(|word| if word == "sgd" && moves { "sgd-momentum" } else { word }) {
+        Some(word @ "sgd-momentum") if planned.as_deref() == Some("sgd") => {
+            imported.say(KEY, word, origin("optimizer SGD, with states"));
+        }
         Some(word) if planned.as_deref().is_some_and(|planned| family(planned) == family(word)) => {}
         Some(word) => imported.say(KEY, word, origin(&format!("optimizer {}", about.optimizer))),
         None => {

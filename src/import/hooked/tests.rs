@@ -133,6 +133,9 @@ fn classes_go_over_the_command() {
     );
     assert_eq!(imported.get("training.optimizer").unwrap().value, "sgd");
     assert_eq!(imported.get("training.activation_checkpointing").unwrap().value, "full");
+    // 4000 bytes of states for 1000 weights in fp32: a momentum of each.
+    tell(&mut imported, &run(HookAbout { optimizer: "SGD".to_owned(), ..about("float32", 4000) }));
+    assert_eq!(imported.get("training.optimizer").unwrap().value, "sgd-momentum");
     let rms = HookAbout { optimizer: "RMSprop".to_owned(), ..about("float32", 4000) };
     tell(&mut imported, &run(rms));
     assert!(imported.get("training.optimizer").is_none());
