@@ -81,6 +81,7 @@ mod python_adapters;
 mod python_calls;
 mod python_lengths;
 mod python_models;
+mod python_sizes;
 mod refused;
 mod roll;
 mod rollout;
@@ -389,12 +390,9 @@ fn unknown(context: &ImportContext) -> ImportedPlan {
         Program { python: true, .. } | Program { module: true, .. } => context.program.shown(),
         _ => context.run.command.join(" ").chars().take(LONGEST_SHOWN).collect(),
     };
-    imported.miss(
-        "model",
-        match shown.is_empty() {
-            true => "it has no command line".to_owned(),
-            false => format!("`{shown}` is of no framework that is known"),
-        },
-    );
+    let none = || "it has no command line".to_owned();
+    let why = if shown.is_empty() { none() } else { format!("`{shown}` is of no framework that is known") };
+    imported.miss("model", why);
+    python_sizes::tell_of_unknown(&mut imported, context);
     imported
 }

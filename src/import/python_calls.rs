@@ -19,7 +19,10 @@ use super::settings::Settings;
 use super::trainer::{self, WeightStorage};
 use super::trainer_by_name;
 use super::unread::account_for;
-use super::{idle_arguments, model, own_config, own_loop, preset_length, python_adapters, python_lengths, trl, vision};
+use super::{
+    idle_arguments, model, own_config, own_loop, preset_length, python_adapters, python_lengths, python_sizes,
+};
+use super::{trl, vision};
 use crate::plan::keys;
 
 /// Calls whose keywords are `TrainingArguments`.
@@ -174,7 +177,10 @@ fn of_versions(name: &str, (content, whole): (&str, &str), given: Settings, cont
     let open = trainer::apply_versions(&mut imported, &mut settings, context, method).filter(|_| !unsloth);
     match named.filter(|found| !found.value.is_empty()) {
         Some(found) => model::set(&mut imported, context, found),
-        None => imported.miss(keys::model::preset, "the name of the model is not written in the script"),
+        None => {
+            let otherwise = "the name of the model is not written in the script";
+            python_sizes::tell(&mut imported, &mut settings, &reader, otherwise);
+        }
     }
     // unsloth loads every checkpoint with a tower by the class for pictures and text (`unsloth/models/loader.py`, `FastModel`).
     if unsloth {

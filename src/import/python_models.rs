@@ -28,7 +28,7 @@ const MODELS: [&str; 16] = [
 
 /// The calls that make models: `LlamaForCausalLM.from_pretrained`.
 pub fn models(content: &str) -> Vec<String> {
-    of_models(content, ".from_pretrained")
+    made_of(content, ".from_pretrained")
 }
 
 /// The calls that load the models of a script: of classes of models, or of whatever else.
@@ -43,7 +43,7 @@ pub fn is_model(class: &str) -> bool {
 }
 
 /// The calls of that method of classes of models; of none the classes' own.
-fn of_models(content: &str, method: &str) -> Vec<String> {
+pub fn made_of(content: &str, method: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for (at, _) in content.match_indices(&format!("{method}(")) {
         let before = content.get(..at).unwrap_or("");
@@ -79,7 +79,7 @@ const SIZELESS: [&str; 14] = [
 /// configuration, which may be sizes of the script's own.
 pub fn made_anew(reader: &ScriptReader) -> Settings {
     for method in [".from_config", ""] {
-        let calls = of_models(reader.content(), method);
+        let calls = made_of(reader.content(), method);
         let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
         let configured =
             ["0", "config"].iter().find_map(|place| match reader.handed(&calls, place).into_iter().next()?.0 {

@@ -148,7 +148,8 @@ pub fn by_launcher(imported: &mut ImportedPlan) {
 }
 
 fn set_all(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext, reader: Option<&ScriptReader>) {
-    script::named_model(imported, settings, context);
+    let settings = &mut settings.clone();
+    script::set_model(imported, settings, context, reader);
     length::length(imported, settings, context);
     script::low_rank(imported, settings, context, reader);
     set(imported, settings, context, stored(settings));

@@ -8,6 +8,7 @@ use super::super::origin::{Origin, Setting};
 use super::super::python::ScriptReader;
 use super::super::python_adapters;
 use super::super::python_calls::call;
+use super::super::python_sizes;
 use super::super::rows::not_modelled;
 use super::super::script_adapters;
 use super::super::settings::Settings;
@@ -15,8 +16,13 @@ use super::super::trl;
 use super::lora_call::LoraCall;
 use crate::plan::keys;
 
-/// The model, by the names that scripts have for it.
-pub fn named_model(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
+/// The model, by the names that scripts have for it, or of sizes of the script's own.
+pub fn set_model(
+    imported: &mut ImportedPlan,
+    settings: &mut Settings,
+    context: &ImportContext,
+    reader: Option<&ScriptReader>,
+) {
     const NAMES: [&str; 18] = [
         "model_name_or_path",
         "base_model_name_or_path",
@@ -44,9 +50,11 @@ pub fn named_model(imported: &mut ImportedPlan, settings: &Settings, context: &I
     let names: Vec<&str> = NAMES.into_iter().filter(|name| !of_weights(name)).collect();
     let named = settings.first_text(&names).or_else(|| alone(settings)).or_else(|| settings.first_text(&NAMES));
     // An option whose variable is empty takes the next one's name for its own.
-    match named.filter(|found| found.value != "true") {
-        Some(found) => model::set(imported, context, found),
-        None => imported.miss(keys::model::preset, "no --model_name_or_path"),
+    const NOBODY: &str = "no --model_name_or_path";
+    match (named.filter(|found| found.value != "true"), reader) {
+        (Some(found), _) => model::set(imported, context, found),
+        (None, Some(reader)) => python_sizes::tell(imported, settings, reader, NOBODY),
+        (None, None) => imported.miss(keys::model::preset, NOBODY),
     }
     if let Some(found) = settings.get("config_overrides") {
         imported.note(format!("{}: sizes beyond the model's own are not read", found.origin));
