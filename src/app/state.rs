@@ -27,7 +27,7 @@ use crate::app::run::Telemetry;
 use crate::app::run::calibrations::{self, Calibrations, SavedCalibration};
 use crate::app::run::exhaustion::MemoryExhaustion;
 use crate::app::run::explanation_search::ExplanationSearch;
-use crate::app::run::inferred::Proposal;
+use crate::app::run::inferred::{HookKnowledge, Proposal};
 use crate::app::run::outlook::Outlook;
 use crate::app::run::plan::RunPlan;
 use crate::app::themes::Themes;
@@ -194,6 +194,8 @@ pub struct RunState {
     pub calibrations: Calibrations,
     /// The plan that a process seems to run, until it is taken or dismissed.
     pub proposal: Option<Proposal>,
+    /// The process whose plan was asked for again, and what its hook had told then.
+    pub asked_again: Option<(u32, HookKnowledge)>,
 }
 
 /// Recordings: the one that is written, and the one that is played.

@@ -185,6 +185,7 @@ fn on_sample(state: &mut State, sample: Sample) -> Vec<Effect> {
         effects.extend(inferred::ask(state));
     }
     effects.extend(commanded::ask(state));
+    effects.extend(inferred::ask_again(state));
     if state.recordings.playback.is_some() {
         milestones::pass(state);
     }
@@ -354,7 +355,7 @@ fn attach(state: &mut State) -> Vec<Effect> {
             });
             set_against(state);
             if state.monitor.attached.is_some() && inferred::is_wanted(state) {
-                return vec![Effect::Infer(state.monitor.here(pid))];
+                return vec![inferred::of(state, state.monitor.here(pid))];
             }
         }
         None => state.notice = Some(problem("no process on this GPU to attach to")),

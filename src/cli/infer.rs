@@ -10,14 +10,14 @@ use serde_json::{Map, Value, json};
 
 use super::args::{ImportArgs, InferArgs, InferTarget, PlanFormat, PlanOutput};
 use super::{Exit, Failure, Streams, output, plans, versions};
-use crate::app::{Account, CommandPlan, CommandSetting, Proposal};
+use crate::app::{Account, CommandPlan, CommandSetting, HookKnowledge, Proposal};
 use crate::catalog::Catalog;
 use crate::files::Unread;
 use crate::import::{self, Files, ImportedPlan, InferredValue, Origin, ProcessView};
 use crate::observe::{self, SourceContext};
 use crate::plan::{self, LoadedPlan};
 use crate::predict;
-use crate::reading::{DeviceSample, Moment, SourceInfo, SourceKind};
+use crate::reading::{DeviceSample, HookedRun, Moment, SourceInfo, SourceKind};
 
 /// A file that a command names is read up to here: the largest configurations have some 100 kB.
 const MOST_BYTES: u64 = plan::MAX_BYTES as u64;
@@ -37,7 +37,7 @@ pub fn run(args: &InferArgs, catalog: &Catalog, streams: &mut Streams) -> Result
     if args.gpus.is_some() || args.which.is_some() {
         return Err(Failure::usage("--gpus and --which are for the file of a job: a process tells these itself"));
     }
-    let (heading, imported) = of_process(pid, gpus(), catalog, true)?;
+    let (heading, imported) = of_process(pid, gpus(), catalog, HookSpeech::Asked)?;
     deliver(&heading, &imported, &args.to, streams)
 }
 
@@ -49,7 +49,18 @@ impl InferArgs {
     }
 }
 
-/// What a process says about its plan, with a line that says which it is; with `listens` also what the hook in it says.
+/// How it is known what the hook in a process says.
+#[derive(Debug, Clone, Copy)]
+pub enum HookSpeech<'a> {
+    /// It is not.
+    Unheard,
+    /// It is listened to, for some seconds.
+    Asked,
+    /// Somebody has listened already.
+    Heard(&'a HookedRun),
+}
+
+/// What a process says about its plan, with a line that says which it is.
 ///
 /// # Errors
 /// Why it cannot be looked at, or that nothing is known of it.
@@ -57,7 +68,7 @@ pub fn of_process(
     pid: u32,
     gpus: Vec<String>,
     catalog: &Catalog,
-    listens: bool,
+    hook: HookSpeech<'_>,
 ) -> Result<(String, ImportedPlan), Failure> {
     let command = observe::ProcessCommand::of(pid).map_err(Failure::failed)?;
     let files = HostFiles { folder: command.folder.clone(), root: command.root.clone() };
@@ -75,8 +86,10 @@ pub fn of_process(
     };
     let mut imported = import::run(&run, catalog);
     // A program that nobody knows may still have the hook in it.
-    if listens {
-        hooked(pid, &run, &mut imported, catalog);
+    match hook {
+        HookSpeech::Unheard => {}
+        HookSpeech::Asked => ask(pid, &run, &mut imported, catalog),
+        HookSpeech::Heard(told) => tell(&mut imported, told, catalog),
     }
     if imported.values.is_empty() {
         return Err(Failure::failed(format!("process {pid}: {}", nothing_known(&imported))));
@@ -142,8 +155,8 @@ fn starts_hook(words: &[String]) -> bool {
         && words.get(1).is_some_and(|word| word == "run")
 }
 
-/// What the hook in the process says, where its environment has it.
-fn hooked(pid: u32, process: &ProcessView<'_>, imported: &mut ImportedPlan, catalog: &Catalog) {
+/// Asks the hook in the process, where its environment has it.
+fn ask(pid: u32, process: &ProcessView<'_>, imported: &mut ImportedPlan, catalog: &Catalog) {
     let Ok(directory) = observe::hook::Directory::open(|name| std::env::var_os(name)) else { return };
     if !is_hooked(&directory, &process.command, process.variables.get("PYTHONPATH")) {
         return;
@@ -160,10 +173,15 @@ fn hooked(pid: u32, process: &ProcessView<'_>, imported: &mut ImportedPlan, cata
             break leader;
         }
     };
-    let Some((run, about)) = found.as_ref().and_then(|run| Some((run, run.about.as_ref()?))) else {
-        imported.notes.push(format!("the hook in it has said nothing for {} s", HOOKS_PATIENCE.as_secs()));
-        return;
-    };
+    match found {
+        Some(run) => tell(imported, &run, catalog),
+        None => imported.notes.push(format!("the hook in it has said nothing for {} s", HOOKS_PATIENCE.as_secs())),
+    }
+}
+
+/// What the hook says goes over what the command suggests.
+fn tell(imported: &mut ImportedPlan, run: &HookedRun, catalog: &Catalog) {
+    let Some(about) = &run.about else { return };
     import::tell_vocabulary(imported, run);
     // Its parameters are counted whatever the device is: a CPU may not have been measured yet.
     let named = imported.names_no_model().is_none();
@@ -203,13 +221,12 @@ impl DeviceSight {
 ///
 /// # Errors
 /// Why it cannot be looked at, or that nothing is known of it.
-pub fn proposal(pid: u32, sight: DeviceSight, catalog: &Catalog) -> Result<Proposal, Failure> {
+pub fn proposal(pid: u32, sight: DeviceSight, catalog: &Catalog, hook: HookSpeech<'_>) -> Result<Proposal, Failure> {
     let (gpus, no_driver) = match sight {
         DeviceSight::Gpus(names) => (names, false),
         DeviceSight::NoDriver => (Vec::new(), true),
     };
-    // The dashboard listens to the hook itself, and compares with what it says.
-    let (heading, mut imported) = of_process(pid, gpus, catalog, false)?;
+    let (heading, mut imported) = of_process(pid, gpus, catalog, hook)?;
     if no_driver {
         import::without_driver(&mut imported);
     }
@@ -217,12 +234,16 @@ pub fn proposal(pid: u32, sight: DeviceSight, catalog: &Catalog) -> Result<Propo
         .map_err(|faults| plans::refused(None, faults))?;
     let whose = if imported.tool.is_empty() { "a run" } else { &imported.tool };
     let title = format!("{whose}: the plan of {pid}");
-    Ok(Proposal { pid, plan, account: account(title, &imported), stated: imported.stated() })
+    let heard = match hook {
+        HookSpeech::Heard(run) => HookKnowledge::of(run),
+        HookSpeech::Unheard | HookSpeech::Asked => HookKnowledge::Nothing,
+    };
+    Ok(Proposal { pid, plan, account: account(title, &imported), stated: imported.stated(), heard })
 }
 
 /// What the command of a process says, its files and its environment; nothing where that cannot be read.
 pub fn command_plan(pid: u32, catalog: &Catalog) -> CommandPlan {
-    let Ok((_, imported)) = of_process(pid, Vec::new(), catalog, false) else {
+    let Ok((_, imported)) = of_process(pid, Vec::new(), catalog, HookSpeech::Unheard) else {
         return CommandPlan { pid, ..CommandPlan::default() };
     };
     let sure = imported.stated();

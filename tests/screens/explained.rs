@@ -2,7 +2,7 @@
 //! Compare pane lists what could be the matter, a key takes it into the plan, and undo takes it back.
 
 use crate::support::demo::{START, happen, look, open, press, screen, watch};
-use memwall::app::{Account, Effect, Event, KeyPress, Pane, Proposal, State, update};
+use memwall::app::{Account, Effect, Event, HookKnowledge, KeyPress, Pane, Proposal, State, update};
 use memwall::compare::Explanation;
 use memwall::observe::{Demo, Source};
 use memwall::plan::{Change, EXAMPLES, LoadedPlan};
@@ -162,6 +162,7 @@ fn nothing_is_explained_by_what_the_process_was_told_otherwise() {
         plan: LoadedPlan::from_text("inferred", state.plans.editor.text()).unwrap(),
         account: Account { title: String::new(), rows: Vec::new(), open: Vec::new() },
         stated: vec![("training.activation_checkpointing", told.to_owned())],
+        heard: HookKnowledge::Nothing,
     };
     let told = [proposal("selective"), proposal("full")];
     let blamed = told.map(|proposal| {

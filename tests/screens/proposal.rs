@@ -1,7 +1,9 @@
 //! The plan that a process seems to run: proposed, taken, dismissed.
 
 use crate::support::demo::{self, look, open, screen};
-use memwall::app::{Account, Effect, Event, ExpectedFile, KeyPress, NotInferred, Overlay, Proposal, State, update};
+use memwall::app::{
+    Account, Effect, Event, ExpectedFile, HookKnowledge, KeyPress, NotInferred, Overlay, Proposal, State, update,
+};
 use memwall::plan::LoadedPlan;
 use memwall::reading::{SourceInfo, SourceKind};
 
@@ -23,6 +25,7 @@ fn proposal(rows: usize) -> Proposal {
             open: vec!["hardware.gpu_type: no GPU in sight".to_owned()],
         },
         stated: vec![("model.preset", "gpt2".to_owned())],
+        heard: HookKnowledge::Nothing,
     }
 }
 
@@ -142,4 +145,19 @@ fn each_value_stands_beside_what_said_so() {
         assert!(line.contains("model.preset") && line.contains("gpt2"), "{shown}");
         assert!(shown.contains("the plan of 41213") && shown.contains("⏎ takes it"), "{shown}");
     }
+}
+
+/// What the hook tells after a plan was proposed makes it be asked for again: once for each thing, and never what was answered.
+#[test]
+fn a_proposal_is_read_again_when_the_hook_has_told_more() {
+    let more = |heard| Event::Inferred { pid: 41213, outcome: Ok(Box::new(Proposal { heard, ..proposal(2) })) };
+    let mut state = proposed(3);
+    state.run.asked_again = Some((41213, HookKnowledge::Steps));
+    update(&mut state, more(HookKnowledge::Steps));
+    let shown = state.run.proposal.as_ref().unwrap();
+    assert_eq!((shown.account.rows.len(), shown.heard), (2, HookKnowledge::Steps));
+    assert_eq!(state.dialogs.overlay, Some(Overlay::Proposal(0)));
+    press(&mut state, &[KeyPress::Esc]);
+    update(&mut state, more(HookKnowledge::Steps));
+    assert_eq!((state.dialogs.overlay, state.run.proposal.is_none()), (None, true));
 }

@@ -13,7 +13,7 @@ use crate::app::plans;
 use crate::app::plans::account::Account;
 use crate::app::state::{Overlay, State};
 use crate::plan::LoadedPlan;
-use crate::reading::SourceKind;
+use crate::reading::{HookedRun, SourceKind};
 use thiserror::Error;
 
 /// A plan that was read out of a process.
@@ -27,6 +27,36 @@ pub struct Proposal {
     pub account: Account,
     /// Keys that its command, files and environment set themselves, with their values.
     pub stated: Vec<(&'static str, String)>,
+    /// What its hook had told by then.
+    pub heard: HookKnowledge,
+}
+
+/// How much the hook in a process has told of its run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum HookKnowledge {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Its model and optimizer.
+    Model,
+    /// What its modules take and keep, as well.
+    Modules,
+    /// The tokens of a step, as well.
+    Steps,
+}
+
+impl HookKnowledge {
+    /// What is known of that run.
+    #[must_use]
+    pub fn of(run: &HookedRun) -> Self {
+        let steps = run.step.as_ref().is_some_and(|step| step.tokens.is_some());
+        match (&run.about, &run.modules) {
+            (None, _) => Self::Nothing,
+            (Some(_), None) => Self::Model,
+            (Some(_), Some(_)) if !steps => Self::Modules,
+            (Some(_), Some(_)) => Self::Steps,
+        }
+    }
 }
 
 /// What is known for sure about what a process runs.
@@ -66,12 +96,31 @@ pub fn ask(state: &mut State) -> Vec<Effect> {
         _ => None,
     };
     match chosen.or(attached).or_else(|| state.monitor.selected_pid()) {
-        Some(pid) => vec![Effect::Infer(state.monitor.here(pid))],
+        Some(pid) => vec![of(state, state.monitor.here(pid))],
         None => {
             state.notice = Some(problem("no process on this GPU whose plan could be read"));
             Vec::new()
         }
     }
+}
+
+/// Asks for the plan of that process, whatever was asked before.
+pub fn of(state: &mut State, pid: u32) -> Effect {
+    state.run.asked_again = None;
+    Effect::Infer(pid)
+}
+
+/// Asks again for the plan that is proposed, where the hook has told more since.
+pub fn ask_again(state: &mut State) -> Option<Effect> {
+    let proposal = state.run.proposal.as_ref()?;
+    let pid = proposal.pid;
+    let run = state.run.telemetry.hooked(&state.monitor, state.now)?;
+    let more = HookKnowledge::of(run) > proposal.heard && state.monitor.attached_here() == Some(pid);
+    if !more || state.run.asked_again == Some((pid, HookKnowledge::of(run))) {
+        return None;
+    }
+    state.run.asked_again = Some((pid, HookKnowledge::of(run)));
+    Some(Effect::Infer(pid))
 }
 
 /// Why the plan of a process could not be read.
@@ -81,7 +130,14 @@ pub struct NotInferred(pub String);
 
 /// A plan has been read, or could not be.
 pub fn arrived(state: &mut State, pid: u32, outcome: Result<Box<Proposal>, NotInferred>) {
+    let again = state.run.asked_again.is_some_and(|(asked, _)| asked == pid);
     match outcome {
+        // One that knows more takes the place of what is shown; what was answered meanwhile stays answered.
+        Ok(proposal) if again && proposal.heard > HookKnowledge::Nothing => {
+            if let Some(shown) = state.run.proposal.as_mut().filter(|shown| shown.heard < proposal.heard) {
+                *shown = *proposal;
+            }
+        }
         Ok(proposal) => {
             state.run.telemetry.stated = Some(StatedValues { pid, values: proposal.stated.clone() });
             state.run.proposal = Some(*proposal);

@@ -16,7 +16,7 @@ pub fn take(state: &mut State) -> Vec<Effect> {
     let compared = plan::attached(state);
     state.notice = Some(info(format!("attached to {pid}{compared}")));
     set_against(state);
-    if inferred::is_wanted(state) { vec![Effect::Infer(pid)] } else { Vec::new() }
+    if inferred::is_wanted(state) { vec![inferred::of(state, pid)] } else { Vec::new() }
 }
 
 /// Does not offer it again. False where none is offered.

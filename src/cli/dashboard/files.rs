@@ -15,7 +15,7 @@ use crate::app::{
 use crate::catalog::Catalog;
 use crate::cli::args::is_new_plan;
 use crate::cli::import::{self, OpenedPlan};
-use crate::cli::infer::{DeviceSight, command_plan, proposal};
+use crate::cli::infer::{DeviceSight, HookSpeech, command_plan, proposal};
 use crate::observe;
 use crate::order::StableOrder;
 use crate::plan::{self, Document, HfConfig};
@@ -47,9 +47,12 @@ pub fn infer(pid: u32, state: &State, events: Sender<Event>) {
         SourceState::Starting | SourceState::Failed(_) => DeviceSight::Gpus(Vec::new()),
     };
     let catalog = Arc::clone(&state.catalog);
-    aside(events, move || Event::Inferred {
-        pid,
-        outcome: proposal(pid, sight, &catalog).map(Box::new).map_err(|why| NotInferred(why.to_string())),
+    let attached = state.monitor.attached_here() == Some(pid);
+    let heard = state.run.telemetry.hooked(&state.monitor, state.now).filter(|_| attached).cloned();
+    aside(events, move || {
+        let hook = heard.as_ref().map_or(HookSpeech::Unheard, HookSpeech::Heard);
+        let outcome = proposal(pid, sight, &catalog, hook).map(Box::new);
+        Event::Inferred { pid, outcome: outcome.map_err(|why| NotInferred(why.to_string())) }
     });
 }
 

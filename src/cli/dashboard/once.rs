@@ -15,7 +15,7 @@ use crate::app::{
 };
 use crate::catalog::{Catalog, Generation};
 use crate::cli::config::Config;
-use crate::cli::infer::DeviceSight;
+use crate::cli::infer::{DeviceSight, HookSpeech};
 use crate::cli::{DashboardArgs, Exit, Failure, Streams, infer};
 use crate::observe::log::Pattern;
 use crate::observe::{self, FollowOptions, SharedRequirements, SourceChoice, SourceReport};
@@ -122,7 +122,7 @@ fn hear(state: &mut State, pid: u32, heard: &mut Receiver<RunNews>) {
 
 /// The plan that the process seems to have; none where nothing is known of it.
 fn inferred(pid: u32, sight: DeviceSight, catalog: &Catalog) -> Option<Editor> {
-    let proposal = infer::proposal(pid, sight, catalog).ok()?;
+    let proposal = infer::proposal(pid, sight, catalog, HookSpeech::Asked).ok()?;
     Some(Editor::open(proposal.plan, catalog))
 }
 
