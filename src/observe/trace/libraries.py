@@ -95,6 +95,8 @@ def diffusers_model(path):
         raise_width = values["projection_class_embeddings_input_dim"] - 6 * values["addition_time_embed_dim"]
         inputs.append(Input("_text_embeds", torch.float32, ["B", raise_width]))
         inputs.append(Input("_time_ids", torch.float32, ["B", 6]))
+    if "added_cond_kwargs" in accepted and sees_shape(name, values):
+        inputs.extend([Input("_resolution", torch.float32, ["B", 2]), Input("_aspect_ratio", torch.float32, ["B", 1])])
     subject = Diffusion(name, f"diffusers {diffusers.__version__}", build, inputs, loss=loss, extra=extra,
                         side=values.get("sample_size") or 64)
     subject.versions = {"diffusers": diffusers.__version__}
@@ -123,6 +125,8 @@ class Diffusion(Subject):
         extra = dict(self.extra)
         if "_text_embeds" in batch:
             extra["added_cond_kwargs"] = {"text_embeds": batch["_text_embeds"], "time_ids": batch["_time_ids"]}
+        if "_resolution" in batch:
+            extra["added_cond_kwargs"] = {"resolution": batch["_resolution"], "aspect_ratio": batch["_aspect_ratio"]}
         named = {name: value for name, value in batch.items() if not name.startswith("_")}
         output = model(**named, **extra)
         return output if self.answers else self.loss_of(output, batch)
@@ -141,6 +145,13 @@ def condition(values, channels):
     if "conditioning_channels" in values and "conditioning_embedding_out_channels" in values:
         return Input("controlnet_cond", torch.float32, ["B", values["conditioning_channels"], "8*I", "8*I"])
     return Input("controlnet_cond", torch.float32, ["B", channels + values.get("extra_conditioning_channels", 0), "I", "I"])
+
+
+def sees_shape(name, values):
+    """Whether a model is told the picture's shape (diffusers/models/transformers/pixart_transformer_2d.py,
+    `use_additional_conditions`)."""
+    told = values.get("use_additional_conditions")
+    return name == "PixArtTransformer2DModel" and (values.get("sample_size", 128) == 128 if told is None else told)
 
 
 # Frames, height and width of a film whose latents stand in a row (diffusers/models/transformers/transformer_ltx.py).
@@ -200,6 +211,9 @@ def diffusion_inputs(name, values, accepted):
     if "class_labels" in accepted and values.get("num_embeds_ada_norm") and "encoder_hidden_states" not in {
             one.name for one in inputs}:
         inputs.append(Input("class_labels", torch.int64, ["B"]))
+    if "padding_mask" in accepted:
+        # Of pixels, one for all samples (diffusers/pipelines/cosmos/pipeline_cosmos_text2world.py).
+        inputs.append(Input("padding_mask", f32, [1, 1, "8*I", "8*I"]))
     if "controlnet_cond" in accepted:
         inputs.append(condition(values, channels))
     made = values.get("out_channels") or made

@@ -19,7 +19,7 @@ class Assembly(Groups):
         self.model = model
         self.alias = list(range(len(recorder.tensors)))
         # Whether the gradient that comes to a tensor through collapsed views is a view.
-        self.arrives_as_view = {}
+        self.arrives_as_view, self.read_by = {}, None
         self.unmatched = 0
         # A pass without gradients.
         self.answers = not recorder.nodes
