@@ -43,6 +43,8 @@ def torchvision_model(name):
         first = output[0] if isinstance(output, tuple) else output
         return F.cross_entropy(first, batch["_labels"])
 
+    if name in models.list_models(module=models.optical_flow):
+        return flow_model(name, torchvision)
     segmentation = name in models.list_models(module=models.segmentation)
     if name in models.list_models(module=models.detection):
         made = detectors.Detector(name, f"torchvision {torchvision.__version__}",
@@ -62,6 +64,22 @@ def torchvision_model(name):
         return models.get_model(name, **chosen, **extra)
 
     subject = Subject(name, f"torchvision {torchvision.__version__}", build, inputs, loss=loss, side=side)
+    subject.versions = {"torchvision": torchvision.__version__}
+    return subject
+
+
+def flow_model(name, torchvision):
+    """Two pictures, and how far each point moves between them; every refinement counts (references/optical_flow/utils.py,
+    `sequence_loss`)."""
+    inputs = [Input(at, torch.float32, ["B", 3, "I", "I"]) for at in ("0", "1")]
+    inputs.append(Input("_labels", torch.float32, ["B", 2, "I", "I"]))
+
+    def loss(output, batch):
+        last = len(output) - 1
+        return sum(0.8 ** (last - at) * (one - batch["_labels"]).abs().mean() for at, one in enumerate(output))
+
+    build = lambda: torchvision.models.get_model(name, weights=None)
+    subject = Subject(name, f"torchvision {torchvision.__version__}", build, inputs, loss=loss, side=224)
     subject.versions = {"torchvision": torchvision.__version__}
     return subject
 
