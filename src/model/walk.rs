@@ -237,6 +237,8 @@ pub struct Passing {
     pub until: usize,
     /// Bytes.
     pub bytes: u64,
+    /// Whether layers read it: a recomputed one keeps it until it has run again. Else a frame of the caller has it.
+    pub is_read: bool,
 }
 
 /// Exact parameter counts.

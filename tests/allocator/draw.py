@@ -119,7 +119,7 @@ if __name__ == "__main__":
     first, second, third, fourth = map(int, counts[:4])
     SEED = "".join(counts[4:5])
     seen = {line.split("\t")[0] for file in counts[5:6] for line in open(file)}
-    file_of = lambda name: timm.models._registry._model_to_module[name]
+    file_of = timm.models._registry._model_to_module.get
     models = torchvision.models
     builder = lambda name: models.get_model_builder(name).__module__
     had = lambda library, of: {of(case[library]) for case in here if library in case}

@@ -18,6 +18,7 @@ mod recording;
 mod run_trace;
 mod traced;
 mod traced_endings;
+mod traced_kept;
 mod traced_refusals;
 mod traced_scripts;
 mod traced_users;

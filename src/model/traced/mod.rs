@@ -15,7 +15,7 @@ use super::tape::{Tape, rounded};
 use super::walk::{Count, MicroBatch, Passing, Pending, Walk};
 use crate::plan::keywords::ModelType;
 use crate::plan::traced::{
-    KEPT, SizeAxis, Trace, TraceTypes, TracedElement, TracedModel, TracedTensor, TracedWork, intern,
+    KEPT, SizeAxis, Trace, TraceTypes, TracedElement, TracedModel, TracedPassing, TracedTensor, TracedWork, intern,
 };
 pub use adapted::traced_linear_layers;
 use segment::Site;
@@ -124,8 +124,8 @@ fn assembled(
     }
     // The first segment stands before layer 0, the last behind all of them.
     let layer = |place: u32| (place as usize).saturating_sub(1);
-    let held = |(from, to, shape, element): &(u32, u32, Vec<u32>, TracedElement)| {
-        (*from, *to, rounded(site.numel(shape).saturating_mul(element_of(*element, site.run).bytes())))
+    let bytes_of = |shape: &[u32], element: TracedElement| {
+        rounded(site.numel(shape).saturating_mul(element_of(element, site.run).bytes()))
     };
     Walk {
         first,
@@ -137,17 +137,20 @@ fn assembled(
         pending: trace
             .pending
             .iter()
-            .map(held)
-            .map(|(from, to, bytes)| Pending { made_by: layer(from), until: layer(to), bytes })
+            .map(|(from, to, shape, element)| Pending {
+                made_by: layer(*from),
+                until: layer(*to),
+                bytes: bytes_of(shape, *element),
+            })
             .collect(),
         passing: trace
             .passing
             .iter()
-            .map(held)
-            .map(|(from, to, bytes)| Passing {
-                from: from as usize,
-                until: if to as usize + 1 == count { usize::MAX } else { layer(to) },
-                bytes,
+            .map(|TracedPassing(from, to, shape, element, named)| Passing {
+                from: *from as usize,
+                until: if *to as usize + 1 == count { usize::MAX } else { layer(*to) },
+                bytes: bytes_of(shape, *element),
+                is_read: *named == 0,
             })
             .collect(),
         ..Walk::default()

@@ -1,6 +1,8 @@
 """What autograd sees as one operator of a recorded step: which operators are its, where its gradients go, and which views stand
 for what they are views of."""
 
+from collections import Counter
+
 VIEWS = {"view", "_unsafe_view", "t", "transpose", "permute", "unsqueeze", "squeeze", "detach", "alias", "_reshape_alias"}
 
 
@@ -119,8 +121,22 @@ class Groups:
             left.remove(found)
             key, view, _ = sent
             new = key in node._start
-            view = self.arrives_as_view.get(found, False) or view
+            view = self.reaches_as_view(found) or view
             group.flows[found] = ("new view" if view else "new") if new else "pass"
+
+    def reaches_as_view(self, number):
+        """Whether gradients of what stands for another tensor come there as views. Those of several readers of the one view are
+        summed before, in memory of their own."""
+        if not self.arrives_as_view.get(number, False):
+            return False
+        return self.gradients_for(number) < 2 or self.gradients_for(self.resolve(number)) > 1
+
+    def gradients_for(self, number):
+        """How many functions send a gradient to what made a tensor."""
+        if self.read_by is None:
+            self.read_by = Counter(edge[0] for node in self.r.nodes.values() if node.ran
+                                   for edge, sent in zip(node.edges, node.sent) if edge is not None and sent is not None)
+        return self.read_by[self.r.tensors[number].seq]
 
     def collapse(self, group):
         """A view of as many elements stands for what it is a view of."""

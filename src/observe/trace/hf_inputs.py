@@ -173,6 +173,10 @@ def odd(model_class, config, main, accepted):
         # Neither reads text or sound: what their nets made of it.
         return [Input("input_values", F32, ["B", "S", config.hidden_size]),
                 Input("decoder_input_values", F32, ["B", "T", config.hidden_size])]
+    if model_class.__name__ == "BlipForQuestionAnswering":
+        # A question beside a picture, and the answer that is written.
+        shape = ["B", channels_of(vision), image_side(config), image_side(config)]
+        return [Input("input_ids", IDS, ["B", "S"]), Input("pixel_values", F32, shape), Input("labels", IDS, ["B", "T"])]
     if kind_of(config) in PAIRS:
         return [Input("pixel_values", F32, ["B", 2, channels_of(config), 480, 640])]
     if main == "flattened_patches":

@@ -43,6 +43,8 @@ def torchvision_model(name):
         first = output[0] if isinstance(output, tuple) else output
         return F.cross_entropy(first, batch["_labels"])
 
+    if name in models.list_models(module=models.optical_flow):
+        return flow_model(name, torchvision)
     segmentation = name in models.list_models(module=models.segmentation)
     if name in models.list_models(module=models.detection):
         made = detectors.Detector(name, f"torchvision {torchvision.__version__}",
@@ -62,6 +64,22 @@ def torchvision_model(name):
         return models.get_model(name, **chosen, **extra)
 
     subject = Subject(name, f"torchvision {torchvision.__version__}", build, inputs, loss=loss, side=side)
+    subject.versions = {"torchvision": torchvision.__version__}
+    return subject
+
+
+def flow_model(name, torchvision):
+    """Two pictures, and how far each point moves between them; every refinement counts (references/optical_flow/utils.py,
+    `sequence_loss`)."""
+    inputs = [Input(at, torch.float32, ["B", 3, "I", "I"]) for at in ("0", "1")]
+    inputs.append(Input("_labels", torch.float32, ["B", 2, "I", "I"]))
+
+    def loss(output, batch):
+        last = len(output) - 1
+        return sum(0.8 ** (last - at) * (one - batch["_labels"]).abs().mean() for at, one in enumerate(output))
+
+    build = lambda: torchvision.models.get_model(name, weights=None)
+    subject = Subject(name, f"torchvision {torchvision.__version__}", build, inputs, loss=loss, side=224)
     subject.versions = {"torchvision": torchvision.__version__}
     return subject
 
@@ -95,6 +113,8 @@ def diffusers_model(path):
         raise_width = values["projection_class_embeddings_input_dim"] - 6 * values["addition_time_embed_dim"]
         inputs.append(Input("_text_embeds", torch.float32, ["B", raise_width]))
         inputs.append(Input("_time_ids", torch.float32, ["B", 6]))
+    if "added_cond_kwargs" in accepted and sees_shape(name, values):
+        inputs.extend([Input("_resolution", torch.float32, ["B", 2]), Input("_aspect_ratio", torch.float32, ["B", 1])])
     subject = Diffusion(name, f"diffusers {diffusers.__version__}", build, inputs, loss=loss, extra=extra,
                         side=values.get("sample_size") or 64)
     subject.versions = {"diffusers": diffusers.__version__}
@@ -123,6 +143,8 @@ class Diffusion(Subject):
         extra = dict(self.extra)
         if "_text_embeds" in batch:
             extra["added_cond_kwargs"] = {"text_embeds": batch["_text_embeds"], "time_ids": batch["_time_ids"]}
+        if "_resolution" in batch:
+            extra["added_cond_kwargs"] = {"resolution": batch["_resolution"], "aspect_ratio": batch["_aspect_ratio"]}
         named = {name: value for name, value in batch.items() if not name.startswith("_")}
         output = model(**named, **extra)
         return output if self.answers else self.loss_of(output, batch)
@@ -141,6 +163,13 @@ def condition(values, channels):
     if "conditioning_channels" in values and "conditioning_embedding_out_channels" in values:
         return Input("controlnet_cond", torch.float32, ["B", values["conditioning_channels"], "8*I", "8*I"])
     return Input("controlnet_cond", torch.float32, ["B", channels + values.get("extra_conditioning_channels", 0), "I", "I"])
+
+
+def sees_shape(name, values):
+    """Whether a model is told the picture's shape (diffusers/models/transformers/pixart_transformer_2d.py,
+    `use_additional_conditions`)."""
+    told = values.get("use_additional_conditions")
+    return name == "PixArtTransformer2DModel" and (values.get("sample_size", 128) == 128 if told is None else told)
 
 
 # Frames, height and width of a film whose latents stand in a row (diffusers/models/transformers/transformer_ltx.py).
@@ -200,6 +229,9 @@ def diffusion_inputs(name, values, accepted):
     if "class_labels" in accepted and values.get("num_embeds_ada_norm") and "encoder_hidden_states" not in {
             one.name for one in inputs}:
         inputs.append(Input("class_labels", torch.int64, ["B"]))
+    if "padding_mask" in accepted:
+        # Of pixels, one for all samples (diffusers/pipelines/cosmos/pipeline_cosmos_text2world.py).
+        inputs.append(Input("padding_mask", f32, [1, 1, "8*I", "8*I"]))
     if "controlnet_cond" in accepted:
         inputs.append(condition(values, channels))
     made = values.get("out_channels") or made

@@ -139,7 +139,7 @@ def main():
         except Exception as error:
             if os.environ.get("MEMWALL_TRACE_DEBUG"):
                 raise
-            why = explained(error)
+            why = explained(error, is_made_up=not options.command)
             return told(f"{tracer.built}, but its step cannot be traced: {why}" if tracer.built else why, 1)
         for note in [*made["differences"], *made["notes"]]:
             say(f"note: {note}")
@@ -187,8 +187,8 @@ def subject_of(options, sources, hugging_face, libraries):
     return subject.answer() if options.forward else subject
 
 
-def explained(error):
-    """A failure in one line, with what to do about it."""
+def explained(error, is_made_up):
+    """A failure in one line, with what to do about it; inputs may be made up for the model."""
     import traceback
 
     name = type(error).__name__
@@ -221,6 +221,10 @@ def explained(error):
         return f"{name}: {text}{place}: where it is of values, a traced step has not those: trace what trains with file.py:function"
     if "DataDependent" in name or "DynamicOutputShape" in name:
         return f"{text}{place}: sizes depend on values, which a traced step has not"
+    if is_made_up and not own and isinstance(error, (AttributeError, IndexError, KeyError, TypeError, ValueError)):
+        # Made-up inputs, or a configuration that sets less than the model reads.
+        return (f"{name}: {text}{place}: the model's own code fails as it is configured, with the inputs made up for it: trace what "
+                "runs for you, memwall trace -- python …")
     return f"{name}: {text}{place}"
 
 

@@ -127,3 +127,38 @@ class Calls:
             if number + 1 in self.skipped:
                 self.last = out
         return out
+
+
+# Equal blocks in a row beyond these are passed over.
+KEPT = 3
+
+
+def passed_over(recorder):
+    """Calls of blocks that run what those about them run."""
+    keys = []
+    for path, cls, start, end in recorder.blocks:
+        key = [cls]
+        for op in recorder.ops[start:end]:
+            # Depthwise kernels of other sizes give as much.
+            shapes = tuple((recorder.tensors[one].shape, str(recorder.tensors[one].dtype)) for one in (*op.inputs, *op.outputs))
+            key.append((op.name, op.path[len(path):], op.graded, len(op.saved), len(op.inputs), shapes))
+        keys.append((hash(tuple(key)), end))
+    skipped, row = set(), []
+
+    def close():
+        # The first ones and the last may differ from the others in another precision.
+        if len(row) > KEPT:
+            skipped.update(row[KEPT - 1:-1])
+
+    last = None
+    for call, (key, end) in enumerate(keys):
+        if key != last:
+            close()
+            row, last = [], key
+        row.append(call)
+        if call + 1 < len(keys) and recorder.blocks[call + 1][2] != end:
+            # Something runs between this block and the next.
+            close()
+            row, last = [], None
+    close()
+    return frozenset(skipped)

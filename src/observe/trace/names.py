@@ -61,3 +61,9 @@ def group_of(path, cls, last):
         if word in lower:
             return group
     return "logits" if last else "residual"
+
+
+def reason(error):
+    """An error in one line."""
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0] if text else 'no reason given'}"

@@ -19,7 +19,7 @@ class Assembly(Groups):
         self.model = model
         self.alias = list(range(len(recorder.tensors)))
         # Whether the gradient that comes to a tensor through collapsed views is a view.
-        self.arrives_as_view = {}
+        self.arrives_as_view, self.read_by = {}, None
         self.unmatched = 0
         # A pass without gradients.
         self.answers = not recorder.nodes
@@ -178,7 +178,7 @@ class Assembly(Groups):
             storage = self.r.storages[number]
             lasts = storage.kind == "made" and number not in done and number not in self.r.cache and number not in self.kept
             if lasts and not self.is_cached(storage.first):
-                self.pass_on(order, self.last_beside(number), number)
+                self.pass_on(order, self.last_beside(number), number, [1])
 
     def last_beside(self, storage):
         """The last segment that runs while a storage is there: what is no block may begin with its release."""
@@ -223,14 +223,14 @@ class Assembly(Groups):
             first = order + (1 if next_takes else 0)
             self.pass_on(first, died, storage)
 
-    def pass_on(self, first, died, storage):
-        """Memory that is held behind segment `first`, and released in the course of segment `died`."""
+    def pass_on(self, first, died, storage, named=()):
+        """Memory that is held behind segment `first`, and released in the course of segment `died`; `named`: by a frame alone."""
         to_the_end = (self.answers or storage in self.unled) and died == len(self.run) - 1
         if died > first and self.answers and not self.pieces[self.run[died]][1]:
             self.arriving.setdefault(died, []).append(storage)
             died -= 1
         if died > first:
-            self.passing.append([first, died, [Number(self.r.storages[storage].bytes)], "u8"])
+            self.passing.append([first, died, [Number(self.r.storages[storage].bytes)], "u8", *named])
             if to_the_end:
                 self.gathered.append(self.passing[-1])
 

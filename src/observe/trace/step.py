@@ -8,6 +8,7 @@ import torch
 import absent
 import beside
 import boxes
+import caches
 import checkpoints
 import fake
 import foreign_kernels
@@ -26,8 +27,6 @@ from sources import Refused, first_tensor
 # casts what comes into each block as well (torch/distributed/fsdp/_fully_shard/_fsdp_state.py, `_pre_forward`).
 PRECISIONS = ("fp32", "mixed", "half", "gathered", "cast")
 AUTOCAST = ("mixed", "gathered", "cast")
-# Equal blocks in a row beyond these are passed over.
-KEPT = 3
 
 
 class Tracer:
@@ -55,7 +54,7 @@ class Tracer:
             except Exception as error:
                 if foreign_kernels.advice(type(error).__name__, str(error)) or not subject.versions:
                     raise
-                raise Refused(f"{subject.name} cannot be built as it is configured: {reason(error)}") from error
+                raise Refused(f"{subject.name} cannot be built as it is configured: {names.reason(error)}") from error
             for parameter in model.parameters():
                 if parameter.dtype != torch.float32 and parameter.is_floating_point():
                     model.float()
@@ -197,6 +196,7 @@ class Steps:
         self.experts = getattr(subject, "experts", 1)
         self.skipped = frozenset()
         self.is_lower = False
+        self.attributes = caches.Attributes(model)
         # Lengths that one may stand for, as the batch varies beside them.
         axes = subject.axes()
         self.lengths = [axis for axis in axes if axis in "ST"] if "B" in axes else []
@@ -213,8 +213,12 @@ class Steps:
         low = torch.bfloat16
         if not self.is_lower and precision not in ("fp32", "mixed"):
             self.is_lower = True
+            changed = self.attributes.restore()
             with self.tracer.fake_mode:
                 self.model.to(low)
+            if changed:
+                # What is kept is made again, in the type of the weights.
+                self.survey(point, low if precision == "half" else None)
         batch = self.batch(point, low if precision == "half" else None)
         made = self.tracer.record(self.model, batch, self.run, precision, self.skipped, self.blocks, self.experts,
                                   self.subject.answers)
@@ -234,7 +238,7 @@ class Steps:
         except Exception as error:
             if precision == "fp32":
                 raise
-            return reason(error)
+            return names.reason(error)
         return trace.steps
 
     def traced_again(self, trace):
@@ -250,9 +254,12 @@ class Steps:
                 made[one] = self.recorded(one, fitter, fitter.few)
         return made, self.tracer.answered
 
+    def survey(self, point, lower=None):
+        batch = self.batch(point, lower)
+        return self.tracer.survey(self.model, batch, self.run, self.blocks, self.experts, self.subject.answers)
+
     def skip_equal(self, point):
-        survey = self.tracer.survey(self.model, self.batch(point), self.run, self.blocks, self.experts, self.subject.answers)
-        self.skipped = passed_over(survey)
+        self.skipped = modules.passed_over(self.survey(point))
 
     def find_points(self, axes):
         """Sizes to trace at; images of other sizes only where the model takes them."""
@@ -362,39 +369,3 @@ def written(assembly):
             passing.append([following, to, *what])
             following += 1
     return made, order, places(assembly.pending), passing
-
-
-def passed_over(recorder):
-    """Calls of blocks that run what those about them run."""
-    keys = []
-    for path, cls, start, end in recorder.blocks:
-        key = [cls]
-        for op in recorder.ops[start:end]:
-            # Depthwise kernels of other sizes give as much.
-            shapes = tuple((recorder.tensors[one].shape, str(recorder.tensors[one].dtype)) for one in (*op.inputs, *op.outputs))
-            key.append((op.name, op.path[len(path):], op.graded, len(op.saved), len(op.inputs), shapes))
-        keys.append((hash(tuple(key)), end))
-    skipped, row = set(), []
-
-    def close():
-        # The first ones and the last may differ from the others in another precision.
-        if len(row) > KEPT:
-            skipped.update(row[KEPT - 1:-1])
-
-    last = None
-    for call, (key, end) in enumerate(keys):
-        if key != last:
-            close()
-            row, last = [], key
-        row.append(call)
-        if call + 1 < len(keys) and recorder.blocks[call + 1][2] != end:
-            # Something runs between this block and the next.
-            close()
-            row, last = [], None
-    close()
-    return frozenset(skipped)
-
-
-def reason(error):
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0] if text else 'no reason given'}"

@@ -10,7 +10,7 @@ from itertools import combinations
 from math import gcd
 from operator import mul
 
-VERSION = 2
+VERSION = 3
 # Stands for a number in what all sizes have in common.
 PLACE = "#"
 # What plan::traced reads.

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{Segment, Trace, TracedModel, VERSION};
+use super::{Segment, Trace, TracedModel, TracedPassing, VERSION};
 
 /// Most segments of a step, and tensors, operators and weights of one.
 const SEGMENTS: usize = 20_000;
@@ -50,8 +50,9 @@ impl TracedModel {
         if trace.order.iter().any(|kind| *kind as usize >= trace.kinds.len()) {
             return Some("the order names a segment that is not there".to_owned());
         }
-        let passed = trace.pending.iter().chain(&trace.passing);
-        for (from, to, shape, _) in passed {
+        let pending = trace.pending.iter().map(|(from, to, shape, _)| (from, to, shape));
+        let passing = trace.passing.iter().map(|TracedPassing(from, to, shape, ..)| (from, to, shape));
+        for (from, to, shape) in pending.chain(passing) {
             if *from as usize >= count || *to as usize >= count || !self.is_shape(shape) {
                 return Some("what segments hold for each other is not there".to_owned());
             }

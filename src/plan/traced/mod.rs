@@ -13,7 +13,7 @@ pub use names::intern;
 pub use read::{read_trace, unpacked};
 
 /// The version of the format. The first had training steps alone.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// A traced model.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -202,9 +202,14 @@ pub struct Trace {
     pub order: Vec<u32>,
     /// Gradients that wait: the segment that makes them, the one that takes them, shape, type.
     pub pending: Vec<(u32, u32, Vec<u32>, TracedElement)>,
-    /// What is held in the forward pass: behind which segment, up to which, shape, type.
-    pub passing: Vec<(u32, u32, Vec<u32>, TracedElement)>,
+    /// What is held in the forward pass.
+    pub passing: Vec<TracedPassing>,
 }
+
+/// What is held in the forward pass: behind which segment, up to which, shape, type, and whether a frame alone has it (1),
+/// as no segment reads it any more.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct TracedPassing(pub u32, pub u32, pub Vec<u32>, pub TracedElement, #[serde(default)] pub u8);
 
 /// A block, or what lies between two.
 #[derive(Debug, Clone, PartialEq, Deserialize)]

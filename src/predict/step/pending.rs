@@ -34,6 +34,9 @@ impl StepTapes {
     /// The first recomputed layer that is handed what one layer makes for those behind it: it keeps that until it has
     /// run again.
     fn held_by(&self, one: &Passing) -> Option<usize> {
+        if !one.is_read {
+            return None;
+        }
         let behind = self.checkpointed.iter().enumerate().skip(one.from);
         behind.take_while(|(layer, _)| *layer <= one.until).find(|(_, again)| **again).map(|(layer, _)| layer)
     }
