@@ -184,7 +184,7 @@ fn sharding(imported: &mut ImportedPlan, reader: &ScriptReader, module: &Setting
     let given = reader.calls(&["TransformerDataParallelConfig"]);
     let told = content.contains("DataParallelType.");
     let hybrid = cookbook || content.contains("DataParallelType.hsdp");
-    if !cookbook && content.contains("DataParallelType.ddp") || !told && !cookbook {
+    if !cookbook && (!told || content.contains("DataParallelType.ddp")) {
         return imported.miss(keys::distribution::sharding, "how the script shards is not followed");
     }
     imported.say(keys::distribution::engine, "fsdp2", default("dp_config"));

@@ -238,21 +238,12 @@ fn low_rank(imported: &mut ImportedPlan, settings: &Settings, section: &str) {
     adapters::set_targets(imported, Some(targets));
 }
 
-/// The actor of a reinforcement learning run; Ray starts it on every GPU of the pool.
-fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, context: &ImportContext) {
-    let settings = &settings;
-    match settings.text("actor_rollout_ref.model.path") {
-        Some(found) => {
-            model::set(imported, context, found);
-            // `get_hf_auto_model_class`: the class for pictures and text where the checkpoint has one.
-            vision::whole(imported);
-        }
-        None => imported.miss(keys::model::preset, "no actor_rollout_ref.model.path"),
-    }
+/// How long a sample is: a prompt with its answer.
+fn samples(imported: &mut ImportedPlan, settings: &Settings) {
     // Where a search answers in between, the first prompt and all that follows, both cut (`PeterGriffinJin/Search-R1`,
     // `search_r1/llm_agent/generation.py`, `_compose_final_output`).
     let searches =
-        settings.is_set("data.max_start_length") && !settings.flag("do_search").is_some_and(|found| !found.value);
+        settings.is_set("data.max_start_length") && settings.flag("do_search").is_none_or(|found| found.value);
     let parts = if searches {
         ["data.max_start_length", "data.max_prompt_length"]
     } else {
@@ -265,6 +256,20 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
         let origin = Origin::Derived(format!("{} + {}", prompt.origin, answer.origin));
         imported.say(keys::model::sequence_length, prompt.value.saturating_add(answer.value), origin);
     }
+}
+
+/// The actor of a reinforcement learning run; Ray starts it on every GPU of the pool.
+fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, context: &ImportContext) {
+    let settings = &settings;
+    match settings.text("actor_rollout_ref.model.path") {
+        Some(found) => {
+            model::set(imported, context, found);
+            // `get_hf_auto_model_class`: the class for pictures and text where the checkpoint has one.
+            vision::whole(imported);
+        }
+        None => imported.miss(keys::model::preset, "no actor_rollout_ref.model.path"),
+    }
+    samples(imported, settings);
     let prompts = settings.whole("actor_rollout_ref.actor.ppo_mini_batch_size");
     if let Some((prompts, answers)) = prompts.zip(settings.whole("actor_rollout_ref.rollout.n")) {
         let origin = Origin::Derived(format!("{} x {} answers ({})", prompts.origin, answers.value, answers.origin));
