@@ -117,12 +117,14 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
     if settings.text("distributed.dp_size").is_some_and(|found| found.value == "none") {
         settings.accept("distributed.dp_size");
     }
-    for (name, _) in settings.iter().filter(|(name, _)| name.starts_with("checkpoint.")) {
+    // `ci.`: what its own tests take beside the file.
+    let beside = ["checkpoint.", "ci."];
+    for (name, _) in settings.iter().filter(|(name, _)| beside.iter().any(|part| name.starts_with(part))) {
         settings.accept(name);
     }
     // Batches are as long as their longest sample, up to a multiple.
     settings.accept("dataloader.collate_fn.pad_seq_len_divisible");
-    for name in ["model._target_", "model.trust_remote_code", "recipe", "seed", "benchmark"] {
+    for name in ["model._target_", "model.trust_remote_code", "peft.use_triton", "recipe", "seed", "benchmark"] {
         settings.accept(name);
     }
     account_for(imported, settings);

@@ -14,8 +14,8 @@ use super::settings::Settings;
 use super::text::Unparsable;
 use super::{
     ProcessView, bridge, build_nanogpt, documented, hydra, intern_evo, jobs, llm_c, nanogpt, nanotron, nemo_recipes,
-    of_command, own_loop, prime_rl, python_calls, scontrol, shell, stated_world, text, torchtitan, trainer, unset,
-    xtuner,
+    of_command, olmo, own_loop, prime_rl, python_calls, scontrol, shell, stated_world, text, torchtitan, trainer,
+    unset, xtuner,
 };
 use crate::catalog::Catalog;
 use crate::plan::keys;
@@ -149,6 +149,9 @@ fn of_python(name: &str, content: &str, context: &ImportContext) -> Option<Impor
     }
     if nemo_recipes::is_recipe(content) {
         return Some(nemo_recipes::of_file(name, content, context));
+    }
+    if olmo::scripts::is_script(content) {
+        return Some(olmo::scripts::of_file(name, content, context));
     }
     if nanotron::is_python(content) {
         return Some(nanotron::of_python(name, content));
@@ -379,5 +382,16 @@ pub fn trains_by_itself(program: &Program) -> bool {
     }
     llm_c::is_program(program.name())
         || prime_rl::is_command(program)
+        || takes_training_arguments(program)
         || COMMANDS.contains(&program.name()) && (TRAINING.contains(&what) || what.starts_with("finetune_"))
+}
+
+/// Whether a project's own command, which its package installs, is given `TrainingArguments`: `autoalign-cli sft`,
+/// `petrogpt-train`.
+fn takes_training_arguments(program: &Program) -> bool {
+    let given = |option: &str| {
+        let option = |word: &String| word.split('=').next() == Some(option);
+        program.words.iter().any(option)
+    };
+    !program.python && given("--model_name_or_path") && given("--per_device_train_batch_size")
 }

@@ -19,13 +19,27 @@ const MAX_FILES: usize = 64;
 /// were not to be read. A file without such a list stays what it is.
 pub fn composed(settings: Settings, name: &str, files: &dyn Files) -> (Settings, Vec<String>) {
     let root = name.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
-    let mut group = GroupReader { files, root, left: MAX_FILES, instead: BTreeMap::new(), unread: Vec::new() };
+    let searched = searched(&settings);
+    let mut group =
+        GroupReader { files, root, searched, left: MAX_FILES, instead: BTreeMap::new(), unread: Vec::new() };
     let listed = entries(&settings);
     if listed.is_empty() || listed.iter().all(|entry| group.path("", entry).is_none_or(|path| !group.is_there(&path))) {
         return (settings, Vec::new());
     }
     let composed = group.compose(settings, "", "", MAX_DEPTH);
     (composed, group.unread)
+}
+
+/// Folders beside the file's own in which hydra looks for what lists name (`hydra.searchpath`): `file://verl/trainer/config`,
+/// `pkg://verl.trainer.config`.
+fn searched(settings: &Settings) -> Vec<String> {
+    let named = settings.texts("hydra.searchpath").map(|found| found.value).unwrap_or_default();
+    let folder = |name: &String| match name.split_once("://") {
+        Some(("file", folder)) => Some(folder.to_owned()),
+        Some(("pkg", package)) => Some(package.replace('.', "/")),
+        _ => None,
+    };
+    named.iter().filter_map(folder).collect()
 }
 
 /// One entry of a list: `optim: adamw`, `model@encoder: bert`, `base`, `_self_`.
@@ -88,6 +102,8 @@ struct GroupReader<'a> {
     files: &'a dyn Files,
     /// The folder of the file that was asked for.
     root: String,
+    /// Other folders that are looked into.
+    searched: Vec<String>,
     left: usize,
     /// What is taken of a group whatever a list further in says.
     instead: BTreeMap<String, String>,
@@ -97,13 +113,13 @@ struct GroupReader<'a> {
 impl GroupReader<'_> {
     /// The file of an entry of a list that stands in a file of `group`.
     fn path(&self, group: &str, entry: &DefaultEntry) -> Option<String> {
-        let parts = match entry.group.strip_prefix('/') {
-            Some(absolute) => [self.root.as_str(), "", absolute],
-            None => [self.root.as_str(), group, entry.group.as_str()],
-        };
-        let folder: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        let named = entry.option != "_self_" && !entry.option.contains(['$', ' ']);
-        named.then(|| [folder.join("/"), format!("{}.yaml", entry.option)].join("/").trim_start_matches('/').to_owned())
+        if entry.option == "_self_" || entry.option.contains(['$', ' ']) {
+            return None;
+        }
+        let own = below_root(&self.root, group, entry);
+        let there = |path: &String| self.is_there(path);
+        let others = || self.searched.iter().map(|root| below_root(root, group, entry)).find(there);
+        if self.is_there(&own) { Some(own) } else { others().or(Some(own)) }
     }
 
     fn is_there(&self, path: &str) -> bool {
@@ -169,6 +185,16 @@ impl GroupReader<'_> {
             None => below(above, &entry.group.trim_start_matches('/').replace('/', ".")),
         }
     }
+}
+
+/// Where an entry's file lies below `root`.
+fn below_root(root: &str, group: &str, entry: &DefaultEntry) -> String {
+    let parts = match entry.group.strip_prefix('/') {
+        Some(absolute) => [root, "", absolute],
+        None => [root, group, entry.group.as_str()],
+    };
+    let folder: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    [folder.join("/"), format!("{}.yaml", entry.option)].join("/").trim_start_matches('/').to_owned()
 }
 
 /// The group of the entries of a file that an entry names.

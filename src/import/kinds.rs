@@ -54,6 +54,7 @@ pub fn kind(settings: &Settings) -> Option<Reader> {
         ),
         (litgpt::is_config, |settings, _, context| litgpt::of_file(settings, context)),
         (own_config::is_config, |settings, name, context| own_config::of_file(&settings, name, context)),
+        (trainer::is_recipe, trainer::of_file),
         (accelerate::is_config, |settings, _, context| accelerate::of_file(&settings, context)),
         (deepspeed::is_config, |settings, _, _| deepspeed::of_file(&settings)),
         (is_hugging_face, hugging_face),

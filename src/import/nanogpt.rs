@@ -268,6 +268,11 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
             _ => "bf16-mixed",
         })
     });
+    if let Some(found) =
+        settings.text("device").filter(|found| !["cuda", "cpu"].iter().any(|kind| found.value.starts_with(kind)))
+    {
+        not_modelled(imported, &format!("{}: the run is on {}, the plan on CUDA", found.origin, found.value));
+    }
     // There its context is none: no autocast.
     let on_cpu = settings.text("device").filter(|found| found.value == "cpu").map(|found| found.map(|_| "fp32"));
     let fused = if on_cpu.is_some() { "adamw" } else { "adamw-fused" };

@@ -1,6 +1,8 @@
 //! OLMo: `scripts/train.py CONFIG.yaml --key=value` (`olmo/config.py` at 59a53e3f), and OLMo-core, whose
 //! configurations are programs.
 
+pub mod scripts;
+
 use super::accelerate;
 use super::arguments;
 use super::common::{self, ImportContext};

@@ -36,8 +36,13 @@ const ROWS: &[SettingRow] = &[
 /// The way of training that the module's name tells.
 fn method<'a>(context: &'a ImportContext<'a>) -> Option<&'a str> {
     let path = context.program.path.trim_end_matches(".py").replace('/', ".");
+    let options = arguments::read(&context.program.words).options;
     let own = path.contains("openrlhf.cli.train_") || (path.contains("cli.train_") && is_fork(context));
-    own.then(|| context.program.path.trim_end_matches(".py").rsplit_once("train_").map(|(_, method)| method)).flatten()
+    let named = context.program.path.trim_end_matches(".py").rsplit_once("train_").map(|(_, method)| method);
+    // Whatever a copy calls it: roles have GPUs of Ray's.
+    let placed = || ["actor_num_gpus_per_node", "actor.num_gpus_per_node"].iter().any(|name| options.holds(name));
+    let placed = named.filter(|method| !method.starts_with("ppo") && placed()).map(|_| "ppo_ray");
+    own.then(|| placed.or(named)).flatten()
 }
 
 /// Whether a program takes options that only OpenRLHF has together: a copy of it under a name of its own.
@@ -243,7 +248,9 @@ fn companions(imported: &mut ImportedPlan, settings: &Settings, context: &Import
     let reward = settings.first_text(&["reward.model_name_or_path", "reward_pretrain"]);
     let offloaded = is_offloaded(settings, "reward");
     let estimator = settings.first_text(&["algo.advantage.estimator", "advantage_estimator"]);
-    let valued = estimator.is_none_or(|found| found.value == "gae");
+    // A copy whose trainer is not called after PPO has a critic where an option names one.
+    let named = context.program.name().contains("ppo") || settings.iter().any(|(name, _)| name.starts_with("critic"));
+    let valued = estimator.map_or(named, |found| found.value == "gae");
     if valued && asleep {
         sleeping_critic(imported, settings, context, reward.as_ref());
     } else if valued {

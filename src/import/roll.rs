@@ -70,6 +70,9 @@ pub fn of_file(mut file: Settings, context: &ImportContext) -> ImportedPlan {
     }
     take(&mut imported, own, ROWS);
     lengths(&mut imported, &file);
+    let norm = file.number("max_grad_norm").map(|found| found.map(|norm| norm > 0.0));
+    let usual = || Setting::new(true, default("max_grad_norm 1.0"));
+    imported.set(keys::training::gradient_clipping, Some(norm.unwrap_or_else(usual)));
     let gpus = own
         .get("device_mapping")
         .and_then(|found| Some(Setting::new(devices(&found.value.to_string())?.len() as u64, found.origin.clone())));

@@ -150,6 +150,10 @@ impl TrainerRollout {
     /// Says what generates the answers.
     pub fn generation(&self, imported: &mut ImportedPlan, settings: &Settings) {
         if !settings.is("use_vllm") {
+            // What would be said to vLLM.
+            for name in ["vllm_device", "vllm_gpu_memory_utilization", "vllm_max_model_len"] {
+                settings.accept(name);
+            }
             imported.note("the model generates its answers itself between the updates: that is not counted");
             return;
         }
@@ -158,13 +162,19 @@ impl TrainerRollout {
         let server = settings.holds("vllm_server_host") || settings.holds("vllm_server_base_url");
         // TRL 0.14 and 0.15 (`grpo_trainer.py`, `__init__`): vLLM has a device of its own, by default the first behind those
         // of the processes that train.
-        let device = settings.text("vllm_device").filter(|found| found.value.starts_with("cuda:"));
+        let named = |found: &Setting<String>| found.value == "auto" || found.value.starts_with("cuda:");
+        let device = settings.text("vllm_device").filter(named);
         if let Some(found) = device.filter(|_| mode.is_none() && self.colocated.is_none()) {
             for name in ["vllm_device", "vllm_gpu_memory_utilization", "vllm_max_model_len"] {
                 settings.accept(name);
             }
-            let said = "where nothing trains if its number is not below that of the node's processes";
-            return imported.note(format!("{}: vLLM answers on {}, {said}", found.origin, found.value));
+            let said = match found.value.as_str() {
+                "auto" => "the first GPU behind those that train".to_owned(),
+                device => {
+                    format!("{device}, where nothing trains if its number is not below that of the node's processes")
+                }
+            };
+            return imported.note(format!("{}: vLLM answers on {said}", found.origin));
         }
         match told.or(if server { Some(false) } else { self.colocated }) {
             Some(true) => {

@@ -80,6 +80,9 @@ pub fn near(files: &dyn Files, script: &str, path: &str) -> Result<(String, Stri
         }
     }
     let mut folder = script;
+    if let Some(found) = beside_script(files, script, path) {
+        return Ok(found);
+    }
     for _ in 0..MOST_FOLDERS {
         let Some((above, _)) = folder.rsplit_once('/').filter(|_| !is_elsewhere(path)) else { break };
         folder = above;
@@ -88,12 +91,22 @@ pub fn near(files: &dyn Files, script: &str, path: &str) -> Result<(String, Stri
             return Ok((text, there));
         }
     }
-    Err(missed)
+    // `Project/recipes/zero2.yaml`, where the script is started beside the project.
+    let inside = path.trim_start_matches("./").split_once('/').map(|(_, inside)| inside);
+    let inside = inside.filter(|inside| inside.contains('/') && !is_elsewhere(path) && !path.contains(".."));
+    inside.and_then(|inside| Some((files.read(inside).ok()?, inside.to_owned()))).ok_or(missed)
 }
 
 /// Whether a path leads to another machine's place, or begins with what only the run knows: `$BASE/src/train.py`.
 fn is_elsewhere(path: &str) -> bool {
     path.starts_with(['/', '~']) || path.split('/').next() == Some(UNKNOWN)
+}
+
+/// `/home/me/project/scripts/train.py` of a script that has a program of that name beside it.
+fn beside_script(files: &dyn Files, script: &str, path: &str) -> Option<(String, String)> {
+    let file = path.rsplit('/').next().filter(|file| is_elsewhere(path) && file.ends_with(".py"))?;
+    let there = script.rsplit_once('/').map_or_else(|| file.to_owned(), |(folder, _)| format!("{folder}/{file}"));
+    Some((files.read(&there).ok()?, there))
 }
 
 /// A path below the present directory or a folder above the script.

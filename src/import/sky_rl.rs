@@ -214,6 +214,12 @@ fn samples(imported: &mut ImportedPlan, settings: &Settings) {
         let origin = Origin::Derived(format!("{} x {} answers", prompts.origin, answers.value));
         imported.say(keys::model::batch_size, prompts.value.saturating_mul(answers.value), origin);
     }
+    // `skyrl/train/trainer.py`, `compute_prompt_mini_batch_boundaries`: a prompt has as many samples as its talks have turns.
+    if let Some(found) = settings.on("generator.step_wise_trajectories") {
+        imported.drop(keys::model::batch_size);
+        let why = format!("{}: each turn of a talk is a sample of its own", found.origin);
+        imported.miss(keys::training::gradient_accumulation_steps, why);
+    }
     if let Some(tokens) = whole("trainer.max_tokens_per_microbatch").filter(|found| found.value > 0) {
         imported.drop(keys::training::micro_batch_size);
         // The number is a pass's, whatever ranks share it.

@@ -1,4 +1,5 @@
-//! What a reader asked for and did not understand, and what nobody asked for: both are said.
+//! What a reader asked for and did not understand, and what nobody asked for: both are said, but for names that are known
+//! to change nothing.
 
 use super::concepts;
 use super::imported::ImportedPlan;
@@ -222,10 +223,9 @@ const SYNONYMS: &[(&str, &[&str])] = &[
 /// No more names than this stand in one note.
 const MOST_NAMES: usize = 24;
 
-/// Notes what of `settings` was not understood, and what was not read. A default that such a setting may have gone
-/// over is taken out again.
+/// Notes what of `settings` was not understood, and what nobody read that may change a plan. A default that such a setting
+/// may have gone over is taken out again.
 pub fn account_for(imported: &mut ImportedPlan, settings: &Settings) {
-    let mut unread = Vec::new();
     let mut weighty = Vec::new();
     let mut unknown = Vec::new();
     let mut strange = Vec::new();
@@ -238,7 +238,7 @@ pub fn account_for(imported: &mut ImportedPlan, settings: &Settings) {
             Fate::Read => {}
             Fate::Unread if engine && matches!(name, "deepspeed" | "deepspeed_config") => {}
             Fate::Misread => misread(imported, name, found),
-            Fate::Unread if is_in_a_section_that_is_off(settings, name) => unread.push(shown(&found.origin, name)),
+            Fate::Unread if is_in_a_section_that_is_off(settings, name) => {}
             Fate::Unread if is_configuration(name, found) => {
                 let file = text(&found.value).unwrap_or_default();
                 unknown.push(format!("{} {file}", shown(&found.origin, name)));
@@ -253,10 +253,10 @@ pub fn account_for(imported: &mut ImportedPlan, settings: &Settings) {
                         distrust(imported, keys, &said);
                         unknown.push(said);
                     }
-                    None if has_bearing(name) && (is_inert(name) || is_off(name, found)) => {
-                        unread.push(shown(&found.origin, name));
+                    None if has_bearing(name) && !is_inert(name) && !is_off(name, found) => {
+                        strange.push(shown(&found.origin, name))
                     }
-                    None if has_bearing(name) => strange.push(shown(&found.origin, name)),
+                    // What changes nothing is not worth a word.
                     None => {}
                 }
             }
@@ -269,7 +269,6 @@ pub fn account_for(imported: &mut ImportedPlan, settings: &Settings) {
         imported.note(format!("not modelled: {}", weighty.join(", ")));
     }
     note_names(imported, "not known, may change what is held: ", strange);
-    note_names(imported, "not read, a plan has no key for it: ", unread);
 }
 
 /// Notes names behind `what`, where there are any; a long list is cut.

@@ -122,6 +122,7 @@ fn the_draws_are_broad_and_mostly_right() {
         "sixtythird",
         "sixtyfourth",
         "sixtysixth",
+        "sixtyseventh",
         "scripts_first",
         "scripts_second",
     ];

@@ -126,6 +126,19 @@ fn torchtitan_by_its_file() {
     holds(&back(&exported.text, "a.toml", 128), TORCHTITAN);
 }
 
+/// Parameters that stay whole behind the forward pass, and those of a pipeline's stages that do not
+/// (torchtitan/distributed/fsdp.py, get_fsdp_reshard_after_forward_policy).
+#[test]
+fn torchtitan_is_told_when_parameters_are_sharded_again() {
+    let whole = TORCHTITAN.replace("sharding: zero3", "sharding: zero2");
+    for (text, policy) in [(whole.as_str(), "never"), (TORCHTITAN, "always")] {
+        let exported = export(&plan(text), catalog(), Target::Torchtitan);
+        assert_eq!(exported.notes, Vec::<String>::new());
+        assert!(exported.text.contains(&format!("fsdp_reshard_after_forward = \"{policy}\"")), "{}", exported.text);
+        holds(&back(&exported.text, "a.toml", 128), text);
+    }
+}
+
 const DEEPSPEED: &str = "\
 model: {batch_size: 256}
 training:
@@ -156,16 +169,7 @@ cluster: {num_gpus: 4}
 ";
     for (target, keys) in [
         (Target::Megatron, &["training.precision", "training.optimizer", "training.lora", "training.cpu_offload"][..]),
-        (
-            Target::Torchtitan,
-            &[
-                "model",
-                "training.optimizer",
-                "training.activation_checkpointing",
-                "training.lora",
-                "distribution.sharding",
-            ],
-        ),
+        (Target::Torchtitan, &["model", "training.optimizer", "training.activation_checkpointing", "training.lora"]),
         (
             Target::Deepspeed,
             &[

@@ -155,6 +155,10 @@ fn other_length(imported: &mut ImportedPlan, settings: &Settings) -> Option<Sett
         .map(|(name, ..)| name)
         .collect();
     let [name] = names.as_slice() else { return None };
+    // A part of a talk is no sample.
+    if ["obs", "turn", "response", "answer"].iter().any(|part| name.contains(part)) {
+        return None;
+    }
     let found = settings.whole(name).filter(|found| found.value >= SHORTEST)?;
     imported.note(format!("{}: taken as the length of a sample", found.origin));
     Some(found)

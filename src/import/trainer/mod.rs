@@ -86,6 +86,12 @@ pub fn is_config(settings: &Settings) -> bool {
     settings.iter().any(|(name, _)| name == "model_name_or_path") && OWN.iter().any(|name| settings.holds(name))
 }
 
+/// Whether settings are `TrainingArguments` alone: a recipe whose command names the model.
+pub fn is_recipe(settings: &Settings) -> bool {
+    const BESIDE: [&str; 4] = ["num_train_epochs", "gradient_accumulation_steps", "max_steps", "learning_rate"];
+    OWN.iter().any(|name| settings.holds(name)) && BESIDE.iter().filter(|name| settings.holds(name)).count() >= 2
+}
+
 /// The plan of such a file alone.
 pub fn of_file(file: Settings, name: &str, context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("transformers");

@@ -41,6 +41,11 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
             keys::distribution::virtual_pipeline,
             SettingKind::Several,
         ),
+        (
+            &["actor_rollout_ref.actor.megatron.use_distributed_optimizer"],
+            keys::training::distributed_optimizer,
+            SettingKind::Flag,
+        ),
     ];
     imported.say(keys::model::framework, "megatron", default("actor.strategy megatron"));
     imported.say(keys::distribution::engine, "megatron", default("actor.strategy megatron"));

@@ -2,6 +2,7 @@
 
 mod companions;
 mod core;
+mod supervised;
 
 use crate::arguments;
 use crate::common::ImportContext;
@@ -41,16 +42,6 @@ const PPO: &[(&str, DefaultValue)] = &[
     ("actor_rollout_ref.rollout.gpu_memory_utilization", DefaultValue::Number(0.5)),
     ("trainer.nnodes", DefaultValue::Whole(1)),
     ("trainer.n_gpus_per_node", DefaultValue::Whole(8)),
-];
-
-const SFT_ROWS: &[SettingRow] = &[
-    (&["data.train_batch_size"], keys::model::batch_size, SettingKind::Whole),
-    (&["data.max_length"], keys::model::sequence_length, SettingKind::Whole),
-    (&["optim.weight_decay"], keys::training::weight_decay, SettingKind::Share),
-    (&["optim.clip_grad"], keys::training::gradient_clipping, SettingKind::Clipped),
-    (&["model.use_liger"], keys::training::loss, SettingKind::On("fused")),
-    (&["model.fsdp_config.offload_params"], keys::training::cpu_offload, SettingKind::On("parameters")),
-    (&["ulysses_sequence_parallel_size"], keys::distribution::context_parallel, SettingKind::Several),
 ];
 
 const PPO_ROWS: &[SettingRow] = &[
@@ -96,7 +87,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         configured(&mut imported, context, &given.options).with(arguments::overrides(&context.program.words));
     imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
     if method(context) == Some("sft") {
-        supervised(&mut imported, Settings::defaults(VERSION, SFT).with(settings), context);
+        supervised::set(&mut imported, Settings::defaults(VERSION, SFT).with(settings), context);
     } else {
         let megatron = named.is_some_and(|found| found.value.contains("megatron"));
         actor(&mut imported, Settings::defaults(VERSION, PPO).with(settings), megatron, context);
@@ -168,7 +159,7 @@ pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
         if !file.holds("model.strategy") {
             settings.set("model.strategy", "fsdp".into(), default("a file without model.strategy"));
         }
-        supervised(&mut imported, settings.with(file), context);
+        supervised::set(&mut imported, settings.with(file), context);
     } else {
         actor(&mut imported, Settings::defaults(VERSION, PPO).with(file), false, context);
     }
@@ -177,59 +168,6 @@ pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
 
 fn default(option: &str) -> Origin {
     Origin::Default { framework: VERSION, option: option.to_owned() }
-}
-
-fn supervised(imported: &mut ImportedPlan, settings: Settings, context: &ImportContext) {
-    let settings = &settings;
-    match settings.first_text(&["model.partial_pretrain", "model.path"]) {
-        Some(found) => {
-            model::set(imported, context, found);
-            // `fsdp_sft_trainer.py` makes the class for text.
-            vision::of_causal_class(imported);
-        }
-        None => imported.miss(keys::model::preset, "no model.partial_pretrain"),
-    }
-    take(imported, settings, SFT_ROWS);
-    if settings.is_set("data.micro_batch_size_per_gpu") || !settings.holds("data.micro_batch_size") {
-        imported.set(keys::training::micro_batch_size, settings.whole("data.micro_batch_size_per_gpu"));
-    } else {
-        old_micro_batch(imported, settings, context);
-    }
-    let recompute = settings.flag("model.enable_gradient_checkpointing");
-    low_rank(imported, settings, "model");
-    shared(imported, recompute, settings.text("model.fsdp_config.model_dtype"), settings.text("model.strategy"));
-    attention(imported, settings, "model");
-    for name in ["model.strategy", "model.fsdp_config.model_dtype", "use_remove_padding"] {
-        settings.accept(name);
-    }
-    // What a fork asks its rewards of evaluates, and trains nothing here.
-    settings.iter().filter(|(name, _)| name.starts_with("reward_model.")).for_each(|(name, _)| settings.accept(name));
-    if let Some(found) = settings.on("model.fsdp_config.cpu_offload") {
-        imported.set(keys::training::cpu_offload, Some(found.map(|_| "parameters")));
-    }
-    account_for(imported, settings);
-}
-
-/// The old name meant the samples of all ranks in one version and of a rank in another: the trainer beside the file says
-/// which.
-fn old_micro_batch(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
-    const TRAINER: &str = "verl/trainer/fsdp_sft_trainer.py";
-    const NEW: &str = "data.micro_batch_size_per_gpu";
-    let key = keys::training::micro_batch_size;
-    let told = settings.whole("data.micro_batch_size");
-    match context.run.files.read(TRAINER).ok().filter(|text| text.contains("data.micro_batch_size")) {
-        None => imported.miss(key, "data.micro_batch_size means another number in each version"),
-        Some(text) if !text.replace(NEW, "").contains("data.micro_batch_size") => {
-            imported.set(key, settings.whole(NEW));
-        }
-        Some(text) if !text.contains("data.micro_batch_size //= ") => imported.set(key, told),
-        Some(_) => {
-            let ranks = context.world.total.as_ref().map(|found| found.value).filter(|ranks| *ranks > 0);
-            let share = told.zip(ranks).map(|(found, ranks)| found.map(|all| all / ranks));
-            imported.set(key, share.filter(|found| found.value > 0));
-            imported.miss(key, format!("data.micro_batch_size is of all ranks ({TRAINER}), whose number is unknown"));
-        }
-    }
 }
 
 /// What both trainers do: FSDP over fp32 shards, computing in bf16.
@@ -249,7 +187,6 @@ fn shared(
         keys::training::precision,
         Some(word.unwrap_or_else(|| Setting::new("bf16-mixed", default("fp32 shards, MixedPrecision bf16")))),
     );
-    imported.say(keys::training::optimizer, "adamw", default("torch.optim.AdamW"));
     imported.say(keys::training::attention, "flash", default("attn_implementation flash_attention_2"));
     imported.say(keys::distribution::sharding, "zero3", default("FSDP FULL_SHARD"));
     let engine = strategy.and_then(|found| {
@@ -265,10 +202,29 @@ fn shared(
     }
 }
 
+/// `optim.optimizer` of the module `optim.optimizer_impl` (`verl/workers/config/optimizer.py`, `build_optimizer`).
+fn optimizer(imported: &mut ImportedPlan, settings: &Settings, section: &str) {
+    let (name, module) = (format!("{section}.optimizer"), format!("{section}.optimizer_impl"));
+    let module = settings.text(&module).map_or("torch.optim".to_owned(), |found| found.value);
+    let Some(found) = settings.text(&name) else {
+        return imported.say(keys::training::optimizer, "adamw", default("torch.optim.AdamW"));
+    };
+    let word = match (module.as_str(), found.value.as_str()) {
+        ("torch.optim", "AdamW" | "Adam") => "adamw",
+        ("bitsandbytes.optim", "AdamW8bit") => "adamw-8bit",
+        _ => {
+            settings.refuse(&name);
+            return imported.miss(keys::training::optimizer, format!("{} has no word in a plan", found.origin));
+        }
+    };
+    imported.set(keys::training::optimizer, Some(found.map(|_| word)));
+}
+
 /// `model.override_config.attn_implementation`, which goes over FlashAttention 2.
 fn attention(imported: &mut ImportedPlan, settings: &Settings, section: &str) {
-    let name = format!("{section}.override_config.attn_implementation");
-    let found = settings.text(&name).or_else(|| settings.text(&format!("+{name}")));
+    // Also beside it, which only forks ask for.
+    let names = ["override_config.attn_implementation", "attn_implementation"].map(|name| format!("{section}.{name}"));
+    let found = names.iter().find_map(|name| settings.text(name).or_else(|| settings.text(&format!("+{name}"))));
     let word = found.map(|found| found.map(|name| crate::trainer::implementation(&name)));
     imported.set(keys::training::attention, word);
 }
@@ -282,6 +238,26 @@ fn low_rank(imported: &mut ImportedPlan, settings: &Settings, section: &str) {
     adapters::set_targets(imported, Some(targets));
 }
 
+/// How long a sample is: a prompt with its answer.
+fn samples(imported: &mut ImportedPlan, settings: &Settings) {
+    // Where a search answers in between, the first prompt and all that follows, both cut (`PeterGriffinJin/Search-R1`,
+    // `search_r1/llm_agent/generation.py`, `_compose_final_output`).
+    let searches =
+        settings.is_set("data.max_start_length") && settings.flag("do_search").is_none_or(|found| found.value);
+    let parts = if searches {
+        ["data.max_start_length", "data.max_prompt_length"]
+    } else {
+        ["data.max_prompt_length", "data.max_response_length"]
+    };
+    let [first, second] = parts.map(|name| settings.whole(name));
+    settings.accept("data.max_response_length");
+    let sum = first.zip(second);
+    if let Some((prompt, answer)) = sum {
+        let origin = Origin::Derived(format!("{} + {}", prompt.origin, answer.origin));
+        imported.say(keys::model::sequence_length, prompt.value.saturating_add(answer.value), origin);
+    }
+}
+
 /// The actor of a reinforcement learning run; Ray starts it on every GPU of the pool.
 fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, context: &ImportContext) {
     let settings = &settings;
@@ -293,11 +269,7 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
         }
         None => imported.miss(keys::model::preset, "no actor_rollout_ref.model.path"),
     }
-    let sum = settings.whole("data.max_prompt_length").zip(settings.whole("data.max_response_length"));
-    if let Some((prompt, answer)) = sum {
-        let origin = Origin::Derived(format!("{} + {}", prompt.origin, answer.origin));
-        imported.say(keys::model::sequence_length, prompt.value.saturating_add(answer.value), origin);
-    }
+    samples(imported, settings);
     let prompts = settings.whole("actor_rollout_ref.actor.ppo_mini_batch_size");
     if let Some((prompts, answers)) = prompts.zip(settings.whole("actor_rollout_ref.rollout.n")) {
         let origin = Origin::Derived(format!("{} x {} answers ({})", prompts.origin, answers.value, answers.origin));
@@ -356,8 +328,15 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
         imported.set(keys::distribution::shard_group, size);
         let recompute = settings.flag("actor_rollout_ref.model.enable_gradient_checkpointing");
         let dtype = settings.text("actor_rollout_ref.actor.fsdp_config.model_dtype");
+        // The engine's own, which `actor.strategy` goes over (`verl/workers/fsdp_workers.py`, `ActorRolloutRefWorker`).
+        settings.accept("actor_rollout_ref.actor.fsdp_config.strategy");
         shared(imported, recompute, dtype, settings.text("actor_rollout_ref.actor.strategy"));
+        // `get_sharding_strategy`: SHARD_GRAD_OP.
+        let kept =
+            settings.flag("actor_rollout_ref.actor.fsdp_config.reshard_after_forward").filter(|found| !found.value);
+        imported.set(keys::distribution::sharding, kept.map(|found| found.map(|_| "zero2")));
         attention(imported, settings, "actor_rollout_ref.model");
+        optimizer(imported, settings, "actor_rollout_ref.actor.optim");
     }
     let on_host = settings
         .iter()
@@ -369,7 +348,15 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
     let on_core = imported.get(keys::model::framework).is_some_and(|found| found.value == "megatron");
     companions::set(imported, settings, on_core, context);
     for (name, _) in settings.iter() {
-        const BESIDE: [&str; 14] = [
+        // Environments, tools and searches of forks (`langfengQ/verl-agent`, `PeterGriffinJin/Search-R1`) make the prompts;
+        // a mini-batch stays the samples that it names.
+        const BESIDE: [&str; 20] = [
+            "actor_rollout_ref.actor.state_masking",
+            "actor_rollout_ref.actor.checkpoint.",
+            "env.",
+            "retriever.",
+            "tool.",
+            "trainer.controller_nsight_options.",
             "actor_rollout_ref.actor.entropy",
             "actor_rollout_ref.actor.loss_agg",
             "actor_rollout_ref.actor.policy_loss",

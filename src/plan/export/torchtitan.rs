@@ -115,6 +115,7 @@ fn parallelism(plan: &Plan, degrees: ExportDegrees, notes: &mut Vec<String>) -> 
         ("pipeline_parallel_degree", degrees.pipeline.to_string()),
         ("context_parallel_degree", degrees.context.to_string()),
     ];
+    lines.extend(resharding(plan, degrees).map(|policy| ("fsdp_reshard_after_forward", quoted(policy))));
     lines.extend(plan.distribution.expert_parallel.map(|ranks| ("expert_parallel_degree", ranks.to_string())));
     lines.extend(
         plan.distribution.expert_tensor_parallel.map(|ranks| ("expert_tensor_parallel_degree", ranks.to_string())),
@@ -134,10 +135,21 @@ fn parallelism(plan: &Plan, degrees: ExportDegrees, notes: &mut Vec<String>) -> 
     lines
 }
 
+/// `fsdp_reshard_after_forward`, where the default (`default`: always, but for the stages of a pipeline) means another
+/// thing (`torchtitan/distributed/fsdp.py`, `get_fsdp_reshard_after_forward_policy`).
+pub fn resharding(plan: &Plan, degrees: ExportDegrees) -> Option<&'static str> {
+    match (shape::sharding(plan), degrees.pipeline > 1) {
+        (Sharding::Zero2, _) => Some("never"),
+        (Sharding::Zero3, true) => Some("always"),
+        _ => None,
+    }
+}
+
 /// Replicas and shards.
 pub fn data_degrees(plan: &Plan, degrees: ExportDegrees, notes: &mut Vec<String>) -> (u64, u64) {
     let (replicas, shards) = match shape::sharding(plan) {
-        Sharding::Zero3 => {
+        // FSDP2 that keeps parameters whole behind the forward pass: `resharding` says it.
+        Sharding::Zero3 | Sharding::Zero2 => {
             let shards = plan.distribution.shard_group.unwrap_or(degrees.data).max(1);
             (degrees.data / shards, shards)
         }

@@ -151,6 +151,8 @@ fn parallelism(plan: &Plan, degrees: ExportDegrees, notes: &mut Vec<String>) -> 
         ("pipeline_parallel_degree", degrees.pipeline.to_string()),
         ("context_parallel_degree", degrees.context.to_string()),
     ];
+    let policy = torchtitan::resharding(plan, degrees);
+    keywords.extend(policy.map(|policy| ("fsdp_reshard_after_forward", format!("\"{policy}\""))));
     keywords.extend(plan.distribution.expert_parallel.map(|ranks| ("expert_parallel_degree", ranks.to_string())));
     if plan.distribution.expert_tensor_parallel.is_some_and(|ranks| ranks > 1) {
         notes.push(

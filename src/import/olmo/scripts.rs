@@ -1,0 +1,206 @@
+//! OLMo-core's scripts: programs that make their configuration by calls (`src/scripts/official`, `src/scripts/train`,
+//! `src/olmo_core/internal/cookbook.py` at fa6c5014).
+
+use crate::common::ImportContext;
+use crate::imported::ImportedPlan;
+use crate::model;
+use crate::origin::{Origin, Setting};
+use crate::plan::keys;
+use crate::python::ScriptReader;
+use crate::python_calls::call;
+use crate::rows::not_modelled;
+use crate::settings::Settings;
+
+/// Models of `TransformerConfig` that are published: their own names.
+const MODELS: [(&str, &str); 16] = [
+    ("olmo2_1B_v2", "allenai/OLMo-2-0425-1B"),
+    ("olmo2_7B", "allenai/OLMo-2-1124-7B"),
+    ("olmo2_13B", "allenai/OLMo-2-1124-13B"),
+    ("olmo2_32B", "allenai/OLMo-2-0325-32B"),
+    ("olmo3_7B", "allenai/Olmo-3-1025-7B"),
+    ("olmo3_32B", "allenai/Olmo-3-1125-32B"),
+    ("llama2_7B", "meta-llama/Llama-2-7b-hf"),
+    ("llama2_13B", "meta-llama/Llama-2-13b-hf"),
+    ("llama2_70B", "meta-llama/Llama-2-70b-hf"),
+    ("llama3_8B", "meta-llama/Meta-Llama-3-8B"),
+    ("llama3_70B", "meta-llama/Meta-Llama-3-70B"),
+    ("qwen3_0_6B", "Qwen/Qwen3-0.6B"),
+    ("qwen3_1_7B", "Qwen/Qwen3-1.7B"),
+    ("qwen3_4B", "Qwen/Qwen3-4B"),
+    ("qwen3_8B", "Qwen/Qwen3-8B"),
+    ("qwen3_32B", "Qwen/Qwen3-32B"),
+];
+
+/// Names of a script's own for the length of its samples, which the command may go over.
+const LENGTHS: [&str; 5] =
+    ["DEFAULT_SEQUENCE_LENGTH", "SEQUENCE_LENGTH", "SEQ_LENGTH", "SEQ_LEN", "MAX_SEQUENCE_LENGTH"];
+
+/// The calls that say how the model is trained: the configuration's own, and the cookbook's.
+const OWN: &str = "TransformerTrainModuleConfig";
+const COOKBOOK: &str = "configure_train_module";
+
+/// Whether a script makes such a configuration.
+pub fn is_script(content: &str) -> bool {
+    let trains = [OWN, COOKBOOK].iter().any(|name| content.contains(&format!("{name}(")));
+    trains && content.contains("from olmo_core.") && content.contains("TransformerConfig.")
+}
+
+fn default(option: &str) -> Origin {
+    Origin::Default { framework: "OLMo-core 2", option: option.to_owned() }
+}
+
+/// The plan of such a script.
+pub fn of_file(name: &str, content: &str, context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("OLMo-core");
+    let reader = ScriptReader::new(name, content, Settings::default());
+    imported.say(keys::model::framework, "torchtitan", Origin::Program("OLMo-core's own calls".to_owned()));
+    trained_model(&mut imported, content, context);
+    let cookbook = call(content, OWN).is_none();
+    let module = reader.calls(&[if cookbook { COOKBOOK } else { OWN }]);
+    lengths(&mut imported, &reader, &module);
+    let weight_decay = reader.calls(&["SkipStepAdamWConfig", "AdamWConfig"]);
+    optimizer(&mut imported, &weight_decay, content, cookbook);
+    let norm = module.number("max_grad_norm").map(|found| found.map(|norm| norm > 0.0));
+    imported.set(
+        keys::training::gradient_clipping,
+        Some(norm.unwrap_or_else(|| Setting::new(cookbook, default("max_grad_norm")))),
+    );
+    recomputation(&mut imported, &reader, &module, content, cookbook);
+    sharding(&mut imported, &reader, &module, content, cookbook);
+    // `olmo_core/nn/attention/__init__.py`: PyTorch's, unless a backend is named or layers have windows (Olmo 3).
+    let flash =
+        ["flash_2", "flash_3", "use_flash=True", "TransformerConfig.olmo3_"].iter().any(|word| content.contains(word));
+    imported.say(keys::training::attention, if flash { "flash" } else { "sdpa" }, default("attn_backend"));
+    imported.note("OLMo-core's blocks are counted as torchtitan's: PyTorch's own, compiled, under FSDP2");
+    let launch = reader.calls(&["build_launch_config"]);
+    if let Some(nodes) = launch.whole("num_nodes") {
+        let per_node = Setting::new(8, default("build_launch_config: 8 GPUs a node"));
+        let origin = Origin::Derived(format!("{} x 8 GPUs a node", nodes.origin));
+        imported.say(keys::cluster::num_gpus, nodes.value.saturating_mul(8), origin);
+        imported.set(keys::cluster::nodes, Some(nodes));
+        imported.set(keys::cluster::gpus_per_node, Some(per_node));
+    }
+    imported.note("its arguments are taken at their defaults: import the command that starts it, where it gives some");
+    imported
+}
+
+/// The model by the name of what makes it; one that is changed behind that is another.
+fn trained_model(imported: &mut ImportedPlan, content: &str, context: &ImportContext) {
+    let made = content.split("TransformerConfig.").skip(1).find_map(|rest| {
+        let (factory, _) = rest.split_once('(')?;
+        factory.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_').then_some(factory)
+    });
+    let Some(factory) = made else {
+        return imported.miss(keys::model::preset, "what makes the model is not followed");
+    };
+    let changed = [
+        "GatedDeltaNet",
+        "block_pattern",
+        ".d_model",
+        ".n_layers",
+        "n_layers=",
+        "block_overrides",
+        "d_model=",
+        ".n_heads",
+    ];
+    if let Some(word) = changed.iter().find(|word| content.contains(**word)) {
+        return imported.miss(keys::model::preset, format!("TransformerConfig.{factory}, of which {word} is changed"));
+    }
+    match MODELS.iter().find(|(known, _)| *known == factory) {
+        Some((_, published)) => {
+            let origin = Origin::Program(format!("TransformerConfig.{factory}"));
+            model::set(imported, context, Setting::new((*published).to_owned(), origin));
+        }
+        None => imported.miss(keys::model::preset, format!("TransformerConfig.{factory} is not in the catalogue")),
+    }
+}
+
+/// Lengths and batches, which are counted in tokens.
+fn lengths(imported: &mut ImportedPlan, reader: &ScriptReader, module: &Settings) {
+    let data = reader.calls(&[
+        "NumpyFSLDatasetConfig",
+        "NumpyPackedFSLDatasetConfig",
+        "NumpyFSLDatasetConfig.from_data_mix",
+        "NumpyFSLDatasetConfig.from_src_mix",
+    ]);
+    let named = reader.named(&LENGTHS);
+    let constant = LENGTHS.iter().find_map(|name| named.whole(name));
+    let length = module.whole("max_sequence_length").or_else(|| data.whole("sequence_length")).or(constant);
+    imported.set(keys::model::sequence_length, length.clone());
+    imported.miss(keys::model::sequence_length, "max_sequence_length is not followed");
+    let loader = reader.calls(&["NumpyDataLoaderConfig"]);
+    let parts = [
+        (keys::model::batch_size, loader.whole("global_batch_size")),
+        (keys::training::micro_batch_size, module.whole("rank_microbatch_size")),
+    ];
+    for (key, tokens) in parts {
+        let samples = tokens.zip(length.clone()).and_then(|(tokens, length)| {
+            let whole = length.value > 0 && tokens.value.is_multiple_of(length.value);
+            whole.then(|| tokens.map(|tokens| tokens / length.value))
+        });
+        imported.set(key, samples);
+        imported.miss(key, "how many tokens it holds is not followed, or they are no whole samples");
+    }
+}
+
+/// AdamW by the tensor or by lists (`olmo_core/optim/adamw.py`).
+fn optimizer(imported: &mut ImportedPlan, given: &Settings, content: &str, cookbook: bool) {
+    let made = cookbook || call(content, "SkipStepAdamWConfig").is_some() || call(content, "AdamWConfig").is_some();
+    if !made {
+        return imported.miss(keys::training::optimizer, "the optimizer that the script makes has no word in a plan");
+    }
+    let alone = given.flag("foreach").filter(|found| !found.value);
+    let usual = || Setting::new("adamw", default("SkipStepAdamWConfig: foreach"));
+    imported.set(keys::training::optimizer, Some(alone.map_or_else(usual, |found| found.map(|_| "adamw-loop"))));
+    let decay = given.number("weight_decay").filter(|found| (0.0..=1.0).contains(&found.value));
+    let decay =
+        decay.or_else(|| cookbook.then(|| Setting::new(0.1, default("configure_train_module: weight_decay 0.1"))));
+    imported.set(keys::training::weight_decay, decay);
+}
+
+fn recomputation(imported: &mut ImportedPlan, reader: &ScriptReader, module: &Settings, content: &str, cookbook: bool) {
+    let key = keys::training::activation_checkpointing;
+    let budget = module.number("activation_memory_budget").filter(|found| cookbook && found.value < 1.0);
+    let mode = content.split("TransformerActivationCheckpointingMode.").nth(1);
+    let mode: String =
+        mode.unwrap_or_default().chars().take_while(|letter| letter.is_ascii_lowercase() || *letter == '_').collect();
+    let given = reader.calls(&["TransformerActivationCheckpointingConfig"]);
+    match mode.as_str() {
+        _ if budget.is_some() => {
+            not_modelled(imported, "activation_memory_budget: counted as selective-op");
+            imported.say(key, "selective-op", default("a budget of activations"));
+        }
+        "" => imported.say(key, "none", default("no ac_config")),
+        "full" => imported.say(key, "full", Origin::Program("TransformerActivationCheckpointingMode.full".to_owned())),
+        "selected_blocks" if let Some(every) = given.whole("block_interval") => {
+            imported.set(key, Some(every.map(|every| serde_json::json!({ "every": every }))));
+        }
+        other => imported.miss(key, format!("TransformerActivationCheckpointingMode.{other} has no word in a plan")),
+    }
+}
+
+/// FSDP2 or HSDP with bf16 beside fp32 shards (`get_replicate_and_shard_degree`: a replica a node unless it is said).
+fn sharding(imported: &mut ImportedPlan, reader: &ScriptReader, module: &Settings, content: &str, cookbook: bool) {
+    let given = reader.calls(&["TransformerDataParallelConfig"]);
+    let told = content.contains("DataParallelType.");
+    let hybrid = cookbook || content.contains("DataParallelType.hsdp");
+    if !cookbook && (!told || content.contains("DataParallelType.ddp")) {
+        return imported.miss(keys::distribution::sharding, "how the script shards is not followed");
+    }
+    imported.say(keys::distribution::engine, "fsdp2", default("dp_config"));
+    imported.say(keys::distribution::sharding, "zero3", default("dp_config"));
+    if cookbook || content.contains("param_dtype=DType.bfloat16") {
+        imported.say(keys::training::precision, "bf16-mixed", default("param_dtype bfloat16 beside fp32 shards"));
+    } else {
+        imported.miss(keys::training::precision, "param_dtype is not followed");
+    }
+    let degree = given.whole("shard_degree").or_else(|| module.whole("dp_shard_degree"));
+    match degree {
+        Some(degree) if hybrid => imported.set(keys::distribution::shard_group, Some(degree)),
+        None if hybrid && content.contains("num_replicas=") => {
+            imported.miss(keys::distribution::shard_group, "num_replicas follows from the number of GPUs");
+        }
+        None if hybrid => imported.say(keys::distribution::shard_group, 8, default("a replica a node, of 8 GPUs")),
+        _ => {}
+    }
+}
