@@ -8,6 +8,9 @@ use crate::units::{Bytes, Seconds, SignedBytes, TokensPerSec};
 pub struct HookedRun {
     /// Its pid, in its own namespace.
     pub pid: u32,
+    /// When its hook was loaded, in seconds since the Unix epoch by its own clock. Another time under this pid is another
+    /// process, or another program in it.
+    pub began: Option<f64>,
     /// What it runs, once told.
     pub about: Option<HookAbout>,
     /// The newest step that was told.
@@ -256,6 +259,7 @@ impl HookedRun {
     pub fn new(pid: u32, now: Moment) -> Self {
         Self {
             pid,
+            began: None,
             about: None,
             step: None,
             pace: StepPace::default(),

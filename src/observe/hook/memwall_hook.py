@@ -19,6 +19,9 @@ import time
 
 VERSION = 1
 
+# Tells this program from one that has, or had, the same pid.
+_BEGAN = time.time()
+
 # Messages are small: a datagram is one message, and what does not fit is left out and said.
 _LARGEST = 60_000
 _MOST_KINDS = 96
@@ -110,6 +113,7 @@ class _Wire:
         import json
         import socket
 
+        message["began"] = _BEGAN
         text = json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
         if len(text) > _LARGEST:
             self.lost += 1
@@ -175,9 +179,9 @@ class _Hook:
         took = now - self.last_step
         self.last_step = now
         # A sampled step is late by what looking at it takes.
-        if self.times is not None:
-            self.times.append(took)
-            if took > self.late_s and self.sampler is None:
+        if self.times is not None and self.sampler is None:
+            self.times.append((took, self.steps, now))
+            if took > self.late_s:
                 self.watch.note_late(self.steps, took, now)
         if self.tracer is not None and self.steps == _TRACE_AFTER and os.getpid() == self.pid:
             _arm_trace(self.torch, self.tracer, took)
@@ -254,6 +258,8 @@ class _Hook:
                 self.wire.send(self.about, new)
             if self.leader is not None:
                 self._tell(self.last_step)
+                if self.watch is not None:
+                    self.watch.tell_end(self.wire, self.last_step)
             else:
                 self.wire.send(self.modules)
             self.wire.send(_end(self.pid))

@@ -6,20 +6,27 @@
 # step is late. It keeps no frame, and it wakes less often where waking costs more than its share.
 # MEMWALL_HOOK_SAMPLER=0 turns it off.
 
-# A step is late that takes this many times what nine of ten steps take, and so many seconds more.
+# A step is late that takes this many times the usual one, and so many seconds more. Where steps differ by themselves it
+# must take so many times longer than what lies between the usual step and the fastest ones: late steps do not move
+# those, however many there are.
 _LATE = 1.5
-_SLACK = 0.05
+_SLACK = 0.005
+_SPREAD = 3.0
 
-# Seconds between two samples while steps are long, while they are short, and between two looks while nobody listens.
+# Seconds between two samples while steps are long, while they are short, while one is late, and between two looks while
+# nobody listens.
 _SAMPLE_EVERY = 0.05
 _SELDOM_EVERY = 0.2
 _SHORT_STEP = 0.005
+_LATE_EVERY = 0.01
 _ALONE_EVERY = 2.0
 _SLOWEST = 1.0
 _BEGINS_WITHIN = 2.0
 
-# Samples of healthy steps may take this share of the time.
+# Samples of healthy steps may take this share of the time, and so may looks whether a step is late; samples of late
+# steps that one.
 _SHARE = 0.001
+_LATE_SHARE = 0.004
 
 # Seconds between two messages, between two while nothing is new, and between two in a stall.
 _PLACES_EVERY = 0.5
@@ -56,6 +63,11 @@ _COLLECTIVES = frozenset(
 # Methods that wait until the device has come so far.
 _WAITING = ("item", "cpu", "tolist", "numpy", "synchronize", "wait")
 
+# Healthy samples from which on it is known what healthy steps do, and the share of them that a place has which they do
+# not have to speak of.
+_KNOWN_SAMPLES = 20
+_UNLIKE = 0.02
+
 # What is said where nothing better is known, and not taken for the cause of anything.
 _WORK = ("forward", "backward", "optimizer")
 
@@ -72,8 +84,13 @@ def _activity(path, name):
     if path.startswith(_torch_root[0]):
         return _torch_activity(path[len(_torch_root[0]) :], name)
     words = _words(name)
-    if words[0] in ("save", "dump", "write") and (words[1:] == [] or any(word in _SAVES for word in words[1:])):
-        return ("checkpoint", name) if words[0] != "write" or len(words) > 1 else None
+    if words[0] in ("save", "dump", "write") and any(word in _SAVES for word in words[1:]):
+        return ("checkpoint", name)
+    if path.endswith("/safetensors/torch.py") and words[0] in ("save", "load"):
+        return ("checkpoint", "safetensors." + name)
+    # Figures and logs are saved as well: it is what it calls.
+    if words == ["save"]:
+        return ("save", name)
     if "evaluation_loop" in path or name.strip("_") == "estimate_loss":
         return ("evaluation", name)
     if words[0] in _EVALUATES or (words[0] in ("run", "do") and words[1:2] and words[1] in _EVALUATES):
@@ -143,6 +160,7 @@ class _Watch:
         self.codes = _Codes()
         self.loop = {}
         self.period = _SAMPLE_EVERY
+        self.sample_due = 0.0
         self.seen = 0
         self.usual = None
         self.usual_due = 0.0
@@ -164,7 +182,9 @@ class _Watch:
         self.stall_told = float("-inf")
         self.recorder_at = float("-inf")
         self.collective = None
-        self.cost = 0.0
+        # What a sample takes, and what a look does.
+        self.sample_cost = 0.0
+        self.look_cost = 0.0
 
     def learn_loop(self, frame):
         """Notes the functions that make the optimizer step: whatever a late step does, it does inside of them."""
@@ -229,36 +249,50 @@ class _Watch:
                     self.wire.send(message, new)
         else:
             self.wire.listeners = hook.wire.listeners
-        if self.wire.listeners:
-            last = hook.last_step
+        if not self.wire.listeners:
+            self.period = _ALONE_EVERY
+            return
+        last = hook.last_step
+        samples = now >= self.sample_due or now - last > hook.late_s
+        if samples:
             self.sample(now, last)
+        if samples or self.noted:
             self.settle(hook.last_step)
             self.look_for_stall(now, last)
-        self.period = self.next_period(now, time.thread_time() - begun)
-        if self.wire.listeners:
-            self.tell(now)
+        self.period = self.next_period(now, time.thread_time() - begun, samples)
+        self.tell(now)
 
-    def next_period(self, now, cost):
-        if not self.wire.listeners:
-            return _ALONE_EVERY
-        self.cost = 0.9 * self.cost + 0.1 * cost if self.cost else cost
-        late_for = now - self.hook.last_step
-        if late_for > self.hook.late_s:
+    def next_period(self, now, cost, sampled):
+        """Until the next sample is due, or the step that is made now is late."""
+        if sampled:
+            self.sample_cost = 0.9 * self.sample_cost + 0.1 * cost if self.sample_cost else cost
+            short = self.usual is not None and self.usual < _SHORT_STEP
+            self.sample_due = now + max(_SELDOM_EVERY if short else _SAMPLE_EVERY, self.sample_cost / _SHARE)
+        else:
+            self.look_cost = 0.9 * self.look_cost + 0.1 * cost if self.look_cost else cost
+        lasts = now - self.hook.last_step
+        if lasts > self.hook.late_s:
             # The longer a step lasts, the less one sample more or less says.
-            return min(max(_SAMPLE_EVERY, late_for / 20), _SLOWEST)
-        short = self.usual is not None and self.usual < _SHORT_STEP
-        return min(max(_SELDOM_EVERY if short else _SAMPLE_EVERY, self.cost / _SHARE), _SLOWEST)
+            return min(max(_LATE_EVERY, lasts / 20, self.sample_cost / _LATE_SHARE), _SLOWEST)
+        soonest = max(_LATE_EVERY, self.look_cost / _SHARE)
+        return min(max(min(self.sample_due - now, self.hook.late_s - lasts), soonest), _SLOWEST)
 
     def on_steps(self, hook):
         """Works out from the newest steps what is usual."""
         self.seen = hook.steps
-        ordered = sorted(hook.times)
+        times = list(hook.times)
+        ordered = sorted(took for took, _, _ in times)
         if len(ordered) < _LEAST_TIMES:
             return
+        first = self.usual is None
         self.usual = ordered[len(ordered) // 2]
-        # Where one step in ten is late, those are what is looked for.
-        most = min(ordered[len(ordered) * 9 // 10], 2 * self.usual)
-        hook.late_s = max(_LATE * most, most + _SLACK)
+        spread = self.usual - ordered[len(ordered) // 10]
+        hook.late_s = self.usual + max((_LATE - 1) * self.usual, _SPREAD * spread, _SLACK)
+        if first:
+            # Of the steps until now nobody knew that they were late.
+            for took, step, ended in times:
+                if took > hook.late_s:
+                    self.note_late(step, took, ended)
 
     def sample(self, now, last):
         frame = sys._current_frames().get(self.thread)
@@ -274,9 +308,11 @@ class _Watch:
         self.pending.append((now, place))
 
     def place(self, frame, activity=None):
-        """Where the thread is: an activity, a call, a code with its line and instruction."""
+        """Where the thread is: an activity, a call, a code with its line and instruction, and whether the call is made
+        there and not in what is called."""
         codes, loop, frames = self.codes, self.loop, []
         cause, known = None, (activity, "gc.collect") if activity is not None else None
+        model = None
         # From the innermost frame out to the training loop.
         while frame is not None:
             code = frame.f_code
@@ -284,6 +320,10 @@ class _Watch:
             if id(code) in loop or len(frames) == _DEEPEST:
                 break
             found = codes.of(code)[0]
+            if found is not None and found[0] == "save":
+                found = ("checkpoint", found[1]) if known is not None and known[0] == "checkpoint" else None
+            if found is not None and found[0] == "forward":
+                model = frame
             # The outermost call says most: an evaluation's data is the evaluation's.
             if found is not None and activity is None and (known is None or found[0] not in _WORK or known[0] in _WORK):
                 cause, known = len(frames) - 1, found
@@ -300,29 +340,49 @@ class _Watch:
             found = own[-1] if own else found
         if (known is None or known[0] in _WORK) and self.evaluates():
             known = ("evaluation", "")
+        elif known is not None and known[0] == "forward" and _evaluates(model):
+            known = ("evaluating", known[1])
         kind, call = known if known is not None else ("code", "")
-        return (kind, call, found.f_code, found.f_lineno, found.f_lasti if kind == "code" else -1)
+        return (kind, call, found.f_code, found.f_lineno, found.f_lasti, where == 0)
 
     def group(self, place):
         """What is one place: a call from a function; in the training loop itself, from a line of it."""
-        kind, call, code, line, _ = place
+        kind, call, code, line = place[:4]
         return (kind, call, id(code), line if id(code) in self.loop else 0)
 
     def evaluates(self):
         model = self.hook.model
         return model is not None and getattr(model, "training", True) is False
 
+    def named(self, place):
+        """What is said of a place in a late step. Work at a place where healthy steps do none is none of theirs: an
+        evaluation where the model is in that mode, else code of the script."""
+        kind, call, code, line, instruction, direct = place
+        if kind != "evaluating" and kind not in _WORK:
+            return place
+        if self.healthy < _KNOWN_SAMPLES or self.share(place) >= _UNLIKE or _is_library(code.co_filename):
+            return ("forward", call, code, line, instruction, direct) if kind == "evaluating" else place
+        if kind == "evaluating":
+            return ("evaluation", "", code, line, instruction, direct)
+        return ("code", "", code, line, instruction, direct)
+
     def settle(self, last):
         """Samples of steps that have ended: healthy ones are counted, late ones belong to their step."""
         while self.noted:
             step, took, ended = self.noted.pop(0)
             self.late_step(step, took, ended)
+        if self.usual is None:
+            # Nobody knows yet which steps are late.
+            del self.pending[:-_KEPT_SAMPLES]
+            return
         rest = []
         for at, place in self.pending:
             if at > last:
                 rest.append((at, place))
-            elif self.usual is not None and not any(began <= at <= ended for _, began, ended, _, _ in self.late):
+            elif not any(began <= at <= ended for _, began, ended, _, _ in self.late):
                 self.healthy += 1
+                # Of work the line is enough.
+                place = place if place[0] == "code" else (*place[:4], -1, False)
                 self.shares[place] = self.shares.get(place, 0) + 1
         self.pending = rest
         if self.healthy > _MEMORY:
@@ -330,31 +390,45 @@ class _Watch:
             self.shares = {place: count / 2 for place, count in self.shares.items() if count >= 2}
 
     def late_step(self, step, took, ended):
-        began = ended - took
-        seconds = {}
-        collected = [part for part in self.collections if part[1] > began and part[0] < ended]
-        self.collections = [part for part in self.collections if part[0] >= ended]
-        for since, until, place in collected:
-            seconds[place] = seconds.get(place, 0.0) + min(until, ended) - max(since, began)
-        for since, until, place in self.samples:
-            length = min(until, ended) - max(since, began)
-            for from_, to, _ in collected:
-                length -= max(min(until, ended, to) - max(since, began, from_), 0.0)
-            if length > 0.0:
-                seconds[place] = seconds.get(place, 0.0) + length
         self.late_steps += 1
+        began = ended - took
+        seconds = self.seconds_between(began, ended)
         if not seconds:
             return
         # Lines of one function are one place: the line that most were seen at.
         together = {}
         for place, length in seconds.items():
             together.setdefault(self.group(place), []).append((length, place))
-        most = max(together.values(), key=lambda parts: sum(length for length, _ in parts))
+        # What takes more than it does in every step.
+        known = self.healthy >= _KNOWN_SAMPLES
+
+        def more(parts):
+            length = sum(length for length, _ in parts)
+            return length - self.share(parts[0][1]) * self.usual if known else length
+
+        most = max(together.values(), key=more)
         # Where it waits says more than where it was seen most.
         place = max(most, key=lambda part: (self.described(part[1])["activity"] == "synchronization", part[0]))[1]
         self.late.append((step, began, ended, place, sum(length for length, _ in most)))
         del self.late[:-_KEPT_LATE]
         self.news = True
+
+    def seconds_between(self, began, ended):
+        """The time between two moments by places: garbage was collected, and samples stand for the time before them."""
+        seconds = {}
+        collected = [part for part in self.collections if part[1] > began and part[0] < ended]
+        self.collections = [part for part in self.collections if part[0] >= ended]
+        for since, until, place in collected:
+            seconds[place] = seconds.get(place, 0.0) + min(until, ended) - max(since, began)
+        for since, until, place in reversed(self.samples):
+            if until <= began:
+                break
+            length = min(until, ended) - max(since, began)
+            for from_, to, _ in collected:
+                length -= max(min(until, ended, to) - max(since, began, from_), 0.0)
+            if length > 0.0:
+                seconds[place] = seconds.get(place, 0.0) + length
+        return seconds
 
     def look_for_stall(self, now, last):
         usual = self.usual
@@ -413,6 +487,18 @@ class _Watch:
         self.told_at, self.news = now, False
         self.wire.send(self.message(stalls, now))
 
+    def tell_end(self, wire, last):
+        """At the end of the process, in the thread that is watched: what was not told yet."""
+        try:
+            if self.usual is None:
+                self.on_steps(self.hook)
+            self.settle(last)
+            if self.usual is not None and (self.healthy or self.late):
+                wire.send(self.message(False, time.perf_counter()))
+        except Exception:
+            # The other thread may be at it.
+            pass
+
     def message(self, stalls, now):
         indices, places = {}, []
 
@@ -434,17 +520,17 @@ class _Watch:
         message["samples"] = int(self.healthy)
         message["late_steps"] = self.late_steps
         message["late"] = [
-            [step, ended - began, index(place), spent, max(now - ended, 0.0)]
+            [step, ended - began, index(self.named(place)), spent, max(now - ended, 0.0)]
             for step, began, ended, place, spent in self.late
         ]
         if stalls:
             for_s, place, here_s = self.stalling
-            message["stall"] = {"for_s": for_s, "place": index(place), "here_s": here_s}
+            message["stall"] = {"for_s": for_s, "place": index(self.named(place)), "here_s": here_s}
             if self.collective is not None:
                 message["stall"]["collective"] = self.collective
         most = sorted(self.shares.items(), key=lambda share: -share[1])[:_MOST_PLACES]
         for place, _ in most:
-            index(place)
+            index(self.named(place))
         message["places"] = places
         return message
 
@@ -459,9 +545,9 @@ class _Watch:
         if described is None:
             if len(self.texts) > 1000:
                 self.texts.clear()
-            kind, call, code, line, instruction = place
-            if instruction >= 0:
-                call = _called(code, line, instruction) or call
+            kind, call, code, line, instruction, direct = place
+            if kind == "code" and instruction >= 0:
+                call = _called(code, line, instruction, direct) or call
             if kind == "code" and call.startswith("."):
                 kind = "synchronization"
             described = {
@@ -484,9 +570,18 @@ def _backends():
         return ""
 
 
-def _called(code, line, instruction):
+def _evaluates(frame):
+    """Whether the module whose call that frame is, PyTorch's own, is in evaluation mode. Of the frame's values none is
+    kept that it does not keep itself."""
+    try:
+        return frame.f_locals["self"].training is False
+    except Exception:
+        return False
+
+
+def _called(code, line, instruction, direct):
     """The call that an instruction makes, as the source has it: `.item()` where it waits for the device, else
-    the name; empty where the source cannot be read."""
+    the name; empty where the source cannot be read. What is written in Python does not wait for the device."""
     import linecache
     import re
 
@@ -497,13 +592,13 @@ def _called(code, line, instruction):
         if first is None or first != last or begin is None:
             return ""
         text = linecache.getline(code.co_filename, first).encode()[begin:end].decode(errors="replace")
-        waits = re.search(r"\.(%s)\([^()]*\)$" % "|".join(_WAITING), text)
+        waits = direct and re.search(r"\.(%s)\([^()]*\)$" % "|".join(_WAITING), text)
         named = re.match(r"([\w.]+)\(", text)
         if waits or named:
             return "." + waits.group(1) + "()" if waits else named.group(1)
         # Between two calls: what the line calls is meant.
         text = linecache.getline(code.co_filename, line)
-    waits = re.search(r"\.(%s)\(" % "|".join(_WAITING), text)
+    waits = direct and re.search(r"\.(%s)\(" % "|".join(_WAITING), text)
     return "." + waits.group(1) + "()" if waits else ""
 
 

@@ -29,6 +29,8 @@ const LONGEST_STEP: f64 = 2.7e6;
 pub struct Message {
     /// The process.
     pub pid: u32,
+    /// When its hook was loaded; none of older hooks, and of who tells the end of another process.
+    pub began: Option<f64>,
     /// What it says.
     pub body: Body,
 }
@@ -62,7 +64,7 @@ pub fn read(datagram: &[u8], now: Moment) -> Option<Message> {
         "modules" => Body::Modules(serde_json::from_slice::<RawModules>(datagram).ok()?.into()),
         _ => return None,
     };
-    Some(Message { pid: head.pid, body })
+    Some(Message { pid: head.pid, began: head.began.filter(|time| time.is_finite()), body })
 }
 
 #[derive(Deserialize)]
@@ -70,6 +72,7 @@ struct Head {
     v: u64,
     kind: String,
     pid: u32,
+    began: Option<f64>,
 }
 
 #[derive(Deserialize)]

@@ -21,6 +21,8 @@ pub struct Details {
 
 #[derive(Debug)]
 struct PreviousDetail {
+    /// When the process started, in ticks since the machine did; none where that is not told.
+    started: Option<u64>,
     place: Reading<ProcessPlace>,
     /// Bytes read and written by then.
     moved: Option<(u64, u64)>,
@@ -43,12 +45,14 @@ impl Details {
             ),
             Err(error) => (Reading::Absent(absence(&error)), Reading::Absent(absence(&error))),
         };
-        let before = self.seen.remove(&pid);
+        let started = process.stat().ok().map(|stat| stat.starttime);
+        // Another process by that pid.
+        let before = self.seen.remove(&pid).filter(|before| before.started == started);
         let io = process.io();
         let (read, written) = rates(&io, before.as_ref(), now);
         let place = before.map_or_else(|| place(&process, now), |seen| seen.place);
         let moved = io.ok().map(|io| (io.read_bytes, io.write_bytes));
-        self.seen.insert(pid, PreviousDetail { place: place.clone(), moved, at: now });
+        self.seen.insert(pid, PreviousDetail { started, place: place.clone(), moved, at: now });
         HostDetail { threads, read, written, place, swapped }
     }
 
