@@ -1,7 +1,10 @@
 //! The process that is watched: whether it is there, still there, or another one by now.
 
-use crate::reading::{Absence, DeviceSample, Sample};
+use crate::reading::{Absence, DeviceSample, HookedRun, Sample};
 use crate::units::Bytes;
+
+/// Seconds that the start of a process, which the kernel counts from the machine's, may lie from the clock's time.
+const CLOCKS_DIFFER: f64 = 2.0;
 
 /// The process that the plan is compared with.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,6 +80,12 @@ impl AttachedProcess {
     #[must_use]
     pub fn identity(&self) -> ProcessIdentity {
         ProcessIdentity { pid: self.pid, started: self.started, command: self.command.clone() }
+    }
+
+    /// Whether a hook may be in this process: one that was loaded before it started was in another, which had that pid.
+    #[must_use]
+    pub fn may_have_loaded(&self, run: &HookedRun) -> bool {
+        self.started.zip(run.began).is_none_or(|(started, began)| began + CLOCKS_DIFFER >= started as f64)
     }
 
     /// Whether the source has seen it: what a source tells of a run is of a process that it sees.

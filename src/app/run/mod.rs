@@ -32,9 +32,6 @@ use inferred::StatedValues;
 /// A hook that has said nothing for so long speaks of a process that is gone.
 const QUIET: f64 = 60.0;
 
-/// Seconds that the start of a process, which the kernel counts from the machine's, may lie from the clock's time.
-const CLOCKS_DIFFER: f64 = 2.0;
-
 /// What is known of runs besides their devices.
 #[derive(Debug, Clone, Default)]
 pub struct Telemetry {
@@ -250,11 +247,7 @@ impl Telemetry {
         let pid = monitor.attached_here()?;
         // What one said as it ended stays true.
         let speaks = |run: &&HookedRun| run.end.is_some() || !is_quiet(run, now);
-        // One that was loaded before the process started was in another, which had that pid.
-        let started = monitor.attached.as_ref().and_then(|attached| attached.started);
-        let is_its = |run: &&HookedRun| {
-            started.zip(run.began).is_none_or(|(started, began)| began + CLOCKS_DIFFER >= started as f64)
-        };
+        let is_its = |run: &&HookedRun| monitor.attached.as_ref().is_some_and(|attached| attached.may_have_loaded(run));
         let own = self.news.hooks.iter().filter(is_its).find(|run| run.pid == pid && speaks(run));
         // Of a `memwall run` the one process speaks that it has started.
         let started = |run: &&HookedRun| run.about.as_ref().and_then(|about| about.launcher) == Some(pid);

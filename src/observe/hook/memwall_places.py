@@ -23,10 +23,17 @@ _ALONE_EVERY = 2.0
 _SLOWEST = 1.0
 _BEGINS_WITHIN = 2.0
 
-# Samples of healthy steps may take this share of the time, and so may looks whether a step is late; samples of late
-# steps that one.
+# Samples of healthy steps may take this share of the time, and so may looks whether a step is late. While a step is late,
+# and for a while after one was, that one: of so many late steps at most, and none is looked for after so many seconds
+# without one.
 _SHARE = 0.001
 _LATE_SHARE = 0.004
+_SOUGHT = 30
+_SOUGHT_FOR = 60.0
+
+# What a sample, and a look, are taken to cost before that is known.
+_FIRST_SAMPLE_COST = 5e-5
+_FIRST_LOOK_COST = 1e-5
 
 # Seconds between two messages, between two while nothing is new, and between two in a stall.
 _PLACES_EVERY = 0.5
@@ -169,6 +176,9 @@ class _Watch:
         self.samples = []
         self.sampled_at = 0.0
         self.pending = []
+        # Of the newest sample: the script's own function that work has called. How often it was there in healthy steps.
+        self.inside = None
+        self.insides = {}
         self.collections = []
         self.collecting = None
         self.shares = {}
@@ -183,8 +193,11 @@ class _Watch:
         self.recorder_at = float("-inf")
         self.collective = None
         # What a sample takes, and what a look does.
-        self.sample_cost = 0.0
-        self.look_cost = 0.0
+        self.sample_cost = _FIRST_SAMPLE_COST
+        self.look_cost = _FIRST_LOOK_COST
+        # Late steps that were looked into closely, and the time of the newest one.
+        self.sought = 0
+        self.late_at = float("-inf")
 
     def learn_loop(self, frame):
         """Notes the functions that make the optimizer step: whatever a late step does, it does inside of them."""
@@ -256,26 +269,36 @@ class _Watch:
         samples = now >= self.sample_due or now - last > hook.late_s
         if samples:
             self.sample(now, last)
+        cost = time.thread_time() - begun
         if samples or self.noted:
             self.settle(hook.last_step)
             self.look_for_stall(now, last)
-        self.period = self.next_period(now, time.thread_time() - begun, samples)
+        self.period = self.next_period(now, cost, samples)
         self.tell(now)
 
     def next_period(self, now, cost, sampled):
         """Until the next sample is due, or the step that is made now is late."""
         if sampled:
-            self.sample_cost = 0.9 * self.sample_cost + 0.1 * cost if self.sample_cost else cost
-            short = self.usual is not None and self.usual < _SHORT_STEP
-            self.sample_due = now + max(_SELDOM_EVERY if short else _SAMPLE_EVERY, self.sample_cost / _SHARE)
+            self.sample_cost = _smoothed(self.sample_cost, cost)
+            self.sample_due = now + self.sample_every(now)
         else:
-            self.look_cost = 0.9 * self.look_cost + 0.1 * cost if self.look_cost else cost
+            self.look_cost = _smoothed(self.look_cost, cost)
         lasts = now - self.hook.last_step
         if lasts > self.hook.late_s:
             # The longer a step lasts, the less one sample more or less says.
             return min(max(_LATE_EVERY, lasts / 20, self.sample_cost / _LATE_SHARE), _SLOWEST)
         soonest = max(_LATE_EVERY, self.look_cost / _SHARE)
         return min(max(min(self.sample_due - now, self.hook.late_s - lasts), soonest), _SLOWEST)
+
+    def sample_every(self, now):
+        """Seconds between two samples of steps that are not late so far."""
+        usual = self.usual
+        if usual is None or usual < _SHORT_STEP:
+            return max(_SAMPLE_EVERY if usual is None else _SELDOM_EVERY, self.sample_cost / _SHARE)
+        if self.sought >= _SOUGHT or now - self.late_at > _SOUGHT_FOR:
+            return max(_SAMPLE_EVERY, self.sample_cost / _SHARE)
+        # What makes a step late may come first in it: by the time that it is late, that is over.
+        return max(_LATE_EVERY, min(usual / 4, _SAMPLE_EVERY), self.sample_cost / _LATE_SHARE)
 
     def on_steps(self, hook):
         """Works out from the newest steps what is usual."""
@@ -302,15 +325,16 @@ class _Watch:
         del frame
         since = max(self.sampled_at, last)
         self.sampled_at = now
-        self.samples.append((since, now, place))
+        self.samples.append((since, now, place, self.inside))
         if len(self.samples) > _KEPT_SAMPLES:
             del self.samples[: _KEPT_SAMPLES // 2]
-        self.pending.append((now, place))
+        self.pending.append((now, place, self.inside))
 
     def place(self, frame, activity=None):
         """Where the thread is: an activity, a call, a code with its line and instruction, and whether the call is made
         there and not in what is called."""
         codes, loop, frames = self.codes, self.loop, []
+        self.inside = None
         cause, known = None, (activity, "gc.collect") if activity is not None else None
         model = None
         # From the innermost frame out to the training loop.
@@ -343,7 +367,16 @@ class _Watch:
         elif known is not None and known[0] == "forward" and _evaluates(model):
             known = ("evaluating", known[1])
         kind, call = known if known is not None else ("code", "")
+        if kind == "evaluating" or kind in _WORK:
+            self.inside = self.own(frames[: where + 1])
         return (kind, call, found.f_code, found.f_lineno, found.f_lasti, where == 0)
+
+    def own(self, frames):
+        """The innermost function of the script among those that work has called: a hook of a module, say."""
+        for depth, frame in enumerate(frames[:-1]):
+            if not self.codes.of(frame.f_code)[1]:
+                return ("code", "", frame.f_code, frame.f_lineno, frame.f_lasti, depth == 0)
+        return None
 
     def group(self, place):
         """What is one place: a call from a function; in the training loop itself, from a line of it."""
@@ -376,21 +409,28 @@ class _Watch:
             del self.pending[:-_KEPT_SAMPLES]
             return
         rest = []
-        for at, place in self.pending:
+        for at, place, inside in self.pending:
             if at > last:
-                rest.append((at, place))
+                rest.append((at, place, inside))
             elif not any(began <= at <= ended for _, began, ended, _, _ in self.late):
                 self.healthy += 1
                 # Of work the line is enough.
                 place = place if place[0] == "code" else (*place[:4], -1, False)
                 self.shares[place] = self.shares.get(place, 0) + 1
+                if inside is not None:
+                    function = self.group(inside)
+                    self.insides[function] = self.insides.get(function, 0) + 1
         self.pending = rest
         if self.healthy > _MEMORY:
             self.healthy //= 2
             self.shares = {place: count / 2 for place, count in self.shares.items() if count >= 2}
+            self.insides = {function: count / 2 for function, count in self.insides.items() if count >= 2}
 
     def late_step(self, step, took, ended):
         self.late_steps += 1
+        # A step that is late after a long time is looked into like the first one.
+        self.sought = 1 if ended - self.late_at > _SOUGHT_FOR else self.sought + 1
+        self.late_at = ended
         began = ended - took
         seconds = self.seconds_between(began, ended)
         if not seconds:
@@ -409,9 +449,29 @@ class _Watch:
         most = max(together.values(), key=more)
         # Where it waits says more than where it was seen most.
         place = max(most, key=lambda part: (self.described(part[1])["activity"] == "synchronization", part[0]))[1]
-        self.late.append((step, began, ended, place, sum(length for length, _ in most)))
+        spent = sum(length for length, _ in most)
+        if known and (place[0] == "evaluating" or place[0] in _WORK):
+            place = self.called_by_work(began, ended, spent) or place
+        self.late.append((step, began, ended, place, spent))
         del self.late[:-_KEPT_LATE]
         self.news = True
+
+    def called_by_work(self, began, ended, spent):
+        """The script's function that work has called for most of the time, where healthy steps do not call it."""
+        seconds = {}
+        for since, until, _, inside in reversed(self.samples):
+            if until <= began:
+                break
+            length = min(until, ended) - max(since, began)
+            if inside is not None and length > 0.0:
+                parts = seconds.setdefault(self.group(inside), {})
+                parts[inside] = parts.get(inside, 0.0) + length
+        function = max(seconds, key=lambda function: sum(seconds[function].values()), default=None)
+        if function is None or sum(seconds[function].values()) < spent / 2:
+            return None
+        if self.insides.get(function, 0) >= _UNLIKE * self.healthy:
+            return None
+        return max(seconds[function], key=seconds[function].get)
 
     def seconds_between(self, began, ended):
         """The time between two moments by places: garbage was collected, and samples stand for the time before them."""
@@ -420,7 +480,7 @@ class _Watch:
         self.collections = [part for part in self.collections if part[0] >= ended]
         for since, until, place in collected:
             seconds[place] = seconds.get(place, 0.0) + min(until, ended) - max(since, began)
-        for since, until, place in reversed(self.samples):
+        for since, until, place, _ in reversed(self.samples):
             if until <= began:
                 break
             length = min(until, ended) - max(since, began)
@@ -438,7 +498,7 @@ class _Watch:
                 self.stalling = self.collective = None
                 self.news = True
             return
-        here = [since for since, _, place in self.samples if since >= last and place == self.samples[-1][2]]
+        here = [since for since, _, place, _ in self.samples if since >= last and place == self.samples[-1][2]]
         if here:
             self.stalling = (now - last, self.samples[-1][2], now - here[0])
         self.collective = self.recorded(now)
@@ -559,6 +619,11 @@ class _Watch:
             }
             self.texts[place] = described
         return dict(described)
+
+
+def _smoothed(before, now):
+    """A cost, of which one measurement in many is far off."""
+    return 0.8 * before + 0.2 * min(now, 4 * before)
 
 
 def _backends():

@@ -8,6 +8,7 @@ mod exit;
 mod namespace;
 mod ranks;
 mod redaction;
+mod state;
 mod users;
 mod wait_targets;
 mod waits;

@@ -7,6 +7,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::children;
+use super::state::{ProcessState, state};
 use super::wait_targets::{self, mounted_from_afar};
 use crate::reading::{Moment, ProcessWait, RankProcess, WaitKind};
 
@@ -94,25 +95,6 @@ impl Waits {
             None => Some(own),
         }
     }
-}
-
-/// What the kernel accounts of a process.
-struct ProcessState {
-    state: char,
-    /// The processor time of all its threads.
-    ticks: u64,
-    /// When it started, in ticks since the machine did.
-    started: u64,
-}
-
-/// The state of a process, its processor time and its start (proc(5), fields 3, 14, 15 and 22).
-fn state(root: &Path, pid: u32) -> Option<ProcessState> {
-    let text = read(&root.join(pid.to_string()).join("stat"))?;
-    let (_, rest) = text.rsplit_once(')')?;
-    let fields: Vec<&str> = rest.split_whitespace().collect();
-    let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
-    let state = fields.first()?.chars().next()?;
-    Some(ProcessState { state, ticks: number(11)? + number(12)?, started: number(19)? })
 }
 
 /// What the main thread waits for, with the file or connection.
