@@ -162,6 +162,8 @@ class _Watch:
         self.thread = thread
         # A lock that is held until the thread that watches runs.
         self.unbegun = unbegun
+        # Held while a turn lasts: at its end the thread that is watched tells what is left.
+        self.turning = _thread_lock()
         self.pid = os.getpid()
         self.wire = _Wire()
         self.codes = _Codes()
@@ -237,7 +239,8 @@ class _Watch:
                 time.sleep(self.period)
                 if self.hook.over or os.getpid() != self.pid:
                     return
-                self.turn(time.perf_counter())
+                with self.turning:
+                    self.turn(time.perf_counter())
             except Exception:
                 faults += 1
 
@@ -387,12 +390,16 @@ class _Watch:
         model = self.hook.model
         return model is not None and getattr(model, "training", True) is False
 
-    def named(self, place):
+    def named(self, place, inside=None):
         """What is said of a place in a late step. Work at a place where healthy steps do none is none of theirs: an
-        evaluation where the model is in that mode, else code of the script."""
+        evaluation where the model is in that mode, else code of the script. So is a function that work calls, `inside`,
+        where healthy steps do not call it."""
         kind, call, code, line, instruction, direct = place
-        if kind != "evaluating" and kind not in _WORK:
+        if not _is_work(place):
             return place
+        if inside is not None and self.healthy >= _KNOWN_SAMPLES:
+            if self.insides.get(self.group(inside), 0) < _UNLIKE * self.healthy:
+                return inside
         if self.healthy < _KNOWN_SAMPLES or self.share(place) >= _UNLIKE or _is_library(code.co_filename):
             return ("forward", call, code, line, instruction, direct) if kind == "evaluating" else place
         if kind == "evaluating":
@@ -412,7 +419,7 @@ class _Watch:
         for at, place, inside in self.pending:
             if at > last:
                 rest.append((at, place, inside))
-            elif not any(began <= at <= ended for _, began, ended, _, _ in self.late):
+            elif not any(began <= at <= ended for _, began, ended, *_ in self.late):
                 self.healthy += 1
                 # Of work the line is enough.
                 place = place if place[0] == "code" else (*place[:4], -1, False)
@@ -450,14 +457,13 @@ class _Watch:
         # Where it waits says more than where it was seen most.
         place = max(most, key=lambda part: (self.described(part[1])["activity"] == "synchronization", part[0]))[1]
         spent = sum(length for length, _ in most)
-        if known and (place[0] == "evaluating" or place[0] in _WORK):
-            place = self.called_by_work(began, ended, spent) or place
-        self.late.append((step, began, ended, place, spent))
+        inside = self.called_by_work(began, ended, spent) if _is_work(place) else None
+        self.late.append((step, began, ended, place, inside, spent))
         del self.late[:-_KEPT_LATE]
         self.news = True
 
     def called_by_work(self, began, ended, spent):
-        """The script's function that work has called for most of the time, where healthy steps do not call it."""
+        """The script's function that work has called for most of the time."""
         seconds = {}
         for since, until, _, inside in reversed(self.samples):
             if until <= began:
@@ -468,8 +474,6 @@ class _Watch:
                 parts[inside] = parts.get(inside, 0.0) + length
         function = max(seconds, key=lambda function: sum(seconds[function].values()), default=None)
         if function is None or sum(seconds[function].values()) < spent / 2:
-            return None
-        if self.insides.get(function, 0) >= _UNLIKE * self.healthy:
             return None
         return max(seconds[function], key=seconds[function].get)
 
@@ -549,15 +553,16 @@ class _Watch:
 
     def tell_end(self, wire, last):
         """At the end of the process, in the thread that is watched: what was not told yet."""
+        if not self.turning.acquire(timeout=_BEGINS_WITHIN):
+            return
         try:
             if self.usual is None:
                 self.on_steps(self.hook)
             self.settle(last)
             if self.usual is not None and (self.healthy or self.late):
                 wire.send(self.message(False, time.perf_counter()))
-        except Exception:
-            # The other thread may be at it.
-            pass
+        finally:
+            self.turning.release()
 
     def message(self, stalls, now):
         indices, places = {}, []
@@ -580,8 +585,8 @@ class _Watch:
         message["samples"] = int(self.healthy)
         message["late_steps"] = self.late_steps
         message["late"] = [
-            [step, ended - began, index(self.named(place)), spent, max(now - ended, 0.0)]
-            for step, began, ended, place, spent in self.late
+            [step, ended - began, index(self.named(place, inside)), spent, max(now - ended, 0.0)]
+            for step, began, ended, place, inside, spent in self.late
         ]
         if stalls:
             for_s, place, here_s = self.stalling
@@ -619,6 +624,16 @@ class _Watch:
             }
             self.texts[place] = described
         return dict(described)
+
+
+def _thread_lock():
+    import _thread as threads
+
+    return threads.allocate_lock()
+
+
+def _is_work(place):
+    return place[0] == "evaluating" or place[0] in _WORK
 
 
 def _smoothed(before, now):

@@ -102,6 +102,7 @@ struct RawAbout {
     dtypes: BTreeMap<String, u64>,
     no_modules: Option<String>,
     checkpointed: Option<bool>,
+    total_steps: Option<u64>,
 }
 
 impl From<RawAbout> for HookAbout {
@@ -129,6 +130,7 @@ impl From<RawAbout> for HookAbout {
             dtypes,
             no_modules: raw.no_modules.map(cut),
             checkpointed: raw.checkpointed,
+            total_steps: raw.total_steps.filter(|total| *total > 0),
         }
     }
 }
@@ -277,7 +279,7 @@ mod tests {
     fn a_step_on_a_gpu() {
         let text = br#"{"v":1,"kind":"step","pid":7,"step":12,"at":1.5,"steps":4,"step_s":0.25,"memory":"cuda",
             "allocated":10,"reserved":20,"peak_allocated":15,"peak_reserved":25,"retries":1,"ooms":0,"tokens":4096}"#;
-        let Some(Message { pid: 7, body: Body::Step(step) }) = read(text, Moment(9)) else { panic!("not read") };
+        let Some(Message { pid: 7, body: Body::Step(step), .. }) = read(text, Moment(9)) else { panic!("not read") };
         assert_eq!((step.step, step.tokens, step.retries), (12, Some(4_096), 1));
         assert_eq!(step.step_time, Reading::measured(Seconds(0.25), Moment(9)));
         assert_eq!(step.peak_reserved, Reading::measured(Bytes(25), Moment(9)));
@@ -286,10 +288,10 @@ mod tests {
     #[test]
     fn the_end_with_the_memory_that_ran_out() {
         let text = br#"{"v":1,"kind":"end","pid":7,"error":"OutOfMemoryError","message":"CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a total capacity of 8.00 GiB of which 2.00 GiB is free."}"#;
-        let Some(Message { pid: 7, body: Body::End(end) }) = read(text, Moment(9)) else { panic!("not read") };
+        let Some(Message { pid: 7, body: Body::End(end), .. }) = read(text, Moment(9)) else { panic!("not read") };
         assert_eq!(end.words().as_deref(), Some("OutOfMemoryError"));
         assert_eq!(end.out_of_memory.unwrap().asked, Some(Bytes(3 << 30)));
-        let Some(Message { pid: 8, body: Body::End(end) }) = read(exit(8, 130).as_bytes(), Moment(9)) else {
+        let Some(Message { pid: 8, body: Body::End(end), .. }) = read(exit(8, 130).as_bytes(), Moment(9)) else {
             panic!("not read")
         };
         assert_eq!(end.words().as_deref(), Some("exit 130"));
