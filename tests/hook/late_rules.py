@@ -140,13 +140,48 @@ results["work as ever"] = after(at("forward", 3))
 results["a module's hook"] = after(at("forward", 3), inside=at("code", 16, HOOK))
 results["too few samples"] = after(at("evaluating", 8), healthy=5)
 
-# Samples come closer while late steps come, and no closer than their cost allows.
-one = watch([0.1] * 10)
-one.on_steps(one.hook)
-rare = one.sample_every(100.0)
+# Samples come closer while late steps come, and no closer than what the last turn cost allows.
+def watched(usual):
+    one = watch([usual] * 10)
+    one.on_steps(one.hook)
+    return one
+
+
+def period(one, now, cost):
+    one.hook.last_step, one.sample_due = now, now + one.sample_every(now)
+    return round(one.next_period(now, cost), 6)
+
+
+one = watched(0.1)
+rare = period(one, 100.0, 1e-6)
 one.note_late(11, 0.3, 100.0)
 one.settle(100.0)
-results["closer"] = [rare, one.sample_every(101.0), one.sample_every(161.0)]
-one.sample_cost = 0.0002
-results["costly"] = [one.sample_every(101.0), one.sample_every(161.0)]
+results["closer"] = [rare, period(one, 101.0, 1e-6), period(one, 161.0, 1e-6)]
+results["costly"] = [period(one, 101.0, 0.0002), period(one, 161.0, 0.0002)]
+short = watched(0.001)
+short.note_late(11, 0.3, 100.0)
+short.settle(100.0)
+results["short"] = period(short, 101.0, 0.00005)
+
+# How many steps a trainer makes in all: 3 epochs of 10 batches, 4 to a step; 5 steps at most; batches without an end.
+FIT = code("/l/site-packages/lightning/pytorch/loops/fit_loop.py", "def run(self, f):\n    return f()\n")["run"]
+TRAIN = code("/l/site-packages/transformers/trainer.py", "def train(self, f):\n    return f()\n")["train"]
+
+
+def total(call, steps=1, **trainer):
+    made = types.SimpleNamespace(**trainer)
+    made.trainer = made.state = made
+    return call(made, lambda: hook._total(sys._getframe(0), steps))
+
+
+lightning = dict(optimizers=[1], max_steps=-1, max_epochs=3, num_training_batches=10, accumulate_grad_batches=4)
+results["lightning"] = [
+    total(FIT, global_step=0, **lightning),
+    total(FIT, global_step=0, **{**lightning, "max_steps": 5}),
+    total(FIT, global_step=0, **{**lightning, "num_training_batches": float("inf")}),
+    total(FIT, global_step=0, **{**lightning, "optimizers": [1, 2]}),
+]
+# Resumed at step 60, and ten steps later.
+results["transformers"] = [total(TRAIN, 1, max_steps=100, global_step=60), total(TRAIN, 11, max_steps=100, global_step=70)]
+results["own loop"] = hook._total(sys._getframe(0), 1)
 print(json.dumps(results))

@@ -19,21 +19,17 @@ _SAMPLE_EVERY = 0.05
 _SELDOM_EVERY = 0.2
 _SHORT_STEP = 0.005
 _LATE_EVERY = 0.01
+_SHORT_LATE_EVERY = 0.02
 _ALONE_EVERY = 2.0
 _SLOWEST = 1.0
 _BEGINS_WITHIN = 2.0
 
-# Samples of healthy steps may take this share of the time, and so may looks whether a step is late. While a step is late,
-# and for a while after one was, that one: of so many late steps at most, and none is looked for after so many seconds
-# without one.
+# All that the thread does may take this share of the time. While a step is late, and for so many seconds after one was,
+# that one: for so many late steps, and not where steps are short.
 _SHARE = 0.001
 _LATE_SHARE = 0.004
 _SOUGHT = 30
 _SOUGHT_FOR = 60.0
-
-# What a sample, and a look, are taken to cost before that is known.
-_FIRST_SAMPLE_COST = 5e-5
-_FIRST_LOOK_COST = 1e-5
 
 # Seconds between two messages, between two while nothing is new, and between two in a stall.
 _PLACES_EVERY = 0.5
@@ -194,9 +190,6 @@ class _Watch:
         self.stall_told = float("-inf")
         self.recorder_at = float("-inf")
         self.collective = None
-        # What a sample takes, and what a look does.
-        self.sample_cost = _FIRST_SAMPLE_COST
-        self.look_cost = _FIRST_LOOK_COST
         # Late steps that were looked into closely, and the time of the newest one.
         self.sought = 0
         self.late_at = float("-inf")
@@ -272,36 +265,38 @@ class _Watch:
         samples = now >= self.sample_due or now - last > hook.late_s
         if samples:
             self.sample(now, last)
-        cost = time.thread_time() - begun
+            self.sample_due = now + self.sample_every(now)
         if samples or self.noted:
             self.settle(hook.last_step)
             self.look_for_stall(now, last)
-        self.period = self.next_period(now, cost, samples)
         self.tell(now)
+        self.period = self.next_period(now, time.thread_time() - begun)
 
-    def next_period(self, now, cost, sampled):
-        """Until the next sample is due, or the step that is made now is late."""
-        if sampled:
-            self.sample_cost = _smoothed(self.sample_cost, cost)
-            self.sample_due = now + self.sample_every(now)
-        else:
-            self.look_cost = _smoothed(self.look_cost, cost)
+    def next_period(self, now, cost):
+        """Until the next sample is due, or the step that is made now is late; what this turn cost is waited for."""
         lasts = now - self.hook.last_step
-        if lasts > self.hook.late_s:
-            # The longer a step lasts, the less one sample more or less says.
-            return min(max(_LATE_EVERY, lasts / 20, self.sample_cost / _LATE_SHARE), _SLOWEST)
-        soonest = max(_LATE_EVERY, self.look_cost / _SHARE)
-        return min(max(min(self.sample_due - now, self.hook.late_s - lasts), soonest), _SLOWEST)
+        is_late = lasts > self.hook.late_s
+        # The longer a step lasts, the less one sample more or less says.
+        due = lasts / 20 if is_late else min(self.sample_due - now, self.hook.late_s - lasts)
+        if self.is_short():
+            soonest = max(_SHORT_LATE_EVERY, cost / _SHARE)
+        else:
+            soonest = max(_LATE_EVERY, cost / (_LATE_SHARE if is_late or self.seeks(now) else _SHARE))
+        return min(max(due, soonest), _SLOWEST)
 
     def sample_every(self, now):
         """Seconds between two samples of steps that are not late so far."""
-        usual = self.usual
-        if usual is None or usual < _SHORT_STEP:
-            return max(_SAMPLE_EVERY if usual is None else _SELDOM_EVERY, self.sample_cost / _SHARE)
-        if self.sought >= _SOUGHT or now - self.late_at > _SOUGHT_FOR:
-            return max(_SAMPLE_EVERY, self.sample_cost / _SHARE)
+        if self.is_short():
+            return _SELDOM_EVERY
         # What makes a step late may come first in it: by the time that it is late, that is over.
-        return max(_LATE_EVERY, min(usual / 4, _SAMPLE_EVERY), self.sample_cost / _LATE_SHARE)
+        return min(self.usual / 4, _SAMPLE_EVERY) if self.seeks(now) else _SAMPLE_EVERY
+
+    def is_short(self):
+        return self.usual is not None and self.usual < _SHORT_STEP
+
+    def seeks(self, now):
+        """Whether a step was late of which nobody knows why."""
+        return self.usual is not None and self.sought < _SOUGHT and now - self.late_at <= _SOUGHT_FOR
 
     def on_steps(self, hook):
         """Works out from the newest steps what is usual."""
@@ -634,11 +629,6 @@ def _thread_lock():
 
 def _is_work(place):
     return place[0] == "evaluating" or place[0] in _WORK
-
-
-def _smoothed(before, now):
-    """A cost, of which one measurement in many is far off."""
-    return 0.8 * before + 0.2 * min(now, 4 * before)
 
 
 def _backends():
