@@ -73,7 +73,15 @@ impl AttachedProcess {
     /// A process to wait for.
     #[must_use]
     pub fn to(pid: u32) -> Self {
-        Self { pid, started: None, command: None, launcher: None, peak: None, device: None, state: AttachedState::Awaited }
+        Self {
+            pid,
+            started: None,
+            command: None,
+            launcher: None,
+            peak: None,
+            device: None,
+            state: AttachedState::Awaited,
+        }
     }
 
     /// Which process and program it is by now.

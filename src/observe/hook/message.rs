@@ -274,6 +274,7 @@ pub(super) fn cut(mut text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reading::HookedRun;
 
     #[test]
     fn a_step_on_a_gpu() {
@@ -283,6 +284,20 @@ mod tests {
         assert_eq!((step.step, step.tokens, step.retries), (12, Some(4_096), 1));
         assert_eq!(step.step_time, Reading::measured(Seconds(0.25), Moment(9)));
         assert_eq!(step.peak_reserved, Reading::measured(Bytes(25), Moment(9)));
+    }
+
+    #[test]
+    fn a_trainers_number_of_steps_tells_what_is_left() {
+        let text = br#"{"v":1,"kind":"run","pid":7,"began":4.5,"params":1,"trainable":1,"param_bytes":4,
+            "gradient_bytes":0,"optimizer_state_bytes":0,"total_steps":100}"#;
+        let Some(Message { body: Body::About(about), began: Some(4.5), .. }) = read(text, Moment(9)) else {
+            panic!("not read")
+        };
+        let text = br#"{"v":1,"kind":"step","pid":7,"step":40,"step_s":0.5,"memory":"resident","allocated":7}"#;
+        let Some(Message { body: Body::Step(step), .. }) = read(text, Moment(9)) else { panic!("not read") };
+        let run = HookedRun { about: Some(*about), step: Some(step), ..HookedRun::new(7, Moment(9)) };
+        // 60 steps of half a second.
+        assert_eq!(run.progress().remaining().value(), Some(&Seconds(30.0)));
     }
 
     #[test]

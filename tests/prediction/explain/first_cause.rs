@@ -13,8 +13,8 @@ use memwall::plan::keywords::{Optimizer, Precision};
 use memwall::plan::{Checkpointing, Document, LoadedPlan};
 use memwall::predict::{self, Job, Prediction};
 use memwall::reading::{
-    DeviceProcess, DeviceSample, HookAbout, HookMemory, HookStep, HookedRun, HostProcess, Moment, Reading, RunNews, Sample,
-    SourceInfo, SourceKind, TokensSeen,
+    DeviceProcess, DeviceSample, HookAbout, HookMemory, HookStep, HookedRun, HostProcess, Moment, Reading, RunNews,
+    Sample, SourceInfo, SourceKind, TokensSeen,
 };
 use memwall::units::{Bytes, Seconds};
 
