@@ -140,6 +140,20 @@ results["work as ever"] = after(at("forward", 3))
 results["a module's hook"] = after(at("forward", 3), inside=at("code", 16, HOOK))
 results["too few samples"] = after(at("evaluating", 8), healthy=5)
 
+# Late by 0.4 s, among others that the machine makes late by 0.05 s: told alone where they are at one place.
+def told(lines, among=8):
+    one = watch([0.1] * 10)
+    one.loop = {id(FUNCTION): None}
+    one.on_steps(one.hook)
+    for step, line in enumerate(lines):
+        one.late.append((step, 0.0, 0.5, at("code", line), None, 0.4))
+        one.late += [(step, 0.0, 0.15, at("backward", 4), None, 0.05)] * among
+    message = one.message(False, 9.0)
+    return [message["places"][row[2]]["line"] for row in message["late"]]
+
+
+results["long ones"] = [told([7, 7, 7]), told([7, 7, 8]), told([7, 7])]
+
 # Samples come closer while late steps come, and no closer than what the last turn cost allows.
 def watched(usual):
     one = watch([usual] * 10)

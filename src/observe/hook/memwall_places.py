@@ -47,7 +47,12 @@ _LEAST_TIMES = 8
 _USUAL_EVERY = 0.5
 
 _DEEPEST = 128
-_KEPT_LATE = 10
+# Late steps that are kept, and that are told of: the newest, or those of the kept ones that are late by this share of
+# the longest, where so many are and all at one place.
+_KEPT_LATE = 30
+_TOLD_LATE = 10
+_LONG_SHARE = 0.25
+_LEAST_LONG = 3
 _KEPT_SAMPLES = 512
 _MOST_PLACES = 6
 _MEMORY = 2400
@@ -581,7 +586,7 @@ class _Watch:
         message["late_steps"] = self.late_steps
         message["late"] = [
             [step, ended - began, index(self.named(place, inside)), spent, max(now - ended, 0.0)]
-            for step, began, ended, place, inside, spent in self.late
+            for step, began, ended, place, inside, spent in self.told_late()
         ]
         if stalls:
             for_s, place, here_s = self.stalling
@@ -593,6 +598,17 @@ class _Watch:
             index(self.named(place))
         message["places"] = places
         return message
+
+    def told_late(self):
+        """What the machine's other work makes late hides what is late by much more."""
+        newest = self.late[-_TOLD_LATE:]
+        if self.usual is None or not newest:
+            return newest
+        late_by = [ended - began - self.usual for _, began, ended, *_ in self.late]
+        long = [one for one, by in zip(self.late, late_by) if by >= _LONG_SHARE * max(late_by)][-_TOLD_LATE:]
+        places = [self.named(place, inside) for _, _, _, place, inside, _ in long]
+        is_one = len({self.group(place) for place in places}) == 1 and not _is_work(places[0])
+        return long if is_one and len(long) >= _LEAST_LONG else newest
 
     def share(self, place):
         """Of the time of healthy steps, what the same call from the same function takes."""

@@ -69,6 +69,13 @@ fn what_healthy_steps_do_not_do_makes_a_step_late() {
 }
 
 #[test]
+fn what_is_late_by_much_more_is_not_hidden_by_others() {
+    // The ten newest otherwise: eight of the machine's after each of one's own.
+    let (own, other) = (json!([4, 8, 4, 4, 4, 4, 4, 4, 4, 4]), json!([4, 7, 4, 4, 4, 4, 4, 4, 4, 4]));
+    are(&[("long ones", json!([[7, 7, 7], own, other]))]);
+}
+
+#[test]
 fn samples_come_closer_while_late_steps_come() {
     // A quarter of a step of 0.1 s, for a minute. What a turn cost, 0.2 ms, is 0.4 % of the time until the next one, then
     // 0.1 %; of short steps 0.05 ms are 0.1 % always.
