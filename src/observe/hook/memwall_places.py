@@ -286,7 +286,9 @@ class _Watch:
         if self.is_short():
             soonest = max(_SHORT_LATE_EVERY, cost / _SHARE)
         else:
-            soonest = max(_LATE_EVERY, cost / (_LATE_SHARE if is_late or self.seeks(now) else _SHARE))
+            # Of the first steps nobody knows yet whether they are late.
+            seeks = is_late or self.usual is None or self.seeks(now)
+            soonest = max(_LATE_EVERY, cost / (_LATE_SHARE if seeks else _SHARE))
         return min(max(due, soonest), _SLOWEST)
 
     def sample_every(self, now):
@@ -300,7 +302,7 @@ class _Watch:
         return self.usual is not None and self.usual < _SHORT_STEP
 
     def seeks(self, now):
-        """Whether a step was late of which nobody knows why."""
+        """Whether steps were late lately, and not many were looked into closely."""
         return self.usual is not None and self.sought < _SOUGHT and now - self.late_at <= _SOUGHT_FOR
 
     def on_steps(self, hook):
