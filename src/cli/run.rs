@@ -210,12 +210,7 @@ fn lost(runs: &[HookedRun]) -> Vec<String> {
     const MOST: usize = 3;
     let mut ranks: Vec<&HookPlaces> = runs.iter().filter_map(|run| run.places.as_ref()).collect();
     ranks.order_by_key(|places| places.rank);
-    let several = ranks.len() > 1;
-    let late = ranks.iter().filter_map(|places| {
-        let words = late_steps_of_run(places)?;
-        Some(places.rank.filter(|_| several).map_or_else(|| words.clone(), |rank| format!("rank {rank}: {words}")))
-    });
-    let late: Vec<String> = late.take(MOST).collect();
+    let late: Vec<String> = late_steps_of_run(&ranks).into_iter().take(MOST).collect();
     if late.is_empty() {
         return hooked::fullest(runs).and_then(|(run, _)| step_share(run.places.as_ref()?)).into_iter().collect();
     }

@@ -3,7 +3,7 @@
 //! A place is named only if late steps are there far more often than healthy ones: any of it could be chance, and the
 //! test is a binomial one. Work that every step consists of (forward, backward, optimizer) is never named for late steps.
 
-use crate::reading::{CodePlace, HookPlaces, HookStall, StepCause};
+use crate::reading::{Activity, CodePlace, HookPlaces, HookStall, StepCause};
 use crate::units::{Fraction, Seconds};
 
 /// A place is named when chance alone would put it into so many late steps with less than this probability.
@@ -37,10 +37,38 @@ pub fn late_steps(places: &HookPlaces, age: Seconds) -> Option<StepCause> {
     if recent { late_until(places, age) } else { None }
 }
 
-/// Why the last late steps of a run that has ended were late, however long ago, for a few words at its end.
+/// Why the newest late steps of one of several ranks are late. One that waits for the others is late by what makes them
+/// late.
 #[must_use]
-pub fn late_steps_of_run(places: &HookPlaces) -> Option<String> {
-    late_until(places, Seconds(0.0)).map(|cause| format!("late steps: {}", cause.words))
+pub fn late_steps_among(own: &StalledRank<'_>, ranks: &[StalledRank<'_>]) -> Option<StepCause> {
+    let cause = late_steps(own.places, own.age)?;
+    if cause.activity != Activity::Collective || ranks.len() < 2 {
+        return Some(cause);
+    }
+    let theirs = ranks.iter().filter(|rank| rank.rank != own.rank).filter_map(|rank| {
+        let cause = late_steps(rank.places, rank.age).filter(|cause| cause.activity != Activity::Collective)?;
+        Some(StepCause { words: format!("{}: {}", rank.name(), cause.words), ..cause })
+    });
+    let share = |cause: &StepCause| cause.lost.map_or(0.0, |lost| lost.0);
+    let most = theirs.max_by(|one, other| share(one).total_cmp(&share(other)));
+    Some(most.unwrap_or_else(|| StepCause { words: format!("waits for other ranks: {}", cause.words), ..cause }))
+}
+
+/// Why the last late steps of a run that has ended were late, however long ago, for a few words at its end: those of each
+/// rank. Of ranks that waited for the others nothing is said where it is known what the others did.
+#[must_use]
+pub fn late_steps_of_run(ranks: &[&HookPlaces]) -> Vec<String> {
+    let several = ranks.len() > 1;
+    let causes = ranks.iter().filter_map(|places| Some((places.rank, late_until(places, Seconds(0.0))?)));
+    let causes: Vec<(Option<u32>, StepCause)> = causes.collect();
+    let waits = |cause: &StepCause| several && cause.activity == Activity::Collective;
+    let is_known = causes.iter().any(|(_, cause)| !waits(cause));
+    let told = causes.iter().filter(|(_, cause)| !is_known || !waits(cause)).map(|(rank, cause)| {
+        let name = rank.filter(|_| several).map_or_else(String::new, |rank| format!("rank {rank}: "));
+        let wait = if waits(cause) { "waits for other ranks: " } else { "" };
+        format!("{name}late steps: {wait}{}", cause.words)
+    });
+    told.collect()
 }
 
 /// Why the late steps of a message are late, `age` after it came.
@@ -128,7 +156,7 @@ impl StalledRank<'_> {
 
     /// Whether it may be there for what other ranks do.
     fn waits(&self) -> bool {
-        use crate::reading::Activity::{Collective, Synchronization};
+        use Activity::{Collective, Synchronization};
         self.stall().is_some_and(|(_, place)| {
             place.activity.is_work() || matches!(place.activity, Collective | Synchronization)
         })
@@ -204,7 +232,7 @@ pub fn step_share(places: &HookPlaces) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reading::{Activity, LateStep, PendingCollective};
+    use crate::reading::{LateStep, PendingCollective};
 
     fn place(activity: Activity, call: &str, line: u32, share: f64) -> CodePlace {
         CodePlace { activity, call: call.to_owned(), file: "/w/train.py".to_owned(), line, share: Fraction(share) }
@@ -240,9 +268,28 @@ mod tests {
         // Over for a minute and more; of a run that has ended it is told all the same.
         assert_eq!(late_steps(&told, Seconds(61.0)), None);
         assert_eq!(
-            late_steps_of_run(&told).unwrap(),
-            "late steps: DataLoader.__next__, train.py:88: in 4 of 5 late steps, 200 ms more each"
+            late_steps_of_run(&[&told]),
+            ["late steps: DataLoader.__next__, train.py:88: in 4 of 5 late steps, 200 ms more each"]
         );
+    }
+
+    #[test]
+    fn a_rank_that_waits_is_late_by_what_makes_another_late() {
+        let waits = late(vec![place(Activity::Collective, "barrier", 14, 0.01)], &[0, 0, 0], 100);
+        let saves = late(vec![place(Activity::Checkpoint, "save", 13, 0.0)], &[0, 0, 0], 100);
+        let (waits, saves) = (HookPlaces { rank: Some(1), ..waits }, HookPlaces { rank: Some(0), ..saves });
+        let ranks = [rank(0, &saves), rank(1, &waits)];
+        let words = "checkpoint saving (save), train.py:13: in 3 of 3 late steps, 200 ms more each";
+        assert_eq!(late_steps_among(&ranks[0], &ranks).unwrap().words, words);
+        let said = late_steps_among(&ranks[1], &ranks).unwrap();
+        assert_eq!((said.words, said.activity), (format!("rank 0: {words}"), Activity::Checkpoint));
+        assert_eq!(late_steps_of_run(&[&saves, &waits]), [format!("rank 0: late steps: {words}")]);
+        // Nobody knows yet what the other does.
+        let silent = HookPlaces::default();
+        let alone = [rank(0, &silent), rank(1, &waits)];
+        let words = "waits for other ranks: barrier, train.py:14: in 3 of 3 late steps, 200 ms more each";
+        assert_eq!(late_steps_among(&alone[1], &alone).unwrap().words, words);
+        assert_eq!(late_steps_of_run(&[&silent, &waits]), [format!("rank 1: late steps: {words}")]);
     }
 
     #[test]

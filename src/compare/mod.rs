@@ -26,7 +26,7 @@ pub use expected::Expectation;
 pub use explain::{Candidates, Cause, Circumstance, Explanation, Subject, explain, named_first, verdict};
 pub use forecast::{Forecast, MemoryGrowth, forecast};
 pub use growth::{Counts, GrowthKind};
-pub use late_steps::{StalledRank, late_steps, late_steps_of_run, stalled, step_share};
+pub use late_steps::{StalledRank, late_steps, late_steps_among, late_steps_of_run, stalled, step_share};
 pub use level::{Claim, claimed, level};
 pub use observation::{MemoryOwner, Observation};
 pub use phases::{Phases, RunPhase};

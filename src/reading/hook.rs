@@ -8,6 +8,9 @@ use crate::units::{Bytes, Seconds, SignedBytes, TokensPerSec};
 pub struct HookedRun {
     /// Its pid, in its own namespace.
     pub pid: u32,
+    /// When its hook was loaded, in seconds since the Unix epoch by its own clock. Another time under this pid is another
+    /// process, or another program in it.
+    pub began: Option<f64>,
     /// What it runs, once told.
     pub about: Option<HookAbout>,
     /// The newest step that was told.
@@ -94,6 +97,8 @@ pub struct HookAbout {
     pub checkpointed: Option<bool>,
     /// Why modules are not looked into.
     pub no_modules: Option<String>,
+    /// Optimizer steps of this process from its beginning to its end, where its trainer knows them.
+    pub total_steps: Option<u64>,
 }
 
 /// How a process with the hook in it ended.
@@ -256,6 +261,7 @@ impl HookedRun {
     pub fn new(pid: u32, now: Moment) -> Self {
         Self {
             pid,
+            began: None,
             about: None,
             step: None,
             pace: StepPace::default(),
@@ -308,9 +314,11 @@ impl HookedRun {
             HookMemory::Allocator => reading.clone(),
             HookMemory::Resident => Reading::Absent(Absence::NotSupported),
         };
+        let total = self.about.as_ref().and_then(|about| about.total_steps).filter(|total| *total >= step.step);
         Progress {
             told_by: ProgressSource::Hook,
             step: Reading::measured(step.step, self.heard),
+            total_steps: total.map_or_else(Reading::not_read, |total| Reading::measured(total, self.heard)),
             step_time: step.step_time.clone(),
             tokens_per_s_per_gpu: tokens,
             allocated: by_allocator(&step.allocated),

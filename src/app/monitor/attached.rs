@@ -1,7 +1,10 @@
 //! The process that is watched: whether it is there, still there, or another one by now.
 
-use crate::reading::{Absence, DeviceSample, Sample};
+use crate::reading::{Absence, DeviceSample, HookedRun, Sample};
 use crate::units::Bytes;
+
+/// Seconds that the start of a process, which the kernel counts from the machine's, may lie from the clock's time.
+const CLOCKS_DIFFER: f64 = 2.0;
 
 /// The process that the plan is compared with.
 #[derive(Debug, Clone, PartialEq)]
@@ -10,6 +13,8 @@ pub struct AttachedProcess {
     pub pid: u32,
     /// When it started, once known: another start time under this pid is another process.
     pub started: Option<u64>,
+    /// Its command line, once known: a process may become another program.
+    pub command: Option<String>,
     /// The launcher that was attached, where this is a rank of it.
     pub launcher: Option<u32>,
     /// The most memory it held on one device since it was attached.
@@ -18,6 +23,33 @@ pub struct AttachedProcess {
     pub device: Option<u32>,
     /// How it stands.
     pub state: AttachedState,
+}
+
+/// Which process is meant, and which program in it: pids are used again, and a process may become another program.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProcessIdentity {
+    /// Its pid.
+    pub pid: u32,
+    /// When it started, in seconds since the Unix epoch.
+    pub started: Option<u64>,
+    /// Its command line.
+    pub command: Option<String>,
+}
+
+impl ProcessIdentity {
+    /// Whether `later` is another process, or another program. What is not known of one of them tells nothing.
+    #[must_use]
+    pub fn differs_from(&self, later: &Self) -> bool {
+        let started = self.started.zip(later.started).is_some_and(|(before, now)| before != now);
+        let command = self.command.as_ref().zip(later.command.as_ref()).is_some_and(|(before, now)| before != now);
+        self.pid != later.pid || started || command
+    }
+
+    /// What is known by now of a process that does not differ.
+    #[must_use]
+    pub fn with(self, later: Self) -> Self {
+        Self { pid: self.pid, started: later.started.or(self.started), command: later.command.or(self.command) }
+    }
 }
 
 /// How an attached process stands.
@@ -41,7 +73,27 @@ impl AttachedProcess {
     /// A process to wait for.
     #[must_use]
     pub fn to(pid: u32) -> Self {
-        Self { pid, started: None, launcher: None, peak: None, device: None, state: AttachedState::Awaited }
+        Self {
+            pid,
+            started: None,
+            command: None,
+            launcher: None,
+            peak: None,
+            device: None,
+            state: AttachedState::Awaited,
+        }
+    }
+
+    /// Which process and program it is by now.
+    #[must_use]
+    pub fn identity(&self) -> ProcessIdentity {
+        ProcessIdentity { pid: self.pid, started: self.started, command: self.command.clone() }
+    }
+
+    /// Whether a hook may be in this process: one that was loaded before it started was in another, which had that pid.
+    #[must_use]
+    pub fn may_have_loaded(&self, run: &HookedRun) -> bool {
+        self.started.zip(run.began).is_none_or(|(started, began)| began + CLOCKS_DIFFER >= started as f64)
     }
 
     /// Whether the source has seen it: what a source tells of a run is of a process that it sees.
@@ -69,6 +121,7 @@ impl AttachedProcess {
             return;
         }
         self.started = self.started.or(started);
+        self.command = host.and_then(|host| host.command.value().cloned()).or(self.command.take());
         if self.started.is_some() && absence == Some(&Absence::Gone) {
             // Whatever the driver still lists under its pid.
             self.state = AttachedState::Ended;

@@ -1,6 +1,6 @@
-use super::attached::AttachedState;
+use super::attached::{AttachedState, ProcessIdentity};
 use super::*;
-use crate::reading::{Absence, DeviceMemory, DeviceProcess, Reading};
+use crate::reading::{Absence, DeviceMemory, DeviceProcess, HookedRun, Reading};
 
 fn device(index: u32, used_gib: f64, processes: &[(u32, f64)]) -> DeviceSample {
     let at = Moment(1_000);
@@ -60,6 +60,40 @@ fn a_reused_pid_is_another_process() {
     monitor.take(sample(vec![device(0, 60.0, &[(7, 60.0)])], &[(7, 205)]));
     let attached = monitor.attached.as_ref().unwrap();
     assert_eq!((attached.state, attached.peak), (AttachedState::Replaced, Some(Bytes::from_gib(30.0))));
+}
+
+#[test]
+fn a_process_that_becomes_another_program_is_told_from_what_it_was() {
+    let mut monitor = Monitor::new(Some(7));
+    let named = |started: u64, command: &str| {
+        let mut sample = sample(vec![device(0, 30.0, &[(7, 30.0)])], &[(7, started)]);
+        sample.processes[0].command = Reading::measured(command.to_owned(), sample.at);
+        sample
+    };
+    let unknown = monitor.attached.as_ref().unwrap().identity();
+    monitor.take(named(100, "sh run.sh"));
+    let shell = monitor.attached.as_ref().unwrap().identity();
+    assert!(!unknown.differs_from(&shell) && !shell.differs_from(&unknown), "not known yet");
+    assert_eq!(unknown.with(shell.clone()), shell);
+    monitor.take(named(100, "python train.py"));
+    let trainer = monitor.attached.as_ref().unwrap().identity();
+    assert!(shell.differs_from(&trainer) && monitor.attached.as_ref().unwrap().state == AttachedState::Present);
+    // A later process of the same command.
+    assert!(trainer.differs_from(&ProcessIdentity { started: Some(205), ..trainer.clone() }));
+}
+
+#[test]
+fn a_hook_that_was_loaded_before_the_process_started_is_anothers() {
+    let mut monitor = Monitor::new(Some(7));
+    let run = |began: Option<f64>| HookedRun { began, ..HookedRun::new(7, Moment(1_000)) };
+    let may = |monitor: &Monitor, began| monitor.attached.as_ref().unwrap().may_have_loaded(&run(began));
+    assert!(may(&monitor, Some(40.0)), "nobody knows when it started");
+    monitor.take(sample(vec![device(0, 30.0, &[(7, 30.0)])], &[(7, 100)]));
+    // Both clocks may differ by a second or so.
+    let expected = [(Some(40.0), false), (Some(99.0), true), (Some(260.5), true), (None, true)];
+    for (began, is_its) in expected {
+        assert_eq!(may(&monitor, began), is_its, "{began:?}");
+    }
 }
 
 #[test]

@@ -36,15 +36,25 @@ pub struct CommandSetting {
     pub is_default: bool,
 }
 
-/// Asks for what the command of the attached process says, once for each process that is compared with a plan.
+/// Asks for what the command of the attached process says, once for each program in a process that is compared with a
+/// plan.
 pub fn ask(state: &mut State) -> Option<Effect> {
     let live = matches!(&state.monitor.source, SourceState::Running(info) if info.kind.is_live());
     let pid = state.monitor.attached_here().filter(|_| live && state.plans.run.is_some())?;
-    if state.run.telemetry.asked_command == Some(pid) {
-        return None;
+    let now = state.monitor.attached.as_ref()?.identity();
+    let telemetry = &mut state.run.telemetry;
+    match telemetry.asked_command.take() {
+        Some(asked) if !asked.differs_from(&now) => {
+            telemetry.asked_command = Some(asked.with(now));
+            None
+        }
+        _ => {
+            // What the program before it said is not its own.
+            (telemetry.commanded, telemetry.stated) = (None, None);
+            telemetry.asked_command = Some(now);
+            Some(Effect::ReadCommand(pid))
+        }
     }
-    state.run.telemetry.asked_command = Some(pid);
-    Some(Effect::ReadCommand(pid))
 }
 
 /// It has been read.

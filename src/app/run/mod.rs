@@ -18,7 +18,7 @@ pub(super) mod settings;
 mod stated;
 pub(super) mod verdict;
 
-use crate::app::monitor::attached::{AttachedProcess, AttachedState};
+use crate::app::monitor::attached::{AttachedProcess, AttachedState, ProcessIdentity};
 use crate::app::monitor::{Monitor, SourceState};
 use crate::compare::{Phases, period};
 use crate::reading::{
@@ -49,10 +49,10 @@ pub struct Telemetry {
     stated: Option<StatedValues>,
     /// The same with who says so.
     commanded: Option<CommandPlan>,
-    /// The process whose command was asked for.
-    asked_command: Option<u32>,
-    /// The process that those are of.
-    of: Option<u32>,
+    /// The process and program whose command was asked for.
+    asked_command: Option<ProcessIdentity>,
+    /// The process and program that the phases are of.
+    of: Option<ProcessIdentity>,
     /// The step by the rhythm of the attached process's device.
     rhythm: Reading<Seconds>,
     /// The process of the simulated run, which was attached by itself: once let go of, it stays so.
@@ -119,10 +119,15 @@ impl Telemetry {
 
     /// Notes which steps are told by now, and so what the run is about.
     pub fn follow(&mut self, monitor: &Monitor, now: Moment) {
-        let attached = monitor.attached.as_ref().map(|attached| attached.pid);
-        if self.of != attached {
-            (self.of, self.phases) = (attached, Phases::default());
-        }
+        let attached = monitor.attached.as_ref().map(AttachedProcess::identity);
+        self.of = match (self.of.take(), attached) {
+            (Some(of), Some(now)) if !of.differs_from(&now) => Some(of.with(now)),
+            (None, None) => None,
+            (_, now) => {
+                self.phases = Phases::default();
+                now
+            }
+        };
         if let Some((_, progress)) =
             self.progress(monitor, now).filter(|(_, known)| known.told_by != ProgressSource::Rhythm)
         {
@@ -242,7 +247,8 @@ impl Telemetry {
         let pid = monitor.attached_here()?;
         // What one said as it ended stays true.
         let speaks = |run: &&HookedRun| run.end.is_some() || !is_quiet(run, now);
-        let own = self.news.hooks.iter().find(|run| run.pid == pid && speaks(run));
+        let is_its = |run: &&HookedRun| monitor.attached.as_ref().is_some_and(|attached| attached.may_have_loaded(run));
+        let own = self.news.hooks.iter().filter(is_its).find(|run| run.pid == pid && speaks(run));
         // Of a `memwall run` the one process speaks that it has started.
         let started = |run: &&HookedRun| run.about.as_ref().and_then(|about| about.launcher) == Some(pid);
         own.or_else(|| self.news.hooks.iter().filter(started).find(|run| run.leads() && speaks(run)))

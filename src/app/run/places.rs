@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Telemetry, is_quiet, is_sampled};
 use crate::app::monitor::Monitor;
-use crate::compare::{StalledRank, late_steps, stalled, step_share, waiting};
+use crate::compare::{StalledRank, late_steps_among, stalled, step_share, waiting};
 use crate::order::StableOrder;
 use crate::reading::{HookPlaces, HookedRun, Moment, StepCause};
 use crate::units::Seconds;
@@ -23,11 +23,11 @@ impl Telemetry {
     #[must_use]
     pub fn step_cause(&self, monitor: &Monitor, now: Moment) -> Option<StepCause> {
         let hooked = self.placed(monitor).filter(|(run, _)| run.end.is_none());
-        let told = hooked.and_then(|(run, places)| {
+        let told = hooked.and_then(|(run, _)| {
             let ranks = self.ranks_of(run, now);
-            let own = stalled_rank(run, now);
-            let stalls = own.filter(|own| own.age.0 < OLD.0).and_then(|own| stalled(&own, &ranks));
-            stalls.or_else(|| late_steps(places, now.since(run.placed)))
+            let own = stalled_rank(run, now)?;
+            let stalls = Some(own).filter(|own| own.age.0 < OLD.0).and_then(|own| stalled(&own, &ranks));
+            stalls.or_else(|| late_steps_among(&own, &ranks))
         });
         let told = told.or_else(|| self.waiting(monitor, now).filter(|_| hooked.is_none()));
         told.or_else(|| self.sampled_cause.clone().filter(|_| is_sampled(monitor)))

@@ -19,6 +19,9 @@ import time
 
 VERSION = 1
 
+# Tells this program from one that has, or had, the same pid.
+_BEGAN = time.time()
+
 # Messages are small: a datagram is one message, and what does not fit is left out and said.
 _LARGEST = 60_000
 _MOST_KINDS = 96
@@ -110,6 +113,7 @@ class _Wire:
         import json
         import socket
 
+        message["began"] = _BEGAN
         text = json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
         if len(text) > _LARGEST:
             self.lost += 1
@@ -160,6 +164,8 @@ class _Hook:
         self.tokens = None
         # A module was seen that runs again for the backward pass.
         self.recomputes = False
+        # Optimizer steps from the first to the last, where a trainer knows them.
+        self.total = None
         # Looks into the first pass, where `memwall run --modules` asks for it: also of a script without an optimizer.
         self.first = None
         tracer = os.environ.get("MEMWALL_TRACER")
@@ -175,9 +181,9 @@ class _Hook:
         took = now - self.last_step
         self.last_step = now
         # A sampled step is late by what looking at it takes.
-        if self.times is not None:
-            self.times.append(took)
-            if took > self.late_s and self.sampler is None:
+        if self.times is not None and self.sampler is None:
+            self.times.append((took, self.steps, now))
+            if took > self.late_s:
                 self.watch.note_late(self.steps, took, now)
         if self.tracer is not None and self.steps == _TRACE_AFTER and os.getpid() == self.pid:
             _arm_trace(self.torch, self.tracer, took)
@@ -208,6 +214,8 @@ class _Hook:
         if self.watch is not None and self.looks < 8:
             self.looks += 1
             self.watch.learn_loop(sys._getframe(2))
+        if self.about is None:
+            self.total = _total(sys._getframe(2), self.steps)
         if self.first is not None:
             self._finish_first(optimizer)
         if self.sampler is not None:
@@ -254,9 +262,17 @@ class _Hook:
                 self.wire.send(self.about, new)
             if self.leader is not None:
                 self._tell(self.last_step)
+                self._tell_places()
             else:
                 self.wire.send(self.modules)
             self.wire.send(_end(self.pid))
+        except Exception:
+            pass
+
+    def _tell_places(self):
+        try:
+            if self.watch is not None:
+                self.watch.tell_end(self.wire, self.last_step)
         except Exception:
             pass
 
@@ -367,6 +383,8 @@ class _Hook:
             # What shares it among ranks is no name of a model.
             about["model"] = type(_unwrapped(self.model)).__name__[:80]
             about["checkpointed"] = self.recomputes or _checkpointed(self.model)
+        if self.total is not None:
+            about["total_steps"] = self.total
         if _compiles():
             about["no_modules"] = "compiled: looking into modules would compile them again"
         return about
@@ -674,6 +692,39 @@ def _checkpointed(model):
         if isinstance(flag, bool):
             flags.append(flag)
     return any(flags) if flags else None
+
+
+def _total(frame, steps):
+    """Optimizer steps of this process, of which `steps` are made, by the trainer that makes them: Lightning's
+    (pytorch/loops/fit_loop.py, FitLoop.run; trainer.estimated_stepping_batches) and transformers' (trainer.py,
+    Trainer.train; TrainerState.max_steps). Both count the step that ends now behind its hooks. None of others."""
+    while frame is not None:
+        path, name = frame.f_code.co_filename, frame.f_code.co_name
+        try:
+            if name == "run" and path.endswith("/pytorch/loops/fit_loop.py"):
+                left = _left_by_lightning(frame.f_locals["self"].trainer)
+                return steps - 1 + left if left else None
+            if name == "train" and path.endswith("/transformers/trainer.py"):
+                state = frame.f_locals["self"].state
+                left = int(state.max_steps) - int(state.global_step)
+                return steps - 1 + left if left > 0 else None
+        except Exception:
+            return None
+        frame = frame.f_back
+    return None
+
+
+def _left_by_lightning(trainer):
+    """Steps that it has to make, as its `estimated_stepping_batches` counts them; none where it does not know, or counts
+    those of several optimizers."""
+    if len(trainer.optimizers) != 1:
+        return None
+    limits = [int(trainer.max_steps)] if trainer.max_steps > 0 else []
+    batches = trainer.num_training_batches
+    if trainer.max_epochs and trainer.max_epochs > 0 and batches != float("inf"):
+        limits.append(-(-int(batches) // int(trainer.accumulate_grad_batches)) * int(trainer.max_epochs))
+    left = min(limits) - int(trainer.global_step) if limits else 0
+    return left if left > 0 else None
 
 
 def _unwrapped(model):

@@ -6,20 +6,30 @@
 # step is late. It keeps no frame, and it wakes less often where waking costs more than its share.
 # MEMWALL_HOOK_SAMPLER=0 turns it off.
 
-# A step is late that takes this many times what nine of ten steps take, and so many seconds more.
+# A step is late that takes this many times the usual one, and so many seconds more. Where steps differ by themselves it
+# must take so many times longer than what lies between the usual step and the fastest ones: late steps do not move
+# those, however many there are.
 _LATE = 1.5
-_SLACK = 0.05
+_SLACK = 0.005
+_SPREAD = 3.0
 
-# Seconds between two samples while steps are long, while they are short, and between two looks while nobody listens.
+# Seconds between two samples while steps are long, while they are short, while one is late, and between two looks while
+# nobody listens.
 _SAMPLE_EVERY = 0.05
 _SELDOM_EVERY = 0.2
 _SHORT_STEP = 0.005
+_LATE_EVERY = 0.01
+_SHORT_LATE_EVERY = 0.02
 _ALONE_EVERY = 2.0
 _SLOWEST = 1.0
 _BEGINS_WITHIN = 2.0
 
-# Samples of healthy steps may take this share of the time.
+# All that the thread does may take this share of the time. While a step is late, and for so many seconds after one was,
+# that one: for so many late steps, and not where steps are short.
 _SHARE = 0.001
+_LATE_SHARE = 0.004
+_SOUGHT = 30
+_SOUGHT_FOR = 60.0
 
 # Seconds between two messages, between two while nothing is new, and between two in a stall.
 _PLACES_EVERY = 0.5
@@ -37,7 +47,12 @@ _LEAST_TIMES = 8
 _USUAL_EVERY = 0.5
 
 _DEEPEST = 128
-_KEPT_LATE = 10
+# Late steps that are kept, and that are told of: the newest, or those of the kept ones that are late by this share of
+# the longest, where so many are and all at one place.
+_KEPT_LATE = 30
+_TOLD_LATE = 10
+_LONG_SHARE = 0.25
+_LEAST_LONG = 3
 _KEPT_SAMPLES = 512
 _MOST_PLACES = 6
 _MEMORY = 2400
@@ -56,6 +71,11 @@ _COLLECTIVES = frozenset(
 # Methods that wait until the device has come so far.
 _WAITING = ("item", "cpu", "tolist", "numpy", "synchronize", "wait")
 
+# Healthy samples from which on it is known what healthy steps do, and the share of them that a place has which they do
+# not have to speak of.
+_KNOWN_SAMPLES = 20
+_UNLIKE = 0.02
+
 # What is said where nothing better is known, and not taken for the cause of anything.
 _WORK = ("forward", "backward", "optimizer")
 
@@ -72,8 +92,13 @@ def _activity(path, name):
     if path.startswith(_torch_root[0]):
         return _torch_activity(path[len(_torch_root[0]) :], name)
     words = _words(name)
-    if words[0] in ("save", "dump", "write") and (words[1:] == [] or any(word in _SAVES for word in words[1:])):
-        return ("checkpoint", name) if words[0] != "write" or len(words) > 1 else None
+    if words[0] in ("save", "dump", "write") and any(word in _SAVES for word in words[1:]):
+        return ("checkpoint", name)
+    if path.endswith("/safetensors/torch.py") and words[0] in ("save", "load"):
+        return ("checkpoint", "safetensors." + name)
+    # Figures and logs are saved as well: it is what it calls.
+    if words == ["save"]:
+        return ("save", name)
     if "evaluation_loop" in path or name.strip("_") == "estimate_loss":
         return ("evaluation", name)
     if words[0] in _EVALUATES or (words[0] in ("run", "do") and words[1:2] and words[1] in _EVALUATES):
@@ -138,11 +163,14 @@ class _Watch:
         self.thread = thread
         # A lock that is held until the thread that watches runs.
         self.unbegun = unbegun
+        # Held while a turn lasts: at its end the thread that is watched tells what is left.
+        self.turning = _thread_lock()
         self.pid = os.getpid()
         self.wire = _Wire()
         self.codes = _Codes()
         self.loop = {}
         self.period = _SAMPLE_EVERY
+        self.sample_due = 0.0
         self.seen = 0
         self.usual = None
         self.usual_due = 0.0
@@ -151,6 +179,9 @@ class _Watch:
         self.samples = []
         self.sampled_at = 0.0
         self.pending = []
+        # Of the newest sample: the script's own function that work has called. How often it was there in healthy steps.
+        self.inside = None
+        self.insides = {}
         self.collections = []
         self.collecting = None
         self.shares = {}
@@ -164,7 +195,9 @@ class _Watch:
         self.stall_told = float("-inf")
         self.recorder_at = float("-inf")
         self.collective = None
-        self.cost = 0.0
+        # Late steps that were looked into closely, and the time of the newest one.
+        self.sought = 0
+        self.late_at = float("-inf")
 
     def learn_loop(self, frame):
         """Notes the functions that make the optimizer step: whatever a late step does, it does inside of them."""
@@ -204,7 +237,8 @@ class _Watch:
                 time.sleep(self.period)
                 if self.hook.over or os.getpid() != self.pid:
                     return
-                self.turn(time.perf_counter())
+                with self.turning:
+                    self.turn(time.perf_counter())
             except Exception:
                 faults += 1
 
@@ -229,36 +263,64 @@ class _Watch:
                     self.wire.send(message, new)
         else:
             self.wire.listeners = hook.wire.listeners
-        if self.wire.listeners:
-            last = hook.last_step
+        if not self.wire.listeners:
+            self.period = _ALONE_EVERY
+            return
+        last = hook.last_step
+        samples = now >= self.sample_due or now - last > hook.late_s
+        if samples:
             self.sample(now, last)
+            self.sample_due = now + self.sample_every(now)
+        if samples or self.noted:
             self.settle(hook.last_step)
             self.look_for_stall(now, last)
+        self.tell(now)
         self.period = self.next_period(now, time.thread_time() - begun)
-        if self.wire.listeners:
-            self.tell(now)
 
     def next_period(self, now, cost):
-        if not self.wire.listeners:
-            return _ALONE_EVERY
-        self.cost = 0.9 * self.cost + 0.1 * cost if self.cost else cost
-        late_for = now - self.hook.last_step
-        if late_for > self.hook.late_s:
-            # The longer a step lasts, the less one sample more or less says.
-            return min(max(_SAMPLE_EVERY, late_for / 20), _SLOWEST)
-        short = self.usual is not None and self.usual < _SHORT_STEP
-        return min(max(_SELDOM_EVERY if short else _SAMPLE_EVERY, self.cost / _SHARE), _SLOWEST)
+        """Until the next sample is due, or the step that is made now is late; what this turn cost is waited for."""
+        lasts = now - self.hook.last_step
+        is_late = lasts > self.hook.late_s
+        # The longer a step lasts, the less one sample more or less says.
+        due = lasts / 20 if is_late else min(self.sample_due - now, self.hook.late_s - lasts)
+        if self.is_short():
+            soonest = max(_SHORT_LATE_EVERY, cost / _SHARE)
+        else:
+            # Of the first steps nobody knows yet whether they are late.
+            seeks = is_late or self.usual is None or self.seeks(now)
+            soonest = max(_LATE_EVERY, cost / (_LATE_SHARE if seeks else _SHARE))
+        return min(max(due, soonest), _SLOWEST)
+
+    def sample_every(self, now):
+        """Seconds between two samples of steps that are not late so far."""
+        if self.is_short():
+            return _SELDOM_EVERY
+        # What makes a step late may come first in it: by the time that it is late, that is over.
+        return min(self.usual / 4, _SAMPLE_EVERY) if self.seeks(now) else _SAMPLE_EVERY
+
+    def is_short(self):
+        return self.usual is not None and self.usual < _SHORT_STEP
+
+    def seeks(self, now):
+        """Whether steps were late lately, and not many were looked into closely."""
+        return self.usual is not None and self.sought < _SOUGHT and now - self.late_at <= _SOUGHT_FOR
 
     def on_steps(self, hook):
         """Works out from the newest steps what is usual."""
         self.seen = hook.steps
-        ordered = sorted(hook.times)
+        times = list(hook.times)
+        ordered = sorted(took for took, _, _ in times)
         if len(ordered) < _LEAST_TIMES:
             return
+        first = self.usual is None
         self.usual = ordered[len(ordered) // 2]
-        # Where one step in ten is late, those are what is looked for.
-        most = min(ordered[len(ordered) * 9 // 10], 2 * self.usual)
-        hook.late_s = max(_LATE * most, most + _SLACK)
+        spread = self.usual - ordered[len(ordered) // 10]
+        hook.late_s = self.usual + max((_LATE - 1) * self.usual, _SPREAD * spread, _SLACK)
+        if first:
+            # Of the steps until now nobody knew that they were late.
+            for took, step, ended in times:
+                if took > hook.late_s:
+                    self.note_late(step, took, ended)
 
     def sample(self, now, last):
         frame = sys._current_frames().get(self.thread)
@@ -268,15 +330,18 @@ class _Watch:
         del frame
         since = max(self.sampled_at, last)
         self.sampled_at = now
-        self.samples.append((since, now, place))
+        self.samples.append((since, now, place, self.inside))
         if len(self.samples) > _KEPT_SAMPLES:
             del self.samples[: _KEPT_SAMPLES // 2]
-        self.pending.append((now, place))
+        self.pending.append((now, place, self.inside))
 
     def place(self, frame, activity=None):
-        """Where the thread is: an activity, a call, a code with its line and instruction."""
+        """Where the thread is: an activity, a call, a code with its line and instruction, and whether the call is made
+        there and not in what is called."""
         codes, loop, frames = self.codes, self.loop, []
+        self.inside = None
         cause, known = None, (activity, "gc.collect") if activity is not None else None
+        model = None
         # From the innermost frame out to the training loop.
         while frame is not None:
             code = frame.f_code
@@ -284,6 +349,10 @@ class _Watch:
             if id(code) in loop or len(frames) == _DEEPEST:
                 break
             found = codes.of(code)[0]
+            if found is not None and found[0] == "save":
+                found = ("checkpoint", found[1]) if known is not None and known[0] == "checkpoint" else None
+            if found is not None and found[0] == "forward":
+                model = frame
             # The outermost call says most: an evaluation's data is the evaluation's.
             if found is not None and activity is None and (known is None or found[0] not in _WORK or known[0] in _WORK):
                 cause, known = len(frames) - 1, found
@@ -300,61 +369,132 @@ class _Watch:
             found = own[-1] if own else found
         if (known is None or known[0] in _WORK) and self.evaluates():
             known = ("evaluation", "")
+        elif known is not None and known[0] == "forward" and _evaluates(model):
+            known = ("evaluating", known[1])
         kind, call = known if known is not None else ("code", "")
-        return (kind, call, found.f_code, found.f_lineno, found.f_lasti if kind == "code" else -1)
+        if kind == "evaluating" or kind in _WORK:
+            self.inside = self.own(frames[: where + 1])
+        return (kind, call, found.f_code, found.f_lineno, found.f_lasti, where == 0)
+
+    def own(self, frames):
+        """The innermost function of the script among those that work has called: a hook of a module, say."""
+        for depth, frame in enumerate(frames[:-1]):
+            if not self.codes.of(frame.f_code)[1]:
+                return ("code", "", frame.f_code, frame.f_lineno, frame.f_lasti, depth == 0)
+        return None
 
     def group(self, place):
         """What is one place: a call from a function; in the training loop itself, from a line of it."""
-        kind, call, code, line, _ = place
+        kind, call, code, line = place[:4]
         return (kind, call, id(code), line if id(code) in self.loop else 0)
 
     def evaluates(self):
         model = self.hook.model
         return model is not None and getattr(model, "training", True) is False
 
+    def named(self, place, inside=None):
+        """What is said of a place in a late step. Work at a place where healthy steps do none is none of theirs: an
+        evaluation where the model is in that mode, else code of the script. So is a function that work calls, `inside`,
+        where healthy steps do not call it."""
+        kind, call, code, line, instruction, direct = place
+        if not _is_work(place):
+            return place
+        if inside is not None and self.healthy >= _KNOWN_SAMPLES:
+            if self.insides.get(self.group(inside), 0) < _UNLIKE * self.healthy:
+                return inside
+        if self.healthy < _KNOWN_SAMPLES or self.share(place) >= _UNLIKE or _is_library(code.co_filename):
+            return ("forward", call, code, line, instruction, direct) if kind == "evaluating" else place
+        if kind == "evaluating":
+            return ("evaluation", "", code, line, instruction, direct)
+        return ("code", "", code, line, instruction, direct)
+
     def settle(self, last):
         """Samples of steps that have ended: healthy ones are counted, late ones belong to their step."""
         while self.noted:
             step, took, ended = self.noted.pop(0)
             self.late_step(step, took, ended)
+        if self.usual is None:
+            # Nobody knows yet which steps are late.
+            del self.pending[:-_KEPT_SAMPLES]
+            return
         rest = []
-        for at, place in self.pending:
+        for at, place, inside in self.pending:
             if at > last:
-                rest.append((at, place))
-            elif self.usual is not None and not any(began <= at <= ended for _, began, ended, _, _ in self.late):
+                rest.append((at, place, inside))
+            elif not any(began <= at <= ended for _, began, ended, *_ in self.late):
                 self.healthy += 1
+                # Of work the line is enough.
+                place = place if place[0] == "code" else (*place[:4], -1, False)
                 self.shares[place] = self.shares.get(place, 0) + 1
+                if inside is not None:
+                    function = self.group(inside)
+                    self.insides[function] = self.insides.get(function, 0) + 1
         self.pending = rest
         if self.healthy > _MEMORY:
             self.healthy //= 2
             self.shares = {place: count / 2 for place, count in self.shares.items() if count >= 2}
+            self.insides = {function: count / 2 for function, count in self.insides.items() if count >= 2}
 
     def late_step(self, step, took, ended):
-        began = ended - took
-        seconds = {}
-        collected = [part for part in self.collections if part[1] > began and part[0] < ended]
-        self.collections = [part for part in self.collections if part[0] >= ended]
-        for since, until, place in collected:
-            seconds[place] = seconds.get(place, 0.0) + min(until, ended) - max(since, began)
-        for since, until, place in self.samples:
-            length = min(until, ended) - max(since, began)
-            for from_, to, _ in collected:
-                length -= max(min(until, ended, to) - max(since, began, from_), 0.0)
-            if length > 0.0:
-                seconds[place] = seconds.get(place, 0.0) + length
         self.late_steps += 1
+        # A step that is late after a long time is looked into like the first one.
+        self.sought = 1 if ended - self.late_at > _SOUGHT_FOR else self.sought + 1
+        self.late_at = ended
+        began = ended - took
+        seconds = self.seconds_between(began, ended)
         if not seconds:
             return
         # Lines of one function are one place: the line that most were seen at.
         together = {}
         for place, length in seconds.items():
             together.setdefault(self.group(place), []).append((length, place))
-        most = max(together.values(), key=lambda parts: sum(length for length, _ in parts))
+        # What takes more than it does in every step.
+        known = self.healthy >= _KNOWN_SAMPLES
+
+        def more(parts):
+            length = sum(length for length, _ in parts)
+            return length - self.share(parts[0][1]) * self.usual if known else length
+
+        most = max(together.values(), key=more)
         # Where it waits says more than where it was seen most.
         place = max(most, key=lambda part: (self.described(part[1])["activity"] == "synchronization", part[0]))[1]
-        self.late.append((step, began, ended, place, sum(length for length, _ in most)))
+        spent = sum(length for length, _ in most)
+        inside = self.called_by_work(began, ended, spent) if _is_work(place) else None
+        self.late.append((step, began, ended, place, inside, spent))
         del self.late[:-_KEPT_LATE]
         self.news = True
+
+    def called_by_work(self, began, ended, spent):
+        """The script's function that work has called for most of the time."""
+        seconds = {}
+        for since, until, _, inside in reversed(self.samples):
+            if until <= began:
+                break
+            length = min(until, ended) - max(since, began)
+            if inside is not None and length > 0.0:
+                parts = seconds.setdefault(self.group(inside), {})
+                parts[inside] = parts.get(inside, 0.0) + length
+        function = max(seconds, key=lambda function: sum(seconds[function].values()), default=None)
+        if function is None or sum(seconds[function].values()) < spent / 2:
+            return None
+        return max(seconds[function], key=seconds[function].get)
+
+    def seconds_between(self, began, ended):
+        """The time between two moments by places: garbage was collected, and samples stand for the time before them."""
+        seconds = {}
+        collected = [part for part in self.collections if part[1] > began and part[0] < ended]
+        self.collections = [part for part in self.collections if part[0] >= ended]
+        for since, until, place in collected:
+            seconds[place] = seconds.get(place, 0.0) + min(until, ended) - max(since, began)
+        for since, until, place, _ in reversed(self.samples):
+            if until <= began:
+                break
+            length = min(until, ended) - max(since, began)
+            for from_, to, _ in collected:
+                length -= max(min(until, ended, to) - max(since, began, from_), 0.0)
+            if length > 0.0:
+                seconds[place] = seconds.get(place, 0.0) + length
+        return seconds
 
     def look_for_stall(self, now, last):
         usual = self.usual
@@ -364,7 +504,7 @@ class _Watch:
                 self.stalling = self.collective = None
                 self.news = True
             return
-        here = [since for since, _, place in self.samples if since >= last and place == self.samples[-1][2]]
+        here = [since for since, _, place, _ in self.samples if since >= last and place == self.samples[-1][2]]
         if here:
             self.stalling = (now - last, self.samples[-1][2], now - here[0])
         self.collective = self.recorded(now)
@@ -413,6 +553,19 @@ class _Watch:
         self.told_at, self.news = now, False
         self.wire.send(self.message(stalls, now))
 
+    def tell_end(self, wire, last):
+        """At the end of the process, in the thread that is watched: what was not told yet."""
+        if not self.turning.acquire(timeout=_BEGINS_WITHIN):
+            return
+        try:
+            if self.usual is None:
+                self.on_steps(self.hook)
+            self.settle(last)
+            if self.usual is not None and (self.healthy or self.late):
+                wire.send(self.message(False, time.perf_counter()))
+        finally:
+            self.turning.release()
+
     def message(self, stalls, now):
         indices, places = {}, []
 
@@ -434,19 +587,30 @@ class _Watch:
         message["samples"] = int(self.healthy)
         message["late_steps"] = self.late_steps
         message["late"] = [
-            [step, ended - began, index(place), spent, max(now - ended, 0.0)]
-            for step, began, ended, place, spent in self.late
+            [step, ended - began, index(self.named(place, inside)), spent, max(now - ended, 0.0)]
+            for step, began, ended, place, inside, spent in self.told_late()
         ]
         if stalls:
             for_s, place, here_s = self.stalling
-            message["stall"] = {"for_s": for_s, "place": index(place), "here_s": here_s}
+            message["stall"] = {"for_s": for_s, "place": index(self.named(place)), "here_s": here_s}
             if self.collective is not None:
                 message["stall"]["collective"] = self.collective
         most = sorted(self.shares.items(), key=lambda share: -share[1])[:_MOST_PLACES]
         for place, _ in most:
-            index(place)
+            index(self.named(place))
         message["places"] = places
         return message
+
+    def told_late(self):
+        """What the machine's other work makes late hides what is late by much more."""
+        newest = self.late[-_TOLD_LATE:]
+        if self.usual is None or not newest:
+            return newest
+        late_by = [ended - began - self.usual for _, began, ended, *_ in self.late]
+        long = [one for one, by in zip(self.late, late_by) if by >= _LONG_SHARE * max(late_by)][-_TOLD_LATE:]
+        places = [self.named(place, inside) for _, _, _, place, inside, _ in long]
+        is_one = len({self.group(place) for place in places}) == 1 and not _is_work(places[0])
+        return long if is_one and len(long) >= _LEAST_LONG else newest
 
     def share(self, place):
         """Of the time of healthy steps, what the same call from the same function takes."""
@@ -459,9 +623,9 @@ class _Watch:
         if described is None:
             if len(self.texts) > 1000:
                 self.texts.clear()
-            kind, call, code, line, instruction = place
-            if instruction >= 0:
-                call = _called(code, line, instruction) or call
+            kind, call, code, line, instruction, direct = place
+            if kind == "code" and instruction >= 0:
+                call = _called(code, line, instruction, direct) or call
             if kind == "code" and call.startswith("."):
                 kind = "synchronization"
             described = {
@@ -475,6 +639,16 @@ class _Watch:
         return dict(described)
 
 
+def _thread_lock():
+    import _thread as threads
+
+    return threads.allocate_lock()
+
+
+def _is_work(place):
+    return place[0] == "evaluating" or place[0] in _WORK
+
+
 def _backends():
     """The backends of PyTorch's process groups; none where there are none."""
     distributed = sys.modules.get("torch.distributed")
@@ -484,9 +658,18 @@ def _backends():
         return ""
 
 
-def _called(code, line, instruction):
+def _evaluates(frame):
+    """Whether the module whose call that frame is, PyTorch's own, is in evaluation mode. Of the frame's values none is
+    kept that it does not keep itself."""
+    try:
+        return frame.f_locals["self"].training is False
+    except Exception:
+        return False
+
+
+def _called(code, line, instruction, direct):
     """The call that an instruction makes, as the source has it: `.item()` where it waits for the device, else
-    the name; empty where the source cannot be read."""
+    the name; empty where the source cannot be read. What is written in Python does not wait for the device."""
     import linecache
     import re
 
@@ -497,13 +680,13 @@ def _called(code, line, instruction):
         if first is None or first != last or begin is None:
             return ""
         text = linecache.getline(code.co_filename, first).encode()[begin:end].decode(errors="replace")
-        waits = re.search(r"\.(%s)\([^()]*\)$" % "|".join(_WAITING), text)
+        waits = direct and re.search(r"\.(%s)\([^()]*\)$" % "|".join(_WAITING), text)
         named = re.match(r"([\w.]+)\(", text)
         if waits or named:
             return "." + waits.group(1) + "()" if waits else named.group(1)
         # Between two calls: what the line calls is meant.
         text = linecache.getline(code.co_filename, line)
-    waits = re.search(r"\.(%s)\(" % "|".join(_WAITING), text)
+    waits = direct and re.search(r"\.(%s)\(" % "|".join(_WAITING), text)
     return "." + waits.group(1) + "()" if waits else ""
 
 

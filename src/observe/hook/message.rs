@@ -29,6 +29,8 @@ const LONGEST_STEP: f64 = 2.7e6;
 pub struct Message {
     /// The process.
     pub pid: u32,
+    /// When its hook was loaded; none of older hooks, and of who tells the end of another process.
+    pub began: Option<f64>,
     /// What it says.
     pub body: Body,
 }
@@ -62,7 +64,7 @@ pub fn read(datagram: &[u8], now: Moment) -> Option<Message> {
         "modules" => Body::Modules(serde_json::from_slice::<RawModules>(datagram).ok()?.into()),
         _ => return None,
     };
-    Some(Message { pid: head.pid, body })
+    Some(Message { pid: head.pid, began: head.began.filter(|time| time.is_finite()), body })
 }
 
 #[derive(Deserialize)]
@@ -70,6 +72,7 @@ struct Head {
     v: u64,
     kind: String,
     pid: u32,
+    began: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -99,6 +102,7 @@ struct RawAbout {
     dtypes: BTreeMap<String, u64>,
     no_modules: Option<String>,
     checkpointed: Option<bool>,
+    total_steps: Option<u64>,
 }
 
 impl From<RawAbout> for HookAbout {
@@ -126,6 +130,7 @@ impl From<RawAbout> for HookAbout {
             dtypes,
             no_modules: raw.no_modules.map(cut),
             checkpointed: raw.checkpointed,
+            total_steps: raw.total_steps.filter(|total| *total > 0),
         }
     }
 }
@@ -269,24 +274,39 @@ pub(super) fn cut(mut text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reading::HookedRun;
 
     #[test]
     fn a_step_on_a_gpu() {
         let text = br#"{"v":1,"kind":"step","pid":7,"step":12,"at":1.5,"steps":4,"step_s":0.25,"memory":"cuda",
             "allocated":10,"reserved":20,"peak_allocated":15,"peak_reserved":25,"retries":1,"ooms":0,"tokens":4096}"#;
-        let Some(Message { pid: 7, body: Body::Step(step) }) = read(text, Moment(9)) else { panic!("not read") };
+        let Some(Message { pid: 7, body: Body::Step(step), .. }) = read(text, Moment(9)) else { panic!("not read") };
         assert_eq!((step.step, step.tokens, step.retries), (12, Some(4_096), 1));
         assert_eq!(step.step_time, Reading::measured(Seconds(0.25), Moment(9)));
         assert_eq!(step.peak_reserved, Reading::measured(Bytes(25), Moment(9)));
     }
 
     #[test]
+    fn a_trainers_number_of_steps_tells_what_is_left() {
+        let text = br#"{"v":1,"kind":"run","pid":7,"began":4.5,"params":1,"trainable":1,"param_bytes":4,
+            "gradient_bytes":0,"optimizer_state_bytes":0,"total_steps":100}"#;
+        let Some(Message { body: Body::About(about), began: Some(4.5), .. }) = read(text, Moment(9)) else {
+            panic!("not read")
+        };
+        let text = br#"{"v":1,"kind":"step","pid":7,"step":40,"step_s":0.5,"memory":"resident","allocated":7}"#;
+        let Some(Message { body: Body::Step(step), .. }) = read(text, Moment(9)) else { panic!("not read") };
+        let run = HookedRun { about: Some(*about), step: Some(step), ..HookedRun::new(7, Moment(9)) };
+        // 60 steps of half a second.
+        assert_eq!(run.progress().remaining().value(), Some(&Seconds(30.0)));
+    }
+
+    #[test]
     fn the_end_with_the_memory_that_ran_out() {
         let text = br#"{"v":1,"kind":"end","pid":7,"error":"OutOfMemoryError","message":"CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a total capacity of 8.00 GiB of which 2.00 GiB is free."}"#;
-        let Some(Message { pid: 7, body: Body::End(end) }) = read(text, Moment(9)) else { panic!("not read") };
+        let Some(Message { pid: 7, body: Body::End(end), .. }) = read(text, Moment(9)) else { panic!("not read") };
         assert_eq!(end.words().as_deref(), Some("OutOfMemoryError"));
         assert_eq!(end.out_of_memory.unwrap().asked, Some(Bytes(3 << 30)));
-        let Some(Message { pid: 8, body: Body::End(end) }) = read(exit(8, 130).as_bytes(), Moment(9)) else {
+        let Some(Message { pid: 8, body: Body::End(end), .. }) = read(exit(8, 130).as_bytes(), Moment(9)) else {
             panic!("not read")
         };
         assert_eq!(end.words().as_deref(), Some("exit 130"));

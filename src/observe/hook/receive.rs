@@ -93,11 +93,16 @@ impl Listener {
             std::thread::sleep(Duration::from_millis(2));
             return false;
         }
-        let Some(Message { pid, body }) = message::read(&self.buffer[..length], now) else {
+        let Some(Message { pid, began, body }) = message::read(&self.buffer[..length], now) else {
             self.losses.garbage += 1;
             return true;
         };
         let run = self.run(pid, now);
+        // Another process by that pid, or another program in it: what the one before it said is not its own.
+        if run.began.is_some() && began.is_some() && run.began != began {
+            *run = HookedRun::new(pid, now);
+        }
+        run.began = began.or(run.began);
         run.heard = now;
         match body {
             Body::About(about) => run.about = Some(*about),
@@ -235,6 +240,27 @@ mod tests {
         assert_eq!(listener.runs().len(), MOST_RUNS);
         assert_eq!(listener.runs().last().unwrap().step.as_ref().unwrap().step, 3);
         assert_eq!((listener.losses(), listener.forgotten()), (HookLosses::default(), 3));
+    }
+
+    #[test]
+    fn another_program_under_the_same_pid_inherits_nothing() {
+        let (_folder, directory) = directory();
+        let mut listener = Listener::bind(&directory).unwrap();
+        let mut say = |text: &str| {
+            send(&listener, text.as_bytes());
+            hear(&mut listener);
+            listener.runs()[0].clone()
+        };
+        let step = |began: f64| STEP.replace("PID", &format!("7,\"began\":{began}"));
+        say(r#"{"v":1,"kind":"modules","pid":7,"began":100.5,"step":3,"measured":"saved","saved":9,"modules":[]}"#);
+        // Who started it tells its end, and knows no such time.
+        let ended = say(r#"{"v":1,"kind":"end","pid":7,"code":3}"#);
+        assert!(ended.modules.is_some() && ended.end.is_some_and(|end| end.code == Some(3)));
+        assert!(say(&step(100.5)).modules.is_some(), "the same program");
+        let other = say(&step(107.25));
+        assert_eq!((other.began, other.modules, other.end), (Some(107.25), None, None));
+        assert_eq!(other.step.unwrap().step, 3);
+        assert_eq!(listener.runs().len(), 1);
     }
 
     #[test]

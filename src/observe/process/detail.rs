@@ -21,6 +21,8 @@ pub struct Details {
 
 #[derive(Debug)]
 struct PreviousDetail {
+    /// When the process started, in ticks since the machine did; none where that is not told.
+    started: Option<u64>,
     place: Reading<ProcessPlace>,
     /// Bytes read and written by then.
     moved: Option<(u64, u64)>,
@@ -43,12 +45,14 @@ impl Details {
             ),
             Err(error) => (Reading::Absent(absence(&error)), Reading::Absent(absence(&error))),
         };
-        let before = self.seen.remove(&pid);
+        let started = process.stat().ok().map(|stat| stat.starttime);
+        // Another process by that pid.
+        let before = self.seen.remove(&pid).filter(|before| before.started == started);
         let io = process.io();
         let (read, written) = rates(&io, before.as_ref(), now);
         let place = before.map_or_else(|| place(&process, now), |seen| seen.place);
         let moved = io.ok().map(|io| (io.read_bytes, io.write_bytes));
-        self.seen.insert(pid, PreviousDetail { place: place.clone(), moved, at: now });
+        self.seen.insert(pid, PreviousDetail { started, place: place.clone(), moved, at: now });
         HostDetail { threads, read, written, place, swapped }
     }
 
@@ -110,6 +114,36 @@ fn container(group: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_process_under_the_same_pid_has_read_nothing_yet() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("7");
+        std::fs::create_dir(&folder).unwrap();
+        for file in ["status", "cgroup"] {
+            std::fs::copy(format!("/proc/self/{file}"), folder.join(file)).unwrap();
+        }
+        let own = std::fs::read_to_string("/proc/self/stat").unwrap();
+        let (name, fields) = own.trim_end().rsplit_once(") ").unwrap();
+        // Field 22, after the name and the state's 19 successors (proc(5)).
+        let process = |started: &str, read: u64| {
+            let mut fields: Vec<&str> = fields.split(' ').collect();
+            fields[19] = started;
+            std::fs::write(folder.join("stat"), format!("{name}) {}\n", fields.join(" "))).unwrap();
+            let io = ["rchar", "wchar", "syscr", "syscw", "read_bytes", "write_bytes", "cancelled_write_bytes"];
+            let io: String = io.iter().map(|name| format!("{name}: {read}\n")).collect();
+            std::fs::write(folder.join("io"), io).unwrap();
+        };
+        let mut details = Details::default();
+        let mut read = |second: u64| details.of(root.path(), 7, Moment(second * 1000)).read;
+        process("100", 1000);
+        assert_eq!(read(1), Reading::not_read());
+        process("100", 3000);
+        // 2000 bytes in two seconds.
+        assert_eq!(read(3), Reading::measured(BytesPerSec(1000.0), Moment(3000)));
+        process("250", 5000);
+        assert_eq!(read(5), Reading::not_read());
+    }
 
     /// Paths as the runtimes' documentation and `/proc/PID/cgroup` under them show.
     #[test]

@@ -8,13 +8,15 @@ mod exit;
 mod namespace;
 mod ranks;
 mod redaction;
+mod state;
 mod users;
 mod wait_targets;
 mod waits;
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use sysinfo::{Pid, Process, ProcessRefreshKind, ProcessStatus, ProcessesToUpdate, System, UpdateKind};
 
@@ -139,7 +141,7 @@ impl HostFacts {
         HostProcess {
             pid,
             started: Reading::measured(started, now),
-            name: Reading::measured(bounded(process.name()), now),
+            name: Reading::measured(name(&self.proc_root, local, process), now),
             command: Reading::measured(command(process), now),
             user: user(process, &mut self.users, now),
             cpu: cpu(before, time),
@@ -166,7 +168,8 @@ impl HostFacts {
     }
 }
 
-/// Only what is shown, and only for these; what does not change is read once.
+/// Only what is shown, and only for these; what does not change is read once. A process may become another program: its
+/// command line changes.
 fn refresh(system: &mut System, pids: &[u32]) {
     if pids.is_empty() {
         return;
@@ -177,7 +180,7 @@ fn refresh(system: &mut System, pids: &[u32]) {
         .without_tasks()
         .with_cpu()
         .with_memory()
-        .with_cmd(UpdateKind::OnlyIfNotSet)
+        .with_cmd(UpdateKind::Always)
         .with_user(UpdateKind::OnlyIfNotSet);
     system.refresh_processes_specifics(ProcessesToUpdate::Some(&pids), true, what);
 }
@@ -219,6 +222,13 @@ fn command(process: &Process) -> String {
         }
     }
     if line.is_empty() { format!("[{}]", bounded(process.name())) } else { cut(line) }
+}
+
+/// The name by now: sysinfo reads it when it meets the process and not again.
+fn name(root: &Path, pid: u32, process: &Process) -> String {
+    let named = fs::read(root.join(pid.to_string()).join("comm")).ok();
+    let named = named.map(|name| cut(String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned()));
+    named.filter(|name| !name.is_empty()).unwrap_or_else(|| bounded(process.name()))
 }
 
 fn bounded(text: &OsStr) -> String {

@@ -67,6 +67,19 @@ fn a_real_process_is_known_by_name_command_user_and_memory() {
 }
 
 #[test]
+fn a_process_that_becomes_another_program_is_named_anew() {
+    let mut child = TestProcess::shell("read line; exec sleep 60", &[]);
+    let mut facts = HostFacts::new();
+    let shell = look_until(&mut facts, child.pid(), |seen| {
+        seen.command.value().is_some_and(|line| line.starts_with("sh -c read"))
+    });
+    drop(child.0.stdin.take());
+    let seen = look_until(&mut facts, child.pid(), |seen| seen.command.value().is_some_and(|line| line == "sleep 60"));
+    assert_eq!(seen.name.value().unwrap(), "sleep");
+    assert_eq!(seen.started.value(), shell.started.value());
+}
+
+#[test]
 fn a_busy_process_shows_the_cores_it_uses() {
     let child = TestProcess::shell("while :; do :; done", &[]);
     let mut facts = HostFacts::new();

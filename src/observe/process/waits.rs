@@ -7,6 +7,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::children;
+use super::state::{ProcessState, state};
 use super::wait_targets::{self, mounted_from_afar};
 use crate::reading::{Moment, ProcessWait, RankProcess, WaitKind};
 
@@ -34,6 +35,7 @@ pub struct Waits {
 
 #[derive(Debug, Clone)]
 struct SeenProcess {
+    started: u64,
     ticks: u64,
     at: Moment,
     wait: Option<ProcessWait>,
@@ -61,7 +63,9 @@ impl Waits {
     }
 
     fn look(&self, pid: u32, rank: Option<u32>, before: Option<SeenProcess>, now: Moment) -> Option<SeenProcess> {
-        let (state, ticks) = state(&self.root, pid)?;
+        let ProcessState { state, ticks, started } = state(&self.root, pid)?;
+        // Another process by that pid has not been looked at before.
+        let before = before.filter(|before| before.started == started);
         let idle = before.as_ref().is_some_and(|before| {
             let time = now.since(before.at).0;
             let used = ticks.saturating_sub(before.ticks) as f64 * TICK;
@@ -72,7 +76,7 @@ impl Waits {
             let same = known.filter(|known| (known.kind, known.worker) == (wait.kind, wait.worker));
             ProcessWait { since: same.map_or(wait.since, |known| known.since), ..wait }
         });
-        Some(SeenProcess { ticks, at: now, wait })
+        Some(SeenProcess { started, ticks, at: now, wait })
     }
 
     fn waiting(&self, pid: u32, rank: Option<u32>, since: Moment) -> Option<ProcessWait> {
@@ -82,7 +86,7 @@ impl Waits {
         let is_on_others = matches!(kind, WaitKind::Pipe | WaitKind::Event | WaitKind::Lock | WaitKind::Child);
         let stuck = || {
             children::look(&self.root, &[pid]).into_iter().find_map(|(worker, _)| {
-                let stuck = matches!(state(&self.root, worker)?.0, 'D' | 'T');
+                let stuck = matches!(state(&self.root, worker)?.state, 'D' | 'T');
                 stuck.then(|| what(&self.root, worker).map(|found| (worker, found))).flatten()
             })
         };
@@ -93,18 +97,9 @@ impl Waits {
     }
 }
 
-/// The state of a process and the processor time of all its threads, in ticks (proc(5), fields 3, 14 and 15).
-fn state(root: &Path, pid: u32) -> Option<(char, u64)> {
-    let text = read(&root.join(pid.to_string()).join("stat"))?;
-    let (_, rest) = text.rsplit_once(')')?;
-    let fields: Vec<&str> = rest.split_whitespace().collect();
-    let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
-    Some((fields.first()?.chars().next()?, number(11)? + number(12)?))
-}
-
 /// What the main thread waits for, with the file or connection.
 fn what(root: &Path, pid: u32) -> Option<(WaitKind, Option<String>)> {
-    let (state, _) = state(root, pid)?;
+    let state = state(root, pid)?.state;
     if matches!(state, 'T' | 't') {
         return Some((WaitKind::Stopped, None));
     }
@@ -255,10 +250,23 @@ mod tests {
     use super::*;
 
     /// A process as `/proc` has it: its state, ticks, kernel function, call, and what its descriptor 3 is open on.
-    fn process(root: &Path, pid: u32, (state, ticks): (char, u64), function: &str, call: &str, target: &str) {
+    fn process(root: &Path, pid: u32, state: (char, u64), function: &str, call: &str, target: &str) {
+        process_since(root, pid, 7, state, function, call, target);
+    }
+
+    /// The same of one that started at that tick.
+    fn process_since(
+        root: &Path,
+        pid: u32,
+        started: u64,
+        (state, ticks): (char, u64),
+        function: &str,
+        call: &str,
+        target: &str,
+    ) {
         let folder = root.join(pid.to_string());
         fs::create_dir_all(folder.join("fd")).unwrap();
-        let stat = format!("{pid} (a) b) {state} 1 1 1 0 -1 0 1 0 0 0 {ticks} 0 0 0 20 0 1 0 7");
+        let stat = format!("{pid} (a) b) {state} 1 1 1 0 -1 0 1 0 0 0 {ticks} 0 0 0 20 0 1 0 {started}");
         fs::write(folder.join("stat"), stat).unwrap();
         fs::write(folder.join("wchan"), function).unwrap();
         fs::write(folder.join("syscall"), call).unwrap();
@@ -328,8 +336,12 @@ mod tests {
         assert_eq!(look(&mut waits, 6), Some((WaitKind::Pipe, 6)));
         // A look that came late says nothing of the time before it.
         assert_eq!(look(&mut waits, 60), None);
+        assert_eq!(look(&mut waits, 61), Some((WaitKind::Pipe, 61)));
+        // Another process by that pid has used less by then, and has waited for nothing yet.
+        process_since(root.path(), 7, 6200, ('S', 2), "pipe_read", "", "");
+        assert_eq!(look(&mut waits, 62), None);
         drop(fs::remove_dir_all(root.path().join("7")));
-        assert_eq!(look(&mut waits, 61), None);
+        assert_eq!(look(&mut waits, 63), None);
     }
 
     #[test]

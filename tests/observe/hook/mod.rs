@@ -5,6 +5,7 @@
 mod hostile;
 mod passes;
 mod places;
+mod rules;
 mod running;
 
 use crate::support::memwall_with_all_signals;

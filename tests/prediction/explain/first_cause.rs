@@ -6,15 +6,15 @@
 //! it is written here from the changed plan as that framework writes it, and read as any log is. What nobody says is left
 //! to the search for explanations.
 
-use memwall::app::{CommandPlan, CommandSetting, Event, Mismatch, State, mismatch, update};
+use memwall::app::{CommandPlan, CommandSetting, Effect, Event, Mismatch, State, mismatch, update};
 use memwall::compare::named_first;
 use memwall::observe::log::Log;
 use memwall::plan::keywords::{Optimizer, Precision};
 use memwall::plan::{Checkpointing, Document, LoadedPlan};
 use memwall::predict::{self, Job, Prediction};
 use memwall::reading::{
-    DeviceProcess, DeviceSample, HookAbout, HookMemory, HookStep, HookedRun, Moment, Reading, RunNews, Sample,
-    SourceInfo, SourceKind, TokensSeen,
+    DeviceProcess, DeviceSample, HookAbout, HookMemory, HookStep, HookedRun, HostProcess, Moment, Reading, RunNews,
+    Sample, SourceInfo, SourceKind, TokensSeen,
 };
 use memwall::units::{Bytes, Seconds};
 
@@ -296,6 +296,44 @@ training: {precision: fp32, micro_batch_size: 12}
 
 /// `run_clm.py --per_device_train_batch_size 8` of a plan with 4: its command says so where neither log nor hook does. A log
 /// that states 4 has seen the run.
+#[test]
+fn what_a_command_says_is_asked_of_each_program_and_not_inherited() {
+    const PLAN: &str = "
+model: {preset: gpt2, batch_size: 4, sequence_length: 512}
+training: {precision: bf16-mixed, micro_batch_size: 4, activation_checkpointing: none}
+";
+    let (job, prediction) = resolved(&Document::parse(PLAN).unwrap()).unwrap();
+    let run = Run { plan: "clm", text: PLAN, subject: Subject::Batch, edits: "", job, prediction, seed: 0 };
+    let mut state = run.watched(RunNews { pid: Some(PID), ..RunNews::default() });
+    // A sample in which the process started then and has that command line: whether the command is read.
+    let is_asked = |state: &mut State, started: u64, command: &str| {
+        let mut sample = state.monitor.sample.clone().unwrap_or_default();
+        sample.processes = vec![HostProcess {
+            pid: PID,
+            started: Reading::measured(started, NOW),
+            command: Reading::measured(command.to_owned(), NOW),
+            ..HostProcess::default()
+        }];
+        let effects = update(state, Event::Sample(Box::new(sample)));
+        effects.iter().any(|effect| matches!(effect, Effect::ReadCommand(PID)))
+    };
+    let eight = CommandSetting {
+        key: "training.micro_batch_size",
+        value: "8".to_owned(),
+        origin: "--per_device_train_batch_size".to_owned(),
+        is_default: false,
+    };
+    // It was asked when it was attached; more is known by now of the same process.
+    assert!(!is_asked(&mut state, 100, "sh run.sh"));
+    update(&mut state, Event::CommandRead(Box::new(CommandPlan { pid: PID, settings: vec![eight], params: None })));
+    assert!(mismatch(&state).is_some());
+    assert!(!is_asked(&mut state, 100, "sh run.sh") && mismatch(&state).is_some());
+    // The shell has become the trainer: what its own command said is not the trainer's.
+    assert!(is_asked(&mut state, 100, "python train.py"));
+    assert!(mismatch(&state).is_none());
+    assert!(!is_asked(&mut state, 100, "python train.py"));
+}
+
 #[test]
 fn what_a_command_says_otherwise_is_named_where_nobody_else_speaks() {
     const PLAN: &str = "

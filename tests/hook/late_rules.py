@@ -1,0 +1,201 @@
+"""The rules by which late steps and their places are known, on made-up times and stacks. Argument: the hook's folder.
+Prints what comes out as JSON: `tests/observe/hook/rules.rs` knows what should."""
+
+import json
+import sys
+import types
+
+sys.path.insert(0, sys.argv[1])
+import memwall_hook as hook
+
+hook._torch_root[0] = "/t/torch/"
+results = {}
+
+
+def watch(times=(), model=None):
+    """A watch over steps that took so long."""
+    wire = types.SimpleNamespace(looked=0.0, listeners=["nobody"])
+    made = types.SimpleNamespace(wire=wire, steps=len(times), late_s=float("inf"), model=model, over=False, last_step=0.0)
+    ended, made.times = 0.0, []
+    for step, took in enumerate(times, 1):
+        ended += took
+        made.times.append((took, step, ended))
+    made.last_step = ended
+    return hook._Watch(made, 0, None)
+
+
+def late_of(times):
+    one = watch(times)
+    one.on_steps(one.hook)
+    return [step for step, _, _ in one.noted]
+
+
+# Before eight steps nobody knows the usual one; then those before are known, too, however often they come.
+results["first"] = late_of([0.02, 0.02, 0.02, 0.08] * 2)
+results["every third"] = late_of([0.1, 0.1, 0.25] * 10)[:3]
+results["twice as long"] = late_of([0.02] * 9 + [0.041])
+# One to three micro batches a step, lengths that differ, and a fast step with the noise of a scheduler.
+results["uneven"] = late_of([0.02, 0.04, 0.06] * 8)
+results["lengths"] = late_of([0.01 * (1 + step * 7 % 10) for step in range(40)])
+results["noise"] = late_of([0.001] * 20 + [0.005])
+
+
+def code(file, text):
+    """Functions of a file that is not there."""
+    scope = {}
+    exec(compile(text, file, "exec"), scope)
+    return scope
+
+
+TORCH = code("/t/torch/serialization.py", "def save(f):\n    return f()\n")
+CALL = code("/t/torch/nn/modules/module.py", "def _call_impl(self, f):\n    return f()\n")
+JSON = code("/l/site-packages/json/__init__.py", "def dump(f):\n    return f()\n")
+WAIT = code("/l/site-packages/subprocess.py", "def wait(f):\n    return f()\n")
+SCRIPT = code(
+    "/w/train.py",
+    """def loop(f):
+    return f()
+def save(f, inner):
+    return inner(f)
+def dump(f):
+    return f()
+def save_checkpoint(f):
+    return f()
+def predict(module, f, call):
+    return call(module, f)
+def hooked(f):
+    return f()
+""",
+)
+
+
+def placed(call, one=None):
+    """Where a watch sees the thread while `call` runs what it is given, below the training loop."""
+    one = one or watch()
+    one.loop = {id(SCRIPT["loop"].__code__): None}
+    seen = []
+
+    def probe(*_):
+        seen.append(one.place(sys._getframe(1)))
+
+    SCRIPT["loop"](lambda: call(probe))
+    return seen[0]
+
+
+def said(place):
+    return [place[0], place[1], place[2].co_name]
+
+
+save, here = SCRIPT["save"], lambda probe: probe()
+results["torch.save in save"] = said(placed(lambda probe: save(probe, TORCH["save"])))
+results["a figure's save"] = said(placed(lambda probe: save(probe, JSON["dump"])))[0]
+results["json.dump"] = said(placed(JSON["dump"]))[0]
+results["dump of the script"] = said(placed(SCRIPT["dump"]))[0]
+results["save_checkpoint"] = said(placed(SCRIPT["save_checkpoint"]))[:2]
+module = types.SimpleNamespace(training=False)
+evaluating = placed(lambda probe: SCRIPT["predict"](module, probe, CALL["_call_impl"]))
+training = placed(lambda probe: SCRIPT["predict"](types.SimpleNamespace(training=True), probe, CALL["_call_impl"]))
+results["forward"] = [evaluating[0], training[0]]
+# Python's own `wait` waits for no device; a call that is made right there may.
+results["waits"] = [placed(WAIT["wait"])[5], placed(here)[5]]
+
+# Steps of 0.1 s: half forward, then half backward, sampled in each; the fifth takes 0.1 s more somewhere.
+FUNCTION = SCRIPT["loop"].__code__
+
+
+def at(kind, line, function=FUNCTION):
+    return (kind, "", function, line, -1, True)
+
+
+def after(late_place, inside=None, healthy=20, late_at=0.15, also=None):
+    """What is said of a late step after so many healthy ones."""
+    one = watch([0.1] * 10, model=None)
+    one.loop = {id(FUNCTION): None}
+    one.on_steps(one.hook)
+    now = one.hook.last_step
+    for _ in range(healthy):
+        for place in (at("forward", 3), also or at("backward", 4)):
+            one.samples.append((now, now + 0.05, place, None))
+            one.pending.append((now + 0.05, place, None))
+            now += 0.05
+    one.settle(now)
+    began = now
+    for length, place, called in ((0.05, at("forward", 3), None), (late_at, late_place, inside), (0.05, also or at("backward", 4), None)):
+        one.samples.append((now, now + length, place, called))
+        now += length
+    one.note_late(healthy + 1, now - began, now)
+    one.settle(now)
+    (row,) = one.message(False, now)["late"]
+    described = one.message(False, now)["places"][row[2]]
+    return [described["activity"], described["line"]]
+
+
+HOOK = SCRIPT["hooked"].__code__
+results["code"] = after(at("code", 7))
+# 0.06 s of a call that takes half of each step are fewer than usual.
+results["more than usual"] = after(at("code", 7), late_at=0.04, also=at("code", 9))
+results["evaluation"] = after(at("evaluating", 8))
+results["work elsewhere"] = after(at("forward", 8))
+results["work as ever"] = after(at("forward", 3))
+results["a module's hook"] = after(at("forward", 3), inside=at("code", 16, HOOK))
+results["too few samples"] = after(at("evaluating", 8), healthy=5)
+
+# Late by 0.4 s, among others that the machine makes late by 0.05 s: told alone where they are at one place.
+def told(lines, among=8):
+    one = watch([0.1] * 10)
+    one.loop = {id(FUNCTION): None}
+    one.on_steps(one.hook)
+    for step, line in enumerate(lines):
+        one.late.append((step, 0.0, 0.5, at("code", line), None, 0.4))
+        one.late += [(step, 0.0, 0.15, at("backward", 4), None, 0.05)] * among
+    message = one.message(False, 9.0)
+    return [message["places"][row[2]]["line"] for row in message["late"]]
+
+
+results["long ones"] = [told([7, 7, 7]), told([7, 7, 8]), told([7, 7])]
+
+# Samples come closer while late steps come, and no closer than what the last turn cost allows.
+def watched(usual):
+    one = watch([usual] * 10)
+    one.on_steps(one.hook)
+    return one
+
+
+def period(one, now, cost):
+    one.hook.last_step, one.sample_due = now, now + one.sample_every(now)
+    return round(one.next_period(now, cost), 6)
+
+
+one = watched(0.1)
+rare = period(one, 100.0, 1e-6)
+one.note_late(11, 0.3, 100.0)
+one.settle(100.0)
+results["closer"] = [rare, period(one, 101.0, 1e-6), period(one, 161.0, 1e-6)]
+results["costly"] = [period(one, 101.0, 0.0002), period(one, 161.0, 0.0002)]
+short = watched(0.001)
+short.note_late(11, 0.3, 100.0)
+short.settle(100.0)
+results["short"] = period(short, 101.0, 0.00005)
+
+# How many steps a trainer makes in all: 3 epochs of 10 batches, 4 to a step; 5 steps at most; batches without an end.
+FIT = code("/l/site-packages/lightning/pytorch/loops/fit_loop.py", "def run(self, f):\n    return f()\n")["run"]
+TRAIN = code("/l/site-packages/transformers/trainer.py", "def train(self, f):\n    return f()\n")["train"]
+
+
+def total(call, steps=1, **trainer):
+    made = types.SimpleNamespace(**trainer)
+    made.trainer = made.state = made
+    return call(made, lambda: hook._total(sys._getframe(0), steps))
+
+
+lightning = dict(optimizers=[1], max_steps=-1, max_epochs=3, num_training_batches=10, accumulate_grad_batches=4)
+results["lightning"] = [
+    total(FIT, global_step=0, **lightning),
+    total(FIT, global_step=0, **{**lightning, "max_steps": 5}),
+    total(FIT, global_step=0, **{**lightning, "num_training_batches": float("inf")}),
+    total(FIT, global_step=0, **{**lightning, "optimizers": [1, 2]}),
+]
+# Resumed at step 60, and ten steps later.
+results["transformers"] = [total(TRAIN, 1, max_steps=100, global_step=60), total(TRAIN, 11, max_steps=100, global_step=70)]
+results["own loop"] = hook._total(sys._getframe(0), 1)
+print(json.dumps(results))

@@ -1,0 +1,94 @@
+//! The rules by which the hook knows late steps and names what makes them late: on made-up times and stacks, without a
+//! clock.
+
+use std::process::Command;
+
+use memwall::observe::hook::HOOK;
+use serde_json::{Value, json};
+
+use super::{folder, output, python, text};
+
+/// What `late_rules.py` says of each of its cases.
+fn said() -> Option<Value> {
+    let python = python("import json")?;
+    let hook = tempfile::tempdir().unwrap();
+    std::fs::write(hook.path().join("memwall_hook.py"), HOOK).unwrap();
+    let mut command = Command::new(python);
+    command.arg(folder().join("late_rules.py")).arg(hook.path()).env("PYTHONDONTWRITEBYTECODE", "1");
+    let done = output(&mut command);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    Some(serde_json::from_slice(&done.stdout).unwrap())
+}
+
+fn are(cases: &[(&str, Value)]) {
+    let Some(said) = said() else { return };
+    for (case, expected) in cases {
+        assert_eq!(&said[case], expected, "{case}");
+    }
+}
+
+#[test]
+fn late_steps_are_known_from_the_first_however_often_they_come() {
+    are(&[
+        ("first", json!([4, 8])),
+        ("every third", json!([3, 6, 9])),
+        ("twice as long", json!([10])),
+        // Steps that differ by themselves are none.
+        ("uneven", json!([])),
+        ("lengths", json!([])),
+        ("noise", json!([])),
+    ]);
+}
+
+#[test]
+fn saving_is_a_checkpoint_where_a_checkpoint_is_saved() {
+    are(&[
+        ("torch.save in save", json!(["checkpoint", "save", "<lambda>"])),
+        ("save_checkpoint", json!(["checkpoint", "save_checkpoint"])),
+        ("a figure's save", json!("code")),
+        ("json.dump", json!("code")),
+        ("dump of the script", json!("code")),
+        // The call is made right there: neither, then one.
+        ("waits", json!([false, true])),
+    ]);
+}
+
+#[test]
+fn what_healthy_steps_do_not_do_makes_a_step_late() {
+    are(&[
+        ("code", json!(["code", 7])),
+        ("more than usual", json!(["code", 7])),
+        ("forward", json!(["evaluating", "forward"])),
+        ("evaluation", json!(["evaluation", 8])),
+        ("work elsewhere", json!(["code", 8])),
+        ("work as ever", json!(["forward", 3])),
+        ("a module's hook", json!(["code", 16])),
+        // Before it is known what healthy steps do.
+        ("too few samples", json!(["forward", 8])),
+    ]);
+}
+
+#[test]
+fn what_is_late_by_much_more_is_not_hidden_by_others() {
+    // The ten newest otherwise: eight of the machine's after each of one's own.
+    let (own, other) = (json!([4, 8, 4, 4, 4, 4, 4, 4, 4, 4]), json!([4, 7, 4, 4, 4, 4, 4, 4, 4, 4]));
+    are(&[("long ones", json!([[7, 7, 7], own, other]))]);
+}
+
+#[test]
+fn samples_come_closer_while_late_steps_come() {
+    // A quarter of a step of 0.1 s, for a minute. What a turn cost, 0.2 ms, is 0.4 % of the time until the next one, then
+    // 0.1 %; of short steps 0.05 ms are 0.1 % always.
+    are(&[("closer", json!([0.05, 0.025, 0.05])), ("costly", json!([0.05, 0.2])), ("short", json!(0.05))]);
+}
+
+#[test]
+fn the_number_of_steps_is_known_where_a_trainer_knows_it() {
+    are(&[
+        // 3 steps of 4 batches in 10, in 3 epochs; the least of both bounds; unknown; of two optimizers nobody counts them.
+        ("lightning", json!([9, 5, null, null])),
+        // What is left of 100 in this process.
+        ("transformers", json!([40, 40])),
+        ("own loop", json!(null)),
+    ]);
+}
