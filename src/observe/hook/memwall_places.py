@@ -8,9 +8,10 @@
 
 # A step is late that takes this many times the usual one, and so many seconds more. Where steps differ by themselves it
 # must take so many times longer than what lies between the usual step and the fastest ones: late steps do not move
-# those, however many there are.
+# those, however many there are. Of short steps, which are sampled seldom, only those are sought that samples meet.
 _LATE = 1.5
 _SLACK = 0.005
+_SHORT_SLACK = 0.05
 _SPREAD = 3.0
 
 # Seconds between two samples while steps are long, while they are short, while one is late, and between two looks while
@@ -284,7 +285,8 @@ class _Watch:
         # The longer a step lasts, the less one sample more or less says.
         due = lasts / 20 if is_late else min(self.sample_due - now, self.hook.late_s - lasts)
         if self.is_short():
-            soonest = max(_SHORT_LATE_EVERY, cost / _SHARE)
+            # Each time that it wakes, the thread that trains waits for it: a large part of so short a step.
+            soonest = max(_SHORT_LATE_EVERY if is_late else _SELDOM_EVERY, cost / _SHARE)
         else:
             # Of the first steps nobody knows yet whether they are late.
             seeks = is_late or self.usual is None or self.seeks(now)
@@ -315,7 +317,8 @@ class _Watch:
         first = self.usual is None
         self.usual = ordered[len(ordered) // 2]
         spread = self.usual - ordered[len(ordered) // 10]
-        hook.late_s = self.usual + max((_LATE - 1) * self.usual, _SPREAD * spread, _SLACK)
+        slack = _SHORT_SLACK if self.is_short() else _SLACK
+        hook.late_s = self.usual + max((_LATE - 1) * self.usual, _SPREAD * spread, slack)
         if first:
             # Of the steps until now nobody knew that they were late.
             for took, step, ended in times:
