@@ -2,6 +2,7 @@
 //! asking for all costs more than the rest of the program.
 
 mod children;
+mod command_lines;
 mod detail;
 mod end;
 mod exit;
@@ -21,6 +22,7 @@ use std::path::{Path, PathBuf};
 use sysinfo::{Pid, Process, ProcessRefreshKind, ProcessStatus, ProcessesToUpdate, System, UpdateKind};
 
 use children::Children;
+use command_lines::CommandLines;
 use detail::Details;
 use namespace::NamespacePids;
 use redaction::Redacted;
@@ -48,6 +50,7 @@ pub struct HostFacts {
     system: Option<System>,
     users: Users,
     cpu_before: HashMap<u32, CpuTime>,
+    commands: CommandLines,
     elsewhere: NamespacePids,
     details: Details,
     children: Children,
@@ -71,6 +74,7 @@ impl HostFacts {
             system: System::new().ok(),
             users: Users::default(),
             cpu_before: HashMap::new(),
+            commands: CommandLines::default(),
             elsewhere: NamespacePids::default(),
             details: Details::default(),
             children: Children::default(),
@@ -138,11 +142,12 @@ impl HostFacts {
         let started = process.start_time();
         let time = CpuTime { started, millis: process.accumulated_cpu_time(), at: now };
         let before = self.cpu_before.insert(pid, time);
+        let line = self.commands.of(pid, started, process.cmd(), command(process));
         HostProcess {
             pid,
             started: Reading::measured(started, now),
             name: Reading::measured(name(&self.proc_root, local, process), now),
-            command: Reading::measured(command(process), now),
+            command: Reading::measured(line, now),
             user: user(process, &mut self.users, now),
             cpu: cpu(before, time),
             resident: Reading::measured(Bytes(process.memory()), now),
@@ -160,6 +165,7 @@ impl HostFacts {
     fn forget(&mut self, pids: &[u32]) {
         let children = self.children.pids();
         self.cpu_before.retain(|pid, _| pids.contains(pid) || children.contains(pid));
+        self.commands.forget(|pid| pids.contains(&pid) || children.contains(&pid));
         self.elsewhere.forget(pids);
         let known = self.system.as_ref().map_or(0, |system| system.processes().len());
         if known > pids.len() + self.children.pids().len() + MOST_STALE {
