@@ -175,7 +175,7 @@ results["costly"] = [period(one, 101.0, 0.0002), period(one, 161.0, 0.0002)]
 short = watched(0.001)
 short.note_late(11, 0.3, 100.0)
 short.settle(100.0)
-results["short"] = period(short, 101.0, 0.00005)
+results["short"] = [period(short, 101.0, 0.00005), period(short, 107.0, 0.00005)]
 
 # How many steps a trainer makes in all: 3 epochs of 10 batches, 4 to a step; 5 steps at most; batches without an end.
 FIT = code("/l/site-packages/lightning/pytorch/loops/fit_loop.py", "def run(self, f):\n    return f()\n")["run"]

@@ -8,10 +8,10 @@
 
 # A step is late that takes this many times the usual one, and so many seconds more. Where steps differ by themselves it
 # must take so many times longer than what lies between the usual step and the fastest ones: late steps do not move
-# those, however many there are. Of short steps, which are sampled seldom, only those are sought that samples meet.
+# those, however many there are.
 _LATE = 1.5
 _SLACK = 0.005
-_SHORT_SLACK = 0.05
+_SHORT_SLACK = 0.01
 _SPREAD = 3.0
 
 # Seconds between two samples while steps are long, while they are short, while one is late, and between two looks while
@@ -26,11 +26,12 @@ _SLOWEST = 1.0
 _BEGINS_WITHIN = 2.0
 
 # All that the thread does may take this share of the time. While a step is late, and for so many seconds after one was,
-# that one: for so many late steps, and not where steps are short.
+# fewer where steps are short, that one: for so many late steps.
 _SHARE = 0.001
 _LATE_SHARE = 0.004
 _SOUGHT = 30
 _SOUGHT_FOR = 60.0
+_SHORT_SOUGHT_FOR = 5.0
 
 # Seconds between two messages, between two while nothing is new, and between two in a stall.
 _PLACES_EVERY = 0.5
@@ -284,19 +285,19 @@ class _Watch:
         is_late = lasts > self.hook.late_s
         # The longer a step lasts, the less one sample more or less says.
         due = lasts / 20 if is_late else min(self.sample_due - now, self.hook.late_s - lasts)
+        # Of the first steps nobody knows yet whether they are late.
+        seeks = is_late or self.usual is None or self.seeks(now)
+        least = _LATE_EVERY
         if self.is_short():
             # Each time that it wakes, the thread that trains waits for it: a large part of so short a step.
-            soonest = max(_SHORT_LATE_EVERY if is_late else _SELDOM_EVERY, cost / _SHARE)
-        else:
-            # Of the first steps nobody knows yet whether they are late.
-            seeks = is_late or self.usual is None or self.seeks(now)
-            soonest = max(_LATE_EVERY, cost / (_LATE_SHARE if seeks else _SHARE))
+            least = _SHORT_LATE_EVERY if seeks else _SELDOM_EVERY
+        soonest = max(least, cost / (_LATE_SHARE if seeks else _SHARE))
         return min(max(due, soonest), _SLOWEST)
 
     def sample_every(self, now):
         """Seconds between two samples of steps that are not late so far."""
         if self.is_short():
-            return _SELDOM_EVERY
+            return _SHORT_LATE_EVERY if self.seeks(now) else _SELDOM_EVERY
         # What makes a step late may come first in it: by the time that it is late, that is over.
         return min(self.usual / 4, _SAMPLE_EVERY) if self.seeks(now) else _SAMPLE_EVERY
 
@@ -305,7 +306,8 @@ class _Watch:
 
     def seeks(self, now):
         """Whether steps were late lately, and not many were looked into closely."""
-        return self.usual is not None and self.sought < _SOUGHT and now - self.late_at <= _SOUGHT_FOR
+        lately = now - self.late_at <= (_SHORT_SOUGHT_FOR if self.is_short() else _SOUGHT_FOR)
+        return self.usual is not None and self.sought < _SOUGHT and lately
 
     def on_steps(self, hook):
         """Works out from the newest steps what is usual."""
