@@ -13,6 +13,7 @@ use super::rollout;
 use super::rows::not_modelled;
 use super::script_defaults;
 use super::script_doubts;
+use super::script_effects;
 use super::script_head;
 use super::script_modules::{called_text, project_text};
 use super::settings::Settings;
@@ -222,7 +223,7 @@ fn of_versions(name: &str, (content, whole): (&str, &str), given: Settings, cont
     }
     set_method(&mut imported, context, content, (&calls, &reader), (&settings, method));
     note_other_training(&mut imported, &reader, content);
-    say_several(&mut imported, &reader, &models);
+    script_effects::say_several(&mut imported, &reader, &models);
     if calls.handed_on {
         imported.unread = Some("what the script hands to its arguments by `**`".to_owned());
     }
@@ -235,34 +236,6 @@ fn of_versions(name: &str, (content, whole): (&str, &str), given: Settings, cont
     }
     account_for(&mut imported, &settings);
     imported
-}
-
-/// Says of a script that it trains several times, or loads models beside the one that trains.
-fn say_several(imported: &mut ImportedPlan, reader: &ScriptReader, models: &[String]) {
-    const DECIDING: [&str; 11] = [
-        "per_device_train_batch_size",
-        "gradient_accumulation_steps",
-        "gradient_checkpointing",
-        "bf16",
-        "fp16",
-        "optim",
-        "max_length",
-        "max_seq_length",
-        "deepspeed",
-        "fsdp",
-        "num_generations",
-    ];
-    let name = reader.name();
-    let changed = reader.changed_later(&ARGUMENTS, &DECIDING);
-    if !changed.is_empty() {
-        let names = changed.join(", ");
-        not_modelled(imported, &format!("{name} trains several times, with other {names}: the first is read"));
-    }
-    let models: Vec<&str> = models.iter().map(String::as_str).collect();
-    let others = reader.other_models(&models);
-    if !others.is_empty() {
-        not_modelled(imported, &format!("{name} loads further models: {}", others.join(", ")));
-    }
 }
 
 /// What unsloth trains, whole or by adapters of its own, is recomputed unless told otherwise (`unsloth/models/llama.py`,

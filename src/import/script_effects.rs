@@ -15,6 +15,34 @@ use crate::plan::keys;
 /// No more of a kind are named.
 const MOST_NAMED: usize = 4;
 
+/// Says of a script that it trains several times, or loads models beside the one that trains.
+pub fn say_several(imported: &mut ImportedPlan, reader: &ScriptReader, models: &[String]) {
+    const DECIDING: [&str; 11] = [
+        "per_device_train_batch_size",
+        "gradient_accumulation_steps",
+        "gradient_checkpointing",
+        "bf16",
+        "fp16",
+        "optim",
+        "max_length",
+        "max_seq_length",
+        "deepspeed",
+        "fsdp",
+        "num_generations",
+    ];
+    let name = reader.name();
+    let changed = reader.changed_later(&ARGUMENTS, &DECIDING);
+    if !changed.is_empty() {
+        let names = changed.join(", ");
+        not_modelled(imported, &format!("{name} trains several times, with other {names}: the first is read"));
+    }
+    let models: Vec<&str> = models.iter().map(String::as_str).collect();
+    let others = reader.other_models(&models);
+    if !others.is_empty() {
+        not_modelled(imported, &format!("{name} loads further models: {}", others.join(", ")));
+    }
+}
+
 /// Says what a script does beside what was read of it.
 pub fn say(imported: &mut ImportedPlan, reader: &ScriptReader) {
     let path = reader.name();
