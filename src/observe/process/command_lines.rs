@@ -6,8 +6,17 @@ use std::ffi::OsString;
 /// The command lines of the processes that are watched. One changes where a process becomes another program.
 #[derive(Debug, Default)]
 pub struct CommandLines {
-    /// By pid: when the process started, and its line.
-    known: HashMap<u32, (u64, String)>,
+    known: HashMap<u32, CommandLine>,
+}
+
+/// What stands for a process.
+#[derive(Debug)]
+struct CommandLine {
+    /// When it started.
+    started: u64,
+    line: String,
+    /// It was another one's before.
+    is_later: bool,
 }
 
 impl CommandLines {
@@ -15,15 +24,19 @@ impl CommandLines {
     /// the program changes as it goes on (`ray::Actor.step()`, `trainer: step 12`): one word then, which says nothing of
     /// what runs, and what stood there before goes on to hold.
     pub fn of(&mut self, pid: u32, started: u64, words: &[OsString], line: String) -> String {
-        let before = self.known.get(&pid).filter(|(of, _)| *of == started);
-        match before {
-            Some((_, before)) if is_title(words) => before.clone(),
-            Some((_, before)) if *before == line => line,
-            _ => {
-                self.known.insert(pid, (started, line.clone()));
+        match self.known.get(&pid).filter(|before| before.started == started) {
+            Some(before) if is_title(words) || before.line == line => before.line.clone(),
+            before => {
+                let is_later = before.is_some();
+                self.known.insert(pid, CommandLine { started, line: line.clone(), is_later });
                 line
             }
         }
+    }
+
+    /// Whether the process has become another program since it was seen first.
+    pub fn has_changed(&self, pid: u32) -> bool {
+        self.known.get(&pid).is_some_and(|known| known.is_later)
     }
 
     /// Drops those of processes that are not among the `wanted`.

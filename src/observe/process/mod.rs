@@ -143,10 +143,13 @@ impl HostFacts {
         let time = CpuTime { started, millis: process.accumulated_cpu_time(), at: now };
         let before = self.cpu_before.insert(pid, time);
         let line = self.commands.of(pid, started, process.cmd(), command(process));
+        // sysinfo reads the name when it meets the process and not again.
+        let is_other = self.commands.has_changed(pid);
+        let name = if is_other { name(&self.proc_root, local, process) } else { bounded(process.name()) };
         HostProcess {
             pid,
             started: Reading::measured(started, now),
-            name: Reading::measured(name(&self.proc_root, local, process), now),
+            name: Reading::measured(name, now),
             command: Reading::measured(line, now),
             user: user(process, &mut self.users, now),
             cpu: cpu(before, time),
@@ -230,7 +233,7 @@ fn command(process: &Process) -> String {
     if line.is_empty() { format!("[{}]", bounded(process.name())) } else { cut(line) }
 }
 
-/// The name by now: sysinfo reads it when it meets the process and not again.
+/// The name by now.
 fn name(root: &Path, pid: u32, process: &Process) -> String {
     let named = fs::read(root.join(pid.to_string()).join("comm")).ok();
     let named = named.map(|name| cut(String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned()));
