@@ -34,6 +34,7 @@ pub use time::StepTimeline;
 pub use time::cost::{BACKWARD_PRODUCTS, ConvolutionKernel, MatrixUnit, implicit, reached};
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use crate::catalog::Catalog;
 use crate::model::{ClassCount, Group, ModelShape, class_count};
@@ -75,9 +76,10 @@ pub fn predict_as(job: &Job, fragmentation: Fragmentation) -> Prediction {
     let detail = StageDetail { curve: true, fragmentation, replays: None };
     let step = StepTapes::of(job);
     let workspaces = overhead::of_libraries(job);
-    let runs: Vec<StageRun> =
+    let mut runs: Vec<StageRun> =
         job.stages.iter().enumerate().map(|(index, _)| memory::stage(job, &step, index, workspaces, detail)).collect();
-    let stages: Vec<StageMemory> = runs.iter().enumerate().map(|(index, run)| stage_memory(job, index, run)).collect();
+    let stages: Vec<StageMemory> =
+        runs.iter_mut().enumerate().map(|(index, run)| stage_memory(job, index, run)).collect();
     let largest = largest_stage(stages.iter().map(|stage| stage.device_used));
     let layers = job.stages[largest].layers();
     let ends = (largest == 0, largest + 1 == stages.len());
@@ -111,7 +113,7 @@ pub fn predict_as(job: &Job, fragmentation: Fragmentation) -> Prediction {
         time,
         time_terms,
         roofline: cost::roofline(job, &step, &passes, (&layers, ends), &cost),
-        assumptions: job.assumptions.clone(),
+        assumptions: Arc::clone(&job.assumptions),
         stages,
     }
 }
@@ -121,7 +123,8 @@ fn largest_stage(used: impl DoubleEndedIterator<Item = Bytes> + ExactSizeIterato
     used.enumerate().rev().max_by_key(|(_, used)| *used).map_or(0, |(index, _)| index)
 }
 
-fn stage_memory(job: &Job, index: usize, run: &StageRun) -> StageMemory {
+/// What of a stage is shown; its timeline leaves `run`.
+fn stage_memory(job: &Job, index: usize, run: &mut StageRun) -> StageMemory {
     let account = account::account(job, job.stages[index].count(), run);
     StageMemory {
         stage: index as u64,
@@ -134,7 +137,7 @@ fn stage_memory(job: &Job, index: usize, run: &StageRun) -> StageMemory {
         activations_end_of_forward: Bytes(run.activations_end_of_forward),
         peak_phase: run.peak.phase,
         peak_cause: cause(job, &run.peak),
-        timeline: run.timeline.clone(),
+        timeline: std::mem::take(&mut run.timeline),
     }
 }
 

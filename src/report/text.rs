@@ -61,7 +61,7 @@ pub fn report(report: &Report, verbose: bool, width: usize) -> String {
     }
     if !prediction.assumptions.is_empty() {
         text.push_str("\nassumptions\n");
-        for assumption in &prediction.assumptions {
+        for assumption in prediction.assumptions.iter() {
             paragraph(&mut text, "  ", assumption, width);
         }
     }

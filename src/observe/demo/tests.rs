@@ -114,7 +114,7 @@ pub(crate) fn prediction(stages: Vec<StageMemory>, num_gpus: u64) -> Prediction 
             l2: None,
             ops: Vec::new(),
         },
-        assumptions: Vec::new(),
+        assumptions: [].into(),
     }
 }
 

@@ -77,7 +77,7 @@ pub struct Job {
     /// `run.currency`: what that price is in.
     pub currency: String,
     /// Every value that was stood in for a missing key, and every key that has no effect on the figures.
-    pub assumptions: Vec<String>,
+    pub assumptions: Arc<[String]>,
 }
 
 impl Job {
@@ -265,7 +265,7 @@ impl LayoutIndependent {
             total_tokens,
             price_per_gpu_hour: plan.run.price_per_gpu_hour,
             currency: plan.run.currency.clone().unwrap_or_else(|| "USD".to_owned()),
-            assumptions: notes.assumptions,
+            assumptions: notes.assumptions.into(),
         })
     }
 }

@@ -16,6 +16,8 @@ pub use time_terms::{TimePart, TimeTerm, Transfer};
 pub(super) use words::words;
 pub use words::{Place, Words, WordsPiece};
 
+use std::sync::Arc;
+
 use crate::predict::job::Fragmentation;
 use crate::units::{Bytes, Flops, Joules};
 
@@ -168,7 +170,7 @@ pub struct Prediction {
     /// Operators under their roofs.
     pub roofline: Roofline,
     /// Every value that was stood in for a missing key, and every key that has no effect on the figures.
-    pub assumptions: Vec<String>,
+    pub assumptions: Arc<[String]>,
 }
 
 impl Prediction {
