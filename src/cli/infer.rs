@@ -238,7 +238,14 @@ pub fn proposal(pid: u32, sight: DeviceSight, catalog: &Catalog, hook: HookSpeec
         HookSpeech::Heard(run) => HookKnowledge::of(run),
         HookSpeech::Unheard | HookSpeech::Asked => HookKnowledge::Nothing,
     };
-    Ok(Proposal { pid, plan, account: account(title, &imported), stated: imported.stated(), heard })
+    Ok(Proposal {
+        pid,
+        plan,
+        account: account(title, &imported),
+        stated: imported.stated(),
+        steps: imported.steps(),
+        heard,
+    })
 }
 
 /// What the command of a process says, its files and its environment; nothing where that cannot be read.
@@ -263,7 +270,7 @@ pub fn command_plan(pid: u32, catalog: &Catalog) -> CommandPlan {
     let named = imported.names_no_model().is_none();
     let plan = imported.plan().ok().filter(|_| named);
     let params = plan.and_then(|plan| predict::of(&plan, catalog).ok()).map(|prediction| prediction.params.total);
-    CommandPlan { pid, settings, params }
+    CommandPlan { pid, settings, params, steps: imported.steps() }
 }
 
 /// What was read, as the dashboard shows it.

@@ -10,6 +10,7 @@ use super::launch::{Launcher, Program, World};
 use super::origin::{Origin, Setting};
 use super::preset_length::{self, PresetInput};
 use super::rows::not_modelled;
+use super::run_length;
 use super::settings::Settings;
 use super::text;
 use crate::catalog::Catalog;
@@ -165,6 +166,7 @@ pub fn surroundings(imported: &mut ImportedPlan, context: &ImportContext) {
 pub fn derive(imported: &mut ImportedPlan) {
     degrees(imported);
     batches(imported);
+    run_length::set_tokens(imported);
 }
 
 /// A run on this machine's processor: one process, unless a launcher says more.

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::adapters;
 use super::origin::{Origin, Setting};
+use super::run_length;
 use super::vision::{self, Tower};
 use crate::catalog::UNKNOWN_MODEL;
 use crate::order::StableOrder;
@@ -34,6 +35,8 @@ pub struct ImportedPlan {
     pub(super) tower: Option<Tower>,
     /// Bits of its weights, where the model's name tells them.
     pub(super) quantised: Option<Setting<u64>>,
+    /// Optimizer steps of the whole run.
+    pub(super) steps: Option<Setting<u64>>,
 }
 
 /// One value of a plan and what said so.
@@ -134,6 +137,12 @@ impl ImportedPlan {
         };
         let word = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         self.values.iter().filter(sure).map(|inferred| (inferred.key, word(&inferred.value))).collect()
+    }
+
+    /// Optimizer steps of the whole run, where its command or its files say so.
+    #[must_use]
+    pub fn steps(&self) -> Option<u64> {
+        run_length::steps(self)
     }
 
     /// Why no model is known, where none is.

@@ -86,6 +86,7 @@ mod refused;
 mod roll;
 mod rollout;
 mod rows;
+mod run_length;
 mod scontrol;
 mod script_adapters;
 mod script_classes;

@@ -5,6 +5,7 @@ use super::concepts;
 use super::imported::ImportedPlan;
 use super::inert::is_inert;
 use super::origin::{Origin, Setting};
+use super::run_length::note_steps;
 use super::settings::{Fate, Settings, text, truth, whole};
 use crate::plan::keys;
 use serde_json::{Map, Value};
@@ -226,6 +227,7 @@ const MOST_NAMES: usize = 24;
 /// Notes what of `settings` was not understood, and what nobody read that may change a plan. A default that such a setting
 /// may have gone over is taken out again.
 pub fn account_for(imported: &mut ImportedPlan, settings: &Settings) {
+    note_steps(imported, settings);
     let mut weighty = Vec::new();
     let mut unknown = Vec::new();
     let mut strange = Vec::new();

@@ -110,6 +110,6 @@ pub fn two_stages() -> Prediction {
                 seconds: Seconds(0.1),
             }],
         },
-        assumptions: vec!["training.precision: bf16-mixed".to_owned()],
+        assumptions: ["training.precision: bf16-mixed".to_owned()].into(),
     }
 }

@@ -162,6 +162,7 @@ fn nothing_is_explained_by_what_the_process_was_told_otherwise() {
         plan: LoadedPlan::from_text("inferred", state.plans.editor.text()).unwrap(),
         account: Account { title: String::new(), rows: Vec::new(), open: Vec::new() },
         stated: vec![("training.activation_checkpointing", told.to_owned())],
+        steps: None,
         heard: HookKnowledge::Nothing,
     };
     let told = [proposal("selective"), proposal("full")];

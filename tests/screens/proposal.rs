@@ -25,6 +25,7 @@ fn proposal(rows: usize) -> Proposal {
             open: vec!["hardware.gpu_type: no GPU in sight".to_owned()],
         },
         stated: vec![("model.preset", "gpt2".to_owned())],
+        steps: None,
         heard: HookKnowledge::Nothing,
     }
 }

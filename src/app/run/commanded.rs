@@ -21,6 +21,8 @@ pub struct CommandPlan {
     pub settings: Vec<CommandSetting>,
     /// Parameters of the model that it names; none where it names none that is known.
     pub params: Option<u64>,
+    /// Optimizer steps of the whole run; none where nothing says so.
+    pub steps: Option<u64>,
 }
 
 /// One key.
@@ -61,7 +63,7 @@ pub fn ask(state: &mut State) -> Option<Effect> {
 pub fn arrived(state: &mut State, read: CommandPlan) {
     let sure = read.settings.iter().filter(|setting| !setting.is_default);
     let values = sure.map(|setting| (setting.key, setting.value.clone())).collect();
-    state.run.telemetry.stated = Some(StatedValues { pid: read.pid, values });
+    state.run.telemetry.stated = Some(StatedValues { pid: read.pid, values, steps: read.steps });
     state.run.telemetry.commanded = Some(read);
 }
 

@@ -27,6 +27,8 @@ pub struct Proposal {
     pub account: Account,
     /// Keys that its command, files and environment set themselves, with their values.
     pub stated: Vec<(&'static str, String)>,
+    /// Optimizer steps of the whole run, where those say so.
+    pub steps: Option<u64>,
     /// What its hook had told by then.
     pub heard: HookKnowledge,
 }
@@ -66,6 +68,8 @@ pub struct StatedValues {
     pub pid: u32,
     /// Keys and values.
     pub values: Vec<(&'static str, String)>,
+    /// Optimizer steps of the whole run.
+    pub steps: Option<u64>,
 }
 
 /// Whether attaching to a process is a reason to look at its plan: nobody has given one, and
@@ -139,7 +143,8 @@ pub fn arrived(state: &mut State, pid: u32, outcome: Result<Box<Proposal>, NotIn
             }
         }
         Ok(proposal) => {
-            state.run.telemetry.stated = Some(StatedValues { pid, values: proposal.stated.clone() });
+            state.run.telemetry.stated =
+                Some(StatedValues { pid, values: proposal.stated.clone(), steps: proposal.steps });
             state.run.proposal = Some(*proposal);
             // A question that is open keeps its place.
             if state.dialogs.overlay.is_none() && state.dialogs.picker.is_none() {

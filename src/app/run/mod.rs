@@ -14,6 +14,7 @@ pub(super) mod offer;
 pub(super) mod outlook;
 mod places;
 pub(super) mod plan;
+mod progress;
 pub(super) mod settings;
 mod stated;
 pub(super) mod verdict;
@@ -22,8 +23,8 @@ use crate::app::monitor::attached::{AttachedProcess, AttachedState, ProcessIdent
 use crate::app::monitor::{Monitor, SourceState};
 use crate::compare::{Phases, period};
 use crate::reading::{
-    Absence, HookedRun, LogFormat, Moment, OutOfMemory, Progress, ProgressSource, Reading, ReadingKind, RunNews,
-    Sample, SourceKind, StatedSettings, StepCause,
+    Absence, HookedRun, Moment, OutOfMemory, Progress, ProgressSource, Reading, RunNews, Sample, SourceKind,
+    StatedSettings, StepCause,
 };
 use crate::units::Seconds;
 use commanded::CommandPlan;
@@ -218,28 +219,6 @@ impl Telemetry {
         self.news.hooks.iter().filter(trains).max_by_key(|run| run.heard)
     }
 
-    /// The process and how far it is; none where nothing is known of any.
-    #[must_use]
-    pub fn progress(&self, monitor: &Monitor, now: Moment) -> Option<(Option<u32>, Progress)> {
-        let attached = monitor.attached.as_ref().map(|attached| attached.pid);
-        let hook = self.hooked(monitor, now);
-        let log = self.log(monitor);
-        let hooked = hook.map(HookedRun::progress);
-        let pid = attached.or_else(|| hook.map(|run| run.pid)).or(self.news.pid);
-        let known = match (log, hooked) {
-            (Some(log), Some(hooked)) => joined(log, hooked),
-            (Some(log), None) => log.clone(),
-            (None, Some(hooked)) => hooked,
-            (None, None) => {
-                // Of the rhythm of a GPU alone nobody knows whose it is.
-                attached?;
-                self.rhythm.value()?;
-                Progress { told_by: ProgressSource::Rhythm, step_time: self.rhythm.clone(), ..Progress::default() }
-            }
-        };
-        Some((pid, known))
-    }
-
     /// The hook of the attached process.
     #[must_use]
     pub fn hooked(&self, monitor: &Monitor, now: Moment) -> Option<&HookedRun> {
@@ -261,27 +240,6 @@ fn is_sampled(monitor: &Monitor) -> bool {
     monitor.attached.as_ref().is_none_or(AttachedProcess::is_known)
 }
 
-/// The log's figures, with the hook's where the log has none, or one that is only derived. A bar has the time of what it
-/// counts, which may be batches of which several make a step.
-fn joined(log: &Progress, hooked: Progress) -> Progress {
-    fn better<T: Clone>(log: &Reading<T>, hooked: Reading<T>) -> Reading<T> {
-        let derived = log.kind() != Some(ReadingKind::Measured) && hooked.value().is_some();
-        if derived { hooked } else { log.clone() }
-    }
-    let by_bar = matches!(log.told_by, ProgressSource::Log(LogFormat::Bar));
-    let counts_batches = by_bar || log.step.kind() == Some(ReadingKind::Estimated);
-    let is_hooks = counts_batches && hooked.step_time.value().is_some();
-    Progress {
-        step_time: if is_hooks { hooked.step_time } else { better(&log.step_time, hooked.step_time) },
-        tokens_per_s_per_gpu: better(&log.tokens_per_s_per_gpu, hooked.tokens_per_s_per_gpu),
-        allocated: better(&log.allocated, hooked.allocated),
-        peak_allocated: better(&log.peak_allocated, hooked.peak_allocated),
-        peak_reserved: better(&log.peak_reserved, hooked.peak_reserved),
-        // Steps since the process began are none of the run's, which may have been resumed.
-        ..log.clone()
-    }
-}
-
 fn is_quiet(run: &HookedRun, now: Moment) -> bool {
     let step = run.step.as_ref().and_then(|step| step.step_time.value()).map_or(0.0, |time| time.0);
     now.since(run.heard).0 > QUIET.max(5.0 * step)
@@ -290,7 +248,7 @@ fn is_quiet(run: &HookedRun, now: Moment) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reading::{HookAbout, HookMemory, HookStep, SourceInfo};
+    use crate::reading::{HookAbout, HookMemory, HookStep, LogFormat, SourceInfo};
     use crate::units::{Bytes, TokensPerSec};
 
     const NOW: Moment = Moment(1_000_000);
@@ -309,24 +267,6 @@ mod tests {
             ooms: 0,
         };
         HookedRun { step: Some(step), ..HookedRun::new(pid, heard) }
-    }
-
-    /// Lightning's bar: 18 batches at 0.75 s, of which two make a step of 1.5 s.
-    #[test]
-    fn a_bar_of_batches_is_no_time_of_a_step() {
-        let bar = |step| Progress {
-            told_by: ProgressSource::Log(LogFormat::Lightning),
-            step,
-            step_time: Reading::measured(Seconds(0.75), NOW),
-            ..Progress::default()
-        };
-        let hook = |seconds| Progress { step_time: seconds, ..Progress::default() };
-        let known = || Reading::measured(Seconds(1.5), NOW);
-        let time = |log: &Progress, hooked| joined(log, hook(hooked)).step_time.value().copied();
-        assert_eq!(time(&bar(Reading::estimated(18, NOW)), known()), Some(Seconds(1.5)));
-        assert_eq!(time(&bar(Reading::estimated(18, NOW)), Reading::default()), Some(Seconds(0.75)));
-        // One that says its optimizer steps is taken at its word.
-        assert_eq!(time(&bar(Reading::measured(9, NOW)), known()), Some(Seconds(0.75)));
     }
 
     #[test]

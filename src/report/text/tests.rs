@@ -85,7 +85,7 @@ fn verbose_gives_every_term_its_formula_and_source() {
 fn no_line_is_wider_than_a_terminal() {
     let mut prediction = sample::two_stages();
     prediction.model = "a long name ".repeat(20);
-    prediction.assumptions.push("word ".repeat(80));
+    prediction.assumptions = ["word ".repeat(80)].into();
     prediction.roofline.ops[0].name = "attention.".repeat(10).into();
     for stage in &mut prediction.stages {
         stage.peak_cause = "cause ".repeat(40).into();

@@ -325,7 +325,10 @@ training: {precision: bf16-mixed, micro_batch_size: 4, activation_checkpointing:
     };
     // It was asked when it was attached; more is known by now of the same process.
     assert!(!is_asked(&mut state, 100, "sh run.sh"));
-    update(&mut state, Event::CommandRead(Box::new(CommandPlan { pid: PID, settings: vec![eight], params: None })));
+    update(
+        &mut state,
+        Event::CommandRead(Box::new(CommandPlan { pid: PID, settings: vec![eight], ..CommandPlan::default() })),
+    );
     assert!(mismatch(&state).is_some());
     assert!(!is_asked(&mut state, 100, "sh run.sh") && mismatch(&state).is_some());
     // The shell has become the trainer: what its own command said is not the trainer's.
@@ -357,7 +360,10 @@ training: {precision: bf16-mixed, micro_batch_size: 4, activation_checkpointing:
         log.read(NOW);
         let news = RunNews { pid: Some(PID), progress: log.progress().clone(), ..RunNews::default() };
         let mut state = run.watched(news);
-        update(&mut state, Event::CommandRead(Box::new(CommandPlan { pid: PID, settings, params })));
+        update(
+            &mut state,
+            Event::CommandRead(Box::new(CommandPlan { pid: PID, settings, params, ..CommandPlan::default() })),
+        );
         mismatch(&state).map(|found| found.words())
     };
     let batch = |value: &str| says(BATCH, value, "--per_device_train_batch_size");
