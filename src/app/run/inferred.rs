@@ -1,6 +1,7 @@
 //! The plan that a process seems to run: proposed with the origin of each value, taken or
 //! dismissed by the user, never put in place of a plan unasked.
 
+use super::Telemetry;
 use super::plan::RunPlan;
 use crate::app::editor::Editor;
 use crate::app::editor::editing::set_against;
@@ -143,8 +144,7 @@ pub fn arrived(state: &mut State, pid: u32, outcome: Result<Box<Proposal>, NotIn
             }
         }
         Ok(proposal) => {
-            state.run.telemetry.stated =
-                Some(StatedValues { pid, values: proposal.stated.clone(), steps: proposal.steps });
+            state.run.telemetry.heed(&proposal);
             state.run.proposal = Some(*proposal);
             // A question that is open keeps its place.
             if state.dialogs.overlay.is_none() && state.dialogs.picker.is_none() {
@@ -154,6 +154,14 @@ pub fn arrived(state: &mut State, pid: u32, outcome: Result<Box<Proposal>, NotIn
             }
         }
         Err(why) => state.notice = Some(problem(format!("the plan of {pid} was not read: {why}"))),
+    }
+}
+
+impl Telemetry {
+    /// Keeps what is sure of the process that was read.
+    pub fn heed(&mut self, proposal: &Proposal) {
+        let (pid, steps) = (proposal.pid, proposal.steps);
+        self.stated = Some(StatedValues { pid, values: proposal.stated.clone(), steps });
     }
 }
 

@@ -114,8 +114,14 @@ impl Telemetry {
     /// What the attached process runs for sure: its command, files and environment say so.
     #[must_use]
     pub fn stated(&self, monitor: &Monitor) -> &[(&'static str, String)] {
-        let of_it = self.stated.as_ref().filter(|stated| monitor.attached_here() == Some(stated.pid));
-        of_it.map_or(&[], |stated| &stated.values)
+        self.stated_of_it(monitor).map_or(&[], |stated| &stated.values)
+    }
+
+    /// What was read of the attached process, or of the launcher of whose ranks it is one: that started it with its own
+    /// command's words.
+    fn stated_of_it(&self, monitor: &Monitor) -> Option<&StatedValues> {
+        let its = [monitor.attached_here(), monitor.attached_by_user()];
+        self.stated.as_ref().filter(|stated| its.contains(&Some(stated.pid)))
     }
 
     /// Notes which steps are told by now, and so what the run is about.

@@ -24,15 +24,11 @@ impl Telemetry {
                 Progress { told_by: ProgressSource::Rhythm, step_time: self.rhythm.clone(), ..Progress::default() }
             }
         };
-        if let (Reading::Absent(_), Some(steps)) = (&known.total_steps, self.stated_steps(monitor)) {
+        let stated = || self.stated_of_it(monitor)?.steps;
+        if let (Reading::Absent(_), Some(steps)) = (&known.total_steps, stated()) {
             known.total_steps = Reading::estimated(steps, now);
         }
         Some((pid, known))
-    }
-
-    /// Optimizer steps of its whole run, where its command or its files say so.
-    fn stated_steps(&self, monitor: &Monitor) -> Option<u64> {
-        self.stated.as_ref().filter(|stated| monitor.attached_here() == Some(stated.pid))?.steps
     }
 }
 

@@ -10,8 +10,8 @@ use tokio::sync::mpsc::{self, Receiver};
 
 use super::{Clock, RequestedSource, calibrations, open_plan, recorded, source};
 use crate::app::{
-    AttachedState, Editor, Effect, Event, Gravity, Question, RunPlan, SourceState, State, measured_rows, run_verdict,
-    update,
+    AttachedState, Editor, Effect, Event, Gravity, Proposal, Question, RunPlan, SourceState, State, measured_rows,
+    run_verdict, update,
 };
 use crate::catalog::{Catalog, Generation};
 use crate::cli::config::Config;
@@ -70,11 +70,15 @@ fn observed(args: &DashboardArgs, catalog: Catalog) -> Result<State, Failure> {
     let first = watched.sample()?;
     let live = info.kind.is_live();
     if let Some(pid) = asked.or_else(|| busiest(&first)).filter(|_| live) {
-        let editor = (args.plan.is_none())
-            .then(|| inferred(pid, DeviceSight::of(&info, &first.devices), &state.catalog))
-            .flatten();
-        let plan = editor.unwrap_or_else(|| state.plans.editor.clone());
+        let sight = DeviceSight::of(&info, &first.devices);
+        let read = args.plan.is_none().then(|| infer::proposal(pid, sight, &state.catalog, HookSpeech::Asked).ok());
+        let own = |read: &Proposal| Editor::open(read.plan.clone(), &state.catalog);
+        let read = read.flatten();
+        let plan = read.as_ref().map_or_else(|| state.plans.editor.clone(), own);
         state = State::on(plan, state.catalog, Some(pid), clock.now());
+        if let Some(read) = &read {
+            state.run.telemetry.heed(read);
+        }
     }
     state.run.calibrations = calibrations::read(calibrations::file(|name| std::env::var_os(name)).as_deref()).0;
     let attached = state.monitor.attached.as_ref().map(|attached| attached.pid);
@@ -118,12 +122,6 @@ fn hear(state: &mut State, pid: u32, heard: &mut Receiver<RunNews>) {
         }
         thread::sleep(TURN);
     }
-}
-
-/// The plan that the process seems to have; none where nothing is known of it.
-fn inferred(pid: u32, sight: DeviceSight, catalog: &Catalog) -> Option<Editor> {
-    let proposal = infer::proposal(pid, sight, catalog, HookSpeech::Asked).ok()?;
-    Some(Editor::open(proposal.plan, catalog))
 }
 
 /// The process that holds the most memory of a GPU.
