@@ -236,8 +236,21 @@ if hasattr(aten._ctc_loss_backward, "Tensor"):
     BY_VALUES[aten._ctc_loss_backward.Tensor] = lambda _, scores, *__, **___: torch.empty_like(scores)
 
 
+def gru_cell(_, __, hidden, *___):
+    """The hidden state, and five numbers for each of its elements (aten/src/ATen/native/cuda/RNN.cu, `GRU_WORKSPACE_MULTIPLIER`)."""
+    return torch.empty_like(hidden), hidden.new_empty((hidden.size(0), 5 * hidden.size(1)))
+
+
+def gru_cell_backward(gradient, workspace, has_bias):
+    gates = [workspace.new_empty((workspace.size(0), workspace.size(1) // 5 * 3)) for _ in range(2)]
+    biases = [one.sum(0) for one in gates] if has_bias else [None, None]
+    return *gates, torch.empty_like(gradient), *biases
+
+
 # Operators of a GPU that PyTorch has no shape rule for.
 WITHOUT_RULE = {
+    aten._thnn_fused_gru_cell.default: gru_cell,
+    aten._thnn_fused_gru_cell_backward.default: gru_cell_backward,
     aten._weight_norm_interface_backward.default: lambda _, v, g, *__: (torch.empty_like(v), torch.empty_like(g)),
     # Whether targets are on the host and short (aten/src/ATen/native/cudnn/LossCTC.cpp).
     aten._use_cudnn_ctc_loss.default: lambda *_: False,

@@ -60,12 +60,13 @@ class Writer:
         if self.is_last:
             output = self.ids.get(a.resolve(a.loss), output)
         also = [self.ids[v] for v in a.extra.get(self.order, ()) if v in self.ids]
-        return {
+        segment = {
             "name": self.cls or ("first" if self.order == 0 else "last" if self.is_last else "between"),
             "path": self.path, "block": bool(self.cls),
             "borrows": self.order > 0 and (self.order - 1) in a.held_outputs,
             "weights": self.weights, "tensors": self.tensors, "ops": self.ops, "output": output, "also": also,
         }
+        return {**segment, "leaves_output": True} if self.order in a.own_outputs else segment
 
     # Tensors
 

@@ -140,6 +140,8 @@ class Assembly(Groups):
         count = len(self.run)
         self.graded = self.find_graded()
         self.main, self.extra, self.held_outputs, self.kept_by = {}, {}, set(), {}
+        # Segments whose own operators alone save their output, beside the next one: recomputed, they leave it to that one.
+        self.own_outputs = set()
         self.pending, self.passing = [], []
         # What is held up to the end: blocks that were passed over hold as much.
         self.gathered = []
@@ -214,6 +216,8 @@ class Assembly(Groups):
         if order in saved:
             if next_takes:
                 self.held_outputs.add(order)
+                if max(saved | self.reads.get(storage, set())) <= order + 1:
+                    self.own_outputs.add(order)
         elif saved and not (next_takes and order + 1 in saved):
             self.keep(order, storage)
             if next_takes:

@@ -170,6 +170,9 @@ pub struct Segment {
     pub output: Option<u32>,
     /// Further ones whose gradients come back.
     pub also: Vec<u32>,
+    /// Its own operators alone save what leaves, beside the next segment.
+    #[serde(default)]
+    pub leaves_output: bool,
 }
 
 /// A parameter.

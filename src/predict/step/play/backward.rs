@@ -178,7 +178,6 @@ impl BackwardPass<'_> {
                 }
             }
             self.alive.mark(op.name, Group::ActivationGradient, op.scratch_backward);
-            self.arrived();
             self.meet(op);
         }
         let overwritten = |id: &TensorId| {
@@ -193,8 +192,10 @@ impl BackwardPass<'_> {
                 self.drop_holder(slot);
             }
         }
-        // The engine hands weights their gradients when the operator has let go of what it read.
+        // The engine hands on what an operator made when that has let go of what it read and saved
+        // (torch/csrc/autograd/engine.cpp, `evaluate_function`).
         if incoming.is_some() {
+            self.arrived();
             self.settle(op);
         }
     }
@@ -218,7 +219,7 @@ impl BackwardPass<'_> {
         self.made.push((id, u32::try_from(self.gradients.len() - 1).unwrap_or(u32::MAX)));
     }
 
-    /// The engine hands on what an operator made once that has run.
+    /// What an operator made comes to the tensors that it is for.
     fn arrived(&mut self) {
         let mut made = std::mem::take(&mut self.made);
         for (id, slot) in made.drain(..) {
