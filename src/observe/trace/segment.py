@@ -114,9 +114,10 @@ class Writer:
             group = "weight_copy"
         if tensor.storage in self.r.cache:
             cached, group = 1, "kv_cache"
-        if here and tensor.storage in self.a.kept:
-            # The model has it between steps as well: it is counted with its buffers.
-            root = self.roots[tensor.storage] = self.add([Number(storage.bytes)], "u8", group, "elsewhere", False, KEPT)
+        if here and tensor.storage in self.a.kept | self.a.swapped:
+            # The model has it between steps as well: it is counted with its buffers, or is a parameter or a buffer now.
+            kept = KEPT if tensor.storage in self.a.kept else 0
+            root = self.roots[tensor.storage] = self.add([Number(storage.bytes)], "u8", group, "elsewhere", False, kept)
             return self.add(self.shape(tensor), element, group, "local", grad, 0, root)
         whole = tensor.numel * tensor.dtype.itemsize == storage.bytes
         if here and whole:
@@ -250,7 +251,7 @@ class Writer:
         end = len(self.groups) - 1
         for storage, index in last_use.items():
             record = r.storages[storage]
-            if record.kind != "made" or storage is None or storage in r.cache or storage in a.kept:
+            if record.kind != "made" or storage is None or storage in r.cache or storage in a.kept | a.swapped:
                 continue
             if a.made_in.get(("storage", storage)) != self.order and not (
                     self.came_in is not None and r.tensors[self.came_in].storage == storage):

@@ -37,7 +37,7 @@ class Assembly(Groups):
         self.groups = left
         self.cut()
         self.find_uses()
-        self.kept = self.find_kept()
+        self.kept, self.swapped = self.find_kept(), self.find_swapped()
 
     def cut(self):
         """Blocks and what lies between them: path, class, groups; none for a block that was passed over."""
@@ -119,6 +119,12 @@ class Assembly(Groups):
                     kept.update(map(self.made_alone, tensors_in([value])))
         return frozenset(kept) - {None}
 
+    def find_swapped(self):
+        """Storages that a step puts in the place of a parameter's or a buffer's own, as momentum encoders do with `param.data = …`: the
+        old one goes."""
+        tensors = [*self.model.parameters(), *self.model.buffers()]
+        return frozenset(map(self.r.known, tensors)) - {None}
+
     def made_alone(self, tensor):
         """The storage of a tensor that one segment made, and no other one uses."""
         storage = self.r.known(tensor)
@@ -137,7 +143,7 @@ class Assembly(Groups):
 
     def plan_leaving(self):
         """The main output of each segment, other tensors whose gradients come back, and what is held for whom."""
-        count = len(self.run)
+        count, r = len(self.run), self.r
         self.graded = self.find_graded()
         self.main, self.extra, self.held_outputs, self.kept_by = {}, {}, set(), {}
         # Segments whose own operators alone save their output, beside the next one: recomputed, they leave it to that one.
@@ -150,7 +156,7 @@ class Assembly(Groups):
         self.weights_by_segment()
         leaving = {order: [] for order in range(count)}
         for v, made in list(self.made_in.items()):
-            if isinstance(v, tuple) or v in self.parameters:
+            if isinstance(v, tuple) or v in self.parameters or r.tensors[v].storage in self.swapped:
                 continue
             later = {one for one in self.readers(v) if one > made}
             if later:
@@ -178,7 +184,7 @@ class Assembly(Groups):
             if number in self.saves and number not in self.unled and not self.answers:
                 continue
             storage = self.r.storages[number]
-            lasts = storage.kind == "made" and number not in done and number not in self.r.cache and number not in self.kept
+            lasts = storage.kind == "made" and number not in done and number not in self.r.cache and number not in self.kept | self.swapped
             if lasts and not self.is_cached(storage.first):
                 self.pass_on(order, self.last_beside(number), number, [1])
 
