@@ -11,6 +11,7 @@ mod backward;
 mod log;
 mod offload;
 mod recompute;
+mod shared;
 
 pub(in crate::predict) use log::{BlockKey, Event, TapeLog, logged};
 pub use offload::Offload;
