@@ -2,6 +2,7 @@
 weights, as autograd runs them. Numbers that depend on sizes are kept apart, so that steps of other sizes can be laid
 beside."""
 
+import versions
 from groups import Groups
 from names import Number, element_of, within
 from places import tensors_in
@@ -12,6 +13,7 @@ class Assembly(Groups):
 
     def __init__(self, recorder, model, loss):
         self.r = recorder
+        versions.split(recorder)
         self.parameters = {}
         for name, parameter in model.named_parameters():
             owner = model.get_submodule(name.rpartition(".")[0])
