@@ -233,10 +233,13 @@ class Assembly(Groups):
         elif not saved:
             died = self.died_in(storage)
             first = order + (1 if next_takes else 0)
-            self.pass_on(first, died, storage)
+            # A frame alone has it behind that segment; that segment reads it as what comes in.
+            known = (1 if max(later) <= first else 0) + (2 if next_takes else 0)
+            self.pass_on(first, died, storage, [known] if known else ())
 
     def pass_on(self, first, died, storage, named=()):
-        """Memory that is held behind segment `first`, and released in the course of segment `died`; `named`: by a frame alone."""
+        """Memory that is held behind segment `first`, and released in the course of segment `died`; `named`: what is
+        known of it (src/plan/traced/mod.rs, `TracedPassing`)."""
         to_the_end = (self.answers or storage in self.unled) and died == len(self.run) - 1
         if died > first and self.answers and not self.pieces[self.run[died]][1]:
             self.arriving.setdefault(died, []).append(storage)

@@ -144,8 +144,8 @@ pub struct Trace {
     pub passing: Vec<TracedPassing>,
 }
 
-/// What is held in the forward pass: behind which segment, up to which, shape, type, and whether a frame alone has it (1),
-/// as no segment reads it any more.
+/// What is held in the forward pass: behind which segment, up to which, shape, type, and what is known of it, added up: a
+/// frame alone has it, as no segment reads it any more (1); it came into that segment (2).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct TracedPassing(pub u32, pub u32, pub Vec<u32>, pub TracedElement, #[serde(default)] pub u8);
 
