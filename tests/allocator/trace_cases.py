@@ -84,7 +84,8 @@ def made_of(case, answers):
         return hugging_face.transformers_subject(transformers, getattr(transformers, case["class"]), config, case["class"],
                                             case.get("attention"), answers)
     if "own" in case:
-        return sources.own(case["own"], case["inputs"], case.get("loss"))
+        file = Path(__file__).with_name("research_models.py")
+        return sources.own(case["own"] if ":" in case["own"] else f"{file}:{case['own']}", case["inputs"], case.get("loss"))
     if "odd" in case:
         ids = sources.Input("ids", torch.int64, ["B", "S"])
         return sources.Subject(case["name"], "odd_models.py", odd_models.MODELS[case["odd"]], [ids])
