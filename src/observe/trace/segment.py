@@ -214,9 +214,14 @@ class Writer:
         kernel = first.name if len(group.ops) == 1 else node.name if node is not None else "custom function"
         self.ops.append([
             called(relative, first.cls, kernel, work), first.cls, kernel, self.unit(work, group), self.work(work), inputs, outputs, saved,
-            Number(group.scratch), Number(node.scratch if ran else 0), Number(sum(op.flops for op in group.ops)),
+            Number(group.scratch + self.beside_old(group)), Number(node.scratch if ran else 0), Number(sum(op.flops for op in group.ops)),
             Number(node.flops if ran else 0), 0 if views else len(group.ops), int(first.name not in COPIES),
         ])
+
+    def beside_old(self, group):
+        """Bytes of what takes a parameter's or a buffer's place, which is there still when it is made."""
+        made = {self.r.tensors[number].storage for op in group.ops for number in op.outputs} & self.a.swapped
+        return sum(self.r.storages[one].bytes for one in made if self.r.storages[one].born >= group.first)
 
     def on_device(self, number):
         return self.r.tensors[number].storage is not None
