@@ -78,13 +78,14 @@ class Critic(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.net = nn.Sequential(nn.Linear(512, 1024), nn.LeakyReLU(0.2), nn.Linear(1024, 1024), nn.LeakyReLU(0.2), nn.Linear(1024, 1))
+        self.net = nn.Sequential(nn.Conv2d(3, 64, 4, 2, 1), nn.LeakyReLU(0.2), nn.Conv2d(64, 128, 4, 2, 1), nn.LeakyReLU(0.2), nn.Flatten(),
+                                 nn.Linear(128 * 64, 1))
 
     def forward(self, real, made):
-        share = torch.rand(len(real), 1, device=real.device)
+        share = torch.rand(len(real), 1, 1, 1, device=real.device)
         between = (share * real + (1 - share) * made).requires_grad_(True)
         slope, = torch.autograd.grad(self.net(between).sum(), between, create_graph=True)
-        return self.net(made).mean() - self.net(real).mean() + 10 * ((slope.norm(2, dim=1) - 1) ** 2).mean()
+        return self.net(made).mean() - self.net(real).mean() + 10 * ((slope.flatten(1).norm(2, dim=1) - 1) ** 2).mean()
 
 
 class Causal(nn.Module):

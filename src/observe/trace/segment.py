@@ -66,7 +66,8 @@ class Writer:
             "borrows": self.order > 0 and (self.order - 1) in a.held_outputs,
             "weights": self.weights, "tensors": self.tensors, "ops": self.ops, "output": output, "also": also,
         }
-        return {**segment, "leaves_output": True} if self.order in a.own_outputs else segment
+        known = {"leaves_output": a.own_outputs, "shares_gradient": a.shared_gradients}
+        return {**segment, **{name: True for name, orders in known.items() if self.order in orders}}
 
     # Tensors
 

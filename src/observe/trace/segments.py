@@ -150,6 +150,8 @@ class Assembly(Groups):
         self.main, self.extra, self.held_outputs, self.kept_by = {}, {}, set(), {}
         # Segments whose own operators alone save their output, beside the next one: recomputed, they leave it to that one.
         self.own_outputs = set()
+        # Segments whose output's gradient is another tensor's as well, until they have run backward.
+        self.shared_gradients = set()
         self.pending, self.passing = [], []
         # What is held up to the end: blocks that were passed over hold as much.
         self.gathered = []
@@ -213,8 +215,8 @@ class Assembly(Groups):
         storage, is_main = tensor.storage, v == self.main.get(order)
         next_takes = is_main and order + 1 in later
         flows = sorted(one for one in self.flows.get(v, ()) if one > order)
-        if flows:
-            first = order + (2 if next_takes else 1)
+        if flows and flows[-1] > order + next_takes:
+            first = order + (2 if next_takes and self.shares_gradient(order, v, flows) else 1)
             if flows[-1] >= first:
                 self.pending.append([flows[-1], first, [Number(side) for side in tensor.shape], element_of(tensor.dtype)[0]])
         if storage in done or storage in self.r.cache or self.made_in.get(("storage", storage)) != order:
@@ -236,6 +238,19 @@ class Assembly(Groups):
             # A frame alone has it behind that segment; that segment reads it as what comes in.
             known = (1 if max(later) <= first else 0) + (2 if next_takes else 0)
             self.pass_on(first, died, storage, [known] if known else ())
+
+    def shares_gradient(self, order, v, flows):
+        """Whether the gradient that waits for `v`, which the next segment reads, is the one that comes to that segment's output: a sum
+        of both hands it to both. Parts of a concatenation lie in one memory."""
+        beside = self.main.get(order + 1)
+        for at in (one for one in flows if one > order + 1):
+            for group in self.pieces[self.run[at]][2]:
+                passed = {self.resolve(number) for number, flow in group.flows.items() if flow == "pass"}
+                if beside is not None and {v, beside} <= passed:
+                    self.shared_gradients.add(order + 1)
+                    tensors = self.r.tensors
+                    return any(tensors[number].numel == tensors[v].numel for number in group.outputs)
+        return False
 
     def pass_on(self, first, died, storage, named=()):
         """Memory that is held behind segment `first`, and released in the course of segment `died`; `named`: what is

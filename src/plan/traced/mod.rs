@@ -173,6 +173,9 @@ pub struct Segment {
     /// Its own operators alone save what leaves, beside the next segment.
     #[serde(default)]
     pub leaves_output: bool,
+    /// The gradient of what leaves is another tensor's as well, until the segment has run backward.
+    #[serde(default)]
+    pub shares_gradient: bool,
 }
 
 /// A parameter.

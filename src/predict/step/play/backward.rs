@@ -76,7 +76,8 @@ pub(in crate::predict) fn backward(
         let bytes = tape.get(id).allocated();
         run.alive.take(Group::ActivationGradient, bytes, run.gradient(run.gradients.len()));
         run.slots[id.0 as usize] = u32::try_from(run.gradients.len()).ok();
-        run.gradients.push(Gradient { bytes, holders: 1, view: false });
+        let shared = tape.shares_gradient && tape.output == Some(id);
+        run.gradients.push(Gradient { bytes, holders: 1 + u32::from(shared), view: false });
     }
     run.alive.mark("output gradient", Group::ActivationGradient, 0);
     for at in (0..tape.ops.len()).rev() {
