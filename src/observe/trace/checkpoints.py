@@ -66,15 +66,21 @@ class Function:
 
 
 def recomputed(function):
-    """What runs in the place of a code's own `CheckpointFunction`: the function that it would recompute, of which OpenAI's kind counts
-    the arguments that are no parameters (guided-diffusion, nn.py, `CheckpointFunction`; Megatron-LM's is as PyTorch's)."""
+    """What runs in the place of a code's own `CheckpointFunction`: the function that it would recompute. OpenAI's counts the arguments
+    that are no parameters (guided-diffusion, nn.py), DeepSpeed's fills a list (runtime/activation_checkpointing/checkpointing.py),
+    Megatron-LM's is as PyTorch's."""
     if function in OWN:
         return OWN[function]
     named = list(inspect.signature(function.forward).parameters) if function.__name__.endswith("CheckpointFunction") else []
-    if named[1:2] != ["run_function"]:
-        return OWN.setdefault(function, None)
     counted = named[2:3] == ["length"]
-    return OWN.setdefault(function, lambda run, about, *args: run(*(args[:about] if counted else args)))
+
+    def plainly(run, about, *args):
+        made = run(*(args[:about] if counted else args))
+        if isinstance(about, list):
+            about.extend(made if isinstance(made, (list, tuple)) else [made])
+        return made
+
+    return OWN.setdefault(function, plainly if named[1:2] == ["run_function"] else None)
 
 
 # Autograd functions that were looked at.
