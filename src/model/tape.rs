@@ -197,6 +197,10 @@ pub struct Tape {
     pub also: Vec<TensorId>,
     /// What comes in is saved by the tape that made it, and held there.
     pub borrows: bool,
+    /// Recomputed, it saves nothing of what leaves: whoever runs next holds that as long as it is needed there.
+    pub leaves_output: bool,
+    /// The gradient of what leaves waits for another tensor too, and stays while this one runs backward.
+    pub shares_gradient: bool,
     /// Checkpointing leaves it alone: it is no repeated block.
     pub plain: bool,
     /// PyTorch was seen to run it: its flows say which gradients are views, and its operators what frames hold.

@@ -239,6 +239,8 @@ pub struct Passing {
     pub bytes: u64,
     /// Whether layers read it: a recomputed one keeps it until it has run again. Else a frame of the caller has it.
     pub is_read: bool,
+    /// The layer before the first reads it as what comes in.
+    pub came_in: bool,
 }
 
 /// Exact parameter counts.

@@ -8,6 +8,7 @@ line to standard output. The step that is measured has sizes at which nothing wa
 gradients, and the tape is FOLDER/NAME.forward.tape.json.gz.
 """
 
+import functools
 import gc
 import json
 import os
@@ -36,6 +37,7 @@ import odd_models
 import hugging_face
 import lengths
 import libraries
+import modules
 import sources
 import step
 import tape
@@ -82,7 +84,8 @@ def made_of(case, answers):
         return hugging_face.transformers_subject(transformers, getattr(transformers, case["class"]), config, case["class"],
                                             case.get("attention"), answers)
     if "own" in case:
-        return sources.own(case["own"], case["inputs"], case.get("loss"))
+        file = Path(__file__).with_name("research_models.py")
+        return sources.own(case["own"] if ":" in case["own"] else f"{file}:{case['own']}", case["inputs"], case.get("loss"))
     if "odd" in case:
         ids = sources.Input("ids", torch.int64, ["B", "S"])
         return sources.Subject(case["name"], "odd_models.py", odd_models.MODELS[case["odd"]], [ids])
@@ -99,6 +102,16 @@ def again(case, traced, answers=False):
     subject = subject_of(case, answers)
     subject.inputs, subject.extra = traced.inputs, traced.extra
     return subject
+
+
+def recompute_blocks(model):
+    """Recomputes each block in the backward pass: as the Trainer asks for it, behind the adapters, which else would ask for
+    gradients of what the blocks read; blocks of other code as its authors wrap them."""
+    if hasattr(model, "gradient_checkpointing_enable"):
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+        return
+    for block in modules.find_blocks(model).values():
+        block.forward = functools.partial(torch.utils.checkpoint.checkpoint, block.forward, use_reentrant=False)
 
 
 def followed(case, traced, sizes, training):
@@ -119,11 +132,10 @@ def followed(case, traced, sizes, training):
                 model = measure.peft.get_peft_model(model, measure.peft.LoraConfig(
                     r=lora["rank"], target_modules=lora["targets"], lora_dropout=lora.get("dropout", 0.0)))
         if training.get("activation_checkpointing") == "full":
-            # As the Trainer asks for it: behind the adapters, which else would ask for gradients of what the blocks read.
-            model.gradient_checkpointing_enable({"use_reentrant": False})
+            recompute_blocks(model)
         parameters = list(model.parameters())
         trained = [one for one in parameters if one.requires_grad]
-        optimizer = torch.optim.AdamW(trained, lr=1e-3, foreach=True)
+        optimizer = measure.optimizer_of({"optimizer": "adamw", **training}, trained)
         with fake.Values(mode):
             batch = subject.batch(sizes, DEVICE.torch_device(), lower)
         with ledger:
@@ -133,7 +145,7 @@ def followed(case, traced, sizes, training):
                 with torch.autocast(DEVICE.name, dtype=torch.bfloat16, enabled=precision == "bf16-mixed"):
                     return subject.run(model, batch)
 
-            activations, flops = measure.second_step(ledger, {}, loss_of, optimizer.step, parameters)
+            activations, flops = measure.second_step(ledger, training, loss_of, optimizer.step, parameters)
     print(case["name"], precision, sizes, ledger.at, file=sys.stderr, flush=True)
     return {"params": sum(one.numel() for one in parameters), "trainable_params": sum(one.numel() for one in trained),
             "peak_allocated_bytes": ledger.peak, "activation_bytes": activations, "flops_forward": flops["forward"],
@@ -171,7 +183,7 @@ def plan_of(path, sizes, training):
     for axis, key in (("S", "sequence_length"), ("T", "decoder_sequence_length"), ("I", "image_size")):
         if axis in sizes:
             model[key] = sizes[axis]
-    return {"model": model, "training": {**training, "micro_batch_size": sizes.get("B", 1), "optimizer": "adamw"},
+    return {"model": model, "training": {"optimizer": "adamw", **training, "micro_batch_size": sizes.get("B", 1)},
             "hardware": {"gpu_type": "NVIDIA H100", "library_workspaces": False}}
 
 
@@ -192,7 +204,7 @@ def cases(case, folder, answers):
     if longest and sizes.get("S", 0) > longest:
         sizes["S"] = longest
     for training in case.get("training", [{"precision": "bf16-mixed"}, {"precision": "bf16"}, {"precision": "fp32"}]):
-        further = [key if isinstance(value, dict) else str(value) for key, value in training.items() if key != "precision"]
+        further = [key if isinstance(value, (dict, int)) else str(value) for key, value in training.items() if key != "precision"]
         name = "-".join([case["name"], training["precision"], *further])
         if answers:
             plan = plan_of(path.name, sizes, {**training, "mode": "inference"})
@@ -200,8 +212,14 @@ def cases(case, folder, answers):
             yield {"id": f"forward-{name}", "group": "traced", "source": measure.SOURCE, "plan": plan,
                    "measured": answered(case, subject, sizes, training["precision"])}
             continue
+        try:
+            measured = followed(case, subject, sizes, training)
+        except Exception as error:
+            # As a model whose own code makes fp32 tensors has no step in 16 bit.
+            say(f"{name}: {type(error).__name__}: {error}")
+            continue
         yield {"id": f"traced-{name}", "group": "traced", "source": measure.SOURCE, "plan": plan_of(path.name, sizes, training),
-               "measured": followed(case, subject, sizes, training)}
+               "measured": measured}
 
 
 if __name__ == "__main__":

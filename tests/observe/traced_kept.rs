@@ -52,3 +52,48 @@ fn what_a_model_keeps_and_writes_over_is_followed() {
     let backward = steps.iter().rfind(|step| step["phase"] == "backward").unwrap();
     assert!(backward["allocated"].as_u64().unwrap() >= 4 * weights, "{backward}");
 }
+
+/// Rows of an output that a recurrent cell writes one by one: its gradients come through what was written.
+const WRITES: &str = "
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell, self.last = nn.GRUCell(256, 256), nn.Linear(256, 256)
+
+    def forward(self, x):
+        out, state = torch.zeros(2, x.size(0), 256, device=x.device), x
+        for at in range(2):
+            state = self.cell(x, state)
+            out[at] = self.last(state)
+        return out
+";
+
+#[test]
+fn gradients_come_through_what_is_written_row_by_row() {
+    if torch().is_none_or(|version| version < (2, 1)) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("net.py"), WRITES).unwrap();
+    let python = python();
+    let own =
+        ["trace", "net.py:Net", "--input", "float32[B,256]", "--loss", "output.mean()", "--quiet", "--python", &python];
+    let out = memwall(folder.path(), &own);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let plan = "model: {trace: model.tape.json.gz}\ntraining: {precision: fp32, micro_batch_size: 1}\n\
+                hardware: {gpu_type: NVIDIA H100, library_workspaces: false}\n";
+    std::fs::write(folder.path().join("plan.yaml"), plan).unwrap();
+    let out = memwall(folder.path(), &["predict", "--format", "json", "plan.yaml"]);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    // The cell's two matrices of three gates and their biases, the linear layer's matrix and bias.
+    let weights = (2 * 3 * (256 * 256 + 256) + 256 * 256 + 256) * 4;
+    assert_eq!(report["params"]["total"], weights / 4);
+    // Weights, AdamW's two states, and all gradients when the first row's pass is over.
+    let steps = report["timeline"].as_array().unwrap();
+    let backward = steps.iter().rfind(|step| step["phase"] == "backward").unwrap();
+    assert!(backward["allocated"].as_u64().unwrap() >= 4 * weights, "{backward}");
+}

@@ -44,3 +44,25 @@ fn a_backward_pass_that_computes_again_is_refused() {
     assert!(said.contains("computes blocks again") && said.lines().count() == 1, "{said}");
     assert_eq!(out.status.code(), Some(2));
 }
+
+/// The same, named and called as OpenAI's, Megatron-LM's and DeepSpeed's: it is traced as if it did not compute again.
+#[test]
+fn a_checkpoint_function_of_a_codes_own_is_left_out() {
+    if torch().is_none_or(|version| version < (2, 1)) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let named = AGAIN
+        .replace("Again", "CheckpointFunction")
+        .replace(
+            "forward(ctx, run, x, *weights):\n        ctx.run",
+            "forward(ctx, run_function, length, x, *weights):\n        run = run_function\n        ctx.run",
+        )
+        .replace("(self.second, self.first(x), ", "(self.second, 1, self.first(x), ")
+        .replace("return (None, *", "return (None, None, *");
+    std::fs::write(folder.path().join("net.py"), named).unwrap();
+    let (python, input) = (python(), "float32[B,32]");
+    let out = memwall(folder.path(), &["trace", "net.py:Net", "--input", input, "--python", &python]);
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(out.status.success() && said.contains("checkpoints 1 calls, the tape none"), "{said}");
+}

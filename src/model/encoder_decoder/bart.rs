@@ -132,10 +132,16 @@ impl Site<'_> {
         };
         let until = bridge.saturating_sub(1);
         vec![
-            Passing { from: 0, until, bytes: before, is_read: true },
-            Passing { from: 0, until, bytes: hidden, is_read: true },
-            Passing { from: bridge + 1, until: last, bytes: behind, is_read: true },
-            Passing { from: bridge + 1, until: last, bytes: own.saturating_add(crossed), is_read: true },
+            Passing { from: 0, until, bytes: before, is_read: true, came_in: false },
+            Passing { from: 0, until, bytes: hidden, is_read: true, came_in: false },
+            Passing { from: bridge + 1, until: last, bytes: behind, is_read: true, came_in: false },
+            Passing {
+                from: bridge + 1,
+                until: last,
+                bytes: own.saturating_add(crossed),
+                is_read: true,
+                came_in: false,
+            },
         ]
     }
 

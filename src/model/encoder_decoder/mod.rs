@@ -94,12 +94,18 @@ pub fn walk(model: &EncoderDecoder, family: Family, run: &MicroBatch<'_>) -> Wal
         Pending { made_by: bridge + 1, until: 0, bytes: decoder.leaf },
     ];
     walk.passing = vec![
-        Passing { from: 1, until: bridge.saturating_sub(1), bytes: encoder.bias, is_read: true },
-        Passing { from: bridge + 2, until: last, bytes: decoder.bias, is_read: true },
+        Passing { from: 1, until: bridge.saturating_sub(1), bytes: encoder.bias, is_read: true, came_in: false },
+        Passing { from: bridge + 2, until: last, bytes: decoder.bias, is_read: true, came_in: false },
     ];
     walk.passing.extend(site.held_by_stacks(bridge, last));
     if !site.keeps_states() {
-        walk.passing.push(Passing { from: bridge + 1, until: usize::MAX, bytes: states, is_read: true });
+        walk.passing.push(Passing {
+            from: bridge + 1,
+            until: usize::MAX,
+            bytes: states,
+            is_read: true,
+            came_in: false,
+        });
     }
     walk
 }

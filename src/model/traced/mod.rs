@@ -150,7 +150,8 @@ fn assembled(
                 from: *from as usize,
                 until: if *to as usize + 1 == count { usize::MAX } else { layer(*to) },
                 bytes: bytes_of(shape, *element),
-                is_read: *named == 0,
+                is_read: *named & 1 == 0,
+                came_in: *named & 2 != 0,
             })
             .collect(),
         ..Walk::default()

@@ -34,6 +34,8 @@ impl Site<'_> {
         let mut tape = Tape::with_room_for(segment.tensors.len(), segment.ops.len(), segment.weights.len(), named);
         tape.plain = !segment.block;
         tape.borrows = segment.borrows;
+        tape.leaves_output = segment.leaves_output;
+        tape.shares_gradient = segment.shares_gradient;
         tape.traced = true;
         let (mut taken, mut room) = (Replaced::default(), Room::default());
         tape.weights.extend(segment.weights.iter().map(|weight| self.weight(weight)));

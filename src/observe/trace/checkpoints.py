@@ -1,6 +1,7 @@
 """Recomputation and whatever else a model does with what autograd saves is left out while a step is traced: the plan says what
 is recomputed and what goes to the host, and the tape holds the model without it."""
 
+import inspect
 import sys
 
 import torch
@@ -64,6 +65,39 @@ class Function:
         return function(*args)
 
 
+def recomputed(function):
+    """What runs in the place of a code's own `CheckpointFunction`: the function that it would recompute. OpenAI's counts the arguments
+    that are no parameters (guided-diffusion, nn.py), DeepSpeed's fills a list (runtime/activation_checkpointing/checkpointing.py),
+    Megatron-LM's is as PyTorch's."""
+    if function in OWN:
+        return OWN[function]
+    named = list(inspect.signature(function.forward).parameters) if function.__name__.endswith("CheckpointFunction") else []
+    counted = named[2:3] == ["length"]
+
+    def plainly(run, about, *args):
+        made = run(*(args[:about] if counted else args))
+        if isinstance(about, list):
+            about.extend(made if isinstance(made, (list, tuple)) else [made])
+        return made
+
+    return OWN.setdefault(function, plainly if named[1:2] == ["run_function"] else None)
+
+
+# Autograd functions that were looked at.
+OWN = {}
+
+
+def applied(function, *args, **kwargs):
+    run = recomputed(function) if COUNTS.active else None
+    if run is None:
+        return apply(function, *args, **kwargs)
+    COUNTS.checkpointed += 1
+    return run(*args, **kwargs)
+
+
+apply = torch.autograd.Function.apply.__func__
+
+
 def compiled(model=None, **_):
     COUNTS.compiled += 1
     return model if model is not None else (lambda one: compiled(one))
@@ -77,6 +111,7 @@ def install():
         if hasattr(checkpoint, name):
             replace(getattr(checkpoint, name), without_reentrant)
     replace(checkpoint.CheckpointFunction, Function)
+    torch.autograd.Function.apply = classmethod(applied)
     replace(torch.compile, compiled)
     torch.compile = compiled
     enter, leave = saved_tensors_hooks.__enter__, saved_tensors_hooks.__exit__

@@ -52,6 +52,8 @@ def each_of(tensor):
     """The elements of a tensor whose counts are known, or of a plain number; none where they are not, or too many."""
     if isinstance(tensor, (int, float)) and not isinstance(tensor, bool):
         return [tensor]
+    if not isinstance(tensor, torch.Tensor):
+        return None
     counts = counts_of(tensor)
     if counts is None and not isinstance(tensor, FakeTensor) and tensor.device.type == "cpu" and 0 < tensor.numel() <= MOST_ON_HOST:
         with unset_fake_temporarily():
@@ -203,11 +205,14 @@ def all_differ(tensor, *_, **__):
 
 
 def runs(tensor, _inverse=False, counts=False, *_, **__):
-    """`unique_consecutive`: each element is a run of one."""
+    """`unique_consecutive`: each element is a run of one; how many of each sample hold is one number, as all samples are alike
+    (transformers' classifiers over end tokens ask for it)."""
     made, none, _ = all_differ(tensor)
+    if getattr(tensor, "_memwall_alike", False):
+        made = made[:1].clone()
     if not counts:
         return made, none, none
-    each = tensor.new_empty((tensor.numel(),), dtype=torch.int64)
+    each = tensor.new_empty((made.numel(),), dtype=torch.int64)
     each._memwall_counts = Counts(tensor.numel())
     return made, none, each
 
@@ -236,8 +241,21 @@ if hasattr(aten._ctc_loss_backward, "Tensor"):
     BY_VALUES[aten._ctc_loss_backward.Tensor] = lambda _, scores, *__, **___: torch.empty_like(scores)
 
 
+def gru_cell(_, __, hidden, *___):
+    """The hidden state, and five numbers for each of its elements (aten/src/ATen/native/cuda/RNN.cu, `GRU_WORKSPACE_MULTIPLIER`)."""
+    return torch.empty_like(hidden), hidden.new_empty((hidden.size(0), 5 * hidden.size(1)))
+
+
+def gru_cell_backward(gradient, workspace, has_bias):
+    gates = [workspace.new_empty((workspace.size(0), workspace.size(1) // 5 * 3)) for _ in range(2)]
+    biases = [one.sum(0) for one in gates] if has_bias else [None, None]
+    return *gates, torch.empty_like(gradient), *biases
+
+
 # Operators of a GPU that PyTorch has no shape rule for.
 WITHOUT_RULE = {
+    aten._thnn_fused_gru_cell.default: gru_cell,
+    aten._thnn_fused_gru_cell_backward.default: gru_cell_backward,
     aten._weight_norm_interface_backward.default: lambda _, v, g, *__: (torch.empty_like(v), torch.empty_like(g)),
     # Whether targets are on the host and short (aten/src/ATen/native/cudnn/LossCTC.cpp).
     aten._use_cudnn_ctc_loss.default: lambda *_: False,
@@ -271,6 +289,8 @@ def note(func, args, out):
     """Writes down what is known of an operator's result."""
     packet = func._overloadpacket
     bound(packet, args, out)
+    if packet is aten.sum and len(args) > 1 and args[0].dtype == torch.bool:
+        out._memwall_alike = True
     if packet is aten.arange:
         listed(args, out)
         return

@@ -15,7 +15,7 @@ import counts
 import guesses
 import held
 from checkpoints import replace
-from places import places_of, tensors_in
+from places import places_of, rows_written, tensors_in
 from sources import Refused
 from truths import known, truth_of
 
@@ -129,7 +129,7 @@ class Values(TorchDispatchMode):
         if kept is not None:
             return kept
         if func in MASKED and any(is_mask(index) for index in args[1]):
-            args = (args[0], self.positions(args[1]), *args[2:])
+            args = (args[0], self.positions(args[1], rows_written(args)), *args[2:])
         if func is aten.equal.default:
             self.note("equal", args[0])
             return True
@@ -170,7 +170,7 @@ class Values(TorchDispatchMode):
         numbers = [arg for arg in args if isinstance(arg, (int, float))]
         return not numbers or all(math.isfinite(number) and abs(number) <= MOST for number in numbers)
 
-    def positions(self, indices):
+    def positions(self, indices, rows=None):
         """Positions in the place of masks: all of them."""
         found = []
         for index in indices:
@@ -179,7 +179,7 @@ class Values(TorchDispatchMode):
                 found.extend(places.unbind(1))
             elif is_mask(index):
                 self.note("mask", index)
-                found.extend(index.new_empty((places_of(index),), dtype=torch.int64) for _ in range(index.dim()))
+                found.extend(index.new_empty((rows or places_of(index),), dtype=torch.int64) for _ in range(index.dim()))
             else:
                 found.append(index)
         return found

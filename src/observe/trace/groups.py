@@ -119,10 +119,18 @@ class Groups:
                 self.unmatched += 1
                 continue
             left.remove(found)
+            if edge[0] == "parameter" and self.is_leaf_made(found) and found not in group.saved:
+                # What adds up its gradient holds it (torch/csrc/autograd/functions/accumulate_grad.h, `variable`).
+                group.saved.append(found)
             key, view, _ = sent
             new = key in node._start
             view = self.reaches_as_view(found) or view
             group.flows[found] = ("new view" if view else "new") if new else "pass"
+
+    def is_leaf_made(self, number):
+        """Whether it was made in this pass, and asks for a gradient of its own, as interpolated samples of gradient penalties do."""
+        storage = self.r.tensors[number].storage
+        return number in self.r.plain and storage is not None and self.r.storages[storage].kind == "made"
 
     def reaches_as_view(self, number):
         """Whether gradients of what stands for another tensor come there as views. Those of several readers of the one view are

@@ -53,6 +53,17 @@ def places_of(mask):
     return mask.numel()
 
 
+def rows_written(args):
+    """How many rows are put into the places of a mask: as many as it has, also when their gradients are read there. None where one
+    row is for all."""
+    values, masks = args[2] if len(args) > 2 else None, [one for one in args[1] if one is not None]
+    if len(masks) != 1:
+        return None
+    if isinstance(values, torch.Tensor) and values.dim() == args[0].dim() - masks[0].dim() + 1 and values.size(0) > 1:
+        masks[0]._memwall_rows = values.size(0)
+    return getattr(masks[0], "_memwall_rows", None)
+
+
 def tensors_in(*trees):
     """Tensors in nested arguments, in the order of torch.utils._pytree, which takes most of a dispatch's time."""
     found = []

@@ -60,12 +60,14 @@ class Writer:
         if self.is_last:
             output = self.ids.get(a.resolve(a.loss), output)
         also = [self.ids[v] for v in a.extra.get(self.order, ()) if v in self.ids]
-        return {
+        segment = {
             "name": self.cls or ("first" if self.order == 0 else "last" if self.is_last else "between"),
             "path": self.path, "block": bool(self.cls),
             "borrows": self.order > 0 and (self.order - 1) in a.held_outputs,
             "weights": self.weights, "tensors": self.tensors, "ops": self.ops, "output": output, "also": also,
         }
+        known = {"leaves_output": a.own_outputs, "shares_gradient": a.shared_gradients}
+        return {**segment, **{name: True for name, orders in known.items() if self.order in orders}}
 
     # Tensors
 
@@ -113,9 +115,10 @@ class Writer:
             group = "weight_copy"
         if tensor.storage in self.r.cache:
             cached, group = 1, "kv_cache"
-        if here and tensor.storage in self.a.kept:
-            # The model has it between steps as well: it is counted with its buffers.
-            root = self.roots[tensor.storage] = self.add([Number(storage.bytes)], "u8", group, "elsewhere", False, KEPT)
+        if here and tensor.storage in self.a.kept | self.a.swapped:
+            # The model has it between steps as well: it is counted with its buffers, or is a parameter or a buffer now.
+            kept = KEPT if tensor.storage in self.a.kept else 0
+            root = self.roots[tensor.storage] = self.add([Number(storage.bytes)], "u8", group, "elsewhere", False, kept)
             return self.add(self.shape(tensor), element, group, "local", grad, 0, root)
         whole = tensor.numel * tensor.dtype.itemsize == storage.bytes
         if here and whole:
@@ -212,9 +215,14 @@ class Writer:
         kernel = first.name if len(group.ops) == 1 else node.name if node is not None else "custom function"
         self.ops.append([
             called(relative, first.cls, kernel, work), first.cls, kernel, self.unit(work, group), self.work(work), inputs, outputs, saved,
-            Number(group.scratch), Number(node.scratch if ran else 0), Number(sum(op.flops for op in group.ops)),
+            Number(group.scratch + self.beside_old(group)), Number(node.scratch if ran else 0), Number(sum(op.flops for op in group.ops)),
             Number(node.flops if ran else 0), 0 if views else len(group.ops), int(first.name not in COPIES),
         ])
+
+    def beside_old(self, group):
+        """Bytes of what takes a parameter's or a buffer's place, which is there still when it is made."""
+        made = {self.r.tensors[number].storage for op in group.ops for number in op.outputs} & self.a.swapped
+        return sum(self.r.storages[one].bytes for one in made if self.r.storages[one].born >= group.first)
 
     def on_device(self, number):
         return self.r.tensors[number].storage is not None
@@ -249,7 +257,7 @@ class Writer:
         end = len(self.groups) - 1
         for storage, index in last_use.items():
             record = r.storages[storage]
-            if record.kind != "made" or storage is None or storage in r.cache or storage in a.kept:
+            if record.kind != "made" or storage is None or storage in r.cache or storage in a.kept | a.swapped:
                 continue
             if a.made_in.get(("storage", storage)) != self.order and not (
                     self.came_in is not None and r.tensors[self.came_in].storage == storage):

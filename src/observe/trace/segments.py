@@ -2,6 +2,7 @@
 weights, as autograd runs them. Numbers that depend on sizes are kept apart, so that steps of other sizes can be laid
 beside."""
 
+import versions
 from groups import Groups
 from names import Number, element_of, within
 from places import tensors_in
@@ -12,6 +13,7 @@ class Assembly(Groups):
 
     def __init__(self, recorder, model, loss):
         self.r = recorder
+        versions.split(recorder)
         self.parameters = {}
         for name, parameter in model.named_parameters():
             owner = model.get_submodule(name.rpartition(".")[0])
@@ -37,7 +39,7 @@ class Assembly(Groups):
         self.groups = left
         self.cut()
         self.find_uses()
-        self.kept = self.find_kept()
+        self.kept, self.swapped = self.find_kept(), self.find_swapped()
 
     def cut(self):
         """Blocks and what lies between them: path, class, groups; none for a block that was passed over."""
@@ -119,6 +121,12 @@ class Assembly(Groups):
                     kept.update(map(self.made_alone, tensors_in([value])))
         return frozenset(kept) - {None}
 
+    def find_swapped(self):
+        """Storages that a step puts in the place of a parameter's or a buffer's own, as momentum encoders do with `param.data = …`: the
+        old one goes."""
+        tensors = [*self.model.parameters(), *self.model.buffers()]
+        return frozenset(map(self.r.known, tensors)) - {None}
+
     def made_alone(self, tensor):
         """The storage of a tensor that one segment made, and no other one uses."""
         storage = self.r.known(tensor)
@@ -137,9 +145,13 @@ class Assembly(Groups):
 
     def plan_leaving(self):
         """The main output of each segment, other tensors whose gradients come back, and what is held for whom."""
-        count = len(self.run)
+        count, r = len(self.run), self.r
         self.graded = self.find_graded()
         self.main, self.extra, self.held_outputs, self.kept_by = {}, {}, set(), {}
+        # Segments whose own operators alone save their output, beside the next one: recomputed, they leave it to that one.
+        self.own_outputs = set()
+        # Segments whose output's gradient is another tensor's as well, until they have run backward.
+        self.shared_gradients = set()
         self.pending, self.passing = [], []
         # What is held up to the end: blocks that were passed over hold as much.
         self.gathered = []
@@ -148,7 +160,7 @@ class Assembly(Groups):
         self.weights_by_segment()
         leaving = {order: [] for order in range(count)}
         for v, made in list(self.made_in.items()):
-            if isinstance(v, tuple) or v in self.parameters:
+            if isinstance(v, tuple) or v in self.parameters or r.tensors[v].storage in self.swapped:
                 continue
             later = {one for one in self.readers(v) if one > made}
             if later:
@@ -176,7 +188,7 @@ class Assembly(Groups):
             if number in self.saves and number not in self.unled and not self.answers:
                 continue
             storage = self.r.storages[number]
-            lasts = storage.kind == "made" and number not in done and number not in self.r.cache and number not in self.kept
+            lasts = storage.kind == "made" and number not in done and number not in self.r.cache and number not in self.kept | self.swapped
             if lasts and not self.is_cached(storage.first):
                 self.pass_on(order, self.last_beside(number), number, [1])
 
@@ -203,8 +215,8 @@ class Assembly(Groups):
         storage, is_main = tensor.storage, v == self.main.get(order)
         next_takes = is_main and order + 1 in later
         flows = sorted(one for one in self.flows.get(v, ()) if one > order)
-        if flows:
-            first = order + (2 if next_takes else 1)
+        if flows and flows[-1] > order + next_takes:
+            first = order + (2 if next_takes and self.shares_gradient(order, v, flows) else 1)
             if flows[-1] >= first:
                 self.pending.append([flows[-1], first, [Number(side) for side in tensor.shape], element_of(tensor.dtype)[0]])
         if storage in done or storage in self.r.cache or self.made_in.get(("storage", storage)) != order:
@@ -214,6 +226,8 @@ class Assembly(Groups):
         if order in saved:
             if next_takes:
                 self.held_outputs.add(order)
+                if max(saved | self.reads.get(storage, set())) <= order + 1:
+                    self.own_outputs.add(order)
         elif saved and not (next_takes and order + 1 in saved):
             self.keep(order, storage)
             if next_takes:
@@ -221,10 +235,26 @@ class Assembly(Groups):
         elif not saved:
             died = self.died_in(storage)
             first = order + (1 if next_takes else 0)
-            self.pass_on(first, died, storage)
+            # A frame alone has it behind that segment; that segment reads it as what comes in.
+            known = (1 if max(later) <= first else 0) + (2 if next_takes else 0)
+            self.pass_on(first, died, storage, [known] if known else ())
+
+    def shares_gradient(self, order, v, flows):
+        """Whether the gradient that waits for `v`, which the next segment reads, is the one that comes to that segment's output: a sum
+        of both hands it to both. Parts of a concatenation lie in one memory."""
+        beside = self.main.get(order + 1)
+        for at in (one for one in flows if one > order + 1):
+            for group in self.pieces[self.run[at]][2]:
+                passed = {self.resolve(number) for number, flow in group.flows.items() if flow == "pass"}
+                if beside is not None and {v, beside} <= passed:
+                    self.shared_gradients.add(order + 1)
+                    tensors = self.r.tensors
+                    return any(tensors[number].numel == tensors[v].numel for number in group.outputs)
+        return False
 
     def pass_on(self, first, died, storage, named=()):
-        """Memory that is held behind segment `first`, and released in the course of segment `died`; `named`: by a frame alone."""
+        """Memory that is held behind segment `first`, and released in the course of segment `died`; `named`: what is
+        known of it (src/plan/traced/mod.rs, `TracedPassing`)."""
         to_the_end = (self.answers or storage in self.unled) and died == len(self.run) - 1
         if died > first and self.answers and not self.pieces[self.run[died]][1]:
             self.arriving.setdefault(died, []).append(storage)

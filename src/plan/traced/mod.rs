@@ -144,8 +144,8 @@ pub struct Trace {
     pub passing: Vec<TracedPassing>,
 }
 
-/// What is held in the forward pass: behind which segment, up to which, shape, type, and whether a frame alone has it (1),
-/// as no segment reads it any more.
+/// What is held in the forward pass: behind which segment, up to which, shape, type, and what is known of it, added up: a
+/// frame alone has it, as no segment reads it any more (1); it came into that segment (2).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct TracedPassing(pub u32, pub u32, pub Vec<u32>, pub TracedElement, #[serde(default)] pub u8);
 
@@ -170,6 +170,12 @@ pub struct Segment {
     pub output: Option<u32>,
     /// Further ones whose gradients come back.
     pub also: Vec<u32>,
+    /// Its own operators alone save what leaves, beside the next segment.
+    #[serde(default)]
+    pub leaves_output: bool,
+    /// The gradient of what leaves is another tensor's as well, until the segment has run backward.
+    #[serde(default)]
+    pub shares_gradient: bool,
 }
 
 /// A parameter.

@@ -1,5 +1,6 @@
 //! One micro-batch of a job on one GPU: its tapes, played.
 
+mod handed;
 pub(in crate::predict) mod layers;
 pub(in crate::predict) mod outputs;
 pub(in crate::predict) mod pending;
@@ -66,7 +67,7 @@ impl StageTapes<'_> {
 impl StepTapes {
     /// Walks and plays `job`.
     pub fn of(job: &Job) -> Self {
-        let walk = walked(job);
+        let mut walk = walked(job);
         if job.training.mode == Mode::Inference {
             return Self::of_inference(walk);
         }
@@ -75,6 +76,10 @@ impl StepTapes {
             Checkpointing::Classes(classes) => Some(classes.as_slice()),
             _ => None,
         };
+        let checkpointed = checkpointed(&walk, every, classes);
+        if recompute == Recompute::All {
+            handed::take_outputs(&mut walk, &checkpointed);
+        }
         let gradients = weight_gradients(job);
         let offload = Offload::of(&job.training.offload_modules);
         let ends = |tape: &Tape| play(tape, Recompute::Nothing, gradients, offload);
@@ -101,7 +106,7 @@ impl StepTapes {
             .collect();
         let parameters = walk.kinds.iter().map(|(_, tape)| tape.parameters()).collect();
         Self {
-            checkpointed: checkpointed(&walk, every, classes),
+            checkpointed,
             first: ends(&walk.first),
             last: play(&walk.last, behind, gradients, offload),
             kinds,

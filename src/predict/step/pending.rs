@@ -14,7 +14,7 @@ impl StepTapes {
     /// What layers before `layer` hold for layers behind it during the forward pass.
     pub(in crate::predict) fn passing(&self, layer: u64) -> u64 {
         let layer = usize::try_from(layer).unwrap_or(usize::MAX);
-        let made = self.walk.passing.iter().filter(|one| one.from <= layer);
+        let made = self.walk.passing.iter().filter(|one| one.from <= layer && !self.is_kept(one));
         made.filter(|one| layer <= one.until || self.held_by(one).is_some()).map(|one| one.bytes).sum()
     }
 
@@ -31,10 +31,15 @@ impl StepTapes {
         self.walk.passing.iter().filter(held).map(|one| one.bytes).sum()
     }
 
+    /// Whether a recomputed layer keeps it as what came in, until it has run again.
+    pub(in crate::predict) fn is_kept(&self, one: &Passing) -> bool {
+        one.came_in && one.from.checked_sub(1).is_some_and(|layer| self.checkpointed.get(layer) == Some(&true))
+    }
+
     /// The first recomputed layer that is handed what one layer makes for those behind it: it keeps that until it has
     /// run again.
     fn held_by(&self, one: &Passing) -> Option<usize> {
-        if !one.is_read {
+        if !one.is_read || self.is_kept(one) {
             return None;
         }
         let behind = self.checkpointed.iter().enumerate().skip(one.from);

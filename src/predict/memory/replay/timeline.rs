@@ -322,7 +322,8 @@ impl<'a, M: Memory> AllocatorTimeline<'a, M> {
 
     /// What the tape at place `at` made for layers further on; the first tape stands before layer 0.
     fn hold_ahead(&mut self, at: usize, all: &[Passing], places: &mut [Option<BlockIndex>]) {
-        for (one, place) in all.iter().zip(places).filter(|(one, _)| one.from == at && one.bytes > 0) {
+        let held = |one: &Passing| one.from == at && one.bytes > 0 && !self.step.is_kept(one);
+        for (one, place) in all.iter().zip(places).filter(|(one, _)| held(one)) {
             *place = Some(self.allocator.take(Request::of(one.bytes)));
         }
     }

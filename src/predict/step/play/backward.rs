@@ -2,6 +2,7 @@
 
 use super::log::{BlockKey, Log};
 use super::recompute::Uses;
+use super::shared::{SharedWeight, shared_weights};
 use super::{Groups, LiveBytes, PassPeak, WeightGradients};
 use crate::model::{Flow, Group, Home, Op, Part, Tape, TensorId, TiedGrad};
 
@@ -23,6 +24,8 @@ struct BackwardPass<'a> {
     /// What the operator that runs has made.
     made: Vec<(TensorId, u32)>,
     policy: WeightGradients,
+    /// Weights that several operators use.
+    shared: Vec<SharedWeight>,
     stay: u64,
     waiting: u64,
     /// The output is saved by one of the tape's own operators.
@@ -61,6 +64,7 @@ pub(in crate::predict) fn backward(
         gradients: Vec::with_capacity(tape.ops.len()),
         made: Vec::with_capacity(4),
         policy,
+        shared: shared_weights(tape),
         stay: 0,
         waiting: 0,
         holds_output: false,
@@ -72,7 +76,8 @@ pub(in crate::predict) fn backward(
         let bytes = tape.get(id).allocated();
         run.alive.take(Group::ActivationGradient, bytes, run.gradient(run.gradients.len()));
         run.slots[id.0 as usize] = u32::try_from(run.gradients.len()).ok();
-        run.gradients.push(Gradient { bytes, holders: 1, view: false });
+        let shared = tape.shares_gradient && tape.output == Some(id);
+        run.gradients.push(Gradient { bytes, holders: 1 + u32::from(shared), view: false });
     }
     run.alive.mark("output gradient", Group::ActivationGradient, 0);
     for at in (0..tape.ops.len()).rev() {
@@ -178,7 +183,6 @@ impl BackwardPass<'_> {
                 }
             }
             self.alive.mark(op.name, Group::ActivationGradient, op.scratch_backward);
-            self.arrived();
             self.meet(op);
         }
         let overwritten = |id: &TensorId| {
@@ -193,9 +197,11 @@ impl BackwardPass<'_> {
                 self.drop_holder(slot);
             }
         }
-        // The engine hands weights their gradients when the operator has let go of what it read.
+        // The engine hands on what an operator made when that has let go of what it read and saved
+        // (torch/csrc/autograd/engine.cpp, `evaluate_function`).
         if incoming.is_some() {
-            self.settle(op);
+            self.arrived();
+            self.settle(at);
         }
     }
 
@@ -218,7 +224,7 @@ impl BackwardPass<'_> {
         self.made.push((id, u32::try_from(self.gradients.len() - 1).unwrap_or(u32::MAX)));
     }
 
-    /// The engine hands on what an operator made once that has run.
+    /// What an operator made comes to the tensors that it is for.
     fn arrived(&mut self) {
         let mut made = std::mem::take(&mut self.made);
         for (id, slot) in made.drain(..) {
@@ -265,8 +271,10 @@ impl BackwardPass<'_> {
         }
     }
 
-    /// What becomes of the weight gradients that `op` made.
-    fn settle(&mut self, op: &Op) {
+    /// What becomes of the weight gradients that the operator at `at` made.
+    fn settle(&mut self, at: usize) {
+        let op = &self.tape.ops[at];
+        self.add_parts(at);
         for (id, flow) in self.tape.ids(op.inputs).iter().zip(self.tape.flows(op.inputs)) {
             let tensor = self.tape.get(*id);
             let new = matches!(flow, Flow::New | Flow::View);
@@ -279,6 +287,7 @@ impl BackwardPass<'_> {
             let Home::Weight(weight) = tensor.home else { continue };
             match (self.policy, self.tape.weights[weight as usize].meets) {
                 (WeightGradients::InPlace, _) => {}
+                (WeightGradients::Added, TiedGrad::Nothing) if self.shared.iter().any(|one| one.weight == *id) => {}
                 (WeightGradients::Made | WeightGradients::UntilReduced, TiedGrad::Nothing | TiedGrad::Later) => {
                     self.stay += tensor.allocated();
                 }
@@ -291,6 +300,20 @@ impl BackwardPass<'_> {
                     }
                     self.alive.give(Group::WeightGradient, tensor.allocated(), BlockKey::passed_on(self.tape, *id));
                 }
+            }
+        }
+    }
+
+    /// A part of a weight's gradient comes to those that are there. The first is added out of place where the gradient is a
+    /// view; with the last, the sum is added to the gradient of earlier micro-batches, and goes.
+    fn add_parts(&mut self, at: usize) {
+        for one in self.shared.iter().filter(|_| self.policy != WeightGradients::InPlace) {
+            let bytes = self.tape.get(one.weight).allocated();
+            if one.second == at && one.view {
+                self.alive.mark("accumulation", Group::WeightGradient, bytes);
+            }
+            if one.first == at && one.goes && self.policy == WeightGradients::Added {
+                self.alive.give(Group::WeightGradient, bytes, BlockKey::passed_on(self.tape, one.weight));
             }
         }
     }

@@ -11,6 +11,7 @@ mod backward;
 mod log;
 mod offload;
 mod recompute;
+mod shared;
 
 pub(in crate::predict) use log::{BlockKey, Event, TapeLog, logged};
 pub use offload::Offload;
@@ -148,7 +149,8 @@ pub fn play(tape: &Tape, recompute: Recompute, gradients: WeightGradients, offlo
     if let Some(id) = tape.output {
         // What leaves belongs to whoever runs next, unless it is what came in or this tape saves it.
         let root = tape.storage(id);
-        if tape.get(root).home == Home::Local && uses.saves[root.0 as usize] == 0 {
+        let saved = uses.saves[root.0 as usize] > 0 && !uses.dropped[root.0 as usize];
+        if tape.get(root).home == Home::Local && !saved {
             retained[tape.get(tape.storage(id)).group as usize] -= output;
         }
     }

@@ -158,6 +158,13 @@ fn drop_recomputed(tape: &Tape, recompute: Recompute, uses: &mut Uses) {
             uses.dropped[root.0 as usize] = !leaves && !forced && tape.get(root).home == Home::Local;
         }
     }
+    if recompute == Recompute::All
+        && tape.leaves_output
+        && let Some(root) = leaving
+    {
+        let slot = root.0 as usize;
+        uses.dropped[slot] = uses.saves[slot] > 0 && tape.get(root).home == Home::Local;
+    }
     drop_copies(tape, uses);
 }
 

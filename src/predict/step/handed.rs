@@ -1,0 +1,26 @@
+//! What checkpointed blocks hand to those behind them.
+
+use crate::model::Walk;
+
+/// A recomputed block saves nothing, its output neither: the tape behind it holds what comes in, where it would else have
+/// borrowed it from the block that saved it.
+pub(super) fn take_outputs(walk: &mut Walk, checkpointed: &[bool]) {
+    let leaves = |walk: &Walk, layer: usize| {
+        checkpointed.get(layer) == Some(&true) && walk.kinds[walk.order[layer]].1.leaves_output
+    };
+    let behind: Vec<usize> = (1..walk.order.len()).filter(|layer| leaves(walk, layer - 1)).collect();
+    let mut owners = vec![None; walk.kinds.len()];
+    for layer in behind {
+        let kind = walk.order[layer];
+        let Some((name, tape)) = walk.kinds.get(kind).filter(|(_, tape)| tape.borrows).cloned() else { continue };
+        walk.order[layer] = *owners[kind].get_or_insert_with(|| {
+            let mut owner = tape;
+            owner.borrows = false;
+            walk.kinds.push((name, owner));
+            walk.kinds.len() - 1
+        });
+    }
+    if walk.order.len().checked_sub(1).is_some_and(|layer| leaves(walk, layer)) {
+        walk.last.borrows = false;
+    }
+}
