@@ -227,7 +227,7 @@ fn a_run_on_a_cpu_has_no_figures_of_a_gpu() {
 #[test]
 fn the_end_of_a_rank_is_said_with_its_signal() {
     let mut state = alone();
-    let ranks = vec![RankProcess { pid: 11, rank: 0 }, RankProcess { pid: 12, rank: 1 }];
+    let ranks = vec![RankProcess { pid: 11, started: None, rank: 0 }, RankProcess { pid: 12, started: None, rank: 1 }];
     let news = RunNews { pid: Some(PID), ranks: ranks.clone(), ..RunNews::default() };
     happen(&mut state, Event::Run(Box::new(news.clone())));
     // The launcher is attached, its first rank followed.
