@@ -3,14 +3,15 @@
 //! A place is named only if late steps are there far more often than healthy ones: any of it could be chance, and the
 //! test is a binomial one. Work that every step consists of (forward, backward, optimizer) is never named for late steps.
 
-use crate::reading::{Activity, CodePlace, HookPlaces, HookStall, StepCause};
+use crate::reading::{Activity, CodePlace, HookPlaces, HookStall, LateStep, StepCause};
 use crate::units::{Fraction, Seconds};
 
 /// A place is named when chance alone would put it into so many late steps with less than this probability.
 const CHANCE: f64 = 5e-4;
 
-/// … and in so many of them.
+/// … and in so many of them, and no smaller share: the machine's other work makes steps late as well.
 const LEAST: usize = 3;
+const LEAST_SHARE: f64 = 0.2;
 
 /// Where few healthy samples are known, a place that none of them met takes at most this share of the time.
 const UNSEEN: f64 = 0.1;
@@ -30,11 +31,34 @@ const WORTH: f64 = 0.05;
 /// Why the newest late steps are late, `age` after the message came; none where no place stands out.
 #[must_use]
 pub fn late_steps(places: &HookPlaces, age: Seconds) -> Option<StepCause> {
-    let count = places.late.len();
-    let (newest, oldest) = (places.late.last()?, places.late.first()?);
-    let between = if count > 1 { (oldest.ago - newest.ago).0 / (count - 1) as f64 } else { 0.0 };
+    let chosen = chosen_place(places)?;
+    let mut here = places.late.iter().filter(|late| late.place == chosen);
+    let oldest = here.next()?;
+    let (newest, count) = here.fold((oldest, 1), |(_, count), late| (late, count + 1));
+    let between = if count > 1 { (oldest.ago - newest.ago).0 / f64::from(count - 1) } else { 0.0 };
     let recent = (newest.ago + age).0 <= REMEMBERED.0.max(2.0 * between);
     if recent { late_until(places, age) } else { None }
+}
+
+/// The place that makes late steps late: the one that chance explains least, else that of a step that is long.
+fn chosen_place(places: &HookPlaces) -> Option<usize> {
+    let usual = places.usual?;
+    let count = places.late.len();
+    let at = |at: usize| places.late.iter().filter(move |late| late.place == at).count();
+    let by_chance = |place: &usize| chance(&places.places[*place], at(*place), count, places.samples);
+    // Each place that is looked at has its chance.
+    let looked_at = (0..places.places.len()).filter(|place| at(*place) > 0).count();
+    let often = (0..places.places.len())
+        .filter(|place| at(*place) >= LEAST && at(*place) as f64 >= LEAST_SHARE * count as f64)
+        .filter(|place| !places.places[*place].activity.is_work())
+        .min_by(|one, other| by_chance(one).total_cmp(&by_chance(other)))
+        .filter(|place| by_chance(place) * looked_at as f64 <= CHANCE);
+    // One that is long says more than several that are not.
+    let long = || {
+        let is_long = |late: &&LateStep| is_long(late.took, usual) && stands_out(&places.places[late.place]);
+        places.late.iter().rev().find(is_long).map(|late| late.place)
+    };
+    often.or_else(long)
 }
 
 /// Why the newest late steps of one of several ranks are late. One that waits for the others is late by what makes them
@@ -76,18 +100,9 @@ fn late_until(places: &HookPlaces, age: Seconds) -> Option<StepCause> {
     let usual = places.usual?;
     let count = places.late.len();
     let oldest = places.late.first()?;
-    let at = |at: usize| places.late.iter().filter(move |late| late.place == at);
-    let most = (0..places.places.len()).max_by_key(|place| (at(*place).count(), std::cmp::Reverse(*place)))?;
-    // One that is long says more than several that are not.
-    let long =
-        places.late.iter().rev().find(|late| is_long(late.took, usual) && stands_out(&places.places[late.place]));
-    let often = is_beyond_chance(&places.places[most], at(most).count(), count, places.samples);
-    let chosen = if often { most } else { long?.place };
+    let chosen = chosen_place(places)?;
     let place = &places.places[chosen];
-    if place.activity.is_work() {
-        return None;
-    }
-    let steps: Vec<Seconds> = at(chosen).map(|late| late.took).collect();
+    let steps: Vec<Seconds> = places.late.iter().filter(|late| late.place == chosen).map(|late| late.took).collect();
     let more: f64 = steps.iter().map(|took| (took.0 - usual.0).max(0.0)).sum();
     let words = match steps.as_slice() {
         [one] => format!("{}, {one}, {}", place.doing(), place.location()),
@@ -110,10 +125,10 @@ fn stands_out(place: &CodePlace) -> bool {
     !place.activity.is_work() && place.share.0 < ONCE_SHARE
 }
 
-/// Whether `here` of `count` late steps are more than chance brings to a place, by its share of `samples` healthy ones.
-fn is_beyond_chance(place: &CodePlace, here: usize, count: usize, samples: u64) -> bool {
+/// The probability that chance alone brings `here` of `count` late steps to a place, by its share of `samples` healthy ones.
+fn chance(place: &CodePlace, here: usize, count: usize, samples: u64) -> f64 {
     let unseen = (1.0 / (samples as f64 + 2.0)).min(UNSEEN);
-    here >= LEAST && !place.activity.is_work() && tail(here, count, place.share.0.max(unseen)) < CHANCE
+    tail(here, count, place.share.0.max(unseen))
 }
 
 /// The probability of at least `least` hits in `count` trials that each hit with `chance`.
@@ -232,7 +247,7 @@ pub fn step_share(places: &HookPlaces) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reading::{LateStep, PendingCollective};
+    use crate::reading::PendingCollective;
 
     fn place(activity: Activity, call: &str, line: u32, share: f64) -> CodePlace {
         CodePlace { activity, call: call.to_owned(), file: "/w/train.py".to_owned(), line, share: Fraction(share) }
@@ -302,6 +317,28 @@ mod tests {
         // Work is what steps consist of.
         let forward = place(Activity::Forward, "forward", 90, 0.01);
         assert_eq!(late_steps(&late(vec![forward], &[0; 10], 1000), Seconds(0.0)), None);
+    }
+
+    #[test]
+    fn what_the_machine_makes_late_as_well_hides_no_cause() {
+        let places = || vec![place(Activity::Checkpoint, "torch.save", 29, 0.01), place(Activity::Backward, "", 22, 0.6)];
+        // 9 of 30, and more of them at work: C(30,9) 0.01^9 0.99^21 = 1.2e-11.
+        let told: Vec<usize> = (0..30).map(|step| usize::from(step % 10 > 2)).collect();
+        let cause = late_steps(&late(places(), &told, 500), Seconds(0.0)).unwrap();
+        assert_eq!(cause.words, "checkpoint saving (torch.save), train.py:29: in 9 of 30 late steps, 200 ms more each");
+        // A few of many are not what makes them late, however little chance brings them there.
+        let few: Vec<usize> = (0..30).map(|step| usize::from(step % 6 != 0)).collect();
+        assert_eq!(late_steps(&late(places(), &few, 500), Seconds(0.0)), None);
+        // It is over: others are late, for the machine, a minute and more after.
+        let over: Vec<usize> = (0..100).map(|step| usize::from(step > 30)).collect();
+        assert_eq!(late_steps(&late(places(), &over, 500), Seconds(0.0)), None);
+        // Each place has its chance: 6 of 11 at one that takes 8.5 % of steps is 1.2e-4, twice that of two, six times of six.
+        let among = |others: usize| {
+            let places = (0..=others).map(|line| place(Activity::Code, "f", line as u32, 0.085)).collect();
+            let at: Vec<usize> = (0..11).map(|step| if step < 6 { 0 } else { 1 + step % others }).collect();
+            late_steps(&late(places, &at, 500), Seconds(0.0)).is_some()
+        };
+        assert_eq!((among(1), among(5)), (true, false));
     }
 
     #[test]

@@ -99,6 +99,37 @@ results["forward"] = [evaluating[0], training[0]]
 # Python's own `wait` waits for no device; a call that is made right there may.
 results["waits"] = [placed(WAIT["wait"])[5], placed(here)[5]]
 
+def waits_at():
+    """Where a watch sees a thread whose event loop waits: the coroutine that makes steps is at its third line."""
+    import asyncio
+
+    scope = code("/w/async_train.py", "async def learn(made, one):\n    made()\n    await one\nasync def other(one):\n    await one\n")
+    one, seen = watch(), []
+
+    async def main():
+        event = asyncio.get_running_loop().create_future()
+        runs = asyncio.base_events.BaseEventLoop._run_once.__code__
+        one.loop = {id(runs): runs, id(scope["learn"].__code__): scope["learn"].__code__}
+        tasks = [asyncio.ensure_future(scope["learn"](int, event)), asyncio.ensure_future(scope["other"](event))]
+        await asyncio.sleep(0)
+        asyncio.get_running_loop().call_soon(look, event)
+        await asyncio.gather(*tasks)
+
+    def look(event):
+        # Its event loop's frame, as it is while it waits for the selector.
+        frame = sys._getframe(0)
+        while not frame.f_code.co_filename.endswith("/asyncio/base_events.py"):
+            frame = frame.f_back
+        found = one.place(frame)
+        seen.append([found[0], found[2].co_filename, found[3]])
+        event.set_result(None)
+
+    asyncio.run(main())
+    return seen[0]
+
+
+results["awaited"] = waits_at()
+
 # Steps of 0.1 s: half forward, then half backward, sampled in each; the fifth takes 0.1 s more somewhere.
 FUNCTION = SCRIPT["loop"].__code__
 

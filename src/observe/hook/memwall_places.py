@@ -49,10 +49,10 @@ _LEAST_TIMES = 8
 _USUAL_EVERY = 0.5
 
 _DEEPEST = 128
-# Late steps that are kept, and that are told of: the newest, or those of the kept ones that are late by this share of
-# the longest, where so many are and all at one place.
+_MOST_TASKS = 1000
+# Late steps that are kept and told of: the newest, or those of the kept ones that are late by this share of the longest,
+# where so many are and all at one place.
 _KEPT_LATE = 30
-_TOLD_LATE = 10
 _LONG_SHARE = 0.25
 _LEAST_LONG = 3
 _KEPT_SAMPLES = 512
@@ -382,10 +382,36 @@ class _Watch:
             known = ("evaluation", "")
         elif known is not None and known[0] == "forward" and _evaluates(model):
             known = ("evaluating", known[1])
+        if known is None and found.f_code.co_filename.endswith("/asyncio/base_events.py"):
+            awaited = self.awaited(found)
+            if awaited is not None:
+                return ("code", "", awaited.f_code, awaited.f_lineno, awaited.f_lasti, False)
         kind, call = known if known is not None else ("code", "")
         if kind == "evaluating" or kind in _WORK:
             self.inside = self.own(frames[: where + 1])
         return (kind, call, found.f_code, found.f_lineno, found.f_lasti, where == 0)
+
+    def awaited(self, runner):
+        """Where the coroutine that makes the steps waits: while its event loop, whose frame that is, runs nothing, it is on
+        no stack. None where nobody knows, and where several tasks make steps."""
+        waiting = []
+        try:
+            tasks = sys.modules["asyncio.tasks"].all_tasks(runner.f_locals["self"])
+            for task in list(tasks)[:_MOST_TASKS]:
+                coroutine, frame = task.get_coro(), None
+                is_loop = False
+                # From the task's own down to the innermost one of the script that it awaits.
+                while getattr(coroutine, "cr_frame", None) is not None:
+                    if id(coroutine.cr_code) in self.loop:
+                        is_loop = True
+                    if frame is None or not self.codes.of(coroutine.cr_code)[1]:
+                        frame = coroutine.cr_frame
+                    coroutine = coroutine.cr_await
+                if is_loop:
+                    waiting.append(frame)
+        except Exception:
+            return None
+        return waiting[0] if len(waiting) == 1 else None
 
     def own(self, frames):
         """The innermost function of the script among those that work has called: a hook of a module, say."""
@@ -635,14 +661,13 @@ class _Watch:
 
     def told_late(self):
         """What the machine's other work makes late hides what is late by much more."""
-        newest = self.late[-_TOLD_LATE:]
-        if self.usual is None or not newest:
-            return newest
+        if self.usual is None or not self.late:
+            return self.late
         late_by = [ended - began - self.usual for _, began, ended, *_ in self.late]
-        long = [one for one, by in zip(self.late, late_by) if by >= _LONG_SHARE * max(late_by)][-_TOLD_LATE:]
+        long = [one for one, by in zip(self.late, late_by) if by >= _LONG_SHARE * max(late_by)]
         places = [self.named(place, inside) for _, _, _, place, inside, _ in long]
         is_one = len({self.group(place) for place in places}) == 1 and not _is_work(places[0])
-        return long if is_one and len(long) >= _LEAST_LONG else newest
+        return long if is_one and len(long) >= _LEAST_LONG else self.late
 
     def together(self, late):
         """Late steps with what is said of them and the share that it has of healthy steps. They are late at one place where

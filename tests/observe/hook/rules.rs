@@ -81,15 +81,20 @@ fn late_steps_in_one_function_or_at_one_line_are_at_one_place() {
 }
 
 #[test]
+fn a_coroutine_that_waits_is_at_its_own_line() {
+    are(&[("awaited", json!(["code", "/w/async_train.py", 3]))]);
+}
+
+#[test]
 fn samples_stand_for_the_time_around_them() {
     are(&[("around samples", json!([{"7": 0.012, "4": 0.006}, {"4": 0.003, "7": 0.015}, {}]))]);
 }
 
 #[test]
 fn what_is_late_by_much_more_is_not_hidden_by_others() {
-    // The ten newest otherwise: eight of the machine's after each of one's own.
-    let (own, other) = (json!([4, 8, 4, 4, 4, 4, 4, 4, 4, 4]), json!([4, 7, 4, 4, 4, 4, 4, 4, 4, 4]));
-    are(&[("long ones", json!([[7, 7, 7], own, other]))]);
+    // All that are kept otherwise: eight of the machine's after each of one's own.
+    let among = |lines: &[u32]| json!(lines.iter().flat_map(|line| [*line].into_iter().chain([4; 8])).collect::<Vec<_>>());
+    are(&[("long ones", json!([[7, 7, 7], among(&[7, 7, 8]), among(&[7, 7])]))]);
 }
 
 #[test]

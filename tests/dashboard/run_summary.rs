@@ -1,0 +1,43 @@
+//! What `memwall run` says at the end of a command, beside what the command has written.
+
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::process::{Command, Stdio};
+
+use crate::terminal::Program;
+
+/// The lines of the screen behind a command that prints `text`, from its first.
+fn lines(text: &str) -> Vec<String> {
+    let terminal = Program::memwall().args(&["run", "--", "printf", text]).size(80, 24).start();
+    let screen = terminal.wait_for("no optimizer step was observed");
+    screen.lines().map(|line| line.trim_end().to_owned()).filter(|line| !line.is_empty()).take(2).collect()
+}
+
+#[test]
+fn on_a_terminal_it_begins_behind_a_line_that_was_not_ended() {
+    // A bar, one letter, and one that fills the line but for a column.
+    for bar in ["100%|##########| 10/10", "#", &"#".repeat(79)] {
+        let lines = lines(&format!("\\r{}", bar.replace('%', "%%")));
+        assert_eq!(lines[0], bar, "{lines:?}");
+        assert!(lines[1].starts_with("memwall: "), "{lines:?}");
+    }
+    // No empty line where it was ended.
+    let terminal = Program::memwall().args(&["run", "--", "printf", "done\\n"]).size(80, 24).start();
+    let screen = terminal.wait_for("no optimizer step was observed");
+    assert_eq!(screen.lines().next().map(str::trim_end), Some("done"));
+    assert!(screen.lines().nth(1).is_some_and(|line| line.starts_with("memwall: ")), "{screen}");
+}
+
+#[test]
+fn in_a_file_it_begins_a_line() {
+    for (written, before) in [("10%%|#", "10%|#\nmemwall: "), ("done\\n", "done\nmemwall: "), ("", "memwall: ")] {
+        let mut file: File = tempfile::tempfile().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_memwall"));
+        command.args(["run", "--", "sh", "-c", &format!("printf '{written}' >&2")]).stdin(Stdio::null());
+        assert!(command.stderr(file.try_clone().unwrap()).status().unwrap().success());
+        let mut text = String::new();
+        file.rewind().unwrap();
+        file.read_to_string(&mut text).unwrap();
+        assert!(text.starts_with(before), "{text}");
+    }
+}
