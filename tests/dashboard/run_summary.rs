@@ -6,9 +6,16 @@ use std::process::{Command, Stdio};
 
 use crate::terminal::Program;
 
+/// `memwall run` of a `printf` on a terminal, with hooks that meet in that folder.
+fn printing(text: &str, hooks: &tempfile::TempDir) -> Program {
+    let program = Program::without_theme().args(&["run", "--", "printf", text]).size(80, 24);
+    program.env("MEMWALL_HOOK_DIR", hooks.path().join("memwall"))
+}
+
 /// The lines of the screen behind a command that prints `text`, from its first.
 fn lines(text: &str) -> Vec<String> {
-    let terminal = Program::without_theme().args(&["run", "--", "printf", text]).size(80, 24).start();
+    let hooks = tempfile::tempdir().unwrap();
+    let terminal = printing(text, &hooks).start();
     let screen = terminal.wait_for("no optimizer step was observed");
     screen.lines().map(|line| line.trim_end().to_owned()).filter(|line| !line.is_empty()).take(2).collect()
 }
@@ -22,7 +29,8 @@ fn on_a_terminal_it_begins_behind_a_line_that_was_not_ended() {
         assert!(lines[1].starts_with("memwall: "), "{lines:?}");
     }
     // No empty line where it was ended.
-    let terminal = Program::without_theme().args(&["run", "--", "printf", "done\\n"]).size(80, 24).start();
+    let hooks = tempfile::tempdir().unwrap();
+    let terminal = printing("done\\n", &hooks).start();
     let screen = terminal.wait_for("no optimizer step was observed");
     assert_eq!(screen.lines().next().map(str::trim_end), Some("done"));
     assert!(screen.lines().nth(1).is_some_and(|line| line.starts_with("memwall: ")), "{screen}");

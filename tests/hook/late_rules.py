@@ -188,6 +188,22 @@ def few(late, healthy=11):
 results["few samples"] = [few(9), few(3), few(9, healthy=0)]
 
 
+def shares():
+    """Shares of all steps by what is told: of ten samples, six are at two lines of a function, four at work."""
+    one = watch([0.1] * 10)
+    one.loop = {id(FUNCTION): None}
+    one.on_steps(one.hook)
+    places = [at("code", 15, HOOK)] * 3 + [at("code", 16, HOOK)] * 3 + [at("backward", 4)] * 4
+    one.pending = [(0.05 * number, place, None) for number, place in enumerate(places)]
+    one.settle(9.0)
+    healthy = [place["share"] for place in one.message(False, 9.0)["places"]]
+    one.late = [(step, 0.0, 0.5, at("code", 16, HOOK), None, 0.4) for step in range(3)]
+    return [healthy, [place["share"] for place in one.message(False, 9.0)["places"]]]
+
+
+results["shares"] = shares()
+
+
 def lines(*places):
     """The lines that late steps at those places are said to be at."""
     one = watch([0.1] * 10)

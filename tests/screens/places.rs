@@ -246,6 +246,15 @@ fn the_end_of_a_rank_is_said_with_its_signal() {
         happen(&mut state, Event::Run(Box::new(RunNews { exits, ..news.clone() })));
         assert!(line(&state, 1).contains(&format!("ended, rank 1: {said}")), "{}", line(&state, 1));
     }
+    // The launcher alone: its ranks go on.
+    let launcher = exit(PID, None, Some(9));
+    happen(&mut state, Event::Run(Box::new(RunNews { exits: vec![launcher], ..news.clone() })));
+    assert_ne!(run_verdict(&state).words, "ENDED");
+    happen(
+        &mut state,
+        Event::Run(Box::new(RunNews { exits: vec![launcher, exit(11, Some(0), None)], ..news.clone() })),
+    );
+    assert!(line(&state, 1).contains("ended, SIGKILL, exit 137"), "{}", line(&state, 1));
     happen(&mut state, Event::Run(Box::new(RunNews { exits: vec![ended], ..news })));
     assert!(line(&state, 1).contains("ended, rank 0: SIGTERM, exit 143"), "{}", line(&state, 1));
 }

@@ -625,14 +625,17 @@ class _Watch:
             self.turning.release()
 
     def message(self, stalls, now):
-        indices, places = {}, []
+        indices, places, shared = {}, [], set()
 
-        def index(place, share=None):
+        def index(place, functions=None):
             described = self.described(place)
             key = (described["call"], described["file"], described["line"])
             if key not in indices:
                 indices[key] = len(places)
-                described["share"] = self.share(place) if share is None else share
+                # The share is that of a whole function: it is told once.
+                functions = set(functions or (self.group(place),)) - shared
+                described["share"] = sum(self.share_of(function) for function in functions)
+                shared.update(functions)
                 places.append(described)
             return indices[key]
 
@@ -645,8 +648,8 @@ class _Watch:
         message["samples"] = int(self.healthy)
         message["late_steps"] = self.late_steps
         message["late"] = [
-            [step, ended - began, index(place, share), spent, max(now - ended, 0.0)]
-            for step, began, ended, place, spent, share in self.together(self.told_late())
+            [step, ended - began, index(place, functions), spent, max(now - ended, 0.0)]
+            for step, began, ended, place, spent, functions in self.together(self.told_late())
         ]
         if stalls:
             for_s, place, here_s = self.stalling
@@ -655,7 +658,8 @@ class _Watch:
                 message["stall"]["collective"] = self.collective
         most = sorted(self.shares.items(), key=lambda share: -share[1])[:_MOST_PLACES]
         for place, _ in most:
-            index(self.named(place))
+            if self.group(place) not in shared:
+                index(self.named(place))
         message["places"] = places
         return message
 
@@ -670,7 +674,7 @@ class _Watch:
         return long if is_one and len(long) >= _LEAST_LONG else self.late
 
     def together(self, late):
-        """Late steps with what is said of them and the share that it has of healthy steps. They are late at one place where
+        """Late steps with what is said of them and the functions that it stands for. They are late at one place where
         they are in one function, or at one line of several: a line is that of a function and of what is written in it.
         Said is where most of the time went."""
         late = [(*one[:3], self.named(one[3], one[4]), one[5]) for one in late]
@@ -685,17 +689,18 @@ class _Watch:
         said = {}
         for functions in alike.values():
             place = most[max(functions, key=lambda function: sum(lines[function].values()))]
-            share = sum(self.share(most[function]) for function in functions)
-            said.update((function, (place, share)) for function in functions)
+            said.update((function, (place, functions)) for function in functions)
         told = []
         for step, began, ended, place, spent in late:
-            place, share = said[self.group(place)]
-            told.append((step, began, ended, place, spent, share))
+            place, functions = said[self.group(place)]
+            told.append((step, began, ended, place, spent, functions))
         return told
 
     def share(self, place):
         """Of the time of healthy steps, what the same call from the same function takes."""
-        same = self.group(place)
+        return self.share_of(self.group(place))
+
+    def share_of(self, same):
         count = sum(count for other, count in self.shares.items() if self.group(other) == same)
         return count / self.healthy if self.healthy else 0.0
 

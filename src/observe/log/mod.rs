@@ -303,9 +303,9 @@ impl Log {
 /// Whether a line is a traceback's `File "train.py", line 7, in main`, behind which the source stands (CPython's
 /// traceback.py, `StackSummary.format_frame_summary`).
 fn names_source(line: &str) -> bool {
-    line.split_once("File \"").and_then(|(_, rest)| rest.split_once("\", line ")).is_some_and(|(_, number)| {
-        number.starts_with(|first: char| first.is_ascii_digit())
-    })
+    line.split_once("File \"")
+        .and_then(|(_, rest)| rest.split_once("\", line "))
+        .is_some_and(|(_, number)| number.starts_with(|first: char| first.is_ascii_digit()))
 }
 
 fn is_whole_bar(line: &str) -> bool {

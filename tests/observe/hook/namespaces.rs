@@ -15,7 +15,8 @@ fn numbers(pid: u32) -> Vec<u32> {
 
 #[test]
 fn a_training_in_a_namespace_of_its_own_is_known_by_its_number_here() {
-    const APART: [&str; 7] = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc"];
+    const APART: [&str; 7] =
+        ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc"];
     let Some(python) = python("import sys") else { return };
     let meeting = Meeting::new();
     if !meeting.command(APART[0]).args(&APART[1..]).arg("true").status().is_ok_and(|status| status.success()) {
@@ -24,7 +25,12 @@ fn a_training_in_a_namespace_of_its_own_is_known_by_its_number_here() {
     }
     let mut listener = meeting.listen();
     let mut command = meeting.command(env!("CARGO_BIN_EXE_memwall"));
-    command.args(["run", "--"]).args(APART).arg(python).arg(folder().join("train_fake.py")).args(["100000", "0.01", "0"]);
+    command
+        .args(["run", "--"])
+        .args(APART)
+        .arg(python)
+        .arg(folder().join("train_fake.py"))
+        .args(["100000", "0.01", "0"]);
     let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let run = hear(&mut listener, "its steps", |run| run.about.is_some() && run.step.is_some());
     // It calls itself 1.

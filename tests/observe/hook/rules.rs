@@ -81,6 +81,11 @@ fn late_steps_in_one_function_or_at_one_line_are_at_one_place() {
 }
 
 #[test]
+fn shares_of_all_steps_are_told_once() {
+    are(&[("shares", json!([[0.4, 0.6], [0.6, 0.4]]))]);
+}
+
+#[test]
 fn a_coroutine_that_waits_is_at_its_own_line() {
     are(&[("awaited", json!(["code", "/w/async_train.py", 3]))]);
 }
@@ -93,7 +98,8 @@ fn samples_stand_for_the_time_around_them() {
 #[test]
 fn what_is_late_by_much_more_is_not_hidden_by_others() {
     // All that are kept otherwise: eight of the machine's after each of one's own.
-    let among = |lines: &[u32]| json!(lines.iter().flat_map(|line| [*line].into_iter().chain([4; 8])).collect::<Vec<_>>());
+    let among =
+        |lines: &[u32]| json!(lines.iter().flat_map(|line| [*line].into_iter().chain([4; 8])).collect::<Vec<_>>());
     are(&[("long ones", json!([[7, 7, 7], among(&[7, 7, 8]), among(&[7, 7])]))]);
 }
 
