@@ -63,7 +63,8 @@ impl Streams<'_> {
         let start = if stderr.is_terminal() {
             // Where the cursor is only the terminal knows. As many spaces as it is wide end a line that was begun, and fill
             // one that was not; the carriage return goes to the begin of either (zsh does so before its prompt).
-            crossterm::terminal::size().map_or("\n".to_owned(), |(width, _)| format!("{}\r", " ".repeat(width.into())))
+            crossterm::terminal::size()
+                .map_or_else(|_| "\n".to_owned(), |(width, _)| format!("{}\r", " ".repeat(width.into())))
         } else if is_at_line_start() {
             String::new()
         } else {

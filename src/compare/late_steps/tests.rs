@@ -85,9 +85,9 @@ fn what_the_machine_makes_late_as_well_hides_no_cause() {
     let over: Vec<usize> = (0..100).map(|step| usize::from(step > 30)).collect();
     assert_eq!(late_steps(&late(places(), &over, 500), Seconds(0.0)), None);
     // Each place has its chance: 6 of 11 at one that takes 8.5 % of steps is 1.2e-4, twice that of two, six times of six.
-    let among = |others: usize| {
-        let places = (0..=others).map(|line| place(Activity::Code, "f", line as u32, 0.085)).collect();
-        let at: Vec<usize> = (0..11).map(|step| if step < 6 { 0 } else { 1 + step % others }).collect();
+    let among = |others: u32| {
+        let places = (0..=others).map(|line| place(Activity::Code, "f", line, 0.085)).collect();
+        let at: Vec<usize> = (0..11).map(|step| if step < 6 { 0 } else { 1 + step % others as usize }).collect();
         late_steps(&late(places, &at, 500), Seconds(0.0)).is_some()
     };
     assert_eq!((among(1), among(5)), (true, false));
