@@ -1,6 +1,8 @@
 //! Where a command reads and writes.
 
-use std::io::{self, ErrorKind, IsTerminal, Read, Write};
+use std::fs::File;
+use std::io::{self, ErrorKind, IsTerminal, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use super::args::ReportFormat;
@@ -55,6 +57,22 @@ impl Streams<'_> {
         let _ = self.err.write_all(line.as_bytes());
     }
 
+    /// Begins a line where what was written before, by others too, may have ended within one: a progress bar.
+    pub fn begin_line(&mut self) {
+        let stderr = io::stderr();
+        let start = if stderr.is_terminal() {
+            // Where the cursor is only the terminal knows. As many spaces as it is wide end a line that was begun, and fill
+            // one that was not; the carriage return goes to the begin of either (zsh does so before its prompt).
+            crossterm::terminal::size()
+                .map_or_else(|_| "\n".to_owned(), |(width, _)| format!("{}\r", " ".repeat(width.into())))
+        } else if is_at_line_start() {
+            String::new()
+        } else {
+            "\n".to_owned()
+        };
+        let _ = self.err.write_all(start.as_bytes());
+    }
+
     /// Writes `content` to `file`, or to standard output where none is given.
     pub fn deliver(&mut self, file: Option<&Path>, content: impl AsRef<[u8]>) -> Exit {
         let Some(file) = file else { return self.print(content) };
@@ -76,6 +94,24 @@ impl Streams<'_> {
         };
         read.map_err(|error| Failure::new(exit_for(&error), format!("{}: {}", file.display(), reason(&error))))
     }
+}
+
+/// Whether standard error is a file that is empty or ends with a line. Of a pipe nobody knows what went into it.
+fn is_at_line_start() -> bool {
+    let end = File::open("/proc/self/fd/2").and_then(|mut file| {
+        let meta = file.metadata()?;
+        if !meta.is_file() {
+            return Ok(meta.file_type().is_char_device());
+        }
+        if meta.len() == 0 {
+            return Ok(true);
+        }
+        let mut last = [0];
+        file.seek(SeekFrom::End(-1))?;
+        file.read_exact(&mut last)?;
+        Ok(last == *b"\n")
+    });
+    end.unwrap_or(false)
 }
 
 /// More than any stream of plans or file of cases; what goes on longer is not one.

@@ -101,6 +101,9 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Resu
         for lost in lost(&heard.runs) {
             text.push_str(&format!("memwall: {}\n", printable(&lost)));
         }
+        if !text.is_empty() {
+            streams.begin_line();
+        }
         for line in text.lines() {
             streams.note(line.strip_prefix("memwall: ").unwrap_or(line));
         }

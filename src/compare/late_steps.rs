@@ -3,14 +3,15 @@
 //! A place is named only if late steps are there far more often than healthy ones: any of it could be chance, and the
 //! test is a binomial one. Work that every step consists of (forward, backward, optimizer) is never named for late steps.
 
-use crate::reading::{Activity, CodePlace, HookPlaces, HookStall, StepCause};
+use crate::reading::{Activity, CodePlace, HookPlaces, HookStall, LateStep, StepCause};
 use crate::units::{Fraction, Seconds};
 
 /// A place is named when chance alone would put it into so many late steps with less than this probability.
 const CHANCE: f64 = 5e-4;
 
-/// … and in so many of them.
+/// … and in so many of them, and no smaller share: the machine's other work makes steps late as well.
 const LEAST: usize = 3;
+const LEAST_SHARE: f64 = 0.2;
 
 /// Where few healthy samples are known, a place that none of them met takes at most this share of the time.
 const UNSEEN: f64 = 0.1;
@@ -30,11 +31,34 @@ const WORTH: f64 = 0.05;
 /// Why the newest late steps are late, `age` after the message came; none where no place stands out.
 #[must_use]
 pub fn late_steps(places: &HookPlaces, age: Seconds) -> Option<StepCause> {
-    let count = places.late.len();
-    let (newest, oldest) = (places.late.last()?, places.late.first()?);
-    let between = if count > 1 { (oldest.ago - newest.ago).0 / (count - 1) as f64 } else { 0.0 };
+    let chosen = chosen_place(places)?;
+    let mut here = places.late.iter().filter(|late| late.place == chosen);
+    let oldest = here.next()?;
+    let (newest, count) = here.fold((oldest, 1), |(_, count), late| (late, count + 1));
+    let between = if count > 1 { (oldest.ago - newest.ago).0 / f64::from(count - 1) } else { 0.0 };
     let recent = (newest.ago + age).0 <= REMEMBERED.0.max(2.0 * between);
     if recent { late_until(places, age) } else { None }
+}
+
+/// The place that makes late steps late: the one that chance explains least, else that of a step that is long.
+fn chosen_place(places: &HookPlaces) -> Option<usize> {
+    let usual = places.usual?;
+    let count = places.late.len();
+    let at = |at: usize| places.late.iter().filter(move |late| late.place == at).count();
+    let by_chance = |place: &usize| chance(&places.places[*place], at(*place), count, places.samples);
+    // Each place that is looked at has its chance.
+    let looked_at = (0..places.places.len()).filter(|place| at(*place) > 0).count();
+    let often = (0..places.places.len())
+        .filter(|place| at(*place) >= LEAST && at(*place) as f64 >= LEAST_SHARE * count as f64)
+        .filter(|place| !places.places[*place].activity.is_work())
+        .min_by(|one, other| by_chance(one).total_cmp(&by_chance(other)))
+        .filter(|place| by_chance(place) * looked_at as f64 <= CHANCE);
+    // One that is long says more than several that are not.
+    let long = || {
+        let is_long = |late: &&LateStep| is_long(late.took, usual) && stands_out(&places.places[late.place]);
+        places.late.iter().rev().find(is_long).map(|late| late.place)
+    };
+    often.or_else(long)
 }
 
 /// Why the newest late steps of one of several ranks are late. One that waits for the others is late by what makes them
@@ -76,18 +100,9 @@ fn late_until(places: &HookPlaces, age: Seconds) -> Option<StepCause> {
     let usual = places.usual?;
     let count = places.late.len();
     let oldest = places.late.first()?;
-    let at = |at: usize| places.late.iter().filter(move |late| late.place == at);
-    let most = (0..places.places.len()).max_by_key(|place| (at(*place).count(), std::cmp::Reverse(*place)))?;
-    // One that is long says more than several that are not.
-    let long =
-        places.late.iter().rev().find(|late| is_long(late.took, usual) && stands_out(&places.places[late.place]));
-    let often = is_beyond_chance(&places.places[most], at(most).count(), count, places.samples);
-    let chosen = if often { most } else { long?.place };
+    let chosen = chosen_place(places)?;
     let place = &places.places[chosen];
-    if place.activity.is_work() {
-        return None;
-    }
-    let steps: Vec<Seconds> = at(chosen).map(|late| late.took).collect();
+    let steps: Vec<Seconds> = places.late.iter().filter(|late| late.place == chosen).map(|late| late.took).collect();
     let more: f64 = steps.iter().map(|took| (took.0 - usual.0).max(0.0)).sum();
     let words = match steps.as_slice() {
         [one] => format!("{}, {one}, {}", place.doing(), place.location()),
@@ -110,10 +125,10 @@ fn stands_out(place: &CodePlace) -> bool {
     !place.activity.is_work() && place.share.0 < ONCE_SHARE
 }
 
-/// Whether `here` of `count` late steps are more than chance brings to a place, by its share of `samples` healthy ones.
-fn is_beyond_chance(place: &CodePlace, here: usize, count: usize, samples: u64) -> bool {
+/// The probability that chance alone brings `here` of `count` late steps to a place, by its share of `samples` healthy ones.
+fn chance(place: &CodePlace, here: usize, count: usize, samples: u64) -> f64 {
     let unseen = (1.0 / (samples as f64 + 2.0)).min(UNSEEN);
-    here >= LEAST && !place.activity.is_work() && tail(here, count, place.share.0.max(unseen)) < CHANCE
+    tail(here, count, place.share.0.max(unseen))
 }
 
 /// The probability of at least `least` hits in `count` trials that each hit with `chance`.
@@ -230,149 +245,4 @@ pub fn step_share(places: &HookPlaces) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::reading::{LateStep, PendingCollective};
-
-    fn place(activity: Activity, call: &str, line: u32, share: f64) -> CodePlace {
-        CodePlace { activity, call: call.to_owned(), file: "/w/train.py".to_owned(), line, share: Fraction(share) }
-    }
-
-    /// Late steps of 0.3 s, a second apart, at those places; the usual one takes 0.1 s.
-    fn late(places: Vec<CodePlace>, at: &[usize], samples: u64) -> HookPlaces {
-        let late = at.iter().enumerate().map(|(index, place)| LateStep {
-            step: index as u64,
-            took: Seconds(0.3),
-            place: *place,
-            ago: Seconds((at.len() - 1 - index) as f64),
-        });
-        HookPlaces {
-            usual: Some(Seconds(0.1)),
-            samples,
-            late: late.collect(),
-            late_steps: at.len() as u64,
-            places,
-            ..HookPlaces::default()
-        }
-    }
-
-    #[test]
-    fn a_place_that_late_steps_have_in_common_is_named() {
-        let loader = || place(Activity::Data, "DataLoader.__next__", 88, 0.02);
-        let forward = || place(Activity::Forward, "forward", 90, 0.6);
-        let told = late(vec![loader(), forward()], &[0, 0, 1, 0, 0], 100);
-        let cause = late_steps(&told, Seconds(1.0)).unwrap();
-        assert_eq!(cause.words, "DataLoader.__next__, train.py:88: in 4 of 5 late steps, 200 ms more each");
-        // 4 x 0.2 s of the 4 s between the first and the last, its own 0.3 s, and a second since.
-        assert!((cause.lost.unwrap().0 - 0.8 / 5.3).abs() < 1e-9);
-        // Over for a minute and more; of a run that has ended it is told all the same.
-        assert_eq!(late_steps(&told, Seconds(61.0)), None);
-        assert_eq!(
-            late_steps_of_run(&[&told]),
-            ["late steps: DataLoader.__next__, train.py:88: in 4 of 5 late steps, 200 ms more each"]
-        );
-    }
-
-    #[test]
-    fn a_rank_that_waits_is_late_by_what_makes_another_late() {
-        let waits = late(vec![place(Activity::Collective, "barrier", 14, 0.01)], &[0, 0, 0], 100);
-        let saves = late(vec![place(Activity::Checkpoint, "save", 13, 0.0)], &[0, 0, 0], 100);
-        let (waits, saves) = (HookPlaces { rank: Some(1), ..waits }, HookPlaces { rank: Some(0), ..saves });
-        let ranks = [rank(0, &saves), rank(1, &waits)];
-        let words = "checkpoint saving (save), train.py:13: in 3 of 3 late steps, 200 ms more each";
-        assert_eq!(late_steps_among(&ranks[0], &ranks).unwrap().words, words);
-        let said = late_steps_among(&ranks[1], &ranks).unwrap();
-        assert_eq!((said.words, said.activity), (format!("rank 0: {words}"), Activity::Checkpoint));
-        assert_eq!(late_steps_of_run(&[&saves, &waits]), [format!("rank 0: late steps: {words}")]);
-        // Nobody knows yet what the other does.
-        let silent = HookPlaces::default();
-        let alone = [rank(0, &silent), rank(1, &waits)];
-        let words = "waits for other ranks: barrier, train.py:14: in 3 of 3 late steps, 200 ms more each";
-        assert_eq!(late_steps_among(&alone[1], &alone).unwrap().words, words);
-        assert_eq!(late_steps_of_run(&[&silent, &waits]), [format!("rank 1: late steps: {words}")]);
-    }
-
-    #[test]
-    fn what_chance_may_bring_is_not_named() {
-        let loader = |share| place(Activity::Data, "DataLoader.__next__", 88, share);
-        // Where half of each step waits for data, so do half of the late ones: 0.5^10 = 0.00098.
-        assert_eq!(late_steps(&late(vec![loader(0.5)], &[0; 10], 100), Seconds(0.0)), None);
-        // Two say nothing, however rare the place.
-        assert_eq!(late_steps(&late(vec![loader(0.0)], &[0, 0], 1000), Seconds(0.0)), None);
-        // Work is what steps consist of.
-        let forward = place(Activity::Forward, "forward", 90, 0.01);
-        assert_eq!(late_steps(&late(vec![forward], &[0; 10], 1000), Seconds(0.0)), None);
-    }
-
-    #[test]
-    fn one_long_step_is_told_at_once() {
-        let mut told = late(vec![place(Activity::Checkpoint, "save", 120, 0.0)], &[0], 10);
-        told.late[0].took = Seconds(41.0);
-        let cause = late_steps(&told, Seconds(0.0)).unwrap();
-        assert_eq!(cause.words, "checkpoint saving (save), 41 s, train.py:120");
-        told.late[0].took = Seconds(1.05);
-        assert_eq!(late_steps(&told, Seconds(0.0)), None, "less than a second more");
-    }
-
-    #[test]
-    fn the_tail_is_the_binomial_one() {
-        // 1 - 0.9^3; three of three; C(5,4) 0.2^4 0.8 + 0.2^5.
-        for (least, count, chance, expected) in [(1, 3, 0.1, 0.271), (3, 3, 0.1, 0.001), (4, 5, 0.2, 0.00672)] {
-            assert!((tail(least, count, chance) - expected).abs() < 1e-12);
-        }
-    }
-
-    fn stall(place: CodePlace, here: f64, collective: Option<PendingCollective>) -> HookPlaces {
-        let stall = HookStall { lasting: Seconds(41.0), place: 0, here: Seconds(here), collective };
-        HookPlaces { places: vec![place], stall: Some(stall), ..HookPlaces::default() }
-    }
-
-    fn rank(rank: u32, places: &HookPlaces) -> StalledRank<'_> {
-        StalledRank { rank: Some(rank), places, has_ended: false, age: Seconds(0.0) }
-    }
-
-    #[test]
-    fn who_has_not_come_is_named() {
-        let waits = stall(place(Activity::Collective, "all_reduce", 50, 0.1), 40.0, None);
-        let sleeps = stall(place(Activity::Code, "time.sleep", 47, 0.0), 41.0, None);
-        let ranks = [rank(0, &waits), rank(1, &sleeps)];
-        let words = "all_reduce: rank 1 has not come: 41 s in time.sleep, train.py:47; rank 0 waits, train.py:50";
-        // Whichever of them is followed.
-        for own in &ranks {
-            assert_eq!(stalled(own, &ranks).unwrap().words, words);
-        }
-        let all = [rank(0, &waits), rank(1, &waits)];
-        let words = stalled(&all[0], &all).unwrap().words;
-        assert_eq!(words, "all 2 ranks wait 40 s in all_reduce, train.py:50");
-        assert_eq!(stalled(&ranks[1], &ranks[1..]).unwrap().words, "41 s in time.sleep, train.py:47");
-        assert_eq!(stalled(&rank(0, &HookPlaces::default()), &[]), None);
-    }
-
-    #[test]
-    fn the_flight_recorder_tells_who_is_behind() {
-        let backward = || place(Activity::Backward, "backward", 46, 0.3);
-        let pending = |call: Option<&str>, newest| PendingCollective {
-            call: call.map(str::to_owned),
-            group: "0".to_owned(),
-            sequence: 17,
-            enqueued: vec![("0".to_owned(), newest)],
-        };
-        let first = stall(backward(), 40.0, Some(pending(Some("nccl:all_reduce"), 17)));
-        let behind = stall(backward(), 40.0, Some(pending(None, 16)));
-        let ranks = [rank(0, &first), rank(1, &behind)];
-        assert_eq!(
-            stalled(&ranks[0], &ranks).unwrap().words,
-            "nccl:all_reduce 17 of group 0: rank 1 has not come: 40 s in backward, train.py:46; rank 0 waits, \
-             train.py:46"
-        );
-    }
-
-    #[test]
-    fn what_healthy_steps_wait_for_has_its_share() {
-        let places =
-            vec![place(Activity::Forward, "forward", 90, 0.5), place(Activity::Data, "DataLoader.__next__", 88, 0.38)];
-        let told = HookPlaces { samples: 100, places, ..HookPlaces::default() };
-        assert_eq!(step_share(&told).unwrap(), "38 % of the step in DataLoader.__next__, train.py:88");
-        assert_eq!(step_share(&HookPlaces { samples: 10, ..told }), None);
-    }
-}
+mod tests;

@@ -262,7 +262,9 @@ impl FollowThread {
             return;
         }
         for rank in &ranks {
-            if !self.watches.iter().any(|watch| watch.pid() == rank.pid) {
+            if !self.watches.iter().any(|watch| watch.is_of(rank.pid, rank.started)) {
+                // How one ended that had the number before says nothing of this one.
+                self.watches.retain(|watch| watch.pid() != rank.pid);
                 self.watches.extend(ExitWatch::of(rank.pid));
             }
         }

@@ -32,6 +32,8 @@ pub struct RunNews {
 pub struct RankProcess {
     /// Its pid.
     pub pid: u32,
+    /// When it started, in ticks since the machine did: another one may have had its pid.
+    pub started: Option<u64>,
     /// Its rank.
     pub rank: u32,
 }

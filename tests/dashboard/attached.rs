@@ -5,6 +5,7 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 
 use crate::plan::PLAN;
+use crate::standin::Scenario;
 use crate::terminal::{Program, Terminal};
 
 /// A process that is attached to, what becomes of it, and what is said then.
@@ -150,4 +151,21 @@ fn no_process_without_a_gpu_has_false_figures() {
             process.wait().unwrap();
         }
     }
+}
+
+#[test]
+fn once_refuses_a_process_that_is_not_there_whatever_the_driver_tells() {
+    // Elsewhere the driver may know it by that number.
+    if !memwall::observe::sees_all_processes() {
+        return;
+    }
+    let scenario =
+        Scenario::new("gpus:\n  - name: NVIDIA H100 80GB HBM3\n    memory: { total: 85520809984, used: 1 }\n");
+    // More than the kernel gives (PID_MAX_LIMIT is 4 194 304).
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memwall"));
+    command.args(["--once", "--attach", "4194305"]).envs(scenario.env()).stdin(Stdio::null());
+    let done = command.output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert_eq!((done.status.code(), said.as_str()), (Some(1), "memwall: there is no process 4194305\n"));
+    assert!(done.stdout.is_empty());
 }

@@ -22,6 +22,7 @@ mod plan;
 mod progress;
 mod recording;
 mod recovery;
+mod run_summary;
 mod searching;
 mod session;
 mod signals;

@@ -99,6 +99,37 @@ results["forward"] = [evaluating[0], training[0]]
 # Python's own `wait` waits for no device; a call that is made right there may.
 results["waits"] = [placed(WAIT["wait"])[5], placed(here)[5]]
 
+def waits_at():
+    """Where a watch sees a thread whose event loop waits: the coroutine that makes steps is at its third line."""
+    import asyncio
+
+    scope = code("/w/async_train.py", "async def learn(made, one):\n    made()\n    await one\nasync def other(one):\n    await one\n")
+    one, seen = watch(), []
+
+    async def main():
+        event = asyncio.get_running_loop().create_future()
+        runs = asyncio.base_events.BaseEventLoop._run_once.__code__
+        one.loop = {id(runs): runs, id(scope["learn"].__code__): scope["learn"].__code__}
+        tasks = [asyncio.ensure_future(scope["learn"](int, event)), asyncio.ensure_future(scope["other"](event))]
+        await asyncio.sleep(0)
+        asyncio.get_running_loop().call_soon(look, event)
+        await asyncio.gather(*tasks)
+
+    def look(event):
+        # Its event loop's frame, as it is while it waits for the selector.
+        frame = sys._getframe(0)
+        while not frame.f_code.co_filename.endswith("/asyncio/base_events.py"):
+            frame = frame.f_back
+        found = one.place(frame)
+        seen.append([found[0], found[2].co_filename, found[3]])
+        event.set_result(None)
+
+    asyncio.run(main())
+    return seen[0]
+
+
+results["awaited"] = waits_at()
+
 # Steps of 0.1 s: half forward, then half backward, sampled in each; the fifth takes 0.1 s more somewhere.
 FUNCTION = SCRIPT["loop"].__code__
 
@@ -139,6 +170,74 @@ results["work elsewhere"] = after(at("forward", 8))
 results["work as ever"] = after(at("forward", 3))
 results["a module's hook"] = after(at("forward", 3), inside=at("code", 16, HOOK))
 results["too few samples"] = after(at("evaluating", 8), healthy=5)
+
+
+
+def few(late, healthy=11):
+    """What is said of so many late steps at one line of the loop after a few healthy samples at others."""
+    one = watch([0.1] * 10)
+    one.loop = {id(FUNCTION): None}
+    one.on_steps(one.hook)
+    one.pending = [(0.05 * number, at(("forward", "backward")[number % 2], 3), None) for number in range(healthy)]
+    one.settle(9.0)
+    one.late = [(step, 0.0, 0.5, at("forward", 8), None, 0.4) for step in range(late)]
+    message = one.message(False, 9.0)
+    return message["places"][message["late"][0][2]]["activity"]
+
+
+results["few samples"] = [few(9), few(3), few(9, healthy=0)]
+
+
+def shares():
+    """Shares of all steps by what is told: of ten samples, six are at two lines of a function, four at work."""
+    one = watch([0.1] * 10)
+    one.loop = {id(FUNCTION): None}
+    one.on_steps(one.hook)
+    places = [at("code", 15, HOOK)] * 3 + [at("code", 16, HOOK)] * 3 + [at("backward", 4)] * 4
+    one.pending = [(0.05 * number, place, None) for number, place in enumerate(places)]
+    one.settle(9.0)
+    healthy = [place["share"] for place in one.message(False, 9.0)["places"]]
+    one.late = [(step, 0.0, 0.5, at("code", 16, HOOK), None, 0.4) for step in range(3)]
+    return [healthy, [place["share"] for place in one.message(False, 9.0)["places"]]]
+
+
+results["shares"] = shares()
+
+
+def lines(*places):
+    """The lines that late steps at those places are said to be at."""
+    one = watch([0.1] * 10)
+    one.loop = {id(FUNCTION): None}
+    one.on_steps(one.hook)
+    one.late = [(step, 0.0, 0.5, place, None, 0.1 * (step + 1)) for step, place in enumerate(places)]
+    message = one.message(False, 9.0)
+    return [message["places"][row[2]]["line"] for row in message["late"]]
+
+
+# Lines of one function; one line of a function and of the one that is written in it; of the loop each is for itself.
+OTHER = SCRIPT["dump"].__code__
+results["one place"] = [
+    lines(at("code", 15, HOOK), at("code", 16, HOOK)),
+    len({lines(at("code", 5, HOOK), ("code", "sort", OTHER, 5, -1, True))[number] for number in (0, 1)}),
+    lines(at("code", 7), at("code", 8)),
+]
+SCHEDULER = code("/t/torch/optim/lr_scheduler.py", "def step(f):\n    return f()\n")
+OPTIMIZER = code("/t/torch/optim/sgd.py", "def step(f):\n    return f()\n")
+results["scheduler"] = [placed(SCHEDULER["step"])[0], placed(OPTIMIZER["step"])[0]]
+
+
+def seconds(*samples):
+    one = watch([0.0045] * 10)
+    one.samples = [(due, now, at("code", line), None) for due, now, line in samples]
+    return {place[3]: round(length, 4) for place, length in one.seconds_between(1.0, 1.018).items()}
+
+
+# On time: what lies between is shared. Late: a call kept the thread that samples from coming.
+results["around samples"] = [
+    seconds((1.008, 1.008, 7), (1.016, 1.016, 4)),
+    seconds((1.002, 1.002, 4), (1.004, 1.016, 7)),
+    seconds((0.9, 0.999, 4), (1.019, 1.019, 4)),
+]
 
 # Late by 0.4 s, among others that the machine makes late by 0.05 s: told alone where they are at one place.
 def told(lines, among=8):

@@ -58,6 +58,32 @@ fn the_log_of_a_process_is_found_and_followed() {
 }
 
 #[test]
+fn the_source_in_a_traceback_is_no_message() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("train.log");
+    // As CPython 3.11 writes it, and torchrun's prefix before a rank's lines.
+    let traceback = |prefix: &str, message: &str| {
+        let lines = [
+            "Traceback (most recent call last):",
+            "  File \"/w/train.py\", line 21, in <module>",
+            "    raise RuntimeError('CUDA out of memory. Tried to allocate 2.00 GiB' if full else 'no such batch')",
+            message,
+        ];
+        lines.map(|line| format!("{prefix}{line}\n")).concat()
+    };
+    let found = |text: &str| {
+        fs::write(&path, text).unwrap();
+        let mut log = Log::of_files(vec![path.clone()], None);
+        log.read(Moment(1));
+        log.out_of_memory().map(|message| message.asked)
+    };
+    assert_eq!(found(&traceback("", "RuntimeError: no such batch")), None);
+    assert_eq!(found(&traceback("[rank1]: ", "RuntimeError: no such batch")), None);
+    let message = "RuntimeError: CUDA out of memory. Tried to allocate 3.00 GiB";
+    assert_eq!(found(&traceback("", message)), Some(Some(Bytes(3 << 30))));
+}
+
+#[test]
 fn an_output_that_is_no_file_is_said_to_be_none() {
     let writer = Writer::start(Stdio::piped());
     let mut log = Log::of_process(writer.0.id(), None).unwrap();

@@ -227,7 +227,7 @@ fn a_run_on_a_cpu_has_no_figures_of_a_gpu() {
 #[test]
 fn the_end_of_a_rank_is_said_with_its_signal() {
     let mut state = alone();
-    let ranks = vec![RankProcess { pid: 11, rank: 0 }, RankProcess { pid: 12, rank: 1 }];
+    let ranks = vec![RankProcess { pid: 11, started: None, rank: 0 }, RankProcess { pid: 12, started: None, rank: 1 }];
     let news = RunNews { pid: Some(PID), ranks: ranks.clone(), ..RunNews::default() };
     happen(&mut state, Event::Run(Box::new(news.clone())));
     // The launcher is attached, its first rank followed.
@@ -246,6 +246,15 @@ fn the_end_of_a_rank_is_said_with_its_signal() {
         happen(&mut state, Event::Run(Box::new(RunNews { exits, ..news.clone() })));
         assert!(line(&state, 1).contains(&format!("ended, rank 1: {said}")), "{}", line(&state, 1));
     }
+    // The launcher alone: its ranks go on.
+    let launcher = exit(PID, None, Some(9));
+    happen(&mut state, Event::Run(Box::new(RunNews { exits: vec![launcher], ..news.clone() })));
+    assert_ne!(run_verdict(&state).words, "ENDED");
+    happen(
+        &mut state,
+        Event::Run(Box::new(RunNews { exits: vec![launcher, exit(11, Some(0), None)], ..news.clone() })),
+    );
+    assert!(line(&state, 1).contains("ended, SIGKILL, exit 137"), "{}", line(&state, 1));
     happen(&mut state, Event::Run(Box::new(RunNews { exits: vec![ended], ..news })));
     assert!(line(&state, 1).contains("ended, rank 0: SIGTERM, exit 143"), "{}", line(&state, 1));
 }

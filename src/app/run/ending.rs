@@ -38,8 +38,13 @@ impl Telemetry {
     fn exit(&self, monitor: &Monitor) -> Option<(ProcessExit, Option<u32>)> {
         let attached = monitor.attached_here()?;
         let rank = |pid: u32| self.news.ranks.iter().find(|rank| rank.pid == pid).map(|rank| rank.rank);
-        let is_of_it =
-            |exit: &&ProcessExit| exit.pid == attached || rank(exit.pid).is_some() || self.news.pid == Some(exit.pid);
+        // Ranks may outlive their launcher: killed, torchrun leaves them running.
+        let runs_on = rank(attached).is_some()
+            && self.news.exits.iter().all(|exit| exit.pid != attached)
+            && monitor.attached.as_ref().is_some_and(|attached| attached.state != AttachedState::Ended);
+        let is_of_it = |exit: &&ProcessExit| {
+            exit.pid == attached || rank(exit.pid).is_some() || (self.news.pid == Some(exit.pid) && !runs_on)
+        };
         let exits = || self.news.exits.iter().filter(is_of_it).filter(|_| self.news.pid == monitor.attached_by_user());
         let failed = exits()
             .find(|exit| exit.signal.is_some_and(|signal| signal != SIGTERM))

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{self, Receiver};
 
-use super::{Clock, RequestedSource, calibrations, open_plan, recorded, source};
+use super::{Clock, RequestedSource, calibrations, missing_process, open_plan, recorded, source};
 use crate::app::{
     AttachedState, Editor, Effect, Event, Gravity, Proposal, Question, RunPlan, SourceState, State, measured_rows,
     run_verdict, update,
@@ -53,6 +53,9 @@ pub fn once(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) -
 fn observed(args: &DashboardArgs, catalog: Catalog) -> Result<State, Failure> {
     let config = Config::load(|name| std::env::var_os(name));
     let choice = args.source.clone().or_else(|| config.source.clone()).unwrap_or(SourceChoice::Auto);
+    if let Some(missing) = missing_process(args.attach, &choice) {
+        return Err(Failure::failed(missing));
+    }
     let recorded = recorded(&choice)?;
     let pattern = args.log_pattern.as_deref().map(Pattern::new).transpose();
     let pattern = pattern.map_err(|why| Failure::usage(format!("--log-pattern: {why}")))?;

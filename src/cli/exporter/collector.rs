@@ -101,7 +101,7 @@ impl Collector {
             tokio::select! {
                 Some(request) = inputs.scrapes.recv() => self.on_scrape(request),
                 Some(report) = inputs.reports.recv() => self.on_report(report),
-                Some(news) = inputs.news.recv() => self.apply(Event::Run(Box::new(news))),
+                Some(news) = inputs.news.recv() => self.on_news(news),
                 Some(event) = inputs.events.recv() => self.apply(event),
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => self.answer_overdue(),
                 () = ending.asked() => return,
@@ -122,6 +122,12 @@ impl Collector {
             self.asked = Some(now);
             self.parts.source.request();
         }
+    }
+
+    /// Steps are noted when they are told: nobody may ask for the page for a minute.
+    fn on_news(&mut self, news: RunNews) {
+        self.apply(Event::Tick(self.parts.clock.now()));
+        self.apply(Event::Run(Box::new(news)));
     }
 
     fn on_report(&mut self, report: SourceReport) {

@@ -56,8 +56,10 @@ fn ranks(state: &State) -> BTreeMap<u32, Rank<'_>> {
         let number = hook.about.as_ref().and_then(|about| about.rank).or_else(|| hook.places.as_ref()?.rank);
         pids.insert(number.unwrap_or(0), (hook.pid, Some(hook)));
     }
+    // One that nobody has seen is no rank: it may be that no process has that number.
     if pids.is_empty() {
-        pids.extend(monitor.attached_here().map(|pid| (0, (pid, None))));
+        let seen = monitor.attached.as_ref().filter(|attached| attached.is_known());
+        pids.extend(seen.map(|attached| (0, (monitor.here(attached.pid), None))));
     }
     pids.into_iter().map(|(number, (pid, hook))| (number, Rank { pid, hook, gpu: gpu_of(state, pid) })).collect()
 }

@@ -20,7 +20,9 @@ pub fn put_progress(page: &mut MetricsPage, state: &State, run: &str) {
         ProgressSource::Hook => ("hook", ""),
         ProgressSource::Rhythm => ("rhythm", ""),
     };
+    let is_over = state.run.telemetry.ended(&state.monitor, state.now).is_some();
     let phase = match state.run.telemetry.phases().phase(state.now) {
+        _ if is_over => "ended",
         RunPhase::Untold => "",
         RunPhase::WarmingUp => "warming_up",
         RunPhase::Steady => "steady",
@@ -30,6 +32,9 @@ pub fn put_progress(page: &mut MetricsPage, state: &State, run: &str) {
     page.put(&f::RUN_INFO, &labels, 1.0);
     let mut series = RunSeries { page, run };
     series.progress(&progress);
+    if !is_over {
+        series.known(&f::RUN_REMAINING, &progress.remaining(), |time| time.0);
+    }
 }
 
 /// Adds what is made of it: only where the GPUs were read just now.
@@ -71,7 +76,6 @@ impl RunSeries<'_> {
         self.known(&f::RUN_GPU_TOKENS, &progress.tokens_per_s_per_gpu, |rate| rate.0);
         self.known(&f::RUN_SAMPLES, &progress.samples_per_s, |rate| *rate);
         self.known(&f::RUN_MFU, &progress.mfu, |share| share.0);
-        self.known(&f::RUN_REMAINING, &progress.remaining(), |time| time.0);
         self.known(&f::RUN_ALLOCATED, &progress.allocated, |bytes| bytes.as_f64());
         self.known(&f::RUN_PEAK_ALLOCATED, &progress.peak_allocated, |bytes| bytes.as_f64());
         self.known(&f::RUN_PEAK_RESERVED, &progress.peak_reserved, |bytes| bytes.as_f64());

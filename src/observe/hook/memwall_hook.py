@@ -89,12 +89,22 @@ def _sockets(directory):
         return []
 
 
+def _namespace():
+    """This process's PID namespace, by its inode; none where the system does not tell."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return None
+
+
 class _Wire:
     """Sends messages to every socket in the directory; whoever is gone or slow misses them."""
 
     def __init__(self):
         self.socket = None
         self.pid = None
+        # Whoever listens may be in another PID namespace, where this process has another number.
+        self.namespace = _namespace()
         self.listeners = []
         self.looked = float("-inf")
         self.lost = 0
@@ -114,6 +124,8 @@ class _Wire:
         import socket
 
         message["began"] = _BEGAN
+        if self.namespace is not None:
+            message["namespace"] = self.namespace
         text = json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
         if len(text) > _LARGEST:
             self.lost += 1

@@ -49,10 +49,10 @@ _LEAST_TIMES = 8
 _USUAL_EVERY = 0.5
 
 _DEEPEST = 128
-# Late steps that are kept, and that are told of: the newest, or those of the kept ones that are late by this share of
-# the longest, where so many are and all at one place.
+_MOST_TASKS = 1000
+# Late steps that are kept and told of: the newest, or those of the kept ones that are late by this share of the longest,
+# where so many are and all at one place.
 _KEPT_LATE = 30
-_TOLD_LATE = 10
 _LONG_SHARE = 0.25
 _LEAST_LONG = 3
 _KEPT_SAMPLES = 512
@@ -74,12 +74,17 @@ _COLLECTIVES = frozenset(
 _WAITING = ("item", "cpu", "tolist", "numpy", "synchronize", "wait")
 
 # Healthy samples from which on it is known what healthy steps do, and the share of them that a place has which they do
-# not have to speak of.
+# not have to speak of. Where there are fewer, what they do not do: chance alone would put so many late steps where none of
+# them was with less than this probability.
 _KNOWN_SAMPLES = 20
 _UNLIKE = 0.02
+_CHANCE = 5e-4
 
 # What is said where nothing better is known, and not taken for the cause of anything.
 _WORK = ("forward", "backward", "optimizer")
+
+# Files of PyTorch's folder of optimizers that hold none.
+_BESIDE_OPTIMIZERS = ("optim/lr_scheduler.py", "optim/swa_utils.py")
 
 _SAVES = ("checkpoint", "ckpt", "pretrained", "state", "model", "weights", "snapshot")
 _EVALUATES = ("eval", "evaluate", "evaluation", "evaluator", "validate", "validation", "val", "estimate_loss")
@@ -117,7 +122,8 @@ def _torch_activity(path, name):
         return ("checkpoint", "torch.distributed.checkpoint." + name)
     if path == "distributed/distributed_c10d.py" and name in _COLLECTIVES:
         return ("collective", name)
-    if path.startswith("optim/") and name in ("step", "wrapper"):
+    # A scheduler's step is none of the optimizer's: it may call the script's own functions.
+    if path.startswith("optim/") and name in ("step", "wrapper") and path not in _BESIDE_OPTIMIZERS:
         return ("optimizer", "optimizer.step")
     if path in ("_tensor.py", "autograd/__init__.py") and name == "backward":
         return ("backward", "backward")
@@ -176,10 +182,11 @@ class _Watch:
         self.seen = 0
         self.usual = None
         self.usual_due = 0.0
-        # Steps that were late, as the training thread noted them; samples with the time that they stand for.
+        # Steps that were late, as the training thread noted them; samples with the times when they were due and taken.
         self.noted = []
         self.samples = []
-        self.sampled_at = 0.0
+        # When the thread was to wake for this turn.
+        self.wake_at = 0.0
         self.pending = []
         # Of the newest sample: the script's own function that work has called. How often it was there in healthy steps.
         self.inside = None
@@ -236,6 +243,7 @@ class _Watch:
         faults = 0
         while faults < _MOST_FAULTS:
             try:
+                self.wake_at = time.perf_counter() + self.period
                 time.sleep(self.period)
                 if self.hook.over or os.getpid() != self.pid:
                     return
@@ -271,7 +279,7 @@ class _Watch:
         last = hook.last_step
         samples = now >= self.sample_due or now - last > hook.late_s
         if samples:
-            self.sample(now, last)
+            self.sample(now)
             self.sample_due = now + self.sample_every(now)
         if samples or self.noted:
             self.settle(hook.last_step)
@@ -327,15 +335,13 @@ class _Watch:
                 if took > hook.late_s:
                     self.note_late(step, took, ended)
 
-    def sample(self, now, last):
+    def sample(self, now):
         frame = sys._current_frames().get(self.thread)
         if frame is None:
             return
         place = self.place(frame)
         del frame
-        since = max(self.sampled_at, last)
-        self.sampled_at = now
-        self.samples.append((since, now, place, self.inside))
+        self.samples.append((min(self.wake_at, now), now, place, self.inside))
         if len(self.samples) > _KEPT_SAMPLES:
             del self.samples[: _KEPT_SAMPLES // 2]
         self.pending.append((now, place, self.inside))
@@ -376,10 +382,36 @@ class _Watch:
             known = ("evaluation", "")
         elif known is not None and known[0] == "forward" and _evaluates(model):
             known = ("evaluating", known[1])
+        if known is None and found.f_code.co_filename.endswith("/asyncio/base_events.py"):
+            awaited = self.awaited(found)
+            if awaited is not None:
+                return ("code", "", awaited.f_code, awaited.f_lineno, awaited.f_lasti, False)
         kind, call = known if known is not None else ("code", "")
         if kind == "evaluating" or kind in _WORK:
             self.inside = self.own(frames[: where + 1])
         return (kind, call, found.f_code, found.f_lineno, found.f_lasti, where == 0)
+
+    def awaited(self, runner):
+        """Where the coroutine that makes the steps waits: while its event loop, whose frame that is, runs nothing, it is on
+        no stack. None where nobody knows, and where several tasks make steps."""
+        waiting = []
+        try:
+            tasks = sys.modules["asyncio.tasks"].all_tasks(runner.f_locals["self"])
+            for task in list(tasks)[:_MOST_TASKS]:
+                coroutine, frame = task.get_coro(), None
+                is_loop = False
+                # From the task's own down to the innermost one of the script that it awaits.
+                while getattr(coroutine, "cr_frame", None) is not None:
+                    if id(coroutine.cr_code) in self.loop:
+                        is_loop = True
+                    if frame is None or not self.codes.of(coroutine.cr_code)[1]:
+                        frame = coroutine.cr_frame
+                    coroutine = coroutine.cr_await
+                if is_loop:
+                    waiting.append(frame)
+        except Exception:
+            return None
+        return waiting[0] if len(waiting) == 1 else None
 
     def own(self, frames):
         """The innermost function of the script among those that work has called: a hook of a module, say."""
@@ -404,14 +436,29 @@ class _Watch:
         kind, call, code, line, instruction, direct = place
         if not _is_work(place):
             return place
-        if inside is not None and self.healthy >= _KNOWN_SAMPLES:
-            if self.insides.get(self.group(inside), 0) < _UNLIKE * self.healthy:
+        if inside is not None:
+            function = self.group(inside)
+            here = sum(1 for late in self.late if late[4] is not None and self.group(late[4]) == function)
+            if self.is_of_late_steps(self.insides.get(function, 0), here):
                 return inside
-        if self.healthy < _KNOWN_SAMPLES or self.share(place) >= _UNLIKE or _is_library(code.co_filename):
+        share = self.share(place)
+        here = sum(1 for late in self.late if self.group(late[3]) == self.group(place))
+        if not self.is_of_late_steps(share * self.healthy, here) or _is_library(code.co_filename):
             return ("forward", call, code, line, instruction, direct) if kind == "evaluating" else place
         if kind == "evaluating":
             return ("evaluation", "", code, line, instruction, direct)
         return ("code", "", code, line, instruction, direct)
+
+    def is_of_late_steps(self, healthy, late):
+        """Whether so many healthy samples and so many late steps at a place say that healthy steps are not there."""
+        if self.healthy >= _KNOWN_SAMPLES:
+            return healthy < _UNLIKE * self.healthy
+        # Whatever share the place has of all steps, each as likely as any other: none of the healthy samples met it, and
+        # that many of the late ones did.
+        chance = 1.0
+        for other in range(late):
+            chance *= (len(self.late) - other) / (self.healthy + 2 + other)
+        return healthy == 0 and chance < _CHANCE
 
     def settle(self, last):
         """Samples of steps that have ended: healthy ones are counted, late ones belong to their step."""
@@ -454,11 +501,8 @@ class _Watch:
         for place, length in seconds.items():
             together.setdefault(self.group(place), []).append((length, place))
         # What takes more than it does in every step.
-        known = self.healthy >= _KNOWN_SAMPLES
-
         def more(parts):
-            length = sum(length for length, _ in parts)
-            return length - self.share(parts[0][1]) * self.usual if known else length
+            return sum(length for length, _ in parts) - self.share(parts[0][1]) * self.usual
 
         most = max(together.values(), key=more)
         # Where it waits says more than where it was seen most.
@@ -472,31 +516,38 @@ class _Watch:
     def called_by_work(self, began, ended, spent):
         """The script's function that work has called for most of the time."""
         seconds = {}
-        for since, until, _, inside in reversed(self.samples):
-            if until <= began:
-                break
-            length = min(until, ended) - max(since, began)
-            if inside is not None and length > 0.0:
+        for since, until, _, inside in self.sampled(began, ended):
+            if inside is not None:
                 parts = seconds.setdefault(self.group(inside), {})
-                parts[inside] = parts.get(inside, 0.0) + length
+                parts[inside] = parts.get(inside, 0.0) + until - since
         function = max(seconds, key=lambda function: sum(seconds[function].values()), default=None)
         if function is None or sum(seconds[function].values()) < spent / 2:
             return None
         return max(seconds[function], key=seconds[function].get)
 
+    def sampled(self, began, ended):
+        """The samples between two moments with the time that each stands for. What lies between two is shared among them.
+        One that comes after it was due stands for that time alone: the thread that trains kept it waiting, in a call that
+        does not let go of Python's lock."""
+        inner = [sample for sample in self.samples if began < sample[1] <= ended]
+        parts, since = [], began
+        for sample, following in zip(inner, inner[1:] + [None]):
+            until = ended if following is None else (sample[1] + max(following[0], sample[1])) / 2
+            parts.append((since, until, sample[2], sample[3]))
+            since = until
+        return parts
+
     def seconds_between(self, began, ended):
-        """The time between two moments by places: garbage was collected, and samples stand for the time before them."""
+        """The time between two moments by places: garbage was collected, and samples stand for the time around them."""
         seconds = {}
         collected = [part for part in self.collections if part[1] > began and part[0] < ended]
         self.collections = [part for part in self.collections if part[0] >= ended]
         for since, until, place in collected:
             seconds[place] = seconds.get(place, 0.0) + min(until, ended) - max(since, began)
-        for since, until, place, _ in reversed(self.samples):
-            if until <= began:
-                break
-            length = min(until, ended) - max(since, began)
+        for since, until, place, _ in self.sampled(began, ended):
+            length = until - since
             for from_, to, _ in collected:
-                length -= max(min(until, ended, to) - max(since, began, from_), 0.0)
+                length -= max(min(until, to) - max(since, from_), 0.0)
             if length > 0.0:
                 seconds[place] = seconds.get(place, 0.0) + length
         return seconds
@@ -509,9 +560,11 @@ class _Watch:
                 self.stalling = self.collective = None
                 self.news = True
             return
-        here = [since for since, _, place, _ in self.samples if since >= last and place == self.samples[-1][2]]
-        if here:
-            self.stalling = (now - last, self.samples[-1][2], now - here[0])
+        # The first one stands for the time since the step began.
+        stalled = [(at, place) for _, at, place, _ in self.samples if at > last]
+        if stalled:
+            at, place = next(one for one in stalled if one[1] == stalled[-1][1])
+            self.stalling = (now - last, place, now - (last if at == stalled[0][0] else at))
         self.collective = self.recorded(now)
 
     def recorded(self, now):
@@ -572,14 +625,17 @@ class _Watch:
             self.turning.release()
 
     def message(self, stalls, now):
-        indices, places = {}, []
+        indices, places, shared = {}, [], set()
 
-        def index(place):
+        def index(place, functions=None):
             described = self.described(place)
             key = (described["call"], described["file"], described["line"])
             if key not in indices:
                 indices[key] = len(places)
-                described["share"] = self.share(place)
+                # The share is that of a whole function: it is told once.
+                functions = set(functions or (self.group(place),)) - shared
+                described["share"] = sum(self.share_of(function) for function in functions)
+                shared.update(functions)
                 places.append(described)
             return indices[key]
 
@@ -592,8 +648,8 @@ class _Watch:
         message["samples"] = int(self.healthy)
         message["late_steps"] = self.late_steps
         message["late"] = [
-            [step, ended - began, index(self.named(place, inside)), spent, max(now - ended, 0.0)]
-            for step, began, ended, place, inside, spent in self.told_late()
+            [step, ended - began, index(place, functions), spent, max(now - ended, 0.0)]
+            for step, began, ended, place, spent, functions in self.together(self.told_late())
         ]
         if stalls:
             for_s, place, here_s = self.stalling
@@ -602,24 +658,49 @@ class _Watch:
                 message["stall"]["collective"] = self.collective
         most = sorted(self.shares.items(), key=lambda share: -share[1])[:_MOST_PLACES]
         for place, _ in most:
-            index(self.named(place))
+            if self.group(place) not in shared:
+                index(self.named(place))
         message["places"] = places
         return message
 
     def told_late(self):
         """What the machine's other work makes late hides what is late by much more."""
-        newest = self.late[-_TOLD_LATE:]
-        if self.usual is None or not newest:
-            return newest
+        if self.usual is None or not self.late:
+            return self.late
         late_by = [ended - began - self.usual for _, began, ended, *_ in self.late]
-        long = [one for one, by in zip(self.late, late_by) if by >= _LONG_SHARE * max(late_by)][-_TOLD_LATE:]
+        long = [one for one, by in zip(self.late, late_by) if by >= _LONG_SHARE * max(late_by)]
         places = [self.named(place, inside) for _, _, _, place, inside, _ in long]
         is_one = len({self.group(place) for place in places}) == 1 and not _is_work(places[0])
-        return long if is_one and len(long) >= _LEAST_LONG else newest
+        return long if is_one and len(long) >= _LEAST_LONG else self.late
+
+    def together(self, late):
+        """Late steps with what is said of them and the functions that it stands for. They are late at one place where
+        they are in one function, or at one line of several: a line is that of a function and of what is written in it.
+        Said is where most of the time went."""
+        late = [(*one[:3], self.named(one[3], one[4]), one[5]) for one in late]
+        lines = {}
+        for *_, place, spent in late:
+            function = lines.setdefault(self.group(place), {})
+            function[place] = function.get(place, 0.0) + spent
+        most = {function: max(spent, key=spent.get) for function, spent in lines.items()}
+        alike = {}
+        for function, place in most.items():
+            alike.setdefault((place[0], place[2].co_filename, place[3]), []).append(function)
+        said = {}
+        for functions in alike.values():
+            place = most[max(functions, key=lambda function: sum(lines[function].values()))]
+            said.update((function, (place, functions)) for function in functions)
+        told = []
+        for step, began, ended, place, spent in late:
+            place, functions = said[self.group(place)]
+            told.append((step, began, ended, place, spent, functions))
+        return told
 
     def share(self, place):
         """Of the time of healthy steps, what the same call from the same function takes."""
-        same = self.group(place)
+        return self.share_of(self.group(place))
+
+    def share_of(self, same):
         count = sum(count for other, count in self.shares.items() if self.group(other) == same)
         return count / self.healthy if self.healthy else 0.0
 

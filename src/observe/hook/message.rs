@@ -31,6 +31,8 @@ pub struct Message {
     pub pid: u32,
     /// When its hook was loaded; none of older hooks, and of who tells the end of another process.
     pub began: Option<f64>,
+    /// The PID namespace that the process has its number in, by its inode; none of older hooks.
+    pub namespace: Option<u64>,
     /// What it says.
     pub body: Body,
 }
@@ -64,7 +66,8 @@ pub fn read(datagram: &[u8], now: Moment) -> Option<Message> {
         "modules" => Body::Modules(serde_json::from_slice::<RawModules>(datagram).ok()?.into()),
         _ => return None,
     };
-    Some(Message { pid: head.pid, began: head.began.filter(|time| time.is_finite()), body })
+    let began = head.began.filter(|time| time.is_finite());
+    Some(Message { pid: head.pid, began, namespace: head.namespace, body })
 }
 
 #[derive(Deserialize)]
@@ -73,6 +76,7 @@ struct Head {
     kind: String,
     pid: u32,
     began: Option<f64>,
+    namespace: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -153,8 +157,8 @@ impl From<RawEnd> for HookEnd {
 }
 
 /// What tells listeners the exit code of a command that had the hook in it.
-pub fn exit(pid: u32, code: u8) -> String {
-    serde_json::json!({"v": VERSION, "kind": "end", "pid": pid, "code": code}).to_string()
+pub fn exit(pid: u32, namespace: Option<u64>, code: u8) -> String {
+    serde_json::json!({"v": VERSION, "kind": "end", "pid": pid, "namespace": namespace, "code": code}).to_string()
 }
 
 #[derive(Deserialize)]
@@ -306,7 +310,7 @@ mod tests {
         let Some(Message { pid: 7, body: Body::End(end), .. }) = read(text, Moment(9)) else { panic!("not read") };
         assert_eq!(end.words().as_deref(), Some("OutOfMemoryError"));
         assert_eq!(end.out_of_memory.unwrap().asked, Some(Bytes(3 << 30)));
-        let Some(Message { pid: 8, body: Body::End(end), .. }) = read(exit(8, 130).as_bytes(), Moment(9)) else {
+        let Some(Message { pid: 8, body: Body::End(end), .. }) = read(exit(8, None, 130).as_bytes(), Moment(9)) else {
             panic!("not read")
         };
         assert_eq!(end.words().as_deref(), Some("exit 130"));

@@ -5,6 +5,7 @@ mod directory;
 mod message;
 mod places;
 mod receive;
+mod senders;
 
 pub use directory::{Directory, DirectoryError, HOOK_DIRECTORY_VARIABLE};
 pub use receive::{Listener, tell_exit};

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::directory::{Directory, DirectoryError};
 use super::message::{self, Body, Message};
+use super::senders::{SenderPids, own_namespace};
 use crate::reading::{HookEnd, HookLosses, HookedRun, Moment};
 
 /// A datagram is cut here: the hook writes less.
@@ -31,6 +32,7 @@ pub struct Listener {
     path: PathBuf,
     buffer: Vec<u8>,
     runs: Vec<HookedRun>,
+    senders: SenderPids,
     losses: HookLosses,
     forgotten: u64,
     second: Instant,
@@ -53,6 +55,7 @@ impl Listener {
             path,
             buffer: vec![0; LARGEST],
             runs: Vec::new(),
+            senders: SenderPids::new("/proc"),
             losses: HookLosses::default(),
             forgotten: 0,
             second: Instant::now(),
@@ -93,10 +96,12 @@ impl Listener {
             std::thread::sleep(Duration::from_millis(2));
             return false;
         }
-        let Some(Message { pid, began, body }) = message::read(&self.buffer[..length], now) else {
+        let Some(Message { pid, began, namespace, body }) = message::read(&self.buffer[..length], now) else {
             self.losses.garbage += 1;
             return true;
         };
+        // One that is not in sight here has no number here: what it says would be taken for another's.
+        let Some(pid) = self.senders.here(pid, namespace, began) else { return false };
         let run = self.run(pid, now);
         // Another process by that pid, or another program in it: what the one before it said is not its own.
         if run.began.is_some() && began.is_some() && run.began != began {
@@ -174,9 +179,10 @@ impl Listener {
 pub fn tell_exit(directory: &Path, pids: &[u32], code: u8) {
     let Ok(socket) = UnixDatagram::unbound() else { return };
     let Ok(()) = socket.set_nonblocking(true) else { return };
+    let namespace = own_namespace();
     for listener in sockets(directory) {
         for pid in pids {
-            drop(socket.send_to(message::exit(*pid, code).as_bytes(), &listener));
+            drop(socket.send_to(message::exit(*pid, namespace, code).as_bytes(), &listener));
         }
     }
 }

@@ -46,6 +46,8 @@ pub struct Log {
     tracker: Tracker,
     header: HeaderReader,
     out_of_memory: Option<OutOfMemory>,
+    /// The line before named a file and a line of it, as a traceback does: this one is the source there.
+    shows_source: bool,
     trouble: Option<Absence>,
     /// Something stood in a file.
     written: bool,
@@ -88,6 +90,7 @@ impl Log {
             tracker: Tracker::default(),
             header: HeaderReader::default(),
             out_of_memory: None,
+            shows_source: false,
             trouble: None,
             written: false,
             sure: false,
@@ -220,7 +223,9 @@ impl Log {
     }
 
     fn step_line(&mut self, line: &str, at: Moment, live: bool) -> bool {
-        if let Some(message) = out_of_memory::find(line) {
+        // A traceback shows the source of each line that it came through, what that may say included.
+        let is_source = std::mem::replace(&mut self.shows_source, names_source(line));
+        if let Some(message) = out_of_memory::find(line).filter(|_| !is_source) {
             // The driver's refusals that follow a message with figures are its consequences.
             let told = self.out_of_memory.as_ref().is_some_and(OutOfMemory::has_figures);
             if !told || message.has_figures() {
@@ -293,6 +298,14 @@ impl Log {
         let events = self.events.iter().map(|(follower, _)| follower.path());
         self.files.iter().map(|(follower, _)| follower.path()).chain(events)
     }
+}
+
+/// Whether a line is a traceback's `File "train.py", line 7, in main`, behind which the source stands (CPython's
+/// traceback.py, `StackSummary.format_frame_summary`).
+fn names_source(line: &str) -> bool {
+    line.split_once("File \"")
+        .and_then(|(_, rest)| rest.split_once("\", line "))
+        .is_some_and(|(_, number)| number.starts_with(|first: char| first.is_ascii_digit()))
 }
 
 fn is_whole_bar(line: &str) -> bool {

@@ -92,6 +92,11 @@ fn numbers_in(status: &str) -> Option<Vec<u32>> {
     line.split_whitespace().map(|pid| pid.parse().ok()).collect()
 }
 
+/// The number that the process of that folder of `/proc` has in its own namespace.
+pub fn last_number_in(process: &Path) -> Option<u32> {
+    numbers_in(&fs::read_to_string(process.join("status")).ok()?)?.last().copied()
+}
+
 /// Whether this is the first PID namespace, which sees the processes of all others. The kernel
 /// gives it a fixed number (`PROC_PID_INIT_INO`).
 pub fn is_the_hosts() -> bool {

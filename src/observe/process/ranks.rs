@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use super::children;
+use super::exit::start_of;
 use crate::order::StableOrder;
 use crate::reading::RankProcess;
 
@@ -26,7 +27,11 @@ pub fn ranks_of(root: &Path, pid: u32) -> Vec<RankProcess> {
         .iter()
         .filter_map(|(pid, parent)| {
             let rank = rank_of(root, *pid)?;
-            (rank_of(root, *parent) != Some(rank)).then_some(RankProcess { pid: *pid, rank })
+            (rank_of(root, *parent) != Some(rank)).then(|| RankProcess {
+                pid: *pid,
+                started: start_of(root, *pid),
+                rank,
+            })
         })
         .collect();
     ranks.order_by_key(|rank| (rank.rank, rank.pid));

@@ -354,8 +354,8 @@ mod tests {
         fs::write(task.join("children"), "9 ").unwrap();
         fs::create_dir_all(root.path().join("9/task/9")).unwrap();
         let mut waits = Waits::new(root.path());
-        waits.of(7, &[RankProcess { pid: 7, rank: 3 }], Moment(1000));
-        let found = waits.of(7, &[RankProcess { pid: 7, rank: 3 }], Moment(2000)).remove(0);
+        waits.of(7, &[RankProcess { pid: 7, started: None, rank: 3 }], Moment(1000));
+        let found = waits.of(7, &[RankProcess { pid: 7, started: None, rank: 3 }], Moment(2000)).remove(0);
         assert_eq!((found.rank, found.worker, found.kind), (Some(3), Some(9), WaitKind::Disk));
     }
 

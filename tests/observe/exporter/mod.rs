@@ -2,6 +2,7 @@
 
 mod cluster_files;
 mod engine;
+mod process;
 mod scrape;
 
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,0 +1,81 @@
+//! What a page says of a process that was named: of one that is not there, that trains between two scrapes, and that ends.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use super::{Exporter, value};
+use crate::support::standin::wait_for;
+
+/// An exporter of that process on a machine without a driver.
+fn exporter(pid: u32) -> Exporter {
+    let missing = PathBuf::from("/nonexistent/libnvidia-ml.so.1");
+    Exporter::start(&["--attach", &pid.to_string()], &[("MEMWALL_NVML_LIB", missing)])
+}
+
+/// A process that writes a step to its log five times a second.
+struct Training {
+    child: Child,
+    folder: tempfile::TempDir,
+}
+
+impl Training {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let script = "i=0; while [ $i -lt 1000 ]; do i=$((i + 1)); echo step $i/1000 loss 2.5; sleep 0.2; done";
+        let log = File::create(folder.path().join("log")).unwrap();
+        let child = Command::new("sh").args(["-c", script]).stdin(Stdio::null()).stdout(log).spawn().unwrap();
+        Self { child, folder }
+    }
+
+    fn has_made(&self, step: u32) -> bool {
+        fs::read_to_string(self.folder.path().join("log")).unwrap().contains(&format!("step {step}/"))
+    }
+
+    fn end(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Training {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+#[test]
+fn a_process_that_is_not_there_is_no_rank() {
+    // More than the kernel gives (PID_MAX_LIMIT is 4 194 304).
+    let page = exporter(4_194_305).metrics();
+    assert!(page.contains("there is no process 4194305"), "{page}");
+    assert!(!page.contains("memwall_rank_") && !page.contains("memwall_run_"), "{page}");
+}
+
+#[test]
+fn steps_between_two_scrapes_are_no_standstill() {
+    let training = Training::start();
+    let exporter = exporter(training.child.id());
+    wait_for("its first steps", || exporter.metrics().contains("memwall_run_steps_total"));
+    // Nobody asks for longer than a run of such steps may stand still.
+    wait_for("eight seconds of steps", || training.has_made(50));
+    let page = exporter.metrics();
+    assert!(
+        value(&page, "memwall_run_steps_total{run=\"\"}").or(value(&page, "memwall_run_steps_total")).unwrap() > 30.0
+    );
+    assert!(page.contains("phase=\"steady\"") && !page.contains("NO STEP"), "{page}");
+    assert!(!page.contains("stalls=\"true\""), "{page}");
+}
+
+#[test]
+fn a_run_that_has_ended_has_no_time_left() {
+    let mut training = Training::start();
+    let exporter = exporter(training.child.id());
+    wait_for("its remaining time", || exporter.metrics().contains("memwall_run_remaining_seconds"));
+    training.end();
+    wait_for("its end", || exporter.metrics().contains("verdict=\"ENDED\""));
+    let page = exporter.metrics();
+    assert!(!page.contains("memwall_run_remaining_seconds") && page.contains("phase=\"ended\""), "{page}");
+    assert!(page.contains("memwall_run_steps_total"), "{page}");
+}
