@@ -114,6 +114,43 @@ pub fn distrust(imported: &mut ImportedPlan, settings: &Settings) {
     }
 }
 
+/// Says what of accelerate's own file nobody understood. Its launcher's options have been accounted for.
+pub fn account_for_file(imported: &mut ImportedPlan, settings: &Settings) {
+    let mut file = Settings::default();
+    file.adopt_all(settings, |name| {
+        let written = settings.get(name).is_some_and(|found| matches!(found.origin, Origin::File { .. }));
+        (written && !LAUNCHED.contains(&name)).then(|| name.to_owned())
+    });
+    account_for(imported, &file);
+}
+
+/// What the launcher itself takes from its file: how many processes it starts, and where
+/// (`accelerate/commands/config/config_args.py`).
+const LAUNCHED: [&str; 22] = [
+    "compute_environment",
+    "num_processes",
+    "num_machines",
+    "machine_rank",
+    "gpu_ids",
+    "same_network",
+    "rdzv_backend",
+    "enable_cpu_affinity",
+    "main_training_function",
+    "main_process_ip",
+    "main_process_port",
+    "mixed_precision",
+    "distributed_type",
+    "debug",
+    "downcast_bf16",
+    "use_cpu",
+    "tpu_env",
+    "tpu_use_cluster",
+    "tpu_use_sudo",
+    "gradient_accumulation_steps",
+    "deepspeed_config.deepspeed_config_file",
+    "deepspeed_config.deepspeed_multinode_launcher",
+];
+
 /// Where `accelerate config` writes.
 fn default_config(context: &ImportContext) -> Option<String> {
     let variable = |name: &str| context.variable(name).map(|found| found.value);
@@ -328,6 +365,7 @@ fn deepspeed_part(imported: &mut ImportedPlan, settings: &Settings, context: &Im
         stored_by_deepspeed(imported);
         if let Some(file) = &file {
             fill_precision(imported, file, settings);
+            account_for(imported, file);
         }
         if let Some(found) = settings.text("mixed_precision").filter(|found| found.value == "fp8") {
             imported.drop(keys::training::precision);

@@ -32,6 +32,51 @@ const ROWS: &[SettingRow] = &[
     (&["actor.fsdp.offload_params"], keys::training::cpu_offload, SettingKind::On("parameters")),
 ];
 
+/// Sections and settings of what does not train: the rollout and its engines, other roles, data, logs, the launcher
+/// (`areal/api/cli_args.py`).
+const OTHERS: [&str; 40] = [
+    "rollout",
+    "gconfig",
+    "eval_gconfig",
+    "vllm",
+    "sglang",
+    "ref.",
+    "critic.",
+    "teacher.",
+    "train_dataset.",
+    "valid_dataset.",
+    "saver.",
+    "recover.",
+    "checkpointer.",
+    "evaluator.",
+    "stats_logger.",
+    "perf_tracer.",
+    "session_tracer.",
+    "launcher.",
+    "scheduler.",
+    "name_resolve.",
+    "cluster.name_resolve.",
+    "econfig.",
+    "experiment_name",
+    "trial_name",
+    "seed",
+    "enable_offload",
+    "total_train_epochs",
+    "total_train_steps",
+    "total_train_n_seqs",
+    "tokenizer_path",
+    "weight_update_mode",
+    "allocation_mode",
+    "async_training",
+    "workflow",
+    "eval_workflow",
+    "reward_fn",
+    "n_trajs",
+    "max_turns",
+    "turn_discount",
+    "max_tokens_per_trajectory",
+];
+
 /// Whether settings are AReaL's.
 pub fn is_config(settings: &Settings) -> bool {
     settings.holds("actor.path") && (settings.holds("actor.backend") || settings.holds("allocation_mode"))
@@ -67,9 +112,12 @@ pub fn of_file(mut file: Settings, context: &ImportContext) -> ImportedPlan {
     let runs_megatron = imported.get(keys::distribution::engine).is_some_and(|found| found.value == "megatron");
     for (name, _) in settings.iter() {
         let own = ["actor.", "train_dataset.batch_size", "train_dataset.max_length", "cluster."];
+        // Above all sections, and in those of no role, a setting may be anybody's.
+        let nobody = !OTHERS.iter().any(|part| name.starts_with(part));
         // The settings of an engine that the actor does not run by.
         let idle = name.starts_with("actor.archon.") && runs_megatron;
-        if !own.iter().any(|part| name.starts_with(part)) || name.contains("scheduling_spec") || idle {
+        let other = !nobody && !own.iter().any(|part| name.starts_with(part));
+        if other || name.contains("scheduling_spec") || idle {
             settings.accept(name);
         }
     }

@@ -94,6 +94,7 @@ mod script_doubts;
 mod script_effects;
 mod script_files;
 mod script_head;
+mod script_keywords;
 mod script_loading;
 mod script_modules;
 mod settings;

@@ -271,6 +271,16 @@ pub fn account_for(imported: &mut ImportedPlan, settings: &Settings) {
     note_names(imported, "not known, may change what is held: ", strange);
 }
 
+/// The same of what a call of a script is given, but for `known` names and what has none.
+pub fn account_for_call(imported: &mut ImportedPlan, given: &Settings, known: &[&str]) {
+    let mut own = Settings::default();
+    own.adopt_all(given, |name| {
+        let placed = name.chars().all(|letter| letter.is_ascii_digit());
+        (!placed && !known.contains(&name)).then(|| name.to_owned())
+    });
+    account_for(imported, &own);
+}
+
 /// Notes names behind `what`, where there are any; a long list is cut.
 fn note_names(imported: &mut ImportedPlan, what: &str, mut names: Vec<String>) {
     if names.is_empty() {
@@ -378,12 +388,77 @@ fn doubt(imported: &mut ImportedPlan, name: &str, found: &Setting<Value>) {
     }
 }
 
+/// Words that begin as one of those does, and mean another thing.
+const OTHER_WORDS: [&str; 10] = [
+    "logits",
+    "projector",
+    "projection",
+    "experimental",
+    "init_args",
+    "import",
+    "data_parallel",
+    "dataparallel",
+    "lora_rank",
+    "output_layer",
+];
+
+/// Sections whose settings have no bearing, by how a word of their names begins: what stands in another one decides by
+/// its own name.
+const IDLE_SECTIONS: [&str; 37] = [
+    "log",
+    "eval",
+    "valid",
+    "test",
+    "wandb",
+    "tensorboard",
+    "swanlab",
+    "track",
+    "data",
+    "tokenizer",
+    "template",
+    "prompt",
+    "report",
+    "hub",
+    "cache",
+    "resume",
+    "debug",
+    "profil",
+    "metric",
+    "callback",
+    "save",
+    "saving",
+    "checkpoint_format",
+    "reward",
+    "dump",
+    "monitor",
+    "lr_",
+    "path",
+    "file",
+    "ckpt",
+    "resources_per_worker",
+    "nsight",
+    "worker_nsight",
+    "schedulers",
+    "lr_scheduler",
+    "experiment",
+    "load",
+];
+
 fn has_bearing(name: &str) -> bool {
     // `account_for_loss_in_pipeline_split` splits no data.
     const ALWAYS: [&str; 3] = ["pipeline", "recompute", "parallel_size"];
-    let lower = name.to_lowercase();
-    ALWAYS.iter().any(|part| lower.contains(part))
-        || lower != "eps" && !WITHOUT_BEARING.iter().any(|part| lower.contains(part))
+    let lower = OTHER_WORDS.iter().fold(name.to_lowercase(), |text, word| text.replace(word, "#"));
+    let (sections, last) = lower.rsplit_once('.').map_or(("", lower.as_str()), |(sections, last)| (sections, last));
+    let idle = sections == "scheduler" || begins_a_word(sections, &IDLE_SECTIONS) || begins_a_word(last, &WITHOUT_BEARING);
+    ALWAYS.iter().any(|part| lower.contains(part)) || last != "eps" && !idle
+}
+
+/// Whether a word of a name begins with one of `parts`; one with a line in front stands anywhere.
+fn begins_a_word(name: &str, parts: &[&str]) -> bool {
+    let begins = |at: usize| {
+        name.get(..at).and_then(|before| before.chars().next_back()).is_none_or(|letter| !letter.is_ascii_alphanumeric())
+    };
+    parts.iter().any(|part| name.match_indices(part).any(|(at, _)| part.starts_with('_') || begins(at)))
 }
 
 fn shown(origin: &Origin, name: &str) -> String {

@@ -104,6 +104,25 @@ fn in_python(text: &str, key: &str, value: &str) -> Vec<(String, String)> {
     found
 }
 
+/// A word more, as the command's own are written: `actor.optim.lr=1e-6`, `--n_layer=12` or `--bf16 true`.
+fn in_command(command: &str, key: &str, value: &str) -> Vec<(String, String)> {
+    let mut sections = BTreeMap::new();
+    for word in command.split_whitespace() {
+        let Some((name, _)) = word.split_once('=').filter(|(name, _)| !name.starts_with('-')) else { continue };
+        let plus = name.len() - name.trim_start_matches('+').len();
+        let section = name.rsplit_once('.').map_or(String::new(), |(section, _)| format!("{section}."));
+        if name.chars().all(|letter| letter.is_ascii_alphanumeric() || "._+".contains(letter)) && plus == 0 {
+            sections.insert(section.clone(), format!("{section}{key}={value}"));
+        }
+    }
+    if sections.len() > 1 || command.contains("torchtune") || command.contains("tune run") {
+        return sections.into_iter().collect();
+    }
+    let joined = command.split_whitespace().filter(|word| word.starts_with("--") && word.contains('=')).count() > 1;
+    let word = if joined { format!("--{key}={value}") } else { format!("--{key} {value}") };
+    vec![("options".to_owned(), word)]
+}
+
 /// What was said beside the values.
 fn said(case: &Case) -> Option<String> {
     let imported = std::panic::catch_unwind(|| super::read(case, catalog())).ok()?.ok()?;
@@ -125,9 +144,11 @@ fn survey() {
                 }
             }
             if let Some(command) = &case.command {
-                let mut copy = case.clone();
-                copy.command = Some(format!("{command} --{key} {value}"));
-                variants.push(("command".to_owned(), copy));
+                for (place, word) in in_command(command, key, value) {
+                    let mut copy = case.clone();
+                    copy.command = Some(format!("{command} {word}"));
+                    variants.push((format!("command {place}"), copy));
+                }
             }
             for (place, variant) in variants {
                 let Some(text) = said(&variant) else { continue };

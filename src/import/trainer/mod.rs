@@ -293,6 +293,7 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     sharding::set(imported, settings, context, stored);
     methods::options(imported, settings);
     accelerate::distrust(imported, &unread);
+    accelerate::account_for_file(imported, &unread);
 }
 
 fn precision(imported: &mut ImportedPlan, settings: &Settings, stored: WeightStorage) {

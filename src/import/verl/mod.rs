@@ -251,6 +251,10 @@ fn samples(imported: &mut ImportedPlan, settings: &Settings) {
     };
     let [first, second] = parts.map(|name| settings.whole(name));
     settings.accept("data.max_response_length");
+    if searches {
+        // Cut before it joins the talk, which is cut as a whole.
+        settings.accept("data.max_obs_length");
+    }
     let sum = first.zip(second);
     if let Some((prompt, answer)) = sum {
         let origin = Origin::Derived(format!("{} + {}", prompt.origin, answer.origin));
