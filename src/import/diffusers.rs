@@ -215,7 +215,7 @@ fn precision(imported: &mut ImportedPlan, settings: &Settings, context: &ImportC
         .set("training.precision", Some(word.unwrap_or_else(|| Setting::new("fp32", default("no --mixed_precision")))));
     let mut sharded = ImportedPlan::default();
     accelerate::set(&mut sharded, &launched, context, false);
-    accelerate::account_for_file(&mut sharded, &launched);
+    accelerate::account_for_file(imported, &launched);
     for key in ["distribution.sharding", "distribution.engine", "training.cpu_offload", "training.compile"] {
         let inferred = sharded.get(key).cloned();
         imported.set(key, inferred.map(|inferred| Setting::new(inferred.value, inferred.origin)));

@@ -82,6 +82,11 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         None => imported.miss(keys::model::architecture, "the configuration, which says it, was not read"),
     }
     launched(&mut imported, context);
+    unread::account_for_call(
+        &mut imported,
+        &arguments::read(&context.program.words).options,
+        &["config_file", "config"],
+    );
     imported
 }
 

@@ -116,6 +116,28 @@ const LOADING: [&str; 45] = [
     "rope_scaling",
 ];
 
+/// What accelerate's `Accelerator` takes that is read elsewhere or changes nothing that is held (`accelerate/accelerator.py`,
+/// 1.11); `split_batches` makes the loader's batch that of all processes.
+const ACCELERATOR: [&str; 17] = [
+    "device_placement",
+    "mixed_precision",
+    "gradient_accumulation_steps",
+    "cpu",
+    "dataloader_config",
+    "deepspeed_plugin",
+    "deepspeed_plugins",
+    "fsdp_plugin",
+    "rng_types",
+    "log_with",
+    "project_dir",
+    "project_config",
+    "gradient_accumulation_plugin",
+    "step_scheduler_with_optimizer",
+    "kwargs_handlers",
+    "dynamo_backend",
+    "even_batches",
+];
+
 /// Says what such calls are given that is not known.
 pub fn say(imported: &mut ImportedPlan, reader: &ScriptReader) {
     let models = models(reader.whole());
@@ -124,6 +146,7 @@ pub fn say(imported: &mut ImportedPlan, reader: &ScriptReader) {
         (reader.calls(&python_adapters::CALLS), &ADAPTERS[..]),
         (reader.calls(&["BitsAndBytesConfig", "GPTQConfig"]), &QUANTISATION[..]),
         (reader.calls_of_model(&models), &LOADING[..]),
+        (reader.calls(&["Accelerator"]), &ACCELERATOR[..]),
     ] {
         // What a file of settings hands to them has been accounted for there.
         let mut own = Settings::default();

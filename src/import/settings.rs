@@ -361,11 +361,19 @@ pub fn truth(value: &Value) -> Option<bool> {
     }
 }
 
+/// Whether a text stands for what only a run could tell: an unknown word of a script's, a reference that nothing in the file
+/// answers (`${oc.env:BATCH}`), or a blank of a template (`{{ batch }}`).
+pub fn is_open(text: &str) -> bool {
+    let bare = text.trim();
+    let refers = [("${", '}'), ("{{", '}')].iter().any(|(start, end)| bare.starts_with(start) && bare.ends_with(*end));
+    bare == UNKNOWN || refers
+}
+
 /// A value's text.
 pub fn text(value: &Value) -> Option<String> {
     match value {
         // What only a run could tell says nothing.
-        Value::String(text) => Some(text.clone()).filter(|text| text != UNKNOWN),
+        Value::String(text) => Some(text.clone()).filter(|text| !is_open(text)),
         Value::Number(number) => Some(number.to_string()),
         Value::Bool(truth) => Some(truth.to_string()),
         _ => None,

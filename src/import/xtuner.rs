@@ -10,7 +10,7 @@ use super::python::ScriptReader;
 use super::rows::not_modelled;
 use super::settings::Settings;
 use super::text;
-use super::unread::account_for;
+use super::unread::{account_for, account_for_call};
 use super::{adapters, model};
 use crate::plan::keys;
 
@@ -49,6 +49,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         None => imported.miss(keys::model::preset, "no configuration is named"),
     }
     launched(&mut imported, &options, context);
+    account_for_call(&mut imported, &options, &["deepspeed", "launcher", "work_dir", "resume", "seed", "local_rank"]);
     imported
 }
 

@@ -59,9 +59,15 @@ const KNOWN: [(&[&str], &[&str]); 4] = [
             "label_ignore_index",
         ],
     ),
-    (&["TransformerDataParallelConfig"], &["name", "param_dtype", "reduce_dtype", "shard_degree", "num_replicas", "wrapping_strategy"]),
+    (
+        &["TransformerDataParallelConfig"],
+        &["name", "param_dtype", "reduce_dtype", "shard_degree", "num_replicas", "wrapping_strategy"],
+    ),
     (&["TransformerActivationCheckpointingConfig"], &["mode", "block_interval", "modules"]),
-    (&["SkipStepAdamWConfig", "AdamWConfig"], &["lr", "weight_decay", "betas", "eps", "foreach", "group_overrides", "fused", "step_increment_bugfix"]),
+    (
+        &["SkipStepAdamWConfig", "AdamWConfig"],
+        &["lr", "weight_decay", "betas", "eps", "foreach", "group_overrides", "fused", "step_increment_bugfix"],
+    ),
 ];
 
 /// Whether a script makes such a configuration.

@@ -1,15 +1,19 @@
 //! accelerate: `accelerate launch`'s arguments, its YAML, and the variables that it sets for
 //! the processes that it starts (`src/accelerate/utils/launch.py` at 16cb6eb8).
 
-use super::common::ImportContext;
-use super::deepspeed;
-use super::imported::ImportedPlan;
-use super::launch::{Launcher, LauncherKind, World};
-use super::origin::{Origin, Setting};
-use super::rows::{SettingKind, SettingRow, take};
-use super::settings::Settings;
-use super::unread::account_for;
+mod left;
+
+use crate::common::ImportContext;
+use crate::deepspeed;
+use crate::imported::ImportedPlan;
+use crate::launch::{Launcher, LauncherKind, World};
+use crate::origin::{Origin, Setting};
 use crate::plan::keys;
+use crate::rows::{SettingKind, SettingRow, take};
+use crate::settings::Settings;
+use crate::unread::account_for;
+
+pub use left::account_for_file;
 
 /// Variables of a started process, and the settings of the YAML that they come from.
 const VARIABLES: &[(&str, &str)] = &[
@@ -113,43 +117,6 @@ pub fn distrust(imported: &mut ImportedPlan, settings: &Settings) {
         imported.miss(key, format!("{}, which may say it, was not read", file.value));
     }
 }
-
-/// Says what of accelerate's own file nobody understood. Its launcher's options have been accounted for.
-pub fn account_for_file(imported: &mut ImportedPlan, settings: &Settings) {
-    let mut file = Settings::default();
-    file.adopt_all(settings, |name| {
-        let written = settings.get(name).is_some_and(|found| matches!(found.origin, Origin::File { .. }));
-        (written && !LAUNCHED.contains(&name)).then(|| name.to_owned())
-    });
-    account_for(imported, &file);
-}
-
-/// What the launcher itself takes from its file: how many processes it starts, and where
-/// (`accelerate/commands/config/config_args.py`).
-const LAUNCHED: [&str; 22] = [
-    "compute_environment",
-    "num_processes",
-    "num_machines",
-    "machine_rank",
-    "gpu_ids",
-    "same_network",
-    "rdzv_backend",
-    "enable_cpu_affinity",
-    "main_training_function",
-    "main_process_ip",
-    "main_process_port",
-    "mixed_precision",
-    "distributed_type",
-    "debug",
-    "downcast_bf16",
-    "use_cpu",
-    "tpu_env",
-    "tpu_use_cluster",
-    "tpu_use_sudo",
-    "gradient_accumulation_steps",
-    "deepspeed_config.deepspeed_config_file",
-    "deepspeed_config.deepspeed_multinode_launcher",
-];
 
 /// Where `accelerate config` writes.
 fn default_config(context: &ImportContext) -> Option<String> {
