@@ -8,7 +8,7 @@ use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
-use super::{adapters, model, rollout};
+use super::{adapters, arguments, model, rollout, text};
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -80,6 +80,27 @@ const OTHERS: [&str; 40] = [
 /// Whether settings are AReaL's.
 pub fn is_config(settings: &Settings) -> bool {
     settings.holds("actor.path") && (settings.holds("actor.backend") || settings.holds("allocation_mode"))
+}
+
+/// The file that one of its starters is given: `python -m areal.launcher.local train.py --config grpo.yaml k=v`.
+fn started_with(context: &ImportContext) -> Option<Setting<String>> {
+    let file = arguments::read(&context.program.words).options.text("config")?;
+    let text = context.run.files.read(&file.value).ok()?;
+    is_config(&text::yaml(&file.value, &text).ok()?).then_some(file)
+}
+
+/// Whether the program is started with such a file.
+pub fn runs(context: &ImportContext) -> bool {
+    started_with(context).is_some()
+}
+
+/// The plan of such a command: what it says goes over the file.
+pub fn import(context: &ImportContext) -> ImportedPlan {
+    let mut read = ImportedPlan::default();
+    let file = started_with(context).and_then(|path| context.configuration(&path.value, &mut read)).unwrap_or_default();
+    let mut imported = of_file(file.with(arguments::overrides(&context.program.words)), context);
+    read.notes.into_iter().for_each(|line| imported.note(line));
+    imported
 }
 
 fn default(option: &str) -> Origin {

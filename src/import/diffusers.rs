@@ -1,5 +1,7 @@
 //! The training scripts of diffusers (`examples/*/train_*.py` at 58eb52c0).
 
+pub mod tools;
+
 use super::common::{self, ImportContext};
 use super::imported::ImportedPlan;
 use super::launch::base;

@@ -118,7 +118,11 @@ fn merge(imported: &mut ImportedPlan, found: &[(Documented, ImportedPlan)]) {
         let following = FOLLOWING.contains(&key) || (tower && key == "training.frozen_models_billions");
         !following && (!first.neighbour || launched(key))
     };
-    for InferredValue { key, value, origin } in plan.values.iter().filter(|value| own(value.key)) {
+    let follows = |value: &&InferredValue| {
+        value.key == keys::training::gradient_accumulation_steps && matches!(value.origin, Origin::Derived(_))
+    };
+    let told = plan.values.iter().filter(|value| own(value.key) && !follows(value));
+    for InferredValue { key, value, origin } in told {
         if !open(imported, key) && !is_engines_own(imported, plan, key, value) {
             let told = imported.get(key).filter(|told| told.value != *value);
             if told.is_some() && matches!(origin, Origin::Argument(_)) {
@@ -160,7 +164,7 @@ fn merge(imported: &mut ImportedPlan, found: &[(Documented, ImportedPlan)]) {
 fn is_engines_own(imported: &ImportedPlan, plan: &ImportedPlan, key: &str, value: &serde_json::Value) -> bool {
     let engine = plan.get("distribution.engine").is_some_and(|found| found.value == "deepspeed");
     let Some(told) = imported.get(key).filter(|_| engine && key == "training.precision") else { return false };
-    let loaded = told.origin.to_string().contains("from_pretrained(");
+    let loaded = told.origin.to_string().contains("from_pretrained(") || matches!(told.origin, Origin::File { .. });
     let masters = told.value.as_str().map(|half| format!("{half}-fp32-master"));
     loaded && masters.is_some_and(|masters| *value == masters)
 }

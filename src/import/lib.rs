@@ -342,6 +342,7 @@ fn framework(context: &ImportContext) -> ImportedPlan {
         (nemo_rl::runs, nemo_rl::import),
         (automodel::runs, automodel::import),
         (oumi::runs, oumi::import),
+        (areal::runs, areal::import),
         (easy_r1::runs, easy_r1::import),
         (chatlearn::runs, chatlearn::import),
         (sky_rl::runs, sky_rl::import),

@@ -129,19 +129,8 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         ["use_lora", "use_peft"].iter().for_each(|name| given.accept(name));
     }
     account_for(&mut imported, &given);
-    spread(&mut imported, path, &content, context);
+    trainer::spread(&mut imported, path, &content, context);
     imported
-}
-
-/// Without a launcher several GPUs in sight share out the layers, where the script says so, or the batch.
-fn spread(imported: &mut ImportedPlan, path: &str, content: &str, context: &ImportContext) {
-    let Some(gpus) = context.visible_gpus().filter(|gpus| gpus.value > 1) else { return };
-    if content.contains("device_map") && context.launchers.is_empty() && context.world.total.is_none() {
-        not_modelled(imported, &format!("{path}: device_map spreads the layers over {} GPUs", gpus.value));
-        imported.miss(keys::cluster::num_gpus, "device_map spreads the layers over all GPUs in sight");
-    } else {
-        trainer::data_parallel(imported, context);
-    }
 }
 
 /// The plan of a script.

@@ -130,6 +130,9 @@ fn set(imported: &mut ImportedPlan, name: &str, content: &str, context: &ImportC
     imported.say(keys::training::activation_checkpointing, word, default);
     if content.contains("attn_implementation=\"flash_attention_2\"") || globals.is("use_varlen_attn") {
         imported.say(keys::training::attention, "flash", origin());
+    } else {
+        // `SupervisedFinetune._prepare_for_flash_attn`.
+        imported.miss(keys::training::attention, "flash where flash-attn is installed, else PyTorch's own");
     }
     low_rank(imported, name, content);
     precision(imported, content);

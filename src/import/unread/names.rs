@@ -113,9 +113,10 @@ pub const DOUBTFUL: &[(&str, &[&str])] = &[
 ];
 
 /// Parts of names of what changes what is held or trained: not followed, it is said ahead of the rest.
-pub const WEIGHTY: [&str; 72] = [
+pub const WEIGHTY: [&str; 73] = [
     "use_qlora",
     "split_batches",
+    "rpo_alpha",
     "msamp",
     "use_lisa",
     "retro_add_retriever",
