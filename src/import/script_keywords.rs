@@ -142,15 +142,24 @@ const ACCELERATOR: [&str; 17] = [
 pub fn say(imported: &mut ImportedPlan, reader: &ScriptReader) {
     let models = models(reader.whole());
     let models: Vec<&str> = models.iter().map(String::as_str).collect();
-    for (given, known) in [
-        (reader.calls(&python_adapters::CALLS), &ADAPTERS[..]),
-        (reader.calls(&["BitsAndBytesConfig", "GPTQConfig"]), &QUANTISATION[..]),
-        (reader.calls_of_model(&models), &LOADING[..]),
-        (reader.calls(&["Accelerator"]), &ACCELERATOR[..]),
-    ] {
-        // What a file of settings hands to them has been accounted for there.
-        let mut own = Settings::default();
-        own.adopt_all(&given, |name| reader.own().get(name).is_none().then(|| name.to_owned()));
-        account_for_call(imported, &own, known);
+    say_of(imported, reader, &python_adapters::CALLS, &ADAPTERS);
+    say_of(imported, reader, &["BitsAndBytesConfig", "GPTQConfig"], &QUANTISATION);
+    say_of(imported, reader, &["Accelerator"], &ACCELERATOR);
+    if !models.is_empty() {
+        account(imported, reader, &reader.calls_of_model(&models), &LOADING);
     }
+}
+
+/// Says what the first call of one of `names` is given, where the script has any.
+fn say_of(imported: &mut ImportedPlan, reader: &ScriptReader, names: &[&str], known: &[&str]) {
+    if names.iter().any(|name| reader.whole().contains(&format!("{name}("))) {
+        account(imported, reader, &reader.calls(names), known);
+    }
+}
+
+/// What a file of settings hands to a call has been accounted for there.
+fn account(imported: &mut ImportedPlan, reader: &ScriptReader, given: &Settings, known: &[&str]) {
+    let mut own = Settings::default();
+    own.adopt_all(given, |name| reader.own().get(name).is_none().then(|| name.to_owned()));
+    account_for_call(imported, &own, known);
 }
