@@ -34,7 +34,7 @@ const ROWS: &[SettingRow] = &[
 
 /// Sections and settings of what does not train: the rollout and its engines, other roles, data, logs, the launcher
 /// (`areal/api/cli_args.py`).
-const OTHERS: [&str; 40] = [
+const OTHERS: [&str; 39] = [
     "rollout",
     "gconfig",
     "eval_gconfig",
@@ -43,7 +43,6 @@ const OTHERS: [&str; 40] = [
     "ref.",
     "critic.",
     "teacher.",
-    "train_dataset.",
     "valid_dataset.",
     "saver.",
     "recover.",

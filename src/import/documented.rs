@@ -151,8 +151,10 @@ fn merge(imported: &mut ImportedPlan, found: &[(Documented, ImportedPlan)]) {
         }
     }
     let of_options = |line: &&String| {
-        let kept = ["not understood:", "not modelled:"].iter().any(|start| line.starts_with(start));
-        kept && line.contains(" --")
+        // Names of accelerate's file, whose values are taken with the command's.
+        const LAUNCHED: [&str; 5] = [" --", "deepspeed_config.", "fsdp_config.", "distributed_type", "mixed_precision"];
+        let kept = ["not understood:", "not modelled:", "not known"].iter().any(|start| line.starts_with(start));
+        kept && LAUNCHED.iter().any(|part| line.contains(part))
     };
     for line in plan.notes.iter().filter(of_options) {
         imported.note(line.clone());
