@@ -66,14 +66,11 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
         "py" if bridge::is_recipe(content) => Some(bridge::of_file(name, content, &context)?),
         "py" => {
             let chosen = torchtitan::chosen(name, content, around.which)?;
-            let read = of_python(name, chosen.as_deref().unwrap_or(content), &context);
-            match read {
-                None => {
-                    return of_arguments(name, content, around, catalog)
-                        .or_else(|refused| documented::starters::plan(name, content, &context, refused));
-                }
-                read => read,
-            }
+            let Some(read) = of_python(name, chosen.as_deref().unwrap_or(content), &context) else {
+                return of_arguments(name, content, around, catalog)
+                    .or_else(|refused| documented::starters::plan(name, content, &context, refused));
+            };
+            Some(read)
         }
         _ => {
             let command = bare_arguments(content);

@@ -204,6 +204,22 @@ fn with_unknown_lines(text: &str) -> Vec<(String, String)> {
     found
 }
 
+/// Copies of a case with one value that only a run could tell, and where it stands.
+fn with_one_unknown(case: &Case) -> Vec<(String, Case)> {
+    let mut variants = Vec::new();
+    for (name, command) in case.command.as_deref().map(with_unknown_values).unwrap_or_default() {
+        variants.push((name, Case { command: Some(command), ..case.clone() }));
+    }
+    for (file, text) in case.files.iter().filter(|(file, _)| file.ends_with("yaml") || file.ends_with("yml")) {
+        for (name, text) in with_unknown_lines(text) {
+            let mut copy = case.clone();
+            copy.files.insert(file.clone(), text);
+            variants.push((format!("{file} {name}"), copy));
+        }
+    }
+    variants
+}
+
 #[test]
 fn what_only_a_run_could_tell_is_said_and_no_default_stands_for_it() {
     // Jobs' numbers of pods and nodes, which their makers fill in; settings that are said under Megatron's name; a file of
@@ -225,20 +241,7 @@ fn what_only_a_run_could_tell_is_said_and_no_default_stands_for_it() {
     let mut replaced = Vec::new();
     for (path, case) in cases() {
         let Ok(Ok(before)) = std::panic::catch_unwind(|| super::read(&case, catalog())) else { continue };
-        let mut variants = Vec::new();
-        for (name, command) in case.command.as_deref().map(with_unknown_values).unwrap_or_default() {
-            variants.push((name, Case { command: Some(command), ..case.clone() }));
-        }
-        for (file, text) in &case.files {
-            if file.ends_with("yaml") || file.ends_with("yml") {
-                for (name, text) in with_unknown_lines(text) {
-                    let mut copy = case.clone();
-                    copy.files.insert(file.clone(), text);
-                    variants.push((format!("{file} {name}"), copy));
-                }
-            }
-        }
-        for (name, variant) in variants {
+        for (name, variant) in with_one_unknown(&case) {
             let Ok(Ok(after)) = std::panic::catch_unwind(|| super::read(&variant, catalog())) else { continue };
             all += 1;
             let why: Vec<&str> = after.missing.iter().map(|missing| missing.why.as_str()).collect();

@@ -2,6 +2,7 @@
 
 use crate::imported::ImportedPlan;
 use crate::origin::Origin;
+use crate::plan::keys;
 use crate::settings::{Settings, is_open};
 use crate::unread::account_for;
 
@@ -15,6 +16,17 @@ pub fn account_for_file(imported: &mut ImportedPlan, settings: &Settings) {
         (written && (open || !LAUNCHED.contains(&name))).then(|| name.to_owned())
     });
     account_for(imported, &file);
+}
+
+/// Where accelerate's file and the Trainer's argument say two accumulations the Trainer stops
+/// (`HfTrainerDeepSpeedConfig.trainer_config_finalize`); in a loop of one's own the launcher's counts.
+pub fn compare_accumulation(imported: &mut ImportedPlan, launched: &Settings, settings: &Settings) {
+    let file = launched.whole("deepspeed_config.gradient_accumulation_steps");
+    let own = settings.whole("gradient_accumulation_steps");
+    let Some((file, own)) = file.zip(own).filter(|(file, own)| file.value != own.value) else { return };
+    let why = format!("{} {} and {} {}: the Trainer stops at that", file.origin, file.value, own.origin, own.value);
+    imported.drop(keys::training::gradient_accumulation_steps);
+    imported.miss(keys::training::gradient_accumulation_steps, why);
 }
 
 /// What the launcher itself takes from its file: how many processes it starts, and where

@@ -13,7 +13,7 @@ use crate::rows::{SettingKind, SettingRow, take};
 use crate::settings::Settings;
 use crate::unread::account_for;
 
-pub use left::account_for_file;
+pub use left::{account_for_file, compare_accumulation};
 
 /// Variables of a started process, and the settings of the YAML that they come from.
 const VARIABLES: &[(&str, &str)] = &[

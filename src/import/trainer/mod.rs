@@ -256,14 +256,8 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     if launched.iter().next().is_some() {
         let told = ["bf16", "fp16"].iter().any(|name| settings.is(name));
         accelerate::set(imported, &launched, context, stored == WeightStorage::Full && !told);
-        let file = launched.whole("deepspeed_config.gradient_accumulation_steps");
-        let own = settings.whole("gradient_accumulation_steps");
-        if let Some((file, own)) = file.zip(own).filter(|(file, own)| steps_given && file.value != own.value) {
-            // `HfTrainerDeepSpeedConfig.trainer_config_finalize` raises; in a loop of one's own the launcher's counts.
-            let why =
-                format!("{} {} and {} {}: the Trainer stops at that", file.origin, file.value, own.origin, own.value);
-            imported.drop(keys::training::gradient_accumulation_steps);
-            imported.miss(keys::training::gradient_accumulation_steps, why);
+        if steps_given {
+            accelerate::compare_accumulation(imported, &launched, settings);
         }
         if !steps_given {
             imported.set(keys::training::gradient_accumulation_steps, launched.whole("gradient_accumulation_steps"));
