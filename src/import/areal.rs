@@ -8,7 +8,7 @@ use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
-use super::{adapters, model, rollout};
+use super::{adapters, arguments, model, rollout, text};
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -32,9 +32,74 @@ const ROWS: &[SettingRow] = &[
     (&["actor.fsdp.offload_params"], keys::training::cpu_offload, SettingKind::On("parameters")),
 ];
 
+/// Sections and settings of what does not train: the rollout and its engines, other roles, data, logs, the launcher
+/// (`areal/api/cli_args.py`).
+const OTHERS: [&str; 39] = [
+    "rollout",
+    "gconfig",
+    "eval_gconfig",
+    "vllm",
+    "sglang",
+    "ref.",
+    "critic.",
+    "teacher.",
+    "valid_dataset.",
+    "saver.",
+    "recover.",
+    "checkpointer.",
+    "evaluator.",
+    "stats_logger.",
+    "perf_tracer.",
+    "session_tracer.",
+    "launcher.",
+    "scheduler.",
+    "name_resolve.",
+    "cluster.name_resolve.",
+    "econfig.",
+    "experiment_name",
+    "trial_name",
+    "seed",
+    "enable_offload",
+    "total_train_epochs",
+    "total_train_steps",
+    "total_train_n_seqs",
+    "tokenizer_path",
+    "weight_update_mode",
+    "allocation_mode",
+    "async_training",
+    "workflow",
+    "eval_workflow",
+    "reward_fn",
+    "n_trajs",
+    "max_turns",
+    "turn_discount",
+    "max_tokens_per_trajectory",
+];
+
 /// Whether settings are AReaL's.
 pub fn is_config(settings: &Settings) -> bool {
     settings.holds("actor.path") && (settings.holds("actor.backend") || settings.holds("allocation_mode"))
+}
+
+/// The file that one of its starters is given: `python -m areal.launcher.local train.py --config grpo.yaml k=v`.
+fn started_with(context: &ImportContext) -> Option<Setting<String>> {
+    let file = arguments::read(&context.program.words).options.text("config")?;
+    let text = context.run.files.read(&file.value).ok()?;
+    is_config(&text::yaml(&file.value, &text).ok()?).then_some(file)
+}
+
+/// Whether the program is started with such a file.
+pub fn runs(context: &ImportContext) -> bool {
+    started_with(context).is_some()
+}
+
+/// The plan of such a command: what it says goes over the file.
+pub fn import(context: &ImportContext) -> ImportedPlan {
+    let mut read = ImportedPlan::default();
+    let file = started_with(context).and_then(|path| context.configuration(&path.value, &mut read)).unwrap_or_default();
+    let mut imported = of_file(file.with(arguments::overrides(&context.program.words)), context);
+    read.notes.into_iter().for_each(|line| imported.note(line));
+    imported
 }
 
 fn default(option: &str) -> Origin {
@@ -67,9 +132,12 @@ pub fn of_file(mut file: Settings, context: &ImportContext) -> ImportedPlan {
     let runs_megatron = imported.get(keys::distribution::engine).is_some_and(|found| found.value == "megatron");
     for (name, _) in settings.iter() {
         let own = ["actor.", "train_dataset.batch_size", "train_dataset.max_length", "cluster."];
+        // Above all sections, and in those of no role, a setting may be anybody's.
+        let nobody = !OTHERS.iter().any(|part| name.starts_with(part));
         // The settings of an engine that the actor does not run by.
         let idle = name.starts_with("actor.archon.") && runs_megatron;
-        if !own.iter().any(|part| name.starts_with(part)) || name.contains("scheduling_spec") || idle {
+        let other = !nobody && !own.iter().any(|part| name.starts_with(part));
+        if other || name.contains("scheduling_spec") || idle {
             settings.accept(name);
         }
     }

@@ -158,6 +158,7 @@ pub fn surroundings(imported: &mut ImportedPlan, context: &ImportContext) {
     let blocking = context.variable("CUDA_LAUNCH_BLOCKING");
     let blocking = blocking.filter(|found| found.value.trim().parse::<i64>().is_ok_and(|number| number != 0));
     imported.fill(keys::training::launch_blocking, blocking.map(|found| found.map(|_| true)));
+    super::launch::open::say(imported, context);
     derive(imported);
     length(imported, context);
 }

@@ -7,7 +7,7 @@ use super::concept_table::{CONCEPTS, Concept, LENGTH, LONGEST};
 use super::settings::{truth, whole};
 
 /// Sections and purposes whose settings are none of the trained model's.
-const ELSEWHERE: [&str; 42] = [
+const ELSEWHERE: [&str; 39] = [
     // DeepSpeed's reading and writing of disks.
     "aio.",
     // `--ckpt-fully-parallel-load`: how a checkpoint is read and written.
@@ -28,9 +28,6 @@ const ELSEWHERE: [&str; 42] = [
     "ref_",
     "reward",
     "teacher",
-    "data.",
-    "dataset",
-    "tokeniz",
     "preprocess",
     "cache",
     "caching",
@@ -53,6 +50,9 @@ const ELSEWHERE: [&str; 42] = [
     "pin_memory",
     "merge",
 ];
+
+/// Sections of data, where a length is that of a sample all the same.
+const DATA: [&str; 3] = ["data.", "dataset", "tokeniz"];
 
 /// Names of the model that is trained, beside the ones that readers know; and of what is none.
 const MODELS: [&str; 9] = [
@@ -100,19 +100,21 @@ pub fn of(name: &str, value: &Value, adapted: bool) -> Option<&'static [&'static
     if is_off(value) || validates || ELSEWHERE.iter().any(|part| lower.contains(part)) {
         return None;
     }
-    if fits(&MODELS) && !lower.contains("adapter") && !lower.contains("peft") {
+    let data = DATA.iter().any(|part| lower.contains(part));
+    if fits(&MODELS) && !data && !lower.contains("adapter") && !lower.contains("peft") {
         return Some(&["model.preset", "model.hf_config", "model.size_billions"]);
     }
     // `--baseline lora`
     let word = value.as_str().map(str::to_lowercase).unwrap_or_default();
-    if !adapted && ["lora", "qlora", "dora", "adalora", "ia3", "vera"].contains(&word.as_str()) {
+    if !adapted && !data && ["lora", "qlora", "dora", "adalora", "ia3", "vera"].contains(&word.as_str()) {
         return Some(&[]);
     }
-    if !adapted && fits(&ADAPTERS) && !DETAILS.iter().any(|part| last.contains(part)) {
+    if !adapted && !data && fits(&ADAPTERS) && !DETAILS.iter().any(|part| last.contains(part)) {
         return Some(&[]);
     }
     let found =
         CONCEPTS.iter().find(|concept| fits(concept.parts) && !concept.others.iter().any(|part| lower.contains(part)));
+    let found = found.filter(|concept| !data || (lower.contains('.') && concept.keys.contains(&LENGTH)));
     let number = whole(value);
     // More tokens than any sample has are those of the run.
     let fitting = |concept: &&Concept| number.is_none_or(|number| number > concept.idle && number < LONGEST);

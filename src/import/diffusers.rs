@@ -1,5 +1,7 @@
 //! The training scripts of diffusers (`examples/*/train_*.py` at 58eb52c0).
 
+pub mod tools;
+
 use super::common::{self, ImportContext};
 use super::imported::ImportedPlan;
 use super::launch::base;
@@ -215,6 +217,7 @@ fn precision(imported: &mut ImportedPlan, settings: &Settings, context: &ImportC
         .set("training.precision", Some(word.unwrap_or_else(|| Setting::new("fp32", default("no --mixed_precision")))));
     let mut sharded = ImportedPlan::default();
     accelerate::set(&mut sharded, &launched, context, false);
+    accelerate::account_for_file(imported, &launched);
     for key in ["distribution.sharding", "distribution.engine", "training.cpu_offload", "training.compile"] {
         let inferred = sharded.get(key).cloned();
         imported.set(key, inferred.map(|inferred| Setting::new(inferred.value, inferred.origin)));

@@ -118,7 +118,11 @@ fn merge(imported: &mut ImportedPlan, found: &[(Documented, ImportedPlan)]) {
         let following = FOLLOWING.contains(&key) || (tower && key == "training.frozen_models_billions");
         !following && (!first.neighbour || launched(key))
     };
-    for InferredValue { key, value, origin } in plan.values.iter().filter(|value| own(value.key)) {
+    let follows = |value: &&InferredValue| {
+        value.key == keys::training::gradient_accumulation_steps && matches!(value.origin, Origin::Derived(_))
+    };
+    let told = plan.values.iter().filter(|value| own(value.key) && !follows(value));
+    for InferredValue { key, value, origin } in told {
         if !open(imported, key) && !is_engines_own(imported, plan, key, value) {
             let told = imported.get(key).filter(|told| told.value != *value);
             if told.is_some() && matches!(origin, Origin::Argument(_)) {
@@ -147,8 +151,10 @@ fn merge(imported: &mut ImportedPlan, found: &[(Documented, ImportedPlan)]) {
         }
     }
     let of_options = |line: &&String| {
-        let kept = ["not understood:", "not modelled:"].iter().any(|start| line.starts_with(start));
-        kept && line.contains(" --")
+        // Names of accelerate's file, whose values are taken with the command's.
+        const LAUNCHED: [&str; 5] = [" --", "deepspeed_config.", "fsdp_config.", "distributed_type", "mixed_precision"];
+        let kept = ["not understood:", "not modelled:", "not known"].iter().any(|start| line.starts_with(start));
+        kept && LAUNCHED.iter().any(|part| line.contains(part))
     };
     for line in plan.notes.iter().filter(of_options) {
         imported.note(line.clone());
@@ -160,7 +166,7 @@ fn merge(imported: &mut ImportedPlan, found: &[(Documented, ImportedPlan)]) {
 fn is_engines_own(imported: &ImportedPlan, plan: &ImportedPlan, key: &str, value: &serde_json::Value) -> bool {
     let engine = plan.get("distribution.engine").is_some_and(|found| found.value == "deepspeed");
     let Some(told) = imported.get(key).filter(|_| engine && key == "training.precision") else { return false };
-    let loaded = told.origin.to_string().contains("from_pretrained(");
+    let loaded = told.origin.to_string().contains("from_pretrained(") || matches!(told.origin, Origin::File { .. });
     let masters = told.value.as_str().map(|half| format!("{half}-fp32-master"));
     loaded && masters.is_some_and(|masters| *value == masters)
 }

@@ -13,9 +13,9 @@ use super::script_modules;
 use super::settings::Settings;
 use super::text::Unparsable;
 use super::{
-    ProcessView, bridge, build_nanogpt, documented, hydra, intern_evo, jobs, llm_c, nanogpt, nanotron, nemo_recipes,
-    of_command, olmo, own_loop, prime_rl, python_calls, scontrol, shell, stated_world, text, torchtitan, trainer,
-    unset, xtuner,
+    ProcessView, bridge, build_nanogpt, diffusers, documented, hydra, intern_evo, jobs, llm_c, nanogpt, nanotron,
+    nemo_recipes, of_command, olmo, own_loop, prime_rl, python_calls, scontrol, shell, stated_world, text, torchtitan,
+    trainer, unset, xtuner,
 };
 use crate::catalog::Catalog;
 use crate::plan::keys;
@@ -42,13 +42,18 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
         return of_slurm_job(name, content, around, catalog);
     }
     let read = match ending(name, content).as_str() {
-        "toml" => of_settings(text::toml(name, content).map_err(unreadable)?, name, &context),
+        "toml" => {
+            let settings = text::toml(name, content).map_err(unreadable)?;
+            diffusers::tools::check(name, &settings)?;
+            of_settings(settings, name, &context)
+        }
         ending if SETTINGS.contains(&ending) => {
             let settings = documents(name, content).map_err(unreadable)?;
             if let Some(job) = jobs::of_settings(&settings) {
                 let around = ProcessView { withheld: around.withheld || job.withheld, ..around.copy() };
                 return of_script(name, &job.script, &job.variables, &around, catalog);
             }
+            diffusers::tools::check(name, &settings)?;
             remarks = settings.remarks().to_vec();
             let plan = is_plan(&settings);
             let (settings, left) = hydra::composed(settings, name, around.files);
@@ -61,14 +66,11 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
         "py" if bridge::is_recipe(content) => Some(bridge::of_file(name, content, &context)?),
         "py" => {
             let chosen = torchtitan::chosen(name, content, around.which)?;
-            let read = of_python(name, chosen.as_deref().unwrap_or(content), &context);
-            match read {
-                None => {
-                    return of_arguments(name, content, around, catalog)
-                        .or_else(|refused| documented::starters::plan(name, content, &context, refused));
-                }
-                read => read,
-            }
+            let Some(read) = of_python(name, chosen.as_deref().unwrap_or(content), &context) else {
+                return of_arguments(name, content, around, catalog)
+                    .or_else(|refused| documented::starters::plan(name, content, &context, refused));
+            };
+            Some(read)
         }
         _ => {
             let command = bare_arguments(content);

@@ -142,6 +142,10 @@ fn set(imported: &mut ImportedPlan, file: &Settings) {
     }
     imported.say(keys::training::loss, "vocab_parallel", default("vocab_parallel_cross_entropy"));
     kinds(imported, settings);
+    // Checkpoints are shared out among the ranks of a layer, where there are several.
+    if settings.whole("model_parallel_size").is_none_or(|found| found.value < 2) {
+        settings.accept("partition_activations");
+    }
     account_for(imported, settings);
 }
 

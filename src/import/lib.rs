@@ -95,6 +95,7 @@ mod script_doubts;
 mod script_effects;
 mod script_files;
 mod script_head;
+mod script_keywords;
 mod script_loading;
 mod script_modules;
 mod settings;
@@ -342,6 +343,7 @@ fn framework(context: &ImportContext) -> ImportedPlan {
         (nemo_rl::runs, nemo_rl::import),
         (automodel::runs, automodel::import),
         (oumi::runs, oumi::import),
+        (areal::runs, areal::import),
         (easy_r1::runs, easy_r1::import),
         (chatlearn::runs, chatlearn::import),
         (sky_rl::runs, sky_rl::import),

@@ -118,8 +118,12 @@ fn defaults(context: &ImportContext) -> Settings {
     } else {
         Settings::defaults(VERSION, DEFAULTS)
     };
-    let Some((folder, _)) = context.program.path.rsplit_once('/').filter(|_| context.program.python) else {
-        return of_release;
+    let started = context.program.path.rsplit_once('/').filter(|_| context.program.python);
+    let folder = match started {
+        Some((folder, _)) => folder,
+        None if context.program.python => return of_release,
+        // Its own command is started where the checkout begins.
+        None => "src",
     };
     let mut own = Settings::default();
     for path in
@@ -151,7 +155,7 @@ fn length(imported: &mut ImportedPlan, settings: &Settings) {
 pub fn of_file(file: Settings, name: &str, context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("LLaMA-Factory");
     imported.say(keys::model::framework, "pytorch", Origin::Program("LLaMA-Factory's own keys".to_owned()));
-    let settings = Settings::defaults(VERSION, DEFAULTS).with(file);
+    let settings = defaults(context).with(file);
     set(&mut imported, &settings, context);
     account_for(&mut imported, &settings);
     shared_by_launcher(&mut imported, name);

@@ -89,6 +89,9 @@ fn set(imported: &mut ImportedPlan, mut settings: Settings, context: &ImportCont
     set_interpolated(imported, &settings, context);
     // MPT's own longest sequence; samples are as long as the file's `max_seq_len`.
     settings.accept("model.config_overrides.max_seq_len");
+    for name in ["tokenizer.kwargs.model_max_length", "train_loader.dataset.max_seq_len"] {
+        settings.accept(name);
+    }
     account_for(imported, &settings);
 }
 

@@ -1,12 +1,13 @@
 //! mistral-finetune: `torchrun -m train CONFIG.yaml` (`mistralai/mistral-finetune`, `finetune/args.py`, `train.py`,
 //! `finetune/wrapped_model.py`, 2024).
 
+use super::arguments;
 use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, take};
 use super::settings::{DefaultValue, Settings};
-use super::unread::account_for;
+use super::unread::{account_for, account_for_call};
 use super::{adapters, model};
 use crate::plan::keys;
 
@@ -58,6 +59,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("mistral-finetune");
     let file = configuration(context).and_then(|path| context.configuration(&path, &mut imported));
     set(&mut imported, file.unwrap_or_default(), context);
+    account_for_call(&mut imported, &arguments::read(&context.program.words).options, &["config"]);
     imported
 }
 

@@ -9,7 +9,7 @@ use super::python_calls;
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings, UNKNOWN};
 use super::text;
-use super::unread::account_for;
+use super::unread::{self, account_for};
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -82,6 +82,11 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         None => imported.miss(keys::model::architecture, "the configuration, which says it, was not read"),
     }
     launched(&mut imported, context);
+    unread::account_for_call(
+        &mut imported,
+        &arguments::read(&context.program.words).options,
+        &["config_file", "config"],
+    );
     imported
 }
 
@@ -138,6 +143,24 @@ const LLAMA: [(&str, u64); 6] = [
     ("vocab_size", 32_000),
 ];
 
+/// The parts of a configuration (`src/nanotron/config/config.py`), each read by its own call or of no bearing.
+const PARTS: [&str; 14] = [
+    "general",
+    "checkpoints",
+    "parallelism",
+    "model",
+    "tokenizer",
+    "optimizer",
+    "logging",
+    "tokens",
+    "data_stages",
+    "profiler",
+    "lighteval",
+    "s3_upload",
+    "metrics_logging",
+    "checkpoint_engine",
+];
+
 /// The plan of such a program, which writes the YAML that it holds. Read, never run.
 pub fn of_python(name: &str, content: &str) -> ImportedPlan {
     let reader = ScriptReader::new(name, content, Settings::default());
@@ -160,6 +183,7 @@ pub fn of_python(name: &str, content: &str) -> ImportedPlan {
         file.set("optimizer.optimizer_factory.name", "adamW".into(), origin);
     }
     let mut imported = of_file(file);
+    unread::account_for_call(&mut imported, &reader.calls(&["Config"]), &PARTS);
     if imported.get(keys::architecture::hidden_size).is_none() {
         imported.miss(keys::model::architecture, "the program reads the model's sizes when it runs");
     }

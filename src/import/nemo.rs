@@ -14,7 +14,7 @@ use super::nemo_recipes;
 use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::Settings;
-use super::unread::account_for;
+use super::unread::{account_for, account_for_top};
 use crate::plan::keys;
 
 /// Overrides of Megatron-Bridge by their names; what is not said the recipe decides.
@@ -300,6 +300,11 @@ fn nemo(imported: &mut ImportedPlan, file: &Settings, context: &ImportContext) {
         not_modelled(imported, "model.fsdp: PyTorch's FSDP under NeMo");
     }
     account_for(imported, &file.below("trainer"));
+    account_for_top(
+        imported,
+        file,
+        &["model", "trainer", "name", "exp_manager", "restore_from_path", "hydra", "defaults", "run"],
+    );
 }
 
 /// Puts in what `${multiply:4, ${.hidden_size}}` and `${.encoder_seq_length}` refer to: settings of the same section.

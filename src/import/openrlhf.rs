@@ -9,6 +9,7 @@ use super::methods::TrainingMethod;
 use super::model;
 use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
+use super::script_defaults;
 use super::settings::Settings;
 use super::unread::account_for;
 use super::{adapters, deepspeed, rollout, vision};
@@ -59,7 +60,9 @@ pub fn runs(context: &ImportContext) -> bool {
 /// The plan of such a command.
 pub fn import(context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("OpenRLHF");
-    let settings = arguments::read(&context.program.words).options;
+    // A copy's parser may have other defaults: where it lies in the checkout, they count.
+    let parser = script_defaults::script_of(context).map(|(path, text)| script_defaults::read(&path, &text));
+    let settings = parser.unwrap_or_default().with(arguments::read(&context.program.words).options);
     let method = method(context).unwrap_or("").to_owned();
     imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
     let named = settings.first_text(&["model.model_name_or_path", "actor.model_name_or_path", "pretrain"]);

@@ -217,7 +217,10 @@ fn batches(imported: &mut ImportedPlan, settings: &Settings) {
 fn rollouts(imported: &mut ImportedPlan, trainer: &TrainerSection) {
     let settings = trainer.settings;
     let usual = || Setting::new(2048, default("model.seq_len 2048"));
-    let length = trainer.whole("model.seq_len").or_else(|| settings.whole("seq_len")).unwrap_or_else(usual);
+    let length = trainer
+        .whole("model.seq_len")
+        .or_else(|| settings.first_whole(&["seq_len", "orchestrator.seq_len"]))
+        .unwrap_or_else(usual);
     imported.set(keys::model::sequence_length, Some(length));
     imported.say(keys::training::micro_batch_size, 1_u64, default("one packed row at a time"));
     let why = "answers are packed: how many rows a step has follows from their lengths";

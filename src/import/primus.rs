@@ -9,6 +9,7 @@ use super::origin::Origin;
 use super::rows::not_modelled;
 use super::script_files::near;
 use super::settings::{Settings, UNKNOWN};
+use super::unread::account_for_top;
 use super::{bridge, megatron, text, torchtitan};
 use crate::plan::keys;
 
@@ -53,6 +54,8 @@ pub fn of_file(file: &Settings, name: &str, context: &ImportContext) -> Imported
     let mut imported = ImportedPlan::of("Primus");
     let Some(module) = module(file) else { return imported };
     let own = resolved(&file.below(&module), context);
+    account_for_top(&mut imported, file, &["modules", "work_group", "user_name", "exp_name", "workspace", "platform"]);
+    account_for_top(&mut imported, &own, &["framework", "config", "model", "overrides", "name"]);
     let framework = own.text("framework").map(|found| found.value).unwrap_or_default();
     if framework != "megatron" && framework != "torchtitan" {
         imported.miss(keys::model::preset, format!("the framework {framework} of Primus is not read"));

@@ -129,19 +129,8 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         ["use_lora", "use_peft"].iter().for_each(|name| given.accept(name));
     }
     account_for(&mut imported, &given);
-    spread(&mut imported, path, &content, context);
+    trainer::spread(&mut imported, path, &content, context);
     imported
-}
-
-/// Without a launcher several GPUs in sight share out the layers, where the script says so, or the batch.
-fn spread(imported: &mut ImportedPlan, path: &str, content: &str, context: &ImportContext) {
-    let Some(gpus) = context.visible_gpus().filter(|gpus| gpus.value > 1) else { return };
-    if content.contains("device_map") && context.launchers.is_empty() && context.world.total.is_none() {
-        not_modelled(imported, &format!("{path}: device_map spreads the layers over {} GPUs", gpus.value));
-        imported.miss(keys::cluster::num_gpus, "device_map spreads the layers over all GPUs in sight");
-    } else {
-        trainer::data_parallel(imported, context);
-    }
 }
 
 /// The plan of a script.
@@ -231,7 +220,11 @@ fn of_versions(name: &str, (content, whole): (&str, &str), given: Settings, cont
         imported.note("the script's own arguments are taken at their defaults");
     }
     settings.accept("model_init_kwargs");
-    if models.is_empty() && trainer_by_name::hands_on_unknown(content) {
+    for name in ["attn_implementation", "quantization_config", "load_in_4bit", "load_in_8bit", "device_map"] {
+        settings.accept(&format!("model_init_kwargs.{name}"));
+    }
+    let typed = ["torch_dtype", "dtype"].iter().any(|name| calls.is_handed_on(name));
+    if models.is_empty() && !typed && trainer_by_name::hands_on_unknown(content) {
         not_modelled(&mut imported, "model_init_kwargs: in which type the model is loaded is not followed");
     }
     account_for(&mut imported, &settings);
@@ -287,6 +280,11 @@ impl ScriptCalls {
         Self { made, arguments, handed_on, adapted, rank_is_absent }
     }
 
+    /// Whether the trainer hands that word on to what loads the model.
+    fn is_handed_on(&self, name: &str) -> bool {
+        self.arguments.text(&format!("model_init_kwargs.{name}")).is_some()
+    }
+
     /// Takes the trainer's arguments, and what the trainer and the model are told beside them.
     fn fill_in(&self, settings: &mut Settings, reader: &ScriptReader) {
         settings.adopt_all(&self.arguments, |name| (name != "0").then(|| name.to_owned()));
@@ -301,6 +299,10 @@ impl ScriptCalls {
         }
         for name in ["attn_implementation", "use_flash_attention_2", "torch_dtype", "dtype"] {
             settings.adopt(name, &self.made, name);
+            let handed = format!("model_init_kwargs.{name}");
+            if !settings.is_set(name) && self.arguments.text(&handed).is_some() {
+                settings.adopt(name, &self.arguments, &handed);
+            }
         }
     }
 }

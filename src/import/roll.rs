@@ -131,8 +131,43 @@ pub fn of_file(mut file: Settings, context: &ImportContext) -> ImportedPlan {
         own.accept(name);
     }
     account_for(&mut imported, own);
+    let mut whole = Settings::default();
+    whole.adopt_all(&file, |name| (!name.contains('.') && !OF_NO_BEARING.contains(&name)).then(|| name.to_owned()));
+    account_for(&mut imported, &whole);
     imported
 }
+
+/// What the pipeline is told of its sampling and its losses (`roll/configs/base_config.py`, `roll/pipeline/*_config.py`).
+const OF_NO_BEARING: [&str; 28] = [
+    "pretrain",
+    "reward_pretrain",
+    "num_gpus_per_node",
+    "rollout_batch_size",
+    "num_return_sequences_in_group",
+    "ppo_epochs",
+    "adv_estimator",
+    "advantage_clip",
+    "value_clip",
+    "whiten_advantages",
+    "add_token_level_kl",
+    "dual_clip_loss",
+    "norm_mean_type",
+    "norm_std_type",
+    "difficulty_mask",
+    "is_num_return_sequences_expand",
+    "max_running_requests",
+    "generate_opt_level",
+    "init_kl_coef",
+    "use_kl_loss",
+    "kl_loss_coef",
+    "entropy_loss_coef",
+    "loss_agg_mode",
+    "sequence_length",
+    "prompt_length",
+    "response_length",
+    "async_generation_ratio",
+    "max_additional_running_prompts",
+];
 
 /// No mapping has more.
 const MOST_GPUS: u64 = 1 << 20;

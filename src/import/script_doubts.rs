@@ -7,6 +7,7 @@ use super::python_calls::call;
 use super::rows::not_modelled;
 use super::script_adapters;
 use super::script_effects;
+use super::script_keywords;
 use super::settings::Settings;
 use crate::plan::keys;
 
@@ -44,6 +45,7 @@ pub fn reconcile(imported: &mut ImportedPlan, reader: &ScriptReader, own: Option
     let (text, own) = (own.unwrap_or_else(|| reader.content()), own.is_some());
     script_adapters::prepare(imported, reader, settings);
     script_effects::say(imported, reader);
+    script_keywords::say(imported, reader);
     // `Accelerator(mixed_precision="no")` says that it casts nothing (accelerate, `accelerator.py`).
     let mixed = reader.calls(&["Accelerator"]).text("mixed_precision");
     let told = usize::from(mixed.is_some_and(|found| found.value == "no"));

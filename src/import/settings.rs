@@ -148,7 +148,14 @@ impl Settings {
 
     /// Says of a setting that it was taken into account, or has no bearing.
     pub fn accept(&self, name: &str) {
-        if let Some(entry) = self.entry(name) {
+        // Whoever asked for what only a run could tell got no answer, which is said all the same.
+        // A reference to another setting is the tool's own business.
+        let refers = |text: &str| text.trim().starts_with("${") && !text.contains("env");
+        let unanswered = |entry: &&Entry| {
+            let open = entry.found.value.as_str().is_some_and(|text| is_open(text) && !refers(text));
+            entry.fate.get() == Fate::Misread && open
+        };
+        if let Some(entry) = self.entry(name).filter(|entry| !unanswered(entry)) {
             entry.fate.set(Fate::Read);
         }
     }
@@ -242,7 +249,7 @@ impl Settings {
         match value {
             Some(_) => fate.set(Fate::Read),
             // Who asked before may have known it: `overlap: auto` as a text, not as a flag.
-            None if fate.get() == Fate::Unread => fate.set(Fate::Misread),
+            None if fate.get() == Fate::Unread || found.value.as_str().is_some_and(is_open) => fate.set(Fate::Misread),
             None => {}
         }
         value.map(|value| Setting { value, origin: found.origin.clone() })
@@ -361,11 +368,19 @@ pub fn truth(value: &Value) -> Option<bool> {
     }
 }
 
+/// Whether a text stands for what only a run could tell: an unknown word of a script's, a reference that nothing in the file
+/// answers (`${oc.env:BATCH}`), or a blank of a template (`{{ batch }}`).
+pub fn is_open(text: &str) -> bool {
+    let bare = text.trim();
+    let refers = [("${", '}'), ("{{", '}')].iter().any(|(start, end)| bare.starts_with(start) && bare.ends_with(*end));
+    bare == UNKNOWN || refers
+}
+
 /// A value's text.
 pub fn text(value: &Value) -> Option<String> {
     match value {
         // What only a run could tell says nothing.
-        Value::String(text) => Some(text.clone()).filter(|text| text != UNKNOWN),
+        Value::String(text) => Some(text.clone()).filter(|text| !is_open(text)),
         Value::Number(number) => Some(number.to_string()),
         Value::Bool(truth) => Some(truth.to_string()),
         _ => None,

@@ -268,7 +268,8 @@ fn accumulation(arguments: &mut Settings, settings: &Settings, imported: &Import
 /// `--deepspeed zero2_offload`: a configuration that comes with swift, its types as the Trainer's.
 fn bundled(arguments: &mut Settings, settings: &Settings) {
     let Some(found) = settings.text("deepspeed") else { return };
-    let (stage, offload) = match found.value.as_str() {
+    // Before 3 they are called `default-zero3` (`swift/llm/ds_config/zero3.json`).
+    let (stage, offload) = match found.value.trim_start_matches("default-").replace('-', "_").as_str() {
         "zero0" => (0, false),
         "zero1" => (1, false),
         "zero2" => (2, false),

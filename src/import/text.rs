@@ -30,13 +30,31 @@ pub fn yaml(name: &str, text: &str) -> Result<Settings, Unparsable> {
         Ok(document) => document,
         // A plan has no merge keys and no key twice; other tools' files do, and PyYAML reads them.
         Err(faults) if text.len() <= MAX_MERGED => {
-            return loose_yaml::read(name, text).ok_or_else(|| first_line(&faults));
+            let filled = || template(text).and_then(|text| Document::parse(&text).ok());
+            match (loose_yaml::read(name, text), filled()) {
+                (Some(settings), _) => return Ok(settings),
+                (None, Some(document)) => document,
+                (None, None) => return Err(first_line(&faults)),
+            }
         }
         Err(faults) => return Err(first_line(&faults)),
     };
     let mut settings = Settings::default();
     flatten(document.root(), "", name, &mut settings);
     Ok(settings)
+}
+
+/// A template's text with the values that hold its blanks in quotes: `path: {{ model_dir }}/tokenizer.model`.
+fn template(text: &str) -> Option<String> {
+    let quoted = |line: &str| {
+        let value = line.find(": ").map(|at| at + 2).or_else(|| line.find("- ").map(|at| at + 2))?;
+        let (head, value) = line.split_at(value);
+        let bare = value.trim();
+        let blank = bare.contains("{{") && !bare.starts_with(['"', '\'', '[', '|', '>']);
+        blank.then(|| format!("{head}'{}'", bare.replace('\'', "''")))
+    };
+    let lines: Vec<String> = text.lines().map(|line| quoted(line).unwrap_or_else(|| line.to_owned())).collect();
+    text.contains("{{").then(|| lines.join("\n") + "\n")
 }
 
 fn first_line(faults: &[crate::plan::Fault]) -> Unparsable {
@@ -99,6 +117,12 @@ impl TomlReader<'_> {
             Item::None => return,
             Item::Value(TomlValue::InlineTable(_)) | Item::Table(_) => {
                 let inner = item.as_table_like().into_iter().flat_map(|table| table.iter());
+                // An empty table is there all the same: `[trainer.model.ac]` with its defaults.
+                if item.as_table_like().is_some_and(|table| table.is_empty()) {
+                    let line = item.span().map(|span| self.line_of(span.start));
+                    let origin = Origin::File { name: self.file.to_owned(), line, key: name.clone() };
+                    return self.settings.set(&name, Value::Object(serde_json::Map::new()), origin);
+                }
                 for (key, item) in inner {
                     self.item(format!("{name}.{key}"), item, depth + 1);
                 }

@@ -10,7 +10,7 @@ use super::python::ScriptReader;
 use super::rows::not_modelled;
 use super::settings::Settings;
 use super::text;
-use super::unread::account_for;
+use super::unread::{account_for, account_for_call};
 use super::{adapters, model};
 use crate::plan::keys;
 
@@ -49,6 +49,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         None => imported.miss(keys::model::preset, "no configuration is named"),
     }
     launched(&mut imported, &options, context);
+    account_for_call(&mut imported, &options, &["deepspeed", "launcher", "work_dir", "resume", "seed", "local_rank"]);
     imported
 }
 
@@ -129,6 +130,9 @@ fn set(imported: &mut ImportedPlan, name: &str, content: &str, context: &ImportC
     imported.say(keys::training::activation_checkpointing, word, default);
     if content.contains("attn_implementation=\"flash_attention_2\"") || globals.is("use_varlen_attn") {
         imported.say(keys::training::attention, "flash", origin());
+    } else {
+        // `SupervisedFinetune._prepare_for_flash_attn`.
+        imported.miss(keys::training::attention, "flash where flash-attn is installed, else PyTorch's own");
     }
     low_rank(imported, name, content);
     precision(imported, content);

@@ -123,6 +123,7 @@ fn the_draws_are_broad_and_mostly_right() {
         "sixtyfourth",
         "sixtysixth",
         "sixtyseventh",
+        "sixtyeighth",
         "scripts_first",
         "scripts_second",
     ];

@@ -11,6 +11,7 @@ mod drawn;
 mod garbage;
 mod invalid_plans;
 mod round_trip;
+mod unknown_names;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -43,7 +44,7 @@ impl Files for CaseFiles {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
     /// Repository and path.
@@ -85,6 +86,23 @@ fn words(line: &str) -> Vec<String> {
 }
 
 fn imported(case: &Case, catalog: &Catalog) -> ImportedPlan {
+    read(case, catalog).unwrap()
+}
+
+/// The cases by the names of their files.
+fn cases() -> Vec<(String, Case)> {
+    let mut paths: Vec<_> = fs::read_dir("tests/imports/cases").unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    assert!(paths.len() >= 20, "only {} cases", paths.len());
+    let read = |path: &std::path::PathBuf| {
+        let name = path.display().to_string();
+        let case = serde_yaml::from_str(&fs::read_to_string(path).unwrap());
+        (name.clone(), case.unwrap_or_else(|error| panic!("{name}: {error}")))
+    };
+    paths.iter().map(read).collect()
+}
+
+fn read(case: &Case, catalog: &Catalog) -> Result<ImportedPlan, import::Refused> {
     let files = CaseFiles(case.files.clone());
     let run = ProcessView {
         command: case.command.as_deref().map(words).unwrap_or_default(),
@@ -98,8 +116,8 @@ fn imported(case: &Case, catalog: &Catalog) -> ImportedPlan {
         files: &files,
     };
     match &case.file {
-        Some(name) => import::file(name, &case.files[name], &run, catalog).unwrap(),
-        None => import::run(&run, catalog),
+        Some(name) => import::file(name, &case.files[name], &run, catalog),
+        None => Ok(import::run(&run, catalog)),
     }
 }
 
@@ -148,18 +166,13 @@ fn same(a: &Value, b: &Value) -> bool {
 
 #[test]
 fn commands_and_files_of_every_framework_mean_what_they_mean_there() {
-    let mut paths: Vec<_> = fs::read_dir("tests/imports/cases").unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
-    assert!(paths.len() >= 20, "only {} cases", paths.len());
     let mut wrong = Vec::new();
-    for path in paths {
-        let text = fs::read_to_string(&path).unwrap();
-        let case: Case = serde_yaml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        assert!(case.source.contains('/'), "{}: no source", path.display());
+    for (path, case) in cases() {
+        assert!(case.source.contains('/'), "{path}: no source");
         let imported = imported(&case, catalog());
         let found = faults(&case, &imported);
         if !found.is_empty() {
-            wrong.push(format!("{} ({}):\n  {}", path.display(), case.source, found.join("\n  ")));
+            wrong.push(format!("{path} ({}):\n  {}", case.source, found.join("\n  ")));
         }
         // What is written reads back as the same plan.
         let written = imported.yaml("x");
@@ -171,7 +184,7 @@ fn commands_and_files_of_every_framework_mean_what_they_mean_there() {
             }
             plan
         });
-        assert_eq!(read.plan(), plan, "{}\n{written}", path.display());
+        assert_eq!(read.plan(), plan, "{path}\n{written}");
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

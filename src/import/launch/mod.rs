@@ -1,6 +1,7 @@
 //! What stands around a training program on its command line: interpreters, wrappers and
 //! launchers, and how many processes they start.
 
+pub mod open;
 mod submitted;
 mod world;
 mod wrappers;

@@ -5,6 +5,7 @@ use crate::deepspeed;
 use crate::imported::ImportedPlan;
 use crate::origin::{Origin, Setting};
 use crate::plan::keys;
+use crate::unread::account_for;
 
 /// Sets `distribution` beyond the plain degrees.
 pub fn set(imported: &mut ImportedPlan, job: &Job) {
@@ -90,7 +91,10 @@ fn sharding(imported: &mut ImportedPlan, job: &Job) {
         settings.accept("deepspeed");
         let file = settings.text("deepspeed_config").and_then(|path| job.context.settings(&path.value, imported));
         match file {
-            Some(file) => deepspeed::set(imported, &file),
+            Some(file) => {
+                deepspeed::set(imported, &file);
+                account_for(imported, &file);
+            }
             // Its own arguments say the precision as well (`megatron/arguments.py`).
             None => imported.say(keys::distribution::engine, "deepspeed", Origin::Argument("--deepspeed".into())),
         }

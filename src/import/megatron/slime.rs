@@ -86,6 +86,11 @@ fn passes(imported: &mut ImportedPlan, settings: &Settings) {
         imported.say(keys::model::sequence_length, prompt.value.saturating_add(answer.value), origin);
         return rollout::packed(imported, Some(tokens));
     }
+    for name in ["rollout_max_prompt_len", "rollout_max_response_len"] {
+        if settings.get(name).is_some() && settings.whole(name).is_none() {
+            imported.note(format!("not understood: --{}, which only the run knows", name.replace('_', "-")));
+        }
+    }
     let context = imported.whole(keys::distribution::context_parallel).unwrap_or(1).max(1);
     let origin = Origin::Derived(format!("{} x {context}: a pass of packed samples as one", tokens.origin));
     imported.say(keys::model::sequence_length, tokens.value.saturating_mul(context), origin.clone());

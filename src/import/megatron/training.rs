@@ -117,6 +117,7 @@ fn precision(imported: &mut ImportedPlan, job: &Job) {
         }
         _ => None,
     };
+    settings.accept("accumulate_allreduce_grads_in_fp32");
     let main = if job.is("use_precision_aware_optimizer") { settings.text("main_grads_dtype") } else { None };
     imported.set(
         keys::training::gradient_dtype,

@@ -10,6 +10,7 @@ use crate::python::ScriptReader;
 use crate::python_calls::call;
 use crate::rows::not_modelled;
 use crate::settings::Settings;
+use crate::unread::account_for_call;
 
 /// Models of `TransformerConfig` that are published: their own names.
 const MODELS: [(&str, &str); 16] = [
@@ -38,6 +39,36 @@ const LENGTHS: [&str; 5] =
 /// The calls that say how the model is trained: the configuration's own, and the cookbook's.
 const OWN: &str = "TransformerTrainModuleConfig";
 const COOKBOOK: &str = "configure_train_module";
+
+/// What these calls are given that is read here or changes nothing that is held.
+const KNOWN: [(&[&str], &[&str]); 4] = [
+    (
+        &[OWN, COOKBOOK],
+        &[
+            "rank_microbatch_size",
+            "max_sequence_length",
+            "optim",
+            "compile_model",
+            "dp_config",
+            "ac_config",
+            "z_loss_multiplier",
+            "max_grad_norm",
+            "scheduler",
+            "activation_memory_budget",
+            "dp_shard_degree",
+            "label_ignore_index",
+        ],
+    ),
+    (
+        &["TransformerDataParallelConfig"],
+        &["name", "param_dtype", "reduce_dtype", "shard_degree", "num_replicas", "wrapping_strategy"],
+    ),
+    (&["TransformerActivationCheckpointingConfig"], &["mode", "block_interval", "modules"]),
+    (
+        &["SkipStepAdamWConfig", "AdamWConfig"],
+        &["lr", "weight_decay", "betas", "eps", "foreach", "group_overrides", "fused", "step_increment_bugfix"],
+    ),
+];
 
 /// Whether a script makes such a configuration.
 pub fn is_script(content: &str) -> bool {
@@ -72,6 +103,9 @@ pub fn of_file(name: &str, content: &str, context: &ImportContext) -> ImportedPl
         ["flash_2", "flash_3", "use_flash=True", "TransformerConfig.olmo3_"].iter().any(|word| content.contains(word));
     imported.say(keys::training::attention, if flash { "flash" } else { "sdpa" }, default("attn_backend"));
     imported.note("OLMo-core's blocks are counted as torchtitan's: PyTorch's own, compiled, under FSDP2");
+    for (calls, known) in KNOWN {
+        account_for_call(&mut imported, &reader.calls(calls), known);
+    }
     let launch = reader.calls(&["build_launch_config"]);
     if let Some(nodes) = launch.whole("num_nodes") {
         let per_node = Setting::new(8, default("build_launch_config: 8 GPUs a node"));

@@ -5,6 +5,7 @@
 
 mod known;
 mod python;
+mod types;
 
 use serde_json::{Value, json};
 
@@ -89,7 +90,7 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     imported.set(keys::model::sequence_length, settings.whole("training.seq_len"));
     degrees(imported, settings, context);
     batch(imported, settings);
-    precision(imported, settings);
+    types::precision(imported, settings);
     optimizer(imported, settings);
     imported.set(
         keys::training::loss,
@@ -316,33 +317,6 @@ fn pieces(settings: &Settings, local: &Setting<u64>, stages: u64, newest: bool) 
     let default = Origin::Default { framework: VERSION, option: "pipeline_parallel_microbatch_size 1".to_owned() };
     let size = size.unwrap_or_else(|| Setting::new(1, default));
     Some(Setting::new(local.value / size.value, size.origin))
-}
-
-/// FSDP2 keeps fp32 shards and casts what it gathers.
-fn precision(imported: &mut ImportedPlan, settings: &Settings) {
-    const KEY: &str = "training.precision";
-    let on = |name: &str| settings.on(name);
-    let converters = settings.texts("model.converters");
-    let converted = converters.filter(|found| {
-        found.value.iter().any(|name| name.contains("float8") || name == "mx" || name.contains("mxfp8"))
-    });
-    let fp8 = on("float8.enable_float8_linear").map(|found| found.origin).or(converted.map(|found| found.origin));
-    let old = on("training.enable_fp8_linear").map(|found| found.origin);
-    if let Some(origin) = fp8.or(old) {
-        imported.say(KEY, "fp8-mixed", origin);
-        let recipe = settings.first_text(&["quantize.linear.float8.recipe_name", "float8.recipe_name"]);
-        let word =
-            recipe.map(|found| found.map(|name| if name.starts_with("rowwise") { "rowwise" } else { "tensorwise" }));
-        let default = Origin::Default { framework: VERSION, option: "float8 tensorwise".to_owned() };
-        imported.set(keys::training::fp8_recipe, word.or_else(|| Some(Setting::new("tensorwise", default))));
-        return;
-    }
-    let stored = settings.text("training.dtype").filter(|found| found.value == "bfloat16");
-    let word = stored.map(|found| found.map(|_| "bf16")).or_else(|| {
-        let computed = settings.text("training.mixed_precision_param")?;
-        Some(computed.map(|name| if name == "bfloat16" { "bf16-mixed" } else { "fp32" }))
-    });
-    imported.set(KEY, word);
 }
 
 fn optimizer(imported: &mut ImportedPlan, settings: &Settings) {

@@ -14,7 +14,7 @@ use crate::refused::Refused;
 use crate::rows::not_modelled;
 use crate::settings::Settings;
 use crate::text::python_literal;
-use crate::unread::account_for;
+use crate::unread::{account_for, account_for_call};
 
 /// Calls whose keywords are a section's.
 const SECTIONS: [(&str, &str); 4] = [
@@ -22,6 +22,34 @@ const SECTIONS: [(&str, &str); 4] = [
     ("ParallelismConfig", "parallelism"),
     ("CompileConfig", "compile"),
     ("default_adamw", "optimizer"),
+];
+
+/// The parts of a configuration (`torchtitan/trainer.py`), each read by its own call or of no bearing.
+const PARTS: [&str; 24] = [
+    "loss",
+    "hf_assets_path",
+    "dump_folder",
+    "profiling",
+    "profiler",
+    "metrics",
+    "model_spec",
+    "optimizer",
+    "lr_scheduler",
+    "training",
+    "dataloader",
+    "parallelism",
+    "checkpoint",
+    "activation_checkpoint",
+    "compile",
+    "model_converters",
+    "validator",
+    "comm",
+    "debug",
+    "tokenizer",
+    "fault_tolerance",
+    "job",
+    "override",
+    "experimental",
 ];
 
 /// Whether a script makes a configuration of torchtitan.
@@ -87,6 +115,7 @@ pub fn of_python(name: &str, content: &str, context: &ImportContext) -> Imported
         settings.adopt_all(&keywords, |key| Some(format!("{section}.{key}")));
     }
     settings.accept("optimizer.lr");
+    account_for_call(&mut imported, &reader.calls(&["Trainer.Config", "FaultTolerantTrainer.Config"]), &PARTS);
     let origin = |key: &str| Origin::File { name: name.to_owned(), line: None, key: key.to_owned() };
     let registry = reader.calls(&["model_registry"]);
     if let Some(flavor) = registry.text("0") {

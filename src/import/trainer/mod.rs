@@ -10,6 +10,7 @@ mod lora_call;
 mod option_names;
 mod script;
 mod sharding;
+mod spread;
 mod versions;
 
 use super::common::{self, ImportContext};
@@ -31,6 +32,7 @@ pub use attention::implementation;
 pub use command::import;
 pub use length::by_section as length_by_section;
 pub use option_names::completed as completed_options;
+pub use spread::spread;
 pub use versions::apply_to as apply_versions;
 
 /// The version whose defaults are meant.
@@ -254,6 +256,9 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     if launched.iter().next().is_some() {
         let told = ["bf16", "fp16"].iter().any(|name| settings.is(name));
         accelerate::set(imported, &launched, context, stored == WeightStorage::Full && !told);
+        if steps_given {
+            accelerate::compare_accumulation(imported, &launched, settings);
+        }
         if !steps_given {
             imported.set(keys::training::gradient_accumulation_steps, launched.whole("gradient_accumulation_steps"));
         }
@@ -293,6 +298,7 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     sharding::set(imported, settings, context, stored);
     methods::options(imported, settings);
     accelerate::distrust(imported, &unread);
+    accelerate::account_for_file(imported, &unread);
 }
 
 fn precision(imported: &mut ImportedPlan, settings: &Settings, stored: WeightStorage) {

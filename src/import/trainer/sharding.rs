@@ -48,6 +48,15 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     }
 }
 
+/// What a loop of one's own may leave to DeepSpeed's file altogether.
+const FED: [&str; 5] = [
+    keys::training::micro_batch_size,
+    keys::training::gradient_accumulation_steps,
+    keys::training::weight_decay,
+    keys::training::gradient_clipping,
+    keys::training::activation_checkpointing,
+];
+
 /// Whether a DeepSpeed configuration, a file or inline, decides; then what it says is set.
 fn by_deepspeed(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) -> bool {
     let path = settings.text("deepspeed").filter(|found| !["true", "false"].contains(&found.value.as_str()));
@@ -70,6 +79,18 @@ fn by_deepspeed(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
             for key in ["distribution.sharding", "training.precision"] {
                 imported.drop(key);
                 imported.miss(key, format!("{}, which says it, was not read", path.value));
+            }
+            // Such a file may bring its optimizer; a loop of one's own takes its batches from it too.
+            let given = ["per_device_train_batch_size", "per_gpu_train_batch_size", "train_batch_size", "batch_size"]
+                .iter()
+                .any(|name| settings.is_set(name));
+            let batches = if given { &[][..] } else { &FED[..] };
+            for key in [keys::training::optimizer].iter().chain(batches) {
+                let guessed = imported.get(key).is_some_and(|found| matches!(found.origin, Origin::Default { .. }));
+                if guessed {
+                    imported.drop(key);
+                    imported.miss(key, format!("{}, which may say it, was not read", path.value));
+                }
             }
         }
         return path.is_some();

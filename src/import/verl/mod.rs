@@ -101,6 +101,10 @@ fn configured(imported: &mut ImportedPlan, context: &ImportContext, options: &Se
     const OWN: [&str; 4] = ["ppo_trainer", "ppo_megatron_trainer", "sft_trainer", "sft_trainer_engine"];
     let name = options.text("config_name").map(|found| found.value.trim_end_matches(".yaml").to_owned());
     let usual = if method(context) == Some("sft") { "sft_trainer" } else { "ppo_trainer" };
+    if ["config", "config_name"].iter().any(|name| options.get(name).is_some() && options.text(name).is_none()) {
+        imported.note("not understood: which configuration the command names (--config-name)");
+        imported.unread = Some("the configuration that the command names".to_owned());
+    }
     let mut settings = Settings::default();
     let base = name.as_deref().filter(|name| OWN.contains(name)).unwrap_or(usual);
     // hydra's `config_path="config"`: beside the module that runs.
@@ -251,6 +255,10 @@ fn samples(imported: &mut ImportedPlan, settings: &Settings) {
     };
     let [first, second] = parts.map(|name| settings.whole(name));
     settings.accept("data.max_response_length");
+    if searches {
+        // Cut before it joins the talk, which is cut as a whole.
+        settings.accept("data.max_obs_length");
+    }
     let sum = first.zip(second);
     if let Some((prompt, answer)) = sum {
         let origin = Origin::Derived(format!("{} + {}", prompt.origin, answer.origin));

@@ -1,15 +1,19 @@
 //! accelerate: `accelerate launch`'s arguments, its YAML, and the variables that it sets for
 //! the processes that it starts (`src/accelerate/utils/launch.py` at 16cb6eb8).
 
-use super::common::ImportContext;
-use super::deepspeed;
-use super::imported::ImportedPlan;
-use super::launch::{Launcher, LauncherKind, World};
-use super::origin::{Origin, Setting};
-use super::rows::{SettingKind, SettingRow, take};
-use super::settings::Settings;
-use super::unread::account_for;
+mod left;
+
+use crate::common::ImportContext;
+use crate::deepspeed;
+use crate::imported::ImportedPlan;
+use crate::launch::{Launcher, LauncherKind, World};
+use crate::origin::{Origin, Setting};
 use crate::plan::keys;
+use crate::rows::{SettingKind, SettingRow, take};
+use crate::settings::Settings;
+use crate::unread::account_for;
+
+pub use left::{account_for_file, compare_accumulation};
 
 /// Variables of a started process, and the settings of the YAML that they come from.
 const VARIABLES: &[(&str, &str)] = &[
@@ -328,6 +332,7 @@ fn deepspeed_part(imported: &mut ImportedPlan, settings: &Settings, context: &Im
         stored_by_deepspeed(imported);
         if let Some(file) = &file {
             fill_precision(imported, file, settings);
+            account_for(imported, file);
         }
         if let Some(found) = settings.text("mixed_precision").filter(|found| found.value == "fp8") {
             imported.drop(keys::training::precision);

@@ -1,225 +1,17 @@
 //! What a reader asked for and did not understand, and what nobody asked for: both are said, but for names that are known
 //! to change nothing.
 
-use super::concepts;
-use super::imported::ImportedPlan;
-use super::inert::is_inert;
-use super::origin::{Origin, Setting};
-use super::run_length::note_steps;
-use super::settings::{Fate, Settings, text, truth, whole};
+mod names;
+
+use crate::concepts;
+use crate::imported::ImportedPlan;
+use crate::inert::is_inert;
+use crate::origin::{Origin, Setting};
 use crate::plan::keys;
+use crate::run_length::note_steps;
+use crate::settings::{Fate, Settings, is_open, text, truth, whole};
+use names::{DOUBTFUL, IDLE_SECTIONS, MODELS, OTHER_WORDS, SYNONYMS, WEIGHTY, WITHOUT_BEARING};
 use serde_json::{Map, Value};
-
-/// Parts of names whose settings change neither memory nor the time of a step, or whose effect is seen
-/// elsewhere: learning rates, data, logs, checkpoints, evaluation, addresses.
-const WITHOUT_BEARING: [&str; 80] = [
-    "lr",
-    "learning_rate",
-    "beta",
-    "_eps",
-    "epsilon",
-    "warmup",
-    "schedul",
-    "decay",
-    "save",
-    "saving",
-    "load",
-    "log",
-    "eval",
-    "valid",
-    "test",
-    "path",
-    "dir",
-    "file",
-    "output",
-    "wandb",
-    "tensorboard",
-    "track",
-    "project",
-    "name",
-    "seed",
-    "data",
-    "split",
-    "tokenizer",
-    "template",
-    "prompt",
-    "port",
-    "addr",
-    "rank",
-    "host",
-    "backend",
-    "timeout",
-    "worker",
-    "epoch",
-    "iter",
-    "steps",
-    "report",
-    "hub",
-    "push",
-    "cache",
-    "overwrite",
-    "resume",
-    "init",
-    "interval",
-    "debug",
-    "profile",
-    "temperature",
-    "top_p",
-    "top_k",
-    "shuffle",
-    "columns",
-    "comment",
-    "version",
-    "trust_remote",
-    "wall_clock",
-    "print",
-    "monitor",
-    "checkpoint_format",
-    "dump",
-    "token_id",
-    "std",
-    "loss_scale",
-    "hysteresis",
-    "group_by",
-    "remove_unused",
-    "ddp_",
-    "reward",
-    "metric",
-    "patience",
-    "keep_last",
-    "experiment",
-    "message",
-    "callback",
-    "script",
-    "help",
-    "user",
-];
-
-/// What a misread setting may have decided: a part of its name, and the plan's keys whose default then is doubtful.
-const DOUBTFUL: &[(&str, &[&str])] = &[
-    ("batch", &["training.micro_batch_size", "model.batch_size", "training.gradient_accumulation_steps"]),
-    ("accumulation", &["training.gradient_accumulation_steps"]),
-    ("seq", &["model.sequence_length"]),
-    ("max_len", &["model.sequence_length"]),
-    ("block_size", &["model.sequence_length"]),
-    ("bf16", &["training.precision"]),
-    ("fp16", &["training.precision"]),
-    ("dtype", &["training.precision"]),
-    ("precision", &["training.precision"]),
-    ("optim", &["training.optimizer"]),
-    ("checkpointing", &["training.activation_checkpointing"]),
-    ("recompute", &["training.activation_checkpointing"]),
-    ("zero_stage", &["distribution.sharding", "training.precision", "distribution.engine", "training.gradient_dtype"]),
-    ("zero_optimization.stage", &["distribution.sharding"]),
-    ("deepspeed", &["distribution.sharding", "training.precision", "distribution.engine"]),
-    ("fsdp", &["distribution.sharding"]),
-    ("attn", &["training.attention"]),
-    ("flash", &["training.attention"]),
-    ("lora_r", &["training.lora.rank"]),
-    ("tensor", &["distribution.tensor_parallel"]),
-    ("pipeline", &["distribution.pipeline_parallel"]),
-    ("context_parallel", &["distribution.context_parallel"]),
-];
-
-/// Parts of names of what changes what is held or trained: not followed, it is said ahead of the rest.
-const WEIGHTY: [&str; 71] = [
-    "use_qlora",
-    "msamp",
-    "use_lisa",
-    "retro_add_retriever",
-    "use_eaft",
-    "window_attn_skip_freq",
-    "use_kt",
-    "pooling_mode",
-    "pooling_method",
-    "bidirectional",
-    "simcse",
-    "use_kd",
-    "modules_to_save",
-    "mics_shard",
-    "use_cpu",
-    "seq_parallel_size",
-    "freeze",
-    "frozen",
-    "unfreeze",
-    "tune_mm",
-    "trainable",
-    "lora_module",
-    "use_llm_lora",
-    "backbone_lora",
-    "vision_tower",
-    "vision_model",
-    "teacher",
-    "distill",
-    "ref_model",
-    "reference_model",
-    "reward_model",
-    "critic",
-    "qat",
-    "galore",
-    "apollo",
-    "badam",
-    "lomo",
-    "prune",
-    "ema_decay",
-    "use_ema",
-    "layer_reduction",
-    "mixture_of_depths",
-    "tune_llm",
-    "tune_vision",
-    "tune_mlp",
-    "train_group_size",
-    "vision_encoder",
-    "batching_strategy",
-    "medusa",
-    "random_ltd",
-    "model_provider",
-    "audio_encoder",
-    "moe_enable",
-    "num_experts",
-    "expert_num",
-    "n_experts",
-    "lora_num",
-    "_tower",
-    "train_modules",
-    "layers_to_train",
-    "speech_encoder",
-    "adapter_path",
-    "num_virtual_tokens",
-    "_lora",
-    "mm_tunable",
-    "tune_type",
-    "fix_vit",
-    "quant_method",
-    "quantize",
-    "quantise",
-    "base_model_precision",
-];
-
-/// Of paths those alone name a second model.
-const MODELS: [&str; 8] = [
-    "vision_tower",
-    "vision_model",
-    "teacher",
-    "ref_model",
-    "reference_model",
-    "reward_model",
-    "critic",
-    "adapter_path",
-];
-
-/// What a setting of another name than the usual one may have decided: the usual name's default is doubtful then.
-/// Each part stands at the end of the name.
-const SYNONYMS: &[(&str, &[&str])] = &[
-    ("train_batch_size", &["training.micro_batch_size"]),
-    ("mixed_precision", &["training.precision"]),
-    ("deepspeed_stage", &["distribution.sharding", "distribution.engine", "training.precision"]),
-    ("per_gpu_batch_size", &["training.micro_batch_size"]),
-    ("batch_size_per_gpu", &["training.micro_batch_size"]),
-    ("use_custom_flash_attn", &["training.attention"]),
-    ("grad_checkpoint", &["training.activation_checkpointing"]),
-    ("grad_accum", &["training.gradient_accumulation_steps"]),
-];
 
 /// No more names than this stand in one note.
 const MOST_NAMES: usize = 24;
@@ -236,7 +28,9 @@ pub fn account_for(imported: &mut ImportedPlan, settings: &Settings) {
     let engine =
         imported.get(keys::distribution::engine).is_some_and(|found| found.value.as_str() == Some("deepspeed"));
     for (name, found, fate) in settings.fates() {
+        let open = found.value.as_str().is_some_and(is_open);
         match fate {
+            Fate::Unread if open && has_bearing(name) && !is_inert(name) => misread(imported, name, found),
             Fate::Read => {}
             Fate::Unread if engine && matches!(name, "deepspeed" | "deepspeed_config") => {}
             Fate::Misread => misread(imported, name, found),
@@ -271,6 +65,29 @@ pub fn account_for(imported: &mut ImportedPlan, settings: &Settings) {
         imported.note(format!("not modelled: {}", weighty.join(", ")));
     }
     note_names(imported, "not known, may change what is held: ", strange);
+}
+
+/// The same of what stands in no section whose name `elsewhere` knows: those are read, or are of no bearing as a whole.
+pub fn account_for_top(imported: &mut ImportedPlan, settings: &Settings, elsewhere: &[&str]) {
+    let mut own = Settings::default();
+    own.adopt_all(settings, |name| {
+        let section = name.split('.').next().unwrap_or(name);
+        (!elsewhere.contains(&section)).then(|| name.to_owned())
+    });
+    account_for(imported, &own);
+}
+
+/// The same of what a call of a script is given, but for `known` names and what has none.
+pub fn account_for_call(imported: &mut ImportedPlan, given: &Settings, known: &[&str]) {
+    let mut own = Settings::default();
+    own.adopt_all(given, |name| {
+        let placed = name.chars().all(|letter| letter.is_ascii_digit());
+        // A call's own argument may be an object that another call makes.
+        let word = given.get(name).filter(|found| matches!(found.origin, Origin::Argument(_)));
+        let open = word.and_then(|found| found.value.as_str()).is_some_and(is_open);
+        (!placed && (open || !known.contains(&name))).then(|| name.to_owned())
+    });
+    account_for(imported, &own);
 }
 
 /// Notes names behind `what`, where there are any; a long list is cut.
@@ -383,9 +200,21 @@ fn doubt(imported: &mut ImportedPlan, name: &str, found: &Setting<Value>) {
 fn has_bearing(name: &str) -> bool {
     // `account_for_loss_in_pipeline_split` splits no data.
     const ALWAYS: [&str; 3] = ["pipeline", "recompute", "parallel_size"];
-    let lower = name.to_lowercase();
-    ALWAYS.iter().any(|part| lower.contains(part))
-        || lower != "eps" && !WITHOUT_BEARING.iter().any(|part| lower.contains(part))
+    let lower = OTHER_WORDS.iter().fold(name.to_lowercase(), |text, word| text.replace(word, "#"));
+    let (sections, last) = lower.rsplit_once('.').map_or(("", lower.as_str()), |(sections, last)| (sections, last));
+    let idle =
+        sections == "scheduler" || begins_a_word(sections, &IDLE_SECTIONS) || begins_a_word(last, &WITHOUT_BEARING);
+    ALWAYS.iter().any(|part| lower.contains(part)) || last != "eps" && !idle
+}
+
+/// Whether a word of a name begins with one of `parts`; one with a line in front stands anywhere.
+fn begins_a_word(name: &str, parts: &[&str]) -> bool {
+    let begins = |at: usize| {
+        name.get(..at)
+            .and_then(|before| before.chars().next_back())
+            .is_none_or(|letter| !letter.is_ascii_alphanumeric())
+    };
+    parts.iter().any(|part| name.match_indices(part).any(|(at, _)| part.starts_with('_') || begins(at)))
 }
 
 fn shown(origin: &Origin, name: &str) -> String {

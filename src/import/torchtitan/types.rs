@@ -1,0 +1,44 @@
+//! In which types torchtitan keeps, computes and reduces.
+
+use super::known::VERSION;
+use crate::imported::ImportedPlan;
+use crate::origin::{Origin, Setting};
+use crate::plan::keys;
+use crate::rows::not_modelled;
+use crate::settings::Settings;
+
+/// FSDP2 keeps fp32 shards and casts what it gathers.
+pub fn precision(imported: &mut ImportedPlan, settings: &Settings) {
+    const KEY: &str = "training.precision";
+    let reduced = settings.text("training.mixed_precision_reduce");
+    imported.set(
+        keys::distribution::reduce_dtype,
+        reduced.map(|found| found.map(|name| if name == "bfloat16" { "bf16" } else { "fp32" })),
+    );
+    let on = |name: &str| settings.on(name);
+    let converters = settings.texts("model.converters");
+    let converted = converters.filter(|found| {
+        found.value.iter().any(|name| name.contains("float8") || name == "mx" || name.contains("mxfp8"))
+    });
+    let fp8 = on("float8.enable_float8_linear").map(|found| found.origin).or(converted.map(|found| found.origin));
+    let old = on("training.enable_fp8_linear").map(|found| found.origin);
+    if let Some(origin) = fp8.or(old) {
+        if settings.text("training.dtype").is_some_and(|found| found.value == "bfloat16") {
+            not_modelled(imported, "training.dtype bfloat16 under float8: weights, gradients and states of 16 bits");
+            return imported.miss(KEY, "training.dtype bfloat16 and float8 together have no word in a plan");
+        }
+        imported.say(KEY, "fp8-mixed", origin);
+        let recipe = settings.first_text(&["quantize.linear.float8.recipe_name", "float8.recipe_name"]);
+        let word =
+            recipe.map(|found| found.map(|name| if name.starts_with("rowwise") { "rowwise" } else { "tensorwise" }));
+        let default = Origin::Default { framework: VERSION, option: "float8 tensorwise".to_owned() };
+        imported.set(keys::training::fp8_recipe, word.or_else(|| Some(Setting::new("tensorwise", default))));
+        return;
+    }
+    let stored = settings.text("training.dtype").filter(|found| found.value == "bfloat16");
+    let word = stored.map(|found| found.map(|_| "bf16")).or_else(|| {
+        let computed = settings.text("training.mixed_precision_param")?;
+        Some(computed.map(|name| if name == "bfloat16" { "bf16-mixed" } else { "fp32" }))
+    });
+    imported.set(KEY, word);
+}

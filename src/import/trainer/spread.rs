@@ -1,0 +1,49 @@
+//! Layers of a script's model that are spread over the GPUs in sight.
+
+use super::super::common::ImportContext;
+use super::super::imported::ImportedPlan;
+use super::super::rows::not_modelled;
+use super::data_parallel;
+use crate::plan::keys;
+
+/// Whether a script has its model's layers spread over whatever GPUs there are.
+fn spreads_by_itself(content: &str) -> bool {
+    let lines = content.lines().filter(|line| !line.trim_start().starts_with('#')).map(|line| line.replace('\'', "\""));
+    let spread = |line: &String| {
+        line.split_once("device_map").is_some_and(|(_, rest)| {
+            let rest = rest.trim_start_matches(['"', ' ', '=', ':']);
+            ["auto", "balanced", "sequential"].iter().any(|word| rest.starts_with(word))
+        })
+    };
+    lines.into_iter().any(|line| spread(&line))
+}
+
+/// Without a launcher several GPUs in sight share out the layers, where the script says so, or the batch.
+pub fn spread(imported: &mut ImportedPlan, path: &str, content: &str, context: &ImportContext) {
+    let alone = context.launchers.is_empty() && context.world.total.is_none();
+    let spreads = spreads_by_itself(content);
+    let Some(gpus) = context.visible_gpus() else {
+        // unsloth keeps to one GPU.
+        if alone && spreads {
+            not_modelled(imported, &format!("{path}: device_map=\"auto\" spreads the layers over the GPUs in sight"));
+            imported.miss(keys::cluster::num_gpus, "device_map spreads the layers over all GPUs in sight, and none is");
+        } else if alone && imported.tool != "unsloth" {
+            data_parallel(imported, context);
+        } else if spreads && context.world.total.as_ref().is_some_and(|total| total.value > 1) {
+            not_modelled(
+                imported,
+                &format!("{path}: device_map=\"auto\" under several processes, which accelerate refuses"),
+            );
+        }
+        return;
+    };
+    if gpus.value < 2 {
+        return;
+    }
+    if content.contains("device_map") && alone {
+        not_modelled(imported, &format!("{path}: device_map spreads the layers over {} GPUs", gpus.value));
+        imported.miss(keys::cluster::num_gpus, "device_map spreads the layers over all GPUs in sight");
+    } else {
+        data_parallel(imported, context);
+    }
+}
