@@ -8,7 +8,8 @@ use ratatui::text::{Line, Span};
 use super::text::{RenderLine, fit, width_of};
 use super::{Look, standing};
 use crate::app::{
-    AttachedProcess, AttachedState, Gravity, RecordingState, Recordings, SourceState, State, hangs_for, run_verdict,
+    AttachedProcess, AttachedState, Gravity, RecordingState, Recordings, SourceState, State, hangs_for, has_no_plan,
+    run_verdict,
 };
 use crate::catalog::Generation;
 use crate::compare::{Residual, RunPhase};
@@ -65,21 +66,28 @@ fn what_runs(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     if let Some(attached) = &state.monitor.attached {
         parts.push(attached_to(state, attached, look));
     }
-    if let Some(prediction) = plan.prediction() {
-        let gpus = format!("{}× {}", prediction.num_gpus, prediction.gpu_short);
-        parts.push(vec![Span::styled(gpus, theme.text())]);
+    if !is_unplanned(state) {
+        if let Some(prediction) = plan.prediction() {
+            let gpus = format!("{}× {}", prediction.num_gpus, prediction.gpu_short);
+            parts.push(vec![Span::styled(gpus, theme.text())]);
+        }
+        parts.push(vec![Span::styled(plan.summary(), theme.text())]);
     }
-    parts.push(vec![Span::styled(plan.summary(), theme.text())]);
     let shown = joined(parts, room, look);
     Line::from(shown).render(area, buffer);
     Line::from(right).right_aligned().render(area, buffer);
+}
+
+/// Whether a process is attached that has no plan: what an example needs, and whether it fits, says nothing of it.
+pub fn is_unplanned(state: &State) -> bool {
+    state.monitor.attached.is_some() && has_no_plan(state)
 }
 
 /// Whether the run's plan fits; that the plan in front is a draft beside it, in a place of its own; and the verdict about
 /// the run.
 fn right_end<'a>(state: &State, look: &Look, width: u16) -> Vec<Span<'a>> {
     let mut spans = Vec::new();
-    if let Some(prediction) = state.plans.compared().prediction() {
+    if let Some(prediction) = state.plans.compared().prediction().filter(|_| !is_unplanned(state)) {
         spans.push(fits(prediction, look, width));
     }
     if state.plans.run.is_some() {

@@ -5,9 +5,9 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use super::Look;
-use super::header::{difference, joined, terabytes, tokens};
+use super::header::{difference, is_unplanned, joined, terabytes, tokens};
 use super::text::{RenderLine, fit, marked, signed_percent, width_of, without_mean};
-use crate::app::{Alert, Plans, SOON, State, has_no_plan, mismatch};
+use crate::app::{Alert, Plans, SOON, State, mismatch};
 use crate::compare::{Comparison, Explanation, Forecast, Residual, named_first};
 use crate::predict::Prediction;
 use crate::printable::printable;
@@ -72,7 +72,7 @@ fn broken(state: &State, look: &Look, plan: Line<'_>, area: Rect, buffer: &mut B
 
 /// The figures, the most important first.
 fn parts<'a>(state: &State, prediction: &Prediction, look: &Look) -> Vec<Vec<Span<'a>>> {
-    if state.monitor.attached.is_some() && has_no_plan(state) {
+    if is_unplanned(state) {
         return unplanned(state, look);
     }
     let mut parts = match &state.run.comparison {

@@ -371,3 +371,22 @@ fn verdict_and_cause_are_whole_on_small_screens() {
         }
     }
 }
+
+/// An example's GPUs, batch and memory are none of the process's.
+#[test]
+fn nothing_of_an_example_stands_beside_a_process_that_has_no_plan() {
+    let mut state = with_source(SourceKind::Nvml);
+    let process = DeviceProcess::holding(7, Reading::measured(Bytes::from_gib(9.0), START));
+    let busy = vec![DeviceSample { processes: Reading::measured(vec![process], START), ..DeviceSample::default() }];
+    happen(&mut state, Event::Sample(Box::new(Sample { at: START, devices: busy, ..Sample::default() })));
+    let heading = |state: &State| screen(state, &look(), (160, 40)).lines().next().unwrap().to_owned();
+    let before = heading(&state);
+    assert!(before.contains("FITS") && before.contains("8× H100"), "{before}");
+    state.monitor.toggle_attach(7);
+    let attached = heading(&state);
+    assert!(attached.contains(" 7 ") && attached.ends_with("NO PLAN"), "{attached}");
+    assert!(
+        !attached.contains("FITS") && !attached.contains("8× H100") && !attached.contains("megatron"),
+        "{attached}"
+    );
+}
