@@ -24,7 +24,10 @@ impl Telemetry {
                 Progress { told_by: ProgressSource::Rhythm, step_time: self.rhythm.clone(), ..Progress::default() }
             }
         };
-        let stated = || self.stated_of_it(monitor)?.steps;
+        // Of optimizer steps: a bar, and a log whose steps are derived, may count batches.
+        let counts_steps =
+            known.step.kind() == Some(ReadingKind::Measured) && known.told_by != ProgressSource::Log(LogFormat::Bar);
+        let stated = || self.stated_of_it(monitor)?.steps.filter(|_| counts_steps);
         if let (Reading::Absent(_), Some(steps)) = (&known.total_steps, stated()) {
             known.total_steps = Reading::estimated(steps, now);
         }
@@ -103,6 +106,9 @@ mod tests {
         // 1 500 steps of half a second.
         run.stated = stated(7);
         assert_eq!(left(&run), (Some(2_000), Some(750.0)));
+        let batches = Progress { step: Reading::estimated(500, NOW), ..log(Reading::default()) };
+        run.take(RunNews { pid: Some(7), progress: batches, ..RunNews::default() });
+        assert_eq!(left(&run), (None, None), "batches are no steps");
         run.take(RunNews { pid: Some(7), progress: log(Reading::measured(900, NOW)), ..RunNews::default() });
         assert_eq!(left(&run), (Some(900), Some(200.0)));
     }
