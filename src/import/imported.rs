@@ -101,6 +101,13 @@ impl ImportedPlan {
         }
     }
 
+    /// Takes out what nobody has said of a key, and says why nothing stands there.
+    pub(super) fn doubt(&mut self, key: &'static str, why: impl Into<String>) {
+        let said = |found: &InferredValue| !matches!(found.origin, Origin::Default { .. } | Origin::Derived(_));
+        self.values.retain(|found| found.key != key || said(found));
+        self.miss(key, why);
+    }
+
     /// Takes out what a framework does by itself, where a file that might say otherwise could not be read.
     pub(super) fn distrust(&mut self) {
         let Some(file) = self.unread.take() else { return };

@@ -243,6 +243,14 @@ pub struct Passing {
     pub came_in: bool,
 }
 
+impl Passing {
+    /// What layers from one to another read, and nothing but they.
+    #[must_use]
+    pub const fn read(from: usize, until: usize, bytes: u64) -> Self {
+        Self { from, until, bytes, is_read: true, came_in: false }
+    }
+}
+
 /// Exact parameter counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Count {

@@ -2,7 +2,6 @@
 
 use crate::common::ImportContext;
 use crate::imported::ImportedPlan;
-use crate::origin::Origin;
 use crate::plan::keys;
 use crate::settings::is_open;
 
@@ -39,13 +38,7 @@ pub fn say(imported: &mut ImportedPlan, context: &ImportContext) {
             imported.note(format!("not understood: the launcher's {name}"));
         }
         for key in decided {
-            let guessed = imported
-                .get(key)
-                .is_some_and(|found| matches!(found.origin, Origin::Default { .. } | Origin::Derived(_)));
-            if guessed {
-                imported.drop(key);
-            }
-            imported.miss(key, format!("the launcher's {name}, which only the run knows, says it"));
+            imported.doubt(key, format!("the launcher's {name}, which only the run knows, says it"));
         }
     }
 }

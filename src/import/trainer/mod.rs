@@ -258,8 +258,7 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
         accelerate::set(imported, &launched, context, stored == WeightStorage::Full && !told);
         if steps_given {
             accelerate::compare_accumulation(imported, &launched, settings);
-        }
-        if !steps_given {
+        } else {
             imported.set(keys::training::gradient_accumulation_steps, launched.whole("gradient_accumulation_steps"));
         }
     }

@@ -129,13 +129,7 @@ fn in_section<'a>(name: &'a str, origin: &'a Origin) -> &'a str {
 /// Takes out what a framework does by itself, where a setting that may say otherwise was not understood.
 fn distrust(imported: &mut ImportedPlan, keys: &[&'static str], said: &str) {
     for key in keys {
-        let guessed = imported
-            .get(key)
-            .is_some_and(|inferred| matches!(inferred.origin, Origin::Default { .. } | Origin::Derived(_)));
-        if guessed {
-            imported.drop(key);
-        }
-        imported.miss(key, format!("{said} was not understood"));
+        imported.doubt(key, format!("{said} was not understood"));
     }
 }
 

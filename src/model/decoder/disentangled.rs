@@ -61,17 +61,10 @@ impl DecoderContext<'_> {
         let made = distances.normed && distances.rows > 0 && self.kept_table() == 0;
         let table = if made { self.table_bytes(&distances) } else { 0 };
         let pairs = if self.run.checkpointed { 0 } else { self.pair_tables() };
-        let mut held =
-            vec![Passing { from: 0, until, bytes: pairs.saturating_add(table), is_read: true, came_in: false }];
+        let mut held = vec![Passing::read(0, until, pairs.saturating_add(table))];
         if self.run.types.autocast.is_some() && !self.run.checkpointed {
             let state = product(&[self.run.tokens(), self.d.hidden, self.stream_element().bytes()]);
-            held.extend((1..layers).map(|from| Passing {
-                from,
-                until,
-                bytes: rounded(state),
-                is_read: true,
-                came_in: false,
-            }));
+            held.extend((1..layers).map(|from| Passing::read(from, until, rounded(state))));
         }
         held
     }

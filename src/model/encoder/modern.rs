@@ -30,11 +30,7 @@ pub(super) fn walk(
         order,
         last: text_head(ctx, stream, pooler, head),
         shared: if kept { both } else { 0 },
-        passing: if kept {
-            Vec::new()
-        } else {
-            vec![Passing { from: 0, until, bytes: both, is_read: true, came_in: false }]
-        },
+        passing: if kept { Vec::new() } else { vec![Passing::read(0, until, both)] },
         // Each layer has frequencies of its own.
         buffers: if run.modules.position_tables.is { layers.saturating_mul(GRANULE) } else { 0 },
         inputs: ctx.token_inputs(if matches!(head, TextHead::Classes(..)) { run.batch } else { run.tokens() }),

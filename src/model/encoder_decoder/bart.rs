@@ -132,16 +132,10 @@ impl Site<'_> {
         };
         let until = bridge.saturating_sub(1);
         vec![
-            Passing { from: 0, until, bytes: before, is_read: true, came_in: false },
-            Passing { from: 0, until, bytes: hidden, is_read: true, came_in: false },
-            Passing { from: bridge + 1, until: last, bytes: behind, is_read: true, came_in: false },
-            Passing {
-                from: bridge + 1,
-                until: last,
-                bytes: own.saturating_add(crossed),
-                is_read: true,
-                came_in: false,
-            },
+            Passing::read(0, until, before),
+            Passing::read(0, until, hidden),
+            Passing::read(bridge + 1, last, behind),
+            Passing::read(bridge + 1, last, own.saturating_add(crossed)),
         ]
     }
 

@@ -93,19 +93,11 @@ pub fn walk(model: &EncoderDecoder, family: Family, run: &MicroBatch<'_>) -> Wal
         Pending { made_by: bridge.saturating_sub(1), until: 0, bytes: encoder.learned },
         Pending { made_by: bridge + 1, until: 0, bytes: decoder.leaf },
     ];
-    walk.passing = vec![
-        Passing { from: 1, until: bridge.saturating_sub(1), bytes: encoder.bias, is_read: true, came_in: false },
-        Passing { from: bridge + 2, until: last, bytes: decoder.bias, is_read: true, came_in: false },
-    ];
+    walk.passing =
+        vec![Passing::read(1, bridge.saturating_sub(1), encoder.bias), Passing::read(bridge + 2, last, decoder.bias)];
     walk.passing.extend(site.held_by_stacks(bridge, last));
     if !site.keeps_states() {
-        walk.passing.push(Passing {
-            from: bridge + 1,
-            until: usize::MAX,
-            bytes: states,
-            is_read: true,
-            came_in: false,
-        });
+        walk.passing.push(Passing::read(bridge + 1, usize::MAX, states));
     }
     walk
 }
