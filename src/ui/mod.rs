@@ -129,11 +129,15 @@ fn draw_all(state: &State, look: &Look, buffer: &mut Buffer) {
 
 /// Puts what was drawn into the theme's colours and into characters that do no harm.
 fn finish(look: &Look, buffer: &mut Buffer) {
+    paint(look, buffer);
+    text::disarm(&mut buffer.content);
+}
+
+/// Puts what was drawn into the theme's colours and into the characters that the screen has.
+fn paint(look: &Look, buffer: &mut Buffer) {
     look.theme.paint(buffer);
     if look.ascii {
         ascii::reduce(buffer);
-    } else {
-        text::disarm(buffer);
     }
 }
 

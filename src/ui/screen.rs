@@ -1,11 +1,14 @@
 //! The screen as it stands on the terminal: a frame that brings nothing but figures draws again only where they are.
 
-use ratatui::buffer::Buffer;
+use std::ops::Range;
+
+use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
 
 use super::layout::{LayoutRequest, ScreenLayout, arrange};
 use super::panes::Observed;
-use super::{Look, draw_all, draw_tabs, finish, footer, header, panes};
+use super::text::{disarm, stands_alone};
+use super::{Look, draw_all, draw_tabs, finish, footer, header, paint, panes};
 use crate::app::{Pane, State};
 
 /// What a terminal shows, cell by cell.
@@ -79,19 +82,15 @@ impl Screen {
     fn draw_in(&mut self, place: Rect, look: &Look, changed: &mut Vec<(u16, u16)>, draw: impl FnOnce(&mut Buffer)) {
         let mut fresh = Buffer::empty(place);
         draw(&mut fresh);
-        finish(look, &mut fresh);
+        paint(look, &mut fresh);
         let width = usize::from(place.width.max(1));
         for (row, line) in place.rows().zip(fresh.content.chunks_mut(width)) {
             let start = self.shown.index_of(row.x, row.y);
             let stands = &mut self.shown.content[start..start + line.len()];
-            if *stands == *line {
-                continue;
-            }
-            // As one line each, which is how a wide character takes its second cell.
-            let before = Buffer { area: row, content: stands.to_vec() };
-            let after = Buffer { area: row, content: line.to_vec() };
-            changed.extend(before.diff_iter(&after).map(|(column, line, _)| (column, line)));
-            stands.swap_with_slice(line);
+            let Some(range) = range_of_changes(stands, line) else { continue };
+            disarm(&mut line[range.clone()]);
+            note_changes(stands, line, range.clone(), row, changed);
+            stands[range.clone()].swap_with_slice(&mut line[range]);
         }
     }
 
@@ -121,6 +120,30 @@ impl Part {
             Self::Pane(pane) => panes::observed(pane, state),
             Self::Footer => footer::is_still(state).then_some(Observed::Nothing),
         }
+    }
+}
+
+/// From the first cell of a row that has become another to the last.
+fn range_of_changes(stands: &[Cell], fresh: &[Cell]) -> Option<Range<usize>> {
+    let differs = |(before, after): (&Cell, &Cell)| before != after;
+    let first = stands.iter().zip(fresh).position(differs)?;
+    let last = stands.iter().zip(fresh).rposition(differs)?;
+    Some(first..last + 1)
+}
+
+/// Notes which cells of a row have become others: all of them lie in `range`.
+fn note_changes(stands: &[Cell], fresh: &[Cell], range: Range<usize>, row: Rect, changed: &mut Vec<(u16, u16)>) {
+    // With the cell before: a wide character may begin there.
+    let near = range.start.saturating_sub(1)..range.end;
+    if stands[near.clone()].iter().chain(&fresh[near]).all(stands_alone) {
+        let cells = (row.left()..row.right()).zip(stands.iter().zip(fresh));
+        let differing = cells.take(range.end).skip(range.start).filter(|(_, (before, after))| before != after);
+        changed.extend(differing.map(|(column, _)| (column, row.y)));
+    } else {
+        // As one line each, which is how a wide character takes its second cell.
+        let before = Buffer { area: row, content: stands.to_vec() };
+        let after = Buffer { area: row, content: fresh.to_vec() };
+        changed.extend(before.diff_iter(&after).map(|(column, line, _)| (column, line)));
     }
 }
 

@@ -1,6 +1,8 @@
 //! Text that is safe and the right width.
 
-use ratatui::buffer::Buffer;
+use std::borrow::Cow;
+
+use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::{Alignment, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
@@ -11,8 +13,8 @@ use crate::printable::{printable, steers};
 use crate::reading::{Absence, Reading};
 
 /// The last line of defence: whatever a pane forgot to clean is not sent to the terminal.
-pub fn disarm(buffer: &mut Buffer) {
-    for cell in &mut buffer.content {
+pub fn disarm(cells: &mut [Cell]) {
+    for cell in cells {
         // One byte is one plain character: nearly all cells.
         if cell.symbol().len() > 1 && cell.symbol().chars().any(steers) {
             let clean = printable(cell.symbol());
@@ -66,11 +68,26 @@ const fn is_one_cell(character: char) -> bool {
     matches!(character, ' '..='~' | '\u{2500}'..='\u{25cf}' | '\u{2800}'..='\u{28ff}' | '°' | '·' | '×' | '–' | '…' | '→' | '≤')
 }
 
+/// Whether nothing but that one cell changes where it is drawn.
+pub fn stands_alone(cell: &Cell) -> bool {
+    let mut characters = cell.symbol().chars();
+    characters.next().is_some_and(is_one_cell) && characters.next().is_none()
+}
+
+/// Cells that a text takes.
+fn cells(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { text.width() }
+}
+
 /// At most `width` cells of `text`; what is cut off is said by an ellipsis.
 #[must_use]
 pub fn fit(text: &str, width: usize) -> String {
-    if text.width() <= width {
-        return text.to_owned();
+    fitting(text, width).into_owned()
+}
+
+fn fitting(text: &str, width: usize) -> Cow<'_, str> {
+    if cells(text) <= width {
+        return Cow::Borrowed(text);
     }
     let mut taken = String::new();
     let mut used = 0;
@@ -85,23 +102,36 @@ pub fn fit(text: &str, width: usize) -> String {
     if width > 0 {
         taken.push('…');
     }
-    taken
+    Cow::Owned(taken)
 }
 
 /// `text` cut or padded on the right to exactly `width` cells.
 #[must_use]
 pub fn left(text: &str, width: usize) -> String {
-    let fitted = fit(text, width);
-    let missing = width.saturating_sub(fitted.width());
-    format!("{fitted}{}", " ".repeat(missing))
+    let mut fitted = fit(text, width);
+    let missing = width.saturating_sub(cells(&fitted));
+    pad(&mut fitted, missing);
+    fitted
 }
 
 /// `text` cut or padded on the left to exactly `width` cells.
 #[must_use]
 pub fn right(text: &str, width: usize) -> String {
-    let fitted = fit(text, width);
-    let missing = width.saturating_sub(fitted.width());
-    format!("{}{fitted}", " ".repeat(missing))
+    let fitted = fitting(text, width);
+    let missing = width.saturating_sub(cells(&fitted));
+    let mut padded = String::with_capacity(missing + fitted.len());
+    pad(&mut padded, missing);
+    padded.push_str(&fitted);
+    padded
+}
+
+fn pad(text: &mut String, mut blanks: usize) {
+    const BLANKS: &str = "                                ";
+    while blanks > 0 {
+        let some = blanks.min(BLANKS.len());
+        text.push_str(&BLANKS[..some]);
+        blanks -= some;
+    }
 }
 
 /// `text` broken between words into at most `most` lines of `width` cells.
@@ -194,7 +224,7 @@ mod tests {
     fn a_hidden_mark_in_a_cell_is_disarmed() {
         let mut buffer = Buffer::empty(Rect::new(0, 0, 8, 1));
         buffer.set_string(0, 0, "my\u{202e} card", Style::new());
-        disarm(&mut buffer);
+        disarm(&mut buffer.content);
         assert!(!buffer.content.iter().any(|cell| cell.symbol().chars().any(steers)));
     }
 

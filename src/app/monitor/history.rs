@@ -1,6 +1,6 @@
 //! What the devices did in the last minutes, in bounded memory.
 
-use std::collections::VecDeque;
+use std::collections::{VecDeque, vec_deque};
 
 use crate::reading::{Absence, DeviceSample, Moment, Reading, ReadingKind, Sample};
 use crate::units::{Bytes, BytesPerSec, Fraction, Seconds, Watts};
@@ -10,6 +10,9 @@ pub const KEPT: usize = 600;
 
 /// Points kept for all devices together: of a cluster's, each has fewer.
 const KEPT_TOGETHER: usize = 64 * KEPT;
+
+/// Of a device that is not known.
+static NO_POINTS: VecDeque<HistoryPoint> = VecDeque::new();
 
 /// Points that are kept of each of so many devices: enough for a mean over some intervals at least.
 fn kept(devices: usize) -> usize {
@@ -65,25 +68,26 @@ impl History {
     }
 
     /// The points of a device, oldest first.
-    pub fn points(&self, device: usize) -> impl DoubleEndedIterator<Item = &HistoryPoint> + ExactSizeIterator + Clone {
-        static NONE: VecDeque<HistoryPoint> = VecDeque::new();
-        self.devices.get(device).unwrap_or(&NONE).iter()
+    pub fn points(&self, device: usize) -> vec_deque::Iter<'_, HistoryPoint> {
+        self.devices.get(device).unwrap_or(&NO_POINTS).iter()
     }
 
     /// The points of a device in groups of `size`, oldest first. Groups keep their borders
     /// as time goes on, so that a picture of them moves only when one is complete.
-    pub fn groups(&self, device: usize, size: usize) -> Vec<Vec<&HistoryPoint>> {
+    pub fn groups(
+        &self,
+        device: usize,
+        size: usize,
+    ) -> impl ExactSizeIterator<Item = vec_deque::Iter<'_, HistoryPoint>> + Clone {
         let size = size.max(1);
-        let points = self.points(device);
-        let first = self.taken.saturating_sub(points.len());
-        let mut groups: Vec<Vec<&HistoryPoint>> = Vec::new();
-        for (index, point) in points.enumerate() {
-            match groups.last_mut() {
-                Some(group) if !(first + index).is_multiple_of(size) => group.push(point),
-                _ => groups.push(vec![point]),
-            }
-        }
-        groups
+        let points = self.devices.get(device).unwrap_or(&NO_POINTS);
+        // How many of the first group's points are no longer kept.
+        let gone = self.taken.saturating_sub(points.len()) % size;
+        let groups = if points.is_empty() { 0 } else { (gone + points.len()).div_ceil(size) };
+        (0..groups).map(move |group| {
+            let end = (group + 1) * size - gone;
+            points.range((group * size).saturating_sub(gone)..end.min(points.len()))
+        })
     }
 
     /// The stretch of work that a device is in: back from now to where it last did nothing
@@ -276,7 +280,7 @@ mod tests {
     #[test]
     fn groups_keep_their_borders() {
         let mut history = History::default();
-        let sizes = |history: &History| history.groups(0, 4).iter().map(Vec::len).collect::<Vec<_>>();
+        let sizes = |history: &History| history.groups(0, 4).map(|group| group.len()).collect::<Vec<_>>();
         for second in 0..6 {
             history.push(&sample(second, Reading::not_read()));
         }

@@ -1,6 +1,9 @@
 //! Cells as bytes for the terminal, few of them: a slow line carries 8000 a second, and a library that writes colours
 //! and places for every cell by itself needs half as many again. Only what every terminal knows since the VT220 is used.
 
+use std::fmt;
+use std::io::Write as _;
+
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::{Color, Modifier};
 use unicode_width::UnicodeWidthStr;
@@ -82,20 +85,28 @@ impl Pen<'_> {
         match self.at {
             Some((at, same)) if same == line && at <= column => self.go_right(at, column, line),
             Some((_, above)) if above + 1 == line && column == 0 => self.put("\r\n"),
-            _ => self.put(&format!("\x1b[{};{}H", line + 1, column + 1)),
+            _ => self.write(format_args!("\x1b[{};{}H", line + 1, column + 1)),
         }
         self.at = Some((column, line));
     }
 
     /// Over a few cells the way is shorter with what stands there already.
     fn go_right(&mut self, from: u16, to: u16, line: u16) {
-        let between = || (from..to).map(|column| &self.shown[(column, line)]);
-        let way = if to - from == 1 { "\x1b[C".to_owned() } else { format!("\x1b[{}C", to - from) };
-        if usize::from(to - from) <= way.len() && between().all(|cell| is_ascii(cell) && self.style.suits(cell)) {
-            let again: String = between().map(Cell::symbol).collect();
-            self.put(&again);
+        let shown = self.shown;
+        let between = || (from..to).map(|column| &shown[(column, line)]);
+        let cells = usize::from(to - from);
+        // An escape and two characters, and between them how many, where that is not one.
+        let bytes = match cells {
+            1 => 3,
+            2..=9 => 4,
+            _ => 5,
+        };
+        if cells <= bytes && between().all(|cell| is_ascii(cell) && self.style.suits(cell)) {
+            between().for_each(|cell| self.put(cell.symbol()));
+        } else if cells == 1 {
+            self.put("\x1b[C");
         } else {
-            self.put(&way);
+            self.write(format_args!("\x1b[{cells}C"));
         }
     }
 
@@ -114,7 +125,7 @@ impl Pen<'_> {
         if self.style.background != Color::Reset || self.style.modifier.intersects(SHOWN_ON_BLANKS) {
             self.put_on(CellStyle::PLAIN);
         }
-        self.put(&format!("\x1b[{cells}X"));
+        self.write(format_args!("\x1b[{cells}X"));
     }
 
     /// Writes in that style from here on.
@@ -122,27 +133,74 @@ impl Pen<'_> {
         if style == self.style {
             return;
         }
+        self.put("\x1b[");
+        let begin = self.bytes.len();
         let mut from = self.style;
-        let mut codes = Vec::new();
         if style == CellStyle::PLAIN || !style.modifier.contains(from.modifier) {
             // Alone it may be left out.
-            codes.extend((style != CellStyle::PLAIN).then(|| "0".to_owned()));
+            if style != CellStyle::PLAIN {
+                self.code(begin, format_args!("0"));
+            }
             from = CellStyle::PLAIN;
         }
         let added = style.modifier.difference(from.modifier);
-        codes.extend(MODIFIERS.iter().filter(|(one, _)| added.contains(*one)).map(|(_, code)| (*code).to_owned()));
+        for (_, code) in MODIFIERS.iter().filter(|(one, _)| added.contains(*one)) {
+            self.code(begin, format_args!("{code}"));
+        }
         if style.foreground != from.foreground {
-            codes.push(code_of(style.foreground, '3'));
+            self.color(begin, style.foreground, '3');
         }
         if style.background != from.background {
-            codes.push(code_of(style.background, '4'));
+            self.color(begin, style.background, '4');
         }
-        self.put(&format!("\x1b[{}m", codes.join(";")));
+        self.put("m");
         self.style = style;
+    }
+
+    /// A code of the sequence whose codes begin at that byte.
+    fn code(&mut self, begin: usize, code: fmt::Arguments<'_>) {
+        if self.bytes.len() > begin {
+            self.put(";");
+        }
+        self.write(code);
+    }
+
+    /// The code of a colour of the writing (`3`) or behind it (`4`). The sixteen have numbers too, so that no terminal
+    /// makes bold text of another colour than the theme says.
+    fn color(&mut self, begin: usize, color: Color, plane: char) {
+        let number = match color {
+            Color::Reset => return self.code(begin, format_args!("{plane}9")),
+            Color::Rgb(red, green, blue) => {
+                return self.code(begin, format_args!("{plane}8;2;{red};{green};{blue}"));
+            }
+            Color::Indexed(number) => number,
+            Color::Black => 0,
+            Color::Red => 1,
+            Color::Green => 2,
+            Color::Yellow => 3,
+            Color::Blue => 4,
+            Color::Magenta => 5,
+            Color::Cyan => 6,
+            Color::Gray => 7,
+            Color::DarkGray => 8,
+            Color::LightRed => 9,
+            Color::LightGreen => 10,
+            Color::LightYellow => 11,
+            Color::LightBlue => 12,
+            Color::LightMagenta => 13,
+            Color::LightCyan => 14,
+            Color::White => 15,
+        };
+        self.code(begin, format_args!("{plane}8;5;{number}"));
     }
 
     fn put(&mut self, text: &str) {
         self.bytes.extend_from_slice(text.as_bytes());
+    }
+
+    fn write(&mut self, text: fmt::Arguments<'_>) {
+        // Into memory, nothing fails.
+        let _ = self.bytes.write_fmt(text);
     }
 }
 
@@ -162,33 +220,6 @@ const MODIFIERS: [(Modifier, &str); 9] = [
     (Modifier::HIDDEN, "8"),
     (Modifier::CROSSED_OUT, "9"),
 ];
-
-/// The code of a colour of the writing (`3`) or behind it (`4`). The sixteen have numbers too, so that no terminal makes
-/// bold text of another colour than the theme says.
-fn code_of(color: Color, plane: char) -> String {
-    let number = match color {
-        Color::Reset => return format!("{plane}9"),
-        Color::Rgb(red, green, blue) => return format!("{plane}8;2;{red};{green};{blue}"),
-        Color::Indexed(number) => number,
-        Color::Black => 0,
-        Color::Red => 1,
-        Color::Green => 2,
-        Color::Yellow => 3,
-        Color::Blue => 4,
-        Color::Magenta => 5,
-        Color::Cyan => 6,
-        Color::Gray => 7,
-        Color::DarkGray => 8,
-        Color::LightRed => 9,
-        Color::LightGreen => 10,
-        Color::LightYellow => 11,
-        Color::LightBlue => 12,
-        Color::LightMagenta => 13,
-        Color::LightCyan => 14,
-        Color::White => 15,
-    };
-    format!("{plane}8;5;{number}")
-}
 
 #[cfg(test)]
 mod tests {

@@ -11,12 +11,12 @@ mod text;
 mod vram;
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Margin, Rect};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, BorderType, Widget};
 
 use super::Look;
-use super::text::{fit, wrapped};
+use super::text::{RenderLine, fit, wrapped};
 use crate::app::{MonitorView, Pane, Plans, State};
 use crate::reading::Absence;
 use crate::units::Bytes;
@@ -41,13 +41,11 @@ pub fn draw(pane: Pane, state: &State, look: &Look, area: Rect, buffer: &mut Buf
     let (frame, name) =
         if focused { (look.theme.accent(), look.theme.accent()) } else { (look.theme.frame(), look.theme.text()) };
     let detail = fit(&detail, (area.width as usize).saturating_sub(pane.name().len() + 8));
-    let title = Line::from(vec![
+    let title = vec![
         Span::styled(format!(" {} {} ", pane.digit(), pane.name()), name),
         Span::styled(if detail.is_empty() { String::new() } else { format!("· {detail} ") }, look.theme.dim()),
-    ]);
-    let block = Block::bordered().border_type(BorderType::Rounded).border_style(frame).title(title);
-    let inner = block.inner(area);
-    block.render(area, buffer);
+    ];
+    let inner = draw_frame(title, frame, area, buffer);
     match pane {
         Pane::Plan => match &state.plans.text {
             Some(view) => text::draw(state, view, look, inner, buffer),
@@ -61,6 +59,27 @@ pub fn draw(pane: Pane, state: &State, look: &Look, area: Rect, buffer: &mut Buf
         Pane::Monitor => monitor::draw(state, look, inner, buffer),
         Pane::Compare => compare::draw(state, look, inner, buffer),
     }
+}
+
+/// Draws lines around `area`, the title in the upper one, and returns what is within. A block of the library goes through
+/// each cell of the area for it, which is more than what most panes have to draw anew.
+fn draw_frame(title: Vec<Span<'_>>, style: Style, area: Rect, buffer: &mut Buffer) -> Rect {
+    let inner = area.inner(Margin::new(1, 1));
+    let (left, right, top, bottom) = (area.left(), area.right() - 1, area.top(), area.bottom() - 1);
+    for line in [top, bottom] {
+        let between = Rect { y: line, height: 1, ..inner };
+        Line::styled("─".repeat(usize::from(inner.width)), style).render(between, buffer);
+    }
+    for line in inner.rows() {
+        buffer[(left, line.y)].set_char('│').set_style(style);
+        buffer[(right, line.y)].set_char('│').set_style(style);
+    }
+    for (corner, place) in [('╭', (left, top)), ('╮', (right, top)), ('╰', (left, bottom)), ('╯', (right, bottom))]
+    {
+        buffer[place].set_char(corner).set_style(style);
+    }
+    Line::from(title).render(Rect { y: top, height: 1, ..inner }, buffer);
+    inner
 }
 
 /// What of the observed stands in a pane that otherwise shows the plan: while it is the same, nothing there changes but

@@ -1,5 +1,7 @@
 //! The last minutes of the selected GPU, a line for each figure.
 
+use std::collections::vec_deque;
+
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
@@ -7,7 +9,7 @@ use ratatui::text::{Line, Span};
 use crate::app::{HistoryPoint, Monitor, State};
 use crate::ui::Look;
 use crate::ui::text::{RenderLine, left, marked};
-use crate::units::{Bytes, Seconds};
+use crate::units::Bytes;
 
 /// One row of recent history.
 struct HistoryRow<'a> {
@@ -55,41 +57,40 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
             latest: marked(&device.busy, ToString::to_string),
         },
     ];
-    for (past, place) in rows.iter().zip(area.rows()) {
-        draw_row(&state.monitor, position, past, look, place, buffer);
+    let monitor = &state.monitor;
+    let width = (area.width as usize).saturating_sub(8 + 24);
+    // As fine as fits: the scale changes only when the past has doubled.
+    let fitting = monitor.history.points(position).len().div_ceil(width.saturating_sub(1).max(1));
+    let groups = monitor.history.groups(position, fitting.next_power_of_two());
+    let drawn = groups.len().min(width);
+    let hidden = groups.len() - drawn;
+    let groups = groups.skip(hidden);
+    for (row, place) in rows.iter().zip(area.rows()) {
+        let span = if row.label == "memory" { seen(monitor, position) } else { String::new() };
+        let theme = &look.theme;
+        Line::from(vec![
+            Span::styled(format!(" {}", left(row.label, 7)), theme.dim()),
+            Span::styled(" ".repeat(width - drawn) + &sparks(groups.clone(), row), theme.observed()),
+            Span::styled(format!(" {} {span}", left(&row.latest, 11)), theme.dim()),
+        ])
+        .render(place, buffer);
     }
 }
 
-fn draw_row(monitor: &Monitor, position: usize, past: &HistoryRow<'_>, look: &Look, area: Rect, buffer: &mut Buffer) {
-    let theme = &look.theme;
-    let width = (area.width as usize).saturating_sub(8 + 24);
-    let history = &monitor.history;
-    // As fine as fits: the scale changes only when the past has doubled.
-    let fitting = history.points(position).len().div_ceil(width.saturating_sub(1).max(1));
-    let groups = history.groups(position, fitting.next_power_of_two());
-    let drawn = sparks(&groups, width, past);
-    let seen = match (groups.first().and_then(|group| group.first()), groups.last().and_then(|group| group.last())) {
-        (Some(first), Some(last)) => last.at.since(first.at),
-        _ => Seconds(0.0),
-    };
-    let span = match past.label {
-        "memory" if seen.0 < 60.0 => format!("{:.0} s", seen.0),
-        "memory" => seen.to_string(),
-        _ => String::new(),
-    };
-    let tail = format!(" {} {span}", left(&past.latest, 11));
-    Line::from(vec![
-        Span::styled(format!(" {}", left(past.label, 7)), theme.dim()),
-        Span::styled(drawn, theme.observed()),
-        Span::styled(tail, theme.dim()),
-    ])
-    .render(area, buffer);
+/// How long the points of a device have been kept.
+fn seen(monitor: &Monitor, position: usize) -> String {
+    let mut points = monitor.history.points(position);
+    let oldest = points.next();
+    match (oldest, points.next_back().or(oldest)) {
+        (Some(oldest), Some(newest)) => match newest.at.since(oldest.at) {
+            seen if seen.0 < 60.0 => format!("{:.0} s", seen.0),
+            seen => seen.to_string(),
+        },
+        _ => "0 s".to_owned(),
+    }
 }
 
 /// The highest value of each group, newest at the right. A group without values is blank, nothing is a low line.
-fn sparks(groups: &[Vec<&HistoryPoint>], width: usize, past: &HistoryRow<'_>) -> String {
-    let highest = |group: &Vec<&HistoryPoint>| group.iter().filter_map(|point| (past.value)(point)).reduce(f64::max);
-    let drawn = groups.len().min(width);
-    let cells = super::super::sparks(groups.iter().skip(groups.len() - drawn).map(highest), past.top);
-    " ".repeat(width - drawn) + &cells
+fn sparks<'a>(groups: impl Iterator<Item = vec_deque::Iter<'a, HistoryPoint>>, row: &HistoryRow<'_>) -> String {
+    super::super::sparks(groups.map(|group| group.filter_map(row.value).reduce(f64::max)), row.top)
 }
