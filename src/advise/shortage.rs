@@ -128,6 +128,7 @@ fn asked_for(oom: &OutOfMemory) -> &'static str {
         OutOfMemoryKind::Library => "for the library's own buffers",
         OutOfMemoryKind::Host => "of the host's memory",
         _ if oom.backend == "llama.cpp" => "for one buffer",
+        _ if oom.backend == "XLA" && oom.capacity.is_some() => "for all that the compiled program needs",
         _ if oom.backend == "ONNX Runtime" => "of a GPU's memory or the host's: the message does not say",
         _ => "for one tensor",
     }
@@ -222,7 +223,12 @@ fn allocator(oom: &OutOfMemory, backend: &str, device: &str) -> String {
         }
         (Some(asked), None) => match oom.in_process.or(oom.allocated).zip(oom.allowed) {
             Some((held, allowed)) => format!("{ahead} {asked} asked beside {held} held, of {allowed} allowed"),
-            None => format!("{ahead} {asked} asked"),
+            None => match oom.capacity.filter(|capacity| asked > *capacity) {
+                Some(capacity) => {
+                    format!("{ahead} {} short ({asked} asked, {capacity} in all)", asked.saturating_sub(capacity))
+                }
+                None => format!("{ahead} {asked} asked"),
+            },
         },
         (None, _) => match oom.in_process.or(oom.allocated) {
             Some(held) => format!("{ahead} {held} held; the message does not say what was asked"),

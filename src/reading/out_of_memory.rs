@@ -9,6 +9,9 @@ use crate::units::Bytes;
 pub enum UnexplainedFailure {
     /// A process was killed by signal 9, nobody knows by whom.
     Killed,
+    /// A process that loads data lost the memory that it shares with the training: there is none left, or too many
+    /// files are open.
+    SharedMemory,
     /// A call of CUDA's failed within NCCL, nobody knows which.
     Nccl,
     /// cuBLAS, cuDNN or cuSOLVER could not make a handle.

@@ -52,6 +52,13 @@ pub fn paddle(after: &str) -> Option<OutOfMemory> {
     Some(of("Paddle", OutOfMemory { device, asked, free, allocated, ..OutOfMemory::default() }))
 }
 
+/// Paddle's before 1.3: `10513462067 > 1369702144` bytes (`platform/gpu_info.cc`, `PADDLE_ENFORCE_LE`).
+pub fn paddle_of_old(after: &str) -> Option<OutOfMemory> {
+    let (asked, free) = after.split_once(" > ")?;
+    let bytes = |text| Some(Bytes(number(text)?.parse().ok()?));
+    Some(of("Paddle", OutOfMemory { asked: Some(bytes(asked)?), free: Some(bytes(free)?), ..OutOfMemory::default() }))
+}
+
 /// llama.cpp's: `allocating 9866.00 MiB on device 1: cudaMalloc failed: out of memory` (`ggml-cuda.cu`, for ROCm as well).
 pub fn llama(before: &str) -> Option<OutOfMemory> {
     let words = self::after(before, "_alloc_buffer: allocating ").filter(|_| before.ends_with("cudaMalloc failed:"))?;
@@ -74,6 +81,13 @@ pub fn tpu(after: &str) -> Option<OutOfMemory> {
     Some(of("XLA", OutOfMemory { asked: Some(asked), free, ..OutOfMemory::default() }))
 }
 
+/// XLA's compiler for a TPU, of all that the program needs: `Used 21.90G of 7.48G hbm. Exceeded hbm capacity by 14.42G.`
+pub fn tpu_program(after: &str) -> Option<OutOfMemory> {
+    let (used, rest) = after.strip_prefix("Used ")?.split_once(" of ")?;
+    let (asked, capacity) = (Some(glued(used)?), Some(glued(rest)?));
+    Some(of("XLA", OutOfMemory { asked, capacity, ..OutOfMemory::default() }))
+}
+
 /// `[16,112,112,147] and type float on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc`
 pub fn tensorflow(after: &str) -> OutOfMemory {
     let asked = after.strip_prefix('[').and_then(|rest| {
@@ -94,8 +108,12 @@ pub fn tensorflow(after: &str) -> OutOfMemory {
     OutOfMemory { backend: "TensorFlow".to_owned(), kind, device, asked, ..OutOfMemory::default() }
 }
 
-/// `Allocator (GPU_0_bfc) ran out of memory trying to allocate 39.81MiB`, in old releases without the allocator's name.
+/// `Allocator (GPU_0_bfc) ran out of memory trying to allocate 39.81MiB`, in old releases without the allocator's name. Where
+/// a kernel goes on with a smaller workspace it is a warning: `The caller indicates that this is not a failure`.
 pub fn tensorflow_request(before: &str, after: &str) -> Option<OutOfMemory> {
+    if after.split(" trying to allocate ").next()?.contains("this is not a failure") {
+        return None;
+    }
     let asked = Some(glued(after)?);
     let device = self::after(before, "(GPU_").and_then(|rest| number(rest)?.parse().ok());
     Some(OutOfMemory { backend: "TensorFlow".to_owned(), device, asked, ..OutOfMemory::default() })

@@ -73,6 +73,9 @@ pub fn unexplained(text: &str) -> Option<UnexplainedFailure> {
     if has(&KILLED) || text.lines().any(is_shells_killed) {
         return Some(UnexplainedFailure::Killed);
     }
+    if has(&["killed by signal: Bus error", "unable to open shared memory object"]) {
+        return Some(UnexplainedFailure::SharedMemory);
+    }
     if has(&["unhandled cuda error", "ncclUnhandledCudaError"]) {
         return Some(UnexplainedFailure::Nccl);
     }

@@ -101,3 +101,34 @@ fn of_several_killed_processes_it_is_python() {
     assert_eq!((found.own_pid, found.process.as_deref()), (Some(15784), Some("python3")));
     assert_eq!(found.in_process, Some(Bytes((4288 + 3028) * 1024)));
 }
+
+#[test]
+fn a_smaller_workspace_is_no_failure() {
+    // CharlesShang/TFFRCNN issue 68
+    let text = "2017-07-02 15:57:33.230281: W tensorflow/core/common_runtime/bfc_allocator.cc:217] Allocator (GPU_0_bfc) ran out of memory trying to allocate 2.59GiB. The caller indicates that this is not a failure, but may mean that there could be performance gains if more memory is available.";
+    assert_eq!(find(text), None);
+    // What follows it, and is one, is told.
+    let failed =
+        "Allocator (GPU_0_bfc) ran out of memory trying to allocate 1.00GiB. Current allocation summary follows.";
+    assert_eq!(find(&format!("{text}\n{failed}")).unwrap().asked, gib(1.0));
+    assert_eq!(find(&format!("{failed}\n{text}")).unwrap().asked, gib(1.0));
+}
+
+#[test]
+fn a_loaders_worker_that_lost_its_shared_memory_is_known() {
+    // hezhangsprinter/DCPDN issue 12, open-mmlab/mmdetection issue 291, open-mmlab/mmaction2 issue 218
+    let texts = [
+        ("RuntimeError: DataLoader worker (pid 19597) is killed by signal: Killed.", UnexplainedFailure::Killed),
+        (
+            "RuntimeError: DataLoader worker (pid 34569) is killed by signal: Bus error. Details are lost due to multiprocessing.",
+            UnexplainedFailure::SharedMemory,
+        ),
+        (
+            "RuntimeError: unable to open shared memory object </torch_16550_876314950> in read-write mode",
+            UnexplainedFailure::SharedMemory,
+        ),
+    ];
+    for (text, failure) in texts {
+        assert_eq!((find(text), unexplained(text)), (None, Some(failure)), "{text}");
+    }
+}

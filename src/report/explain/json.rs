@@ -58,6 +58,7 @@ pub fn out_of_memory(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Value
 pub fn unexplained(failure: UnexplainedFailure) -> Value {
     match failure {
         UnexplainedFailure::Killed => json!({"kind": "killed", "signal": 9}),
+        UnexplainedFailure::SharedMemory => json!({"kind": "unexplained", "backend": "shared memory"}),
         UnexplainedFailure::Nccl => json!({"kind": "unexplained", "backend": "NCCL"}),
         UnexplainedFailure::Handle => json!({"kind": "unexplained", "backend": "CUDA"}),
     }

@@ -60,6 +60,15 @@ pub fn unexplained(failure: UnexplainedFailure, width: usize) -> String {
                 "a scheduler or a time limit ends a job in the same way",
             ],
         ),
+        UnexplainedFailure::SharedMemory => (
+            "shared memory of the DataLoader's workers failed, and nothing here says why: often /dev/shm is full",
+            &[
+                "df -h /dev/shm while it runs: a container has 64 MiB unless told (docker run --shm-size, or --ipc=host)",
+                "ulimit -n: each batch on its way is an open file; \
+                 torch.multiprocessing.set_sharing_strategy('file_system') needs none",
+                "num_workers=0 once: an error in the data set itself shows then",
+            ],
+        ),
         UnexplainedFailure::Nccl => (
             "a CUDA call failed within NCCL, and nothing here says which: often for lack of device memory",
             &[
