@@ -32,8 +32,8 @@ pub fn tell(imported: &mut ImportedPlan, run: &HookedRun) {
     if let Some(word) = told.filter(|_| differs) {
         imported.say(keys::training::activation_checkpointing, word, origin("what its modules recompute"));
     }
-    if let Some(world) = about.world.filter(|_| imported.get(keys::cluster::num_gpus).is_none()) {
-        imported.say(keys::cluster::num_gpus, u64::from(world), origin("its ranks"));
+    if let Some(world) = about.world {
+        ranks(imported, u64::from(world));
     }
     if about.device == "cpu" {
         imported.note("the hook: its parameters are on the CPU; no GPU is used");
@@ -47,6 +47,31 @@ pub fn tell(imported: &mut ImportedPlan, run: &HookedRun) {
         samples(imported, tokens);
     }
     common::derive(imported);
+}
+
+/// The number of ranks, where the command does not say it: that nothing is seen to start several processes is no word of
+/// its own.
+fn ranks(imported: &mut ImportedPlan, world: u64) {
+    const FOLLOWING: [&str; 5] = [
+        keys::cluster::num_gpus,
+        keys::cluster::nodes,
+        keys::cluster::gpus_per_node,
+        keys::distribution::data_parallel,
+        keys::model::batch_size,
+    ];
+    let is_derived = |imported: &ImportedPlan, key| {
+        imported.get(key).is_some_and(|found| matches!(found.origin, Origin::Derived(_)))
+    };
+    let planned = imported.whole(keys::cluster::num_gpus);
+    if planned.is_some() && (planned == Some(world) || !is_derived(imported, keys::cluster::num_gpus)) {
+        return;
+    }
+    for key in FOLLOWING {
+        if is_derived(imported, key) {
+            imported.drop(key);
+        }
+    }
+    imported.say(keys::cluster::num_gpus, world, origin("its ranks"));
 }
 
 /// Samples of a pass and passes of a step, where the command leaves them open. A batch that is cut short at the end of an

@@ -64,9 +64,32 @@ impl ProcessCommand {
         let cwd = cwd.map(|path| if its_root.is_some() { folder.join("cwd") } else { path });
         let variables =
             bounded(&folder.join("environ")).map_err(|error| told("environment", error)).unwrap_or_default();
-        let ancestors = ancestors(root, &folder);
+        let (words, ancestors) = started(words, ancestors(root, &folder));
         Ok(Self { pid, words, folder: cwd, root: its_root, variables: pairs(&variables), withheld, ancestors })
     }
+}
+
+/// The command that a process of `multiprocessing` works for, and the ancestors of that: its own says no more than that
+/// Python has started it.
+fn started(words: Vec<String>, mut ancestors: Vec<Vec<String>>) -> (Vec<String>, Vec<Vec<String>>) {
+    if !is_spawned(&words) {
+        return (words, ancestors);
+    }
+    match ancestors.iter().position(|words| !is_spawned(words)) {
+        Some(at) => {
+            let above = ancestors.split_off(at + 1);
+            (ancestors.swap_remove(at), above)
+        }
+        None => (words, ancestors),
+    }
+}
+
+/// `python -c 'from multiprocessing.spawn import spawn_main; …'` (Lib/multiprocessing/spawn.py, `get_command_line`), and what
+/// a fork server has forked.
+fn is_spawned(words: &[String]) -> bool {
+    const STARTS: [&str; 2] = ["from multiprocessing.spawn import", "from multiprocessing.forkserver import"];
+    let code = words.iter().skip_while(|word| *word != "-c").nth(1);
+    code.is_some_and(|code| STARTS.iter().any(|start| code.starts_with(start)))
 }
 
 /// The root directory of a process, where that is another than this program's.
@@ -212,6 +235,24 @@ mod tests {
         assert_eq!(found.ancestors, [["torchrun", "--n", "2", "train.py"]]);
         assert_eq!(found.variables["B"], "x=y");
         assert!(found.withheld.unwrap().contains("working directory") || found.folder.is_none());
+    }
+
+    #[test]
+    fn what_multiprocessing_has_started_has_the_command_of_who_asked_for_it() {
+        let root = tempfile::tempdir().unwrap();
+        let spawned =
+            b"python\0-B\0-c\0from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=6, pipe_handle=8)\0\
+            --multiprocessing-fork\0";
+        process(root.path(), 32, spawned, 31);
+        process(root.path(), 31, spawned, 30);
+        process(root.path(), 30, b"python\0train.py\0", 20);
+        process(root.path(), 20, b"sh\0train.sh\0", 1);
+        let found = ProcessCommand::under(root.path(), 32).unwrap();
+        assert_eq!((found.pid, found.words), (32, vec!["python".to_owned(), "train.py".to_owned()]));
+        assert_eq!(found.ancestors, [["sh", "train.sh"]]);
+        // Of an orphan nobody knows it.
+        process(root.path(), 33, spawned, 1);
+        assert_eq!(ProcessCommand::under(root.path(), 33).unwrap().words.len(), 5);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use tokio::sync::mpsc::Sender;
 
 use super::hook::{Directory, Listener};
 use super::log::{Log, Pattern};
-use super::process::{ExitWatch, Waits, ranks_of};
+use super::process::{ExitWatch, Waits, ranks_of, told_ranks_of};
 use crate::reading::{Absence, Moment, RunNews};
 use crate::units::Seconds;
 
@@ -255,7 +255,10 @@ impl FollowThread {
             return;
         }
         self.ranked = Some(now);
-        let ranks = ranks_of(Path::new("/proc"), pid);
+        let mut ranks = ranks_of(Path::new("/proc"), pid);
+        if ranks.is_empty() {
+            ranks = told_ranks_of(pid, &self.news.hooks);
+        }
         self.same_ranks = if ranks == self.news.ranks { self.same_ranks.saturating_add(1) } else { 0 };
         if ranks.is_empty() {
             // Those that have ended stay known.

@@ -368,6 +368,7 @@ class _Hook:
         for name, variable in numbers:
             if os.environ.get(variable, "").isdigit():
                 about[name] = int(os.environ[variable])
+        about.update(_place(torch))
         about["params"] = sum(_count(parameter) for parameter in parameters)
         about["trainable"] = sum(_count(parameter) for parameter in parameters if parameter.requires_grad)
         about["params_are_all"] = self.model is not None
@@ -737,6 +738,17 @@ def _left_by_lightning(trainer):
         limits.append(-(-int(batches) // int(trainer.accumulate_grad_batches)) * int(trainer.max_epochs))
     left = min(limits) - int(trainer.global_step) if limits else 0
     return left if left > 0 else None
+
+
+def _place(torch):
+    """The rank and how many there are, where PyTorch's processes have met: not all launchers tell it in the environment."""
+    met = getattr(torch, "distributed", None)
+    try:
+        if met is not None and met.is_available() and met.is_initialized():
+            return {"rank": int(met.get_rank()), "world": int(met.get_world_size())}
+    except Exception:
+        pass
+    return {}
 
 
 def _unwrapped(model):

@@ -6,8 +6,9 @@ use std::path::Path;
 
 use super::children;
 use super::exit::start_of;
+use crate::command::is_below;
 use crate::order::StableOrder;
-use crate::reading::RankProcess;
+use crate::reading::{HookedRun, RankProcess};
 
 /// Where launchers say the rank: PyTorch's and what they pass on (Slurm, Open MPI, MPICH).
 const RANKS: [&str; 4] = ["RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"];
@@ -32,6 +33,23 @@ pub fn ranks_of(root: &Path, pid: u32) -> Vec<RankProcess> {
                 started: start_of(root, *pid),
                 rank,
             })
+        })
+        .collect();
+    ranks.order_by_key(|rank| (rank.rank, rank.pid));
+    ranks
+}
+
+/// The ranks below a process that only their hooks tell: what `torch.multiprocessing.spawn` starts has no environment of
+/// its own.
+#[must_use]
+pub fn told_ranks_of(pid: u32, hooks: &[HookedRun]) -> Vec<RankProcess> {
+    let is_its = |run: &&HookedRun| run.pid != pid && run.end.is_none() && is_below(run.pid, pid);
+    let mut ranks: Vec<RankProcess> = hooks
+        .iter()
+        .filter(is_its)
+        .filter_map(|run| {
+            let rank = run.about.as_ref()?.rank?;
+            Some(RankProcess { pid: run.pid, started: start_of(Path::new("/proc"), run.pid), rank })
         })
         .collect();
     ranks.order_by_key(|rank| (rank.rank, rank.pid));
