@@ -8,6 +8,7 @@ mod passes;
 mod places;
 mod rules;
 mod running;
+mod trainers;
 
 use crate::support::memwall_with_all_signals;
 use std::ffi::OsString;
