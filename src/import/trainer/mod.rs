@@ -101,8 +101,10 @@ pub fn of_file(file: Settings, name: &str, context: &ImportContext) -> ImportedP
     let mut settings = Settings::defaults(VERSION, DEFAULTS).with(file);
     imported.say(keys::model::framework, "pytorch", Origin::Program("the names of TrainingArguments".to_owned()));
     let open = versions::apply(&mut imported, &mut settings, context).or_else(|| raised(&settings));
+    let method = TrainingMethod::of_settings(&settings, name);
+    methods::accept_names(method, &settings, context);
     set_all(&mut imported, &settings, context, None);
-    if let Some(method) = TrainingMethod::of_settings(&settings, name) {
+    if let Some(method) = method {
         methods::of_trainer(method, &mut imported, &settings, context);
     }
     by_launcher(&mut imported);
@@ -304,6 +306,8 @@ fn precision(imported: &mut ImportedPlan, settings: &Settings, stored: WeightSto
     let on = |name: &str| settings.on(name);
     let dtype = settings.first_text(&["torch_dtype", "dtype"]);
     let half = stored == WeightStorage::Half;
+    // Of matrices in 16 bits nothing is multiplied in TF32.
+    settings.accept("tf32");
     let word = if let Some(found) = on("bf16") {
         found.map(|_| if half { "bf16" } else { "bf16-mixed" })
     } else if let Some(found) = on("fp16") {

@@ -338,6 +338,7 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
         let dtype = settings.text("actor_rollout_ref.actor.fsdp_config.model_dtype");
         // The engine's own, which `actor.strategy` goes over (`verl/workers/fsdp_workers.py`, `ActorRolloutRefWorker`).
         settings.accept("actor_rollout_ref.actor.fsdp_config.strategy");
+        core::accept_bf16(settings, "actor_rollout_ref.actor.fsdp_config.dtype");
         shared(imported, recompute, dtype, settings.text("actor_rollout_ref.actor.strategy"));
         // `get_sharding_strategy`: SHARD_GRAD_OP.
         let kept =
