@@ -88,6 +88,7 @@ pub const CONCEPTS: &[Concept] = &[
             "quant",
             "flash",
             "vector",
+            "cosine",
         ],
         idle: 0,
         keys: &[LENGTH],

@@ -9,6 +9,7 @@ use super::origin::{Origin, Setting};
 use super::python::ScriptReader;
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::script_defaults;
+use super::script_effects;
 use super::settings::Settings;
 
 use super::unread::account_for;
@@ -130,6 +131,7 @@ fn own_script(imported: &mut ImportedPlan, settings: &Settings, context: &Import
     if imported.get(keys::lora::rank).is_none() && text.contains("get_peft_model(") && makes() {
         not_modelled(imported, &format!("{path}: adapters that peft makes; the plan trains the whole denoiser"));
     }
+    script_effects::say_engine(imported, &path, &text);
     if text.contains("Adafactor(") {
         imported.drop(keys::training::optimizer);
         imported.miss(

@@ -85,7 +85,9 @@ mod tests {
     fn what_is_kept_or_timed_is_not_inert() {
         // Liger's norms and axolotl's kernels keep less, dropout keeps its masks, pictures decide what a tower keeps, and
         // `device_map` splits a model over GPUs.
-        for name in ["liger_rms_norm", "lora_mlp_kernel", "attention_dropout", "lora_dropout", "max_pixels", "device_map"] {
+        for name in
+            ["liger_rms_norm", "lora_mlp_kernel", "attention_dropout", "lora_dropout", "max_pixels", "device_map"]
+        {
             assert!(!is_inert(name), "{name}");
         }
         assert!(is_of_pictures("--max_pixels") && !is_of_pictures("max_length"));
