@@ -197,6 +197,7 @@ pub const CONCEPTS: &[Concept] = &[
             "replicate",
             "worker",
             "vocab",
+            "parallel_mode",
         ],
         idle: 1,
         keys: &[
@@ -245,7 +246,19 @@ pub const CONCEPTS: &[Concept] = &[
     },
     Concept {
         parts: &["num_layers", "n_layer", "hidden_size", "n_embd", "d_model", "ffn_hidden", "num_experts", "moe_layer"],
-        others: &["vision", "prefix", "mm_", "draft", "connector", "dropout", "loss", "aux", "resid", "freq"],
+        others: &[
+            "vision",
+            "prefix",
+            "mm_",
+            "draft",
+            "connector",
+            "dropout",
+            "loss",
+            "aux",
+            "resid",
+            "freq",
+            "cls_names",
+        ],
         idle: 0,
         keys: &[],
     },

@@ -115,10 +115,7 @@ fn own_script(imported: &mut ImportedPlan, settings: &Settings, context: &Import
             &format!("{}: adapters of sd-scripts; the plan trains the whole denoiser", found.origin),
         );
         for key in ["training.attention", "training.precision", "training.weight_decay", "training.gradient_clipping"] {
-            if imported.get(key).is_some_and(|found| matches!(found.origin, Origin::Default { .. })) {
-                imported.drop(key);
-                imported.miss(key, "sd-scripts have other defaults");
-            }
+            imported.doubt_default(key, "sd-scripts have other defaults");
         }
     }
     let Some((path, text)) = script_defaults::script_of(context) else { return };

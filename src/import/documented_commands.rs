@@ -38,7 +38,7 @@ fn named(word: &str, name: &str, beside: bool) -> Option<String> {
 }
 
 /// Whether a word is a script as a module of Python's, with a package around it: `openrlhf.cli.train_rm`.
-fn is_module(word: &str, name: &str) -> bool {
+pub fn is_module(word: &str, name: &str) -> bool {
     let Some(path) = name.strip_suffix(".py") else { return false };
     let (word, path): (Vec<&str>, Vec<&str>) = (word.split('.').collect(), parts(path));
     let alike = word.iter().rev().zip(path.iter().rev()).take_while(|(one, other)| one == other).count();
@@ -106,7 +106,9 @@ fn texts(name: &str, context: &ImportContext) -> Vec<(String, String)> {
         folders.push("");
     }
     let paths = folders.iter().flat_map(|folder| {
-        TEXTS.iter().map(move |text| if folder.is_empty() { (*text).to_owned() } else { format!("{folder}/{text}") })
+        let further = further(folder, context);
+        let texts = TEXTS.iter().map(|text| (*text).to_owned()).chain(further);
+        texts.map(move |text| if folder.is_empty() { text } else { format!("{folder}/{text}") })
     });
     paths
         .filter_map(|path| {
@@ -114,6 +116,13 @@ fn texts(name: &str, context: &ImportContext) -> Vec<(String, String)> {
             Some((path, text))
         })
         .collect()
+}
+
+/// Further texts of a folder that are called after the first: `README_sdxl.md`.
+fn further(folder: &str, context: &ImportContext) -> Vec<String> {
+    const MOST: usize = 8;
+    let is_text = |name: &String| name.starts_with("README") && name.ends_with(".md") && name != TEXTS[0];
+    context.run.files.names(folder).into_iter().filter(is_text).take(MOST).collect()
 }
 
 /// The commands of a text one of whose words `put` replaces by the file.

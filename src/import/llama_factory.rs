@@ -169,12 +169,11 @@ fn shared_by_launcher(imported: &mut ImportedPlan, name: &str) {
     let Some(word) = ["fsdp", "zero2", "zero3", "deepspeed"].into_iter().find(|word| base.contains(word)) else {
         return;
     };
-    let usual = |key: &str| matches!(imported.get(key).map(|found| &found.origin), Some(Origin::Default { .. }));
     let none = imported.get(keys::distribution::sharding).is_some_and(|found| found.value == "none");
-    if none && usual(keys::distribution::sharding) && usual(keys::distribution::engine) {
-        for key in [keys::distribution::sharding, keys::distribution::engine] {
-            imported.drop(key);
-            imported.miss(key, format!("the file is named after `{word}`: its launcher says it"));
+    let both = [keys::distribution::sharding, keys::distribution::engine];
+    if none && both.iter().all(|key| imported.is_default(key)) {
+        for key in both {
+            imported.doubt_default(key, format!("the file is named after `{word}`: its launcher says it"));
         }
     }
 }

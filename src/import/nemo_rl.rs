@@ -173,6 +173,8 @@ fn set(imported: &mut ImportedPlan, settings: Settings, named: &str, context: &I
             settings.accept(name);
         }
     }
+    // Prompts that are longer are dropped, or cut to it (`nemo_rl/data/processors.py`).
+    settings.accept("data.max_input_seq_length");
     account_for(imported, settings);
 }
 

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use super::super::common::ImportContext;
-use super::super::documented_commands::{LONGEST, names};
+use super::super::documented_commands::{LONGEST, is_module, names};
 use super::super::imported::ImportedPlan;
 use super::super::refused::Refused;
 use super::super::{file, launch};
 
 /// Folders of such scripts, below the script's own and those above.
-const FOLDERS: [&str; 4] = ["", "scripts/", "script/", "examples/"];
+const FOLDERS: [&str; 5] = ["", "scripts/", "script/", "examples/", "examples/scripts/"];
 
 /// No script that matters stands deeper.
 const MOST_FOLDERS: usize = 4;
@@ -55,7 +55,10 @@ fn of(name: &str, context: &ImportContext) -> Vec<(String, String)> {
         for (path, text) in FOLDERS.iter().flat_map(|below| in_folder(&format!("{folder}{below}"), stem, context)) {
             let beside = folder == own_folder(name);
             let commands = file::commands(&text, &|_| None);
-            let own = |words: &Vec<String>| names(&launch::take_apart(words).program.path, name, beside);
+            let own = |words: &Vec<String>| {
+                let program = launch::take_apart(words).program;
+                names(&program.path, name, beside) || (program.module && is_module(&program.path, name))
+            };
             if !commands.is_empty() && commands.iter().all(own) {
                 found.push((path, text));
             }

@@ -103,8 +103,11 @@ pub fn of_file(name: &str, content: &str, context: &ImportContext) -> ImportedPl
         ["flash_2", "flash_3", "use_flash=True", "TransformerConfig.olmo3_"].iter().any(|word| content.contains(word));
     imported.say(keys::training::attention, if flash { "flash" } else { "sdpa" }, default("attn_backend"));
     imported.note("OLMo-core's blocks are counted as torchtitan's: PyTorch's own, compiled, under FSDP2");
+    let eight = reader.calls(&["Float8Config"]).flag("enabled");
     for (calls, known) in KNOWN {
-        account_for_call(&mut imported, &reader.calls(calls), known);
+        let off = eight.as_ref().is_some_and(|found| !found.value).then_some("float8_config");
+        let known: Vec<&str> = known.iter().copied().chain(off).collect();
+        account_for_call(&mut imported, &reader.calls(calls), &known);
     }
     let launch = reader.calls(&["build_launch_config"]);
     if let Some(nodes) = launch.whole("num_nodes") {

@@ -138,18 +138,12 @@ pub fn leave_open(imported: &mut ImportedPlan, why: Option<String>) {
 /// The launcher of a script shards. What is stored follows from that: `bf16` means autocast under `DistributedDataParallel`,
 /// fp32 masters under DeepSpeed, and fp32 shards under FSDP.
 pub fn by_launcher(imported: &mut ImportedPlan) {
-    let guessed = |imported: &ImportedPlan, key: &str| {
-        imported.get(key).is_some_and(|inferred| matches!(inferred.origin, Origin::Default { .. }))
-    };
-    let open = guessed(imported, "distribution.sharding");
+    let open = imported.is_default("distribution.sharding");
     for key in ["distribution.sharding", "distribution.engine"] {
-        if guessed(imported, key) {
-            imported.drop(key);
-            imported.miss(key, "the launcher of the script says it");
-        }
+        imported.doubt_default(key, "the launcher of the script says it");
     }
     let adapters = imported.get(keys::lora::rank).is_some();
-    if guessed(imported, "training.precision") || (open && !adapters) {
+    if imported.is_default("training.precision") || (open && !adapters) {
         let told = imported.get(keys::training::precision).map(|found| found.origin.to_string()).unwrap_or_default();
         imported.drop(keys::training::precision);
         imported

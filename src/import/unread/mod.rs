@@ -187,11 +187,7 @@ fn is_weighty(name: &str, found: &Setting<Value>) -> bool {
 fn doubt(imported: &mut ImportedPlan, name: &str, found: &Setting<Value>) {
     let lower = name.to_lowercase();
     for key in SYNONYMS.iter().filter(|(end, _)| lower.ends_with(end)).flat_map(|(_, keys)| keys.iter()) {
-        let guessed = imported.get(key).is_some_and(|inferred| matches!(inferred.origin, Origin::Default { .. }));
-        if guessed {
-            imported.drop(key);
-            imported.miss(key, format!("{} may say it, and is not known here", shown(&found.origin, name)));
-        }
+        imported.doubt_default(key, format!("{} may say it, and is not known here", shown(&found.origin, name)));
     }
 }
 
