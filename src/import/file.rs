@@ -87,6 +87,7 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
     };
     let mut imported =
         read.ok_or_else(|| Refused::NoTool(format!("{name}: no tool known that has such a configuration")))?;
+    imported = documented::starters::of_part(imported, name, content, &context);
     remarks.into_iter().for_each(|line| imported.note(line));
     for path in unread {
         imported.note(format!("not read: {path}, which the list of defaults names"));

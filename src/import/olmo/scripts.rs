@@ -41,7 +41,7 @@ const OWN: &str = "TransformerTrainModuleConfig";
 const COOKBOOK: &str = "configure_train_module";
 
 /// What these calls are given that is read here or changes nothing that is held.
-const KNOWN: [(&[&str], &[&str]); 4] = [
+const KNOWN: [(&[&str], &[&str]); 5] = [
     (
         &[OWN, COOKBOOK],
         &[
@@ -64,6 +64,7 @@ const KNOWN: [(&[&str], &[&str]); 4] = [
         &["name", "param_dtype", "reduce_dtype", "shard_degree", "num_replicas", "wrapping_strategy"],
     ),
     (&["TransformerActivationCheckpointingConfig"], &["mode", "block_interval", "modules"]),
+    (&["Float8Config"], &["enabled", "ao", "ao_mx", "ao_recipe", "modules_to_ignore"]),
     (
         &["SkipStepAdamWConfig", "AdamWConfig"],
         &["lr", "weight_decay", "betas", "eps", "foreach", "group_overrides", "fused", "step_increment_bugfix"],
