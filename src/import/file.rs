@@ -20,7 +20,7 @@ use super::{
     trainer, xtuner,
 };
 use crate::catalog::Catalog;
-use crate::plan::keys;
+use crate::plan::{keys, schema};
 use started::{StartedCommands, started, trains};
 
 /// The plan of a file called `name`: a Hugging Face `config.json`, a configuration of a framework,
@@ -226,11 +226,12 @@ pub fn is_foreign(name: &str, content: &str) -> bool {
     }
 }
 
-/// Whether settings are a plan's: no section of another's name.
+/// Whether settings are a plan's: no section of another's name, and a key that a plan has.
 pub fn is_plan(settings: &Settings) -> bool {
     const SECTIONS: [&str; 7] = ["model", "training", "hardware", "cluster", "distribution", "run", "analysis"];
     let mut names = settings.iter().map(|(name, _)| name.split('.').next().unwrap_or(name)).peekable();
-    names.peek().is_some() && names.all(|name| SECTIONS.contains(&name))
+    let known = settings.iter().any(|(name, _)| schema::keys().iter().any(|key| name.starts_with(key.path)));
+    names.peek().is_some() && names.all(|name| SECTIONS.contains(&name)) && known
 }
 
 /// The plan of a script's training; of several, the one that was asked for.

@@ -1,5 +1,7 @@
 //! LLaMA-Factory's YAML and arguments (`src/llamafactory/hparams` at ff6d4d12).
 
+mod loaded;
+
 use super::adapters;
 use super::arguments;
 use super::axolotl::self_launched;
@@ -309,8 +311,8 @@ fn set_arguments(imported: &mut ImportedPlan, settings: &Settings, context: &Imp
     }
     let stored = if adapted || pure.is_some() { WeightStorage::Half } else { WeightStorage::Full };
     trainer::set(imported, &arguments, context, stored);
-    let muon = settings.on("use_muon").map(|found| found.map(|_| "muon"));
-    imported.set(keys::training::optimizer, muon);
+    loaded::loaded_type(imported, settings);
+    imported.set(keys::training::optimizer, settings.on("use_muon").map(|found| found.map(|_| "muon")));
     // `freeze_vision_tower` is true where nobody says otherwise (`hparams/finetuning_args.py`).
     vision::whole(imported);
     let trains = settings.flag("freeze_vision_tower").is_some_and(|found| !found.value);

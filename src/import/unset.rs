@@ -60,8 +60,8 @@ pub fn matters(command: &str, name: &str) -> bool {
         let before = || at.checked_sub(1).and_then(|before| words.get(before)).copied().unwrap_or("");
         let option = word.split_once('=').map_or_else(before, |(option, _)| option);
         let option = option.trim_start_matches(['-', '+']).replace('-', "_").to_lowercase();
-        let of = |part: &&str| part.strip_prefix('=').map_or_else(|| option.contains(*part), |whole| option == whole);
-        OF_PLACES.iter().any(|part| of(&part)) && !OTHERS.iter().any(|part| option.contains(part))
+        let of = |part: &str| part.strip_prefix('=').map_or_else(|| option.contains(part), |whole| option == whole);
+        OF_PLACES.iter().any(|part| of(part)) && !OTHERS.iter().any(|part| option.contains(part))
     });
     !(idle && places > 0)
 }

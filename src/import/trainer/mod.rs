@@ -29,6 +29,7 @@ use super::{accelerate, arguments};
 use crate::plan::keys;
 
 pub use attention::implementation;
+pub use checkpoint_types::published;
 pub use command::import;
 pub use length::by_section as length_by_section;
 pub use option_names::completed as completed_options;
