@@ -175,6 +175,8 @@ fn backend(imported: &mut ImportedPlan, settings: &Settings) -> Option<String> {
         imported.say(keys::distribution::expert_parallel, experts, found.origin.clone());
     }
     imported.say(keys::cluster::num_gpus, all, found.origin);
+    // The allocation says how many of them train.
+    settings.accept("cluster.n_nodes");
     imported
         .set(keys::cluster::gpus_per_node, settings.whole("cluster.n_gpus_per_node").filter(|one| one.value <= all));
     Some(engine.to_owned())
@@ -238,6 +240,9 @@ fn on_megatron(imported: &mut ImportedPlan, settings: &Settings) {
     imported.say(keys::model::framework, "megatron", Origin::Program("actor.backend megatron".to_owned()));
     imported.say(keys::distribution::engine, "megatron", Origin::Program("actor.backend megatron".to_owned()));
     imported.say(keys::training::precision, "bf16-fp32-master", default("actor.dtype bfloat16"));
+    if settings.text("actor.dtype").is_some_and(|found| found.value == "bfloat16") {
+        settings.accept("actor.dtype");
+    }
     imported.say(keys::training::distributed_optimizer, true, default("ddp.use_distributed_optimizer true"));
     imported.say(keys::training::optimizer, "adamw-fused", default("adam"));
     if settings.text("actor.optimizer.type").is_some_and(|found| found.value == "adam_bf16") {

@@ -121,6 +121,7 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     degrees(imported, settings);
     method(imported, settings);
     methods::options(imported, settings);
+    settings.accept("tf32");
     // A kernel of the same activation.
     settings.accept("liger_glu_activation");
     // What older releases were told of the model's family, which is the model's own.
@@ -184,6 +185,9 @@ fn as_arguments(settings: &Settings, context: &ImportContext) -> Settings {
     }
     // `auto`: bf16 where the GPU has it, which is all but the oldest two generations.
     let auto = settings.get("bf16").is_none_or(|found| found.value == "auto") || settings.is("bfloat16");
+    if auto {
+        settings.accept("bf16");
+    }
     if auto && !settings.is("fp16") && !settings.is("float16") {
         let old = context.run.gpus.iter().any(|name| name.contains("V100") || name.contains("T4"));
         let origin = settings

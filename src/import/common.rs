@@ -129,9 +129,7 @@ pub fn surroundings(imported: &mut ImportedPlan, context: &ImportContext) {
     if imported.get(keys::cluster::num_gpus).is_none() {
         ranks(imported);
         // So many need not stand in the one node that a launcher takes by itself.
-        let guessed =
-            imported.get(keys::cluster::nodes).is_some_and(|found| matches!(found.origin, Origin::Default { .. }));
-        if guessed && imported.get(keys::cluster::num_gpus).is_some() {
+        if imported.is_default(keys::cluster::nodes) && imported.get(keys::cluster::num_gpus).is_some() {
             imported.drop(keys::cluster::nodes);
         }
     }

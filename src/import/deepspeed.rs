@@ -5,7 +5,7 @@ use super::common::{self, ImportContext};
 use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
 use super::rows::not_modelled;
-use super::settings::{Settings, text};
+use super::settings::{Settings, number, text};
 use super::unread::account_for;
 use super::{file, model};
 use crate::plan::keys;
@@ -212,6 +212,25 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
     );
     imported.set(keys::distribution::overlap_grad_reduce, settings.flag("zero_optimization.overlap_comm"));
     imported.set(keys::training::compile, settings.flag("compile.deepcompile"));
+    if matches!(level, 1 | 2) {
+        bucket(imported, settings);
+    }
+}
+
+/// The buffer that gradients are gathered in before they are reduced is counted at DeepSpeed's own size, which a file may
+/// go over (`runtime/zero/stage_1_and_2.py`, `setup_buckets`); `auto` is the hidden size squared (transformers,
+/// `integrations/deepspeed.py`, `trainer_config_finalize`).
+fn bucket(imported: &mut ImportedPlan, settings: &Settings) {
+    const NAME: &str = "zero_optimization.reduce_bucket_size";
+    const USUAL: f64 = 5e8;
+    let Some(found) = settings.get(NAME) else { return };
+    let said = match (number(&found.value), text(&found.value)) {
+        (Some(size), _) if (size - USUAL).abs() < 1.0 => return,
+        (Some(size), _) => format!("a buffer of {size:.0} elements"),
+        (None, Some(word)) if word == "auto" => "a buffer of the hidden size squared".to_owned(),
+        _ => return,
+    };
+    imported.note(format!("{}: {said}; one of 500000000, DeepSpeed's own, is counted", found.origin));
 }
 
 /// What sends a part to the host or the disk: its section, or the switch that older releases have in its place.

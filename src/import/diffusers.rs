@@ -9,8 +9,8 @@ use super::origin::{Origin, Setting};
 use super::python::ScriptReader;
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::script_defaults;
+use super::script_effects;
 use super::settings::Settings;
-
 use super::unread::account_for;
 use super::{accelerate, adapters, arguments, model};
 use crate::plan::keys;
@@ -114,10 +114,7 @@ fn own_script(imported: &mut ImportedPlan, settings: &Settings, context: &Import
             &format!("{}: adapters of sd-scripts; the plan trains the whole denoiser", found.origin),
         );
         for key in ["training.attention", "training.precision", "training.weight_decay", "training.gradient_clipping"] {
-            if imported.get(key).is_some_and(|found| matches!(found.origin, Origin::Default { .. })) {
-                imported.drop(key);
-                imported.miss(key, "sd-scripts have other defaults");
-            }
+            imported.doubt_default(key, "sd-scripts have other defaults");
         }
     }
     let Some((path, text)) = script_defaults::script_of(context) else { return };
@@ -130,6 +127,7 @@ fn own_script(imported: &mut ImportedPlan, settings: &Settings, context: &Import
     if imported.get(keys::lora::rank).is_none() && text.contains("get_peft_model(") && makes() {
         not_modelled(imported, &format!("{path}: adapters that peft makes; the plan trains the whole denoiser"));
     }
+    script_effects::say_engine(imported, &path, &text);
     if text.contains("Adafactor(") {
         imported.drop(keys::training::optimizer);
         imported.miss(
@@ -272,7 +270,7 @@ fn beside(imported: &mut ImportedPlan, settings: &Settings, script: &str) {
         what.push("the text encoder's training");
     }
     if settings.is("with_prior_preservation") {
-        what.push("prior preservation, which doubles each batch");
+        preserved(imported, settings);
     }
     if settings.is("use_ema") {
         what.push("the moving average of the weights");
@@ -293,5 +291,18 @@ fn beside(imported: &mut ImportedPlan, settings: &Settings, script: &str) {
     }
     for part in what {
         not_modelled(imported, part);
+    }
+}
+
+/// With prior preservation as many images of the class run in each pass as of the instance (`train_dreambooth.py`,
+/// `collate_fn`); what makes them before is gone when the training begins.
+fn preserved(imported: &mut ImportedPlan, settings: &Settings) {
+    const MICRO: &str = keys::training::micro_batch_size;
+    if let Some((images, origin)) = imported.whole(MICRO).zip(imported.get(MICRO).map(|found| found.origin.clone())) {
+        let origin = Origin::Derived(format!("{origin}: {images} of the instance, and as many of its class"));
+        imported.say(MICRO, images.saturating_mul(2), origin);
+    }
+    for name in ["sample_batch_size", "prior_generation_precision"] {
+        settings.accept(name);
     }
 }

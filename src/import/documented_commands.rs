@@ -1,5 +1,7 @@
 //! Commands that start a file, as its comments and the texts near it have them.
 
+use std::collections::BTreeMap;
+
 use super::common::ImportContext;
 use super::launch;
 use super::shell;
@@ -27,11 +29,27 @@ pub struct Documented {
     pub neighbour: bool,
 }
 
+/// The file as a command names it, where one of its words does: a module keeps its own name.
+fn named(word: &str, name: &str, beside: bool) -> Option<String> {
+    if names(word, name, beside) {
+        return Some(name.to_owned());
+    }
+    is_module(word, name).then(|| word.to_owned())
+}
+
+/// Whether a word is a script as a module of Python's, with a package around it: `openrlhf.cli.train_rm`.
+pub fn is_module(word: &str, name: &str) -> bool {
+    let Some(path) = name.strip_suffix(".py") else { return false };
+    let (word, path): (Vec<&str>, Vec<&str>) = (word.split('.').collect(), parts(path));
+    let alike = word.iter().rev().zip(path.iter().rev()).take_while(|(one, other)| one == other).count();
+    word.len() > 1 && alike == word.len()
+}
+
 /// Commands that start the file: in its comments, else in the nearest text that has one. Where no text names the file,
 /// one that starts its neighbour in the same folder stands for it.
 pub fn commands(name: &str, content: &str, context: &ImportContext) -> Vec<Documented> {
     let comments = comments(name, content);
-    let own = of_text(&comments, name, &|word| names(word, name, true).then(|| name.to_owned()), name);
+    let own = of_text(&comments, name, &|word| named(word, name, true), name);
     if !own.is_empty() {
         return own;
     }
@@ -41,9 +59,9 @@ pub fn commands(name: &str, content: &str, context: &ImportContext) -> Vec<Docum
             let lines: Vec<&str> = text.lines().collect();
             let beside =
                 path.rsplit_once('/').map(|(folder, _)| folder) == name.rsplit_once('/').map(|(folder, _)| folder);
-            let put = |word: &str| {
-                let hit = if direct { names(word, name, beside) } else { neighbours(word, name) };
-                hit.then(|| name.to_owned())
+            let put = |word: &str| match direct {
+                true => named(word, name, beside),
+                false => neighbours(word, name).then(|| name.to_owned()),
             };
             let found = of_text(&lines, path, &put, name);
             if !found.is_empty() {
@@ -88,7 +106,9 @@ fn texts(name: &str, context: &ImportContext) -> Vec<(String, String)> {
         folders.push("");
     }
     let paths = folders.iter().flat_map(|folder| {
-        TEXTS.iter().map(move |text| if folder.is_empty() { (*text).to_owned() } else { format!("{folder}/{text}") })
+        let further = further(folder, context);
+        let texts = TEXTS.iter().map(|text| (*text).to_owned()).chain(further);
+        texts.map(move |text| if folder.is_empty() { text } else { format!("{folder}/{text}") })
     });
     paths
         .filter_map(|path| {
@@ -98,10 +118,18 @@ fn texts(name: &str, context: &ImportContext) -> Vec<(String, String)> {
         .collect()
 }
 
+/// Further texts of a folder that are called after the first: `README_sdxl.md`.
+fn further(folder: &str, context: &ImportContext) -> Vec<String> {
+    const MOST: usize = 8;
+    let is_text = |name: &String| name.starts_with("README") && name.ends_with(".md") && name != TEXTS[0];
+    context.run.files.names(folder).into_iter().filter(is_text).take(MOST).collect()
+}
+
 /// The commands of a text one of whose words `put` replaces by the file.
 fn of_text(lines: &[&str], path: &str, put: &dyn Fn(&str) -> Option<String>, name: &str) -> Vec<Documented> {
     let stem = launch::base(name).split('.').next().unwrap_or("");
     let mut found: Vec<Documented> = Vec::new();
+    let mut variables = BTreeMap::new();
     let mut at = 0;
     while at < lines.len() && found.len() < MOST_COMMANDS {
         let start = at;
@@ -120,12 +148,16 @@ fn of_text(lines: &[&str], path: &str, put: &dyn Fn(&str) -> Option<String>, nam
             }
             whole.push(' ');
         }
+        if let Some((variable, value)) = assignment(&whole) {
+            variables.insert(variable, value);
+        }
         let of_settings = whole.contains(".y") || whole.contains(".json");
-        let of_script = name.ends_with(".py") && whole.contains(".py");
+        let of_script =
+            name.ends_with(".py") && (whole.contains(".py") || whole.contains(" -m ") || whole.contains("--module"));
         if !whole.contains(' ') || !(of_settings || of_script) || stem.is_empty() {
             continue;
         }
-        for command in shell::read(&whole, &|_| None).commands {
+        for command in shell::read(&whole, &|variable| variables.get(variable).cloned()).commands {
             let Some(named) = command.words.iter().find(|word| put(word).is_some()).cloned() else { continue };
             let words: Vec<String> = command.words.into_iter().map(|word| put(&word).unwrap_or(word)).collect();
             let is_new = found.iter().all(|other| other.words != words);
@@ -135,6 +167,17 @@ fn of_text(lines: &[&str], path: &str, put: &dyn Fn(&str) -> Option<String>, nam
         }
     }
     found
+}
+
+/// A variable that a line of a text sets for the commands below it, and its value: `export MODEL_NAME="gpt2"`.
+fn assignment(line: &str) -> Option<(String, String)> {
+    let line = line.trim();
+    let (name, value) = line.strip_prefix("export ").unwrap_or(line).split_once('=')?;
+    let is_name = name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+    let value = value.trim_matches(['"', '\'']);
+    let plain = !value.is_empty() && !value.contains(['$', '`', '"', '\'', ' ']);
+    (is_name && plain && !name.starts_with(|letter: char| letter.is_ascii_digit()))
+        .then(|| (name.to_owned(), value.to_owned()))
 }
 
 /// Whether a command starts a program of Python's or a launcher, or hands on to a script.
@@ -205,13 +248,32 @@ fn neighbours(word: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{names, neighbours, starts};
+    use super::{assignment, is_module, named, names, neighbours, starts};
 
     #[test]
     fn an_evaluation_is_none_whatever_it_evaluates() {
         let words = |script: &str| ["python", script, "--config", "a.yaml"].map(str::to_owned);
         assert!(starts(&words("finetune.py")) && starts(&words("train_and_eval.py")));
         assert!(!starts(&words("eval_finetuned.py")) && !starts(&words("evaluate.py")));
+    }
+
+    #[test]
+    fn a_module_is_its_script() {
+        let name = "openrlhf/cli/train_rm.py";
+        assert!(is_module("openrlhf.cli.train_rm", name) && is_module("cli.train_rm", name));
+        assert!(!is_module("train_rm", name) && !is_module("openrlhf.cli.train_sft", name));
+        assert_eq!(named("openrlhf.cli.train_rm", name, false).as_deref(), Some("openrlhf.cli.train_rm"));
+    }
+
+    #[test]
+    fn a_line_may_set_a_variable() {
+        let set = |line| assignment(line).map(|(name, value)| format!("{name}: {value}"));
+        assert_eq!(
+            set("export MODEL_NAME=\"CompVis/stable-diffusion-v1-4\"").as_deref(),
+            Some("MODEL_NAME: CompVis/stable-diffusion-v1-4")
+        );
+        assert_eq!(set("python train.py --lr=1e-4"), None);
+        assert_eq!(set("OUT=$ROOT/out"), None);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Files of other tools as plans: the kind is told by what is in them.
 
+mod started;
+
 use std::collections::BTreeMap;
 
 use super::common::{self, ImportContext};
@@ -15,10 +17,11 @@ use super::text::Unparsable;
 use super::{
     ProcessView, bridge, build_nanogpt, diffusers, documented, hydra, intern_evo, jobs, llm_c, nanogpt, nanotron,
     nemo_recipes, of_command, olmo, own_loop, prime_rl, python_calls, scontrol, shell, stated_world, text, torchtitan,
-    trainer, unset, xtuner,
+    trainer, xtuner,
 };
 use crate::catalog::Catalog;
-use crate::plan::keys;
+use crate::plan::{keys, schema};
+use started::{StartedCommands, started, trains};
 
 /// The plan of a file called `name`: a Hugging Face `config.json`, a configuration of a framework,
 /// or a script or text with a training command in it.
@@ -84,6 +87,7 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
     };
     let mut imported =
         read.ok_or_else(|| Refused::NoTool(format!("{name}: no tool known that has such a configuration")))?;
+    imported = documented::starters::of_part(imported, name, content, &context);
     remarks.into_iter().for_each(|line| imported.note(line));
     for path in unread {
         imported.note(format!("not read: {path}, which the list of defaults names"));
@@ -222,11 +226,12 @@ pub fn is_foreign(name: &str, content: &str) -> bool {
     }
 }
 
-/// Whether settings are a plan's: no section of another's name.
+/// Whether settings are a plan's: no section of another's name, and a key that a plan has.
 pub fn is_plan(settings: &Settings) -> bool {
     const SECTIONS: [&str; 7] = ["model", "training", "hardware", "cluster", "distribution", "run", "analysis"];
     let mut names = settings.iter().map(|(name, _)| name.split('.').next().unwrap_or(name)).peekable();
-    names.peek().is_some() && names.all(|name| SECTIONS.contains(&name))
+    let known = settings.iter().any(|(name, _)| schema::keys().iter().any(|key| name.starts_with(key.path)));
+    names.peek().is_some() && names.all(|name| SECTIONS.contains(&name)) && known
 }
 
 /// The plan of a script's training; of several, the one that was asked for.
@@ -246,7 +251,11 @@ pub fn of_script(
     let source = |path: &str| near(around.files, name, path).ok().map(|(text, _)| text);
     let script = shell::read_around(content, &shell::Surroundings { variable: &known, file: &source, shifted: None });
     let options = script.options_of_a_model();
-    let StartedCommands { mut trainings, others, further } = started(name, script, &variables, around, catalog);
+    let StartedCommands { mut trainings, others, further, absent } = started(name, script, &variables, around, catalog);
+    let further = further
+        .into_iter()
+        .chain(absent.iter().filter(|path| trains(path)).map(|path| format!("{path}, which is not at hand")));
+    let further: Vec<String> = further.collect();
     let number = trainings.len();
     if let Some(which) = around.which {
         let chosen = which.checked_sub(1).filter(|at| *at < number).map(|at| trainings.swap_remove(at).1);
@@ -265,6 +274,9 @@ pub fn of_script(
         }
         (None, _) => Err(Refused::NoTool(match others.last() {
             Some(command) => format!("{name}: no tool known that trains by: {command}"),
+            None if !absent.is_empty() => {
+                format!("{name}: it starts {}, which is not at hand", absent.join(", "))
+            }
             None => format!("{name}: no tool known, and no training command in it"),
         })),
         (Some(last), _) => {
@@ -272,71 +284,6 @@ pub fn of_script(
             Err(Refused::Several { file: name.to_owned(), commands })
         }
     }
-}
-
-/// What a script starts, each command as it is shown.
-struct StartedCommands {
-    /// Those of a tool that is known, and their plans; two that come to the same plan are one.
-    trainings: Vec<(String, ImportedPlan)>,
-    others: Vec<String>,
-    /// Of these the scripts that train by their names.
-    further: Vec<String>,
-}
-
-/// What the script called `name` starts.
-fn started(
-    name: &str,
-    mut script: shell::Script,
-    variables: &BTreeMap<String, String>,
-    around: &ProcessView,
-    catalog: &Catalog,
-) -> StartedCommands {
-    let mut found = StartedCommands { trainings: Vec::new(), others: Vec::new(), further: Vec::new() };
-    for command in starting(std::mem::take(&mut script.commands)) {
-        let shown: String = command.words.join(" ").chars().take(LONGEST_SHOWN).collect();
-        let program = launch::take_apart(&command.words).program;
-        let imported = of_started(name, command, &script, variables, around, catalog);
-        if imported.tool.is_empty() {
-            if program.trains_by_its_name() {
-                found.further.push(shown.clone());
-            }
-            found.others.push(shown);
-        } else if found.trainings.iter().all(|(_, known)| known.json() != imported.json()) {
-            found.trainings.push((shown, imported));
-        }
-    }
-    found
-}
-
-/// The plan of one command, with the files and the variables that the script around it gives.
-fn of_started(
-    name: &str,
-    command: shell::ShellCommand,
-    script: &shell::Script,
-    variables: &BTreeMap<String, String>,
-    around: &ProcessView,
-    catalog: &Catalog,
-) -> ImportedPlan {
-    let shell::ShellCommand { words: command, unset, begins_unset, folder } = command;
-    let written = ScriptFiles::written(around.files, name, (&script.files, &script.changed), &folder);
-    let inner = ProcessView {
-        command,
-        variables: script.exported.iter().chain(variables).map(|(name, value)| (name.clone(), value.clone())).collect(),
-        ancestors: Vec::new(),
-        gpus: around.gpus.clone(),
-        // What stands in front may be a launcher.
-        withheld: around.withheld || begins_unset,
-        world: around.world,
-        which: None,
-        versions: around.versions.clone(),
-        files: &written,
-    };
-    let mut imported = of_command(&inner, catalog);
-    unset::note(&mut imported, &unset, &script.unread);
-    for path in written.elsewhere() {
-        imported.note(format!("{path}: found in this project, not where the script looks for it"));
-    }
-    imported
 }
 
 /// Megatron's options that a script sets for another one: what the rest of the command says is not known.
@@ -350,9 +297,6 @@ fn of_options(options: Vec<String>, around: &ProcessView, catalog: &Catalog) -> 
     imported.distrust();
     imported
 }
-
-/// No command is shown at greater length.
-const LONGEST_SHOWN: usize = 100;
 
 /// No script that matters has more commands that start Python or a launcher.
 const MOST_COMMANDS: usize = 64;

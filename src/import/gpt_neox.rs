@@ -155,6 +155,8 @@ fn default(option: &str) -> Origin {
 
 /// `precision: bfloat16` stands for DeepSpeed's own section.
 fn precision(imported: &mut ImportedPlan, settings: &Settings) {
+    // A switch that DeepSpeed does not read, in most of the published files beside `enabled`.
+    settings.accept("fp16.fp16");
     // `"fp16": {"enabled": true, "type": "bfloat16"}`, the way of 1.0.
     if let Some(found) = settings.text("fp16.type").filter(|found| found.value == "bfloat16") {
         imported.set(keys::training::precision, Some(found.clone().map(|_| "bf16-fp32-master")));

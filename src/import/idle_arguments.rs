@@ -43,10 +43,19 @@ fn is_field(text: &str, name: &str) -> bool {
     fields.filter_map(|line| line.trim().strip_prefix(name)).any(|rest| rest.trim_start().starts_with(':'))
 }
 
-/// What a script calls what its parser made: `args = parser.parse_args()`, `args = parser.parse_args_into_dataclasses()[0]`.
+/// What a script calls what its parser made: `args = parser.parse_args()`, `args = parser.parse_args_into_dataclasses()[0]`, or
+/// `args = get_args()` where that function returns it.
 fn parsed_name(text: &str) -> Option<&str> {
     let made = |line: &str| [".parse_args(", ".parse_args_into_dataclasses("].iter().any(|call| line.contains(call));
-    let (left, right) = text.lines().find(|line| made(line))?.split_once('=')?;
+    let (at, line) = text.lines().enumerate().find(|(_, line)| made(line))?;
+    if line.trim_start().starts_with("return ") {
+        let above: Vec<&str> = text.lines().take(at).collect();
+        let function = above.iter().rev().find_map(|line| line.strip_prefix("def "))?.split('(').next()?;
+        let call = format!("= {function}(");
+        let (left, _) = text.lines().find(|line| line.contains(&call))?.split_once('=')?;
+        return Some(left.trim()).filter(|name| is_name(name));
+    }
+    let (left, right) = line.split_once('=')?;
     let name = left.split(':').next().unwrap_or(left).trim();
     (is_name(name) && made(right)).then_some(name)
 }
@@ -91,6 +100,13 @@ mod tests {
     #[test]
     fn an_argument_that_is_only_declared_is_idle() {
         assert_eq!(names(&given(), SCRIPT), ["bits"]);
+    }
+
+    #[test]
+    fn a_function_may_return_what_was_parsed() {
+        let script = "def get_args():\n    parser.add_argument('--bits')\n    parser.add_argument('--rank')\n\
+            \x20   return parser.parse_args()\ndef main(args):\n    train(rank=args.rank)\nargs = get_args()\nmain(args)\n";
+        assert_eq!(names(&given(), script), ["bits"]);
     }
 
     #[test]

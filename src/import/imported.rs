@@ -108,6 +108,20 @@ impl ImportedPlan {
         self.miss(key, why);
     }
 
+    /// Whether a key has what a framework or a script does by itself.
+    pub(super) fn is_default(&self, key: &str) -> bool {
+        self.get(key).is_some_and(|found| matches!(found.origin, Origin::Default { .. }))
+    }
+
+    /// Takes out what a framework does by itself of a key, and says why nothing stands there. What follows from other
+    /// values stays.
+    pub(super) fn doubt_default(&mut self, key: &'static str, why: impl Into<String>) {
+        if self.is_default(key) {
+            self.drop(key);
+            self.miss(key, why);
+        }
+    }
+
     /// Takes out what a framework does by itself, where a file that might say otherwise could not be read.
     pub(super) fn distrust(&mut self) {
         let Some(file) = self.unread.take() else { return };

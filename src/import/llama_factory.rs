@@ -1,5 +1,7 @@
 //! LLaMA-Factory's YAML and arguments (`src/llamafactory/hparams` at ff6d4d12).
 
+mod loaded;
+
 use super::adapters;
 use super::arguments;
 use super::axolotl::self_launched;
@@ -169,12 +171,11 @@ fn shared_by_launcher(imported: &mut ImportedPlan, name: &str) {
     let Some(word) = ["fsdp", "zero2", "zero3", "deepspeed"].into_iter().find(|word| base.contains(word)) else {
         return;
     };
-    let usual = |key: &str| matches!(imported.get(key).map(|found| &found.origin), Some(Origin::Default { .. }));
     let none = imported.get(keys::distribution::sharding).is_some_and(|found| found.value == "none");
-    if none && usual(keys::distribution::sharding) && usual(keys::distribution::engine) {
-        for key in [keys::distribution::sharding, keys::distribution::engine] {
-            imported.drop(key);
-            imported.miss(key, format!("the file is named after `{word}`: its launcher says it"));
+    let both = [keys::distribution::sharding, keys::distribution::engine];
+    if none && both.iter().all(|key| imported.is_default(key)) {
+        for key in both {
+            imported.doubt_default(key, format!("the file is named after `{word}`: its launcher says it"));
         }
     }
 }
@@ -310,8 +311,8 @@ fn set_arguments(imported: &mut ImportedPlan, settings: &Settings, context: &Imp
     }
     let stored = if adapted || pure.is_some() { WeightStorage::Half } else { WeightStorage::Full };
     trainer::set(imported, &arguments, context, stored);
-    let muon = settings.on("use_muon").map(|found| found.map(|_| "muon"));
-    imported.set(keys::training::optimizer, muon);
+    loaded::loaded_type(imported, settings);
+    imported.set(keys::training::optimizer, settings.on("use_muon").map(|found| found.map(|_| "muon")));
     // `freeze_vision_tower` is true where nobody says otherwise (`hparams/finetuning_args.py`).
     vision::whole(imported);
     let trains = settings.flag("freeze_vision_tower").is_some_and(|found| !found.value);

@@ -165,11 +165,23 @@ fn hold_reference(imported: &mut ImportedPlan, adapters: bool, why: &str) {
     }
 }
 
+/// Whether TRL's trainer generates the answers: engines that Ray places have names of their own (open-instruct,
+/// `grpo_fast.py`).
+fn generates(method: TrainingMethod, settings: &Settings, context: &ImportContext) -> bool {
+    let placed = settings.holds("vllm_num_engines") || settings.holds("num_learners_per_node");
+    method == TrainingMethod::Grpo && !placed && context.program.name() != "grpo_fast.py"
+}
+
+/// Says of settings that `of_trainer` asks for later that they are read.
+pub fn accept_names(method: Option<TrainingMethod>, settings: &Settings, context: &ImportContext) {
+    if method.is_some_and(|method| generates(method, settings, context)) {
+        rollout::TRL.accept(settings);
+    }
+}
+
 /// What a method of a script on the Trainer holds beside the model, TRL's names for it.
 pub fn of_trainer(method: TrainingMethod, imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
-    // Engines that Ray places have names of their own (open-instruct, `grpo_fast.py`).
-    let placed = settings.holds("vllm_num_engines") || settings.holds("num_learners_per_node");
-    if method == TrainingMethod::Grpo && !placed && context.program.name() != "grpo_fast.py" {
+    if generates(method, settings, context) {
         return rollout::TRL.apply(imported, settings, context);
     }
     method.apply(imported);

@@ -52,6 +52,16 @@ const MEGATRON: &[SettingRow] = &[
         keys::training::distributed_optimizer,
         SettingKind::Flag,
     ),
+    (
+        &["policy.megatron_cfg.distributed_data_parallel_config.overlap_grad_reduce"],
+        keys::distribution::overlap_grad_reduce,
+        SettingKind::Flag,
+    ),
+    (
+        &["policy.megatron_cfg.distributed_data_parallel_config.overlap_param_gather"],
+        keys::distribution::overlap_param_gather,
+        SettingKind::Flag,
+    ),
 ];
 
 /// Whether settings are NeMo-RL's.
@@ -163,6 +173,8 @@ fn set(imported: &mut ImportedPlan, settings: Settings, named: &str, context: &I
             settings.accept(name);
         }
     }
+    // Prompts that are longer are dropped, or cut to it (`nemo_rl/data/processors.py`).
+    settings.accept("data.max_input_seq_length");
     account_for(imported, settings);
 }
 
@@ -302,6 +314,7 @@ fn on_megatron(imported: &mut ImportedPlan, settings: &Settings) {
     imported
         .set(keys::training::activation_checkpointing, on.map(|found| found.map(|on| if on { word } else { "none" })));
     precision_aware(imported, settings);
+    dispatcher(imported, settings);
     let part = settings.number("policy.megatron_cfg.optimizer.optimizer_offload_fraction");
     if part.is_some_and(|part| part.value >= 1.0 || part.value <= 0.0) {
         settings.accept("policy.megatron_cfg.optimizer.optimizer_offload_fraction");
@@ -327,6 +340,36 @@ fn on_megatron(imported: &mut ImportedPlan, settings: &Settings) {
         if other || stored || strategy || (!eight && OF_FP8.iter().any(|part| name.contains(part))) {
             settings.accept(name);
         }
+    }
+}
+
+/// How tokens reach the ranks of their experts, and what the optimizer's own section says that its name has said.
+fn dispatcher(imported: &mut ImportedPlan, settings: &Settings) {
+    const DISPATCHER: &str = "policy.megatron_cfg.moe_token_dispatcher_type";
+    let several = imported.whole(keys::distribution::expert_parallel).is_some_and(|degree| degree > 1);
+    let word = settings.text(DISPATCHER).and_then(|found| {
+        found.and_then(|name| match name.as_str() {
+            "allgather" => Some("allgather"),
+            "alltoall" => Some("alltoall"),
+            _ => None,
+        })
+    });
+    match word {
+        Some(found) if several => imported.set(keys::distribution::moe_dispatcher, Some(found)),
+        Some(_) => {}
+        // `flex` is DeepEP's or HybridEP's, whichever another setting names.
+        None if !several => settings.accept(DISPATCHER),
+        None => {}
+    }
+    let of = |name: &str| format!("policy.megatron_cfg.optimizer.{name}");
+    let adam = settings.text(&of("optimizer")).is_none_or(|found| found.value != "sgd");
+    let usual = [
+        ("sgd_momentum", adam),
+        ("bf16", settings.is(&of("bf16"))),
+        ("params_dtype", settings.text(&of("params_dtype")).is_some_and(|found| found.value == "float32")),
+    ];
+    for (name, _) in usual.iter().filter(|(_, usual)| *usual) {
+        settings.accept(&of(name));
     }
 }
 

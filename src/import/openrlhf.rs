@@ -76,10 +76,13 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     dynamic(&mut imported, &settings);
     precision(&mut imported, &settings);
     memory(&mut imported, &settings);
+    attention(&mut imported, &settings, &method);
     low_rank(&mut imported, &settings);
     kinds(&mut imported, &settings, &method, context);
-    if method.starts_with("ppo") {
-        actor(&mut imported, &settings);
+    match method.as_str() {
+        "ppo" => accept_roles(&settings),
+        name if name.starts_with("ppo") => actor(&mut imported, &settings),
+        _ => {}
     }
     account_for(&mut imported, &settings);
     imported
@@ -171,17 +174,27 @@ fn memory(imported: &mut ImportedPlan, settings: &Settings) {
     };
     imported.set(keys::training::optimizer, Some(word));
     imported.set(keys::training::cpu_offload, offload.map(|found| found.map(|_| "optimizer")));
+}
+
+/// Up to 0.8.9 attention was eager without `--flash_attn`; since 0.8.10 `--attn_implementation` says it, FlashAttention 2 where
+/// nobody does. `--bf16` was an argument up to 0.9.2 (`cli/train_*.py`, `models/actor.py` at each tag).
+fn attention(imported: &mut ImportedPlan, settings: &Settings, method: &str) {
     let flash = settings.on("flash_attn").map(|found| found.map(|_| "flash"));
     let named = settings.first_text(&["ds.attn_implementation", "attn_implementation"]);
     let word = named.map(|found| found.map(|name| super::trainer::implementation(&name))).or(flash);
-    // Up to 0.7 attention was eager without --flash_attn; since then FlashAttention 2 is the default.
     let packed = settings.is("packing_samples") || settings.is("ds.packing_samples");
-    let usual = if packed { "flash" } else { "sdpa" };
-    imported
-        .set("training.attention", Some(word.unwrap_or_else(|| Setting::new(usual, default("attn_implementation")))));
     for name in ["ds.packing_samples", "packing_samples"] {
         settings.accept(name);
     }
+    let old = method == "ppo" || settings.get("flash_attn").is_some();
+    let word = word.or_else(|| match (old, packed) {
+        (true, false) => Some(Setting::new("eager", default("eager without --flash_attn, before 0.8.10"))),
+        (_, true) => Some(Setting::new("flash", default("packing_samples"))),
+        (false, false) if settings.get("bf16").is_some() => None,
+        (false, false) => Some(Setting::new("flash", default("attn_implementation flash_attention_2"))),
+    });
+    imported.set(keys::training::attention, word);
+    imported.miss(keys::training::attention, "before 0.8.10 eager without --flash_attn, FlashAttention 2 since");
 }
 
 fn low_rank(imported: &mut ImportedPlan, settings: &Settings) {
@@ -210,6 +223,7 @@ fn kinds(imported: &mut ImportedPlan, settings: &Settings, method: &str, context
         "rm" => TrainingMethod::Reward.apply(imported),
         "kto" | "kd" => not_modelled(imported, &format!("{method}: the second model beside the trained one")),
         "ppo_ray" => companions(imported, settings, context),
+        "ppo" => together(imported, settings, context),
         _ => {}
     }
 }
@@ -264,6 +278,30 @@ fn companions(imported: &mut ImportedPlan, settings: &Settings, context: &Import
     }
 }
 
+/// PPO without Ray, up to 0.5: every model is on every GPU, and the actor generates (`cli/train_ppo.py`).
+fn together(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
+    imported.note("the actor generates its answers itself between the updates: that is not counted");
+    let kl = settings.number("init_kl_coef").is_none_or(|found| found.value > 0.0);
+    if kl && imported.get(keys::lora::rank).is_none() {
+        imported.say(keys::training::reference_model, true, default("cli/train_ppo.py, initial_model"));
+    }
+    let reward = settings.text("reward_pretrain");
+    let actor = settings.text("pretrain").map(|found| found.value);
+    let estimator = settings.text("advantage_estimator");
+    if estimator.is_none_or(|found| found.value == "gae") {
+        // It begins as the reward model where no model of its own is named.
+        match settings.text("critic_pretrain").or_else(|| reward.clone()) {
+            Some(found) if actor.as_ref() != Some(&found.value) => {
+                not_modelled(imported, &format!("the critic {}: another model than the actor", found.value));
+            }
+            _ => imported.say(keys::training::critic_model, true, default("cli/train_ppo.py, critic")),
+        }
+    }
+    if let Some(found) = reward {
+        rollout::frozen(imported, context, &found, "the reward model");
+    }
+}
+
 /// Whether a frozen model waits on the host: `--reward.offload`, both at once in the arguments up to 0.9.
 fn is_offloaded(settings: &Settings, role: &str) -> bool {
     settings.is("ref_reward_offload") || settings.is(&format!("{role}.offload"))
@@ -296,9 +334,25 @@ fn actor(imported: &mut ImportedPlan, settings: &Settings) {
     imported.set(keys::cluster::num_gpus, world.total);
     imported.set(keys::cluster::nodes, world.nodes);
     imported.set(keys::cluster::gpus_per_node, world.per_node);
+    accept_roles(settings);
+}
+
+/// What is said of the other roles, and of how answers are made and judged.
+fn accept_roles(settings: &Settings) {
+    const ROLES: [&str; 10] = [
+        "ref",
+        "reward",
+        "critic",
+        "vllm",
+        "rollout",
+        "algo",
+        "colocate",
+        "micro_rollout_batch_size",
+        "value_clip",
+        "max_ckpt_num",
+    ];
     for (name, _) in settings.iter() {
-        if ["ref", "reward", "critic", "vllm", "rollout", "algo", "colocate"].iter().any(|part| name.starts_with(part))
-        {
+        if ROLES.iter().any(|part| name.starts_with(part)) {
             settings.accept(name);
         }
     }

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 
 use super::common::{self, ImportContext};
 use super::imported::ImportedPlan;
-use super::origin::Origin;
 use super::rows::not_modelled;
 use super::settings::Settings;
 use super::trainer;
@@ -108,11 +107,7 @@ pub fn of_file(file: &Settings, name: &str, context: &ImportContext) -> Imported
     let named = adapts(name) || words.filter_map(|(_, found)| found.value.as_str()).any(adapts);
     let mut imported = trainer::of_file(flat.clone(), name, context);
     // TRL's configurations turn it on by themselves, as does peft for quantised weights; `TrainingArguments` do not.
-    let checkpointing = imported.get(keys::training::activation_checkpointing);
-    if checkpointing.is_some_and(|found| matches!(found.origin, Origin::Default { .. })) {
-        imported.drop(keys::training::activation_checkpointing);
-        imported.miss(keys::training::activation_checkpointing, "the script says it, or what it trains with");
-    }
+    imported.doubt_default(keys::training::activation_checkpointing, "the script says it, or what it trains with");
     let typed = ["torch_dtype", "dtype", "model_dtype"].iter().any(|name| flat.is_set(name));
     if !typed && imported.get(keys::training::precision).is_some() {
         imported.drop(keys::training::precision);

@@ -5,6 +5,7 @@ use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
 use super::own_loop;
 use super::python::ScriptReader;
+use super::script_defaults;
 use super::script_doubts::code;
 use super::settings::{Settings, whole};
 use super::trainer::length_by_section;
@@ -43,8 +44,13 @@ pub fn set(
     imported.set(keys::model::sequence_length, told);
     imported.fill(keys::model::sequence_length, of_tokenizer(reader, whole_text));
     let given = |name: &str| reader.own().get(name).is_some_and(|found| matches!(found.origin, Origin::Argument(_)));
-    // A name that is given a value and then never asked for decides nothing.
-    let asks = |name: &&str| given(name) || idle_arguments::mentions(whole_text, name) > assigned(whole_text, name);
+    // A name that is given a value, or declared for a command line, and then never asked for decides nothing.
+    let idle = idle_arguments::names(&script_defaults::read(name, content), whole_text);
+    let asks = |name: &&str| {
+        given(name)
+            || (idle_arguments::mentions(whole_text, name) > assigned(whole_text, name)
+                && !idle.iter().any(|idle| idle == name))
+    };
     let asked: Vec<&str> = LENGTHS.into_iter().filter(asks).collect();
     imported.fill(keys::model::sequence_length, reader.named(&asked).first_whole(&asked));
     let cut = [content, called].into_iter().find_map(|text| own_loop::truncated(text, reader));

@@ -134,6 +134,11 @@ impl TrainerRollout {
         }
         lengths(imported, settings);
         self.generation(imported, settings);
+        self.accept(settings);
+    }
+
+    /// Says of the names that `apply` asks for that they are read; vLLM's device is where `generation` knows what it is.
+    pub fn accept(&self, settings: &Settings) {
         for name in [
             "beta",
             "use_vllm",
@@ -145,6 +150,17 @@ impl TrainerRollout {
         ] {
             settings.accept(name);
         }
+        if self.device(settings).is_some() || !settings.is("use_vllm") {
+            settings.accept("vllm_device");
+        }
+    }
+
+    /// TRL 0.14 and 0.15 (`grpo_trainer.py`, `__init__`): vLLM has a device of its own, by default the first behind those
+    /// of the processes that train.
+    fn device(&self, settings: &Settings) -> Option<Setting<String>> {
+        let named = |found: &Setting<String>| found.value == "auto" || found.value.starts_with("cuda:");
+        let device = settings.text("vllm_device").filter(named);
+        device.filter(|_| settings.text("vllm_mode").is_none() && self.colocated.is_none())
     }
 
     /// Says what generates the answers.
@@ -160,11 +176,7 @@ impl TrainerRollout {
         let mode = settings.text("vllm_mode");
         let told = mode.as_ref().map(|found| found.value == "colocate");
         let server = settings.holds("vllm_server_host") || settings.holds("vllm_server_base_url");
-        // TRL 0.14 and 0.15 (`grpo_trainer.py`, `__init__`): vLLM has a device of its own, by default the first behind those
-        // of the processes that train.
-        let named = |found: &Setting<String>| found.value == "auto" || found.value.starts_with("cuda:");
-        let device = settings.text("vllm_device").filter(named);
-        if let Some(found) = device.filter(|_| mode.is_none() && self.colocated.is_none()) {
+        if let Some(found) = self.device(settings) {
             for name in ["vllm_device", "vllm_gpu_memory_utilization", "vllm_max_model_len"] {
                 settings.accept(name);
             }

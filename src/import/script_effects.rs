@@ -43,9 +43,35 @@ pub fn say_several(imported: &mut ImportedPlan, reader: &ScriptReader, models: &
     }
 }
 
+/// Packages that train a model in `PyTorch`'s place where a script imports them, and what they are called.
+const ENGINES: [(&str, &str); 4] = [
+    ("colossalai", "Colossal-AI"),
+    ("onnxruntime.training", "ONNX Runtime"),
+    ("torch_xla", "XLA"),
+    ("horovod", "Horovod"),
+];
+
+/// Says of a script that another engine trains its model; what the usual one would do is doubtful then.
+pub fn say_engine(imported: &mut ImportedPlan, path: &str, text: &str) {
+    let imports = |package: &str| {
+        let line = |line: &str| {
+            ["import ", "from "]
+                .iter()
+                .any(|word| line.strip_prefix(word).is_some_and(|rest| rest.starts_with(package)))
+        };
+        text.lines().any(line)
+    };
+    let Some((_, name)) = ENGINES.iter().find(|(package, _)| imports(package)) else { return };
+    not_modelled(imported, &format!("{path}: {name} runs the model: what it holds and shards is not followed"));
+    for key in ["training.precision", "training.optimizer", "distribution.sharding", "distribution.engine"] {
+        imported.doubt(key, format!("{path}: {name} decides it"));
+    }
+}
+
 /// Says what a script does beside what was read of it.
 pub fn say(imported: &mut ImportedPlan, reader: &ScriptReader) {
     let path = reader.name();
+    say_engine(imported, path, reader.content());
     let mut effects = reader.unfollowed_effects();
     // It adds three rows to the vocabulary at most (`llava/model/llava_arch.py`).
     effects.retain(|effect| !effect.starts_with("initialize_vision_tokenizer("));

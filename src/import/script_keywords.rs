@@ -7,6 +7,7 @@ use super::python_adapters;
 use super::python_models::models;
 use super::settings::Settings;
 use super::unread::account_for_call;
+use crate::plan::keys;
 
 /// What peft's `LoraConfig` and unsloth's `get_peft_model` take that is read elsewhere, is said there, or changes nothing
 /// that is held (`peft/tuners/lora/config.py`, 0.17; `unsloth/models/llama.py`).
@@ -142,7 +143,11 @@ const ACCELERATOR: [&str; 17] = [
 pub fn say(imported: &mut ImportedPlan, reader: &ScriptReader) {
     let models = models(reader.whole());
     let models: Vec<&str> = models.iter().map(String::as_str).collect();
-    say_of(imported, reader, &python_adapters::CALLS, &ADAPTERS);
+    let mut adapters = ADAPTERS.to_vec();
+    if imported.get(keys::lora::dropout).is_some() {
+        adapters.push("lora_dropout");
+    }
+    say_of(imported, reader, &python_adapters::CALLS, &adapters);
     say_of(imported, reader, &["BitsAndBytesConfig", "GPTQConfig"], &QUANTISATION);
     say_of(imported, reader, &["Accelerator"], &ACCELERATOR);
     if !models.is_empty() {

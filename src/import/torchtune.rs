@@ -119,11 +119,10 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     optimizer(imported, settings);
     memory(imported, settings);
     let loss = settings.first_text(&["loss._component_", "loss"]);
+    // A loss that takes all logits at once is given them in fp32 (`modules/transformer.py`: `self.output(h).float()`).
     let chunked = |name: &str| name.contains("Chunked") || name.contains("LinearCrossEntropy");
-    imported.set(
-        keys::training::loss,
-        loss.map(|found| found.map(|name| if chunked(&name) { "chunked" } else { "plain" })),
-    );
+    imported
+        .set(keys::training::loss, loss.map(|found| found.map(|name| if chunked(&name) { "chunked" } else { "hf" })));
     let clipped = settings.number("clip_grad_norm").map(|found| found.map(|norm| norm > 0.0));
     imported.set(keys::training::gradient_clipping, clipped);
     lora(imported, settings);

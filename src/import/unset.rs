@@ -23,6 +23,49 @@ pub fn note(imported: &mut ImportedPlan, unset: &[String], unread: &[String]) {
     }
 }
 
+/// Parts of options whose value names data, or where something is written, and nothing of what is held.
+const OF_PLACES: [&str; 16] = [
+    "data",
+    "output",
+    "save",
+    "run_name",
+    "wandb",
+    "log",
+    "exp_name",
+    "experiment",
+    "cache",
+    "tensorboard",
+    "project",
+    "image_folder",
+    "video_folder",
+    "job_name",
+    "pretrain_mm_mlp_adapter",
+    "=version",
+];
+
+/// Parts of options that decide something all the same.
+const OTHERS: [&str; 8] = ["model", "config", "batch", "parallel", "size", "len", "worker", "dataparallel"];
+
+/// Whether a variable of a command that nobody sets may say something of a plan: not one that stands in names of data and of
+/// outputs alone.
+pub fn matters(command: &str, name: &str) -> bool {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let marks = [format!("${name}"), format!("${{{name}}}")];
+    let mut places = 0;
+    let idle = words.iter().enumerate().all(|(at, word)| {
+        if !marks.iter().any(|mark| word.contains(mark.as_str())) {
+            return true;
+        }
+        places += 1;
+        let before = || at.checked_sub(1).and_then(|before| words.get(before)).copied().unwrap_or("");
+        let option = word.split_once('=').map_or_else(before, |(option, _)| option);
+        let option = option.trim_start_matches(['-', '+']).replace('-', "_").to_lowercase();
+        let of = |part: &str| part.strip_prefix('=').map_or_else(|| option.contains(part), |whole| option == whole);
+        OF_PLACES.iter().any(|part| of(part)) && !OTHERS.iter().any(|part| option.contains(part))
+    });
+    !(idle && places > 0)
+}
+
 /// Whether a sourced file readies the shell or turns an environment of Python on: of a training it says nothing that the
 /// shell in which the script is started would not say.
 fn sets_up_the_shell(path: &str) -> bool {
@@ -38,4 +81,20 @@ fn sets_up_the_shell(path: &str) -> bool {
         "/lmod/init/bash",
     ];
     path == "activate" || ENDS.iter().any(|end| path.ends_with(end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matters;
+
+    #[test]
+    fn a_variable_in_the_names_of_data_alone_does_not_matter() {
+        let command =
+            "torchrun train.py --dataset $DATA --output_dir ./out/$RUN --model_name_or_path ./ckpt/$RUN --bf16";
+        assert!(!matters(command, "DATA"));
+        assert!(matters(command, "RUN"));
+        // Inside an array, or in front of the program, nothing is seen of it.
+        assert!(matters(command, "ARGS") && matters("$LAUNCHER train.py", "LAUNCHER"));
+        assert!(matters("train.py --data_parallel_size $DP", "DP"));
+    }
 }

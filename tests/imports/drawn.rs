@@ -124,6 +124,8 @@ fn the_draws_are_broad_and_mostly_right() {
         "sixtysixth",
         "sixtyseventh",
         "sixtyeighth",
+        "sixtyninth",
+        "seventieth",
         "scripts_first",
         "scripts_second",
     ];

@@ -110,11 +110,9 @@ const UNREAD: &str = "unread_config_file";
 pub fn distrust(imported: &mut ImportedPlan, settings: &Settings) {
     let Some(file) = settings.text(UNREAD) else { return };
     for key in ["distribution.sharding", "distribution.engine", "training.precision"] {
-        let guessed = imported.get(key).is_some_and(|inferred| matches!(inferred.origin, Origin::Default { .. }));
-        if guessed {
-            imported.drop(key);
-        }
-        imported.miss(key, format!("{}, which may say it, was not read", file.value));
+        let why = format!("{}, which may say it, was not read", file.value);
+        imported.doubt_default(key, why.clone());
+        imported.miss(key, why);
     }
 }
 

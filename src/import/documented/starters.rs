@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 
 use super::super::common::ImportContext;
-use super::super::documented_commands::{LONGEST, names};
-use super::super::imported::ImportedPlan;
+use super::super::documented_commands::{LONGEST, is_module, names};
+use super::super::imported::{ImportedPlan, InferredValue};
+use super::super::origin::Origin;
 use super::super::refused::Refused;
 use super::super::{file, launch};
 
 /// Folders of such scripts, below the script's own and those above.
-const FOLDERS: [&str; 4] = ["", "scripts/", "script/", "examples/"];
+const FOLDERS: [&str; 5] = ["", "scripts/", "script/", "examples/", "examples/scripts/"];
 
 /// No script that matters stands deeper.
 const MOST_FOLDERS: usize = 4;
@@ -47,16 +48,68 @@ pub fn plan(name: &str, content: &str, context: &ImportContext, refused: Refused
     Ok(imported)
 }
 
+/// A file of a launcher's or an engine's, as the one run that is started with it: a command in a README, or one script of a
+/// shell. Of several runs the file stands alone, and a note names them.
+pub fn of_part(part: ImportedPlan, name: &str, content: &str, context: &ImportContext) -> ImportedPlan {
+    const PARTS: [&str; 2] = ["accelerate", "DeepSpeed"];
+    const MOST_NAMED: usize = 4;
+    let is_file = [".json", ".yaml", ".yml"].iter().any(|end| name.ends_with(end));
+    if !is_file || !PARTS.contains(&part.tool.as_str()) {
+        return part;
+    }
+    let base = launch::base(name);
+    // The run has read the file.
+    let whole = |plan: &ImportedPlan| {
+        let named =
+            |found: &InferredValue| matches!(&found.origin, Origin::File { name, .. } if launch::base(name) == base);
+        plan.names_no_model().is_none() && !PARTS.contains(&plan.tool.as_str()) && plan.values.iter().any(named)
+    };
+    if let Some(imported) = super::alone(name, content, context).filter(whole) {
+        return imported;
+    }
+    let starters = starting(name, base, context, &|words, beside| {
+        words.iter().any(|word| names(word.split_once('=').map_or(word.as_str(), |(_, value)| value), name, beside))
+    });
+    if let [(path, text)] = starters.as_slice() {
+        let started = file::of_script(path, text, &BTreeMap::new(), context.run, context.catalog);
+        return match started.ok().filter(whole) {
+            Some(mut imported) => {
+                imported.note(format!("the run that {path} starts with this file"));
+                imported
+            }
+            None => part,
+        };
+    }
+    let mut part = part;
+    if !starters.is_empty() {
+        let names: Vec<&str> = starters.iter().map(|(path, _)| path.as_str()).take(MOST_NAMED).collect();
+        part.note(format!("several scripts start with this file: import one of {}", names.join(", ")));
+    }
+    part
+}
+
 /// The scripts that start the file, each with its text: those of the nearest folder that has one.
 fn of(name: &str, context: &ImportContext) -> Vec<(String, String)> {
     let Some(stem) = launch::base(name).strip_suffix(".py") else { return Vec::new() };
+    starting(name, stem, context, &|words, beside| {
+        let program = launch::take_apart(words).program;
+        names(&program.path, name, beside) || (program.module && is_module(&program.path, name))
+    })
+}
+
+/// The scripts whose commands all fit, each with its text: those of the nearest folder that has one.
+fn starting(
+    name: &str,
+    stem: &str,
+    context: &ImportContext,
+    fits: &dyn Fn(&[String], bool) -> bool,
+) -> Vec<(String, String)> {
     for folder in above(name) {
         let mut found = Vec::new();
         for (path, text) in FOLDERS.iter().flat_map(|below| in_folder(&format!("{folder}{below}"), stem, context)) {
             let beside = folder == own_folder(name);
             let commands = file::commands(&text, &|_| None);
-            let own = |words: &Vec<String>| names(&launch::take_apart(words).program.path, name, beside);
-            if !commands.is_empty() && commands.iter().all(own) {
+            if !commands.is_empty() && commands.iter().all(|words| fits(words, beside)) {
                 found.push((path, text));
             }
         }

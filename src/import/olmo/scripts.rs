@@ -41,7 +41,7 @@ const OWN: &str = "TransformerTrainModuleConfig";
 const COOKBOOK: &str = "configure_train_module";
 
 /// What these calls are given that is read here or changes nothing that is held.
-const KNOWN: [(&[&str], &[&str]); 4] = [
+const KNOWN: [(&[&str], &[&str]); 5] = [
     (
         &[OWN, COOKBOOK],
         &[
@@ -64,6 +64,7 @@ const KNOWN: [(&[&str], &[&str]); 4] = [
         &["name", "param_dtype", "reduce_dtype", "shard_degree", "num_replicas", "wrapping_strategy"],
     ),
     (&["TransformerActivationCheckpointingConfig"], &["mode", "block_interval", "modules"]),
+    (&["Float8Config"], &["enabled", "ao", "ao_mx", "ao_recipe", "modules_to_ignore"]),
     (
         &["SkipStepAdamWConfig", "AdamWConfig"],
         &["lr", "weight_decay", "betas", "eps", "foreach", "group_overrides", "fused", "step_increment_bugfix"],
@@ -103,8 +104,11 @@ pub fn of_file(name: &str, content: &str, context: &ImportContext) -> ImportedPl
         ["flash_2", "flash_3", "use_flash=True", "TransformerConfig.olmo3_"].iter().any(|word| content.contains(word));
     imported.say(keys::training::attention, if flash { "flash" } else { "sdpa" }, default("attn_backend"));
     imported.note("OLMo-core's blocks are counted as torchtitan's: PyTorch's own, compiled, under FSDP2");
+    let eight = reader.calls(&["Float8Config"]).flag("enabled");
     for (calls, known) in KNOWN {
-        account_for_call(&mut imported, &reader.calls(calls), known);
+        let off = eight.as_ref().is_some_and(|found| !found.value).then_some("float8_config");
+        let known: Vec<&str> = known.iter().copied().chain(off).collect();
+        account_for_call(&mut imported, &reader.calls(calls), &known);
     }
     let launch = reader.calls(&["build_launch_config"]);
     if let Some(nodes) = launch.whole("num_nodes") {

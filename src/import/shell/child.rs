@@ -8,7 +8,7 @@ use super::{MAX_TEXT, Script, Surroundings, UNKNOWN, UNSET, assignment};
 use crate::jobs;
 
 /// The script that a command starts, and the words behind it.
-fn started(command: &[String]) -> Option<(&str, &[String])> {
+pub fn started(command: &[String]) -> Option<(&str, &[String])> {
     let (first, rest) = command.split_first()?;
     if is_submission(first) {
         let ends = |word: &String| [".sh", ".slurm", ".sbatch", ".bash", ".job"].iter().any(|end| word.ends_with(end));

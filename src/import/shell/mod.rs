@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::settings::UNKNOWN;
 use child::positional;
+pub use child::started as started_script;
 use condition::{Branches, holds};
 use expansion::closing;
 use statements::statements;
@@ -205,7 +206,7 @@ impl Script {
         let begins_unset = self.raw_words(rest, known).first().is_some_and(|word| word.contains(UNSET));
         self.unset.take();
         let mut words = self.words(rest, known);
-        let unset = self.unset.take();
+        let unset = self.unset.take().into_iter().filter(|name| crate::unset::matters(rest, name)).collect();
         let leading = words.iter().take_while(|word| assignment(word).is_some()).count();
         let command = words.split_off(leading);
         if command.is_empty() || statement.len() != rest.len() {

@@ -81,6 +81,8 @@ fn of_versions(context: &ImportContext) -> ImportedPlan {
         imported.note("the version of TRL is not known: its defaults are those of 1.0");
     }
     own_optimizer(&mut settings, looped && !optimizer);
+    let kind = method_of(context, &settings);
+    methods::accept_names(kind, &settings, context);
     set_all(&mut imported, &settings, context, reader.as_ref());
     if let Some(reader) = &reader {
         script_loading::attention(&mut imported, reader);
@@ -97,7 +99,7 @@ fn of_versions(context: &ImportContext) -> ImportedPlan {
         own.settle(&mut imported, context);
     }
     leave_open(&mut imported, open.or(of_version));
-    match (method_of(context, &settings), &reader) {
+    match (kind, &reader) {
         // What else such a script loads may have a head of its own: a model that rewards.
         (Some(method), _) => methods::of_trainer(method, &mut imported, &settings, context),
         (None, Some(reader)) => script_head::of_script(&mut imported, reader),

@@ -29,6 +29,7 @@ use super::{accelerate, arguments};
 use crate::plan::keys;
 
 pub use attention::implementation;
+pub use checkpoint_types::published;
 pub use command::import;
 pub use length::by_section as length_by_section;
 pub use option_names::completed as completed_options;
@@ -101,8 +102,10 @@ pub fn of_file(file: Settings, name: &str, context: &ImportContext) -> ImportedP
     let mut settings = Settings::defaults(VERSION, DEFAULTS).with(file);
     imported.say(keys::model::framework, "pytorch", Origin::Program("the names of TrainingArguments".to_owned()));
     let open = versions::apply(&mut imported, &mut settings, context).or_else(|| raised(&settings));
+    let method = TrainingMethod::of_settings(&settings, name);
+    methods::accept_names(method, &settings, context);
     set_all(&mut imported, &settings, context, None);
-    if let Some(method) = TrainingMethod::of_settings(&settings, name) {
+    if let Some(method) = method {
         methods::of_trainer(method, &mut imported, &settings, context);
     }
     by_launcher(&mut imported);
@@ -136,18 +139,12 @@ pub fn leave_open(imported: &mut ImportedPlan, why: Option<String>) {
 /// The launcher of a script shards. What is stored follows from that: `bf16` means autocast under `DistributedDataParallel`,
 /// fp32 masters under DeepSpeed, and fp32 shards under FSDP.
 pub fn by_launcher(imported: &mut ImportedPlan) {
-    let guessed = |imported: &ImportedPlan, key: &str| {
-        imported.get(key).is_some_and(|inferred| matches!(inferred.origin, Origin::Default { .. }))
-    };
-    let open = guessed(imported, "distribution.sharding");
+    let open = imported.is_default("distribution.sharding");
     for key in ["distribution.sharding", "distribution.engine"] {
-        if guessed(imported, key) {
-            imported.drop(key);
-            imported.miss(key, "the launcher of the script says it");
-        }
+        imported.doubt_default(key, "the launcher of the script says it");
     }
     let adapters = imported.get(keys::lora::rank).is_some();
-    if guessed(imported, "training.precision") || (open && !adapters) {
+    if imported.is_default("training.precision") || (open && !adapters) {
         let told = imported.get(keys::training::precision).map(|found| found.origin.to_string()).unwrap_or_default();
         imported.drop(keys::training::precision);
         imported
@@ -304,6 +301,8 @@ fn precision(imported: &mut ImportedPlan, settings: &Settings, stored: WeightSto
     let on = |name: &str| settings.on(name);
     let dtype = settings.first_text(&["torch_dtype", "dtype"]);
     let half = stored == WeightStorage::Half;
+    // Of matrices in 16 bits nothing is multiplied in TF32.
+    settings.accept("tf32");
     let word = if let Some(found) = on("bf16") {
         found.map(|_| if half { "bf16" } else { "bf16-mixed" })
     } else if let Some(found) = on("fp16") {

@@ -86,11 +86,7 @@ fn by_deepspeed(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
                 .any(|name| settings.is_set(name));
             let batches = if given { &[][..] } else { &FED[..] };
             for key in [keys::training::optimizer].iter().chain(batches) {
-                let guessed = imported.get(key).is_some_and(|found| matches!(found.origin, Origin::Default { .. }));
-                if guessed {
-                    imported.drop(key);
-                    imported.miss(key, format!("{}, which may say it, was not read", path.value));
-                }
+                imported.doubt_default(key, format!("{}, which may say it, was not read", path.value));
             }
         }
         return path.is_some();

@@ -5,7 +5,7 @@ mod names;
 
 use crate::concepts;
 use crate::imported::ImportedPlan;
-use crate::inert::is_inert;
+use crate::inert::{is_inert, is_of_pictures, is_usual};
 use crate::origin::{Origin, Setting};
 use crate::plan::keys;
 use crate::run_length::note_steps;
@@ -23,6 +23,8 @@ pub fn account_for(imported: &mut ImportedPlan, settings: &Settings) {
     let mut weighty = Vec::new();
     let mut unknown = Vec::new();
     let mut strange = Vec::new();
+    // What a tower keeps of its pictures is said with it.
+    let sees = imported.tower.is_some() || imported.notes.iter().any(|line| line.contains("vision tower"));
     let adapted = imported.get(keys::lora::rank).is_some();
     // Whose reader has found the file by these: `deepspeed.add_config_arguments` of a script of its own.
     let engine =
@@ -32,6 +34,7 @@ pub fn account_for(imported: &mut ImportedPlan, settings: &Settings) {
         match fate {
             Fate::Unread if open && has_bearing(name) && !is_inert(name) => misread(imported, name, found),
             Fate::Read => {}
+            Fate::Unread if is_usual(name, &found.value) || (sees && is_of_pictures(name)) => {}
             Fate::Unread if engine && matches!(name, "deepspeed" | "deepspeed_config") => {}
             Fate::Misread => misread(imported, name, found),
             Fate::Unread if is_in_a_section_that_is_off(settings, name) => {}
@@ -158,7 +161,8 @@ fn is_off(name: &str, found: &Setting<Value>) -> bool {
         .as_str()
         .is_some_and(|word| matches!(word.to_lowercase().as_str(), "" | "none" | "null" | "disabled"));
     let empty = found.value.as_array().is_some_and(Vec::is_empty) || found.value.as_object().is_some_and(Map::is_empty);
-    one || nothing || empty || truth(&found.value) == Some(false) || found.value.is_null()
+    let zero = found.value.as_f64() == Some(0.0);
+    one || nothing || empty || zero || truth(&found.value) == Some(false) || found.value.is_null()
 }
 
 /// Whether a section around a setting says of itself that it is not on: `peft.enabled: false` beside `peft.dim`.
@@ -183,11 +187,7 @@ fn is_weighty(name: &str, found: &Setting<Value>) -> bool {
 fn doubt(imported: &mut ImportedPlan, name: &str, found: &Setting<Value>) {
     let lower = name.to_lowercase();
     for key in SYNONYMS.iter().filter(|(end, _)| lower.ends_with(end)).flat_map(|(_, keys)| keys.iter()) {
-        let guessed = imported.get(key).is_some_and(|inferred| matches!(inferred.origin, Origin::Default { .. }));
-        if guessed {
-            imported.drop(key);
-            imported.miss(key, format!("{} may say it, and is not known here", shown(&found.origin, name)));
-        }
+        imported.doubt_default(key, format!("{} may say it, and is not known here", shown(&found.origin, name)));
     }
 }
 

@@ -2,7 +2,7 @@
 
 /// Parts of names whose settings change neither memory nor the time of a step, or whose effect is seen
 /// elsewhere: learning rates, data, logs, checkpoints, evaluation, addresses.
-pub const WITHOUT_BEARING: [&str; 80] = [
+pub const WITHOUT_BEARING: [&str; 81] = [
     "lr",
     "learning_rate",
     "beta",
@@ -83,6 +83,8 @@ pub const WITHOUT_BEARING: [&str; 80] = [
     "script",
     "help",
     "user",
+    // `cosine_max_value_correct`: how an answer's reward falls with its length.
+    "cosine_m",
 ];
 
 /// What a misread setting may have decided: a part of its name, and the plan's keys whose default then is doubtful.

@@ -46,6 +46,11 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
             keys::training::distributed_optimizer,
             SettingKind::Flag,
         ),
+        (
+            &["actor_rollout_ref.actor.megatron.sequence_parallel"],
+            keys::distribution::sequence_parallel,
+            SettingKind::Flag,
+        ),
     ];
     imported.say(keys::model::framework, "megatron", default("actor.strategy megatron"));
     imported.say(keys::distribution::engine, "megatron", default("actor.strategy megatron"));
@@ -54,6 +59,7 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
     imported.say(keys::training::optimizer, "adamw-fused", default("megatron's adam"));
     imported.say(keys::training::attention, "flash", default("attention_backend flash"));
     take(imported, settings, ROWS);
+    accept_bf16(settings, "actor_rollout_ref.actor.megatron.dtype");
     let section = "actor_rollout_ref.actor.megatron.override_transformer_config";
     let granularity = settings
         .text(&format!("{section}.recompute_granularity"))
@@ -62,6 +68,13 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
     imported.set(keys::training::activation_checkpointing, Some(granularity.unwrap_or(none)));
     for name in ["recompute_method", "recompute_num_layers", "recompute_modules"] {
         settings.accept(&format!("{section}.{name}"));
+    }
+}
+
+/// Says of the type that is computed in that it is the usual one, where it is.
+pub fn accept_bf16(settings: &Settings, name: &str) {
+    if settings.text(name).is_some_and(|found| found.value.starts_with("bf")) {
+        settings.accept(name);
     }
 }
 

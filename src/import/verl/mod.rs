@@ -308,7 +308,12 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
         imported
             .miss(keys::training::micro_batch_size, "ppo_micro_batch_size is of all ranks, whose number is unknown");
     } else if imported.get(keys::training::micro_batch_size).is_none() && !dynamic {
-        let share = all.and_then(|found| found.and_then(|all| all.checked_div(ranks)).filter(|found| found.value > 0));
+        let share = all.clone().and_then(|found| found.and_then(|all| all.checked_div(ranks)));
+        let share = share.filter(|found| found.value > 0);
+        if let (None, Some(all)) = (&share, &all) {
+            let why = format!("{} {} is of all {ranks} ranks: less than one each", all.origin, all.value);
+            imported.miss(keys::training::micro_batch_size, why);
+        }
         imported.set(keys::training::micro_batch_size, share);
     }
     imported.miss(keys::training::micro_batch_size, "no actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu");
@@ -338,6 +343,7 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
         let dtype = settings.text("actor_rollout_ref.actor.fsdp_config.model_dtype");
         // The engine's own, which `actor.strategy` goes over (`verl/workers/fsdp_workers.py`, `ActorRolloutRefWorker`).
         settings.accept("actor_rollout_ref.actor.fsdp_config.strategy");
+        core::accept_bf16(settings, "actor_rollout_ref.actor.fsdp_config.dtype");
         shared(imported, recompute, dtype, settings.text("actor_rollout_ref.actor.strategy"));
         // `get_sharding_strategy`: SHARD_GRAD_OP.
         let kept =

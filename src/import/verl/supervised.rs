@@ -41,7 +41,9 @@ pub fn set(imported: &mut ImportedPlan, settings: Settings, context: &ImportCont
     shared(imported, recompute, settings.text("model.fsdp_config.model_dtype"), settings.text("model.strategy"));
     attention(imported, settings, "model");
     optimizer(imported, settings, "optim");
-    for name in ["model.strategy", "model.fsdp_config.model_dtype", "use_remove_padding"] {
+    // torchrun starts its processes; what else the section of the trainer says of GPUs nobody reads there.
+    let unread = ["trainer.nnodes", "trainer.n_gpus_per_node"];
+    for name in ["model.strategy", "model.fsdp_config.model_dtype", "use_remove_padding"].into_iter().chain(unread) {
         settings.accept(name);
     }
     // What a fork asks its rewards of evaluates, and trains nothing here.

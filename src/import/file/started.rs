@@ -1,0 +1,94 @@
+//! What a script of a shell starts: the trainings among it, and the scripts that are not at hand.
+
+use std::collections::BTreeMap;
+
+use super::super::imported::ImportedPlan;
+use super::super::script_files::ScriptFiles;
+use super::super::{ProcessView, launch, of_command, shell, unset};
+use super::starting;
+use crate::catalog::Catalog;
+
+/// No command is shown at greater length.
+const LONGEST_SHOWN: usize = 100;
+
+/// What a script starts, each command as it is shown.
+pub struct StartedCommands {
+    /// Those of a tool that is known, and their plans; two that come to the same plan are one.
+    pub trainings: Vec<(String, ImportedPlan)>,
+    pub others: Vec<String>,
+    /// Of these the scripts that train by their names.
+    pub further: Vec<String>,
+    /// Scripts of a shell that it starts and that are not at hand.
+    pub absent: Vec<String>,
+}
+
+/// What the script called `name` starts.
+pub fn started(
+    name: &str,
+    mut script: shell::Script,
+    variables: &BTreeMap<String, String>,
+    around: &ProcessView,
+    catalog: &Catalog,
+) -> StartedCommands {
+    let mut found =
+        StartedCommands { trainings: Vec::new(), others: Vec::new(), further: Vec::new(), absent: Vec::new() };
+    let commands = std::mem::take(&mut script.commands);
+    found.absent = commands.iter().filter_map(|command| absent(&command.words)).collect();
+    for command in starting(commands) {
+        let shown: String = command.words.join(" ").chars().take(LONGEST_SHOWN).collect();
+        let program = launch::take_apart(&command.words).program;
+        let imported = of_started(name, command, &script, variables, around, catalog);
+        if imported.tool.is_empty() {
+            if program.trains_by_its_name() {
+                found.further.push(shown.clone());
+            }
+            found.others.push(shown);
+        } else if found.trainings.iter().all(|(_, known)| known.json() != imported.json()) {
+            found.trainings.push((shown, imported));
+        }
+    }
+    found
+}
+
+/// The script of a shell that a command starts, which was not followed: it is not at hand.
+fn absent(words: &[String]) -> Option<String> {
+    let (path, _) = shell::started_script(words)?;
+    (!path.contains(['?', '$'])).then(|| path.to_owned())
+}
+
+/// Whether a script of a shell trains by its name.
+pub fn trains(path: &str) -> bool {
+    const NAMES: [&str; 7] = ["train", "finetun", "fine_tun", "sft", "dpo", "grpo", "ppo"];
+    NAMES.iter().any(|part| launch::base(path).to_lowercase().contains(part))
+}
+
+/// The plan of one command, with the files and the variables that the script around it gives.
+fn of_started(
+    name: &str,
+    command: shell::ShellCommand,
+    script: &shell::Script,
+    variables: &BTreeMap<String, String>,
+    around: &ProcessView,
+    catalog: &Catalog,
+) -> ImportedPlan {
+    let shell::ShellCommand { words: command, unset, begins_unset, folder } = command;
+    let written = ScriptFiles::written(around.files, name, (&script.files, &script.changed), &folder);
+    let inner = ProcessView {
+        command,
+        variables: script.exported.iter().chain(variables).map(|(name, value)| (name.clone(), value.clone())).collect(),
+        ancestors: Vec::new(),
+        gpus: around.gpus.clone(),
+        // What stands in front may be a launcher.
+        withheld: around.withheld || begins_unset,
+        world: around.world,
+        which: None,
+        versions: around.versions.clone(),
+        files: &written,
+    };
+    let mut imported = of_command(&inner, catalog);
+    unset::note(&mut imported, &unset, &script.unread);
+    for path in written.elsewhere() {
+        imported.note(format!("{path}: found in this project, not where the script looks for it"));
+    }
+    imported
+}

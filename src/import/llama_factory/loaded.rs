@@ -1,0 +1,27 @@
+//! The type that LLaMA-Factory loads a base in where nobody says one.
+
+use super::super::imported::ImportedPlan;
+use super::super::origin::Origin;
+use super::super::settings::Settings;
+use super::super::trainer;
+use super::VERSION;
+use crate::plan::keys;
+
+/// Where neither `bf16` nor `fp16` is asked for, a base below adapters is loaded in its checkpoint's 16 bits, and nothing is
+/// cast (`model/patcher.py`, `patch_config`; `extras/misc.py`, `infer_optim_dtype`).
+pub fn loaded_type(imported: &mut ImportedPlan, settings: &Settings) {
+    const KEY: &str = keys::training::precision;
+    let adapted = imported.get(keys::lora::rank).is_some();
+    if !adapted || !imported.is_default(KEY) || ["bf16", "fp16", "pure_bf16"].iter().any(|name| settings.is(name)) {
+        return;
+    }
+    let named = settings.text("model_name_or_path");
+    match named.as_ref().and_then(|found| trainer::published(&found.value)) {
+        Some(word) => {
+            let word = if word == "bfloat16" { "bf16" } else { "fp16" };
+            let option = "compute_dtype: the checkpoint's, infer_optim_dtype".to_owned();
+            imported.say(KEY, word, Origin::Default { framework: VERSION, option });
+        }
+        None => imported.doubt_default(KEY, "neither bf16 nor fp16: the base is loaded in its checkpoint's type"),
+    }
+}
