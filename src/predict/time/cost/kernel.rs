@@ -1,6 +1,6 @@
 //! Time of one kernel on the job's GPU: the roofs with what kernels reach of them.
 
-use super::clock::{clock_rate, matrix_clock, multiprocessors, vector_clock};
+use super::clock::{clock_rate, matrix_clock, multiprocessors, tf32_clock, vector_clock};
 use super::cpu::left_by_mask;
 use super::matmul::MatrixUnit;
 use crate::catalog::{AttentionCurve, AttentionLibrary, Fp8Scales, Generation};
@@ -47,6 +47,8 @@ pub(in crate::predict) struct Kernels<'a> {
     pub start: Seconds,
     /// Share of the clock that the power limit leaves matrix units.
     clock: f64,
+    /// The same in TF32.
+    tf32_clock: f64,
     /// The same of vector units.
     vector_clock: f64,
     multiprocessors: f64,
@@ -68,6 +70,7 @@ impl<'a> Kernels<'a> {
             rows: dram * curves.memory.rows,
             start: Seconds(curves.memory.kernel_us * 1e-6),
             clock: clock * in_training,
+            tf32_clock: tf32_clock(job) * in_training,
             vector_clock: vector_clock(job) * in_training,
             half: half * in_training,
             multiprocessors: multiprocessors(gpu),
@@ -86,7 +89,7 @@ impl<'a> Kernels<'a> {
             // quick, fp32 stays.
             (_, "tf32") => {
                 let vector = self.job.hardware.gpu.peaks.fp32.map_or(0.0, |peak| peak.0);
-                (peak.0 * matrix.tf32 * self.clock).max(vector * matrix.fp32 * self.vector_clock)
+                (peak.0 * matrix.tf32 * self.tf32_clock).max(vector * matrix.fp32 * self.vector_clock)
             }
             _ => peak.0 * matrix.half * self.clock,
         }
