@@ -191,8 +191,12 @@ proptest! {
         let step = |card: &str| time(&with(&plan, &[("hardware.gpu_type", json!(card))])).map(|time| time.step.0);
         let cards = ["A100 80GB", "H100", "H200", "B200", "GB200"];
         let steps: Vec<f64> = cards.iter().filter_map(|card| step(card)).collect();
-        // Kernels too small to fill a GPU take about as long on any: their measured rates differ by a little.
-        prop_assert!(steps.is_sorted_by(|older, newer| older * 1.02 >= *newer), "{cards:?}: {steps:?}\n{plan}");
+        // Kernels too small to fill a GPU take about as long on any: their measured rates differ by a little. PyTorch's
+        // attention in FP32 is not written for newer matrix units, no more than FlashAttention-2, which does 370 TFLOP/s on H100
+        // (arXiv 2407.08608, figure 5) and 352 to 362 on B200 (meta-pytorch/tritonbench pull request 171).
+        let single = ["fp32", "tf32"].contains(&plan["training"]["precision"].as_str().unwrap());
+        let near = if single { 1.05 } else { 1.02 };
+        prop_assert!(steps.is_sorted_by(|older, newer| older * near >= *newer), "{cards:?}: {steps:?}\n{plan}");
     }
 }
 
