@@ -102,6 +102,9 @@ pub struct MatrixCurve {
     pub watts_per_tflop: Option<f64>,
     /// Power of (limit - idle) / (those watts - idle) by which the matrix clock differs.
     pub clock_power: f64,
+    /// The same in TF32, which loses more of its clock to a limit; absent: as much as 16 bit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tf32_clock_power: Option<f64>,
     /// Power of the vector units; absent: only a limit that the plan sets holds them back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vector: Option<VectorPower>,

@@ -114,6 +114,7 @@ pub(super) const PROFILE: Profile = Profile {
         ),
         loads_by_stage: rule(true, "megatron, training/utils.py, get_batch_on_this_tp_rank"),
         sends_parts: rule(true, "arXiv 2104.04473, section 4.1"),
+        sends_one_by_one: rule(false, "megatron-core, pipeline_parallel/p2p_communication.py, _batched_p2p_ops"),
         interleaved: rule(InterleavedRounds::StageGroups, SCHEDULES),
     },
     optimizer: OptimizerRules {

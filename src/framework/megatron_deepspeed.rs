@@ -70,6 +70,11 @@ pub(super) const PROFILE: Profile = Profile {
         keeps_last_received: rule(false, PIPE),
         loads_by_stage: rule(true, "DeepSpeed, runtime/pipe/engine.py, _exec_load_micro_batch"),
         sends_parts: rule(true, "DeepSpeed, runtime/pipe/engine.py, is_pipe_partitioned"),
+        sends_one_by_one: rule(
+            true,
+            "deepspeed 0.5.10, runtime/pipe/p2p.py (send and recv: dist.send and dist.recv, async_op refused); \
+             runtime/pipe/schedule.py, TrainSchedule.steps",
+        ),
         interleaved: rule(InterleavedRounds::StageGroups, "DeepSpeed, runtime/pipe/schedule.py, TrainSchedule"),
     },
     optimizer: OptimizerRules {

@@ -15,6 +15,8 @@ pub struct PipelineRules {
     pub loads_by_stage: Rule<bool>,
     /// Tensor-parallel ranks that hold the same activations each send a part of them.
     pub sends_parts: Rule<bool>,
+    /// A stage sends and receives one tensor after the other, not in both directions at once.
+    pub sends_one_by_one: Rule<bool>,
     /// How micro batches go round through the chunks of the interleaved schedule.
     pub interleaved: Rule<InterleavedRounds>,
 }

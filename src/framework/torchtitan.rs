@@ -62,6 +62,7 @@ pub(super) const PROFILE: Profile = Profile {
         keeps_last_received: rule(false, STAGE),
         loads_by_stage: rule(false, "torchtitan, train.py, forward_backward_step"),
         sends_parts: rule(false, STAGE),
+        sends_one_by_one: rule(false, "PyTorch, torch/distributed/pipelining/schedules.py, _batch_p2p"),
         ..transformers::PIPELINE
     },
     optimizer: OptimizerRules {

@@ -78,6 +78,7 @@ pub(super) const PIPELINE: PipelineRules = PipelineRules {
     keeps_last_received: rule(false, TRAINER),
     loads_by_stage: rule(false, TRAINER),
     sends_parts: rule(false, TRAINER),
+    sends_one_by_one: rule(false, TRAINER),
     interleaved: rule(
         InterleavedRounds::EqualRounds,
         "PyTorch 2.9, torch/distributed/pipelining/schedules.py, ScheduleInterleaved1F1B",

@@ -151,3 +151,22 @@ fn no_kernel_is_quicker_than_measured_ones() {
         }
     }
 }
+
+/// Groups of experts on Hopper take a share of their rate that was fitted on runs of experts up to 2880 wide (GPT-OSS 120B).
+/// Mixtral's are 14336 wide, of which eight ranks have one each, which is no group; Qwen3's are 768.
+#[test]
+fn experts_wider_than_those_of_measured_runs_are_said() {
+    let says = |preset: &str, ranks: u64| {
+        let plan = json!({
+            "model": {"preset": preset, "framework": "megatron", "batch_size": 64, "sequence_length": 4096},
+            "training": {"precision": "bf16-fp32-master", "micro_batch_size": 1},
+            "hardware": {"gpu_type": "H100"},
+            "cluster": {"num_gpus": 64},
+            "distribution": {"data_parallel": 64, "expert_parallel": ranks, "sharding": "zero1"},
+        });
+        predicted(&plan).assumptions.iter().any(|said| said.contains("several experts are timed"))
+    };
+    assert!(says("mixtral-8x7b", 4));
+    assert!(!says("mixtral-8x7b", 8));
+    assert!(!says("qwen3-30b-a3b", 8));
+}

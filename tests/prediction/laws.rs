@@ -191,8 +191,12 @@ proptest! {
         let step = |card: &str| time(&with(&plan, &[("hardware.gpu_type", json!(card))])).map(|time| time.step.0);
         let cards = ["A100 80GB", "H100", "H200", "B200", "GB200"];
         let steps: Vec<f64> = cards.iter().filter_map(|card| step(card)).collect();
-        // Kernels too small to fill a GPU take about as long on any: their measured rates differ by a little.
-        prop_assert!(steps.is_sorted_by(|older, newer| older * 1.02 >= *newer), "{cards:?}: {steps:?}\n{plan}");
+        // Kernels too small to fill a GPU take about as long on any: their measured rates differ by a little. PyTorch's
+        // attention in FP32 is not written for newer matrix units, no more than FlashAttention-2, which does 370 TFLOP/s on H100
+        // (arXiv 2407.08608, figure 5) and 352 to 362 on B200 (meta-pytorch/tritonbench pull request 171).
+        let single = ["fp32", "tf32"].contains(&plan["training"]["precision"].as_str().unwrap());
+        let near = if single { 1.05 } else { 1.02 };
+        prop_assert!(steps.is_sorted_by(|older, newer| older * near >= *newer), "{cards:?}: {steps:?}\n{plan}");
     }
 }
 
@@ -274,6 +278,31 @@ fn chunks_wait_for_sends_while_the_pipeline_fills_and_drains() {
         let share = waits(micro_batches, chunks) / waits(micro_batches, 1);
         assert!((share - bare / micro_batches as f64).abs() < 1e-9, "{chunks} chunks, {micro_batches}: {share}");
     }
+}
+
+/// Seconds of a step of 32 micro batches through four stages on a node each, at so many GB/s between them.
+fn over_network(framework: &str, rate: f64) -> f64 {
+    let plan = with(
+        &piped(4, 32, 1),
+        &[
+            ("model.framework", json!(framework)),
+            (NODES, json!(4)),
+            ("cluster.gpus_per_node", json!(1)),
+            ("cluster.network_gb_s_per_gpu", json!(rate)),
+        ],
+    );
+    time(&plan).unwrap().step.0
+}
+
+/// A stage between two others gets activations, sends them on, gets their gradient and sends its input's. Megatron's send
+/// and receive at once, two transfers for each micro batch; DeepSpeed's do so one after the other (runtime/pipe/p2p.py), four.
+/// 32 micro batches wait for those of the slowest stage, and the other three are passed once: 32 x 2 + 3 x 2 = 70, and
+/// 32 x 4 + 4 + 2 x 2 = 136.
+#[test]
+fn stages_of_deepspeed_send_and_receive_one_after_the_other() {
+    let waits = |framework| over_network(framework, 5.0) - over_network(framework, 10.0);
+    let share = waits("megatron-deepspeed") / waits("megatron");
+    assert!((share - 136.0 / 70.0).abs() < 1e-6, "{share}");
 }
 
 /// A host that waits for each kernel (CUDA_LAUNCH_BLOCKING=1) is added to the kernels' own time: so much a launch, however

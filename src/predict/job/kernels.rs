@@ -1,7 +1,8 @@
 //! Kernels that a GPU lacks: what runs in their place, or that nothing does.
 
-use super::{Notes, Storage, Training};
-use crate::catalog::{Generation, Gpu};
+use super::{Degrees, Notes, Storage, Training};
+use crate::catalog::{Curves, Generation, Gpu};
+use crate::framework::{Experts, Modules};
 use crate::model::{Architecture, Element, ModelShape};
 use crate::plan::keys;
 use crate::plan::keywords::{Attention, Mode, Precision};
@@ -22,6 +23,30 @@ fn convolves(architecture: &Architecture) -> bool {
         ModelShape::ResidualNet(_) | ModelShape::Unet(_) => true,
         ModelShape::Traced(model) => traced(model),
         _ => false,
+    }
+}
+
+/// Width of the widest experts of the runs that `grouped` of Hopper and Blackwell was fitted on (configs/efficiency.yaml):
+/// those of GPT-OSS 120B. Kernels alone keep more than this share of a layer's rate (0.9 on A100 and B200, SimuMax's group_matmul).
+const WIDEST_EXPERT: u64 = 2880;
+const OF_KERNELS: f64 = 0.8;
+
+/// Says where the matmuls of wide experts are timed by what was seen of narrow ones.
+pub(super) fn note_experts(
+    curves: &Curves,
+    architecture: &Architecture,
+    (modules, degrees): (&Modules, &Degrees),
+    notes: &mut Notes,
+) {
+    let Some(moe) = architecture.block().and_then(|decoder| decoder.moe.as_ref()) else { return };
+    let width = moe.intermediate / degrees.expert_tensor.max(1);
+    let several = moe.experts / degrees.expert.max(1) > 1 && modules.experts.is != Experts::Loop;
+    if several && width > WIDEST_EXPERT && curves.matrix.grouped < OF_KERNELS {
+        let said = format!(
+            "{width}: a rank's several experts are timed at the rate of {WIDEST_EXPERT} wide ones and narrower; these are \
+             probably faster"
+        );
+        notes.assume(keys::moe::intermediate_size, said);
     }
 }
 

@@ -242,6 +242,7 @@ impl LayoutIndependent {
         idle::note(plan, (profile, &degrees), &architecture, &mut notes);
         delta::check((profile, &architecture), (&degrees, &training), &mut notes);
         kernels::note(&hardware.gpu, &architecture, (&training, &storage), &mut notes);
+        kernels::note_experts(&speed.curves, &architecture, (&modules, &degrees), &mut notes);
         if let Some(decoder) = architecture.block() {
             note_latents(&training, profile, decoder, &mut notes);
         }

@@ -133,7 +133,6 @@ fn stages(job: &Job, step: &StepTapes, passes: &Passes) -> Vec<StageGroup> {
     };
     let layers: Vec<[Stage; 2]> =
         (0..passes.kinds.len()).map(|kind| [0, 1].map(|again| of_layer(kind, again))).collect();
-    let boundary = OverlappedCollectives::bare(if interleaves(job) { PassCosts::default() } else { boundary(job) });
     let last = job.stages.len() - 1;
     let mut alike: Vec<StageGroup> = Vec::with_capacity(4);
     let (mut counts, mut before): (Counts, Counts) = (vec![[0; 2]; layers.len()], Vec::with_capacity(layers.len()));
@@ -144,7 +143,7 @@ fn stages(job: &Job, step: &StepTapes, passes: &Passes) -> Vec<StageGroup> {
             known.count += 1;
             continue;
         }
-        let mut stage = Stage { beside: boundary, ..Stage::default() };
+        let mut stage = Stage { beside: OverlappedCollectives::bare(transfers(job, index)), ..Stage::default() };
         for (one, count) in layers.iter().flatten().zip(counts.iter().flatten()).filter(|(_, count)| **count > 0) {
             stage.repeat(one, *count as f64);
         }
@@ -175,10 +174,17 @@ fn interleaves(job: &Job) -> bool {
 
 /// Seconds in which activations pass one boundary between stages, and their gradients.
 fn boundary(job: &Job) -> PassCosts {
+    let [sent, gathered] = at_boundary(job);
+    let forward = sent + gathered;
+    PassCosts { forward, backward: if job.training.mode == Mode::Train { forward } else { Seconds::ZERO } }
+}
+
+/// Seconds in which activations are sent over one boundary between stages, and gathered behind it.
+fn at_boundary(job: &Job) -> [Seconds; 2] {
     let stages = job.stages.len() as u64;
     let degrees = &job.degrees;
     if stages < 2 {
-        return PassCosts::default();
+        return [Seconds::ZERO; 2];
     }
     let width = job.decoder().map_or(0, |decoder| decoder.hidden);
     let cut = if degrees.sequence_parallel { degrees.tensor } else { 1 } * degrees.context;
@@ -188,8 +194,22 @@ fn boundary(job: &Job) -> PassCosts {
     // (arXiv 2104.04473, section 4.1; so does DeepSpeed, runtime/pipe/engine.py, `is_pipe_partitioned`).
     let parts = if job.profile.pipeline.sends_parts.is && !degrees.sequence_parallel { degrees.tensor } else { 1 };
     let sent = LinkGroup { ranks: 2, stride: degrees.num_gpus / stages }.send(job, bytes / parts as f64);
-    let gathered = LinkGroup { ranks: parts, stride: 1 }.seconds(job, CollectiveKind::AllGather, bytes);
-    let forward = sent + gathered;
+    [sent, LinkGroup { ranks: parts, stride: 1 }.seconds(job, CollectiveKind::AllGather, bytes)]
+}
+
+/// Seconds that one micro-batch waits in stage `index` for what it sends its neighbours and gets from them, where nothing
+/// hides it. Stages that do both at once wait for one transfer each way: as they send activations on they get a gradient.
+/// Where each tensor is waited for before the next one is sent or received, a stage between two others waits for all four
+/// (DeepSpeed, runtime/pipe/engine.py: `_exec_recv_activations` and `_exec_send_grads` before a forward pass,
+/// `_exec_send_activations` and `_exec_recv_grads` before a backward one).
+fn transfers(job: &Job, index: usize) -> PassCosts {
+    if interleaves(job) {
+        return PassCosts::default();
+    }
+    let between = index > 0 && index + 1 < job.stages.len();
+    let times = if between && job.profile.pipeline.sends_one_by_one.is { 2.0 } else { 1.0 };
+    let [sent, gathered] = at_boundary(job);
+    let forward = sent * times + gathered;
     PassCosts { forward, backward: if job.training.mode == Mode::Train { forward } else { Seconds::ZERO } }
 }
 

@@ -4,7 +4,7 @@ use super::collectives::{between_ranks, each_within, sharded};
 use super::cost::{KernelClass, Pass, Passes};
 use super::link::LinkGroup;
 use super::pass_costs::PassCosts;
-use super::{Stage, StageGroup, StepTimeline, boundary, collectives, count, interleaves};
+use super::{Stage, StageGroup, StepTimeline, boundary, collectives, count, interleaves, transfers};
 use crate::catalog::LinkCurve;
 use crate::model::{CollectiveKind, RankGroup, Tape};
 use crate::plan::keywords::{Mode, Sharding};
@@ -44,7 +44,7 @@ impl StepTimeline {
         let own = own.map_or_else(Stage::default, |alike| alike.stage);
         let mut terms: Vec<TimeTerm> = parts.classes.iter().map(|class| class.term(job)).collect();
         let mut moved = in_tapes(parts);
-        moved.extend(self.between_stages(job));
+        moved.extend(self.between_stages(job, parts.largest));
         moved.extend(exchanged(job, &own));
         terms.extend(moved.into_iter().map(|one| one.term(job)));
         let host = self.host(job, parts.step);
@@ -65,9 +65,10 @@ impl StepTimeline {
     }
 
     /// Activations and their gradients that stages send each other.
-    fn between_stages(&self, job: &Job) -> Option<Moved> {
+    fn between_stages(&self, job: &Job, index: usize) -> Option<Moved> {
         let stages = job.stages.len() as u64;
-        let waits = if interleaves(job) { self.sends } else { boundary(job).all() * job.batch.accumulation as f64 };
+        let waits =
+            if interleaves(job) { self.sends } else { transfers(job, index).all() * job.batch.accumulation as f64 };
         (stages > 1).then(|| Moved {
             name: "activations between stages".to_owned(),
             group: LinkGroup { ranks: 2, stride: job.degrees.num_gpus / stages },

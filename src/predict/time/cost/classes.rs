@@ -1,7 +1,8 @@
 //! Kernels of a step by class: those that one efficiency is reckoned with.
 
+use super::attention::attention_kernels;
 use super::cpu::PAGES;
-use super::kernel::{Kernels, attention_kernels, peak};
+use super::kernel::{Kernels, peak};
 use super::operator_row::OperatorRow;
 use super::{Cost, Passes};
 use crate::model::Unit;

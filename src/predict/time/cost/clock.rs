@@ -29,10 +29,23 @@ pub(super) fn multiprocessors(gpu: &Gpu) -> f64 {
 /// of it, or adds, up to the highest clock.
 pub(super) fn matrix_clock(job: &Job) -> f64 {
     let (gpu, curve) = (&job.hardware.gpu, &job.speed.curves.matrix);
-    let peak = gpu.peaks.bf16.or(gpu.peaks.fp16);
-    let taken = curve.watts_per_tflop.zip(peak).map(|(watts, peak)| watts * peak.0 * 1e-12);
-    let by_power = by_power(job, taken, curve.clock_power);
+    let by_power = by_power(job, matrix_power(job), curve.clock_power);
     by_power.min((highest(gpu, curve, by_power * curve.half) / curve.half).max(1.0))
+}
+
+/// The same in TF32.
+pub(super) fn tf32_clock(job: &Job) -> f64 {
+    let (gpu, curve) = (&job.hardware.gpu, &job.speed.curves.matrix);
+    let Some(power) = curve.tf32_clock_power else { return matrix_clock(job) };
+    let by_power = by_power(job, matrix_power(job), power);
+    by_power.min((highest(gpu, curve, by_power * curve.tf32) / curve.tf32).max(1.0))
+}
+
+/// Watts at which the curve's shares of matrix units were taken, of a GPU with as many of them.
+fn matrix_power(job: &Job) -> Option<f64> {
+    let (gpu, curve) = (&job.hardware.gpu, &job.speed.curves.matrix);
+    let peak = gpu.peaks.bf16.or(gpu.peaks.fp16);
+    curve.watts_per_tflop.zip(peak).map(|(watts, peak)| watts * peak.0 * 1e-12)
 }
 
 /// The same of vector units, which take power of their own: of boards of one silicon some have half of the matrix units'
@@ -106,13 +119,48 @@ mod tests {
         ("V100 PCIe", 13.6, 88.9),
     ];
 
+    /// Of the same table, what boards do in TF32 and in 16 bit (the larger of FP16 and BF16); marked those that
+    /// `tf32_clock_power` was taken from.
+    const IN_TF32: [(&str, f64, f64); 14] = [
+        ("RTX 3080 Ti", 38.2, 78.3),
+        ("RTX A4000", 34.3, 65.4),
+        ("A100 PCIe 40GB", 108.3, 241.5), // power
+        ("RTX 4090", 85.7, 168.4),        // power
+        ("RTX 4070 Ti SUPER", 46.2, 92.7),
+        ("RTX 4070 SUPER", 37.2, 76.1),
+        ("RTX 4060", 15.6, 32.6),
+        ("L20", 58.2, 114.1),
+        ("L4", 31.9, 70.9), // power
+        ("H20", 71.8, 142.3),
+        ("H100 SXM", 402.2, 797.5),
+        ("H100 PCIe", 240.4, 495.9), // power
+        ("RTX 5090", 122.2, 240.1),
+        ("RTX PRO 6000", 205.2, 417.3),
+    ];
+
+    #[test]
+    fn tf32_loses_more_of_its_clock_to_a_boards_power() {
+        let catalog = Catalog::embedded().unwrap();
+        for (name, single, half) in IN_TF32 {
+            let job = job(&catalog, name);
+            let (peaks, curve) = (&job.hardware.gpu.peaks, &job.speed.curves.matrix);
+            let ours = peaks.tf32.unwrap().0 * curve.tf32 * tf32_clock(&job);
+            let ours = ours / (peaks.bf16.unwrap().0 * curve.half * matrix_clock(&job));
+            assert!((ours / (single / half) - 1.0).abs() < 0.07, "{name}: {ours} of {}", single / half);
+        }
+    }
+
+    fn job(catalog: &Catalog, gpu: &str) -> Job {
+        let text = format!("model: {{preset: Llama-3.1-8B}}\nhardware: {{gpu_type: {gpu}}}");
+        Job::resolve(&Document::parse(&text).unwrap().plan().unwrap(), catalog).unwrap()
+    }
+
     #[test]
     fn boards_reach_what_was_measured_on_them() {
         let catalog = Catalog::embedded().unwrap();
         let mut errors = Vec::new();
         for (name, vector, matrix) in BOARDS {
-            let text = format!("model: {{preset: Llama-3.1-8B}}\nhardware: {{gpu_type: {name}}}");
-            let job = Job::resolve(&Document::parse(&text).unwrap().plan().unwrap(), &catalog).unwrap();
+            let job = job(&catalog, name);
             let (gpu, curve) = (&job.hardware.gpu, &job.speed.curves.matrix);
             let ours_vector = gpu.peaks.fp32.unwrap().0 * curve.fp32 * vector_clock(&job) / 1e12;
             let ours_matrix = gpu.peaks.bf16.or(gpu.peaks.fp16).unwrap().0 * curve.half * matrix_clock(&job) / 1e12;

@@ -1,5 +1,6 @@
 //! Operations, traffic and time of the operators of a stage, from the same tapes.
 
+mod attention;
 mod classes;
 mod clock;
 mod convolution;
@@ -16,10 +17,10 @@ mod traffic;
 
 use std::borrow::Cow;
 
+pub use attention::{BACKWARD_PRODUCTS, reached};
 pub(in crate::predict) use classes::{KernelClass, classes};
 pub use convolution::{ConvolutionKernel, implicit};
 pub(in crate::predict) use detailed_pass::{DetailedPass, Pass};
-pub use kernel::{BACKWARD_PRODUCTS, reached};
 pub(in crate::predict) use kernel::{Kernels, peak};
 pub use matmul::MatrixUnit;
 
