@@ -276,6 +276,18 @@ fn logs_of_no_framework() {
     close(&now.step_time, 0.4);
 }
 
+#[test]
+fn batches_within_an_epoch() {
+    let now = told("epochs_mmdet", LogFormat::Text);
+    assert_eq!((value(&now.step), now.step.kind()), (Some(2_500), Some(ReadingKind::Estimated)));
+    assert_eq!((value(&now.loss), value(&now.peak_allocated)), (Some(0.4704), Some(Bytes(6836 << 20))));
+    close(&now.step_time, 0.595);
+    let now = told("epochs_torchvision", LogFormat::Text);
+    assert_eq!((value(&now.step), value(&now.total_steps)), (Some(109), None));
+    assert_eq!((value(&now.loss), value(&now.peak_allocated)), (Some(6.8989), Some(Bytes(3524 << 20))));
+    close(&now.step_time, 2.6215);
+}
+
 /// What a framework writes beside its steps is not read as anybody's.
 #[test]
 fn where_a_framework_writes_other_lines_are_its_own() {

@@ -4,16 +4,19 @@ mod bar;
 mod composer;
 mod custom;
 mod deepspeed;
+mod epochs;
 mod hugging_face;
 mod json;
 mod litgpt;
 mod megatron;
 mod nanogpt;
 mod nemo;
+mod olmo;
 mod rich;
 mod text;
 mod torchtitan;
 mod torchtune;
+mod verl;
 
 use super::facts::LineFormat;
 pub use custom::{CustomPattern, PatternError};
@@ -36,6 +39,9 @@ pub fn all() -> Vec<Box<dyn LineFormat>> {
         Box::new(bar::PlainBar::default()),
         Box::new(rich::RichBar::default()),
         Box::new(json::Json),
+        Box::new(olmo::Olmo),
+        Box::new(verl::Verl),
+        Box::new(epochs::Epochs::default()),
         Box::new(text::Text::default()),
     ]
 }

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use regex::{Captures, Regex};
 
 use super::super::facts::{LineFacts, LineFormat, count, leading_number};
+use super::epochs;
 use crate::reading::LogFormat;
 use crate::units::Seconds;
 
@@ -19,7 +20,7 @@ static STEP: LazyLock<Option<Regex>> = LazyLock::new(|| {
 static EPOCH: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?i)\bepoch\b\s*[:=#]?\s*[\[(]?\s*(\d+)(?:\s*(?:/|of)\s*(\d+))?").ok());
 static LOSS: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"(?i)\b(?:train(?:ing)?[_ /.]?|lm[_ ]|total[_ ])?loss\b\s*[:=]?\s*\(?([-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|nan|inf))\b").ok()
+    Regex::new(r"(?i)\b(?:(?:train(?:ing)?[_ /.]?|lm[_ ]|total[_ ])?loss|xent)\b\s*[:=]?\s*\(?([-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|nan|inf))\b").ok()
 });
 static TIME: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?i)(?:\b(?:step[_ ]?time|time[_ ]per[_ ]step|time/step|dt)\b\s*[:=]?\s*([\d.]+)\s*(ms|s|sec)?\b)|(?:([\d.]+)\s*(ms|s|sec)\s*/\s*(?:step|it|iter)\b)|(?:([\d.]+)\s*(?:steps?|it|iters?)/s)").ok()
@@ -39,6 +40,16 @@ fn number(found: &Captures, group: usize) -> Option<f64> {
     leading_number(found.get(group)?.as_str())
 }
 
+/// Whether a line may be one of training: no bar, and no evaluation's.
+pub fn may_train(line: &str) -> bool {
+    line.len() <= LONGEST && !line.contains("%|") && groups(&OTHER, line).is_none()
+}
+
+/// The loss of a line.
+pub fn loss(line: &str) -> Option<f64> {
+    number(&groups(&LOSS, line)?, 1)
+}
+
 /// Lines of nobody's that tell a step and a loss.
 #[derive(Default)]
 pub struct Text {
@@ -52,18 +63,21 @@ impl LineFormat for Text {
     }
 
     fn read(&mut self, line: &str) -> Option<LineFacts> {
-        if line.len() > LONGEST || line.contains("%|") || groups(&OTHER, line).is_some() {
+        if !may_train(line) {
             return None;
         }
-        let loss = number(&groups(&LOSS, line)?, 1)?;
+        let loss = loss(line)?;
         let found = groups(&STEP, line)?;
         let step = number(&found, 1).and_then(count)?;
         let total = number(&found, 2).and_then(count);
         let mut facts = LineFacts { step: Some(step), total_steps: total, loss: Some(loss), ..LineFacts::default() };
+        if line.contains("data_time:") || line.contains("max mem:") {
+            epochs::measured(line, &mut facts);
+        }
         if let Some(found) = groups(&EPOCH, line) {
             self.epoch(&mut facts, &found);
         }
-        facts.step_time = groups(&TIME, line).and_then(|found| time(&found));
+        facts.step_time = groups(&TIME, line).and_then(|found| time(&found)).or(facts.step_time);
         facts.tokens_per_s = groups(&TOKENS, line).and_then(|found| rate(&found));
         Some(facts)
     }
@@ -120,6 +134,13 @@ mod tests {
             ("Iteration 1,200 of 4,000: Loss: 1.5e-1", 1_200, Some(4_000), 0.15),
             ("global_step=7 loss=3.0", 7, None, 3.0),
             ("Step [10/20], Training Loss: 0.5", 10, Some(20), 0.5),
+            // OpenNMT/OpenNMT-py, onmt/utils/statistics.py
+            (
+                "[2021-03-01 10:00:00,123 INFO] Step 50/100000; acc: 3.0; ppl: 100.1; xent: 9.2; 1000/1100 tok/s; 10 sec",
+                50,
+                Some(100_000),
+                9.2,
+            ),
         ] {
             assert_eq!(read(line), Some((Some(step), total, Some(loss))), "{line}");
         }
@@ -132,6 +153,15 @@ mod tests {
         ] {
             assert_eq!(read(line), None, "{line}");
         }
+    }
+
+    #[test]
+    fn detectron2_tells_the_time_and_the_memory_too() {
+        // detectron2/utils/events.py, `CommonMetricPrinter`
+        let line = "[03/01 10:00:00 d2.utils.events]:  eta: 1:02:03  iter: 19  total_loss: 2.3  time: 0.3012  data_time: 0.01  max_mem: 4321M";
+        let facts = Text::default().read(line).unwrap();
+        assert_eq!((facts.step, facts.loss, facts.step_time), (Some(19), Some(2.3), Some(Seconds(0.3012))));
+        assert_eq!(facts.peak_allocated, Some(crate::units::Bytes(4321 << 20)));
     }
 
     #[test]

@@ -1,0 +1,170 @@
+//! Loops that count batches within an epoch: `PyTorch`'s example (`Epoch: [0][  10/5005]  Time  0.254 ( 0.301)  …  Loss 7.0e+00`),
+//! torchvision (`Epoch: [0]  [  10/1251]  …  loss: 6.9 (6.9)  …  time: 0.25  …  max mem: 3524`), timm (`Train: 0 [  50/1251 (  4%)]
+//! Loss: 6.9 (6.9)  Time: 0.351s, …`), OpenMMLab (`Epoch [1][50/7330]  …  time: 0.38, data_time: 0.01, memory: 3800, …  loss: 1.2`)
+//! and fairseq (`epoch 001:  100 / 10000 loss=15.2, …, num_updates=100`).
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::super::facts::{LineFacts, LineFormat, count, count_after, leading_number};
+use super::text;
+use crate::reading::LogFormat;
+use crate::units::{Bytes, Seconds};
+
+/// An epoch, perhaps of how many, and behind it batches of those that it has.
+static POSITION: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r"(?ix)\b (?: epoch\(train\) | (?:train\s+)? epoch\b | train\b ) \s* :? \s* \[? \s*
+          (\d+) (?: \s* / \s* (\d+) )? \s* \]? \s* [|,:]? \s* [\[(]? \s* (\d+) \s* / \s* (\d+) \b (?-i: \s* \(\s* [\d.]+ % )?",
+    )
+    .ok()
+});
+
+/// The time of a batch, in seconds or `ms/batch`.
+static TIME: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(?i)(?:^|[\s,|])time:?\s+(\d[\d.]*)(?:\s*s\b|\s|,|$)|\bms/batch\s+(\d[\d.]*)").ok());
+
+/// `torch.cuda.max_memory_allocated` in MiB, as torchvision, maskrcnn-benchmark and detectron2 write it; OpenMMLab's beside the
+/// time that data took (`mmengine/device/utils.py`, `get_max_cuda_memory`).
+static MEMORY: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(?:\bmax[_ ]mem:\s*|\bdata_time:.*\bmemory:\s*)(\d+)(?:M\b|[\s,]|$)").ok());
+
+/// Lines that say where in an epoch they are, and a loss.
+#[derive(Default)]
+pub struct Epochs {
+    /// An epoch 0 was seen: epochs are counted from 0.
+    from_zero: bool,
+}
+
+impl LineFormat for Epochs {
+    fn name(&self) -> LogFormat {
+        LogFormat::Text
+    }
+
+    fn read(&mut self, line: &str) -> Option<LineFacts> {
+        if !text::may_train(line) {
+            return None;
+        }
+        let found = (*POSITION).as_ref()?.captures(line)?;
+        let whole = |group: usize| leading_number(found.get(group)?.as_str()).and_then(count);
+        let (epoch, done, each) = (whole(1)?, whole(3)?, whole(4)?);
+        let loss = text::loss(line)?;
+        if each == 0 || done > each {
+            return None;
+        }
+        self.from_zero |= epoch == 0;
+        let before = if self.from_zero { epoch } else { epoch.saturating_sub(1) };
+        let mut facts = LineFacts {
+            #[allow(clippy::cast_precision_loss)]
+            epoch: Some(before as f64 + done as f64 / each as f64),
+            loss: Some(loss),
+            ..LineFacts::default()
+        };
+        // The first example of PyTorch's counts samples: `Train Epoch: 1 [640/60000 (1%)]`.
+        let place = found.get(0)?.as_str();
+        if place.contains('%') && place.to_ascii_lowercase().contains("epoch") {
+            return Some(facts);
+        }
+        facts.step = before.checked_mul(each).and_then(|before| before.checked_add(done));
+        facts.step_is_derived = true;
+        if let Some(updates) = count_after(line, "num_updates=") {
+            (facts.step, facts.step_is_derived) = (Some(updates), false);
+        }
+        facts.total_steps = whole(2).and_then(|epochs| epochs.checked_mul(each));
+        facts.epoch_steps = facts.total_steps.is_none().then_some(each);
+        measured(line, &mut facts);
+        Some(facts)
+    }
+}
+
+/// The time of a batch and the most that was allocated, where a line tells them in the words of such loops.
+pub fn measured(line: &str, facts: &mut LineFacts) {
+    let positive = |text: &str| leading_number(text).filter(|number| number.is_finite() && *number > 0.0);
+    if let Some(found) = (*TIME).as_ref().and_then(|pattern| pattern.captures(line)) {
+        let seconds = found.get(1).and_then(|text| positive(text.as_str()));
+        let millis = found.get(2).and_then(|text| positive(text.as_str())).map(|time| time / 1000.0);
+        facts.step_time = seconds.or(millis).map(Seconds);
+    }
+    let held = (*MEMORY).as_ref().and_then(|pattern| pattern.captures(line));
+    facts.peak_allocated = held
+        .and_then(|found| positive(found.get(1)?.as_str()))
+        .map(|mebibytes| Bytes::from_f64(mebibytes * 1024.0 * 1024.0));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a line of the first epoch tells: the step, its time and the loss.
+    fn read(line: &str) -> Option<(Option<u64>, Option<f64>, Option<f64>)> {
+        let facts = Epochs::default().read(line)?;
+        Some((facts.step, facts.step_time.map(|time| time.0), facts.loss))
+    }
+
+    #[test]
+    fn batches_of_an_epoch_in_the_words_of_common_loops() {
+        for (line, step, time, loss) in [
+            // pytorch/examples, imagenet/main.py
+            (
+                "Epoch: [0][  10/5005]\tTime  0.254 (  0.301)\tData  0.001 (  0.050)\tLoss 6.9000e+00 (7.0e+00)\tAcc@1   0.39 (  0.20)",
+                Some(10),
+                Some(0.254),
+                6.9,
+            ),
+            // huggingface/pytorch-image-models, train.py
+            (
+                "Train: 0 [  50/1251 (  4%)]  Loss: 6.951 (6.96)  Time: 0.351s,  729.12/s  (0.402s,  636.1/s)  LR: 1.000e-06",
+                Some(50),
+                Some(0.351),
+                6.951,
+            ),
+            // open-mmlab/mmengine, runner/log_processor.py
+            (
+                "03/01 10:00:00 - mmengine - INFO - Epoch(train)  [1][  50/7330]  lr: 2.0e-02  eta: 1 day, 2:00:00  time: 0.3800  \
+                 data_time: 0.0100  memory: 3800  loss: 0.9012  loss_rpn_cls: 0.1",
+                Some(50),
+                Some(0.38),
+                0.9012,
+            ),
+            // facebookresearch/fairseq, logging/progress_bar.py (SimpleProgressBar)
+            (
+                "2021-03-01 10:00:00 | INFO | train_inner | epoch 001:    100 / 10000 loss=15.2, nll_loss=14.9, wps=25000, num_updates=99",
+                Some(99),
+                None,
+                15.2,
+            ),
+            // pytorch/examples, word_language_model/main.py
+            (
+                "| epoch   1 |   200/ 2983 batches | lr 20.00 | ms/batch 250.00 | loss  7.10 | ppl  1211.97",
+                Some(200),
+                Some(0.25),
+                7.1,
+            ),
+            // pytorch/examples, mnist/main.py: samples.
+            ("Train Epoch: 1 [6400/60000 (11%)]\tLoss: 1.730000", None, None, 1.73),
+        ] {
+            assert_eq!(read(line), Some((step, time, Some(loss))), "{line}");
+        }
+        for line in [
+            "Epoch(val)  [1][  50/313]    eta: 0:00:10  time: 0.05  data_time: 0.01  memory: 900  loss: 1.0",
+            "Test: [  10/196]\tTime  0.1 (  0.2)\tLoss 2.0 (2.1)",
+            "Epoch 3/10 done, loss 1.2",
+            "Epoch [2/3], Step [40/100], Loss: 0.25",
+        ] {
+            assert_eq!(read(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn steps_of_all_epochs_are_counted() {
+        let mut epochs = Epochs::default();
+        // The third epoch of 100 batches from 1 on: 2 x 100 + 40, of 5 x 100.
+        let facts = epochs.read("Epoch: [3/5][ 40/100] loss: 0.25").unwrap();
+        assert_eq!((facts.step, facts.total_steps, facts.epoch), (Some(240), Some(500), Some(2.4)));
+        assert!(facts.step_is_derived);
+        // From 0 on it is the fourth.
+        epochs.read("Epoch: [0][ 40/100] loss: 0.25").unwrap();
+        assert_eq!(epochs.read("Epoch: [3][ 40/100] loss: 0.25").unwrap().step, Some(340));
+    }
+}
