@@ -70,13 +70,13 @@ fn record(
     // A simulated run is recorded where one is asked for, never for want of a GPU.
     let demo = demo.filter(|_| matches!(choice, SourceChoice::Demo(_)));
     let access = Config::load(|name| std::env::var_os(name)).access;
-    let attach = args.attach;
+    let (attach, log) = (args.attach, args.log.is_some());
     let mut demo = demo;
     // Whatever fails is tried again; a simulated run is opened once.
     let open = move || {
         let requirements = SharedRequirements::everything();
         let (demo, catalog, access) = (demo.take(), catalog.clone(), access.clone());
-        observe::open(choice.clone(), SourceContext { demo, later: None, attach, requirements, catalog, access })
+        observe::open(choice.clone(), SourceContext { demo, later: None, attach, log, requirements, catalog, access })
     };
     let recorded = runtime.block_on(until_asked(args, text, open, streams));
     // A thread that is stuck in a driver must not keep the program.

@@ -1,4 +1,4 @@
-//! The attached process alone, on a machine where no driver tells of GPUs.
+//! The attached process alone, or a log, on a machine where no driver tells of GPUs.
 
 use std::path::Path;
 
@@ -6,11 +6,11 @@ use super::process::HostFacts;
 use super::{SharedRequirements, Source};
 use crate::reading::{Moment, Sample, SourceInfo, SourceKind};
 
-/// Samples of one process, without devices.
+/// Samples without devices: of one process, or of none, beside a log.
 pub struct Host {
     facts: HostFacts,
     requirements: SharedRequirements,
-    pid: u32,
+    pid: Option<u32>,
     detail: String,
 }
 
@@ -18,8 +18,14 @@ impl Host {
     /// The process, and why no GPU is watched. None where there is no such process.
     #[must_use]
     pub fn open(pid: u32, requirements: SharedRequirements, why: &str) -> Option<Self> {
+        is_process(pid).then(|| Self { pid: Some(pid), ..Self::of_nobody(requirements, why) })
+    }
+
+    /// No process, and why no GPU is watched: what is known of the run stands in its log.
+    #[must_use]
+    pub fn of_nobody(requirements: SharedRequirements, why: &str) -> Self {
         let detail = format!("no GPU is watched: {why}");
-        is_process(pid).then(|| Self { facts: HostFacts::new(), requirements, pid, detail })
+        Self { facts: HostFacts::new(), requirements, pid: None, detail }
     }
 }
 
@@ -36,7 +42,8 @@ impl Source for Host {
 
     fn sample(&mut self, now: Moment) -> Sample {
         let wanted = self.requirements.get();
-        let mut processes = self.facts.of(&[wanted.process.unwrap_or(self.pid)], now);
+        let pids: Vec<u32> = wanted.process.or(self.pid).into_iter().collect();
+        let mut processes = self.facts.of(&pids, now);
         let children = if wanted.processes { self.facts.closely(&mut processes, now) } else { Vec::new() };
         Sample { at: now, processes, children, ..Sample::default() }
     }
@@ -54,6 +61,8 @@ mod tests {
         assert!(sample.devices.is_empty() && sample.progress.is_none());
         assert_eq!((sample.processes.len(), sample.processes[0].pid), (1, own));
         assert!(sample.processes[0].resident.value().is_some());
+        // Beside a log alone there is no process either.
+        assert!(Host::of_nobody(SharedRequirements::nothing(), "no driver").sample(Moment(5)).processes.is_empty());
         // Larger than any that the system gives (`PID_MAX_LIMIT`, 2^22).
         assert!(Host::open(1 << 23, SharedRequirements::nothing(), "no driver").is_none());
     }

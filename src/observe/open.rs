@@ -49,6 +49,8 @@ pub struct SourceContext {
     pub later: Option<Receiver<Demo>>,
     /// The process that is attached: where no driver is, it is watched instead of a demo.
     pub attach: Option<u32>,
+    /// A run's log is followed: where no driver is, no demo is played in its place.
+    pub log: bool,
     /// What somebody wants to see.
     pub requirements: SharedRequirements,
     /// Peaks of GPUs whose driver does not tell them.
@@ -106,10 +108,10 @@ fn open_with(
     root: &Path,
     means: SourceContext,
 ) -> Result<Box<dyn Source>, SourceError> {
-    let SourceContext { demo, later, attach, requirements, catalog, access } = means;
+    let SourceContext { demo, later, attach, log, requirements, catalog, access } = means;
     let beside = requirements.clone();
     // Nothing is waited for that is not wanted.
-    let demo = || demo.or_else(|| later.filter(|_| attach.is_none())?.recv().ok());
+    let demo = || demo.or_else(|| later.filter(|_| attach.is_none() && !log)?.recv().ok());
     let nvml = || Nvml::open(library, requirements);
     let amdgpu = || Amdgpu::open(root, &catalog);
     match choice {
@@ -133,6 +135,7 @@ fn open_with(
                         let host = Host::open(pid, beside, &why.plain()).ok_or(SourceError::NoProcess(pid))?;
                         Ok(Box::new(host))
                     }
+                    (None, _) if log => Ok(Box::new(Host::of_nobody(beside, &why.plain()))),
                     // A machine without either is taken for one that should have NVIDIA's.
                     (None, Some(demo)) => Ok(Box::new(demo.because(&why.plain()))),
                     (None, None) => Err(why.into()),

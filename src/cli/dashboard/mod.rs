@@ -134,7 +134,7 @@ pub fn run(args: &DashboardArgs, catalog: Catalog) -> Result<Exit, Failure> {
     offer_drafts(&mut state, store.as_ref());
     let every = args.interval.or(config.interval).unwrap_or(USUAL_INTERVAL);
     state.monitor.interval = Seconds(every.as_secs_f64());
-    let (mut asked, pending_demo) = source(&choice, args.attach, config.access.clone(), &state)?;
+    let (mut asked, pending_demo) = source(&choice, (args.attach, args.log.is_some()), config.access.clone(), &state)?;
     if pending_demo.is_none() {
         app::plan_of_simulation(&mut state);
     }
@@ -251,6 +251,7 @@ struct RequestedSource {
     demo: Option<Demo>,
     later: Option<mpsc::Receiver<Demo>>,
     attach: Option<u32>,
+    log: bool,
     catalog: Catalog,
     access: Access,
     /// The plan trains on a CPU: no GPU is made up for it.
@@ -260,11 +261,11 @@ struct RequestedSource {
 impl RequestedSource {
     /// May be tried again where it fails.
     fn open(&mut self, requirements: &SharedRequirements) -> Result<Box<dyn observe::Source>, SourceError> {
-        let Self { choice, demo, later, attach, catalog, access, on_cpu } = self;
+        let Self { choice, demo, later, attach, log, catalog, access, on_cpu } = self;
         let (requirements, catalog) = (requirements.clone(), catalog.clone());
         // A demo is in place of a driver that is not there: it is not come back to.
         let (demo, later, access) = (demo.take(), later.take(), access.clone());
-        let context = SourceContext { demo, later, attach: *attach, requirements, catalog, access };
+        let context = SourceContext { demo, later, attach: *attach, log: *log, requirements, catalog, access };
         observe::open(choice.clone(), context).map_err(|error| match error {
             SourceError::Nvml(why) if *on_cpu && !why.is_broken() => SourceError::CpuPlan,
             error => error,
@@ -278,17 +279,17 @@ impl RequestedSource {
 /// Where the demo's run cannot depart from the plan as it is asked to.
 fn source(
     choice: &SourceChoice,
-    attach: Option<u32>,
+    (attach, log): (Option<u32>, bool),
     access: Access,
     state: &State,
 ) -> Result<(RequestedSource, Option<PendingDemo>), Failure> {
     let choice = choice.clone();
     let on_cpu = state.plans.editor.job().is_some_and(|job| job.hardware.gpu.generation == Generation::Cpu);
     let auto = matches!(choice, SourceChoice::Auto);
-    if auto && (attach.is_some() || on_cpu) {
+    if auto && (attach.is_some() || log || on_cpu) {
         // What runs is real: nothing is made up beside it. Nor is a GPU for a CPU.
         let catalog = Catalog::clone(&state.catalog);
-        return Ok((RequestedSource { choice, demo: None, later: None, attach, catalog, access, on_cpu }, None));
+        return Ok((RequestedSource { choice, demo: None, later: None, attach, log, catalog, access, on_cpu }, None));
     }
     let demo = demo::run(&choice, &state.plans.editor, DEMO_HEAD_START, &state.catalog)?;
     let (hand, later) = mpsc::channel();
@@ -296,7 +297,16 @@ fn source(
         demo.is_none().then(|| PendingDemo { choice: choice.clone(), head_start: DEMO_HEAD_START, hand });
     let later = pending_demo.is_some().then_some(later);
     Ok((
-        RequestedSource { choice, demo, later, attach: None, catalog: Catalog::clone(&state.catalog), access, on_cpu },
+        RequestedSource {
+            choice,
+            demo,
+            later,
+            attach: None,
+            log,
+            catalog: Catalog::clone(&state.catalog),
+            access,
+            on_cpu,
+        },
         pending_demo,
     ))
 }

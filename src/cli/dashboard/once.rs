@@ -63,7 +63,7 @@ fn observed(args: &DashboardArgs, catalog: Catalog) -> Result<State, Failure> {
     let clock = Clock::start();
     let asked = args.attach.or(recorded.as_ref().and_then(|header| header.attach));
     let mut state = State::on(plan, catalog, asked, clock.now());
-    let (requested, _) = source(&choice, asked, config.access.clone(), &state)?;
+    let (requested, _) = source(&choice, (asked, args.log.is_some()), config.access.clone(), &state)?;
     let requested = RequestedSource { later: None, ..requested };
     // Nothing is made up for want of a GPU: what runs now is asked for.
     let requested = if choice == SourceChoice::Auto { RequestedSource { demo: None, ..requested } } else { requested };

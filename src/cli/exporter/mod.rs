@@ -141,10 +141,10 @@ fn opener(
 ) -> impl FnMut() -> Result<Box<dyn observe::Source>, observe::SourceError> + Send + use<> {
     let (choice, attach, requirements, catalog) =
         (args.source.clone(), args.attach, requirements.clone(), catalog.clone());
-    let access = Config::load(|name| std::env::var_os(name)).access;
+    let (access, log) = (Config::load(|name| std::env::var_os(name)).access, args.log.is_some());
     move || {
         let (requirements, catalog, access) = (requirements.clone(), catalog.clone(), access.clone());
-        let context = SourceContext { demo: demo.take(), later: None, attach, requirements, catalog, access };
+        let context = SourceContext { demo: demo.take(), later: None, attach, log, requirements, catalog, access };
         observe::open(choice.clone(), context)
     }
 }
