@@ -46,7 +46,7 @@ import tape
 PATIENCE = 900
 # What the tracer takes out of PyTorch while it traces.
 RECOMPUTES = {name: function for name, function in vars(torch.utils.checkpoint).items()
-              if name.startswith("_checkpoint_without_reentrant_generator")}
+              if name.startswith("_checkpoint_without_reentrant_generator") or name == "CheckpointFunction"}
 TYPES = {"fp32": torch.float32, "bf16-mixed": torch.float32, "bf16": torch.bfloat16}
 
 

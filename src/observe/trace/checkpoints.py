@@ -1,5 +1,5 @@
-"""Recomputation and whatever else a model does with what autograd saves is left out while a step is traced: the plan says what
-is recomputed and what goes to the host, and the tape holds the model without it."""
+"""Recomputation and whatever else a model does with what autograd saves is left out while a step is traced: the tape holds the model
+without it, and calls that the model itself recomputes as blocks, which are recomputed unless the plan says otherwise."""
 
 import inspect
 import sys
@@ -17,25 +17,75 @@ def replace(original, made):
             names[name] = made
 
 
+class Regions:
+    """Calls that a model recomputes in its backward pass, the outermost ones: path of what they run, first operator, one past the
+    last."""
+
+    def __init__(self):
+        self.calls, self.is_inside, self.last = [], False, None
+        # Numbers of calls that are not run, each with its path: they return what the call before returned.
+        self.passed = {}
+
+    def run(self, ops, function):
+        number = len(self.calls)
+        if self.is_inside:
+            return function()
+        if number in self.passed:
+            self.calls.append((self.passed[number], None, None))
+            made = self.last
+        else:
+            start, self.is_inside = len(ops), True
+            try:
+                made = function()
+            finally:
+                self.is_inside = False
+            self.calls.append((common_path(ops[start:]), start, len(ops)))
+        self.last = made if number + 1 in self.passed else None
+        return made
+
+
+def common_path(ops):
+    """The path of the innermost module that runs all of these operators."""
+    paths = [op.path.split(".") if op.path else [] for op in ops]
+    first, last = min(paths, default=[]), max(paths, default=[])
+    alike = next((at for at, (one, other) in enumerate(zip(first, last)) if one != other), min(len(first), len(last)))
+    return ".".join(first[:alike])
+
+
 class Counts:
     """How often a model asked for it in the pass that is traced."""
 
     def __init__(self):
         self.active, self.checkpointed, self.hooked, self.compiled, self.own = False, 0, 0, 0, None
+        # What follows the pass.
+        self.recorder = None
         # The most that any pass asked: in some of them blocks are passed over.
-        self.most = (0, 0)
+        self.most = (0, 0, 0)
 
-    def begin(self, own):
+    def begin(self, own, recorder):
         """A traced pass begins, in which autograd's hooks `own` are the tracer's."""
-        self.active, self.checkpointed, self.hooked, self.own = True, 0, 0, own
+        self.active, self.checkpointed, self.hooked, self.own, self.recorder = True, 0, 0, own, recorder
 
     def end(self):
-        self.active, self.own = False, None
-        self.most = max(self.most[0], self.checkpointed), max(self.most[1], self.hooked)
+        found = self.checkpointed, self.hooked, len(self.recorder.regions.calls) if self.recorder else 0
+        self.active, self.own, self.recorder = False, None, None
+        self.most = tuple(map(max, self.most, found))
+
+    def region(self, function):
+        """Runs what the model recomputes."""
+        if self.recorder is None or not torch.is_grad_enabled() or not self.recorder.is_forward():
+            return function()
+        return self.recorder.regions.run(self.recorder.ops, function)
+
+    def recomputes(self):
+        return self.most[2] > 0
 
     def notes(self, who):
-        notes, (checkpointed, hooked) = [], self.most
-        if checkpointed:
+        notes, (checkpointed, hooked, regions) = [], self.most
+        if regions:
+            notes.append(f"the {who} checkpoints {regions} calls: they are the tape's blocks, and recomputed unless "
+                         "training.activation_checkpointing says what is")
+        elif checkpointed:
             notes.append(f"the {who} checkpoints {checkpointed} calls, the tape none: training.activation_checkpointing says "
                          "what is recomputed")
         if hooked:
@@ -92,10 +142,19 @@ def applied(function, *args, **kwargs):
     if run is None:
         return apply(function, *args, **kwargs)
     COUNTS.checkpointed += 1
-    return run(*args, **kwargs)
+    return COUNTS.region(lambda: run(*args, **kwargs))
 
 
 apply = torch.autograd.Function.apply.__func__
+
+
+def checkpointed(function, *args, **kwargs):
+    """`torch.utils.checkpoint.checkpoint`."""
+    return COUNTS.region(lambda: REAL["checkpoint"](function, *args, **kwargs))
+
+
+# By a name that `replace` does not find.
+REAL = {"checkpoint": checkpoint.checkpoint}
 
 
 def compiled(model=None, **_):
@@ -111,6 +170,7 @@ def install():
         if hasattr(checkpoint, name):
             replace(getattr(checkpoint, name), without_reentrant)
     replace(checkpoint.CheckpointFunction, Function)
+    replace(REAL["checkpoint"], checkpointed)
     torch.autograd.Function.apply = classmethod(applied)
     replace(torch.compile, compiled)
     torch.compile = compiled

@@ -67,10 +67,9 @@ class Node:
 class Recorder(Values):
     """A dispatch mode that writes everything down."""
 
-    def __init__(self, fake_mode, device, module_names, shortcut=None):
+    def __init__(self, fake_mode, device, shortcut=None):
         super().__init__(fake_mode, shortcut=shortcut)
         self.device = device.type
-        self.names = module_names
         self.restart()
 
     def fail(self, error):
@@ -89,7 +88,8 @@ class Recorder(Values):
         self.stack = []
         # Calls of blocks: path, first operator, one past the last.
         self.blocks = []
-        self.skip = {}
+        # Calls that the model recomputes, which stand for the blocks where there are any.
+        self.regions = checkpoints.Regions()
         self._handles = []
         self.autocast_ended_at = None
         # Something of fp32 comes into a block.
@@ -153,7 +153,7 @@ class Recorder(Values):
             return asked_device(func, args) or func(*args, **kwargs)
         try:
             # Another thread prepares data, or what else a step does not do.
-            if self.phase == "forward" and threading.get_ident() == self.thread:
+            if self.is_forward():
                 return self.forward(func, args, kwargs)
             if self.phase == "backward":
                 return self.backward(func, args, kwargs)
@@ -235,8 +235,12 @@ class Recorder(Values):
         self.phase = "forward"
         self.last_seq = sequence_number() - 1
         self.hooks = torch.autograd.graph.saved_tensors_hooks(self.pack, lambda kept: kept)
-        checkpoints.COUNTS.begin(self.hooks)
+        checkpoints.COUNTS.begin(self.hooks, self)
         self.hooks.__enter__()
+
+    def is_forward(self):
+        """Whether the pass that is written down runs, in this thread."""
+        return self.phase == "forward" and threading.get_ident() == self.thread
 
     def stop_saving(self):
         if self.phase == "forward":

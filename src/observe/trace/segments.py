@@ -45,7 +45,8 @@ class Assembly(Groups):
         """Blocks and what lies between them: path, class, groups; none for a block that was passed over."""
         r = self.r
         pieces = []
-        calls = [call for call in r.blocks]
+        named = lambda path: type(self.model.get_submodule(path)).__name__
+        calls = [(path, named(path), start, end) for path, start, end in r.regions.calls] or r.blocks
         rest = list(self.groups)
         taken = 0
 

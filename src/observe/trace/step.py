@@ -69,11 +69,15 @@ class Tracer:
 
     def record(self, model, prepare, run, precision, skipped=frozenset(), blocks=None, experts=1, answers=False):
         """One forward and backward pass, written down; where the model `answers`, the forward pass without gradients."""
-        recorder = Recorder(self.fake_mode, self.target, {}, self.shortcut)
+        recorder = Recorder(self.fake_mode, self.target, self.shortcut)
         recorder.experts = experts
         recorder.autocast = precision in AUTOCAST
         calls = modules.Calls(model, blocks, torch.bfloat16 if precision == "cast" else None)
-        calls.recorder, calls.skipped = recorder, skipped
+        calls.recorder = recorder
+        if isinstance(skipped, dict):
+            recorder.regions.passed = skipped
+        else:
+            calls.skipped = skipped
         for parameter in model.parameters():
             parameter.grad = None
         with self.fake_mode, calls, recorder, without_gradients(answers):
@@ -104,7 +108,7 @@ class Tracer:
 
     def survey(self, model, prepare, run, blocks, experts, answers):
         """A forward pass through all blocks: which of them are equal."""
-        recorder = Recorder(self.fake_mode, self.target, {}, self.shortcut)
+        recorder = Recorder(self.fake_mode, self.target, self.shortcut)
         recorder.experts, recorder.autocast = experts, False
         calls = modules.Calls(model, blocks)
         calls.recorder = recorder
@@ -323,7 +327,7 @@ def laid_out(device, answered, subject, model, axes, points, fitter, traces, not
         notes.append(f"values were asked for and answered evenly, numbers as 1: {', '.join(name for name, _ in asked[:3])}")
     sides = lambda one: [fitter.index([one.side(side, point) for point in points]) for side in one.sides]
     return {
-        "memwall_tape": tape.VERSION, "pass": "forward" if subject.answers else "step",
+        "memwall_tape": tape.VERSION if checkpoints.COUNTS.recomputes() else tape.WITHOUT_RECOMPUTING, "pass": "forward" if subject.answers else "step",
         "name": subject.name, "source": subject.source,
         "versions": {"torch": torch.__version__, **getattr(subject, "versions", {})},
         "device": f"{device.name} ({device.how})", "differences": device.differences, "notes": notes,
@@ -335,7 +339,7 @@ def laid_out(device, answered, subject, model, axes, points, fitter, traces, not
         "inputs": [[one.name.lstrip("_"), names.element_of(one.dtype)[0], int(one.dtype.is_floating_point), sides(one)]
                    for one in subject.inputs],
         "buffers": buffers_of(model),
-        "traces": traces,
+        "traces": traces, **({"recomputes": True} if checkpoints.COUNTS.recomputes() else {}),
     }
 
 
