@@ -201,6 +201,9 @@ pub struct Tape {
     pub leaves_output: bool,
     /// The gradient of what leaves waits for another tensor too, and stays while this one runs backward.
     pub shares_gradient: bool,
+    /// Recomputed, it runs to its last operator, in a backward pass of its own, whose frame holds what comes out and its
+    /// gradient (torch/utils/checkpoint.py, `CheckpointFunction.backward`).
+    pub reruns_all: bool,
     /// Checkpointing leaves it alone: it is no repeated block.
     pub plain: bool,
     /// PyTorch was seen to run it: its flows say which gradients are views, and its operators what frames hold.

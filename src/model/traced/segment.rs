@@ -36,6 +36,7 @@ impl Site<'_> {
         tape.borrows = segment.borrows;
         tape.leaves_output = segment.leaves_output;
         tape.shares_gradient = segment.shares_gradient;
+        tape.reruns_all = segment.reruns_all;
         tape.traced = true;
         let (mut taken, mut room) = (Replaced::default(), Room::default());
         tape.weights.extend(segment.weights.iter().map(|weight| self.weight(weight)));

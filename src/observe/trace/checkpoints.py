@@ -19,19 +19,19 @@ def replace(original, made):
 
 class Regions:
     """Calls that a model recomputes in its backward pass, the outermost ones: path of what they run, first operator, one past the
-    last."""
+    last, and whether a backward pass of its own recomputes all of it (the reentrant kind)."""
 
     def __init__(self):
         self.calls, self.is_inside, self.last = [], False, None
         # Numbers of calls that are not run, each with its path: they return what the call before returned.
         self.passed = {}
 
-    def run(self, ops, function):
+    def run(self, ops, function, reentrant):
         number = len(self.calls)
         if self.is_inside:
             return function()
         if number in self.passed:
-            self.calls.append((self.passed[number], None, None))
+            self.calls.append((self.passed[number], None, None, reentrant))
             made = self.last
         else:
             start, self.is_inside = len(ops), True
@@ -39,7 +39,7 @@ class Regions:
                 made = function()
             finally:
                 self.is_inside = False
-            self.calls.append((common_path(ops[start:]), start, len(ops)))
+            self.calls.append((common_path(ops[start:]), start, len(ops), reentrant))
         self.last = made if number + 1 in self.passed else None
         return made
 
@@ -71,11 +71,11 @@ class Counts:
         self.active, self.own, self.recorder = False, None, None
         self.most = tuple(map(max, self.most, found))
 
-    def region(self, function):
+    def region(self, function, reentrant=True):
         """Runs what the model recomputes."""
         if self.recorder is None or not torch.is_grad_enabled() or not self.recorder.is_forward():
             return function()
-        return self.recorder.regions.run(self.recorder.ops, function)
+        return self.recorder.regions.run(self.recorder.ops, function, reentrant)
 
     def recomputes(self):
         return self.most[2] > 0
@@ -150,7 +150,7 @@ apply = torch.autograd.Function.apply.__func__
 
 def checkpointed(function, *args, **kwargs):
     """`torch.utils.checkpoint.checkpoint`."""
-    return COUNTS.region(lambda: REAL["checkpoint"](function, *args, **kwargs))
+    return COUNTS.region(lambda: REAL["checkpoint"](function, *args, **kwargs), kwargs.get("use_reentrant") is not False)
 
 
 # By a name that `replace` does not find.

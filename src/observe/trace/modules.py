@@ -136,7 +136,7 @@ KEPT = 3
 def passed_over(recorder):
     """Calls of blocks that run what those about them run; of what the model recomputes, where it does, with the path of each."""
     regions = recorder.regions.calls
-    blocks = [(path, "", start, end) for path, start, end in regions] or recorder.blocks
+    blocks = [(path, "", start, end) for path, start, end, _ in regions] or recorder.blocks
     keys = []
     for path, cls, start, end in blocks:
         key = [cls]

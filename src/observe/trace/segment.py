@@ -66,8 +66,9 @@ class Writer:
             "borrows": self.order > 0 and (self.order - 1) in a.held_outputs,
             "weights": self.weights, "tensors": self.tensors, "ops": self.ops, "output": output, "also": also,
         }
-        known = {"leaves_output": a.own_outputs, "shares_gradient": a.shared_gradients}
-        return {**segment, **{name: True for name, orders in known.items() if self.order in orders}}
+        known = {"leaves_output": self.order in a.own_outputs, "shares_gradient": self.order in a.shared_gradients,
+                 "reruns_all": a.run[self.order] in a.reentrant}
+        return {**segment, **{name: True for name, holds in known.items() if holds}}
 
     # Tensors
 

@@ -179,6 +179,9 @@ pub struct Segment {
     /// The gradient of what leaves is another tensor's as well, until the segment has run backward.
     #[serde(default)]
     pub shares_gradient: bool,
+    /// Recomputed, it runs to its last operator, in a backward pass of its own.
+    #[serde(default)]
+    pub reruns_all: bool,
 }
 
 /// A parameter.
