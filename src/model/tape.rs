@@ -145,6 +145,8 @@ pub struct Op {
     pub flops_backward: f64,
     /// Computes on each element (a copy does not).
     pub elementwise: bool,
+    /// What it makes stays where its block is recomputed (torch/utils/checkpoint.py, `create_selective_checkpoint_contexts`).
+    pub stays: bool,
     /// How many kernels of this kind run (one for each expert).
     pub launches: u64,
 }
@@ -239,6 +241,8 @@ pub struct Spec<'a> {
     pub flops: (f64, f64),
     /// Computes on each element.
     pub elementwise: bool,
+    /// What it makes stays where its block is recomputed.
+    pub stays: bool,
     /// Number of kernels.
     pub launches: u64,
 }
@@ -256,6 +260,7 @@ impl Default for Spec<'_> {
             scratch_backward: 0,
             flops: (0.0, 0.0),
             elementwise: false,
+            stays: false,
             launches: 1,
         }
     }
@@ -345,6 +350,7 @@ impl Tape {
             flops_forward: spec.flops.0,
             flops_backward: spec.flops.1,
             elementwise: spec.elementwise,
+            stays: spec.stays,
             launches: spec.launches,
         });
     }

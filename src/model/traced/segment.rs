@@ -124,7 +124,7 @@ impl Site<'_> {
     }
 
     fn op(&self, tape: &mut Tape, op: &TracedOp, (frozen, asked): (bool, bool), (taken, room): (&Replaced, &mut Room)) {
-        let TracedOp(name, _, _, unit, work, read, made, saved, before, behind, forward, backward, launches, each) = op;
+        let TracedOp(name, _, _, unit, work, read, made, saved, before, behind, forward, backward, launches, each, stays) = op;
         let flow = |flow: u8| match flow {
             0 => Flow::Stop,
             1 => Flow::Pass,
@@ -173,6 +173,7 @@ impl Site<'_> {
             scratch_backward: scratch,
             flops: (self.size(*forward) as f64, flops),
             elementwise: *each != 0,
+            stays: *stays != 0,
             launches: u64::from(*launches),
         });
     }

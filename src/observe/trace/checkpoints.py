@@ -23,25 +23,49 @@ class Regions:
 
     def __init__(self):
         self.calls, self.is_inside, self.last = [], False, None
+        # What the call that runs keeps of its operators all the same, a function of operator and arguments.
+        self.policy = None
         # Numbers of calls that are not run, each with its path: they return what the call before returned.
         self.passed = {}
+        # Calls in the one that runs, which stand for it, and how often there were any.
+        self.inner, self.nested = None, 0
 
-    def run(self, ops, function, reentrant):
+    def keeps(self, func, args, kwargs):
+        """Whether what an operator makes is kept, not computed again (torch/utils/checkpoint.py, `_CachingTorchDispatchMode`)."""
+        if self.policy is None or func in getattr(checkpoint, "SAC_IGNORED_OPS", ()):
+            return False
+        answer = self.policy(checkpoint.SelectiveCheckpointContext(is_recompute=False), func, *args, **kwargs)
+        return answer is True or getattr(answer, "name", "") in ("MUST_SAVE", "PREFER_SAVE")
+
+    def run(self, ops, function, reentrant, policy=None):
         number = len(self.calls)
         if self.is_inside:
-            return function()
+            return self.run_inside(ops, function, reentrant)
         if number in self.passed:
             self.calls.append((self.passed[number], None, None, reentrant))
             made = self.last
         else:
-            start, self.is_inside = len(ops), True
+            start, self.is_inside, self.policy, self.inner = len(ops), True, policy, []
             try:
                 made = function()
             finally:
-                self.is_inside = False
-            self.calls.append((common_path(ops[start:]), start, len(ops), reentrant))
+                self.is_inside, self.policy = False, None
+            self.nested += bool(self.inner)
+            self.calls.extend(self.inner or [(common_path(ops[start:]), start, len(ops), reentrant)])
         self.last = made if number + 1 in self.passed else None
         return made
+
+
+    def run_inside(self, ops, function, reentrant):
+        """A call in a call that is recomputed."""
+        inner, start = self.inner, len(ops)
+        self.inner = None
+        try:
+            return function()
+        finally:
+            self.inner = inner
+            if inner is not None:
+                inner.append((common_path(ops[start:]), start, len(ops), reentrant))
 
 
 def common_path(ops):
@@ -60,32 +84,36 @@ class Counts:
         # What follows the pass.
         self.recorder = None
         # The most that any pass asked: in some of them blocks are passed over.
-        self.most = (0, 0, 0)
+        self.most = (0, 0, 0, 0)
 
     def begin(self, own, recorder):
         """A traced pass begins, in which autograd's hooks `own` are the tracer's."""
         self.active, self.checkpointed, self.hooked, self.own, self.recorder = True, 0, 0, own, recorder
 
     def end(self):
-        found = self.checkpointed, self.hooked, len(self.recorder.regions.calls) if self.recorder else 0
+        regions = self.recorder.regions
+        found = self.checkpointed, self.hooked, len(regions.calls), regions.nested
         self.active, self.own, self.recorder = False, None, None
         self.most = tuple(map(max, self.most, found))
 
-    def region(self, function, reentrant=True):
+    def region(self, function, reentrant=True, policy=None):
         """Runs what the model recomputes."""
         if self.recorder is None or not torch.is_grad_enabled() or not self.recorder.is_forward():
             return function()
-        return self.recorder.regions.run(self.recorder.ops, function, reentrant)
+        return self.recorder.regions.run(self.recorder.ops, function, reentrant, policy)
 
     def recomputes(self):
         return self.most[2] > 0
 
     def notes(self, who):
-        notes, (checkpointed, hooked, regions) = [], self.most
+        notes, (checkpointed, hooked, regions, nested) = [], self.most
         if regions:
             notes.append(f"the {who} checkpoints {regions} calls: they are the tape's blocks, and recomputed unless "
                          "training.activation_checkpointing says what is")
-        elif checkpointed:
+        if nested:
+            notes.append(f"{nested} of its recomputed calls have others in them: those are the tape's blocks, and what the outer "
+                         "ones compute once more is not in it")
+        if checkpointed and not regions:
             notes.append(f"the {who} checkpoints {checkpointed} calls, the tape none: training.activation_checkpointing says "
                          "what is recomputed")
         if hooked:
@@ -150,7 +178,9 @@ apply = torch.autograd.Function.apply.__func__
 
 def checkpointed(function, *args, **kwargs):
     """`torch.utils.checkpoint.checkpoint`."""
-    return COUNTS.region(lambda: REAL["checkpoint"](function, *args, **kwargs), kwargs.get("use_reentrant") is not False)
+    reentrant, contexts = kwargs.get("use_reentrant") is not False, kwargs.get("context_fn")
+    policy = getattr(contexts()[0], "policy_fn", None) if contexts is not None and COUNTS.active and not reentrant else None
+    return COUNTS.region(lambda: REAL["checkpoint"](function, *args, **kwargs), reentrant, policy)
 
 
 # By a name that `replace` does not find.

@@ -172,7 +172,8 @@ class Groups:
         flow = group.flows.get(before, "pass")
         if not same or flow != "pass" or tensors[before].storage != tensors[after].storage:
             return False
-        if self.resolve(before) in self.parameters and self.gradients_for(after) > 1:
+        storage = tensors[before].storage
+        if storage is not None and self.r.storages[storage].kind == "parameter" and self.gradients_for(after) > 1:
             # Gradients of a transposed weight are summed there, as those of a pass and of its own backward pass, and come to the
             # weight together.
             return False

@@ -163,4 +163,6 @@ def passed_over(recorder):
             close()
             row, last = [], None
     close()
+    if recorder.regions.nested:
+        return {}
     return {call: blocks[call][0] for call in skipped} if regions else frozenset(skipped)

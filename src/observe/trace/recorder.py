@@ -45,12 +45,12 @@ class Storage:
 class Op:
     """An operator of the forward pass below autograd."""
 
-    __slots__ = ("name", "path", "cls", "seq", "graded", "inputs", "outputs", "saved", "flops", "args", "mutates", "node")
+    __slots__ = ("name", "path", "cls", "seq", "graded", "inputs", "outputs", "saved", "flops", "args", "mutates", "node", "kept")
 
     def __init__(self, name, path, cls, seq, graded):
         self.name, self.path, self.cls, self.seq, self.graded = name, path, cls, seq, graded
         self.inputs, self.outputs, self.saved, self.flops, self.args = [], [], [], 0, None
-        self.mutates, self.node = False, None
+        self.mutates, self.node, self.kept = False, None, False
 
 
 class Node:
@@ -105,6 +105,9 @@ class Recorder(Values):
         place = device_of(tensor).type
         if place != self.device and not (self.device == "cpu" and place == "meta"):
             return None
+        if tensor.layout is not torch.strided:
+            raise Refused(f"a tensor of layout {str(tensor.layout).removeprefix('torch.')}, as gradients of layers with sparse=True "
+                          "are: no tape holds how much of it there is; trace the model with sparse=False")
         storage = tensor.untyped_storage()
         key = storage._cdata
         known = self.alive.get(key)
@@ -180,7 +183,7 @@ class Recorder(Values):
         op.outputs = [self.identify(leaf, at, op.node) for leaf in tensors_in(out)]
         if func is aten._scaled_dot_product_efficient_attention.default and len(inputs) > 2:
             self.without_padding(op.outputs[1], inputs[0].size(-2))
-        op.mutates = func._schema.is_mutable
+        op.mutates, op.kept = func._schema.is_mutable, self.regions.keeps(func, args, kwargs)
         op.args = work_of(func, args, kwargs, out)
         op.flops = self.count(func, args, kwargs, out)
         if op.graded:

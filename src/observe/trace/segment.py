@@ -218,6 +218,7 @@ class Writer:
             called(relative, first.cls, kernel, work), first.cls, kernel, self.unit(work, group), self.work(work), inputs, outputs, saved,
             Number(group.scratch + self.beside_old(group)), Number(node.scratch if ran else 0), Number(sum(op.flops for op in group.ops)),
             Number(node.flops if ran else 0), 0 if views else len(group.ops), int(first.name not in COPIES),
+            *([1] if any(op.kept for op in group.ops) else []),
         ])
 
     def beside_old(self, group):

@@ -290,6 +290,9 @@ pub struct TracedOp(
     pub u32,
     /// Whether it computes on each element.
     pub u8,
+    /// Whether a recomputed block keeps what it makes.
+    #[serde(default)]
+    pub u8,
 );
 
 /// Kinds of work.
