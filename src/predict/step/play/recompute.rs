@@ -156,7 +156,8 @@ fn drop_recomputed(tape: &Tape, recompute: Recompute, uses: &mut Uses) {
             let read = !discards(op) || tape.get(*id).view_of.is_some();
             let leaves = (read && read_until[root.0 as usize] > at) || leaving == Some(root);
             uses.forced[root.0 as usize] |= forced;
-            uses.dropped[root.0 as usize] = !leaves && !forced && tape.get(root).home == Home::Local;
+            let kept = leaves || uses.forced[root.0 as usize];
+            uses.dropped[root.0 as usize] = !kept && tape.get(root).home == Home::Local;
         }
     }
     if recompute == Recompute::All
