@@ -199,7 +199,8 @@ def cases(case, folder, answers):
     first = made["points"][0]
     # Four times the batch and twice the length of the first point traced, where lengths vary; it lies within the further ones.
     times = lambda axis: 4 if axis == "B" else 2 if axis in "ST" and axis in made["axes"] else 1
-    sizes = {axis: size * times(axis) for axis, size in first.items()}
+    # One that holds for one size alone is held against a step of that size.
+    sizes = made["points"][-1] if made["fixed"] else {axis: size * times(axis) for axis, size in first.items()}
     longest = subject.longest
     if longest and sizes.get("S", 0) > longest:
         sizes["S"] = longest

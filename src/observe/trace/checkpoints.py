@@ -51,7 +51,8 @@ class Regions:
             finally:
                 self.is_inside, self.policy = False, None
             self.nested += bool(self.inner)
-            self.calls.extend(self.inner or [(common_path(ops[start:]), start, len(ops), reentrant)])
+            whole = [(common_path(ops[start:]), start, len(ops), reentrant)] if len(ops) > start else []
+            self.calls.extend(self.inner or whole)
         self.last = made if number + 1 in self.passed else None
         return made
 
@@ -64,7 +65,7 @@ class Regions:
             return function()
         finally:
             self.inner = inner
-            if inner is not None:
+            if inner is not None and len(ops) > start:
                 inner.append((common_path(ops[start:]), start, len(ops), reentrant))
 
 
@@ -83,6 +84,8 @@ class Counts:
         self.active, self.checkpointed, self.hooked, self.compiled, self.own = False, 0, 0, 0, None
         # What follows the pass.
         self.recorder = None
+        # Calls with contexts of their own, of which nobody knows what they keep.
+        self.unknown = 0
         # The most that any pass asked: in some of them blocks are passed over.
         self.most = (0, 0, 0, 0)
 
@@ -113,6 +116,8 @@ class Counts:
         if nested:
             notes.append(f"{nested} of its recomputed calls have others in them: those are the tape's blocks, and what the outer "
                          "ones compute once more is not in it")
+        if self.unknown:
+            notes.append("recomputed calls run in contexts of the code's own (context_fn): what those keep is not in the tape")
         if checkpointed and not regions:
             notes.append(f"the {who} checkpoints {checkpointed} calls, the tape none: training.activation_checkpointing says "
                          "what is recomputed")
@@ -179,7 +184,10 @@ apply = torch.autograd.Function.apply.__func__
 def checkpointed(function, *args, **kwargs):
     """`torch.utils.checkpoint.checkpoint`."""
     reentrant, contexts = kwargs.get("use_reentrant") is not False, kwargs.get("context_fn")
-    policy = getattr(contexts()[0], "policy_fn", None) if contexts is not None and COUNTS.active and not reentrant else None
+    policy = None
+    if contexts is not None and COUNTS.active and not reentrant:
+        policy = getattr(contexts()[0], "policy_fn", None) if hasattr(checkpoint, "SelectiveCheckpointContext") else None
+        COUNTS.unknown += policy is None
     return COUNTS.region(lambda: REAL["checkpoint"](function, *args, **kwargs), reentrant, policy)
 
 

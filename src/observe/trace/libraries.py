@@ -207,6 +207,9 @@ def diffusion_inputs(name, values, accepted):
             inputs.append(Input("pooled_projections", f32, ["B", width]))
         if values.get("guidance_embeds"):
             inputs.append(Input("guidance", f32, ["B"]))
+        if "controlnet_cond" in accepted:
+            # Latents of the picture, packed as those that it steers (diffusers/models/controlnets/controlnet_flux.py).
+            inputs.append(Input("controlnet_cond", f32, ["B", "S", channels]))
         return [*inputs, Input("_channels", f32, [channels])]
     latents = "hidden_states" if "hidden_states" in accepted else "sample" if "sample" in accepted else next(
         key for key in accepted if key != "self")
