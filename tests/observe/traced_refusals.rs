@@ -73,7 +73,8 @@ fn a_checkpoint_function_of_a_codes_own_recomputes_a_block() {
 
 /// Operations that a plan of a tape recomputes for four samples in fp32.
 fn recomputed(folder: &Path, rest: &str) -> f64 {
-    let text = format!("model: {{trace: model.tape.json.gz}}\ntraining: {{precision: fp32, micro_batch_size: 4{rest}}}\n");
+    let text =
+        format!("model: {{trace: model.tape.json.gz}}\ntraining: {{precision: fp32, micro_batch_size: 4{rest}}}\n");
     std::fs::write(folder.join("plan.yaml"), text).unwrap();
     let out = memwall(folder, &["predict", "--format", "json", "plan.yaml"]);
     let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();

@@ -124,7 +124,23 @@ impl Site<'_> {
     }
 
     fn op(&self, tape: &mut Tape, op: &TracedOp, (frozen, asked): (bool, bool), (taken, room): (&Replaced, &mut Room)) {
-        let TracedOp(name, _, _, unit, work, read, made, saved, before, behind, forward, backward, launches, each, stays) = op;
+        let TracedOp(
+            name,
+            _,
+            _,
+            unit,
+            work,
+            read,
+            made,
+            saved,
+            before,
+            behind,
+            forward,
+            backward,
+            launches,
+            each,
+            stays,
+        ) = op;
         let flow = |flow: u8| match flow {
             0 => Flow::Stop,
             1 => Flow::Pass,
