@@ -44,7 +44,7 @@ def forget_results(model):
     """Empties what functions of the model's own code keep of their results by their arguments (`functools.lru_cache`): tables made
     under autocast have other types than those of a step without. Whether there was anything."""
     own = {type(module).__module__ for module in model.modules()}
-    kept = [one for one in gc.get_objects() if isinstance(one, functools._lru_cache_wrapper)
+    kept = [one for one in gc.get_objects() if type(one) is functools._lru_cache_wrapper
             and getattr(one, "__module__", None) in own and one.cache_info().currsize]
     for one in kept:
         one.cache_clear()
