@@ -127,3 +127,19 @@ fn blocks_that_a_model_recomputes_are_recomputed_as_it_says() {
         assert_eq!(recomputed(folder.path(), ", activation_checkpointing: none"), 0.0, "{maker}");
     }
 }
+
+/// Gradients of an embedding with `sparse=True` have as many rows as the batch has different ids, which no size tells.
+#[test]
+fn sparse_gradients_are_refused() {
+    if torch().is_none_or(|version| version < (2, 1)) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let net = "from torch import nn\nNet = lambda: nn.Sequential(nn.Embedding(100, 8, sparse=True), nn.Linear(8, 1))\n";
+    std::fs::write(folder.path().join("net.py"), net).unwrap();
+    let (python, input) = (python(), "int64[B,S]");
+    let out = memwall(folder.path(), &["trace", "net.py:Net", "--input", input, "--quiet", "--python", &python]);
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(said.contains("trace the model with sparse=False") && said.lines().count() == 1, "{said}");
+    assert_eq!(out.status.code(), Some(2));
+}
