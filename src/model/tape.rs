@@ -145,6 +145,8 @@ pub struct Op {
     pub flops_backward: f64,
     /// Computes on each element (a copy does not).
     pub elementwise: bool,
+    /// What it makes stays where its block is recomputed (torch/utils/checkpoint.py, `create_selective_checkpoint_contexts`).
+    pub stays: bool,
     /// How many kernels of this kind run (one for each expert).
     pub launches: u64,
 }
@@ -201,6 +203,9 @@ pub struct Tape {
     pub leaves_output: bool,
     /// The gradient of what leaves waits for another tensor too, and stays while this one runs backward.
     pub shares_gradient: bool,
+    /// Recomputed, it runs to its last operator, in a backward pass of its own, whose frame holds what comes out and its
+    /// gradient (torch/utils/checkpoint.py, `CheckpointFunction.backward`).
+    pub reruns_all: bool,
     /// Checkpointing leaves it alone: it is no repeated block.
     pub plain: bool,
     /// PyTorch was seen to run it: its flows say which gradients are views, and its operators what frames hold.
@@ -236,6 +241,8 @@ pub struct Spec<'a> {
     pub flops: (f64, f64),
     /// Computes on each element.
     pub elementwise: bool,
+    /// What it makes stays where its block is recomputed.
+    pub stays: bool,
     /// Number of kernels.
     pub launches: u64,
 }
@@ -253,6 +260,7 @@ impl Default for Spec<'_> {
             scratch_backward: 0,
             flops: (0.0, 0.0),
             elementwise: false,
+            stays: false,
             launches: 1,
         }
     }
@@ -342,6 +350,7 @@ impl Tape {
             flops_forward: spec.flops.0,
             flops_backward: spec.flops.1,
             elementwise: spec.elementwise,
+            stays: spec.stays,
             launches: spec.launches,
         });
     }

@@ -1,9 +1,12 @@
 """Small models as research code writes them, each of whose steps showed a rule that the tape lacked, for trace_cases.py. The loss
 is what a model returns."""
 
+import functools
+
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 
 class Translator(nn.Module):
@@ -197,3 +200,160 @@ class Relative(nn.Module):
             x = x + torch.einsum("bnij,bjnd->bind", shares.to(v.dtype), v).reshape(rows, length, width)
             x = x + feed(x)
         return F.cross_entropy(self.out(x).flatten(0, 1), ids.flatten())
+
+
+class Penalty(nn.Module):
+    """A critic of linear layers: gradients of its weights come from two passes, and meet where a weight is transposed."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 1))
+
+    def forward(self, real, made):
+        share = torch.rand(len(real), 1, device=real.device)
+        between = (share * real + (1 - share) * made).requires_grad_(True)
+        slope, = torch.autograd.grad(self.net(between).sum(), between, create_graph=True)
+        return self.net(made).mean() - self.net(real).mean() + 10 * ((slope.norm(2, dim=1) - 1) ** 2).mean()
+
+
+class Heat(nn.Module):
+    """What is left of the heat equation: second derivatives by both inputs."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(*(one for at in range(4) for one in (nn.Linear(256 if at else 2, 256), nn.Tanh())), nn.Linear(256, 1))
+
+    def forward(self, place, time):
+        place, time = place.requires_grad_(True), time.requires_grad_(True)
+        made = self.net(torch.cat((place, time), 1))
+        along, change = torch.autograd.grad(made.sum(), (place, time), create_graph=True)
+        curve, = torch.autograd.grad(along.sum(), place, create_graph=True)
+        return (change - 0.1 * curve).pow(2).mean() + made.pow(2).mean()
+
+
+class Written(nn.Module):
+    """Boxes to which a part is added in place before an activation keeps what it makes; nobody asks for them here."""
+
+    def __init__(self, width=256):
+        super().__init__()
+        self.first, self.boxes, self.out = nn.Linear(64, width), nn.Linear(width, 4), nn.Linear(width, 10)
+
+    def forward(self, x, labels):
+        x = self.first(x).relu()
+        boxes = self.boxes(x)
+        boxes[..., :2] += x[..., :2]
+        boxes = boxes.sigmoid()
+        return F.cross_entropy(self.out(x).mean(1), labels)
+
+
+class Spoken(nn.Module):
+    """Frames of sound, and a loss that is told lengths on the host."""
+
+    def __init__(self, width=256):
+        super().__init__()
+        self.first, self.mix, self.out = nn.Conv1d(80, width, 5, 2, 2), nn.LSTM(width, width, bidirectional=True), nn.Linear(width, 29)
+
+    def forward(self, x, labels):
+        x = self.first(x).relu().permute(2, 0, 1)
+        x = self.mix(x)[0].unflatten(-1, (2, -1)).sum(2)
+        lengths = [torch.full((len(labels),), count, dtype=torch.long) for count in (len(x), labels.size(1))]
+        return F.ctc_loss(self.out(x).float().log_softmax(-1), labels, *lengths)
+
+
+class Mixing(nn.Module):
+    """A block of attention and a feed-forward part."""
+
+    def __init__(self, width=256, heads=4):
+        super().__init__()
+        self.heads, self.before, self.between = heads, nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.last = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.feed = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width), nn.Dropout(0.1))
+
+    def attend(self, x):
+        rows, length, width = x.shape
+        q, k, v = self.qkv(self.before(x)).view(rows, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        return self.last(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(rows, length, width))
+
+    def forward(self, x):
+        x = x + self.attend(x)
+        return x + self.feed(self.between(x))
+
+
+class Recomputed(nn.Module):
+    """Blocks that the model recomputes by itself: the ways are subclasses."""
+
+    def __init__(self, width=256, vocabulary=1000, blocks=6):
+        super().__init__()
+        self.embedding, self.out = nn.Embedding(vocabulary, width), nn.Linear(width, vocabulary)
+        self.blocks = nn.ModuleList(Mixing(width) for _ in range(blocks))
+
+    def run(self, block, x, at):
+        return checkpoint(block, x, use_reentrant=False)
+
+    def forward(self, ids):
+        x = self.embedding(ids)
+        for at, block in enumerate(self.blocks):
+            x = self.run(block, x, at)
+        return F.cross_entropy(self.out(x).flatten(0, 1), ids.flatten())
+
+
+class Reentrant(Recomputed):
+    def run(self, block, x, at):
+        return checkpoint(block, x, use_reentrant=True)
+
+
+class Half(Recomputed):
+    """Every second block alone."""
+
+    def run(self, block, x, at):
+        return checkpoint(block, x, use_reentrant=False) if at % 2 else block(x)
+
+
+class Pairs(Recomputed):
+    """Two blocks in one call of a function that nobody named."""
+
+    def run(self, block, x, at):
+        return x if at % 2 else checkpoint(lambda y: self.blocks[at + 1](block(y)), x, use_reentrant=False)
+
+
+class Parts(Recomputed):
+    """Attention and the feed-forward part apart, the second with a backward pass of its own."""
+
+    def run(self, block, x, at):
+        x = x + checkpoint(block.attend, x, use_reentrant=False)
+        return x + checkpoint(lambda y: block.feed(block.between(y)), x, use_reentrant=True)
+
+
+class Chosen(Recomputed):
+    """What linear layers make is kept."""
+
+    def run(self, block, x, at):
+        kept = functools.partial(create_selective_checkpoint_contexts, [torch.ops.aten.addmm.default])
+        return checkpoint(block, x, use_reentrant=False, context_fn=kept)
+
+
+class Again(torch.autograd.Function):
+    """A function that computes again by itself, as guided-diffusion's `CheckpointFunction` does."""
+
+    @staticmethod
+    def forward(ctx, run_function, length, *args):
+        ctx.run, ctx.inputs, ctx.weights = run_function, args[:length], args[length:]
+        with torch.no_grad():
+            return run_function(*ctx.inputs)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        with torch.enable_grad():
+            inputs = [one.detach().requires_grad_(True) for one in ctx.inputs]
+            made = ctx.run(*[one.view_as(one) for one in inputs])
+        gradients = torch.autograd.grad(made, (*inputs, *ctx.weights), gradient, allow_unused=True)
+        del ctx.inputs, ctx.weights, made
+        return (None, None, *gradients)
+
+
+Again.__name__ = "CheckpointFunction"
+
+
+class Own(Recomputed):
+    def run(self, block, x, at):
+        return Again.apply(block, 1, x, *block.parameters())

@@ -46,7 +46,7 @@ import tape
 PATIENCE = 900
 # What the tracer takes out of PyTorch while it traces.
 RECOMPUTES = {name: function for name, function in vars(torch.utils.checkpoint).items()
-              if name.startswith("_checkpoint_without_reentrant_generator")}
+              if name.startswith("_checkpoint_without_reentrant_generator") or name == "CheckpointFunction"}
 TYPES = {"fp32": torch.float32, "bf16-mixed": torch.float32, "bf16": torch.bfloat16}
 
 
@@ -199,7 +199,8 @@ def cases(case, folder, answers):
     first = made["points"][0]
     # Four times the batch and twice the length of the first point traced, where lengths vary; it lies within the further ones.
     times = lambda axis: 4 if axis == "B" else 2 if axis in "ST" and axis in made["axes"] else 1
-    sizes = {axis: size * times(axis) for axis, size in first.items()}
+    # One that holds for one size alone is held against a step of that size.
+    sizes = made["points"][-1] if made["fixed"] else {axis: size * times(axis) for axis, size in first.items()}
     longest = subject.longest
     if longest and sizes.get("S", 0) > longest:
         sizes["S"] = longest

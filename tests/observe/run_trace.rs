@@ -159,7 +159,7 @@ Mlp()(torch.randn(256, 1024)).sum().backward()
 }
 
 #[test]
-fn a_run_that_checkpoints_gives_no_tape_and_a_traced_script_is_taken_without() {
+fn a_run_that_checkpoints_gives_no_tape_and_a_traced_script_recomputes_its_blocks() {
     if torch().is_none_or(|version| version < (2, 1)) {
         return;
     }
@@ -175,13 +175,17 @@ fn a_run_that_checkpoints_gives_no_tape_and_a_traced_script_is_taken_without() {
         let out = memwall(folder.path(), &[&["trace", "--cpu", "-o", "script.tape.json.gz", "--"], command].concat());
         assert!(out.status.success(), "{}", text(&out.stderr));
         assert_eq!(text(&out.stderr).contains("the script checkpoints 6 calls"), command.len() == 3);
-        let plan = "model: {trace: script.tape.json.gz}\ntraining: {precision: fp32}\n";
-        std::fs::write(folder.path().join("plan.yaml"), plan).unwrap();
-        let out = memwall(folder.path(), &["predict", "--format", "json", "plan.yaml"]);
-        let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
-        (report["flops"].clone(), report["memory"].clone())
+        ["", ", activation_checkpointing: none", ", activation_checkpointing: full"].map(|rest| {
+            let plan = format!("model: {{trace: script.tape.json.gz}}\ntraining: {{precision: fp32{rest}}}\n");
+            std::fs::write(folder.path().join("plan.yaml"), plan).unwrap();
+            let out = memwall(folder.path(), &["predict", "--format", "json", "plan.yaml"]);
+            let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+            (report["flops"].clone(), report["memory"].clone())
+        })
     });
-    assert_eq!(tapes[0], tapes[1], "with and without");
+    let [[own, without, full], [plain, again, asked]] = tapes;
+    assert_eq!((&without, &plain), (&plain, &again), "with and without");
+    assert_eq!((&own, &full), (&asked, &asked), "by itself and as the plan asks");
 }
 
 /// Gradients by `torch.autograd.grad`, then steps: the tracer waits for a backward pass that does not come. And a script that

@@ -36,6 +36,7 @@ impl Site<'_> {
         tape.borrows = segment.borrows;
         tape.leaves_output = segment.leaves_output;
         tape.shares_gradient = segment.shares_gradient;
+        tape.reruns_all = segment.reruns_all;
         tape.traced = true;
         let (mut taken, mut room) = (Replaced::default(), Room::default());
         tape.weights.extend(segment.weights.iter().map(|weight| self.weight(weight)));
@@ -123,7 +124,23 @@ impl Site<'_> {
     }
 
     fn op(&self, tape: &mut Tape, op: &TracedOp, (frozen, asked): (bool, bool), (taken, room): (&Replaced, &mut Room)) {
-        let TracedOp(name, _, _, unit, work, read, made, saved, before, behind, forward, backward, launches, each) = op;
+        let TracedOp(
+            name,
+            _,
+            _,
+            unit,
+            work,
+            read,
+            made,
+            saved,
+            before,
+            behind,
+            forward,
+            backward,
+            launches,
+            each,
+            stays,
+        ) = op;
         let flow = |flow: u8| match flow {
             0 => Flow::Stop,
             1 => Flow::Pass,
@@ -172,6 +189,7 @@ impl Site<'_> {
             scratch_backward: scratch,
             flops: (self.size(*forward) as f64, flops),
             elementwise: *each != 0,
+            stays: *stays != 0,
             launches: u64::from(*launches),
         });
     }

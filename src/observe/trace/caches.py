@@ -1,5 +1,8 @@
 """What a model keeps for later steps beside its buffers: masks and positions that the first forward pass makes."""
 
+import functools
+import gc
+
 import torch
 
 # What PyTorch keeps of a module.
@@ -35,6 +38,17 @@ class Attributes:
                 if buffers.get(name) is None:
                     changed |= put_back(module._buffers, name, buffers)
         return changed
+
+
+def forget_results(model):
+    """Empties what functions of the model's own code keep of their results by their arguments (`functools.lru_cache`): tables made
+    under autocast have other types than those of a step without. Whether there was anything."""
+    own = {type(module).__module__ for module in model.modules()}
+    kept = [one for one in gc.get_objects() if type(one) is functools._lru_cache_wrapper
+            and getattr(one, "__module__", None) in own and one.cache_info().currsize]
+    for one in kept:
+        one.cache_clear()
+    return bool(kept)
 
 
 def put_back(values, name, before):

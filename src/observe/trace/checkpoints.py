@@ -1,5 +1,5 @@
-"""Recomputation and whatever else a model does with what autograd saves is left out while a step is traced: the plan says what
-is recomputed and what goes to the host, and the tape holds the model without it."""
+"""Recomputation and whatever else a model does with what autograd saves is left out while a step is traced: the tape holds the model
+without it, and calls that the model itself recomputes as blocks, which are recomputed unless the plan says otherwise."""
 
 import inspect
 import sys
@@ -17,25 +17,108 @@ def replace(original, made):
             names[name] = made
 
 
+class Regions:
+    """Calls that a model recomputes in its backward pass, the outermost ones: path of what they run, first operator, one past the
+    last, and whether a backward pass of its own recomputes all of it (the reentrant kind)."""
+
+    def __init__(self):
+        self.calls, self.is_inside, self.last = [], False, None
+        # What the call that runs keeps of its operators all the same, a function of operator and arguments.
+        self.policy = None
+        # Numbers of calls that are not run, each with its path: they return what the call before returned.
+        self.passed = {}
+        # Calls in the one that runs, which stand for it, and how often there were any.
+        self.inner, self.nested = None, 0
+
+    def keeps(self, func, args, kwargs):
+        """Whether what an operator makes is kept, not computed again (torch/utils/checkpoint.py, `_CachingTorchDispatchMode`)."""
+        if self.policy is None or func in getattr(checkpoint, "SAC_IGNORED_OPS", ()):
+            return False
+        answer = self.policy(checkpoint.SelectiveCheckpointContext(is_recompute=False), func, *args, **kwargs)
+        return answer is True or getattr(answer, "name", "") in ("MUST_SAVE", "PREFER_SAVE")
+
+    def run(self, ops, function, reentrant, policy=None):
+        number = len(self.calls)
+        if self.is_inside:
+            return self.run_inside(ops, function, reentrant)
+        if number in self.passed:
+            self.calls.append((self.passed[number], None, None, reentrant))
+            made = self.last
+        else:
+            start, self.is_inside, self.policy, self.inner = len(ops), True, policy, []
+            try:
+                made = function()
+            finally:
+                self.is_inside, self.policy = False, None
+            self.nested += bool(self.inner)
+            whole = [(common_path(ops[start:]), start, len(ops), reentrant)] if len(ops) > start else []
+            self.calls.extend(self.inner or whole)
+        self.last = made if number + 1 in self.passed else None
+        return made
+
+
+    def run_inside(self, ops, function, reentrant):
+        """A call in a call that is recomputed."""
+        inner, start = self.inner, len(ops)
+        self.inner = None
+        try:
+            return function()
+        finally:
+            self.inner = inner
+            if inner is not None and len(ops) > start:
+                inner.append((common_path(ops[start:]), start, len(ops), reentrant))
+
+
+def common_path(ops):
+    """The path of the innermost module that runs all of these operators."""
+    paths = [op.path.split(".") if op.path else [] for op in ops]
+    first, last = min(paths, default=[]), max(paths, default=[])
+    alike = next((at for at, (one, other) in enumerate(zip(first, last)) if one != other), min(len(first), len(last)))
+    return ".".join(first[:alike])
+
+
 class Counts:
     """How often a model asked for it in the pass that is traced."""
 
     def __init__(self):
         self.active, self.checkpointed, self.hooked, self.compiled, self.own = False, 0, 0, 0, None
+        # What follows the pass.
+        self.recorder = None
+        # Calls with contexts of their own, of which nobody knows what they keep.
+        self.unknown = 0
         # The most that any pass asked: in some of them blocks are passed over.
-        self.most = (0, 0)
+        self.most = (0, 0, 0, 0)
 
-    def begin(self, own):
+    def begin(self, own, recorder):
         """A traced pass begins, in which autograd's hooks `own` are the tracer's."""
-        self.active, self.checkpointed, self.hooked, self.own = True, 0, 0, own
+        self.active, self.checkpointed, self.hooked, self.own, self.recorder = True, 0, 0, own, recorder
 
     def end(self):
-        self.active, self.own = False, None
-        self.most = max(self.most[0], self.checkpointed), max(self.most[1], self.hooked)
+        regions = self.recorder.regions
+        found = self.checkpointed, self.hooked, len(regions.calls), regions.nested
+        self.active, self.own, self.recorder = False, None, None
+        self.most = tuple(map(max, self.most, found))
+
+    def region(self, function, reentrant=True, policy=None):
+        """Runs what the model recomputes."""
+        if self.recorder is None or not torch.is_grad_enabled() or not self.recorder.is_forward():
+            return function()
+        return self.recorder.regions.run(self.recorder.ops, function, reentrant, policy)
+
+    def recomputes(self):
+        return self.most[2] > 0
 
     def notes(self, who):
-        notes, (checkpointed, hooked) = [], self.most
-        if checkpointed:
+        notes, (checkpointed, hooked, regions, nested) = [], self.most
+        if regions:
+            notes.append(f"the {who} checkpoints {regions} calls: they are the tape's blocks, and recomputed unless "
+                         "training.activation_checkpointing says what is")
+        if nested:
+            notes.append(f"{nested} of its recomputed calls have others in them: those are the tape's blocks, and what the outer "
+                         "ones compute once more is not in it")
+        if self.unknown:
+            notes.append("recomputed calls run in contexts of the code's own (context_fn): what those keep is not in the tape")
+        if checkpointed and not regions:
             notes.append(f"the {who} checkpoints {checkpointed} calls, the tape none: training.activation_checkpointing says "
                          "what is recomputed")
         if hooked:
@@ -92,10 +175,24 @@ def applied(function, *args, **kwargs):
     if run is None:
         return apply(function, *args, **kwargs)
     COUNTS.checkpointed += 1
-    return run(*args, **kwargs)
+    return COUNTS.region(lambda: run(*args, **kwargs))
 
 
 apply = torch.autograd.Function.apply.__func__
+
+
+def checkpointed(function, *args, **kwargs):
+    """`torch.utils.checkpoint.checkpoint`."""
+    reentrant, contexts = kwargs.get("use_reentrant") is not False, kwargs.get("context_fn")
+    policy = None
+    if contexts is not None and COUNTS.active and not reentrant:
+        policy = getattr(contexts()[0], "policy_fn", None) if hasattr(checkpoint, "SelectiveCheckpointContext") else None
+        COUNTS.unknown += policy is None
+    return COUNTS.region(lambda: REAL["checkpoint"](function, *args, **kwargs), reentrant, policy)
+
+
+# By a name that `replace` does not find.
+REAL = {"checkpoint": checkpoint.checkpoint}
 
 
 def compiled(model=None, **_):
@@ -111,6 +208,7 @@ def install():
         if hasattr(checkpoint, name):
             replace(getattr(checkpoint, name), without_reentrant)
     replace(checkpoint.CheckpointFunction, Function)
+    replace(REAL["checkpoint"], checkpointed)
     torch.autograd.Function.apply = classmethod(applied)
     replace(torch.compile, compiled)
     torch.compile = compiled

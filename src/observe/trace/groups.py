@@ -115,6 +115,9 @@ class Groups:
                 found = next((one for one in left if one == edge[1]), None)
             else:
                 found = next((one for one in left if tensors[one].seq == edge[0]), None)
+                if found is None:
+                    # What a function saved of its own output, and a backward pass in the forward pass read.
+                    found = next((one for one in left if self.stands_for(one, edge[0])), None)
             if found is None:
                 self.unmatched += 1
                 continue
@@ -126,6 +129,14 @@ class Groups:
             new = key in node._start
             view = self.reaches_as_view(found) or view
             group.flows[found] = ("new view" if view else "new") if new else "pass"
+
+    def stands_for(self, number, seq):
+        """Whether a tensor is a view of what a function made, of as many elements."""
+        while self.alias[number] != number:
+            number = self.alias[number]
+            if self.r.tensors[number].seq == seq:
+                return True
+        return False
 
     def is_leaf_made(self, number):
         """Whether it was made in this pass, and asks for a gradient of its own, as interpolated samples of gradient penalties do."""
@@ -160,6 +171,11 @@ class Groups:
         same = tensors[before].numel == tensors[after].numel and tensors[before].dtype == tensors[after].dtype
         flow = group.flows.get(before, "pass")
         if not same or flow != "pass" or tensors[before].storage != tensors[after].storage:
+            return False
+        storage = tensors[before].storage
+        if storage is not None and self.r.storages[storage].kind == "parameter" and self.gradients_for(after) > 1:
+            # Gradients of a transposed weight are summed there, as those of a pass and of its own backward pass, and come to the
+            # weight together.
             return False
         self.alias[after] = before
         node = self.r.nodes.get(group.node) if group.node is not None else None

@@ -83,7 +83,18 @@ def dropout(input, p=0.5, training=True, inplace=False):
     return input.copy_(made) if inplace else made
 
 
+def ctc_loss(log_probs, targets, input_lengths, target_lengths, *args, **kwargs):
+    """Lengths on the host, which the loss copies where it needs them (aten/src/ATen/native/LossCTC.cpp, `ctc_loss`): of fake tensors
+    it would divide as they are."""
+    beside = lambda one: one.to(log_probs.device) if isinstance(one, torch.Tensor) else one
+    return CTC(log_probs, beside(targets), beside(input_lengths), beside(target_lengths), *args, **kwargs)
+
+
+CTC = torch.ctc_loss
+
+
 def install(device):
+    torch.ctc_loss = ctc_loss
     F.scaled_dot_product_attention = torch.nn.functional.scaled_dot_product_attention = attention
     if importlib.util.find_spec("torch.nn.attention.flex_attention") is not None:
         import torch.nn.attention.flex_attention as flex

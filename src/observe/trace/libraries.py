@@ -154,7 +154,7 @@ class Diffusion(Subject):
 TEXTS = {"SD3Transformer2DModel": 333, "PixArtTransformer2DModel": 120, "CogVideoXTransformer3DModel": 226, "WanTransformer3DModel": 512}
 
 # Those that do not run without a mask of their text.
-MASKED = ("Lumina2Transformer2DModel", "MochiTransformer3DModel")
+MASKED = ("Lumina2Transformer2DModel", "MochiTransformer3DModel", "HunyuanVideoTransformer3DModel")
 
 
 def condition(values, channels):
@@ -207,6 +207,9 @@ def diffusion_inputs(name, values, accepted):
             inputs.append(Input("pooled_projections", f32, ["B", width]))
         if values.get("guidance_embeds"):
             inputs.append(Input("guidance", f32, ["B"]))
+        if "controlnet_cond" in accepted:
+            # Latents of the picture, packed as those that it steers (diffusers/models/controlnets/controlnet_flux.py).
+            inputs.append(Input("controlnet_cond", f32, ["B", "S", channels]))
         return [*inputs, Input("_channels", f32, [channels])]
     latents = "hidden_states" if "hidden_states" in accepted else "sample" if "sample" in accepted else next(
         key for key in accepted if key != "self")
@@ -226,6 +229,8 @@ def diffusion_inputs(name, values, accepted):
     inputs.extend(Input(size, f32, ["B", 2]) for size in ("original_size", "target_size", "crop_coords") if size in accepted)
     if "pooled_projections" in accepted:
         inputs.append(Input("pooled_projections", f32, ["B", values.get("pooled_projection_dim", 2048)]))
+    if "guidance" in accepted and values.get("guidance_embeds"):
+        inputs.append(Input("guidance", f32, ["B"]))
     if "class_labels" in accepted and values.get("num_embeds_ada_norm") and "encoder_hidden_states" not in {
             one.name for one in inputs}:
         inputs.append(Input("class_labels", torch.int64, ["B"]))

@@ -39,7 +39,7 @@ class LiveRecorder(Recorder):
     """Follows real tensors, and leaves no mark on them."""
 
     def __init__(self, device, until):
-        super().__init__(None, device, {})
+        super().__init__(None, device)
         self.autocast, self.until = False, until
         self.marked, self.frozen = [], False
         # Others' hooks on what is saved: this recorder does not see what they keep.

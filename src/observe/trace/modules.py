@@ -134,9 +134,11 @@ KEPT = 3
 
 
 def passed_over(recorder):
-    """Calls of blocks that run what those about them run."""
+    """Calls of blocks that run what those about them run; of what the model recomputes, where it does, with the path of each."""
+    regions = recorder.regions.calls
+    blocks = [(path, "", start, end) for path, start, end, _ in regions] or recorder.blocks
     keys = []
-    for path, cls, start, end in recorder.blocks:
+    for path, cls, start, end in blocks:
         key = [cls]
         for op in recorder.ops[start:end]:
             # Depthwise kernels of other sizes give as much.
@@ -156,9 +158,11 @@ def passed_over(recorder):
             close()
             row, last = [], key
         row.append(call)
-        if call + 1 < len(keys) and recorder.blocks[call + 1][2] != end:
+        if call + 1 < len(keys) and blocks[call + 1][2] != end:
             # Something runs between this block and the next.
             close()
             row, last = [], None
     close()
-    return frozenset(skipped)
+    if recorder.regions.nested:
+        return {}
+    return {call: blocks[call][0] for call in skipped} if regions else frozenset(skipped)

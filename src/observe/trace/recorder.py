@@ -10,6 +10,7 @@ import checkpoints
 from fake import Values, asked_device, device_of, tensors_in
 from places import caches_of
 from sources import Refused
+from work import work_of
 
 aten = torch.ops.aten
 
@@ -44,12 +45,12 @@ class Storage:
 class Op:
     """An operator of the forward pass below autograd."""
 
-    __slots__ = ("name", "path", "cls", "seq", "graded", "inputs", "outputs", "saved", "flops", "args", "mutates", "node")
+    __slots__ = ("name", "path", "cls", "seq", "graded", "inputs", "outputs", "saved", "flops", "args", "mutates", "node", "kept")
 
     def __init__(self, name, path, cls, seq, graded):
         self.name, self.path, self.cls, self.seq, self.graded = name, path, cls, seq, graded
         self.inputs, self.outputs, self.saved, self.flops, self.args = [], [], [], 0, None
-        self.mutates, self.node = False, None
+        self.mutates, self.node, self.kept = False, None, False
 
 
 class Node:
@@ -67,10 +68,9 @@ class Node:
 class Recorder(Values):
     """A dispatch mode that writes everything down."""
 
-    def __init__(self, fake_mode, device, module_names, shortcut=None):
+    def __init__(self, fake_mode, device, shortcut=None):
         super().__init__(fake_mode, shortcut=shortcut)
         self.device = device.type
-        self.names = module_names
         self.restart()
 
     def fail(self, error):
@@ -89,7 +89,8 @@ class Recorder(Values):
         self.stack = []
         # Calls of blocks: path, first operator, one past the last.
         self.blocks = []
-        self.skip = {}
+        # Calls that the model recomputes, which stand for the blocks where there are any.
+        self.regions = checkpoints.Regions()
         self._handles = []
         self.autocast_ended_at = None
         # Something of fp32 comes into a block.
@@ -104,6 +105,9 @@ class Recorder(Values):
         place = device_of(tensor).type
         if place != self.device and not (self.device == "cpu" and place == "meta"):
             return None
+        if tensor.layout is not torch.strided:
+            raise Refused(f"a tensor of layout {str(tensor.layout).removeprefix('torch.')}, as gradients of layers with sparse=True "
+                          "are: no tape holds how much of it there is; trace the model with sparse=False")
         storage = tensor.untyped_storage()
         key = storage._cdata
         known = self.alive.get(key)
@@ -153,7 +157,7 @@ class Recorder(Values):
             return asked_device(func, args) or func(*args, **kwargs)
         try:
             # Another thread prepares data, or what else a step does not do.
-            if self.phase == "forward" and threading.get_ident() == self.thread:
+            if self.is_forward():
                 return self.forward(func, args, kwargs)
             if self.phase == "backward":
                 return self.backward(func, args, kwargs)
@@ -179,7 +183,7 @@ class Recorder(Values):
         op.outputs = [self.identify(leaf, at, op.node) for leaf in tensors_in(out)]
         if func is aten._scaled_dot_product_efficient_attention.default and len(inputs) > 2:
             self.without_padding(op.outputs[1], inputs[0].size(-2))
-        op.mutates = func._schema.is_mutable
+        op.mutates, op.kept = func._schema.is_mutable, self.regions.keeps(func, args, kwargs)
         op.args = work_of(func, args, kwargs, out)
         op.flops = self.count(func, args, kwargs, out)
         if op.graded:
@@ -235,8 +239,12 @@ class Recorder(Values):
         self.phase = "forward"
         self.last_seq = sequence_number() - 1
         self.hooks = torch.autograd.graph.saved_tensors_hooks(self.pack, lambda kept: kept)
-        checkpoints.COUNTS.begin(self.hooks)
+        checkpoints.COUNTS.begin(self.hooks, self)
         self.hooks.__enter__()
+
+    def is_forward(self):
+        """Whether the pass that is written down runs, in this thread."""
+        return self.phase == "forward" and threading.get_ident() == self.thread
 
     def stop_saving(self):
         if self.phase == "forward":
@@ -252,7 +260,13 @@ class Recorder(Values):
         else:
             # Inputs are saved before their operator runs.
             self.saving.setdefault(seq, []).append(number)
-        return self.detached(tensor, number) if is_made_by(tensor.grad_fn, seq) else tensor
+        own = is_made_by(tensor.grad_fn, seq) or self.is_last_made(tensor, number, seq)
+        return self.detached(tensor, number) if own else tensor
+
+    def is_last_made(self, tensor, number, seq):
+        """Whether a tensor comes from the last operator, whose function saves it: a view that was written to has got a function
+        since (torch/csrc/autograd/variable.cpp, `grad_fn`), so that numbers do not tell."""
+        return tensor.grad_fn is not None and self.last_seq == seq and self.tensors[number].maker == len(self.ops) - 1
 
     def detached(self, tensor, number):
         """What a function keeps of its own output: with the graph it would hold itself for ever, as hooks get the output as it is
@@ -347,50 +361,3 @@ def only_one(*_, **__):
     """In the place of a backward pass inside the traced one: what lives and is saved there is no part of the model's own pass."""
     raise Refused("its backward pass computes blocks again and runs backward passes of them, as reversible layers do: no tape "
                   "holds what is alive there")
-
-
-def work_of(func, args, kwargs, out):
-    """Sizes of a matrix product, a convolution or fused attention, as its speed depends on them."""
-    name = func._overloadpacket.__name__
-    shape = lambda tensor: tuple(tensor.shape)
-    if name == "mm":
-        a, b = shape(args[0]), shape(args[1])
-        return ("product", 1, a[0], a[1], b[1])
-    if name == "addmm":
-        a, b = shape(args[1]), shape(args[2])
-        return ("product", 1, a[0], a[1], b[1])
-    if name in ("bmm", "baddbmm"):
-        a, b = (shape(one) for one in (args[:2] if name == "bmm" else args[1:3]))
-        return ("product", a[0], a[1], a[2], b[2])
-    if name in ("convolution", "_convolution", "cudnn_convolution"):
-        made, weight = shape(out), shape(args[1])
-        transposed = bool(args[6]) if len(args) > 6 else False
-        window = 1
-        for side in weight[2:]:
-            window *= side
-        positions = made[0]
-        for side in (shape(args[0]) if transposed else made)[2:]:
-            positions *= side
-        before = 1
-        for side in shape(args[0])[2:]:
-            before *= side
-        after = 1
-        for side in made[2:]:
-            after *= side
-        first, second = weight[1], weight[0]
-        return ("convolution", positions, first, second, window, int(before > after))
-    if "scaled_dot_product" in name and "backward" not in name:
-        query, key, value = (shape(one) for one in args[:3])
-        causal = kwargs.get("is_causal", False)
-        for one in args[3:]:
-            causal = causal or one is True
-        batch = 1
-        for side in query[:-2]:
-            batch *= side
-        sharing = max(1, query[-3] // key[-3]) if len(query) > 3 else 1
-        return ("attention", batch, query[-2], sharing, (query[-1] + value[-1]) // 2, int(bool(causal)))
-    if "layer_norm" in name or "group_norm" in name or "rms_norm" in name or "softmax" in name:
-        return ("rows",)
-    if "batch_norm" in name:
-        return ("normalized",)
-    return None

@@ -95,7 +95,7 @@ class Watch:
     def __init__(self, device, fake_mode, ending, answers=False, wanted=None):
         self.device, self.fake_mode, self.ending = device, fake_mode, ending
         self.answers, self.wanted = answers, wanted
-        self.recorder = Recorder(fake_mode, device.torch_device(), {})
+        self.recorder = Recorder(fake_mode, device.torch_device())
         self.recorder.autocast, self.recorder.fail = False, ending.fail
         self.guesses = self.recorder.keep()
         self.model = self.calls = self.assembly = None

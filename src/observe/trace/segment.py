@@ -66,8 +66,9 @@ class Writer:
             "borrows": self.order > 0 and (self.order - 1) in a.held_outputs,
             "weights": self.weights, "tensors": self.tensors, "ops": self.ops, "output": output, "also": also,
         }
-        known = {"leaves_output": a.own_outputs, "shares_gradient": a.shared_gradients}
-        return {**segment, **{name: True for name, orders in known.items() if self.order in orders}}
+        known = {"leaves_output": self.order in a.own_outputs, "shares_gradient": self.order in a.shared_gradients,
+                 "reruns_all": a.run[self.order] in a.reentrant}
+        return {**segment, **{name: True for name, holds in known.items() if holds}}
 
     # Tensors
 
@@ -217,6 +218,7 @@ class Writer:
             called(relative, first.cls, kernel, work), first.cls, kernel, self.unit(work, group), self.work(work), inputs, outputs, saved,
             Number(group.scratch + self.beside_old(group)), Number(node.scratch if ran else 0), Number(sum(op.flops for op in group.ops)),
             Number(node.flops if ran else 0), 0 if views else len(group.ops), int(first.name not in COPIES),
+            *([1] if any(op.kept for op in group.ops) else []),
         ])
 
     def beside_old(self, group):

@@ -44,8 +44,11 @@ class Assembly(Groups):
     def cut(self):
         """Blocks and what lies between them: path, class, groups; none for a block that was passed over."""
         r = self.r
-        pieces = []
-        calls = [call for call in r.blocks]
+        # Pieces that a backward pass of their own recomputes, to the last operator.
+        pieces, self.reentrant = [], set()
+        named = lambda path: type(self.model.get_submodule(path)).__name__
+        calls = [(path, named(path), start, end) for path, start, end, _ in r.regions.calls] or r.blocks
+        reentrant = {start for _, start, _, reentrant in r.regions.calls if reentrant}
         rest = list(self.groups)
         taken = 0
 
@@ -66,6 +69,8 @@ class Assembly(Groups):
                 pieces.append(("", "", between))
             first = False
             pieces.append((path, cls, until(end)))
+            if start in reentrant:
+                self.reentrant.add(len(pieces) - 1)
         pieces.append(("", "", until(len(r.ops) + 1)))
         if len(pieces) == 1:
             pieces = [("", "", []), *pieces]

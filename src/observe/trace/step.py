@@ -69,11 +69,15 @@ class Tracer:
 
     def record(self, model, prepare, run, precision, skipped=frozenset(), blocks=None, experts=1, answers=False):
         """One forward and backward pass, written down; where the model `answers`, the forward pass without gradients."""
-        recorder = Recorder(self.fake_mode, self.target, {}, self.shortcut)
+        recorder = Recorder(self.fake_mode, self.target, self.shortcut)
         recorder.experts = experts
         recorder.autocast = precision in AUTOCAST
         calls = modules.Calls(model, blocks, torch.bfloat16 if precision == "cast" else None)
-        calls.recorder, calls.skipped = recorder, skipped
+        calls.recorder = recorder
+        if isinstance(skipped, dict):
+            recorder.regions.passed = skipped
+        else:
+            calls.skipped = skipped
         for parameter in model.parameters():
             parameter.grad = None
         with self.fake_mode, calls, recorder, without_gradients(answers):
@@ -102,10 +106,10 @@ class Tracer:
         assembly.plan_leaving()
         return assembly
 
-    def survey(self, model, prepare, run, blocks, experts, answers):
+    def survey(self, model, prepare, run, blocks, experts, answers, precision="fp32"):
         """A forward pass through all blocks: which of them are equal."""
-        recorder = Recorder(self.fake_mode, self.target, {}, self.shortcut)
-        recorder.experts, recorder.autocast = experts, False
+        recorder = Recorder(self.fake_mode, self.target, self.shortcut)
+        recorder.experts, recorder.autocast = experts, precision in AUTOCAST
         calls = modules.Calls(model, blocks)
         calls.recorder = recorder
         with self.fake_mode, calls, recorder, without_gradients(answers):
@@ -114,7 +118,8 @@ class Tracer:
             batch = prepare()
             recorder.start_forward()
             try:
-                run(batch)
+                with torch.autocast(self.target.type, dtype=torch.bfloat16, enabled=recorder.autocast):
+                    run(batch)
             finally:
                 recorder.stop_saving()
         return recorder
@@ -195,7 +200,7 @@ class Steps:
         self.blocks = modules.find_blocks(model)
         self.experts = getattr(subject, "experts", 1)
         self.skipped = frozenset()
-        self.is_lower = False
+        self.is_lower, self.precision = False, "fp32"
         self.attributes = caches.Attributes(model)
         # Lengths that one may stand for, as the batch varies beside them.
         axes = subject.axes()
@@ -211,14 +216,16 @@ class Steps:
 
     def record(self, precision, point):
         low = torch.bfloat16
+        changed = precision != self.precision and caches.forget_results(self.model)
+        self.precision = precision
         if not self.is_lower and precision not in ("fp32", "mixed"):
             self.is_lower = True
-            changed = self.attributes.restore()
+            changed = self.attributes.restore() or changed
             with self.tracer.fake_mode:
                 self.model.to(low)
-            if changed:
-                # What is kept is made again, in the type of the weights.
-                self.survey(point, low if precision == "half" else None)
+        if changed:
+            # What is kept is made again, in the type of the weights.
+            self.survey(point, low if precision == "half" else None, precision)
         batch = self.batch(point, low if precision == "half" else None)
         made = self.tracer.record(self.model, batch, self.run, precision, self.skipped, self.blocks, self.experts,
                                   self.subject.answers)
@@ -254,9 +261,9 @@ class Steps:
                 made[one] = self.recorded(one, fitter, fitter.few)
         return made, self.tracer.answered
 
-    def survey(self, point, lower=None):
+    def survey(self, point, lower=None, precision="fp32"):
         batch = self.batch(point, lower)
-        return self.tracer.survey(self.model, batch, self.run, self.blocks, self.experts, self.subject.answers)
+        return self.tracer.survey(self.model, batch, self.run, self.blocks, self.experts, self.subject.answers, precision)
 
     def skip_equal(self, point):
         self.skipped = modules.passed_over(self.survey(point))
@@ -323,7 +330,7 @@ def laid_out(device, answered, subject, model, axes, points, fitter, traces, not
         notes.append(f"values were asked for and answered evenly, numbers as 1: {', '.join(name for name, _ in asked[:3])}")
     sides = lambda one: [fitter.index([one.side(side, point) for point in points]) for side in one.sides]
     return {
-        "memwall_tape": tape.VERSION, "pass": "forward" if subject.answers else "step",
+        "memwall_tape": tape.VERSION if checkpoints.COUNTS.recomputes() else tape.WITHOUT_RECOMPUTING, "pass": "forward" if subject.answers else "step",
         "name": subject.name, "source": subject.source,
         "versions": {"torch": torch.__version__, **getattr(subject, "versions", {})},
         "device": f"{device.name} ({device.how})", "differences": device.differences, "notes": notes,
@@ -335,7 +342,7 @@ def laid_out(device, answered, subject, model, axes, points, fitter, traces, not
         "inputs": [[one.name.lstrip("_"), names.element_of(one.dtype)[0], int(one.dtype.is_floating_point), sides(one)]
                    for one in subject.inputs],
         "buffers": buffers_of(model),
-        "traces": traces,
+        "traces": traces, **({"recomputes": True} if checkpoints.COUNTS.recomputes() else {}),
     }
 
 

@@ -10,7 +10,9 @@ from itertools import combinations
 from math import gcd
 from operator import mul
 
-VERSION = 3
+VERSION = 4
+# Of what the model itself does not recompute, which programs that read no later version read too.
+WITHOUT_RECOMPUTING = 3
 # Stands for a number in what all sizes have in common.
 PLACE = "#"
 # What plan::traced reads.

@@ -14,8 +14,8 @@ pub use names::intern;
 pub use read::{read_trace, unpacked};
 pub use traces::{TraceTypes, Traces};
 
-/// The version of the format. The first had training steps alone.
-pub const VERSION: u32 = 3;
+/// The version of the format. The first had training steps alone, the third nothing that the model itself recomputes.
+pub const VERSION: u32 = 4;
 
 /// A traced model.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -63,6 +63,9 @@ pub struct TracedModel {
     pub buffers: Vec<(TracedElement, u64, u64)>,
     /// The step in each precision.
     pub traces: Traces,
+    /// The model recomputes its blocks by itself, which are what it checkpoints.
+    #[serde(default)]
+    pub recomputes: bool,
 }
 
 /// What of a model was traced.
@@ -176,6 +179,9 @@ pub struct Segment {
     /// The gradient of what leaves is another tensor's as well, until the segment has run backward.
     #[serde(default)]
     pub shares_gradient: bool,
+    /// Recomputed, it runs to its last operator, in a backward pass of its own.
+    #[serde(default)]
+    pub reruns_all: bool,
 }
 
 /// A parameter.
@@ -283,6 +289,9 @@ pub struct TracedOp(
     /// Kernels; 0: none, a view.
     pub u32,
     /// Whether it computes on each element.
+    pub u8,
+    /// Whether a recomputed block keeps what it makes.
+    #[serde(default)]
     pub u8,
 );
 

@@ -84,6 +84,11 @@ pub struct Training {
     pub gradient_accumulation_fusion: bool,
 }
 
+/// Whether a traced model recomputes its blocks by itself.
+fn own_recomputation(architecture: &Architecture, mode: Mode) -> bool {
+    mode == Mode::Train && matches!(&architecture.shape, ModelShape::Traced(model) if model.recomputes)
+}
+
 /// Fills absent keys by the contract's defaults.
 pub(super) fn resolve(
     plan: &Plan,
@@ -115,7 +120,10 @@ pub(super) fn resolve(
         mode,
         optimizer,
         attention: notes.or(keys::training::attention, part.attention, defaults.attention.is),
-        checkpointing: part.activation_checkpointing.clone().unwrap_or(Checkpointing::None),
+        checkpointing: part.activation_checkpointing.clone().unwrap_or(match own_recomputation(architecture, mode) {
+            true => Checkpointing::Full,
+            false => Checkpointing::None,
+        }),
         loss,
         compile: part.compile.unwrap_or(false),
         dropout: dropout(part.dropout, mode, profile, notes),

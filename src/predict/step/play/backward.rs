@@ -30,6 +30,8 @@ struct BackwardPass<'a> {
     waiting: u64,
     /// The output is saved by one of the tape's own operators.
     holds_output: bool,
+    /// Outputs that the frame of a backward pass of its own holds, made again.
+    framed: Vec<TensorId>,
 }
 
 /// What a tape's backward pass comes to.
@@ -68,7 +70,9 @@ pub(in crate::predict) fn backward(
         stay: 0,
         waiting: 0,
         holds_output: false,
+        framed: Vec::new(),
     };
+    let framed = tape.reruns_all && run.uses.again.contains(&true);
     if let Some(root) = tape.output.map(|id| tape.storage(id)) {
         run.holds_output = tape.get(root).home == Home::Local && run.uses.saves[root.0 as usize] > 0;
     }
@@ -76,13 +80,16 @@ pub(in crate::predict) fn backward(
         let bytes = tape.get(id).allocated();
         run.alive.take(Group::ActivationGradient, bytes, run.gradient(run.gradients.len()));
         run.slots[id.0 as usize] = u32::try_from(run.gradients.len()).ok();
-        let shared = tape.shares_gradient && tape.output == Some(id);
+        let shared = framed || (tape.shares_gradient && tape.output == Some(id));
         run.gradients.push(Gradient { bytes, holders: 1 + u32::from(shared), view: false });
     }
     run.alive.mark("output gradient", Group::ActivationGradient, 0);
     for at in (0..tape.ops.len()).rev() {
         run.restore(at);
         run.step(at);
+    }
+    if framed {
+        run.leave_frame();
     }
     let came_in = tape.tensors.iter().position(|tensor| tensor.home == Home::Input);
     let input_gradient = came_in.and_then(|at| run.slots[at]).map(|slot| run.gradient(slot as usize));
@@ -120,6 +127,36 @@ impl BackwardPass<'_> {
         }
         for (slot, tensor) in tape.tensors.iter().enumerate().filter(|(slot, _)| fleeting[*slot]) {
             self.alive.give(tensor.group, tensor.allocated(), BlockKey::tensor(slot));
+        }
+        if tape.reruns_all {
+            self.enter_frame();
+        }
+    }
+
+    /// What comes out is made again, and held while its backward pass runs.
+    fn enter_frame(&mut self) {
+        let tape = self.tape;
+        for id in tape.output.iter().chain(&tape.also) {
+            let root = tape.storage(*id);
+            let is_own = tape.get(root).home == Home::Local && self.uses.saves[root.0 as usize] == 0;
+            if is_own && !self.framed.contains(&root) {
+                let tensor = tape.get(root);
+                self.alive.take(tensor.group, tensor.allocated(), BlockKey::tensor(root.0 as usize));
+                self.framed.push(root);
+            }
+        }
+    }
+
+    /// The backward pass of its own is over: its outputs and their gradients go.
+    fn leave_frame(&mut self) {
+        let tape = self.tape;
+        for root in std::mem::take(&mut self.framed) {
+            self.alive.give(tape.get(root).group, tape.get(root).allocated(), BlockKey::tensor(root.0 as usize));
+        }
+        // Theirs were the first gradients.
+        let graded = tape.output.iter().chain(&tape.also).filter(|id| tape.get(**id).grad).count();
+        for slot in (0..graded).filter_map(|slot| u32::try_from(slot).ok()) {
+            self.drop_holder(slot);
         }
     }
 

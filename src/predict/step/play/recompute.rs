@@ -145,7 +145,8 @@ fn drop_recomputed(tape: &Tape, recompute: Recompute, uses: &mut Uses) {
     let discards = |op: &Op| matches!(recompute, Recompute::Modules(modules) if modules.discard(op));
     let read_until = read_outside(tape, &uses.again);
     for (at, op) in tape.ops.iter().enumerate() {
-        let forced = selective && kept_product(op, &mut products) && at < needed;
+        let own = recompute == Recompute::All && op.stays;
+        let forced = own || (selective && kept_product(op, &mut products) && at < needed);
         if !uses.again[at] {
             continue;
         }
@@ -155,7 +156,8 @@ fn drop_recomputed(tape: &Tape, recompute: Recompute, uses: &mut Uses) {
             let read = !discards(op) || tape.get(*id).view_of.is_some();
             let leaves = (read && read_until[root.0 as usize] > at) || leaving == Some(root);
             uses.forced[root.0 as usize] |= forced;
-            uses.dropped[root.0 as usize] = !leaves && !forced && tape.get(root).home == Home::Local;
+            let kept = leaves || uses.forced[root.0 as usize];
+            uses.dropped[root.0 as usize] = !kept && tape.get(root).home == Home::Local;
         }
     }
     if recompute == Recompute::All
@@ -204,7 +206,7 @@ pub fn early_stop(tape: &Tape) -> usize {
 pub fn runs_again(op: &Op, at: usize, stop: usize, recompute: Recompute, products: &mut u32) -> bool {
     match recompute {
         Recompute::Nothing => false,
-        Recompute::All => at < stop,
+        Recompute::All => at < stop && !op.stays,
         Recompute::SelectiveOp { .. } => !kept_product(op, products),
         Recompute::Modules(modules) => modules.hold(op),
     }

@@ -94,7 +94,7 @@ impl Tally<'_> {
     fn operators(&mut self, recompute: Recompute) {
         let tape = self.tape;
         let train = self.job.training.mode == Mode::Train;
-        let stop = if self.job.modules.reruns_all.is { tape.ops.len() } else { early_stop(tape) };
+        let stop = if self.job.modules.reruns_all.is || tape.reruns_all { tape.ops.len() } else { early_stop(tape) };
         let mut course = RerunCourse { recompute, stop, experts: of_experts(tape), products: 0 };
         let repeat = tape.repeat.filter(|repeat| course.is_alike_in(repeat));
         let mut at = 0;
