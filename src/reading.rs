@@ -146,6 +146,8 @@ pub enum Absence {
     Idle,
     /// Not enough was seen to speak of a mean.
     TooShort,
+    /// Nobody has said which process it is.
+    NotAttached,
     /// It has a pid of another namespace: the host's, seen from a container.
     Elsewhere,
     /// What it belongs to has disappeared (a process ended, a GPU fell off the bus).
@@ -165,6 +167,7 @@ impl fmt::Display for Absence {
             Self::NoGpu => f.write_str("no GPU is used"),
             Self::Idle => f.write_str("idle"),
             Self::TooShort => f.write_str("starting"),
+            Self::NotAttached => f.write_str("not attached"),
             Self::Elsewhere => f.write_str("in another PID namespace"),
             Self::Gone => f.write_str("gone"),
             Self::Failed(why) => write!(f, "failed: {why}"),

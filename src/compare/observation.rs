@@ -20,6 +20,8 @@ pub enum MemoryOwner {
         /// Its index.
         device: u32,
     },
+    /// Nobody's: no process is attached, and no device is busy. What is known stands in the run's log.
+    Log,
 }
 
 impl MemoryOwner {
@@ -29,6 +31,7 @@ impl MemoryOwner {
         match self {
             Self::Process { device, .. } => device,
             Self::Device { device } => Some(device),
+            Self::Log => None,
         }
     }
 }

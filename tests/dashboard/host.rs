@@ -33,6 +33,25 @@ fn a_process_without_a_gpu_is_watched_and_its_end_noticed_with_its_code() {
 }
 
 #[test]
+fn a_log_alone_is_compared_and_no_demo_played_beside_it() {
+    // 0.8 s a step, of 1 000: 960 are left, 13 min.
+    let log = "iter 39: loss 6.25, time 800.00ms, mfu 10.07%\niter 40: loss 6.21, time 800.00ms, mfu 10.07%\n";
+    let program = Program::memwall().args(&["mine.yaml", "--log", "train.log"]).file("mine.yaml", PLAN);
+    let program = program.file("train.log", &format!("Overriding: max_iters = 1000\n{log}")).size(160, 50);
+    let mut terminal = program.start();
+    let screen =
+        terminal.wait_until("a step", |screen| screen.contains("step 40 of 1 000") && screen.contains("800 ms"));
+    for invented in ["demo", "IDLE", "4200000"] {
+        assert!(!screen.contains(invented), "{invented}: {screen}");
+    }
+    // Its step is held against the plan's, and its memory is nobody's.
+    let screen = terminal.wait_until("a comparison", |screen| screen.contains("→0.80 s") || screen.contains("→800 ms"));
+    assert!(screen.contains("not attached"), "{screen}");
+    terminal.keys("q");
+    terminal.assert_left_well();
+}
+
+#[test]
 fn a_launcher_is_followed_to_its_ranks_and_a_killed_one_is_named() {
     let script = "for rank in 0 1; do RANK=$rank sh -c 'echo $$; exec sleep 1000' & done; exec sleep 1000";
     let mut child = Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();

@@ -7,10 +7,10 @@ use crate::units::{grouped, parameter_count};
 /// A name and what is told.
 pub type MeasuredRow = (&'static str, String);
 
-/// Everything that is told of the attached run; nothing where nobody tells anything.
+/// Everything that is told of the attached run, or of one whose log is followed alone; nothing where nobody tells anything.
 #[must_use]
 pub fn rows(state: &State) -> Vec<MeasuredRow> {
-    if state.monitor.attached.is_none() {
+    if state.monitor.attached.is_none() && !state.run.telemetry.is_logged(&state.monitor) {
         return Vec::new();
     }
     let hooked = state.run.telemetry.hooked(&state.monitor, state.now);

@@ -28,6 +28,7 @@ pub fn observation(monitor: &Monitor, run: &Telemetry, prediction: &Prediction, 
     let found = match &monitor.attached {
         // Which process it is cannot be told: the device's totals are what there is.
         Some(attached) if attached.state != AttachedState::Unmatched => of_process(sample, attached),
+        None if sample.devices.iter().all(DeviceSample::is_idle) && run.is_logged(monitor) => of_log(),
         // What nobody uses differs from no plan.
         None if sample.devices.iter().all(DeviceSample::is_idle) => return None,
         Some(_) | None => of_fullest_device(monitor, sample)?,
@@ -47,9 +48,10 @@ pub fn observation(monitor: &Monitor, run: &Telemetry, prediction: &Prediction, 
     }
     let evidence = Evidence { device_used: found.memory_peak, others, ..rates };
     // Also of one that the driver knows by another pid: somebody said that it is this run.
-    let evidence = match &monitor.attached {
-        Some(_) => with_progress(evidence, run, monitor, prediction, sample.at),
-        None => evidence,
+    let evidence = if monitor.attached.is_some() || run.is_logged(monitor) {
+        with_progress(evidence, run, monitor, prediction, sample.at)
+    } else {
+        evidence
     };
     Some(Observation { whose: found.whose, memory: found.memory, devices: sample.devices.len(), evidence })
 }
@@ -233,6 +235,17 @@ fn of_process(sample: &Sample, attached: &AttachedProcess) -> RunMemory {
             let whose = MemoryOwner::Process { pid, device: attached.device };
             RunMemory { whose, position: None, memory, memory_peak: peak(&without), without }
         }
+    }
+}
+
+/// A log that was named, of a run that is not seen itself.
+const fn of_log() -> RunMemory {
+    RunMemory {
+        whose: MemoryOwner::Log,
+        position: None,
+        memory: Reading::Absent(Absence::NotAttached),
+        memory_peak: Reading::Absent(Absence::NotAttached),
+        without: Absence::NotAttached,
     }
 }
 

@@ -99,15 +99,15 @@ fn observed(args: &DashboardArgs, catalog: Catalog) -> Result<State, Failure> {
         }
         happen(&mut state, Event::Sample(Box::new(sample)));
     }
-    if let Some(pid) = attached.filter(|_| live) {
-        hear(&mut state, pid, &mut heard);
+    if live && (attached.is_some() || args.log.is_some()) {
+        hear(&mut state, attached, &mut heard);
     }
     Ok(state)
 }
 
 /// Waits for what the process's hook says, else its log.
-fn hear(state: &mut State, pid: u32, heard: &mut Receiver<RunNews>) {
-    let hooked = infer::has_hook(pid);
+fn hear(state: &mut State, pid: Option<u32>, heard: &mut Receiver<RunNews>) {
+    let hooked = pid.is_some_and(infer::has_hook);
     let until = Instant::now() + if hooked { infer::HOOKS_PATIENCE } else { LOGS_PATIENCE };
     loop {
         while let Ok(news) = heard.try_recv() {
@@ -260,6 +260,9 @@ fn as_text(state: &State) -> String {
         lines.push("GPU      none".to_owned());
     }
     let run = match (pid, command) {
+        (None, _) if state.run.telemetry.is_logged(&state.monitor) => {
+            "the log alone: --attach PID names its process".to_owned()
+        }
         (None, _) => "nothing is attached: --attach PID names a run".to_owned(),
         (Some(pid), _) if gone => format!("PID {pid} is gone"),
         (Some(pid), None) => format!("PID {pid}"),

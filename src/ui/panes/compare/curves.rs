@@ -8,7 +8,7 @@ use ratatui::widgets::Widget;
 use ratatui::widgets::canvas::{Canvas, Line as Stroke, Points};
 
 use crate::app::State;
-use crate::compare::{Comparison, MemoryOwner};
+use crate::compare::Comparison;
 use crate::reading::{DeviceMetric, ReadingKind, Spread};
 use crate::ui::Look;
 use crate::ui::panes::history_axis::{range, unit, words};
@@ -70,11 +70,10 @@ pub fn draw(state: &State, comparison: &Comparison, look: &Look, area: Rect, buf
 
 /// The place of the device that is compared.
 fn device(state: &State, comparison: &Comparison) -> usize {
-    let index = match comparison.whose {
-        MemoryOwner::Process { device, .. } => device,
-        MemoryOwner::Device { device } => Some(device),
-    };
-    let place = index.and_then(|index| state.monitor.devices().iter().position(|device| device.index == index));
+    let place = comparison
+        .whose
+        .device()
+        .and_then(|index| state.monitor.devices().iter().position(|device| device.index == index));
     place.unwrap_or_else(|| state.monitor.shown_device())
 }
 

@@ -16,6 +16,7 @@ pub fn of(state: &State, comparison: &Comparison) -> Vec<(&'static str, String)>
              them is the attached process is not known"
         }
         MemoryOwner::Device { .. } => "peak since start, everything on the GPU",
+        MemoryOwner::Log => "no process is attached: the log alone is followed",
     };
     // Counters are the device's: they do not tell its processes apart.
     let on = comparison.whose.device().map_or_else(String::new, |index| format!(", everything on GPU {index}"));

@@ -33,6 +33,7 @@ pub fn title(run: &RunState, curves: bool) -> String {
         Some(MemoryOwner::Process { pid, device: None }) => format!("process {pid}, on no GPU"),
         Some(MemoryOwner::Process { pid, device: Some(device) }) => format!("process {pid} on GPU {device}"),
         Some(MemoryOwner::Device { device }) => format!("all of GPU {device}; attach to a process for its share"),
+        Some(MemoryOwner::Log) => "the log alone; attach to its process for its memory".to_owned(),
     };
     if curves { format!("over time · {whose}") } else { whose }
 }
