@@ -37,7 +37,7 @@ fn a_log_alone_is_compared_and_no_demo_played_beside_it() {
     // 0.8 s a step, of 1 000: 960 are left, 13 min.
     let log = "iter 39: loss 6.25, time 800.00ms, mfu 10.07%\niter 40: loss 6.21, time 800.00ms, mfu 10.07%\n";
     let program = Program::memwall().args(&["mine.yaml", "--log", "train.log"]).file("mine.yaml", PLAN);
-    let program = program.file("train.log", &format!("Overriding: max_iters = 1000\n{log}")).size(160, 50);
+    let program = program.file("train.log", format!("Overriding: max_iters = 1000\n{log}")).size(160, 50);
     let mut terminal = program.start();
     let screen =
         terminal.wait_until("a step", |screen| screen.contains("step 40 of 1 000") && screen.contains("800 ms"));
