@@ -11,7 +11,7 @@ use crate::app::{Alert, Plans, SOON, State, mismatch};
 use crate::compare::{Comparison, Explanation, Forecast, Residual, named_first};
 use crate::predict::Prediction;
 use crate::printable::printable;
-use crate::reading::Reading;
+use crate::reading::{Absence, Reading};
 use crate::units::{Bytes, Seconds, three_figures};
 
 /// Draws the line.
@@ -308,6 +308,14 @@ fn residual<'a, T: Copy>(
     // A thousand that both have is written once: `35.2→33.1 k`.
     let shared = predicted.rsplit_once(' ').filter(|(_, unit)| observed.ends_with(&format!(" {unit}")));
     let predicted = shared.map_or(predicted.as_str(), |(figure, _)| figure).to_owned();
+    // Of a log alone no device is seen: what is left says more.
+    if residual.observed.absence() == Some(&Absence::NotAttached) {
+        return vec![
+            Span::styled(label, theme.dim()),
+            Span::styled(predicted, theme.predicted()),
+            Span::styled(unit, theme.dim()),
+        ];
+    }
     let mut spans = vec![
         Span::styled(label, theme.dim()),
         Span::styled(predicted, theme.predicted()),

@@ -51,6 +51,26 @@ fn a_log_alone_is_compared_and_no_demo_played_beside_it() {
     terminal.assert_left_well();
 }
 
+/// One look at a log alone, beside a plan of 16 passes a step.
+fn look(log: &str) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memwall"));
+    command.args(["configs/plans/8b_single_gpu.yaml", "--once", "--log", log]).stdin(Stdio::null());
+    let nowhere = [("MEMWALL_NVML_LIB", "/nowhere/libnvidia-ml.so"), ("MEMWALL_SYS_ROOT", "/nowhere")];
+    let done = command.envs(nowhere).output().unwrap();
+    assert!(done.status.success(), "{done:?}");
+    String::from_utf8(done.stdout).unwrap()
+}
+
+#[test]
+fn batches_of_a_log_are_not_held_against_steps_of_several() {
+    // 0.595 s are a sixteenth of the plan's step, or sixteen times as quick: the log does not say.
+    let said = look("tests/logs/epochs_mmdet.log");
+    assert!(said.contains("step 2 500, 595 ms each, loss 0.47") && said.contains("verdict  MEASURING"), "{said}");
+    // A log that is not there is named as that.
+    let said = look("/nowhere/train.log");
+    assert!(said.contains("the log tells nothing: failed: no such file"), "{said}");
+}
+
 #[test]
 fn a_launcher_is_followed_to_its_ranks_and_a_killed_one_is_named() {
     let script = "for rank in 0 1; do RANK=$rank sh -c 'echo $$; exec sleep 1000' & done; exec sleep 1000";

@@ -44,7 +44,7 @@ pub fn set_against(state: &mut State) {
     state.run.comparison =
         state.plans.run.as_ref().and_then(|run| run.plan().job().zip(run.plan().prediction())).and_then(
             |(job, prediction)| {
-                let observation = observation(&state.monitor, &state.run.telemetry, prediction, &job.hardware.gpu)?;
+                let observation = observation(&state.monitor, &state.run.telemetry, prediction, job)?;
                 Some(compare(prediction, &observation, &Bands::of(job), &state.run.calibration))
             },
         );

@@ -5,8 +5,10 @@ use crate::app::monitor::Monitor;
 use crate::app::monitor::attached::{AttachedProcess, AttachedState};
 use crate::catalog::{Generation, Gpu};
 use crate::compare::{Evidence, MemoryOwner, Observation, RunPhase, resident_evidence};
-use crate::predict::Prediction;
-use crate::reading::{Absence, DeviceProcess, DeviceSample, HookMemory, Moment, ProgressSource, Reading, Sample};
+use crate::predict::{Job, Prediction};
+use crate::reading::{
+    Absence, DeviceProcess, DeviceSample, HookMemory, Moment, ProgressSource, Reading, ReadingKind, Sample,
+};
 use crate::units::{Bytes, FlopsPerSec, Fraction, Seconds, TokensPerSec};
 
 /// Where the figures of the run are to be found.
@@ -20,11 +22,12 @@ struct RunMemory {
     without: Absence,
 }
 
-/// What was observed, on the plan's `gpu`: of the attached process where there is one, else of the device that
+/// What was observed, on the GPU of the plan's `job`: of the attached process where there is one, else of the device that
 /// holds most. None before the first sample and without devices.
 #[must_use]
-pub fn observation(monitor: &Monitor, run: &Telemetry, prediction: &Prediction, gpu: &Gpu) -> Option<Observation> {
+pub fn observation(monitor: &Monitor, run: &Telemetry, prediction: &Prediction, job: &Job) -> Option<Observation> {
     let sample = monitor.sample.as_ref()?;
+    let gpu = &job.hardware.gpu;
     let found = match &monitor.attached {
         // Which process it is cannot be told: the device's totals are what there is.
         Some(attached) if attached.state != AttachedState::Unmatched => of_process(sample, attached),
@@ -48,8 +51,9 @@ pub fn observation(monitor: &Monitor, run: &Telemetry, prediction: &Prediction, 
     }
     let evidence = Evidence { device_used: found.memory_peak, others, ..rates };
     // Also of one that the driver knows by another pid: somebody said that it is this run.
-    let evidence = if monitor.attached.is_some() || run.is_logged(monitor) {
-        with_progress(evidence, run, monitor, prediction, sample.at)
+    // A log that was named may be of a run elsewhere: beside devices that are busy here it is not compared.
+    let evidence = if monitor.attached.is_some() || found.whose == MemoryOwner::Log {
+        counted(with_progress(evidence, run, monitor, prediction, sample.at), run, monitor, job, sample.at)
     } else {
         evidence
     };
@@ -126,6 +130,18 @@ fn with_progress(
     let slower = progress.step_time.value().zip(step.value()).map_or(1.0, |(told, usual)| told.0 / usual.0);
     let tokens = tokens.map(|rate| TokensPerSec(rate.0 * slower));
     Evidence { step, tokens, allocated: progress.peak_allocated, reserved: progress.peak_reserved, ..evidence }
+}
+
+/// Without times that may be of batches where several make a step: a log that counts them within an epoch does not say
+/// which it means.
+fn counted(evidence: Evidence, run: &Telemetry, monitor: &Monitor, job: &Job, now: Moment) -> Evidence {
+    let progress = run.progress(monitor, now).map(|(_, progress)| progress);
+    let derived = progress.is_some_and(|progress| progress.step.kind() == Some(ReadingKind::Estimated));
+    if !derived || job.batch.accumulation <= 1 {
+        return evidence;
+    }
+    let tokens = Reading::Absent(Absence::NotSupported);
+    Evidence { step: Reading::Absent(Absence::NotSupported), tokens, ..evidence }
 }
 
 /// What a device does, averaged over whole steps.

@@ -263,7 +263,10 @@ fn as_text(state: &State) -> String {
         (None, _) if state.run.telemetry.is_logged(&state.monitor) => {
             "the log alone: --attach PID names its process".to_owned()
         }
-        (None, _) => "nothing is attached: --attach PID names a run".to_owned(),
+        (None, _) => match &state.run.telemetry.news.no_log {
+            Some(why) => format!("the log tells nothing: {}", printable(&why.to_string())),
+            None => "nothing is attached: --attach PID names a run".to_owned(),
+        },
         (Some(pid), _) if gone => format!("PID {pid} is gone"),
         (Some(pid), None) => format!("PID {pid}"),
         (Some(pid), Some(command)) => format!("PID {pid}  {}", printable(&command)),

@@ -49,11 +49,11 @@ fn line<'a>(state: &State, look: &Look, width: usize) -> Option<Line<'a>> {
     Some(Line::from(spans))
 }
 
-/// Why an attached process has no progress.
+/// Why an attached process, or a log alone, has no progress.
 fn why_none(state: &State, width: usize) -> Option<String> {
-    let attached = state.monitor.attached.as_ref()?;
+    let pid = state.monitor.attached.as_ref().map_or_else(String::new, |attached| format!(" {}", attached.pid));
     let why = state.run.telemetry.news.no_log.as_ref()?;
-    Some(fit(&format!(" ▶ {}  no progress: {}", attached.pid, printable(&why.to_string())), width))
+    Some(fit(&format!(" ▶{pid}  no progress: {}", printable(&why.to_string())), width))
 }
 
 fn parts(progress: &Progress, is_over: bool, style: Style, alarm: Style) -> Vec<(String, Style)> {

@@ -16,14 +16,20 @@ use crate::units::{Bytes, Seconds};
 static POSITION: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r"(?ix)\b (?: epoch\(train\) | (?:train\s+)? epoch\b | train\b ) \s* :? \s* \[? \s*
-          (\d+) (?: \s* / \s* (\d+) )? \s* \]? \s* [|,:]? \s* [\[(]? \s* (\d+) \s* / \s* (\d+) \b (?-i: \s* \(\s* [\d.]+ % )?",
+          (\d+) (?: \s* / \s* (\d+) )? \s* \]? \s* [|,:]? \s* [\[(]? \s* (\d+) \s* / \s* (\d+) \b",
     )
     .ok()
 });
 
-/// The time of a batch, in seconds or `ms/batch`.
-static TIME: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"(?i)(?:^|[\s,|])time:?\s+(\d[\d.]*)(?:\s*s\b|\s|,|$)|\bms/batch\s+(\d[\d.]*)").ok());
+/// The time of a batch in seconds, in the forms of such loops: beside its mean, beside a rate, before the time that data took; or
+/// in milliseconds. A time of data, of the epoch or since the start has other words before it.
+static TIME: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r"(?ix)(?:^|[\s,|]) (data[_\s]|total[_\s]|elapsed[_\s]|epoch[_\s])? time :? \s+ (\d[\d.]*)
+          (?: \s*\(\s*\d[\d.]*\s*\) | \s*s,\s+\d[\d.]*/s | ,?\s+data(?:_time)?: ) | \bms/batch \s+ (\d[\d.]*)",
+    )
+    .ok()
+});
 
 /// `torch.cuda.max_memory_allocated` in MiB, as torchvision, maskrcnn-benchmark and detectron2 write it; OpenMMLab's beside the
 /// time that data took (`mmengine/device/utils.py`, `get_max_cuda_memory`).
@@ -53,7 +59,9 @@ impl LineFormat for Epochs {
         if each == 0 || done > each {
             return None;
         }
-        self.from_zero |= epoch == 0;
+        let place = found.get(0)?.as_str().to_ascii_lowercase();
+        // PyTorch's examples, torchvision and timm count epochs from 0, wherever in the log it is read first.
+        self.from_zero |= epoch == 0 || place.starts_with("epoch: [") || place.starts_with("train:");
         let before = if self.from_zero { epoch } else { epoch.saturating_sub(1) };
         let mut facts = LineFacts {
             #[allow(clippy::cast_precision_loss)]
@@ -61,9 +69,8 @@ impl LineFormat for Epochs {
             loss: Some(loss),
             ..LineFacts::default()
         };
-        // The first example of PyTorch's counts samples: `Train Epoch: 1 [640/60000 (1%)]`.
-        let place = found.get(0)?.as_str();
-        if place.contains('%') && place.to_ascii_lowercase().contains("epoch") {
+        // PyTorch's first example counts samples: `Train Epoch: 1 [640/60000 (1%)]`.
+        if place.starts_with("train epoch") || line.contains("samples") {
             return Some(facts);
         }
         facts.step = before.checked_mul(each).and_then(|before| before.checked_add(done));
@@ -81,9 +88,10 @@ impl LineFormat for Epochs {
 /// The time of a batch and the most that was allocated, where a line tells them in the words of such loops.
 pub fn measured(line: &str, facts: &mut LineFacts) {
     let positive = |text: &str| leading_number(text).filter(|number| number.is_finite() && *number > 0.0);
-    if let Some(found) = (*TIME).as_ref().and_then(|pattern| pattern.captures(line)) {
-        let seconds = found.get(1).and_then(|text| positive(text.as_str()));
-        let millis = found.get(2).and_then(|text| positive(text.as_str())).map(|time| time / 1000.0);
+    let times = (*TIME).as_ref().into_iter().flat_map(|pattern| pattern.captures_iter(line));
+    if let Some(found) = times.into_iter().find(|found| found.get(1).is_none()) {
+        let seconds = found.get(2).and_then(|text| positive(text.as_str()));
+        let millis = found.get(3).and_then(|text| positive(text.as_str())).map(|time| time / 1000.0);
         facts.step_time = seconds.or(millis).map(Seconds);
     }
     let held = (*MEMORY).as_ref().and_then(|pattern| pattern.captures(line));
@@ -160,11 +168,28 @@ mod tests {
     fn steps_of_all_epochs_are_counted() {
         let mut epochs = Epochs::default();
         // The third epoch of 100 batches from 1 on: 2 x 100 + 40, of 5 x 100.
-        let facts = epochs.read("Epoch: [3/5][ 40/100] loss: 0.25").unwrap();
+        let facts = epochs.read("Epoch [3/5][ 40/100] loss: 0.25").unwrap();
         assert_eq!((facts.step, facts.total_steps, facts.epoch), (Some(240), Some(500), Some(2.4)));
         assert!(facts.step_is_derived);
-        // From 0 on it is the fourth.
-        epochs.read("Epoch: [0][ 40/100] loss: 0.25").unwrap();
-        assert_eq!(epochs.read("Epoch: [3][ 40/100] loss: 0.25").unwrap().step, Some(340));
+        // From 0 on it is the fourth, as the form says where epoch 0 is not read.
+        assert_eq!(Epochs::default().read("Epoch: [3][ 40/100] loss: 0.25").unwrap().step, Some(340));
+        assert_eq!(Epochs::default().read("Train: 3 [ 40/100 (40%)] Loss: 0.25").unwrap().step, Some(340));
+    }
+
+    #[test]
+    fn other_times_are_no_batchs() {
+        let time =
+            |words: &str| Epochs::default().read(&format!("Epoch: [0][ 10/100] loss: 0.25 {words}")).unwrap().step_time;
+        for words in [
+            "Time 250 ms",
+            "Time: 3.0 min",
+            "Elapsed time: 25.0 s",
+            "Total time: 125.0 s",
+            "Time: 195.0s",
+            "Data Time 0.010 (0.020)",
+        ] {
+            assert_eq!(time(words), None, "{words}");
+        }
+        assert_eq!(time("Data Time 0.010 (0.020) Time 0.300 (0.310)"), Some(Seconds(0.3)));
     }
 }

@@ -24,7 +24,8 @@ impl LineFormat for Olmo {
         let value = |name: &str| leading_number(line.strip_prefix(name)?.strip_prefix('=')?);
         let named = |names: [&str; 2]| names.into_iter().find_map(value).filter(|number| *number > 0.0);
         let facts = LineFacts {
-            loss: named(["train/CrossEntropyLoss", "train/CE loss"]),
+            // One that is no number is told as well.
+            loss: ["train/CrossEntropyLoss", "train/CE loss"].into_iter().find_map(value),
             grad_norm: named(["optim/total_grad_norm", "optim/total grad norm"]),
             tokens_per_s_per_gpu: named(["throughput/device/tokens_per_second", "throughput/device/TPS"]),
             step_time: named(["throughput/device/batches_per_second", "throughput/device/BPS"])
@@ -48,6 +49,7 @@ mod tests {
         assert_eq!((head.step, head.total_steps), (Some(7), None));
         assert_eq!(read("    train/CrossEntropyLoss=8.013").unwrap().loss, Some(8.013));
         assert_eq!(read("    train/CE loss=2.5").unwrap().loss, Some(2.5));
+        assert!(read("    train/CE loss=nan").unwrap().loss.unwrap().is_nan());
         let rate = read("    throughput/device/tokens_per_second=9,812").unwrap().tokens_per_s_per_gpu;
         assert_eq!(rate, Some(9_812.0));
         assert_eq!(read("    throughput/device/BPS=0.25").unwrap().step_time, Some(Seconds(4.0)));

@@ -14,7 +14,7 @@ use crate::units::Seconds;
 const LONGEST: usize = 2_000;
 
 static STEP: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"(?i)\b(?:global[_ ]?step|training[_ ]step|step|steps|iter|iters|iteration|update)\b\s*[:=#]?\s*[\[(]?\s*(\d[\d,]*)(?:\s*(?:/|of)\s*(\d[\d,]*))?")
+    Regex::new(r"(?i)\b(?:(?:global[_ ]?step|training[_ ]step|step|steps|iter|iters|iteration|update)\b|iter\(train\))\s*[:=#]?\s*[\[(]?\s*(\d[\d,]*)(?:\s*(?:/|of)\s*(\d[\d,]*))?")
         .ok()
 });
 static EPOCH: LazyLock<Option<Regex>> =
@@ -25,12 +25,17 @@ static LOSS: LazyLock<Option<Regex>> = LazyLock::new(|| {
 static TIME: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?i)(?:\b(?:step[_ ]?time|time[_ ]per[_ ]step|time/step|dt)\b\s*[:=]?\s*([\d.]+)\s*(ms|s|sec)?\b)|(?:([\d.]+)\s*(ms|s|sec)\s*/\s*(?:step|it|iter)\b)|(?:([\d.]+)\s*(?:steps?|it|iters?)/s)").ok()
 });
+/// The name of a rate, its number behind it or before it. Of one GPU it is another rate.
 static TOKENS: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"(?i)\b(?:tok|toks|tokens|tps)(?:/s|/sec|_per_sec(?:ond)?| per second)?\s*[:=]\s*([\d,.]+)\s*(k|m)?\b|([\d,.]+)\s*(k|m)?\s*(?:tok|toks|tokens)/s").ok()
+    Regex::new(r"(?i)(?:(\d[\d,.]*\d|\d)\s*(k|m)?\s*)?\b(?:tps|(?:tok|toks|tokens)(?:/s|/sec|/second|_per_s(?:ec(?:ond)?)?| per sec(?:ond)?))\b(/)?(?:\s*([:=])?\s*(\d[\d,.]*)\s*(k|m)?\b)?").ok()
 });
 /// An evaluation's line.
-static OTHER: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"(?i)(?:^|[^a-z])(?:val|valid|validation|eval|evaluation|test)(?:[^a-z]|$)").ok());
+static OTHER: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r"(?i)(?:^|[^a-z])(?:val|valid(?:at(?:e|ing|ion))?|eval(?:uat(?:e|ing|ion))?|test(?:ing)?)(?:[^a-z]|$)|\[dev\]",
+    )
+    .ok()
+});
 
 fn groups<'a>(pattern: &LazyLock<Option<Regex>>, line: &'a str) -> Option<Captures<'a>> {
     (**pattern).as_ref()?.captures(line)
@@ -55,6 +60,10 @@ pub fn loss(line: &str) -> Option<f64> {
 pub struct Text {
     /// An epoch 0 was seen: epochs are counted from 0.
     from_zero: bool,
+    /// The epoch and the step of the line before.
+    before: Option<(u64, u64)>,
+    /// Steps went on as an epoch began: they are the run's.
+    runs_on: bool,
 }
 
 impl LineFormat for Text {
@@ -75,7 +84,9 @@ impl LineFormat for Text {
             epochs::measured(line, &mut facts);
         }
         if let Some(found) = groups(&EPOCH, line) {
-            self.epoch(&mut facts, &found);
+            // A global step is the run's, whatever the epoch.
+            let is_global = groups(&STEP, line).is_some_and(|step| step[0].to_ascii_lowercase().starts_with("global"));
+            self.epoch(&mut facts, &found, is_global);
         }
         facts.step_time = groups(&TIME, line).and_then(|found| time(&found)).or(facts.step_time);
         facts.tokens_per_s = groups(&TOKENS, line).and_then(|found| rate(&found));
@@ -85,10 +96,13 @@ impl LineFormat for Text {
 
 impl Text {
     /// A step of an epoch, where it says how many each has, is one of the run.
-    fn epoch(&mut self, facts: &mut LineFacts, found: &Captures) {
+    fn epoch(&mut self, facts: &mut LineFacts, found: &Captures, is_global: bool) {
         let Some(epoch) = number(found, 1).and_then(count) else { return };
         self.from_zero |= epoch == 0;
-        let (Some(step), Some(each)) = (facts.step, facts.total_steps) else { return };
+        let Some(step) = facts.step else { return };
+        let before = self.before.replace((epoch, step));
+        self.runs_on |= before.is_some_and(|(then, last)| then < epoch && last < step);
+        let Some(each) = facts.total_steps.filter(|_| !is_global && !self.runs_on) else { return };
         let before = if self.from_zero { epoch } else { epoch.saturating_sub(1) };
         facts.step = before.checked_mul(each).and_then(|before| before.checked_add(step));
         facts.step_is_derived = true;
@@ -108,6 +122,7 @@ fn time(found: &Captures) -> Option<Seconds> {
         .or_else(|| positive(5).map(|rate| Seconds(1.0 / rate)))
 }
 
+/// Tokens a second of the whole run. Where a number stands on either side nobody knows which is its.
 fn rate(found: &Captures) -> Option<f64> {
     let scaled = |group: usize| {
         let rate = number(found, group).filter(|rate| rate.is_finite() && *rate > 0.0)?;
@@ -118,7 +133,14 @@ fn rate(found: &Captures) -> Option<f64> {
         };
         Some(rate * scale)
     };
-    scaled(1).or_else(|| scaled(3))
+    if found.get(3).is_some() {
+        return None;
+    }
+    match (found.get(1), found.get(4), found.get(5)) {
+        (_, Some(_), Some(_)) | (None, _, Some(_)) => scaled(5),
+        (Some(_), None, None) => scaled(1),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -153,6 +175,34 @@ mod tests {
         ] {
             assert_eq!(read(line), None, "{line}");
         }
+    }
+
+    #[test]
+    fn a_rate_of_tokens_is_no_count_and_no_neighbours() {
+        let rate = |line: &str| Text::default().read(&format!("step 3 loss 2.0 {line}")).unwrap().tokens_per_s;
+        assert_eq!(rate("| tokens=65536"), None);
+        assert_eq!(rate("| mem 70.5 tok/s 7047"), None);
+        assert_eq!(rate("| TFLOP/s/device: 100.123, Tokens/s/device: 2000.123"), None);
+        assert_eq!(rate("| tok/s: 7047"), Some(7_047.0));
+        assert_eq!(rate("| tps 7,047 | lr 1e-4"), Some(7_047.0));
+        assert_eq!(rate("| 12.5k tok/s"), Some(12_500.0));
+        assert_eq!(rate("| 12.5k tok/s 33 ms"), None);
+        assert_eq!(rate("| tokens_per_sec=7047"), Some(7_047.0));
+    }
+
+    #[test]
+    fn steps_that_run_on_are_not_multiplied() {
+        let mut text = Text::default();
+        assert_eq!(text.read("Epoch 2/3 | global_step 150/300 | loss 2.0").unwrap().step, Some(150));
+        let mut step = |line: &str| text.read(line).map(|facts| (facts.step, facts.total_steps));
+        assert_eq!(step("Epoch 1/3 step 100/300 loss 2.0"), Some((Some(100), Some(900))));
+        assert_eq!(step("Epoch 2/3 step 101/300 loss 2.0"), Some((Some(101), Some(300))));
+        for line in ["Testing: step 20/20 loss 3.3", "Evaluating step 7/20 loss 3.3", "[dev] step 7/20 loss 3.3"] {
+            assert_eq!(Text::default().read(line), None, "{line}");
+        }
+        let facts = Text::default().read("Iter(train) [   50/160000]  lr: 1e-2  eta: 1:00:00  time: 0.5000  data_time: 0.0100  memory: 900  loss: 1.5");
+        let facts = facts.unwrap();
+        assert_eq!((facts.step, facts.total_steps, facts.step_time), (Some(50), Some(160_000), Some(Seconds(0.5))));
     }
 
     #[test]
