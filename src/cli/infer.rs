@@ -174,7 +174,14 @@ fn ask(pid: u32, process: &ProcessView<'_>, imported: &mut ImportedPlan, catalog
         }
     };
     match found {
-        Some(run) => tell(imported, &run, catalog),
+        Some(run) => {
+            tell(imported, &run, catalog);
+            let trains = |other: &&HookedRun| other.step.is_some() && observe::is_below(other.pid, pid);
+            let training = listener.runs().iter().filter(trains).count();
+            if training > 1 && run.about.as_ref().is_none_or(|about| about.world.is_none()) {
+                import::tell_several(imported, training);
+            }
+        }
         None => imported.notes.push(format!("the hook in it has said nothing for {} s", HOOKS_PATIENCE.as_secs())),
     }
 }

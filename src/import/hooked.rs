@@ -49,29 +49,51 @@ pub fn tell(imported: &mut ImportedPlan, run: &HookedRun) {
     common::derive(imported);
 }
 
+/// What follows from the number of ranks.
+const FOLLOWING: [&str; 5] = [
+    keys::cluster::num_gpus,
+    keys::cluster::nodes,
+    keys::cluster::gpus_per_node,
+    keys::distribution::data_parallel,
+    keys::model::batch_size,
+];
+
 /// The number of ranks, where the command does not say it: that nothing is seen to start several processes is no word of
 /// its own.
 fn ranks(imported: &mut ImportedPlan, world: u64) {
-    const FOLLOWING: [&str; 5] = [
-        keys::cluster::num_gpus,
-        keys::cluster::nodes,
-        keys::cluster::gpus_per_node,
-        keys::distribution::data_parallel,
-        keys::model::batch_size,
-    ];
-    let is_derived = |imported: &ImportedPlan, key| {
-        imported.get(key).is_some_and(|found| matches!(found.origin, Origin::Derived(_)))
-    };
     let planned = imported.whole(keys::cluster::num_gpus);
     if planned.is_some() && (planned == Some(world) || !is_derived(imported, keys::cluster::num_gpus)) {
         return;
     }
+    forget_ranks(imported);
+    imported.say(keys::cluster::num_gpus, world, origin("its ranks"));
+}
+
+/// Several processes below the one that is asked about train, and none of them tells how many ranks there are: that nothing
+/// is seen to start them does not make it one.
+pub fn several(imported: &mut ImportedPlan, training: usize) {
+    let single = imported.whole(keys::cluster::num_gpus) == Some(1);
+    if !single || !is_derived(imported, keys::cluster::num_gpus) {
+        return;
+    }
+    forget_ranks(imported);
+    let why = format!("the hook: {training} processes train, and none tells how many ranks there are");
+    imported.miss(keys::cluster::num_gpus, why);
+    for key in [keys::distribution::data_parallel, keys::model::batch_size] {
+        imported.miss(key, "needs the number of GPUs");
+    }
+}
+
+fn forget_ranks(imported: &mut ImportedPlan) {
     for key in FOLLOWING {
         if is_derived(imported, key) {
             imported.drop(key);
         }
     }
-    imported.say(keys::cluster::num_gpus, world, origin("its ranks"));
+}
+
+fn is_derived(imported: &ImportedPlan, key: &str) -> bool {
+    imported.get(key).is_some_and(|found| matches!(found.origin, Origin::Derived(_)))
 }
 
 /// Samples of a pass and passes of a step, where the command leaves them open. A batch that is cut short at the end of an

@@ -129,7 +129,7 @@ use settings::{UNKNOWN, UNKNOWN_OPTIONS};
 
 pub use common::without_driver;
 pub use file::is_foreign;
-pub use hooked::{other_model, tell as tell_hook, tell_vocabulary};
+pub use hooked::{other_model, several as tell_several, tell as tell_hook, tell_vocabulary};
 pub use imported::{ImportedPlan, InferredValue, MissingKey};
 pub use origin::{Origin, Setting};
 pub use refused::Refused;

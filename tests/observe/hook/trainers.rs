@@ -7,11 +7,12 @@ use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
+use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_yaml::Value;
 
-use super::{Meeting, folder, hear, output, python, text};
+use super::{DEADLINE, Meeting, folder, hear, output, python, text};
 
 /// A training that runs until it is no longer looked at.
 struct RealRun {
@@ -223,4 +224,21 @@ fn two_ranks_of_ones_own() {
     let look = run.look();
     assert_says(&look, &["68 184 parameters in fp32", "Adam on cpu", "passes of 4 samples of 32 tokens, 1 a step"]);
     assert_says(&look, &["of 40 000, ", "loss ", "ETA "]);
+}
+
+#[test]
+fn models_that_are_trained_beside_each_other_are_no_single_process() {
+    let Some(python) = python("import torch") else { return };
+    let run = RealRun::start(&python, "spawned.py");
+    let script = parent(run.pid).to_string();
+    // The second is heard a moment after the first.
+    let start = Instant::now();
+    loop {
+        let said = run.memwall(&["infer", &script]);
+        if said.contains("2 processes train, and none tells how many ranks there are") {
+            assert!(!said.contains("num_gpus: 1"), "{said}");
+            break;
+        }
+        assert!(start.elapsed() < DEADLINE, "{said}");
+    }
 }
