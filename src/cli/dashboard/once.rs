@@ -272,7 +272,12 @@ fn as_text(state: &State) -> String {
         (Some(pid), Some(command)) => format!("PID {pid}  {}", printable(&command)),
     };
     lines.push(format!("run      {run}"));
-    let none = || unpredicted.unwrap_or_else(|| "none: memwall PLAN --once compares".to_owned());
+    let front = &state.plans.editor;
+    let none = || match unpredicted {
+        Some(why) => why,
+        None if !front.is_example() => format!("{}: nothing runs that it is compared with", plan_name(front)),
+        None => "none: memwall PLAN --once compares".to_owned(),
+    };
     lines.push(format!("plan     {}", plan.map_or_else(none, plan_words)));
     lines.extend(measured_rows(state).into_iter().map(|(name, text)| format!("{name:<9}{}", printable(&text))));
     lines.push(format!("verdict  {}", run_verdict(state).words));
