@@ -47,13 +47,13 @@ pub fn observation(monitor: &Monitor, run: &Telemetry, prediction: &Prediction, 
         _ => Reading::measured(Bytes::ZERO, sample.at),
     };
     if run.uses_no_gpu(monitor, sample.at) {
-        return Some(on_cpu((monitor, run), prediction, gpu, found.whose, sample));
+        return Some(on_cpu((monitor, run), prediction, job, found.whose, sample));
     }
     let evidence = Evidence { device_used: found.memory_peak, others, ..rates };
     // Also of one that the driver knows by another pid: somebody said that it is this run.
     // A log that was named may be of a run elsewhere: beside devices that are busy here it is not compared.
     let evidence = if monitor.attached.is_some() || found.whose == MemoryOwner::Log {
-        counted(with_progress(evidence, run, monitor, prediction, sample.at), run, monitor, job, sample.at)
+        with_progress(evidence, (monitor, run), prediction, job, sample.at)
     } else {
         evidence
     };
@@ -64,12 +64,12 @@ pub fn observation(monitor: &Monitor, run: &Telemetry, prediction: &Prediction, 
 fn on_cpu(
     (monitor, run): (&Monitor, &Telemetry),
     prediction: &Prediction,
-    gpu: &Gpu,
+    job: &Job,
     whose: MemoryOwner,
     sample: &Sample,
 ) -> Observation {
     let (devices, without) = (sample.devices.len(), absent(&Absence::NoGpu));
-    if gpu.generation != Generation::Cpu {
+    if job.hardware.gpu.generation != Generation::Cpu {
         return Observation { whose, memory: Reading::Absent(Absence::NoGpu), devices, evidence: without };
     }
     let pid = monitor.attached_here();
@@ -93,7 +93,7 @@ fn on_cpu(
         },
     };
     let (allocated, reserved) = (told.allocated.clone(), told.reserved.clone());
-    let evidence = with_progress(told, run, monitor, prediction, sample.at);
+    let evidence = with_progress(told, (monitor, run), prediction, job, sample.at);
     Observation { whose, memory: resident, devices, evidence: Evidence { allocated, reserved, ..evidence } }
 }
 
@@ -101,9 +101,9 @@ fn on_cpu(
 /// to hold against a plan.
 fn with_progress(
     evidence: Evidence,
-    run: &Telemetry,
-    monitor: &Monitor,
+    (monitor, run): (&Monitor, &Telemetry),
     prediction: &Prediction,
+    job: &Job,
     now: Moment,
 ) -> Evidence {
     let progress = run.progress(monitor, now).map(|(_, progress)| progress);
@@ -120,7 +120,11 @@ fn with_progress(
         None => all(&progress.tokens_per_s_per_gpu),
     };
     let warming = run.phases().phase(now) == RunPhase::WarmingUp;
-    let (step, tokens) = if warming {
+    // A log that counts batches within an epoch does not say whether several make a step.
+    let batches = progress.step.kind() == Some(ReadingKind::Estimated) && job.batch.accumulation > 1;
+    let (step, tokens) = if batches {
+        (Reading::Absent(Absence::NotSupported), tokens)
+    } else if warming {
         // What the first steps take says nothing of the others.
         (Reading::Absent(Absence::TooShort), Reading::Absent(Absence::TooShort))
     } else {
@@ -130,18 +134,6 @@ fn with_progress(
     let slower = progress.step_time.value().zip(step.value()).map_or(1.0, |(told, usual)| told.0 / usual.0);
     let tokens = tokens.map(|rate| TokensPerSec(rate.0 * slower));
     Evidence { step, tokens, allocated: progress.peak_allocated, reserved: progress.peak_reserved, ..evidence }
-}
-
-/// Without times that may be of batches where several make a step: a log that counts them within an epoch does not say
-/// which it means.
-fn counted(evidence: Evidence, run: &Telemetry, monitor: &Monitor, job: &Job, now: Moment) -> Evidence {
-    let progress = run.progress(monitor, now).map(|(_, progress)| progress);
-    let derived = progress.is_some_and(|progress| progress.step.kind() == Some(ReadingKind::Estimated));
-    if !derived || job.batch.accumulation <= 1 {
-        return evidence;
-    }
-    let tokens = Reading::Absent(Absence::NotSupported);
-    Evidence { step: Reading::Absent(Absence::NotSupported), tokens, ..evidence }
 }
 
 /// What a device does, averaged over whole steps.
