@@ -56,7 +56,6 @@ class Regions:
         self.last = made if number + 1 in self.passed else None
         return made
 
-
     def run_inside(self, ops, function, reentrant):
         """A call in a call that is recomputed."""
         inner, start = self.inner, len(ops)

@@ -1,0 +1,159 @@
+//! NeMo-RL's workers on Megatron-Core: the section `policy.megatron_cfg`.
+
+use super::default;
+use crate::common;
+use crate::imported::ImportedPlan;
+use crate::origin::Origin;
+use crate::plan::keys;
+use crate::rows::{SettingKind, SettingRow, not_modelled, take};
+use crate::settings::Settings;
+
+const MEGATRON: &[SettingRow] = &[
+    (&["policy.megatron_cfg.optimizer.weight_decay"], keys::training::weight_decay, SettingKind::Share),
+    (&["policy.megatron_cfg.tensor_model_parallel_size"], keys::distribution::tensor_parallel, SettingKind::Whole),
+    (&["policy.megatron_cfg.pipeline_model_parallel_size"], keys::distribution::pipeline_parallel, SettingKind::Whole),
+    (&["policy.megatron_cfg.context_parallel_size"], keys::distribution::context_parallel, SettingKind::Whole),
+    (&["policy.megatron_cfg.expert_model_parallel_size"], keys::distribution::expert_parallel, SettingKind::Several),
+    (
+        &["policy.megatron_cfg.expert_tensor_parallel_size"],
+        keys::distribution::expert_tensor_parallel,
+        SettingKind::Whole,
+    ),
+    (&["policy.megatron_cfg.sequence_parallel"], keys::distribution::sequence_parallel, SettingKind::Flag),
+    (
+        &["policy.megatron_cfg.optimizer.use_distributed_optimizer"],
+        keys::training::distributed_optimizer,
+        SettingKind::Flag,
+    ),
+    (
+        &["policy.megatron_cfg.distributed_data_parallel_config.overlap_grad_reduce"],
+        keys::distribution::overlap_grad_reduce,
+        SettingKind::Flag,
+    ),
+    (
+        &["policy.megatron_cfg.distributed_data_parallel_config.overlap_param_gather"],
+        keys::distribution::overlap_param_gather,
+        SettingKind::Flag,
+    ),
+];
+
+/// Sets what `policy.megatron_cfg` says.
+pub(super) fn set(imported: &mut ImportedPlan, settings: &Settings) {
+    imported.say(keys::model::framework, "megatron", Origin::Program("policy.megatron_cfg".to_owned()));
+    imported.say(keys::distribution::engine, "megatron", Origin::Program("policy.megatron_cfg".to_owned()));
+    take(imported, settings, MEGATRON);
+    imported.say(keys::training::precision, "bf16-fp32-master", default("policy.megatron_cfg.optimizer.bf16 true"));
+    // The type of the model's weights (`nemo_rl/models/megatron/setup.py`, `_apply_precision_config`).
+    if settings.text("policy.precision").is_some_and(|found| !found.value.starts_with("bf")) {
+        settings.refuse("policy.precision");
+    }
+    match settings.text("policy.megatron_cfg.optimizer.optimizer").filter(|found| found.value != "adam") {
+        Some(found) => common::set_optimizer(imported, Some(found)),
+        None => {
+            imported.say(
+                keys::training::optimizer,
+                "adamw-fused",
+                default("policy.megatron_cfg.optimizer.optimizer adam"),
+            );
+        }
+    }
+    let on = settings.flag("policy.megatron_cfg.activation_checkpointing");
+    let granularity = settings.text("policy.megatron_cfg.recompute_granularity").map(|found| found.value);
+    let word = match granularity.as_deref() {
+        Some("selective") => "selective",
+        _ => "full",
+    };
+    imported
+        .set(keys::training::activation_checkpointing, on.map(|found| found.map(|on| if on { word } else { "none" })));
+    precision_aware(imported, settings);
+    dispatcher(imported, settings);
+    repeated(settings);
+    let part = settings.number("policy.megatron_cfg.optimizer.optimizer_offload_fraction");
+    if part.is_some_and(|part| part.value >= 1.0 || part.value <= 0.0) {
+        settings.accept("policy.megatron_cfg.optimizer.optimizer_offload_fraction");
+    }
+    if settings.is("policy.megatron_cfg.optimizer.optimizer_cpu_offload") {
+        imported.set(
+            keys::training::cpu_offload,
+            settings.on("policy.megatron_cfg.optimizer.optimizer_cpu_offload").map(|found| found.map(|_| "optimizer")),
+        );
+    }
+    router(imported, settings);
+    // What FSDP shards and what fp8 leaves out is told whether they are on or not.
+    let sharded = ["use_megatron_fsdp", "use_custom_fsdp"]
+        .iter()
+        .any(|name| settings.is(&format!("policy.megatron_cfg.distributed_data_parallel_config.{name}")));
+    let eight = settings.is("policy.megatron_cfg.fp8_cfg.enabled");
+    const OF_FP8: [&str; 4] =
+        ["fp8_cfg.", "first_last_layers_bf16", "layers_at_start_in_bf16", "layers_at_end_in_bf16"];
+    for (name, _) in settings.iter() {
+        let other = name.starts_with("policy.dtensor_cfg") || name.contains("megatron_cfg.scheduler");
+        let stored = name.starts_with("policy.megatron_cfg.checkpoint.");
+        let strategy = !sharded && name.ends_with("data_parallel_sharding_strategy");
+        if other || stored || strategy || (!eight && OF_FP8.iter().any(|part| name.contains(part))) {
+            settings.accept(name);
+        }
+    }
+}
+
+/// How tokens reach the ranks of their experts.
+fn dispatcher(imported: &mut ImportedPlan, settings: &Settings) {
+    const DISPATCHER: &str = "policy.megatron_cfg.moe_token_dispatcher_type";
+    let several = imported.whole(keys::distribution::expert_parallel).is_some_and(|degree| degree > 1);
+    let word = settings.text(DISPATCHER).and_then(|found| {
+        found.and_then(|name| match name.as_str() {
+            "allgather" => Some("allgather"),
+            "alltoall" => Some("alltoall"),
+            _ => None,
+        })
+    });
+    match word {
+        Some(found) if several => imported.set(keys::distribution::moe_dispatcher, Some(found)),
+        Some(_) => {}
+        // `flex` is DeepEP's or HybridEP's, whichever another setting names.
+        None if !several => settings.accept(DISPATCHER),
+        None => {}
+    }
+}
+
+/// What the optimizer's own section says that its name and its types have said.
+fn repeated(settings: &Settings) {
+    let of = |name: &str| format!("policy.megatron_cfg.optimizer.{name}");
+    let adam = settings.text(&of("optimizer")).is_none_or(|found| found.value != "sgd");
+    let usual = [
+        ("sgd_momentum", adam),
+        ("bf16", settings.is(&of("bf16"))),
+        ("params_dtype", settings.text(&of("params_dtype")).is_some_and(|found| found.value == "float32")),
+    ];
+    for (name, _) in usual.iter().filter(|(_, usual)| *usual) {
+        settings.accept(&of(name));
+    }
+}
+
+/// Moments and masters in the types that are told, fp32 where none is (`megatron/core/optimizer/optimizer_config.py`).
+fn precision_aware(imported: &mut ImportedPlan, settings: &Settings) {
+    let of = |name: &str| format!("policy.megatron_cfg.optimizer.{name}");
+    if !settings.is(&of("use_precision_aware_optimizer")) {
+        return;
+    }
+    let types = ["main_grads_dtype", "main_params_dtype", "exp_avg_dtype", "exp_avg_sq_dtype"];
+    let told = types.iter().filter_map(|name| settings.text(&of(name)));
+    if told.map(|found| found.value).any(|word| !word.contains("32")) {
+        not_modelled(imported, "use_precision_aware_optimizer: states in the types that it is told");
+    } else {
+        not_modelled(imported, common::REMAINDERS);
+    }
+}
+
+/// A frozen router keeps a few parameters in a thousand from being trained, and a dense model has none
+/// (`nemo_rl/models/megatron/setup.py`, `freeze_moe_router`).
+fn router(imported: &mut ImportedPlan, settings: &Settings) {
+    const FROZEN: &str = "policy.megatron_cfg.freeze_moe_router";
+    let preset = imported.get(keys::model::preset).and_then(|found| found.value.as_str()).unwrap_or_default();
+    // `30b-a3b`: of a size and another for each token.
+    let expert = preset.split('-').any(|word| word.starts_with('a') && word.ends_with('b'));
+    if settings.is(FROZEN) && (expert || preset.is_empty()) {
+        imported.note("freeze_moe_router: the routers' weights are counted as trained");
+    }
+    settings.accept(FROZEN);
+}
