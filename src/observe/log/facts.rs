@@ -14,6 +14,8 @@ pub struct LineFacts {
     pub total_steps: Option<u64>,
     /// Optimizer steps of an epoch, where the line counts them within one.
     pub epoch_steps: Option<u64>,
+    /// Batches done of an epoch of which nobody says how many it has.
+    pub batch: Option<u64>,
     /// Epochs done.
     pub epoch: Option<f64>,
     /// The loss.

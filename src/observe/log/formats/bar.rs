@@ -8,17 +8,21 @@ use crate::reading::LogFormat;
 use crate::units::Seconds;
 
 /// What a bar shows.
-struct Bar<'a> {
+pub struct Bar<'a> {
     /// What stands before it.
-    label: &'a str,
-    done: u64,
-    total: Option<u64>,
-    each: Option<Seconds>,
+    pub label: &'a str,
+    /// Rounds done.
+    pub done: u64,
+    /// Of so many, where that is known.
+    pub total: Option<u64>,
+    /// The time of one.
+    pub each: Option<Seconds>,
     /// What stands behind the rate.
     rest: &'a str,
 }
 
-fn bar(line: &str) -> Option<Bar<'_>> {
+/// The bar that a line is.
+pub fn bar(line: &str) -> Option<Bar<'_>> {
     let at = line.match_indices(" [").map(|(at, _)| at).find(|at| is_clock(&line[at + 2..]))?;
     let (head, counts) = line[..at].rsplit_once([' ', '|'])?;
     let meter = &line[at + 2..];

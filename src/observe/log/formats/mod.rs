@@ -1,12 +1,14 @@
 //! One file a framework. What each writes is in its own source; `tests/logs` holds lines of all.
 
 mod bar;
+mod batches;
 mod composer;
 mod custom;
 mod deepspeed;
 mod epochs;
 mod hugging_face;
 mod json;
+mod keras;
 mod litgpt;
 mod megatron;
 mod nanogpt;
@@ -17,6 +19,7 @@ mod text;
 mod torchtitan;
 mod torchtune;
 mod verl;
+mod yolo;
 
 use super::facts::LineFormat;
 pub use custom::{CustomPattern, PatternError};
@@ -41,7 +44,10 @@ pub fn all() -> Vec<Box<dyn LineFormat>> {
         Box::new(json::Json),
         Box::new(olmo::Olmo),
         Box::new(verl::Verl),
+        Box::new(yolo::Yolo::default()),
+        Box::new(keras::Keras::default()),
         Box::new(epochs::Epochs::default()),
+        Box::new(batches::Batches::default()),
         Box::new(text::Text::default()),
     ]
 }

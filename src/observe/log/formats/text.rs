@@ -23,7 +23,7 @@ static LOSS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?i)\b(?:(?:train(?:ing)?[_ /.]?|lm[_ ]|total[_ ])?loss|xent)\b\s*[:=]?\s*\(?([-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|nan|inf))\b").ok()
 });
 static TIME: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"(?i)(?:\b(?:step[_ ]?time|time[_ ]per[_ ]step|time/step|dt)\b\s*[:=]?\s*([\d.]+)\s*(ms|s|sec)?\b)|(?:([\d.]+)\s*(ms|s|sec)\s*/\s*(?:step|it|iter)\b)|(?:([\d.]+)\s*(?:steps?|it|iters?)/s)").ok()
+    Regex::new(r"(?i)(?:\b(?:step[_ ]?time|time[_ ]per[_ ]step|time/step|(?:iter_)?dt)\b\s*[:=]?\s*([\d.]+)\s*(ms|s|sec)?\b)|(?:([\d.]+)\s*(ms|s|sec)\s*/\s*(?:step|it|iter)\b)|(?:([\d.]+)\s*(?:steps?|it|iters?)/s)|\bcompleted step: \d+, seconds: ([\d.]+)|\bsteps_per_second\b\s*[:=]\s*([\d.]+)").ok()
 });
 /// The name of a rate, its number behind it or before it. Of one GPU it is another rate.
 static TOKENS: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -62,8 +62,8 @@ pub struct Text {
     from_zero: bool,
     /// The epoch and the step of the line before.
     before: Option<(u64, u64)>,
-    /// Steps went on as an epoch began: they are the run's.
-    runs_on: bool,
+    /// Whether the steps are the run's, and not those of an epoch; none before a line has told.
+    runs_on: Option<bool>,
 }
 
 impl LineFormat for Text {
@@ -101,13 +101,34 @@ impl Text {
         self.from_zero |= epoch == 0;
         let Some(step) = facts.step else { return };
         let before = self.before.replace((epoch, step));
-        self.runs_on |= before.is_some_and(|(then, last)| then < epoch && last < step);
-        let Some(each) = facts.total_steps.filter(|_| !is_global && !self.runs_on) else { return };
+        if let Some((_, last)) = before.filter(|(then, _)| *then < epoch) {
+            // As an epoch began they went on, or began again.
+            self.runs_on = Some(last < step);
+        }
+        let Some(each) = facts.total_steps.filter(|_| !is_global && self.runs_on != Some(true)) else { return };
         let before = if self.from_zero { epoch } else { epoch.saturating_sub(1) };
+        let epochs = number(found, 2).and_then(count);
+        if self.runs_on.is_none() && epochs.is_some_and(|epochs| !is_before_or_behind(before, epochs, step, each)) {
+            // `Epoch 2/3 step 150/300`: half of the run, or of its second epoch.
+            facts.step = facts.step.filter(|_| before == 0);
+            facts.total_steps = None;
+            return;
+        }
+        if epochs.is_some() {
+            self.runs_on = Some(false);
+        }
         facts.step = before.checked_mul(each).and_then(|before| before.checked_add(step));
         facts.step_is_derived = true;
-        facts.total_steps = number(found, 2).and_then(count).and_then(|epochs| epochs.checked_mul(each));
+        facts.total_steps = epochs.and_then(|epochs| epochs.checked_mul(each));
     }
+}
+
+/// Whether `step` of `total`, taken as those of the run, lies outside of the epoch that the line names, of which `before`
+/// are done: then it is one of an epoch.
+#[allow(clippy::cast_precision_loss)]
+fn is_before_or_behind(before: u64, epochs: u64, step: u64, total: u64) -> bool {
+    let done = step as f64 / total as f64 * epochs as f64;
+    done < before as f64 || done > before as f64 + 1.0
 }
 
 fn time(found: &Captures) -> Option<Seconds> {
@@ -119,7 +140,8 @@ fn time(found: &Captures) -> Option<Seconds> {
     // `dt 12` without a unit may be either.
     let said = positive(1).filter(|_| found.get(2).is_some()).map(|time| Seconds(time * unit(2)));
     said.or_else(|| positive(3).map(|time| Seconds(time * unit(4))))
-        .or_else(|| positive(5).map(|rate| Seconds(1.0 / rate)))
+        .or_else(|| positive(6).map(Seconds))
+        .or_else(|| positive(5).or(positive(7)).map(|rate| Seconds(1.0 / rate)))
 }
 
 /// Tokens a second of the whole run. Where a number stands on either side nobody knows which is its.
@@ -195,8 +217,15 @@ mod tests {
         let mut text = Text::default();
         assert_eq!(text.read("Epoch 2/3 | global_step 150/300 | loss 2.0").unwrap().step, Some(150));
         let mut step = |line: &str| text.read(line).map(|facts| (facts.step, facts.total_steps));
-        assert_eq!(step("Epoch 1/3 step 100/300 loss 2.0"), Some((Some(100), Some(900))));
+        // The whole first epoch of three, or a third of each.
+        assert_eq!(step("Epoch 1/3 step 100/300 loss 2.0"), Some((Some(100), None)));
         assert_eq!(step("Epoch 2/3 step 101/300 loss 2.0"), Some((Some(101), Some(300))));
+        // Half of the run, or of its second epoch: nobody knows before the next lines.
+        let mut open = Text::default();
+        let mut step = |line: &str| open.read(line).map(|facts| (facts.step, facts.total_steps));
+        assert_eq!(step("Epoch 2/3 step 150/300 loss 2.0"), Some((None, None)));
+        // 201 of 300 is past the second of three.
+        assert_eq!(step("Epoch 2/3 step 201/300 loss 2.0"), Some((Some(501), Some(900))));
         for line in ["Testing: step 20/20 loss 3.3", "Evaluating step 7/20 loss 3.3", "[dev] step 7/20 loss 3.3"] {
             assert_eq!(Text::default().read(line), None, "{line}");
         }
@@ -217,6 +246,8 @@ mod tests {
     #[test]
     fn steps_of_an_epoch_are_steps_of_the_run() {
         let mut text = Text::default();
+        // Step 10 of 100 lies in the first of three epochs, were it the run's: it is the second epoch's.
+        assert_eq!(text.read("Epoch [2/3], Step [10/100], Loss: 0.3").unwrap().step, Some(110));
         // The second of three epochs of 100 steps: 100 + 40 of 300.
         let facts = text.read("Epoch [2/3], Step [40/100], Loss: 0.25, 0.5 s/step, 12.5k tok/s").unwrap();
         assert_eq!((facts.step, facts.total_steps, facts.step_is_derived), (Some(140), Some(300), true));
