@@ -154,6 +154,8 @@ pub enum Absence {
     Gone,
     /// The call failed; the text is the driver's or the system's.
     Failed(Cow<'static, str>),
+    /// Nothing has failed: the text says why there is none.
+    Because(Cow<'static, str>),
 }
 
 impl fmt::Display for Absence {
@@ -171,6 +173,7 @@ impl fmt::Display for Absence {
             Self::Elsewhere => f.write_str("in another PID namespace"),
             Self::Gone => f.write_str("gone"),
             Self::Failed(why) => write!(f, "failed: {why}"),
+            Self::Because(why) => f.write_str(why),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::reading::{Moment, Progress, Reading};
+use crate::reading::{Moment, Progress, ProgressSource, Reading};
 use crate::units::Seconds;
 
 /// What a run is about.
@@ -38,13 +38,19 @@ const LATE: f64 = 1.5;
 /// … and so much more, in seconds: looks at logs are a second apart.
 const SLACK: f64 = 2.5;
 
+/// Steps between two that are told, where one alone has been: more are seldom made without a word.
+const UNTOLD: u64 = 1_000;
+
+/// Where nobody tells the time of a step, none for so long is late.
+const UNTIMED: Seconds = Seconds(1800.0);
+
 /// Stretches between steps that are remembered: those within the longest mean are few.
 const STRETCHES: usize = 64;
 
 /// What was told of a run's steps, and what follows from when.
 #[derive(Debug, Clone, Default)]
 pub struct Phases {
-    /// The newest step and when it was first told.
+    /// The newest step and when it was told.
     last: Option<(u64, Moment)>,
     /// How many steps were told of at once, the last time.
     together: u64,
@@ -61,14 +67,18 @@ pub struct Phases {
 impl Phases {
     /// Takes in how far the run is by now.
     pub fn note(&mut self, progress: &Progress, now: Moment) {
-        let Some(step) = progress.step.value().copied() else { return };
+        let Reading::Known { value: step, at: told_at, .. } = progress.step else { return };
+        let mut told_at = told_at.min(now);
         let told = progress.step_time.value().map(|time| time.0).filter(|time| *time > 0.0 && time.is_finite());
         match self.last {
             Some((last, _)) if step == last => return,
             // Begun again, or another run.
-            Some((last, _)) if step < last => *self = Self::default(),
+            Some((last, _)) if step < last => {
+                *self = Self { together: steps_between(progress), ..Self::default() };
+            }
             Some((last, at)) => {
                 self.together = step - last;
+                told_at = now;
                 if self.is_late(at, now) {
                     if self.between.len() == STRETCHES {
                         self.between.pop_front();
@@ -76,9 +86,10 @@ impl Phases {
                     self.between.push_back((at, now));
                 }
             }
-            None => {}
+            // Told before anybody followed it: by a log that may have ended long ago.
+            None => self.together = steps_between(progress),
         }
-        self.last = Some((step, now));
+        self.last = Some((step, told_at));
         if let Some(told) = told {
             self.fastest = Some(self.fastest.map_or(told, |fastest| fastest.min(told)));
             if self.times.len() == KEPT {
@@ -87,7 +98,7 @@ impl Phases {
             self.times.push_back(told);
         }
         if self.steady_since.is_none() && self.is_warm(step, told) {
-            self.steady_since = Some(now);
+            self.steady_since = Some(told_at);
             // What the first steps took says nothing of the others.
             let fastest = self.fastest;
             self.times.retain(|time| fastest.is_none_or(|fastest| *time <= ALIKE * fastest));
@@ -102,7 +113,7 @@ impl Phases {
 
     /// Whether more than steps must have happened between two moments.
     fn is_late(&self, since: Moment, now: Moment) -> bool {
-        let Some(step) = self.step() else { return false };
+        let Some(step) = self.step() else { return now.since(since).0 > UNTIMED.0 };
         now.since(since).0 > LATE * step.0 * self.together.max(1) as f64 + SLACK
     }
 
@@ -123,8 +134,8 @@ impl Phases {
     pub fn phase(&self, now: Moment) -> RunPhase {
         match (self.last, self.steady_since) {
             (None, _) => RunPhase::Untold,
+            (Some((_, at)), _) if self.is_late(at, now) => RunPhase::Between,
             (Some(_), None) => RunPhase::WarmingUp,
-            (Some((_, at)), Some(_)) if self.is_late(at, now) => RunPhase::Between,
             (Some(_), Some(_)) => RunPhase::Steady,
         }
     }
@@ -144,6 +155,14 @@ impl Phases {
         let within = |(from, to): &(Moment, Moment)| *from < at && at < *to;
         let quiet = at > last && self.is_late(last, now);
         warm && !quiet && !self.between.iter().any(within)
+    }
+}
+
+/// How many steps lie between two that are told, as far as one that is told first says.
+fn steps_between(progress: &Progress) -> u64 {
+    match progress.told_by {
+        ProgressSource::Log(_) => progress.told_every.unwrap_or(UNTOLD),
+        ProgressSource::Hook | ProgressSource::Rhythm | ProgressSource::Nobody => 1,
     }
 }
 
@@ -216,6 +235,33 @@ mod tests {
         assert_eq!(phases.phase(now.plus_millis(25_000)), RunPhase::Steady);
         // 1.5 x 20 s + 2.5 s
         assert_eq!(phases.phase(now.plus_millis(33_000)), RunPhase::Between);
+    }
+
+    #[test]
+    fn a_log_is_as_old_as_its_last_line_when_it_is_first_read() {
+        let old = |told_every| {
+            let mut phases = Phases::default();
+            let written = Moment(1_000_000);
+            let by = ProgressSource::Log(crate::reading::LogFormat::HuggingFace);
+            phases.note(&Progress { told_by: by, told_every, ..told(400, 2.0, written) }, written.plus_millis(90_000));
+            (phases, written)
+        };
+        // Every tenth step of 2 s: 1.5 x 20 s + 2.5 s.
+        let (phases, written) = old(Some(10));
+        assert_eq!(phases.phase(written.plus_millis(90_000)), RunPhase::Between);
+        assert_eq!(phases.quiet_for(written.plus_millis(90_000)), Some(Seconds(90.0)));
+        // Of one that tells every hundredth it is the usual pause, and of a single line nobody knows that.
+        for every in [Some(100), None] {
+            let (phases, written) = old(every);
+            assert_eq!(phases.phase(written.plus_millis(90_000)), RunPhase::Steady, "{every:?}");
+        }
+        let mut untimed = Phases::default();
+        untimed.note(&Progress { step: Reading::measured(400, Moment(0)), ..Progress::default() }, Moment(60_000));
+        assert_eq!(untimed.phase(Moment(60_000)), RunPhase::Steady);
+        assert_eq!(untimed.phase(Moment(1_801_000)), RunPhase::Between);
+        let (phases, written) = old(None);
+        // Not a thousand steps of 2 s: 1.5 x 2000 s + 2.5 s.
+        assert_eq!(phases.phase(written.plus_millis(3_003_000)), RunPhase::Between);
     }
 
     #[test]

@@ -211,7 +211,9 @@ impl FollowThread {
             log.read(now);
         }
         let of_rank = self.rank_log.as_ref().map(|(_, log)| log);
-        if let Some(log) = of_rank.filter(|log| log.progress().is_known() || self.log.is_none()).or(self.log.as_ref()) {
+        if let Some(log) =
+            of_rank.filter(|log| log.progress().step.value().is_some() || self.log.is_none()).or(self.log.as_ref())
+        {
             self.news.progress.clone_from(log.progress());
             self.news.no_log = log.trouble().cloned().or_else(|| {
                 let why = if log.is_empty() {
@@ -220,7 +222,7 @@ impl FollowThread {
                 } else {
                     "no line of a known format in the log so far (--log-pattern)"
                 };
-                (!log.progress().is_known()).then(|| Absence::Failed(why.into()))
+                (!log.progress().is_known()).then(|| Absence::Because(why.into()))
             });
             self.news.out_of_memory = log.out_of_memory().cloned();
         }
@@ -228,7 +230,7 @@ impl FollowThread {
 
     /// Launchers may give each rank a log of its own: rank 0's is followed where the launcher's tells of no step.
     fn choose_log(&mut self, now: Moment) {
-        let told = self.log.as_ref().is_some_and(|log| log.progress().is_known());
+        let told = self.log.as_ref().is_some_and(|log| log.progress().step.value().is_some());
         let first = self.news.ranks.first().filter(|_| self.wanted.live && self.wanted.log.is_none() && !told);
         let Some(first) = first.filter(|first| self.rank_log.as_ref().is_none_or(|(pid, _)| *pid != first.pid)) else {
             return;

@@ -100,6 +100,9 @@ pub struct Progress {
     pub step: Reading<u64>,
     /// Optimizer steps of the whole run.
     pub total_steps: Reading<u64>,
+    /// Steps between the two of which a log told last; none where it has told of one so far.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub told_every: Option<u64>,
     /// Epochs done, with a fraction.
     pub epoch: Reading<f64>,
     /// The loss, in the framework's own mean. May be NaN: then the log says so.
@@ -133,7 +136,7 @@ impl Progress {
     /// Whether anything is known.
     #[must_use]
     pub fn is_known(&self) -> bool {
-        self.step.value().is_some() || self.step_time.value().is_some()
+        self.told_by != ProgressSource::Nobody
     }
 
     /// Time to the end of the run: the steps that are left at the present pace.

@@ -113,7 +113,7 @@ impl DeviceMetric {
     /// The metric of the run, where it is one.
     #[must_use]
     pub fn of_run(self, progress: Option<&Progress>) -> Option<Reading<f64>> {
-        let none = || Reading::Absent(Absence::Failed("no run tells it: attach to one".into()));
+        let none = || Reading::Absent(Absence::Because("no run tells it: attach to one".into()));
         match self {
             Self::StepTime => Some(progress.map_or_else(none, |progress| progress.step_time.map(|time| time.0))),
             Self::Loss => Some(progress.map_or_else(none, |progress| progress.loss.clone())),

@@ -132,11 +132,11 @@ fn lacking<'a>(plans: &Plans, width: usize, look: &Look) -> Vec<Span<'a>> {
 
 /// When the run will be done.
 fn eta<'a>(state: &State, look: &Look) -> Option<Vec<Span<'a>>> {
-    if state.plans.compared().serves() || state.run.telemetry.ended(&state.monitor, state.now).is_some() {
+    if state.plans.compared().serves() {
         return None;
     }
     let (_, progress) = state.run.telemetry.progress(&state.monitor, state.now)?;
-    let left = progress.remaining().value().copied()?;
+    let left = state.run.telemetry.remaining(&progress, &state.monitor, state.now).value().copied()?;
     Some(vec![Span::styled("ETA ", look.theme.dim()), Span::styled(left.roughly(), look.theme.observed())])
 }
 

@@ -66,7 +66,7 @@ fn of_a_folder_the_file_that_was_written_to_last() {
     let folder = tempfile::tempdir().unwrap();
     let mut log = Log::at(folder.path().to_owned(), None);
     assert!(!log.read(Moment(0)));
-    let Some(Absence::Failed(why)) = log.trouble() else { panic!("{:?}", log.trouble()) };
+    let Some(Absence::Because(why)) = log.trouble() else { panic!("{:?}", log.trouble()) };
     assert_eq!(why.as_ref(), "no file of TensorBoard's or W&B's in that folder so far");
     put(folder.path(), "runs/first/events.out.tfevents.1.a", 1_000);
     // Losses of other data.

@@ -88,6 +88,6 @@ fn an_output_that_is_no_file_is_said_to_be_none() {
     let writer = Writer::start(Stdio::piped());
     let mut log = Log::of_process(writer.0.id(), None).unwrap();
     assert!(!log.read(Moment(1)));
-    assert_eq!(log.trouble(), Some(&Absence::Failed("its output goes into a pipe".into())));
+    assert_eq!(log.trouble(), Some(&Absence::Because("its output goes into a pipe".into())));
     assert_eq!(Log::of_process(u32::MAX, None).err(), Some(Absence::Gone));
 }

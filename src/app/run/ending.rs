@@ -3,13 +3,33 @@
 use super::Telemetry;
 use crate::app::monitor::Monitor;
 use crate::app::monitor::attached::AttachedState;
-use crate::reading::{HookEnd, Moment, ProcessExit, ProgressSource};
-use crate::units::grouped;
+use crate::compare::RunPhase;
+use crate::reading::{Absence, HookEnd, Moment, ProcessExit, Progress, ProgressSource, Reading};
+use crate::units::{Seconds, grouped};
 
 /// The signal that asks a process to end.
 const SIGTERM: u32 = 15;
 
+/// Without a step for so long a run has no pace that its end could be foreseen from.
+const NO_PACE: Seconds = Seconds(1800.0);
+
 impl Telemetry {
+    /// Time to the end of the run at the present `progress`; none of one that has ended, or that makes no steps for so
+    /// long that nobody knows whether it will.
+    #[must_use]
+    pub fn remaining(&self, progress: &Progress, monitor: &Monitor, now: Moment) -> Reading<Seconds> {
+        let left = progress.remaining();
+        let Some(expected) = left.value() else { return left };
+        if self.ended(monitor, now).is_some() {
+            return Reading::Absent(Absence::Gone);
+        }
+        let quiet = self.phases.quiet_for(now).filter(|_| self.phases.phase(now) == RunPhase::Between);
+        if quiet.is_some_and(|quiet| quiet.0 > NO_PACE.0.min(expected.0)) {
+            return Reading::Absent(Absence::TooShort);
+        }
+        left
+    }
+
     /// How the attached run ended, in words: `ended after 1 840 steps, exit 1`; none while it goes on, as far as
     /// anybody knows.
     #[must_use]

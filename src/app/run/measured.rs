@@ -53,22 +53,27 @@ fn batch(run: &HookedRun) -> Option<String> {
     Some(format!("passes of {} images of {} pixels a side", grouped(images.samples), images.length))
 }
 
-/// `step 198 of 400, 21.3 ms each, loss 0.06, ETA 4 s`
+/// `step 198 of 400, 21.3 ms each, loss 0.06, ETA 4 s`; where nobody counts steps, `1.25 epochs done` in their place.
 fn steps(state: &State) -> Option<String> {
     let (_, progress) = state.run.telemetry.progress(&state.monitor, state.now)?;
-    let step = progress.step.value()?;
-    let total = progress
-        .total_steps
-        .value()
-        .filter(|total| *total >= step)
-        .map_or_else(String::new, |total| format!(" of {}", grouped(*total)));
+    let done = progress.step.value().map(|step| {
+        let total = progress.total_steps.value().filter(|total| *total >= step);
+        let total = total.map_or_else(String::new, |total| format!(" of {}", grouped(*total)));
+        format!("step {}{total}", grouped(*step))
+    });
+    let epochs = || {
+        progress.epoch.value().map(|done| match done.fract() {
+            // Which of its batches is the last nobody says.
+            0.0 => format!("epoch {:.0} under way", done + 1.0),
+            _ => format!("{done:.2} epochs done"),
+        })
+    };
     let each = progress.step_time.value().map(|each| format!("{each} each"));
     let loss = progress.loss.value().map(|loss| format!("loss {}", crate::units::three_figures(*loss)));
-    let ended = state.run.telemetry.ended(&state.monitor, state.now).is_some();
-    let left = progress.remaining();
-    let left = left.value().filter(|_| !ended).map(|left| format!("ETA {}", left.roughly()));
-    let parts = [Some(format!("step {}{total}", grouped(*step))), each, loss, left];
-    Some(parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+    let left = state.run.telemetry.remaining(&progress, &state.monitor, state.now);
+    let left = left.value().map(|left| format!("ETA {}", left.roughly()));
+    let parts: Vec<String> = [done.or_else(epochs), each, loss, left].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 fn held(run: &HookedRun) -> Option<String> {

@@ -49,7 +49,11 @@ pub fn observation(monitor: &Monitor, run: &Telemetry, prediction: &Prediction, 
     if run.uses_no_gpu(monitor, sample.at) {
         return Some(on_cpu((monitor, run), prediction, job, found.whose, sample));
     }
-    let evidence = Evidence { device_used: found.memory_peak, others, ..rates };
+    let mut evidence = Evidence { device_used: found.memory_peak, others, ..rates };
+    if found.whose == MemoryOwner::Log {
+        // No device says how long it has trained: its steps do.
+        evidence.settled = matches!(run.phases().phase(sample.at), RunPhase::Steady | RunPhase::Between);
+    }
     // Also of one that the driver knows by another pid: somebody said that it is this run.
     // A log that was named may be of a run elsewhere: beside devices that are busy here it is not compared.
     let evidence = if monitor.attached.is_some() || found.whose == MemoryOwner::Log {
@@ -121,19 +125,29 @@ fn with_progress(
     };
     let warming = run.phases().phase(now) == RunPhase::WarmingUp;
     // A log that counts batches within an epoch does not say whether several make a step.
-    let batches = progress.step.kind() == Some(ReadingKind::Estimated) && job.batch.accumulation > 1;
+    let batches = progress.step.kind() != Some(ReadingKind::Measured) && job.batch.accumulation > 1;
     let (step, tokens) = if batches {
-        (Reading::Absent(Absence::NotSupported), tokens)
+        (Reading::Absent(Absence::Because("its log counts batches, of which several make a step".into())), tokens)
     } else if warming {
         // What the first steps take says nothing of the others.
         (Reading::Absent(Absence::TooShort), Reading::Absent(Absence::TooShort))
     } else {
-        (run.phases().usual(&progress.step_time), tokens)
+        (told(run.phases().usual(&progress.step_time), progress.told_by), told(tokens, progress.told_by))
     };
     // A step with something else in it is slower by as much.
     let slower = progress.step_time.value().zip(step.value()).map_or(1.0, |(told, usual)| told.0 / usual.0);
     let tokens = tokens.map(|rate| TokensPerSec(rate.0 * slower));
     Evidence { step, tokens, allocated: progress.peak_allocated, reserved: progress.peak_reserved, ..evidence }
+}
+
+/// `reading`, or that the log says nothing of it where lines are all that is followed.
+fn told<T>(reading: Reading<T>, by: ProgressSource) -> Reading<T> {
+    match (&reading, by) {
+        (Reading::Absent(Absence::NotRead), ProgressSource::Log(_)) => {
+            Reading::Absent(Absence::Because("its log does not tell it".into()))
+        }
+        _ => reading,
+    }
 }
 
 /// What a device does, averaged over whole steps.

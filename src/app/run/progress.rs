@@ -45,6 +45,11 @@ fn joined(log: &Progress, hooked: Progress) -> Progress {
     let by_bar = matches!(log.told_by, ProgressSource::Log(LogFormat::Bar));
     let counts_batches = by_bar || log.step.kind() == Some(ReadingKind::Estimated);
     let is_hooks = counts_batches && hooked.step_time.value().is_some();
+    let mut counted = log.clone();
+    if let (Reading::Absent(_), Reading::Known { .. }) = (&log.step, &hooked.step) {
+        // A log of losses alone counts nothing.
+        counted = Progress { told_by: hooked.told_by, step: hooked.step, total_steps: hooked.total_steps, ..counted };
+    }
     Progress {
         step_time: if is_hooks { hooked.step_time } else { better(&log.step_time, hooked.step_time) },
         tokens_per_s_per_gpu: better(&log.tokens_per_s_per_gpu, hooked.tokens_per_s_per_gpu),
@@ -52,7 +57,7 @@ fn joined(log: &Progress, hooked: Progress) -> Progress {
         peak_allocated: better(&log.peak_allocated, hooked.peak_allocated),
         peak_reserved: better(&log.peak_reserved, hooked.peak_reserved),
         // Steps since the process began are none of the run's, which may have been resumed.
-        ..log.clone()
+        ..counted
     }
 }
 

@@ -32,9 +32,8 @@ pub fn put_progress(page: &mut MetricsPage, state: &State, run: &str) {
     page.put(&f::RUN_INFO, &labels, 1.0);
     let mut series = RunSeries { page, run };
     series.progress(&progress);
-    if !is_over {
-        series.known(&f::RUN_REMAINING, &progress.remaining(), |time| time.0);
-    }
+    let left = state.run.telemetry.remaining(&progress, &state.monitor, state.now);
+    series.known(&f::RUN_REMAINING, &left, |time| time.0);
 }
 
 /// Adds what is made of it: only where the GPUs were read just now.

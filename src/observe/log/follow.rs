@@ -159,7 +159,7 @@ fn written(meta: &Metadata) -> Moment {
 fn absence(error: io::Error) -> Absence {
     match error.kind() {
         ErrorKind::PermissionDenied => Absence::NoPermission,
-        ErrorKind::NotFound => Absence::Failed("no such file".into()),
+        ErrorKind::NotFound => Absence::Because("no such file".into()),
         _ => Absence::Failed(error.to_string().into()),
     }
 }
@@ -193,7 +193,7 @@ mod tests {
         let folder = folder();
         let path = folder.path().join("log");
         let mut follower = Follower::new(path.clone());
-        assert_eq!(follower.read(), Err(Absence::Failed("no such file".into())));
+        assert_eq!(follower.read(), Err(Absence::Because("no such file".into())));
         append(&path, "one\n");
         assert_eq!(read(&mut follower), some("one\n", LogContinuity::Start));
         assert_eq!(read(&mut follower), None);

@@ -65,7 +65,7 @@ impl Log {
         }
         if path.is_dir() {
             let none = "no file of TensorBoard's or W&B's in that folder so far";
-            let (source, no_lines) = (Some(EventSource::Folder(path)), Some(Absence::Failed(none.into())));
+            let (source, no_lines) = (Some(EventSource::Folder(path)), Some(Absence::Because(none.into())));
             return Self { source, no_lines, ..Self::of_files(Vec::new(), own) };
         }
         Self::of_files(vec![path], own)
@@ -104,7 +104,7 @@ impl Log {
     pub fn of_process(pid: u32, own: Option<Pattern>) -> Result<Self, Absence> {
         let (paths, no_lines) = match outputs(Path::new("/proc"), pid) {
             Ok(paths) => (paths, None),
-            Err(why @ Absence::Failed(_)) => (Vec::new(), Some(why)),
+            Err(why @ Absence::Because(_)) => (Vec::new(), Some(why)),
             Err(why) => return Err(why),
         };
         Ok(Self { source: Some(EventSource::Process(pid)), no_lines, ..Self::of_files(paths, own) })
@@ -338,7 +338,7 @@ fn outputs(proc: &Path, pid: u32) -> Result<Vec<PathBuf>, Absence> {
         }
     }
     match why {
-        Some(why) if files.is_empty() => Err(Absence::Failed(why.into())),
+        Some(why) if files.is_empty() => Err(Absence::Because(why.into())),
         _ => Ok(files),
     }
 }

@@ -66,6 +66,8 @@ impl Tracker {
             progress.told_by = ProgressSource::Log(format);
         }
         if let Some(step) = facts.step {
+            let since = progress.step.value().and_then(|before| step.checked_sub(*before)).filter(|steps| *steps > 0);
+            progress.told_every = since.or(progress.told_every);
             let kind = if facts.step_is_derived { ReadingKind::Estimated } else { ReadingKind::Measured };
             progress.step = Reading::Known { value: step, at, kind };
         }
@@ -93,8 +95,8 @@ impl Tracker {
         if let Some(step) = facts.micro_step.and_then(|micro| self.micro.take(micro, facts.step)) {
             self.progress.step_time = step.reading(at);
         }
-        if let (Some(step), false) = (facts.step, self.time_is_told) {
-            self.pace(step, when);
+        if let (Some(count), false) = (facts.step.or(facts.batch), self.time_is_told) {
+            self.pace(count, when);
         }
     }
 

@@ -12,7 +12,7 @@ use crate::reading::{LogFormat, Progress, ProgressSource, Reading};
 use crate::ui::Look;
 use crate::ui::header::tokens;
 use crate::ui::text::{fit, width_of};
-use crate::units::{Bytes, TokensPerSec, grouped, three_figures};
+use crate::units::{Bytes, Seconds, TokensPerSec, grouped, three_figures};
 
 /// Fewer lines are the processes' own.
 const LEAST: u16 = 3;
@@ -36,8 +36,8 @@ fn line<'a>(state: &State, look: &Look, width: usize) -> Option<Line<'a>> {
     let mut spans =
         vec![Span::styled(pid.map_or_else(|| " ▶".to_owned(), |pid| format!(" ▶ {pid}")), theme.observed())];
     // The least important last: it is left out first.
-    let is_over = state.run.telemetry.ended(&state.monitor, state.now).is_some();
-    for (text, style) in parts(&progress, is_over, theme.text(), theme.danger()) {
+    let left = state.run.telemetry.remaining(&progress, &state.monitor, state.now);
+    for (text, style) in parts(&progress, &left, theme.text(), theme.danger()) {
         if width_of(&spans) + text.chars().count() + 3 <= width {
             spans.push(Span::styled(format!("  {text}"), style));
         }
@@ -56,15 +56,12 @@ fn why_none(state: &State, width: usize) -> Option<String> {
     Some(fit(&format!(" ▶{pid}  no progress: {}", printable(&why.to_string())), width))
 }
 
-fn parts(progress: &Progress, is_over: bool, style: Style, alarm: Style) -> Vec<(String, Style)> {
+fn parts(progress: &Progress, left: &Reading<Seconds>, style: Style, alarm: Style) -> Vec<(String, Style)> {
     let mut parts = Vec::new();
     let mut add = |text: Option<String>| parts.extend(text.map(|text| (text, style)));
     let total = progress.total_steps.value().map(|total| format!(" of {}", grouped(*total))).unwrap_or_default();
     add(shown(&progress.step, |step| format!("{}{total}", grouped(*step))).map(|text| format!("step {text}")));
-    let left = progress.remaining();
-    add(shown(&left, |left| left.roughly())
-        .filter(|_| !is_over)
-        .map(|left| format!("ETA {}", left.trim_start_matches('~'))));
+    add(shown(left, |left| left.roughly()).map(|left| format!("ETA {}", left.trim_start_matches('~'))));
     add(shown(&progress.step_time, ToString::to_string).map(|text| match progress.told_by {
         ProgressSource::Rhythm => format!("step time {text}"),
         _ => text,

@@ -23,11 +23,15 @@ pub fn of(state: &State, comparison: &Comparison) -> Vec<(&'static str, String)>
     let measured = format!("mean over steps, from GPM counters{on}");
     let bound = format!("memory-busy share times peak{on}");
     let tensor = format!("tensor activity times the peak{on}");
-    let mut kinds = vec![
-        ("device-used", said(&comparison.memory.observed, memory, memory)),
-        ("DRAM", said(&comparison.bandwidth.observed, &measured, &bound)),
-        ("compute", said(&comparison.compute.observed, &tensor, &tensor)),
-    ];
+    let mut kinds = match comparison.whose {
+        // The title says that nothing is attached.
+        MemoryOwner::Log => Vec::new(),
+        MemoryOwner::Process { .. } | MemoryOwner::Device { .. } => vec![
+            ("device-used", said(&comparison.memory.observed, memory, memory)),
+            ("DRAM", said(&comparison.bandwidth.observed, &measured, &bound)),
+            ("compute", said(&comparison.compute.observed, &tensor, &tensor)),
+        ],
+    };
     if comparison.allocated.observed.value().is_some() || comparison.reserved.observed.value().is_some() {
         kinds.push(("allocated", "reserved, allocated: the peaks that PyTorch counts itself".to_owned()));
     }

@@ -175,6 +175,9 @@ fn uncompared(state: &State, why: &str, look: &Look, area: Rect, buffer: &mut Bu
 fn nothing_observed(state: &State) -> String {
     let idle = !state.monitor.devices().is_empty() && state.monitor.devices().iter().all(DeviceSample::is_idle);
     let said = match (&state.plans.run, &state.monitor.sample) {
+        _ if state.monitor.attached.is_none() && state.run.telemetry.news.no_log.is_some() => {
+            "the log tells of no step so far: there is nothing to compare"
+        }
         _ if idle && state.monitor.attached.is_none() => "the GPUs are idle: there is nothing to compare",
         (None, Some(_)) => {
             "the run has no plan: i in the monitor reads it from the process, R applies the one in front"

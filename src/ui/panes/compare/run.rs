@@ -79,6 +79,11 @@ fn steps(state: &State) -> Option<String> {
     match phases.phase(state.now) {
         RunPhase::Untold | RunPhase::Steady => None,
         RunPhase::WarmingUp => Some("the first ones, which are compared with nothing".to_owned()),
+        RunPhase::Between if state.run.telemetry.is_logged(&state.monitor) => Some(format!(
+            "none for {}: ended, evaluating, saving, waiting or hung, which a log alone does not tell; the figures are \
+             its last steps'",
+            quiet()
+        )),
         RunPhase::Between => Some(format!(
             "none for {}{}; not compared",
             quiet(),
