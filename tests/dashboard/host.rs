@@ -55,9 +55,9 @@ fn a_log_alone_is_compared_and_no_demo_played_beside_it() {
 }
 
 /// One look at a log alone, beside a plan of 16 passes a step.
-fn look(log: &Path) -> String {
+fn look(log: &Path, more: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_memwall"));
-    command.args(["configs/plans/8b_single_gpu.yaml", "--once", "--log"]).arg(log).stdin(Stdio::null());
+    command.args(["configs/plans/8b_single_gpu.yaml", "--once", "--log"]).arg(log).args(more).stdin(Stdio::null());
     let nowhere = [("MEMWALL_NVML_LIB", "/nowhere/libnvidia-ml.so"), ("MEMWALL_SYS_ROOT", "/nowhere")];
     let done = command.envs(nowhere).output().unwrap();
     assert!(done.status.success(), "{done:?}");
@@ -70,13 +70,22 @@ fn batches_of_a_log_are_not_held_against_steps_of_several() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("train.log");
     fs::write(&log, fs::read("tests/logs/epochs_mmdet.log").unwrap()).unwrap();
-    let said = look(&log);
+    let said = look(&log, &[]);
     assert!(said.contains("step 2 500, 595 ms each, loss 0.47") && said.contains("verdict  MEASURING"), "{said}");
     // A log that is not there is named as that.
-    let said = look(Path::new("/nowhere/train.log"));
+    let said = look(Path::new("/nowhere/train.log"), &[]);
     for part in ["the log tells nothing: no such file", "nothing runs that it is compared with", "NO STEP YET"] {
         assert!(said.contains(part), "{part}: {said}");
     }
+}
+
+#[test]
+fn a_real_log_is_not_laid_over_a_demo() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memwall"));
+    command.args(["configs/plans/8b_single_gpu.yaml", "--once", "--source", "demo", "--log", "train.log"]);
+    let done = command.stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert!(!done.status.success() && said.contains("a demo and a recording have steps of their own"), "{said}");
 }
 
 #[test]
@@ -86,13 +95,18 @@ fn a_log_that_nobody_has_written_to_for_days_is_no_run_that_goes_on() {
     let lines: String = (1..=40).map(|step| format!("step {step}/1000 loss 2.5 step_time 1.5s\n")).collect();
     fs::write(&log, lines).unwrap();
     // 960 steps of 1.5 s.
-    let said = look(&log);
+    let said = look(&log, &[]);
     assert!(said.contains("step 40 of 1 000, 1.50 s each, loss 2.50, ETA 24 min"), "{said}");
+    let figures = |said: &str| serde_json::from_str::<serde_json::Value>(said).unwrap()["progress"].clone();
+    let told = figures(&look(&log, &["--json"]));
+    assert_eq!((&told["step"], &told["step_s"], &told["remaining_s"]), (&40.into(), &1.5.into(), &1_440.0.into()));
+    assert_eq!(told["peak_reserved"]["absent"], "not read yet");
     let written = SystemTime::now() - Duration::from_secs(3 * 86_400);
     File::options().append(true).open(&log).unwrap().set_modified(written).unwrap();
-    let said = look(&log);
+    let said = look(&log, &[]);
     assert!(said.contains("step 40 of 1 000, 1.50 s each, loss 2.50\n"), "{said}");
     assert!(said.contains("verdict  NO STEP FOR 3.0 d"), "{said}");
+    assert!(figures(&look(&log, &["--json"]))["remaining_s"]["absent"].is_string());
 }
 
 #[test]

@@ -90,6 +90,17 @@ pub fn themes() -> String {
     look::list()
 }
 
+/// The pattern that lines of the named log have. A simulated or recorded run has steps of its own: no log goes with it.
+fn pattern(args: &DashboardArgs, source: &SourceChoice) -> Result<Option<Pattern>, Failure> {
+    let own = matches!(source, SourceChoice::Demo(_) | SourceChoice::Replay { .. });
+    if own && args.log.is_some() {
+        let why = "--log follows a run that trains: a demo and a recording have steps of their own, leave --source out";
+        return Err(Failure::usage(why));
+    }
+    let pattern = args.log_pattern.as_deref().map(Pattern::new).transpose();
+    pattern.map_err(|why| Failure::usage(format!("--log-pattern: {why}")))
+}
+
 /// What is said of a process to attach to that is not there, where the source watches this machine.
 fn missing_process(attach: Option<u32>, source: &SourceChoice) -> Option<String> {
     let drivers = matches!(source, SourceChoice::Auto | SourceChoice::Nvml | SourceChoice::Amdgpu);
@@ -110,8 +121,7 @@ pub fn run(args: &DashboardArgs, catalog: Catalog) -> Result<Exit, Failure> {
     let session = session::file(variable);
     let before = session.as_deref().map(session::read).unwrap_or_default();
     let ChosenLook { look, themes, by_name, faults } = look::choose(&args.look, &config, before.theme.clone())?;
-    let pattern = args.log_pattern.as_deref().map(Pattern::new).transpose();
-    let pattern = pattern.map_err(|why| Failure::usage(format!("--log-pattern: {why}")))?;
+    let pattern = pattern(args, &choice)?;
     if let Some(missing) = missing_process(args.attach, &choice) {
         return Err(Failure::failed(missing));
     }

@@ -1,27 +1,26 @@
 //! `memwall --once`: what runs now, as a few plain lines or as JSON: for scripts, `watch` and cron.
 
+mod json;
+
 use std::path::Path;
 use std::sync::mpsc as std_mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
 use tokio::sync::mpsc::{self, Receiver};
 
-use super::{Clock, RequestedSource, calibrations, missing_process, open_plan, recorded, source};
+use super::{Clock, RequestedSource, calibrations, missing_process, open_plan, pattern, recorded, source};
 use crate::app::{
-    AttachedState, Editor, Effect, Event, Gravity, Proposal, Question, RunPlan, SourceState, State, measured_rows,
-    run_verdict, update,
+    AttachedState, Editor, Effect, Event, Proposal, Question, RunPlan, SourceState, State, measured_rows, run_verdict,
+    update,
 };
 use crate::catalog::{Catalog, Generation};
 use crate::cli::config::Config;
 use crate::cli::infer::{DeviceSight, HookSpeech};
 use crate::cli::{DashboardArgs, Exit, Failure, Streams, infer};
-use crate::observe::log::Pattern;
 use crate::observe::{self, FollowOptions, SharedRequirements, SourceChoice, SourceReport};
 use crate::printable::printable;
-use crate::reading::{DeviceSample, Reading, RunNews, Sample, SourceInfo};
-use crate::report::hooked;
+use crate::reading::{DeviceSample, RunNews, Sample, SourceInfo};
 use crate::ui::cause_words;
 
 /// Time between the two samples that rates need, where nobody says another.
@@ -46,7 +45,7 @@ const SAMPLES: usize = 3;
 /// Why there is nothing to show.
 pub fn once(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) -> Result<Exit, Failure> {
     let state = observed(args, catalog)?;
-    Ok(streams.print(if args.json { format!("{}\n", as_json(&state)) } else { as_text(&state) }))
+    Ok(streams.print(if args.json { format!("{}\n", json::of(&state)) } else { as_text(&state) }))
 }
 
 /// The dashboard's state after a few samples.
@@ -57,8 +56,7 @@ fn observed(args: &DashboardArgs, catalog: Catalog) -> Result<State, Failure> {
         return Err(Failure::failed(missing));
     }
     let recorded = recorded(&choice)?;
-    let pattern = args.log_pattern.as_deref().map(Pattern::new).transpose();
-    let pattern = pattern.map_err(|why| Failure::usage(format!("--log-pattern: {why}")))?;
+    let pattern = pattern(args, &choice)?;
     let (plan, _) = open_plan(args, recorded.as_ref(), &catalog)?;
     let clock = Clock::start();
     let asked = args.attach.or(recorded.as_ref().and_then(|header| header.attach));
@@ -325,71 +323,4 @@ fn device_line(device: &DeviceSample) -> String {
         said(power, "power"),
         said(heat, "temperature"),
     )
-}
-
-fn as_json(state: &State) -> Value {
-    let Summary { source, devices, pid, gone, command, plan, unpredicted } = Summary::of(state);
-    let verdict = run_verdict(state);
-    let prediction = plan.and_then(Editor::prediction);
-    json!({
-        "source": source.map(|source| json!({"kind": source.kind, "detail": source.detail})),
-        "at": state.monitor.sample.as_ref().map(|sample| sample.at),
-        "gpus": devices.iter().map(device_json).collect::<Vec<_>>(),
-        "run": pid.map(|pid| {
-            let hooked = state.run.telemetry.hooked(&state.monitor, state.now);
-            let modules = hooked.and_then(|run| run.modules.as_ref()).map(hooked::modules_json);
-            json!({"pid": pid, "command": command, "ended": gone, "modules": modules})
-        }),
-        "plan": plan.map(|plan| json!({
-            "name": plan.name(),
-            "path": plan.path(),
-            "device_used": prediction.map(|prediction| prediction.capacity.needed.0),
-            "step_s": prediction.map(|prediction| prediction.time.step.0),
-        })),
-        "not_predicted": unpredicted,
-        "told": told_json(state),
-        "verdict": {
-            "words": verdict.words,
-            "gravity": match verdict.gravity {
-                Gravity::Good => "good",
-                Gravity::Quiet => "quiet",
-                Gravity::Warning => "warning",
-                Gravity::Danger => "danger",
-            },
-        },
-        "cause": cause_words(state),
-    })
-}
-
-/// What the run tells of itself: its rows as they are shown.
-fn told_json(state: &State) -> Value {
-    measured_rows(state).into_iter().map(|(name, text)| (name.to_owned(), Value::from(text))).collect()
-}
-
-/// A value, or the reason why there is none.
-fn reading<T>(reading: &Reading<T>, value: impl Fn(&T) -> Value) -> Value {
-    match reading {
-        Reading::Known { value: known, .. } => value(known),
-        Reading::Absent(why) => json!({"absent": why.to_string()}),
-    }
-}
-
-fn device_json(device: &DeviceSample) -> Value {
-    json!({
-        "index": device.index,
-        "name": reading(&device.name, |name| json!(name)),
-        "uuid": reading(&device.uuid, |uuid| json!(uuid)),
-        "memory_used": reading(&device.memory, |memory| json!(memory.used.0)),
-        "memory_total": reading(&device.memory, |memory| json!(memory.total.0)),
-        "busy": reading(&device.busy, |busy| json!(busy.0)),
-        "power_w": reading(&device.power, |power| json!(power.0)),
-        "temperature_c": reading(&device.temperature, |heat| json!(heat.0)),
-        "dram_bytes_per_s": reading(&device.dram_bandwidth, |rate| json!(rate.0)),
-        "processes": reading(&device.processes, |processes| {
-            let rows = processes.iter().map(|process| {
-                json!({"pid": process.pid, "memory": reading(&process.memory, |bytes| json!(bytes.0))})
-            });
-            rows.collect()
-        }),
-    })
 }

@@ -1,0 +1,102 @@
+//! What `memwall --once --json` writes.
+
+use serde_json::{Value, json};
+
+use super::Summary;
+use crate::app::{Editor, Gravity, State, measured_rows, run_verdict};
+use crate::reading::{DeviceSample, Reading};
+use crate::report::hooked;
+use crate::ui::cause_words;
+use crate::units::{Bytes, Seconds, TokensPerSec};
+
+/// What is known of the run, with every figure as a number.
+pub fn of(state: &State) -> Value {
+    let Summary { source, devices, pid, gone, command, plan, unpredicted } = Summary::of(state);
+    let verdict = run_verdict(state);
+    let prediction = plan.and_then(Editor::prediction);
+    json!({
+        "source": source.map(|source| json!({"kind": source.kind, "detail": source.detail})),
+        "at": state.monitor.sample.as_ref().map(|sample| sample.at),
+        "gpus": devices.iter().map(device_json).collect::<Vec<_>>(),
+        "run": pid.map(|pid| {
+            let hooked = state.run.telemetry.hooked(&state.monitor, state.now);
+            let modules = hooked.and_then(|run| run.modules.as_ref()).map(hooked::modules_json);
+            json!({"pid": pid, "command": command, "ended": gone, "modules": modules})
+        }),
+        "plan": plan.map(|plan| json!({
+            "name": plan.name(),
+            "path": plan.path(),
+            "device_used": prediction.map(|prediction| prediction.capacity.needed.0),
+            "step_s": prediction.map(|prediction| prediction.time.step.0),
+        })),
+        "not_predicted": unpredicted,
+        "told": told_json(state),
+        "progress": progress_json(state),
+        "verdict": {
+            "words": verdict.words,
+            "gravity": match verdict.gravity {
+                Gravity::Good => "good",
+                Gravity::Quiet => "quiet",
+                Gravity::Warning => "warning",
+                Gravity::Danger => "danger",
+            },
+        },
+        "cause": cause_words(state),
+    })
+}
+
+/// What the run tells of itself: its rows as they are shown.
+fn told_json(state: &State) -> Value {
+    measured_rows(state).into_iter().map(|(name, text)| (name.to_owned(), Value::from(text))).collect()
+}
+
+/// How far the run is: what `told` says of its steps, in figures; null where nobody tells anything.
+fn progress_json(state: &State) -> Value {
+    let run = &state.run.telemetry;
+    let Some((_, known)) = run.progress(&state.monitor, state.now) else { return Value::Null };
+    let count = |count: &Reading<u64>| reading(count, |count| json!(count));
+    let number = |number: &Reading<f64>| reading(number, |number| json!(number));
+    let seconds = |time: &Reading<Seconds>| reading(time, |time| json!(time.0));
+    let rate = |rate: &Reading<TokensPerSec>| reading(rate, |rate| json!(rate.0));
+    let bytes = |bytes: &Reading<Bytes>| reading(bytes, |bytes| json!(bytes.0));
+    json!({
+        "step": count(&known.step),
+        "total_steps": count(&known.total_steps),
+        "epochs_done": number(&known.epoch),
+        "loss": number(&known.loss),
+        "step_s": seconds(&known.step_time),
+        "remaining_s": seconds(&run.remaining(&known, &state.monitor, state.now)),
+        "tokens_per_s": rate(&known.tokens_per_s),
+        "tokens_per_s_per_gpu": rate(&known.tokens_per_s_per_gpu),
+        "peak_allocated": bytes(&known.peak_allocated),
+        "peak_reserved": bytes(&known.peak_reserved),
+    })
+}
+
+/// A value, or the reason why there is none.
+fn reading<T>(reading: &Reading<T>, value: impl Fn(&T) -> Value) -> Value {
+    match reading {
+        Reading::Known { value: known, .. } => value(known),
+        Reading::Absent(why) => json!({"absent": why.to_string()}),
+    }
+}
+
+fn device_json(device: &DeviceSample) -> Value {
+    json!({
+        "index": device.index,
+        "name": reading(&device.name, |name| json!(name)),
+        "uuid": reading(&device.uuid, |uuid| json!(uuid)),
+        "memory_used": reading(&device.memory, |memory| json!(memory.used.0)),
+        "memory_total": reading(&device.memory, |memory| json!(memory.total.0)),
+        "busy": reading(&device.busy, |busy| json!(busy.0)),
+        "power_w": reading(&device.power, |power| json!(power.0)),
+        "temperature_c": reading(&device.temperature, |heat| json!(heat.0)),
+        "dram_bytes_per_s": reading(&device.dram_bandwidth, |rate| json!(rate.0)),
+        "processes": reading(&device.processes, |processes| {
+            let rows = processes.iter().map(|process| {
+                json!({"pid": process.pid, "memory": reading(&process.memory, |bytes| json!(bytes.0))})
+            });
+            rows.collect()
+        }),
+    })
+}
