@@ -72,6 +72,10 @@ pub fn shortage(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Shortage {
 }
 
 fn held(oom: &OutOfMemory) -> Vec<MemoryClaim> {
+    if oom.kind == OutOfMemoryKind::OnChip {
+        // Kibibytes, which the headline has.
+        return Vec::new();
+    }
     let metal = oom.backend == "MPS";
     let listed = oom.may_list_itself().then(|| oom.others.iter().map(|(_, held)| *held).sum());
     let resident = oom.in_process.filter(|_| oom.kind == OutOfMemoryKind::Killed);
@@ -127,7 +131,7 @@ fn asked_for(oom: &OutOfMemory) -> &'static str {
         OutOfMemoryKind::KvCache => "for the cache of keys and values",
         OutOfMemoryKind::Library => "for the library's own buffers",
         OutOfMemoryKind::Host => "of the host's memory",
-        _ if oom.backend == "llama.cpp" => "for one buffer",
+        _ if ["llama.cpp", "TensorRT"].contains(&oom.backend.as_str()) => "for one buffer",
         _ if oom.backend == "XLA" && oom.capacity.is_some() => "for all that the compiled program needs",
         _ if oom.backend == "ONNX Runtime" => "of a GPU's memory or the host's: the message does not say",
         _ => "for one tensor",
@@ -182,13 +186,26 @@ fn headline(oom: &OutOfMemory) -> String {
                 None => format!("{backend}: nothing left{device} for the cache of keys and values beside the weights"),
             },
         },
+        OutOfMemoryKind::OnChip => on_chip(oom, &backend),
         OutOfMemoryKind::Host => {
             let asked = oom.asked.map_or(String::new(), |asked| format!(": {asked} asked"));
-            let memory = if oom.backend == "shared memory" { "shared memory" } else { "host memory" };
-            format!("out of {memory}, not of a GPU's ({backend}){asked}")
+            match oom.backend.as_str() {
+                "shared memory" => format!("out of shared memory, not of a GPU's{asked}"),
+                "mmap" => format!("the host refused to map memory, a GPU's is not short{asked}"),
+                _ => format!("out of host memory, not of a GPU's ({backend}){asked}"),
+            }
         }
         OutOfMemoryKind::Killed => killed(oom, &backend),
     }
+}
+
+fn on_chip(oom: &OutOfMemory, backend: &str) -> String {
+    let size = |bytes: Option<Bytes>| bytes.map_or_else(|| "–".to_owned(), |bytes| format!("{} KiB", bytes.0 / 1024));
+    let what = if backend == "XLA" { "of the chip's vmem" } else { "of shared memory for a block of threads" };
+    let (asked, most) = (size(oom.asked), size(oom.capacity));
+    format!(
+        "{backend}: a kernel wants {asked} {what}, this device has {most}; the memory that tensors lie in is not short"
+    )
 }
 
 fn killed(oom: &OutOfMemory, by: &str) -> String {

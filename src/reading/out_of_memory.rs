@@ -9,9 +9,12 @@ use crate::units::Bytes;
 pub enum UnexplainedFailure {
     /// A process was killed by signal 9, nobody knows by whom.
     Killed,
-    /// A process that loads data lost the memory that it shares with the training: there is none left, or too many
-    /// files are open.
+    /// A process that loads data lost the memory that it shares with the training.
     SharedMemory,
+    /// The same where the text says that too many files are open.
+    OpenFiles,
+    /// Intel's driver ran out of something and does not say of what.
+    IntelResources,
     /// A call of CUDA's failed within NCCL, nobody knows which.
     Nccl,
     /// cuBLAS, cuDNN or cuSOLVER could not make a handle.
@@ -31,6 +34,8 @@ pub enum OutOfMemoryKind {
     Library,
     /// vLLM has no room for its cache of keys and values.
     KvCache,
+    /// The memory on the chip that one kernel works in: no tensor's.
+    OnChip,
     /// The host's memory, asked for by the process.
     Host,
     /// The host's memory: the system ended the process.
@@ -38,10 +43,10 @@ pub enum OutOfMemoryKind {
 }
 
 impl OutOfMemoryKind {
-    /// Whether it is the memory of a device and not of the host.
+    /// Whether it is the memory of a device that tensors lie in.
     #[must_use]
     pub const fn is_device(self) -> bool {
-        !matches!(self, Self::Host | Self::Killed)
+        !matches!(self, Self::Host | Self::Killed | Self::OnChip)
     }
 
     /// A word for scripts.
@@ -52,6 +57,7 @@ impl OutOfMemoryKind {
             Self::Driver => "driver",
             Self::Library => "library",
             Self::KvCache => "kv_cache",
+            Self::OnChip => "on_chip",
             Self::Host => "host",
             Self::Killed => "killed",
         }
@@ -71,7 +77,7 @@ pub struct CacheTokens {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OutOfMemory {
-    /// `CUDA`, `HIP`, `XPU`, `NPU`, `MPS`, `JAX`, `NCCL`, `Slurm` …: who says it.
+    /// `CUDA`, `HIP`, `XPU`, `NPU`, `MUSA`, `MPS`, `JAX`, `NCCL`, `Slurm` …: who says it.
     pub backend: String,
     /// Whose memory it is.
     pub kind: OutOfMemoryKind,
@@ -147,7 +153,9 @@ impl OutOfMemory {
     pub fn segment(&self) -> Option<Bytes> {
         const MIB: u64 = 1 << 20;
         let asked = self.asked?;
-        if self.kind != OutOfMemoryKind::Allocator || !["CUDA", "HIP", "XPU", "NPU"].contains(&self.backend.as_str()) {
+        if self.kind != OutOfMemoryKind::Allocator
+            || !["CUDA", "HIP", "XPU", "NPU", "MUSA"].contains(&self.backend.as_str())
+        {
             return Some(asked);
         }
         Some(match asked.0 {
@@ -168,6 +176,12 @@ impl OutOfMemory {
     pub fn has_figures(&self) -> bool {
         let amounts = [self.asked, self.free, self.capacity, self.allocated, self.in_process];
         amounts.iter().any(Option::is_some) || self.cache.is_some()
+    }
+
+    /// Whether what writes it is at its end with it: who chooses among kernels goes on to the next one.
+    #[must_use]
+    pub fn ends_runs(&self) -> bool {
+        self.kind != OutOfMemoryKind::OnChip && self.backend != "TensorRT"
     }
 
     /// TensorFlow tells on several lines what was asked and what is held: what this one leaves out, `earlier` may say.

@@ -23,6 +23,7 @@ pub fn helps(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Vec<String> {
         }
         OutOfMemoryKind::Library => library(oom),
         OutOfMemoryKind::KvCache => kv_cache(oom),
+        OutOfMemoryKind::OnChip => vec![on_chip(oom).to_owned()],
         OutOfMemoryKind::Host => host(oom),
         OutOfMemoryKind::Killed => killed(oom),
     };
@@ -51,7 +52,7 @@ pub const WITH_PLAN: &str = "a smaller micro batch, checkpointing, sharding: bes
 
 /// Whether a training plan may be of what ran out: these run models that are trained.
 fn trains(oom: &OutOfMemory) -> bool {
-    !["llama.cpp", "ONNX Runtime"].contains(&oom.backend.as_str())
+    !["llama.cpp", "ONNX Runtime", "TensorRT"].contains(&oom.backend.as_str())
 }
 
 /// Whether the device has room for the request many times over: not its size is what was refused.
@@ -135,6 +136,13 @@ fn allocator(oom: &OutOfMemory) -> Vec<String> {
                     .to_owned(),
             ];
         }
+        "TensorRT" => {
+            return vec![
+                "a smaller workspace (--memPoolSize=workspace:N in MiB), a smaller largest shape of the profile, or nothing \
+                 else on the device while the engine is built"
+                    .to_owned(),
+            ];
+        }
         "ONNX Runtime" => {
             return vec![
                 "smaller inputs, fewer sessions on the device, or a higher gpu_mem_limit where one is set".to_owned(),
@@ -168,6 +176,18 @@ fn allocator(oom: &OutOfMemory) -> Vec<String> {
         (None, _) => {}
     }
     helps
+}
+
+/// What makes a kernel's own tiles smaller.
+fn on_chip(oom: &OutOfMemory) -> &'static str {
+    match oom.backend.as_str() {
+        "XLA" => "smaller block shapes of the Pallas kernel, or a higher --xla_tpu_scoped_vmem_limit_kib",
+        "Triton" => {
+            "smaller block sizes or fewer num_stages of the Triton kernel, or a release of its library that knows this GPU: \
+             generations differ in what a block may take"
+        }
+        _ => "smaller tiles of that kernel, or dynamic shared memory, which may be larger",
+    }
 }
 
 /// A pool that has reached its own limit, not the device's end.
@@ -255,12 +275,33 @@ fn library(oom: &OutOfMemory) -> Vec<String> {
 }
 
 fn host(oom: &OutOfMemory) -> Vec<String> {
-    let help = if oom.backend == "shared memory" {
-        "a larger /dev/shm (docker run --shm-size, or --ipc=host), or fewer DataLoader workers"
-    } else {
-        "more host memory for the job, fewer DataLoader workers, less offloaded to the CPU; a GPU's memory is not short"
+    let help = match oom.backend.as_str() {
+        "shared memory" => "a larger /dev/shm (docker run --shm-size, or --ipc=host), or fewer DataLoader workers",
+        "mmap" => return mapping(oom),
+        _ => {
+            "more host memory for the job, fewer DataLoader workers, less offloaded to the CPU; a GPU's memory is not short"
+        }
     };
     vec![help.to_owned()]
+}
+
+/// What `mmap` fails for with ENOMEM (its man page): too many mappings, a limit of the process, or no memory to promise.
+fn mapping(oom: &OutOfMemory) -> Vec<String> {
+    /// A tensor of a batch; files of weights are larger.
+    const SMALL: Bytes = Bytes(64 << 20);
+    if oom.asked.is_some_and(|asked| asked < SMALL) {
+        return vec![
+            "a higher vm.max_map_count (sysctl): 65 530 mappings are a process's unless told, and each tensor that workers \
+             share is one"
+                .to_owned(),
+            "fewer and larger tensors in a sample, fewer workers, or copies of what is kept of a batch".to_owned(),
+        ];
+    }
+    vec![
+        "more host memory for the job, or vm.overcommit_memory=1: a file that may be written to is promised in full"
+            .to_owned(),
+        "ulimit -v and the container's limit, where either is set".to_owned(),
+    ]
 }
 
 fn killed(oom: &OutOfMemory) -> Vec<String> {

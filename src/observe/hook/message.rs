@@ -8,7 +8,7 @@ use crate::order::StableOrder;
 use crate::out_of_memory;
 use crate::reading::{
     Absence, HookAbout, HookEnd, HookMemory, HookModules, HookPlaces, HookStep, ModuleBlock, ModuleKind, Moment,
-    Reading,
+    OutOfMemory, Reading,
 };
 use crate::units::{Bytes, Seconds, SignedBytes};
 
@@ -150,7 +150,7 @@ impl From<RawEnd> for HookEnd {
     fn from(raw: RawEnd) -> Self {
         Self {
             error: raw.error.map(cut),
-            out_of_memory: raw.message.as_deref().and_then(out_of_memory::find),
+            out_of_memory: raw.message.as_deref().and_then(out_of_memory::find).filter(OutOfMemory::ends_runs),
             code: raw.code,
         }
     }

@@ -225,7 +225,7 @@ impl Log {
     fn step_line(&mut self, line: &str, at: Moment, live: bool) -> bool {
         // A traceback shows the source of each line that it came through, what that may say included.
         let is_source = std::mem::replace(&mut self.shows_source, names_source(line));
-        if let Some(message) = out_of_memory::find(line).filter(|_| !is_source) {
+        if let Some(message) = out_of_memory::find(line).filter(|found| !is_source && found.ends_runs()) {
             // The driver's refusals that follow a message with figures are its consequences.
             let told = self.out_of_memory.as_ref().is_some_and(OutOfMemory::has_figures);
             if !told || message.has_figures() {

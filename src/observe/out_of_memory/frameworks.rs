@@ -1,4 +1,4 @@
-//! Messages of frameworks beside `PyTorch`: JAX and XLA, TensorFlow, `CuPy`, Paddle, llama.cpp, ONNX Runtime.
+//! Messages of frameworks beside `PyTorch`: JAX and XLA, TensorFlow, `CuPy`, Paddle, llama.cpp, ONNX Runtime, TensorRT.
 
 use super::size::{after, bytes_after, glued, number, size};
 use crate::reading::{OutOfMemory, OutOfMemoryKind as Kind};
@@ -27,8 +27,8 @@ pub fn xla_request(after: &str) -> Option<OutOfMemory> {
 /// (`cupy/cuda/memory.pyx`, `OutOfMemoryError`); what XLA says in the same words goes on otherwise.
 pub fn cupy_or_xla(after: &str) -> Option<OutOfMemory> {
     let Some(allocated) = bytes_after(after, "(allocated so far: ") else { return xla(after) };
-    // A limit of 2^64 is none.
-    let allowed = bytes_after(after, "limit set to: ").filter(|limit| limit.0 < 1 << 60);
+    // A limit of 2^64 is none, and so is one of 0.
+    let allowed = bytes_after(after, "limit set to: ").filter(|limit| (1..1 << 60).contains(&limit.0));
     let asked = Some(bytes_after(after, "")?);
     Some(of("CuPy", OutOfMemory { asked, allowed, allocated: Some(allocated), ..OutOfMemory::default() }))
 }
@@ -71,6 +71,12 @@ pub fn onnx_runtime(before: &str, after: &str) -> Option<OutOfMemory> {
     let asked = Bytes(number(after)?.parse().ok()?);
     let found = OutOfMemory { asked: Some(asked), ..OutOfMemory::default() };
     before.contains("BFCArena").then(|| of("ONNX Runtime", found))
+}
+
+/// TensorRT's: `[virtualMemoryBuffer.cpp::resizePhysical::140] Error Code 2: OutOfMemory (Requested size was 8589934592 bytes.)`.
+pub fn tensor_rt(after: &str) -> Option<OutOfMemory> {
+    let asked = Some(bytes_after(after, "")?);
+    Some(of("TensorRT", OutOfMemory { asked, ..OutOfMemory::default() }))
 }
 
 /// XLA's on a TPU: `12.50G at the bottom of memory. That was not possible. There are 9.84G free, 0B reserved, …`.

@@ -2,6 +2,7 @@
 //! frameworks, and of the system that ended a process.
 
 mod frameworks;
+mod on_chip;
 mod other;
 mod pytorch;
 mod size;
@@ -43,7 +44,8 @@ pub fn find(text: &str) -> Option<OutOfMemory> {
         let kept = found.as_ref().is_some_and(|(before, known)| {
             let near = at.saturating_sub(*before) < CONSEQUENCE;
             let is_rest = at - *before < SAME_MESSAGE && known.asked.is_some() && known.asked == message.asked;
-            near && known.has_figures() && (is_rest || !message.has_figures()) || is_another_victim(known, &message)
+            near && known.has_figures() && (is_rest || !message.has_figures() || !message.ends_runs())
+                || is_another_victim(known, &message)
         });
         if !kept {
             let whole = match &found {
@@ -73,8 +75,16 @@ pub fn unexplained(text: &str) -> Option<UnexplainedFailure> {
     if has(&KILLED) || text.lines().any(is_shells_killed) {
         return Some(UnexplainedFailure::Killed);
     }
-    if has(&["killed by signal: Bus error", "unable to open shared memory object"]) {
+    let shared = has(&["killed by signal: Bus error", "unable to open shared memory obj"]);
+    // `received 0 items of ancdata`: what sends a descriptor to another process found none left.
+    if has(&["items of ancdata"]) || shared && has(&["Too many open files"]) {
+        return Some(UnexplainedFailure::OpenFiles);
+    }
+    if shared {
         return Some(UnexplainedFailure::SharedMemory);
+    }
+    if has(&["(PI_ERROR_OUT_OF_RESOURCES)", "(UR_RESULT_ERROR_OUT_OF_RESOURCES)", "-5 (CL_OUT_OF_RESOURCES)"]) {
+        return Some(UnexplainedFailure::IntelResources);
     }
     if has(&["unhandled cuda error", "ncclUnhandledCudaError"]) {
         return Some(UnexplainedFailure::Nccl);

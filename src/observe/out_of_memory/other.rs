@@ -1,7 +1,7 @@
 //! The marks that messages are known by, and those of drivers, libraries, vLLM and the system.
 
 use super::size::{after, bytes_after, glued, kibibytes_after, number, size, size_after, size_before};
-use super::{frameworks, pytorch};
+use super::{frameworks, on_chip, pytorch};
 use crate::reading::{CacheTokens, OutOfMemory, OutOfMemoryKind as Kind};
 use crate::units::Bytes;
 
@@ -22,6 +22,12 @@ pub const MARKS: &[MessageMark] = &[
     MessageMark { text: "Attempting to reserve ", read: |_, after| frameworks::tpu(after) },
     MessageMark { text: "Attempting to allocate ", read: |_, after| frameworks::tpu(after) },
     MessageMark { text: "Ran out of memory in memory space hbm. ", read: |_, after| frameworks::tpu_program(after) },
+    MessageMark { text: "Ran out of memory in memory space vmem. ", read: |_, after| on_chip::tpu(after) },
+    MessageMark { text: "out of resource: shared memory", read: |_, after| on_chip::triton(after) },
+    MessageMark { text: " uses too much shared data (", read: |_, after| on_chip::ptxas(after) },
+    MessageMark { text: "OutOfMemory (Requested size was ", read: |_, after| frameworks::tensor_rt(after) },
+    MessageMark { text: "Requested amount of GPU memory (", read: |_, after| frameworks::tensor_rt(after) },
+    MessageMark { text: "unable to mmap ", read: |_, after| mapped(after) },
     MessageMark { text: "allocating <= available failed, ", read: |_, after| frameworks::paddle_of_old(after) },
     MessageMark { text: "Out of memory error on GPU ", read: |_, after| frameworks::paddle(after) },
     MessageMark { text: "Failed to allocate memory for requested buffer of size ", read: frameworks::onnx_runtime },
@@ -91,7 +97,7 @@ fn device(before: &str, after: &str) -> Option<OutOfMemory> {
     let before = before.trim_end();
     let word = before.rsplit(|letter: char| !letter.is_ascii_alphanumeric()).next().unwrap_or_default();
     // People write their own words right in front of it.
-    if let Some(backend) = ["CUDA", "HIP", "XPU", "NPU"].into_iter().find(|backend| word.ends_with(backend)) {
+    if let Some(backend) = ["CUDA", "HIP", "XPU", "NPU", "MUSA"].into_iter().find(|backend| word.ends_with(backend)) {
         return Some(OutOfMemory { backend: backend.to_owned(), ..pytorch::read(after) });
     }
     if before.ends_with("MPS backend") {
@@ -250,6 +256,14 @@ fn vllm_tokens(after: &str) -> Option<OutOfMemory> {
 /// `can't allocate memory: you tried to allocate 132426121216 bytes`, before 2019 in GB of 2^30.
 fn cpu(after: &str) -> Option<Bytes> {
     bytes_after(after, "you tried to allocate ").or_else(|| glued(self::after(after, "you tried to allocate ")?))
+}
+
+/// `67108864 bytes from file </torch_12345_1>: Cannot allocate memory (12)` (`ATen/MapAllocator.cpp`), of what workers share or of
+/// a file of weights.
+fn mapped(after: &str) -> Option<OutOfMemory> {
+    let (head, why) = after.split_once(">: ")?;
+    let asked = Some(bytes_after(head, "")?);
+    why.starts_with("Cannot allocate memory").then(|| host("mmap", asked))
 }
 
 /// `Unable to allocate 29.8 GiB for an array with shape`

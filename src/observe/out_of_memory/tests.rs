@@ -115,6 +115,24 @@ fn a_smaller_workspace_is_no_failure() {
 }
 
 #[test]
+fn a_kernel_that_wants_too_much_of_the_chip_is_not_what_a_run_ends_of() {
+    // triton-lang/triton issue 8182
+    let kernel = "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 131072, Hardware limit: 101376. Reducing block sizes or `num_stages` may help.";
+    let found = find(kernel).unwrap();
+    assert_eq!((found.asked, found.capacity), (Some(Bytes(131_072)), Some(Bytes(101_376))));
+    assert!(!found.ends_runs() && found.kind == OutOfMemoryKind::OnChip);
+    // A choice that is passed over does not hide what ended the run, before it or after it.
+    let failed = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.65 GiB of which 11.06 MiB is free.";
+    for text in [format!("{failed}\n{kernel}"), format!("{kernel}\n{failed}")] {
+        assert_eq!(find(&text).unwrap().kind, OutOfMemoryKind::Allocator, "{text}");
+    }
+    // ptxas of CUDA 7 and later: 0x18000 and 0xc000 bytes.
+    let assembled =
+        find("ptxas error   : Entry function '_Z4tile' uses too much shared data (0x18000 bytes, 0xc000 max)");
+    assert_eq!(assembled.and_then(|found| found.asked), Some(Bytes(98_304)));
+}
+
+#[test]
 fn a_loaders_worker_that_lost_its_shared_memory_is_known() {
     // hezhangsprinter/DCPDN issue 12, open-mmlab/mmdetection issue 291, open-mmlab/mmaction2 issue 218
     let texts = [
@@ -126,6 +144,27 @@ fn a_loaders_worker_that_lost_its_shared_memory_is_known() {
         (
             "RuntimeError: unable to open shared memory object </torch_16550_876314950> in read-write mode",
             UnexplainedFailure::SharedMemory,
+        ),
+        // datalab-to/marker issue 181 (its title), facebookresearch/maskrcnn-benchmark issue 158, CPython's
+        // multiprocessing/reduction.py (`recvfds`)
+        ("RuntimeError: unable to open shared memory objec Too many open files (24)", UnexplainedFailure::OpenFiles),
+        (
+            "RuntimeError: unable to open shared memory object </torch_30997_2076642173> in read-write mode\nOSError: [Errno 24] Too many open files",
+            UnexplainedFailure::OpenFiles,
+        ),
+        ("RuntimeError: received 0 items of ancdata", UnexplainedFailure::OpenFiles),
+        // intel/ipex-llm issue 9467, ggml-org/ggml issue 1072, intel/intel-extension-for-tensorflow issue 20 (its title)
+        (
+            "RuntimeError: Native API failed. Native API returns: -5 (PI_ERROR_OUT_OF_RESOURCES) -5 (PI_ERROR_OUT_OF_RESOURCES)",
+            UnexplainedFailure::IntelResources,
+        ),
+        (
+            "Native API failed. Native API returns: 40 (UR_RESULT_ERROR_OUT_OF_RESOURCES)",
+            UnexplainedFailure::IntelResources,
+        ),
+        (
+            "Native API failed. Native API returns: -5 (CL_OUT_OF_RESOURCES) -5 (CL_OUT_OF_RESOURCES)",
+            UnexplainedFailure::IntelResources,
         ),
     ];
     for (text, failure) in texts {

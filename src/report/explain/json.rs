@@ -58,6 +58,8 @@ pub fn out_of_memory(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Value
 pub fn unexplained(failure: UnexplainedFailure) -> Value {
     match failure {
         UnexplainedFailure::Killed => json!({"kind": "killed", "signal": 9}),
+        UnexplainedFailure::OpenFiles => json!({"kind": "unexplained", "backend": "open files"}),
+        UnexplainedFailure::IntelResources => json!({"kind": "unexplained", "backend": "XPU"}),
         UnexplainedFailure::SharedMemory => json!({"kind": "unexplained", "backend": "shared memory"}),
         UnexplainedFailure::Nccl => json!({"kind": "unexplained", "backend": "NCCL"}),
         UnexplainedFailure::Handle => json!({"kind": "unexplained", "backend": "CUDA"}),

@@ -69,6 +69,23 @@ pub fn unexplained(failure: UnexplainedFailure, width: usize) -> String {
                 "num_workers=0 once: an error in the data set itself shows then",
             ],
         ),
+        UnexplainedFailure::OpenFiles => (
+            "too many files are open: each batch that a DataLoader's worker hands over is one, and nothing here is short of \
+             memory",
+            &[
+                "ulimit -n: a higher limit before the run starts",
+                "torch.multiprocessing.set_sharing_strategy('file_system'): needs no open file for a batch",
+                "batches that are kept (in a list, say) keep their files open: copy what is kept",
+            ],
+        ),
+        UnexplainedFailure::IntelResources => (
+            "Intel's driver ran out of something, and nothing here says of what: often of the device's memory",
+            &[
+                "xpu-smi dump -m 18 while it runs: whether the device's memory is full",
+                "a smaller batch once: where that helps, it was memory",
+                "a kernel that wants more registers or local memory than there is fails in the same way",
+            ],
+        ),
         UnexplainedFailure::Nccl => (
             "a CUDA call failed within NCCL, and nothing here says which: often for lack of device memory",
             &[
