@@ -71,12 +71,48 @@ fn batches_of_a_log_are_not_held_against_steps_of_several() {
     let log = folder.path().join("train.log");
     fs::write(&log, fs::read("tests/logs/epochs_mmdet.log").unwrap()).unwrap();
     let said = look(&log, &[]);
-    assert!(said.contains("step 2 500, 595 ms each, loss 0.47") && said.contains("verdict  MEASURING"), "{said}");
+    assert!(said.contains("step 2 500, 595 ms each, loss 0.47"), "{said}");
+    // Its memory is another model's.
+    assert!(said.contains("verdict  MEMORY -") && said.contains("another model"), "{said}");
     // A log that is not there is named as that.
     let said = look(Path::new("/nowhere/train.log"), &[]);
     for part in ["the log tells nothing: no such file", "nothing runs that it is compared with", "NO STEP YET"] {
         assert!(said.contains(part), "{part}: {said}");
     }
+}
+
+/// What torchtitan logs alone names the deviation: where a plan has one stage, any GPU's peak is held against it.
+#[test]
+fn a_log_that_tells_memory_names_the_checkpointing() {
+    let plan = fs::read_to_string("configs/plans/8b_fsdp_torchtitan.yaml").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let changed = folder.path().join("full.yaml");
+    let full = plan.replace("activation_checkpointing: selective-op", "activation_checkpointing: full");
+    assert_ne!(full, plan);
+    fs::write(&changed, full).unwrap();
+    let predicted = Command::new(env!("CARGO_BIN_EXE_memwall"))
+        .args(["predict", "--format", "json"])
+        .arg(&changed)
+        .output()
+        .unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&predicted.stdout).unwrap();
+    let (step, reserved) = (&report["time"]["step_s"], &report["memory"]["peak_reserved"]);
+    let (step, reserved) = (step.as_f64().unwrap(), reserved.as_f64().unwrap() / f64::from(1 << 30));
+    let log = folder.path().join("train.log");
+    let line = |number: u32| {
+        format!(
+            "[rank0]:[titan] 2026-01-01 10:00:00,000 - root - INFO - step: {number:2}  loss:  6.2250  memory: {reserved:.2}GiB(34.00%)  \
+             tps: {:.0}  tflops: 300.00  mfu: 30.00%\n",
+            8192.0 / step
+        )
+    };
+    fs::write(&log, (21..=60).map(line).collect::<String>()).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memwall"));
+    command.args(["configs/plans/8b_fsdp_torchtitan.yaml", "--once", "--log"]).arg(&log).stdin(Stdio::null());
+    let nowhere = [("MEMWALL_NVML_LIB", "/nowhere/libnvidia-ml.so"), ("MEMWALL_SYS_ROOT", "/nowhere")];
+    let done = command.envs(nowhere).output().unwrap();
+    let said = String::from_utf8(done.stdout).unwrap();
+    assert!(said.contains("verdict  MEMORY -") && said.contains("why      every block checkpointed"), "{said}");
 }
 
 #[test]

@@ -70,6 +70,15 @@ fn precision(job: &Job, causes: &mut Causes) {
             causes.add(words, job.under_same_engine(change, job.degrees.asked(), precision));
         }
     }
+    let peaks = &job.hardware.gpu.peaks;
+    if job.storage.precision == Precision::Fp32 && peaks.tf32.is_some() {
+        causes.add("matrices in TF32", Change::to(KEY, Precision::Tf32.name()));
+    }
+    if !job.storage.fp8 && peaks.fp8.is_some() {
+        let change = Change::to(KEY, Precision::Fp8Mixed.name());
+        let change = job.under_same_engine(change, job.degrees.asked(), Precision::Fp8Mixed);
+        causes.add("matrices in FP8", change);
+    }
     if job.storage.fp8 && job.profile.defaults.fp8_masters.is {
         causes.add("matrix multiplications in bf16, not FP8", Change::to(KEY, Precision::Bf16Fp32Master.name()));
     }

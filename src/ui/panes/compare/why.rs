@@ -122,7 +122,7 @@ fn none(state: &State, comparison: &Comparison) -> String {
     } else if matches!(state.run.outlook.memory, Forecast::Growing(_)) {
         "memory grows with time, which no plan's does: see below"
     } else {
-        "no other plan and no known fault of the machine explains this; e searches again"
+        "no other plan and no known fault of the machine explains this much better than chance; e searches again"
     };
     said.to_owned()
 }
