@@ -289,6 +289,24 @@ fn batches_within_an_epoch() {
 }
 
 /// What a framework writes beside its steps is not read as anybody's.
+/// Python writes blocks of 8 192 bytes to a file unless told: the next line comes as late as they are filled.
+#[test]
+fn a_log_in_blocks_tells_many_steps_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("train.log");
+    // Lines of 64 bytes, 300 of them.
+    let lines: String = (1..=300).map(|step| format!("{:<63}\n", format!("step {step} loss 2.5"))).collect();
+    let every = |end: &str| {
+        fs::write(&path, format!("{lines}{end}")).unwrap();
+        let mut log = Log::at(path.clone(), None);
+        log.read(Moment(1));
+        log.progress().told_every
+    };
+    assert_eq!(every(""), Some(1));
+    // The last 8 192 of 19 203 bytes begin at 11 011: line 172 ends at 11 008, so that 173 to 300 end behind it.
+    assert_eq!(every("ste"), Some(128));
+}
+
 #[test]
 fn where_a_framework_writes_other_lines_are_its_own() {
     let folder = tempfile::tempdir().unwrap();

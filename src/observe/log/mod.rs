@@ -29,6 +29,9 @@ use crate::reading::{Absence, LogFormat, Moment, OutOfMemory, Progress, Progress
 /// Files of events are looked for this often, in milliseconds: a run begins another.
 const EVENTS_EVERY: u64 = 10_000;
 
+/// What Python writes to a file at a time (`io.DEFAULT_BUFFER_SIZE`).
+const BLOCK: usize = 8192;
+
 /// Reads one or more logs of a run on and on.
 pub struct Log {
     files: Vec<(Follower, LineSplitter)>,
@@ -191,7 +194,14 @@ impl Log {
             self.begin(&piece);
             told |= self.read_head(at, &piece);
             let when = if piece.old { piece.written.min(now) } else { now };
-            lines.push(&piece.bytes, |line| told |= self.line(line, when, !piece.old));
+            let (head, block) = piece.bytes.split_at(piece.bytes.len().saturating_sub(BLOCK));
+            lines.push(head, |line| told |= self.line(line, when, !piece.old));
+            let before = self.tracker.progress().step.value().copied();
+            lines.push(block, |line| told |= self.line(line, when, !piece.old));
+            if piece.old && block.last().is_some_and(|last| !matches!(last, b'\n' | b'\r' | b']')) {
+                // It ends within a line: whole blocks are written, and the next one comes as late.
+                self.tracker.comes_in_blocks(before);
+            }
             // A bar's newest state has no end before it is drawn again; other lines are waited for.
             lines.unfinished(|line| told |= is_whole_bar(line) && self.line(line, when, !piece.old));
             self.files[at].1 = lines;

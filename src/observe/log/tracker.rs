@@ -54,6 +54,12 @@ impl Tracker {
         self.counts_epochs = false;
     }
 
+    /// Lines come in blocks: of the last one `before` was the step before it.
+    pub fn comes_in_blocks(&mut self, before: Option<u64>) {
+        let steps = self.progress.step.value().zip(before).and_then(|(step, before)| step.checked_sub(before));
+        self.progress.told_every = steps.filter(|steps| *steps > 0);
+    }
+
     /// Takes in a line.
     pub fn take(&mut self, format: LogFormat, facts: &LineFacts, when: LineTime) {
         let at = when.at;
