@@ -92,7 +92,9 @@ pub fn of_process(
         HookSpeech::Heard(told) => tell(&mut imported, told, catalog),
     }
     if imported.values.is_empty() {
-        return Err(Failure::failed(format!("process {pid}: {}", nothing_known(&imported))));
+        let is_python = command_name(&run.command).is_some_and(|name| name.starts_with("python"));
+        let how = if is_python { format!("; {}", traced(&run)) } else { String::new() };
+        return Err(Failure::failed(format!("process {pid}: {}{how}", nothing_known(&imported))));
     }
     if imported.names_no_model().is_some() && command.withheld.is_none() {
         imported.notes.push(traced(&run));
@@ -149,10 +151,13 @@ fn is_hooked(directory: &observe::hook::Directory, words: &[String], python_path
     starts_hook(words) || python_path.is_some_and(|path| path.split(':').any(|folder| folder.starts_with(&own)))
 }
 
+fn command_name(words: &[String]) -> Option<&str> {
+    Path::new(words.first()?).file_name()?.to_str()
+}
+
 /// Whether a command is a `memwall run`.
 fn starts_hook(words: &[String]) -> bool {
-    words.first().is_some_and(|word| Path::new(word).file_name().is_some_and(|name| name == "memwall"))
-        && words.get(1).is_some_and(|word| word == "run")
+    command_name(words) == Some("memwall") && words.get(1).is_some_and(|word| word == "run")
 }
 
 /// Asks the hook in the process, where its environment has it.

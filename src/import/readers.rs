@@ -3,12 +3,13 @@
 use crate::common::ImportContext;
 use crate::imported::ImportedPlan;
 use crate::launch::Program;
+use crate::plan::keys;
 use crate::{
     align_anything, areal, automodel, axolotl, build_nanogpt, chatlearn, colossal, deepspeed, diffusers, easy_r1,
     fms_fsdp, galore, glm, gpt_neox, halos, intern_evo, levanter, lingua, litgpt, llama_accessory, llama_factory,
     llama_recipes, llm_c, llm_foundry, llm_recipes, megatron, mistral_finetune, model_center, nanogpt, nanotron, nemo,
-    nemo_rl, oat, olmo, open_instruct, open_lm, openrlhf, oumi, prime_rl, python_calls, python_sizes, sky_rl, swift,
-    timm, torchtitan, torchtune, trainer, veomni, verl, xtuner,
+    nemo_rl, oat, olmo, open_instruct, open_lm, openrlhf, oumi, own_loop, prime_rl, python_calls, python_sizes, sky_rl,
+    swift, timm, torchtitan, torchtune, trainer, veomni, verl, xtuner,
 };
 
 /// The framework that runs, by its program's name and arguments.
@@ -85,5 +86,12 @@ fn unknown(context: &ImportContext) -> ImportedPlan {
     let why = if shown.is_empty() { none() } else { format!("`{shown}` is of no framework that is known") };
     imported.miss("model", why);
     python_sizes::tell_of_unknown(&mut imported, context);
+    // Without a launcher it may start its ranks itself.
+    let path = Some(&context.program.path).filter(|path| path.ends_with(".py") && context.launchers.is_empty());
+    let text = path.and_then(|path| context.run.files.read(path).ok());
+    if let Some(part) = text.as_deref().and_then(own_loop::several_processes) {
+        imported
+            .miss(keys::cluster::num_gpus, format!("no launcher is named, and {} has {part}", context.program.path));
+    }
     imported
 }

@@ -26,6 +26,7 @@ use super::settings::{Settings, UNKNOWN};
 use crate::plan::keys;
 
 pub use cuts::{cuts_to_the_longest, truncated};
+pub use processes::several as several_processes;
 use recognised::uses_trainer;
 pub use recognised::{hides, is_loop, loops, parses, starts, training_text, trains};
 pub use says::{calls, optimizer};

@@ -8,14 +8,22 @@ use crate::origin::{Origin, Setting};
 use crate::plan::keys;
 use crate::script_doubts::code;
 
+/// What the text of a script starts processes with, or tells them apart by; none where one process runs it as it stands.
+pub fn several(text: &str) -> Option<&'static str> {
+    named(text, &STARTS).or_else(|| named(text, &RANKS))
+}
+
+fn named(text: &str, parts: &[&'static str]) -> Option<&'static str> {
+    parts.iter().find(|part| code(text).any(|line| line.contains(**part))).copied()
+}
+
+const STARTS: [&str; 5] = ["mp.spawn(", "multiprocessing.spawn(", "ray.init(", "ray.remote", ".remote("];
+const RANKS: [&str; 4] = ["DistributedDataParallel(", "DDP(", "Accelerator(", "init_process_group("];
+
 impl OwnLoop {
     /// How many processes train where no launcher starts the script.
     pub(super) fn processes(&self, imported: &mut ImportedPlan, context: &ImportContext) {
-        const STARTS: [&str; 5] = ["mp.spawn(", "multiprocessing.spawn(", "ray.init(", "ray.remote", ".remote("];
-        const RANKS: [&str; 4] = ["DistributedDataParallel(", "DDP(", "Accelerator(", "init_process_group("];
-        let named = |parts: &[&'static str]| {
-            parts.iter().find(|part| code(&self.text).any(|line| line.contains(**part))).copied()
-        };
+        let named = |parts: &[&'static str]| named(&self.text, parts);
         const KEY: &str = keys::cluster::num_gpus;
         if let Some(part) = named(&STARTS) {
             return imported.miss(KEY, format!("{} starts its processes itself: {part}", self.path));
