@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::Sender;
 
-use super::hook::{Directory, Listener};
+use super::hook::{Bell, Directory, Listener};
 use super::log::{Log, Pattern};
 use super::process::{ExitWatch, Waits, ranks_of, told_ranks_of};
 use crate::reading::{Absence, Moment, RunNews};
@@ -18,6 +18,9 @@ use crate::units::Seconds;
 
 /// Time between two looks at the log, and the longest that a change of the attached process waits.
 const EVERY: Duration = Duration::from_secs(1);
+
+/// The same where nothing is followed: a process that is attached, and a hook that speaks, end the wait.
+const IDLE_EVERY: Duration = Duration::from_secs(60);
 
 /// Time between two looks for ranks: it means reading a file for every thread.
 const RANKS_EVERY: Seconds = Seconds(3.0);
@@ -45,9 +48,11 @@ pub struct FollowOptions {
 /// Follows until it is dropped.
 #[derive(Debug)]
 pub struct RunFollower {
-    attached: std_mpsc::Sender<Option<u32>>,
+    /// None while it is dropped: the thread ends where nobody can send.
+    attached: Option<std_mpsc::Sender<Option<u32>>>,
     last: Option<u32>,
     socket: Option<PathBuf>,
+    bell: Option<Bell>,
 }
 
 impl RunFollower {
@@ -56,13 +61,22 @@ impl RunFollower {
         if pid != self.last {
             self.last = pid;
             // A thread that is gone has nobody to attend to.
-            let _ = self.attached.send(pid);
+            let _ = self.attached.as_ref().map(|attached| attached.send(pid));
+            self.ring();
+        }
+    }
+
+    fn ring(&self) {
+        if let Some(bell) = &self.bell {
+            bell.ring();
         }
     }
 }
 
 impl Drop for RunFollower {
     fn drop(&mut self) {
+        self.attached = None;
+        self.ring();
         // The thread may be cut off by the end of the program: the socket's name goes here.
         if let Some(path) = &self.socket {
             drop(std::fs::remove_file(path));
@@ -87,6 +101,9 @@ pub fn follow(
         Some(Err(why)) => (None, Some(why.to_string())),
         None => (None, None),
     };
+    // Without a bell nobody waits for long.
+    let bell = listener.as_ref().and_then(|listener| listener.bell().ok());
+    let idle_every = if bell.is_some() || listener.is_none() { IDLE_EVERY } else { EVERY };
     let socket = listener.as_ref().map(|listener| listener.path().to_owned());
     let last = wanted.pid;
     let mut follower = FollowThread {
@@ -101,6 +118,7 @@ pub fn follow(
         ranked: None,
         same_ranks: 0,
         told: RunNews::default(),
+        idle_every,
     };
     follower.turn_to(last);
     thread::Builder::new().name("follow".to_owned()).spawn(move || {
@@ -116,7 +134,7 @@ pub fn follow(
             }
         }
     })?;
-    Ok(RunFollower { attached, last, socket })
+    Ok(RunFollower { attached: Some(attached), last, socket, bell })
 }
 
 struct FollowThread {
@@ -137,6 +155,8 @@ struct FollowThread {
     news: RunNews,
     /// What was handed on last.
     told: RunNews,
+    /// Time between two looks where nothing is followed.
+    idle_every: Duration,
 }
 
 impl FollowThread {
@@ -170,14 +190,16 @@ impl FollowThread {
         changes: &std_mpsc::Receiver<Option<u32>>,
         clock: &impl Fn() -> Moment,
     ) -> Option<Option<Option<u32>>> {
+        let idle = self.news.pid.is_none() && self.log.is_none();
+        let every = if idle { self.idle_every } else { EVERY };
         let Some(listener) = &mut self.listener else {
-            return match changes.recv_timeout(EVERY) {
+            return match changes.recv_timeout(every) {
                 Ok(pid) => Some(Some(pid)),
                 Err(std_mpsc::RecvTimeoutError::Timeout) => Some(None),
                 Err(std_mpsc::RecvTimeoutError::Disconnected) => None,
             };
         };
-        let heard = listener.listen(EVERY, clock);
+        let heard = listener.listen(every, clock);
         self.news.losses = listener.losses();
         // Runs are copied only where one has told something: most seconds have no news.
         if !matches!(heard, Ok(false)) {
@@ -310,6 +332,24 @@ mod tests {
         assert!(why().contains("empty so far"));
         fs::write(&log, "loading the data\n").unwrap();
         assert!(why().contains("no line of a known format"));
+    }
+
+    #[test]
+    fn who_follows_nothing_sleeps_and_is_woken_by_what_is_attached_and_at_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let hooks = folder.path().join("hooks").into_os_string();
+        let variable = move |name: &str| (name == super::super::hook::HOOK_DIRECTORY_VARIABLE).then(|| hooks.clone());
+        let (sender, mut receiver) = mpsc::channel(4);
+        let mut following =
+            follow(FollowOptions { live: true, ..FollowOptions::default() }, variable, || Moment(9), sender).unwrap();
+        let start = std::time::Instant::now();
+        following.attend(Some(std::process::id()));
+        assert_eq!(receiver.blocking_recv().unwrap().pid, Some(std::process::id()));
+        following.attend(None);
+        assert_eq!(receiver.blocking_recv().unwrap().pid, None);
+        drop(following);
+        assert!(receiver.blocking_recv().is_none());
+        assert!(start.elapsed() < IDLE_EVERY / 2, "{:?}", start.elapsed());
     }
 
     #[test]

@@ -25,6 +25,24 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 /// Processes that are kept apart.
 const MOST_RUNS: usize = 64;
 
+/// What comes within this time of the first is told together.
+const TOGETHER: Duration = Duration::from_secs(1);
+
+/// Ends the wait of a [`Listener`] from another thread.
+#[derive(Debug)]
+pub struct Bell {
+    socket: UnixDatagram,
+    path: PathBuf,
+}
+
+impl Bell {
+    /// Ends the wait, if there is one: else the next one.
+    pub fn ring(&self) {
+        // A listener that is gone waits for nothing; one whose queue is full comes out of its wait by itself.
+        let _ = self.socket.send_to(&[], &self.path);
+    }
+}
+
 /// Listens in the private directory until it is dropped.
 #[derive(Debug)]
 pub struct Listener {
@@ -63,12 +81,23 @@ impl Listener {
         })
     }
 
-    /// Takes in what comes within `wait`; whether anything was told.
+    /// What ends a wait of this listener.
+    ///
+    /// # Errors
+    /// The system gives no socket.
+    pub fn bell(&self) -> io::Result<Bell> {
+        let socket = UnixDatagram::unbound()?;
+        socket.set_nonblocking(true)?;
+        Ok(Bell { socket, path: self.path.clone() })
+    }
+
+    /// Takes in what comes within `wait`, but no longer than a second from the first that does, or until a [`Bell`] rings;
+    /// whether anything was told.
     ///
     /// # Errors
     /// Where the socket fails.
     pub fn listen(&mut self, wait: Duration, now: impl Fn() -> Moment) -> io::Result<bool> {
-        let end = Instant::now() + wait;
+        let mut end = Instant::now() + wait;
         let mut told = false;
         loop {
             let left = end.saturating_duration_since(Instant::now());
@@ -77,7 +106,12 @@ impl Listener {
             }
             self.socket.set_read_timeout(Some(left))?;
             match self.socket.recv(&mut self.buffer) {
-                Ok(length) => told |= self.take(length, now()),
+                // A bell: no hook says nothing.
+                Ok(0) if !self.is_flooded() => return Ok(told),
+                Ok(length) => {
+                    told |= self.take(length, now());
+                    end = end.min(Instant::now() + TOGETHER);
+                }
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return Ok(told),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
@@ -85,7 +119,8 @@ impl Listener {
         }
     }
 
-    fn take(&mut self, length: usize, now: Moment) -> bool {
+    /// Whether more has come within this second than is read.
+    fn is_flooded(&mut self) -> bool {
         if self.second.elapsed() >= Duration::from_secs(1) {
             (self.second, self.in_second) = (Instant::now(), 0);
         }
@@ -94,6 +129,12 @@ impl Listener {
             self.losses.flood += 1;
             // Whoever floods waits in its own queue: this thread is not kept busy by it.
             std::thread::sleep(Duration::from_millis(2));
+        }
+        self.in_second > MOST_A_SECOND
+    }
+
+    fn take(&mut self, length: usize, now: Moment) -> bool {
+        if self.is_flooded() {
             return false;
         }
         let Some(Message { pid, began, namespace, body }) = message::read(&self.buffer[..length], now) else {
@@ -273,7 +314,7 @@ mod tests {
     fn garbage_is_counted_and_a_flood_is_dropped() {
         let (_folder, directory) = directory();
         let mut listener = Listener::bind(&directory).unwrap();
-        for garbage in [&b"\xff\xfe\x00"[..], b"", &[b'['; 65_000]] {
+        for garbage in [&b"\xff\xfe\x00"[..], b" ", &[b'['; 65_000]] {
             send(&listener, garbage);
             hear(&mut listener);
         }
@@ -290,6 +331,17 @@ mod tests {
         }
         assert!(listener.losses().flood > 0);
         assert!(listener.runs().is_empty());
+    }
+
+    #[test]
+    fn a_bell_ends_the_wait_and_is_no_message() {
+        let (_folder, directory) = directory();
+        let mut listener = Listener::bind(&directory).unwrap();
+        listener.bell().unwrap().ring();
+        let (start, long) = (Instant::now(), Duration::from_secs(60));
+        assert!(!listener.listen(long, || Moment(5)).unwrap());
+        assert!(start.elapsed() < long / 2);
+        assert_eq!(listener.losses(), HookLosses::default());
     }
 
     #[test]
