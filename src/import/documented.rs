@@ -10,6 +10,7 @@ use super::documented_commands::{Documented, commands};
 use super::imported::{ImportedPlan, InferredValue};
 use super::origin::Origin;
 use super::script_files::ScriptFiles;
+use super::trainer;
 use super::{ProcessView, run};
 use crate::plan::keys;
 
@@ -22,10 +23,12 @@ const FOLLOWING: [&str; 2] = ["model.batch_size", "distribution.data_parallel"];
 /// Fills in what a command that starts the file says beside it, where one is written near. What the file states itself
 /// stays.
 pub fn complete(imported: &mut ImportedPlan, name: &str, content: &str, context: &ImportContext) {
-    if imported.tool.is_empty() || PARTS.contains(&imported.tool.as_str()) || name.ends_with(".py") {
+    if imported.tool.is_empty() || PARTS.contains(&imported.tool.as_str()) {
         return;
     }
-    let commands = commands(name, content, context);
+    let mut commands = commands(name, content, context);
+    // Another script says of its launcher what it says.
+    commands.retain(|command| !command.neighbour || !name.ends_with(".py"));
     // What starts a full training beside it says nothing of one of adapters.
     let adapts = imported.get(keys::lora::rank).is_some();
     let alike = |command: &Documented| {
@@ -44,6 +47,9 @@ pub fn complete(imported: &mut ImportedPlan, name: &str, content: &str, context:
         let shown = brief(&first.words);
         let how = if first.neighbour { "its neighbours are started as" } else { "started by" };
         imported.note(format!("{}: {how} `{shown}`: what that says beside the file is taken", first.place));
+        if !first.neighbour {
+            imported.notes.retain(|note| note != trainer::NO_SCRIPT);
+        }
         merge(imported, &found);
     }
     doubt(imported, content);

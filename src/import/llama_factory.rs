@@ -198,6 +198,8 @@ fn renamed(settings: &Settings) -> Settings {
         ("quant_config.quantization_bit", "quantization_bit"),
         ("dist_config.config_file", "deepspeed"),
         ("optim_config.name", "optim"),
+        ("optim_config.wd", "weight_decay"),
+        ("optim_config.weight_decay", "weight_decay"),
     ];
     let default = |option: &str| Origin::Default { framework: "LLaMA-Factory v1", option: option.to_owned() };
     let mut now = settings.clone();

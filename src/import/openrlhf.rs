@@ -31,7 +31,6 @@ const ROWS: &[SettingRow] = &[
     (&["ds.ring_attn_size", "ring_attn_size"], keys::distribution::context_parallel, SettingKind::Several),
     (&["ds.deepcompile", "deepcompile"], keys::training::compile, SettingKind::Flag),
     (&["ds.overlap_comm", "overlap_comm"], keys::distribution::overlap_grad_reduce, SettingKind::Flag),
-    (&["ds.use_liger_kernel", "use_liger_kernel"], keys::training::loss, SettingKind::On("fused")),
 ];
 
 /// The way of training that the module's name tells.

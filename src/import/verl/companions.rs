@@ -108,9 +108,13 @@ fn critic(imported: &mut ImportedPlan, settings: &Settings, megatron: bool, cont
         let preset = model::preset(context, &named.value);
         preset.is_some() && preset == model::preset(context, &actor)
     };
-    let micro = |role: &str| settings.whole(&format!("{role}.ppo_micro_batch_size_per_gpu")).map(|found| found.value);
+    let dynamic = settings.is("actor_rollout_ref.actor.use_dynamic_bsz");
+    let name = if dynamic { "ppo_max_token_len_per_gpu" } else { "ppo_micro_batch_size_per_gpu" };
+    let micro = |role: &str| settings.whole(&format!("{role}.{name}")).map(|found| found.value);
+    // `trainer/config/critic/critic.yaml`
+    let critics = micro("critic").or(dynamic.then_some(32_768));
     let keeps = settings.flag("critic.model.enable_gradient_checkpointing").is_some_and(|found| !found.value);
-    if keeps || micro("critic") > micro("actor_rollout_ref.actor") {
+    if keeps || critics > micro("actor_rollout_ref.actor") {
         not_modelled(imported, "the critic's own passes, which keep more than the actor's");
     }
     if same {

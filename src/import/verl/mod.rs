@@ -48,7 +48,6 @@ const PPO_ROWS: &[SettingRow] = &[
     (&["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"], keys::training::micro_batch_size, SettingKind::Whole),
     (&["actor_rollout_ref.actor.optim.weight_decay"], keys::training::weight_decay, SettingKind::Share),
     (&["actor_rollout_ref.actor.grad_clip"], keys::training::gradient_clipping, SettingKind::Clipped),
-    (&["actor_rollout_ref.model.use_liger"], keys::training::loss, SettingKind::On("fused")),
     (
         &["actor_rollout_ref.actor.ulysses_sequence_parallel_size"],
         keys::distribution::context_parallel,
