@@ -27,8 +27,11 @@ pub fn complete(imported: &mut ImportedPlan, name: &str, content: &str, context:
         return;
     }
     let mut commands = commands(name, content, context);
-    // Another script says of its launcher what it says.
+    // Of a script by itself only one command that starts it tells how it runs; several are examples.
     commands.retain(|command| !command.neighbour || !name.ends_with(".py"));
+    if name.ends_with(".py") && commands.len() > 1 {
+        return;
+    }
     // What starts a full training beside it says nothing of one of adapters.
     let adapts = imported.get(keys::lora::rank).is_some();
     let alike = |command: &Documented| {

@@ -11,9 +11,10 @@ use super::launch::World;
 use super::megatron;
 use super::methods::{TrainingMethod, reference_on_host};
 use super::nemo_recipes;
+use super::nemo_trainer;
 use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
-use super::settings::{Settings, text};
+use super::settings::Settings;
 use super::unread::{account_for, account_for_top};
 use crate::plan::keys;
 
@@ -283,7 +284,7 @@ fn nemo(imported: &mut ImportedPlan, file: &Settings, context: &ImportContext) {
             settings.refuse("optimizer");
         }
     }
-    clipping(&mut settings, file);
+    nemo_trainer::clipping(&mut settings, file);
     world(imported, file);
     if !file.is("model.fsdp") {
         settings.accept("fsdp_sharding_strategy");
@@ -300,27 +301,12 @@ fn nemo(imported: &mut ImportedPlan, file: &Settings, context: &ImportContext) {
     if file.is("model.fsdp") {
         not_modelled(imported, "model.fsdp: PyTorch's FSDP under NeMo");
     }
-    let trainer = file.below("trainer");
-    // Read above; Lightning runs on GPUs, and Megatron counts its own micro batches.
-    trainer.accept("gradient_clip_val");
-    for (name, usual) in [("accelerator", "gpu"), ("accumulate_grad_batches", "1")] {
-        if trainer.get(name).is_some_and(|found| text(&found.value).as_deref() == Some(usual)) {
-            trainer.accept(name);
-        }
-    }
-    account_for(imported, &trainer);
+    nemo_trainer::account(imported, file);
     account_for_top(
         imported,
         file,
         &["model", "trainer", "name", "exp_manager", "restore_from_path", "hydra", "defaults", "run"],
     );
-}
-
-/// NeMo's trainer clips, and only where it is told a norm (`megatron_base_model.py`, `configure_gradient_clipping`).
-fn clipping(settings: &mut Settings, file: &Settings) {
-    let none = || Setting::new(0.0, Origin::Default { framework: "NeMo 1", option: "no gradient_clip_val".to_owned() });
-    let norm = file.number("trainer.gradient_clip_val").unwrap_or_else(none);
-    settings.set("clip_grad", norm.value.into(), norm.origin);
 }
 
 /// Puts in what `${multiply:4, ${.hidden_size}}` and `${.encoder_seq_length}` refer to: settings of the same section.

@@ -114,6 +114,22 @@ pub fn defaults(method: &str) -> Settings {
     settings
 }
 
+/// unsloth puts configurations of its own in the place of TRL's since 2025.2, whose defaults are others
+/// (`unsloth/models/rl.py`, `_patch_trl_rl_trainers`: `replacements`).
+pub fn of_unsloth(context: &ImportContext) -> Settings {
+    const OWN: &[(&str, DefaultValue)] = &[
+        ("optim", DefaultValue::Text("adamw_8bit")),
+        ("weight_decay", DefaultValue::Number(0.01)),
+        ("per_device_train_batch_size", DefaultValue::Whole(4)),
+        ("gradient_accumulation_steps", DefaultValue::Whole(2)),
+    ];
+    let stated = versions::of(&context.run.versions, "unsloth");
+    match stated.and_then(|range| range.is_within((2025, 2), NEWEST)) {
+        Some(false) => Settings::default(),
+        _ => Settings::defaults("unsloth 2025.2", OWN),
+    }
+}
+
 /// The rank of a script of one's own that leaves its adapters to TRL: `get_peft_config(model_args)` makes them of
 /// `ModelConfig`, whose `lora_r` is 16.
 pub fn usual_rank(context: &ImportContext) -> Option<Setting<u64>> {
