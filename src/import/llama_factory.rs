@@ -80,7 +80,8 @@ pub fn runs(context: &ImportContext) -> bool {
 fn config(context: &ImportContext) -> Option<String> {
     let endings = [".yaml", ".yml", ".json"];
     let words = context.program.words.iter().take_while(|word| !word.starts_with("--"));
-    words.filter(|word| endings.iter().any(|ending| word.ends_with(ending))).last().cloned()
+    // `deepspeed=ds_z3.json` goes over a setting of the file (`hparams/parser.py`, `read_args`).
+    words.filter(|word| endings.iter().any(|ending| word.ends_with(ending)) && !word.contains('=')).last().cloned()
 }
 
 /// Whether settings are LLaMA-Factory's.
