@@ -130,7 +130,10 @@ impl TrainingMethod {
         let fused = imported.get(keys::training::loss).filter(|found| found.value == "fused").cloned();
         if let Some(found) = fused.filter(|_| !has_own_kernel) {
             imported.drop(keys::training::loss);
-            imported.note(format!("{}: the model's fused loss, which this method does not run: it keeps all logits", found.origin));
+            imported.note(format!(
+                "{}: the model's fused loss, which this method does not run: it keeps all logits",
+                found.origin
+            ));
         }
     }
 

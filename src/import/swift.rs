@@ -300,7 +300,7 @@ fn low_rank(imported: &mut ImportedPlan, settings: &Settings) {
         "full" => {}
         "lora" | "adalora" | "longlora" | "lora_llm" => {
             // Nothing quantises without a method (`quant_args.py`, `get_quantization_config`); before 3.0 bitsandbytes did.
-            let bits = settings.whole("quant_bits").filter(|_| settings.is_set("quant_method"));
+            let bits = settings.whole("quant_bits").filter(|_| swift_names::quantises(imported, settings));
             let bits = bits.or_else(|| settings.whole("quantization_bit")).filter(|bits| matches!(bits.value, 4 | 8));
             adapters::set(imported, settings.whole("lora_rank"), (VERSION, 8), bits);
             let other = settings.text("quant_method").filter(|found| found.value != "bnb");

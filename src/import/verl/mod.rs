@@ -363,7 +363,7 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
     for (name, _) in settings.iter() {
         // Environments, tools and searches of forks (`langfengQ/verl-agent`, `PeterGriffinJin/Search-R1`) make the prompts;
         // a mini-batch stays the samples that it names.
-        const BESIDE: [&str; 22] = [
+        const BESIDE: [&str; 23] = [
             "actor_rollout_ref.actor.state_masking",
             "actor_rollout_ref.actor.checkpoint.",
             "env.",
@@ -386,6 +386,7 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
             "actor_rollout_ref.actor.use_dynamic_bsz",
             "actor_rollout_ref.actor.use_torch_compile",
             "actor_rollout_ref.actor.use_remove_padding",
+            "actor_rollout_ref.actor.use_fused_kernels",
         ];
         let plain = name.trim_start_matches('+');
         let beside = BESIDE.iter().any(|part| plain.starts_with(part)) || companions::is_of_critic(imported, plain);
