@@ -166,6 +166,7 @@ fn of_versions(name: &str, (content, whole): (&str, &str), given: Settings, cont
     let models = if own.is_empty() { models(whole) } else { own };
     let calls = ScriptCalls::of(&reader, content, &models);
     calls.fill_in(&mut settings, &reader);
+    let split = (unsloth && configured == Some("grpo")).then(|| trl::whole_groups(&mut settings)).flatten();
     let named = named_model(&mut settings, &calls.made, &given);
     let open = trainer::apply_versions(&mut imported, &mut settings, context, method).filter(|_| !unsloth);
     match named.filter(|found| !found.value.is_empty()) {
@@ -200,6 +201,10 @@ fn of_versions(name: &str, (content, whole): (&str, &str), given: Settings, cont
     python_adapters::precision_of(&mut settings, &calls.made, unsloth);
     trainer::set(&mut imported, &settings, context, stored(&settings, unsloth));
     trainer::leave_open(&mut imported, open);
+    if let Some(why) = split {
+        imported.drop(keys::training::micro_batch_size);
+        imported.miss(keys::training::micro_batch_size, why);
+    }
     // unsloth patches TRL's trainers and keeps its adapters as it made them.
     if method.is_some() && !unsloth {
         trl::adapters(&mut imported, context);
