@@ -126,20 +126,14 @@ impl TrainingMethod {
     /// from the logits gives none (LLaMA-Factory, `model/loader.py`: `require_logits`; TRL before 0.25, ms-swift,
     /// axolotl: `dpo_trainer.py`). Losses over generated answers and of a teacher's have kernels of their own.
     fn keep_all_logits(self, imported: &mut ImportedPlan) {
-        let has_own_kernel = matches!(self, Self::Grpo | Self::Distillation);
-        let fused = imported.get(keys::training::loss).filter(|found| found.value == "fused").cloned();
-        if let Some(found) = fused.filter(|_| !has_own_kernel) {
-            imported.drop(keys::training::loss);
-            imported.note(format!(
-                "{}: the model's fused loss, which this method does not run: it keeps all logits",
-                found.origin
-            ));
+        if !matches!(self, Self::Grpo | Self::Distillation) {
+            drop_fused(imported);
         }
     }
 
     /// Whether the trainer of TRL has a fused loss for the method, by one name since 0.25 (pull request 4364).
     fn is_fused_by_trl(self, settings: &Settings, context: &ImportContext) -> bool {
-        let named = matches!(self, Self::Dpo | Self::Kto);
+        let named = matches!(self, Self::Dpo | Self::Kto | Self::Grpo);
         let since = || versions::of(&context.run.versions, "trl").and_then(|range| range.is_within((0, 25), NEWEST));
         named && (settings.is("use_liger_loss") || since().unwrap_or(true))
     }
@@ -181,6 +175,16 @@ impl TrainingMethod {
     }
 }
 
+/// Takes out a fused loss that stands in the model's own forward pass and is not run.
+fn drop_fused(imported: &mut ImportedPlan) {
+    let fused = imported.get(keys::training::loss).filter(|found| found.value == "fused").cloned();
+    if let Some(found) = fused {
+        imported.drop(keys::training::loss);
+        let origin = found.origin;
+        imported.note(format!("{origin}: the model's fused loss, which this method does not run: it keeps all logits"));
+    }
+}
+
 /// A frozen copy of the model beside it; with adapters the base itself, adapters off, is the reference.
 fn hold_reference(imported: &mut ImportedPlan, adapters: bool, why: &str) {
     if !adapters {
@@ -206,6 +210,9 @@ pub fn accept_names(method: Option<TrainingMethod>, settings: &Settings, context
 /// What a method of a script on the Trainer holds beside the model, TRL's names for it.
 pub fn of_trainer(method: TrainingMethod, imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     if generates(method, settings, context) {
+        if !method.is_fused_by_trl(settings, context) {
+            drop_fused(imported);
+        }
         return rollout::TRL.apply(imported, settings, context);
     }
     let fused = imported.get(keys::training::loss).filter(|found| found.value == "fused").cloned();
