@@ -90,8 +90,13 @@ pub fn alone(name: &str, content: &str, context: &ImportContext) -> Option<Impor
     Some(imported)
 }
 
-/// Takes a default out that examples of a script's launch contradict.
+/// Takes defaults out that examples of a script's launch by another engine contradict.
 fn doubt_launcher(imported: &mut ImportedPlan, found: &[(Documented, ImportedPlan)]) {
+    let engine = |plan: &ImportedPlan| plan.get(keys::distribution::engine).map(|told| told.value.clone());
+    let own = engine(imported);
+    if found.iter().all(|(_, plan)| engine(plan) == own) {
+        return;
+    }
     for key in [keys::distribution::sharding, keys::distribution::engine, keys::training::precision] {
         let Some(own) = imported.get(key).cloned().filter(|own| matches!(own.origin, Origin::Default { .. })) else {
             continue;
