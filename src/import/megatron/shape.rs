@@ -144,10 +144,6 @@ fn vocabulary(imported: &mut ImportedPlan, job: &Job) {
     let script = job.context.program.name();
     let others = ["t5", "bert", "ict"].iter().any(|part| script.contains(part));
     let gpt2 = files.filter(|_| !others).map(|found| found.map(|_| 50_257));
-    // A tokenizer with a vocabulary of its own has the file of it.
-    if known.is_some() && settings.is_set("vocab_file") && settings.text("vocab_file").is_none() {
-        settings.accept("vocab_file");
-    }
     match model.or(known).or(gpt2).or_else(|| of_default_tokenizer(job)) {
         Some(size) => imported.set(KEY, Some(size)),
         None => imported.miss(KEY, "the tokenizer is not given, or its size is unknown"),
