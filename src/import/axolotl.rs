@@ -119,7 +119,11 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
         imported.set(keys::training::gradient_accumulation_steps, Some(global.map(|batch| (batch / micro).max(1))));
     }
     degrees(imported, settings);
+    loss(imported, settings);
     method(imported, settings);
+    // TRL's own fused loss (`core/trainers/dpo/__init__.py`).
+    let of_pairs = settings.on("dpo_use_liger_kernel").map(|found| found.map(|_| "fused"));
+    imported.set(keys::training::loss, of_pairs);
     methods::options(imported, settings);
     settings.accept("tf32");
     // A kernel of the same activation.
@@ -128,7 +132,6 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     for family in ["llama", "mistral", "falcon", "qwen"] {
         settings.accept(&format!("is_{family}_derived_model"));
     }
-    loss(imported, settings);
     let offload = settings.text("gradient_checkpointing").filter(|found| found.value.starts_with("offload"));
     if let Some(found) = offload {
         imported.say(keys::training::activation_checkpointing, "full", found.origin.clone());
@@ -236,7 +239,13 @@ fn lora(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContex
         four_bits_without_qlora(imported, bits, context);
     }
     let linear = settings.on("lora_target_linear").map(|found| found.map(|_| vec!["all-linear".to_owned()]));
-    adapters::set_targets(imported, linear.or_else(|| settings.texts("lora_target_modules")));
+    let named = settings.texts("lora_target_modules");
+    // Both are taken (`loaders/adapter.py`, `load_lora`), and linear layers of blocks are among all linear ones.
+    let among = named.as_ref().is_none_or(|found| found.value.iter().all(|name| name.ends_with("_proj")));
+    if linear.is_some() && !among {
+        settings.refuse("lora_target_modules");
+    }
+    adapters::set_targets(imported, linear.or(named));
     imported
         .set(keys::lora::dropout, settings.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)));
     if settings.texts("lora_modules_to_save").is_some_and(|found| !found.value.is_empty()) {

@@ -10,6 +10,7 @@ use super::documented_commands::{Documented, commands};
 use super::imported::{ImportedPlan, InferredValue};
 use super::origin::Origin;
 use super::script_files::ScriptFiles;
+use super::trainer;
 use super::{ProcessView, run};
 use crate::plan::keys;
 
@@ -22,15 +23,20 @@ const FOLLOWING: [&str; 2] = ["model.batch_size", "distribution.data_parallel"];
 /// Fills in what a command that starts the file says beside it, where one is written near. What the file states itself
 /// stays.
 pub fn complete(imported: &mut ImportedPlan, name: &str, content: &str, context: &ImportContext) {
-    if imported.tool.is_empty() || PARTS.contains(&imported.tool.as_str()) || name.ends_with(".py") {
+    if imported.tool.is_empty() || PARTS.contains(&imported.tool.as_str()) {
         return;
     }
-    let commands = commands(name, content, context);
+    let mut commands = commands(name, content, context);
+    // Of a script by itself only one command that starts it tells how it runs; several are examples, whose launchers may
+    // be the same.
+    commands.retain(|command| !command.neighbour || !name.ends_with(".py"));
+    let several = name.ends_with(".py") && commands.len() > 1;
+    commands.iter_mut().for_each(|command| command.neighbour |= several);
     // What starts a full training beside it says nothing of one of adapters.
     let adapts = imported.get(keys::lora::rank).is_some();
     let alike = |command: &Documented| {
         let mut told = command.words.iter().filter(|word| *word != name).chain([&command.named]);
-        !(command.neighbour && adapts) || told.any(|word| word.to_lowercase().contains("lora"))
+        !(command.neighbour && adapts && !several) || told.any(|word| word.to_lowercase().contains("lora"))
     };
     let found: Vec<(Documented, ImportedPlan)> = commands
         .into_iter()
@@ -42,9 +48,19 @@ pub fn complete(imported: &mut ImportedPlan, name: &str, content: &str, context:
         .collect();
     if let Some((first, _)) = found.first() {
         let shown = brief(&first.words);
-        let how = if first.neighbour { "its neighbours are started as" } else { "started by" };
+        let how = match (several, first.neighbour) {
+            (true, _) => "started as",
+            (_, true) => "its neighbours are started as",
+            _ => "started by",
+        };
         imported.note(format!("{}: {how} `{shown}`: what that says beside the file is taken", first.place));
+        if !first.neighbour {
+            imported.notes.retain(|note| note != trainer::NO_SCRIPT);
+        }
         merge(imported, &found);
+        if several {
+            doubt_launcher(imported, &found);
+        }
     }
     doubt(imported, content);
 }
@@ -72,6 +88,25 @@ pub fn alone(name: &str, content: &str, context: &ImportContext) -> Option<Impor
         imported.miss(key, format!("{} starts the file in several ways", first.place));
     }
     Some(imported)
+}
+
+/// Takes defaults out that examples of a script's launch by another engine contradict.
+fn doubt_launcher(imported: &mut ImportedPlan, found: &[(Documented, ImportedPlan)]) {
+    let engine = |plan: &ImportedPlan| plan.get(keys::distribution::engine).map(|told| told.value.clone());
+    let own = engine(imported);
+    if found.iter().all(|(_, plan)| engine(plan) == own) {
+        return;
+    }
+    for key in [keys::distribution::sharding, keys::distribution::engine, keys::training::precision] {
+        let Some(own) = imported.get(key).cloned().filter(|own| matches!(own.origin, Origin::Default { .. })) else {
+            continue;
+        };
+        let other = found.iter().find(|(_, plan)| plan.get(key).is_some_and(|told| told.value != own.value));
+        if let Some((command, _)) = other {
+            imported.drop(key);
+            imported.miss(key, format!("{} starts the file in several ways", command.place));
+        }
+    }
 }
 
 /// The first words of a command.

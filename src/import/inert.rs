@@ -22,7 +22,7 @@ pub fn is_inert(name: &str) -> bool {
 
 /// Settings that state what happens anyway where they have that value, and decide something with another one: one node,
 /// the wrapping block by block that sharding is counted with, one picture a sample.
-const USUAL: [(&str, &[&str]); 9] = [
+const USUAL: [(&str, &[&str]); 12] = [
     ("num_nodes", &["1"]),
     ("n_nodes", &["1"]),
     ("nnodes", &["1"]),
@@ -32,6 +32,9 @@ const USUAL: [(&str, &[&str]); 9] = [
     ("auto_wrap_policy", &["transformer_based_wrap"]),
     ("pipeline_dtype", &["bfloat16", "bf16", "torch.bfloat16"]),
     ("image_aspect_ratio", &["pad", "square"]),
+    ("model_dtype", &["fp32", "float32"]),
+    ("tp_recompute_allgather", &["true"]),
+    ("batching_strategy", &["normal"]),
 ];
 
 /// Whether a setting states what is counted anyway.

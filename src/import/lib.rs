@@ -64,6 +64,7 @@ mod nanotron;
 mod nemo;
 mod nemo_recipes;
 mod nemo_rl;
+mod nemo_trainer;
 mod oat;
 mod olmo;
 mod open_instruct;

@@ -80,7 +80,8 @@ pub fn runs(context: &ImportContext) -> bool {
 fn config(context: &ImportContext) -> Option<String> {
     let endings = [".yaml", ".yml", ".json"];
     let words = context.program.words.iter().take_while(|word| !word.starts_with("--"));
-    words.filter(|word| endings.iter().any(|ending| word.ends_with(ending))).last().cloned()
+    // `deepspeed=ds_z3.json` goes over a setting of the file (`hparams/parser.py`, `read_args`).
+    words.filter(|word| endings.iter().any(|ending| word.ends_with(ending)) && !word.contains('=')).last().cloned()
 }
 
 /// Whether settings are LLaMA-Factory's.
@@ -198,6 +199,8 @@ fn renamed(settings: &Settings) -> Settings {
         ("quant_config.quantization_bit", "quantization_bit"),
         ("dist_config.config_file", "deepspeed"),
         ("optim_config.name", "optim"),
+        ("optim_config.wd", "weight_decay"),
+        ("optim_config.weight_decay", "weight_decay"),
     ];
     let default = |option: &str| Origin::Default { framework: "LLaMA-Factory v1", option: option.to_owned() };
     let mut now = settings.clone();

@@ -8,6 +8,7 @@ use super::origin::Origin;
 use super::rollout;
 use super::rows::not_modelled;
 use super::settings::Settings;
+use super::versions::{self, NEWEST};
 use crate::plan::keys;
 
 /// A way of training.
@@ -121,12 +122,29 @@ impl TrainingMethod {
         }
     }
 
+    /// A fused loss stands in the model's own forward pass, where labels are given. A method that takes log-probabilities
+    /// from the logits gives none (LLaMA-Factory, `model/loader.py`: `require_logits`; TRL before 0.25, ms-swift,
+    /// axolotl: `dpo_trainer.py`). Losses over generated answers and of a teacher's have kernels of their own.
+    fn keep_all_logits(self, imported: &mut ImportedPlan) {
+        if !matches!(self, Self::Grpo | Self::Distillation) {
+            drop_fused(imported);
+        }
+    }
+
+    /// Whether the trainer of TRL has a fused loss for the method, by one name since 0.25 (pull request 4364).
+    fn is_fused_by_trl(self, settings: &Settings, context: &ImportContext) -> bool {
+        let named = matches!(self, Self::Dpo | Self::Kto | Self::Grpo);
+        let since = || versions::of(&context.run.versions, "trl").and_then(|range| range.is_within((0, 25), NEWEST));
+        named && (settings.is("use_liger_loss") || since().unwrap_or(true))
+    }
+
     const fn takes_pairs(self) -> bool {
         matches!(self, Self::Dpo | Self::Pairs | Self::Reward)
     }
 
     /// Counts a pair as the two sequences that run together, and says what is held beside.
     pub fn apply(self, imported: &mut ImportedPlan) {
+        self.keep_all_logits(imported);
         if self.takes_pairs() {
             double(imported, "training.micro_batch_size");
             double(imported, "model.batch_size");
@@ -157,6 +175,16 @@ impl TrainingMethod {
     }
 }
 
+/// Takes out a fused loss that stands in the model's own forward pass and is not run.
+fn drop_fused(imported: &mut ImportedPlan) {
+    let fused = imported.get(keys::training::loss).filter(|found| found.value == "fused").cloned();
+    if let Some(found) = fused {
+        imported.drop(keys::training::loss);
+        let origin = found.origin;
+        imported.note(format!("{origin}: the model's fused loss, which this method does not run: it keeps all logits"));
+    }
+}
+
 /// A frozen copy of the model beside it; with adapters the base itself, adapters off, is the reference.
 fn hold_reference(imported: &mut ImportedPlan, adapters: bool, why: &str) {
     if !adapters {
@@ -182,9 +210,22 @@ pub fn accept_names(method: Option<TrainingMethod>, settings: &Settings, context
 /// What a method of a script on the Trainer holds beside the model, TRL's names for it.
 pub fn of_trainer(method: TrainingMethod, imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     if generates(method, settings, context) {
+        if !method.is_fused_by_trl(settings, context) {
+            drop_fused(imported);
+        }
         return rollout::TRL.apply(imported, settings, context);
     }
+    let fused = imported.get(keys::training::loss).filter(|found| found.value == "fused").cloned();
+    // open-instruct's own loop gives no labels either.
+    let own = context.program.name() == "dpo_tune_cache.py";
+    let fused = fused.filter(|_| !own && method.is_fused_by_trl(settings, context));
+    if fused.is_some() {
+        imported.drop(keys::training::loss);
+    }
     method.apply(imported);
+    if let Some(found) = fused {
+        imported.say(keys::training::loss, found.value, found.origin);
+    }
     without_reference(imported, settings);
     // The model itself makes the reference's log-probabilities before it trains (open-instruct, `dpo_tune_cache.py`).
     let cached = context.program.name() == "dpo_tune_cache.py";

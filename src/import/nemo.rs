@@ -11,6 +11,7 @@ use super::launch::World;
 use super::megatron;
 use super::methods::{TrainingMethod, reference_on_host};
 use super::nemo_recipes;
+use super::nemo_trainer;
 use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::Settings;
@@ -283,6 +284,7 @@ fn nemo(imported: &mut ImportedPlan, file: &Settings, context: &ImportContext) {
             settings.refuse("optimizer");
         }
     }
+    nemo_trainer::clipping(&mut settings, file);
     world(imported, file);
     if !file.is("model.fsdp") {
         settings.accept("fsdp_sharding_strategy");
@@ -299,7 +301,7 @@ fn nemo(imported: &mut ImportedPlan, file: &Settings, context: &ImportContext) {
     if file.is("model.fsdp") {
         not_modelled(imported, "model.fsdp: PyTorch's FSDP under NeMo");
     }
-    account_for(imported, &file.below("trainer"));
+    nemo_trainer::account(imported, file);
     account_for_top(
         imported,
         file,

@@ -120,12 +120,25 @@ fn set(imported: &mut ImportedPlan, file: Settings) {
     );
     let fused = settings.on("fused_loss").map(|found| found.map(|_| "te_fused"));
     imported.set(keys::training::loss, fused.or_else(|| Some(Setting::new("plain", default("cross_entropy_loss")))));
+    z_loss(imported, settings);
     let compiled = settings.holds("compile");
     imported.say(keys::training::compile, compiled, default("compile"));
     for name in ["compile.fullgraph", "compile.mode", "compile.backend", "compile.dynamic"] {
         settings.accept(name);
     }
     account_for(imported, settings);
+}
+
+/// flash-attn's kernel gives the squared log-sum with its loss (`olmo/train.py`, `fused_loss_fn`); without it that is taken
+/// from all logits once more.
+fn z_loss(imported: &mut ImportedPlan, settings: &Settings) {
+    let taken = settings.on("softmax_auxiliary_loss");
+    for name in ["softmax_auxiliary_loss", "auxiliary_loss_multiplier", "sharded_checkpointer"] {
+        settings.accept(name);
+    }
+    if let Some(found) = taken.filter(|_| settings.on("fused_loss").is_none()) {
+        not_modelled(imported, &format!("{}: the square of the logits' log-sum beside the loss", found.origin));
+    }
 }
 
 fn shape(imported: &mut ImportedPlan, settings: &Settings) {

@@ -31,14 +31,13 @@ const ROWS: &[SettingRow] = &[
     (&["ds.ring_attn_size", "ring_attn_size"], keys::distribution::context_parallel, SettingKind::Several),
     (&["ds.deepcompile", "deepcompile"], keys::training::compile, SettingKind::Flag),
     (&["ds.overlap_comm", "overlap_comm"], keys::distribution::overlap_grad_reduce, SettingKind::Flag),
-    (&["ds.use_liger_kernel", "use_liger_kernel"], keys::training::loss, SettingKind::On("fused")),
 ];
 
 /// The way of training that the module's name tells.
 fn method<'a>(context: &'a ImportContext<'a>) -> Option<&'a str> {
     let path = context.program.path.trim_end_matches(".py").replace('/', ".");
     let options = arguments::read(&context.program.words).options;
-    let own = path.contains("openrlhf.cli.train_") || (path.contains("cli.train_") && is_fork(context));
+    let own = path.contains("openrlhf.cli.train_") || (path.contains("train_") && is_fork(context));
     let named = context.program.path.trim_end_matches(".py").rsplit_once("train_").map(|(_, method)| method);
     // Whatever a copy calls it: roles have GPUs of Ray's.
     let placed = || ["actor_num_gpus_per_node", "actor.num_gpus_per_node"].iter().any(|name| options.holds(name));

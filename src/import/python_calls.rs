@@ -160,9 +160,13 @@ fn of_versions(name: &str, (content, whole): (&str, &str), given: Settings, cont
     if let Some(method) = method {
         settings.over(trl::defaults(method));
     }
+    if unsloth && configured.is_some() {
+        settings.over(trl::of_unsloth(context));
+    }
     let models = if own.is_empty() { models(whole) } else { own };
     let calls = ScriptCalls::of(&reader, content, &models);
     calls.fill_in(&mut settings, &reader);
+    let split = (unsloth && configured == Some("grpo")).then(|| trl::whole_groups(&mut settings)).flatten();
     let named = named_model(&mut settings, &calls.made, &given);
     let open = trainer::apply_versions(&mut imported, &mut settings, context, method).filter(|_| !unsloth);
     match named.filter(|found| !found.value.is_empty()) {
@@ -197,6 +201,10 @@ fn of_versions(name: &str, (content, whole): (&str, &str), given: Settings, cont
     python_adapters::precision_of(&mut settings, &calls.made, unsloth);
     trainer::set(&mut imported, &settings, context, stored(&settings, unsloth));
     trainer::leave_open(&mut imported, open);
+    if let Some(why) = split {
+        imported.drop(keys::training::micro_batch_size);
+        imported.miss(keys::training::micro_batch_size, why);
+    }
     // unsloth patches TRL's trainers and keeps its adapters as it made them.
     if method.is_some() && !unsloth {
         trl::adapters(&mut imported, context);
@@ -319,6 +327,9 @@ fn named_model(settings: &mut Settings, made: &Settings, given: &Settings) -> Op
     named
 }
 
+/// TRL's trainers and configurations but those of supervised training.
+const KINDS: [&str; 8] = ["DPO", "ORPO", "KTO", "GRPO", "Reward", "CPO", "PPO", "GKD"];
+
 /// What the method of training changes of a plan, or else a head that is not the vocabulary's.
 fn set_method(
     imported: &mut ImportedPlan,
@@ -332,7 +343,13 @@ fn set_method(
     } else if method == Some("grpo") {
         return rollout::of_script(imported, settings, context);
     }
-    let kind = ["DPO", "ORPO", "KTO", "GRPO", "Reward", "CPO", "PPO", "GKD"]
+    let made = |kind: &&&str| call(content, &format!("{kind}Trainer")).is_some();
+    let several: Vec<&str> = ["SFT"].iter().chain(&KINDS).filter(made).copied().collect();
+    if several.len() > 1 {
+        let names = several.join(", ");
+        return not_modelled(imported, &format!("a script of several trainers ({names}): counted as supervised"));
+    }
+    let kind = KINDS
         .into_iter()
         .find(|kind| ["Config", "Trainer"].iter().any(|end| call(content, &format!("{kind}{end}")).is_some()));
     if let Some(method) = kind.and_then(TrainingMethod::of_name).or_else(|| TrainingMethod::of_script(content)) {

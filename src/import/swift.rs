@@ -299,8 +299,9 @@ fn low_rank(imported: &mut ImportedPlan, settings: &Settings) {
     match kind.value.as_str() {
         "full" => {}
         "lora" | "adalora" | "longlora" | "lora_llm" => {
-            let bits =
-                settings.first_whole(&["quant_bits", "quantization_bit"]).filter(|bits| matches!(bits.value, 4 | 8));
+            // Nothing quantises without a method (`quant_args.py`, `get_quantization_config`); before 3.0 bitsandbytes did.
+            let bits = settings.whole("quant_bits").filter(|_| swift_names::quantises(imported, settings));
+            let bits = bits.or_else(|| settings.whole("quantization_bit")).filter(|bits| matches!(bits.value, 4 | 8));
             adapters::set(imported, settings.whole("lora_rank"), (VERSION, 8), bits);
             let other = settings.text("quant_method").filter(|found| found.value != "bnb");
             adapters::set_double_quant(imported, settings.flag("bnb_4bit_use_double_quant"), VERSION, other);

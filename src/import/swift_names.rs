@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use super::imported::ImportedPlan;
 use super::origin::Origin;
 use super::settings::{DefaultValue, Settings};
 
@@ -90,4 +91,14 @@ fn of_version_two(mut settings: Settings, given: Settings, name: &str) -> (Setti
     let value = if like { Value::from(all) } else { Value::Null };
     settings.set("target_modules", value, told.origin.clone());
     (settings, (!like).then(|| format!("{} DEFAULT: by a table of its models", told.origin)))
+}
+
+/// Whether bits quantise a model as it is loaded: not without a method (`swift/arguments/base_args/quant_args.py`,
+/// `get_quantization_config`).
+pub fn quantises(imported: &mut ImportedPlan, settings: &Settings) -> bool {
+    let told = settings.is_set("quant_method");
+    if !told {
+        imported.note("--quant_bits without --quant_method: ms-swift quantises nothing");
+    }
+    told
 }

@@ -114,6 +114,49 @@ pub fn defaults(method: &str) -> Settings {
     settings
 }
 
+/// unsloth takes whole groups of answers: a batch that holds no whole one becomes as large as one. Releases of 2026 count
+/// the steps of accumulation with it (`unsloth/models/rl.py`, `check_num_generations`). Returns why the batch is open.
+pub fn whole_groups(settings: &mut Settings) -> Option<String> {
+    const BATCH: &str = "per_device_train_batch_size";
+    let answers = settings.whole("num_generations").unwrap_or_else(|| {
+        Setting::new(8, Origin::Default { framework: "unsloth 2025.2", option: "num_generations 8".to_owned() })
+    });
+    let batch = settings.whole(BATCH)?;
+    let steps = settings.whole("gradient_accumulation_steps").map_or(1, |found| found.value);
+    let is_whole = |samples: u64| answers.value > 0 && samples.is_multiple_of(answers.value);
+    if is_whole(batch.value) || answers.value == 0 {
+        return None;
+    }
+    if is_whole(batch.value.saturating_mul(steps)) {
+        return Some(format!(
+            "{} {}: unsloth before 2026 takes {}, a group's answers",
+            batch.origin, batch.value, answers.value
+        ));
+    }
+    settings.set(
+        BATCH,
+        answers.value.into(),
+        Origin::Derived(format!("{}: whole groups of unsloth's", answers.origin)),
+    );
+    None
+}
+
+/// unsloth puts configurations of its own in the place of TRL's since 2025.2, whose defaults are others
+/// (`unsloth/models/rl.py`, `_patch_trl_rl_trainers`: `replacements`).
+pub fn of_unsloth(context: &ImportContext) -> Settings {
+    const OWN: &[(&str, DefaultValue)] = &[
+        ("optim", DefaultValue::Text("adamw_8bit")),
+        ("weight_decay", DefaultValue::Number(0.01)),
+        ("per_device_train_batch_size", DefaultValue::Whole(4)),
+        ("gradient_accumulation_steps", DefaultValue::Whole(2)),
+    ];
+    let stated = versions::of(&context.run.versions, "unsloth");
+    match stated.and_then(|range| range.is_within((2025, 2), NEWEST)) {
+        Some(false) => Settings::default(),
+        _ => Settings::defaults("unsloth 2025.2", OWN),
+    }
+}
+
 /// The rank of a script of one's own that leaves its adapters to TRL: `get_peft_config(model_args)` makes them of
 /// `ModelConfig`, whose `lora_r` is 16.
 pub fn usual_rank(context: &ImportContext) -> Option<Setting<u64>> {

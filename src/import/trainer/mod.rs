@@ -95,10 +95,14 @@ pub fn is_recipe(settings: &Settings) -> bool {
     OWN.iter().any(|name| settings.holds(name)) && BESIDE.iter().filter(|name| settings.holds(name)).count() >= 2
 }
 
+/// What is said of a file of arguments whose script nobody names.
+pub const NO_SCRIPT: &str =
+    "the script is not named: its own defaults are not known, those of TrainingArguments are taken";
+
 /// The plan of such a file alone.
 pub fn of_file(file: Settings, name: &str, context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("transformers");
-    imported.note("the script is not named: its own defaults are not known, those of TrainingArguments are taken");
+    imported.note(NO_SCRIPT);
     let mut settings = Settings::defaults(VERSION, DEFAULTS).with(file);
     imported.say(keys::model::framework, "pytorch", Origin::Program("the names of TrainingArguments".to_owned()));
     let open = versions::apply(&mut imported, &mut settings, context).or_else(|| raised(&settings));

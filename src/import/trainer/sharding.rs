@@ -39,6 +39,7 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     each_micro_batch(imported, settings, context);
     // The launcher's engine may be another.
     if imported.get(keys::distribution::engine).is_some_and(|found| found.value == "deepspeed") {
+        masters_under_plugin(imported);
         return adam_on_the_host(imported);
     }
     let accelerate = versions::of(&context.run.versions, "accelerate");
@@ -113,6 +114,21 @@ fn adam_on_the_host(imported: &mut ImportedPlan) {
     if let Some(found) = fused.filter(|_| imported.get(keys::training::cpu_offload).is_some() && !paged) {
         let origin = Origin::Derived(format!("{}: DeepSpeedCPUAdam in its place, on the host", found.origin));
         imported.say(keys::training::optimizer, "adamw", origin);
+    }
+}
+
+/// The Trainer's `bf16` is accelerate's mixed precision, and that its DeepSpeed plugin's: weights in 16 bits and fp32 masters,
+/// whatever the launcher's file says (`training_args.py`, `__post_init__`; `DeepSpeedPlugin.set_mixed_precision`).
+fn masters_under_plugin(imported: &mut ImportedPlan) {
+    let Some(found) = imported.get(keys::training::precision).cloned() else { return };
+    let (word, gradients) = match found.value.as_str() {
+        Some("bf16-mixed" | "bf16") => ("bf16-fp32-master", "bf16"),
+        Some("fp16-mixed" | "fp16") => ("fp16-fp32-master", "fp16"),
+        _ => return,
+    };
+    imported.say(keys::training::precision, word, found.origin.clone());
+    if imported.get(keys::distribution::sharding).is_some_and(|stage| stage.value != "none") {
+        imported.say(keys::training::gradient_dtype, gradients, found.origin);
     }
 }
 

@@ -232,7 +232,7 @@ pub const OTHER_WORDS: [&str; 10] = [
 
 /// Sections whose settings have no bearing, by how a word of their names begins: what stands in another one decides by
 /// its own name.
-pub const IDLE_SECTIONS: [&str; 37] = [
+pub const IDLE_SECTIONS: [&str; 38] = [
     "log",
     "eval",
     "valid",
@@ -253,6 +253,7 @@ pub const IDLE_SECTIONS: [&str; 37] = [
     "profil",
     "metric",
     "callback",
+    "lighteval",
     "save",
     "saving",
     "checkpoint_format",

@@ -87,6 +87,18 @@ fn reference(imported: &mut ImportedPlan, settings: &Settings, megatron: bool) {
     }
 }
 
+/// What verl's own files have in the critic's section, without the sections before it (`trainer/config/critic`).
+const CRITICS: &str = include_str!("critic_names.txt");
+
+/// Whether a setting is the critic's that verl knows, or that of one that is not there.
+pub fn is_of_critic(imported: &ImportedPlan, name: &str) -> bool {
+    let Some(inner) = name.strip_prefix("critic.") else { return false };
+    let last = inner.rsplit('.').next().unwrap_or(inner);
+    // What a profiler or a checkpoint has changes nothing.
+    let idle = ["profiler.", "checkpoint.", "model.override_config"].iter().any(|part| inner.starts_with(part));
+    idle || imported.get(keys::training::critic_model).is_none() || CRITICS.lines().any(|known| known == last)
+}
+
 /// Generalised advantage estimation has a critic (`need_critic`).
 fn critic(imported: &mut ImportedPlan, settings: &Settings, megatron: bool, context: &ImportContext) {
     let estimator = settings.text("algorithm.adv_estimator").map_or_else(|| "gae".to_owned(), |found| found.value);
@@ -108,9 +120,13 @@ fn critic(imported: &mut ImportedPlan, settings: &Settings, megatron: bool, cont
         let preset = model::preset(context, &named.value);
         preset.is_some() && preset == model::preset(context, &actor)
     };
-    let micro = |role: &str| settings.whole(&format!("{role}.ppo_micro_batch_size_per_gpu")).map(|found| found.value);
+    let dynamic = settings.is("actor_rollout_ref.actor.use_dynamic_bsz");
+    let name = if dynamic { "ppo_max_token_len_per_gpu" } else { "ppo_micro_batch_size_per_gpu" };
+    let micro = |role: &str| settings.whole(&format!("{role}.{name}")).map(|found| found.value);
+    // `trainer/config/critic/critic.yaml`
+    let critics = micro("critic").or(dynamic.then_some(32_768));
     let keeps = settings.flag("critic.model.enable_gradient_checkpointing").is_some_and(|found| !found.value);
-    if keeps || micro("critic") > micro("actor_rollout_ref.actor") {
+    if keeps || critics > micro("actor_rollout_ref.actor") {
         not_modelled(imported, "the critic's own passes, which keep more than the actor's");
     }
     if same {

@@ -48,7 +48,6 @@ const PPO_ROWS: &[SettingRow] = &[
     (&["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"], keys::training::micro_batch_size, SettingKind::Whole),
     (&["actor_rollout_ref.actor.optim.weight_decay"], keys::training::weight_decay, SettingKind::Share),
     (&["actor_rollout_ref.actor.grad_clip"], keys::training::gradient_clipping, SettingKind::Clipped),
-    (&["actor_rollout_ref.model.use_liger"], keys::training::loss, SettingKind::On("fused")),
     (
         &["actor_rollout_ref.actor.ulysses_sequence_parallel_size"],
         keys::distribution::context_parallel,
@@ -364,7 +363,7 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
     for (name, _) in settings.iter() {
         // Environments, tools and searches of forks (`langfengQ/verl-agent`, `PeterGriffinJin/Search-R1`) make the prompts;
         // a mini-batch stays the samples that it names.
-        const BESIDE: [&str; 20] = [
+        const BESIDE: [&str; 23] = [
             "actor_rollout_ref.actor.state_masking",
             "actor_rollout_ref.actor.checkpoint.",
             "env.",
@@ -379,15 +378,19 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
             "actor_rollout_ref.model.lora_alpha",
             "actor_rollout_ref.rollout.",
             "actor_rollout_ref.ref.",
-            "critic.",
             "algorithm.",
             "reward_model.",
             "actor_rollout_ref.actor.kl",
             "actor_rollout_ref.actor.clip",
-            "actor_rollout_ref.actor.use_",
+            "actor_rollout_ref.actor.use_kl_loss",
+            "actor_rollout_ref.actor.use_dynamic_bsz",
+            "actor_rollout_ref.actor.use_torch_compile",
+            "actor_rollout_ref.actor.use_remove_padding",
+            "actor_rollout_ref.actor.use_fused_kernels",
         ];
         let plain = name.trim_start_matches('+');
-        if BESIDE.iter().any(|part| plain.starts_with(part)) || name.ends_with("_offload") {
+        let beside = BESIDE.iter().any(|part| plain.starts_with(part)) || companions::is_of_critic(imported, plain);
+        if beside || name.ends_with("_offload") {
             settings.accept(name);
         }
     }

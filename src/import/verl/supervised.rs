@@ -14,7 +14,6 @@ const SFT_ROWS: &[SettingRow] = &[
     (&["data.max_length"], keys::model::sequence_length, SettingKind::Whole),
     (&["optim.weight_decay"], keys::training::weight_decay, SettingKind::Share),
     (&["optim.clip_grad"], keys::training::gradient_clipping, SettingKind::Clipped),
-    (&["model.use_liger"], keys::training::loss, SettingKind::On("fused")),
     (&["model.fsdp_config.offload_params"], keys::training::cpu_offload, SettingKind::On("parameters")),
     (&["ulysses_sequence_parallel_size"], keys::distribution::context_parallel, SettingKind::Several),
 ];
