@@ -29,14 +29,14 @@ mod work;
 pub use architecture::{
     Act, Architecture, Decoder, Encoder, Ends, Family, ImageHead, Mla, ModelShape, Moe, QkNorm, TextHead,
 };
-pub use builder::{Adapters, Operands, Types, is_covered};
+pub use builder::{Adapters, EMBEDDING, HEAD, Operands, Types, is_covered};
 pub use element::{Element, GROUPS, Group};
 pub use explicit::{of_fields, of_size};
 pub use families::{DiT, EncoderDecoder, Input, ResidualNet, Start, Unet};
 pub use frozen::{FROZEN_PARTS, FrozenParts};
 pub use hf::{ClassCount, class_count, from_hf, with_head};
 pub use layers::{LayerList, ListedLayer, Saved};
-pub use modules::{default_targets, is_meant, linear_layers};
+pub use modules::{default_targets, is_meant, linear_layers, vocabulary_layers};
 pub use rules::{ClassNorm, ClassRules, LayerBuffer, modules_of};
 pub use tape::{Flow, GRANULE, Home, Op, PoolRange, RepeatedOps, Tape, Tensor, TensorId, Unit};
 pub use traced::{of_trace, traced_linear_layers};

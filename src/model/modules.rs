@@ -1,6 +1,7 @@
 //! What frameworks call their linear layers: adapters are placed by these names.
 
 use super::architecture::Family;
+use super::builder::{EMBEDDING, HEAD};
 use crate::framework::{Module, Profile};
 
 /// Where transformers 4.57.6 has them in most families (models/llama, deepseek_v2 and qwen2_moe). The routers of
@@ -229,6 +230,19 @@ pub fn linear_layers(family: Family, profile: &Profile) -> Vec<Module> {
     };
     let usual = USUAL.iter().filter(|(operator, _)| own.iter().all(|(known, _)| known != operator));
     own.iter().chain(usual).copied().collect()
+}
+
+/// What adapters stand on only where they are named: the embedding and the output matrix of a decoder.
+#[must_use]
+pub fn vocabulary_layers(family: Family, profile: &Profile) -> [Module; 2] {
+    let (embedding, head) = match family {
+        _ if profile.modules.linear_layers.is.is_some() => ("transformer.wte", "lm_head"),
+        Family::Gpt2 | Family::Nanogpt => ("transformer.wte", "lm_head"),
+        Family::GptNeox => ("gpt_neox.embed_in", "embed_out"),
+        Family::Bloom | Family::Falcon => ("transformer.word_embeddings", "lm_head"),
+        _ => ("model.embed_tokens", "lm_head"),
+    };
+    [(EMBEDDING, embedding), (HEAD, head)]
 }
 
 /// Modules that adapters stand on where a plan names none; none where the user has to name some.

@@ -7,7 +7,7 @@ mod names;
 mod products;
 mod shared;
 
-pub use products::{Operands, is_covered};
+pub use products::{EMBEDDING, HEAD, Operands, is_covered};
 pub use shared::LinearWeights;
 
 use super::element::{Element, Group};

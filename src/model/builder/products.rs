@@ -31,6 +31,12 @@ impl Operands {
     }
 }
 
+/// The embedding, as an adapter stands on it.
+pub const EMBEDDING: &str = "embedding";
+
+/// The output matrix, as an adapter stands on it.
+pub const HEAD: &str = "head";
+
 impl Builder<'_> {
     /// `linear`: saves its input for the weight's gradient and its weight for the input's.
     pub fn linear(&mut self, x: TensorId, rows: u64, layer: Linear) -> TensorId {
@@ -234,6 +240,24 @@ impl Builder<'_> {
         // The caller has its input, the module the one it cast, until it returns.
         self.holds("lora.return", &[x, wide]);
         out
+    }
+
+    /// peft's adapter beside an embedding (peft/tuners/lora/layer.py, `Embedding.forward`): rows of one matrix, times the other.
+    /// `table` is its rows and columns.
+    pub fn adapted_lookup(&mut self, out: TensorId, tokens: u64, table: (u64, u64)) -> TensorId {
+        let Some(adapters) = self.adapters.filter(|adapters| adapters.targets.contains(&EMBEDDING)) else { return out };
+        self.tape.adapted.push(EMBEDDING);
+        let a = self.weights(Part::Adapter, table.0, adapters.rank, 1, 1);
+        let b = self.weights(Part::Adapter, table.1, adapters.rank, 1, 1);
+        let group = std::mem::replace(&mut self.group, Group::Adapter);
+        let inner = self.make(tokens.saturating_mul(adapters.rank), adapters.element, true);
+        self.op(&Spec { name: "lora.a", inputs: &[(a, Flow::New)], outputs: &[inner], ..Spec::default() });
+        let outer = self.matrix("lora.b", inner, b, None, (tokens, adapters.rank, table.1));
+        let scaled = self.pointwise("lora.scale", outer, Stash::Nothing);
+        let sum = self.add("lora.add", out, scaled);
+        self.group = group;
+        let element = self.element(out);
+        self.cast("lora.output", sum, element)
     }
 
     /// The matmul written last is one of each of so many experts, which share the rows evenly.

@@ -23,7 +23,7 @@ pub(super) use kernels::Core;
 pub use norm::layer_norm;
 
 use super::architecture::{Decoder, DecoderOutput, Family};
-use super::builder::{Builder, is_covered};
+use super::builder::{Builder, EMBEDDING, is_covered};
 use super::element::{Element, Group};
 use super::rules::{ClassRules, LayerBuffer};
 use super::tape::{GRANULE, Tape, TensorId, rounded};
@@ -162,7 +162,11 @@ impl DecoderContext<'_> {
     fn reaches_embedding(&self) -> bool {
         let frozen = self.run.frozen;
         let normed = self.d.embedding_norm && !frozen.has(Part::Norm);
-        self.run.adapters.is_none() && (!frozen.has(Part::Embedding) || normed)
+        match self.run.adapters {
+            // The first layer's own adapters need none of it.
+            Some(adapters) => adapters.targets.contains(&EMBEDDING),
+            None => !frozen.has(Part::Embedding) || normed,
+        }
     }
 
     /// Token ids, so many labels (a tokenizer's mask where none are trained), and a mask where the batch is padded: 8

@@ -4,11 +4,12 @@ use super::Notes;
 use super::training::Lora;
 use crate::framework::{Module, Profile};
 use crate::model::{
-    Architecture, Element, Family, ModelShape, default_targets, is_meant, linear_layers, traced_linear_layers,
+    Architecture, EMBEDDING, Element, Family, HEAD, ModelShape, default_targets, is_meant, linear_layers,
+    traced_linear_layers, vocabulary_layers,
 };
 use crate::plan::Plan;
 use crate::plan::keys;
-use crate::plan::keywords::Dtype;
+use crate::plan::keywords::{Dtype, Framework, Loss};
 
 const TARGETS: &str = "training.lora.targets";
 
@@ -26,7 +27,11 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, architecture: &Architectur
     let own = match &architecture.shape {
         ModelShape::Traced(model) => traced_linear_layers(model),
         _ => {
-            let candidates = linear_layers(architecture.family, profile);
+            let mut candidates = linear_layers(architecture.family, profile);
+            // Megatron's ranks hold slices of both, and no adapter of its libraries stands on either.
+            if profile.framework != Framework::Megatron {
+                candidates.extend(vocabulary_layers(architecture.family, profile));
+            }
             let operators = candidates.iter().map(|(operator, _)| *operator).collect();
             let there = architecture.linears(profile, operators);
             candidates.into_iter().filter(|(operator, _)| there.contains(operator)).collect()
@@ -62,7 +67,8 @@ fn weights(dtype: Dtype, notes: &mut Notes) -> Option<Element> {
 fn named(names: &[String], own: &[Module], notes: &mut Notes) -> Vec<&'static str> {
     let mut operators = Vec::new();
     for name in names {
-        let meant = |(_, path): &&Module| ALL.contains(&name.as_str()) || is_meant(path, name);
+        let meant =
+            |(operator, path): &&Module| (ALL.contains(&name.as_str()) && !is_end(operator)) || is_meant(path, name);
         let before = operators.len();
         operators.extend(own.iter().filter(meant).map(|(operator, _)| *operator));
         if operators.len() == before {
@@ -76,6 +82,24 @@ fn named(names: &[String], own: &[Module], notes: &mut Notes) -> Vec<&'static st
         notes.fault(TARGETS, format!("names no module; {}", known(own)));
     }
     operators
+}
+
+/// Whether an operator is the embedding or the output matrix, which `all-linear` leaves out.
+fn is_end(operator: &str) -> bool {
+    [EMBEDDING, HEAD].contains(&operator)
+}
+
+/// Adapters on the output matrix make logits: a loss that never has them all reads past the adapter (Liger's and the chunked
+/// ones take `lm_head.weight` alone).
+pub(super) fn check_loss(lora: Option<&Lora>, loss: Loss, notes: &mut Notes) {
+    let on_head = lora.is_some_and(|lora| lora.targets.contains(&HEAD));
+    if on_head && !matches!(loss, Loss::Plain | Loss::Hf) {
+        let why = format!(
+            "an adapter on the output matrix needs its logits, which training.loss: {} never makes",
+            loss.name()
+        );
+        notes.fault(TARGETS, why);
+    }
 }
 
 /// Operators of the modules that the framework's adapters stand on where none are named.

@@ -226,6 +226,7 @@ impl LayoutIndependent {
         let lora = adapters::resolve(plan, profile, &architecture, &mut notes);
         let mut training = training::resolve(plan, (profile, &architecture), lora, &mut notes);
         cpu::resolve(plan, (&hardware, &degrees), &mut training, &mut notes);
+        adapters::check_loss(training.lora.as_ref(), training.loss, &mut notes);
         let storage = storage::resolve(plan, profile, (&degrees, &hardware), &mut notes);
         let batch = batch::resolve(plan, &degrees, &architecture, &mut notes);
         if let Some(batch) = &batch {
