@@ -176,13 +176,12 @@ class Live:
         recorder = self.recorder
         try:
             recorder.phase = "idle"
-            for handle in recorder._handles:
-                handle.remove()
+            recorder.end_backward()
             leave(recorder)
             if recorder.frozen:
                 raise NoTape(f"it would take more than {MOST_TIMES} times a step's {self.usual:.3g} s")
             self.took = time.perf_counter() - self.began
-            self.assembly = segments.Assembly(recorder, self.model, loss)
+            self.assembly = segments.Assembly(recorder, self.model, recorder.identify(loss))
             self.assembly.plan_leaving()
             recorder.forget()
             threading.Thread(target=self.write, name="memwall-trace").start()

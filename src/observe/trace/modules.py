@@ -133,8 +133,9 @@ class Calls:
 KEPT = 3
 
 
-def passed_over(recorder):
-    """Calls of blocks that run what those about them run; of what the model recomputes, where it does, with the path of each."""
+def passed_over(recorder, hooked=frozenset()):
+    """Calls of blocks that run what those about them run; of what the model recomputes, where it does, with the path of each. Those
+    at paths that hooks look into all run."""
     regions = recorder.regions.calls
     blocks = [(path, "", start, end) for path, start, end, _ in regions] or recorder.blocks
     keys = []
@@ -144,6 +145,8 @@ def passed_over(recorder):
             # Depthwise kernels of other sizes give as much.
             shapes = tuple((recorder.tensors[one].shape, str(recorder.tensors[one].dtype)) for one in (*op.inputs, *op.outputs))
             key.append((op.name, op.path[len(path):], op.graded, len(op.saved), len(op.inputs), shapes))
+        if path in hooked:
+            key.append(len(keys))
         keys.append((hash(tuple(key)), end))
     skipped, row = set(), []
 

@@ -232,7 +232,7 @@ class Watch:
     def answer(self, made):
         result = step.answer_of(made)
         self.recorder.end_answer(made)
-        self.assembly = segments.Assembly(self.recorder, self.model, result)
+        self.assembly = segments.Assembly(self.recorder, self.model, self.recorder.identify(result))
         self.assembly.plan_leaving()
 
     def end(self, record, *args):
@@ -262,7 +262,7 @@ class Watch:
                           "recomputation in the plan (training.activation_checkpointing)")
         torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad = self.backward, self.run_backward, self.gradients
         recorder.run_backward(loss)
-        self.assembly = segments.Assembly(recorder, self.model, loss)
+        self.assembly = segments.Assembly(recorder, self.model, recorder.identify(loss))
         self.assembly.plan_leaving()
 
 

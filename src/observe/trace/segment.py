@@ -3,8 +3,8 @@
 from names import COPIES, Number, element_of, group_of, part_of
 
 HOMES = {"local": 0, "input": 1, "elsewhere": 2}
-# Beyond the step; 1 is up to the end of autocast.
-KEPT = 2
+# Beyond the step, and up to the end of the backward pass; 1 is up to the end of autocast.
+KEPT, LASTS = 2, 3
 FLOWS = {"stop": 0, "pass": 1, "new": 2, "new view": 3}
 
 
@@ -97,7 +97,7 @@ class Writer:
             made = self.local(v, tensor, element, group, grad)
         elif v == self.came_in or (self.came_in is not None and self.input_id is None
                                    and self.r.tensors[self.came_in].storage == tensor.storage and v == self.came_in):
-            made = self.add(self.shape(tensor), element, "residual", "input", grad)
+            made = self.add(self.shape(tensor), element, "residual", "input", grad, self.lasts(tensor.storage))
             self.roots[tensor.storage] = made
         else:
             made = self.add(self.shape(tensor), element, group, "elsewhere", grad)
@@ -105,14 +105,17 @@ class Writer:
         self.ids[v] = made
         return made
 
+    def lasts(self, storage):
+        return LASTS if storage in self.r.lasting else 0
+
     def local(self, v, tensor, element, group, grad):
         storage = self.r.storages[tensor.storage]
         root = self.roots.get(tensor.storage)
         here = self.a.made_in.get(("storage", tensor.storage)) == self.order
         if root is not None:
             return self.add(self.shape(tensor), element, group, "local", grad, 0, root)
-        cached = int(self.a.is_cached(v))
-        if cached:
+        cached = int(self.a.is_cached(v)) or self.lasts(tensor.storage)
+        if cached == 1:
             group = "weight_copy"
         if tensor.storage in self.r.cache:
             cached, group = 1, "kv_cache"

@@ -2,10 +2,10 @@
 weights, as autograd runs them. Numbers that depend on sizes are kept apart, so that steps of other sizes can be laid
 beside."""
 
+import lasting
 import versions
 from groups import Groups
 from names import Number, element_of, within
-from places import tensors_in
 
 
 class Assembly(Groups):
@@ -25,7 +25,7 @@ class Assembly(Groups):
         self.unmatched = 0
         # A pass without gradients.
         self.answers = not recorder.nodes
-        self.loss = recorder.identify(loss)
+        self.loss = loss
         if self.loss >= len(self.alias):
             self.alias.extend(range(len(self.alias), len(recorder.tensors)))
         # What functions saved that lead to no loss: it is held as long as their output.
@@ -39,7 +39,8 @@ class Assembly(Groups):
         self.groups = left
         self.cut()
         self.find_uses()
-        self.kept, self.swapped = self.find_kept(), self.find_swapped()
+        self.swapped = self.find_swapped()
+        self.kept = self.find_kept() - self.swapped
 
     def cut(self):
         """Blocks and what lies between them: path, class, groups; none for a block that was passed over."""
@@ -116,14 +117,14 @@ class Assembly(Groups):
                 self.stored.setdefault(order, []).append(number)
 
     def find_kept(self):
-        """Storages that a module has a name for beyond the step, and one segment alone uses: weights that
-        `torch.nn.utils.weight_norm` and `spectral_norm` make in each pass, what a layer keeps to be looked at. The next step finds
-        them there, and puts its own in their place."""
-        kept = set()
-        for module in self.model.modules():
-            for name, value in vars(module).items():
-                if name not in ("_parameters", "_buffers", "_modules"):
-                    kept.update(map(self.made_alone, tensors_in([value])))
+        """Storages that somebody has a name for beyond the step: weights that `torch.nn.utils.weight_norm` and `spectral_norm` make in
+        each pass, what a layer keeps to be looked at, features that hooks put into lists. The next step finds them there, and puts its
+        own in their place."""
+        kept = set(self.r.remaining)
+        if self.answers:
+            kept.update(map(self.made_alone, lasting.named_by(self.model)))
+        elif not self.r.is_alone:
+            kept.update(map(self.made_here, lasting.named_by(self.model)))
         return frozenset(kept) - {None}
 
     def find_swapped(self):
@@ -131,6 +132,11 @@ class Assembly(Groups):
         old one goes."""
         tensors = [*self.model.parameters(), *self.model.buffers()]
         return frozenset(map(self.r.known, tensors)) - {None}
+
+    def made_here(self, tensor):
+        """The storage of a tensor that a segment made."""
+        storage = self.r.known(tensor)
+        return storage if ("storage", storage) in self.made_in else None
 
     def made_alone(self, tensor):
         """The storage of a tensor that one segment made, and no other one uses."""
@@ -227,6 +233,11 @@ class Assembly(Groups):
         if storage in done or storage in self.r.cache or self.made_in.get(("storage", storage)) != order:
             return
         done.add(storage)
+        if storage in self.kept:
+            # Whoever saves it or reads it, it is there.
+            if next_takes:
+                self.held_outputs.add(order)
+            return
         saved = self.saves.get(storage, set())
         if order in saved:
             if next_takes:
