@@ -78,8 +78,9 @@ class Leaks:
         self.before, self.left = None, []
 
     def follow(self, recorder):
-        self.left.append(bool(recorder.remaining) and (self.before is None or bool(still_there(self.before) & self.before.remaining)))
-        self.before = recorder
+        before, self.before = self.before, recorder
+        there = before is None or bool(before.remaining & {at for at, _ in before.alive.values()})
+        self.left.append(bool(recorder.remaining) and there)
 
     def notes(self):
         if len(self.left) < 2 or not all(self.left):

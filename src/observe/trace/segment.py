@@ -3,8 +3,9 @@
 from names import COPIES, Number, element_of, group_of, part_of
 
 HOMES = {"local": 0, "input": 1, "elsewhere": 2}
-# Beyond the step, and up to the end of the backward pass; 1 is up to the end of autocast.
-KEPT, LASTS = 2, 3
+# Beyond the step; up to the end of the backward pass; in another segment, whether this one saves it or not. 1 is up to the end of
+# autocast.
+KEPT, LASTS, STAYS = 2, 3, 4
 FLOWS = {"stop": 0, "pass": 1, "new": 2, "new view": 3}
 
 
@@ -67,7 +68,7 @@ class Writer:
             "weights": self.weights, "tensors": self.tensors, "ops": self.ops, "output": output, "also": also,
         }
         known = {"leaves_output": self.order in a.own_outputs, "shares_gradient": self.order in a.shared_gradients,
-                 "reruns_all": a.run[self.order] in a.reentrant}
+                 "reruns_all": a.run[self.order] in a.reentrant, "input_lasts": a.run[self.order] in a.inputs_last}
         return {**segment, **{name: True for name, holds in known.items() if holds}}
 
     # Tensors
@@ -100,10 +101,14 @@ class Writer:
             made = self.add(self.shape(tensor), element, "residual", "input", grad, self.lasts(tensor.storage))
             self.roots[tensor.storage] = made
         else:
-            made = self.add(self.shape(tensor), element, group, "elsewhere", grad)
+            made = self.add(self.shape(tensor), element, group, "elsewhere", grad, self.stays(tensor.storage))
             self.roots.setdefault(tensor.storage, made)
         self.ids[v] = made
         return made
+
+    def stays(self, storage):
+        others = self.a.saves.get(storage, set()) - {self.order}
+        return STAYS if others or storage in self.a.kept or storage in self.r.lasting else 0
 
     def lasts(self, storage):
         return LASTS if storage in self.r.lasting else 0

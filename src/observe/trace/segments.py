@@ -2,6 +2,7 @@
 weights, as autograd runs them. Numbers that depend on sizes are kept apart, so that steps of other sizes can be laid
 beside."""
 
+import checkpoints
 import lasting
 import versions
 from groups import Groups
@@ -46,10 +47,10 @@ class Assembly(Groups):
         """Blocks and what lies between them: path, class, groups; none for a block that was passed over."""
         r = self.r
         # Pieces that a backward pass of their own recomputes, to the last operator.
-        pieces, self.reentrant = [], set()
+        pieces, self.reentrant, self.inputs_last = [], set(), set()
         named = lambda path: type(self.model.get_submodule(path)).__name__
         calls = [(path, named(path), start, end) for path, start, end, _ in r.regions.calls] or r.blocks
-        reentrant = {start for _, start, _, reentrant in r.regions.calls if reentrant}
+        reentrant = {start: how for _, start, _, how in r.regions.calls if how}
         rest = list(self.groups)
         taken = 0
 
@@ -72,6 +73,7 @@ class Assembly(Groups):
             pieces.append((path, cls, until(end)))
             if start in reentrant:
                 self.reentrant.add(len(pieces) - 1)
+                self.inputs_last.update([len(pieces) - 1] if reentrant[start] == checkpoints.INPUTS_LAST else [])
         pieces.append(("", "", until(len(r.ops) + 1)))
         if len(pieces) == 1:
             pieces = [("", "", []), *pieces]
