@@ -84,8 +84,8 @@ class Counts:
         self.active, self.checkpointed, self.hooked, self.compiled, self.own = False, 0, 0, 0, None
         # What follows the pass.
         self.recorder = None
-        # Calls with contexts of their own, of which nobody knows what they keep.
-        self.unknown = 0
+        # Calls with contexts of their own, of which nobody knows what they keep; and whether any computes again without autocast.
+        self.unknown, self.plain = 0, False
         # The most that any pass asked: in some of them blocks are passed over.
         self.most = (0, 0, 0, 0)
 
@@ -118,6 +118,9 @@ class Counts:
                          "ones compute once more is not in it")
         if self.unknown:
             notes.append("recomputed calls run in contexts of the code's own (context_fn): what those keep is not in the tape")
+        if self.plain:
+            notes.append("not modelled: its own checkpoint functions compute again without autocast, in the type of the weights "
+                         "(torch.amp.custom_bwd would enter it): under mixed precision that takes more memory than in the tape")
         if checkpointed and not regions:
             notes.append(f"the {who} checkpoints {checkpointed} calls, the tape none: training.activation_checkpointing says "
                          "what is recomputed")
@@ -178,11 +181,20 @@ def applied(function, *args, **kwargs):
     if run is None:
         return apply(function, *args, **kwargs)
     COUNTS.checkpointed += 1
+    COUNTS.plain |= COUNTS.recorder.autocast and leaves_autocast(function)
     return COUNTS.region(lambda: run(*args, **kwargs), INPUTS_LAST if keeps_inputs(function) else True)
 
 
 # Of the reentrant kind, and inputs are there up to the end of the backward pass.
 INPUTS_LAST = 2
+
+
+def leaves_autocast(function):
+    """Whether a code's own checkpoint computes again without autocast, which is left when the backward pass runs: PyTorch's and those
+    with `custom_bwd` enter it again."""
+    code = getattr(function.backward, "__code__", None)
+    return code is not None and code.co_name != "decorate_bwd" and not any(
+        "autocast" in name for name in code.co_names)
 
 
 def keeps_inputs(function):

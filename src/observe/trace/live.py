@@ -97,8 +97,8 @@ class Live:
         self.batch, self.foreign, self.reached, self.answers, self.optimizers = {}, 0, 0, False, []
         # The one pass that is followed is the step's.
         self.passes = passes.Passes()
-        # Real tensors: nothing is guessed.
-        self.on_host, self.guesses = False, None
+        # Real tensors: nothing is guessed, and what is beside the model is seen by its process.
+        self.on_host, self.guesses, self.companions = False, None, None
         self.call = nn.Module.__call__
         self.backward, self.run_backward = torch.Tensor.backward, torch.autograd.backward
 

@@ -232,7 +232,13 @@ class Assembly(Groups):
             first = order + (2 if next_takes and self.shares_gradient(order, v, flows) else 1)
             if flows[-1] >= first:
                 self.pending.append([flows[-1], first, [Number(side) for side in tensor.shape], element_of(tensor.dtype)[0]])
-        if storage in done or storage in self.r.cache or self.made_in.get(("storage", storage)) != order:
+        if storage in done or storage in self.r.cache:
+            return
+        if self.made_in.get(("storage", storage)) != order:
+            before = self.main.get(order - 1)
+            if next_takes and before is not None and self.r.tensors[before].storage == storage:
+                # Written over: this segment has it from its start on.
+                self.held_outputs.add(order)
             return
         done.add(storage)
         if storage in self.kept:

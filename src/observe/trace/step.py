@@ -245,12 +245,10 @@ class Steps:
                 trace.add(at, *written(self.record(precision, fitter.points[at])))
                 if precision == "fp32" and self.traced_again(trace):
                     break
-        except Refused:
-            raise
         except Exception as error:
             if precision == "fp32":
                 raise
-            return names.reason(error)
+            return str(error) if isinstance(error, Refused) else names.reason(error)
         return trace.steps
 
     def traced_again(self, trace):

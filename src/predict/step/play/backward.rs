@@ -36,6 +36,8 @@ struct BackwardPass<'a> {
     framed: Vec<TensorId>,
     /// Tensors of other tapes whose gradients wait here.
     held_for_others: Vec<TensorId>,
+    /// What nothing saves any more and goes with the graph.
+    lasting: Vec<TensorId>,
 }
 
 /// What a tape's backward pass comes to.
@@ -76,6 +78,7 @@ pub(in crate::predict) fn backward(
         holds_output: false,
         framed: Vec::new(),
         held_for_others: Vec::new(),
+        lasting: Vec::new(),
     };
     let framed = tape.reruns_all && run.uses.again.contains(&true);
     if let Some(root) = tape.output.map(|id| tape.storage(id)) {
@@ -354,7 +357,10 @@ impl BackwardPass<'_> {
         *saves = saves.saturating_sub(1);
         let tensor = self.tape.get(root);
         let held = tensor.home == Home::Local || (tensor.home == Home::Input && !self.tape.borrows);
-        if *saves == 0 && held && !self.uses.dropped[root.0 as usize] {
+        let goes = *saves == 0 && held && !self.uses.dropped[root.0 as usize];
+        if goes && self.tape.lasting.contains(&root) {
+            self.lasting.push(root);
+        } else if goes {
             self.alive.give(tensor.group, tensor.allocated(), BlockKey::tensor(root.0 as usize));
         }
     }

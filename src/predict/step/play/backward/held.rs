@@ -5,7 +5,8 @@ use crate::model::{Group, Home};
 use crate::predict::step::play::log::BlockKey;
 
 impl BackwardPass<'_> {
-    /// What comes out is made again, and held while its backward pass runs.
+    /// What comes out is made again, and held while its backward pass runs (torch/utils/checkpoint.py,
+    /// `CheckpointFunction.backward`).
     pub(super) fn enter_frame(&mut self) {
         let tape = self.tape;
         for id in tape.output.iter().chain(&tape.also) {
@@ -32,11 +33,15 @@ impl BackwardPass<'_> {
         }
     }
 
-    /// Gradients that wait here for tensors of other tapes are counted by the layers between.
+    /// Gradients that wait here for tensors of other tapes, and what goes with the graph, are counted with the other layers.
     pub(super) fn pass_on(&mut self) {
         for id in std::mem::take(&mut self.held_for_others) {
             let bytes = self.tape.get(id).allocated();
             self.alive.give(Group::ActivationGradient, bytes, BlockKey::passed_on(self.tape, id));
+        }
+        for root in std::mem::take(&mut self.lasting) {
+            let tensor = self.tape.get(root);
+            self.alive.give(tensor.group, tensor.allocated(), BlockKey::tensor(root.0 as usize));
         }
     }
 }
