@@ -84,8 +84,10 @@ def made_of(case, answers):
         return hugging_face.transformers_subject(transformers, getattr(transformers, case["class"]), config, case["class"],
                                             case.get("attention"), answers)
     if "own" in case:
-        file = Path(__file__).with_name("research_models.py")
-        return sources.own(case["own"] if ":" in case["own"] else f"{file}:{case['own']}", case["inputs"], case.get("loss"))
+        file, _, name = case["own"].rpartition(":")
+        # Beside this file where no folder is named.
+        file = Path(__file__).parent / (file or "research_models.py")
+        return sources.own(f"{file}:{name}", case["inputs"], case.get("loss"))
     if "odd" in case:
         ids = sources.Input("ids", torch.int64, ["B", "S"])
         return sources.Subject(case["name"], "odd_models.py", odd_models.MODELS[case["odd"]], [ids])

@@ -181,7 +181,7 @@ def applied(function, *args, **kwargs):
     if run is None:
         return apply(function, *args, **kwargs)
     COUNTS.checkpointed += 1
-    COUNTS.plain |= COUNTS.recorder.autocast and leaves_autocast(function)
+    COUNTS.plain |= leaves_autocast(function)
     return COUNTS.region(lambda: run(*args, **kwargs), INPUTS_LAST if keeps_inputs(function) else True)
 
 

@@ -119,7 +119,7 @@ class Writer:
         here = self.a.made_in.get(("storage", tensor.storage)) == self.order
         if root is not None:
             return self.add(self.shape(tensor), element, group, "local", grad, 0, root)
-        cached = int(self.a.is_cached(v)) or self.lasts(tensor.storage)
+        cached = self.lasts(tensor.storage) or int(self.a.is_cached(v))
         if cached == 1:
             group = "weight_copy"
         if tensor.storage in self.r.cache:
