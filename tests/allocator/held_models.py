@@ -154,3 +154,37 @@ class Over(nn.Module):
             made += x
             x = self.act(made)
         return F.cross_entropy(self.out(x.mean((2, 3))), labels)
+
+
+class Modulated(nn.Module):
+    """A convolution whose kernels each sample has of its own."""
+
+    def __init__(self, before, after, style):
+        super().__init__()
+        self.weight, self.scale, self.bias = nn.Parameter(torch.zeros(after, before, 3, 3)), nn.Linear(style, before), nn.Parameter(torch.zeros(after))
+
+    def forward(self, x, style):
+        rows, channels, side, _ = x.shape
+        kernels = self.weight[None] * (self.scale(style) + 1)[:, None, :, None, None]
+        kernels = kernels * torch.rsqrt(kernels.pow(2).sum([2, 3, 4], keepdim=True) + 1e-8)
+        x = F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False).reshape(1, rows * channels, 2 * side, 2 * side)
+        x = F.conv2d(x, kernels.view(-1, channels, 3, 3), padding=1, groups=rows).view(rows, -1, 2 * side, 2 * side)
+        return F.leaky_relu(x + self.bias[:, None, None], 0.2)
+
+
+class Styled(nn.Module):
+    """A generator whose styles all convolutions read, and a penalty on the gradient of the styles."""
+
+    def __init__(self, width=128):
+        super().__init__()
+        self.map = nn.Sequential(*(layer for _ in range(4) for layer in (nn.Linear(width, width), nn.LeakyReLU(0.2))))
+        self.first, self.colours = nn.Parameter(torch.zeros(1, 128, 4, 4)), nn.Conv2d(32, 3, 1)
+        self.layers = nn.ModuleList(Modulated(*sides, width) for sides in ((128, 128), (128, 64), (64, 32)))
+
+    def forward(self, latents):
+        style, x = self.map(latents), self.first.expand(len(latents), -1, -1, -1)
+        for layer in self.layers:
+            x = layer(x, style)
+        image = self.colours(x)
+        slope, = torch.autograd.grad((image * torch.randn_like(image)).sum(), style, create_graph=True)
+        return F.softplus(-image.mean((1, 2, 3))).mean() + (slope.pow(2).sum(-1).sqrt() - 1).pow(2).mean()

@@ -16,6 +16,7 @@ import kernels
 import lasting
 import modules
 import names
+import recomputation
 import segment
 import segments
 import tape
@@ -269,6 +270,8 @@ class Steps:
         return self.tracer.survey(self.model, batch, self.run, self.blocks, self.experts, self.subject.answers, precision)
 
     def skip_equal(self, point):
+        if not self.subject.answers:
+            self.blocks = recomputation.blocks_of(self.model, self.blocks, lambda: self.survey(point))
         hooked = frozenset(path for path, module in self.model.named_modules() if lasting.is_hooked(module))
         self.skipped = modules.passed_over(self.survey(point), hooked)
 
