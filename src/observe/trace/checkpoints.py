@@ -114,8 +114,8 @@ class Counts:
             notes.append(f"the {who} checkpoints {regions} calls: they are the tape's blocks, and recomputed unless "
                          "training.activation_checkpointing says what is")
         if nested:
-            notes.append(f"{nested} of its recomputed calls have others in them: those are the tape's blocks, and what the outer "
-                         "ones compute once more is not in it")
+            notes.append(f"{nested} of its recomputed calls have others in them: those are the tape's blocks. Not modelled: what the "
+                         "outer ones compute once more, and inputs of inner ones that are let go until then")
         if self.unknown:
             notes.append("recomputed calls run in contexts of the code's own (context_fn): what those keep is not in the tape")
         if self.plain:

@@ -153,7 +153,8 @@ pub fn play(tape: &Tape, recompute: Recompute, gradients: WeightGradients, offlo
         let root = tape.storage(id);
         let saved = uses.saves[root.0 as usize] > 0 && !uses.dropped[root.0 as usize];
         if tape.get(root).home == Home::Local && !saved {
-            retained[tape.get(tape.storage(id)).group as usize] -= output;
+            // Its whole memory, of which it may be a part.
+            retained[tape.get(root).group as usize] -= tape.get(root).allocated();
         }
     }
     let forward_peak = alive.peak;
