@@ -5,6 +5,8 @@ import gc
 import torch
 from torch import nn
 
+# Optimizers that plans have names for.
+KNOWN = ("torch.optim.", "transformers.", "bitsandbytes.")
 # Bytes from which on it is worth a word.
 LEAST = 1 << 20
 
@@ -64,3 +66,12 @@ class Companions:
             notes.append(f"not modelled: the script has {self.rest / 2**20:,.1f} MiB of tensors beside {name} and what it reads on the "
                          "GPU, as targets, a data set or averages of weights")
         return notes
+
+
+def of_own(optimizers):
+    """What is said of optimizers of other code: a trace ends before they step."""
+    names = sorted({type(one).__name__ for one in optimizers if not f"{type(one).__module__}.".startswith(KNOWN)})
+    if not names:
+        return []
+    return [f"not modelled: {' and '.join(names[:3])}, which no plan has a name for by its class: states and temporaries are those of "
+            "training.optimizer"]

@@ -365,8 +365,9 @@ def trained_in(watch):
 
 
 def beside(watch, model):
-    """What the script has on the GPU beside the model."""
-    return watch.companions.notes(model, set(map(id, trained_in(watch)))) if watch.companions else []
+    """What the script has beside the model, on the GPU and to step it."""
+    found = watch.companions.notes(model, set(map(id, trained_in(watch)))) if watch.companions else []
+    return [*found, *companions.of_own(watch.optimizers)]
 
 
 def unreached(watch, model):
