@@ -112,6 +112,10 @@ def recompute_blocks(model):
     if hasattr(model, "gradient_checkpointing_enable"):
         model.gradient_checkpointing_enable({"use_reentrant": False})
         return
+    if getattr(model, "_supports_gradient_checkpointing", False):
+        # Diffusers' own, of the non-reentrant kind (diffusers/models/modeling_utils.py).
+        model.enable_gradient_checkpointing()
+        return
     for block in modules.find_blocks(model).values():
         block.forward = functools.partial(torch.utils.checkpoint.checkpoint, block.forward, use_reentrant=False)
 

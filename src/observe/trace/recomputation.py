@@ -1,9 +1,13 @@
-"""What a model of transformers recomputes where it is asked to: those are the blocks of its tape, whichever of its parts stand in rows
-(transformers/modeling_utils.py, `gradient_checkpointing_enable`)."""
+"""What a model of transformers or diffusers recomputes where it is asked to: those are the blocks of its tape, whichever of its parts
+stand in rows (transformers/modeling_utils.py, `gradient_checkpointing_enable`; diffusers/models/modeling_utils.py,
+`enable_gradient_checkpointing`)."""
 
 import functools
 
 import torch.utils.checkpoint as checkpoint
+
+# What the libraries' classes say of themselves.
+SUPPORTS = ("supports_gradient_checkpointing", "_supports_gradient_checkpointing")
 
 
 def layers_of(model):
@@ -21,7 +25,8 @@ def owner_of(function):
 def blocks_of(model, blocks, run):
     """The modules that a step recomputes, by path; those that stand in rows, where it says nothing else. `run` runs its forward
     pass."""
-    if not getattr(model, "supports_gradient_checkpointing", False) or layers_of(model) == set(blocks.values()):
+    supports = any(getattr(model, name, False) is True for name in SUPPORTS)
+    if not supports or layers_of(model) == set(blocks.values()):
         return blocks
     asked, paths = [], {module: path for path, module in model.named_modules()}
 
