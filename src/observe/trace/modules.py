@@ -148,6 +148,19 @@ class Calls:
         return out
 
 
+def read_beyond(ops, blocks):
+    """How many tensors of each call are read behind the call after it."""
+    makers = {number: call for call, (_, _, start, end) in enumerate(blocks) for op in ops[start:end] for number in op.outputs}
+    ends = [end for *_, end in blocks[1:]] + [len(ops)]
+    found = {}
+    for at, op in enumerate(ops):
+        for number in op.inputs:
+            call = makers.get(number)
+            if call is not None and at >= ends[call]:
+                found.setdefault(call, set()).add(number)
+    return {call: len(numbers) for call, numbers in found.items()}
+
+
 # Equal blocks in a row beyond these are passed over.
 KEPT = 3
 
@@ -157,9 +170,10 @@ def passed_over(recorder, hooked=frozenset()):
     at paths that hooks look into all run."""
     regions = recorder.regions.calls
     blocks = [(path, "", start, end) for path, start, end, _ in regions] or recorder.blocks
-    keys = []
+    keys, beyond = [], read_beyond(recorder.ops, blocks)
     for path, cls, start, end in blocks:
-        key = [cls]
+        # Features that somebody picks of some blocks alone.
+        key = [cls, beyond.get(len(keys), 0)]
         for op in recorder.ops[start:end]:
             # Depthwise kernels of other sizes give as much.
             shapes = tuple((recorder.tensors[one].shape, str(recorder.tensors[one].dtype)) for one in (*op.inputs, *op.outputs))

@@ -259,8 +259,9 @@ class Assembly(Groups):
         elif not saved:
             died = self.died_in(storage)
             first = order + (1 if next_takes else 0)
-            # A frame alone has it behind that segment; that segment reads it as what comes in.
-            known = (1 if max(later) <= first else 0) + (2 if next_takes else 0)
+            # No block reads it behind that segment, so that none that is recomputed holds it; that segment reads it as what comes in.
+            blocks = [one for one in later if one > first and self.pieces[self.run[one]][1]]
+            known = (0 if blocks else 1) + (2 if next_takes else 0)
             self.pass_on(first, died, storage, [known] if known else ())
 
     def shares_gradient(self, order, v, flows):
