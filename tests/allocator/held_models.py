@@ -138,6 +138,44 @@ class Inputs(Layers):
         return Checkpoint.apply(block, x)
 
 
+class Direct(Layers):
+    """Blocks whose forward function is called by itself."""
+
+    def run(self, block, x):
+        return block.forward(x)
+
+
+class Encoder(nn.Module):
+    def __init__(self, width, layers, vocabulary=2000):
+        super().__init__()
+        self.embedding, self.out = nn.Embedding(vocabulary, width), nn.Linear(width, vocabulary)
+        self.layers = nn.ModuleList(nn.TransformerEncoderLayer(width, 4, 4 * width, batch_first=True, norm_first=True) for _ in range(layers))
+
+    def forward(self, ids):
+        x, states = self.embedding(ids), []
+        for layer in self.layers:
+            x = layer(x)
+            states.append(x)
+        return self.out(x), states
+
+
+class Taught(nn.Module):
+    """A student of a teacher's every second layer, all of which a list has."""
+
+    def __init__(self):
+        super().__init__()
+        self.teacher, self.student = Encoder(384, 6).requires_grad_(False), Encoder(256, 3)
+        self.wide = nn.ModuleList(nn.Linear(256, 384) for _ in range(3))
+
+    def forward(self, ids):
+        self.teacher.eval()
+        with torch.no_grad():
+            told, features = self.teacher(ids)
+        said, states = self.student(ids)
+        loss = F.kl_div(said.float().log_softmax(-1), told.float().softmax(-1), reduction="batchmean")
+        return loss + sum(F.mse_loss(wide(one).float(), other.float()) for wide, one, other in zip(self.wide, states, features[1::2]))
+
+
 class Over(nn.Module):
     """Blocks whose output the residual stream is added to in place, and an activation in place behind."""
 
