@@ -159,11 +159,14 @@ def recomputed(function):
         return OWN[function]
     named = list(inspect.signature(function.forward).parameters.values()) if "checkpoint" in function.__name__.lower() else []
     counted = [one.name for one in named[2:3]] == ["length"]
-    told = [one.kind for one in named[3:4]] == [inspect.Parameter.VAR_POSITIONAL]
+    several = any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in named[3:])
 
     def plainly(run, *args):
-        about = args[:1] if told and args and not isinstance(args[0], torch.Tensor) else ()
+        about = args[:1] if several and args and not isinstance(args[0], torch.Tensor) else ()
         args = args[len(about):]
+        while several and not counted and args and isinstance(args[-1], torch.nn.Parameter):
+            # Named so that a gradient comes to them.
+            args = args[:-1]
         made = run(*(args[:about[0]] if counted else args))
         if about and isinstance(about[0], list):
             about[0].extend(made if isinstance(made, (list, tuple)) else [made])

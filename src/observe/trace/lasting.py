@@ -72,18 +72,20 @@ def still_there(recorder):
 
 
 class Leaks:
-    """Passes that left something and did not let go of what the pass before had left, as lists that hooks fill and nobody empties."""
+    """Passes that left something and did not let go of what the pass before had left, as lists that hooks fill and nobody empties.
+    The first two are of one size, so that what is kept by size is made once."""
 
     def __init__(self):
         self.before, self.left = None, []
 
     def follow(self, recorder):
         before, self.before = self.before, recorder
-        there = before is None or bool(before.remaining & {at for at, _ in before.alive.values()})
-        self.left.append(bool(recorder.remaining) and there)
+        if before is not None:
+            there = before.remaining & {at for at, _ in before.alive.values()}
+            self.left.append(bool(recorder.remaining and there))
 
     def notes(self):
-        if len(self.left) < 2 or not all(self.left):
+        if not self.left or not all(self.left[:2]):
             return []
         return ["not modelled: each step leaves tensors that the next one does not let go of, as lists that hooks fill and nothing "
                 "empties: memory grows from step to step, and the tape has one step's"]

@@ -128,6 +128,10 @@ class Tracer:
                     run(batch)
             finally:
                 recorder.stop_saving()
+            if not answers:
+                del batch
+                recorder.let_go()
+                self.leaks.follow(recorder)
         return recorder
 
     def trace(self, subject):
