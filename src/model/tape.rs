@@ -203,9 +203,14 @@ pub struct Tape {
     pub leaves_output: bool,
     /// The gradient of what leaves waits for another tensor too, and stays while this one runs backward.
     pub shares_gradient: bool,
-    /// Recomputed, it runs to its last operator, in a backward pass of its own, whose frame holds what comes out and its
-    /// gradient (torch/utils/checkpoint.py, `CheckpointFunction.backward`).
+    /// Recomputed, it runs to its last operator in a backward pass of its own, whose frame holds what comes out and its gradient.
     pub reruns_all: bool,
+    /// What is saved and goes no earlier than the graph, when the backward pass is over: attributes of a custom function's context.
+    pub lasting: Vec<TensorId>,
+    /// What other tapes hold whether this one saves it or not: its gradient takes memory beside it.
+    pub waiting: Vec<TensorId>,
+    /// Recomputed, what comes in is such an attribute.
+    pub input_lasts: bool,
     /// Checkpointing leaves it alone: it is no repeated block.
     pub plain: bool,
     /// PyTorch was seen to run it: its flows say which gradients are views, and its operators what frames hold.

@@ -84,8 +84,10 @@ def made_of(case, answers):
         return hugging_face.transformers_subject(transformers, getattr(transformers, case["class"]), config, case["class"],
                                             case.get("attention"), answers)
     if "own" in case:
-        file = Path(__file__).with_name("research_models.py")
-        return sources.own(case["own"] if ":" in case["own"] else f"{file}:{case['own']}", case["inputs"], case.get("loss"))
+        file, _, name = case["own"].rpartition(":")
+        # Beside this file where no folder is named.
+        file = Path(__file__).parent / (file or "research_models.py")
+        return sources.own(f"{file}:{name}", case["inputs"], case.get("loss"))
     if "odd" in case:
         ids = sources.Input("ids", torch.int64, ["B", "S"])
         return sources.Subject(case["name"], "odd_models.py", odd_models.MODELS[case["odd"]], [ids])
@@ -109,6 +111,10 @@ def recompute_blocks(model):
     gradients of what the blocks read; blocks of other code as its authors wrap them."""
     if hasattr(model, "gradient_checkpointing_enable"):
         model.gradient_checkpointing_enable({"use_reentrant": False})
+        return
+    if getattr(model, "_supports_gradient_checkpointing", False):
+        # Diffusers' own, of the non-reentrant kind (diffusers/models/modeling_utils.py).
+        model.enable_gradient_checkpointing()
         return
     for block in modules.find_blocks(model).values():
         block.forward = functools.partial(torch.utils.checkpoint.checkpoint, block.forward, use_reentrant=False)

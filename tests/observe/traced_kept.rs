@@ -97,3 +97,52 @@ fn gradients_come_through_what_is_written_row_by_row() {
     let backward = steps.iter().rfind(|step| step["phase"] == "backward").unwrap();
     assert!(backward["allocated"].as_u64().unwrap() >= 4 * weights, "{backward}");
 }
+
+/// Features that a hook puts into a list: the step empties it, or nobody does.
+const HOOKED: &str = "
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, empties=True):
+        super().__init__()
+        self.first, self.last, self.kept, self.empties = nn.Linear(512, 512), nn.Linear(512, 512), [], empties
+        self.first.register_forward_hook(lambda module, inputs, made: self.kept.append(made))
+
+    def forward(self, x):
+        if self.empties:
+            self.kept.clear()
+        return self.last(self.first(x))
+
+class Growing(Net):
+    def __init__(self):
+        super().__init__(False)
+";
+
+#[test]
+fn what_hooks_put_into_lists_is_there_from_step_to_step() {
+    if torch().is_none_or(|version| version < (2, 1)) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("hooked.py"), HOOKED).unwrap();
+    let (python, loss) = (python(), "output.pow(2).mean()");
+    let traced = |class: &str| {
+        let own = ["trace", class, "--input", "float32[B,512]", "--loss", loss, "--python", &python];
+        let out = memwall(folder.path(), &own);
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8_lossy(&out.stderr).into_owned()
+    };
+    let said = traced("hooked.py:Growing");
+    assert!(said.contains("not modelled: each step leaves tensors that the next one does not let go of"), "{said}");
+    let said = traced("hooked.py:Net");
+    assert!(!said.contains("not modelled"), "{said}");
+    let plan = "model: {trace: model.tape.json.gz}\ntraining: {precision: fp32, micro_batch_size: 64}\n\
+                hardware: {gpu_type: NVIDIA H100, library_workspaces: false}\n";
+    std::fs::write(folder.path().join("plan.yaml"), plan).unwrap();
+    let out = memwall(folder.path(), &["predict", "--format", "json", "plan.yaml"]);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    // A step lets go of 64 rows of 512 numbers and keeps as many: what is new is the output that the loss keeps, and the loss.
+    assert_eq!(report["memory"]["activations_end_of_forward"], 64 * 512 * 4 + 512);
+}

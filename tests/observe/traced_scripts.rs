@@ -15,7 +15,7 @@ x = torch.zeros(8, 16, device='cuda')
 ";
 
 /// What a script does behind the preamble, whether it is traced, and what is said of it.
-const SCRIPTS: [(&str, bool, &[&str]); 31] = [
+const SCRIPTS: [(&str, bool, &[&str]); 33] = [
     // `torch/_tensor.py`, `def split(self, split_size, dim=0)`: its arguments may be named.
     (
         "
@@ -47,6 +47,26 @@ model[2](checkpoint(inner, model[0](x), use_reentrant=False)).mean().backward()
 ",
         true,
         &["the script checkpoints 1 calls: they are the tape's blocks", "1 of its recomputed calls have others in them"],
+    ),
+    // An average of weights, or a teacher, is no part of the model: 512 x 1024 + 1024 parameters of 4 bytes.
+    (
+        "
+average = nn.Linear(512, 1024).cuda().requires_grad_(False)
+model(x).mean().backward()
+",
+        true,
+        &["2,128 parameters", "beside Sequential the script has Linear (525,312 parameters, 2.0 MiB) on the GPU"],
+    ),
+    (
+        "
+class Own(torch.optim.Optimizer):
+    def __init__(self, parameters):
+        super().__init__(parameters, {})
+Own(model.parameters())
+model(x).mean().backward()
+",
+        true,
+        &["not modelled: Own, which no plan has a name for by its class"],
     ),
     (
         "

@@ -8,7 +8,9 @@ use super::super::work::{Convolution, MatMul, Scores, Work};
 use super::adapted;
 use super::element_of;
 use super::trained::part_of;
-use crate::plan::traced::{Segment, TracedGroup, TracedOp, TracedTensor, TracedWeight, TracedWork, intern};
+use crate::plan::traced::{
+    LASTS, STAYS, Segment, TracedGroup, TracedOp, TracedTensor, TracedWeight, TracedWork, intern,
+};
 
 /// Sizes of a run.
 pub(super) struct Site<'a> {
@@ -37,12 +39,18 @@ impl Site<'_> {
         tape.leaves_output = segment.leaves_output;
         tape.shares_gradient = segment.shares_gradient;
         tape.reruns_all = segment.reruns_all;
+        tape.input_lasts = segment.input_lasts;
         tape.traced = true;
         let (mut taken, mut room) = (Replaced::default(), Room::default());
         tape.weights.extend(segment.weights.iter().map(|weight| self.weight(weight)));
         for tensor in &segment.tensors {
             let made = self.tensor(tensor, &tape, reaches);
-            tape.tensors.push(made);
+            let id = tape.tensor(made);
+            match tensor.5 {
+                LASTS => tape.lasting.push(id),
+                STAYS => tape.waiting.push(id),
+                _ => {}
+            }
         }
         let frozen = self.is_frozen();
         for (at, op) in segment.ops.iter().enumerate() {

@@ -1,6 +1,7 @@
 """Recomputation and whatever else a model does with what autograd saves is left out while a step is traced: the tape holds the model
 without it, and calls that the model itself recomputes as blocks, which are recomputed unless the plan says otherwise."""
 
+import dis
 import inspect
 import sys
 
@@ -19,7 +20,7 @@ def replace(original, made):
 
 class Regions:
     """Calls that a model recomputes in its backward pass, the outermost ones: path of what they run, first operator, one past the
-    last, and whether a backward pass of its own recomputes all of it (the reentrant kind)."""
+    last, and whether a backward pass of its own recomputes all of it (the reentrant kind), and how long its inputs stay."""
 
     def __init__(self):
         self.calls, self.is_inside, self.last = [], False, None
@@ -83,8 +84,8 @@ class Counts:
         self.active, self.checkpointed, self.hooked, self.compiled, self.own = False, 0, 0, 0, None
         # What follows the pass.
         self.recorder = None
-        # Calls with contexts of their own, of which nobody knows what they keep.
-        self.unknown = 0
+        # Calls with contexts of their own, of which nobody knows what they keep; and whether any computes again without autocast.
+        self.unknown, self.plain = 0, False
         # The most that any pass asked: in some of them blocks are passed over.
         self.most = (0, 0, 0, 0)
 
@@ -113,10 +114,13 @@ class Counts:
             notes.append(f"the {who} checkpoints {regions} calls: they are the tape's blocks, and recomputed unless "
                          "training.activation_checkpointing says what is")
         if nested:
-            notes.append(f"{nested} of its recomputed calls have others in them: those are the tape's blocks, and what the outer "
-                         "ones compute once more is not in it")
+            notes.append(f"{nested} of its recomputed calls have others in them: those are the tape's blocks. Not modelled: what the "
+                         "outer ones compute once more, and inputs of inner ones that are let go until then")
         if self.unknown:
             notes.append("recomputed calls run in contexts of the code's own (context_fn): what those keep is not in the tape")
+        if self.plain:
+            notes.append("not modelled: its own checkpoint functions compute again without autocast, in the type of the weights "
+                         "(torch.amp.custom_bwd would enter it): under mixed precision that takes more memory than in the tape")
         if checkpointed and not regions:
             notes.append(f"the {who} checkpoints {checkpointed} calls, the tape none: training.activation_checkpointing says "
                          "what is recomputed")
@@ -148,21 +152,27 @@ class Function:
 
 
 def recomputed(function):
-    """What runs in the place of a code's own `CheckpointFunction`: the function that it would recompute. OpenAI's counts the arguments
+    """What runs in the place of a code's own checkpoint function: the function that it would recompute. OpenAI's counts the arguments
     that are no parameters (guided-diffusion, nn.py), DeepSpeed's fills a list (runtime/activation_checkpointing/checkpointing.py),
-    Megatron-LM's is as PyTorch's."""
+    Megatron-LM's is as PyTorch's; others have nothing before the inputs."""
     if function in OWN:
         return OWN[function]
-    named = list(inspect.signature(function.forward).parameters) if function.__name__.endswith("CheckpointFunction") else []
-    counted = named[2:3] == ["length"]
+    named = list(inspect.signature(function.forward).parameters.values()) if "checkpoint" in function.__name__.lower() else []
+    counted = [one.name for one in named[2:3]] == ["length"]
+    several = any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in named[3:])
 
-    def plainly(run, about, *args):
-        made = run(*(args[:about] if counted else args))
-        if isinstance(about, list):
-            about.extend(made if isinstance(made, (list, tuple)) else [made])
+    def plainly(run, *args):
+        about = args[:1] if several and args and not isinstance(args[0], torch.Tensor) else ()
+        args = args[len(about):]
+        while several and not counted and args and isinstance(args[-1], torch.nn.Parameter):
+            # Named so that a gradient comes to them.
+            args = args[:-1]
+        made = run(*(args[:about[0]] if counted else args))
+        if about and isinstance(about[0], list):
+            about[0].extend(made if isinstance(made, (list, tuple)) else [made])
         return made
 
-    return OWN.setdefault(function, plainly if named[1:2] == ["run_function"] else None)
+    return OWN.setdefault(function, plainly if named[1:] else None)
 
 
 # Autograd functions that were looked at.
@@ -170,11 +180,33 @@ OWN = {}
 
 
 def applied(function, *args, **kwargs):
-    run = recomputed(function) if COUNTS.active else None
+    run = recomputed(function) if COUNTS.active and args and callable(args[0]) else None
     if run is None:
         return apply(function, *args, **kwargs)
     COUNTS.checkpointed += 1
-    return COUNTS.region(lambda: run(*args, **kwargs))
+    COUNTS.plain |= leaves_autocast(function)
+    return COUNTS.region(lambda: run(*args, **kwargs), INPUTS_LAST if keeps_inputs(function) else True)
+
+
+# Of the reentrant kind, and inputs are there up to the end of the backward pass.
+INPUTS_LAST = 2
+
+
+def leaves_autocast(function):
+    """Whether a code's own checkpoint computes again without autocast, which is left when the backward pass runs: PyTorch's and those
+    with `custom_bwd` enter it again."""
+    code = getattr(function.backward, "__code__", None)
+    return code is not None and code.co_name != "decorate_bwd" and not any(
+        "autocast" in name for name in code.co_names)
+
+
+def keeps_inputs(function):
+    """Whether a code's own checkpoint has its inputs as attributes of its context, and does not delete them: they go with the graph,
+    when the backward pass is over."""
+    codes = [getattr(inspect.unwrap(one), "__code__", None) for one in (function.forward, function.backward)]
+    if None in codes or "save_for_backward" in codes[0].co_names:
+        return False
+    return not any(one.opname == "DELETE_ATTR" for one in dis.get_instructions(codes[1]))
 
 
 apply = torch.autograd.Function.apply.__func__

@@ -57,6 +57,8 @@ class Groups:
         # What a custom function saves it saves when it has run, and an operator of torch.library is one
         # (torch/_library/autograd.py, `make_autograd_impl`).
         saved.extend(r.saving.pop(group.node, ()))
+        # What its context has as attributes is held as what it saves.
+        saved.extend(number for number in r.attributes.get(group.node, ()) if number not in saved)
         # A part of the graph that leads to no loss goes with its output, and what it saved with it.
         for number in saved:
             if r.tensors[number].storage in r.dropped:

@@ -95,6 +95,9 @@ CTC = torch.ctc_loss
 
 def install(device):
     torch.ctc_loss = ctc_loss
+    if hasattr(torch.backends, "mha"):
+        # One kernel for a layer of an encoder without gradients, which fake tensors cannot run (torch/nn/modules/transformer.py).
+        torch.backends.mha.set_fastpath_enabled(False)
     F.scaled_dot_product_attention = torch.nn.functional.scaled_dot_product_attention = attention
     if importlib.util.find_spec("torch.nn.attention.flex_attention") is not None:
         import torch.nn.attention.flex_attention as flex

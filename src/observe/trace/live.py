@@ -97,8 +97,8 @@ class Live:
         self.batch, self.foreign, self.reached, self.answers, self.optimizers = {}, 0, 0, False, []
         # The one pass that is followed is the step's.
         self.passes = passes.Passes()
-        # Real tensors: nothing is guessed.
-        self.on_host, self.guesses = False, None
+        # Real tensors: nothing is guessed, and what is beside the model is seen by its process.
+        self.on_host, self.guesses, self.companions = False, None, None
         self.call = nn.Module.__call__
         self.backward, self.run_backward = torch.Tensor.backward, torch.autograd.backward
 
@@ -176,13 +176,12 @@ class Live:
         recorder = self.recorder
         try:
             recorder.phase = "idle"
-            for handle in recorder._handles:
-                handle.remove()
+            recorder.end_backward()
             leave(recorder)
             if recorder.frozen:
                 raise NoTape(f"it would take more than {MOST_TIMES} times a step's {self.usual:.3g} s")
             self.took = time.perf_counter() - self.began
-            self.assembly = segments.Assembly(recorder, self.model, loss)
+            self.assembly = segments.Assembly(recorder, self.model, recorder.identify(loss))
             self.assembly.plan_leaving()
             recorder.forget()
             threading.Thread(target=self.write, name="memwall-trace").start()

@@ -1,5 +1,7 @@
 """The modules of a model: which stand in rows of blocks, and the calls of them while a step runs."""
 
+import functools
+
 import torch
 from torch import nn
 from torch.utils._pytree import tree_map
@@ -86,11 +88,28 @@ class Calls:
             return outer.call(module, args, kwargs)
 
         nn.Module.__call__ = call
+        self.forwards = [(module, vars(module).get("forward")) for module in self.blocks]
+        for module in self.blocks:
+            vars(module)["forward"] = self.forward_of(module, module.forward)
         return self
 
     def __exit__(self, *_):
         nn.Module.__call__ = self.original
+        for module, own in self.forwards:
+            vars(module).pop("forward", None)
+            if own is not None:
+                vars(module)["forward"] = own
         return False
+
+    def forward_of(self, module, run):
+        """A block's forward function, which other code may call by itself: a call of the block all the same."""
+        @functools.wraps(run)
+        def forward(*args, **kwargs):
+            recorder = self.recorder
+            running = recorder is None or recorder.phase != "forward" or (recorder.stack and recorder.stack[-1][1] is module)
+            return run(*args, **kwargs) if running else self.call(module, args, kwargs)
+
+        return forward
 
     def call(self, module, args, kwargs):
         recorder = self.recorder
@@ -129,21 +148,38 @@ class Calls:
         return out
 
 
+def read_beyond(ops, blocks):
+    """How many tensors of each call are read behind the call after it."""
+    makers = {number: call for call, (_, _, start, end) in enumerate(blocks) for op in ops[start:end] for number in op.outputs}
+    ends = [end for *_, end in blocks[1:]] + [len(ops)]
+    found = {}
+    for at, op in enumerate(ops):
+        for number in op.inputs:
+            call = makers.get(number)
+            if call is not None and at >= ends[call]:
+                found.setdefault(call, set()).add(number)
+    return {call: len(numbers) for call, numbers in found.items()}
+
+
 # Equal blocks in a row beyond these are passed over.
 KEPT = 3
 
 
-def passed_over(recorder):
-    """Calls of blocks that run what those about them run; of what the model recomputes, where it does, with the path of each."""
+def passed_over(recorder, hooked=frozenset()):
+    """Calls of blocks that run what those about them run; of what the model recomputes, where it does, with the path of each. Those
+    at paths that hooks look into all run."""
     regions = recorder.regions.calls
     blocks = [(path, "", start, end) for path, start, end, _ in regions] or recorder.blocks
-    keys = []
+    keys, beyond = [], read_beyond(recorder.ops, blocks)
     for path, cls, start, end in blocks:
-        key = [cls]
+        # Features that somebody picks of some blocks alone.
+        key = [cls, beyond.get(len(keys), 0)]
         for op in recorder.ops[start:end]:
             # Depthwise kernels of other sizes give as much.
             shapes = tuple((recorder.tensors[one].shape, str(recorder.tensors[one].dtype)) for one in (*op.inputs, *op.outputs))
             key.append((op.name, op.path[len(path):], op.graded, len(op.saved), len(op.inputs), shapes))
+        if path in hooked:
+            key.append(len(keys))
         keys.append((hash(tuple(key)), end))
     skipped, row = set(), []
 

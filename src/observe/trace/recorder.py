@@ -7,6 +7,7 @@ import torch
 import torch.utils.flop_counter as flop_counter
 
 import checkpoints
+import lasting
 from fake import Values, asked_device, device_of, tensors_in
 from places import caches_of
 from sources import Refused
@@ -97,6 +98,9 @@ class Recorder(Values):
         self.meets_fp32 = False
         # Storages of keys and values that are kept for later tokens, and those that were gone before the backward pass.
         self.cache = self.dropped = frozenset()
+        # Tensors that contexts of custom functions have as attributes, by function; their storages that are there still when the
+        # backward pass is over; and all that is there when nobody but the model has the step's tensors, where that is known.
+        self.attributes, self.lasting, self.remaining, self.is_alone = {}, frozenset(), frozenset(), False
 
     # Storages
 
@@ -317,6 +321,8 @@ class Recorder(Values):
                 continue
             node = Node(function.name(), edges)
             self.nodes[function._sequence_nr()] = node
+            if kept := [self.identify(one) for one in lasting.attributes_of(function) if self.known(one) is not None]:
+                self.attributes[function._sequence_nr()] = kept
             self._handles.append(function.register_prehook(lambda came, node=node: self.enter(node, came)))
             self._handles.append(function.register_hook(lambda sent, came, node=node: self.leave(node, sent)))
         del known
@@ -352,9 +358,21 @@ class Recorder(Values):
         finally:
             torch.autograd.backward, torch.autograd.grad = run, grad
         self.phase = "idle"
+        self.end_backward()
+
+    def end_backward(self):
+        """The backward pass is over, and its graph is there still."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
+        there = {at for at, _ in self.alive.values()}
+        named = {self.tensors[number].storage for numbers in self.attributes.values() for number in numbers}
+        self.lasting = frozenset(named & there)
+
+    def let_go(self):
+        """Nobody but the model has what the step made."""
+        self.remaining, self.is_alone = lasting.still_there(self), True
+        self.lasting -= self.remaining
 
 
 def only_one(*_, **__):

@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_flatten
 
 import arrays
 import checkpoints
+import companions
 import fake
 import held
 import modules
@@ -102,8 +103,8 @@ class Watch:
         self.batch = {}
         # Parameters of other models that the traced loss trains too, and all optimizers.
         self.foreign, self.reached, self.optimizers = 0, 0, []
-        # The model is on the host's processor, where a GPU was to run it.
-        self.on_host = False
+        # The model is on the host's processor, where a GPU was to run it; and what is on the GPU beside it.
+        self.on_host, self.companions = False, None
         # Passes from which the loss may come.
         self.passes = passes.Passes()
         # torch.autograd.grad was asked for gradients of parameters.
@@ -220,6 +221,7 @@ class Watch:
         calls = self.calls
         self.call = lambda module, *args, **kwargs: calls.call(module, args, kwargs)
         self.parameters = [id(one) for one in module.parameters()]
+        self.companions = companions.Companions(module, recorder.device, self.batch)
         for parameter in module.parameters():
             recorder.identify(parameter, kind="parameter")
         recorder.start_forward()
@@ -232,7 +234,7 @@ class Watch:
     def answer(self, made):
         result = step.answer_of(made)
         self.recorder.end_answer(made)
-        self.assembly = segments.Assembly(self.recorder, self.model, result)
+        self.assembly = segments.Assembly(self.recorder, self.model, self.recorder.identify(result))
         self.assembly.plan_leaving()
 
     def end(self, record, *args):
@@ -262,7 +264,7 @@ class Watch:
                           "recomputation in the plan (training.activation_checkpointing)")
         torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad = self.backward, self.run_backward, self.gradients
         recorder.run_backward(loss)
-        self.assembly = segments.Assembly(recorder, self.model, loss)
+        self.assembly = segments.Assembly(recorder, self.model, recorder.identify(loss))
         self.assembly.plan_leaving()
 
 
@@ -334,7 +336,7 @@ def finished(watch, device, script, say):
     sizes = ", ".join(f"{axis} {size}" for axis, size in point.items()) or "its own batch"
     notes = [f"traced with {sizes} alone, in {precision} precision"]
     notes.extend([*checkpoints.COUNTS.notes("script"), *processes.notes(), *(watch.guesses.notes(model) if watch.guesses else [])])
-    notes.extend([*watch.passes.notes(), *several(watch, model), *unreached(watch, model)])
+    notes.extend([*watch.passes.notes(), *several(watch, model), *beside(watch, model), *unreached(watch, model)])
     answered = watch.recorder.answered
     tape_made = step.laid_out(device, answered, subject, model, [], [point], fitter, {precision: made.finish()}, notes, False, True)
     fake_inputs = [[name, names.element_of(value.dtype)[0], int(value.is_floating_point()),
@@ -350,12 +352,22 @@ def several(watch, model):
     if watch.foreign:
         return [f"several models: the loss trains {watch.foreign:,} parameters outside {name}, {elsewhere}"]
     own = {id(one) for one in model.parameters()}
-    trained = [latest(one) for optimizer in watch.optimizers for group in optimizer.param_groups for one in group["params"]]
-    others = {id(one): one.numel() for one in trained if id(one) not in own}
+    others = {id(one): one.numel() for one in trained_in(watch) if id(one) not in own}
     if not others:
         return []
     return [f"several models: the first backward pass is of {name} alone; optimizers train {sum(others.values()):,} further parameters, "
             f"{elsewhere}"]
+
+
+def trained_in(watch):
+    """Parameters that the script's optimizers train."""
+    return [latest(one) for optimizer in watch.optimizers for group in optimizer.param_groups for one in group["params"]]
+
+
+def beside(watch, model):
+    """What the script has beside the model, on the GPU and to step it."""
+    found = watch.companions.notes(model, set(map(id, trained_in(watch)))) if watch.companions else []
+    return [*found, *companions.of_own(watch.optimizers)]
 
 
 def unreached(watch, model):

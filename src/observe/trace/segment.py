@@ -3,8 +3,9 @@
 from names import COPIES, Number, element_of, group_of, part_of
 
 HOMES = {"local": 0, "input": 1, "elsewhere": 2}
-# Beyond the step; 1 is up to the end of autocast.
-KEPT = 2
+# Beyond the step; up to the end of the backward pass; in another segment, whether this one saves it or not. 1 is up to the end of
+# autocast.
+KEPT, LASTS, STAYS = 2, 3, 4
 FLOWS = {"stop": 0, "pass": 1, "new": 2, "new view": 3}
 
 
@@ -67,7 +68,7 @@ class Writer:
             "weights": self.weights, "tensors": self.tensors, "ops": self.ops, "output": output, "also": also,
         }
         known = {"leaves_output": self.order in a.own_outputs, "shares_gradient": self.order in a.shared_gradients,
-                 "reruns_all": a.run[self.order] in a.reentrant}
+                 "reruns_all": a.run[self.order] in a.reentrant, "input_lasts": a.run[self.order] in a.inputs_last}
         return {**segment, **{name: True for name, holds in known.items() if holds}}
 
     # Tensors
@@ -97,13 +98,20 @@ class Writer:
             made = self.local(v, tensor, element, group, grad)
         elif v == self.came_in or (self.came_in is not None and self.input_id is None
                                    and self.r.tensors[self.came_in].storage == tensor.storage and v == self.came_in):
-            made = self.add(self.shape(tensor), element, "residual", "input", grad)
+            made = self.add(self.shape(tensor), element, "residual", "input", grad, self.lasts(tensor.storage))
             self.roots[tensor.storage] = made
         else:
-            made = self.add(self.shape(tensor), element, group, "elsewhere", grad)
+            made = self.add(self.shape(tensor), element, group, "elsewhere", grad, self.stays(tensor.storage))
             self.roots.setdefault(tensor.storage, made)
         self.ids[v] = made
         return made
+
+    def stays(self, storage):
+        others = self.a.saves.get(storage, set()) - {self.order}
+        return STAYS if others or storage in self.a.kept or storage in self.r.lasting else 0
+
+    def lasts(self, storage):
+        return LASTS if storage in self.r.lasting else 0
 
     def local(self, v, tensor, element, group, grad):
         storage = self.r.storages[tensor.storage]
@@ -111,8 +119,8 @@ class Writer:
         here = self.a.made_in.get(("storage", tensor.storage)) == self.order
         if root is not None:
             return self.add(self.shape(tensor), element, group, "local", grad, 0, root)
-        cached = int(self.a.is_cached(v))
-        if cached:
+        cached = self.lasts(tensor.storage) or int(self.a.is_cached(v))
+        if cached == 1:
             group = "weight_copy"
         if tensor.storage in self.r.cache:
             cached, group = 1, "kv_cache"

@@ -2,10 +2,11 @@
 weights, as autograd runs them. Numbers that depend on sizes are kept apart, so that steps of other sizes can be laid
 beside."""
 
+import checkpoints
+import lasting
 import versions
 from groups import Groups
 from names import Number, element_of, within
-from places import tensors_in
 
 
 class Assembly(Groups):
@@ -25,7 +26,7 @@ class Assembly(Groups):
         self.unmatched = 0
         # A pass without gradients.
         self.answers = not recorder.nodes
-        self.loss = recorder.identify(loss)
+        self.loss = loss
         if self.loss >= len(self.alias):
             self.alias.extend(range(len(self.alias), len(recorder.tensors)))
         # What functions saved that lead to no loss: it is held as long as their output.
@@ -39,16 +40,17 @@ class Assembly(Groups):
         self.groups = left
         self.cut()
         self.find_uses()
-        self.kept, self.swapped = self.find_kept(), self.find_swapped()
+        self.swapped = self.find_swapped()
+        self.kept = self.find_kept() - self.swapped
 
     def cut(self):
         """Blocks and what lies between them: path, class, groups; none for a block that was passed over."""
         r = self.r
         # Pieces that a backward pass of their own recomputes, to the last operator.
-        pieces, self.reentrant = [], set()
+        pieces, self.reentrant, self.inputs_last = [], set(), set()
         named = lambda path: type(self.model.get_submodule(path)).__name__
         calls = [(path, named(path), start, end) for path, start, end, _ in r.regions.calls] or r.blocks
-        reentrant = {start for _, start, _, reentrant in r.regions.calls if reentrant}
+        reentrant = {start: how for _, start, _, how in r.regions.calls if how}
         rest = list(self.groups)
         taken = 0
 
@@ -71,6 +73,7 @@ class Assembly(Groups):
             pieces.append((path, cls, until(end)))
             if start in reentrant:
                 self.reentrant.add(len(pieces) - 1)
+                self.inputs_last.update([len(pieces) - 1] if reentrant[start] == checkpoints.INPUTS_LAST else [])
         pieces.append(("", "", until(len(r.ops) + 1)))
         if len(pieces) == 1:
             pieces = [("", "", []), *pieces]
@@ -116,14 +119,14 @@ class Assembly(Groups):
                 self.stored.setdefault(order, []).append(number)
 
     def find_kept(self):
-        """Storages that a module has a name for beyond the step, and one segment alone uses: weights that
-        `torch.nn.utils.weight_norm` and `spectral_norm` make in each pass, what a layer keeps to be looked at. The next step finds
-        them there, and puts its own in their place."""
-        kept = set()
-        for module in self.model.modules():
-            for name, value in vars(module).items():
-                if name not in ("_parameters", "_buffers", "_modules"):
-                    kept.update(map(self.made_alone, tensors_in([value])))
+        """Storages that somebody has a name for beyond the step: weights that `torch.nn.utils.weight_norm` and `spectral_norm` make in
+        each pass, what a layer keeps to be looked at, features that hooks put into lists. The next step finds them there, and puts its
+        own in their place."""
+        kept = set(self.r.remaining)
+        if self.answers:
+            kept.update(map(self.made_alone, lasting.named_by(self.model)))
+        elif not self.r.is_alone:
+            kept.update(map(self.made_here, lasting.named_by(self.model)))
         return frozenset(kept) - {None}
 
     def find_swapped(self):
@@ -131,6 +134,11 @@ class Assembly(Groups):
         old one goes."""
         tensors = [*self.model.parameters(), *self.model.buffers()]
         return frozenset(map(self.r.known, tensors)) - {None}
+
+    def made_here(self, tensor):
+        """The storage of a tensor that a segment made."""
+        storage = self.r.known(tensor)
+        return storage if ("storage", storage) in self.made_in else None
 
     def made_alone(self, tensor):
         """The storage of a tensor that one segment made, and no other one uses."""
@@ -224,9 +232,20 @@ class Assembly(Groups):
             first = order + (2 if next_takes and self.shares_gradient(order, v, flows) else 1)
             if flows[-1] >= first:
                 self.pending.append([flows[-1], first, [Number(side) for side in tensor.shape], element_of(tensor.dtype)[0]])
-        if storage in done or storage in self.r.cache or self.made_in.get(("storage", storage)) != order:
+        if storage in done or storage in self.r.cache:
+            return
+        if self.made_in.get(("storage", storage)) != order:
+            before = self.main.get(order - 1)
+            if next_takes and before is not None and self.r.tensors[before].storage == storage:
+                # Written over: this segment has it from its start on.
+                self.held_outputs.add(order)
             return
         done.add(storage)
+        if storage in self.kept:
+            # Whoever saves it or reads it, it is there.
+            if next_takes:
+                self.held_outputs.add(order)
+            return
         saved = self.saves.get(storage, set())
         if order in saved:
             if next_takes:
@@ -240,8 +259,9 @@ class Assembly(Groups):
         elif not saved:
             died = self.died_in(storage)
             first = order + (1 if next_takes else 0)
-            # A frame alone has it behind that segment; that segment reads it as what comes in.
-            known = (1 if max(later) <= first else 0) + (2 if next_takes else 0)
+            # No block reads it behind that segment, so that none that is recomputed holds it; that segment reads it as what comes in.
+            blocks = [one for one in later if one > first and self.pieces[self.run[one]][1]]
+            known = (0 if blocks else 1) + (2 if next_takes else 0)
             self.pass_on(first, died, storage, [known] if known else ())
 
     def shares_gradient(self, order, v, flows):

@@ -13,8 +13,10 @@ import checkpoints
 import fake
 import foreign_kernels
 import kernels
+import lasting
 import modules
 import names
+import recomputation
 import segment
 import segments
 import tape
@@ -42,6 +44,7 @@ class Tracer:
         self.answered = {}
         # What was built: name and parameters.
         self.built = None
+        self.leaks = lasting.Leaks()
 
     def build(self, subject):
         values = fake.Values(self.fake_mode, builds=True)
@@ -93,14 +96,17 @@ class Tracer:
             finally:
                 recorder.stop_saving()
             if answers:
-                result = answer_of(made)
+                result = recorder.identify(answer_of(made))
                 recorder.end_answer(made)
             else:
-                result = made
-                if result.grad_fn is None:
+                if made.grad_fn is None:
                     raise Refused("the loss needs no gradient: no parameter that requires one takes part in it")
-                recorder.end_forward(result)
-                recorder.run_backward(result)
+                recorder.end_forward(made)
+                recorder.run_backward(made)
+                result = recorder.identify(made)
+                del made, batch
+                recorder.let_go()
+                self.leaks.follow(recorder)
         self.note(recorder.answered)
         assembly = segments.Assembly(recorder, model, result)
         assembly.plan_leaving()
@@ -122,6 +128,10 @@ class Tracer:
                     run(batch)
             finally:
                 recorder.stop_saving()
+            if not answers:
+                del batch
+                recorder.let_go()
+                self.leaks.follow(recorder)
         return recorder
 
     def trace(self, subject):
@@ -173,7 +183,7 @@ class Tracer:
             self.say(f"{precision}: {len(finished['order'])} segments of {len(finished['kinds'])} kinds, {time.time() - started:.1f} s")
         if fitter.unfit:
             notes.append(f"{len(fitter.unfit)} sizes follow no polynomial of {' and '.join(axes)}: held at {points[-1]}")
-        notes.extend(checkpoints.COUNTS.notes("model"))
+        notes.extend([*checkpoints.COUNTS.notes("model"), *self.leaks.notes()])
         made = laid_out(self.device, self.answered, subject, model, axes, points, fitter, traces, notes, varies, fixed)
         return {**made, "buffers": buffers}
 
@@ -240,12 +250,10 @@ class Steps:
                 trace.add(at, *written(self.record(precision, fitter.points[at])))
                 if precision == "fp32" and self.traced_again(trace):
                     break
-        except Refused:
-            raise
         except Exception as error:
             if precision == "fp32":
                 raise
-            return names.reason(error)
+            return str(error) if isinstance(error, Refused) else names.reason(error)
         return trace.steps
 
     def traced_again(self, trace):
@@ -266,7 +274,10 @@ class Steps:
         return self.tracer.survey(self.model, batch, self.run, self.blocks, self.experts, self.subject.answers, precision)
 
     def skip_equal(self, point):
-        self.skipped = modules.passed_over(self.survey(point))
+        if not self.subject.answers:
+            self.blocks = recomputation.blocks_of(self.model, self.blocks, lambda: self.survey(point))
+        hooked = frozenset(path for path, module in self.model.named_modules() if lasting.is_hooked(module))
+        self.skipped = modules.passed_over(self.survey(point), hooked)
 
     def find_points(self, axes):
         """Sizes to trace at; images of other sizes only where the model takes them."""

@@ -182,6 +182,9 @@ pub struct Segment {
     /// Recomputed, it runs to its last operator, in a backward pass of its own.
     #[serde(default)]
     pub reruns_all: bool,
+    /// Recomputed, what comes in is an attribute of a custom function's context, up to the end of the backward pass.
+    #[serde(default)]
+    pub input_lasts: bool,
 }
 
 /// A parameter.
@@ -239,6 +242,12 @@ pub enum TracedGroup {
 /// A module has a name for a tensor beyond the step, until the next one makes its own.
 pub const KEPT: u8 = 2;
 
+/// A custom function's context has a tensor as an attribute, which goes with the graph when the backward pass is over.
+pub const LASTS: u8 = 3;
+
+/// Another segment holds a tensor, whether this one saves it or not: its gradient takes memory beside it.
+pub const STAYS: u8 = 4;
+
 /// A tensor.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct TracedTensor(
@@ -252,7 +261,7 @@ pub struct TracedTensor(
     pub u32,
     /// Whether a gradient flows to it.
     pub u8,
-    /// Whether it is kept beyond the segment: 1 by autocast's cache, or as keys and values for later tokens; [`KEPT`].
+    /// Whether it is kept beyond the segment: 1 by autocast's cache, or as keys and values for later tokens; [`KEPT`]; [`LASTS`]; [`STAYS`].
     pub u8,
     /// The tensor whose memory it is a view of.
     pub Option<u32>,

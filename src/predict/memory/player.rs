@@ -115,6 +115,7 @@ impl<'a> Player<'a> {
             let there = self.there(|units, step| units.at_head(step, &held.layers, true), Buffers::in_loss);
             self.meet(Phase::Backward, Place::Named(self.ends.loss), &played.backward.clone(), there, true);
             self.retained[Group::Attention as usize] -= passed;
+            self.outlast(played, 1);
             if let Some(units) = &mut self.units {
                 units.waits(played);
             } else {
@@ -131,6 +132,7 @@ impl<'a> Player<'a> {
                 let between = alike as u64 - 1;
                 self.gradients += between * self.new_gradients(played, parameters);
                 self.drop_kept(played, *layer, alike as u64);
+                self.outlast(played, between);
                 let (waiting, passed) = (self.step.waiting(*layer), self.step.passed(*layer));
                 self.retained[Group::ActivationGradient as usize] += waiting;
                 self.retained[Group::Attention as usize] += passed;
@@ -147,6 +149,7 @@ impl<'a> Player<'a> {
                 self.add(ahead, u64::saturating_sub);
                 self.retained[Group::ActivationGradient as usize] -= waiting;
                 self.retained[Group::Attention as usize] -= passed;
+                self.outlast(played, 1);
                 self.gradients += self.left_gradients(*layer, played, parameters);
                 self.buffers.leave_layer();
             }
@@ -268,6 +271,12 @@ impl<'a> Player<'a> {
             let bytes = if group == copies { bytes.saturating_sub(played.until_exit) } else { bytes };
             *sum = sum.saturating_sub(bytes.saturating_mul(times));
         }
+    }
+
+    /// What of the saved tensors of `times` such tapes is there still when they have run backward.
+    fn outlast(&mut self, played: &TapePlay, times: u64) {
+        let held = &mut self.retained[Group::Residual as usize];
+        *held = held.saturating_add(played.lasting.saturating_mul(times));
     }
 
     /// Puts the peak on the timeline where the layer that makes it is between two points.

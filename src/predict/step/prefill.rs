@@ -26,6 +26,7 @@ pub fn play_inference(tape: &Tape) -> TapePlay {
     TapePlay {
         forward: alive.peak,
         until_exit: retained[Group::WeightCopy as usize],
+        lasting: 0,
         retained,
         offloaded: [0; GROUPS],
         output: tape.output.map_or(0, |id| tape.get(id).allocated()),

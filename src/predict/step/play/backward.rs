@@ -1,5 +1,7 @@
 //! The backward pass: gradients made and added, saved tensors freed.
 
+mod held;
+
 use super::log::{BlockKey, Log};
 use super::recompute::Uses;
 use super::shared::{SharedWeight, shared_weights};
@@ -32,6 +34,10 @@ struct BackwardPass<'a> {
     holds_output: bool,
     /// Outputs that the frame of a backward pass of its own holds, made again.
     framed: Vec<TensorId>,
+    /// Tensors of other tapes whose gradients wait here.
+    held_for_others: Vec<TensorId>,
+    /// What nothing saves any more and goes with the graph.
+    lasting: Vec<TensorId>,
 }
 
 /// What a tape's backward pass comes to.
@@ -71,6 +77,8 @@ pub(in crate::predict) fn backward(
         waiting: 0,
         holds_output: false,
         framed: Vec::new(),
+        held_for_others: Vec::new(),
+        lasting: Vec::new(),
     };
     let framed = tape.reruns_all && run.uses.again.contains(&true);
     if let Some(root) = tape.output.map(|id| tape.storage(id)) {
@@ -91,6 +99,7 @@ pub(in crate::predict) fn backward(
     if framed {
         run.leave_frame();
     }
+    run.pass_on();
     let came_in = tape.tensors.iter().position(|tensor| tensor.home == Home::Input);
     let input_gradient = came_in.and_then(|at| run.slots[at]).map(|slot| run.gradient(slot as usize));
     let BackwardPass { alive, stay, waiting, .. } = run;
@@ -130,33 +139,6 @@ impl BackwardPass<'_> {
         }
         if tape.reruns_all {
             self.enter_frame();
-        }
-    }
-
-    /// What comes out is made again, and held while its backward pass runs.
-    fn enter_frame(&mut self) {
-        let tape = self.tape;
-        for id in tape.output.iter().chain(&tape.also) {
-            let root = tape.storage(*id);
-            let is_own = tape.get(root).home == Home::Local && self.uses.saves[root.0 as usize] == 0;
-            if is_own && !self.framed.contains(&root) {
-                let tensor = tape.get(root);
-                self.alive.take(tensor.group, tensor.allocated(), BlockKey::tensor(root.0 as usize));
-                self.framed.push(root);
-            }
-        }
-    }
-
-    /// The backward pass of its own is over: its outputs and their gradients go.
-    fn leave_frame(&mut self) {
-        let tape = self.tape;
-        for root in std::mem::take(&mut self.framed) {
-            self.alive.give(tape.get(root).group, tape.get(root).allocated(), BlockKey::tensor(root.0 as usize));
-        }
-        // Theirs were the first gradients.
-        let graded = tape.output.iter().chain(&tape.also).filter(|id| tape.get(**id).grad).count();
-        for slot in (0..graded).filter_map(|slot| u32::try_from(slot).ok()) {
-            self.drop_holder(slot);
         }
     }
 
@@ -253,7 +235,15 @@ impl BackwardPass<'_> {
         }
         let bytes = tensor.allocated();
         if tensor.home == Home::Elsewhere {
+            if self.held_for_others.contains(&id) {
+                // Added to the one that waits.
+                self.alive.mark("accumulation", Group::ActivationGradient, bytes);
+                return;
+            }
             self.alive.take(Group::ActivationGradient, bytes, BlockKey::passed_on(self.tape, id));
+            if self.tape.waiting.contains(&id) {
+                self.held_for_others.push(id);
+            }
             return;
         }
         self.alive.take(Group::ActivationGradient, bytes, self.gradient(self.gradients.len()));
@@ -315,7 +305,7 @@ impl BackwardPass<'_> {
         for (id, flow) in self.tape.ids(op.inputs).iter().zip(self.tape.flows(op.inputs)) {
             let tensor = self.tape.get(*id);
             let new = matches!(flow, Flow::New | Flow::View);
-            if new && tensor.home == Home::Elsewhere {
+            if new && tensor.home == Home::Elsewhere && !self.held_for_others.contains(id) {
                 self.alive.give(Group::ActivationGradient, tensor.allocated(), BlockKey::passed_on(self.tape, *id));
             }
             if !new {
@@ -367,7 +357,10 @@ impl BackwardPass<'_> {
         *saves = saves.saturating_sub(1);
         let tensor = self.tape.get(root);
         let held = tensor.home == Home::Local || (tensor.home == Home::Input && !self.tape.borrows);
-        if *saves == 0 && held && !self.uses.dropped[root.0 as usize] {
+        let goes = *saves == 0 && held && !self.uses.dropped[root.0 as usize];
+        if goes && self.tape.lasting.contains(&root) {
+            self.lasting.push(root);
+        } else if goes {
             self.alive.give(tensor.group, tensor.allocated(), BlockKey::tensor(root.0 as usize));
         }
     }

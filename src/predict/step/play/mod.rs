@@ -18,7 +18,7 @@ pub use offload::Offload;
 pub use recompute::{Recompute, RecomputedModules};
 pub(in crate::predict) use recompute::{Uses, early_stop, runs_again, uses};
 
-use crate::model::{GROUPS, Group, Home, Tape};
+use crate::model::{GROUPS, Group, Home, Tape, Tensor, TensorId};
 use backward::backward;
 use log::Log;
 
@@ -66,6 +66,8 @@ pub struct TapePlay {
     pub offloaded: Groups,
     /// Of which autocast copies that go when autocast is left.
     pub until_exit: u64,
+    /// Of which what goes no earlier than when the backward pass is over.
+    pub lasting: u64,
     /// The hidden state that leaves.
     pub output: u64,
     /// Most bytes backward, with what was retained and the output's gradient.
@@ -151,12 +153,14 @@ pub fn play(tape: &Tape, recompute: Recompute, gradients: WeightGradients, offlo
         let root = tape.storage(id);
         let saved = uses.saves[root.0 as usize] > 0 && !uses.dropped[root.0 as usize];
         if tape.get(root).home == Home::Local && !saved {
-            retained[tape.get(tape.storage(id)).group as usize] -= output;
+            // Its whole memory, of which it may be a part.
+            retained[tape.get(root).group as usize] -= tape.get(root).allocated();
         }
     }
     let forward_peak = alive.peak;
     let offloaded = offload.sent(tape, &uses);
     let until_exit = cached_only(tape, &uses);
+    let lasting = lasting(tape, &uses, recompute);
     let mut kept = retained;
     kept[Group::WeightCopy as usize] = kept[Group::WeightCopy as usize].saturating_sub(until_exit);
     let after = backward(tape, uses, kept, gradients, false);
@@ -165,6 +169,7 @@ pub fn play(tape: &Tape, recompute: Recompute, gradients: WeightGradients, offlo
         retained,
         offloaded,
         until_exit,
+        lasting,
         output,
         backward: after.peak,
         weight_gradients: after.stay,
@@ -211,6 +216,19 @@ pub(in crate::predict) fn forward(tape: &Tape, uses: &Uses, alive: &mut LiveByte
             }
         }
     }
+}
+
+/// What contexts of custom functions have as attributes: what is made here, and what comes in where no tape before holds it.
+fn lasting(tape: &Tape, uses: &Uses, recompute: Recompute) -> u64 {
+    let held = |id: &TensorId| match tape.get(*id).home {
+        Home::Local => uses.saves[id.0 as usize] > 0 && !uses.dropped[id.0 as usize],
+        Home::Input => uses.saves[id.0 as usize] > 0 && !tape.borrows,
+        Home::Weight(_) | Home::Elsewhere => false,
+    };
+    let own: u64 = tape.lasting.iter().filter(|id| held(id)).map(|id| tape.get(*id).allocated()).sum();
+    let comes_in = tape.tensors.iter().find(|tensor| tensor.home == Home::Input && tensor.view_of.is_none());
+    let again = recompute == Recompute::All && tape.input_lasts && !tape.borrows;
+    own + comes_in.filter(|_| again).map_or(0, Tensor::allocated)
 }
 
 /// Autocast copies that nothing but the cache holds.

@@ -1,0 +1,48 @@
+"""What a model of transformers or diffusers recomputes where it is asked to: those are the blocks of its tape, whichever of its parts
+stand in rows (transformers/modeling_utils.py, `gradient_checkpointing_enable`; diffusers/models/modeling_utils.py,
+`enable_gradient_checkpointing`)."""
+
+import functools
+
+import torch.utils.checkpoint as checkpoint
+
+# What the libraries' classes say of themselves.
+SUPPORTS = ("supports_gradient_checkpointing", "_supports_gradient_checkpointing")
+
+
+def layers_of(model):
+    """Modules that say of themselves that they are recomputed."""
+    return {one for one in model.modules() if any(base.__name__ == "GradientCheckpointingLayer" for base in type(one).__mro__)}
+
+
+def owner_of(function):
+    """The module whose call is recomputed."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return getattr(function, "__self__", function)
+
+
+def blocks_of(model, blocks, run):
+    """The modules that a step recomputes, by path; those that stand in rows, where it says nothing else. `run` runs its forward
+    pass."""
+    supports = any(getattr(model, name, False) is True for name in SUPPORTS)
+    if not supports or layers_of(model) == set(blocks.values()):
+        return blocks
+    asked, paths = [], {module: path for path, module in model.named_modules()}
+
+    def noted(function, *args, **kwargs):
+        asked.append(owner_of(function))
+        return function(*args, **kwargs)
+
+    try:
+        model._set_gradient_checkpointing(enable=True, gradient_checkpointing_func=noted)
+    except Exception:
+        # Older versions have another way, and some models none.
+        return blocks
+    try:
+        run()
+    finally:
+        model._set_gradient_checkpointing(enable=False, gradient_checkpointing_func=checkpoint.checkpoint)
+    if not asked or any(one not in paths for one in asked):
+        return blocks
+    return {paths[one]: one for one in asked}
