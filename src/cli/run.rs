@@ -18,7 +18,7 @@ use super::plans::PlanSource;
 use super::signals::{GroupSignals, Signals};
 use super::trace::Tracer;
 use super::{Exit, Failure, Streams, plans};
-use crate::app::{Mismatch, ToldSettings, told_model};
+use crate::app::{Mismatch, ToldSettings, planned_model, told_model};
 use crate::catalog::{Catalog, Generation};
 use crate::compare::{Calibration, Candidates, Explanation, Subject, explain_resident};
 use crate::compare::{late_steps_of_run, step_share};
@@ -179,7 +179,8 @@ impl PlannedCommand {
             return Some(format!("not as planned: {}", Mismatch::Model(other).words()));
         }
         let settings = ToldSettings::of(run, &self.job);
-        let stated = settings.as_planned();
+        let model = run.about.as_ref().and_then(|about| planned_model(about, &self.job, &self.prediction));
+        let stated: Vec<_> = settings.as_planned().into_iter().chain(model).collect();
         let plan = self.source.plan();
         let subject = Subject {
             plan: &Candidates::of(self.source.document(), plan.model.hf_config.as_ref(), plan.trace()),

@@ -41,7 +41,7 @@ pub fn title(state: &State) -> String {
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let Some(prediction) = state.plans.editor.prediction() else {
-        return say("no good plan yet: its operators are shown as soon as its faults are mended", look, area, buffer);
+        return say("the plan has errors: its operators are shown once they are corrected", look, area, buffer);
     };
     let roofline = &prediction.roofline;
     let selected = state.views.roofline.selected.min(state.views.roofline.ops(roofline).count().saturating_sub(1));

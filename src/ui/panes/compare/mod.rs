@@ -116,7 +116,7 @@ impl<'a> Page<'a> {
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let Some(prediction) = state.plans.compared().prediction() else {
-        return uncompared(state, "no good plan yet: nothing to compare with", look, area, buffer);
+        return uncompared(state, "the plan has errors: there is nothing to compare with", look, area, buffer);
     };
     let Some(comparison) = &state.run.comparison else {
         return uncompared(state, &nothing_observed(state), look, area, buffer);
