@@ -269,6 +269,8 @@ pub struct HostProcess {
     pub user: Reading<String>,
     /// Host CPU use; 1.0 is one core.
     pub cpu: Reading<Fraction>,
+    /// Share of the last half minute in which its main thread could have run and waited for a core.
+    pub cpu_wait: Reading<Fraction>,
     /// Resident host memory.
     pub resident: Reading<Bytes>,
     /// The pid that it has here, where the driver tells that of another namespace.

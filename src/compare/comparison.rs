@@ -141,6 +141,8 @@ pub fn compare(
     let (of, stage) = match held {
         Some(stage) if prediction.stages.len() > 1 => (ComparedStage::Stage(stage.stage), stage),
         Some(stage) => (ComparedStage::Whole, stage),
+        // A run on a CPU, or of which a log alone tells, is on no device; of one stage there is no other.
+        None if prediction.stages.len() == 1 => (ComparedStage::Whole, prediction.largest()),
         None => (ComparedStage::LargestStage(prediction.largest().stage), prediction.largest()),
     };
     let expected = calibration.applied(&Expectation::of(prediction, stage));

@@ -92,6 +92,8 @@ fn on_cpu(
             ..without
         },
     };
+    let cpu_wait = process.map_or_else(Reading::not_read, |process| process.cpu_wait.clone());
+    let told = Evidence { cpu_wait, ..told };
     let (allocated, reserved) = (told.allocated.clone(), told.reserved.clone());
     let evidence = with_progress(told, (monitor, run), prediction, job, sample.at);
     Observation { whose, memory: resident, devices, evidence: Evidence { allocated, reserved, ..evidence } }
