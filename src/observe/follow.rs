@@ -12,7 +12,7 @@ use tokio::sync::mpsc::Sender;
 
 use super::hook::{Directory, Listener};
 use super::log::{Log, Pattern};
-use super::process::{ExitWatch, Waits, ranks_of, told_ranks_of};
+use super::process::{ExitWatch, Waits, ranks_of, told_ranks_of, told_runs_of};
 use crate::reading::{Absence, Moment, RunNews};
 use crate::units::Seconds;
 
@@ -258,6 +258,15 @@ impl FollowThread {
         let mut ranks = ranks_of(Path::new("/proc"), pid);
         if ranks.is_empty() {
             ranks = told_ranks_of(pid, &self.news.hooks);
+        }
+        let runs = if ranks.is_empty() { told_runs_of(pid, &self.news.hooks) } else { Vec::new() };
+        match runs.as_slice() {
+            // Of a shell the one run that it has started is meant.
+            [_] => ranks = runs,
+            several => self.news.runs_below = several.iter().map(|run| run.pid).collect(),
+        }
+        if !ranks.is_empty() {
+            self.news.runs_below.clear();
         }
         self.same_ranks = if ranks == self.news.ranks { self.same_ranks.saturating_add(1) } else { 0 };
         if ranks.is_empty() {

@@ -15,6 +15,8 @@ pub struct RunNews {
     pub out_of_memory: Option<OutOfMemory>,
     /// The ranks that the followed process has started.
     pub ranks: Vec<RankProcess>,
+    /// Processes with a hook that the followed one, a shell say, has started and that are no ranks of one run.
+    pub runs_below: Vec<u32>,
     /// How the followed process and its ranks ended: those that have.
     pub exits: Vec<ProcessExit>,
     /// Those of them that do nothing now, and what for.

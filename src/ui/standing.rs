@@ -173,6 +173,11 @@ fn cause(state: &State) -> Option<(String, String)> {
     if let Some(ended) = state.run.telemetry.ended(&state.monitor, state.now) {
         return said(ended);
     }
+    let below = &state.run.telemetry.news.runs_below;
+    if !below.is_empty() {
+        let pids: Vec<String> = below.iter().take(4).map(ToString::to_string).collect();
+        return said(format!("attach to one of its {} runs: {}", below.len(), pids.join(", ")));
+    }
     let place = state.run.telemetry.step_cause(&state.monitor, state.now);
     // What a step that does not end waits for is known for sure.
     if let Some(stall) = place.as_ref().filter(|cause| cause.stalls) {

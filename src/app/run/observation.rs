@@ -74,7 +74,11 @@ fn on_cpu(
     }
     let pid = monitor.attached_here();
     let process = sample.processes.iter().find(|process| Some(process.pid) == pid);
-    let resident = process.map_or_else(Reading::not_read, |process| process.resident.clone());
+    let resident = match process {
+        // A shell holds nothing of the runs that it has started.
+        Some(process) if run.news.runs_below.is_empty() => process.resident.clone(),
+        _ => Reading::not_read(),
+    };
     let step = run.hooked(monitor, sample.at).and_then(|hooked| hooked.step.as_ref());
     let told = match step.filter(|step| step.memory == HookMemory::Resident) {
         Some(step) => Evidence {

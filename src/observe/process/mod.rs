@@ -34,7 +34,7 @@ pub use children::started_by;
 pub use cpu_wait::waited_for_core;
 pub use exit::ExitWatch;
 pub use namespace::{is_the_hosts as sees_all_processes, last_number_in};
-pub use ranks::{ranks_of, told_ranks_of};
+pub use ranks::{ranks_of, told_ranks_of, told_runs_of};
 pub use waits::Waits;
 
 pub use end::{End, EndError, end};

@@ -56,6 +56,25 @@ pub fn told_ranks_of(pid: u32, hooks: &[HookedRun]) -> Vec<RankProcess> {
     ranks
 }
 
+/// The training processes below one that has started them, a shell or `memwall run`, where none has a rank: by pid.
+#[must_use]
+pub fn told_runs_of(pid: u32, hooks: &[HookedRun]) -> Vec<RankProcess> {
+    let trains = |run: &&HookedRun| run.about.as_ref().is_some_and(|about| about.rank.is_none());
+    let is_its = |run: &&HookedRun| run.pid != pid && run.end.is_none() && is_below(run.pid, pid);
+    let process = |run: &HookedRun| RankProcess {
+        pid: run.pid,
+        started: start_of(Path::new("/proc"), run.pid),
+        rank: 0,
+    };
+    // One with a hook of its own is a run itself, whatever it starts.
+    if hooks.iter().any(|run| run.pid == pid && run.end.is_none()) {
+        return Vec::new();
+    }
+    let mut runs: Vec<RankProcess> = hooks.iter().filter(trains).filter(is_its).map(process).collect();
+    runs.order_by_key(|run| run.pid);
+    runs
+}
+
 fn rank_of(root: &Path, pid: u32) -> Option<u32> {
     let mut bytes = Vec::new();
     let file = File::open(root.join(pid.to_string()).join("environ")).ok()?;
