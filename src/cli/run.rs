@@ -99,7 +99,8 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Resu
         let plan = planned.as_ref().map(PlannedCommand::run);
         let mut text = killed(code).unwrap_or_default();
         text.push_str(&hooked::summary(&heard.runs, heard.forgotten, plan));
-        if let Some(cause) = planned.as_ref().and_then(|planned| planned.cause(&heard.runs, &heard.cpu_waits, catalog)) {
+        if let Some(cause) = planned.as_ref().and_then(|planned| planned.cause(&heard.runs, &heard.cpu_waits, catalog))
+        {
             text.push_str(&format!("memwall: {cause}\n"));
         }
         for lost in lost(&heard.runs) {

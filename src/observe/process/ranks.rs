@@ -61,11 +61,8 @@ pub fn told_ranks_of(pid: u32, hooks: &[HookedRun]) -> Vec<RankProcess> {
 pub fn told_runs_of(pid: u32, hooks: &[HookedRun]) -> Vec<RankProcess> {
     let trains = |run: &&HookedRun| run.about.as_ref().is_some_and(|about| about.rank.is_none());
     let is_its = |run: &&HookedRun| run.pid != pid && run.end.is_none() && is_below(run.pid, pid);
-    let process = |run: &HookedRun| RankProcess {
-        pid: run.pid,
-        started: start_of(Path::new("/proc"), run.pid),
-        rank: 0,
-    };
+    let process =
+        |run: &HookedRun| RankProcess { pid: run.pid, started: start_of(Path::new("/proc"), run.pid), rank: 0 };
     // One with a hook of its own is a run itself, whatever it starts.
     if hooks.iter().any(|run| run.pid == pid && run.end.is_none()) {
         return Vec::new();

@@ -59,12 +59,7 @@ fn why_none(state: &State, width: usize) -> Option<String> {
 }
 
 /// What is known of the run, the most important first; `per_gpu` is the unit of what one device does.
-fn parts(
-    progress: &Progress,
-    (is_over, per_gpu): (bool, &str),
-    style: Style,
-    alarm: Style,
-) -> Vec<(String, Style)> {
+fn parts(progress: &Progress, (is_over, per_gpu): (bool, &str), style: Style, alarm: Style) -> Vec<(String, Style)> {
     let mut parts = Vec::new();
     let mut add = |text: Option<String>| parts.extend(text.map(|text| (text, style)));
     let total = progress.total_steps.value().map(|total| format!(" of {}", grouped(*total))).unwrap_or_default();

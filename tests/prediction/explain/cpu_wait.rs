@@ -1,7 +1,9 @@
 //! A run on a CPU that has not got its cores: it is told from one that waits for data.
 
 use crate::support::catalog;
-use memwall::compare::{Bands, Calibration, Candidates, Circumstance, Evidence, Expectation, Explanation, Subject, explain};
+use memwall::compare::{
+    Bands, Calibration, Candidates, Circumstance, Evidence, Expectation, Explanation, Subject, explain,
+};
 use memwall::plan::Document;
 use memwall::predict::{self, Job};
 use memwall::reading::{Moment, Reading};
