@@ -44,7 +44,7 @@ impl Mismatch {
             Self::Model(runs) => format!("another model runs than the plan's: {runs}"),
             Self::Settings(runs) => format!("the run has {runs}"),
             Self::NoGpu(planned) => {
-                format!("the run is on the CPU, the plan for {planned}: its time and memory cannot be compared")
+                format!("the run is on the CPU, the plan for {planned}: they cannot be compared")
             }
             Self::Gpu(name) => format!("another GPU than the plan's: {name}"),
             Self::Gpus(planned, seen) => format!("the plan is for {planned} GPUs, the run is on {seen}"),

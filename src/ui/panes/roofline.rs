@@ -17,6 +17,7 @@ use crate::app::{OpKind, RunState, State, TRAIL};
 use crate::catalog::Peaks;
 use crate::predict::{Bound, Roofline, RooflineOp};
 use crate::printable::printable;
+use crate::reading::Absence;
 use crate::ui::Look;
 use crate::ui::text::{fit, without_mean};
 use crate::units::{FlopsPerSec, Intensity};
@@ -317,6 +318,8 @@ fn no_point(run: &RunState) -> String {
         ("DRAM bandwidth", comparison.bandwidth.observed.absence()),
     ];
     match missing.into_iter().find_map(|(what, why)| Some((what, why?))) {
+        Some((_, Absence::NoGpu)) => "no point: no GPU is used".to_owned(),
+        Some((_, Absence::NotAttached)) => "no point: no process is attached".to_owned(),
         Some((what, why)) => format!("no point: {what} {}", printable(&without_mean(why))),
         None => "idle".to_owned(),
     }
