@@ -87,6 +87,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::reading::{HookAbout, Moment};
 
     /// A process with that environment that has started those.
     fn process(root: &Path, pid: u32, environ: &str, started: &[u32]) {
@@ -97,6 +98,26 @@ mod tests {
         let children: String = started.iter().map(|child| format!("{child} ")).collect();
         fs::write(task.join("children"), children).unwrap();
         fs::write(folder.join("stat"), format!("{pid} (python) S 1 1")).unwrap();
+    }
+
+    #[test]
+    fn runs_without_a_rank_are_found_below_who_started_them_unless_that_is_one() {
+        let mut children: Vec<std::process::Child> =
+            (0..2).map(|_| std::process::Command::new("sleep").arg("1000").spawn().unwrap()).collect();
+        let run = |pid: u32, rank: Option<u32>| {
+            let about = HookAbout { rank, ..HookAbout::default() };
+            HookedRun { about: Some(about), ..HookedRun::new(pid, Moment(1)) }
+        };
+        let own = std::process::id();
+        let [one, other] = [children[0].id(), children[1].id()];
+        let pids = |hooks: &[HookedRun]| told_runs_of(own, hooks).iter().map(|run| run.pid).collect::<Vec<_>>();
+        assert_eq!(pids(&[run(other, None), run(one, None), run(1, None)]), [one.min(other), one.max(other)]);
+        assert_eq!(pids(&[run(one, None), run(other, Some(0))]), [one], "a rank is no run of its own");
+        assert!(pids(&[run(one, None), run(own, None)]).is_empty(), "it has a hook itself");
+        for child in &mut children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
     }
 
     #[test]
