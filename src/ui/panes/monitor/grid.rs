@@ -97,7 +97,7 @@ pub fn draw_heat(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let cells = in_line(area.width as usize);
     // What stands for it where it is missing is said where there is room.
     let short = |head: &'static str| head.split_once(',').map_or(head, |(first, _)| first);
-    let head = |head: &'static str| if head.len() > cells { short(head) } else { head };
+    let head = |head: &'static str| if head.len() > cells + 1 { short(head) } else { head };
     let heads: String = HEATS.iter().map(|(name, _)| left(head(name), cells + 2)).collect();
     let mut lines = vec![Line::styled(format!("{}{heads}", left("", NUMBERS)), look.theme.dim())];
     let room = (area.height as usize).saturating_sub(1);
