@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal as Number, kill_process};
 use tokio::process::{Child, Command};
 use tokio::runtime::Builder;
 
-use self::cpu_waits::CpuWaits;
+use self::cpu_waits::RunWaits;
 use super::args::RunArgs;
 use super::dashboard::Clock;
 use super::plans::PlanSource;
@@ -174,7 +174,7 @@ impl PlannedCommand {
     }
 
     /// Why a run on a CPU differs from its plan; the dashboard says so of GPUs.
-    fn cause(&self, runs: &[HookedRun], waits: &CpuWaits, catalog: &Catalog) -> Option<String> {
+    fn cause(&self, runs: &[HookedRun], waits: &RunWaits, catalog: &Catalog) -> Option<String> {
         let (run, _) = hooked::fullest(runs).filter(|_| self.on_cpu())?;
         let step = run.usual_step()?;
         // What the process says itself is right, whatever its figures are.
@@ -270,7 +270,7 @@ struct HookReport {
     /// Processes that were heard and had to make room for others.
     forgotten: u64,
     /// How long they waited for a core.
-    cpu_waits: CpuWaits,
+    cpu_waits: RunWaits,
 }
 
 /// A listener on a thread of its own.
@@ -286,7 +286,7 @@ impl HookListener {
         let told = ended.clone();
         let thread = std::thread::spawn(move || {
             let clock = Clock::start();
-            let mut cpu_waits = CpuWaits::default();
+            let mut cpu_waits = RunWaits::default();
             loop {
                 // What was sent before the end is heard: the queue is emptied once more.
                 let last = told.load(Relaxed);

@@ -103,6 +103,7 @@ pub fn follow(
         watches: Vec::new(),
         ranked: None,
         same_ranks: 0,
+        alone_since: None,
         told: RunNews::default(),
     };
     follower.turn_to(last);

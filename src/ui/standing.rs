@@ -6,7 +6,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
-use self::metric::{Metric, MetricRank, most_important};
+use self::metric::{LineMetric, MetricRank, most_important};
 use super::Look;
 use super::header::{difference, is_unplanned, joined, terabytes, tokens};
 use super::text::{RenderLine, fit, marked, signed_percent, width_of, without_mean};
@@ -83,26 +83,26 @@ fn broken(state: &State, look: &Look, plan: Line<'_>, area: Rect, buffer: &mut B
 const LEAST_OF_A_FAULT: usize = 16;
 
 /// The metrics, the most important first.
-fn parts<'a>(state: &State, prediction: &Prediction, look: &Look) -> Vec<Metric<'a>> {
+fn parts<'a>(state: &State, prediction: &Prediction, look: &Look) -> Vec<LineMetric<'a>> {
     if is_unplanned(state) {
-        return unplanned(state, look).into_iter().map(Metric::usual).collect();
+        return unplanned(state, look).into_iter().map(LineMetric::usual).collect();
     }
     let mut parts = match &state.run.comparison {
         Some(comparison) => compared(comparison, look),
-        None => alone(prediction, look).into_iter().map(Metric::usual).collect(),
+        None => alone(prediction, look).into_iter().map(LineMetric::usual).collect(),
     };
     let mut predicted = match state.plans.compared().serves() {
-        true => answered(prediction, look).into_iter().map(Metric::usual).collect(),
+        true => answered(prediction, look).into_iter().map(LineMetric::usual).collect(),
         false => predicted(prediction, state.run.comparison.as_ref(), look),
     }
     .into_iter();
     parts.extend(predicted.next());
-    parts.extend(eta(state, look).map(Metric::usual));
+    parts.extend(eta(state, look).map(LineMetric::usual));
     parts.extend(predicted);
     if !state.run.calibration.is_empty() {
         // What stands left of the arrows is no longer what the plan alone predicts: it is said before any of it.
         let calibrated = vec![Span::styled("calibrated", look.theme.warning())];
-        parts.insert(0, Metric { spans: calibrated, rank: MetricRank::Off });
+        parts.insert(0, LineMetric { spans: calibrated, rank: MetricRank::Off });
     }
     parts
 }
@@ -240,8 +240,9 @@ fn alone<'a>(prediction: &Prediction, look: &Look) -> Vec<Vec<Span<'a>>> {
     ]
 }
 
-fn compared<'a>(comparison: &Comparison, look: &Look) -> Vec<Metric<'a>> {
-    let memory = Metric::of(residual("memory ", &comparison.memory, Bytes::in_gib, " GiB", look), &comparison.memory);
+fn compared<'a>(comparison: &Comparison, look: &Look) -> Vec<LineMetric<'a>> {
+    let memory =
+        LineMetric::of(residual("memory ", &comparison.memory, Bytes::in_gib, " GiB", look), &comparison.memory);
     let bandwidth = &comparison.bandwidth;
     // Nobody counts the DRAM traffic of a CPU.
     let counted = bandwidth.observed.absence() != Some(&Absence::NoGpu);
@@ -250,7 +251,7 @@ fn compared<'a>(comparison: &Comparison, look: &Look) -> Vec<Metric<'a>> {
     } else {
         (terabytes as fn(BytesPerSec) -> String, " TB/s")
     };
-    let dram = || Metric::of(residual("DRAM ", bandwidth, show, unit, look), bandwidth);
+    let dram = || LineMetric::of(residual("DRAM ", bandwidth, show, unit, look), bandwidth);
     std::iter::once(memory).chain(counted.then(dram)).collect()
 }
 
@@ -273,7 +274,7 @@ fn answered<'a>(prediction: &Prediction, look: &Look) -> Vec<Vec<Span<'a>>> {
 }
 
 /// Step time and what follows from it: against what is observed of it, else as the plan predicts.
-fn predicted<'a>(prediction: &Prediction, comparison: Option<&Comparison>, look: &Look) -> Vec<Metric<'a>> {
+fn predicted<'a>(prediction: &Prediction, comparison: Option<&Comparison>, look: &Look) -> Vec<LineMetric<'a>> {
     let theme = &look.theme;
     let mut parts = Vec::new();
     // Beside observed figures those that are not say so.
@@ -287,9 +288,9 @@ fn predicted<'a>(prediction: &Prediction, comparison: Option<&Comparison>, look:
             } else {
                 (seconds as fn(Seconds) -> String, " s")
             };
-            parts.push(Metric::of(residual("step ", step, show, unit, look), step));
+            parts.push(LineMetric::of(residual("step ", step, show, unit, look), step));
         }
-        None => parts.push(Metric::usual(vec![
+        None => parts.push(LineMetric::usual(vec![
             Span::styled("step ", theme.dim()),
             Span::styled(prediction.time.step.to_string(), theme.predicted()),
             Span::styled(" predicted", theme.dim()),
@@ -299,11 +300,11 @@ fn predicted<'a>(prediction: &Prediction, comparison: Option<&Comparison>, look:
         Some(rate) => {
             let spans = residual("", rate, |rate| tokens(rate.0), " tok/s", look);
             // Beside the step they say the same again.
-            parts.push(if step.is_some() { Metric::usual(spans) } else { Metric::of(spans, rate) });
+            parts.push(if step.is_some() { LineMetric::usual(spans) } else { LineMetric::of(spans, rate) });
         }
         None => parts.extend(prediction.time.tokens_per_s.map(|rate| {
             let unit = Span::styled(format!(" tok/s{label}"), theme.dim());
-            Metric::usual(vec![Span::styled(tokens(rate), theme.predicted()), unit])
+            LineMetric::usual(vec![Span::styled(tokens(rate), theme.predicted()), unit])
         })),
     }
     let mfu = comparison.and_then(|comparison| comparison.mfu.as_ref()).filter(|mfu| mfu.observed.value().is_some());
@@ -318,7 +319,7 @@ fn predicted<'a>(prediction: &Prediction, comparison: Option<&Comparison>, look:
             ]
         }),
     };
-    parts.extend(shown.map(Metric::usual));
+    parts.extend(shown.map(LineMetric::usual));
     parts
 }
 

@@ -9,9 +9,9 @@ use crate::units::{Fraction, Seconds};
 
 /// By pid: when each was looked at first and last, and how long it had waited by then.
 #[derive(Debug, Default)]
-pub struct CpuWaits(HashMap<u32, [(Moment, Seconds); 2]>);
+pub struct RunWaits(HashMap<u32, [(Moment, Seconds); 2]>);
 
-impl CpuWaits {
+impl RunWaits {
     /// Looks at those that train on the CPU.
     pub fn look(&mut self, runs: &[HookedRun], now: Moment) {
         let on_cpu = |run: &&HookedRun| run.about.as_ref().is_some_and(|about| about.device == "cpu");

@@ -8,7 +8,7 @@ use crate::reading::Absence;
 use crate::ui::text::width_of;
 
 /// A metric of the line.
-pub struct Metric<'a> {
+pub struct LineMetric<'a> {
     /// What is shown of it.
     pub spans: Vec<Span<'a>>,
     /// How long it stays.
@@ -26,7 +26,7 @@ pub enum MetricRank {
     Unseen,
 }
 
-impl<'a> Metric<'a> {
+impl<'a> LineMetric<'a> {
     /// One that is as planned.
     pub const fn usual(spans: Vec<Span<'a>>) -> Self {
         Self { spans, rank: MetricRank::Usual }
@@ -44,7 +44,7 @@ impl<'a> Metric<'a> {
 }
 
 /// Those of the metrics that fit in `room`, in their order: what is off stays before what is as planned.
-pub fn most_important<'a>(metrics: Vec<Metric<'a>>, room: usize) -> Vec<Vec<Span<'a>>> {
+pub fn most_important<'a>(metrics: Vec<LineMetric<'a>>, room: usize) -> Vec<Vec<Span<'a>>> {
     let mut by_rank: Vec<usize> = (0..metrics.len()).collect();
     by_rank.order_by_key(|index| (metrics[*index].rank, *index));
     // The first has no bar before it.
@@ -54,7 +54,7 @@ pub fn most_important<'a>(metrics: Vec<Metric<'a>>, room: usize) -> Vec<Vec<Span
         taken <= room
     };
     let kept: Vec<usize> = by_rank.into_iter().take_while(fits).collect();
-    let is_kept = |(index, metric): (usize, Metric<'a>)| kept.contains(&index).then_some(metric.spans);
+    let is_kept = |(index, metric): (usize, LineMetric<'a>)| kept.contains(&index).then_some(metric.spans);
     metrics.into_iter().enumerate().filter_map(is_kept).collect()
 }
 
@@ -62,8 +62,8 @@ pub fn most_important<'a>(metrics: Vec<Metric<'a>>, room: usize) -> Vec<Vec<Span
 mod tests {
     use super::*;
 
-    fn metric(text: &'static str, rank: MetricRank) -> Metric<'static> {
-        Metric { spans: vec![Span::raw(text)], rank }
+    fn metric(text: &'static str, rank: MetricRank) -> LineMetric<'static> {
+        LineMetric { spans: vec![Span::raw(text)], rank }
     }
 
     #[test]
