@@ -298,6 +298,7 @@ mod tests {
             busy: Fraction(1.0),
             clock: Fraction(1.0),
             others: Bytes::ZERO,
+            cpu_wait: Fraction(0.0),
             gpus: 1,
         };
         let step = Reading::measured(Seconds(2.0), NOW);

@@ -41,7 +41,7 @@ impl Mismatch {
     #[must_use]
     pub fn words(&self) -> String {
         match self {
-            Self::Model(runs) => format!("another model runs than the plan's: {runs}"),
+            Self::Model(runs) => format!("another model: {runs}"),
             Self::Settings(runs) => format!("the run has {runs}"),
             Self::NoGpu(planned) => {
                 format!("the run is on the CPU, the plan for {planned}: they cannot be compared")
