@@ -47,7 +47,7 @@ pub use pace::StepPace;
 pub use place::{Activity, CodePlace, HookPlaces, HookStall, LateStep, PendingCollective, StepCause};
 pub use progress::{LogFormat, Progress, ProgressSource};
 pub use rank::{ActivityShare, RankReport, RankStall};
-pub use run::{ProcessExit, RankProcess, RunNews};
+pub use run::{ProcessExit, RankProcess, RunNews, exit_words};
 pub use serialized::taken_at;
 pub use snapshot::{BlockPurpose, DeviceSnapshot, SnapshotTerm};
 pub use stated::{StatedCheckpointing, StatedSettings, StatedType};
@@ -272,6 +272,8 @@ pub struct HostProcess {
     pub user: Reading<String>,
     /// Host CPU use; 1.0 is one core.
     pub cpu: Reading<Fraction>,
+    /// Share of the last half minute in which its main thread could have run and waited for a core.
+    pub cpu_wait: Reading<Fraction>,
     /// Resident host memory.
     pub resident: Reading<Bytes>,
     /// The pid that it has here, where the driver tells that of another namespace.

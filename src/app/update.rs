@@ -348,6 +348,8 @@ fn attach(state: &mut State) -> Vec<Effect> {
     match state.monitor.selected_pid() {
         Some(pid) => {
             state.monitor.toggle_attach(pid);
+            // What was found out about another process says nothing of this one.
+            state.run.explaining.restart();
             let plan = run_plan::attached(state);
             state.notice = Some(match &state.monitor.attached {
                 Some(_) => info(format!("attached to {pid}{plan}")),

@@ -93,11 +93,11 @@ pub fn of_process(
     }
     if imported.values.is_empty() {
         let is_python = command_name(&run.command).is_some_and(|name| name.starts_with("python"));
-        let how = if is_python { format!("; {}", traced(&run)) } else { String::new() };
+        let how = if is_python { format!("; {}", traced(&run).join(" ")) } else { String::new() };
         return Err(Failure::failed(format!("process {pid}: {}{how}", nothing_known(&imported))));
     }
     if imported.names_no_model().is_some() && command.withheld.is_none() {
-        imported.notes.push(traced(&run));
+        imported.notes.extend(traced(&run));
     }
     imported.notes.extend(command.withheld);
     if let Some(root) = command.root {
@@ -108,7 +108,7 @@ pub fn of_process(
 }
 
 /// How a plan is had of a model that no rule knows: PyTorch itself tells it, in one step of the same command.
-fn traced(process: &ProcessView<'_>) -> String {
+fn traced(process: &ProcessView<'_>) -> [String; 2] {
     let behind_memwall = |words: &Vec<String>| {
         starts_hook(words).then(|| words.iter().position(|word| word == "--").map(|at| words[at + 1..].to_vec()))?
     };
@@ -117,10 +117,12 @@ fn traced(process: &ProcessView<'_>) -> String {
     let started = process.ancestors.iter().chain([&process.command]).find_map(behind_memwall);
     let command = started.or_else(|| alone.then(|| process.command.clone()));
     let command = command.map_or_else(|| "COMMAND".to_owned(), |words| shell_words(&words));
-    format!(
-        "no preset is it: `memwall run --trace model.tape.json.gz -- {command}` follows one step of it; then \
-         `trace: model.tape.json.gz` in place of `preset` predicts it"
-    )
+    // A long command is cut at its end: what to write stands before it.
+    [
+        "no preset is this model: write `trace: model.tape.json.gz` in place of `preset`; a traced step makes that file:"
+            .to_owned(),
+        format!("memwall run --trace model.tape.json.gz -- {command}"),
+    ]
 }
 
 /// Words as a shell takes them.

@@ -1,6 +1,8 @@
 //! `memwall run`: a command with the PyTorch hook in place, its output untouched, its exit status
 //! passed on.
 
+mod cpu_waits;
+
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -12,13 +14,14 @@ use rustix::process::{Pid, Signal as Number, kill_process};
 use tokio::process::{Child, Command};
 use tokio::runtime::Builder;
 
+use self::cpu_waits::RunWaits;
 use super::args::RunArgs;
 use super::dashboard::Clock;
 use super::plans::PlanSource;
 use super::signals::{GroupSignals, Signals};
 use super::trace::Tracer;
 use super::{Exit, Failure, Streams, plans};
-use crate::app::{Mismatch, ToldSettings, told_model};
+use crate::app::{Mismatch, ToldSettings, planned_model, told_model};
 use crate::catalog::{Catalog, Generation};
 use crate::compare::{Calibration, Candidates, Explanation, Subject, explain_resident};
 use crate::compare::{late_steps_of_run, step_share};
@@ -28,7 +31,7 @@ use crate::observe::trace::{REPORT, TAPE_VARIABLE, TRACER_VARIABLE};
 use crate::order::StableOrder;
 use crate::predict::{Job, Prediction, predict};
 use crate::printable::printable;
-use crate::reading::{HookPlaces, HookedRun};
+use crate::reading::{HookPlaces, HookedRun, exit_words};
 use crate::report::hooked::{self, PlannedRun};
 
 /// How long the listener waits for a message before it looks whether it shall end.
@@ -94,8 +97,10 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Resu
     if !args.quiet {
         // Standard output is the command's.
         let plan = planned.as_ref().map(PlannedCommand::run);
-        let mut text = hooked::summary(&heard.runs, heard.forgotten, plan);
-        if let Some(cause) = planned.as_ref().and_then(|planned| planned.cause(&heard.runs, catalog)) {
+        let mut text = killed(code).unwrap_or_default();
+        text.push_str(&hooked::summary(&heard.runs, heard.forgotten, plan));
+        if let Some(cause) = planned.as_ref().and_then(|planned| planned.cause(&heard.runs, &heard.cpu_waits, catalog))
+        {
             text.push_str(&format!("memwall: {cause}\n"));
         }
         for lost in lost(&heard.runs) {
@@ -169,7 +174,7 @@ impl PlannedCommand {
     }
 
     /// Why a run on a CPU differs from its plan; the dashboard says so of GPUs.
-    fn cause(&self, runs: &[HookedRun], catalog: &Catalog) -> Option<String> {
+    fn cause(&self, runs: &[HookedRun], waits: &RunWaits, catalog: &Catalog) -> Option<String> {
         let (run, _) = hooked::fullest(runs).filter(|_| self.on_cpu())?;
         let step = run.usual_step()?;
         // What the process says itself is right, whatever its figures are.
@@ -179,7 +184,8 @@ impl PlannedCommand {
             return Some(format!("not as planned: {}", Mismatch::Model(other).words()));
         }
         let settings = ToldSettings::of(run, &self.job);
-        let stated = settings.as_planned();
+        let model = run.about.as_ref().and_then(|about| planned_model(about, &self.job, &self.prediction));
+        let stated: Vec<_> = settings.as_planned().into_iter().chain(model).collect();
         let plan = self.source.plan();
         let subject = Subject {
             plan: &Candidates::of(self.source.document(), plan.model.hf_config.as_ref(), plan.trace()),
@@ -188,7 +194,7 @@ impl PlannedCommand {
             calibration: Calibration::default(),
             stated: &stated,
         };
-        let found = explain_resident(&subject, &self.job, &self.prediction, &step);
+        let found = explain_resident(&subject, &self.job, &self.prediction, (&step, waits.of(run.pid)));
         // What the process itself says is no guess: beside it stands what its figures say only where that agrees and fits.
         let told = settings.words();
         let stands =
@@ -205,6 +211,20 @@ fn planned(plan: &std::path::Path, catalog: &Catalog, streams: &mut Streams<'_>)
     let source = sources.into_iter().next().ok_or(exit)?;
     let job = Job::resolve(source.plan(), catalog).map_err(|faults| source.refused(faults))?;
     Ok(PlannedCommand { prediction: predict(&job), job, source })
+}
+
+/// What a command that a signal ended cannot say itself.
+fn killed(code: u8) -> Option<String> {
+    const SIGKILL: u8 = 128 + 9;
+    let words = exit_words(code.into());
+    match code {
+        SIGKILL => Some(format!(
+            "memwall: the command was killed ({words}): if not by you, the machine ran out of memory; dmesg tells\n"
+        )),
+        // Whoever presses ^C knows.
+        129 | 131..=192 => Some(format!("memwall: the command was ended by a signal: {words}\n")),
+        _ => None,
+    }
 }
 
 /// Where time was lost: the late steps of each rank, else what the steps of the fullest wait for. A rank that waits for the
@@ -249,6 +269,8 @@ struct HookReport {
     runs: Vec<HookedRun>,
     /// Processes that were heard and had to make room for others.
     forgotten: u64,
+    /// How long they waited for a core.
+    cpu_waits: RunWaits,
 }
 
 /// A listener on a thread of its own.
@@ -264,12 +286,15 @@ impl HookListener {
         let told = ended.clone();
         let thread = std::thread::spawn(move || {
             let clock = Clock::start();
+            let mut cpu_waits = RunWaits::default();
             loop {
                 // What was sent before the end is heard: the queue is emptied once more.
                 let last = told.load(Relaxed);
                 let heard = listener.listen(TURN, || clock.now());
+                cpu_waits.look(listener.runs(), clock.now());
                 if last || heard.is_err() {
-                    return HookReport { runs: listener.runs().to_vec(), forgotten: listener.forgotten() };
+                    let (runs, forgotten) = (listener.runs().to_vec(), listener.forgotten());
+                    return HookReport { runs, forgotten, cpu_waits };
                 }
             }
         });

@@ -141,7 +141,7 @@ pub fn compare(
     let (of, stage) = match held {
         Some(stage) if prediction.stages.len() > 1 => (ComparedStage::Stage(stage.stage), stage),
         Some(stage) => (ComparedStage::Whole, stage),
-        // Where there is one, whatever GPU it is holds it.
+        // A run on a CPU, or of which a log alone tells, is on no device; of one stage there is no other.
         None if prediction.stages.len() == 1 => (ComparedStage::Whole, prediction.largest()),
         None => (ComparedStage::LargestStage(prediction.largest().stage), prediction.largest()),
     };
@@ -298,6 +298,7 @@ mod tests {
             busy: Fraction(1.0),
             clock: Fraction(1.0),
             others: Bytes::ZERO,
+            cpu_wait: Fraction(0.0),
             gpus: 1,
         };
         let step = Reading::measured(Seconds(2.0), NOW);

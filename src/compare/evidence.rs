@@ -32,6 +32,8 @@ pub struct Evidence {
     pub clock: Reading<Fraction>,
     /// The driver says that heat or the board slows the clocks.
     pub slowed: Reading<bool>,
+    /// Share of time in which the process could have run on the CPU that it trains on and waited for a core.
+    pub cpu_wait: Reading<Fraction>,
     /// Power drawn, averaged alike. It is compared and held against no cause: no measured case says how
     /// well it is predicted.
     pub power: Reading<Watts>,
@@ -140,6 +142,7 @@ const METRICS: &[EvidenceMetric] = &[
     mean(|evidence| EvidenceValue::of(&evidence.compute, |rate| EvidenceValue::Amount(rate.0))),
     mean(|evidence| EvidenceValue::of(&evidence.busy, |share| EvidenceValue::Share(share.0))),
     state(|evidence| EvidenceValue::of(&evidence.clock, |share| EvidenceValue::Share(share.0))),
+    mean(|evidence| EvidenceValue::of(&evidence.cpu_wait, |share| EvidenceValue::Share(share.0))),
     state(|evidence| EvidenceValue::of(&evidence.slowed, EvidenceValue::Is)),
 ];
 

@@ -32,6 +32,8 @@ pub struct Expectation {
     pub clock: Fraction,
     /// What other processes hold on the same device.
     pub others: Bytes,
+    /// Share of time in which the process waits for a core of the CPU that it trains on.
+    pub cpu_wait: Fraction,
     /// GPUs of the run.
     pub gpus: u64,
 }
@@ -61,6 +63,7 @@ impl Expectation {
             busy: Fraction(1.0),
             clock: Fraction(1.0),
             others: Bytes::ZERO,
+            cpu_wait: Fraction(0.0),
             gpus: prediction.num_gpus,
         }
     }
@@ -103,6 +106,10 @@ impl Expectation {
         }
         if let Some(clock) = evidence.clock.value() {
             sum.add((clock.0 - self.clock.0) / CLOCK);
+        }
+        if let Some(wait) = evidence.cpu_wait.value() {
+            // Seen by itself, as others' memory is.
+            sum.add((wait.0 - self.cpu_wait.0).max(0.0) / CPU_WAIT);
         }
         sum.misfit()
     }
@@ -166,3 +173,6 @@ const OTHERS: f64 = 0.03;
 
 /// Power capping moves clocks by some percent on healthy GPUs.
 const CLOCK: f64 = 0.05;
+
+/// A quiet machine has a process wait for a core in some percent of the time.
+const CPU_WAIT: f64 = 0.05;

@@ -5,7 +5,7 @@ use super::evidence::Evidence;
 use super::explain::{Explanation, Subject, explain};
 use crate::predict::{Job, Prediction};
 use crate::reading::{HookStep, Reading};
-use crate::units::{Bytes, TokensPerSec};
+use crate::units::{Bytes, Fraction, TokensPerSec};
 
 /// The evidence of a step of which the hook told the resident set. What the process holds without a model is taken off
 /// for the tensors' part: beside some hundred MB of libraries a small model's own would tell nothing.
@@ -35,13 +35,15 @@ pub fn resident_evidence(step: &HookStep, prediction: &Prediction) -> Evidence {
     }
 }
 
-/// Why a run on a CPU differs from its plan; the most likely first, none where the plan itself holds.
+/// Why a run on a CPU differs from its plan; the most likely first, none where the plan itself holds. `cpu_wait` is the
+/// share of its time in which it waited for a core.
 #[must_use]
 pub fn explain_resident(
     subject: &Subject<'_>,
     job: &Job,
     prediction: &Prediction,
-    step: &HookStep,
+    (step, cpu_wait): (&HookStep, Reading<Fraction>),
 ) -> Vec<Explanation> {
-    explain(subject, &resident_evidence(step, prediction), &Bands::of(job))
+    let evidence = Evidence { cpu_wait, ..resident_evidence(step, prediction) };
+    explain(subject, &evidence, &Bands::of(job))
 }

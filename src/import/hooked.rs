@@ -5,6 +5,7 @@ use super::imported::ImportedPlan;
 use super::origin::Origin;
 use crate::plan::keys;
 use crate::reading::{HookAbout, HookModules, HookedRun, InputShape, ModuleKind};
+use crate::units::grouped;
 
 /// Sets what the hook tells otherwise than the command, and fills in what the command leaves open. Lines that matter most
 /// come first among the notes.
@@ -14,7 +15,7 @@ pub fn tell(imported: &mut ImportedPlan, run: &HookedRun) {
         let class = about.model.as_deref().unwrap_or("of an unknown class");
         let layers = run.modules.as_ref().and_then(HookModules::classes);
         let layers = layers.map_or_else(String::new, |layers| format!(": {layers}"));
-        imported.note(format!("the hook: the run's model is {class}, {} parameters{layers}", about.params));
+        imported.note(format!("the hook: the run's model is {class}, {} parameters{layers}", grouped(about.params)));
         if let Some(held) = about.static_words() {
             imported.note(format!("the hook: {held}"));
         }
@@ -127,7 +128,8 @@ pub fn other_model(about: &HookAbout, planned: u64) -> Option<String> {
     let off = (about.params as f64 / planned as f64 - 1.0).abs();
     let class = about.model.as_deref().map_or(String::new(), |model| format!(" ({model})"));
     (off > TOLERANCE).then(|| {
-        format!("the hook: the run has {} parameters{class}, the plan's model {planned}: another model", about.params)
+        let (runs, planned) = (grouped(about.params), grouped(planned));
+        format!("the hook: the run has {runs} parameters{class}, the plan's model {planned}: another model")
     })
 }
 

@@ -4,7 +4,7 @@
 //! a plan out, every value with its origin: nothing here reads a file or a process by itself, and nothing of what is read
 //! is ever run. Python scripts are read by their syntax and followed as far as their values can be told (`python`).
 
-use memwall_core::{catalog, files, order, plan, printable, reading};
+use memwall_core::{catalog, files, order, plan, printable, reading, units};
 
 mod accelerate;
 mod adapters;

@@ -12,8 +12,8 @@ use tokio::sync::mpsc::Sender;
 
 use super::hook::{Bell, Directory, Listener};
 use super::log::{Log, Pattern};
-use super::process::{ExitWatch, Waits, ranks_of, told_ranks_of};
-use crate::reading::{Absence, Moment, RunNews};
+use super::process::{ExitWatch, Waits, ranks_of, told_ranks_of, told_runs_of};
+use crate::reading::{Absence, Moment, RankProcess, RunNews};
 use crate::units::Seconds;
 
 /// Time between two looks at the log, and the longest that a change of the attached process waits.
@@ -28,6 +28,9 @@ const RANKS_EVERY: Seconds = Seconds(3.0);
 /// The same once they have stayed the same for so many looks and none has ended: eight ranks have thousands of threads.
 const SETTLED_RANKS_EVERY: Seconds = Seconds(30.0);
 const SETTLED_LOOKS: u32 = 10;
+
+/// A single run below a shell is followed once no other has been heard for so long.
+const ALONE_FOR: Seconds = Seconds(5.0);
 
 /// Time between two looks for a log of rank 0's own.
 const RANK_LOG_EVERY: Seconds = Seconds(10.0);
@@ -117,6 +120,7 @@ pub fn follow(
         watches: Vec::new(),
         ranked: None,
         same_ranks: 0,
+        alone_since: None,
         told: RunNews::default(),
         idle_every,
     };
@@ -152,6 +156,8 @@ struct FollowThread {
     ranked: Option<Moment>,
     /// Looks since they were others.
     same_ranks: u32,
+    /// Since when a single run without ranks is known below the followed process.
+    alone_since: Option<Moment>,
     news: RunNews,
     /// What was handed on last.
     told: RunNews,
@@ -174,6 +180,7 @@ impl FollowThread {
         self.sought = None;
         self.ranked = None;
         self.same_ranks = 0;
+        self.alone_since = None;
         let watched = pid.filter(|_| self.wanted.live).and_then(ExitWatch::of);
         self.watches = watched.into_iter().collect();
         match opened {
@@ -283,6 +290,9 @@ impl FollowThread {
         if ranks.is_empty() {
             ranks = told_ranks_of(pid, &self.news.hooks);
         }
+        if ranks.is_empty() && self.news.ranks.is_empty() {
+            ranks = self.run_below(pid, now);
+        }
         self.same_ranks = if ranks == self.news.ranks { self.same_ranks.saturating_add(1) } else { 0 };
         if ranks.is_empty() {
             // Those that have ended stay known.
@@ -295,7 +305,21 @@ impl FollowThread {
                 self.watches.extend(ExitWatch::of(rank.pid));
             }
         }
+        self.news.runs_below.clear();
         self.news.ranks = ranks;
+    }
+
+    /// Of a shell the one run that it has started is meant. Of several, each tells of itself only once a step: one alone is
+    /// waited for a while.
+    fn run_below(&mut self, pid: u32, now: Moment) -> Vec<RankProcess> {
+        let runs = told_runs_of(pid, &self.news.hooks);
+        if let [_] = runs.as_slice() {
+            let since = *self.alone_since.get_or_insert(now);
+            return if now.since(since) < ALONE_FOR { Vec::new() } else { runs };
+        }
+        self.alone_since = None;
+        self.news.runs_below = runs.iter().map(|run| run.pid).collect();
+        Vec::new()
     }
 
     /// Hands on what is new; false when nobody takes it any more. Where the queue is full the next

@@ -1,6 +1,6 @@
 //! What the hook inside of a training process tells: the run, its steps, its modules.
 
-use super::{Absence, HookPlaces, Moment, OutOfMemory, Progress, ProgressSource, Reading, StepPace};
+use super::{Absence, HookPlaces, Moment, OutOfMemory, Progress, ProgressSource, Reading, StepPace, exit_words};
 use crate::units::{Bytes, Seconds, SignedBytes, TokensPerSec};
 
 /// One training process with the hook in it.
@@ -119,7 +119,7 @@ impl HookEnd {
         match (&self.error, self.code) {
             (Some(error), Some(code)) => Some(format!("{error}, exit {code}")),
             (Some(error), None) => Some(error.clone()),
-            (None, Some(code)) => Some(format!("exit {code}")),
+            (None, Some(code)) => Some(exit_words(code.into())),
             (None, None) => None,
         }
     }

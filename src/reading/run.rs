@@ -15,6 +15,8 @@ pub struct RunNews {
     pub out_of_memory: Option<OutOfMemory>,
     /// The ranks that the followed process has started.
     pub ranks: Vec<RankProcess>,
+    /// Processes with a hook that the followed one, a shell say, has started and that are no ranks of one run.
+    pub runs_below: Vec<u32>,
     /// How the followed process and its ranks ended: those that have.
     pub exits: Vec<ProcessExit>,
     /// Those of them that do nothing now, and what for.
@@ -53,20 +55,34 @@ impl ProcessExit {
     /// `exit 1`, or `SIGKILL, exit 137`, as a shell has it; nothing where it is not known.
     #[must_use]
     pub fn words(&self) -> Option<String> {
-        let name = |signal: u32| match signal {
-            1 => "SIGHUP".to_owned(),
-            2 => "SIGINT".to_owned(),
-            6 => "SIGABRT".to_owned(),
-            7 => "SIGBUS".to_owned(),
-            9 => "SIGKILL".to_owned(),
-            11 => "SIGSEGV".to_owned(),
-            15 => "SIGTERM".to_owned(),
-            other => format!("signal {other}"),
-        };
         match (self.code, self.signal) {
-            (_, Some(signal)) => Some(format!("{}, exit {}", name(signal), 128 + signal)),
+            (_, Some(signal)) => Some(exit_words(128 + signal)),
             (Some(code), None) => Some(format!("exit {code}")),
             (None, None) => None,
         }
     }
+}
+
+/// An exit code as a shell tells it: 128 and more is a signal.
+///
+/// ```
+/// use memwall::reading::exit_words;
+///
+/// assert_eq!([1, 137, 162].map(exit_words), ["exit 1", "SIGKILL, exit 137", "signal 34, exit 162"]);
+/// ```
+#[must_use]
+pub fn exit_words(code: u32) -> String {
+    // Signals end at 64 on Linux: what lies above is a code of the program's own.
+    let name = match code.checked_sub(128).filter(|signal| (1..=64).contains(signal)) {
+        None => return format!("exit {code}"),
+        Some(1) => "SIGHUP".to_owned(),
+        Some(2) => "SIGINT".to_owned(),
+        Some(6) => "SIGABRT".to_owned(),
+        Some(7) => "SIGBUS".to_owned(),
+        Some(9) => "SIGKILL".to_owned(),
+        Some(11) => "SIGSEGV".to_owned(),
+        Some(15) => "SIGTERM".to_owned(),
+        Some(other) => format!("signal {other}"),
+    };
+    format!("{name}, exit {code}")
 }

@@ -10,7 +10,7 @@ use crate::order::StableOrder;
 use crate::predict::{Prediction, StageMemory};
 use crate::printable::printable;
 use crate::reading::{HookEnd, HookMemory, HookStep, HookedRun, Reading};
-use crate::units::{Bytes, three_figures};
+use crate::units::{Bytes, grouped, three_figures};
 
 /// The plan that a run is set against.
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +64,7 @@ fn without_steps(text: &mut String, runs: &[HookedRun], plan: Option<PlannedRun<
     match seen {
         Some((about, modules)) => {
             let device = printable(about.device_name.as_deref().unwrap_or(&about.device));
-            let _ = writeln!(text, "memwall: no optimizer step; {} parameters on {device}", about.params);
+            let _ = writeln!(text, "memwall: no optimizer step; {} parameters on {device}", grouped(about.params));
             modules::table(text, modules, plan.map(|plan| plan.prediction));
         }
         None => text.push_str(
@@ -84,7 +84,7 @@ fn largest(text: &mut String, run: &HookedRun, step: &HookStep) {
         let _ = write!(
             text,
             "; {} parameters{}, {} on {}",
-            about.params,
+            grouped(about.params),
             if about.params_are_all { "" } else { " in the optimizer" },
             printable(&about.optimizer),
             printable(about.device_name.as_deref().unwrap_or(&about.device))

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::text::count;
+use crate::catalog::Generation;
 use crate::model::ModelShape;
 use crate::plan::keywords::{CpuOffload, Mode, Schedule, Sharding};
 use crate::predict::{Component, Job, Phase, host_memory};
@@ -21,6 +22,8 @@ pub struct Setup {
     pub tokens: u64,
     /// `run.currency`.
     pub currency: String,
+    /// It trains on a CPU: its memory is the process's resident set.
+    pub on_cpu: bool,
 }
 
 impl Setup {
@@ -53,6 +56,7 @@ impl Setup {
             samples: job.batch.global,
             tokens: job.batch.tokens(),
             currency: job.currency.clone(),
+            on_cpu: job.hardware.gpu.generation == Generation::Cpu,
         }
     }
 }

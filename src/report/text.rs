@@ -1,5 +1,7 @@
 //! The report as a person wants it in a terminal: the verdict first, then why.
 
+mod figures;
+
 use std::fmt::Write as _;
 
 use super::Report;
@@ -48,7 +50,8 @@ pub fn report(report: &Report, verbose: bool, width: usize) -> String {
         bottlenecks(&mut text, advice, width);
     }
     memory(&mut text, report, width);
-    figures(&mut text, prediction.largest(), width);
+    let on_cpu = report.setup.is_some_and(|setup| setup.on_cpu);
+    figures::table(&mut text, prediction.largest(), on_cpu, width);
     if prediction.stages.len() > 1 {
         stages(&mut text, prediction, width);
     }
@@ -138,22 +141,6 @@ fn memory(text: &mut String, report: &Report, width: usize) {
     text.push_str(&table.render("  ", width));
     let cause = format!("peak in {}: {}", stage.peak_phase.word(), stage.peak_cause);
     paragraph(text, "  ", &cause, width);
-}
-
-/// The memory figures that tools show, and which tool shows which.
-fn figures(text: &mut String, stage: &StageMemory, width: usize) {
-    text.push('\n');
-    let mut figures = Table::new([("", Align::Left), ("GiB", Align::Right), ("", Align::Left)]);
-    let rows = [
-        ("static", stage.static_bytes, "allocated between steps"),
-        ("allocated", stage.peak_allocated, "tensors at the peak: torch.cuda.max_memory_allocated()"),
-        ("reserved", stage.peak_reserved, "held by the caching allocator: torch.cuda.max_memory_reserved()"),
-        ("device-used", stage.device_used, "with CUDA context, NCCL and workspaces: nvidia-smi"),
-    ];
-    for (name, bytes, meaning) in rows {
-        figures.row([name.to_owned(), bytes.in_gib(), meaning.to_owned()]);
-    }
-    text.push_str(&figures.render("  ", width));
 }
 
 fn stages(text: &mut String, prediction: &Prediction, width: usize) {

@@ -71,7 +71,11 @@ fn what_runs(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
             let gpus = format!("{}× {}", prediction.num_gpus, prediction.gpu_short);
             parts.push(vec![Span::styled(gpus, theme.text())]);
         }
-        parts.push(vec![Span::styled(plan.summary(), theme.text())]);
+        let summary = plan.summary();
+        // A plan with errors has none.
+        if !summary.is_empty() {
+            parts.push(vec![Span::styled(summary, theme.text())]);
+        }
     }
     let shown = joined(parts, room, look);
     Line::from(shown).render(area, buffer);

@@ -1,9 +1,12 @@
 //! The second line: how far observed is from predicted, and why.
 
+mod metric;
+
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
+use self::metric::{LineMetric, MetricRank, most_important};
 use super::Look;
 use super::header::{difference, is_unplanned, joined, terabytes, tokens};
 use super::text::{RenderLine, fit, marked, signed_percent, width_of, without_mean};
@@ -12,7 +15,7 @@ use crate::compare::{Comparison, Explanation, Forecast, Residual, named_first};
 use crate::predict::Prediction;
 use crate::printable::printable;
 use crate::reading::{Absence, Reading};
-use crate::units::{Bytes, Seconds, three_figures};
+use crate::units::{Bytes, BytesPerSec, Seconds, three_figures};
 
 /// Draws the line.
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
@@ -35,7 +38,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let room = width.saturating_sub(1 + if why.is_empty() { 0 } else { width_of(&why) + 3 });
     let urgent = urgent(state, if why.is_empty() { width / 2 } else { room }, look);
     let room = room.saturating_sub(if urgent.is_empty() { 0 } else { width_of(&urgent) + 3 });
-    let middle = joined(parts, room, look);
+    let middle = joined(most_important(parts, room), room, look);
     let mut spans = vec![Span::raw(" ")];
     for (index, part) in [urgent, middle, why].into_iter().filter(|part| !part.is_empty()).enumerate() {
         if index > 0 {
@@ -46,50 +49,60 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     Line::from(spans).render(area, buffer);
 }
 
-/// The line of a plan that makes no prediction: what holds the run up comes before it, what the run tells behind it.
+/// The line of a plan that makes no prediction. What has become of the run comes before it: how it ended, what holds it
+/// up, how long its steps take.
 fn broken(state: &State, look: &Look, plan: Line<'_>, area: Rect, buffer: &mut Buffer) {
+    let theme = &look.theme;
     let width = area.width as usize;
-    let stalls = state.run.telemetry.step_cause(&state.monitor, state.now).filter(|cause| cause.stalls);
-    let told = if state.monitor.attached.is_some() { unplanned(state, look) } else { Vec::new() };
-    let mut said = |words: String, style| Line::styled(fit(&words, width), style).render(area, buffer);
-    match (stalls, told.len()) {
-        (Some(cause), _) => said(format!(" {}", printable(&cause.words)), look.theme.warning()),
-        (None, 0) => said(plan.to_string(), plan.style),
+    let stalls = || state.run.telemetry.step_cause(&state.monitor, state.now).filter(|cause| cause.stalls);
+    let mut spans = Vec::new();
+    if let Some(ended) = state.run.telemetry.ended(&state.monitor, state.now) {
+        spans.push(Span::styled(format!(" {}", printable(&ended)), theme.danger()));
+    } else if let Some(cause) = stalls() {
+        spans.push(Span::styled(fit(&format!(" {}", printable(&cause.words)), width), theme.warning()));
+    } else if state.monitor.attached.is_some() {
         // Its last part is for runs that nobody has a plan of.
-        (None, parts) => {
-            let text = plan.to_string();
-            let room = width.saturating_sub(text.chars().count() + 3);
-            let figures = joined(told.into_iter().take(parts - 1).collect(), room, look);
-            let mut spans = vec![Span::styled(fit(&text, width), plan.style)];
-            if !figures.is_empty() {
-                spans.push(Span::styled(" │ ", look.theme.frame()));
-                spans.extend(figures);
-            }
-            Line::from(spans).render(area, buffer);
-        }
+        let mut told = unplanned(state, look);
+        told.pop();
+        let told = if step_of(state).value().is_some() { joined(told, width / 2, look) } else { Vec::new() };
+        spans.extend(if told.is_empty() { None } else { Some(Span::raw(" ")) });
+        spans.extend(told);
     }
+    if spans.is_empty() {
+        return Line::styled(fit(&plan.to_string(), width), plan.style).render(area, buffer);
+    }
+    let left = width.saturating_sub(width_of(&spans) + 2);
+    if left > LEAST_OF_A_FAULT {
+        spans.push(Span::styled(" │", theme.frame()));
+        spans.push(Span::styled(fit(&plan.to_string(), left), plan.style));
+    }
+    Line::from(spans).render(area, buffer);
 }
 
-/// The figures, the most important first.
-fn parts<'a>(state: &State, prediction: &Prediction, look: &Look) -> Vec<Vec<Span<'a>>> {
+/// A plan's fault that has less room than this says nothing.
+const LEAST_OF_A_FAULT: usize = 16;
+
+/// The metrics, the most important first.
+fn parts<'a>(state: &State, prediction: &Prediction, look: &Look) -> Vec<LineMetric<'a>> {
     if is_unplanned(state) {
-        return unplanned(state, look);
+        return unplanned(state, look).into_iter().map(LineMetric::usual).collect();
     }
     let mut parts = match &state.run.comparison {
         Some(comparison) => compared(comparison, look),
-        None => alone(prediction, look),
+        None => alone(prediction, look).into_iter().map(LineMetric::usual).collect(),
     };
     let mut predicted = match state.plans.compared().serves() {
-        true => answered(prediction, look),
+        true => answered(prediction, look).into_iter().map(LineMetric::usual).collect(),
         false => predicted(prediction, state.run.comparison.as_ref(), look),
     }
     .into_iter();
     parts.extend(predicted.next());
-    parts.extend(eta(state, look));
+    parts.extend(eta(state, look).map(LineMetric::usual));
     parts.extend(predicted);
     if !state.run.calibration.is_empty() {
         // What stands left of the arrows is no longer what the plan alone predicts: it is said before any of it.
-        parts.insert(0, vec![Span::styled("calibrated", look.theme.warning())]);
+        let calibrated = vec![Span::styled("calibrated", look.theme.warning())];
+        parts.insert(0, LineMetric { spans: calibrated, rank: MetricRank::Off });
     }
     parts
 }
@@ -97,13 +110,17 @@ fn parts<'a>(state: &State, prediction: &Prediction, look: &Look) -> Vec<Vec<Spa
 /// What an attached process that has no plan tells itself: an example's figures are none of its.
 fn unplanned<'a>(state: &State, look: &Look) -> Vec<Vec<Span<'a>>> {
     let theme = &look.theme;
-    let told = state.run.telemetry.progress(&state.monitor, state.now);
-    let step = told.map_or_else(Reading::not_read, |(_, progress)| progress.step_time);
-    let step = marked(&step, ToString::to_string);
+    let step = marked(&step_of(state), ToString::to_string);
     let mut parts = vec![vec![Span::styled("step ", theme.dim()), Span::styled(step, theme.observed())]];
     parts.extend(eta(state, look));
     parts.push(vec![Span::styled("no plan to compare it with (i in the monitor reads one)", theme.dim())]);
     parts
+}
+
+/// How long a step of the run takes, as it tells.
+fn step_of(state: &State) -> Reading<Seconds> {
+    let told = state.run.telemetry.progress(&state.monitor, state.now);
+    told.map_or_else(Reading::not_read, |(_, progress)| progress.step_time)
 }
 
 /// The gravest alert that nobody has seen, in at most `width` cells, unless the verdict says it; else what the GPU
@@ -155,6 +172,11 @@ fn cause(state: &State) -> Option<(String, String)> {
     }
     if let Some(ended) = state.run.telemetry.ended(&state.monitor, state.now) {
         return said(ended);
+    }
+    let below = &state.run.telemetry.news.runs_below;
+    if !below.is_empty() {
+        let pids: Vec<String> = below.iter().take(4).map(ToString::to_string).collect();
+        return said(format!("attach to one of its {} runs: {}", below.len(), pids.join(", ")));
     }
     let place = state.run.telemetry.step_cause(&state.monitor, state.now);
     // What a step that does not end waits for is known for sure.
@@ -218,11 +240,19 @@ fn alone<'a>(prediction: &Prediction, look: &Look) -> Vec<Vec<Span<'a>>> {
     ]
 }
 
-fn compared<'a>(comparison: &Comparison, look: &Look) -> Vec<Vec<Span<'a>>> {
-    vec![
-        residual("memory ", &comparison.memory, Bytes::in_gib, " GiB", look),
-        residual("DRAM ", &comparison.bandwidth, terabytes, " TB/s", look),
-    ]
+fn compared<'a>(comparison: &Comparison, look: &Look) -> Vec<LineMetric<'a>> {
+    let memory =
+        LineMetric::of(residual("memory ", &comparison.memory, Bytes::in_gib, " GiB", look), &comparison.memory);
+    let bandwidth = &comparison.bandwidth;
+    // Nobody counts the DRAM traffic of a CPU.
+    let counted = bandwidth.observed.absence() != Some(&Absence::NoGpu);
+    let (show, unit) = if bandwidth.predicted.0 < SLOW.0 {
+        (gigabytes as fn(BytesPerSec) -> String, " GB/s")
+    } else {
+        (terabytes as fn(BytesPerSec) -> String, " TB/s")
+    };
+    let dram = || LineMetric::of(residual("DRAM ", bandwidth, show, unit, look), bandwidth);
+    std::iter::once(memory).chain(counted.then(dram)).collect()
 }
 
 /// What a server is judged by: how fast it answers, when the first token comes, and how long each further one takes.
@@ -244,7 +274,7 @@ fn answered<'a>(prediction: &Prediction, look: &Look) -> Vec<Vec<Span<'a>>> {
 }
 
 /// Step time and what follows from it: against what is observed of it, else as the plan predicts.
-fn predicted<'a>(prediction: &Prediction, comparison: Option<&Comparison>, look: &Look) -> Vec<Vec<Span<'a>>> {
+fn predicted<'a>(prediction: &Prediction, comparison: Option<&Comparison>, look: &Look) -> Vec<LineMetric<'a>> {
     let theme = &look.theme;
     let mut parts = Vec::new();
     // Beside observed figures those that are not say so.
@@ -258,32 +288,46 @@ fn predicted<'a>(prediction: &Prediction, comparison: Option<&Comparison>, look:
             } else {
                 (seconds as fn(Seconds) -> String, " s")
             };
-            parts.push(residual("step ", step, show, unit, look));
+            parts.push(LineMetric::of(residual("step ", step, show, unit, look), step));
         }
-        None => parts.push(vec![
+        None => parts.push(LineMetric::usual(vec![
             Span::styled("step ", theme.dim()),
             Span::styled(prediction.time.step.to_string(), theme.predicted()),
             Span::styled(" predicted", theme.dim()),
-        ]),
+        ])),
     }
     match comparison.and_then(|comparison| comparison.tokens.as_ref()).filter(|rate| rate.observed.value().is_some()) {
-        Some(rate) => parts.push(residual("", rate, |rate| tokens(rate.0), " tok/s", look)),
+        Some(rate) => {
+            let spans = residual("", rate, |rate| tokens(rate.0), " tok/s", look);
+            // Beside the step they say the same again.
+            parts.push(if step.is_some() { LineMetric::usual(spans) } else { LineMetric::of(spans, rate) });
+        }
         None => parts.extend(prediction.time.tokens_per_s.map(|rate| {
-            vec![Span::styled(tokens(rate), theme.predicted()), Span::styled(format!(" tok/s{label}"), theme.dim())]
+            let unit = Span::styled(format!(" tok/s{label}"), theme.dim());
+            LineMetric::usual(vec![Span::styled(tokens(rate), theme.predicted()), unit])
         })),
     }
-    match comparison.and_then(|comparison| comparison.mfu.as_ref()).filter(|mfu| mfu.observed.value().is_some()) {
-        Some(mfu) => parts.push(residual("MFU ", mfu, |mfu| format!("{:.0}", mfu.percent()), " %", look)),
-        None => parts.extend(prediction.time.mfu.map(|mfu| {
+    let mfu = comparison.and_then(|comparison| comparison.mfu.as_ref()).filter(|mfu| mfu.observed.value().is_some());
+    let shown = match mfu {
+        Some(mfu) => Some(residual("MFU ", mfu, |mfu| format!("{:.0}", mfu.percent()), " %", look)),
+        None => prediction.time.mfu.map(|mfu| {
             let share = format!("{:.0} %", mfu * 100.0);
             vec![
                 Span::styled("MFU ", theme.dim()),
                 Span::styled(share, theme.predicted()),
                 Span::styled(label, theme.dim()),
             ]
-        })),
-    }
+        }),
+    };
+    parts.extend(shown.map(LineMetric::usual));
     parts
+}
+
+/// Below this two places of TB/s show no figure.
+const SLOW: BytesPerSec = BytesPerSec(1e10);
+
+fn gigabytes(rate: BytesPerSec) -> String {
+    three_figures(rate.0 / 1e9)
 }
 
 fn seconds(time: Seconds) -> String {

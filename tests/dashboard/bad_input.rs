@@ -37,7 +37,7 @@ fn what_is_no_plan_file_is_named() {
 fn to_be_mended(plan: impl AsRef<[u8]>) -> (Terminal, String) {
     let terminal = Program::memwall().args(&["mine.yaml"]).file("mine.yaml", plan).start();
     let screen = terminal.wait_for("plan broken");
-    assert!(screen.contains("no good plan yet") && screen.contains("complete"), "{screen}");
+    assert!(screen.contains("the plan has errors") && screen.contains("complete"), "{screen}");
     (terminal, screen.lines().nth(1).unwrap().to_owned())
 }
 
@@ -66,7 +66,7 @@ fn a_broken_plan_is_mended_and_every_pane_has_its_figures() {
     // The cursor is at the fault: the word is typed anew.
     terminal.keys(&format!("{}llama-2-7b", "\x1b[3~".repeat("llama-2-7c".len())));
     let screen = terminal.wait_without("plan broken");
-    assert!(screen.contains("device-used") && !screen.contains("no good plan yet"), "{screen}");
+    assert!(screen.contains("device-used") && !screen.contains("the plan has errors"), "{screen}");
     // The demo, which is a run of the plan, has waited for it.
     terminal.wait_for("demo live");
     terminal.keys("\x1b");

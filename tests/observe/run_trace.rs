@@ -150,7 +150,7 @@ Mlp()(torch.randn(256, 1024)).sum().backward()
     let out = memwall(folder.path(), &["run", "--modules", "--", &python(), "mlp.py"]);
     let said = text(&out.stderr);
     // 1024 x 4096 + 4096 and 4096 x 1024 + 1024.
-    assert!(said.contains("no optimizer step; 8393728 parameters on cpu"), "{said}");
+    assert!(said.contains("no optimizer step; 8 393 728 parameters on cpu"), "{said}");
     assert!(said.contains("kept 5.00 MiB"), "{said}");
     assert!(said.contains("4.00 MiB  80.0 %      1  ReLU    relu"), "{said}");
     assert!(said.contains("1.00 MiB  20.0 %      1  Linear  fc1"), "{said}");

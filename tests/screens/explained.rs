@@ -117,6 +117,21 @@ fn an_answer_to_a_plan_that_has_changed_meanwhile_is_none() {
     assert_eq!(words(&state), Vec::<String>::new());
 }
 
+/// The cause of the run before it says nothing of another process, not even until the next search.
+#[test]
+fn what_was_found_of_one_process_is_not_said_of_the_next() {
+    let change = Change::to("distribution.sequence_parallel", "false");
+    let (mut state, mut run) = departing("13b_long_sequence", &change);
+    watch(&mut state, &mut run, 0..120);
+    assert!(!words(&state).is_empty());
+    let before = state.monitor.attached.as_ref().map(|attached| attached.pid);
+    for key in [KeyPress::Char('4'), KeyPress::End, KeyPress::Enter] {
+        update(&mut state, Event::Key(key));
+    }
+    assert_ne!(state.monitor.attached.as_ref().map(|attached| attached.pid), before);
+    assert_eq!(words(&state), Vec::<String>::new());
+}
+
 #[test]
 fn the_pane_says_what_each_would_make_of_the_run() {
     let change = Change::to("training.activation_checkpointing", "full");

@@ -117,7 +117,7 @@ fn a_draft_is_marked_in_form_header_and_tabs_and_stands_beside_the_runs_plan() {
 #[test]
 fn what_is_not_of_the_runs_model_or_gpus_is_said_and_not_explained() {
     for (key, value, short, words) in [
-        ("model.preset", "llama-2-7b", "OTHER MODEL", "another model runs than the plan's: llama-2-13b"),
+        ("model.preset", "llama-2-7b", "OTHER MODEL", "another model: llama-2-13b"),
         ("hardware.gpu_type", "NVIDIA A100", "OTHER GPU", "another GPU than the plan's: NVIDIA H100"),
         ("cluster.num_gpus", "64", "8 OF 64 GPUS", "the plan is for 64 GPUs, the run is on 8"),
     ] {
@@ -334,7 +334,7 @@ fn scenarios() -> Vec<(State, &'static str, &'static str)> {
         (departed("8b_single_gpu", "training.attention", "eager"), "", "eager attention"),
         (departed("7b_lora", "training.precision", "fp32"), "", "everything in fp32, no autocast"),
         (departed("8b_fsdp_torchtitan", checkpointing, "full"), "", "every block checkpointed"),
-        (followed("model.preset", "llama-2-7b"), "OTHER MODEL", "another model runs than the plan's: llama-2-13b"),
+        (followed("model.preset", "llama-2-7b"), "OTHER MODEL", "another model: llama-2-13b"),
         (
             followed("hardware.gpu_type", "NVIDIA A100"),
             "OTHER GPU",

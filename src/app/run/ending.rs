@@ -72,7 +72,8 @@ impl Telemetry {
             .or_else(|| exits().find(|exit| exit.signal.is_some()));
         // A rank that is done before the others ends no run.
         let own = || exits().find(|exit| exit.pid == attached);
-        failed.or_else(own).map(|exit| (*exit, rank(exit.pid)))
+        // The one process of a run needs no number.
+        failed.or_else(own).map(|exit| (*exit, rank(exit.pid).filter(|_| self.news.ranks.len() > 1)))
     }
 }
 

@@ -14,7 +14,7 @@ use crate::app::plans;
 use crate::app::state::State;
 use crate::catalog::{Catalog, Generation};
 use crate::compare::{self, Bands, Calibration, Candidates, Comparison, Evidence, Explanation, Subject, explain};
-use crate::predict::Job;
+use crate::predict::{Job, Prediction};
 use crate::reading::Moment;
 use crate::units::Seconds;
 
@@ -165,13 +165,14 @@ impl Question {
     /// What there is to explain now; none where nothing is observed of a run that has a plan.
     #[must_use]
     pub fn of(state: &State) -> Option<Self> {
-        let job = state.plans.run.as_ref()?.plan().job()?;
+        let plan = state.plans.run.as_ref()?.plan();
+        let (job, prediction) = plan.job().zip(plan.prediction())?;
         Some(Self {
             plan: state.run.explaining.plan.clone()?,
             catalog: Arc::clone(&state.catalog),
             asked: QuestionKey::of(state)?,
             bands: Bands::of(job),
-            stated: stated(state, job),
+            stated: stated(state, job, prediction),
         })
     }
 
@@ -190,10 +191,12 @@ impl Question {
 }
 
 /// What the run is told for sure: by its command, files and environment, and by its hook.
-fn stated(state: &State, job: &Job) -> Vec<(&'static str, String)> {
+fn stated(state: &State, job: &Job, prediction: &Prediction) -> Vec<(&'static str, String)> {
     let telemetry = &state.run.telemetry;
-    let hooked = telemetry.hooked(&state.monitor, state.now).map(|run| ToldSettings::of(run, job).as_planned());
-    telemetry.stated(&state.monitor).iter().cloned().chain(hooked.into_iter().flatten()).collect()
+    let run = telemetry.hooked(&state.monitor, state.now);
+    let model = run.and_then(|run| mismatch::planned_model(run.about.as_ref()?, job, prediction));
+    let hooked = run.map(|run| ToldSettings::of(run, job).as_planned());
+    telemetry.stated(&state.monitor).iter().cloned().chain(hooked.into_iter().flatten()).chain(model).collect()
 }
 
 /// Begins a search where what is seen has changed since the last one and lies outside of what

@@ -4,6 +4,7 @@
 use crate::app::monitor::SourceState;
 use crate::app::state::State;
 use crate::catalog::Generation;
+use crate::plan::keys;
 use crate::predict::{Job, Prediction};
 use crate::reading::{DeviceSample, HookAbout, SourceKind};
 use crate::units::parameter_count;
@@ -40,10 +41,10 @@ impl Mismatch {
     #[must_use]
     pub fn words(&self) -> String {
         match self {
-            Self::Model(runs) => format!("another model runs than the plan's: {runs}"),
+            Self::Model(runs) => format!("another model: {runs}"),
             Self::Settings(runs) => format!("the run has {runs}"),
             Self::NoGpu(planned) => {
-                format!("the run is on the CPU, the plan for {planned}: its time and memory cannot be compared")
+                format!("the run is on the CPU, the plan for {planned}: they cannot be compared")
             }
             Self::Gpu(name) => format!("another GPU than the plan's: {name}"),
             Self::Gpus(planned, seen) => format!("the plan is for {planned} GPUs, the run is on {seen}"),
@@ -131,6 +132,16 @@ pub fn told_model(about: &HookAbout, job: &Job, prediction: &Prediction, by_name
     let class = about.model.as_deref().unwrap_or("a model");
     let (runs, planned) = (parameter_count(about.params), parameter_count(prediction.params.total));
     differs.then(|| format!("{class} of {runs} parameters, the plan has {planned}"))
+}
+
+/// The plan's model as what a process with the hook is told, where it counts all of that model's parameters: no cause
+/// has it train another one.
+#[must_use]
+pub fn planned_model(about: &HookAbout, job: &Job, prediction: &Prediction) -> Option<(&'static str, String)> {
+    let whole = job.degrees.tensor * job.degrees.pipeline * job.degrees.expert == 1;
+    let share = about.params as f64 / prediction.params.total as f64;
+    let is_same = about.params_are_all && whole && (share - 1.0).abs() <= SAME_SIZE;
+    is_same.then(|| (keys::model::preset, job.architecture.name.clone()))
 }
 
 /// By the hook's world; else by the log's; else by the GPUs that anybody is on, where those of one machine are watched.

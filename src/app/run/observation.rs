@@ -78,7 +78,11 @@ fn on_cpu(
     }
     let pid = monitor.attached_here();
     let process = sample.processes.iter().find(|process| Some(process.pid) == pid);
-    let resident = process.map_or_else(Reading::not_read, |process| process.resident.clone());
+    let resident = match process {
+        // A shell holds nothing of the runs that it has started.
+        Some(process) if run.news.runs_below.is_empty() => process.resident.clone(),
+        _ => Reading::not_read(),
+    };
     let step = run.hooked(monitor, sample.at).and_then(|hooked| hooked.step.as_ref());
     let told = match step.filter(|step| step.memory == HookMemory::Resident) {
         Some(step) => Evidence {
@@ -96,6 +100,8 @@ fn on_cpu(
             ..without
         },
     };
+    let cpu_wait = process.map_or_else(Reading::not_read, |process| process.cpu_wait.clone());
+    let told = Evidence { cpu_wait, ..told };
     let (allocated, reserved) = (told.allocated.clone(), told.reserved.clone());
     let evidence = with_progress(told, (monitor, run), prediction, job, sample.at);
     Observation { whose, memory: resident, devices, evidence: Evidence { allocated, reserved, ..evidence } }

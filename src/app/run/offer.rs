@@ -13,6 +13,8 @@ pub fn take(state: &mut State) -> Vec<Effect> {
         return Vec::new();
     };
     state.monitor.toggle_attach(pid);
+    // What was found out about the run before it says nothing of this one.
+    state.run.explaining.restart();
     let compared = plan::attached(state);
     state.notice = Some(info(format!("attached to {pid}{compared}")));
     set_against(state);

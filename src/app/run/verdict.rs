@@ -122,6 +122,9 @@ fn unseen(state: &State) -> Option<RunVerdict> {
         SourceState::Starting => return quiet("STARTING"),
         SourceState::Running(_) => {}
     }
+    if !state.run.telemetry.news.runs_below.is_empty() {
+        return quiet("SEVERAL RUNS");
+    }
     match state.monitor.attached.as_ref().map(|attached| attached.state) {
         Some(AttachedState::Missing) => return Some(verdict("NO SUCH PROCESS", Gravity::Danger)),
         Some(AttachedState::Awaited) if !state.run.telemetry.uses_no_gpu(&state.monitor, state.now) => {

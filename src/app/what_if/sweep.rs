@@ -236,6 +236,10 @@ fn take(state: &mut State) {
     }
     state.dialogs.overlay = None;
     if let Some(document) = scratch.document().cloned() {
+        if state.plans.editor.document().is_some_and(|before| before.text() == document.text()) {
+            state.notice = Some(info(format!("nothing changes: the plan says {} already", said.join(", "))));
+            return;
+        }
         editing::apply(state, document);
         state.notice = Some(info(format!("taken; s saves it, u takes it back: {}", said.join(", "))));
     }

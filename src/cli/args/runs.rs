@@ -144,7 +144,7 @@ pub struct RunArgs {
     /// The plan to compare the run with at its end
     #[arg(long, value_name = "PLAN")]
     pub plan: Option<PathBuf>,
-    /// Follow the third step and write its tape to this file: a plan's model
+    /// Trace the third step and write its tape to this file, which a plan may name as its model
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Look into the modules from the first pass on: also of a script without an optimizer step

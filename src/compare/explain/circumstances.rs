@@ -9,6 +9,8 @@ use crate::units::{Bytes, Fraction, Seconds};
 pub enum Circumstance {
     /// Another process holds memory on the same device.
     OtherProcess,
+    /// A run on a CPU waits for a core of it: other programs, or too many threads and workers of its own, have them.
+    BusyCpu,
     /// The GPUs wait for their samples.
     DataLoading,
     /// Heat or the board slows the clocks.
@@ -34,14 +36,15 @@ const BEYOND: f64 = 1.25;
 
 impl Circumstance {
     /// All of them: those whose size is observed come before those that take what is left.
-    pub const ALL: [Self; 5] =
-        [Self::OtherProcess, Self::Throttling, Self::DataLoading, Self::SlowLink, Self::Fragmentation];
+    pub const ALL: [Self; 6] =
+        [Self::OtherProcess, Self::BusyCpu, Self::Throttling, Self::DataLoading, Self::SlowLink, Self::Fragmentation];
 
     /// What one would say.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
             Self::OtherProcess => "another process on the GPU",
+            Self::BusyCpu => "waiting for a free CPU core",
             Self::DataLoading => "waiting for data",
             Self::Throttling => "clocks slowed down",
             Self::SlowLink => "collectives slower than the links",
@@ -54,6 +57,7 @@ impl Circumstance {
     pub const fn remedy(self) -> &'static str {
         match self {
             Self::OtherProcess => "end the other process, or lower hardware.memory_limit_gb to what is left",
+            Self::BusyCpu => "end other programs, or use fewer threads and workers: top shows who has the cores",
             Self::DataLoading => "more data-loader workers, prefetching, a faster store",
             Self::Throttling => "look at the GPU's temperature, airflow and power limit",
             Self::SlowLink => "look at NVLink and network errors, at NCCL's rings, at who shares the switch",
@@ -66,6 +70,7 @@ impl Circumstance {
     pub fn applied(self, plain: &Expectation, evidence: &Evidence) -> Option<(Expectation, f64)> {
         match self {
             Self::OtherProcess => other_process(plain, evidence),
+            Self::BusyCpu => busy_cpu(plain, evidence),
             Self::DataLoading => data_loading(plain, evidence),
             Self::Throttling => throttling(plain, evidence),
             Self::SlowLink => slow_link(plain, evidence),
@@ -89,6 +94,15 @@ fn other_process(plain: &Expectation, evidence: &Evidence) -> Option<(Expectatio
     let device_used = plain.device_used + others;
     // Whether it computes too nobody can tell: its memory is what is certain.
     Some((Expectation { device_used, others, ..*plain }, 0.0))
+}
+
+fn busy_cpu(plain: &Expectation, evidence: &Evidence) -> Option<(Expectation, f64)> {
+    let cpu_wait = evidence.cpu_wait.value().copied().filter(|wait| wait.0 > 0.0 && wait.0 < 1.0)?;
+    // Work that is done in what is left of the time takes longer by as much: at most, as other programs come and go, and
+    // the steps may be older than the share.
+    let most = plain.step * (1.0 / (1.0 - cpu_wait.0)) - plain.step;
+    let step = plain.step + delay(plain, evidence)?.min(most);
+    Some((Expectation { step, cpu_wait, ..*plain }, 0.0))
 }
 
 fn data_loading(plain: &Expectation, evidence: &Evidence) -> Option<(Expectation, f64)> {

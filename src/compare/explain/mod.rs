@@ -296,6 +296,7 @@ fn same(one: &Expectation, other: &Expectation) -> bool {
         (one.others.as_f64(), other.others.as_f64()),
         (one.busy.0, other.busy.0),
         (one.clock.0, other.clock.0),
+        (one.cpu_wait.0, other.cpu_wait.0),
     ]
     .into_iter()
     .all(|(one, other)| close(one, other))

@@ -3,6 +3,7 @@
 
 mod children;
 mod command_lines;
+mod cpu_wait;
 mod detail;
 mod end;
 mod exit;
@@ -23,15 +24,17 @@ use sysinfo::{Pid, Process, ProcessRefreshKind, ProcessStatus, ProcessesToUpdate
 
 use children::Children;
 use command_lines::CommandLines;
+use cpu_wait::CpuWaits;
 use detail::Details;
 use namespace::NamespacePids;
 use redaction::Redacted;
 use users::Users;
 
 pub use children::started_by;
+pub use cpu_wait::waited_for_core;
 pub use exit::ExitWatch;
 pub use namespace::{is_the_hosts as sees_all_processes, last_number_in};
-pub use ranks::{ranks_of, told_ranks_of};
+pub use ranks::{ranks_of, told_ranks_of, told_runs_of};
 pub use waits::Waits;
 
 pub use end::{End, EndError, end};
@@ -50,6 +53,7 @@ pub struct HostFacts {
     system: Option<System>,
     users: Users,
     cpu_before: HashMap<u32, CpuTime>,
+    cpu_waits: CpuWaits,
     commands: CommandLines,
     elsewhere: NamespacePids,
     details: Details,
@@ -74,6 +78,7 @@ impl HostFacts {
             system: System::new().ok(),
             users: Users::default(),
             cpu_before: HashMap::new(),
+            cpu_waits: CpuWaits::default(),
             commands: CommandLines::default(),
             elsewhere: NamespacePids::default(),
             details: Details::default(),
@@ -143,6 +148,7 @@ impl HostFacts {
         let time = CpuTime { started, millis: process.accumulated_cpu_time(), at: now };
         let before = self.cpu_before.insert(pid, time);
         let line = self.commands.of(pid, started, process.cmd(), command(process));
+        let cpu_wait = self.cpu_waits.of(&self.proc_root, local, started, now);
         // sysinfo reads the name when it meets the process and not again.
         let is_other = self.commands.has_changed(pid);
         let name = if is_other { name(&self.proc_root, local, process) } else { bounded(process.name()) };
@@ -153,6 +159,7 @@ impl HostFacts {
             command: Reading::measured(line, now),
             user: user(process, &mut self.users, now),
             cpu: cpu(before, time),
+            cpu_wait,
             resident: Reading::measured(Bytes(process.memory()), now),
             here: (local != pid).then_some(local),
             parent: process.parent().map(Pid::as_u32),
@@ -168,6 +175,7 @@ impl HostFacts {
     fn forget(&mut self, pids: &[u32]) {
         let children = self.children.pids();
         self.cpu_before.retain(|pid, _| pids.contains(pid) || children.contains(pid));
+        self.cpu_waits.forget(|pid| self.cpu_before.contains_key(&pid));
         self.commands.forget(|pid| pids.contains(&pid) || children.contains(&pid));
         self.elsewhere.forget(pids);
         let known = self.system.as_ref().map_or(0, |system| system.processes().len());
@@ -202,6 +210,7 @@ fn without_facts(pid: u32, why: &Absence) -> HostProcess {
         command: Reading::Absent(why.clone()),
         user: Reading::Absent(why.clone()),
         cpu: Reading::Absent(why.clone()),
+        cpu_wait: Reading::Absent(why.clone()),
         resident: Reading::Absent(why.clone()),
         ..HostProcess::default()
     }

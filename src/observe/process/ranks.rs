@@ -56,6 +56,22 @@ pub fn told_ranks_of(pid: u32, hooks: &[HookedRun]) -> Vec<RankProcess> {
     ranks
 }
 
+/// The training processes below one that has started them, a shell or `memwall run`, where none has a rank: by pid.
+#[must_use]
+pub fn told_runs_of(pid: u32, hooks: &[HookedRun]) -> Vec<RankProcess> {
+    let trains = |run: &&HookedRun| run.about.as_ref().is_some_and(|about| about.rank.is_none());
+    let is_its = |run: &&HookedRun| run.pid != pid && run.end.is_none() && is_below(run.pid, pid);
+    let process =
+        |run: &HookedRun| RankProcess { pid: run.pid, started: start_of(Path::new("/proc"), run.pid), rank: 0 };
+    // One with a hook of its own is a run itself, whatever it starts.
+    if hooks.iter().any(|run| run.pid == pid && run.end.is_none()) {
+        return Vec::new();
+    }
+    let mut runs: Vec<RankProcess> = hooks.iter().filter(trains).filter(is_its).map(process).collect();
+    runs.order_by_key(|run| run.pid);
+    runs
+}
+
 fn rank_of(root: &Path, pid: u32) -> Option<u32> {
     let mut bytes = Vec::new();
     let file = File::open(root.join(pid.to_string()).join("environ")).ok()?;
@@ -71,6 +87,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::reading::{HookAbout, Moment};
 
     /// A process with that environment that has started those.
     fn process(root: &Path, pid: u32, environ: &str, started: &[u32]) {
@@ -81,6 +98,26 @@ mod tests {
         let children: String = started.iter().map(|child| format!("{child} ")).collect();
         fs::write(task.join("children"), children).unwrap();
         fs::write(folder.join("stat"), format!("{pid} (python) S 1 1")).unwrap();
+    }
+
+    #[test]
+    fn runs_without_a_rank_are_found_below_who_started_them_unless_that_is_one() {
+        let mut children: Vec<std::process::Child> =
+            (0..2).map(|_| std::process::Command::new("sleep").arg("1000").spawn().unwrap()).collect();
+        let run = |pid: u32, rank: Option<u32>| {
+            let about = HookAbout { rank, ..HookAbout::default() };
+            HookedRun { about: Some(about), ..HookedRun::new(pid, Moment(1)) }
+        };
+        let own = std::process::id();
+        let [one, other] = [children[0].id(), children[1].id()];
+        let pids = |hooks: &[HookedRun]| told_runs_of(own, hooks).iter().map(|run| run.pid).collect::<Vec<_>>();
+        assert_eq!(pids(&[run(other, None), run(one, None), run(1, None)]), [one.min(other), one.max(other)]);
+        assert_eq!(pids(&[run(one, None), run(other, Some(0))]), [one], "a rank is no run of its own");
+        assert!(pids(&[run(one, None), run(own, None)]).is_empty(), "it has a hook itself");
+        for child in &mut children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
     }
 
     #[test]

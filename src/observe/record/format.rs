@@ -20,6 +20,7 @@ const UNITS: &[(&str, &str)] = &[
     ("dram_*, *_received, *_sent, read, written", "B/s"),
     ("busy, *_busy, *_activity, occupancy, tensor_*, fp*, fan", "share, 1 is all of it"),
     ("cpu", "1 is one core"),
+    ("cpu_wait", "share of the time, 1 is all of it"),
     ("power, power_limit", "W"),
     ("energy", "J"),
     ("temperature, *_temperature", "°C"),

@@ -21,7 +21,7 @@ pub fn title(plans: &Plans) -> String {
         parts.push(format!("{} of {count}", place + 1));
     }
     if plans.editor.prediction().is_none() {
-        parts.push("no good plan yet".to_owned());
+        parts.push("has errors".to_owned());
     }
     if plans.editor.standing() != ReadingState::Read {
         parts.push("reading".to_owned());

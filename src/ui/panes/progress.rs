@@ -33,11 +33,14 @@ fn line<'a>(state: &State, look: &Look, width: usize) -> Option<Line<'a>> {
     let Some((pid, progress)) = state.run.telemetry.progress(&state.monitor, state.now) else {
         return why_none(state, width).map(|text| Line::styled(text, theme.dim()));
     };
-    let mut spans =
-        vec![Span::styled(pid.map_or_else(|| " ▶".to_owned(), |pid| format!(" ▶ {pid}")), theme.observed())];
-    // The least important last: it is left out first.
+    let is_over = state.run.telemetry.ended(&state.monitor, state.now).is_some();
+    let (over, style) = if is_over { (" ended", theme.danger()) } else { ("", theme.observed()) };
+    let pid = pid.map_or_else(String::new, |pid| format!(" {pid}"));
+    let mut spans = vec![Span::styled(format!(" ▶{pid}{over}"), style)];
+    let per_gpu = if state.run.telemetry.uses_no_gpu(&state.monitor, state.now) { "tok/s" } else { "tok/s/GPU" };
     let left = state.run.telemetry.remaining(&progress, &state.monitor, state.now);
-    for (text, style) in parts(&progress, &left, theme.text(), theme.danger()) {
+    // The least important last: it is left out first.
+    for (text, style) in parts(&progress, (&left, per_gpu), theme.text(), theme.danger()) {
         if width_of(&spans) + text.chars().count() + 3 <= width {
             spans.push(Span::styled(format!("  {text}"), style));
         }
@@ -56,7 +59,14 @@ fn why_none(state: &State, width: usize) -> Option<String> {
     Some(fit(&format!(" ▶{pid}  no progress: {}", printable(&why.to_string())), width))
 }
 
-fn parts(progress: &Progress, left: &Reading<Seconds>, style: Style, alarm: Style) -> Vec<(String, Style)> {
+/// What is known of the run, the most important first; `left` is the time to its end, `per_gpu` the unit of what one device
+/// does.
+fn parts(
+    progress: &Progress,
+    (left, per_gpu): (&Reading<Seconds>, &str),
+    style: Style,
+    alarm: Style,
+) -> Vec<(String, Style)> {
     let mut parts = Vec::new();
     let mut add = |text: Option<String>| parts.extend(text.map(|text| (text, style)));
     let total = progress.total_steps.value().map(|total| format!(" of {}", grouped(*total))).unwrap_or_default();
@@ -69,7 +79,7 @@ fn parts(progress: &Progress, left: &Reading<Seconds>, style: Style, alarm: Styl
     let told = |reading: &Reading<TokensPerSec>| shown(reading, |rate| tokens(rate.0));
     add(told(&progress.tokens_per_s)
         .map(|rate| format!("{rate} tok/s"))
-        .or_else(|| told(&progress.tokens_per_s_per_gpu).map(|rate| format!("{rate} tok/s/GPU")))
+        .or_else(|| told(&progress.tokens_per_s_per_gpu).map(|rate| format!("{rate} {per_gpu}")))
         .or_else(|| shown(&progress.samples_per_s, |rate| tokens(*rate)).map(|rate| format!("{rate} samples/s"))));
     let mut add_number = |name: &str, reading: &Reading<f64>| {
         let is_number = reading.value().is_none_or(|value| value.is_finite());

@@ -17,6 +17,7 @@ use crate::app::{OpKind, RunState, State, TRAIL};
 use crate::catalog::Peaks;
 use crate::predict::{Bound, Roofline, RooflineOp};
 use crate::printable::printable;
+use crate::reading::Absence;
 use crate::ui::Look;
 use crate::ui::text::{fit, without_mean};
 use crate::units::{FlopsPerSec, Intensity};
@@ -41,7 +42,7 @@ pub fn title(state: &State) -> String {
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let Some(prediction) = state.plans.editor.prediction() else {
-        return say("no good plan yet: its operators are shown as soon as its faults are mended", look, area, buffer);
+        return say("the plan has errors: its operators are shown once they are corrected", look, area, buffer);
     };
     let roofline = &prediction.roofline;
     let selected = state.views.roofline.selected.min(state.views.roofline.ops(roofline).count().saturating_sub(1));
@@ -317,6 +318,8 @@ fn no_point(run: &RunState) -> String {
         ("DRAM bandwidth", comparison.bandwidth.observed.absence()),
     ];
     match missing.into_iter().find_map(|(what, why)| Some((what, why?))) {
+        Some((_, Absence::NoGpu)) => "no point: no GPU is used".to_owned(),
+        Some((_, Absence::NotAttached)) => "no point: no process is attached".to_owned(),
         Some((what, why)) => format!("no point: {what} {}", printable(&without_mean(why))),
         None => "idle".to_owned(),
     }

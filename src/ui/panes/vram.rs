@@ -48,7 +48,7 @@ pub fn title(state: &State) -> String {
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let Some(prediction) = state.plans.editor.prediction() else {
-        return say("no good plan yet: what it needs is shown as soon as its faults are mended", look, area, buffer);
+        return say("the plan has errors: its memory is shown once they are corrected", look, area, buffer);
     };
     let [bars, rest] = Layout::vertical([Constraint::Length(2), Constraint::Fill(1)]).areas(area);
     draw_bars(state, prediction, look, bars, buffer);

@@ -174,7 +174,7 @@ fn listeners_are_told_how_it_ended() {
     assert!(Command::new("kill").args(["-KILL", &run.pid.to_string()]).status().unwrap().success());
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(137));
     let killed = hear(&mut listener, "its end", |other| other.pid == run.pid && other.end.is_some());
-    assert_eq!(killed.end.unwrap().words().as_deref(), Some("exit 137"));
+    assert_eq!(killed.end.unwrap().words().as_deref(), Some("SIGKILL, exit 137"));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! the changed plan, with noise. The deviations are written out here in keys and values, apart from the list that
 //! the program tries.
 
+mod cpu_wait;
 mod first_cause;
 mod header;
 mod plans;

@@ -224,6 +224,7 @@ impl Scenario {
             busy: Reading::measured(Fraction((noisy(1.0 - idle)).min(1.0)), at),
             clock: Reading::measured(Fraction(noisy(truth.clock.0)), at),
             slowed: Reading::measured(slowed, at),
+            cpu_wait: Reading::not_read(),
             power: Reading::not_read(),
         };
         Self { plan, text, deviations, evidence, planned, truth, noise }

@@ -9,7 +9,11 @@ use crate::ui::text::without_mean;
 /// A name and what is said of it.
 pub fn of(state: &State, comparison: &Comparison) -> Vec<(&'static str, String)> {
     let unmatched = state.monitor.attached.as_ref().map(|attached| attached.state) == Some(AttachedState::Unmatched);
+    let on_cpu = state.run.telemetry.uses_no_gpu(&state.monitor, state.now);
     let memory = match comparison.whose {
+        MemoryOwner::Process { .. } if on_cpu => {
+            "resident set of the process: its peak, where the hook tells it, else now"
+        }
         MemoryOwner::Process { .. } => "peak since attached, as the driver charges the process",
         MemoryOwner::Device { .. } if unmatched => {
             "peak since attached, everything on the GPU: the driver tells pids of another namespace, and which of \
@@ -33,7 +37,12 @@ pub fn of(state: &State, comparison: &Comparison) -> Vec<(&'static str, String)>
         ],
     };
     if comparison.allocated.observed.value().is_some() || comparison.reserved.observed.value().is_some() {
-        kinds.push(("allocated", "reserved, allocated: the peaks that PyTorch counts itself".to_owned()));
+        let counted = if on_cpu {
+            "reserved, allocated: the resident set without what Python and its libraries hold; nobody counts tensors"
+        } else {
+            "reserved, allocated: the peaks that PyTorch counts itself"
+        };
+        kinds.push(("allocated", counted.to_owned()));
     }
     if !state.plans.compared().serves() {
         kinds.push(("step", step(state, comparison)));

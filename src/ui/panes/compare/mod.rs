@@ -116,7 +116,7 @@ impl<'a> Page<'a> {
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let Some(prediction) = state.plans.compared().prediction() else {
-        return uncompared(state, "no good plan yet: nothing to compare with", look, area, buffer);
+        return uncompared(state, "the plan has errors: there is nothing to compare with", look, area, buffer);
     };
     let Some(comparison) = &state.run.comparison else {
         return uncompared(state, &nothing_observed(state), look, area, buffer);
@@ -162,8 +162,8 @@ fn uncompared(state: &State, why: &str, look: &Look, area: Rect, buffer: &mut Bu
     page.add(Line::default());
     page.note("compared", why, 3, look);
     if state.plans.run.is_none() && state.plans.editor.waits_for_model() {
-        let how = "a model that no preset is: `memwall run --trace model.tape.json.gz -- COMMAND` follows one step of it; \
-                   then `trace: model.tape.json.gz` in place of `preset`";
+        let how = "for a model that no preset is, write `trace: model.tape.json.gz` in place of `preset`; \
+                   `memwall run --trace model.tape.json.gz -- COMMAND` makes that file from one step";
         page.note("its plan", how, 4, look);
     }
     page.add(Line::default());

@@ -89,6 +89,9 @@ fn steps(state: &State) -> Option<String> {
             quiet(),
             match state.run.telemetry.step_cause(&state.monitor, state.now) {
                 Some(_) => "",
+                None if state.run.telemetry.uses_no_gpu(&state.monitor, state.now) => {
+                    ": an evaluation, a checkpoint, a wait, or it hangs"
+                }
                 None => ": an evaluation where the GPU is busy, else a checkpoint, a wait, or it hangs",
             }
         )),

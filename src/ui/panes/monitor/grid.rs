@@ -95,7 +95,10 @@ pub fn heat_height(devices: usize, width: usize) -> usize {
 pub fn draw_heat(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let devices = state.monitor.devices();
     let cells = in_line(area.width as usize);
-    let heads: String = HEATS.iter().map(|(head, _)| left(head, cells + 2)).collect();
+    // What stands for it where it is missing is said where there is room.
+    let short = |head: &'static str| head.split_once(',').map_or(head, |(first, _)| first);
+    let head = |head: &'static str| if head.len() > cells + 1 { short(head) } else { head };
+    let heads: String = HEATS.iter().map(|(name, _)| left(head(name), cells + 2)).collect();
     let mut lines = vec![Line::styled(format!("{}{heads}", left("", NUMBERS)), look.theme.dim())];
     let room = (area.height as usize).saturating_sub(1);
     let all = devices.len().div_ceil(cells);

@@ -72,6 +72,10 @@ fn draw_damage(recordings: &Recordings, look: &Look, area: Rect, buffer: &mut Bu
 }
 
 fn draw_now(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
+    if state.monitor.devices().is_empty() {
+        let rest = progress::draw(state, look, area, buffer);
+        return processes::draw(state, look, rest, buffer);
+    }
     let (shape, [table, facts, past, rest]) = shares(area, state);
     match shape {
         Shape::Rows => rows::draw(state, look, table, buffer),

@@ -36,6 +36,13 @@ const RESIDENT: Column = Column {
     text: false,
     value: |row, _| of_host(row, |host| marked(&host.resident, ToString::to_string)),
 };
+/// How long it could have run and had no core.
+const WAIT: Column = Column {
+    head: "wait",
+    width: 6,
+    text: false,
+    value: |row, _| of_host(row, |host| marked(&host.cpu_wait, percent)),
+};
 const USER: Column = Column {
     head: "user",
     width: 8,
@@ -76,6 +83,8 @@ const PLACE: Column = Column { head: "container", width: 14, text: true, value: 
 const FEW: [&Column; 4] = [&PID, &GPU, &MEMORY, &CPU];
 /// With more room.
 const SOME: [&Column; 6] = [&PID, &GPU, &MEMORY, &CPU, &RESIDENT, &USER];
+/// Where no GPU is watched, for the process of a run on a CPU.
+const OF_CPU: [&Column; 6] = [&PID, &CPU, &WAIT, &RESIDENT, &TIME, &USER];
 /// The most important first: as many as fit.
 const ALL: [&Column; 13] =
     [&PID, &GPU, &MEMORY, &BUSY, &CPU, &TIME, &USER, &RESIDENT, &THREADS, &WORK, &READ, &WRITTEN, &PLACE];
@@ -111,11 +120,14 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
 }
 
 fn columns(monitor: &Monitor, width: usize) -> Vec<&'static Column> {
-    if monitor.view != MonitorView::Processes {
+    let without_gpus = monitor.devices().is_empty();
+    if monitor.view != MonitorView::Processes && !without_gpus {
         return if width >= SOME_FROM { SOME.to_vec() } else { FEW.to_vec() };
     }
     let mut room = width.saturating_sub(COMMAND);
-    ALL.into_iter()
+    let all = if without_gpus { OF_CPU.as_slice() } else { ALL.as_slice() };
+    all.iter()
+        .copied()
         .take_while(|column| {
             let fits = column.width + 2 <= room;
             room = room.saturating_sub(column.width + 2 * usize::from(column.text));
@@ -150,6 +162,12 @@ fn cell(column: &Column, text: &str) -> String {
 fn nobody(monitor: &Monitor) -> String {
     if !monitor.list.sought.is_empty() {
         return "no process with these letters: esc shows all".to_owned();
+    }
+    if monitor.devices().is_empty() {
+        return match &monitor.attached {
+            Some(attached) => format!("process {} is not there any more", attached.pid),
+            None => "no process is attached: --attach PID follows one on the CPU".to_owned(),
+        };
     }
     let why = monitor.devices().iter().find_map(|device| device.processes.absence());
     why.map_or("no process on a GPU".to_owned(), |why| format!("processes: {}", printable(&why.to_string())))
