@@ -47,6 +47,7 @@ pub(super) const PROFILE: Profile = Profile {
         python_names: rule(false, MODEL),
         family_classes: rule(false, "litgpt 0.5, litgpt/model.py, one GPT class for all models"),
         adapters: rule(AdapterType::Model, "litgpt 0.5, litgpt/lora.py, LoRALinear (the model's own dtype)"),
+        vocabulary_layers: rule(Some(&[("head", "lm_head")]), "litgpt 0.5, litgpt/lora.py, GPT (lora_head)"),
         linear_layers: rule(Some(&LINEAR_LAYERS), "litgpt 0.5, litgpt/model.py and litgpt/lora.py"),
         adapter_targets: rule(
             Some(&["q_proj", "v_proj"]),

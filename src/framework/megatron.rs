@@ -74,6 +74,7 @@ pub(super) const MODULES: Modules = Modules {
     adapters: rule(AdapterType::Model, "NVIDIA-NeMo/Megatron-Bridge, peft/utils.py, ParallelLinearAdapter"),
     quantised_scales: rule(false, "bitsandbytes, nn/modules.py, Params4bit (compress_statistics)"),
     restores_input_type: rule(false, "NVIDIA-NeMo/Megatron-Bridge, peft/lora.py (no quantised base)"),
+    vocabulary_layers: rule(Some(&[]), "NVIDIA-NeMo/Megatron-Bridge, peft/lora.py (the layers' four linear modules)"),
     linear_layers: rule(Some(&LINEAR_LAYERS), "megatron-core 0.16, core/transformer/attention.py and mlp.py"),
     adapter_targets: rule(
         Some(&["linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"]),

@@ -187,6 +187,8 @@ pub struct Modules {
     pub restores_input_type: Rule<bool>,
     /// What it calls the linear layers of every model; none: as the family's transformers class does.
     pub linear_layers: Rule<Option<&'static [Module]>>,
+    /// The embedding and the output matrix, where adapters stand on them by name; none: as transformers' classes name them.
+    pub vocabulary_layers: Rule<Option<&'static [Module]>>,
     /// Modules that adapters stand on where a plan names none; none: by family, as peft does.
     pub adapter_targets: Rule<Option<&'static [&'static str]>>,
 }

@@ -69,6 +69,7 @@ pub(super) const MODULES: Modules = Modules {
         true,
         "bitsandbytes, nn/modules.py, Linear4bit.forward (.to(inp_dtype)); peft, tuners/lora/bnb.py (result.clone())",
     ),
+    vocabulary_layers: rule(None, "transformers 4.57.6, models/*/modeling_*.py; peft, tuners/lora/layer.py, Embedding"),
     linear_layers: rule(None, "transformers 4.57.6, models/*/modeling_*.py"),
     adapter_targets: rule(None, PEFT),
 };

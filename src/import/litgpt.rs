@@ -13,7 +13,6 @@ use super::litgpt_shape;
 use super::model;
 use super::origin::{Origin, Setting};
 use super::preset_length;
-use super::rows::not_modelled;
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
 use crate::plan::keys;
@@ -261,17 +260,14 @@ fn adapters(imported: &mut ImportedPlan, settings: &Settings) {
         found.and_then(|name| if name.contains('4') { Some(4) } else { name.contains('8').then_some(8) })
     });
     adapters::set(imported, settings.whole("lora_r"), (VERSION, 8), bits);
-    let parts: [(&str, &[&str], bool); 5] = [
+    let parts: [(&str, &[&str], bool); 6] = [
         ("lora_query", &["q_proj"], true),
         ("lora_key", &["k_proj"], false),
         ("lora_value", &["v_proj"], true),
         ("lora_projection", &["o_proj"], false),
         ("lora_mlp", &["gate_proj", "up_proj", "down_proj"], false),
+        ("lora_head", &["lm_head"], false),
     ];
-    if settings.is("lora_head") {
-        not_modelled(imported, "lora_head: adapters on the vocabulary's matrix");
-    }
-    settings.accept("lora_head");
     let on = |name: &str, usual: bool| settings.flag(name).map_or(usual, |found| found.value);
     let targets: Vec<String> = parts
         .iter()

@@ -234,15 +234,17 @@ pub fn linear_layers(family: Family, profile: &Profile) -> Vec<Module> {
 
 /// What adapters stand on only where they are named: the embedding and the output matrix of a decoder.
 #[must_use]
-pub fn vocabulary_layers(family: Family, profile: &Profile) -> [Module; 2] {
+pub fn vocabulary_layers(family: Family, profile: &Profile) -> Vec<Module> {
+    if let Some(own) = profile.modules.vocabulary_layers.is {
+        return own.to_vec();
+    }
     let (embedding, head) = match family {
-        _ if profile.modules.linear_layers.is.is_some() => ("transformer.wte", "lm_head"),
         Family::Gpt2 | Family::Nanogpt => ("transformer.wte", "lm_head"),
         Family::GptNeox => ("gpt_neox.embed_in", "embed_out"),
         Family::Bloom | Family::Falcon => ("transformer.word_embeddings", "lm_head"),
         _ => ("model.embed_tokens", "lm_head"),
     };
-    [(EMBEDDING, embedding), (HEAD, head)]
+    vec![(EMBEDDING, embedding), (HEAD, head)]
 }
 
 /// Modules that adapters stand on where a plan names none; none where the user has to name some.

@@ -299,8 +299,11 @@ def model_of(config, name, training, dtype):
     model.train()
     model.config.use_cache = False
     if lora := training.get("lora"):
-        model = peft.get_peft_model(model, peft.LoraConfig(
-            r=lora["rank"], target_modules=lora["targets"], lora_dropout=lora.get("dropout", 0.0)))
+        # An embedding's adapter is made where it stays: fake parameters of a dictionary cannot be moved.
+        torch.nn.ParameterDict._apply = lambda self, *_, **__: self
+        with torch.device("cuda"):
+            model = peft.get_peft_model(model, peft.LoraConfig(
+                r=lora["rank"], target_modules=lora["targets"], lora_dropout=lora.get("dropout", 0.0)))
     for called, parameter in model.named_parameters():
         parameter.outer = part_of(called) in ("embeddings", "head")
         if part_of(called) in training.get("frozen", []):

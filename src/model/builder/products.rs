@@ -242,6 +242,12 @@ impl Builder<'_> {
         out
     }
 
+    /// peft's adapter beside an output matrix; `shape` is rows, inner, columns.
+    pub fn adapted_head(&mut self, x: TensorId, logits: TensorId, shape: (u64, u64, u64)) -> TensorId {
+        let (rows, from, to) = shape;
+        self.adapted(x, logits, rows, Linear { name: HEAD, from, to, bias: false, part: Part::Head })
+    }
+
     /// peft's adapter beside an embedding (peft/tuners/lora/layer.py, `Embedding.forward`): rows of one matrix, times the other.
     /// `table` is its rows and columns.
     pub fn adapted_lookup(&mut self, out: TensorId, tokens: u64, table: (u64, u64)) -> TensorId {

@@ -4,7 +4,7 @@ use super::DecoderContext;
 use super::attention::product;
 use super::mlp::scratch_backward;
 use crate::model::architecture::{DecoderOutput, Family};
-use crate::model::builder::{Builder, HEAD, Linear, Stash};
+use crate::model::builder::{Builder, Stash};
 use crate::model::element::{Element, Group};
 use crate::model::tape::{Flow, GRANULE, Spec, Tape, TensorId, Unit};
 use crate::model::walk::{Kernel, LossRule};
@@ -160,7 +160,7 @@ impl DecoderContext<'_> {
     pub(super) fn head(&self, stream: Element) -> Tape {
         let d = self.d;
         let mut b = self.builder();
-        let x = b.input(self.run.stream_tokens().saturating_mul(d.hidden), stream, true);
+        let x = b.input(self.run.stream_tokens().saturating_mul(d.hidden), stream, self.reaches_blocks());
         let x = if d.final_norm { self.norm(&mut b, x, "final_norm", d.hidden) } else { x };
         b.group = Group::Logits;
         let tokens = self.run.tokens();
@@ -183,7 +183,7 @@ impl DecoderContext<'_> {
             let last = self.run.batch.saturating_mul(columns);
             let x = b.copy_of("head.last_token", x, last);
             let logits = b.matrix("head", x, head, bias, (self.run.batch, columns, rows));
-            let logits = self.adapted_head(&mut b, x, logits, (self.run.batch, columns, rows));
+            let logits = b.adapted_head(x, logits, (self.run.batch, columns, rows));
             let logits = self.capped(&mut b, logits);
             return b.finish(logits);
         }
@@ -196,7 +196,7 @@ impl DecoderContext<'_> {
                 let gathered = self.gathered_bytes(&b, x, Part::Head);
                 let logits = b.matrix("head", x, head, bias, (tokens, columns, rows));
                 self.gathered(&mut b, gathered, true);
-                let logits = self.adapted_head(&mut b, x, logits, (tokens, columns, rows));
+                let logits = b.adapted_head(x, logits, (tokens, columns, rows));
                 let logits = self.capped(&mut b, logits);
                 let loss = self.loss(&mut b, logits, tokens, rule);
                 // The hidden state that autocast made a copy of for the matrix.
@@ -207,12 +207,6 @@ impl DecoderContext<'_> {
             }
         };
         b.finish(loss)
-    }
-
-    /// Logits of an output matrix with an adapter beside it.
-    fn adapted_head(&self, b: &mut Builder<'_>, x: TensorId, logits: TensorId, shape: (u64, u64, u64)) -> TensorId {
-        let (rows, from, to) = shape;
-        b.adapted_each(x, logits, rows, Linear { name: HEAD, from, to, bias: false, part: Part::Head }, (1, 1))
     }
 
     /// `tanh(logits / cap) * cap`.

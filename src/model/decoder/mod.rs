@@ -23,7 +23,7 @@ pub(super) use kernels::Core;
 pub use norm::layer_norm;
 
 use super::architecture::{Decoder, DecoderOutput, Family};
-use super::builder::{Builder, EMBEDDING, is_covered};
+use super::builder::{Adapters, Builder, EMBEDDING, HEAD, is_covered};
 use super::element::{Element, Group};
 use super::rules::{ClassRules, LayerBuffer};
 use super::tape::{GRANULE, Tape, TensorId, rounded};
@@ -127,14 +127,14 @@ impl DecoderContext<'_> {
         let mut kinds: Vec<(&'static str, Tape)> = Vec::with_capacity(2);
         let mut known: Vec<LayerKind> = Vec::with_capacity(2);
         // With frozen embeddings no gradient goes back beyond what the first layer trains.
-        let reached = ctx.reaches_embedding();
+        let (reached, within) = (ctx.reaches_embedding(), ctx.reaches_blocks());
         let projected = ctx.projects_embedding();
         let shared = d.class_rules.shared_layers;
         let order = (0..d.layers)
             .map(|index| {
                 let lowered = projected && index == 0;
                 let kind = LayerKind {
-                    reached: reached || index > 0,
+                    reached: if index > 0 { within } else { reached },
                     lowered,
                     borrows: shared && index > 0,
                     normed: d.input_norms && !(d.class_rules.unnormed_first && index == 0),
@@ -167,6 +167,12 @@ impl DecoderContext<'_> {
             Some(adapters) => adapters.targets.contains(&EMBEDDING),
             None => !frozen.has(Part::Embedding) || normed,
         }
+    }
+
+    /// Whether a gradient flows through the blocks: not where adapters stand behind them alone.
+    pub(super) fn reaches_blocks(&self) -> bool {
+        let adapted = |adapters: &Adapters| adapters.targets.iter().any(|target| ![EMBEDDING, HEAD].contains(target));
+        self.run.adapters.is_none_or(adapted) || self.reaches_embedding()
     }
 
     /// Token ids, so many labels (a tokenizer's mask where none are trained), and a mask where the batch is padded: 8

@@ -9,7 +9,7 @@ use crate::model::{
 };
 use crate::plan::Plan;
 use crate::plan::keys;
-use crate::plan::keywords::{Dtype, Framework, Loss};
+use crate::plan::keywords::{Dtype, Loss};
 
 const TARGETS: &str = "training.lora.targets";
 
@@ -28,10 +28,7 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, architecture: &Architectur
         ModelShape::Traced(model) => traced_linear_layers(model),
         _ => {
             let mut candidates = linear_layers(architecture.family, profile);
-            // Megatron's ranks hold slices of both, and no adapter of its libraries stands on either.
-            if profile.framework != Framework::Megatron {
-                candidates.extend(vocabulary_layers(architecture.family, profile));
-            }
+            candidates.extend(vocabulary_layers(architecture.family, profile));
             let operators = candidates.iter().map(|(operator, _)| *operator).collect();
             let there = architecture.linears(profile, operators);
             candidates.into_iter().filter(|(operator, _)| there.contains(operator)).collect()
