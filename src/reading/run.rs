@@ -66,7 +66,7 @@ impl ProcessExit {
 /// An exit code as a shell tells it: 128 and more is a signal.
 ///
 /// ```
-/// use memwall::reading::exit_words;
+/// use memwall_core::reading::exit_words;
 ///
 /// assert_eq!([1, 137, 162].map(exit_words), ["exit 1", "SIGKILL, exit 137", "signal 34, exit 162"]);
 /// ```

@@ -92,15 +92,36 @@ fn experts_get_an_adapter_each() {
     assert_eq!(of("qwen3-30b-a3b", targets), 48 * RANK * 128 * 3 * (2048 + 768));
 }
 
+/// peft, tuners/lora/layer.py: `Embedding` and `Linear`; `all-linear` leaves the output matrix out (tuners_utils.py,
+/// `_maybe_include_all_linear_layers`).
+#[test]
+fn the_embedding_and_the_output_matrix_take_one_where_they_are_named() {
+    let ends = 4096 + 32_000;
+    assert_eq!(of("llama-2-7b", ", targets: [lm_head]"), RANK * ends);
+    assert_eq!(of("llama-2-7b", ", targets: [embed_tokens, lm_head]"), 2 * RANK * ends);
+    let attention = 4 * (4096 + 4096);
+    let mlp = 3 * (4096 + 11_008);
+    assert_eq!(of("llama-2-7b", ", targets: [all-linear]"), 32 * RANK * (attention + mlp));
+    assert_eq!(of("gpt2", ", targets: [wte]"), RANK * (50_257 + 768));
+}
+
+#[test]
+fn a_loss_without_logits_has_no_place_for_an_adapter_on_the_output_matrix() {
+    let plan =
+        "model: {preset: llama-2-7b, sequence_length: 512}\ntraining: {loss: fused, lora: {targets: [lm_head]}}\n";
+    let faults = predict::of(&Document::parse(plan).unwrap().plan().unwrap(), catalog()).unwrap_err();
+    assert!(faults[0].to_string().contains("an adapter on the output matrix needs its logits"), "{faults:?}");
+}
+
 #[test]
 fn a_name_that_no_module_has_is_refused() {
-    for name in ["nonsense", "c_attn", "lm_head", "embed_tokens", "proj"] {
+    for name in ["nonsense", "c_attn", "wte", "proj"] {
         let faults = trained("preset: llama-2-7b", &format!(", targets: [q_proj, {name}]")).unwrap_err();
         assert_eq!(
             faults,
             [format!(
                 "training.lora.targets: `{name}` is no linear layer of this model that takes an adapter; known: q_proj, \
-                 k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj, all-linear"
+                 k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj, embed_tokens, lm_head, all-linear"
             )]
         );
     }

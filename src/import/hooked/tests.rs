@@ -145,7 +145,7 @@ fn classes_go_over_the_command() {
 fn another_model_is_told_by_its_parameters() {
     assert!(other_model(&about("float32", 0), 1010).is_none());
     let told = other_model(&about("float32", 0), 6_738_415_616).unwrap();
-    assert!(told.contains("1000 parameters") && told.contains("another model"), "{told}");
+    assert!(told.contains("1 000 parameters") && told.contains("another model"), "{told}");
     assert!(other_model(&HookAbout { params_are_all: false, ..about("float32", 0) }, 1).is_none());
 }
 

@@ -313,7 +313,7 @@ mod tests {
         let Some(Message { pid: 8, body: Body::End(end), .. }) = read(exit(8, None, 130).as_bytes(), Moment(9)) else {
             panic!("not read")
         };
-        assert_eq!(end.words().as_deref(), Some("exit 130"));
+        assert_eq!(end.words().as_deref(), Some("SIGINT, exit 130"));
     }
 
     #[test]
