@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::super::facts::{LineFacts, LineFormat, count, leading_number, positive_after};
+use super::super::facts::{LineFacts, LineFormat, positive_after};
 use super::text;
 use crate::reading::LogFormat;
 use crate::units::Seconds;
@@ -38,7 +38,7 @@ impl LineFormat for Batches {
             return None;
         }
         let found = (*POSITION).as_ref()?.captures(line)?;
-        let whole = |group: usize| leading_number(found.get(group)?.as_str()).and_then(count);
+        let whole = |group| text::counted(&found, group);
         let epoch = whole(1).or(whole(5)).or(whole(7))?;
         let batch = whole(3).or(whole(6)).or(whole(8))?;
         self.from_zero |= epoch == 0;

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::super::facts::{LineFacts, LineFormat, count, count_after, leading_number};
+use super::super::facts::{LineFacts, LineFormat, count_after, leading_number};
 use super::text;
 use crate::reading::LogFormat;
 use crate::units::{Bytes, Seconds};
@@ -53,7 +53,7 @@ impl LineFormat for Epochs {
             return None;
         }
         let found = (*POSITION).as_ref()?.captures(line)?;
-        let whole = |group: usize| leading_number(found.get(group)?.as_str()).and_then(count);
+        let whole = |group| text::counted(&found, group);
         let (epoch, done, each) = (whole(1)?, whole(3)?, whole(4)?);
         let loss = text::loss(line)?;
         if each == 0 || done > each {

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::super::facts::{LineFacts, LineFormat, count, leading_number, of_total};
+use super::super::facts::{LineFacts, LineFormat, leading_number, of_total};
 use super::text;
 use crate::reading::LogFormat;
 use crate::units::Seconds;
@@ -30,8 +30,7 @@ impl LineFormat for Keras {
 
     fn read(&mut self, line: &str) -> Option<LineFacts> {
         if let Some(found) = (*EPOCH).as_ref()?.captures(line) {
-            let whole = |group: usize| leading_number(found.get(group)?.as_str()).and_then(count);
-            self.epoch = whole(1).filter(|epoch| *epoch > 0).zip(whole(2));
+            self.epoch = text::counted(&found, 1).filter(|epoch| *epoch > 0).zip(text::counted(&found, 2));
             return None;
         }
         let (epoch, epochs) = self.epoch?;

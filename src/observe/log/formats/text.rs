@@ -45,6 +45,11 @@ fn number(found: &Captures, group: usize) -> Option<f64> {
     leading_number(found.get(group)?.as_str())
 }
 
+/// A count that a pattern has found.
+pub fn counted(found: &Captures, group: usize) -> Option<u64> {
+    number(found, group).and_then(count)
+}
+
 /// Whether a line may be one of training: no bar, and no evaluation's.
 pub fn may_train(line: &str) -> bool {
     line.len() <= LONGEST && !line.contains("%|") && groups(&OTHER, line).is_none()
@@ -77,8 +82,8 @@ impl LineFormat for Text {
         }
         let loss = loss(line)?;
         let found = groups(&STEP, line)?;
-        let step = number(&found, 1).and_then(count)?;
-        let total = number(&found, 2).and_then(count);
+        let step = counted(&found, 1)?;
+        let total = counted(&found, 2);
         let mut facts = LineFacts { step: Some(step), total_steps: total, loss: Some(loss), ..LineFacts::default() };
         if line.contains("data_time:") || line.contains("max mem:") {
             epochs::measured(line, &mut facts);
@@ -97,7 +102,7 @@ impl LineFormat for Text {
 impl Text {
     /// A step of an epoch, where it says how many each has, is one of the run.
     fn epoch(&mut self, facts: &mut LineFacts, found: &Captures, is_global: bool) {
-        let Some(epoch) = number(found, 1).and_then(count) else { return };
+        let Some(epoch) = counted(found, 1) else { return };
         self.from_zero |= epoch == 0;
         let Some(step) = facts.step else { return };
         let before = self.before.replace((epoch, step));
@@ -107,7 +112,7 @@ impl Text {
         }
         let Some(each) = facts.total_steps.filter(|_| !is_global && self.runs_on != Some(true)) else { return };
         let before = if self.from_zero { epoch } else { epoch.saturating_sub(1) };
-        let epochs = number(found, 2).and_then(count);
+        let epochs = counted(found, 2);
         if self.runs_on.is_none() && epochs.is_some_and(|epochs| !is_before_or_behind(before, epochs, step, each)) {
             // `Epoch 2/3 step 150/300`: half of the run, or of its second epoch.
             facts.step = facts.step.filter(|_| before == 0);
