@@ -92,8 +92,8 @@ pub fn of_process(
         HookSpeech::Heard(told) => tell(&mut imported, told, catalog),
     }
     if imported.values.is_empty() {
-        let is_python = command_name(&run.command).is_some_and(|name| name.starts_with("python"));
-        let how = if is_python { format!("; {}", traced(&run).join(" ")) } else { String::new() };
+        let is_python = run.command.first().is_some_and(|word| word.contains("python"));
+        let how = if is_python { format!("; if it trains: {}", traced(&run).join(" ")) } else { String::new() };
         return Err(Failure::failed(format!("process {pid}: {}{how}", nothing_known(&imported))));
     }
     if imported.names_no_model().is_some() && command.withheld.is_none() {
@@ -153,13 +153,9 @@ fn is_hooked(directory: &observe::hook::Directory, words: &[String], python_path
     starts_hook(words) || python_path.is_some_and(|path| path.split(':').any(|folder| folder.starts_with(&own)))
 }
 
-fn command_name(words: &[String]) -> Option<&str> {
-    Path::new(words.first()?).file_name()?.to_str()
-}
-
 /// Whether a command is a `memwall run`.
 fn starts_hook(words: &[String]) -> bool {
-    command_name(words) == Some("memwall") && words.get(1).is_some_and(|word| word == "run")
+    matches!(words, [program, command, ..] if Path::new(program).ends_with("memwall") && command == "run")
 }
 
 /// Asks the hook in the process, where its environment has it.

@@ -219,10 +219,10 @@ fn killed(code: u8) -> Option<String> {
     let words = exit_words(code.into());
     match code {
         SIGKILL => Some(format!(
-            "memwall: the command was killed ({words}): if not by you, the machine ran out of memory; dmesg tells\n"
+            "memwall: the command was killed ({words}), by you, a scheduler, or for lack of memory: dmesg tells of the last\n"
         )),
         // Whoever presses ^C knows.
-        129 | 131..=192 => Some(format!("memwall: the command was ended by a signal: {words}\n")),
+        129 | 131..=192 => Some(format!("memwall: the command ended with {words}\n")),
         _ => None,
     }
 }

@@ -41,7 +41,7 @@ const SLACK: f64 = 2.5;
 /// Steps between two that are told, where one alone has been: more are seldom made without a word.
 const UNTOLD: u64 = 1_000;
 
-/// Where nobody tells the time of a step, none for so long is late.
+/// Before the usual time of a step is known, none for so long is late.
 const UNTIMED: Seconds = Seconds(1800.0);
 
 /// Stretches between steps that are remembered: those within the longest mean are few.
@@ -138,6 +138,12 @@ impl Phases {
             (Some(_), None) => RunPhase::WarmingUp,
             (Some(_), Some(_)) => RunPhase::Steady,
         }
+    }
+
+    /// Whether what has been told is of the first steps alone, however long ago.
+    #[must_use]
+    pub const fn is_warming(&self) -> bool {
+        self.last.is_some() && self.steady_since.is_none()
     }
 
     /// How long it has been since a step was told of.

@@ -58,23 +58,20 @@ const OWN_CLASSES: [&str; 7] = [
 /// Whether the program is LLaMA-Factory.
 pub fn runs(context: &ImportContext) -> bool {
     let program = context.program;
-    let command = program.words.first().map_or("", String::as_str);
     let launched = ["llamafactory-cli", "lmf", "llamafactory", "llamafactory.cli"].contains(&program.name());
     let scripts: [&str; 4] =
         ["llamafactory/launcher.py", "llamafactory/train", "llamafactory/v1/", "LLaMA-Factory/src/train"];
     let script =
         scripts.iter().any(|part| program.path.contains(part)) || program.path.starts_with("llamafactory.train");
-    let own = program.words.iter().any(|word| word.starts_with("--finetuning_type"));
     let read = |path: String| text::yaml(&path, &context.run.files.read(&path).ok()?).ok();
     if config(context).and_then(read).is_some_and(|file| !trains(&file.with(arguments::read(&program.words).options))) {
         return false;
     }
-    (launched && matches!(command, "train" | "sft"))
+    let text = || context.run.files.read(&config(context)?).ok();
+    (launched && matches!(program.words.first().map(String::as_str), Some("train" | "sft")))
         || script
-        || (own && !launched)
-        || (!launched
-            && config(context)
-                .is_some_and(|path| context.run.files.read(&path).is_ok_and(|text| text.contains("finetuning_type:"))))
+        || (!launched && program.words.iter().any(|word| word.starts_with("--finetuning_type")))
+        || (!launched && text().is_some_and(|text| text.contains("finetuning_type:")))
 }
 
 fn config(context: &ImportContext) -> Option<String> {

@@ -27,7 +27,7 @@ mod weight;
 mod work;
 
 pub use architecture::{
-    Act, Architecture, Decoder, Encoder, Ends, Family, ImageHead, Mla, ModelShape, Moe, QkNorm, TextHead,
+    Act, Architecture, Decoder, DecoderOutput, Encoder, Ends, Family, ImageHead, Mla, ModelShape, Moe, QkNorm, TextHead,
 };
 pub use builder::{Adapters, EMBEDDING, HEAD, Operands, Types, is_covered};
 pub use element::{Element, GROUPS, Group};

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::Sender;
 
-use super::hook::{Bell, Directory, Listener};
+use super::hook::{Directory, Listener, WakeHandle};
 use super::log::{Log, Pattern};
 use super::process::{ExitWatch, Waits, ranks_of, told_ranks_of, told_runs_of};
 use crate::reading::{Absence, Moment, RankProcess, RunNews};
@@ -55,7 +55,7 @@ pub struct RunFollower {
     attached: Option<std_mpsc::Sender<Option<u32>>>,
     last: Option<u32>,
     socket: Option<PathBuf>,
-    bell: Option<Bell>,
+    wake_handle: Option<WakeHandle>,
 }
 
 impl RunFollower {
@@ -65,13 +65,7 @@ impl RunFollower {
             self.last = pid;
             // A thread that is gone has nobody to attend to.
             let _ = self.attached.as_ref().map(|attached| attached.send(pid));
-            self.ring();
-        }
-    }
-
-    fn ring(&self) {
-        if let Some(bell) = &self.bell {
-            bell.ring();
+            self.wake_handle.iter().for_each(WakeHandle::wake);
         }
     }
 }
@@ -79,7 +73,7 @@ impl RunFollower {
 impl Drop for RunFollower {
     fn drop(&mut self) {
         self.attached = None;
-        self.ring();
+        self.wake_handle.iter().for_each(WakeHandle::wake);
         // The thread may be cut off by the end of the program: the socket's name goes here.
         if let Some(path) = &self.socket {
             drop(std::fs::remove_file(path));
@@ -104,9 +98,9 @@ pub fn follow(
         Some(Err(why)) => (None, Some(why.to_string())),
         None => (None, None),
     };
-    // Without a bell nobody waits for long.
-    let bell = listener.as_ref().and_then(|listener| listener.bell().ok());
-    let idle_every = if bell.is_some() || listener.is_none() { IDLE_EVERY } else { EVERY };
+    // Where nobody can wake it, it waits for no longer than ever.
+    let wake_handle = listener.as_ref().and_then(|listener| listener.wake_handle().ok());
+    let idle_every = if wake_handle.is_some() || listener.is_none() { IDLE_EVERY } else { EVERY };
     let socket = listener.as_ref().map(|listener| listener.path().to_owned());
     let last = wanted.pid;
     let mut follower = FollowThread {
@@ -138,7 +132,7 @@ pub fn follow(
             }
         }
     })?;
-    Ok(RunFollower { attached: Some(attached), last, socket, bell })
+    Ok(RunFollower { attached: Some(attached), last, socket, wake_handle })
 }
 
 struct FollowThread {
@@ -290,7 +284,9 @@ impl FollowThread {
         if ranks.is_empty() {
             ranks = told_ranks_of(pid, &self.news.hooks);
         }
-        if ranks.is_empty() && self.news.ranks.is_empty() {
+        let known = &self.news.ranks;
+        let over = known.iter().all(|rank| self.news.exits.iter().any(|exit| exit.pid == rank.pid));
+        if ranks.is_empty() && over {
             ranks = self.run_below(pid, now);
         }
         self.same_ranks = if ranks == self.news.ranks { self.same_ranks.saturating_add(1) } else { 0 };
@@ -305,15 +301,17 @@ impl FollowThread {
                 self.watches.extend(ExitWatch::of(rank.pid));
             }
         }
+        self.alone_since = None;
         self.news.runs_below.clear();
         self.news.ranks = ranks;
     }
 
-    /// Of a shell the one run that it has started is meant. Of several, each tells of itself only once a step: one alone is
-    /// waited for a while.
+    /// Where a shell is attached, the one run that it has started is followed. Each of several tells of itself only with its
+    /// steps: before one is taken for the only one, others are waited for.
     fn run_below(&mut self, pid: u32, now: Moment) -> Vec<RankProcess> {
         let runs = told_runs_of(pid, &self.news.hooks);
         if let [_] = runs.as_slice() {
+            self.news.runs_below.clear();
             let since = *self.alone_since.get_or_insert(now);
             return if now.since(since) < ALONE_FOR { Vec::new() } else { runs };
         }

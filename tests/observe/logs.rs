@@ -265,9 +265,10 @@ fn other_releases_and_settings_of_the_same_frameworks() {
 /// Lines of nobody's: a step and a loss in text, or an object of JSON.
 #[test]
 fn logs_of_no_framework() {
-    // 100 steps in 25 s; five epochs of 600.
+    // 100 steps in 25 s. Within the first epoch of five nobody knows whether 600 steps are one of them or, by a limit of
+    // steps, the run.
     let now = told("text_epochs", LogFormat::Text);
-    assert_eq!((value(&now.step), value(&now.total_steps)), (Some(400), Some(3_000)));
+    assert_eq!((value(&now.step), value(&now.total_steps)), (Some(400), None));
     assert_eq!(value(&now.loss), Some(0.0713));
     close(&now.step_time, 0.25);
     // 100 updates in 40 s.

@@ -24,8 +24,8 @@ impl Telemetry {
             return Reading::Absent(Absence::Gone);
         }
         let quiet = self.phases.quiet_for(now).filter(|_| self.phases.phase(now) == RunPhase::Between);
-        if quiet.is_some_and(|quiet| quiet.0 > NO_PACE.0.min(expected.0)) {
-            return Reading::Absent(Absence::TooShort);
+        if quiet.is_some_and(|quiet| expected.0 > 0.0 && quiet.0 > NO_PACE.0.min(expected.0)) {
+            return Reading::Absent(Absence::Because("no step for too long".into()));
         }
         left
     }

@@ -153,7 +153,7 @@ impl Telemetry {
         Some(&self.news.progress).filter(|log| log.is_known()).or(self.sampled.as_ref().filter(|_| is_sampled(monitor)))
     }
 
-    /// Whether the user has named the log of a run, and it tells of steps, while no process is attached.
+    /// Whether the user has named the log of a run, and it tells of training, while no process is attached.
     #[must_use]
     pub fn is_logged(&self, monitor: &Monitor) -> bool {
         monitor.attached.is_none() && self.news.progress.is_known()

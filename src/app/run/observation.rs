@@ -52,7 +52,8 @@ pub fn observation(monitor: &Monitor, run: &Telemetry, prediction: &Prediction, 
     let mut evidence = Evidence { device_used: found.memory_peak, others, ..rates };
     if found.whose == MemoryOwner::Log {
         // No device says how long it has trained: its steps do.
-        evidence.settled = matches!(run.phases().phase(sample.at), RunPhase::Steady | RunPhase::Between);
+        evidence.settled =
+            matches!(run.phases().phase(sample.at), RunPhase::Steady | RunPhase::Between) && !run.phases().is_warming();
     }
     // Also of one that the driver knows by another pid: somebody said that it is this run.
     // A log that was named may be of a run elsewhere: beside devices that are busy here it is not compared.
@@ -129,9 +130,13 @@ fn with_progress(
         Some(_) => progress.tokens_per_s.clone(),
         None => all(&progress.tokens_per_s_per_gpu),
     };
-    let warming = run.phases().phase(now) == RunPhase::WarmingUp;
+    let warming = run.phases().is_warming();
     // A log that counts batches within an epoch does not say whether several make a step.
-    let batches = progress.step.kind() != Some(ReadingKind::Measured) && job.batch.accumulation > 1;
+    // The hook times whole steps.
+    let hooked = run.hooked(monitor, now).and_then(|run| run.step.as_ref()?.step_time.value()).is_some();
+    let counted =
+        matches!(progress.told_by, ProgressSource::Log(_)) && progress.step.kind() != Some(ReadingKind::Measured);
+    let batches = counted && !hooked && progress.step_time.value().is_some() && job.batch.accumulation > 1;
     let (step, tokens) = if batches {
         (Reading::Absent(Absence::Because("its log counts batches, of which several make a step".into())), tokens)
     } else if warming {

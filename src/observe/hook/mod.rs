@@ -8,7 +8,7 @@ mod receive;
 mod senders;
 
 pub use directory::{Directory, DirectoryError, HOOK_DIRECTORY_VARIABLE};
-pub use receive::{Bell, Listener, tell_exit};
+pub use receive::{Listener, WakeHandle, tell_exit};
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs;

@@ -30,14 +30,14 @@ const TOGETHER: Duration = Duration::from_secs(1);
 
 /// Ends the wait of a [`Listener`] from another thread.
 #[derive(Debug)]
-pub struct Bell {
+pub struct WakeHandle {
     socket: UnixDatagram,
     path: PathBuf,
 }
 
-impl Bell {
+impl WakeHandle {
     /// Ends the wait, if there is one: else the next one.
-    pub fn ring(&self) {
+    pub fn wake(&self) {
         // A listener that is gone waits for nothing; one whose queue is full comes out of its wait by itself.
         let _ = self.socket.send_to(&[], &self.path);
     }
@@ -85,13 +85,13 @@ impl Listener {
     ///
     /// # Errors
     /// The system gives no socket.
-    pub fn bell(&self) -> io::Result<Bell> {
+    pub fn wake_handle(&self) -> io::Result<WakeHandle> {
         let socket = UnixDatagram::unbound()?;
         socket.set_nonblocking(true)?;
-        Ok(Bell { socket, path: self.path.clone() })
+        Ok(WakeHandle { socket, path: self.path.clone() })
     }
 
-    /// Takes in what comes within `wait`, but no longer than a second from the first that does, or until a [`Bell`] rings;
+    /// Takes in what comes within `wait`, but no longer than a second from the first that does, or until a [`WakeHandle`] ends the wait;
     /// whether anything was told.
     ///
     /// # Errors
@@ -106,8 +106,9 @@ impl Listener {
             }
             self.socket.set_read_timeout(Some(left))?;
             match self.socket.recv(&mut self.buffer) {
-                // A bell: no hook says nothing.
-                Ok(0) if !self.is_flooded() => return Ok(told),
+                Ok(_) if self.is_flooded() => {}
+                // Somebody wakes it: hooks write more than nothing.
+                Ok(0) => return Ok(told),
                 Ok(length) => {
                     told |= self.take(length, now());
                     end = end.min(Instant::now() + TOGETHER);
@@ -134,9 +135,6 @@ impl Listener {
     }
 
     fn take(&mut self, length: usize, now: Moment) -> bool {
-        if self.is_flooded() {
-            return false;
-        }
         let Some(Message { pid, began, namespace, body }) = message::read(&self.buffer[..length], now) else {
             self.losses.garbage += 1;
             return true;
@@ -334,10 +332,10 @@ mod tests {
     }
 
     #[test]
-    fn a_bell_ends_the_wait_and_is_no_message() {
+    fn a_wait_is_ended_from_elsewhere_without_a_message() {
         let (_folder, directory) = directory();
         let mut listener = Listener::bind(&directory).unwrap();
-        listener.bell().unwrap().ring();
+        listener.wake_handle().unwrap().wake();
         let (start, long) = (Instant::now(), Duration::from_secs(60));
         assert!(!listener.listen(long, || Moment(5)).unwrap());
         assert!(start.elapsed() < long / 2);

@@ -56,6 +56,8 @@ pub struct Log {
     written: bool,
     /// A framework that is known has written.
     sure: bool,
+    /// A line has told a step.
+    lines_count: bool,
 }
 
 impl Log {
@@ -97,6 +99,7 @@ impl Log {
             trouble: None,
             written: false,
             sure: false,
+            lines_count: false,
         }
     }
 
@@ -118,17 +121,12 @@ impl Log {
         self.trouble = None;
         let told = self.read_lines(now);
         // Lines tell more, and first; two counts of one run do not join.
-        if self.tells_lines() {
+        if self.lines_count {
             self.events = None;
             return told;
         }
         self.seek_events(now);
         self.read_events(now) || told
-    }
-
-    /// Whether a line has told a step.
-    fn tells_lines(&self) -> bool {
-        self.format().is_some_and(|format| !format.is_events())
     }
 
     fn seek_events(&mut self, now: Moment) {
@@ -262,10 +260,15 @@ impl Log {
             self.out_of_memory = None;
         }
         let name = self.formats[format].name();
-        if !self.tells_lines() {
-            // Events told until now: by another clock.
+        if self.format().is_some_and(LogFormat::is_events) {
+            if facts.step.is_none() {
+                // Files of events count: a line that does not adds nothing to them.
+                return false;
+            }
+            // By another clock.
             self.tracker.begin_anew();
         }
+        self.lines_count |= facts.step.is_some();
         self.tracker.take(name, &facts, LineTime { at, stamp: stamp::stamp(line), live });
         true
     }

@@ -31,6 +31,8 @@ pub struct Tracker {
     stamped: Marks,
     arrived: Marks,
     micro: Micro,
+    /// The marks are of batches.
+    counts_batches: bool,
     /// Bars count the steps of an epoch: those without a name as well.
     counts_epochs: bool,
 }
@@ -101,7 +103,12 @@ impl Tracker {
         if let Some(step) = facts.micro_step.and_then(|micro| self.micro.take(micro, facts.step)) {
             self.progress.step_time = step.reading(at);
         }
-        if let (Some(count), false) = (facts.step.or(facts.batch), self.time_is_told) {
+        if facts.batch.is_some() != self.counts_batches && (facts.step.is_some() || facts.batch.is_some()) {
+            // Two counts do not join.
+            self.counts_batches = facts.batch.is_some();
+            (self.stamped, self.arrived) = (Marks::default(), Marks::default());
+        }
+        if let (Some(count), false) = (facts.batch.or(facts.step), self.time_is_told) {
             self.pace(count, when);
         }
     }

@@ -44,8 +44,8 @@ pub fn find(text: &str) -> Option<OutOfMemory> {
         let kept = found.as_ref().is_some_and(|(before, known)| {
             let near = at.saturating_sub(*before) < CONSEQUENCE;
             let is_rest = at - *before < SAME_MESSAGE && known.asked.is_some() && known.asked == message.asked;
-            near && known.has_figures() && (is_rest || !message.has_figures() || !message.ends_runs())
-                || is_another_victim(known, &message)
+            let says_less = !message.ends_runs() || (known.ends_runs() && !message.has_figures());
+            near && known.has_figures() && (is_rest || says_less) || is_another_victim(known, &message)
         });
         if !kept {
             let whole = match &found {

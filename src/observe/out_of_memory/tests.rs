@@ -126,6 +126,8 @@ fn a_kernel_that_wants_too_much_of_the_chip_is_not_what_a_run_ends_of() {
     for text in [format!("{failed}\n{kernel}"), format!("{kernel}\n{failed}")] {
         assert_eq!(find(&text).unwrap().kind, OutOfMemoryKind::Allocator, "{text}");
     }
+    let refused = format!("{kernel}\nRuntimeError: CUDA error: out of memory");
+    assert_eq!(find(&refused).unwrap().kind, OutOfMemoryKind::Driver);
     // ptxas of CUDA 7 and later: 0x18000 and 0xc000 bytes.
     let assembled =
         find("ptxas error   : Entry function '_Z4tile' uses too much shared data (0x18000 bytes, 0xc000 max)");

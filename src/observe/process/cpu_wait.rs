@@ -29,9 +29,10 @@ struct ProcessWaits {
 }
 
 impl CpuWaits {
-    /// The share of the last half minute in which the process of that pid and start waited for a core.
-    pub fn of(&mut self, root: &Path, pid: u32, started: u64, now: Moment) -> Reading<Fraction> {
-        let Some(waited) = waited(root, pid) else {
+    /// The share of the last half minute in which the process of that pid and start waited for a core; `here` is where it is
+    /// looked at, its own pid among them.
+    pub fn of(&mut self, here: (&Path, u32), pid: u32, started: u64, now: Moment) -> Reading<Fraction> {
+        let Some(waited) = waited(here.0, here.1) else {
             self.seen.remove(&pid);
             return Reading::Absent(Absence::NotSupported);
         };
@@ -65,9 +66,13 @@ pub fn waited_for_core(root: &Path, pid: u32) -> Option<Seconds> {
     Some(Seconds(waited(root, pid)? as f64 / 1e9))
 }
 
-/// Nanoseconds on a run queue: the second field (Documentation/scheduler/sched-stats.rst).
+/// Nanoseconds on a run queue: the second field (Documentation/scheduler/sched-stats.rst). A kernel that does not count
+/// writes zeros: nothing has ever run for none.
 fn waited(root: &Path, pid: u32) -> Option<u64> {
-    read(&root.join(pid.to_string()).join("schedstat"))?.split_whitespace().nth(1)?.parse().ok()
+    let text = read(&root.join(pid.to_string()).join("schedstat"))?;
+    let mut fields = text.split_whitespace().map_while(|field| field.parse::<u64>().ok());
+    fields.next().filter(|ran| *ran > 0)?;
+    fields.next()
 }
 
 #[cfg(test)]
@@ -86,7 +91,7 @@ mod tests {
         let mut look = |second: u64, waited_s: f64, started: u64| {
             let text = format!("{} {:.0} 42\n", second * 100_000_000, waited_s * 1e9);
             fs::write(root.path().join("7/schedstat"), text).unwrap();
-            waits.of(root.path(), PID, started, Moment(second * 1000)).value().map(|share| share.0)
+            waits.of((root.path(), PID), PID, started, Moment(second * 1000)).value().map(|share| share.0)
         };
         assert_eq!(look(100, 50.0, 1), None, "one look");
         assert_eq!(look(102, 51.0, 1), None, "two seconds");
@@ -103,7 +108,7 @@ mod tests {
     #[test]
     fn a_kernel_without_the_file_says_nothing() {
         let root = tempfile::tempdir().unwrap();
-        let told = CpuWaits::default().of(root.path(), PID, 1, Moment(1000));
+        let told = CpuWaits::default().of((root.path(), PID), PID, 1, Moment(1000));
         assert_eq!(told, Reading::Absent(Absence::NotSupported));
         fs::create_dir(root.path().join("7")).unwrap();
         fs::write(root.path().join("7/schedstat"), "1\n").unwrap();

@@ -148,7 +148,7 @@ impl HostFacts {
         let time = CpuTime { started, millis: process.accumulated_cpu_time(), at: now };
         let before = self.cpu_before.insert(pid, time);
         let line = self.commands.of(pid, started, process.cmd(), command(process));
-        let cpu_wait = self.cpu_waits.of(&self.proc_root, local, started, now);
+        let cpu_wait = self.cpu_waits.of((&self.proc_root, local), pid, started, now);
         // sysinfo reads the name when it meets the process and not again.
         let is_other = self.commands.has_changed(pid);
         let name = if is_other { name(&self.proc_root, local, process) } else { bounded(process.name()) };

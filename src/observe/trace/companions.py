@@ -15,12 +15,17 @@ def bytes_of(tensors, device, known):
     """Bytes of memory on the device that nobody has counted before."""
     total = 0
     for one in tensors:
-        if one.device.type != device or one.layout is not torch.strided:
+        try:
+            if one.device.type != device or one.layout is not torch.strided:
+                continue
+            storage = one.untyped_storage()
+            size = storage.nbytes()
+        except Exception:
+            # A lazy module's parameter has no size yet, and other subclasses no storage.
             continue
-        storage = one.untyped_storage()
         if storage._cdata not in known:
             known.add(storage._cdata)
-            total += storage.nbytes()
+            total += size
     return total
 
 

@@ -34,6 +34,7 @@ def blocks_of(model, blocks, run):
         asked.append(owner_of(function))
         return function(*args, **kwargs)
 
+    enabled = any(getattr(one, "gradient_checkpointing", False) for one in model.modules())
     try:
         model._set_gradient_checkpointing(enable=True, gradient_checkpointing_func=noted)
     except Exception:
@@ -42,7 +43,7 @@ def blocks_of(model, blocks, run):
     try:
         run()
     finally:
-        model._set_gradient_checkpointing(enable=False, gradient_checkpointing_func=checkpoint.checkpoint)
+        model._set_gradient_checkpointing(enable=enabled, gradient_checkpointing_func=checkpoint.checkpoint)
     if not asked or any(one not in paths for one in asked):
         return blocks
     return {paths[one]: one for one in asked}

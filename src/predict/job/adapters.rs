@@ -4,8 +4,8 @@ use super::Notes;
 use super::training::Lora;
 use crate::framework::{Module, Profile};
 use crate::model::{
-    Architecture, EMBEDDING, Element, Family, HEAD, ModelShape, default_targets, is_meant, linear_layers,
-    traced_linear_layers, vocabulary_layers,
+    Architecture, DecoderOutput, EMBEDDING, Element, Family, HEAD, ModelShape, default_targets, is_meant,
+    linear_layers, traced_linear_layers, vocabulary_layers,
 };
 use crate::plan::Plan;
 use crate::plan::keys;
@@ -28,7 +28,9 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, architecture: &Architectur
         ModelShape::Traced(model) => traced_linear_layers(model),
         _ => {
             let mut candidates = linear_layers(architecture.family, profile);
-            candidates.extend(vocabulary_layers(architecture.family, profile));
+            if matches!(&architecture.shape, ModelShape::Decoder(decoder) if decoder.says == DecoderOutput::Tokens) {
+                candidates.extend(vocabulary_layers(architecture.family, profile));
+            }
             let operators = candidates.iter().map(|(operator, _)| *operator).collect();
             let there = architecture.linears(profile, operators);
             candidates.into_iter().filter(|(operator, _)| there.contains(operator)).collect()
@@ -64,8 +66,11 @@ fn weights(dtype: Dtype, notes: &mut Notes) -> Option<Element> {
 fn named(names: &[String], own: &[Module], notes: &mut Notes) -> Vec<&'static str> {
     let mut operators = Vec::new();
     for name in names {
-        let meant =
-            |(operator, path): &&Module| (ALL.contains(&name.as_str()) && !is_end(operator)) || is_meant(path, name);
+        let meant = |(operator, path): &&Module| match ALL.contains(&name.as_str()) {
+            // An encoder's classifier has the output matrix's operator, and is a linear layer like the others.
+            true => ![EMBEDDING, HEAD].contains(operator) || !on_vocabulary(own),
+            false => is_meant(path, name),
+        };
         let before = operators.len();
         operators.extend(own.iter().filter(meant).map(|(operator, _)| *operator));
         if operators.len() == before {
@@ -81,9 +86,9 @@ fn named(names: &[String], own: &[Module], notes: &mut Notes) -> Vec<&'static st
     operators
 }
 
-/// Whether an operator is the embedding or the output matrix, which `all-linear` leaves out.
-fn is_end(operator: &str) -> bool {
-    [EMBEDDING, HEAD].contains(&operator)
+/// Whether the model's output matrix takes an adapter, which `all-linear` leaves out with the embedding.
+fn on_vocabulary(own: &[Module]) -> bool {
+    own.iter().any(|(operator, path)| *operator == HEAD && ["lm_head", "embed_out"].contains(path))
 }
 
 /// Adapters on the output matrix make logits: a loss that never has them all reads past the adapter (Liger's and the chunked

@@ -41,9 +41,10 @@ impl LineFormat for Batches {
         let whole = |group| text::counted(&found, group);
         let epoch = whole(1).or(whole(5)).or(whole(7))?;
         let batch = whole(3).or(whole(6)).or(whole(8))?;
-        self.from_zero |= epoch == 0;
+        // PyTorch-GAN's form counts from 0, wherever in the log it is read first.
+        self.from_zero |= epoch == 0 || (line.contains("[Epoch ") && line.contains("[Batch "));
         let before = if self.from_zero { epoch } else { epoch.saturating_sub(1) };
-        // Of two models that train against each other neither loss is the run's.
+        // Two models that train against each other have a loss each.
         let loss = text::loss(line).filter(|_| !line.contains("D loss"));
         // ESPnet: the mean of the batches since the last line (espnet2/train/reporter.py).
         let step_time = found.get(6).and_then(|_| positive_after(line, "train_time=")).map(Seconds);

@@ -30,13 +30,15 @@ impl LineFormat for Keras {
 
     fn read(&mut self, line: &str) -> Option<LineFacts> {
         if let Some(found) = (*EPOCH).as_ref()?.captures(line) {
+            // The first bar below it is training's.
+            self.each = None;
             self.epoch = text::counted(&found, 1).filter(|epoch| *epoch > 0).zip(text::counted(&found, 2));
             return None;
         }
         let (epoch, epochs) = self.epoch?;
         let found = (*BAR).as_ref()?.captures(line)?;
         let (done, each) = of_total(found.get(1)?.as_str())?;
-        if done > each || each != *self.each.get_or_insert(each) {
+        if each == 0 || done > each || each != *self.each.get_or_insert(each) {
             return None;
         }
         let time = (*TIME).as_ref()?.captures(line).and_then(|found| {

@@ -113,8 +113,8 @@ impl Text {
         let Some(each) = facts.total_steps.filter(|_| !is_global && self.runs_on != Some(true)) else { return };
         let before = if self.from_zero { epoch } else { epoch.saturating_sub(1) };
         let epochs = counted(found, 2);
-        if self.runs_on.is_none() && epochs.is_some_and(|epochs| !is_before_or_behind(before, epochs, step, each)) {
-            // `Epoch 2/3 step 150/300`: half of the run, or of its second epoch.
+        if self.runs_on.is_none() && epochs.is_some_and(|epochs| !is_before_epoch(before, epochs, step, each)) {
+            // `Epoch 2/3 step 150/300` is in the middle of the run, or in the middle of its second epoch.
             facts.step = facts.step.filter(|_| before == 0);
             facts.total_steps = None;
             return;
@@ -128,12 +128,11 @@ impl Text {
     }
 }
 
-/// Whether `step` of `total`, taken as those of the run, lies outside of the epoch that the line names, of which `before`
-/// are done: then it is one of an epoch.
+/// Whether `step` of `total`, taken as those of the run, lies before the epoch that the line names, of which `before` are
+/// done: then it is one of an epoch. One that lies behind it may be of a run that a limit of steps ends early.
 #[allow(clippy::cast_precision_loss)]
-fn is_before_or_behind(before: u64, epochs: u64, step: u64, total: u64) -> bool {
-    let done = step as f64 / total as f64 * epochs as f64;
-    done < before as f64 || done > before as f64 + 1.0
+fn is_before_epoch(before: u64, epochs: u64, step: u64, total: u64) -> bool {
+    step as f64 / total as f64 * (epochs as f64) < before as f64
 }
 
 fn time(found: &Captures) -> Option<Seconds> {
@@ -225,12 +224,14 @@ mod tests {
         // The whole first epoch of three, or a third of each.
         assert_eq!(step("Epoch 1/3 step 100/300 loss 2.0"), Some((Some(100), None)));
         assert_eq!(step("Epoch 2/3 step 101/300 loss 2.0"), Some((Some(101), Some(300))));
-        // Half of the run, or of its second epoch: nobody knows before the next lines.
+        // In the middle of the run, or of its second epoch: the next lines tell.
         let mut open = Text::default();
         let mut step = |line: &str| open.read(line).map(|facts| (facts.step, facts.total_steps));
         assert_eq!(step("Epoch 2/3 step 150/300 loss 2.0"), Some((None, None)));
-        // 201 of 300 is past the second of three.
-        assert_eq!(step("Epoch 2/3 step 201/300 loss 2.0"), Some((Some(501), Some(900))));
+        // Past the second of three, which a limit of steps may do as well.
+        assert_eq!(step("Epoch 2/3 step 201/300 loss 2.0"), Some((None, None)));
+        // Before the third, were it the run's.
+        assert_eq!(step("Epoch 3/3 step 1/300 loss 2.0"), Some((Some(601), Some(900))));
         for line in ["Testing: step 20/20 loss 3.3", "Evaluating step 7/20 loss 3.3", "[dev] step 7/20 loss 3.3"] {
             assert_eq!(Text::default().read(line), None, "{line}");
         }

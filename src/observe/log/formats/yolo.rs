@@ -8,9 +8,9 @@ use crate::reading::LogFormat;
 /// Such bars.
 #[derive(Default)]
 pub struct Yolo {
-    /// Epochs are counted from 0, to one less than there are: `YOLOv5`'s (train.py, `f"{epoch}/{epochs - 1}"`) and not
-    /// Ultralytics' (ultralytics/engine/trainer.py, `f"{epoch + 1}/{self.epochs}"`); none before a line has told.
-    from_zero: Option<bool>,
+    /// Epochs are counted from 0, to one less than there are: `YOLOv5`'s and `YOLOv9`'s (train.py, `f"{epoch}/{epochs - 1}"`)
+    /// and not Ultralytics' (ultralytics/engine/trainer.py, `f"{epoch + 1}/{self.epochs}"`), whose columns are `YOLOv9`'s.
+    from_zero: bool,
 }
 
 impl LineFormat for Yolo {
@@ -22,7 +22,7 @@ impl LineFormat for Yolo {
         let mut words = line.split_whitespace();
         if words.next() == Some("Epoch") && words.next().is_some_and(|word| word.eq_ignore_ascii_case("gpu_mem")) {
             // The heads of the columns: objectness is YOLOv5's alone.
-            self.from_zero = Some(line.contains("obj"));
+            self.from_zero |= words.any(|word| word == "obj" || word == "obj_loss");
             return None;
         }
         let bar = bar::bar(line)?;
@@ -30,18 +30,15 @@ impl LineFormat for Yolo {
         let (epoch, last) = of_total(label.next()?)?;
         let memory = label.next()?;
         memory.strip_suffix('G')?.parse::<f64>().ok()?;
-        if epoch == 0 {
-            self.from_zero = Some(true);
-        }
+        self.from_zero |= epoch == 0;
         let each = bar.total?;
         let mut facts = LineFacts { step_time: bar.each, batch: Some(bar.done), ..LineFacts::default() };
-        if let Some(from_zero) = self.from_zero {
-            let (before, epochs) = if from_zero { (epoch, last + 1) } else { (epoch.checked_sub(1)?, last) };
-            facts.step = before.checked_mul(each).and_then(|before| before.checked_add(bar.done));
+        if self.from_zero {
+            facts.step = epoch.checked_mul(each).and_then(|before| before.checked_add(bar.done));
             facts.step_is_derived = true;
-            facts.total_steps = epochs.checked_mul(each);
+            facts.total_steps = last.checked_add(1).and_then(|epochs| epochs.checked_mul(each));
             #[allow(clippy::cast_precision_loss)]
-            let done = before as f64 + bar.done as f64 / each as f64;
+            let done = epoch as f64 + bar.done as f64 / each as f64;
             facts.epoch = Some(done);
         }
         Some(facts)
@@ -63,9 +60,14 @@ mod tests {
         };
         let five = "      Epoch    GPU_mem   box_loss   obj_loss   cls_loss  Instances       Size";
         assert_eq!(read(five), (Some(2_050), Some(101_000), Some(0.25)));
-        let eight = "      Epoch    GPU_mem   box_loss   cls_loss   dfl_loss  Instances       Size";
-        assert_eq!(read(eight), (Some(1_050), Some(100_000), Some(0.25)));
-        assert_eq!(read(""), (None, None, Some(0.25)));
+        // The second epoch of Ultralytics, or the third of YOLOv9: the columns are the same.
+        for head in [
+            "      Epoch    GPU_mem   box_loss   cls_loss   dfl_loss  Instances       Size",
+            "      Epoch    GPU_mem   box_loss  pose_loss  kobj_loss   cls_loss   dfl_loss  Instances       Size",
+            "",
+        ] {
+            assert_eq!(read(head), (None, None, Some(0.25)), "{head}");
+        }
         assert_eq!(Yolo::default().read("Epoch 1:  5%|▍ | 50/1000 [00:01<10:00,  4.00it/s]"), None);
     }
 }
