@@ -170,8 +170,10 @@ pub fn derive(imported: &mut ImportedPlan) {
 
 /// A run on this machine's processor: one process, unless a launcher says more.
 pub fn on_cpu(imported: &mut ImportedPlan, origin: Origin) {
-    imported.say(keys::hardware::gpu_type, "cpu", origin.clone());
-    imported.fill(keys::cluster::num_gpus, Some(Setting::new(1, origin)));
+    // That nothing is seen to start several is no word of its own: ranks that are told go over it.
+    let one = Origin::Derived(format!("{origin}, one process"));
+    imported.say(keys::hardware::gpu_type, "cpu", origin);
+    imported.fill(keys::cluster::num_gpus, Some(Setting::new(1, one)));
 }
 
 /// A process of a machine that has no driver of any GPU, where nothing says what it is on.
