@@ -44,7 +44,8 @@ impl Source for Host {
         let wanted = self.requirements.get();
         let pids: Vec<u32> = wanted.process.or(self.pid).into_iter().collect();
         let mut processes = self.facts.of(&pids, now);
-        let children = if wanted.processes { self.facts.closely(&mut processes, now) } else { Vec::new() };
+        let mut children = if wanted.processes { self.facts.closely(&mut processes, now) } else { Vec::new() };
+        self.facts.waits(processes.iter_mut().chain(&mut children), now);
         Sample { at: now, processes, children, ..Sample::default() }
     }
 }

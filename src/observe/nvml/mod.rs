@@ -89,6 +89,7 @@ impl Source for Nvml {
             self.cards.iter_mut().flat_map(|card| card.sample(self.library, now, &wanted)).collect();
         self.put_events(&mut devices, &wanted, now);
         let mut processes = self.hosts.of(&pids(&devices, wanted.process), now);
+        self.hosts.waits(processes.iter_mut().filter(|process| Some(process.pid) == wanted.process), now);
         let children = if wanted.processes { self.hosts.closely(&mut processes, now) } else { Vec::new() };
         Sample { at: now, devices, processes, children, ..Sample::default() }
     }

@@ -126,6 +126,16 @@ impl HostFacts {
         children
     }
 
+    /// Fills in how long these wait for a core. Runs on a CPU alone are asked: it is a file more for each.
+    pub fn waits<'a>(&mut self, hosts: impl Iterator<Item = &'a mut HostProcess>, now: Moment) {
+        for host in hosts {
+            if let Some(started) = host.started.value() {
+                let here = (self.proc_root.as_path(), host.here.unwrap_or(host.pid));
+                host.cpu_wait = self.cpu_waits.of(here, host.pid, *started, now);
+            }
+        }
+    }
+
     fn one(&mut self, pid: u32, now: Moment) -> HostProcess {
         let mut local = pid;
         if self.known(pid).is_none()
@@ -148,7 +158,6 @@ impl HostFacts {
         let time = CpuTime { started, millis: process.accumulated_cpu_time(), at: now };
         let before = self.cpu_before.insert(pid, time);
         let line = self.commands.of(pid, started, process.cmd(), command(process));
-        let cpu_wait = self.cpu_waits.of((&self.proc_root, local), pid, started, now);
         // sysinfo reads the name when it meets the process and not again.
         let is_other = self.commands.has_changed(pid);
         let name = if is_other { name(&self.proc_root, local, process) } else { bounded(process.name()) };
@@ -159,7 +168,6 @@ impl HostFacts {
             command: Reading::measured(line, now),
             user: user(process, &mut self.users, now),
             cpu: cpu(before, time),
-            cpu_wait,
             resident: Reading::measured(Bytes(process.memory()), now),
             here: (local != pid).then_some(local),
             parent: process.parent().map(Pid::as_u32),
