@@ -28,6 +28,8 @@ pub enum Activity {
     Backward,
     /// The optimizer's step.
     Optimizer,
+    /// The work on a batch that is larger than the usual ones.
+    Batch,
     /// Code of the script.
     Code,
     /// It waits in the kernel, for a disk, a connection, another process: what `/proc` tells without the hook.
@@ -36,7 +38,7 @@ pub enum Activity {
 
 impl Activity {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Data,
         Self::Synchronization,
         Self::Checkpoint,
@@ -46,6 +48,7 @@ impl Activity {
         Self::Forward,
         Self::Backward,
         Self::Optimizer,
+        Self::Batch,
         Self::Code,
         Self::System,
     ];
@@ -66,6 +69,7 @@ impl Activity {
             Self::Forward => "forward",
             Self::Backward => "backward",
             Self::Optimizer => "optimizer",
+            Self::Batch => "batch",
             Self::Code => "code",
             Self::System => "system",
         }

@@ -191,6 +191,10 @@ class _Watch:
         # Of the newest sample: the script's own function that work has called. How often it was there in healthy steps.
         self.inside = None
         self.insides = {}
+        # Of the newest sample: the batch that the model is called with. What healthy steps' batches were.
+        self.batch = None
+        self.batches = _Batches()
+        self.tensor_class = getattr(hook.torch, "Tensor", None)
         self.collections = []
         self.collecting = None
         self.shares = {}
@@ -341,16 +345,16 @@ class _Watch:
             return
         place = self.place(frame)
         del frame
-        self.samples.append((min(self.wake_at, now), now, place, self.inside))
+        self.samples.append((min(self.wake_at, now), now, place, self.inside, self.batch))
         if len(self.samples) > _KEPT_SAMPLES:
             del self.samples[: _KEPT_SAMPLES // 2]
-        self.pending.append((now, place, self.inside))
+        self.pending.append((now, place, self.inside, self.batch))
 
     def place(self, frame, activity=None):
         """Where the thread is: an activity, a call, a code with its line and instruction, and whether the call is made
         there and not in what is called."""
         codes, loop, frames = self.codes, self.loop, []
-        self.inside = None
+        self.inside = self.batch = None
         cause, known = None, (activity, "gc.collect") if activity is not None else None
         model = None
         # From the innermost frame out to the training loop.
@@ -382,6 +386,8 @@ class _Watch:
             known = ("evaluation", "")
         elif known is not None and known[0] == "forward" and _evaluates(model):
             known = ("evaluating", known[1])
+        elif known is not None and known[0] == "forward":
+            self.batch = _batch_of(model, self.tensor_class)
         if known is None and found.f_code.co_filename.endswith("/asyncio/base_events.py"):
             awaited = self.awaited(found)
             if awaited is not None:
@@ -429,10 +435,10 @@ class _Watch:
         model = self.hook.model
         return model is not None and getattr(model, "training", True) is False
 
-    def named(self, place, inside=None):
+    def named(self, place, inside=None, batch=None):
         """What is said of a place in a late step. Work at a place where healthy steps do none is none of theirs: an
         evaluation where the model is in that mode, else code of the script. So is a function that work calls, `inside`,
-        where healthy steps do not call it."""
+        where healthy steps do not call it. Work on a larger batch takes longer, wherever it was seen."""
         kind, call, code, line, instruction, direct = place
         if not _is_work(place):
             return place
@@ -441,6 +447,8 @@ class _Watch:
             here = sum(1 for late in self.late if late[4] is not None and self.group(late[4]) == function)
             if self.is_of_late_steps(self.insides.get(function, 0), here):
                 return inside
+        if place[0] in _WORK and batch is not None and self.batches.times_larger(batch[0]) is not None:
+            return ("batch", "", *batch[1][2:])
         share = self.share(place)
         here = sum(1 for late in self.late if self.group(late[3]) == self.group(place))
         if not self.is_of_late_steps(share * self.healthy, here) or _is_library(code.co_filename):
@@ -470,9 +478,9 @@ class _Watch:
             del self.pending[:-_KEPT_SAMPLES]
             return
         rest = []
-        for at, place, inside in self.pending:
+        for at, place, inside, batch in self.pending:
             if at > last:
-                rest.append((at, place, inside))
+                rest.append((at, place, inside, batch))
             elif not any(began <= at <= ended for _, began, ended, *_ in self.late):
                 self.healthy += 1
                 # Of work the line is enough.
@@ -481,6 +489,8 @@ class _Watch:
                 if inside is not None:
                     function = self.group(inside)
                     self.insides[function] = self.insides.get(function, 0) + 1
+                if batch is not None:
+                    self.batches.healthy(batch)
         self.pending = rest
         if self.healthy > _MEMORY:
             self.healthy //= 2
@@ -509,7 +519,8 @@ class _Watch:
         place = max(most, key=lambda part: (self.described(part[1])["activity"] == "synchronization", part[0]))[1]
         spent = sum(length for length, _ in most)
         inside = self.called_by_work(began, ended, spent) if _is_work(place) else None
-        self.late.append((step, began, ended, place, inside, spent))
+        batch = self.largest_batch(began, ended) if _is_work(place) else None
+        self.late.append((step, began, ended, place, inside, spent, batch))
         del self.late[:-_KEPT_LATE]
         self.news = True
 
@@ -524,6 +535,12 @@ class _Watch:
         if function is None or sum(seconds[function].values()) < spent / 2:
             return None
         return max(seconds[function], key=seconds[function].get)
+
+    def largest_batch(self, began, ended):
+        """The largest batch that a module was called with in a step, and the place of that call; none where it was never seen
+        in one."""
+        seen = [(batch, place) for _, at, place, _, batch in self.samples if began < at <= ended and batch is not None]
+        return max(seen, key=lambda one: self.batches.times_larger(one[0]) or 0.0, default=None)
 
     def sampled(self, began, ended):
         """The samples between two moments with the time that each stands for. What lies between two is shared among them.
@@ -561,7 +578,7 @@ class _Watch:
                 self.news = True
             return
         # The first one stands for the time since the step began.
-        stalled = [(at, place) for _, at, place, _ in self.samples if at > last]
+        stalled = [(at, place) for _, at, place, *_ in self.samples if at > last]
         if stalled:
             at, place = next(one for one in stalled if one[1] == stalled[-1][1])
             self.stalling = (now - last, place, now - (last if at == stalled[0][0] else at))
@@ -629,6 +646,8 @@ class _Watch:
 
         def index(place, functions=None):
             described = self.described(place)
+            if described["activity"] == "batch":
+                described["call"] = larger
             key = (described["call"], described["file"], described["line"])
             if key not in indices:
                 indices[key] = len(places)
@@ -647,9 +666,11 @@ class _Watch:
             message["usual_s"] = self.usual
         message["samples"] = int(self.healthy)
         message["late_steps"] = self.late_steps
+        told = self.told_late()
+        larger = self.larger_batches(told)
         message["late"] = [
             [step, ended - began, index(place, functions), spent, max(now - ended, 0.0)]
-            for step, began, ended, place, spent, functions in self.together(self.told_late())
+            for step, began, ended, place, spent, functions in self.together(told)
         ]
         if stalls:
             for_s, place, here_s = self.stalling
@@ -669,15 +690,21 @@ class _Watch:
             return self.late
         late_by = [ended - began - self.usual for _, began, ended, *_ in self.late]
         long = [one for one, by in zip(self.late, late_by) if by >= _LONG_SHARE * max(late_by)]
-        places = [self.named(place, inside) for _, _, _, place, inside, _ in long]
+        places = [self.named(place, inside, batch) for _, _, _, place, inside, _, batch in long]
         is_one = len({self.group(place) for place in places}) == 1 and not _is_work(places[0])
         return long if is_one and len(long) >= _LEAST_LONG else self.late
+
+    def larger_batches(self, late):
+        """How much larger than the usual ones the batches of late steps are, in words."""
+        times = [self.batches.times_larger(batch[0]) for *_, batch in late if batch is not None]
+        times = sorted(one for one in times if one is not None)
+        return "a batch %.3g times as large" % times[len(times) // 2] if times else ""
 
     def together(self, late):
         """Late steps with what is said of them and the functions that it stands for. They are late at one place where
         they are in one function, or at one line of several: a line is that of a function and of what is written in it.
         Said is where most of the time went."""
-        late = [(*one[:3], self.named(one[3], one[4]), one[5]) for one in late]
+        late = [(*one[:3], self.named(one[3], one[4], one[6]), one[5]) for one in late]
         lines = {}
         for *_, place, spent in late:
             function = lines.setdefault(self.group(place), {})

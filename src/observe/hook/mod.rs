@@ -19,7 +19,8 @@ use std::path::{Path, PathBuf};
 use crate::files;
 
 /// The hook. One file without dependencies, for every PyTorch since 1.13.
-pub const HOOK: &str = concat!(include_str!("memwall_hook.py"), include_str!("memwall_places.py"));
+pub const HOOK: &str =
+    concat!(include_str!("memwall_hook.py"), include_str!("memwall_places.py"), include_str!("memwall_batches.py"));
 
 /// What has Python load it at its start.
 const SITECUSTOMIZE: &str = include_str!("sitecustomize.py");

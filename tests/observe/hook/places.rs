@@ -136,6 +136,11 @@ fn a_slow_function_of_the_script_is_named() {
 }
 
 #[test]
+fn a_larger_batch_is_named() {
+    is_named("batch");
+}
+
+#[test]
 fn nothing_is_named_while_all_is_well() {
     let Some(python) = python("import torch") else { return };
     assert_eq!(first_named(&python, "healthy", "1000"), None);

@@ -69,6 +69,16 @@ fn what_healthy_steps_do_not_do_makes_a_step_late() {
 }
 
 #[test]
+fn a_larger_batch_makes_a_step_late() {
+    are(&[
+        // By the call that is told, else the function.
+        ("batches", json!([["a batch 8 times as large", 3], ["loop", 4], ["loop", 4], ["loop", 4], ["loop", 7]])),
+        // 8 + 2; 5 + 6.
+        ("numbers", json!([10, 11, null])),
+    ]);
+}
+
+#[test]
 fn few_healthy_samples_tell_what_they_do_not_do() {
     // 9 of 9 late steps where none of 11 samples was: 9! 12! / 21! x 12 of all shares, as likely as any other, bring that
     // by chance (4e-6); 3 of 3: 3! 12! / 15! x 12 (0.03). Of no sample at all: a tenth.
