@@ -22,7 +22,7 @@ use super::signals::{GroupSignals, Signals};
 use super::trace::Tracer;
 use super::{Exit, Failure, Streams, plans};
 use crate::app::{Mismatch, ToldSettings, planned_model, told_model};
-use crate::catalog::{Catalog, Generation};
+use crate::catalog::Catalog;
 use crate::compare::{Calibration, Candidates, Explanation, Subject, explain_resident};
 use crate::compare::{late_steps_of_run, step_share};
 use crate::files;
@@ -32,7 +32,7 @@ use crate::order::StableOrder;
 use crate::predict::{Job, Prediction, predict};
 use crate::printable::printable;
 use crate::reading::{HookPlaces, HookedRun, exit_words};
-use crate::report::hooked::{self, PlannedRun};
+use crate::report::hooked;
 
 /// How long the listener waits for a message before it looks whether it shall end.
 const TURN: Duration = Duration::from_millis(200);
@@ -96,7 +96,7 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Resu
     }
     if !args.quiet {
         // Standard output is the command's.
-        let plan = planned.as_ref().map(PlannedCommand::run);
+        let plan = planned.as_ref().map(|planned| &planned.prediction);
         let mut text = killed(code).unwrap_or_default();
         text.push_str(&hooked::summary(&heard.runs, heard.forgotten, plan));
         if let Some(cause) = planned.as_ref().and_then(|planned| planned.cause(&heard.runs, &heard.cpu_waits, catalog))
@@ -160,22 +160,14 @@ struct PlannedCommand {
 }
 
 impl PlannedCommand {
-    fn on_cpu(&self) -> bool {
-        self.job.hardware.gpu.generation == Generation::Cpu
-    }
-
     /// Modules that are compiled would be compiled again for it.
     fn looks_at_first_pass(&self) -> bool {
-        self.on_cpu() && !self.job.training.compile
-    }
-
-    fn run(&self) -> PlannedRun<'_> {
-        PlannedRun { prediction: &self.prediction, on_cpu: self.on_cpu() }
+        self.prediction.on_cpu && !self.job.training.compile
     }
 
     /// Why a run on a CPU differs from its plan; the dashboard says so of GPUs.
     fn cause(&self, runs: &[HookedRun], waits: &RunWaits, catalog: &Catalog) -> Option<String> {
-        let (run, _) = hooked::fullest(runs).filter(|_| self.on_cpu())?;
+        let (run, _) = hooked::fullest(runs).filter(|_| self.prediction.on_cpu)?;
         let step = run.usual_step()?;
         // What the process says itself is right, whatever its figures are.
         let by_name = self.source.document().value("model.size_billions").is_none();

@@ -36,7 +36,7 @@ pub use time::cost::{BACKWARD_PRODUCTS, ConvolutionKernel, MatrixUnit, implicit,
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Generation};
 use crate::model::{ClassCount, Group, ModelShape, class_count};
 use crate::plan::keywords::Mode;
 use crate::plan::{Fault, HfConfig, Plan};
@@ -103,6 +103,7 @@ pub fn predict_as(job: &Job, fragmentation: Fragmentation) -> Prediction {
         model: job.architecture.name.clone(),
         gpu: job.hardware.gpu.name.clone(),
         gpu_short: job.hardware.gpu.short.clone(),
+        on_cpu: job.hardware.gpu.generation == Generation::Cpu,
         num_gpus: job.degrees.num_gpus,
         params: Params { total: trained.total, trainable: trained.trained, active_per_token: trained.active },
         largest_stage: largest,

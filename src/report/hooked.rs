@@ -12,15 +12,6 @@ use crate::printable::printable;
 use crate::reading::{HookEnd, HookMemory, HookStep, HookedRun, Reading};
 use crate::units::{Bytes, grouped, three_figures};
 
-/// The plan that a run is set against.
-#[derive(Debug, Clone, Copy)]
-pub struct PlannedRun<'a> {
-    /// What it predicts.
-    pub prediction: &'a Prediction,
-    /// It is a CPU's: the resident set is what it predicts.
-    pub on_cpu: bool,
-}
-
 /// The process that held most, with its newest step.
 #[must_use]
 pub fn fullest(runs: &[HookedRun]) -> Option<(&HookedRun, &HookStep)> {
@@ -31,17 +22,17 @@ pub fn fullest(runs: &[HookedRun]) -> Option<(&HookedRun, &HookStep)> {
 /// The run in a few lines, against the plan where there is one: the process that held most, then each of several.
 /// `forgotten` processes were heard and are not among `runs`.
 #[must_use]
-pub fn summary(runs: &[HookedRun], forgotten: u64, plan: Option<PlannedRun<'_>>) -> String {
+pub fn summary(runs: &[HookedRun], forgotten: u64, plan: Option<&Prediction>) -> String {
     let mut text = String::new();
     match fullest(runs) {
         Some((run, step)) => {
             largest(&mut text, run, step);
             match plan.filter(|plan| plan.on_cpu && step.memory == HookMemory::Resident) {
-                Some(plan) => resident(&mut text, run, step, plan.prediction),
-                None => memory(&mut text, step, plan.map(|plan| plan.prediction.largest())),
+                Some(plan) => resident(&mut text, run, step, plan),
+                None => memory(&mut text, step, plan.map(Prediction::largest)),
             }
             if let Some(modules) = &run.modules {
-                modules::table(&mut text, modules, plan.map(|plan| plan.prediction));
+                modules::table(&mut text, modules, plan);
             }
         }
         None => without_steps(&mut text, runs, plan),
@@ -59,13 +50,13 @@ pub fn summary(runs: &[HookedRun], forgotten: u64, plan: Option<PlannedRun<'_>>)
 }
 
 /// Where no optimizer stepped: what the modules of a pass hold, if somebody looked into them.
-fn without_steps(text: &mut String, runs: &[HookedRun], plan: Option<PlannedRun<'_>>) {
+fn without_steps(text: &mut String, runs: &[HookedRun], plan: Option<&Prediction>) {
     let seen = runs.iter().find_map(|run| Some((run.about.as_ref()?, run.modules.as_ref()?)));
     match seen {
         Some((about, modules)) => {
             let device = printable(about.device_name.as_deref().unwrap_or(&about.device));
             let _ = writeln!(text, "memwall: no optimizer step; {} parameters on {device}", grouped(about.params));
-            modules::table(text, modules, plan.map(|plan| plan.prediction));
+            modules::table(text, modules, plan);
         }
         None => text.push_str(
             "memwall: no optimizer step was observed (no PyTorch, or a Python that ignores PYTHONPATH; --modules looks \

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::predict::Prediction;
 use crate::units::Bytes;
 
 /// The largest batch that fits.
@@ -35,13 +36,15 @@ pub enum MaxSequence {
 }
 
 impl MaxBatch {
-    /// In words, on GPUs of `capacity`.
-    pub(super) fn words(self, capacity: Bytes) -> String {
+    /// In words, on the device of a prediction.
+    pub(super) fn words(self, on: &Prediction) -> String {
+        let (capacity, used) = (on.capacity.bytes, on.device_used_name());
+        let each = if on.on_cpu { "" } else { " on each GPU" };
         match self {
-            Self::NothingFits => "largest batch that fits: none, not even one sample on each GPU".to_owned(),
+            Self::NothingFits => format!("largest batch that fits: none, not even one sample{each}"),
             Self::Fits { micro_batch_size, batch_size, device_used } => format!(
-                "largest batch that fits: {micro_batch_size} on each GPU at a time, {batch_size} in a step \
-                 ({device_used} of {capacity} device-used)"
+                "largest batch that fits: {micro_batch_size}{each} at a time, {batch_size} in a step \
+                 ({device_used} of {capacity} {used})"
             ),
         }
     }
@@ -60,13 +63,14 @@ impl MaxBatch {
 }
 
 impl MaxSequence {
-    /// In words, on GPUs of `capacity`.
-    pub(super) fn words(self, capacity: Bytes) -> String {
+    /// In words, on the device of a prediction.
+    pub(super) fn words(self, on: &Prediction) -> String {
+        let (capacity, used) = (on.capacity.bytes, on.device_used_name());
         match self {
             Self::NothingFits => "longest context that fits: none, not even one token".to_owned(),
             Self::Fits { sequence_length, device_used } => format!(
                 "longest context that fits: {sequence_length} tokens a request, at the plan's batch \
-                 ({device_used} of {capacity} device-used)"
+                 ({device_used} of {capacity} {used})"
             ),
         }
     }

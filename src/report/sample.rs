@@ -57,6 +57,7 @@ pub fn two_stages() -> Prediction {
         model: "gpt2 12 x 768".to_owned(),
         gpu: "NVIDIA H100".to_owned(),
         gpu_short: "H100".to_owned(),
+        on_cpu: false,
         num_gpus: 4,
         params: Params { total: 124_439_808, trainable: 124_439_808, active_per_token: 124_439_808 },
         largest_stage: 0,

@@ -22,8 +22,6 @@ pub struct Setup {
     pub tokens: u64,
     /// `run.currency`.
     pub currency: String,
-    /// It trains on a CPU: its memory is the process's resident set.
-    pub on_cpu: bool,
 }
 
 impl Setup {
@@ -56,13 +54,13 @@ impl Setup {
             samples: job.batch.global,
             tokens: job.batch.tokens(),
             currency: job.currency.clone(),
-            on_cpu: job.hardware.gpu.generation == Generation::Cpu,
         }
     }
 }
 
 fn lines(job: &Job, host: Bytes) -> Vec<(&'static str, String)> {
-    let mut lines = vec![("model", model(job)), ("batch", batch(job)), ("GPU", gpu(job)), ("degrees", degrees(job))];
+    let device = if is_cpu(job) { "CPU" } else { "GPU" };
+    let mut lines = vec![("model", model(job)), ("batch", batch(job)), (device, gpu(job)), ("degrees", degrees(job))];
     if job.degrees.num_gpus > 1 {
         lines.push(("links", links(job)));
     }
@@ -77,6 +75,10 @@ fn lines(job: &Job, host: Bytes) -> Vec<(&'static str, String)> {
         ));
     }
     lines
+}
+
+fn is_cpu(job: &Job) -> bool {
+    job.hardware.gpu.generation == Generation::Cpu
 }
 
 fn model(job: &Job) -> String {
@@ -117,9 +119,10 @@ fn gpu(job: &Job) -> String {
     let memory = hardware.capacity;
     let limit =
         if memory < hardware.gpu.memory { format!(", limited from {}", hardware.gpu.memory) } else { String::new() };
+    // The machine's own processor has no other name.
+    let name = if is_cpu(job) { String::new() } else { format!("{}, ", hardware.gpu.name) };
     format!(
-        "{}, {memory} = {} GB{limit}; {} DRAM",
-        hardware.gpu.name,
+        "{name}{memory} = {} GB{limit}; {} DRAM",
         units::three_figures(memory.as_f64() / 1e9),
         hardware.gpu.bandwidth
     )
@@ -127,13 +130,14 @@ fn gpu(job: &Job) -> String {
 
 fn degrees(job: &Job) -> String {
     let degrees = &job.degrees;
+    let ranks = match degrees.num_gpus {
+        1 if is_cpu(job) => "1 process".to_owned(),
+        several if is_cpu(job) => format!("{} processes", units::grouped(several)),
+        count => gpus(count),
+    };
     let mut said = format!(
-        "{} = data {} x tensor {} x pipeline {} x context {}",
-        gpus(degrees.num_gpus),
-        degrees.data,
-        degrees.tensor,
-        degrees.pipeline,
-        degrees.context
+        "{ranks} = data {} x tensor {} x pipeline {} x context {}",
+        degrees.data, degrees.tensor, degrees.pipeline, degrees.context
     );
     if degrees.expert > 1 {
         said += &format!("; experts over {} x {}", degrees.expert, degrees.expert_tensor);

@@ -27,10 +27,10 @@ pub fn report(report: &Report, verbose: bool, width: usize) -> String {
         paragraph(&mut text, "", &format!("warning: {missing}"), width);
     }
     if let Some(found) = report.max_batch {
-        paragraph(&mut text, "", &found.words(prediction.capacity.bytes), width);
+        paragraph(&mut text, "", &found.words(prediction), width);
     }
     if let Some(found) = report.max_sequence {
-        paragraph(&mut text, "", &found.words(prediction.capacity.bytes), width);
+        paragraph(&mut text, "", &found.words(prediction), width);
     }
     if let Some(layer) = report.layer {
         text.push_str(&layer.text(prediction.largest(), width));
@@ -50,8 +50,7 @@ pub fn report(report: &Report, verbose: bool, width: usize) -> String {
         bottlenecks(&mut text, advice, width);
     }
     memory(&mut text, report, width);
-    let on_cpu = report.setup.is_some_and(|setup| setup.on_cpu);
-    figures::table(&mut text, prediction.largest(), on_cpu, width);
+    figures::table(&mut text, prediction, width);
     if prediction.stages.len() > 1 {
         stages(&mut text, prediction, width);
     }
@@ -87,7 +86,8 @@ pub fn verdict(prediction: &Prediction) -> String {
     } else {
         format!("{} headroom{share}", left.magnitude())
     };
-    format!("{word}: {} device-used of {} on each GPU, {left}", capacity.needed, capacity.bytes)
+    let each = if prediction.on_cpu { "" } else { " on each GPU" };
+    format!("{word}: {} {} of {}{each}, {left}", capacity.needed, prediction.device_used_name(), capacity.bytes)
 }
 
 fn subject(text: &mut String, report: &Report, width: usize) {
@@ -125,7 +125,8 @@ fn memory(text: &mut String, report: &Report, width: usize) {
         1 => String::new(),
         several => format!(", stage {} of {several}", stage.stage),
     };
-    let _ = writeln!(text, "\nmemory of a GPU at the peak{of}");
+    let whose = if prediction.on_cpu { "" } else { " of a GPU" };
+    let _ = writeln!(text, "\nmemory{whose} at the peak{of}");
     let mut table = Table::new([("", Align::Left), ("GiB", Align::Right), ("%", Align::Right), ("", Align::Left)]);
     for component in Component::ALL {
         let bytes = stage.component(component);
@@ -137,7 +138,7 @@ fn memory(text: &mut String, report: &Report, width: usize) {
         }
     }
     let all = percent(stage.device_used, stage.device_used);
-    table.row(["device-used".to_owned(), stage.device_used.in_gib(), all, String::new()]);
+    table.row([prediction.device_used_name().to_owned(), stage.device_used.in_gib(), all, String::new()]);
     text.push_str(&table.render("  ", width));
     let cause = format!("peak in {}: {}", stage.peak_phase.word(), stage.peak_cause);
     paragraph(text, "  ", &cause, width);
@@ -182,7 +183,8 @@ fn time(text: &mut String, report: &Report, width: usize) {
         rates.push(format!("{} tokens/s a GPU", grouped(tokens)));
     }
     paragraph(text, "  ", &rates.join(", "), width);
-    let mut usage = vec![format!("model {} a GPU", time.model_flops_per_gpu)];
+    let each = if prediction.on_cpu { "" } else { " a GPU" };
+    let mut usage = vec![format!("model {}{each}", time.model_flops_per_gpu)];
     usage.extend(time.mfu.map(|mfu| format!("MFU {}", Fraction(mfu))));
     usage.extend(time.hfu.map(|hfu| format!("HFU {}", Fraction(hfu))));
     usage.push(format!("DRAM {} ({} of peak)", time.bandwidth, Fraction(time.mbu)));
@@ -201,14 +203,19 @@ fn time(text: &mut String, report: &Report, width: usize) {
 /// Where the time of a step goes; a part of no time says why.
 fn parts(prediction: &Prediction, time: &StepTime) -> Table {
     let alone = prediction.num_gpus == 1;
-    let communication = if alone { "one GPU exchanges nothing" } else { "all hidden beside the kernels" };
+    let communication = match (alone, prediction.on_cpu) {
+        (true, true) => "one process exchanges nothing",
+        (true, false) => "one GPU exchanges nothing",
+        (false, _) => "all hidden beside the kernels",
+    };
+    let host = if prediction.on_cpu { "the CPU itself computes" } else { "the host stays ahead of the GPU" };
     let stages = if prediction.stages.len() > 1 { "no stage waits" } else { "no pipeline" };
     let rows = [
         ("compute-bound", time.compute, "no operator is"),
         ("memory-bound", time.memory_bound, "no operator is"),
         ("communication", time.communication, communication),
         ("bubble", time.bubble, stages),
-        ("waiting for the host", time.launch, "the host stays ahead of the GPU"),
+        ("waiting for the host", time.launch, host),
     ];
     let mut table = Table::new([("", Align::Left), ("time", Align::Right), ("%", Align::Right), ("", Align::Left)]);
     for (name, seconds, why) in rows {
@@ -230,9 +237,11 @@ fn whole_training(text: &mut String, report: &Report, width: usize) {
     let currency = report.setup.map_or("", |setup| setup.currency.as_str());
     let cost = prediction.time.total_cost.map_or(String::new(), |cost| format!(", cost {} {currency}", grouped(cost)));
     let whole = crate::units::Seconds(hours * 3600.0);
-    let gpu_hours = grouped(prediction.gpu_hours().unwrap_or(hours));
-    let said =
-        format!("whole training {tokens:.3e} tokens{steps}: {whole}, {gpu_hours} GPU-hours{energy}{}", cost.trim_end());
+    let gpu_hours = match prediction.gpu_hours().filter(|_| !prediction.on_cpu) {
+        Some(hours) => format!(", {} GPU-hours", grouped(hours)),
+        None => String::new(),
+    };
+    let said = format!("whole training {tokens:.3e} tokens{steps}: {whole}{gpu_hours}{energy}{}", cost.trim_end());
     paragraph(text, "  ", &said, width);
 }
 

@@ -3,7 +3,6 @@
 
 use crate::app::monitor::SourceState;
 use crate::app::state::State;
-use crate::catalog::Generation;
 use crate::plan::keys;
 use crate::predict::{Job, Prediction};
 use crate::reading::{DeviceSample, HookAbout, SourceKind};
@@ -77,8 +76,7 @@ pub fn of(state: &State) -> Option<Mismatch> {
         return gpus(prediction.num_gpus, runs.num_gpus);
     }
     let no_gpu = || {
-        let planned = job.hardware.gpu.generation != Generation::Cpu;
-        let is = planned && state.run.telemetry.uses_no_gpu(&state.monitor, state.now);
+        let is = !prediction.on_cpu && state.run.telemetry.uses_no_gpu(&state.monitor, state.now);
         is.then(|| Mismatch::NoGpu(prediction.gpu_short.clone()))
     };
     let settings = || {

@@ -14,7 +14,7 @@ use crate::app::{
     AttachedState, Editor, Effect, Event, Proposal, Question, RunPlan, SourceState, State, measured_rows, run_verdict,
     update,
 };
-use crate::catalog::{Catalog, Generation};
+use crate::catalog::Catalog;
 use crate::cli::config::Config;
 use crate::cli::infer::{DeviceSight, HookSpeech};
 use crate::cli::{DashboardArgs, Exit, Failure, Streams, infer};
@@ -299,8 +299,7 @@ fn plan_words(plan: &Editor) -> String {
     match plan.prediction() {
         Some(prediction) => {
             let (needs, step) = (prediction.capacity.needed, prediction.time.step);
-            let is_cpu = plan.job().is_some_and(|job| job.hardware.gpu.generation == Generation::Cpu);
-            let of = if is_cpu { "resident" } else { "on each GPU" };
+            let of = if prediction.on_cpu { "resident" } else { "on each GPU" };
             format!("{name}: {needs} predicted {of}, a step in {step}")
         }
         None => name,

@@ -70,6 +70,7 @@ pub(crate) fn prediction(stages: Vec<StageMemory>, num_gpus: u64) -> Prediction 
         model: "test".to_owned(),
         gpu: "Test 80GB".to_owned(),
         gpu_short: "T-80".to_owned(),
+        on_cpu: false,
         num_gpus,
         params: Params::default(),
         stages,

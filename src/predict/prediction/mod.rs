@@ -143,6 +143,8 @@ pub struct Prediction {
     pub gpu: String,
     /// The GPU's short name, for a header.
     pub gpu_short: String,
+    /// It is the machine's CPU: memory is the process's resident set.
+    pub on_cpu: bool,
     /// Number of GPUs.
     pub num_gpus: u64,
     /// Parameters of the whole model.
@@ -174,6 +176,12 @@ pub struct Prediction {
 }
 
 impl Prediction {
+    /// What all of its memory is called: a GPU's, or a process's own.
+    #[must_use]
+    pub const fn device_used_name(&self) -> &'static str {
+        if self.on_cpu { "resident" } else { "device-used" }
+    }
+
     /// What one micro batch keeps for the backward pass in the layers of the largest stage.
     #[must_use]
     pub fn saved_by_layers(&self) -> Bytes {

@@ -1,10 +1,11 @@
 //! The memory figures that tools show, and which tool shows which.
 
-use crate::predict::StageMemory;
+use crate::predict::Prediction;
 use crate::report::table::{Align, Table};
 
-/// The figures of a stage, smallest first.
-pub fn table(text: &mut String, stage: &StageMemory, on_cpu: bool, width: usize) {
+/// The figures of the stage that needs most, smallest first.
+pub fn table(text: &mut String, prediction: &Prediction, width: usize) {
+    let (stage, on_cpu) = (prediction.largest(), prediction.on_cpu);
     text.push('\n');
     let mut figures = Table::new([("", Align::Left), ("GiB", Align::Right), ("", Align::Left)]);
     let allocated = if on_cpu {
@@ -18,7 +19,7 @@ pub fn table(text: &mut String, stage: &StageMemory, on_cpu: bool, width: usize)
         "held by the caching allocator: torch.cuda.max_memory_reserved()"
     };
     let device_used = if on_cpu {
-        "with Python and its libraries: the resident set of the process"
+        "with Python and its libraries: the resident set"
     } else {
         "with CUDA context, NCCL and workspaces: nvidia-smi"
     };
@@ -26,7 +27,7 @@ pub fn table(text: &mut String, stage: &StageMemory, on_cpu: bool, width: usize)
         ("static", stage.static_bytes, "allocated between steps"),
         ("allocated", stage.peak_allocated, allocated),
         ("reserved", stage.peak_reserved, reserved),
-        ("device-used", stage.device_used, device_used),
+        (prediction.device_used_name(), stage.device_used, device_used),
     ];
     for (name, bytes, meaning) in rows {
         figures.row([name.to_owned(), bytes.in_gib(), meaning.to_owned()]);

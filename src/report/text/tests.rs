@@ -23,6 +23,18 @@ fn the_first_line_is_the_verdict() {
 }
 
 #[test]
+fn a_plan_for_the_cpu_speaks_of_no_gpu() {
+    let mut prediction = sample::two_stages();
+    prediction.on_cpu = true;
+    assert_eq!(verdict(&prediction), "fits: 9.00 GiB resident of 10.0 GiB, 1.00 GiB headroom (10 %)");
+    prediction.num_gpus = 1;
+    prediction.stages.truncate(1);
+    let text = of(&prediction, false);
+    let lines: Vec<&str> = text.lines().filter(|line| line.contains("GPU") || line.contains("device-used")).collect();
+    assert_eq!(lines, [""; 0], "{text}");
+}
+
+#[test]
 fn the_whole_report_as_people_read_it() {
     insta::assert_snapshot!(of(&sample::two_stages(), false), @r#"
     fits: 9.00 GiB device-used of 10.0 GiB on each GPU, 1.00 GiB headroom (10 %)
