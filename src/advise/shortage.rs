@@ -6,7 +6,7 @@ use super::fixes::Fix;
 use crate::predict::Prediction;
 use crate::printable::printable;
 use crate::reading::{CacheTokens, OutOfMemory, OutOfMemoryKind};
-use crate::units::Bytes;
+use crate::units::{Bytes, grouped};
 
 /// A plan beside what is explained.
 #[derive(Debug, Clone, Copy)]
@@ -200,7 +200,14 @@ fn headline(oom: &OutOfMemory) -> String {
 }
 
 fn on_chip(oom: &OutOfMemory, backend: &str) -> String {
-    let size = |bytes: Option<Bytes>| bytes.map_or_else(|| "–".to_owned(), |bytes| format!("{} KiB", bytes.0 / 1024));
+    let kib = |bytes: Option<Bytes>| bytes.map(|bytes| bytes.0 / 1024);
+    // Some kernels want only a few bytes more than there are.
+    let in_bytes = kib(oom.asked) == kib(oom.capacity);
+    let size = |bytes: Option<Bytes>| match bytes {
+        None => "–".to_owned(),
+        Some(bytes) if in_bytes => format!("{} B", grouped(bytes.0)),
+        Some(bytes) => format!("{} KiB", bytes.0 / 1024),
+    };
     let what = if backend == "XLA" { "of the chip's vmem" } else { "of shared memory for a block of threads" };
     let (asked, most) = (size(oom.asked), size(oom.capacity));
     format!(

@@ -132,6 +132,22 @@ fn a_message_from_standard_input_and_out_of_a_log() {
 }
 
 #[test]
+fn a_kernel_that_wants_a_few_bytes_too_much_is_told_in_bytes() {
+    let message = |required: u32| {
+        format!(
+            "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: {required}, Hardware \
+             limit: 232448. Reducing block sizes or `num_stages` may help."
+        )
+    };
+    let (few, _, _) = explain(&["-"], &message(232_456));
+    assert!(on_one_line(&few).contains("wants 232 456 B of shared"), "{few}");
+    assert!(on_one_line(&few).contains("this device has 232 448 B"), "{few}");
+    // 262 144 / 1024 and 232 448 / 1024.
+    let (more, _, _) = explain(&["-"], &message(262_144));
+    assert!(on_one_line(&more).contains("wants 256 KiB") && on_one_line(&more).contains("has 227 KiB"), "{more}");
+}
+
+#[test]
 fn fixes_are_predicted_for_a_plan() {
     let folder = tempfile::tempdir().unwrap();
     let plan = folder.path().join("plan.yaml");
