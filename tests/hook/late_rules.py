@@ -27,8 +27,8 @@ def watch(times=(), model=None):
 
 def late_of(times):
     one = watch(times)
-    one.on_steps(one.hook)
-    return [step for step, _, _ in one.noted]
+    one.steps.learn_usual(one.hook)
+    return [step for step, _, _ in one.steps.noted]
 
 
 # Before eight steps nobody knows the usual one; then those before are known, too, however often they come.
@@ -70,17 +70,20 @@ def hooked(f):
 )
 
 
-def placed(call, one=None):
-    """Where a watch sees the thread while `call` runs what it is given, below the training loop."""
-    one = one or watch()
-    one.loop = {id(SCRIPT["loop"].__code__): None}
+def seen_in(call, one):
+    """What a watch sees of the thread while `call` runs what it is given, below the training loop."""
+    one.stacks.loop = {id(SCRIPT["loop"].__code__): None}
     seen = []
 
     def probe(*_):
-        seen.append(one.place(sys._getframe(1)))
+        seen.append(one.stacks.seen(sys._getframe(1)))
 
     SCRIPT["loop"](lambda: call(probe))
     return seen[0]
+
+
+def placed(call):
+    return seen_in(call, watch())[0]
 
 
 def said(place):
@@ -110,7 +113,7 @@ def waits_at():
     async def main():
         event = asyncio.get_running_loop().create_future()
         runs = asyncio.base_events.BaseEventLoop._run_once.__code__
-        one.loop = {id(runs): runs, id(scope["learn"].__code__): scope["learn"].__code__}
+        one.stacks.loop = {id(runs): runs, id(scope["learn"].__code__): scope["learn"].__code__}
         tasks = [asyncio.ensure_future(scope["learn"](int, event)), asyncio.ensure_future(scope["other"](event))]
         await asyncio.sleep(0)
         asyncio.get_running_loop().call_soon(look, event)
@@ -121,7 +124,7 @@ def waits_at():
         frame = sys._getframe(0)
         while not frame.f_code.co_filename.endswith("/asyncio/base_events.py"):
             frame = frame.f_back
-        found = one.place(frame)
+        found = one.stacks.seen(frame)[0]
         seen.append([found[0], found[2].co_filename, found[3]])
         event.set_result(None)
 
@@ -143,22 +146,22 @@ def after(late_place, inside=None, healthy=20, late_at=0.15, also=None, batches=
     """What is said of a late step after so many healthy ones; the batches of those and of the late one."""
     usual, larger = batches
     one = watch([0.1] * 10, model=None)
-    one.loop = {id(FUNCTION): None}
-    one.on_steps(one.hook)
+    one.stacks.loop = {id(FUNCTION): None}
+    one.steps.learn_usual(one.hook)
     now = one.hook.last_step
     for _ in range(healthy):
         for place, batch in ((at("forward", 3), usual), (also or at("backward", 4), None)):
-            one.samples.append((now, now + 0.05, place, None, batch))
-            one.pending.append((now + 0.05, place, None, batch))
+            one.steps.samples.append((now, now + 0.05, place, None, batch))
+            one.steps.pending.append((now + 0.05, place, None, batch))
             now += 0.05
-    one.settle(now)
+    one.steps.settle(now)
     began = now
     last = (0.05, also or at("backward", 4), None, None)
     for length, place, called, batch in ((0.05, at("forward", 3), None, larger), (late_at, late_place, inside, None), last):
-        one.samples.append((now, now + length, place, called, batch))
+        one.steps.samples.append((now, now + length, place, called, batch))
         now += length
-    one.note_late(healthy + 1, now - began, now)
-    one.settle(now)
+    one.steps.note_late(healthy + 1, now - began, now)
+    one.steps.settle(now)
     (row,) = one.message(False, now)["late"]
     described = one.message(False, now)["places"][row[2]]
     return [described["call" if larger else "activity"], described["line"]]
@@ -187,10 +190,10 @@ results["batches"] = [
 def numbers(*args, **kwargs):
     """Those that a module is called with, as a watch sees its call."""
     made = watch()
-    made.tensor_class = Tensor
+    made.stacks.tensor_class = Tensor
     call = code("/t/torch/nn/modules/module.py", "def _call_impl(self, *args, **kwargs):\n    return self.probe()\n")["_call_impl"]
-    placed(lambda probe: call(types.SimpleNamespace(training=True, probe=probe), *args, **kwargs), made)
-    return made.batch[1] if made.batch is not None else None
+    *_, batch = seen_in(lambda probe: call(types.SimpleNamespace(training=True, probe=probe), *args, **kwargs), made)
+    return batch[1] if batch is not None else None
 
 
 class Tensor:
@@ -216,11 +219,11 @@ results["numbers"] = [numbers(Tensor(8), 3, mask=Tensor(2)), numbers({"boxes": [
 def few(late, healthy=11):
     """What is said of so many late steps at one line of the loop after a few healthy samples at others."""
     one = watch([0.1] * 10)
-    one.loop = {id(FUNCTION): None}
-    one.on_steps(one.hook)
-    one.pending = [(0.05 * number, at(("forward", "backward")[number % 2], 3), None, None) for number in range(healthy)]
-    one.settle(9.0)
-    one.late = [(step, 0.0, 0.5, at("forward", 8), None, 0.4, None) for step in range(late)]
+    one.stacks.loop = {id(FUNCTION): None}
+    one.steps.learn_usual(one.hook)
+    one.steps.pending = [(0.05 * number, at(("forward", "backward")[number % 2], 3), None, None) for number in range(healthy)]
+    one.steps.settle(9.0)
+    one.steps.late = [(step, 0.0, 0.5, at("forward", 8), None, 0.4, None) for step in range(late)]
     message = one.message(False, 9.0)
     return message["places"][message["late"][0][2]]["activity"]
 
@@ -231,13 +234,13 @@ results["few samples"] = [few(9), few(3), few(9, healthy=0)]
 def shares():
     """Shares of all steps by what is told: of ten samples, six are at two lines of a function, four at work."""
     one = watch([0.1] * 10)
-    one.loop = {id(FUNCTION): None}
-    one.on_steps(one.hook)
+    one.stacks.loop = {id(FUNCTION): None}
+    one.steps.learn_usual(one.hook)
     places = [at("code", 15, HOOK)] * 3 + [at("code", 16, HOOK)] * 3 + [at("backward", 4)] * 4
-    one.pending = [(0.05 * number, place, None, None) for number, place in enumerate(places)]
-    one.settle(9.0)
+    one.steps.pending = [(0.05 * number, place, None, None) for number, place in enumerate(places)]
+    one.steps.settle(9.0)
     healthy = [place["share"] for place in one.message(False, 9.0)["places"]]
-    one.late = [(step, 0.0, 0.5, at("code", 16, HOOK), None, 0.4, None) for step in range(3)]
+    one.steps.late = [(step, 0.0, 0.5, at("code", 16, HOOK), None, 0.4, None) for step in range(3)]
     return [healthy, [place["share"] for place in one.message(False, 9.0)["places"]]]
 
 
@@ -247,9 +250,9 @@ results["shares"] = shares()
 def lines(*places):
     """The lines that late steps at those places are said to be at."""
     one = watch([0.1] * 10)
-    one.loop = {id(FUNCTION): None}
-    one.on_steps(one.hook)
-    one.late = [(step, 0.0, 0.5, place, None, 0.1 * (step + 1), None) for step, place in enumerate(places)]
+    one.stacks.loop = {id(FUNCTION): None}
+    one.steps.learn_usual(one.hook)
+    one.steps.late = [(step, 0.0, 0.5, place, None, 0.1 * (step + 1), None) for step, place in enumerate(places)]
     message = one.message(False, 9.0)
     return [message["places"][row[2]]["line"] for row in message["late"]]
 
@@ -268,8 +271,8 @@ results["scheduler"] = [placed(SCHEDULER["step"])[0], placed(OPTIMIZER["step"])[
 
 def seconds(*samples):
     one = watch([0.0045] * 10)
-    one.samples = [(due, now, at("code", line), None, None) for due, now, line in samples]
-    return {place[3]: round(length, 4) for place, length in one.seconds_between(1.0, 1.018).items()}
+    one.steps.samples = [(due, now, at("code", line), None, None) for due, now, line in samples]
+    return {place[3]: round(length, 4) for place, length in one.steps.seconds_between(1.0, 1.018).items()}
 
 
 # On time: what lies between is shared. Late: a call kept the thread that samples from coming.
@@ -282,11 +285,11 @@ results["around samples"] = [
 # Late by 0.4 s, among others that the machine makes late by 0.05 s: told alone where they are at one place.
 def told(lines, among=8):
     one = watch([0.1] * 10)
-    one.loop = {id(FUNCTION): None}
-    one.on_steps(one.hook)
+    one.stacks.loop = {id(FUNCTION): None}
+    one.steps.learn_usual(one.hook)
     for step, line in enumerate(lines):
-        one.late.append((step, 0.0, 0.5, at("code", line), None, 0.4, None))
-        one.late += [(step, 0.0, 0.15, at("backward", 4), None, 0.05, None)] * among
+        one.steps.late.append((step, 0.0, 0.5, at("code", line), None, 0.4, None))
+        one.steps.late += [(step, 0.0, 0.15, at("backward", 4), None, 0.05, None)] * among
     message = one.message(False, 9.0)
     return [message["places"][row[2]]["line"] for row in message["late"]]
 
@@ -296,7 +299,7 @@ results["long ones"] = [told([7, 7, 7]), told([7, 7, 8]), told([7, 7])]
 # Samples come closer while late steps come, and no closer than what the last turn cost allows.
 def watched(usual):
     one = watch([usual] * 10)
-    one.on_steps(one.hook)
+    one.steps.learn_usual(one.hook)
     return one
 
 
@@ -307,13 +310,13 @@ def period(one, now, cost):
 
 one = watched(0.1)
 rare = period(one, 100.0, 1e-6)
-one.note_late(11, 0.3, 100.0)
-one.settle(100.0)
+one.steps.note_late(11, 0.3, 100.0)
+one.steps.settle(100.0)
 results["closer"] = [rare, period(one, 101.0, 1e-6), period(one, 161.0, 1e-6)]
 results["costly"] = [period(one, 101.0, 0.0002), period(one, 161.0, 0.0002)]
 short = watched(0.001)
-short.note_late(11, 0.3, 100.0)
-short.settle(100.0)
+short.steps.note_late(11, 0.3, 100.0)
+short.steps.settle(100.0)
 results["short"] = [period(short, 101.0, 0.00005), period(short, 107.0, 0.00005)]
 
 # How many steps a trainer makes in all: 3 epochs of 10 batches, 4 to a step; 5 steps at most; batches without an end.

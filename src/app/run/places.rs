@@ -13,7 +13,7 @@ use crate::units::Seconds;
 const OLD: Seconds = Seconds(30.0);
 
 /// A step that takes this many times the usual one, and so many seconds more, stalls; before one is usual: so many
-/// seconds. As the hook has it (`memwall_places.py`).
+/// seconds. As the hook has it (`observe/hook/python/watch.py`).
 const STALL: f64 = 5.0;
 const STALL_MORE: f64 = 5.0;
 const UNUSUAL_STALL: Seconds = Seconds(60.0);

@@ -1,4 +1,4 @@
-//! The hook's messages: JSON of version 1, one a datagram. `memwall_hook.py` writes them.
+//! The hook's messages: JSON of version 1, one a datagram. `python/hook.py` writes them.
 
 use std::collections::BTreeMap;
 

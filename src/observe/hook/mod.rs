@@ -18,12 +18,29 @@ use std::path::{Path, PathBuf};
 
 use crate::files;
 
+/// Makes one Python file of several: the first imports, the others are its sections.
+macro_rules! one_file {
+    ($first:literal $(, $other:literal)*) => {
+        concat!(include_str!($first) $(, "\n\n", include_str!($other))*)
+    };
+}
+
 /// The hook. One file without dependencies, for every PyTorch since 1.13.
-pub const HOOK: &str =
-    concat!(include_str!("memwall_hook.py"), include_str!("memwall_places.py"), include_str!("memwall_batches.py"));
+pub const HOOK: &str = one_file!(
+    "python/hook.py",
+    "python/wire.py",
+    "python/modules.py",
+    "python/tensors.py",
+    "python/install.py",
+    "python/activities.py",
+    "python/batches.py",
+    "python/stacks.py",
+    "python/late.py",
+    "python/watch.py"
+);
 
 /// What has Python load it at its start.
-const SITECUSTOMIZE: &str = include_str!("sitecustomize.py");
+const SITECUSTOMIZE: &str = include_str!("python/sitecustomize.py");
 
 /// Writes the Python files into the private directory; the folder that `PYTHONPATH` must begin with.
 ///

@@ -1,4 +1,4 @@
-//! The hook's messages on where its training thread is. `memwall_places.py` writes them.
+//! The hook's messages on where its training thread is. `python/watch.py` writes them.
 
 use std::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 //! hook, and with the run's log alone.
 //!
 //! With the hook the process itself says what it trains. Its messages are made here from the changed plan as
-//! `memwall_hook.py` makes them from modules. A log says in its header what its framework writes before the first step:
+//! `src/observe/hook/python/hook.py` makes them from modules. A log says in its header what its framework writes before the first step:
 //! it is written here from the changed plan as that framework writes it, and read as any log is. What nobody says is left
 //! to the search for explanations.
 

@@ -1,6 +1,4 @@
-
-
-# How large the batches are that the model takes: this file goes on where memwall_places.py ends.
+# How large the batches are that the model takes.
 #
 # Steps take longer with longer sequences, larger images, more boxes. Nothing of the code is slow then, and no line of it
 # would help: the batch is named.
