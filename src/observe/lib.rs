@@ -9,6 +9,13 @@
 
 use memwall_core::{catalog, files, order, packed, plan, predict, reading, units};
 
+/// Makes one Python file of several: the first has the imports, the others are its sections.
+macro_rules! one_python_file {
+    ($first:literal $(, $other:literal)*) => {
+        concat!(include_str!($first) $(, "\n\n", include_str!($other))*)
+    };
+}
+
 mod amdgpu;
 pub mod bench;
 mod command;

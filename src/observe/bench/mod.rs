@@ -6,7 +6,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// The program: one file without dependencies.
-pub const PROGRAM: &str = include_str!("memwall_bench.py");
+pub const PROGRAM: &str = one_python_file!(
+    "python/bench.py",
+    "python/kernels.py",
+    "python/machine.py",
+    "python/collectives.py",
+    "python/run.py"
+);
 
 /// Writes the program into `folder`; its path.
 ///

@@ -18,15 +18,8 @@ use std::path::{Path, PathBuf};
 
 use crate::files;
 
-/// Makes one Python file of several: the first imports, the others are its sections.
-macro_rules! one_file {
-    ($first:literal $(, $other:literal)*) => {
-        concat!(include_str!($first) $(, "\n\n", include_str!($other))*)
-    };
-}
-
 /// The hook. One file without dependencies, for every PyTorch since 1.13.
-pub const HOOK: &str = one_file!(
+pub const HOOK: &str = one_python_file!(
     "python/hook.py",
     "python/wire.py",
     "python/modules.py",
