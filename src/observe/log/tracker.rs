@@ -104,8 +104,12 @@ impl Tracker {
             self.progress.step_time = step.reading(at);
         }
         if facts.batch.is_some() != self.counts_batches && (facts.step.is_some() || facts.batch.is_some()) {
-            // Two counts do not join.
+            // Two counts do not join, and what was taken for a step of the run was none.
             self.counts_batches = facts.batch.is_some();
+            if self.counts_batches {
+                self.progress.step = Reading::Absent(Absence::NotRead);
+                self.progress.told_every = None;
+            }
             (self.stamped, self.arrived) = (Marks::default(), Marks::default());
         }
         if let (Some(count), false) = (facts.batch.or(facts.step), self.time_is_told) {

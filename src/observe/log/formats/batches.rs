@@ -1,6 +1,6 @@
 //! Loops that say which batch of which epoch they are at, and mostly not how many an epoch has: `epoch: 1, batch: 10, loss: 4.9`,
 //! icefall (`Epoch 1, batch 50, loss[loss=0.89, …], tot_loss[…]`), ESPnet (`1epoch:train:1-50batch: …, loss=79.1, …, train_time=0.9`),
-//! PyTorch's tutorial (`[1,  2000] loss: 2.290`), PyTorch-GAN (`[Epoch 1/5] [Batch 10/938] [D loss: 0.5] [G loss: 0.9]`).
+//! WeNet (`TRAIN Batch 0/100 loss 200.1 loss_att 150.1 …`), PyTorch's tutorial (`[1,  2000] loss: 2.290`), PyTorch-GAN (`[Epoch 1/5] [Batch 10/938] [D loss: 0.5] [G loss: 0.9]`).
 
 use std::sync::LazyLock;
 
@@ -16,7 +16,8 @@ static POSITION: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r"(?ix) \b epoch \b \s* [:=\#]? \s* [\[(]? (\d+) (?:\s*/\s*(\d+))? \s* [\])]? \s* [,|;:-]? \s* [\[(]? \s*
           batch \b \s* [:=\#]? \s* (\d+) (?:\s*/\s*(\d+))? \b
-          | \b (\d+) epoch:train:\d+-(\d+) batch: | ^ \s* \[ (\d+), \s* (\d+) \] \s+ loss: ",
+          | \b (\d+) epoch:train:\d+-(\d+) batch: | ^ \s* \[ (\d+), \s* (\d+) \] \s+ loss:
+          | \b (TRAIN) \s (?: \| [^|]* \| \s* )? Batch \s (\d+) / (\d+) \s loss \b ",
     )
     .ok()
 });
@@ -39,10 +40,11 @@ impl LineFormat for Batches {
         }
         let found = (*POSITION).as_ref()?.captures(line)?;
         let whole = |group| text::counted(&found, group);
-        let epoch = whole(1).or(whole(5)).or(whole(7))?;
-        let batch = whole(3).or(whole(6)).or(whole(8))?;
-        // PyTorch-GAN's form counts from 0, wherever in the log it is read first.
-        self.from_zero |= epoch == 0 || (line.contains("[Epoch ") && line.contains("[Batch "));
+        let epoch = whole(1).or(whole(5)).or(whole(7)).or(whole(10))?;
+        let batch = whole(3).or(whole(6)).or(whole(8)).or(whole(11))?;
+        // PyTorch-GAN's form and WeNet's count from 0, wherever in the log it is read first.
+        let counts_from_zero = (line.contains("[Epoch ") && line.contains("[Batch ")) || found.get(9).is_some();
+        self.from_zero |= epoch == 0 || counts_from_zero;
         let before = if self.from_zero { epoch } else { epoch.saturating_sub(1) };
         // Two models that train against each other have a loss each.
         let loss = text::loss(line).filter(|_| !line.contains("D loss"));
@@ -82,6 +84,19 @@ mod tests {
                 1.0,
                 50,
                 0.899,
+            ),
+            // wenet-e2e/wenet, wenet/utils/train_utils.py, `log_per_step`: epochs from 0
+            (
+                "2026-03-01 10:01:00,123 DEBUG TRAIN Batch 1/100 loss 61.5 loss_att 50.1 lr 0.0001 rank 0",
+                1.0,
+                100,
+                61.5,
+            ),
+            (
+                "2026-03-01 10:01:00,123 DEBUG TRAIN | steps/sec 3.2| Batch 0/200 loss 9.5 lr 0.0001 rank 0",
+                0.0,
+                200,
+                9.5,
             ),
             // pytorch/tutorials, beginner_source/blitz/cifar10_tutorial.py
             ("[1,  2000] loss: 2.290", 0.0, 2_000, 2.29),

@@ -16,7 +16,7 @@ use crate::units::{Bytes, Seconds};
 static POSITION: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r"(?ix)\b (?: epoch\(train\) | (?:train\s+)? epoch\b | train\b ) \s* :? \s* \[? \s*
-          (\d+) (?: \s* / \s* (\d+) )? \s* \]? \s* [|,:]? \s* [\[(]? \s* (\d+) \s* / \s* (\d+) \b",
+          (\d+) (?: \s* / \s* (\d+) )? \s* \]? \s* [|,:]? \s* [\[(]? \s* (?: iter: \s* )? (\d+) \s* / \s* (\d+) \b",
     )
     .ok()
 });
@@ -26,7 +26,8 @@ static POSITION: LazyLock<Option<Regex>> = LazyLock::new(|| {
 static TIME: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r"(?ix)(?:^|[\s,|]) (data[_\s]|total[_\s]|elapsed[_\s]|epoch[_\s])? time :? \s+ (\d[\d.]*)
-          (?: \s*\(\s*\d[\d.]*\s*\) | \s*s,\s+\d[\d.]*/s | ,?\s+data(?:_time)?: ) | \bms/batch \s+ (\d[\d.]*)",
+          (?: \s*\(\s*\d[\d.]*\s*\) | \s*s,\s+\d[\d.]*/s | ,?\s+data(?:_time)?: ) | \bms/batch \s+ (\d[\d.]*)
+          | \b(?: batch_cost: | Batch\ \(t\): ) \s* (\d[\d.]*)",
     )
     .ok()
 });
@@ -70,7 +71,8 @@ impl LineFormat for Epochs {
             ..LineFacts::default()
         };
         // PyTorch's first example counts samples: `Train Epoch: 1 [640/60000 (1%)]`.
-        if place.starts_with("train epoch") || line.contains("samples") {
+        if place.starts_with("train epoch") || (line.contains("samples") && !line.contains("samples/s")) {
+            measured(line, &mut facts);
             return Some(facts);
         }
         facts.step = before.checked_mul(each).and_then(|before| before.checked_add(done));
@@ -90,7 +92,7 @@ pub fn measured(line: &str, facts: &mut LineFacts) {
     let positive = |text: &str| leading_number(text).filter(|number| number.is_finite() && *number > 0.0);
     let times = (*TIME).as_ref().into_iter().flat_map(|pattern| pattern.captures_iter(line));
     if let Some(found) = times.into_iter().find(|found| found.get(1).is_none()) {
-        let seconds = found.get(2).and_then(|text| positive(text.as_str()));
+        let seconds = found.get(2).or(found.get(4)).and_then(|text| positive(text.as_str()));
         let millis = found.get(3).and_then(|text| positive(text.as_str())).map(|time| time / 1000.0);
         facts.step_time = seconds.or(millis).map(Seconds);
     }
@@ -148,6 +150,30 @@ mod tests {
                 Some(200),
                 Some(0.25),
                 7.1,
+            ),
+            // mlfoundations/open_clip, src/open_clip_train/train.py: samples, and the time of an optimizer step.
+            (
+                "Train Epoch: 0 [ 16384/3200000 (1%)] Data (t): 0.029 Batch (t): 6.655, 2461.78/s, 76.9308/s/gpu LR: 0.000000 \
+                 Logit Scale: 14.286 Contrastive_loss: 9.7031 (9.7031) Loss: 9.7031 (9.7031)",
+                None,
+                Some(6.655),
+                9.7031,
+            ),
+            // PaddlePaddle/PaddleDetection, ppdet/engine/callbacks.py (`LogPrinter`)
+            (
+                "[03/01 10:00:00] ppdet.engine INFO: Epoch: [0] [ 600/7329] learning_rate: 0.0001 loss: 3.1 eta: 1 day, 2:10:11 \
+                 batch_cost: 0.6012 data_cost: 0.0010 ips: 13.3067 images/s",
+                Some(600),
+                Some(0.6012),
+                3.1,
+            ),
+            // PaddlePaddle/PaddleClas, ppcls/engine/train/utils.py (`log_info`)
+            (
+                "[2026/03/01 10:00:00] ppcls INFO: [Train][Epoch 1/120][Iter: 10/1251]lr(CosineAnnealingDecay): 0.0001, loss: 6.9, \
+                 batch_cost: 0.50000s, reader_cost: 0.1, ips: 100.0 samples/s, eta: 1:00:00",
+                Some(10),
+                Some(0.5),
+                6.9,
             ),
             // pytorch/examples, mnist/main.py: samples.
             ("Train Epoch: 1 [6400/60000 (11%)]\tLoss: 1.730000", None, None, 1.73),

@@ -1,6 +1,7 @@
 //! One file a framework. What each writes is in its own source; `tests/logs` holds lines of all.
 
 mod bar;
+mod basicsr;
 mod batches;
 mod composer;
 mod custom;
@@ -15,6 +16,7 @@ mod nanogpt;
 mod nemo;
 mod olmo;
 mod rich;
+mod speech;
 mod text;
 mod torchtitan;
 mod torchtune;
@@ -46,6 +48,9 @@ pub fn all() -> Vec<Box<dyn LineFormat>> {
         Box::new(verl::Verl),
         Box::new(yolo::Yolo::default()),
         Box::new(keras::Keras::default()),
+        Box::new(basicsr::BasicSr),
+        Box::new(speech::Coqui::default()),
+        Box::new(speech::Vits::default()),
         Box::new(epochs::Epochs::default()),
         Box::new(batches::Batches::default()),
         Box::new(text::Text::default()),

@@ -20,10 +20,10 @@ static STEP: LazyLock<Option<Regex>> = LazyLock::new(|| {
 static EPOCH: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?i)\bepoch\b\s*[:=#]?\s*[\[(]?\s*(\d+)(?:\s*(?:/|of)\s*(\d+))?").ok());
 static LOSS: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"(?i)\b(?:(?:train(?:ing)?[_ /.]?|lm[_ ]|total[_ ])?loss|xent)\b\s*[:=]?\s*\(?([-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|nan|inf))\b").ok()
+    Regex::new(r"(?i)\b(?:(?:train(?:ing)?[_ /.]?|(?:lm|total|step|average|avg|mean|running)[_ ])?loss|xent)\b\s*[:=]?\s*\(?([-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|nan|inf))\b").ok()
 });
 static TIME: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"(?i)(?:\b(?:step[_ ]?time|time[_ ]per[_ ]step|time/step|(?:iter_)?dt)\b\s*[:=]?\s*([\d.]+)\s*(ms|s|sec)?\b)|(?:([\d.]+)\s*(ms|s|sec)\s*/\s*(?:step|it|iter)\b)|(?:([\d.]+)\s*(?:steps?|it|iters?)/s)|\bcompleted step: \d+, seconds: ([\d.]+)|\bsteps_per_second\b\s*[:=]\s*([\d.]+)").ok()
+    Regex::new(r"(?i)(?:\b(?:(?:step|iter)[_ ]?time|time[_ ]per[_ ]step|time/step|(?:iter_)?dt)\b\s*[:=]?\s*([\d.]+)\s*(ms|s|sec)?\b)|(?:([\d.]+)\s*(ms|s|sec)\s*/\s*(?:step|it|iter)\b)|(?:([\d.]+)\s*(?:steps?|it|iters?)/s)|\bcompleted step: \d+, seconds: ([\d.]+)|\bsteps_per_second\b\s*[:=]\s*([\d.]+)").ok()
 });
 /// The name of a rate, its number behind it or before it. Of one GPU it is another rate.
 static TOKENS: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -91,7 +91,7 @@ impl LineFormat for Text {
         if let Some(found) = groups(&EPOCH, line) {
             // A global step is the run's, whatever the epoch.
             let is_global = groups(&STEP, line).is_some_and(|step| step[0].to_ascii_lowercase().starts_with("global"));
-            self.epoch(&mut facts, &found, is_global);
+            self.epoch(&mut facts, &found, (line, is_global));
         }
         facts.step_time = groups(&TIME, line).and_then(|found| time(&found)).or(facts.step_time);
         facts.tokens_per_s = groups(&TOKENS, line).and_then(|found| rate(&found));
@@ -101,17 +101,33 @@ impl LineFormat for Text {
 
 impl Text {
     /// A step of an epoch, where it says how many each has, is one of the run.
-    fn epoch(&mut self, facts: &mut LineFacts, found: &Captures, is_global: bool) {
+    fn epoch(&mut self, facts: &mut LineFacts, found: &Captures, (line, is_global): (&str, bool)) {
         let Some(epoch) = counted(found, 1) else { return };
         self.from_zero |= epoch == 0;
         let Some(step) = facts.step else { return };
         let before = self.before.replace((epoch, step));
         if let Some((_, last)) = before.filter(|(then, _)| *then < epoch) {
-            // As an epoch began they went on, or began again.
-            self.runs_on = Some(last < step);
+            // As an epoch began they went on, or began again. Of two epochs that are told once each nobody knows.
+            self.runs_on = Some(last < step && self.runs_on != Some(false));
         }
-        let Some(each) = facts.total_steps.filter(|_| !is_global && self.runs_on != Some(true)) else { return };
+        // YOLOX (yolox/core/trainer.py, `after_iter`): they are the epoch's.
+        if line.contains("iter_time:") && line.contains("size:") {
+            self.runs_on = Some(false);
+        }
+        if is_global || self.runs_on == Some(true) {
+            return;
+        }
         let before = if self.from_zero { epoch } else { epoch.saturating_sub(1) };
+        let Some(each) = facts.total_steps else {
+            // In the first epoch both are the same.
+            if before > 0 {
+                facts.batch = facts.step.take();
+                #[allow(clippy::cast_precision_loss)]
+                let done = before as f64;
+                facts.epoch = Some(done);
+            }
+            return;
+        };
         let epochs = counted(found, 2);
         if self.runs_on.is_none() && epochs.is_some_and(|epochs| !is_before_epoch(before, epochs, step, each)) {
             // `Epoch 2/3 step 150/300` is in the middle of the run, or in the middle of its second epoch.
@@ -182,6 +198,13 @@ mod tests {
             ("Iteration 1,200 of 4,000: Loss: 1.5e-1", 1_200, Some(4_000), 0.15),
             ("global_step=7 loss=3.0", 7, None, 3.0),
             ("Step [10/20], Training Loss: 0.5", 10, Some(20), 0.5),
+            // NVIDIA/DeepLearningExamples, PyTorch/LanguageModeling/BERT/run_pretraining.py through DLLogger
+            (
+                "DLL 2026-03-01 10:00:00.123456 - Training Epoch: 0 Training Iteration: 10  step_loss : 10.5  learning_rate : 0.0001",
+                10,
+                None,
+                10.5,
+            ),
             // OpenNMT/OpenNMT-py, onmt/utils/statistics.py
             (
                 "[2021-03-01 10:00:00,123 INFO] Step 50/100000; acc: 3.0; ppl: 100.1; xent: 9.2; 1000/1100 tok/s; 10 sec",
@@ -238,6 +261,31 @@ mod tests {
         let facts = Text::default().read("Iter(train) [   50/160000]  lr: 1e-2  eta: 1:00:00  time: 0.5000  data_time: 0.0100  memory: 900  loss: 1.5");
         let facts = facts.unwrap();
         assert_eq!((facts.step, facts.total_steps, facts.step_time), (Some(50), Some(160_000), Some(Seconds(0.5))));
+    }
+
+    #[test]
+    fn steps_of_an_epoch_of_unknown_length_are_no_steps_of_the_run() {
+        let mut text = Text::default();
+        let mut read = |line: &str| text.read(line).map(|facts| (facts.step, facts.batch)).unwrap();
+        assert_eq!(read("epoch 0 step 90 loss 6.8"), (Some(90), None));
+        assert_eq!(read("epoch 1 step 10 loss 6.7"), (None, Some(10)));
+        assert_eq!(read("epoch 2 step 20 loss 6.7"), (None, Some(20)));
+        let mut text = Text::default();
+        let mut read = |line: &str| text.read(line).map(|facts| (facts.step, facts.batch)).unwrap();
+        // Both would be possible until another epoch begins.
+        assert_eq!(read("epoch 3 step 1200 loss 6.8"), (None, Some(1_200)));
+        assert_eq!(read("epoch 4 step 1300 loss 6.8"), (Some(1_300), None));
+        assert_eq!(read("epoch 4 step 1350 loss 6.8"), (Some(1_350), None));
+    }
+
+    #[test]
+    fn iterations_of_yolox_are_an_epochs() {
+        let line = "epoch: 2/300, iter: 10/1849, mem: 5512Mb, iter_time: 0.802s, data_time: 0.001s, total_loss: 20.0, lr: 1e-06, \
+                    size: 640, ETA: 1 day, 12:50:10";
+        let facts = Text::default().read(line).unwrap();
+        // 1 849 + 10 of 300 x 1 849.
+        assert_eq!((facts.step, facts.total_steps, facts.loss), (Some(1_859), Some(554_700), Some(20.0)));
+        assert_eq!(facts.step_time, Some(Seconds(0.802)));
     }
 
     #[test]
