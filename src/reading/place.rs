@@ -204,3 +204,11 @@ pub struct StepCause {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<Fraction>,
 }
+
+impl StepCause {
+    /// The share of all time that was lost to something other than work: of larger batches it is none.
+    #[must_use]
+    pub fn wasted(&self) -> Option<Fraction> {
+        self.lost.filter(|_| self.activity != Activity::Batch)
+    }
+}

@@ -1,6 +1,7 @@
 //! What a process says of its code and its training: late steps, a stall, another model, other settings, no GPU.
 
 use memwall::app::{Event, KeyPress, MemoryView, Pane, State, run_verdict};
+use memwall::compare::late_steps;
 use memwall::observe::{Demo, Source};
 use memwall::reading::{
     Activity, CodePlace, HookAbout, HookMemory, HookModules, HookPlaces, HookStall, HookStep, HookedRun, HostProcess,
@@ -130,12 +131,12 @@ fn layers_of_the_run_stand_beside_those_of_its_plan() {
     assert!(!screen(&state, &look(), (80, 24)).contains("run each"));
 }
 
-#[test]
-fn late_steps_are_said_with_their_line() {
-    let places = HookPlaces {
+/// Nine late steps at a place, each of twice the usual time.
+fn late_at(place: CodePlace) -> HookPlaces {
+    HookPlaces {
         usual: Some(Seconds(7.3)),
         samples: 400,
-        places: vec![place(Activity::Data, "DataLoader.__next__", 88, 0.02)],
+        places: vec![place],
         late_steps: 9,
         late: (0..9_u32)
             .map(|at| LateStep {
@@ -146,10 +147,29 @@ fn late_steps_are_said_with_their_line() {
             })
             .collect(),
         ..HookPlaces::default()
-    };
+    }
+}
+
+#[test]
+fn late_steps_are_said_with_their_line() {
+    let places = late_at(place(Activity::Data, "DataLoader.__next__", 88, 0.02));
     let state = attached(|at| RunNews { hooks: vec![hooked(PID, at, about(0), Some(places))], ..RunNews::default() });
     assert!(line(&state, 1).contains("DataLoader.__next__, train.py:88: in 9 of 9 late steps"), "{}", line(&state, 1));
     drawn("late_steps", &state);
+}
+
+/// Of sequences that differ in length nothing is wrong: their steps are explained, and no warning.
+#[test]
+fn larger_batches_are_said_and_no_warning() {
+    let wasted = |place: CodePlace| late_steps(&late_at(place), Seconds(0.0)).unwrap().wasted();
+    // Nine times 7.3 s in the 80 s until the newest of them and the 14.6 s of the oldest: 65.7 of 94.6.
+    let share = wasted(place(Activity::Data, "DataLoader.__next__", 88, 0.02)).unwrap();
+    assert!((share.0 - 65.7 / 94.6).abs() < 1e-9, "{share:?}");
+    let batch = || place(Activity::Batch, "a batch 3 times as large", 90, 0.0);
+    assert_eq!(wasted(batch()), None);
+    let places = late_at(batch());
+    let state = attached(|at| RunNews { hooks: vec![hooked(PID, at, about(0), Some(places))], ..RunNews::default() });
+    assert!(line(&state, 1).contains("a batch 3 times as large, train.py:90: in 9 of 9 late steps"));
 }
 
 #[test]

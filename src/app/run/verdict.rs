@@ -76,10 +76,10 @@ pub fn of(state: &State) -> RunVerdict {
 /// Late steps that take this share of the time are the verdict where nothing else is.
 const MUCH_LOST: f64 = 0.1;
 
-/// A run that is as planned but for single steps that are late.
+/// A run that is as planned but for single steps that are late. Where their batches are larger, nothing is wrong.
 fn late(state: &State, found: RunVerdict) -> RunVerdict {
-    let much = |lost: Fraction| lost.0 >= MUCH_LOST;
-    let lost = || state.run.telemetry.step_cause(&state.monitor, state.now)?.lost.filter(|lost| much(*lost));
+    let much = |lost: &Fraction| lost.0 >= MUCH_LOST;
+    let lost = || state.run.telemetry.step_cause(&state.monitor, state.now)?.wasted().filter(much);
     match found.gravity {
         Gravity::Good => {
             lost().map_or(found, |lost| verdict(format!("LATE STEPS {:.0} %", lost.percent()), Gravity::Warning))
