@@ -44,6 +44,7 @@ mod kinds;
 mod kubernetes;
 mod launch;
 mod levanter;
+mod liger;
 mod lingua;
 mod litgpt;
 mod litgpt_shape;
@@ -261,6 +262,7 @@ fn of_command(run: &ProcessView, catalog: &Catalog) -> ImportedPlan {
     if trains || !imported.values.is_empty() {
         common::surroundings(&mut imported, &context);
     }
+    liger::fit(&mut imported, &context);
     imported.settle()
 }
 

@@ -16,6 +16,7 @@ mod versions;
 use super::common::{self, ImportContext};
 use super::imported::ImportedPlan;
 use super::launch::World;
+use super::liger;
 use super::methods::{self, TrainingMethod};
 use super::origin::{Origin, Setting};
 use super::own_loop;
@@ -287,6 +288,9 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     }
     imported.set(keys::training::compile, settings.on("torch_compile"));
     let liger = ["use_liger_kernel", "use_liger", "enable_liger_kernel"].iter().find_map(|name| settings.flag(name));
+    if let Some(found) = &liger {
+        liger::apply(imported, found);
+    }
     imported.set(keys::training::loss, liger.filter(|found| found.value).map(|found| found.map(|_| "fused")));
     imported.set(
         keys::training::weight_decay,
