@@ -63,6 +63,7 @@ mod model_center;
 mod nanogpt;
 mod nanotron;
 mod nemo;
+mod nemo_legacy;
 mod nemo_recipes;
 mod nemo_rl;
 mod nemo_trainer;

@@ -5,6 +5,9 @@ use serde_json::Value;
 use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
+use super::rows::not_modelled;
+use super::script_defaults::script_of;
+use super::script_modules::project_text;
 use super::settings::Settings;
 use crate::plan::keys;
 
@@ -39,6 +42,18 @@ fn of_kind(kind: &str) -> Option<KindKernels> {
 pub fn apply(imported: &mut ImportedPlan, found: &Setting<bool>) {
     if found.value {
         imported.set(keys::training::liger_kernels, Some(found.clone().map(|_| ALL.to_vec())));
+    }
+}
+
+/// The same, but for a script that has a switch `use_liger` of its own, whose kernels it puts in itself.
+pub fn of_script(imported: &mut ImportedPlan, found: &Setting<bool>, context: &ImportContext) {
+    let text = script_of(context).map(|(path, text)| project_text(context, &path, &text)).unwrap_or_default();
+    let own = ["use_liger:", "--use_liger\""].iter().any(|part| text.contains(part));
+    match own && found.value {
+        true => {
+            not_modelled(imported, &format!("{}: which of Liger's kernels the script itself puts in", found.origin))
+        }
+        false => apply(imported, found),
     }
 }
 
