@@ -212,7 +212,7 @@ fn overrides(imported: &mut ImportedPlan, settings: &Settings) {
 
 fn world(imported: &mut ImportedPlan, settings: &Settings) {
     let nodes = settings.first_whole(&["trainer.num_nodes"]);
-    let per_node = settings.first_whole(&["trainer.devices"]);
+    let per_node = settings.first_whole(&["trainer.devices", "trainer.gpus"]);
     if per_node.is_none() {
         return;
     }
