@@ -22,8 +22,8 @@ mod transformers;
 
 pub use data_parallel::{DataParallel, ReduceType, WholeBuckets};
 pub use modules::{
-    AdapterType, Experts, Gate, Gather, Layout, Module, Modules, PointwiseAct, RmsNorm, Rope, SharedSequence, Softmax,
-    SplitHeads,
+    AdapterType, Experts, Gate, Gather, Layout, LigerKernels, Module, Modules, PointwiseAct, RmsNorm, Rope,
+    SharedSequence, Softmax, SplitHeads,
 };
 pub use parts::{
     AllocatorRules, Defaults, EightBit, InterleavedRounds, LossRules, OffloadRules, OptimizerRules, Overlap,

@@ -13,6 +13,10 @@ pub enum RmsNorm {
     EagerOnePlus,
     /// One operator: saves its input and the reciprocal deviation.
     Fused,
+    /// Liger's: the same, whatever the class writes; the gradient of the input takes the memory of the output's.
+    Liger,
+    /// The same with a gradient of its own, where another module reads the output's too (`in_place=False`).
+    LigerApart,
 }
 
 /// How rotary embeddings are applied.
@@ -24,6 +28,8 @@ pub enum Rope {
     Complex,
     /// One operator that saves nothing but the table.
     Fused,
+    /// The same, in the memory of what it rotates (Liger).
+    InPlace,
 }
 
 /// How a gated activation runs.
@@ -33,6 +39,8 @@ pub enum Gate {
     Eager,
     /// One operator that saves its two inputs.
     Fused,
+    /// The same, whose gradients overwrite them (Liger).
+    InPlace,
 }
 
 /// How an activation that is written out in Python runs.
@@ -208,4 +216,29 @@ impl Modules {
             ..self
         }
     }
+
+    /// The same modules with those of Liger's kernels that a plan names in their place.
+    #[must_use]
+    pub const fn with_liger(self, kernels: LigerKernels) -> Self {
+        let norm = if kernels.norm_apart { RmsNorm::LigerApart } else { RmsNorm::Liger };
+        Self {
+            rms_norm: if kernels.rms_norm { rule(norm, "Liger-Kernel 0.8, ops/rms_norm.py") } else { self.rms_norm },
+            rope: if kernels.rope { rule(Rope::InPlace, "Liger-Kernel 0.8, ops/rope.py") } else { self.rope },
+            gate: if kernels.glu { rule(Gate::InPlace, "Liger-Kernel 0.8, ops/swiglu.py") } else { self.gate },
+            ..self
+        }
+    }
+}
+
+/// Which modules Liger's kernels replace.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LigerKernels {
+    /// RMS norms.
+    pub rms_norm: bool,
+    /// Norms whose gradient has memory of its own.
+    pub norm_apart: bool,
+    /// Rotary embedding.
+    pub rope: bool,
+    /// The gated activation.
+    pub glu: bool,
 }

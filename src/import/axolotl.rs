@@ -120,14 +120,13 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     }
     degrees(imported, settings);
     loss(imported, settings);
+    liger_modules(imported, settings);
     method(imported, settings);
     // TRL's own fused loss (`core/trainers/dpo/__init__.py`).
     let of_pairs = settings.on("dpo_use_liger_kernel").map(|found| found.map(|_| "fused"));
     imported.set(keys::training::loss, of_pairs);
     methods::options(imported, settings);
     settings.accept("tf32");
-    // A kernel of the same activation.
-    settings.accept("liger_glu_activation");
     // What older releases were told of the model's family, which is the model's own.
     for family in ["llama", "mistral", "falcon", "qwen"] {
         settings.accept(&format!("is_{family}_derived_model"));
@@ -248,8 +247,33 @@ fn lora(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContex
     adapters::set_targets(imported, linear.or(named));
     imported
         .set(keys::lora::dropout, settings.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)));
+    fused_adapters(imported, settings);
     if settings.texts("lora_modules_to_save").is_some_and(|found| !found.value.is_empty()) {
         imported.note("lora_modules_to_save: modules that are trained whole have no word in a plan beside adapters");
+    }
+}
+
+/// Its own kernels for adapters, which are on where nobody says a word of them (`utils/schemas/config.py`,
+/// `check_auto_enable_lora_kernels`) and save less than peft's layers (`kernels/lora.py`).
+fn fused_adapters(imported: &mut ImportedPlan, settings: &Settings) {
+    const NAMES: [&str; 4] = ["lora_mlp_kernel", "lora_qkv_kernel", "lora_o_kernel", "lora_embedding_kernel"];
+    let on: Vec<&str> = NAMES.iter().copied().filter(|name| settings.is(name)).collect();
+    let told = NAMES.iter().any(|name| settings.holds(name));
+    NAMES.iter().for_each(|name| settings.accept(name));
+    let is_kind = |kind: &str| settings.text("adapter").is_some_and(|found| found.value == kind);
+    let eight = is_kind("lora") && settings.is("load_in_8bit");
+    let first_fsdp =
+        settings.holds("fsdp_config") && settings.whole("fsdp_version").is_none_or(|found| found.value != 2);
+    let stays_off =
+        settings.text("rl").is_some() || eight || is_kind("dora") || settings.is("trust_remote_code") || first_fsdp;
+    if !on.is_empty() {
+        let kernels = on.join(", ");
+        not_modelled(imported, &format!("{kernels}: axolotl's own kernels for adapters keep less than peft's layers"));
+    } else if !told && !stays_off {
+        not_modelled(
+            imported,
+            "axolotl switches its kernels for adapters on by itself, which keep less than peft's layers",
+        );
     }
 }
 
@@ -319,6 +343,24 @@ fn deepspeed_stage_of_name(settings: &Settings) -> Option<Setting<u64>> {
         let at = path.find("zero")? + "zero".len();
         path.get(at..at + 1)?.parse().ok()
     })
+}
+
+/// Its plugin hands Liger one flag for each kernel (`integrations/liger/plugin.py`); without the plugin none is read.
+fn liger_modules(imported: &mut ImportedPlan, settings: &Settings) {
+    const NAMES: [(&str, &str); 4] = [
+        ("liger_rms_norm", "rms_norm"),
+        ("liger_rope", "rope"),
+        ("liger_glu_activation", "glu"),
+        ("liger_swiglu", "glu"),
+    ];
+    let on: Vec<(&str, Setting<bool>)> =
+        NAMES.iter().filter_map(|(name, kernel)| Some((*kernel, settings.on(name)?))).collect();
+    // Of text models, those that Liger knows have no layer norms.
+    settings.accept("liger_layer_norm");
+    let Some((_, first)) = on.first().cloned() else { return };
+    let mut kernels: Vec<&str> = on.iter().map(|(kernel, _)| *kernel).collect();
+    kernels.dedup();
+    imported.set(keys::training::liger_kernels, Some(first.map(|_| kernels)));
 }
 
 fn loss(imported: &mut ImportedPlan, settings: &Settings) {

@@ -8,6 +8,7 @@ use super::common::{self, ImportContext};
 use super::imported::{ImportedPlan, InferredValue};
 use super::kinds::{kind, of_settings};
 use super::launch::{self, Program};
+use super::liger;
 use super::refused::Refused;
 use super::rows::not_modelled;
 use super::script_files::{ScriptFiles, near};
@@ -96,6 +97,7 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
     documented::complete(&mut imported, name, content, &context);
     imported.distrust();
     common::surroundings(&mut imported, &context);
+    liger::fit(&mut imported, &context);
     Ok(imported.settle())
 }
 

@@ -44,6 +44,7 @@ mod kinds;
 mod kubernetes;
 mod launch;
 mod levanter;
+mod liger;
 mod lingua;
 mod litgpt;
 mod litgpt_shape;
@@ -62,6 +63,7 @@ mod model_center;
 mod nanogpt;
 mod nanotron;
 mod nemo;
+mod nemo_legacy;
 mod nemo_recipes;
 mod nemo_rl;
 mod nemo_trainer;
@@ -261,6 +263,7 @@ fn of_command(run: &ProcessView, catalog: &Catalog) -> ImportedPlan {
     if trains || !imported.values.is_empty() {
         common::surroundings(&mut imported, &context);
     }
+    liger::fit(&mut imported, &context);
     imported.settle()
 }
 

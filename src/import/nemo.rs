@@ -10,12 +10,11 @@ use super::imported::ImportedPlan;
 use super::launch::World;
 use super::megatron;
 use super::methods::{TrainingMethod, reference_on_host};
-use super::nemo_recipes;
-use super::nemo_trainer;
 use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::Settings;
 use super::unread::{account_for, account_for_top};
+use super::{nemo_legacy, nemo_recipes, nemo_trainer};
 use crate::plan::keys;
 
 /// Overrides of Megatron-Bridge by their names; what is not said the recipe decides.
@@ -213,7 +212,7 @@ fn overrides(imported: &mut ImportedPlan, settings: &Settings) {
 
 fn world(imported: &mut ImportedPlan, settings: &Settings) {
     let nodes = settings.first_whole(&["trainer.num_nodes"]);
-    let per_node = settings.first_whole(&["trainer.devices"]);
+    let per_node = settings.first_whole(&["trainer.devices", "trainer.gpus"]);
     if per_node.is_none() {
         return;
     }
@@ -261,6 +260,7 @@ fn nemo(imported: &mut ImportedPlan, file: &Settings, context: &ImportContext) {
         Some(renamed.to_owned())
     });
     activation(&mut settings, file);
+    nemo_legacy::tokenizer(&mut settings, file);
     if let Some(found) = file.flag("model.bias").filter(|found| !found.value) {
         settings.set("disable_bias_linear", Value::Bool(true), found.origin);
     }
@@ -290,6 +290,7 @@ fn nemo(imported: &mut ImportedPlan, file: &Settings, context: &ImportContext) {
         settings.accept("fsdp_sharding_strategy");
     }
     megatron::all(imported, settings, context);
+    nemo_legacy::modules(imported, file);
     if !shaped {
         from_checkpoint(imported);
     }

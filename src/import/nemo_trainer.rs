@@ -16,7 +16,7 @@ pub fn clipping(settings: &mut Settings, file: &Settings) {
 pub fn account(imported: &mut ImportedPlan, file: &Settings) {
     let trainer = file.below("trainer");
     trainer.accept("gradient_clip_val");
-    for (name, usual) in [("accelerator", "gpu"), ("accumulate_grad_batches", "1")] {
+    for (name, usual) in [("accelerator", "gpu"), ("accelerator", "ddp"), ("accumulate_grad_batches", "1")] {
         if trainer.get(name).is_some_and(|found| text(&found.value).as_deref() == Some(usual)) {
             trainer.accept(name);
         }

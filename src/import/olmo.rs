@@ -220,6 +220,14 @@ fn sharding(imported: &mut ImportedPlan, settings: &Settings) {
         }
         _ => settings.refuse("distributed_strategy"),
     }
+    // `get_fsdp_wrap_policy` gives none then (olmo/model.py).
+    let whole = |(name, found): &(&str, &Setting<serde_json::Value>)| {
+        *name == "fsdp.wrapping_strategy" && found.value.is_null()
+    };
+    if let Some((_, found)) = settings.iter().find(whole).filter(|_| settings.holds("fsdp")) {
+        let said = format!("{}: one unit of FSDP, gathered at once; a unit for each block is counted", found.origin);
+        not_modelled(imported, &said);
+    }
     if let Some(found) = settings.whole("fsdp.hybrid_sharding_num_model_replicas") {
         imported.note(format!("{}: shards within a replica; distribution.shard_group is its GPUs", found.origin));
     }

@@ -5,6 +5,7 @@ use super::arguments;
 use super::common::{self, ImportContext};
 use super::imported::ImportedPlan;
 use super::launch::World;
+use super::liger;
 use super::methods::TrainingMethod;
 use super::model;
 use super::origin::{Origin, Setting};
@@ -159,6 +160,8 @@ fn precision(imported: &mut ImportedPlan, settings: &Settings) {
 
 fn memory(imported: &mut ImportedPlan, settings: &Settings) {
     const KEY: &str = "training.activation_checkpointing";
+    // `models/actor.py`: AutoLigerKernelForCausalLM makes the model, whose logits the losses take.
+    liger::switched(imported, settings, "use_liger_kernel");
     let names =
         ["model.gradient_checkpointing_enable", "actor.gradient_checkpointing_enable", "gradient_checkpointing"];
     let recompute = names.iter().find_map(|name| settings.on(name)).map(|found| found.map(|_| "full"));

@@ -8,7 +8,7 @@ use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
-use super::{accelerate, adapters, arguments, model, rollout, trainer};
+use super::{accelerate, adapters, arguments, liger, model, rollout, trainer};
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -107,6 +107,8 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
         return account_for(imported, settings);
     }
     take(imported, settings, ROWS);
+    liger::switched(imported, settings, "model.enable_liger_kernel");
+    liger::switched(imported, settings, "training.trainer_kwargs.use_liger_kernel");
     length(imported, settings, &who);
     recomputation(imported, settings);
     optimizer(imported, settings, &who);

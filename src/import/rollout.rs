@@ -124,7 +124,9 @@ pub fn of_script(imported: &mut ImportedPlan, settings: &Settings, context: &Imp
 impl TrainerRollout {
     /// Says what is held beside the policy.
     pub fn apply(&self, imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
-        let beta = settings.number("beta").map_or(self.beta, |found| found.value);
+        // Versions whose vLLM has a device hold a reference by default (TRL 0.14 and 0.15, `grpo_config.py`: beta 0.04).
+        let usual = if settings.is("use_vllm") && self.device(settings).is_some() { SWIFT.beta } else { self.beta };
+        let beta = settings.number("beta").map_or(usual, |found| found.value);
         let adapters = imported.get(keys::lora::rank).is_some();
         if beta > 0.0 && !adapters {
             imported.say(keys::training::reference_model, true, Origin::Derived(format!("beta {beta}: a reference")));

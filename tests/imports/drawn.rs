@@ -126,6 +126,8 @@ fn the_draws_are_broad_and_mostly_right() {
         "sixtyeighth",
         "sixtyninth",
         "seventieth",
+        "seventyfirst",
+        "seventysecond",
         "scripts_first",
         "scripts_second",
     ];

@@ -220,3 +220,24 @@ fn modules_of_a_traced_preset_may_be_frozen() {
     let said = faults[0].to_string();
     assert!(said.contains("no module of the traced model") && said.contains("model.vision_tower"), "{said}");
 }
+
+/// Counts that others published, rounded as they wrote them, beside those of presets whose shapes come from litgpt's and
+/// Megatron-Bridge's configurations.
+#[test]
+fn presets_of_other_tools_have_the_published_size() {
+    let published = [
+        ("falcon-180b", 179.5),
+        ("falcon3-1b", 1.67),
+        ("falcon3-3b", 3.23),
+        ("falcon3-7b", 7.46),
+        ("falcon3-10b", 10.3),
+        ("mistral-large-2407", 123.0),
+        ("olmoe-1b-7b", 6.92),
+        ("salamandra-2b", 2.25),
+        ("salamandra-7b", 7.77),
+    ];
+    for (name, billions) in published {
+        let count = catalog().model(name).unwrap().params as f64 / 1e9;
+        assert!((count / billions - 1.0_f64).abs() < 0.005, "{name}: {count} and {billions}");
+    }
+}

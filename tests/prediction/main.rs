@@ -25,6 +25,7 @@ mod inference;
 mod kinds;
 mod laws;
 mod layers;
+mod liger;
 mod limits;
 mod operands;
 mod properties;

@@ -9,7 +9,7 @@ mod wrappers;
 use super::arguments;
 use super::settings::Settings;
 use super::shell;
-use wrappers::options_of;
+use wrappers::{options_of, options_of_torchrun};
 
 pub use world::{LaunchEnvironment, World, of_environment, of_slurm};
 
@@ -178,7 +178,9 @@ fn follow(words: Vec<String>, launched: &mut LaunchCommand, depth: usize) {
     if depth > DEEPEST {
         return;
     }
-    if name == "eval" {
+    if let Some(options) = options_of_torchrun(rest) {
+        follow([&["torchrun".to_owned()], options].concat(), launched, depth + 1);
+    } else if name == "eval" {
         follow(after.to_vec(), launched, depth + 1);
     } else if name == "env" {
         follow(behind_env(after), launched, depth + 1);

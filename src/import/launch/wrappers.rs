@@ -365,3 +365,17 @@ fn entry(wrapper: &Wrapper, own: &[String]) -> Option<String> {
     let found = own.iter().find_map(|word| word.trim_start_matches('-').strip_prefix("entrypoint="));
     found.filter(|program| contained && !program.is_empty()).map(str::to_owned)
 }
+
+/// The words behind a launcher that stands in a variable which only the run knows (`$RUN --nproc_per_node 4 train.py`), where
+/// an option in front of the script is torchrun's alone.
+pub fn options_of_torchrun(words: &[String]) -> Option<&[String]> {
+    let unknown = words.first().is_some_and(|word| word == UNKNOWN);
+    let options = if unknown { &words[1..] } else { words };
+    let before = || options.iter().take_while(|word| !word.ends_with(".py"));
+    let own = |word: &String| {
+        let name = word.split('=').next().unwrap_or(word).replace('-', "_");
+        matches!(name.as_str(), "__nproc_per_node" | "__rdzv_endpoint" | "__rdzv_backend")
+    };
+    let starts = options.first().is_some_and(|word| word.starts_with("--"));
+    (starts && before().any(own) && before().count() < options.len()).then_some(options)
+}

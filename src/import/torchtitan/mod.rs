@@ -82,6 +82,16 @@ fn renamed(old: &Settings) -> Settings {
             None => settings.adopt(now, old, name),
         }
     }
+    // `--optimizer.fused` was a switch that is off by default, when the degree of data parallelism had that name
+    // (`optimizer.py`, `build_optimizers`: foreach).
+    if old.holds("training.data_parallel_degree") && !settings.holds("optimizer.fused") {
+        let origin = Origin::Default { framework: "torchtitan of 2024", option: "optimizer.fused false".to_owned() };
+        settings.set("optimizer.fused", Value::Bool(false), origin);
+    }
+    // `models/norms.py`, `build_norm`: written out, as its layers are counted.
+    if settings.text("model.norm_type").is_some_and(|found| found.value == "rmsnorm") {
+        settings.accept("model.norm_type");
+    }
     settings
 }
 

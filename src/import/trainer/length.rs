@@ -134,13 +134,13 @@ fn reads_and_writes(imported: &ImportedPlan, context: &ImportContext) -> bool {
 /// Why the default of an argument is no length of the run: the script makes its samples itself and cuts none, and neither
 /// it nor a module of its project that was read asks for the argument. TRL's own trainer asks for names of its own.
 fn never_read(origin: &Origin, context: &ImportContext) -> Option<String> {
-    const CUTS: [&str; 6] = ["truncat", "max_length", "SFTTrainer", "SFTConfig", "vars(", "asdict("];
+    const CUTS: [&str; 5] = ["truncation", "SFTTrainer", "SFTConfig", "vars(", "asdict("];
     let Origin::Default { framework: "the script", option } = origin else { return None };
     let name = option.split(' ').next()?;
     let (path, text) = script_of(context)?;
     let text = project_text(context, &path, &text);
     let alone = idle_arguments::mentions(&text, name) == 1;
-    let makes = ["apply_chat_template(", "tokenizer("].iter().any(|call| text.contains(call));
+    let makes = ["apply_chat_template(", "tokenizer(", "processor("].iter().any(|call| text.contains(call));
     let cuts = CUTS.iter().any(|part| text.contains(part));
     (alone && makes && !cuts)
         .then(|| format!("{path} declares {name} and does not read it: samples are as long as they are"))

@@ -16,10 +16,12 @@ mod versions;
 use super::common::{self, ImportContext};
 use super::imported::ImportedPlan;
 use super::launch::World;
+use super::liger;
 use super::methods::{self, TrainingMethod};
 use super::origin::{Origin, Setting};
 use super::own_loop;
 use super::python::ScriptReader;
+use super::script_defaults::script_of;
 use super::settings::{DefaultValue, Settings};
 use super::text;
 use super::trl;
@@ -70,8 +72,13 @@ const TRAINING: [&str; 9] = [
 pub fn runs(context: &ImportContext) -> bool {
     let options = arguments::read(&context.program.words).options;
     let has = |names: &[&str]| names.iter().any(|name| options.holds(name));
-    // It evaluates or generates alone.
-    let other = ["do_predict", "do_eval"].iter().any(|name| options.is(name)) && !options.holds("num_train_epochs");
+    // It evaluates or generates alone: a script that asks for `do_train` does nothing without it.
+    let asks = || {
+        known_script(context).is_some_and(|name| !name.contains("no_trainer"))
+            || script_of(context).is_some_and(|(_, text)| text.contains("if training_args.do_train"))
+    };
+    let other =
+        ["do_predict", "do_eval"].iter().any(|name| options.is(name)) && (!options.holds("num_train_epochs") || asks());
     if options.flag("do_train").map_or(other, |found| !found.value) {
         return false;
     }
@@ -287,6 +294,9 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     }
     imported.set(keys::training::compile, settings.on("torch_compile"));
     let liger = ["use_liger_kernel", "use_liger", "enable_liger_kernel"].iter().find_map(|name| settings.flag(name));
+    if let Some(found) = &liger {
+        liger::of_script(imported, found, context);
+    }
     imported.set(keys::training::loss, liger.filter(|found| found.value).map(|found| found.map(|_| "fused")));
     imported.set(
         keys::training::weight_decay,

@@ -56,8 +56,25 @@ pub fn set_model(
         (None, Some(reader)) => python_sizes::tell(imported, settings, reader, NOBODY),
         (None, None) => imported.miss(keys::model::preset, NOBODY),
     }
+    other_vocabulary(imported, settings, context);
     if let Some(found) = settings.get("config_overrides") {
         imported.note(format!("{}: sizes beyond the model's own are not read", found.origin));
+    }
+}
+
+/// A model from scratch has the rows of the tokenizer that is named beside its configuration (transformers' examples,
+/// `run_clm.py` and `run_mlm.py`: `resize_token_embeddings(len(tokenizer))`).
+fn other_vocabulary(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
+    let example = matches!(context.program.name(), "run_clm.py" | "run_mlm.py" | "run_plm.py");
+    if !example || settings.text("model_name_or_path").is_some() {
+        return;
+    }
+    let Some(found) = settings.first_text(&["tokenizer_name", "tokenizer"]) else { return };
+    let theirs = model::preset(context, &found.value);
+    let known = theirs.is_some_and(|name| imported.get(keys::model::preset).is_some_and(|preset| preset.value == name));
+    if !known {
+        let said = format!("{} {}: the size of its vocabulary, which the embedding takes", found.origin, found.value);
+        not_modelled(imported, &said);
     }
 }
 

@@ -33,12 +33,41 @@ fn offloaded(settings: &Settings, section: &str, megatron: bool) -> Offloaded {
 
 /// Sets what stands beside the actor.
 pub fn set(imported: &mut ImportedPlan, settings: &Settings, megatron: bool, context: &ImportContext) {
+    if !megatron {
+        own_optimizer(imported, context);
+    }
     engine(imported, settings, megatron, context);
     reference(imported, settings, megatron);
     critic(imported, settings, megatron, context);
     if settings.is("reward_model.enable") {
         not_modelled(imported, "the reward model beside");
     }
+}
+
+/// The optimizer that a fork's own workers make, whatever the configuration says (`verl/workers/fsdp_workers.py`,
+/// `_build_model_optimizer`: `optim.AdamW` up to 0.5).
+fn own_optimizer(imported: &mut ImportedPlan, context: &ImportContext) {
+    const SOURCE: &str = "verl/workers/fsdp_workers.py";
+    let Ok(text) = context.run.files.read(SOURCE) else { return };
+    let mut made = text.match_indices("actor_optimizer = optim.").filter(|(at, _)| {
+        // Not a line that is commented out.
+        text[..*at].rsplit('\n').next().is_some_and(|before| before.trim().is_empty())
+    });
+    let (Some((at, start)), None) = (made.next(), made.next()) else { return };
+    let call = &text[at + start.len()..];
+    let (class, arguments) = call.split_once('(').unwrap_or((call, ""));
+    let arguments = arguments.split_once("\n            )").map_or(arguments, |(inside, _)| inside);
+    let word = match class {
+        "AdamW" | "Adam" => return,
+        "SGD" if arguments.contains("momentum") => "sgd-momentum",
+        "SGD" => "sgd",
+        _ => {
+            imported.drop(keys::training::optimizer);
+            return imported.miss(keys::training::optimizer, format!("{SOURCE} makes optim.{class}"));
+        }
+    };
+    let option = format!("{SOURCE} makes optim.{class}");
+    imported.say(keys::training::optimizer, word, Origin::Default { framework: "the project's own verl", option });
 }
 
 fn engine(imported: &mut ImportedPlan, settings: &Settings, megatron: bool, context: &ImportContext) {

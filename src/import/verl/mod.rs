@@ -13,7 +13,7 @@ use crate::plan::keys;
 use crate::rows::{SettingKind, SettingRow, not_modelled, take};
 use crate::settings::{DefaultValue, Settings};
 use crate::unread::account_for;
-use crate::{adapters, model, rollout, vision};
+use crate::{adapters, liger, model, rollout, vision};
 
 /// The version whose defaults are meant.
 const VERSION: &str = "verl 0.7";
@@ -225,6 +225,7 @@ fn optimizer(imported: &mut ImportedPlan, settings: &Settings, section: &str) {
 
 /// `model.override_config.attn_implementation`, which goes over FlashAttention 2.
 fn attention(imported: &mut ImportedPlan, settings: &Settings, section: &str) {
+    liger::switched(imported, settings, &format!("{section}.use_liger"));
     // Also beside it, which only forks ask for.
     let names = ["override_config.attn_implementation", "attn_implementation"].map(|name| format!("{section}.{name}"));
     let found = names.iter().find_map(|name| settings.text(name).or_else(|| settings.text(&format!("+{name}"))));

@@ -169,6 +169,8 @@ impl DecoderContext<'_> {
                 let element = b.element(x);
                 b.unary(name, (x, Flow::New), (numel, element), Stash::Nothing)
             }
+            // Transposed projections lie as the kernel wants them: no copy is made (ops/rope.py, rope_forward).
+            Rope::InPlace => b.added_in_place(name, x),
             Rope::Complex => {
                 let element = b.element(x);
                 let wide = b.cast(name, x, Element::F32);

@@ -215,9 +215,11 @@ impl DecoderContext<'_> {
             }
         } else if d.gated {
             let gate = self.expert_matrix(b, x, moe, local, (rows, d.hidden, inner), "moe.gate_proj");
-            let gate = self.act(b, gate, "moe.act");
+            // Liger's kernel takes both (transformers/swiglu.py, LigerBlockSparseTop2MLP).
+            let together = self.run.modules.gate.is == Gate::InPlace;
+            let gate = if together { gate } else { self.act(b, gate, "moe.act") };
             let up = self.expert_matrix(b, x, moe, local, (rows, d.hidden, inner), "moe.up_proj");
-            b.mul("moe.act", gate, up)
+            if together { self.gate_of_two(b, gate, up, "moe.act") } else { b.mul("moe.act", gate, up) }
         } else {
             let up = self.expert_matrix(b, x, moe, local, (rows, d.hidden, inner), "moe.up_proj");
             self.act(b, up, "moe.act")

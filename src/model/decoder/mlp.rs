@@ -103,14 +103,15 @@ impl DecoderContext<'_> {
                 let active = self.act(b, gate, name);
                 b.mul(name, active, up)
             }
-            Gate::Fused => {
+            fused @ (Gate::Fused | Gate::InPlace) => {
+                let flow = if fused == Gate::InPlace { Flow::InPlace } else { Flow::New };
                 let (numel, element) = (b.numel(up), b.element(up));
                 let grad = b.needs_grad(gate) || b.needs_grad(up);
                 let out = b.make(numel, element, grad);
                 let saved = [gate, up];
                 b.op(&Spec {
                     name,
-                    inputs: &[(gate, Flow::New), (up, Flow::New)],
+                    inputs: &[(gate, flow), (up, flow)],
                     outputs: &[out],
                     saved: if grad { &saved } else { &[] },
                     elementwise: true,
@@ -128,6 +129,11 @@ impl DecoderContext<'_> {
             return b.unary(name, (both, Flow::New), (half, element), Stash::Input);
         }
         let [gate, up] = b.split(name, both, [half, half]);
+        if self.run.modules.gate.is == Gate::InPlace {
+            // Halves of a row are no whole tensors: the kernel's are copies (ops/utils.py, ensure_contiguous).
+            let [gate, up] = [gate, up].map(|half| b.copy(name, half));
+            return self.gate_of_two(b, gate, up, name);
+        }
         let active = self.act(b, gate, name);
         b.mul(name, active, up)
     }

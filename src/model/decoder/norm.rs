@@ -14,6 +14,14 @@ impl DecoderContext<'_> {
     /// A norm over the last `width` channels of `x`.
     pub fn norm(&self, b: &mut Builder<'_>, x: TensorId, name: &'static str, width: u64) -> TensorId {
         b.group = Group::Norm;
+        let liger = match self.run.modules.rms_norm.is {
+            RmsNorm::Liger => Some(Flow::Pass),
+            RmsNorm::LigerApart => Some(Flow::New),
+            _ => None,
+        };
+        if let Some(flow) = liger.filter(|_| self.d.norm == Norm::Rmsnorm) {
+            return native_norm(b, (x, flow), name, width, 1, 1);
+        }
         match self.class_rules().norm {
             ClassNorm::Usual => {}
             ClassNorm::Wide => return wide_rms_norm(b, x, name, width),
@@ -23,7 +31,9 @@ impl DecoderContext<'_> {
         match (self.d.norm, self.run.modules.rms_norm.is) {
             (Norm::Layernorm, _) if !self.d.norm_weight => bare_norm(b, x, name, width),
             (Norm::Layernorm, _) => layer_norm(b, x, name, width, self.d.norm_bias),
-            (Norm::Rmsnorm, RmsNorm::Fused) => fused_rms_norm(b, x, name, width),
+            (Norm::Rmsnorm, RmsNorm::Fused | RmsNorm::Liger | RmsNorm::LigerApart) => {
+                native_norm(b, (x, Flow::New), name, width, 1, 1)
+            }
             (Norm::Rmsnorm, RmsNorm::Eager) => eager_rms_norm(b, x, name, width),
             (Norm::Rmsnorm, RmsNorm::EagerWide) => wide_rms_norm(b, x, name, width),
             (Norm::Rmsnorm, RmsNorm::EagerOnePlus) => one_plus_rms_norm(b, x, name, width),
@@ -35,13 +45,13 @@ impl DecoderContext<'_> {
 pub fn layer_norm(b: &mut Builder<'_>, x: TensorId, name: &'static str, width: u64, bias: bool) -> TensorId {
     // autocast lists layer_norm for fp32.
     let x = b.upper(name, x);
-    native_norm(b, x, name, width, if bias { 2 } else { 1 }, 2)
+    native_norm(b, (x, Flow::New), name, width, if bias { 2 } else { 1 }, 2)
 }
 
 /// `F.layer_norm` by 1 + weight, of what autocast has cast down (models/nemotron, `NemotronLayerNorm1P`).
 fn one_plus_layer_norm(b: &mut Builder<'_>, x: TensorId, name: &'static str, width: u64) -> TensorId {
     let x = b.lower(name, x);
-    native_norm(b, x, name, width, 2, 2)
+    native_norm(b, (x, Flow::New), name, width, 2, 2)
 }
 
 /// `(weight32 * ((x32 - mean) * rsqrt(var + eps))).to(x.dtype)` (models/cohere, `CohereLayerNorm`).
@@ -70,18 +80,14 @@ fn composed_layer_norm(b: &mut Builder<'_>, x: TensorId, name: &'static str, wid
 fn bare_norm(b: &mut Builder<'_>, x: TensorId, name: &'static str, width: u64) -> TensorId {
     let element = b.element(x);
     let wide = b.cast(name, x, Element::F32);
-    let normed = native_norm(b, wide, name, width, 0, 2);
+    let normed = native_norm(b, (wide, Flow::New), name, width, 0, 2);
     b.cast(name, normed, element)
 }
 
-/// One operator: saves its input and the reciprocal deviation.
-fn fused_rms_norm(b: &mut Builder<'_>, x: TensorId, name: &'static str, width: u64) -> TensorId {
-    native_norm(b, x, name, width, 1, 1)
-}
-
+/// One operator: saves its input, the mean and the reciprocal deviation.
 fn native_norm(
     b: &mut Builder<'_>,
-    x: TensorId,
+    (x, flow): (TensorId, Flow),
     name: &'static str,
     width: u64,
     vectors: u64,
@@ -95,7 +101,7 @@ fn native_norm(
     let first = b.make(rows, Element::F32, false);
     let second = b.make(if statistics > 1 { rows } else { 0 }, Element::F32, false);
     let saved = [x, first, second];
-    let inputs = [(x, Flow::New), (weight.unwrap_or(x), Flow::New)];
+    let inputs = [(x, flow), (weight.unwrap_or(x), Flow::New)];
     b.op(&Spec {
         name,
         inputs: if weight.is_some() { &inputs } else { &inputs[..1] },

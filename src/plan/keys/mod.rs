@@ -125,6 +125,7 @@ section!(TRAINING, training, TrainingPart, "training", "how it is trained", {
     weight_bits: choice(&[4]), "bits of the blocks' matrices that answer requests, as GPTQ and AWQ hold them (inference)";
     kv_cache_dtype: word(Dtype), "type of the KV cache: bf16, fp16, fp32, fp8, int8; default the computation's";
     keep_outputs: flag(), "model outputs stay alive until the next step";
+    liger_kernels: texts(), "modules of transformers that Liger's kernels replace: rms_norm, rope, glu";
     channels_last: flag(), "convolutions in NHWC";
     deterministic: flag(), "deterministic kernels";
     fp8_recipe: word(Fp8Recipe), "how FP8 scales are kept";

@@ -109,7 +109,7 @@ fn what(job: &Job, group: Group) -> &'static str {
         Group::Attention => "queries, keys, values and the result, and what the attention core keeps of each row",
         Group::Mlp if products => "every second matmul output",
         Group::Mlp if !gated => "the first matmul output and its activation",
-        Group::Mlp if job.modules.gate.is == Gate::Fused => "gate and up, and their product",
+        Group::Mlp if job.modules.gate.is != Gate::Eager => "gate and up, and their product",
         Group::Mlp => "gate, its activation, up and product",
         Group::Experts => "router, dispatched tokens, matmul outputs of the experts and their activations",
         Group::Embedding => "embedding output and masks",

@@ -13,6 +13,7 @@ mod frozen_modules;
 mod hardware;
 mod idle;
 mod kernels;
+mod liger;
 mod limits;
 mod notes;
 pub(in crate::predict) mod optimizer;
@@ -108,6 +109,7 @@ impl Job {
         };
         let modules = model::modules_of(profile, architecture.family);
         let modules = if plan.training.compile == Some(true) { modules.compiled() } else { modules };
+        let modules = modules.with_liger(liger::kernels(plan, profile, &architecture, &mut notes));
         let mut architecture = architecture;
         let mtp_layers = architecture.block().map_or(0, |block| block.mtp_layers);
         if mtp_layers > 0 && !modules.prediction.is {

@@ -257,11 +257,11 @@ fn share(of: &[Run], what: &str, is_named: impl Fn(&Run) -> Result<(), String>) 
     share
 }
 
-/// 40 runs; `MEMWALL_SCENARIOS=1000` looks at so many, and at logs that state nothing as well.
+/// 120 runs, for the draw changes with every preset; `MEMWALL_SCENARIOS=1000` looks at so many, and at logs that state nothing as well.
 #[test]
 fn what_differs_is_named_first() {
     let asked = std::env::var("MEMWALL_SCENARIOS").ok().map(|count| count.parse().unwrap());
-    let all = runs(SEED + 20, asked.unwrap_or(40));
+    let all = runs(SEED + 20, asked.unwrap_or(120));
     let hook = share(&all, "hook", Run::is_named_with_hook);
     let shown: Vec<Run> = all.into_iter().filter(|run| run.scenario(Looking::WithLog).shows()).collect();
     let log = share(&shown, "log and counters", |run| run.is_named_with_log(Looking::WithLog));

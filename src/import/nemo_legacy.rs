@@ -1,0 +1,36 @@
+//! NeMo 1's own modules, which stand where neither Megatron-Core nor Transformer Engine is asked for, and its tokenizers
+//! (NeMo 1.5 to 1.23, `nlp/models/language_modeling/megatron_gpt_model.py`, `nlp/modules/common/megatron/attention.py`).
+
+use super::imported::ImportedPlan;
+use super::origin::Origin;
+use super::settings::Settings;
+use crate::plan::keys;
+
+/// `model.tokenizer`: a kind of Megatron's, or a name on the hub (`nlp/modules/common/tokenizer_utils.py`,
+/// `get_nmt_tokenizer`).
+pub fn tokenizer(settings: &mut Settings, file: &Settings) {
+    let Some(library) = file.text("model.tokenizer.library") else { return };
+    let Some(kind) = file.text("model.tokenizer.type") else { return };
+    match library.value.as_str() {
+        "megatron" => settings.set("tokenizer_type", kind.value.into(), kind.origin),
+        "huggingface" => settings.set("tokenizer_name_or_path", kind.value.into(), kind.origin),
+        _ => {}
+    }
+}
+
+/// What is counted of modules that write their attention out: `mcore_gpt`, `transformer_engine` and `use_flash_attention`
+/// are off where a file does not say them. A file of overrides leaves them to the recipe.
+pub fn modules(imported: &mut ImportedPlan, file: &Settings) {
+    let whole =
+        file.holds("model.num_layers") && file.holds("model.hidden_size") && file.holds("model.encoder_seq_length");
+    if !whole || file.is("model.mcore_gpt") || file.is("model.transformer_engine") {
+        return;
+    }
+    let origin = |option: &str| Origin::Default { framework: "NeMo 1", option: option.to_owned() };
+    imported.say(keys::model::transformer_impl, "local", origin("transformer_engine false"));
+    if file.is("model.use_flash_attention") {
+        file.accept("model.use_flash_attention");
+    } else {
+        imported.say(keys::training::attention, "eager", origin("use_flash_attention false"));
+    }
+}
