@@ -225,3 +225,24 @@ pub const fn newton_schulz_flops(weight: &Weight) -> u64 {
     let iteration = square.saturating_mul(longer).saturating_mul(4).saturating_add(square.saturating_mul(2 * shorter));
     iteration.saturating_mul(5)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{row, state_bytes};
+    use crate::model::{Element, Part, Weight};
+    use crate::plan::keywords::Optimizer;
+
+    /// 512 x 512 windows of 3 x 3 are 2 359 296 elements: each mean is over one side of the windows, so that both are two
+    /// thirds of that. A matrix of 512 x 512 has a row and a column, a vector no means.
+    #[test]
+    fn means_of_a_convolution_are_two_thirds_of_it() {
+        let rule = row(Optimizer::Adafactor);
+        let matrix = Weight::matrix(Part::Mlp, true, 512, 512);
+        let convolution = Weight { numel: 2_359_296, window: Some((3, 3)), ..matrix };
+        assert_eq!(rule.roots(&convolution, convolution.numel), 1_572_864);
+        assert_eq!(state_bytes(&rule, &convolution, convolution.numel, Element::F32), 4 * 1_572_864);
+        assert_eq!(rule.roots(&matrix, matrix.numel), 1024);
+        assert_eq!(rule.roots(&Weight::matrix(Part::Norm, true, 512, 1), 512), 0);
+        assert_eq!(row(Optimizer::Adamw).roots(&matrix, matrix.numel), 0);
+    }
+}
