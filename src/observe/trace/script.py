@@ -37,7 +37,8 @@ WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
 
 
 def is_trained(module, args):
-    return not any(map(is_symbolic, args)) and module.training and torch.is_grad_enabled() and any(one.requires_grad for one in module.parameters())
+    trains = module.training and torch.is_grad_enabled() and not any(map(is_symbolic, args))
+    return trains and any(one.requires_grad for one in module.parameters())
 
 
 def owner_of(module):
