@@ -129,6 +129,7 @@ def followed(case, traced, sizes, training):
     lower = torch.bfloat16 if precision == "bf16" else None
     experts = getattr(subject, "experts", 1)
     ledger = Ledger(mode, experts)
+    ledger.values.holds = subject.is_own
     with mode:
         with fake.Values(mode):
             model = subject.build().to(DEVICE.torch_device()).to(TYPES[precision])

@@ -15,7 +15,7 @@ x = torch.zeros(8, 16, device='cuda')
 ";
 
 /// What a script does behind the preamble, whether it is traced, and what is said of it.
-const SCRIPTS: [(&str, bool, &[&str]); 33] = [
+const SCRIPTS: [(&str, bool, &[&str]); 36] = [
     // `torch/_tensor.py`, `def split(self, split_size, dim=0)`: its arguments may be named.
     (
         "
@@ -67,6 +67,34 @@ model(x).mean().backward()
 ",
         true,
         &["not modelled: Own, which no plan has a name for by its class"],
+    ),
+    // PyTorch's own that no plan has a name for.
+    ("torch.optim.LBFGS(model.parameters()); model(x).mean().backward()", true, &["not modelled: LBFGS, which no plan"]),
+    // What stands for a tensor while a library finds out shapes is no batch: 16 x 4 + 4 and 4 x 2 + 2.
+    (
+        "
+class Sketch:
+    shape, dtype = property(lambda self: (8, 16)), property(lambda self: 'float32')
+class Layer(nn.Linear):
+    def forward(self, x):
+        return x if isinstance(x, Sketch) else super().forward(x)
+one = Layer(16, 4).cuda()
+one(Sketch())
+nn.Sequential(one, nn.Linear(4, 2).cuda())(x).mean().backward()
+",
+        true,
+        &["Sequential, 78 parameters"],
+    ),
+    // A number that is drawn lies within its bounds, and a GPU's generator is one.
+    (
+        "
+if not -0.5 <= float(torch.empty(1).uniform_(-0.5, -0.1)) <= -0.1:
+    raise SystemExit('out of bounds')
+drawn = torch.rand(16, device='cuda', generator=torch.Generator('cuda').manual_seed(1))
+model(x + drawn).mean().backward()
+",
+        true,
+        &["2,128 parameters"],
     ),
     (
         "

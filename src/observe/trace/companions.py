@@ -6,7 +6,9 @@ import torch
 from torch import nn
 
 # Optimizers that plans have names for.
-KNOWN = ("torch.optim.", "transformers.", "bitsandbytes.")
+KNOWN = ("torch.optim.", "transformers.", "bitsandbytes.", "lion_pytorch.")
+# PyTorch's own that plans have a name for.
+NAMED = ("Adam", "AdamW", "SGD", "Adafactor", "Muon")
 # Bytes from which on it is worth a word.
 LEAST = 1 << 20
 
@@ -73,9 +75,14 @@ class Companions:
         return notes
 
 
+def is_known(kind):
+    module = f"{kind.__module__}."
+    return module.startswith(KNOWN) and (kind.__name__ in NAMED or not module.startswith("torch.optim."))
+
+
 def of_own(optimizers):
-    """What is said of optimizers of other code: a trace ends before they step."""
-    names = sorted({type(one).__name__ for one in optimizers if not f"{type(one).__module__}.".startswith(KNOWN)})
+    """What is said of optimizers that no plan has a name for: a trace ends before they step."""
+    names = sorted({type(one).__name__ for one in optimizers if not is_known(type(one))})
     if not names:
         return []
     return [f"not modelled: {' and '.join(names[:3])}, which no plan has a name for by its class: states and temporaries are those of "

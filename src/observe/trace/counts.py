@@ -86,7 +86,7 @@ def matched(args, out):
     """`one_hot` of fake tensors: a choice beside all choices there are (aten/src/ATen/native/Onehot.cpp)."""
     one, other = args[:2]
     listed = getattr(other, "_memwall_listed", False)
-    return Counts(out.numel() // other.numel()) if listed and one.dim() and one.size(-1) == 1 else None
+    return Counts(out.numel() // other.numel()) if listed and other.numel() and one.dim() and one.size(-1) == 1 else None
 
 
 def moved(func, args, out):
@@ -252,10 +252,18 @@ def gru_cell_backward(gradient, workspace, has_bias):
     return *gates, torch.empty_like(gradient), *biases
 
 
+def least_squares(a, b, *_):
+    """The solution, and of how well it fits nothing (`torch.linalg.lstsq` of matrices of full rank)."""
+    columns = (b.size(-1),) if b.dim() == a.dim() else ()
+    solution = b.new_empty((*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2] if columns else b.shape[:-1]), a.size(-1), *columns))
+    return solution, a.new_empty(0), a.new_empty(0, dtype=torch.int64), a.new_empty(0)
+
+
 # Operators of a GPU that PyTorch has no shape rule for.
 WITHOUT_RULE = {
     aten._thnn_fused_gru_cell.default: gru_cell,
     aten._thnn_fused_gru_cell_backward.default: gru_cell_backward,
+    aten.linalg_lstsq.default: least_squares,
     aten._weight_norm_interface_backward.default: lambda _, v, g, *__: (torch.empty_like(v), torch.empty_like(g)),
     # Whether targets are on the host and short (aten/src/ATen/native/cudnn/LossCTC.cpp).
     aten._use_cudnn_ctc_loss.default: lambda *_: False,

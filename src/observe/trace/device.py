@@ -153,6 +153,7 @@ def stand_in(device):
     # Memory of the host is pinned by the driver.
     torch.Tensor.pin_memory = lambda tensor, *_, **__: tensor
     torch.Tensor.is_pinned = lambda *_, **__: False
+    torch.Generator = generators(torch.Generator)
     cuda.get_rng_state = lambda *_, **__: torch.zeros(16, dtype=torch.uint8, device="cpu")
     cuda.Event, cuda.Stream = Event, Stream
     cuda.stream, cuda.device = Context, Context
@@ -160,6 +161,19 @@ def stand_in(device):
     common = torch.cuda.amp.common
     common.amp_definitely_not_available = lambda: False
     torch.amp.autocast_mode.torch.cuda.amp.common.amp_definitely_not_available = lambda: False
+
+
+def generators(plain):
+    """What stands for `torch.Generator`: a GPU's is made by CUDA's library, and no fake tensor draws from it."""
+    class Kind(type):
+        def __instancecheck__(cls, one):
+            return isinstance(one, plain)
+
+    class Generator(metaclass=Kind):
+        def __new__(cls, device="cpu"):
+            return plain()
+
+    return Generator
 
 
 class Context:

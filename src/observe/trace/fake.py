@@ -138,6 +138,10 @@ class Values(TorchDispatchMode):
             return args[0]
         out = func(*args, **kwargs) if self.shortcut is None else self.shortcut.run(func, args, kwargs)
         counts.note(func, args, out)
+        if func is aten.uniform_.default and device_of(out).type == "cpu" and out.numel() == 1:
+            # Between bounds of the code's own, as an augmentation's strength.
+            with unset_fake_temporarily():
+                out.constant = torch.full(out.shape, sum(args[1:3] or (0, 1)) / 2, dtype=out.dtype)
         if written is not None and isinstance(out, FakeTensor):
             out._memwall_counts = counts.of_values(written)
         if isinstance(out, torch.Tensor) and out.dtype == torch.bool:
@@ -157,7 +161,8 @@ class Values(TorchDispatchMode):
             return out
         constant = getattr(args[0], "constant", None)
         if func is aten._local_scalar_dense.default and constant is not None:
-            return constant.item()
+            with unset_fake_temporarily():
+                return constant.item()
         return self.answer(func, args[0])
 
     @staticmethod
@@ -254,7 +259,6 @@ def move(self, fn, recurse=True):
 
 
 def move_parameters(self, fn, recurse, memo):
-
     def moved(tensor, parameter):
         made = memo.get(id(tensor))
         if made is None:

@@ -125,7 +125,7 @@ class Live:
     def called(self, module, args, kwargs):
         if threading.get_ident() != self.thread:
             return self.call(module, *args, **kwargs)
-        if self.recorder is None and type(module).__name__ not in WRAPPERS and script.is_trained(module):
+        if self.recorder is None and type(module).__name__ not in WRAPPERS and script.is_trained(module, args):
             try:
                 self.begin(module, args, kwargs)
             except Exception as error:

@@ -99,3 +99,9 @@ def caches_of(made):
         elif "cache" in type(one).__module__ or "cache" in type(one).__name__.lower():
             todo.extend(vars(one).values())
     return tensors
+
+
+def is_symbolic(value):
+    """Whether it stands for a tensor while a library finds out shapes: nothing that it lies on has a name (Keras's `KerasTensor`)."""
+    kind = type(value)
+    return hasattr(kind, "shape") and hasattr(kind, "dtype") and not hasattr(kind, "device") and not hasattr(kind, "__array_interface__")

@@ -10,6 +10,7 @@ import sys
 import torch
 import torch.distributed as distributed
 import torch.multiprocessing
+import torch.utils.data.dataloader as loading
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._pytree import tree_map
@@ -29,11 +30,18 @@ def install():
     torch.Tensor.share_memory_ = shared
     for module in (multiprocessing.popen_spawn_posix, multiprocessing.popen_forkserver):
         module.Popen._launch = refuse
+    loading._MultiProcessingDataLoaderIter = loaded_here
     if distributed.is_available():
         begin = distributed.init_process_group
         replace(begin, lambda *args, **kwargs: group(begin, *args, **kwargs))
         DistributedDataParallel.__init__, DistributedDataParallel.forward = wrapped, forward
         DistributedDataParallel.no_sync = lambda _: contextlib.nullcontext()
+
+
+def loaded_here(loader):
+    """Batches of a loader that other code made of PyTorch's parts, as fastai's is: workers would hand fake tensors on in shared memory."""
+    loader.num_workers = loader.timeout = 0
+    return loading._SingleProcessDataLoaderIter(loader)
 
 
 def first_of(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):

@@ -25,7 +25,7 @@ import tape
 import transforms
 import weights
 from ending import Ending
-from places import tensors_in
+from places import is_symbolic, tensors_in
 from recorder import Recorder
 from sandbox import Sandbox
 from sources import Refused
@@ -36,8 +36,9 @@ PLAIN = (bool, int, float, str, type(None))
 WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
 
 
-def is_trained(module):
-    return module.training and torch.is_grad_enabled() and any(one.requires_grad for one in module.parameters())
+def is_trained(module, args):
+    trains = module.training and torch.is_grad_enabled() and not any(map(is_symbolic, args))
+    return trains and any(one.requires_grad for one in module.parameters())
 
 
 def owner_of(module):
@@ -123,7 +124,7 @@ class Watch:
                 watch.begin(module, args, kwargs)
                 watch.end(watch.answer, watch.call(module, *args, **kwargs))
             transforms.check(module)
-            if not watch.answers and (watch.model is None or watch.is_over()) and is_trained(module):
+            if not watch.answers and (watch.model is None or watch.is_over()) and is_trained(module, args):
                 watch.begin(module, args, kwargs)
             if watch.model is None and not torch.is_grad_enabled():
                 return watch.evaluate(module, args, kwargs)
@@ -322,7 +323,7 @@ def finished(watch, device, script, say):
     if watch.on_host:
         raise Refused(f"{script} runs {type(model).__name__} on the host's processor: move it with .to(\"cuda\"), or trace it with "
                       "--cpu")
-    types = {one.dtype for one in model.parameters()}
+    types = {one.dtype for one in model.parameters() if one.dtype.is_floating_point}
     precision = "mixed" if watch.recorder.autocast else "fp32" if types == {torch.float32} else "half"
     point = sizes_of(watch.batch)
     empty = next((name for name, value in watch.batch.items() if not value.numel()), None)

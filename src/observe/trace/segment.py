@@ -51,6 +51,7 @@ class Writer:
             self.weight(parameter)
         holds = self.holds()
         self.arrive(holds)
+        self.take_over()
         for index, group in enumerate(self.groups):
             self.op(group)
             held = holds.get(index)
@@ -101,10 +102,22 @@ class Writer:
             made = self.add(self.shape(tensor), element, "residual", "input", grad, self.lasts(tensor.storage))
             self.roots[tensor.storage] = made
         else:
-            made = self.add(self.shape(tensor), element, group, "elsewhere", grad, self.stays(tensor.storage))
+            made = self.add(self.shape(tensor), element, group, "elsewhere", grad, self.stays(tensor.storage),
+                            self.roots[tensor.storage] if self.is_taken_over(tensor.storage, {self.order}) else None)
             self.roots.setdefault(tensor.storage, made)
         self.ids[v] = made
         return made
+
+    def take_over(self):
+        """What comes from far before and is first saved here is there from the start."""
+        made = [(one, self.add([Number(self.r.storages[one].bytes)], "u8", "residual", "local", False))
+                for one in sorted(self.a.taken_over.get(self.order, ()))]
+        self.roots.update(made)
+        self.hold([], [root for _, root in made])
+        self.written.update(root for _, root in made)
+
+    def is_taken_over(self, storage, orders=None):
+        return any(storage in self.a.taken_over[order] for order in self.a.taken_over if orders is None or order in orders)
 
     def stays(self, storage):
         others = self.a.saves.get(storage, set()) - {self.order}
@@ -119,7 +132,7 @@ class Writer:
         here = self.a.made_in.get(("storage", tensor.storage)) == self.order
         if root is not None:
             return self.add(self.shape(tensor), element, group, "local", grad, 0, root)
-        cached = self.lasts(tensor.storage) or int(self.a.is_cached(v))
+        cached = self.lasts(tensor.storage) or int(self.a.is_cached(v) and not self.is_taken_over(tensor.storage))
         if cached == 1:
             group = "weight_copy"
         if tensor.storage in self.r.cache:
@@ -291,8 +304,9 @@ class Writer:
             before = [index for index, group in enumerate(self.groups) if died is not None and group.first < died]
             holds.setdefault(before[-1] if before else 0, []).append(storage)
 
-    def hold(self, storages):
+    def hold(self, storages, there=()):
+        """What is released here, and what is there from here on."""
         inputs = [[self.roots[one], 0] for one in storages if one in self.roots]
-        if inputs:
+        if inputs or there:
             zero = Number(0)
-            self.ops.append(["hold", "", "hold", "vector", None, inputs, [], [], zero, zero, zero, zero, 0, 0])
+            self.ops.append(["hold", "", "hold", "vector", None, inputs, list(there), [], zero, zero, zero, zero, 0, 0])

@@ -86,12 +86,9 @@ class Assembly(Groups):
                     self.place[op_at] = order
 
     def segment_of(self, op_at):
-        """The segment of an operator, or of the next one that is left."""
-        while op_at < len(self.r.ops):
-            if op_at in self.place:
-                return self.place[op_at]
-            op_at += 1
-        return len(self.run) - 1
+        """The segment of an operator, or of the last one before it that is left: what is let go of behind a view is gone when the
+        next segment starts."""
+        return next((self.place[at] for at in range(op_at, -1, -1) if at in self.place), 0)
 
     def find_uses(self):
         """Which segments read, save and pass gradients to what others made."""
@@ -170,6 +167,8 @@ class Assembly(Groups):
         self.gathered = []
         # What is there when a segment that is no block starts, and goes in its course: by segment.
         self.arriving = {}
+        # What segments far behind its maker save first: by segment.
+        self.taken_over = {}
         self.weights_by_segment()
         leaving = {order: [] for order in range(count)}
         for v, made in list(self.made_in.items()):
@@ -253,16 +252,28 @@ class Assembly(Groups):
                 if max(saved | self.reads.get(storage, set())) <= order + 1:
                     self.own_outputs.add(order)
         elif saved and not (next_takes and order + 1 in saved):
+            if self.is_taken_over(min(saved), order):
+                self.taken_over.setdefault(min(saved), set()).add(storage)
+                self.hand_on(order, min(saved) - 1, storage, later, next_takes)
+                return
             self.keep(order, storage)
             if next_takes:
                 self.held_outputs.add(order)
         elif not saved:
-            died = self.died_in(storage)
-            first = order + (1 if next_takes else 0)
-            # No block reads it behind that segment, so that none that is recomputed holds it; that segment reads it as what comes in.
-            blocks = [one for one in later if one > first and self.pieces[self.run[one]][1]]
-            known = (0 if blocks else 1) + (2 if next_takes else 0)
-            self.pass_on(first, died, storage, [known] if known else ())
+            self.hand_on(order, self.died_in(storage), storage, later, next_takes)
+
+    def is_taken_over(self, saver, order):
+        """Whether what `order` made is let go of behind the backward pass of the first segment that saves it, long before that of
+        `order`; of blocks, some of which are recomputed and alike, the maker keeps it."""
+        return not self.answers and saver > order + 1 and not self.pieces[self.run[saver]][1]
+
+    def hand_on(self, order, died, storage, later, next_takes):
+        """What segments behind `order` read, up to `died`."""
+        first = order + (1 if next_takes else 0)
+        # No block reads it behind that segment, so that none that is recomputed holds it; that segment reads it as what comes in.
+        blocks = [one for one in later if one > first and self.pieces[self.run[one]][1]]
+        known = (0 if blocks else 1) + (2 if next_takes else 0)
+        self.pass_on(first, died, storage, [known] if known else ())
 
     def shares_gradient(self, order, v, flows):
         """Whether the gradient that waits for `v`, which the next segment reads, is the one that comes to that segment's output: a sum
@@ -281,13 +292,21 @@ class Assembly(Groups):
         """Memory that is held behind segment `first`, and released in the course of segment `died`; `named`: what is
         known of it (src/plan/traced/mod.rs, `TracedPassing`)."""
         to_the_end = (self.answers or storage in self.unled) and died == len(self.run) - 1
-        if died > first and self.answers and not self.pieces[self.run[died]][1]:
+        if died > first and self.goes_in(died, storage):
             self.arriving.setdefault(died, []).append(storage)
             died -= 1
         if died > first:
             self.passing.append([first, died, [Number(self.r.storages[storage].bytes)], "u8", *named])
             if to_the_end:
                 self.gathered.append(self.passing[-1])
+
+    def goes_in(self, segment, storage):
+        """Whether a storage is there when a segment that is no block starts, and is known to go in its course: in a step of the last
+        segment alone, where memory is the most."""
+        if self.answers:
+            return not self.pieces[self.run[segment]][1]
+        died = self.r.storages[storage].died
+        return segment == len(self.run) - 1 and died is not None and 0 <= died < self.r.forward_ops
 
     def keep(self, order, storage):
         """The operator that made a storage keeps it, as if it saved it."""

@@ -12,6 +12,7 @@ import caches
 import checkpoints
 import fake
 import foreign_kernels
+import held
 import kernels
 import lasting
 import modules
@@ -42,6 +43,8 @@ class Tracer:
         self.shortcut = Shortcut(self.fake_mode)
         self.target = device.torch_device()
         self.answered = {}
+        # Code of the user's own: what it writes down is known on the device.
+        self.holds = False
         # What was built: name and parameters.
         self.built = None
         self.leaks = lasting.Leaks()
@@ -70,11 +73,14 @@ class Tracer:
             raise Refused(f"{self.built}, and {subject.cannot}")
         return model
 
+    def recorder(self, experts, precision):
+        made = Recorder(self.fake_mode, self.target, self.shortcut)
+        made.experts, made.autocast, made.holds = experts, precision in AUTOCAST, self.holds
+        return made
+
     def record(self, model, prepare, run, precision, skipped=frozenset(), blocks=None, experts=1, answers=False):
         """One forward and backward pass, written down; where the model `answers`, the forward pass without gradients."""
-        recorder = Recorder(self.fake_mode, self.target, self.shortcut)
-        recorder.experts = experts
-        recorder.autocast = precision in AUTOCAST
+        recorder = self.recorder(experts, precision)
         calls = modules.Calls(model, blocks, torch.bfloat16 if precision == "cast" else None)
         calls.recorder = recorder
         if isinstance(skipped, dict):
@@ -87,6 +93,7 @@ class Tracer:
             for parameter in model.parameters():
                 recorder.identify(parameter, kind="parameter")
             batch = prepare()
+            held.forget(batch)
             for one in batch.values():
                 recorder.identify(one)
             recorder.start_forward()
@@ -100,7 +107,8 @@ class Tracer:
                 recorder.end_answer(made)
             else:
                 if made.grad_fn is None:
-                    raise Refused("the loss needs no gradient: no parameter that requires one takes part in it")
+                    asked = f", where questions for values were answered ({', '.join(recorder.answered)})" if recorder.answered else ""
+                    raise Refused(f"the loss needs no gradient: no parameter that requires one takes part in it{asked}")
                 recorder.end_forward(made)
                 recorder.run_backward(made)
                 result = recorder.identify(made)
@@ -114,14 +122,14 @@ class Tracer:
 
     def survey(self, model, prepare, run, blocks, experts, answers, precision="fp32"):
         """A forward pass through all blocks: which of them are equal."""
-        recorder = Recorder(self.fake_mode, self.target, self.shortcut)
-        recorder.experts, recorder.autocast = experts, precision in AUTOCAST
+        recorder = self.recorder(experts, precision)
         calls = modules.Calls(model, blocks)
         calls.recorder = recorder
         with self.fake_mode, calls, recorder, without_gradients(answers):
             for parameter in model.parameters():
                 recorder.identify(parameter, kind="parameter")
             batch = prepare()
+            held.forget(batch)
             recorder.start_forward()
             try:
                 with torch.autocast(self.target.type, dtype=torch.bfloat16, enabled=recorder.autocast):
@@ -135,7 +143,7 @@ class Tracer:
         return recorder
 
     def trace(self, subject):
-        started = time.time()
+        started, self.holds = time.time(), subject.is_own
         axes = subject.axes()
         model = self.build(subject)
         self.say(f"{self.built}, built in {time.time() - started:.1f} s")

@@ -131,6 +131,15 @@ impl OptimizerMemory {
         }
     }
 
+    /// Elements of the roots of a second moment's two means, which stand beside the square of the gradient and what
+    /// they make: of a convolution more than the parameter before it, whose update they follow (transformers,
+    /// optimization.py, `_approx_sq_grad`).
+    #[must_use]
+    pub fn roots(&self, weight: &Weight, part: u64) -> u64 {
+        let means = factors(weight).filter(|_| self.factored && part == weight.numel);
+        means.map_or(0, |(rows, columns)| rows.saturating_add(columns))
+    }
+
     /// Bytes an element of the parameter that it steps alone, beside gradient and states.
     #[must_use]
     pub const fn alone(&self, state: Element, gradient: Element, decays: bool) -> u64 {
@@ -164,18 +173,23 @@ pub const fn state_bytes(rule: &OptimizerMemory, weight: &Weight, numel: u64, st
         return 2 * (rounded(numel) + rounded(numel.div_ceil(256).saturating_mul(4)));
     }
     if rule.factored {
-        // A mean over the last dimension and one over the last but one, of whatever stands before them.
-        if let Some((rows, columns)) = weight.window {
-            return rounded((weight.numel / columns).saturating_mul(4))
-                + rounded((weight.numel / rows).saturating_mul(4));
-        }
-        let columns = weight.numel / if weight.rows == 0 { 1 } else { weight.rows };
-        if columns > 1 && weight.rows > 1 {
-            return rounded(weight.rows.saturating_mul(4)) + rounded(columns.saturating_mul(4));
-        }
-        return rounded(numel.saturating_mul(4));
+        return match factors(weight) {
+            Some((rows, columns)) => rounded(rows.saturating_mul(4)) + rounded(columns.saturating_mul(4)),
+            None => rounded(numel.saturating_mul(4)),
+        };
     }
     rule.moments * rounded(numel.saturating_mul(state.bytes())) + step
+}
+
+/// Elements of the two means that stand for a second moment: over the last dimension and over the last but one, of
+/// whatever stands before them. None of a vector.
+#[must_use]
+pub const fn factors(weight: &Weight) -> Option<(u64, u64)> {
+    if let Some((rows, columns)) = weight.window {
+        return Some((weight.numel / columns, weight.numel / rows));
+    }
+    let columns = weight.numel / if weight.rows == 0 { 1 } else { weight.rows };
+    if columns > 1 && weight.rows > 1 { Some((weight.rows, columns)) } else { None }
 }
 
 /// Whether the optimizer treats it as a matrix.
@@ -210,4 +224,25 @@ pub const fn newton_schulz_flops(weight: &Weight) -> u64 {
     let square = shorter.saturating_mul(shorter);
     let iteration = square.saturating_mul(longer).saturating_mul(4).saturating_add(square.saturating_mul(2 * shorter));
     iteration.saturating_mul(5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{row, state_bytes};
+    use crate::model::{Element, Part, Weight};
+    use crate::plan::keywords::Optimizer;
+
+    /// 512 x 512 windows of 3 x 3 are 2 359 296 elements: each mean is over one side of the windows, so that both are two
+    /// thirds of that. A matrix of 512 x 512 has a row and a column, a vector no means.
+    #[test]
+    fn means_of_a_convolution_are_two_thirds_of_it() {
+        let rule = row(Optimizer::Adafactor);
+        let matrix = Weight::matrix(Part::Mlp, true, 512, 512);
+        let convolution = Weight { numel: 2_359_296, window: Some((3, 3)), ..matrix };
+        assert_eq!(rule.roots(&convolution, convolution.numel), 1_572_864);
+        assert_eq!(state_bytes(&rule, &convolution, convolution.numel, Element::F32), 4 * 1_572_864);
+        assert_eq!(rule.roots(&matrix, matrix.numel), 1024);
+        assert_eq!(rule.roots(&Weight::matrix(Part::Norm, true, 512, 1), 512), 0);
+        assert_eq!(row(Optimizer::Adamw).roots(&matrix, matrix.numel), 0);
+    }
 }

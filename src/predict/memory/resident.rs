@@ -312,7 +312,7 @@ impl StageTapes<'_> {
         }
         sum.states += states * times;
         stepped.largest = stepped.largest.max(Bytes(bytes));
-        let before = if weight.copies > 1 { stepped.previous.max(part) } else { stepped.previous };
+        let before = stepped.previous.max(if weight.copies > 1 { part } else { 0 }).max(row.roots(weight, part));
         stepped.in_turn = stepped.in_turn.max(part.saturating_mul(row.turn(state)).saturating_add(before));
         stepped.previous = part;
     }
