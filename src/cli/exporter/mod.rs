@@ -141,9 +141,11 @@ fn opener(
 ) -> impl FnMut() -> Result<Box<dyn observe::Source>, observe::SourceError> + Send + use<> {
     let (choice, attach, requirements, catalog) =
         (args.source.clone(), args.attach, requirements.clone(), catalog.clone());
-    let (access, log) = (Config::load(|name| std::env::var_os(name)).access, args.log.is_some());
+    let access = Config::load(|name| std::env::var_os(name)).access;
     move || {
         let (requirements, catalog, access) = (requirements.clone(), catalog.clone(), access.clone());
+        // Hooks are always listened to, and a run on the CPU needs no driver.
+        let log = true;
         let context = SourceContext { demo: demo.take(), later: None, attach, log, requirements, catalog, access };
         observe::open(choice.clone(), context)
     }
