@@ -102,7 +102,10 @@ fn lost(state: &State) -> Option<RunVerdict> {
     if attached == Some(AttachedState::Replaced) {
         return Some(verdict("PID REUSED", Gravity::Danger));
     }
-    state.run.telemetry.ended(&state.monitor, state.now).map(|_| verdict("ENDED", Gravity::Danger))
+    let telemetry = &state.run.telemetry;
+    // Nobody needs to look at a run that has done what it should.
+    let gravity = if telemetry.is_finished(&state.monitor, state.now) { Gravity::Quiet } else { Gravity::Danger };
+    telemetry.ended(&state.monitor, state.now).map(|_| verdict("ENDED", gravity))
 }
 
 fn growing(state: &State) -> Option<RunVerdict> {
