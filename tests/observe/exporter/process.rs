@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use super::{Exporter, value};
+use super::{Exporter, path, value};
 use crate::support::standin::wait_for;
 
 /// An exporter of that process on a machine without a driver.
@@ -78,4 +78,35 @@ fn a_run_that_has_ended_has_no_time_left() {
     let page = exporter.metrics();
     assert!(!page.contains("memwall_run_remaining_seconds") && page.contains("phase=\"ended\""), "{page}");
     assert!(page.contains("memwall_run_steps_total"), "{page}");
+    // What is over has no pace, and a process that is gone is no rank.
+    assert!(!page.contains("memwall_run_step_duration_seconds") && !page.contains("memwall_rank_info"), "{page}");
+    assert!(page.contains("verdict=\"ENDED\",gravity=\"danger\""), "{page}");
+}
+
+#[test]
+fn a_run_under_the_hook_is_followed_where_no_driver_is() {
+    let Some(python) = python() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let hooks = folder.path().join("hooks");
+    let missing = PathBuf::from("/nonexistent/libnvidia-ml.so.1");
+    let exporter = Exporter::start(&[], &[("MEMWALL_NVML_LIB", missing), ("MEMWALL_HOOK_DIR", hooks.clone())]);
+    assert!(exporter.metrics().contains("memwall_source_up{source=\"gpu\"} 0"));
+    let scripts = path("tests/hook");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memwall"));
+    command.args(["run", "--quiet", "--"]).arg(python).arg(scripts.join("train_fake.py")).args(["400", "0.02", "0"]);
+    command.env("MEMWALL_HOOK_DIR", &hooks).env("PYTHONPATH", scripts.join("fake")).env("HOME", folder.path());
+    let mut run = Training { child: command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap(), folder };
+    wait_for("its steps", || exporter.metrics().contains("memwall_run_steps_total"));
+    let page = exporter.metrics();
+    assert!(page.contains("told_by=\"hook\"") && page.contains("memwall_rank_info"), "{page}");
+    assert!(run.child.wait().unwrap().success());
+    // Exit 0 is no cause for concern.
+    wait_for("its end", || exporter.metrics().contains("verdict=\"ENDED\",gravity=\"quiet\""));
+    assert!(!exporter.metrics().contains("memwall_rank_info"));
+}
+
+/// Any Python 3.
+fn python() -> Option<&'static str> {
+    let works = Command::new("python3").arg("--version").stdout(Stdio::null()).status();
+    works.is_ok_and(|status| status.success()).then_some("python3")
 }
