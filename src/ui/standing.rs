@@ -22,7 +22,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let width = area.width as usize;
     if state.plans.run.is_none()
-        && let Some(fault) = state.plans.editor.faults().first()
+        && let Some(fault) = state.plans.editor.first_fault()
     {
         let shown = if state.plans.editor.prediction().is_some() { " (panes: last good)" } else { "" };
         let (line, style) = match fault.at.filter(|_| state.plans.editor.waits_for_model()) {

@@ -246,7 +246,7 @@ impl<'a> Summary<'a> {
 fn unpredicted(state: &State) -> Option<String> {
     let plan = &state.plans.editor;
     let is_somebodys = state.plans.run.is_none() && !plan.is_example();
-    let why = plan.faults().first().filter(|_| is_somebodys && plan.prediction().is_none())?;
+    let why = plan.first_fault().filter(|_| is_somebodys && plan.prediction().is_none())?;
     Some(format!("{}: not predicted: {}", plan_name(plan), printable(&why.to_string())))
 }
 
