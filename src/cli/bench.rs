@@ -39,12 +39,14 @@ pub fn run(args: &BenchArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Re
 
 /// Has PyTorch measure. Gives its rows.
 fn measured(args: &BenchArgs, streams: &mut Streams<'_>) -> Result<String, Failure> {
+    if !args.cpu {
+        free(args)?;
+    }
     if !has_torch(&args.python).map_err(|error| no_python(&args.python, &error))? {
         let shown = args.python.display();
         return Err(Failure::failed(format!("{shown}: it has no PyTorch: --python names the Python that has it")));
     }
     if !args.cpu {
-        free(args)?;
         streams.note(&format!("uses the GPU for about {}", humantime::format_duration(args.time)));
     }
     let folder = tempfile::Builder::new().prefix("memwall-bench-").tempdir();
