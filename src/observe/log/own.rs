@@ -30,7 +30,9 @@ pub fn own_bytes(proc: &Path, pid: u32, file: &Path) -> Option<u64> {
     let first = first.unwrap_or_else(|first| first);
     let all = descendants(proc, &[first]).into_iter().map(|(child, _)| child);
     // A process that ends hands its count to the one that waits for it (kernel/exit.c, `wait_task_zombie`).
-    std::iter::once(first).chain(all).map(|pid| bytes_written(proc, pid)).sum()
+    let bytes: Option<u64> = std::iter::once(first).chain(all).map(|pid| bytes_written(proc, pid)).sum();
+    // Where none of them has written anything, somebody else writes for them.
+    bytes.filter(|bytes| *bytes > 0)
 }
 
 /// When a process started, by the clock that files have.
