@@ -81,6 +81,12 @@ pub struct DeviceSample {
 }
 
 impl DeviceSample {
+    /// Whether nothing is known of what it does: it does not answer, or who tells of it does not.
+    #[must_use]
+    pub const fn is_unread(&self) -> bool {
+        self.processes.value().is_none() && self.busy.value().is_none() && self.memory.value().is_none()
+    }
+
     /// Whether nobody uses it: no process is on it, and it neither works nor holds more than a driver does. In a
     /// container the driver lists no process of it, and what runs there shows in the other two alone.
     #[must_use]

@@ -125,6 +125,9 @@ fn unseen(state: &State) -> Option<RunVerdict> {
         SourceState::Starting => return quiet("STARTING"),
         SourceState::Running(_) => {}
     }
+    if state.monitor.is_unanswered() {
+        return Some(verdict("NO ANSWER", Gravity::Danger));
+    }
     if !state.run.telemetry.news.runs_below.is_empty() {
         return quiet("SEVERAL RUNS");
     }
