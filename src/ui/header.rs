@@ -194,6 +194,7 @@ fn recording<'a>(recordings: &Recordings, look: &Look) -> Option<Vec<Span<'a>>> 
 fn age<'a>(state: &State, look: &Look) -> Span<'a> {
     match state.monitor.age(state.now) {
         None => Span::styled(" no data yet", look.theme.dim()),
+        Some(_) if state.monitor.is_unanswered() => Span::styled(" no answer", look.theme.danger()),
         Some(_) if state.monitor.is_fresh(state.now) => Span::styled(" live", look.theme.dim()),
         Some(age) => Span::styled(format!(" {} old", Seconds(age.0.round())), look.theme.danger()),
     }
@@ -201,7 +202,7 @@ fn age<'a>(state: &State, look: &Look) -> Span<'a> {
 
 fn attached_to<'a>(state: &State, attached: &AttachedProcess, look: &Look) -> Vec<Span<'a>> {
     let theme = &look.theme;
-    let host = state.monitor.host(attached.pid);
+    let host = state.monitor.host(attached.pid).filter(|host| attached.is(host));
     let name = host.and_then(|host| host.name.value()).map(|name| format!("{} ", fit(&printable(name), 12)));
     let name = name.unwrap_or_default();
     let told = state.run.telemetry.phases();
