@@ -1,6 +1,7 @@
 //! What a process says of its code and its training: late steps, a stall, another model, other settings, no GPU.
 
 use memwall::app::{Event, Gravity, KeyPress, MemoryView, Pane, State, run_verdict};
+use memwall::compare::resident_evidence;
 use memwall::observe::{Demo, Source};
 use memwall::reading::{
     Absence, Activity, CodePlace, HookAbout, HookMemory, HookModules, HookPlaces, HookStall, HookStep, HookedRun,
@@ -257,6 +258,25 @@ fn the_end_of_a_rank_is_said_with_its_signal() {
     assert!(line(&state, 1).contains("ended, SIGKILL, exit 137"), "{}", line(&state, 1));
     happen(&mut state, Event::Run(Box::new(RunNews { exits: vec![ended], ..news })));
     assert!(line(&state, 1).contains("ended, rank 0: SIGTERM, exit 143"), "{}", line(&state, 1));
+}
+
+/// A resident set tells what malloc holds. That was compared with the tensors alone, too, and lay above the plan of a run
+/// that did all as planned.
+#[test]
+fn a_resident_set_tells_nothing_of_tensors() {
+    let state = open("13b_long_sequence");
+    let prediction = state.plans.editor.prediction().unwrap();
+    let stage = prediction.largest();
+    let hook = hooked(PID, START, about(0), None);
+    let step = HookStep {
+        memory: HookMemory::Resident,
+        peak_allocated: Reading::measured(stage.device_used, START),
+        ..hook.step.unwrap()
+    };
+    let evidence = resident_evidence(&step, prediction);
+    assert_eq!(evidence.device_used.value(), Some(&stage.device_used));
+    assert_eq!(evidence.reserved.value(), Some(&stage.peak_reserved));
+    assert!(stage.peak_allocated < stage.peak_reserved && evidence.allocated.value().is_none());
 }
 
 /// A process has ended, and another got its pid: that one's name is not the run's.
