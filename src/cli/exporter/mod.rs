@@ -85,7 +85,13 @@ fn serve(
     let runtime = runtime.map_err(|error| Failure::failed(format!("no event loop: {error}")))?;
     let served = runtime.block_on(async {
         let ending = TerminationSignals::listen()?;
-        let unbound = |error: io::Error| Failure::failed(format!("{}: {error}", args.listen));
+        let unbound = |error: io::Error| {
+            let what_to_do = match error.kind() {
+                io::ErrorKind::AddrInUse => ": another program listens there, --listen names another port",
+                _ => "",
+            };
+            Failure::failed(format!("{}: {error}{what_to_do}", args.listen))
+        };
         let listener = TcpListener::bind(args.listen).await.map_err(unbound)?;
         let address = listener.local_addr().map_err(unbound)?;
         let (collector, inputs, scrapes) = start(args, (editor, demo, pattern), catalog)?;

@@ -1,6 +1,7 @@
 //! What a page says of a process that was named: of one that is not there, that trains between two scrapes, and that ends.
 
 use std::fs::{self, File};
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
@@ -109,4 +110,15 @@ fn a_run_under_the_hook_is_followed_where_no_driver_is() {
 fn python() -> Option<&'static str> {
     let works = Command::new("python3").arg("--version").stdout(Stdio::null()).status();
     works.is_ok_and(|status| status.success()).then_some("python3")
+}
+
+#[test]
+fn an_address_that_is_taken_is_said_with_what_to_do() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memwall"));
+    let output = command.args(["exporter", "--listen", &address]).stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains(&address) && said.contains("--listen names another port"), "{said}");
 }
