@@ -81,6 +81,15 @@ pub struct DeviceSample {
 }
 
 impl DeviceSample {
+    /// How the names (UUID) of simulated GPUs begin: who reads them through an exporter knows them by that.
+    pub const SIMULATED: &str = "GPU-demo-";
+
+    /// Whether a demo tells of it, here or elsewhere.
+    #[must_use]
+    pub fn is_simulated(&self) -> bool {
+        self.uuid.value().is_some_and(|uuid| uuid.starts_with(Self::SIMULATED))
+    }
+
     /// Whether nothing is known of what it does: it does not answer, or who tells of it does not.
     #[must_use]
     pub const fn is_unread(&self) -> bool {

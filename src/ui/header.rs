@@ -15,8 +15,8 @@ use crate::catalog::Generation;
 use crate::compare::{Residual, RunPhase};
 use crate::predict::{Prediction, Verdict};
 use crate::printable::printable;
-use crate::reading::SourceKind;
 use crate::reading::playback::Playback;
+use crate::reading::{DeviceSample, SourceKind};
 use crate::units::{BytesPerSec, Seconds, three_figures};
 
 /// A plan's name is not cut below this.
@@ -147,6 +147,10 @@ fn source<'a>(state: &'a State, look: &Look) -> Vec<Span<'a>> {
             let live = !matches!(info.kind, SourceKind::Demo | SourceKind::Replay);
             let style = if live { theme.good() } else { theme.warning() };
             let mut spans = vec![Span::styled(info.kind.word(), style)];
+            let elsewhere = info.kind == SourceKind::Prometheus;
+            if elsewhere && state.monitor.devices().iter().any(DeviceSample::is_simulated) {
+                spans.push(Span::styled(" of a demo", theme.warning()));
+            }
             match &state.recordings.playback {
                 Some(playback) => spans.extend(position(playback, look)),
                 None => spans.push(age(state, look)),

@@ -266,6 +266,23 @@ fn gpus_that_nobody_tells_of_are_not_idle() {
     assert!(!shown.contains("IDLE") && !shown.contains("idle"), "{shown}");
 }
 
+#[test]
+fn a_demo_on_another_machine_is_said_to_be_one() {
+    let mut state = watched();
+    assert!(!screen(&state, &look(), (120, 40)).lines().next().unwrap().contains("demo"));
+    let at = state.now.plus_millis(5_000);
+    let simulated = |rank: usize| DeviceSample {
+        uuid: Reading::measured(format!("GPU-demo-{rank}"), at),
+        ..healthy(&state, rank, at)
+    };
+    let devices: Vec<DeviceSample> = (0..NODES * GPUS).map(simulated).collect();
+    happen(&mut state, Event::Sample(Box::new(Sample { at, devices, ..Sample::default() })));
+    for size in [(80, 24), (120, 40)] {
+        let shown = screen(&state, &look(), size);
+        assert!(shown.lines().next().unwrap().contains("prometheus of a demo live"), "{shown}");
+    }
+}
+
 /// Names of hosts with their domain are longer than the pane: the cells that they name stay on the screen.
 #[test]
 fn long_names_leave_room_for_what_they_name() {
@@ -282,13 +299,12 @@ fn long_names_leave_room_for_what_they_name() {
     happen(&mut state, Event::Sample(Box::new(Sample { at: START, devices, ..Sample::default() })));
     for size in [(80, 24), (120, 40), (200, 50)] {
         let shown = screen(&state, &look(), size);
-        for (start, end) in [("a-very-", "nternal "), ("short", "short ")] {
-            let row = shown.lines().find(|line| {
-                let cells = line.chars().filter(|c| "▁▂▃▄▅▆▇█".contains(*c)).count();
-                line.contains(start) && line.contains(end) && cells == GPUS
-            });
-            assert!(row.is_some(), "{start} {size:?}\n{shown}");
+        // A name in a line of its own or beside the other, and its eight cells.
+        for end in ["nternal ", "short "] {
+            let cells = |line: &str| Some(line.split_once(end)?.1.split_whitespace().next()?.chars().count());
+            assert!(shown.lines().any(|line| cells(line) == Some(GPUS)), "{end} {size:?}\n{shown}");
         }
+        assert!(shown.contains(" a-very-"), "{shown}");
         // How many ranks there are, the plan says otherwise: none is another's equal.
         assert!(shown.contains("every GPU does as much as the others"), "{shown}");
         let spread = shown.lines().find(|line| line.contains(" median ")).unwrap();
