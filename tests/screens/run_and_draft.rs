@@ -2,6 +2,7 @@
 
 use crate::support::demo::{START, happen, look, open, press, run, screen, watch};
 use memwall::app::{AttachedProcess, Effect, Event, FIELDS, KeyPress, Pane, State, run_verdict, update};
+use memwall::compare::{Residual, Tolerance};
 use memwall::observe::{Demo, Source};
 use memwall::plan::Change;
 use memwall::reading::{
@@ -241,6 +242,27 @@ fn a_run_that_is_taken_in_a_demo_takes_the_place_of_the_simulated_one() {
     let first = shown.lines().next().unwrap();
     assert!(!first.contains("demo") && !first.contains("FITS") && first.contains("77"), "{shown}");
     assert!(!shown.lines().nth(1).unwrap().contains("predicted"), "{shown}");
+}
+
+/// What is derived from a measurement that is as planned comes after a step that takes four times as long.
+#[test]
+fn what_is_measured_is_the_verdict_before_what_is_derived() {
+    let mut state = open("13b_long_sequence");
+    run(&mut state, 120);
+    assert_eq!(run_verdict(&state).words, "AS PLANNED");
+    let tolerance = Tolerance { below: 0.18, above: 0.22 };
+    // 90 MiB, and 36 more.
+    let memory = |seen| Residual::new(Bytes(90 << 20), seen, Bytes::as_f64, tolerance, true);
+    let comparison = state.run.comparison.as_mut().unwrap();
+    comparison.reserved = memory(Reading::estimated(Bytes(126 << 20), START));
+    assert_eq!(run_verdict(&state).words, "MEMORY +36 MiB");
+    let comparison = state.run.comparison.as_mut().unwrap();
+    let slow = Reading::measured(Seconds(0.4), START);
+    comparison.step = Residual::new(Seconds(0.1), slow, |step| step.0, tolerance, true);
+    assert_eq!(run_verdict(&state).words, "SLOWER 300 %");
+    let comparison = state.run.comparison.as_mut().unwrap();
+    comparison.reserved = memory(Reading::measured(Bytes(126 << 20), START));
+    assert_eq!(run_verdict(&state).words, "MEMORY +36 MiB");
 }
 
 #[test]
