@@ -128,21 +128,18 @@ fn spread<'a>(state: &State, values: &Values, look: &Look, width: usize) -> Line
         return Line::from(vec![name, Span::styled(format!("– {}", printable(&why)), theme.dim())]);
     };
     let mark = state.monitor.devices().get(*lowest).map_or("", |device| metric.mark(device));
-    // Two of them, and the numbers are what the line is for.
-    let short = |device: &DeviceSample| ends(&label(device), (width / 6).max(9));
+    let short = |device: &DeviceSample| format!(" ({})", ends(&label(device), longest_name(width)));
     let at = |place: &usize| state.monitor.devices().get(*place).map(short).unwrap_or_default();
-    let text = format!(
-        "min {mark}{} ({})  median {mark}{}  max {mark}{} ({})  ",
-        metric.text(*low),
-        at(lowest),
-        metric.text(median),
-        metric.text(*high),
-        at(highest)
-    );
     let outliers = match values.outliers() {
         0 => Span::styled("no outliers", theme.dim()),
         count => Span::styled(counted(count, "outlier"), theme.warning()),
     };
+    let [low, median, high] = [*low, median, *high].map(|value| format!("{mark}{}", metric.text(value)));
+    let text = |lowest: &str, highest: &str| format!("min {low}{lowest}  median {median}  max {high}{highest}  ");
+    let whole = text(&at(lowest), &at(highest));
+    // The numbers are what the line is for: whose they are comes where there is room.
+    let is_too_long = name.width() + Span::raw(&*whole).width() + outliers.width() > width;
+    let text = if is_too_long { text("", "") } else { whole };
     Line::from(vec![name, Span::styled(text, theme.text()), outliers])
 }
 
