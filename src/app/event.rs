@@ -193,6 +193,8 @@ pub enum Effect {
     },
     /// Read the plan of a process, and tell what it seems to be.
     Infer(u32),
+    /// Watch this machine with that process on it, in place of a simulated run.
+    WatchProcess(u32),
     /// Read what the command of a process, its files and its environment say.
     ReadCommand(u32),
     /// Search for explanations of what is seen ([`crate::app::Question`]), and tell which were found.

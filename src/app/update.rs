@@ -89,6 +89,7 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Tick(now) if state.recordings.playback.is_none() => state.now = state.now.max(now),
         Event::Tick(_) => {}
         Event::SourceStarted(info) => {
+            offer::on_source(state, &info);
             state.monitor.source = SourceState::Running(info);
             run_plan::source_started(state);
         }

@@ -133,6 +133,37 @@ fn the_constants_that_made_a_machines_times_are_found_again() {
     near(link.hop_us, 2.0, 0.05);
 }
 
+/// A machine on which something else ran while memory was measured: 0.6 GB/s, so that moving its bytes alone would take any
+/// matmul longer than it took. The fastest one, 2 x 1024^3 operations in 20 ms, made 0.107 TFLOP/s.
+#[test]
+fn a_rate_that_no_time_depends_on_stays_near_the_fastest_measured() {
+    let mut text = String::from(
+        r#"{"kernel": "machine", "device": "cpu", "name": "AMD EPYC", "vendor": "cpu", "date": "2026-11-29", "torch": "2.9.1", "toolkit": "threads: 2", "multiprocessors": 2, "memory_bytes": 25e9}"#,
+    );
+    text.push('\n');
+    for (element, share) in [("fp32", 1.0), ("bf16", 0.5)] {
+        for size in [256.0_f64, 512.0, 1024.0] {
+            let seconds = 0.02 * share * (size / 1024.0).powi(3);
+            let _ = writeln!(
+                text,
+                r#"{{"kernel":"matmul","element":"{element}","batch":1,"rows":{size},"inner":{size},"columns":{size},"seconds":{seconds}}}"#
+            );
+        }
+    }
+    for bytes in [64e6, 128e6] {
+        let _ = writeln!(text, r#"{{"kernel":"elements","bytes":{bytes},"seconds":{}}}"#, bytes / 0.6e9);
+        let _ = writeln!(text, r#"{{"kernel":"rows","bytes":{bytes},"seconds":{}}}"#, bytes / 0.6e9);
+    }
+    text.push_str("{\"kernel\":\"launch\",\"device_us\":5}\n");
+    let catalog = Catalog::embedded().unwrap();
+    let fitted = fit(&Rows::read(&text).unwrap(), &catalog, MeasuredLinks::default()).unwrap();
+    let fastest = 2.0 * 1024.0_f64.powi(3) / 0.02;
+    for (element, peak) in fitted.own.unwrap().peaks {
+        let most = if element == "fp32" { 2.2 * fastest } else { 4.4 * fastest };
+        assert!(peak < most, "{element}: {peak} of {fastest}");
+    }
+}
+
 #[test]
 fn fused_attention_is_found_by_head_size() {
     // 600 and 400 of 989.4 TFLOP/s where blocks fill the GPU: half of it with one block of 128 queries for each

@@ -340,7 +340,7 @@ impl Catalog {
     #[must_use]
     pub fn no_gpu(&self, name: &str) -> String {
         if name.trim().eq_ignore_ascii_case("cpu") {
-            return "this machine's CPU was not measured yet: `memwall bench --cpu` does, in about a minute".to_owned();
+            return "CPU not measured yet: `memwall bench --cpu` measures this machine's, in about a minute".to_owned();
         }
         let nearest = names::nearest(&self.gpus, name, |gpu| (&gpu.name, &gpu.aliases));
         names::unknown(name, nearest, "`memwall gpus` lists what is")

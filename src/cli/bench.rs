@@ -41,6 +41,12 @@ pub fn run(args: &BenchArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Re
 fn measured(args: &BenchArgs, streams: &mut Streams<'_>) -> Result<String, Failure> {
     if !args.cpu {
         free(args)?;
+    }
+    if !has_torch(&args.python).map_err(|error| no_python(&args.python, &error))? {
+        let shown = args.python.display();
+        return Err(Failure::failed(format!("{shown}: it has no PyTorch: --python names the Python that has it")));
+    }
+    if !args.cpu {
         streams.note(&format!("uses the GPU for about {}", humantime::format_duration(args.time)));
     }
     let folder = tempfile::Builder::new().prefix("memwall-bench-").tempdir();
@@ -53,6 +59,13 @@ fn measured(args: &BenchArgs, streams: &mut Streams<'_>) -> Result<String, Failu
     }
     let read = files::read_text(&output, MOST_BYTES);
     read.map_err(|error| Failure::failed(format!("{}: {error}", output.display())))
+}
+
+/// Whether that Python finds PyTorch. Without it the program would end in a traceback of its own.
+fn has_torch(python: &Path) -> io::Result<bool> {
+    let find = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)";
+    let status = Command::new(python).args(["-B", "-c", find]).stdin(Stdio::null()).status()?;
+    Ok(status.code() != Some(1))
 }
 
 fn start(args: &BenchArgs, program: &Path, output: &Path) -> io::Result<ExitStatus> {

@@ -4,7 +4,7 @@ use super::bands::Bands;
 use super::evidence::Evidence;
 use super::explain::{Explanation, Subject, explain};
 use crate::predict::{Job, Prediction};
-use crate::reading::{HookStep, Reading};
+use crate::reading::{Absence, HookStep, Reading};
 use crate::units::{Bytes, Fraction, TokensPerSec};
 
 /// The evidence of a step of which the hook told the resident set. What the process holds without a model is taken off
@@ -13,7 +13,7 @@ use crate::units::{Bytes, Fraction, TokensPerSec};
 pub fn resident_evidence(step: &HookStep, prediction: &Prediction) -> Evidence {
     let stage = prediction.largest();
     let process = stage.device_used.saturating_sub(stage.peak_reserved);
-    let tensors = match &step.peak_allocated {
+    let held = match &step.peak_allocated {
         Reading::Known { value, at, .. } => Reading::estimated(value.saturating_sub(process), *at),
         Reading::Absent(why) => Reading::Absent(why.clone()),
     };
@@ -25,8 +25,9 @@ pub fn resident_evidence(step: &HookStep, prediction: &Prediction) -> Evidence {
     };
     Evidence {
         device_used: step.peak_allocated.clone(),
-        allocated: tensors.clone(),
-        reserved: tensors,
+        // What malloc holds is more than the tensors in it, by as much as nobody counts.
+        allocated: Reading::Absent(Absence::Because("not counted on a CPU".into())),
+        reserved: held,
         settled: true,
         others: step.peak_allocated.clone().map(|_| Bytes::ZERO),
         step: step.step_time.clone(),

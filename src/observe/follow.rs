@@ -239,7 +239,9 @@ impl FollowThread {
         {
             self.news.progress.clone_from(log.progress());
             self.news.no_log = log.trouble().cloned().or_else(|| {
-                let why = if log.is_empty() {
+                let why = if log.follows_another() {
+                    "its log has lines of an earlier run alone so far"
+                } else if log.is_empty() {
                     // To a file Python writes in blocks.
                     "its log is empty so far (python -u writes at once)"
                 } else {

@@ -7,7 +7,7 @@ use std::thread;
 use tokio::sync::mpsc::Sender;
 
 use super::{Source, SourceError, SourceReport};
-use crate::reading::{DeviceSample, Moment};
+use crate::reading::{DeviceSample, Moment, SourceKind};
 
 /// Asks the thread of a source for samples, and ends it when it is dropped.
 ///
@@ -28,7 +28,7 @@ impl OnDemand {
 /// Opens a source on a new thread when it is first asked for, and has it sample at each request.
 ///
 /// Each request is answered with one [`SourceReport::Sample`], or with one [`SourceReport::Failed`] where the source
-/// cannot be opened: the next request tries again.
+/// cannot be opened: the next request tries again. So it does where no driver was there ([`SourceKind::Host`]).
 ///
 /// # Errors
 /// When the system gives no thread.
@@ -41,11 +41,17 @@ where
     thread::Builder::new().name("source".to_owned()).spawn(move || {
         let mut source: Option<Box<dyn Source>> = None;
         for () in requested {
-            let opened = match source.as_mut() {
-                Some(opened) => Ok(opened),
-                None => open().and_then(|opened| {
-                    let info = opened.info();
-                    let opened = source.insert(opened);
+            let found = match &source {
+                Some(opened) if !is_without_driver(&**opened) => None,
+                // A driver may be loaded after this program.
+                Some(_) => open().ok().filter(|found| !is_without_driver(&**found)).map(Ok),
+                None => Some(open()),
+            };
+            let opened = match found {
+                None => source.as_mut().ok_or(SourceError::Spent),
+                Some(found) => found.and_then(|found| {
+                    let info = found.info();
+                    let opened = source.insert(found);
                     reports.blocking_send(SourceReport::Started(info)).map_err(|_| SourceError::Spent)?;
                     Ok(opened)
                 }),
@@ -66,6 +72,11 @@ where
     Ok(OnDemand { requests })
 }
 
+/// Whether a source stands in for a driver that was not there when it was opened.
+fn is_without_driver(source: &dyn Source) -> bool {
+    source.info().kind == SourceKind::Host
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -74,17 +85,17 @@ mod tests {
     use tokio::sync::mpsc;
 
     use super::*;
-    use crate::reading::{Sample, SourceInfo, SourceKind};
+    use crate::reading::{Sample, SourceInfo};
 
-    struct CountingSource(Arc<AtomicU64>);
+    struct CountingSource(SourceKind, Arc<AtomicU64>);
 
     impl Source for CountingSource {
         fn info(&self) -> SourceInfo {
-            SourceInfo { kind: SourceKind::Nvml, detail: String::new() }
+            SourceInfo { kind: self.0, detail: String::new() }
         }
 
         fn sample(&mut self, now: Moment) -> Sample {
-            self.0.fetch_add(1, Ordering::Relaxed);
+            self.1.fetch_add(1, Ordering::Relaxed);
             Sample { at: now, ..Sample::default() }
         }
     }
@@ -99,7 +110,7 @@ mod tests {
             if tries == 1 {
                 Err(SourceError::NoDemo)
             } else {
-                Ok(Box::new(CountingSource(seen.clone())) as Box<dyn Source>)
+                Ok(Box::new(CountingSource(SourceKind::Nvml, seen.clone())) as Box<dyn Source>)
             }
         };
         let source = spawn_on_demand(open, || Moment(7), sender).unwrap();
@@ -114,5 +125,33 @@ mod tests {
         assert_eq!(read.load(Ordering::Relaxed), 2);
         drop(source);
         assert_eq!(reports.blocking_recv(), None);
+    }
+
+    #[test]
+    fn a_driver_that_comes_later_takes_the_place_of_none() {
+        let (sender, mut reports) = mpsc::channel(4);
+        let (seen, mut tries) = (Arc::new(AtomicU64::new(0)), 0);
+        // The driver is loaded between the second look and the third.
+        let open = move || {
+            tries += 1;
+            let kind = if tries < 3 { SourceKind::Host } else { SourceKind::Nvml };
+            Ok(Box::new(CountingSource(kind, seen.clone())) as Box<dyn Source>)
+        };
+        let source = spawn_on_demand(open, || Moment(7), sender).unwrap();
+        let mut next = || {
+            source.request();
+            let mut started = None;
+            loop {
+                match reports.blocking_recv() {
+                    Some(SourceReport::Started(info)) => started = Some(info.kind),
+                    Some(SourceReport::Sample(_)) => return started,
+                    other => panic!("{other:?}"),
+                }
+            }
+        };
+        assert_eq!(next(), Some(SourceKind::Host));
+        assert_eq!(next(), None);
+        assert_eq!(next(), Some(SourceKind::Nvml));
+        assert_eq!(next(), None);
     }
 }

@@ -81,6 +81,21 @@ pub struct DeviceSample {
 }
 
 impl DeviceSample {
+    /// How the names (UUID) of simulated GPUs begin: who reads them through an exporter knows them by that.
+    pub const SIMULATED: &str = "GPU-demo-";
+
+    /// Whether a demo tells of it, here or elsewhere.
+    #[must_use]
+    pub fn is_simulated(&self) -> bool {
+        self.uuid.value().is_some_and(|uuid| uuid.starts_with(Self::SIMULATED))
+    }
+
+    /// Whether nothing is known of what it does: it does not answer, or who tells of it does not.
+    #[must_use]
+    pub const fn is_unread(&self) -> bool {
+        self.processes.value().is_none() && self.busy.value().is_none() && self.memory.value().is_none()
+    }
+
     /// Whether nobody uses it: no process is on it, and it neither works nor holds more than a driver does. In a
     /// container the driver lists no process of it, and what runs there shows in the other two alone.
     #[must_use]

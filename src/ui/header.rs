@@ -15,8 +15,8 @@ use crate::catalog::Generation;
 use crate::compare::{Residual, RunPhase};
 use crate::predict::{Prediction, Verdict};
 use crate::printable::printable;
-use crate::reading::SourceKind;
 use crate::reading::playback::Playback;
+use crate::reading::{DeviceSample, SourceKind};
 use crate::units::{BytesPerSec, Seconds, three_figures};
 
 /// A plan's name is not cut below this.
@@ -147,6 +147,10 @@ fn source<'a>(state: &'a State, look: &Look) -> Vec<Span<'a>> {
             let live = !matches!(info.kind, SourceKind::Demo | SourceKind::Replay);
             let style = if live { theme.good() } else { theme.warning() };
             let mut spans = vec![Span::styled(info.kind.word(), style)];
+            let elsewhere = info.kind == SourceKind::Prometheus;
+            if elsewhere && state.monitor.devices().iter().any(DeviceSample::is_simulated) {
+                spans.push(Span::styled(" of a demo", theme.warning()));
+            }
             match &state.recordings.playback {
                 Some(playback) => spans.extend(position(playback, look)),
                 None => spans.push(age(state, look)),
@@ -194,6 +198,7 @@ fn recording<'a>(recordings: &Recordings, look: &Look) -> Option<Vec<Span<'a>>> 
 fn age<'a>(state: &State, look: &Look) -> Span<'a> {
     match state.monitor.age(state.now) {
         None => Span::styled(" no data yet", look.theme.dim()),
+        Some(_) if state.monitor.is_unanswered() => Span::styled(" no answer", look.theme.danger()),
         Some(_) if state.monitor.is_fresh(state.now) => Span::styled(" live", look.theme.dim()),
         Some(age) => Span::styled(format!(" {} old", Seconds(age.0.round())), look.theme.danger()),
     }
@@ -201,7 +206,7 @@ fn age<'a>(state: &State, look: &Look) -> Span<'a> {
 
 fn attached_to<'a>(state: &State, attached: &AttachedProcess, look: &Look) -> Vec<Span<'a>> {
     let theme = &look.theme;
-    let host = state.monitor.host(attached.pid);
+    let host = state.monitor.host(attached.pid).filter(|host| attached.is(host));
     let name = host.and_then(|host| host.name.value()).map(|name| format!("{} ", fit(&printable(name), 12)));
     let name = name.unwrap_or_default();
     let told = state.run.telemetry.phases();

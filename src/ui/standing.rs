@@ -22,10 +22,11 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let width = area.width as usize;
     if state.plans.run.is_none()
-        && let Some(fault) = state.plans.editor.faults().first()
+        && let Some(fault) = state.plans.editor.first_fault()
     {
         let shown = if state.plans.editor.prediction().is_some() { " (panes: last good)" } else { "" };
-        let (line, style) = match fault.at.filter(|_| state.plans.editor.waits_for_model()) {
+        let place = state.plans.editor.faults().first().and_then(|fault| fault.at);
+        let (line, style) = match place.filter(|_| state.plans.editor.waits_for_model()) {
             Some(at) => (format!(" no model yet{shown}: its name is wanted in line {}", at.line), theme.warning()),
             None => (format!(" plan broken{shown}: {}", printable(&fault.to_string())), theme.danger()),
         };

@@ -105,6 +105,26 @@ fn fitting(text: &str, width: usize) -> Cow<'_, str> {
     Cow::Owned(taken)
 }
 
+/// At most `width` cells of `text`, its beginning and its end: names of nodes differ in either.
+#[must_use]
+pub fn ends(text: &str, width: usize) -> String {
+    if cells(text) <= width || width < 3 {
+        return fit(text, width);
+    }
+    let (start, end) = (width / 2, width - width / 2 - 1);
+    let mut tail: Vec<char> = Vec::new();
+    let mut used = 0;
+    for c in text.chars().rev() {
+        used += c.width().unwrap_or(0);
+        if used > end {
+            break;
+        }
+        tail.push(c);
+    }
+    // The ellipsis is in it.
+    format!("{}{}", fit(text, start + 1), tail.iter().rev().collect::<String>())
+}
+
 /// `text` cut or padded on the right to exactly `width` cells.
 #[must_use]
 pub fn left(text: &str, width: usize) -> String {

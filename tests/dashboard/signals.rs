@@ -1,6 +1,7 @@
 //! However it ends, the terminal is given back.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use crate::plan::PLAN;
 use crate::standin::{Scenario, library};
@@ -100,6 +101,17 @@ fn a_driver_that_ends_the_program_leaves_the_terminal_as_it_was() {
         let said = terminal.screen();
         assert!(said.contains("the dashboard was ended from within"), "{way} in call {call}: {said}");
     }
+}
+
+#[test]
+fn who_kills_the_dashboard_is_not_the_driver() {
+    let terminal = Program::memwall().start();
+    terminal.wait_for("demo");
+    let killed = Command::new("kill").args(["-s", "KILL", &terminal.dashboard().to_string()]).status().unwrap();
+    assert!(killed.success() && terminal.exit_code() == 1);
+    terminal.assert_restored();
+    let said = terminal.screen();
+    assert!(said.contains("the dashboard was killed (SIGKILL)") && !said.contains("driver"), "{said}");
 }
 
 #[test]

@@ -119,9 +119,8 @@ fn lines_come_before_events() {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), TENSORBOARD, 1_000);
     let lines = folder.path().join("log");
+    let holder = Holder::of(&folder.path().join(TENSORBOARD), File::create(&lines).unwrap().into());
     fs::write(&lines, "iter 7: loss 2.5000, time 300.00ms, mfu 40.00%\n").unwrap();
-    let output = File::options().append(true).open(&lines).unwrap();
-    let holder = Holder::of(&folder.path().join(TENSORBOARD), output.into());
     let mut log = Log::of_process(holder.0.id(), None).unwrap();
     assert!(log.read(Moment(1_000)));
     assert_eq!(known(log.progress()), (Some(7), Some(2.5)));

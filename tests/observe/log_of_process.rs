@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
 
+use crate::support::standin::wait_for;
 use memwall::observe::log::Log;
 use memwall::reading::{Absence, Moment};
 use memwall::units::Bytes;
@@ -90,4 +91,35 @@ fn an_output_that_is_no_file_is_said_to_be_none() {
     assert!(!log.read(Moment(1)));
     assert_eq!(log.trouble(), Some(&Absence::Because("its output goes into a pipe".into())));
     assert_eq!(Log::of_process(u32::MAX, None).err(), Some(Absence::Gone));
+}
+
+/// `python train.py >> train.log`, started again: what the run before has written there is none of its steps.
+#[test]
+fn lines_of_the_run_before_are_none_of_a_process_that_appends() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("train.log");
+    let old = "iter 499: loss 2.5, time 20.00ms, mfu 12.00%\niter 500: loss 2.25, time 20.00ms, mfu 12.00%\n";
+    fs::write(&path, old).unwrap();
+    let append = fs::OpenOptions::new().append(true).open(&path).unwrap();
+    // It says what it loads, and then waits for somebody to let it train.
+    let script = "echo loading; read line; echo iter 3: loss 9.5, time 20.00ms, mfu 12.00%; read line";
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).stdin(Stdio::piped()).stdout(append).stderr(Stdio::null());
+    let mut writer = Writer(command.spawn().unwrap());
+    wait_for("its first line", || fs::read_to_string(&path).unwrap().contains("loading"));
+    let mut log = Log::of_process(writer.0.id(), None).unwrap();
+    log.read(Moment(1));
+    assert_eq!(log.progress().step.value(), None);
+    // Whoever names the file means all of it.
+    let mut named = Log::at(path.clone(), None);
+    named.read(Moment(1));
+    assert_eq!(named.progress().step.value(), Some(&500));
+    writeln!(writer.0.stdin.as_mut().unwrap()).unwrap();
+    wait_for("its step", || fs::read_to_string(&path).unwrap().contains("iter 3"));
+    log.read(Moment(2));
+    assert_eq!(log.progress().step.value(), Some(&3));
+    // Who attaches now sees it, too.
+    let mut anew = Log::of_process(writer.0.id(), None).unwrap();
+    anew.read(Moment(3));
+    assert_eq!((anew.progress().step.value(), anew.progress().loss.value()), (Some(&3), Some(&9.5)));
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use crate::snapshots::assert_drawn;
 use crate::support::catalog;
 use crate::support::demo::{START, happen, look, press, screen};
-use memwall::app::{ClusterMetric, Event, Grouping, KeyPress, MonitorView, Pane, SelectedRow, State};
+use memwall::app::{
+    ClusterMetric, Event, Gravity, Grouping, KeyPress, MonitorView, Pane, SelectedRow, State, run_verdict,
+};
 use memwall::compare::StragglerCause;
 use memwall::plan::{EXAMPLES, LoadedPlan};
 use memwall::reading::{
@@ -242,4 +244,70 @@ fn what_ranks_tell_is_a_metric_and_a_cause() {
     state.monitor.cluster.metric = ClusterMetric::Clock;
     press(&mut state, &[KeyPress::Char('m')]);
     assert_eq!(state.monitor.cluster.metric, ClusterMetric::Tensor);
+}
+
+/// The server is gone, and every GPU keeps its place without a value: that is no idle cluster.
+#[test]
+fn gpus_that_nobody_tells_of_are_not_idle() {
+    let mut state = watched();
+    let at = state.now.plus_millis(5_000);
+    let why = Absence::Failed("Connection refused".into());
+    let lost = |rank: usize| {
+        let location = healthy(&state, rank, at).location;
+        DeviceSample { location, ..DeviceSample::absent(rank as u32, &why) }
+    };
+    let devices: Vec<DeviceSample> = (0..NODES * GPUS).map(lost).collect();
+    happen(&mut state, Event::Sample(Box::new(Sample { at, devices, ..Sample::default() })));
+    let verdict = run_verdict(&state);
+    assert_eq!((verdict.words.as_str(), verdict.gravity), ("NO ANSWER", Gravity::Danger));
+    let shown = screen(&state, &look(), (120, 40));
+    let first = shown.lines().next().unwrap();
+    assert!(first.contains("prometheus no answer") && first.ends_with("NO ANSWER"), "{first}");
+    assert!(!shown.contains("IDLE") && !shown.contains("idle"), "{shown}");
+}
+
+#[test]
+fn a_demo_on_another_machine_is_said_to_be_one() {
+    let mut state = watched();
+    assert!(!screen(&state, &look(), (120, 40)).lines().next().unwrap().contains("demo"));
+    let at = state.now.plus_millis(5_000);
+    let simulated = |rank: usize| DeviceSample {
+        uuid: Reading::measured(format!("GPU-demo-{rank}"), at),
+        ..healthy(&state, rank, at)
+    };
+    let devices: Vec<DeviceSample> = (0..NODES * GPUS).map(simulated).collect();
+    happen(&mut state, Event::Sample(Box::new(Sample { at, devices, ..Sample::default() })));
+    for size in [(80, 24), (120, 40)] {
+        let shown = screen(&state, &look(), size);
+        assert!(shown.lines().next().unwrap().contains("prometheus of a demo live"), "{shown}");
+    }
+}
+
+/// Names of hosts with their domain are longer than the pane: the cells that they name stay on the screen.
+#[test]
+fn long_names_leave_room_for_what_they_name() {
+    let mut state = open();
+    let long = "a-very-long-node-name-of-a-cluster-0123456789.example.internal";
+    let named = |name: &str, rank: usize| {
+        let at = START;
+        let device = healthy(&state, rank, at);
+        let location = DeviceLocation { node: name.to_owned(), ..(**device.location.as_ref().unwrap()).clone() };
+        DeviceSample { location: Some(Arc::new(location)), ..device }
+    };
+    let devices: Vec<DeviceSample> =
+        (0..16).map(|rank| named(if rank < GPUS { long } else { "short" }, rank)).collect();
+    happen(&mut state, Event::Sample(Box::new(Sample { at: START, devices, ..Sample::default() })));
+    for size in [(80, 24), (120, 40), (200, 50)] {
+        let shown = screen(&state, &look(), size);
+        // A name in a line of its own or beside the other, and its eight cells.
+        for end in ["nternal ", "short "] {
+            let cells = |line: &str| Some(line.split_once(end)?.1.split_whitespace().next()?.chars().count());
+            assert!(shown.lines().any(|line| cells(line) == Some(GPUS)), "{end} {size:?}\n{shown}");
+        }
+        assert!(shown.contains(" a-very-"), "{shown}");
+        // How many ranks there are, the plan says otherwise: none is another's equal.
+        assert!(shown.contains("every GPU does as much as the others"), "{shown}");
+        let spread = shown.lines().find(|line| line.contains(" median ")).unwrap();
+        assert!(spread.contains(" max ") && spread.contains("outliers"), "{spread}");
+    }
 }

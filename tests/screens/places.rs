@@ -1,12 +1,12 @@
 //! What a process says of its code and its training: late steps, a stall, another model, other settings, no GPU.
 
-use memwall::app::{Event, KeyPress, MemoryView, Pane, State, run_verdict};
-use memwall::compare::late_steps;
+use memwall::app::{Event, Gravity, KeyPress, MemoryView, Pane, State, run_verdict};
+use memwall::compare::{late_steps, resident_evidence};
 use memwall::observe::{Demo, Source};
 use memwall::reading::{
-    Activity, CodePlace, HookAbout, HookMemory, HookModules, HookPlaces, HookStall, HookStep, HookedRun, HostProcess,
-    LateStep, LogFormat, ModuleBlock, Moment, ProcessExit, ProcessWait, Progress, ProgressSource, RankProcess, Reading,
-    RunNews, Sample, SourceInfo, SourceKind, WaitKind,
+    Absence, Activity, CodePlace, HookAbout, HookMemory, HookModules, HookPlaces, HookStall, HookStep, HookedRun,
+    HostProcess, LateStep, LogFormat, ModuleBlock, Moment, ProcessExit, ProcessWait, Progress, ProgressSource,
+    RankProcess, Reading, RunNews, Sample, SourceInfo, SourceKind, WaitKind,
 };
 use memwall::units::{Bytes, Fraction, Seconds, SignedBytes};
 
@@ -277,6 +277,73 @@ fn the_end_of_a_rank_is_said_with_its_signal() {
     assert!(line(&state, 1).contains("ended, SIGKILL, exit 137"), "{}", line(&state, 1));
     happen(&mut state, Event::Run(Box::new(RunNews { exits: vec![ended], ..news })));
     assert!(line(&state, 1).contains("ended, rank 0: SIGTERM, exit 143"), "{}", line(&state, 1));
+}
+
+/// A resident set tells what malloc holds. That was compared with the tensors alone, too, and lay above the plan of a run
+/// that did all as planned.
+#[test]
+fn a_resident_set_tells_nothing_of_tensors() {
+    let state = open("13b_long_sequence");
+    let prediction = state.plans.editor.prediction().unwrap();
+    let stage = prediction.largest();
+    let hook = hooked(PID, START, about(0), None);
+    let step = HookStep {
+        memory: HookMemory::Resident,
+        peak_allocated: Reading::measured(stage.device_used, START),
+        ..hook.step.unwrap()
+    };
+    let evidence = resident_evidence(&step, prediction);
+    assert_eq!(evidence.device_used.value(), Some(&stage.device_used));
+    assert_eq!(evidence.reserved.value(), Some(&stage.peak_reserved));
+    assert!(stage.peak_allocated < stage.peak_reserved && evidence.allocated.value().is_none());
+}
+
+/// A process has ended, and another got its pid: that one's name is not the run's.
+#[test]
+fn a_process_with_the_pid_of_one_that_ended_lends_it_no_name() {
+    let mut state = alone();
+    assert!(line(&state, 0).contains("7 python"), "{}", line(&state, 0));
+    let mut seen = |host: HostProcess| {
+        let at = state.now.plus_millis(1_000);
+        happen(&mut state, Event::Sample(Box::new(Sample { at, processes: vec![host], ..Sample::default() })));
+        line(&state, 0)
+    };
+    let gone = HostProcess { started: Reading::Absent(Absence::Gone), pid: PID, ..HostProcess::default() };
+    assert!(seen(gone).contains("7 ended"));
+    let other = HostProcess {
+        started: Reading::measured(1_790_000_900, START),
+        name: Reading::measured("sleep".to_owned(), START),
+        ..host(PID, START)
+    };
+    let first = seen(other);
+    assert!(first.contains("7 ended") && !first.contains("sleep"), "{first}");
+}
+
+#[test]
+fn an_end_is_a_danger_unless_the_run_has_done_all_it_should() {
+    let exit = |code, signal| ProcessExit { pid: PID, code, signal };
+    let log = |step| Progress {
+        told_by: ProgressSource::Log(LogFormat::Text),
+        step: Reading::measured(step, START),
+        total_steps: Reading::measured(100, START),
+        ..Progress::default()
+    };
+    for (exit, step, gravity) in [
+        (exit(Some(0), None), 100, Gravity::Quiet),
+        // Training may stop before its last step because it has learned enough.
+        (exit(Some(0), None), 60, Gravity::Quiet),
+        (exit(Some(1), None), 100, Gravity::Danger),
+        (exit(None, Some(9)), 100, Gravity::Danger),
+        // Nobody knows the code: the last step was made, or it was not.
+        (exit(None, None), 100, Gravity::Quiet),
+        (exit(None, None), 60, Gravity::Danger),
+    ] {
+        let mut state = alone();
+        let news = RunNews { pid: Some(PID), progress: log(step), exits: vec![exit], ..RunNews::default() };
+        happen(&mut state, Event::Run(Box::new(news)));
+        let verdict = run_verdict(&state);
+        assert_eq!((verdict.words.as_str(), verdict.gravity), ("ENDED", gravity), "{exit:?} {step}");
+    }
 }
 
 /// A second of a run whose log tells that step, and whose process has waited for its disk since then.

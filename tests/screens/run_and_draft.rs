@@ -1,7 +1,8 @@
 //! The plan of a run and the plan that is edited are two: what is shown of the run comes from the run and its own plan.
 
 use crate::support::demo::{START, happen, look, open, press, run, screen, watch};
-use memwall::app::{AttachedProcess, Event, FIELDS, KeyPress, Pane, State, run_verdict};
+use memwall::app::{AttachedProcess, Effect, Event, FIELDS, KeyPress, Pane, State, run_verdict, update};
+use memwall::compare::{Residual, Tolerance};
 use memwall::observe::{Demo, Source};
 use memwall::plan::Change;
 use memwall::reading::{
@@ -219,6 +220,49 @@ fn a_hooked_run_is_offered_in_a_line_and_taken_by_a_key() {
     let told = news(&remote);
     happen(&mut remote, told);
     assert!(!screen(&remote, &look(), (80, 24)).contains("under the hook"));
+}
+
+/// Nothing of the simulated run is a real one's: neither its GPUs, nor the example's plan, nor that it fits.
+#[test]
+fn a_run_that_is_taken_in_a_demo_takes_the_place_of_the_simulated_one() {
+    let mut state = open("13b_long_sequence");
+    run(&mut state, 60);
+    assert!(state.plans.run.is_some() && !state.monitor.devices().is_empty());
+    let news = RunNews { hooks: vec![hook(77, &state)], ..RunNews::default() };
+    happen(&mut state, Event::Run(Box::new(news)));
+    let effects = update(&mut state, Event::Key(KeyPress::Char('F')));
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::WatchProcess(77))), "{effects:?}");
+    let info = SourceInfo { kind: SourceKind::Host, detail: "no GPU is watched".to_owned() };
+    happen(&mut state, Event::SourceStarted(info));
+    let sample = Sample { at: state.now.plus_millis(1_000), ..Sample::default() };
+    happen(&mut state, Event::Sample(Box::new(sample)));
+    assert_eq!(state.monitor.attached.as_ref().map(|attached| attached.pid), Some(77));
+    assert!(state.plans.run.is_none() && state.monitor.devices().is_empty());
+    let shown = screen(&state, &look(), (120, 40));
+    let first = shown.lines().next().unwrap();
+    assert!(!first.contains("demo") && !first.contains("FITS") && first.contains("77"), "{shown}");
+    assert!(!shown.lines().nth(1).unwrap().contains("predicted"), "{shown}");
+}
+
+/// What is derived from a measurement that is as planned comes after a step that takes four times as long.
+#[test]
+fn what_is_measured_is_the_verdict_before_what_is_derived() {
+    let mut state = open("13b_long_sequence");
+    run(&mut state, 120);
+    assert_eq!(run_verdict(&state).words, "AS PLANNED");
+    let tolerance = Tolerance { below: 0.18, above: 0.22 };
+    // 90 MiB, and 36 more.
+    let memory = |seen| Residual::new(Bytes(90 << 20), seen, Bytes::as_f64, tolerance, true);
+    let comparison = state.run.comparison.as_mut().unwrap();
+    comparison.reserved = memory(Reading::estimated(Bytes(126 << 20), START));
+    assert_eq!(run_verdict(&state).words, "MEMORY +36 MiB");
+    let comparison = state.run.comparison.as_mut().unwrap();
+    let slow = Reading::measured(Seconds(0.4), START);
+    comparison.step = Residual::new(Seconds(0.1), slow, |step| step.0, tolerance, true);
+    assert_eq!(run_verdict(&state).words, "SLOWER 300 %");
+    let comparison = state.run.comparison.as_mut().unwrap();
+    comparison.reserved = memory(Reading::measured(Bytes(126 << 20), START));
+    assert_eq!(run_verdict(&state).words, "MEMORY +36 MiB");
 }
 
 #[test]

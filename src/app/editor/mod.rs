@@ -145,6 +145,13 @@ impl Editor {
         self.evaluate_again(catalog);
     }
 
+    /// What is wrong first, with its place; without it of a plan that is no file's: nobody has seen its lines.
+    #[must_use]
+    pub fn first_fault(&self) -> Option<Fault> {
+        let fault = self.faults().first()?.clone();
+        Some(if self.path().is_some() { fault } else { Fault { at: None, ..fault } })
+    }
+
     /// What is wrong with the text as it stands.
     #[must_use]
     pub fn faults(&self) -> &[Fault] {

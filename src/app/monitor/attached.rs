@@ -1,6 +1,6 @@
 //! The process that is watched: whether it is there, still there, or another one by now.
 
-use crate::reading::{Absence, DeviceSample, HookedRun, Sample};
+use crate::reading::{Absence, DeviceSample, HookedRun, HostProcess, Sample};
 use crate::units::Bytes;
 
 /// Seconds that the start of a process, which the kernel counts from the machine's, may lie from the clock's time: that is
@@ -101,6 +101,12 @@ impl AttachedProcess {
     #[must_use]
     pub const fn is_known(&self) -> bool {
         self.started.is_some() || self.device.is_some()
+    }
+
+    /// Whether it is this one that the source tells of, and not one that has got its pid since.
+    #[must_use]
+    pub fn is(&self, host: &HostProcess) -> bool {
+        self.started.is_none_or(|own| host.started.value().is_none_or(|started| *started == own))
     }
 
     /// Takes in a sample.

@@ -150,6 +150,12 @@ impl Monitor {
         }
     }
 
+    /// Whether there are GPUs and none of them tells anything.
+    #[must_use]
+    pub fn is_unanswered(&self) -> bool {
+        !self.devices().is_empty() && self.devices().iter().all(DeviceSample::is_unread)
+    }
+
     /// A key while the processes to show are being typed: they follow at once.
     pub(super) fn search(&mut self, key: KeyPress) {
         let list = &mut self.list;

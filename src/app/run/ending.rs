@@ -53,6 +53,25 @@ impl Telemetry {
         Some(format!("ended{steps}{how}"))
     }
 
+    /// Whether the attached run ended as it should: by an exit code of 0, or behind its last step, without an exception.
+    /// False where that is not known, and while it goes on.
+    #[must_use]
+    pub fn is_finished(&self, monitor: &Monitor, now: Moment) -> bool {
+        if self.ended(monitor, now).is_none() {
+            return false;
+        }
+        let end = self.hooked(monitor, now).and_then(|run| run.end.as_ref());
+        let exit = self.exit(monitor).map(|(exit, _)| exit);
+        let is_failed = exit.is_some_and(|exit| exit.signal.is_some() || exit.code.unwrap_or(0) != 0)
+            || end.is_some_and(|end| end.error.is_some() || end.out_of_memory.is_some() || end.code.unwrap_or(0) != 0);
+        let is_clean = exit.is_some_and(|exit| exit.code == Some(0)) || end.is_some_and(|end| end.code == Some(0));
+        let is_whole = || {
+            let (_, progress) = self.progress(monitor, now)?;
+            Some(progress.step.value()? >= progress.total_steps.value()?)
+        };
+        !is_failed && (is_clean || is_whole() == Some(true))
+    }
+
     /// How the attached process, or a rank of its run, ended: the first that a signal or a code other than 0 tells of.
     /// Launchers end the other ranks by SIGTERM once one has failed (torch.distributed.elastic, `_close`): it says least.
     fn exit(&self, monitor: &Monitor) -> Option<(ProcessExit, Option<u32>)> {

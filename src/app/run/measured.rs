@@ -1,7 +1,8 @@
 //! What the attached run tells of itself, whether or not its plan makes a prediction: by its hook, else by its log.
 
+use crate::app::monitor::SourceState;
 use crate::app::state::State;
-use crate::reading::{HookAbout, HookMemory, HookModules, HookedRun, InputShape, Reading};
+use crate::reading::{HookAbout, HookMemory, HookModules, HookedRun, InputShape, Reading, SourceKind};
 use crate::units::{grouped, parameter_count};
 
 /// A name and what is told.
@@ -20,7 +21,7 @@ pub fn rows(state: &State) -> Vec<MeasuredRow> {
         ("batch", hooked.and_then(batch)),
         ("steps", steps(state)),
         ("static", about.and_then(HookAbout::static_words)),
-        ("held", hooked.and_then(held)),
+        ("held", hooked.and_then(held).or_else(|| resident(state))),
     ];
     rows.into_iter().filter_map(|(name, text)| Some((name, text?))).collect()
 }
@@ -74,6 +75,15 @@ fn steps(state: &State) -> Option<String> {
     let left = left.value().map(|left| format!("ETA {}", left.roughly()));
     let parts: Vec<String> = [done.or_else(epochs), each, loss, left].into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// What the system tells of a process that uses no GPU, where the process itself tells nothing: `0.83 GiB resident now`.
+fn resident(state: &State) -> Option<String> {
+    let is_host = matches!(&state.monitor.source, SourceState::Running(info) if info.kind == SourceKind::Host);
+    let attached = state.monitor.attached.as_ref().filter(|_| is_host)?;
+    let host = state.monitor.host(attached.pid).filter(|host| attached.is(host))?;
+    let is_over = state.run.telemetry.ended(&state.monitor, state.now).is_some();
+    Some(format!("{} resident now", host.resident.value().filter(|_| !is_over)?))
 }
 
 fn held(run: &HookedRun) -> Option<String> {

@@ -102,6 +102,12 @@ impl Telemetry {
         self.simulated_pid = first.or(self.simulated_pid);
     }
 
+    /// A real run takes the place of the simulated one.
+    pub fn leave_simulation(&mut self) {
+        self.rewind();
+        self.simulated_pid = None;
+    }
+
     /// What was played has not happened yet.
     pub fn rewind(&mut self) {
         self.sampled = None;

@@ -1,10 +1,13 @@
 //! A run under the hook that was started elsewhere: offered in a line, followed by key, never by itself.
 
+use super::outlook::Outlook;
 use super::{inferred, plan};
 use crate::app::editor::editing::set_against;
 use crate::app::event::Effect;
+use crate::app::monitor::{Monitor, SourceState};
 use crate::app::notice::{info, problem};
 use crate::app::state::State;
+use crate::reading::{SourceInfo, SourceKind};
 
 /// Follows the run that is offered.
 pub fn take(state: &mut State) -> Vec<Effect> {
@@ -12,6 +15,11 @@ pub fn take(state: &mut State) -> Vec<Effect> {
         state.notice = Some(problem("no run is offered: one that starts under the hook is"));
         return Vec::new();
     };
+    if is_simulated(state) {
+        state.monitor.toggle_attach(pid);
+        state.notice = Some(info(format!("attached to {pid}, in place of the simulated run")));
+        return vec![Effect::StopRecording, Effect::WatchProcess(pid)];
+    }
     state.monitor.toggle_attach(pid);
     // What was found out about the run before it says nothing of this one.
     state.run.explaining.restart();
@@ -19,6 +27,25 @@ pub fn take(state: &mut State) -> Vec<Effect> {
     state.notice = Some(info(format!("attached to {pid}{compared}")));
     set_against(state);
     if inferred::is_wanted(state) { vec![inferred::of(state, pid)] } else { Vec::new() }
+}
+
+/// Another source has started. What was simulated says nothing of what is real: neither its GPUs, nor its plan.
+pub fn on_source(state: &mut State, info: &SourceInfo) {
+    if !is_simulated(state) || info.kind == SourceKind::Demo {
+        return;
+    }
+    let followed = state.monitor.attached.as_ref().map(|attached| attached.pid);
+    state.monitor = Monitor { interval: state.monitor.interval, ..Monitor::new(followed) };
+    state.plans.run = None;
+    state.run.simulated = None;
+    state.run.comparison = None;
+    state.run.outlook = Outlook::default();
+    state.run.explaining.restart();
+    state.run.telemetry.leave_simulation();
+}
+
+fn is_simulated(state: &State) -> bool {
+    matches!(&state.monitor.source, SourceState::Running(info) if info.kind == SourceKind::Demo)
 }
 
 /// Does not offer it again. False where none is offered.

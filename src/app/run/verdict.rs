@@ -6,6 +6,7 @@ use crate::app::monitor::SourceState;
 use crate::app::monitor::attached::AttachedState;
 use crate::app::state::State;
 use crate::compare::{Comparison, Forecast, Residual, RunPhase};
+use crate::reading::ReadingKind;
 use crate::units::{Bytes, Fraction, Seconds};
 
 /// How much a verdict wants a hand.
@@ -102,7 +103,10 @@ fn lost(state: &State) -> Option<RunVerdict> {
     if attached == Some(AttachedState::Replaced) {
         return Some(verdict("PID REUSED", Gravity::Danger));
     }
-    state.run.telemetry.ended(&state.monitor, state.now).map(|_| verdict("ENDED", Gravity::Danger))
+    let telemetry = &state.run.telemetry;
+    // Nobody needs to look at a run that has done what it should.
+    let gravity = if telemetry.is_finished(&state.monitor, state.now) { Gravity::Quiet } else { Gravity::Danger };
+    telemetry.ended(&state.monitor, state.now).map(|_| verdict("ENDED", gravity))
 }
 
 fn growing(state: &State) -> Option<RunVerdict> {
@@ -121,6 +125,9 @@ fn unseen(state: &State) -> Option<RunVerdict> {
         SourceState::Failed(_) => return Some(verdict("NO SOURCE", Gravity::Danger)),
         SourceState::Starting => return quiet("STARTING"),
         SourceState::Running(_) => {}
+    }
+    if state.monitor.is_unanswered() {
+        return Some(verdict("NO ANSWER", Gravity::Danger));
     }
     if !state.run.telemetry.news.runs_below.is_empty() {
         return quiet("SEVERAL RUNS");
@@ -163,16 +170,25 @@ fn still(state: &State) -> Option<RunVerdict> {
 /// The gravest difference between the run and its plan.
 fn compared(state: &State) -> Option<RunVerdict> {
     let comparison = state.run.comparison.as_ref()?;
-    let memory = [&comparison.memory, &comparison.reserved, &comparison.allocated];
-    let above = memory.into_iter().filter_map(notable).find(|(relative, _)| *relative > 0.0);
-    let below = memory.into_iter().filter_map(notable).find(|(relative, _)| *relative < 0.0);
+    // What is only derived from the first one comes after the pace, which is measured.
+    let is_derived = |residual: &&Residual<Bytes>| residual.observed.kind() == Some(ReadingKind::Estimated);
+    let parts = [&comparison.reserved, &comparison.allocated];
+    let told = parts.into_iter().filter(|residual| !is_derived(residual));
+    let memory: Vec<&Residual<Bytes>> = std::iter::once(&comparison.memory).chain(told).collect();
+    let memory = || memory.iter().copied();
+    let derived = || parts.into_iter().filter(is_derived).find_map(notable);
+    let above = memory().filter_map(notable).find(|(relative, _)| *relative > 0.0);
+    let below = memory().filter_map(notable).find(|(relative, _)| *relative < 0.0);
     let pace = pace(comparison);
     let (words, gravity) = match (above, pace, below) {
         (Some((_, words)), ..) => (words, Gravity::Warning),
         (None, Some(slower), _) if slower > 0.0 => (format!("SLOWER {}", percent(slower)), Gravity::Warning),
         (None, _, Some((_, words))) => (words, Gravity::Warning),
         (None, Some(faster), None) => (format!("FASTER {}", percent(faster)), Gravity::Warning),
-        (None, None, None) => return other(comparison),
+        (None, None, None) => match derived() {
+            Some((_, words)) => (words, Gravity::Warning),
+            None => return other(comparison),
+        },
     };
     Some(verdict(words, gravity))
 }
@@ -205,8 +221,13 @@ fn pace(comparison: &Comparison) -> Option<f64> {
 fn notable(residual: &Residual<Bytes>) -> Option<(f64, String)> {
     let (relative, seen) = residual.relative.filter(|_| residual.notable).zip(residual.observed.value())?;
     let gib = seen.gib() - residual.predicted.gib();
-    let figure = if gib.abs() < 9.95 { format!("{gib:+.1}") } else { format!("{gib:+.0}") };
-    Some((relative, format!("MEMORY {figure} GiB")))
+    let figure = match gib.abs() {
+        // Less than a tenth: nobody is told of `+0.0 GiB`.
+        ..0.05 => format!("{:+.0} MiB", gib * 1024.0),
+        ..9.95 => format!("{gib:+.1} GiB"),
+        _ => format!("{gib:+.0} GiB"),
+    };
+    Some((relative, format!("MEMORY {figure}")))
 }
 
 fn percent(share: f64) -> String {

@@ -20,7 +20,7 @@ use crate::cli::infer::{DeviceSight, HookSpeech};
 use crate::cli::{DashboardArgs, Exit, Failure, Streams, infer};
 use crate::observe::{self, FollowOptions, SharedRequirements, SourceChoice, SourceReport};
 use crate::printable::printable;
-use crate::reading::{DeviceSample, RunNews, Sample, SourceInfo};
+use crate::reading::{DeviceSample, HostProcess, RunNews, Sample, SourceInfo};
 use crate::ui::cause_words;
 
 /// Time between the two samples that rates need, where nobody says another.
@@ -209,6 +209,8 @@ struct Summary<'a> {
     source: Option<&'a SourceInfo>,
     devices: &'a [DeviceSample],
     pid: Option<u32>,
+    /// The launcher that was named, where a rank of it is followed.
+    launcher: Option<u32>,
     /// The attached process is gone.
     gone: bool,
     command: Option<String>,
@@ -221,10 +223,13 @@ impl<'a> Summary<'a> {
     fn of(state: &'a State) -> Self {
         let attached = state.monitor.attached.as_ref();
         let pid = attached.map(|attached| attached.pid);
-        let processes = state.monitor.sample.iter().flat_map(|sample| &sample.processes);
-        let command = processes
-            .filter(|process| Some(process.pid) == pid)
-            .find_map(|process| process.command.value().or(process.name.value()).cloned());
+        let processes = || state.monitor.sample.iter().flat_map(|sample| &sample.processes);
+        let own = |process: &&HostProcess| attached.is_some_and(|own| own.pid == process.pid && own.is(process));
+        // Of a rank that was found below its launcher nobody may have read the command so far.
+        let launcher = attached.and_then(|attached| attached.launcher);
+        let started = |process: &&HostProcess| launcher == Some(process.pid);
+        let words = |process: &HostProcess| process.command.value().or(process.name.value()).cloned();
+        let command = processes().filter(own).chain(processes().filter(started)).find_map(words);
         let source = match &state.monitor.source {
             SourceState::Running(info) => Some(info),
             SourceState::Starting | SourceState::Failed(_) => None,
@@ -233,6 +238,7 @@ impl<'a> Summary<'a> {
             source,
             devices: state.monitor.devices(),
             pid,
+            launcher,
             gone: attached
                 .is_some_and(|attached| matches!(attached.state, AttachedState::Ended | AttachedState::Missing)),
             command,
@@ -246,17 +252,18 @@ impl<'a> Summary<'a> {
 fn unpredicted(state: &State) -> Option<String> {
     let plan = &state.plans.editor;
     let is_somebodys = state.plans.run.is_none() && !plan.is_example();
-    let why = plan.faults().first().filter(|_| is_somebodys && plan.prediction().is_none())?;
+    let why = plan.first_fault().filter(|_| is_somebodys && plan.prediction().is_none())?;
     Some(format!("{}: not predicted: {}", plan_name(plan), printable(&why.to_string())))
 }
 
 fn as_text(state: &State) -> String {
-    let Summary { source, devices, pid, gone, command, plan, unpredicted } = Summary::of(state);
+    let Summary { source, devices, pid, launcher, gone, command, plan, unpredicted } = Summary::of(state);
     let mut lines = vec![format!("source   {}", source.map_or("", |source| source.detail.as_str()))];
     lines.extend(devices.iter().map(device_line));
     if devices.is_empty() {
         lines.push("GPU      none".to_owned());
     }
+    let rank = launcher.map_or_else(String::new, |launcher| format!(", a rank of {launcher}"));
     let run = match (pid, command) {
         (None, _) if state.run.telemetry.is_logged(&state.monitor) => {
             "the log alone: --attach PID names its process".to_owned()
@@ -266,8 +273,8 @@ fn as_text(state: &State) -> String {
             None => "nothing is attached: --attach PID names a run".to_owned(),
         },
         (Some(pid), _) if gone => format!("PID {pid} is gone"),
-        (Some(pid), None) => format!("PID {pid}"),
-        (Some(pid), Some(command)) => format!("PID {pid}  {}", printable(&command)),
+        (Some(pid), None) => format!("PID {pid}{rank}"),
+        (Some(pid), Some(command)) => format!("PID {pid}{rank}  {}", printable(&command)),
     };
     lines.push(format!("run      {run}"));
     let front = &state.plans.editor;
@@ -277,6 +284,9 @@ fn as_text(state: &State) -> String {
         None => "none: memwall PLAN --once compares".to_owned(),
     };
     lines.push(format!("plan     {}", plan.map_or_else(none, plan_words)));
+    let unread = state.run.telemetry.news.no_log.as_ref().filter(|_| pid.is_some() && !gone);
+    let unread = unread.filter(|_| state.run.telemetry.progress(&state.monitor, state.now).is_none());
+    lines.extend(unread.map(|why| format!("steps    not known: {}", printable(&why.to_string()))));
     lines.extend(measured_rows(state).into_iter().map(|(name, text)| format!("{name:<9}{}", printable(&text))));
     lines.push(format!("verdict  {}", run_verdict(state).words));
     lines.extend(cause_words(state).map(|words| format!("why      {}", printable(&words))));

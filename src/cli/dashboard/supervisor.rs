@@ -61,6 +61,10 @@ pub fn supervise(streams: &mut Streams<'_>, run: impl FnOnce() -> Result<Exit, F
         (_, Some(number)) if ENDING.contains(&number) && number != Signal::ABORT.as_raw() => {
             Ok(Exit::Child(u8::try_from(128 + number).unwrap_or(1)))
         }
+        // No program does that to itself.
+        (_, Some(number)) if number == Signal::KILL.as_raw() => {
+            Err(Failure::failed("the dashboard was killed (SIGKILL): by somebody, or by the system for want of memory"))
+        }
         _ => Err(Failure::failed(format!(
             "the dashboard was ended from within ({status}), most likely by the GPU's driver; `--source demo` does \
              without it, `memwall record` says more"

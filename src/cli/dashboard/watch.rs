@@ -24,10 +24,14 @@ use super::suspension::{self, JobControl};
 use super::terminal::{TerminalScreen, size};
 use super::{Clock, alert_output};
 use crate::app::{Editor, Effect, Event, SourceState, State, TargetProcess, update};
+use crate::catalog::Catalog;
 use crate::cli::Failure;
 use crate::cli::demo::PendingDemo;
 use crate::cli::termination::TerminationSignals;
-use crate::observe::{self, End, FollowOptions, Header, PlanText, RunFollower, SharedRequirements, SourceReport};
+use crate::observe::{
+    self, End, FollowOptions, Header, PlanText, RunFollower, SharedRequirements, SourceChoice, SourceContext,
+    SourceReport,
+};
 use crate::reading::RunNews;
 use crate::ui::{Look, Theme, required_metrics};
 
@@ -194,6 +198,8 @@ enum LoopExit {
 /// What carries effects out.
 struct EventLoop {
     source: observe::Handle,
+    /// Where a source reports.
+    reports: Sender<SourceReport>,
     following: RunFollower,
     requirements: SharedRequirements,
     open_plans: Option<OpenPlans>,
@@ -221,7 +227,7 @@ impl EventLoop {
         let (reports, reported) = mpsc::channel(REPORTS);
         let requirements = SharedRequirements::nothing();
         let shared = requirements.clone();
-        let source = observe::spawn(move || open(&shared), every, move || clock.now(), reports)
+        let source = observe::spawn(move || open(&shared), every, move || clock.now(), reports.clone())
             .map_err(|error| Failure::failed(format!("no thread for the source: {error}")))?;
         let (news, heard) = mpsc::channel(REPORTS);
         let following = observe::follow(follow, |name| std::env::var_os(name), move || clock.now(), news)
@@ -233,6 +239,7 @@ impl EventLoop {
                 .map_err(|error| Failure::failed(format!("no thread for the commands of alerts: {error}")))?;
         let event_loop = Self {
             source,
+            reports,
             following,
             requirements,
             open_plans: OpenPlans::start(events.clone()),
@@ -308,6 +315,7 @@ impl EventLoop {
             Effect::Repaint => screen.repaint(),
             Effect::Save { path, name, text, expected } => files::save(path, &name, text, expected, events),
             Effect::Open(path) => files::open(&path, self.store.clone(), Arc::clone(&state.catalog), events),
+            Effect::WatchProcess(pid) => self.watch_process(pid, &state.catalog)?,
             Effect::Infer(pid) => files::infer(pid, state, events),
             Effect::ReadCommand(pid) => files::read_command(pid, Arc::clone(&state.catalog), events),
             Effect::Explain(number) => files::explain(number, state, events),
@@ -333,6 +341,19 @@ impl EventLoop {
             }
             Effect::End { meant, forced } => end(meant, forced, events),
         }
+        Ok(())
+    }
+
+    /// Ends the simulated run's source, and opens that of this machine.
+    fn watch_process(&mut self, pid: u32, catalog: &Catalog) -> Result<(), Failure> {
+        let (requirements, catalog, clock) = (self.requirements.clone(), catalog.clone(), self.clock);
+        let open = move || {
+            let (requirements, catalog) = (requirements.clone(), catalog.clone());
+            let context = SourceContext { attach: Some(pid), requirements, catalog, ..SourceContext::default() };
+            observe::open(SourceChoice::Auto, context)
+        };
+        let source = observe::spawn(open, self.every, move || clock.now(), self.reports.clone());
+        self.source = source.map_err(|error| Failure::failed(format!("no thread for the source: {error}")))?;
         Ok(())
     }
 

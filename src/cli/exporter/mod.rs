@@ -85,7 +85,13 @@ fn serve(
     let runtime = runtime.map_err(|error| Failure::failed(format!("no event loop: {error}")))?;
     let served = runtime.block_on(async {
         let ending = TerminationSignals::listen()?;
-        let unbound = |error: io::Error| Failure::failed(format!("{}: {error}", args.listen));
+        let unbound = |error: io::Error| {
+            let what_to_do = match error.kind() {
+                io::ErrorKind::AddrInUse => ": another program listens there, --listen names another port",
+                _ => "",
+            };
+            Failure::failed(format!("{}: {error}{what_to_do}", args.listen))
+        };
         let listener = TcpListener::bind(args.listen).await.map_err(unbound)?;
         let address = listener.local_addr().map_err(unbound)?;
         let (collector, inputs, scrapes) = start(args, (editor, demo, pattern), catalog)?;
@@ -141,9 +147,11 @@ fn opener(
 ) -> impl FnMut() -> Result<Box<dyn observe::Source>, observe::SourceError> + Send + use<> {
     let (choice, attach, requirements, catalog) =
         (args.source.clone(), args.attach, requirements.clone(), catalog.clone());
-    let (access, log) = (Config::load(|name| std::env::var_os(name)).access, args.log.is_some());
+    let access = Config::load(|name| std::env::var_os(name)).access;
     move || {
         let (requirements, catalog, access) = (requirements.clone(), catalog.clone(), access.clone());
+        // Hooks are always listened to, and a run on the CPU needs no driver.
+        let log = true;
         let context = SourceContext { demo: demo.take(), later: None, attach, log, requirements, catalog, access };
         observe::open(choice.clone(), context)
     }

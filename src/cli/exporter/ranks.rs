@@ -56,8 +56,8 @@ fn ranks(state: &State) -> BTreeMap<u32, Rank<'_>> {
         let number = hook.about.as_ref().and_then(|about| about.rank).or_else(|| hook.places.as_ref()?.rank);
         pids.insert(number.unwrap_or(0), (hook.pid, Some(hook)));
     }
-    // One that nobody has seen is no rank: it may be that no process has that number.
-    if pids.is_empty() {
+    // One that nobody has seen is no rank: it may be that no process has that number. Nor is one that is gone.
+    if pids.is_empty() && telemetry.ended(monitor, state.now).is_none() {
         let seen = monitor.attached.as_ref().filter(|attached| attached.is_known());
         pids.extend(seen.map(|attached| (0, (monitor.here(attached.pid), None))));
     }

@@ -32,6 +32,9 @@ pub fn put_progress(page: &mut MetricsPage, state: &State, run: &str) {
     page.put(&f::RUN_INFO, &labels, 1.0);
     let mut series = RunSeries { page, run };
     series.progress(&progress);
+    if !is_over {
+        series.pace(&progress);
+    }
     let left = state.run.telemetry.remaining(&progress, &state.monitor, state.now);
     series.known(&f::RUN_REMAINING, &left, |time| time.0);
 }
@@ -70,14 +73,18 @@ impl RunSeries<'_> {
         self.known(&f::RUN_EPOCHS, &progress.epoch, |epochs| *epochs);
         self.known(&f::RUN_LOSS, &progress.loss, |loss| *loss);
         self.known(&f::RUN_GRADIENT_NORM, &progress.grad_norm, |norm| *norm);
+        self.known(&f::RUN_PEAK_ALLOCATED, &progress.peak_allocated, |bytes| bytes.as_f64());
+        self.known(&f::RUN_PEAK_RESERVED, &progress.peak_reserved, |bytes| bytes.as_f64());
+    }
+
+    /// What it does now: one that is over makes no tokens and holds nothing.
+    fn pace(&mut self, progress: &Progress) {
         self.known(&f::RUN_STEP_DURATION, &progress.step_time, |time| time.0);
         self.known(&f::RUN_TOKENS, &progress.tokens_per_s, |rate| rate.0);
         self.known(&f::RUN_GPU_TOKENS, &progress.tokens_per_s_per_gpu, |rate| rate.0);
         self.known(&f::RUN_SAMPLES, &progress.samples_per_s, |rate| *rate);
         self.known(&f::RUN_MFU, &progress.mfu, |share| share.0);
         self.known(&f::RUN_ALLOCATED, &progress.allocated, |bytes| bytes.as_f64());
-        self.known(&f::RUN_PEAK_ALLOCATED, &progress.peak_allocated, |bytes| bytes.as_f64());
-        self.known(&f::RUN_PEAK_RESERVED, &progress.peak_reserved, |bytes| bytes.as_f64());
     }
 
     fn verdict(&mut self, state: &State) {

@@ -188,7 +188,7 @@ impl Demo {
         let mut sample = DeviceSample {
             index: gpu.index,
             name: Reading::measured(self.card.name.clone(), at),
-            uuid: Reading::measured(format!("GPU-demo-{}", gpu.index), at),
+            uuid: Reading::measured(format!("{}{}", DeviceSample::SIMULATED, gpu.index), at),
             memory: Reading::measured(memory, at),
             dram_peak: Reading::estimated(self.card.bandwidth, at),
             // The catalogue does not know it, and a simulated figure would explain nothing.

@@ -51,6 +51,10 @@ pub struct Follower {
     open: Option<OpenLog>,
     /// Something was read already: a file that appears now is a new one.
     begun: bool,
+    /// At first no more than these bytes of its end are read: what is before them is another run's.
+    most: Option<u64>,
+    /// Something is before them.
+    behind: bool,
 }
 
 #[derive(Debug)]
@@ -63,7 +67,17 @@ struct OpenLog {
 impl Follower {
     /// Nothing is opened yet.
     pub fn new(path: PathBuf) -> Self {
-        Self { path, open: None, begun: false }
+        Self::of_last(path, None)
+    }
+
+    /// The same from `most` bytes before the present end.
+    pub fn of_last(path: PathBuf, most: Option<u64>) -> Self {
+        Self { path, open: None, begun: false, most, behind: false }
+    }
+
+    /// Whether the file begins with lines of another run.
+    pub const fn follows_another(&self) -> bool {
+        self.behind
     }
 
     /// The path.
@@ -103,7 +117,9 @@ impl Follower {
         if !meta.is_file() {
             return Err(io::Error::new(ErrorKind::InvalidInput, "not a file"));
         }
-        let position = if self.begun { 0 } else { meta.len().saturating_sub(TAIL) };
+        let own = self.most.unwrap_or(u64::MAX);
+        let position = if self.begun { 0 } else { meta.len().saturating_sub(own.min(TAIL)) };
+        self.behind = !self.begun && own < meta.len();
         let old = !std::mem::replace(&mut self.begun, true);
         let mut open = OpenLog { file, identity: identity(&meta), position };
         let first = open.more()?.map(|piece| {

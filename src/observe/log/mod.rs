@@ -8,6 +8,7 @@ mod formats;
 mod header;
 mod lines;
 mod micro;
+mod own;
 mod stamp;
 mod tracker;
 
@@ -79,11 +80,15 @@ impl Log {
     /// The logs at these paths, all of lines; with the user's own pattern, those that it matches come before all others.
     #[must_use]
     pub fn of_files(paths: Vec<PathBuf>, own: Option<Pattern>) -> Self {
+        Self::of_followers(paths.into_iter().map(Follower::new), own)
+    }
+
+    fn of_followers(files: impl Iterator<Item = Follower>, own: Option<Pattern>) -> Self {
         let mut formats = formats::all();
         if let Some(own) = own {
             formats.insert(0, Box::new(own));
         }
-        let files = paths.into_iter().map(|path| (Follower::new(path), LineSplitter::default())).collect();
+        let files = files.map(|file| (file, LineSplitter::default())).collect();
         Self {
             files,
             events: None,
@@ -103,17 +108,24 @@ impl Log {
         }
     }
 
-    /// Standard output and error of a process, as far as they are files, and its files of events.
+    /// Standard output and error of a process, as far as they are files and it may have written them, and its files of
+    /// events.
     ///
     /// # Errors
     /// Why there is no log: no permission, no such process.
     pub fn of_process(pid: u32, own: Option<Pattern>) -> Result<Self, Absence> {
-        let (paths, no_lines) = match outputs(Path::new("/proc"), pid) {
+        let proc = Path::new("/proc");
+        let (paths, no_lines) = match outputs(proc, pid) {
             Ok(paths) => (paths, None),
             Err(why @ Absence::Because(_)) => (Vec::new(), Some(why)),
             Err(why) => return Err(why),
         };
-        Ok(Self { source: Some(EventSource::Process(pid)), no_lines, ..Self::of_files(paths, own) })
+        let follower = |path: PathBuf| {
+            let most = own::own_bytes(proc, pid, &path);
+            Follower::of_last(path, most)
+        };
+        let files = paths.into_iter().map(follower);
+        Ok(Self { source: Some(EventSource::Process(pid)), no_lines, ..Self::of_followers(files, own) })
     }
 
     /// Reads on. Whether anything new was told.
@@ -213,7 +225,7 @@ impl Log {
         if piece.from == LogContinuity::Start && !piece.old {
             self.header.begin_anew();
         }
-        if piece.from != LogContinuity::Within || !piece.old {
+        if piece.from != LogContinuity::Within || !piece.old || self.files[at].0.follows_another() {
             return false;
         }
         let (mut lines, mut told) = (LineSplitter::default(), false);
@@ -292,6 +304,12 @@ impl Log {
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         !self.written
+    }
+
+    /// Whether nothing was written but by an earlier run.
+    #[must_use]
+    pub fn follows_another(&self) -> bool {
+        !self.written && self.files.iter().any(|(follower, _)| follower.follows_another())
     }
 
     /// The newest out-of-memory message: of the past none where the run went on after it.

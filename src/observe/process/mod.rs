@@ -30,9 +30,9 @@ use namespace::NamespacePids;
 use redaction::Redacted;
 use users::Users;
 
-pub use children::started_by;
+pub use children::{look as descendants, started_by};
 pub use cpu_wait::waited_for_core;
-pub use exit::ExitWatch;
+pub use exit::{ExitWatch, start_of};
 pub use namespace::{is_the_hosts as sees_all_processes, last_number_in};
 pub use ranks::{ranks_of, told_ranks_of, told_runs_of};
 pub use waits::Waits;

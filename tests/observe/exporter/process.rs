@@ -1,10 +1,11 @@
 //! What a page says of a process that was named: of one that is not there, that trains between two scrapes, and that ends.
 
 use std::fs::{self, File};
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use super::{Exporter, value};
+use super::{Exporter, path, value};
 use crate::support::standin::wait_for;
 
 /// An exporter of that process on a machine without a driver.
@@ -78,4 +79,46 @@ fn a_run_that_has_ended_has_no_time_left() {
     let page = exporter.metrics();
     assert!(!page.contains("memwall_run_remaining_seconds") && page.contains("phase=\"ended\""), "{page}");
     assert!(page.contains("memwall_run_steps_total"), "{page}");
+    // What is over has no pace, and a process that is gone is no rank.
+    assert!(!page.contains("memwall_run_step_duration_seconds") && !page.contains("memwall_rank_info"), "{page}");
+    assert!(page.contains("verdict=\"ENDED\",gravity=\"danger\""), "{page}");
+}
+
+#[test]
+fn a_run_under_the_hook_is_followed_where_no_driver_is() {
+    let Some(python) = python() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let hooks = folder.path().join("hooks");
+    let missing = PathBuf::from("/nonexistent/libnvidia-ml.so.1");
+    let exporter = Exporter::start(&[], &[("MEMWALL_NVML_LIB", missing), ("MEMWALL_HOOK_DIR", hooks.clone())]);
+    assert!(exporter.metrics().contains("memwall_source_up{source=\"gpu\"} 0"));
+    let scripts = path("tests/hook");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memwall"));
+    command.args(["run", "--quiet", "--"]).arg(python).arg(scripts.join("train_fake.py")).args(["400", "0.02", "0"]);
+    command.env("MEMWALL_HOOK_DIR", &hooks).env("PYTHONPATH", scripts.join("fake")).env("HOME", folder.path());
+    let mut run = Training { child: command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap(), folder };
+    wait_for("its steps", || exporter.metrics().contains("memwall_run_steps_total"));
+    let page = exporter.metrics();
+    assert!(page.contains("told_by=\"hook\"") && page.contains("memwall_rank_info"), "{page}");
+    assert!(run.child.wait().unwrap().success());
+    // Exit 0 is no cause for concern.
+    wait_for("its end", || exporter.metrics().contains("verdict=\"ENDED\",gravity=\"quiet\""));
+    assert!(!exporter.metrics().contains("memwall_rank_info"));
+}
+
+/// Any Python 3.
+fn python() -> Option<&'static str> {
+    let works = Command::new("python3").arg("--version").stdout(Stdio::null()).status();
+    works.is_ok_and(|status| status.success()).then_some("python3")
+}
+
+#[test]
+fn an_address_that_is_taken_is_said_with_what_to_do() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memwall"));
+    let output = command.args(["exporter", "--listen", &address]).stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains(&address) && said.contains("--listen names another port"), "{said}");
 }

@@ -8,7 +8,7 @@ use super::{Exporter, get, hold, installed, value};
 use crate::support::catalog;
 use crate::support::standin::{RealProcess, Scenario, wait_for};
 use memwall::observe::{Access, Prometheus, Source};
-use memwall::reading::{Absence, Moment, ReadingKind};
+use memwall::reading::{Absence, DeviceSample, Moment, ReadingKind};
 use memwall::units::{Bytes, Celsius, Watts};
 
 /// A GPU that tells everything but its power, and one that tells little.
@@ -161,6 +161,11 @@ fn a_demo_says_that_it_is_one() {
     if installed("promtool") {
         hold(&["check", "metrics"], &page);
     }
+    // Who watches it from elsewhere knows it, too.
+    let url = format!("http://{}/metrics", exporter.address);
+    let mut source = Prometheus::open(&url, Access::default(), catalog().clone()).unwrap();
+    let devices = source.sample(Moment(1_790_000_000_000)).devices;
+    assert!(!devices.is_empty() && devices.iter().all(DeviceSample::is_simulated));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::units::{Bytes, Seconds, TokensPerSec};
 
 /// What is known of the run, with every figure as a number.
 pub fn of(state: &State) -> Value {
-    let Summary { source, devices, pid, gone, command, plan, unpredicted } = Summary::of(state);
+    let Summary { source, devices, pid, launcher, gone, command, plan, unpredicted } = Summary::of(state);
     let verdict = run_verdict(state);
     let prediction = plan.and_then(Editor::prediction);
     json!({
@@ -21,7 +21,7 @@ pub fn of(state: &State) -> Value {
         "run": pid.map(|pid| {
             let hooked = state.run.telemetry.hooked(&state.monitor, state.now);
             let modules = hooked.and_then(|run| run.modules.as_ref()).map(hooked::modules_json);
-            json!({"pid": pid, "command": command, "ended": gone, "modules": modules})
+            json!({"pid": pid, "launcher": launcher, "command": command, "ended": gone, "modules": modules})
         }),
         "plan": plan.map(|plan| json!({
             "name": plan.name(),

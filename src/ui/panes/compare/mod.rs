@@ -178,7 +178,11 @@ fn nothing_observed(state: &State) -> String {
         _ if state.monitor.attached.is_none() && state.run.telemetry.news.no_log.is_some() => {
             "the log tells of no step so far: there is nothing to compare"
         }
+        _ if state.monitor.is_unanswered() => "no GPU answers: there is nothing to compare",
         _ if idle && state.monitor.attached.is_none() => "the GPUs are idle: there is nothing to compare",
+        (None, Some(_)) if state.run.telemetry.ended(&state.monitor, state.now).is_some() => {
+            "the run has ended without a plan: R applies the one in front"
+        }
         (None, Some(_)) => {
             "the run has no plan: i in the monitor reads it from the process, R applies the one in front"
         }

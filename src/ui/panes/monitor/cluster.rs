@@ -11,7 +11,7 @@ use crate::compare::Straggler;
 use crate::printable::printable;
 use crate::reading::{Activity, DeviceSample, RankReport};
 use crate::ui::Look;
-use crate::ui::text::{RenderLine, fit, left};
+use crate::ui::text::{RenderLine, ends, fit, left};
 use crate::units::grouped;
 
 /// Most cells of a group side by side.
@@ -30,8 +30,10 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     ])
     .areas(area);
     let values = Values::of(state);
-    let lines =
-        [Line::styled(fit(&summary(state), area.width as usize), look.theme.text()), spread(state, &values, look)];
+    let lines = [
+        Line::styled(fit(&summary(state), area.width as usize), look.theme.text()),
+        spread(state, &values, look, area.width as usize),
+    ];
     for (line, place) in lines.into_iter().zip(head.rows()) {
         line.render(place, buffer);
     }
@@ -114,7 +116,7 @@ fn counted(count: usize, what: &str) -> String {
 }
 
 /// The metric over all GPUs: lowest, median, highest, and how many are far from the median.
-fn spread<'a>(state: &State, values: &Values, look: &Look) -> Line<'a> {
+fn spread<'a>(state: &State, values: &Values, look: &Look, width: usize) -> Line<'a> {
     let metric = state.monitor.cluster.metric;
     let theme = &look.theme;
     let name = Span::styled(format!(" {} ", metric.word()), theme.accent());
@@ -126,20 +128,24 @@ fn spread<'a>(state: &State, values: &Values, look: &Look) -> Line<'a> {
         return Line::from(vec![name, Span::styled(format!("– {}", printable(&why)), theme.dim())]);
     };
     let mark = state.monitor.devices().get(*lowest).map_or("", |device| metric.mark(device));
-    let at = |place: &usize| state.monitor.devices().get(*place).map(label).unwrap_or_default();
-    let text = format!(
-        "min {mark}{} ({})  median {mark}{}  max {mark}{} ({})  ",
-        metric.text(*low),
-        at(lowest),
-        metric.text(median),
-        metric.text(*high),
-        at(highest)
-    );
+    let short = |device: &DeviceSample| format!(" ({})", ends(&label(device), longest_name(width)));
+    let at = |place: &usize| state.monitor.devices().get(*place).map(short).unwrap_or_default();
     let outliers = match values.outliers() {
         0 => Span::styled("no outliers", theme.dim()),
         count => Span::styled(counted(count, "outlier"), theme.warning()),
     };
+    let [low, median, high] = [*low, median, *high].map(|value| format!("{mark}{}", metric.text(value)));
+    let text = |lowest: &str, highest: &str| format!("min {low}{lowest}  median {median}  max {high}{highest}  ");
+    let whole = text(&at(lowest), &at(highest));
+    // The numbers are what the line is for: whose they are comes where there is room.
+    let is_too_long = name.width() + Span::raw(&*whole).width() + outliers.width() > width;
+    let text = if is_too_long { text("", "") } else { whole };
     Line::from(vec![name, Span::styled(text, theme.text()), outliers])
+}
+
+/// Cells that a name may take beside what is said of it.
+fn longest_name(width: usize) -> usize {
+    (width / 3).max(12)
 }
 
 /// The name of a GPU in its cluster.
@@ -157,7 +163,8 @@ struct Shape {
 
 impl Shape {
     fn of(groups: &[ClusterGroup], width: usize) -> Self {
-        let label = groups.iter().map(|group| group.label.chars().count()).max().unwrap_or(0);
+        // Names leave room for what they name.
+        let label = groups.iter().map(|group| group.label.chars().count()).max().unwrap_or(0).min(longest_name(width));
         let largest = groups.iter().map(|group| group.devices.len()).max().unwrap_or(0).max(1);
         let cells = largest.min(width.saturating_sub(label + 3).clamp(1, WIDEST));
         let columns = (width / (label + cells + 4)).max(1);
@@ -208,7 +215,7 @@ fn draw_group(
     let theme = &look.theme;
     let focused = state.views.focus == Pane::Monitor;
     for (line, (devices, place)) in group.devices.chunks(shape.cells).zip(area.rows()).enumerate() {
-        let label = if line == 0 { printable(&group.label) } else { String::new() };
+        let label = if line == 0 { ends(&printable(&group.label), shape.label) } else { String::new() };
         let mut spans = vec![Span::styled(format!(" {} ", left(&label, shape.label)), theme.dim())];
         let left = place.x + (shape.label + 2) as u16;
         spans.extend(devices.iter().enumerate().map(|(cell, device)| {
@@ -242,7 +249,8 @@ fn draw_selected(state: &State, values: &Values, look: &Look, area: Rect, buffer
         }
         None => format!("{} – {}", cluster.metric.word(), printable(&cluster.metric.absence(device))),
     };
-    let mut parts = vec![format!("{}{}", label(device), rank_words(cluster, place)), shown];
+    let name = ends(&label(device), longest_name(area.width as usize));
+    let mut parts = vec![format!("{name}{}", rank_words(cluster, place)), shown];
     let prediction = state.plans.compared().prediction();
     if let Some(expected) = prediction.and_then(|prediction| cluster.expected_memory(place, prediction)) {
         let seen = device.memory.value().map_or_else(|| "–".to_owned(), |memory| memory.used.in_gib());
@@ -287,7 +295,12 @@ fn draw_stragglers(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) 
     let cluster = &state.monitor.cluster;
     let named = cluster.stragglers();
     if named.is_empty() {
-        let text = if cluster.layout().ranks.is_empty() { "" } else { " every rank does as much as its equals" };
+        let text = match (cluster.layout().ranks.is_empty(), cluster.degrees()) {
+            (true, _) => "",
+            (false, Some(_)) => " every rank does as much as its equals",
+            // Which are equals the plan does not say.
+            (false, None) => " every GPU does as much as the others",
+        };
         return Line::styled(fit(text, area.width as usize), theme.dim()).render(area, buffer);
     }
     let devices = state.monitor.devices();
@@ -297,11 +310,12 @@ fn draw_stragglers(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) 
         .filter_map(|one| devices.get(*cluster.layout().ranks.get(one.rank)?))
         .map(|device| label(device).chars().count())
         .max()
-        .unwrap_or(0);
+        .unwrap_or(0)
+        .min(longest_name(area.width as usize));
     for (straggler, place) in named.iter().zip(area.rows()) {
         let Some(position) = cluster.layout().ranks.get(straggler.rank) else { continue };
         let name = devices.get(*position).map(label).unwrap_or_default();
-        let text = words(straggler, &left(&name, width), &rank_words(cluster, *position));
+        let text = words(straggler, &left(&ends(&name, width), width), &rank_words(cluster, *position));
         Line::styled(fit(&text, area.width as usize), theme.danger()).render(place, buffer);
     }
     let hidden = named.len().saturating_sub(area.height as usize);
