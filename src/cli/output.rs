@@ -1,6 +1,6 @@
 //! Where a command reads and writes.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, IsTerminal, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::path::Path;
 use super::args::ReportFormat;
 use super::{Exit, Failure};
 use crate::files;
-use crate::plan::reason;
+use crate::plan::{self, reason};
 use crate::printable::printable;
 use crate::report::page::{Page, USUAL, comments_within, prose};
 
@@ -73,12 +73,18 @@ impl Streams<'_> {
         let _ = self.err.write_all(start.as_bytes());
     }
 
-    /// Writes `content` to `file`, or to standard output where none is given.
+    /// Writes `content` to `file`, which keeps what it had where that fails, or to standard output where none is given.
     pub fn deliver(&mut self, file: Option<&Path>, content: impl AsRef<[u8]>) -> Exit {
         let Some(file) = file else { return self.print(content) };
-        match std::fs::write(file, content) {
+        // A pipe or a device has no content to keep.
+        let written = if fs::metadata(file).is_ok_and(|meta| !meta.is_file()) {
+            fs::write(file, content).map_err(|error| error.to_string())
+        } else {
+            plan::save(file, content).map_err(|fault| fault.message)
+        };
+        match written {
             Ok(()) => Exit::Done,
-            Err(error) => self.fail(Exit::Failed, &format!("{}: {error}", file.display())),
+            Err(why) => self.fail(Exit::Failed, &format!("{}: {why}", file.display())),
         }
     }
 

@@ -24,21 +24,21 @@ const LEFT_BEHIND: Duration = Duration::from_secs(600);
 /// The longest list of names and the longest value of an extended attribute that Linux has.
 const LONGEST_ATTRIBUTE: usize = 65_536;
 
-/// Writes a file so that it holds either the old text or the new, whatever happens: the new
+/// Writes a file so that it holds either the old content or the new, whatever happens: the new
 /// one is written beside it and takes its place when it is on the disk. Owner, group, mode, access
 /// list and attributes stay; a link stays and what it points to changes.
 ///
-/// Where a new file cannot have what the old one has (another owner, a second name, a mount of its own), the text is
+/// Where a new file cannot have what the old one has (another owner, a second name, a mount of its own), the content is
 /// written into the old one, after a copy of it is on the disk.
 ///
 /// # Errors
 /// Where that is not possible; the file is untouched then, or the message names the copy.
-pub fn save(path: impl AsRef<Path>, text: &str) -> Result<(), Fault> {
+pub fn save(path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> Result<(), Fault> {
     let path = path.as_ref();
-    replace(path, text).map_err(|error| Fault::of("", format!("not saved: {}", reason(&error))))
+    replace(path, content.as_ref()).map_err(|error| Fault::of("", format!("not saved: {}", reason(&error))))
 }
 
-fn replace(path: &Path, text: &str) -> io::Result<()> {
+fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let target = followed(path)?;
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let old = match fs::metadata(&target) {
@@ -55,30 +55,30 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
         return Err(io::Error::other("there is no such folder"));
     }
     sweep(folder);
-    let Some((mut file, meta)) = old else { return create(&target, folder, text) };
+    let Some((mut file, meta)) = old else { return create(&target, folder, content) };
     // A second name would go on showing the old text.
-    if meta.nlink() > 1 || !put_in_place(&target, folder, text, &file, &meta)? {
-        return write_in_place(&target, &mut file, text);
+    if meta.nlink() > 1 || !put_in_place(&target, folder, content, &file, &meta)? {
+        return write_in_place(&target, &mut file, content);
     }
     Ok(())
 }
 
 /// A new file, as any program makes one: the user's mask decides who may read it.
-fn create(target: &Path, folder: &Path, text: &str) -> io::Result<()> {
+fn create(target: &Path, folder: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = beside(0o666).tempfile_in(folder)?;
-    file.write_all(text.as_bytes())?;
+    file.write_all(content)?;
     file.as_file().sync_all()?;
     file.persist(target)?;
     sync(folder);
     Ok(())
 }
 
-/// Writes the text to a file beside `target` and renames it over; whether that keeps all that the old one is. Nothing
+/// Writes the content to a file beside `target` and renames it over; whether that keeps all that the old one is. Nothing
 /// has changed where not.
-fn put_in_place(target: &Path, folder: &Path, text: &str, old: &File, meta: &Metadata) -> io::Result<bool> {
+fn put_in_place(target: &Path, folder: &Path, content: &[u8], old: &File, meta: &Metadata) -> io::Result<bool> {
     // Nobody but its owner reads it before it is what the old one is.
     let mut file = beside(0o600).tempfile_in(folder)?;
-    file.write_all(text.as_bytes())?;
+    file.write_all(content)?;
     if !dress(file.as_file(), old, meta) {
         return Ok(false);
     }
@@ -138,16 +138,16 @@ fn attributes(file: &File) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     Some(found)
 }
 
-/// Writes the text into the file that is there, after a copy of it is on the disk. Where that breaks off the copy stays.
-fn write_in_place(target: &Path, file: &mut File, text: &str) -> io::Result<()> {
+/// Writes the content into the file that is there, after a copy of it is on the disk. Where that breaks off the copy stays.
+fn write_in_place(target: &Path, file: &mut File, content: &[u8]) -> io::Result<()> {
     let backup = back_up(target, file).map_err(|error| {
         let why = reason(&error);
         io::Error::other(format!("it would have to be written in place, and no copy can be made beside it: {why}"))
     })?;
     let written = file
         .seek(SeekFrom::Start(0))
-        .and_then(|_| file.write_all(text.as_bytes()))
-        .and_then(|()| file.set_len(text.len() as u64))
+        .and_then(|_| file.write_all(content))
+        .and_then(|()| file.set_len(content.len() as u64))
         .and_then(|()| file.sync_all());
     match written {
         Ok(()) => {

@@ -341,6 +341,20 @@ fn the_output_files_extension_chooses_the_format() {
 }
 
 #[test]
+fn what_cannot_be_written_leaves_the_file_as_it_was() {
+    let bench = Bench::with(&[("small.yaml", SMALL), ("out.json", "of yesterday\n")]);
+    // No file of this process may grow beyond nothing, as on a full disk.
+    let script = "trap '' XFSZ; ulimit -f 0; exec \"$0\" predict small.yaml --output out.json";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_memwall")]).current_dir(bench.folder.path());
+    let done = Done::of(&command.env("XDG_CONFIG_HOME", bench.folder.path()).output().unwrap());
+    assert!(done.code == 1 && done.err.starts_with("memwall: out.json: not saved: "), "{done:?}");
+    assert_eq!(bench.file("out.json"), "of yesterday\n");
+    let left: Vec<_> = std::fs::read_dir(bench.folder.path()).unwrap().collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+}
+
+#[test]
 fn the_largest_batch_fits_and_one_more_does_not() {
     let bench = Bench::with(&[("small.yaml", SMALL)]);
     let report = bench.run(&["predict", "small.yaml", "--max-batch-size", "--format", "json"]).exits(0).json();
