@@ -42,7 +42,12 @@ pub fn title(state: &State) -> String {
     };
     let of = if stages > 1 { format!(" · stage {stage} of {stages}, the largest") } else { String::new() };
     let base = state.plans.reference().map_or_else(String::new, |baseline| format!(" · against {}", baseline.name));
-    let unit = if state.views.memory.view == MemoryView::Times { "" } else { " · GiB a GPU" };
+    let on_cpu = state.plans.editor.prediction().is_some_and(|prediction| prediction.on_cpu);
+    let unit = match state.views.memory.view {
+        MemoryView::Times => "",
+        _ if on_cpu => " · GiB",
+        _ => " · GiB a GPU",
+    };
     format!("{view}{unit}{of}{base}")
 }
 
@@ -165,7 +170,8 @@ fn component_lines<'a>(state: &State, prediction: &'a Prediction, look: &Look) -
         .collect();
     let figures = |stage: &StageMemory| [stage.peak_allocated, stage.peak_reserved, stage.device_used];
     let before = state.plans.reference().map(|baseline| figures(baseline.prediction.largest()));
-    for (index, (name, bytes)) in ["allocated", "reserved", "device-used"].into_iter().zip(figures(stage)).enumerate() {
+    let names = ["allocated", "reserved", prediction.device_used_name()];
+    for (index, (name, bytes)) in names.into_iter().zip(figures(stage)).enumerate() {
         let since = before.map_or_else(String::new, |before| more(bytes, before[index]));
         let mut spans = vec![
             Span::styled(format!("    {}", left(name, 12)), theme.dim()),

@@ -4,6 +4,7 @@ use ratatui::text::{Line, Span};
 
 use super::{NAME, Page};
 use crate::compare::{Comparison, Residual, Tolerance};
+use crate::predict::Prediction;
 use crate::printable::printable;
 use crate::reading::Reading;
 use crate::ui::Look;
@@ -37,13 +38,13 @@ impl Columns {
 }
 
 /// Adds the table; of a plan that `serves` without what only training has.
-pub fn add(comparison: &Comparison, serves: bool, look: &Look, page: &mut Page<'_>) {
+pub fn add(comparison: &Comparison, (prediction, serves): (&Prediction, bool), look: &Look, page: &mut Page<'_>) {
     let columns = Columns::of(page.width);
     let predicted = if columns.predicted { right("predicted", PREDICTED) } else { String::new() };
     let (name, off_by) = (left("", columns.name), right("off by", columns.off_by));
     let head = format!(" {name}{predicted}{}{off_by}   verdict", right("observed", OBSERVED));
     page.add(Line::styled(head, look.theme.dim()));
-    row("device-used", &comparison.memory, ToString::to_string, look, page);
+    row(prediction.device_used_name(), &comparison.memory, ToString::to_string, look, page);
     // Which only PyTorch itself can tell of.
     for (name, bytes) in [("reserved", &comparison.reserved), ("allocated", &comparison.allocated)] {
         if bytes.observed.value().is_some() {

@@ -2,6 +2,7 @@
 
 use crate::app::{AttachedState, State};
 use crate::compare::{ComparedStage, Comparison, MemoryOwner};
+use crate::predict::Prediction;
 use crate::printable::printable;
 use crate::reading::{ProgressSource, Reading, ReadingKind};
 use crate::ui::text::without_mean;
@@ -27,11 +28,13 @@ pub fn of(state: &State, comparison: &Comparison) -> Vec<(&'static str, String)>
     let measured = format!("mean over steps, from GPM counters{on}");
     let bound = format!("memory-busy share times peak{on}");
     let tensor = format!("tensor activity times the peak{on}");
+    let compared = state.plans.compared().prediction();
+    let device_used = compared.map_or("device-used", Prediction::device_used_name);
     let mut kinds = match comparison.whose {
         // The title says that nothing is attached.
         MemoryOwner::Log => Vec::new(),
         MemoryOwner::Process { .. } | MemoryOwner::Device { .. } => vec![
-            ("device-used", said(&comparison.memory.observed, memory, memory)),
+            (device_used, said(&comparison.memory.observed, memory, memory)),
             ("DRAM", said(&comparison.bandwidth.observed, &measured, &bound)),
             ("compute", said(&comparison.compute.observed, &tensor, &tensor)),
         ],

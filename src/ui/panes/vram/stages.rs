@@ -21,7 +21,16 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
         cells.take(if wide { 8 } else { 7 }).map(|(cell, width)| right(cell, width)).collect()
     };
     let base = if state.plans.reference().is_some() { "Δbase" } else { "" };
-    let head = columns(["stage", "layers", "static", "allocated", "reserved", "device-used", "observed", base]);
+    let head = columns([
+        "stage",
+        "layers",
+        "static",
+        "allocated",
+        "reserved",
+        prediction.device_used_name(),
+        "observed",
+        base,
+    ]);
     let mut lines = vec![Line::styled(head, theme.dim())];
     let room = (area.height as usize).saturating_sub(1);
     let selected = state.views.memory.selected.min(prediction.stages.len().saturating_sub(1));
