@@ -2,6 +2,7 @@
 
 use super::bands::Tolerance;
 use crate::reading::{Reading, ReadingKind};
+use crate::units::Fraction;
 
 /// One quantity, predicted and observed.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,5 +55,29 @@ impl<T: Copy> Residual<T> {
             (false, _, true) => "a bound above the plan says nothing",
             (false, _, false) => "may still rise",
         })
+    }
+}
+
+impl Residual<Fraction> {
+    /// Whether a share of a peak is observed that is more than all of it, where its plan is one that stays below: then the
+    /// peak is none.
+    ///
+    /// ```
+    /// use memwall::compare::{Residual, Tolerance};
+    /// use memwall::reading::{Moment, Reading};
+    /// use memwall::units::Fraction;
+    ///
+    /// let share = |predicted, observed| {
+    ///     let observed = Reading::measured(Fraction(observed), Moment(1));
+    ///     Residual::new(Fraction(predicted), observed, |share| share.0, Tolerance { below: 0.1, above: 0.1 }, true)
+    /// };
+    /// assert!(share(0.76, 2.08).passes_the_peak());
+    /// assert!(!share(0.76, 0.98).passes_the_peak());
+    /// // Of a plan whose frozen weights are counted as if they were trained.
+    /// assert!(!share(1.39, 1.41).passes_the_peak());
+    /// ```
+    #[must_use]
+    pub fn passes_the_peak(&self) -> bool {
+        self.predicted.0 <= 1.0 && self.observed.value().is_some_and(|seen| seen.0 > 1.0)
     }
 }

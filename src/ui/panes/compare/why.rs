@@ -4,7 +4,7 @@ use ratatui::text::{Line, Span};
 
 use super::Page;
 use crate::app::{Pane, Plans, State, mismatch};
-use crate::compare::{Comparison, Explanation, Forecast};
+use crate::compare::{Comparison, Explanation, Forecast, Residual};
 use crate::printable::printable;
 use crate::ui::Look;
 use crate::ui::text::{left, right};
@@ -110,6 +110,7 @@ fn none(state: &State, comparison: &Comparison) -> String {
     if let Some(mismatch) = mismatch(state) {
         return format!("nothing to search for: {}", mismatch.words());
     }
+    let on_cpu = state.plans.compared().prediction().is_some_and(|prediction| prediction.on_cpu);
     let said = if state.run.explaining.under_way() {
         "being searched for"
     } else if !comparison.evidence.settled {
@@ -121,6 +122,8 @@ fn none(state: &State, comparison: &Comparison) -> String {
         "nothing to explain: all within the bands of healthy runs"
     } else if matches!(state.run.outlook.memory, Forecast::Growing(_)) {
         "memory grows with time, which no plan's does: see below"
+    } else if on_cpu && comparison.mfu.as_ref().is_some_and(Residual::passes_the_peak) {
+        "faster than the fastest matmul that `memwall bench --cpu` measured: other programs ran then; measure again"
     } else {
         "no other plan and no known fault of the machine explains this much better than chance; e searches again"
     };
