@@ -30,11 +30,14 @@ def _batch_of(frame, tensor_class):
 
 
 def _numbers(batch, tensor_class):
+    from itertools import islice
+
     level, numbers = [batch], 0
     for _ in range(_BATCH_DEPTH):
         inner = []
         for values in level:
-            for value in list(values.values() if isinstance(values, dict) else values)[:_MOST_VALUES]:
+            # A long list is not copied: the thread that trains would wait for it.
+            for value in islice(values.values() if isinstance(values, dict) else values, _MOST_VALUES):
                 # A tensor of another class may run code of its own.
                 if type(value) is tensor_class:
                     numbers += value.numel()

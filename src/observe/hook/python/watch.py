@@ -299,6 +299,7 @@ def _watch(hook):
     import gc
 
     # Whatever it imports is loaded before it starts: a fork must not meet it in an import.
+    import itertools  # noqa: F401
     import json  # noqa: F401
     import linecache  # noqa: F401
     import re  # noqa: F401
