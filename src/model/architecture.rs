@@ -250,6 +250,8 @@ pub enum Act {
     Relu,
     /// Squared `ReLU`.
     Relu2,
+    /// Apertus' own, with two numbers that are trained (`XIELUActivation`).
+    Xielu,
     /// gpt-oss's clamped `SiLU` variant.
     ClampedSwiglu,
 }
@@ -261,6 +263,8 @@ pub enum QkNorm {
     No,
     /// One weight vector of the head size for all heads.
     PerHead,
+    /// Over the head size, without a weight.
+    Bare,
     /// A weight for each channel of all heads together.
     Whole,
 }

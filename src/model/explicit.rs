@@ -184,6 +184,7 @@ fn experts(part: &MoePart, intermediate: u64) -> Result<Moe, Fault> {
         dense_layers: Vec::new(),
         router_bias: false,
         expert_bias: false,
+        score_bias: false,
     })
 }
 

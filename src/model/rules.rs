@@ -10,8 +10,19 @@ pub struct ClassRules {
     pub norm: ClassNorm,
     /// Queries and keys are rotated in fp32 and cast back.
     pub wide_rotation: bool,
+    /// Norms over queries and keys stand behind the rotation (`HunYuanDenseV1Attention`).
+    pub norms_rotated: bool,
+    /// Queries and keys are rotated as complex numbers (`apply_rotary_emb` of Llama 4).
+    pub complex_rotation: bool,
+    /// Layers that see every position have no rotation and no norm over queries and keys; their queries are scaled by how
+    /// far the position is (`Llama4TextAttention`).
+    pub bare_full_layers: bool,
+    /// Every expert reads all tokens, those that are not its own times 0 (`Llama4TextMoe`).
+    pub experts_read_all: bool,
     /// Rotary tables that each layer makes and keeps (`repeat_interleave` of the model's).
     pub layer_tables: u64,
+    /// Gate and up projection of an expert are one matrix, where experts run in a loop (`GraniteMoeParallelExperts`).
+    pub joined_experts: bool,
     /// Keys and values are repeated before any kernel.
     pub repeats_kv: bool,
     /// Scores are written out, of queries and keys in fp32: the class has no fused kernel.
@@ -70,7 +81,12 @@ impl ClassRules {
     pub const USUAL: Self = Self {
         norm: ClassNorm::Usual,
         wide_rotation: false,
+        norms_rotated: false,
+        complex_rotation: false,
+        bare_full_layers: false,
+        experts_read_all: false,
         layer_tables: 0,
+        joined_experts: false,
         repeats_kv: false,
         wide_scores: false,
         written_scores: false,

@@ -156,6 +156,8 @@ pub struct Moe {
     pub router_bias: bool,
     /// Experts have biases (gpt-oss).
     pub expert_bias: bool,
+    /// A parameter that nothing trains is added to the scores by which experts are chosen (ERNIE 4.5).
+    pub score_bias: bool,
 }
 
 /// Disentangled attention (`DeBERTa` v2 and v3): scores of contents and of distances are added.

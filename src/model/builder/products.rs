@@ -114,6 +114,18 @@ impl Builder<'_> {
         let a = self.lower(name, x);
         let bias = bias.map(|bias| self.lower(name, bias));
         let w = if quantised { weight } else { self.lower(name, weight) };
+        self.multiplied(name, a, (w, bias), shape, operands)
+    }
+
+    /// A matrix multiplication of operands as they are, whatever autocast computes in; `shape` is rows, inner, columns.
+    pub fn multiplied(
+        &mut self,
+        name: &'static str,
+        a: TensorId,
+        (w, bias): (TensorId, Option<TensorId>),
+        shape: (u64, u64, u64),
+        operands: Option<Operands>,
+    ) -> TensorId {
         let element = self.element(a);
         let (needs_x, needs_w) = (self.grad(a), self.grad(w));
         let out = self.local(

@@ -3,6 +3,7 @@
 use super::DecoderContext;
 use super::kernels::Core;
 use super::mlp::scratch;
+use super::norm::bare_rms_norm;
 use crate::framework::{Rope, SplitHeads};
 use crate::model::architecture::{Family, QkNorm};
 use crate::model::builder::{Builder, Linear, Stash};
@@ -20,6 +21,13 @@ pub fn product(sizes: &[u64]) -> u64 {
 fn gated(b: &mut Builder<'_>, out: TensorId, gate: TensorId) -> TensorId {
     let gate = b.pointwise("attention.gate", gate, Stash::Output);
     b.mul("attention.gate", out, gate)
+}
+
+/// Queries times what their positions make of them, in fp32 (models/llama4, `attn_temperature_tuning`).
+fn scaled_by_position(b: &mut Builder<'_>, q: TensorId) -> TensorId {
+    let element = b.element(q);
+    let scaled = b.unary("attention.scale", (q, Flow::New), (b.numel(q), Element::F32), Stash::Nothing);
+    b.cast("attention.scale", scaled, element)
 }
 
 impl DecoderContext<'_> {
@@ -40,7 +48,12 @@ impl DecoderContext<'_> {
         }
         let (qkv, gate) = self.projections(b, x, rows, &core);
         let ([q, k, v], core) = self.falcon_heads(b, qkv, core);
-        let (q, k) = self.positions(b, q, k);
+        let (q, k) = if self.class_rules().bare_full_layers && !windowed {
+            (scaled_by_position(b, q), k)
+        } else {
+            let (q, k) = self.positions(b, q, k);
+            self.normed_behind(b, q, k)
+        };
         self.exchange(b, &core);
         let out = self.remembering(b, [q, k, v], &core, windowed);
         if b.is_autocast() || self.run.modules.python_names.is {
@@ -124,10 +137,24 @@ impl DecoderContext<'_> {
         ([q, k, v], Core { kv_heads: core.heads, ..core })
     }
 
+    /// Norms over queries and keys that stand before the rotation.
     fn head_norm(&self, b: &mut Builder<'_>, x: TensorId, name: &'static str) -> TensorId {
+        if self.class_rules().norms_rotated { x } else { self.normed_head(b, x, name) }
+    }
+
+    /// Norms over queries and keys that stand behind it.
+    fn normed_behind(&self, b: &mut Builder<'_>, q: TensorId, k: TensorId) -> (TensorId, TensorId) {
+        if !self.class_rules().norms_rotated {
+            return (q, k);
+        }
+        (self.normed_head(b, q, "attention.q_norm"), self.normed_head(b, k, "attention.k_norm"))
+    }
+
+    fn normed_head(&self, b: &mut Builder<'_>, x: TensorId, name: &'static str) -> TensorId {
         let width = match self.d.qk_norm {
             QkNorm::No => return x,
             QkNorm::PerHead => self.d.head_dim,
+            QkNorm::Bare => return bare_rms_norm(b, x, name, self.d.head_dim),
             QkNorm::Whole => b.numel(x) / self.run.tokens().max(1),
         };
         let out = self.norm(b, x, name, width);
@@ -164,7 +191,7 @@ impl DecoderContext<'_> {
         let name = "attention.rope";
         let numel = b.numel(x);
         let partial = (numel as f64 * share) as u64;
-        match self.run.modules.rope.is {
+        match if self.class_rules().complex_rotation { Rope::Complex } else { self.run.modules.rope.is } {
             Rope::Fused => {
                 let element = b.element(x);
                 b.unary(name, (x, Flow::New), (numel, element), Stash::Nothing)

@@ -15,6 +15,9 @@ impl DecoderContext<'_> {
     pub(super) fn experts(&self, b: &mut Builder<'_>, x: TensorId) -> TensorId {
         let Some(moe) = &self.d.moe else { return x };
         b.group = Group::Experts;
+        if self.class_rules().experts_read_all && self.run.modules.experts.is == Experts::Loop {
+            return self.all_of_all(b, x, moe);
+        }
         let weights = self.route(b, x, moe);
         let sorts = self.family == Family::DeepseekV2 && !self.run.head_only;
         let routed = match self.run.modules.experts.is {
@@ -47,6 +50,9 @@ impl DecoderContext<'_> {
         }
         if self.family == Family::DeepseekV2 && self.run.modules.experts.is == Experts::Loop {
             return self.route_as_scored(b, x, moe);
+        }
+        if moe.score_bias && self.run.modules.experts.is == Experts::Loop {
+            return self.route_by_biased(b, x, moe);
         }
         let rows = self.run.stream_tokens();
         let layer = Linear {
@@ -205,7 +211,8 @@ impl DecoderContext<'_> {
         let cut = self.run.cut;
         let local = moe.experts.div_ceil(cut.expert);
         let inner = moe.intermediate.div_ceil(cut.expert_tensor);
-        let one = self.run.modules.experts.is != Experts::Loop;
+        let rules = self.class_rules();
+        let one = self.run.modules.experts.is != Experts::Loop || rules.joined_experts || rules.experts_read_all;
         let middle = if d.gated && one {
             let both =
                 self.expert_matrix(b, x, moe, local, (rows, d.hidden, inner.saturating_mul(2)), "moe.gate_up_proj");

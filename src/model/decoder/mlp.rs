@@ -1,7 +1,8 @@
 //! Feed-forward blocks.
 
-use super::{DecoderContext, GatheredBytes};
-use crate::framework::{Gate, Gather, PointwiseAct};
+use super::DecoderContext;
+use super::xielu::xielu;
+use crate::framework::{Gate, PointwiseAct};
 use crate::model::architecture::{Act, Family};
 use crate::model::builder::{Builder, Linear, Stash};
 use crate::model::element::Group;
@@ -45,30 +46,6 @@ impl DecoderContext<'_> {
         self.reduced(b, out)
     }
 
-    /// The gathered input of the matrix that was written last; backward its gradient too, before the reduce-scatter.
-    pub(super) fn gathered(&self, b: &mut Builder<'_>, bytes: GatheredBytes, head: bool) {
-        let kept = match self.run.modules.gather.is {
-            Gather::Saved | Gather::KeptByHead => head,
-            Gather::Kept => true,
-        };
-        if kept {
-            scratch_backward(b, bytes.gradient);
-        } else {
-            scratch(b, bytes.input, bytes.input.saturating_add(bytes.gradient));
-        }
-    }
-
-    /// A row-parallel matrix's output after its reduce-scatter: this rank's tokens only.
-    pub fn reduced(&self, b: &mut Builder<'_>, out: TensorId) -> TensorId {
-        if self.run.cut.sequence && self.run.cut.tensor > 1 {
-            let numel = self.run.stream_tokens().saturating_mul(self.d.hidden);
-            let scattered = b.copy_of("reduce_scatter", out, numel);
-            b.sent();
-            return scattered;
-        }
-        out
-    }
-
     /// The activation function of `x`.
     pub fn act(&self, b: &mut Builder<'_>, x: TensorId, name: &'static str) -> TensorId {
         let fused = self.run.modules.act.is == PointwiseAct::Fused;
@@ -86,6 +63,7 @@ impl DecoderContext<'_> {
                 b.mul(name, x, gate)
             }
             Act::GeluBloom if !fused => gelu_bloom(b, x, name),
+            Act::Xielu if !fused => xielu(b, x, name),
             _ => b.pointwise(name, x, Stash::Input),
         }
     }

@@ -1,6 +1,8 @@
 //! The walk of a decoder-only transformer.
 
+mod all_experts;
 mod attention;
+mod biased;
 mod cache;
 mod clamped;
 mod classes;
@@ -10,12 +12,14 @@ mod disentangled;
 mod ends;
 mod experts;
 mod explicit_attention;
+mod gather;
 mod kernels;
 mod latent;
 mod mlp;
 mod norm;
 mod prediction;
 mod sorted;
+mod xielu;
 
 pub use attention::product;
 pub use ends::cross_entropy;
@@ -111,13 +115,6 @@ impl LayerKind {
             normed: d.input_norms,
         }
     }
-}
-
-/// Bytes of a gathered input, and of its gradient before the reduce-scatter.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct GatheredBytes {
-    input: u64,
-    gradient: u64,
 }
 
 impl DecoderContext<'_> {
@@ -371,18 +368,6 @@ impl DecoderContext<'_> {
         let whole = b.copy_of("all_gather", x, numel);
         b.sent();
         whole
-    }
-
-    /// What a column-parallel matrix that reads `x` needs for its gathered input
-    /// where that is not a tensor of its own: in FP8 where the matrix multiplies so.
-    fn gathered_bytes(&self, b: &Builder<'_>, x: TensorId, part: Part) -> GatheredBytes {
-        if !self.run.cut.sequence || self.run.cut.tensor < 2 || self.run.modules.gather.is == Gather::Saved {
-            return GatheredBytes::default();
-        }
-        let numel = b.numel(x).saturating_mul(self.run.cut.tensor);
-        let gradient = numel.saturating_mul(b.element(x).bytes());
-        let operands = self.run.types.fp8.filter(|_| is_covered(part));
-        GatheredBytes { input: operands.map_or(gradient, |operands| operands.bytes(numel)), gradient }
     }
 
     /// `hf` where the class's own loss takes the logits as they are.

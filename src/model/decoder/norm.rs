@@ -123,6 +123,13 @@ fn eager_rms_norm(b: &mut Builder<'_>, x: TensorId, name: &'static str, width: u
     b.mul(name, weight, back)
 }
 
+/// `(x32 * rsqrt(mean(x32^2) + eps)).to(x.dtype)` (models/llama4, `Llama4TextL2Norm`).
+pub(super) fn bare_rms_norm(b: &mut Builder<'_>, x: TensorId, name: &'static str, width: u64) -> TensorId {
+    let element = b.element(x);
+    let normed = normalised(b, x, name, width);
+    b.cast(name, normed, element)
+}
+
 /// `(weight * x32 * rsqrt(mean(x32^2) + eps)).to(x.dtype)`.
 fn wide_rms_norm(b: &mut Builder<'_>, x: TensorId, name: &'static str, width: u64) -> TensorId {
     let element = b.element(x);

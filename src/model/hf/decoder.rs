@@ -252,6 +252,7 @@ pub fn moe(keys: Keys<'_>, intermediate: u64, experts: u64, per_token: u64) -> R
         dense_layers: Vec::new(),
         router_bias: false,
         expert_bias: false,
+        score_bias: false,
     })
 }
 

@@ -12,6 +12,7 @@ mod formula;
 mod heads;
 mod image;
 mod keys;
+mod mixtures;
 mod related;
 mod windows;
 
@@ -31,7 +32,7 @@ pub(super) const HELP: &str =
     "`memwall trace --hf` reads it in PyTorch, or describe a model like it under model.architecture";
 
 /// Keys that the rules here read, whatever their value; the formulas of classes know only some.
-const READ_HERE: [&str; 38] = [
+const READ_HERE: [&str; 44] = [
     "attention_bias",
     "attention_out_bias",
     "attention_types",
@@ -47,14 +48,19 @@ const READ_HERE: [&str; 38] = [
     "first_k_dense_replace",
     "head_dim",
     "hidden_sizes.len",
+    "interleave_moe_layer_step",
     "intermediate_size",
     "is_gated_act",
     "layer_type",
     "mlp_bias",
     "mlp_only_layers",
+    "moe_layer_end_index",
+    "moe_layer_interval",
+    "moe_layers",
     "multi_query",
     "n_inner",
     "new_decoder_architecture",
+    "no_rope_layers",
     "norm_rel_ebd",
     "parallel_attn",
     "pos_att_type",
@@ -64,6 +70,7 @@ const READ_HERE: [&str; 38] = [
     "qkv_bias",
     "relative_attention",
     "share_att_key",
+    "shared_intermediate_size",
     "tie_word_embeddings",
     "topk_method",
     "use_bias",

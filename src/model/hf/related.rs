@@ -3,6 +3,7 @@
 
 use super::decoder::rotary;
 use super::keys::{Keys, MAX_ROWS, MAX_WIDTH};
+use super::mixtures;
 use crate::model::architecture::{Act, Decoder, Family, QkNorm};
 use crate::model::rules::{ClassNorm, ClassRules, LayerBuffer};
 use crate::plan::Fault;
@@ -20,19 +21,12 @@ pub struct RelatedModel {
 /// The kind of that `model_type`.
 pub fn of(model_type: &str) -> Option<RelatedModel> {
     let llama = |fields| RelatedModel { family: Family::Llama, fields };
-    Some(match model_type.to_ascii_lowercase().as_str() {
+    let model_type = model_type.to_ascii_lowercase();
+    Some(match model_type.as_str() {
         "olmo" => llama(|d, _| Ok(Decoder { norm: Norm::Layernorm, norm_weight: false, ..d })),
         "olmo2" => llama(|d, _| Ok(olmo2(d))),
         "olmo3" => llama(olmo3),
         "exaone4" => llama(|d, _| Ok(Decoder { qk_norm: QkNorm::PerHead, ..behind(d) })),
-        "olmoe" => RelatedModel {
-            family: Family::Mixtral,
-            fields: |d, _| {
-                // OlmoeSdpaAttention.
-                let class_rules = ClassRules { repeats_kv: true, ..ClassRules::USUAL };
-                Ok(Decoder { qk_norm: QkNorm::Whole, sliding_window: None, class_rules, ..d })
-            },
-        },
         "cohere" | "cohere2" => llama(cohere),
         "glm" => llama(glm),
         "glm4" => llama(|d, keys| Ok(Decoder { sandwich_norms: true, ..glm(d, keys)? })),
@@ -50,9 +44,6 @@ pub fn of(model_type: &str) -> Option<RelatedModel> {
             let class_rules = ClassRules { norm: ClassNorm::Wide, layer_tables: 2, ..ClassRules::USUAL };
             Ok(Decoder { class_rules, ..d })
         }),
-        "granitemoe" => {
-            RelatedModel { family: Family::Mixtral, fields: |d, _| Ok(Decoder { sliding_window: None, ..d }) }
-        }
         "ernie4_5" => llama(|d, keys| {
             let bias = keys.flag("use_bias", false)?;
             let tie_embeddings = keys.flag("tie_word_embeddings", true)?;
@@ -67,13 +58,30 @@ pub fn of(model_type: &str) -> Option<RelatedModel> {
             let hidden_dropout = keys.share(&["residual_dropout"], 0.1)?;
             Ok(Decoder { qkv_bias, out_bias, attention_dropout, hidden_dropout, ..d })
         }),
+        "hunyuan_v1_dense" => llama(|d, _| {
+            let class_rules = ClassRules { norms_rotated: true, ..ClassRules::USUAL };
+            Ok(Decoder { qk_norm: QkNorm::PerHead, class_rules, ..d })
+        }),
+        "apertus" => llama(|d, keys| {
+            if keys.text(&["hidden_act"]).is_some_and(|act| act != "xielu") {
+                return Err(Keys::fault("hidden_act", "another function than xielu has no checked rules"));
+            }
+            Ok(Decoder { act: Act::Xielu, gated: false, qk_norm: QkNorm::PerHead, ..d })
+        }),
+        // Mistral's class with a window where `layer_types` says so; Llama's and GPT-2's under other names.
+        "ministral" => RelatedModel { family: Family::Mistral, fields: |d, _| Ok(d) },
+        "code_llama" => llama(|d, _| Ok(d)),
+        "gpt-sw3" => RelatedModel { family: Family::Gpt2, fields: |d, _| Ok(d) },
+        "vaultgemma" => {
+            RelatedModel { family: Family::Gemma2, fields: |d, _| Ok(Decoder { sandwich_norms: false, ..d }) }
+        }
         "persimmon" => RelatedModel { family: Family::GptNeox, fields: persimmon },
         "gptj" => llama(gptj),
         "codegen" => llama(|d, keys| Ok(Decoder { fused_qkv: true, ..gptj(d, keys)? })),
         "gpt_neo" => llama(gpt_neo),
         "gpt_bigcode" => RelatedModel { family: Family::Gpt2, fields: gpt_bigcode },
         "mpt" => RelatedModel { family: Family::Bloom, fields: mpt },
-        _ => return None,
+        other => return mixtures::of(other),
     })
 }
 
@@ -90,7 +98,7 @@ pub fn remarks(model_type: &str) -> &'static [&'static str] {
 }
 
 /// Norms behind both halves of a block, and over whole queries and keys.
-fn olmo2(d: Decoder) -> Decoder {
+pub(super) fn olmo2(d: Decoder) -> Decoder {
     let class_rules = ClassRules { norm: ClassNorm::Wide, ..ClassRules::USUAL };
     Decoder { qk_norm: QkNorm::Whole, class_rules, ..behind(d) }
 }
