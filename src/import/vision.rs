@@ -64,6 +64,36 @@ const COMPOSED: &[(&str, &str, u64)] = &[
     ("llava-v1.6-mistral-7b", "mistral-7b-v0.2", 324_491_264),
     ("llava-1.5-13b", "llama-2-13b", 334_974_976),
     ("llava-v1.5-13b", "llama-2-13b", 334_974_976),
+    ("pixtral-12b", "mistral-nemo-12b", 434_957_312),
+    ("pixtral-12b-2409", "mistral-nemo-12b", 434_957_312),
+    ("llava-onevision-qwen2-0.5b-ov", "qwen2-0.5b", 399_585_440),
+    ("llava-onevision-qwen2-0.5b-si", "qwen2-0.5b", 399_585_440),
+    ("llava-onevision-qwen2-7b-ov", "qwen2-7b", 414_732_320),
+    ("llava-onevision-qwen2-7b-si", "qwen2-7b", 414_732_320),
+    ("llava-onevision-qwen2-72b-ov", "qwen2-72b", 474_318_368),
+    ("llava-onevision-qwen2-72b-si", "qwen2-72b", 474_318_368),
+    ("llava-next-video-7b", "llama-2-7b", 324_491_264),
+    ("video-llava-7b", "llama-2-7b", 627_339_264),
+    ("paligemma-3b-pt-224", "gemma-2b", 414_803_696),
+    ("paligemma-3b-pt-448", "gemma-2b", 415_688_432),
+    ("paligemma-3b-pt-896", "gemma-2b", 419_227_376),
+    ("paligemma-3b-mix-224", "gemma-2b", 414_803_696),
+    ("paligemma-3b-mix-448", "gemma-2b", 415_688_432),
+    ("paligemma2-3b-pt-224", "gemma-2-2b", 415_098_864),
+    ("paligemma2-3b-pt-448", "gemma-2-2b", 415_983_600),
+    ("paligemma2-3b-pt-896", "gemma-2-2b", 419_522_544),
+    ("paligemma2-10b-pt-224", "gemma-2-9b", 416_574_704),
+    ("paligemma2-10b-pt-448", "gemma-2-9b", 417_459_440),
+    ("paligemma2-10b-pt-896", "gemma-2-9b", 420_998_384),
+    ("paligemma2-28b-pt-224", "gemma-2-27b", 417_755_376),
+    ("paligemma2-28b-pt-448", "gemma-2-27b", 418_640_112),
+    ("paligemma2-28b-pt-896", "gemma-2-27b", 422_179_056),
+    ("paligemma2-3b-mix-224", "gemma-2-2b", 415_098_864),
+    ("paligemma2-3b-mix-448", "gemma-2-2b", 415_983_600),
+    ("paligemma2-10b-mix-224", "gemma-2-9b", 416_574_704),
+    ("paligemma2-10b-mix-448", "gemma-2-9b", 417_459_440),
+    ("paligemma2-28b-mix-224", "gemma-2-27b", 417_755_376),
+    ("paligemma2-28b-mix-448", "gemma-2-27b", 418_640_112),
 ];
 
 /// Models of the catalogue that stand for the language model alone of a checkpoint with a tower, and the parameters of
@@ -81,6 +111,9 @@ const BEHIND_A_TOWER: &[(&str, u64)] = &[
     ("gemma-3-4b", 419_816_304),
     ("gemma-3-12b", 421_290_864),
     ("gemma-3-27b", 423_060_336),
+    // Llama 4's `vision_model` with `multi_modal_projector`.
+    ("llama-4-scout-17b-16e", 871_932_416),
+    ("llama-4-maverick-17b-128e", 871_932_416),
 ];
 
 /// Towers by their names on the hub and their parameters: `CLIPVisionModel`, `SiglipVisionModel`.
@@ -93,7 +126,7 @@ const TOWERS: &[(&str, u64)] = &[
 ];
 
 /// Words of a name that speak of pictures or sound.
-const SENSES: [&str; 16] = [
+const SENSES: [&str; 18] = [
     "vl",
     "vlm",
     "omni",
@@ -103,6 +136,8 @@ const SENSES: [&str; 16] = [
     "audio",
     "video",
     "pixtral",
+    "paligemma",
+    "paligemma2",
     "voxtral",
     "internvl",
     "internvl3",

@@ -39,6 +39,14 @@ pub fn of(model_type: &str) -> Option<RelatedModel> {
             let moe = scored(&d, keys, (1408, 128, 8), (1, 1))?;
             Ok(Decoder { out_bias: false, qk_norm, rotary_dim, moe: Some(moe), ..d })
         }),
+        // DeepSeek V3's classes under other names.
+        "kimi_k2" | "glm4_moe_lite" => deepseek(|d, _| Ok(d)),
+        "minimax_m2" => deepseek(|d, keys| {
+            let d = attending(d, keys, 8)?;
+            let rotary_dim = keys.count(&["rotary_dim"], MAX_WIDTH)?.unwrap_or(64).min(d.head_dim);
+            let moe = moe(keys, d.intermediate, 256, 8)?;
+            Ok(Decoder { qk_norm: QkNorm::Whole, rotary_dim, moe: Some(moe), mtp_layers: 0, ..d })
+        }),
         "dots1" => deepseek(|d, keys| {
             let d = attending(d, keys, 32)?;
             if d.windowed_layers.as_ref().is_some_and(|layers| layers.contains(&true)) {
@@ -84,15 +92,21 @@ fn scored(
     Ok(Moe { shared_intermediate, first_dense, ..routed })
 }
 
+/// A number, or one for each layer where all are the same.
+fn alike(keys: Keys<'_>, key: &str) -> Result<Option<u64>, Fault> {
+    if !keys.is_list(key) {
+        return keys.count(&[key], MAX_COUNT);
+    }
+    match keys.counts(key, MAX_COUNT)?.as_deref() {
+        Some([first, others @ ..]) if *first > 0 && others.iter().all(|other| other == first) => Ok(Some(*first)),
+        _ => Err(Keys::fault(key, "layers that differ in it have no checked rules")),
+    }
+}
+
 /// Queries and keys are normed behind their rotation; an expert that all tokens go to is as wide as the others.
 fn hunyuan_moe(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
-    for key in ["num_experts", "moe_topk"] {
-        if keys.is_list(key) {
-            return Err(Keys::fault(key, "a number for each layer has no checked rules"));
-        }
-    }
-    let experts = keys.count(&["num_experts"], MAX_COUNT)?.unwrap_or(1);
-    let per_token = keys.count(&["moe_topk"], MAX_COUNT)?.unwrap_or(1);
+    let experts = alike(keys, "num_experts")?.unwrap_or(1);
+    let per_token = alike(keys, "moe_topk")?.unwrap_or(1);
     let width = d.intermediate;
     let moe =
         d.moe.clone().map(|moe| Moe { experts, per_token, intermediate: width, shared_intermediate: width, ..moe });

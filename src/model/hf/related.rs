@@ -85,16 +85,21 @@ pub fn of(model_type: &str) -> Option<RelatedModel> {
     })
 }
 
-/// What other versions of transformers do with that `model_type` (models/gpt_bigcode/modeling_gpt_bigcode.py).
+/// What other versions of transformers do with that `model_type` (models/gpt_bigcode/modeling_gpt_bigcode.py;
+/// integrations/moe.py of 5.3).
 pub fn remarks(model_type: &str) -> &'static [&'static str] {
-    if !model_type.eq_ignore_ascii_case("gpt_bigcode") {
-        return &[];
+    match model_type.to_ascii_lowercase().as_str() {
+        "gpt_bigcode" => &[
+            "training.loss: of logits in fp32; up to transformers 4.46 GPT-BigCode takes them as they are (`plain`)",
+            "training.activation_checkpointing: transformers 4.54 to 4.57 run GPT-BigCode's blocks without it, whatever \
+             is asked for",
+        ],
+        "glm4_moe_lite" | "minimax_m2" => &[
+            "model.hf_config.model_type: experts one after the other, as DeepSeek V3's class of transformers 4 has them; \
+             transformers 5, which this class came with, multiplies all at once",
+        ],
+        _ => &[],
     }
-    &[
-        "training.loss: of logits in fp32; up to transformers 4.46 GPT-BigCode takes them as they are (`plain`)",
-        "training.activation_checkpointing: transformers 4.54 to 4.57 run GPT-BigCode's blocks without it, whatever is \
-         asked for",
-    ]
 }
 
 /// Norms behind both halves of a block, and over whole queries and keys.
