@@ -1,5 +1,6 @@
 //! Decoder-only configurations, family by family.
 
+use super::HELP;
 use super::defaults::defaults;
 use super::keys::{Keys, MAX_COUNT, MAX_ROWS, MAX_WIDTH};
 use super::windows;
@@ -10,6 +11,12 @@ use crate::plan::keywords::{Norm, Position};
 
 /// The decoder that `keys` describe, as `family` reads them.
 pub fn read(keys: Keys<'_>, family: Family) -> Result<Decoder, Fault> {
+    if keys.flag("add_cross_attention", false)? {
+        return Err(Keys::fault(
+            "add_cross_attention",
+            format!("a decoder of another model has no checked rules; {HELP}"),
+        ));
+    }
     let base = defaults(family);
     let hidden = keys.count(&["hidden_size", "n_embd", "d_model", "dim"], MAX_WIDTH)?.unwrap_or(base.hidden);
     let layers =
@@ -27,7 +34,8 @@ pub fn read(keys: Keys<'_>, family: Family) -> Result<Decoder, Fault> {
     let head_dim = match keys.count(&["head_dim"], MAX_WIDTH)? {
         Some(head_dim) => head_dim,
         None if base.head_dim > 0 && !keys.is_null("head_dim") => base.head_dim,
-        None if hidden % heads == 0 => hidden / heads,
+        // Latent attention has sizes of its own.
+        None if hidden % heads == 0 || matches!(family, Family::DeepseekV2 | Family::DeepseekV3) => hidden / heads,
         None => {
             return Err(Keys::fault(
                 "num_attention_heads",

@@ -40,7 +40,13 @@ pub fn of(model_type: &str) -> Option<RelatedModel> {
             Ok(Decoder { out_bias: false, qk_norm, rotary_dim, moe: Some(moe), ..d })
         }),
         // DeepSeek V3's classes under other names.
-        "kimi_k2" | "glm4_moe_lite" => deepseek(|d, _| Ok(d)),
+        "kimi_k2" => deepseek(|d, _| Ok(d)),
+        "glm4_moe_lite" => deepseek(|d, keys| {
+            let Some(kinds) = keys.texts("mlp_layer_types") else { return Ok(d) };
+            let dense_layers = (0..).zip(kinds).filter(|(_, kind)| *kind == "dense").map(|(layer, _)| layer).collect();
+            let moe = d.moe.clone().map(|moe| Moe { first_dense: 0, dense_layers, ..moe });
+            Ok(Decoder { moe, ..d })
+        }),
         "minimax_m2" => deepseek(|d, keys| {
             let d = attending(d, keys, 8)?;
             let rotary_dim = keys.count(&["rotary_dim"], MAX_WIDTH)?.unwrap_or(64).min(d.head_dim);
