@@ -257,7 +257,10 @@ impl DecoderContext<'_> {
         let out = b.block_matrix("moe.experts", x, (weight, part), bias, (rows, from, to));
         // Balanced: each expert multiplies its share of the tokens.
         b.each_its_share(rows, local);
-        if self.run.modules.experts.is != Experts::Loop || self.is_clamped_loop() {
+        // Those that are no modules of their own, but slices of one parameter.
+        let rules = self.class_rules();
+        let sliced = self.is_clamped_loop() || rules.joined_experts || rules.experts_read_all;
+        if self.run.modules.experts.is != Experts::Loop || sliced {
             return out;
         }
         b.adapted_each(x, out, rows, Linear { name, from, to, bias: moe.expert_bias, part }, (local, active))

@@ -10,15 +10,17 @@ use crate::plan::Fault;
 
 /// The mixture of experts of that `model_type`.
 pub fn of(model_type: &str) -> Option<RelatedModel> {
-    let mixtral = |fields| RelatedModel { family: Family::Mixtral, fields };
-    let deepseek = |fields| RelatedModel { family: Family::DeepseekV3, fields };
+    let mixtral = |fields| RelatedModel { family: Family::Mixtral, read_as: Family::Mixtral, fields };
+    // Mixtral's loop, over experts with Llama's names.
+    let looped = |fields| RelatedModel { family: Family::Qwen3Moe, read_as: Family::Mixtral, fields };
+    let deepseek = |fields| RelatedModel { family: Family::DeepseekV3, read_as: Family::DeepseekV3, fields };
     Some(match model_type {
-        "olmoe" => mixtral(|d, _| {
+        "olmoe" => looped(|d, _| {
             // OlmoeSdpaAttention.
             let class_rules = ClassRules { repeats_kv: true, ..ClassRules::USUAL };
             Ok(Decoder { qk_norm: QkNorm::Whole, sliding_window: None, class_rules, ..d })
         }),
-        "flex_olmo" => mixtral(|d, keys| {
+        "flex_olmo" => looped(|d, keys| {
             let moe = moe(keys, d.intermediate, 7, 5)?;
             Ok(Decoder { moe: Some(moe), ..olmo2(Decoder { sliding_window: None, ..d }) })
         }),
@@ -29,9 +31,9 @@ pub fn of(model_type: &str) -> Option<RelatedModel> {
             // GraniteMoeSharedMLP has one matrix for gate and up.
             Ok(Decoder { fused_gate_up: true, moe, ..granite(d) })
         }),
-        "hunyuan_v1_moe" => mixtral(hunyuan_moe),
-        "ernie4_5_moe" => mixtral(ernie_moe),
-        "llama4_text" => mixtral(llama4),
+        "hunyuan_v1_moe" => looped(hunyuan_moe),
+        "ernie4_5_moe" => looped(ernie_moe),
+        "llama4_text" => looped(llama4),
         "glm4_moe" => deepseek(|d, keys| {
             let d = attending(d, keys, 8)?;
             let qk_norm = if keys.flag("use_qk_norm", false)? { QkNorm::PerHead } else { QkNorm::No };

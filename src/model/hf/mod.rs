@@ -161,7 +161,7 @@ fn shape(
         }
         Family::Resnet => ModelShape::ResidualNet(image::residual_net(keys, class)?),
         _ => {
-            let stack = decoder::read(keys, family)?;
+            let stack = decoder::read(keys, near.map_or(family, |near| near.read_as))?;
             let stack = match near {
                 Some(near) => (near.fields)(stack, keys)?,
                 None => stack,

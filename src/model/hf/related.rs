@@ -14,13 +14,16 @@ use crate::plan::keywords::{Norm, Position};
 pub struct RelatedModel {
     /// Whose modules it runs, as far as is known.
     pub family: Family,
+    /// Whose keys its configuration has.
+    pub read_as: Family,
     /// What its class has otherwise.
     pub fields: fn(Decoder, Keys<'_>) -> Result<Decoder, Fault>,
 }
 
 /// The kind of that `model_type`.
 pub fn of(model_type: &str) -> Option<RelatedModel> {
-    let llama = |fields| RelatedModel { family: Family::Llama, fields };
+    let as_family = |family, fields| RelatedModel { family, read_as: family, fields };
+    let llama = |fields| as_family(Family::Llama, fields);
     let model_type = model_type.to_ascii_lowercase();
     Some(match model_type.as_str() {
         "olmo" => llama(|d, _| Ok(Decoder { norm: Norm::Layernorm, norm_weight: false, ..d })),
@@ -69,18 +72,16 @@ pub fn of(model_type: &str) -> Option<RelatedModel> {
             Ok(Decoder { act: Act::Xielu, gated: false, qk_norm: QkNorm::PerHead, ..d })
         }),
         // Mistral's class with a window where `layer_types` says so; Llama's and GPT-2's under other names.
-        "ministral" => RelatedModel { family: Family::Mistral, fields: |d, _| Ok(d) },
+        "ministral" => as_family(Family::Mistral, |d, _| Ok(d)),
         "code_llama" => llama(|d, _| Ok(d)),
-        "gpt-sw3" => RelatedModel { family: Family::Gpt2, fields: |d, _| Ok(d) },
-        "vaultgemma" => {
-            RelatedModel { family: Family::Gemma2, fields: |d, _| Ok(Decoder { sandwich_norms: false, ..d }) }
-        }
-        "persimmon" => RelatedModel { family: Family::GptNeox, fields: persimmon },
+        "gpt-sw3" => as_family(Family::Gpt2, |d, _| Ok(d)),
+        "vaultgemma" => as_family(Family::Gemma2, |d, _| Ok(Decoder { sandwich_norms: false, ..d })),
+        "persimmon" => as_family(Family::GptNeox, persimmon),
         "gptj" => llama(gptj),
         "codegen" => llama(|d, keys| Ok(Decoder { fused_qkv: true, ..gptj(d, keys)? })),
         "gpt_neo" => llama(gpt_neo),
-        "gpt_bigcode" => RelatedModel { family: Family::Gpt2, fields: gpt_bigcode },
-        "mpt" => RelatedModel { family: Family::Bloom, fields: mpt },
+        "gpt_bigcode" => as_family(Family::Gpt2, gpt_bigcode),
+        "mpt" => as_family(Family::Bloom, mpt),
         other => return mixtures::of(other),
     })
 }
