@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::families::{DiT, EncoderDecoder, ResidualNet, Unet};
 use super::layers::LayerList;
-pub use super::stack::{Decoder, DecoderOutput, DeltaNet, Mla, Moe, Sizes};
+pub use super::stack::{Decoder, DecoderOutput, DeltaNet, Mla, Moe, ShortConv, Sizes};
 use crate::plan::traced::TracedModel;
 
 /// A model: a name, whose modules it uses, and its shape.
@@ -171,6 +171,8 @@ pub enum Family {
     DeepseekV3,
     /// gpt-oss.
     GptOss,
+    /// LFM2.
+    Lfm2,
     /// nanoGPT.
     Nanogpt,
     /// BERT.

@@ -59,6 +59,15 @@ const MIXTRAL: &[Module] = &[
     ("moe.router", "block_sparse_moe.gate"),
 ];
 
+const LFM2: &[Module] = &[
+    ("attention.o_proj", "self_attn.out_proj"),
+    ("conv.in_proj", "conv.in_proj"),
+    ("conv.out_proj", "conv.out_proj"),
+    ("mlp.gate_proj", "feed_forward.w1"),
+    ("mlp.up_proj", "feed_forward.w3"),
+    ("mlp.down_proj", "feed_forward.w2"),
+];
+
 const QWEN_MOE: &[Module] = &[("moe.router", "mlp.gate")];
 
 const QWEN3_NEXT: &[Module] = &[
@@ -215,6 +224,7 @@ pub fn linear_layers(family: Family, profile: &Profile) -> Vec<Module> {
         Family::Phi => PHI,
         Family::Mixtral => MIXTRAL,
         Family::Qwen2Moe | Family::Qwen3Moe => QWEN_MOE,
+        Family::Lfm2 => LFM2,
         Family::Qwen3Next => QWEN3_NEXT,
         Family::Qwen35 | Family::Qwen35Moe => QWEN35,
         Family::Bert => BERT,

@@ -85,6 +85,8 @@ pub struct Decoder {
     pub attention_gate: bool,
     /// Layers that mix tokens by the gated delta rule instead.
     pub delta: Option<DeltaNet>,
+    /// Layers that mix tokens by a short convolution instead.
+    pub short_conv: Option<ShortConv>,
     /// Attention to what stands at a place and to how far that is, apart.
     pub distances: Option<Distances>,
     /// Dropout on attention probabilities.
@@ -195,6 +197,17 @@ pub struct DeltaNet {
     pub joined: bool,
 }
 
+/// A convolution along the sequence between two gates (LFM2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShortConv {
+    /// The layers that have it.
+    pub layers: Vec<bool>,
+    /// Tokens under it.
+    pub kernel: u64,
+    /// Its matrices and the convolution have a bias.
+    pub bias: bool,
+}
+
 impl DeltaNet {
     /// Channels of all key heads.
     #[must_use]
@@ -289,6 +302,7 @@ impl Decoder {
             attention_sinks: false,
             attention_gate: false,
             delta: None,
+            short_conv: None,
             distances: None,
             attention_dropout: 0.0,
             hidden_dropout: 0.0,
@@ -320,6 +334,13 @@ impl Decoder {
     pub fn delta_of(&self, index: u64) -> Option<&DeltaNet> {
         let is = |net: &&DeltaNet| usize::try_from(index).is_ok_and(|at| net.layers.get(at) == Some(&true));
         self.delta.as_ref().filter(is)
+    }
+
+    /// The convolution that mixes the tokens of layer `index`, where that is no attention.
+    #[must_use]
+    pub fn short_conv_of(&self, index: u64) -> Option<&ShortConv> {
+        let is = |conv: &&ShortConv| usize::try_from(index).is_ok_and(|at| conv.layers.get(at) == Some(&true));
+        self.short_conv.as_ref().filter(is)
     }
 
     /// Whether layer `index` attends within the sliding window.

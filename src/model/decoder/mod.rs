@@ -18,6 +18,7 @@ mod latent;
 mod mlp;
 mod norm;
 mod prediction;
+mod short_conv;
 mod sorted;
 mod xielu;
 
@@ -82,6 +83,8 @@ enum Mixer {
     Windowed,
     /// The gated delta rule.
     Delta,
+    /// A short convolution.
+    Conv,
 }
 
 /// By what layers of a stack differ.
@@ -103,6 +106,7 @@ impl LayerKind {
     fn of(d: &Decoder, index: u64) -> Self {
         let mixer = match (d.delta_of(index), d.is_windowed_layer(index)) {
             (Some(_), _) => Mixer::Delta,
+            _ if d.short_conv_of(index).is_some() => Mixer::Conv,
             (None, true) => Mixer::Windowed,
             (None, false) => Mixer::Full,
         };
@@ -252,9 +256,10 @@ impl DecoderContext<'_> {
         if names {
             b.held.push(normed);
         }
-        let attended = match (&d.delta, kind.mixer) {
-            (Some(net), Mixer::Delta) => self.delta_net(b, gathered, net),
-            (_, mixer) => self.attention(b, gathered, mixer == Mixer::Windowed),
+        let attended = match (kind.mixer, &d.delta, &d.short_conv) {
+            (Mixer::Delta, Some(net), _) => self.delta_net(b, gathered, net),
+            (Mixer::Conv, _, Some(conv)) => self.short_conv(b, gathered, conv),
+            (mixer, ..) => self.attention(b, gathered, mixer == Mixer::Windowed),
         };
         let attended =
             if d.sandwich_norms { self.norm(b, attended, "post_attention_norm", d.hidden) } else { attended };

@@ -120,6 +120,7 @@ fn with_family(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Fa
         Family::Gemma | Family::Gemma2 | Family::Gemma3Text => gemma(d, keys, family, window)?,
         Family::Phi => phi(layernorm(d), keys, acting)?,
         Family::DeepseekV2 | Family::DeepseekV3 => deepseek(d, keys, family)?,
+        Family::Lfm2 => super::lfm2::read(d, keys)?,
         Family::GptOss => gpt_oss(d, keys, window)?,
         _ => return Err(Keys::fault("model_type", format!("{family:?} has no checked rules"))),
     })

@@ -76,6 +76,7 @@ pub const fn defaults(family: Family) -> ClassDefaults {
         Family::Phi3 => defaults!(3072, 32, 32, 0, 0, 8192, 32_064, 4096, false),
         Family::DeepseekV2 => defaults!(4096, 32, 32, 0, 0, 11_008, 32_000, 2048, false),
         Family::DeepseekV3 => defaults!(7168, 61, 128, 128, 0, 18_432, 129_280, 4096, false),
+        Family::Lfm2 => defaults!(2560, 32, 32, 8, 0, 12_288, 65_536, 128_000, true),
         Family::GptOss => defaults!(2880, 36, 64, 8, 64, 2880, 201_088, 131_072, false),
     }
 }

@@ -62,11 +62,13 @@ fn net(keys: Keys<'_>, family: Family, layers: u64) -> Result<DeltaNet, Fault> {
     Err(Keys::fault("linear_num_key_heads", format!("{keys} do not divide linear_num_value_heads {values}")))
 }
 
-/// Refuses layers of linear attention in a family whose rules have none.
+/// Refuses layers without attention in a family whose rules have none.
 pub fn check(d: &Decoder, keys: Keys<'_>) -> Result<(), Fault> {
-    let linear = keys.texts("layer_types").is_some_and(|kinds| kinds.contains(&"linear_attention"));
-    if linear && d.delta.is_none() {
-        return Err(Keys::fault("layer_types", format!("layers of linear_attention have no checked rules; {HELP}")));
+    let kinds = keys.texts("layer_types").unwrap_or_default();
+    for (kind, is_known) in [("linear_attention", d.delta.is_some()), ("conv", d.short_conv.is_some())] {
+        if kinds.contains(&kind) && !is_known {
+            return Err(Keys::fault("layer_types", format!("layers of {kind} have no checked rules; {HELP}")));
+        }
     }
     Ok(())
 }

@@ -77,6 +77,17 @@ impl<'a> Keys<'a> {
         }
     }
 
+    /// A positive number.
+    pub fn number(self, name: &str) -> Result<Option<f64>, Fault> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(value) => match value.as_f64() {
+                Some(number) if number.is_finite() && number > 0.0 && number < 1e3 => Ok(Some(number)),
+                _ => Err(Self::fault(name, format!("must be a number above 0 and below 1000, is {}", short(value)))),
+            },
+        }
+    }
+
     /// A text under the first of `names`.
     pub fn text(self, names: &[&str]) -> Option<&'a str> {
         names.iter().find_map(|name| self.get(name)?.as_str())

@@ -12,6 +12,7 @@ mod formula;
 mod heads;
 mod image;
 mod keys;
+mod lfm2;
 mod mixtures;
 mod related;
 mod windows;
@@ -32,13 +33,15 @@ pub(super) const HELP: &str =
     "`memwall trace --hf` reads it in PyTorch, or describe a model like it under model.architecture";
 
 /// Keys that the rules here read, whatever their value; the formulas of classes know only some.
-const READ_HERE: [&str; 44] = [
+const READ_HERE: [&str; 49] = [
     "attention_bias",
     "attention_out_bias",
     "attention_types",
     "attn_config.attn_impl",
     "bias",
+    "block_ff_dim",
     "classifier_pooling",
+    "conv_bias",
     "decoder_sparse_step",
     "depths.len",
     "do_layer_norm_before",
@@ -46,12 +49,14 @@ const READ_HERE: [&str; 44] = [
     "enable_bias",
     "feed_forward_proj",
     "first_k_dense_replace",
+    "full_attn_idxs",
     "head_dim",
     "hidden_sizes.len",
     "interleave_moe_layer_step",
     "intermediate_size",
     "is_gated_act",
     "layer_type",
+    "layer_types",
     "mlp_bias",
     "mlp_only_layers",
     "moe_layer_end_index",
@@ -71,6 +76,7 @@ const READ_HERE: [&str; 44] = [
     "relative_attention",
     "share_att_key",
     "shared_intermediate_size",
+    "tie_embedding",
     "tie_word_embeddings",
     "topk_method",
     "use_bias",
@@ -247,7 +253,7 @@ fn left_out(keys: Keys<'_>, architecture: &mut Architecture, assumptions: &mut V
 }
 
 /// Every family by its `model_type`.
-const FAMILIES: [(&str, Family); 41] = [
+const FAMILIES: [(&str, Family); 42] = [
     ("bert", Family::Bert),
     ("roberta", Family::Roberta),
     // RoBERTa's modules under other names.
@@ -293,6 +299,7 @@ const FAMILIES: [(&str, Family); 41] = [
     ("deepseek_v2", Family::DeepseekV2),
     ("deepseek_v3", Family::DeepseekV3),
     ("gpt_oss", Family::GptOss),
+    ("lfm2", Family::Lfm2),
 ];
 
 /// The `model_type` of a family.

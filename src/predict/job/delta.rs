@@ -1,4 +1,5 @@
-//! Linear attention by the gated delta rule: whose kernels are meant, and where there are no rules for it.
+//! Layers that mix tokens by the gated delta rule or a short convolution: whose kernels are meant, and where there are no
+//! rules for them.
 
 use super::{Degrees, Notes, Training};
 use crate::framework::Profile;
@@ -12,10 +13,11 @@ pub(super) fn check(
     (degrees, training): (&Degrees, &Training),
     notes: &mut Notes,
 ) {
-    if architecture.block().is_none_or(|block| block.delta.is_none()) {
+    let Some(block) = architecture.block().filter(|block| block.delta.is_some() || block.short_conv.is_some()) else {
         return;
-    }
-    let what = "layers of linear attention";
+    };
+    let is_delta = block.delta.is_some();
+    let what = if is_delta { "layers of linear attention" } else { "short convolutions" };
     if !profile.modules.family_classes.is {
         let name = profile.name();
         notes.fault(keys::model::framework, format!("{name}: {what} are predicted as transformers has them alone"));
@@ -29,6 +31,13 @@ pub(super) fn check(
     }
     if training.mode == Mode::Inference {
         notes.fault(keys::training::mode, format!("inference: {what} are predicted in training alone"));
+    }
+    if !is_delta {
+        notes.assume(
+            "model.short_convolution",
+            "transformers' own code; causal-conv1d's kernel, where it is installed, keeps the same and is quicker",
+        );
+        return;
     }
     notes.assume(
         "model.linear_attention",
