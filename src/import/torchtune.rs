@@ -11,6 +11,7 @@ use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::Settings;
 use super::unread::account_for;
+use super::vision;
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -96,8 +97,21 @@ fn config(context: &ImportContext, name: &str, imported: &mut ImportedPlan) -> O
     context.settings(&path, imported)
 }
 
+/// The tower before a language model: its builders load it, frozen unless `encoder_trainable` says otherwise (torchtune 0.7,
+/// `models/llama4/_model_builders.py`).
+fn encoder(imported: &mut ImportedPlan, settings: &Settings) {
+    vision::whole(imported);
+    if let Some(tower) = imported.tower.as_mut() {
+        let trains = settings.text("model.encoder_trainable").map(|found| found.value.to_lowercase());
+        tower.trained = trains.is_some_and(|word| !["false", "frozen"].contains(&word.as_str()));
+        tower.frozen = !tower.trained;
+        settings.accept("model.encoder_trainable");
+    }
+}
+
 fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext, distributed: bool) {
     architecture(imported, settings, context);
+    encoder(imported, settings);
     let length = settings.first_whole(&["tokenizer.max_seq_len", "dataset.max_seq_len", "max_seq_len"]);
     imported.set(keys::model::sequence_length, length);
     imported.miss(keys::model::sequence_length, "tokenizer.max_seq_len is not set: the data decides");
