@@ -8,6 +8,7 @@ mod conditions;
 mod effects;
 mod evaluate;
 mod libraries;
+mod own_parts;
 mod parse;
 mod parse_expressions;
 mod script;
