@@ -131,8 +131,8 @@ fn reads_and_writes(imported: &ImportedPlan, context: &ImportContext) -> bool {
     NAMES.iter().any(|part| name.contains(part)) || script_of(context).is_some_and(|(_, text)| loads(&text))
 }
 
-/// Why an argument is no length of the run, given or by its default: neither the script nor a module of its project that was
-/// read asks for it. TRL's own trainers ask for names of their own, and what is handed on whole may be asked for anywhere.
+/// Why an argument is no length of the run, given or by its default: the script makes its samples itself, and neither it nor a
+/// module of its project that was read asks for the argument. TRL's own trainers ask for names of their own, and what is handed on whole may be asked for anywhere.
 fn never_read(origin: &Origin, context: &ImportContext) -> Option<String> {
     const ASKED: [&str; 8] =
         ["SFTTrainer", "SFTConfig", "DPOConfig", "DPOTrainer", "RewardConfig", "vars(", "asdict(", "getattr("];
@@ -144,8 +144,10 @@ fn never_read(origin: &Origin, context: &ImportContext) -> Option<String> {
     let (path, text) = script_of(context)?;
     let text = project_text(context, &path, &text);
     let alone = idle_arguments::mentions(&text, &name) == 1;
+    let makes = ["apply_chat_template(", "tokenizer(", "processor("].iter().any(|call| text.contains(call));
     let asked = ASKED.iter().any(|part| text.contains(part));
-    (alone && !asked).then(|| format!("{path} declares {name} and does not read it: samples are as long as they are"))
+    (alone && makes && !asked)
+        .then(|| format!("{path} declares {name} and does not read it: samples are as long as they are"))
 }
 
 /// The only length that a script has a name of its own for.
