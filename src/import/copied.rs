@@ -29,7 +29,6 @@ const OPENRLHF: &[&str] = &["openrlhf/utils/deepspeed/deepspeed.py", "openrlhf/u
 const FACTORY: &[&str] = &["src/llamafactory/hparams/model_args.py", "src/llmtuner/hparams/model_args.py"];
 const NANO: &[&str] = &["model.py"];
 const LIT: &[&str] = &["litgpt/model.py", "lit_gpt/model.py"];
-const MEGATRON: &[&str] = &["megatron/training/arguments.py", "megatron/arguments.py"];
 
 /// Each was read in the named file of the version that its tool's reader names.
 const ASSUMPTIONS: &[Assumption] = &[
@@ -37,7 +36,7 @@ const ASSUMPTIONS: &[Assumption] = &[
     rests("verl ", keys::training::attention, VERL, &["flash_attention_2"]),
     rests("verl ", keys::training::precision, VERL, &["MixedPrecision"]),
     rests("EasyR1 ", keys::training::attention, VERL, &["flash_attention_2"]),
-    rests("OpenRLHF ", keys::training::optimizer, OPENRLHF, &["FusedAdam"]),
+    rests("OpenRLHF ", keys::training::optimizer, OPENRLHF, &["FusedAdam", "AdamW"]),
     rests(
         "OpenRLHF ",
         keys::training::gradient_dtype,
@@ -59,15 +58,14 @@ const ASSUMPTIONS: &[Assumption] = &[
     ),
     rests("GPT-NeoX ", keys::training::loss, &["megatron/mpu/cross_entropy.py"], &["vocab_parallel_cross_entropy"]),
     rests("GPT-NeoX ", keys::training::attention, &["megatron/neox_arguments/neox_args.py"], &["attention_config"]),
-    rests("Megatron-LM ", keys::training::attention, MEGATRON, &["--attention-backend", "--use-flash-attn"]),
     rests("nanoGPT", keys::training::attention, NANO, &["scaled_dot_product_attention"]),
     rests("nanoGPT", keys::training::optimizer, NANO, &["torch.optim.AdamW("]),
     rests("OLMo ", keys::distribution::sharding, &["olmo/config.py"], &["FULL_SHARD"]),
     rests(
-        "torchtune ",
-        keys::distribution::sharding,
-        &["torchtune/training/_distributed.py", "torchtune/utils/_distributed.py"],
-        &["fully_shard(", "FSDP("],
+        "torchtitan 0.2",
+        keys::training::optimizer,
+        &["torchtitan/config_manager.py", "torchtitan/config/job_config.py"],
+        &["implementation"],
     ),
     rests("open-instruct", keys::training::optimizer, &["open_instruct/finetune.py"], &["AdamW("]),
     rests("NeMo-RL ", keys::distribution::sharding, &["nemo_rl/models/dtensor/parallelize.py"], &["fully_shard"]),

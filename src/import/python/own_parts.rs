@@ -63,6 +63,9 @@ const WEIGHTS: [&str; 8] = [
     ".from_config(",
 ];
 
+/// What else is loaded by a name and holds no weights.
+const OTHER_PARTS: [&str; 6] = ["Tokenizer", "Processor", "Config", "FeatureExtractor", "Scheduler", "Dataset"];
+
 /// Methods by which a script moves a module to its device, or trains it.
 const OF_MODULES: [&str; 4] = ["cuda", "parameters", "named_parameters", "requires_grad_"];
 
@@ -84,8 +87,10 @@ impl ScriptReader<'_> {
         let path = call.names.first()?;
         let (owner, name) = path.rsplit_once('.').unwrap_or(("", path));
         let class = owner.rsplit('.').next().unwrap_or("");
-        if matches!(name, "from_pretrained" | "from_config") && is_model(class) {
-            return (is_not_read(owner) || self.defines(class)).then(|| format!("{class}, a model of its own"));
+        if matches!(name, "from_pretrained" | "from_config") && !class.is_empty() {
+            let own = is_not_read(owner) || self.defines(class);
+            let model = is_model(class) || !OTHER_PARTS.iter().any(|part| class.contains(part));
+            return (own && model).then(|| format!("{class}, a model of its own"));
         }
         if call.names.len() > 1 {
             let base = call.names.iter().skip(1).any(|base| is_module(base));

@@ -232,7 +232,8 @@ pub const DOUBTFUL: &[(&str, &[&str])] = &[
 ];
 
 /// Parts of names of what changes what is held or trained: not followed, it is said ahead of the rest.
-pub const WEIGHTY: [&str; 73] = [
+pub const WEIGHTY: [&str; 74] = [
+    "add_special_tokens",
     "use_qlora",
     "split_batches",
     "rpo_alpha",
