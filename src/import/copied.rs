@@ -28,6 +28,8 @@ const VERL: &[&str] = &["verl/workers/fsdp_workers.py", "verl/workers/engine_wor
 const OPENRLHF: &[&str] = &["openrlhf/utils/deepspeed/deepspeed.py", "openrlhf/utils/deepspeed.py"];
 const FACTORY: &[&str] = &["src/llamafactory/hparams/model_args.py", "src/llmtuner/hparams/model_args.py"];
 const NANO: &[&str] = &["model.py"];
+const CHATS: &[&str] =
+    &["utils/ds_utils.py", "training/utils/ds_utils.py", "dschat/utils/ds_utils.py", "src/utils/ds_utils.py"];
 const LIT: &[&str] = &["litgpt/model.py", "lit_gpt/model.py"];
 
 /// Each was read in the named file of the version that its tool's reader names.
@@ -49,7 +51,6 @@ const ASSUMPTIONS: &[Assumption] = &[
     rests("nanotron ", keys::training::loss, &["src/nanotron/models/llama.py"], &["sharded_cross_entropy"]),
     rests("litgpt ", keys::training::attention, LIT, &["scaled_dot_product_attention"]),
     rests("litgpt ", keys::training::loss, &["litgpt/utils.py", "lit_gpt/utils.py"], &["chunked_cross_entropy"]),
-    rests("litgpt ", keys::training::compile, &["litgpt/pretrain.py"], &["torch.compile("]),
     rests(
         "litgpt ",
         keys::training::activation_checkpointing,
@@ -67,6 +68,8 @@ const ASSUMPTIONS: &[Assumption] = &[
         &["torchtitan/config_manager.py", "torchtitan/config/job_config.py"],
         &["implementation"],
     ),
+    rests("DeepSpeed-Chat", keys::training::precision, CHATS, &["fp16"]),
+    rests("DeepSpeed-Chat", keys::training::gradient_dtype, CHATS, &["fp16"]),
     rests("open-instruct", keys::training::optimizer, &["open_instruct/finetune.py"], &["AdamW("]),
     rests("NeMo-RL ", keys::distribution::sharding, &["nemo_rl/models/dtensor/parallelize.py"], &["fully_shard"]),
 ];

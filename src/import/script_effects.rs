@@ -253,7 +253,7 @@ mod tests {
             t = self.teacher(**inputs)\n        return kl(model(**inputs), t)\n";
         assert_eq!(overridden(own), ["Distiller.compute_loss"]);
         let weighted = "\nclass Weighted(Trainer):\n    def compute_loss(self, model, inputs):\n        \
-            return loss(model(**inputs))\n    def create_optimizer(self):\n        kind, kwargs = \
+            return weigh(model(**inputs).loss)\n    def create_optimizer(self):\n        kind, kwargs = \
             self.get_optimizer_cls_and_kwargs(self.args)\n";
         assert!(overridden(weighted).is_empty());
     }

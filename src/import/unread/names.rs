@@ -88,8 +88,8 @@ pub const WITHOUT_BEARING: [&str; 81] = [
 ];
 
 /// Words that speak of what a step holds. A name with one of them is not passed over for how it begins: `visual_encoder_path`,
-/// `rank`, `output_hidden_states`.
-pub const HELD: [&str; 72] = [
+/// `output_hidden_states`.
+pub const HELD: [&str; 71] = [
     "4bit",
     "8bit",
     "adapter",
@@ -145,7 +145,6 @@ pub const HELD: [&str; 72] = [
     "precision",
     "quant",
     "quantization",
-    "rank",
     "recompute",
     "ref",
     "reference",
