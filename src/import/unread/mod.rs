@@ -87,7 +87,9 @@ pub fn account_for_top(imported: &mut ImportedPlan, settings: &Settings, elsewhe
 pub fn account_for_call(imported: &mut ImportedPlan, given: &Settings, known: &[&str]) {
     let mut own = Settings::default();
     own.adopt_all(given, |name| {
-        let placed = name.chars().all(|letter| letter.is_ascii_digit());
+        // What stands at a place has no name, an object's own fields neither: `from_pretrained(name, model_args)`.
+        let place = name.split('.').next().unwrap_or(name);
+        let placed = place.chars().all(|letter| letter.is_ascii_digit());
         // `device_map={"": device}` keeps the whole model on a rank's own GPU.
         if name == "device_map." {
             return None;
