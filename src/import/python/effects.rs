@@ -1,5 +1,7 @@
 //! What a script does to its model and to its Trainer by calls that no reader asks for.
 
+mod own_parts;
+
 use super::ScriptReader;
 use super::script::{FollowedScript, LibraryCall};
 use super::value::Known;

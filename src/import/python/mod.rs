@@ -8,7 +8,6 @@ mod conditions;
 mod effects;
 mod evaluate;
 mod libraries;
-mod own_parts;
 mod parse;
 mod parse_expressions;
 mod script;

@@ -1,7 +1,7 @@
 //! Models, Trainers and modules of a script that come from code which is no library's: what they hold is not followed.
 
-use super::ScriptReader;
-use super::script::LibraryCall;
+use super::super::ScriptReader;
+use super::super::script::LibraryCall;
 use crate::python_models::is_model;
 
 /// Packages whose models, Trainers and modules are read as those of their library, or that make none.
