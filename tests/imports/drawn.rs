@@ -131,6 +131,7 @@ fn the_draws_are_broad_and_mostly_right() {
         "seventythird",
         "seventyfourth",
         "seventyfifth",
+        "seventysixth",
         "scripts_first",
         "scripts_second",
     ];
