@@ -68,6 +68,13 @@ const ASSUMPTIONS: &[Assumption] = &[
         &["torchtitan/config_manager.py", "torchtitan/config/job_config.py"],
         &["implementation"],
     ),
+    // Before 0.3, of 2024-09, it wrapped its models in `FullyShardedDataParallel`.
+    rests(
+        "torchtune ",
+        keys::distribution::engine,
+        &["recipes/full_finetune_distributed.py"],
+        &["fully_shard", "shard_model"],
+    ),
     rests("DeepSpeed-Chat", keys::training::precision, CHATS, &["fp16"]),
     rests("DeepSpeed-Chat", keys::training::gradient_dtype, CHATS, &["fp16"]),
     rests("open-instruct", keys::training::optimizer, &["open_instruct/finetune.py"], &["AdamW("]),
