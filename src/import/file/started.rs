@@ -95,7 +95,7 @@ fn of_started(
         imported.note(format!("{path}: found in this project, not where the script looks for it"));
     }
     if let Some(rest) = found.len().checked_sub(MOST_ELSEWHERE).filter(|rest| *rest > 0) {
-        imported.note(format!("{rest} more files were found in this project, not where the script looks for them"));
+        imported.note(format!("found in this project, not where the script looks for them: {rest} more"));
     }
     imported
 }
