@@ -3,7 +3,7 @@
 
 use super::common::ImportContext;
 use super::imported::ImportedPlan;
-use super::nanogpt;
+use super::nanogpt_copy;
 use super::origin::{Origin, Setting};
 use super::own_loop;
 use super::python::ScriptReader;
@@ -51,7 +51,7 @@ pub fn of_file(path: &str, text: &str, context: &ImportContext) -> ImportedPlan 
     let model = model_file(path, text, context);
     let defines = context.run.files.read(&model).unwrap_or_else(|_| text.to_owned());
     shape(&mut imported, path, (&model, &defines), &reader);
-    nanogpt::altered(&mut imported, &model, context);
+    nanogpt_copy::altered(&mut imported, &model, context);
     step(&mut imported, path, &reader, context);
     arithmetic(&mut imported, path, text, &reader);
     optimizer(&mut imported, path, &whole, &reader);

@@ -160,7 +160,12 @@ fn merge(imported: &mut ImportedPlan, found: &[(Documented, ImportedPlan)]) {
     for InferredValue { key, value, origin } in told {
         if !open(imported, key) && !is_engines_own(imported, plan, key, value) {
             let told = imported.get(key).filter(|told| told.value != *value);
-            if told.is_some() && matches!(origin, Origin::Argument(_)) {
+            // A script's own argument was taken at its default.
+            let of_script =
+                told.is_some_and(|told| matches!(&told.origin, Origin::File { name, .. } if name.ends_with(".py")));
+            if of_script && others.is_empty() && matches!(origin, Origin::Argument(_)) {
+                imported.say(key, value.clone(), Origin::Program(format!("{}: {origin}", first.place)));
+            } else if told.is_some() && matches!(origin, Origin::Argument(_)) {
                 imported.note(format!("{}: {origin} {value} goes over the file's own {key}", first.place));
             }
             continue;

@@ -20,6 +20,7 @@ mod colossal;
 mod common;
 mod concept_table;
 mod concepts;
+mod copied;
 mod data_arguments;
 mod deepspeed;
 mod diffusers;
@@ -61,6 +62,7 @@ mod mistral_finetune;
 mod model;
 mod model_center;
 mod nanogpt;
+mod nanogpt_copy;
 mod nanotron;
 mod nemo;
 mod nemo_legacy;
@@ -212,6 +214,7 @@ pub fn run(run: &ProcessView, catalog: &Catalog) -> ImportedPlan {
     let path = launch::take_apart(&run.command).program.path;
     let (view, stated) = run.with_stated_versions(&path, "");
     let mut imported = of_command(&view, catalog);
+    copied::hold_against_source(&mut imported, run.files);
     imported.notes.extend(stated);
     imported
 }
@@ -225,6 +228,7 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
     let (view, stated) = around.with_stated_versions(name, content);
     let mut imported = file::file(name, content, &view, catalog)?;
     versions::finish(&mut imported, &view.versions);
+    copied::hold_against_source(&mut imported, around.files);
     imported.notes.extend(stated);
     Ok(imported)
 }

@@ -1,6 +1,7 @@
 //! LLaMA-Factory's YAML and arguments (`src/llamafactory/hparams` at ff6d4d12).
 
 mod loaded;
+mod starter;
 
 use super::adapters;
 use super::arguments;
@@ -101,8 +102,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     settings.over(arguments::overrides(&words));
     settings.over(arguments::read(&context.program.words).options);
     imported.say(keys::model::framework, "pytorch", Origin::Program(context.program.shown()));
-    let starts = ["llamafactory-cli", "lmf", "llamafactory.cli"].contains(&context.program.name());
-    if context.world.total.is_none() && starts {
+    if context.world.total.is_none() && starter::starts_torchrun(context) {
         self_launched(&mut imported, context, "llamafactory-cli starts torchrun on every GPU in sight");
     }
     set(&mut imported, &settings, context);

@@ -6,10 +6,9 @@ use serde_json::Value;
 use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::model;
+use super::nanogpt_copy::{altered, own_optimizer, own_settings};
 use super::origin::{Origin, Setting};
-use super::python::ScriptReader;
 use super::rows::not_modelled;
-use super::script_doubts::code;
 use super::settings::{DefaultValue, Settings};
 use super::text;
 use super::unread::account_for;
@@ -18,7 +17,7 @@ use crate::plan::keys;
 /// The version whose defaults are meant.
 const VERSION: &str = "nanoGPT train.py";
 
-const DEFAULTS: &[(&str, DefaultValue)] = &[
+pub const DEFAULTS: &[(&str, DefaultValue)] = &[
     ("gradient_accumulation_steps", DefaultValue::Whole(40)),
     ("batch_size", DefaultValue::Whole(12)),
     ("block_size", DefaultValue::Whole(1024)),
@@ -95,6 +94,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         let own = text::python(&context.program.path, script);
         length = length_name(script);
         settings.over(known(&by_length(own, length.as_deref())));
+        settings.over(own_settings(&context.program.path, script));
     }
     for word in &context.program.words {
         if let Some((name, value)) = word.strip_prefix("--").and_then(|word| word.split_once('=')) {
@@ -130,6 +130,7 @@ pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
     let length = script.as_deref().and_then(length_name);
     if let Some(script) = &script {
         settings.over(known(&by_length(text::python(SCRIPT, script), length.as_deref())));
+        settings.over(own_settings(SCRIPT, script));
     }
     let settings = settings.with(by_length(file, length.as_deref()));
     set(&mut imported, &settings, context);
@@ -146,61 +147,6 @@ const SCRIPT: &str = "train.py";
 
 /// The model, beside it.
 const MODEL: &str = "model.py";
-
-/// A copy that makes its optimizer in several places chooses by a setting of its own, `if algorithm == 'adafactor':`:
-/// nanoGPT's stays where that leads to it.
-fn own_optimizer(imported: &mut ImportedPlan, path: &str, script: &str, settings: &Settings) {
-    const CALL: &str = "configure_optimizers";
-    let made = code(script).filter(|line| line.trim_start().starts_with("optimizer =")).count();
-    let told: Vec<String> = settings.iter().filter_map(|(name, found)| assignment(name, &found.value)).collect();
-    let configured = |line: &str| if line.contains("configurator.py") { told.join("\n") } else { line.to_owned() };
-    let text = script.lines().map(configured).collect::<Vec<_>>().join("\n");
-    if made > 1 && ScriptReader::new(path, &text, Settings::default()).reached(&[CALL]) != Some(true) {
-        imported.drop(keys::training::optimizer);
-        imported.miss(keys::training::optimizer, format!("{path}: which of its optimizers it makes is not followed"));
-    }
-}
-
-/// A setting as the configurator of nanoGPT has it: a line of Python.
-fn assignment(name: &str, value: &Value) -> Option<String> {
-    let written = match value {
-        Value::Bool(flag) => if *flag { "True" } else { "False" }.to_owned(),
-        Value::Number(_) | Value::String(_) => value.to_string(),
-        _ => return None,
-    };
-    (!name.contains('.')).then(|| format!("{name} = {written}"))
-}
-
-/// What the model of a copy has that nanoGPT's has not, and what it lacks of it.
-pub fn altered(imported: &mut ImportedPlan, path: &str, context: &ImportContext) {
-    const CLASSES: [&str; 6] = ["LayerNorm", "CausalSelfAttention", "MLP", "Block", "GPTConfig", "GPT"];
-    const MARKS: [(&str, &[&str]); 4] = [
-        (keys::architecture::position, &["wpe"]),
-        (keys::architecture::activation, &["gelu", "GELU"]),
-        (
-            keys::architecture::tie_embeddings,
-            &["wte.weight = self.lm_head.weight", "lm_head.weight = self.transformer.wte"],
-        ),
-        (keys::training::attention, &["scaled_dot_product_attention"]),
-    ];
-    let Some(text) = context.run.files.read(path).ok().filter(|text| text.contains("class GPT(")) else { return };
-    let class = |line: &&str| -> Option<String> {
-        let (name, bases) = line.strip_prefix("class ")?.split_once('(')?;
-        let name = Some(name.trim().to_owned()).filter(|_| bases.contains("Module"))?;
-        let made = text.matches(&format!("{name}(")).count() > usize::from(line.contains('('));
-        (made && !CLASSES.contains(&name.as_str())).then_some(name)
-    };
-    let added: Vec<String> = text.lines().filter_map(|line| class(&line)).collect();
-    if !added.is_empty() {
-        not_modelled(imported, &format!("{path}: {}: layers that nanoGPT has not", added.join(", ")));
-    }
-    for (key, marks) in MARKS {
-        if imported.get(key).is_some() && !marks.iter().any(|mark| text.contains(mark)) {
-            imported.drop(key);
-            imported.miss(key, format!("{path} has not nanoGPT's `{}`", marks.first().unwrap_or(&"")));
-        }
-    }
-}
 
 /// The script of this project that reads configurations.
 fn own_script(context: &ImportContext) -> Option<String> {
@@ -230,7 +176,7 @@ fn length_name(script: &str) -> Option<String> {
 }
 
 /// nanoGPT's own name for it.
-const LENGTH: &str = "block_size";
+pub const LENGTH: &str = "block_size";
 
 /// The length under nanoGPT's name; what a copy calls by that name is something else.
 fn by_length(settings: Settings, length: Option<&str>) -> Settings {

@@ -84,7 +84,9 @@ pub fn of_project(context: &ImportContext, path: &str, text: &str) -> Settings {
     let own = near.len();
     let files = near.into_iter().chain(behind).enumerate();
     let found = files.filter_map(|(at, file)| Some((context.run.files.read(&file).ok()?, file, at < own)));
-    let found: Vec<(String, String, bool)> = found.filter(|(text, ..)| text.len() <= LONGEST).take(MOST).collect();
+    let mut seen = BTreeSet::new();
+    let found = found.filter(|(text, ..)| text.len() <= LONGEST && seen.insert(text.clone()));
+    let found: Vec<(String, String, bool)> = found.take(MOST).collect();
     let texts: Vec<&str> = std::iter::once(text).chain(found.iter().map(|(text, ..)| text.as_str())).collect();
     let classes = script_classes::parsed(text, &texts);
     // A package hands on more than the script takes from it.

@@ -22,6 +22,8 @@ const DOUBTS: &[(&str, &[&str])] = &[
             "utils.checkpoint(",
         ],
     ),
+    // Weights of the attention are given back by eager attention alone.
+    ("training.attention", &["output_attentions=True", "output_attentions = True"]),
     ("training.precision", &["autocast(", ".half()", ".bfloat16()", "amp.initialize(", "GradScaler("]),
     (
         "training.optimizer",

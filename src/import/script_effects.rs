@@ -88,8 +88,21 @@ pub fn say(imported: &mut ImportedPlan, reader: &ScriptReader) {
         let names = overridden.join(", ");
         not_modelled(imported, &format!("{path}: {names} of its own Trainer goes over the library's"));
     }
+    own_parts(imported, reader);
     own_optimizer(imported, reader);
     other_lengths(imported, reader);
+}
+
+/// Says of classes of the script's own, and of modules that were not read, that what they hold is not followed. A model
+/// around a vision tower that is known is counted with it.
+fn own_parts(imported: &mut ImportedPlan, reader: &ScriptReader) {
+    let sees = imported.tower.is_some() || imported.notes.iter().any(|line| line.contains("vision tower"));
+    let mut parts = reader.own_parts();
+    parts.retain(|part| !(sees && part.ends_with("model of its own")));
+    parts.truncate(MOST_NAMED);
+    if !parts.is_empty() {
+        not_modelled(imported, &format!("{}: what {} hold is not followed", reader.name(), parts.join(" and ")));
+    }
 }
 
 /// Methods by which a Trainer of a script's own decides its optimizer, its steps or further models, where their text does
@@ -111,8 +124,11 @@ fn overridden(whole: &str) -> Vec<String> {
                     !["get_optimizer_cls_and_kwargs", "super()"].iter().any(|part| text.contains(part))
                 }
                 "compute_loss" => {
+                    // The library's own loss is what it answers with, whatever weighs it after.
+                    let library = [".loss", "[\"loss\"]", "['loss']", "super()", "outputs[0]"];
                     ["no_grad", "teacher", "ref_model"].iter().any(|part| text.contains(part))
                         || text.matches("model(").count() > 1
+                        || !library.iter().any(|part| text.contains(part))
                 }
                 _ => false,
             };
@@ -237,7 +253,7 @@ mod tests {
             t = self.teacher(**inputs)\n        return kl(model(**inputs), t)\n";
         assert_eq!(overridden(own), ["Distiller.compute_loss"]);
         let weighted = "\nclass Weighted(Trainer):\n    def compute_loss(self, model, inputs):\n        \
-            return loss(model(**inputs))\n    def create_optimizer(self):\n        kind, kwargs = \
+            return weigh(model(**inputs).loss)\n    def create_optimizer(self):\n        kind, kwargs = \
             self.get_optimizer_cls_and_kwargs(self.args)\n";
         assert!(overridden(weighted).is_empty());
     }

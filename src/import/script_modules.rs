@@ -1,5 +1,7 @@
 //! Modules of its own project that a script imports its parts from. Read, never run.
 
+use std::collections::BTreeSet;
+
 use super::common::ImportContext;
 use super::script_defaults::{LONGEST, is_name};
 
@@ -8,7 +10,10 @@ pub fn project_text(context: &ImportContext, path: &str, text: &str) -> String {
     const MOST: usize = 12;
     let read = |file: String| context.run.files.read(&file).ok().filter(|text| text.len() <= LONGEST);
     let files = of(path, text).into_iter().chain(packaged(context, path, text));
-    let others = files.filter_map(read).take(MOST).map(|text| as_imported(&text));
+    // A module may be found by several of the paths that it is looked for at.
+    let mut seen = BTreeSet::new();
+    let others = files.filter_map(read).filter(|text| seen.insert(text.clone()));
+    let others = others.take(MOST).map(|text| as_imported(&text)).collect::<Vec<_>>();
     std::iter::once(text.to_owned()).chain(others).collect::<Vec<_>>().join("\n")
 }
 

@@ -146,6 +146,13 @@ impl Settings {
         }
     }
 
+    /// Says of a setting that what it leaves open was answered otherwise.
+    pub fn answer(&self, name: &str) {
+        if let Some(entry) = self.entry(name) {
+            entry.fate.set(Fate::Read);
+        }
+    }
+
     /// Says of a setting that it was taken into account, or has no bearing.
     pub fn accept(&self, name: &str) {
         // Whoever asked for what only a run could tell got no answer, which is said all the same.

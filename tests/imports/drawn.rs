@@ -128,6 +128,10 @@ fn the_draws_are_broad_and_mostly_right() {
         "seventieth",
         "seventyfirst",
         "seventysecond",
+        "seventythird",
+        "seventyfourth",
+        "seventyfifth",
+        "seventysixth",
         "scripts_first",
         "scripts_second",
     ];

@@ -8,6 +8,9 @@ use super::super::{ProcessView, launch, of_command, shell, unset};
 use super::starting;
 use crate::catalog::Catalog;
 
+/// No more files that were found elsewhere are named.
+const MOST_ELSEWHERE: usize = 3;
+
 /// No command is shown at greater length.
 const LONGEST_SHOWN: usize = 100;
 
@@ -87,8 +90,12 @@ fn of_started(
     };
     let mut imported = of_command(&inner, catalog);
     unset::note(&mut imported, &unset, &script.unread);
-    for path in written.elsewhere() {
+    let found: Vec<String> = written.elsewhere().into_iter().collect();
+    for path in found.iter().take(MOST_ELSEWHERE) {
         imported.note(format!("{path}: found in this project, not where the script looks for it"));
+    }
+    if let Some(rest) = found.len().checked_sub(MOST_ELSEWHERE).filter(|rest| *rest > 0) {
+        imported.note(format!("found in this project, not where the script looks for them: {rest} more"));
     }
     imported
 }

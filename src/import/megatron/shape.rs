@@ -161,7 +161,7 @@ fn of_default_tokenizer(job: &Job) -> Option<Setting<u64>> {
         _ => return None,
     };
     (open && !settings.is_set("tokenizer_type")).then(|| {
-        settings.accept("vocab_file");
+        settings.answer("vocab_file");
         Setting::new(size, Job::default(&format!("{tokenizer}, whose own file stands for one that is to be filled in")))
     })
 }

@@ -1,5 +1,7 @@
 //! What a script does to its model and to its Trainer by calls that no reader asks for.
 
+mod own_parts;
+
 use super::ScriptReader;
 use super::script::{FollowedScript, LibraryCall};
 use super::value::Known;
@@ -179,7 +181,8 @@ fn effect(script: &FollowedScript, at: usize, call: &LibraryCall) -> Option<Stri
         return (!writes && !gives && !METHODS.contains(&name) && !is_of_model(script, at, 0)).then(|| name.to_owned());
     }
     if owner.ends_with("Trainer") {
-        return (!OF_TRAINERS.contains(&name)).then(|| name.to_owned());
+        let saves = name.trim_start_matches('_').starts_with("save");
+        return (!saves && !OF_TRAINERS.contains(&name)).then(|| name.to_owned());
     }
     let handed = call.given.iter().any(|(_, value, _)| is_made_model(script, value, 0));
     let lower = name.to_lowercase();

@@ -82,9 +82,15 @@ fn renamed(old: &Settings) -> Settings {
             None => settings.adopt(now, old, name),
         }
     }
-    // `--optimizer.fused` was a switch that is off by default, when the degree of data parallelism had that name
+    // `--optimizer.fused` was a switch that is off by default, when the degrees of data parallelism had these names
     // (`optimizer.py`, `build_optimizers`: foreach).
-    if old.holds("training.data_parallel_degree") && !settings.holds("optimizer.fused") {
+    const OF_2024: [&str; 3] = [
+        "training.data_parallel_degree",
+        "training.data_parallel_shard_degree",
+        "training.data_parallel_replicate_degree",
+    ];
+    let told = settings.holds("optimizer.fused") || settings.holds("optimizer.implementation");
+    if OF_2024.iter().any(|name| old.holds(name)) && !told {
         let origin = Origin::Default { framework: "torchtitan of 2024", option: "optimizer.fused false".to_owned() };
         settings.set("optimizer.fused", Value::Bool(false), origin);
     }

@@ -131,18 +131,22 @@ fn reads_and_writes(imported: &ImportedPlan, context: &ImportContext) -> bool {
     NAMES.iter().any(|part| name.contains(part)) || script_of(context).is_some_and(|(_, text)| loads(&text))
 }
 
-/// Why the default of an argument is no length of the run: the script makes its samples itself and cuts none, and neither
-/// it nor a module of its project that was read asks for the argument. TRL's own trainer asks for names of its own.
+/// Why an argument is no length of the run, given or by its default: the script makes its samples itself, and neither it nor a
+/// module of its project that was read asks for the argument. TRL's own trainers ask for names of their own, and what is handed on whole may be asked for anywhere.
 fn never_read(origin: &Origin, context: &ImportContext) -> Option<String> {
-    const CUTS: [&str; 5] = ["truncation", "SFTTrainer", "SFTConfig", "vars(", "asdict("];
-    let Origin::Default { framework: "the script", option } = origin else { return None };
-    let name = option.split(' ').next()?;
+    const ASKED: [&str; 8] =
+        ["SFTTrainer", "SFTConfig", "DPOConfig", "DPOTrainer", "RewardConfig", "vars(", "asdict(", "getattr("];
+    let name = match origin {
+        Origin::Default { framework: "the script", option } => option.split(' ').next()?.to_owned(),
+        Origin::Argument(option) => option.trim_start_matches('-').replace('-', "_"),
+        _ => return None,
+    };
     let (path, text) = script_of(context)?;
     let text = project_text(context, &path, &text);
-    let alone = idle_arguments::mentions(&text, name) == 1;
+    let alone = idle_arguments::mentions(&text, &name) == 1;
     let makes = ["apply_chat_template(", "tokenizer(", "processor("].iter().any(|call| text.contains(call));
-    let cuts = CUTS.iter().any(|part| text.contains(part));
-    (alone && makes && !cuts)
+    let asked = ASKED.iter().any(|part| text.contains(part));
+    (alone && makes && !asked)
         .then(|| format!("{path} declares {name} and does not read it: samples are as long as they are"))
 }
 

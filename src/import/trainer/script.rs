@@ -142,6 +142,10 @@ pub fn low_rank(
             not_modelled(imported, "without --only_optimize_lora embeddings, norms and biases train as well");
         }
     } else if settings.is("full_finetune") || (!wanted && bits.is_none()) {
+        // Two settings that contradict each other are both said.
+        if let Some(asked) = ADAPTERS.iter().find_map(|name| settings.on(name)) {
+            not_modelled(imported, &format!("{}: adapters, which another setting speaks against", asked.origin));
+        }
         return;
     }
     let config = reader.and_then(|reader| LoraCall::of(reader, settings));
@@ -284,7 +288,14 @@ fn tuning(settings: &Settings) -> Option<Setting<String>> {
         "tuner_type",
         "parameter_mode",
     ];
-    let said = names.iter().find_map(|name| settings.text(name).filter(|_| settings.is_set(name)));
+    // A script may have such a name for something else: PrivacyAnnotation's `tuning_mode` chooses its data.
+    let ways =
+        ["full", "lora", "freeze", "frozen", "prompt", "prefix", "ptuning", "p-tuning", "ia3", "adapter", "galore"];
+    let is_way = |word: &str| ways.iter().any(|way| word.to_lowercase().contains(way));
+    let said = names.iter().find_map(|name| {
+        settings.get(name).filter(|found| settings.is_set(name) && found.value.as_str().is_some_and(is_way))?;
+        settings.text(name)
+    });
     // Names that others have for other things: `method: grpo`.
     let shared = ["method", "mode", "training_mode", "training_method", "finetuning_method"].iter().find_map(|name| {
         let found = settings.get(name).filter(|_| settings.is_set(name))?;

@@ -10,7 +10,10 @@ use crate::origin::{Origin, Setting};
 use crate::plan::keys;
 use crate::run_length::note_steps;
 use crate::settings::{Fate, Settings, is_open, text, truth, whole};
-use names::{DOUBTFUL, IDLE_SECTIONS, MODELS, OTHER_WORDS, SYNONYMS, WEIGHTY, WITHOUT_BEARING};
+use names::{
+    BESIDE_THE_STEP, DOUBTFUL, FURTHER_MODELS, HELD, IDLE_SECTIONS, MODELS, OTHER_WORDS, SYNONYMS, WEIGHTY,
+    WITHOUT_BEARING,
+};
 use serde_json::{Map, Value};
 
 /// No more names than this stand in one note.
@@ -84,7 +87,13 @@ pub fn account_for_top(imported: &mut ImportedPlan, settings: &Settings, elsewhe
 pub fn account_for_call(imported: &mut ImportedPlan, given: &Settings, known: &[&str]) {
     let mut own = Settings::default();
     own.adopt_all(given, |name| {
-        let placed = name.chars().all(|letter| letter.is_ascii_digit());
+        // What stands at a place has no name, an object's own fields neither: `from_pretrained(name, model_args)`.
+        let place = name.split('.').next().unwrap_or(name);
+        let placed = place.chars().all(|letter| letter.is_ascii_digit());
+        // `device_map={"": device}` keeps the whole model on a rank's own GPU.
+        if name == "device_map." {
+            return None;
+        }
         // A call's own argument may be an object that another call makes.
         let word = given.get(name).filter(|found| matches!(found.origin, Origin::Argument(_)));
         let open = word.and_then(|found| found.value.as_str()).is_some_and(is_open);
@@ -196,9 +205,20 @@ fn has_bearing(name: &str) -> bool {
     const ALWAYS: [&str; 3] = ["pipeline", "recompute", "parallel_size"];
     let lower = OTHER_WORDS.iter().fold(name.to_lowercase(), |text, word| text.replace(word, "#"));
     let (sections, last) = lower.rsplit_once('.').map_or(("", lower.as_str()), |(sections, last)| (sections, last));
-    let idle =
-        sections == "scheduler" || begins_a_word(sections, &IDLE_SECTIONS) || begins_a_word(last, &WITHOUT_BEARING);
+    let idle = sections == "scheduler"
+        || begins_a_word(sections, &IDLE_SECTIONS)
+        || (begins_a_word(last, &WITHOUT_BEARING) && !speaks_of_the_step(last));
     ALWAYS.iter().any(|part| lower.contains(part)) || last != "eps" && !idle
+}
+
+/// Whether a name has a word that speaks of what a step holds, and does not begin with one of something else.
+fn speaks_of_the_step(name: &str) -> bool {
+    const PLACES: [&str; 6] = ["path", "paths", "dir", "file", "files", "data"];
+    let words = || name.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let (first, last) = (words().next().unwrap_or(""), words().next_back().unwrap_or(""));
+    // Of what lies somewhere a further model alone is held.
+    let held = if PLACES.contains(&last) { &FURTHER_MODELS[..] } else { &HELD[..] };
+    !BESIDE_THE_STEP.contains(&first) && words().any(|word| held.contains(&word))
 }
 
 /// Whether a word of a name begins with one of `parts`; one with a line in front stands anywhere.

@@ -29,8 +29,44 @@ const NAMES: [&str; 6] = [
 /// A project's own files lie no deeper below its root.
 const MOST_FOLDERS: usize = 4;
 
-/// What the first such file beside `launch` or above it states, with its path; else what `launch` installs itself.
+/// What the project's own copies of libraries are, then what the first such file beside `launch` or above it states, with its
+/// path; else what `launch` installs itself.
 pub fn beside(files: &dyn Files, launch: &str, content: &str) -> Option<(BTreeMap<String, String>, String)> {
+    let (copies, place) = copies(files);
+    match listed(files, launch, content) {
+        found if copies.is_empty() => found,
+        None => Some((copies, place)),
+        Some((mut stated, path)) => {
+            stated.extend(copies);
+            Some((stated, format!("{path}, {place}")))
+        }
+    }
+}
+
+/// Libraries that lie in the checkout itself, a fork's own, with the version that each says it is; and where the last was read.
+fn copies(files: &dyn Files) -> (BTreeMap<String, String>, String) {
+    const COPIED: [&str; 5] = ["transformers", "trl", "peft", "accelerate", "deepspeed"];
+    let (mut found, mut place) = (BTreeMap::new(), String::new());
+    for name in COPIED {
+        let paths = [
+            format!("src/{name}/__init__.py"),
+            format!("{name}/__init__.py"),
+            format!("{name}/src/{name}/__init__.py"),
+        ];
+        let read = paths.into_iter().find_map(|path| Some((files.read(&path).ok()?, path)));
+        let Some((text, path)) = read else { continue };
+        let line = text.lines().find_map(|line| line.strip_prefix("__version__"));
+        let version = line.and_then(|rest| rest.split(['"', '\'']).nth(1)).map(|version| format!("=={version}"));
+        if let Some(version) = version.filter(|version| VersionRange::parse(version).is_some()) {
+            found.insert(name.to_owned(), version);
+            place = path;
+        }
+    }
+    (found, place)
+}
+
+/// What a file beside a launch file states, or the launch file itself installs.
+fn listed(files: &dyn Files, launch: &str, content: &str) -> Option<(BTreeMap<String, String>, String)> {
     let installed = installed(content);
     if !installed.is_empty() {
         return Some((installed, format!("pip install in {launch}")));
@@ -152,6 +188,17 @@ mod tests {
         );
         assert_eq!(of("transformers = \"^4.46\"\n"), [pair("transformers", "^4.46")]);
         assert_eq!(of("transformers\ngit+https://github.com/huggingface/transformers@main\ntorchvision==0.2\n"), []);
+    }
+
+    #[test]
+    fn a_fork_is_the_version_that_it_says() {
+        let fork = Project(BTreeMap::from([
+            ("src/transformers/__init__.py", "# the library\n__version__ = \"4.8.0.dev0\"\n"),
+            ("setup.py", "install_requires=['torch>=1.0']"),
+        ]));
+        let (versions, path) = beside(&fork, "run_glue.sh", "").unwrap();
+        assert_eq!((versions["transformers"].as_str(), versions["torch"].as_str()), ("==4.8.0.dev0", ">=1.0"));
+        assert!(path.ends_with("src/transformers/__init__.py"));
     }
 
     #[test]
