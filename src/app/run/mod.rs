@@ -72,8 +72,12 @@ impl Telemetry {
     /// is has ended, and nobody has declined it.
     #[must_use]
     pub fn offered(&self, monitor: &Monitor, now: Moment) -> Option<&HookedRun> {
-        let local = matches!(&monitor.source, SourceState::Running(info)
-            if info.kind.is_live() || info.kind == SourceKind::Demo);
+        let local = match &monitor.source {
+            SourceState::Starting => false,
+            SourceState::Running(info) => info.kind.is_live() || info.kind == SourceKind::Demo,
+            // Without a GPU a run on the CPU is all there is to follow.
+            SourceState::Failed(_) => true,
+        };
         let own = self.simulated_pid.filter(|_| monitor.attached.is_some());
         let idle = monitor.attached.as_ref().is_none_or(|attached| {
             Some(attached.pid) == own || matches!(attached.state, AttachedState::Ended | AttachedState::Missing)
@@ -323,6 +327,8 @@ mod tests {
             monitor.source = source(kind);
             assert_eq!(run.offered(&monitor, NOW).map(|run| run.pid), offered, "{kind:?}");
         }
+        monitor.source = SourceState::Failed("no GPU: the plan is for this machine's CPU".to_owned());
+        assert_eq!(run.offered(&monitor, NOW).map(|run| run.pid), Some(7), "a run on the CPU");
         monitor.source = source(SourceKind::Nvml);
         assert_eq!((&monitor.attached, run.progress(&monitor, NOW)), (&None, None));
         monitor.toggle_attach(7);
