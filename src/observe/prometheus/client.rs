@@ -136,9 +136,29 @@ fn http(error: ureq::Error) -> FetchError {
         ureq::Error::Http(_) => {
             FetchError::Http("a configured header has characters that no header may have".to_owned())
         }
-        ureq::Error::Io(error) => FetchError::Http(error.to_string()),
-        error => FetchError::Http(error.to_string()),
+        error => {
+            let words = match &error {
+                ureq::Error::Io(error) => error.to_string(),
+                error => error.to_string(),
+            };
+            FetchError::Http(plain(&words).map_or(words, str::to_owned))
+        }
     }
+}
+
+/// What the errors of TLS that a user can mend mean, by rustls's words.
+fn plain(words: &str) -> Option<&'static str> {
+    const PLAIN: [(&str, &str); 4] = [
+        (
+            "UnknownIssuer",
+            "the server's certificate is signed by an authority that is not known here: `access.ca` names yours, see \
+             `memwall help sources`",
+        ),
+        ("certificate expired", "the server's certificate has expired"),
+        ("not valid for name", "the server's certificate is for another host name"),
+        ("InvalidContentType", "the server does not speak TLS: write http:// instead of https://"),
+    ];
+    PLAIN.iter().find(|(theirs, _)| words.contains(theirs)).map(|(_, ours)| *ours)
 }
 
 fn cut(error: io::Error) -> FetchError {
