@@ -52,6 +52,8 @@ pub struct Telemetry {
     commanded: Option<CommandPlan>,
     /// The process and program whose command was asked for.
     asked_command: Option<ProcessIdentity>,
+    /// Where the counts of log and hook stood last.
+    anchor: Option<progress::CountAnchor>,
     /// The process and program that the phases are of.
     of: Option<ProcessIdentity>,
     /// The step by the rhythm of the attached process's device.
@@ -118,6 +120,7 @@ impl Telemetry {
         self.ran_out = None;
         self.sampled_cause = None;
         self.phases = Phases::default();
+        self.anchor = None;
         self.rhythm = Reading::default();
     }
 
@@ -145,6 +148,7 @@ impl Telemetry {
                 now
             }
         };
+        self.anchor_counts(monitor, now);
         if let Some((_, progress)) =
             self.progress(monitor, now).filter(|(_, known)| known.told_by != ProgressSource::Rhythm)
         {
