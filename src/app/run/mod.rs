@@ -167,10 +167,13 @@ impl Telemetry {
         Some(&self.news.progress).filter(|log| log.is_known()).or(self.sampled.as_ref().filter(|_| is_sampled(monitor)))
     }
 
-    /// Whether the user has named the log of a run, and it tells of training, while no process is attached.
+    /// Whether the user has named the log of a run, now or when it was recorded, and it tells of training, while no
+    /// process is attached.
     #[must_use]
     pub fn is_logged(&self, monitor: &Monitor) -> bool {
-        monitor.attached.is_none() && self.news.progress.is_known()
+        let replays = matches!(&monitor.source, SourceState::Running(info) if info.kind == SourceKind::Replay);
+        let recorded = self.sampled.as_ref().filter(|_| replays);
+        monitor.attached.is_none() && (self.news.progress.is_known() || recorded.is_some_and(Progress::is_known))
     }
 
     /// What the header of its log states of the training.
@@ -345,6 +348,19 @@ mod tests {
         monitor.toggle_attach(7);
         run.decline(7);
         assert!(run.offered(&monitor, NOW).is_none());
+    }
+
+    #[test]
+    fn the_recording_of_a_log_is_a_log_and_a_demo_is_none() {
+        let (mut run, mut monitor) = (Telemetry::default(), Monitor::new(None));
+        let told_by = ProgressSource::Log(LogFormat::Text);
+        let progress = Progress { told_by, step: Reading::measured(7, NOW), ..Progress::default() };
+        let sample = Sample { at: NOW, progress: Some(Box::new(progress)), ..Sample::default() };
+        for (kind, logged) in [(SourceKind::Replay, true), (SourceKind::Demo, false), (SourceKind::Nvml, false)] {
+            monitor.source = SourceState::Running(SourceInfo { kind, detail: String::new() });
+            run.on_progress(&sample, &mut monitor);
+            assert_eq!(run.is_logged(&monitor), logged, "{kind:?}");
+        }
     }
 
     #[test]
