@@ -164,3 +164,23 @@ fn plain(words: &str) -> Option<&'static str> {
 fn cut(error: io::Error) -> FetchError {
     if error.kind() == io::ErrorKind::TimedOut { FetchError::Slow } else { FetchError::Cut(error) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    /// As rustls 0.23 words them (`error.rs`).
+    #[test]
+    fn what_is_wrong_with_tls_is_said_in_plain_words() {
+        let expired = "invalid peer certificate: certificate expired: verification time 1795932131 (UNIX), but …";
+        for (theirs, ours) in [
+            ("invalid peer certificate: UnknownIssuer", "`access.ca`"),
+            (expired, "has expired"),
+            ("invalid peer certificate: certificate not valid for name \"a\"; certificate …", "another host name"),
+            ("received corrupt message of type InvalidContentType", "write http://"),
+        ] {
+            assert!(plain(theirs).is_some_and(|words| words.contains(ours)), "{theirs}");
+        }
+        assert_eq!(plain("Connection refused (os error 111)"), None);
+    }
+}
