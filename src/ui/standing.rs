@@ -8,7 +8,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use self::metric::{LineMetric, MetricRank, most_important};
-use self::urgent::urgent;
+use self::urgent::{unread, urgent};
 use super::Look;
 use super::header::{difference, is_unplanned, joined, terabytes, tokens};
 use super::text::{RenderLine, fit, marked, signed_percent, width_of, without_mean};
@@ -39,7 +39,9 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     // The reason comes whole before anything else is cut, then what wants a hand, then as many figures as fit.
     let why = why(state, width.saturating_sub(1), look);
     let room = width.saturating_sub(1 + if why.is_empty() { 0 } else { width_of(&why) + 3 });
-    let urgent = urgent(state, if why.is_empty() { width / 2 } else { room }, look);
+    // Beside figures it takes half the line; where nothing is read they are predictions alone.
+    let most = if why.is_empty() && unread(state).is_none() { width / 2 } else { room };
+    let urgent = urgent(state, most, look);
     let room = room.saturating_sub(if urgent.is_empty() { 0 } else { width_of(&urgent) + 3 });
     let middle = joined(most_important(parts, room), room, look);
     let mut spans = vec![Span::raw(" ")];

@@ -35,7 +35,7 @@ pub(super) fn urgent<'a>(state: &State, width: usize, look: &Look) -> Vec<Span<'
 }
 
 /// Why nothing is read: the source does not open, or no GPU answers. That there is no GPU for a CPU's plan is no fault.
-fn unread(state: &State) -> Option<String> {
+pub(super) fn unread(state: &State) -> Option<String> {
     match &state.monitor.source {
         SourceState::Failed(why) if !is_for_cpu(state) => Some(why.clone()),
         SourceState::Running(_) if state.monitor.is_unanswered() => {
