@@ -1,5 +1,6 @@
 //! What frameworks let be, where a plan alone would say yes.
 
+use crate::catalog::Generation;
 use crate::model::Input;
 use crate::plan::Checkpointing;
 use crate::plan::keywords::{CpuOffload, Mode, Sharding};
@@ -11,8 +12,12 @@ pub(super) fn shardings(job: &Job) -> &'static [Sharding] {
     if degrees.engine_is_given { degrees.engine.shardings() } else { job.profile.data_parallel.proposed.is }
 }
 
-/// Whether what is offloaded goes with a pipeline and with what is recomputed.
+/// Whether what is offloaded goes with a pipeline and with what is recomputed. On a CPU nothing is: it is in the host's
+/// memory already, and a plan that says otherwise is refused.
 pub(super) fn offloads(job: &Job, pipeline: u64, offload: CpuOffload, checkpointing: &Checkpointing) -> bool {
+    if job.hardware.gpu.generation == Generation::Cpu {
+        return offload == CpuOffload::None;
+    }
     job.training.mode == Mode::Inference
         || job.profile.support.offload.is.allows(offload, pipeline, *checkpointing != Checkpointing::None)
 }

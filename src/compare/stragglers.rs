@@ -127,6 +127,26 @@ pub struct Straggler {
     weight: f64,
 }
 
+impl Straggler {
+    /// In words: `throttled, work -11 %`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let difference = self.difference();
+        let comma = if difference.is_empty() { "" } else { ", " };
+        format!("{}{comma}{}", self.cause, difference.trim_start())
+    }
+
+    /// How far it is off its equals, as words go on: `  work -11 %`; nothing where it does not answer.
+    #[must_use]
+    pub fn difference(&self) -> String {
+        match (self.training, self.off) {
+            (Some(training), _) => format!("  training {:+.0} %", training * 100.0),
+            (None, Some(off)) => format!("  work {:+.0} %", off * 100.0),
+            (None, None) => String::new(),
+        }
+    }
+}
+
 /// Watches ranks over intervals.
 #[derive(Debug, Clone, Default)]
 pub struct StragglerWatch {

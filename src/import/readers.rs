@@ -83,7 +83,13 @@ fn unknown(context: &ImportContext) -> ImportedPlan {
         _ => context.run.command.join(" ").chars().take(LONGEST_SHOWN).collect(),
     };
     let none = || "it has no command line".to_owned();
-    let why = if shown.is_empty() { none() } else { format!("`{shown}` is of no framework that is known") };
+    let script = Some(&context.program.path).filter(|path| context.program.python && path.ends_with(".py"));
+    let why = match script.map(|path| context.run.files.read(path)) {
+        _ if shown.is_empty() => none(),
+        // What is not there may well be of one.
+        Some(Err(unread)) => format!("{}, and by its name it is of no framework that is known", unread.0),
+        _ => format!("`{shown}` is of no framework that is known"),
+    };
     imported.miss("model", why);
     python_sizes::tell_of_unknown(&mut imported, context);
     // Without a launcher it may start its ranks itself.

@@ -162,6 +162,10 @@ impl RecordingSummary {
         facts.row(["from".to_owned(), self.span.0.to_string()]);
         facts.row(["to".to_owned(), format!("{}, {} later", self.span.1, self.length())]);
         facts.row(["samples".to_owned(), format!("{}, {} lost", self.samples, self.dropped)]);
+        if self.devices.is_empty() {
+            facts.row(["GPUs".to_owned(), "none".to_owned()]);
+            return facts.render("", width);
+        }
         facts.row(["GPUs".to_owned(), self.models()]);
         let mut table = Table::new([
             ("GPU", Align::Right),

@@ -161,7 +161,7 @@ fn source<'a>(state: &'a State, look: &Look) -> Vec<Span<'a>> {
 }
 
 /// Whether the plan trains without a GPU.
-fn is_for_cpu(state: &State) -> bool {
+pub fn is_for_cpu(state: &State) -> bool {
     state.plans.compared().job().is_some_and(|job| job.hardware.gpu.generation == Generation::Cpu)
 }
 

@@ -304,6 +304,8 @@ fn short(offloaded: &str) -> String {
 /// Memory to the right, speed up: the front as a line, the selected plan on it or below it.
 fn draw_chart(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
+    let on_cpu = view.around.prediction().is_some_and(|prediction| prediction.on_cpu);
+    let (device, unit) = if on_cpu { ("CPU", "GiB") } else { ("GPU", "GiB a GPU") };
     let point = |plan: &RankedPlan| (plan.outline.capacity.needed.gib(), throughput(&plan.outline));
     let front: Vec<(f64, f64)> = view.front().iter().map(point).collect();
     let rows = view.rows();
@@ -317,7 +319,7 @@ fn draw_chart(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
     let marks = front.iter().map(|at| mark(*at, "•", theme.predicted()));
     let ticks = chosen.iter().map(|(memory, _)| *memory).chain([cap, low, (low + cap) / 2.0]);
     let chart = Chart {
-        title: " Pareto front: tok/s over GiB a GPU".to_owned(),
+        title: format!(" Pareto front: tok/s over {unit}"),
         x: (low, cap * 1.02),
         y,
         label: tokens,
@@ -325,7 +327,7 @@ fn draw_chart(view: &SearchView, look: &Look, area: Rect, buffer: &mut Buffer) {
         line: front.windows(2).map(|pair| [pair[0], pair[1]]).collect(),
         stems: false,
         marks: marks.chain(chosen.map(|at| mark(at, "◆", theme.accent()))).collect(),
-        walls: vec![ChartWall { at: cap, name: "GPU".to_owned() }],
+        walls: vec![ChartWall { at: cap, name: device.to_owned() }],
         level: None,
     };
     chart.draw(look, area, buffer);

@@ -1,16 +1,18 @@
 //! The second line: how far observed is from predicted, and why.
 
 mod metric;
+mod urgent;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use self::metric::{LineMetric, MetricRank, most_important};
+use self::urgent::{unread, urgent};
 use super::Look;
 use super::header::{difference, is_unplanned, joined, terabytes, tokens};
 use super::text::{RenderLine, fit, marked, signed_percent, width_of, without_mean};
-use crate::app::{Alert, Plans, SOON, State, mismatch};
+use crate::app::{SOON, State, mismatch};
 use crate::compare::{Comparison, Explanation, Forecast, Residual, named_first};
 use crate::predict::Prediction;
 use crate::printable::printable;
@@ -37,7 +39,9 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     // The reason comes whole before anything else is cut, then what wants a hand, then as many figures as fit.
     let why = why(state, width.saturating_sub(1), look);
     let room = width.saturating_sub(1 + if why.is_empty() { 0 } else { width_of(&why) + 3 });
-    let urgent = urgent(state, if why.is_empty() { width / 2 } else { room }, look);
+    // Beside figures it takes half the line; where nothing is read they are predictions alone.
+    let most = if why.is_empty() && unread(state).is_none() { width / 2 } else { room };
+    let urgent = urgent(state, most, look);
     let room = room.saturating_sub(if urgent.is_empty() { 0 } else { width_of(&urgent) + 3 });
     let middle = joined(most_important(parts, room), room, look);
     let mut spans = vec![Span::raw(" ")];
@@ -89,7 +93,7 @@ fn parts<'a>(state: &State, prediction: &Prediction, look: &Look) -> Vec<LineMet
         return unplanned(state, look).into_iter().map(LineMetric::usual).collect();
     }
     let mut parts = match &state.run.comparison {
-        Some(comparison) => compared(comparison, look),
+        Some(comparison) => compared(state, comparison, look),
         None => alone(prediction, look).into_iter().map(LineMetric::usual).collect(),
     };
     let mut predicted = match state.plans.compared().serves() {
@@ -122,30 +126,6 @@ fn unplanned<'a>(state: &State, look: &Look) -> Vec<Vec<Span<'a>>> {
 fn step_of(state: &State) -> Reading<Seconds> {
     let told = state.run.telemetry.progress(&state.monitor, state.now);
     told.map_or_else(Reading::not_read, |(_, progress)| progress.step_time)
-}
-
-/// The gravest alert that nobody has seen, in at most `width` cells, unless the verdict says it; else what the GPU
-/// lacks.
-fn urgent<'a>(state: &State, width: usize, look: &Look) -> Vec<Span<'a>> {
-    const SHORTEST: usize = 12;
-    let said = |alert| matches!(alert, Alert::FullIn | Alert::Ended | Alert::OutOfMemory);
-    let Some((raised, more)) = state.run.alerts.unseen().filter(|(raised, more)| *more > 0 || !said(raised.alert))
-    else {
-        return lacking(&state.plans, width, look);
-    };
-    if width < SHORTEST {
-        return Vec::new();
-    }
-    let more = if more > 0 { format!(" (+{more})") } else { String::new() };
-    let text = fit(&printable(&raised.text), width.saturating_sub(2 + more.len()));
-    vec![Span::styled(format!("! {text}{more}"), look.theme.danger())]
-}
-
-/// What the plan says that its GPU has no kernels or no link for.
-fn lacking<'a>(plans: &Plans, width: usize, look: &Look) -> Vec<Span<'a>> {
-    let Some((_, lacks)) = plans.compared().lacking() else { return Vec::new() };
-    let text = fit(&format!("! {}", printable(&lacks)), width);
-    vec![Span::styled(text, look.theme.warning())]
 }
 
 /// When the run will be done.
@@ -241,9 +221,14 @@ fn alone<'a>(prediction: &Prediction, look: &Look) -> Vec<Vec<Span<'a>>> {
     ]
 }
 
-fn compared<'a>(comparison: &Comparison, look: &Look) -> Vec<LineMetric<'a>> {
-    let memory =
-        LineMetric::of(residual("memory ", &comparison.memory, Bytes::in_gib, " GiB", look), &comparison.memory);
+fn compared<'a>(state: &State, comparison: &Comparison, look: &Look) -> Vec<LineMetric<'a>> {
+    let mut memory = residual("memory ", &comparison.memory, Bytes::in_gib, " GiB", look);
+    // Of many hosts' GPUs the one that is off is named.
+    let device = comparison.whose.device().filter(|_| comparison.memory.notable && state.monitor.cluster.is_there());
+    if let Some(device) = device {
+        memory.insert(1, Span::styled(format!("{} ", state.monitor.gpu_name_at(device)), look.theme.warning()));
+    }
+    let memory = LineMetric::of(memory, &comparison.memory);
     let bandwidth = &comparison.bandwidth;
     // Nobody counts the DRAM traffic of a CPU.
     let counted = bandwidth.observed.absence() != Some(&Absence::NoGpu);

@@ -504,6 +504,15 @@ fn help_names_what_there_is() {
     assert!(usage.contains("predict [OPTIONS] MODEL_TYPE SIZE BATCH"), "{usage}");
 }
 
+/// The README's own line, where there is no such script.
+#[test]
+fn a_script_that_is_not_there_is_said_to_be_missing() {
+    let bench = Bench::with(&[("mine.py", "print('nothing')\n")]);
+    let told = |script: &str| bench.run(&["import", "--", "torchrun", script]).exits(1).err;
+    assert!(told("train.py").contains("train.py: there is no such file"), "{}", told("train.py"));
+    assert!(told("mine.py").contains("`mine.py` is of no framework that is known"), "{}", told("mine.py"));
+}
+
 /// What a slip on the command line says: one line, exit 2, and these words in it, those behind `!` not.
 #[test]
 fn a_slip_is_told_in_one_line_that_says_what_is_right() {

@@ -180,6 +180,27 @@ fn six_gpus_of_megatron_with_experts_as_by_brute_force() {
 }
 
 #[test]
+fn on_a_cpu_every_plan_that_is_found_is_one_that_may_be_written() {
+    // A host of 16 GiB that reaches 100 GFLOP/s.
+    let (mut catalog, progress) = (catalog().clone(), SearchProgress::default());
+    let host = "sources: {m: a test}\ngpus:\n- {name: CPU, short: CPU, vendor: cpu, architecture: cpu, \
+                sm_count: {value: 2, source: m}, memory_gib: {value: 16, source: m}, \
+                bandwidth_gb_s: {value: 20, source: m}, peak_tflops: {source: m, fp32: 0.1, bf16: 0.1}, link: pcie_4, \
+                process_mib: {source: m, torch: 200, transformers: 300}}\n";
+    catalog.extend("host", host).unwrap();
+    let text = "model: {preset: gpt2, batch_size: 4, sequence_length: 128}\ntraining: {precision: fp32}\n\
+                hardware: {gpu_type: cpu}\n";
+    let request = Request { plan: &plan(text), keep: Vec::new(), top: 20, free_batch: false };
+    let found = search(&request, &catalog, &progress).unwrap();
+    assert!(!found.ranked.is_empty());
+    for one in &found.ranked {
+        // What a CPU offloads is in its memory already: the plan file refuses the key.
+        let edited = Document::parse(text).unwrap().changed(&one.change).unwrap();
+        assert_eq!(Job::resolve(&edited.plan().unwrap(), &catalog).err(), None, "{}", edited.text());
+    }
+}
+
+#[test]
 fn what_is_kept_stays() {
     let text = include_str!("../../configs/plans/70b_hybrid_training.yaml");
     let keep = vec!["distribution.tensor_parallel", "training.cpu_offload", "distribution.context_parallel"];

@@ -21,7 +21,12 @@ const GPUS: usize = 8;
 
 /// The example of 64 GPUs with sixteen times the data-parallel ranks: 4 stages of 256 GPUs.
 fn open() -> State {
-    let (name, text) = EXAMPLES.iter().find(|(name, _)| *name == "70b_hybrid_training").unwrap();
+    opened("70b_hybrid_training")
+}
+
+/// The same under another name: a plan of a person's own is compared at once.
+fn opened(name: &str) -> State {
+    let (_, text) = EXAMPLES.iter().find(|(name, _)| *name == "70b_hybrid_training").unwrap();
     let text = text
         .replace("batch_size: 128 ", "batch_size: 2048 ")
         .replace("num_gpus: 64", "num_gpus: 1024")
@@ -119,6 +124,47 @@ fn a_cluster_with_three_stragglers() {
     assert!(screen(&state, &look(), (120, 40)).contains("node8/3"));
     press(&mut state, &[KeyPress::Esc]);
     assert_eq!(state.monitor.view, MonitorView::Cluster);
+}
+
+#[test]
+fn the_second_line_names_the_host_that_is_off() {
+    let state = watched();
+    for size in [(80, 24), (120, 40), (200, 50)] {
+        let drawn = screen(&state, &look(), size);
+        let second = drawn.lines().nth(1).unwrap();
+        // Rank 1000 is GPU 0 of the 126th node: its alert comes before the ranks that are slow.
+        assert!(second.contains("! GPU node126/0: gone"), "{second}");
+    }
+    let mut state = open();
+    for interval in 0..4 {
+        let mut sample = sample(&state, interval);
+        sample.devices[1000] = healthy(&state, 1000, sample.at);
+        happen(&mut state, Event::Sample(Box::new(sample)));
+    }
+    let drawn = screen(&state, &look(), (80, 24));
+    // The GPUs 59 (node8/3, hot) and 700 (node88/4) are off.
+    assert!(drawn.lines().nth(1).unwrap().contains("! GPU node8/3: hot, work -"), "{drawn}");
+    assert!(drawn.lines().nth(1).unwrap().contains("(+1)"), "{drawn}");
+}
+
+#[test]
+fn memory_off_the_plan_names_the_host_that_holds_it() {
+    let mut state = opened("mine");
+    for interval in 0..4 {
+        let at = START.plus_millis(interval * 5000);
+        let mut devices: Vec<DeviceSample> = (0..NODES * GPUS).map(|rank| healthy(&state, rank, at)).collect();
+        let total = Bytes::from_mib(81_559);
+        let used = Bytes::from_mib(78_000);
+        devices[301].memory = Reading::measured(DeviceMemory { total, used, free: total.saturating_sub(used) }, at);
+        happen(&mut state, Event::Sample(Box::new(Sample { at, devices, ..Sample::default() })));
+    }
+    let drawn = screen(&state, &look(), (120, 40));
+    // 301 is GPU 5 of the 38th node.
+    assert!(drawn.lines().nth(1).unwrap().contains("memory node38/5 "), "{drawn}");
+    state.views.focus = Pane::Compare;
+    state.views.zoomed = true;
+    let drawn = screen(&state, &look(), (120, 40));
+    assert!(drawn.contains("all of GPU node38/5, which has held most"), "{drawn}");
 }
 
 #[test]
@@ -264,6 +310,11 @@ fn gpus_that_nobody_tells_of_are_not_idle() {
     let first = shown.lines().next().unwrap();
     assert!(first.contains("prometheus no answer") && first.ends_with("NO ANSWER"), "{first}");
     assert!(!shown.contains("IDLE") && !shown.contains("idle"), "{shown}");
+    let second = screen(&state, &look(), (80, 24)).lines().nth(1).unwrap().to_owned();
+    assert!(second.contains("! no GPU answers: Connection refused"), "{second}");
+    state.views.zoomed = true;
+    let drawn = screen(&state, &look(), (120, 40));
+    assert!(drawn.contains(" no GPU answers") && !drawn.contains("does as much as"), "{drawn}");
 }
 
 #[test]

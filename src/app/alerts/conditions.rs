@@ -22,7 +22,7 @@ pub enum Crossing {
 #[derive(Debug, Clone)]
 pub struct Condition {
     pub alert: Alert,
-    pub gpu: Option<u32>,
+    pub gpu: Option<String>,
     pub state: Crossing,
     pub text: String,
     pub value: String,
@@ -56,8 +56,9 @@ pub fn of(state: &State) -> Vec<Condition> {
     let rules = &state.run.alerts.rules;
     let mut conditions = Vec::new();
     for device in state.monitor.devices() {
+        let gpu = state.monitor.gpu_name(device);
         conditions.extend(
-            [memory(device, rules), temperature(device, rules), trouble(device, &state.run.alerts)]
+            [memory(&gpu, device, rules), temperature(&gpu, device, rules), trouble(&gpu, device, &state.run.alerts)]
                 .into_iter()
                 .flatten(),
         );
@@ -78,24 +79,24 @@ fn figure(alert: Alert, state: Crossing, text: String, value: f64, threshold: f6
     Condition { value: three_figures(value), threshold: three_figures(threshold), ..condition(alert, state, text) }
 }
 
-fn memory(device: &DeviceSample, rules: &AlertRules) -> Option<Condition> {
+fn memory(gpu: &str, device: &DeviceSample, rules: &AlertRules) -> Option<Condition> {
     let threshold = rules.threshold(Alert::Memory)?;
     let memory = device.memory.value()?;
     let share = memory.used.share_of(memory.total)?.percent();
-    let text = format!("GPU {}: memory {share:.0} % full", device.label());
+    let text = format!("GPU {gpu}: memory {share:.0} % full");
     let condition = figure(Alert::Memory, upwards(share, threshold, BACK_POINTS), text, share, threshold);
-    Some(Condition { gpu: Some(device.index), ..condition })
+    Some(Condition { gpu: Some(gpu.to_owned()), ..condition })
 }
 
-fn temperature(device: &DeviceSample, rules: &AlertRules) -> Option<Condition> {
+fn temperature(gpu: &str, device: &DeviceSample, rules: &AlertRules) -> Option<Condition> {
     let threshold = rules.threshold(Alert::Temperature)?;
     let degrees = device.temperature.value()?.0;
-    let text = format!("GPU {}: {degrees:.0} °C", device.label());
+    let text = format!("GPU {gpu}: {degrees:.0} °C");
     let condition = figure(Alert::Temperature, upwards(degrees, threshold, BACK_DEGREES), text, degrees, threshold);
-    Some(Condition { gpu: Some(device.index), ..condition })
+    Some(Condition { gpu: Some(gpu.to_owned()), ..condition })
 }
 
-fn trouble(device: &DeviceSample, alerts: &AlertState) -> Option<Condition> {
+fn trouble(gpu: &str, device: &DeviceSample, alerts: &AlertState) -> Option<Condition> {
     alerts.rules.threshold(Alert::Gpu)?;
     let health = &device.health;
     let is = |flag: &Reading<bool>, what: &str| (flag.value() == Some(&true)).then(|| what.to_owned());
@@ -103,7 +104,7 @@ fn trouble(device: &DeviceSample, alerts: &AlertState) -> Option<Condition> {
         let xids = health.xids.value().filter(|xids| xids.count > 0)?;
         Some(xids.last.and_then(|last| last.code).map_or("a critical error".to_owned(), |code| format!("Xid {code}")))
     };
-    let recovered = || match alerts.recovered(device) {
+    let recovered = || match alerts.recovered(gpu, device) {
         0 => None,
         1 => Some("NVLink recovered from an error".to_owned()),
         more => Some(format!("NVLink recovered from {more} errors")),
@@ -116,9 +117,9 @@ fn trouble(device: &DeviceSample, alerts: &AlertState) -> Option<Condition> {
         .or_else(|| is(&health.repair_failed, "no spare memory row left"))
         .or_else(recovered)
         .or_else(|| device.narrow_link());
-    let text = format!("GPU {}: {}", device.label(), what.as_deref().unwrap_or_default());
+    let text = format!("GPU {gpu}: {}", what.as_deref().unwrap_or_default());
     let condition = condition(Alert::Gpu, whether(what.is_some()), text);
-    Some(Condition { gpu: Some(device.index), ..condition })
+    Some(Condition { gpu: Some(gpu.to_owned()), ..condition })
 }
 
 fn full_in(run: &RunState) -> Option<Condition> {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub use rules::{Alert, AlertChannels, AlertRules};
 
 use crate::app::event::Effect;
-use crate::app::monitor::SourceState;
+use crate::app::monitor::{Monitor, SourceState};
 use crate::app::notice::info;
 use crate::app::state::State;
 use crate::order::StableOrder;
@@ -24,8 +24,8 @@ const LISTED: usize = 8;
 pub struct RaisedAlert {
     /// About what.
     pub alert: Alert,
-    /// On which device.
-    pub gpu: Option<u32>,
+    /// On which device, by its name for people.
+    pub gpu: Option<String>,
     /// In words, as it stands now, or stood last.
     pub text: String,
     /// When it came over its threshold.
@@ -44,7 +44,7 @@ pub struct AlertState {
     /// Those that do no more, the newest first.
     pub past: VecDeque<RaisedAlert>,
     /// How often the NVLinks of each device had recovered when it was first seen: what was before is nobody's to mend.
-    pub recoveries: BTreeMap<u32, u64>,
+    pub recoveries: BTreeMap<String, u64>,
 }
 
 /// What an alert tells the world outside.
@@ -58,8 +58,8 @@ pub struct AlertMessage {
     pub value: String,
     /// The threshold; empty where there is none.
     pub threshold: String,
-    /// The device.
-    pub gpu: Option<u32>,
+    /// The device, by its name for people: `3`, or `node17/3` of several hosts.
+    pub gpu: Option<String>,
     /// The attached process.
     pub pid: Option<u32>,
     /// The plan's name.
@@ -77,16 +77,16 @@ impl AlertState {
     }
 
     /// Since a device is watched, how often its NVLinks were set up again after an error.
-    fn recovered(&self, device: &DeviceSample) -> u64 {
+    fn recovered(&self, gpu: &str, device: &DeviceSample) -> u64 {
         let now = device.health.nvlink_recoveries.value().copied().unwrap_or(0);
-        now.saturating_sub(self.recoveries.get(&device.index).copied().unwrap_or(now))
+        now.saturating_sub(self.recoveries.get(gpu).copied().unwrap_or(now))
     }
 
     /// Notes devices that are new, and counters that were set back.
-    fn note_recoveries(&mut self, devices: &[DeviceSample]) {
-        for device in devices {
+    fn note_recoveries(&mut self, monitor: &Monitor) {
+        for device in monitor.devices() {
             if let Some(now) = device.health.nvlink_recoveries.value() {
-                let first = self.recoveries.entry(device.index).or_insert(*now);
+                let first = self.recoveries.entry(monitor.gpu_name(device)).or_insert(*now);
                 *first = (*first).min(*now);
             }
         }
@@ -100,7 +100,7 @@ impl AlertState {
 
 /// Looks what has come over its threshold, and what has gone back.
 pub fn on_sample(state: &mut State) -> Vec<Effect> {
-    state.run.alerts.note_recoveries(state.monitor.devices());
+    state.run.alerts.note_recoveries(&state.monitor);
     let conditions = conditions::of(state);
     let now = state.now;
     let mut new: Vec<Condition> = Vec::new();
@@ -121,7 +121,7 @@ pub fn on_sample(state: &mut State) -> Vec<Effect> {
     let order = |alert: Alert| Alert::ALL.iter().position(|known| *known == alert);
     let raised = |condition: &Condition| RaisedAlert {
         alert: condition.alert,
-        gpu: condition.gpu,
+        gpu: condition.gpu.clone(),
         text: condition.text.clone(),
         at: now,
         seen: false,

@@ -196,7 +196,7 @@ impl Cluster {
     }
 
     /// Takes in the devices of a sample, against the plan that they are compared with.
-    fn take(&mut self, devices: &[DeviceSample], job: Option<&Job>, at: crate::reading::Moment) {
+    pub(super) fn take(&mut self, devices: &[DeviceSample], job: Option<&Job>, at: crate::reading::Moment) {
         let same = |(known, device): (&Option<Arc<DeviceLocation>>, &DeviceSample)| match (known, &device.location) {
             (Some(known), Some(now)) => Arc::ptr_eq(known, now) || known == now,
             (None, None) => true,

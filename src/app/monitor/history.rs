@@ -2,6 +2,7 @@
 
 use std::collections::{VecDeque, vec_deque};
 
+use super::places::rearranged;
 use crate::reading::{Absence, DeviceSample, Moment, Reading, ReadingKind, Sample};
 use crate::units::{Bytes, BytesPerSec, Fraction, Seconds, Watts};
 
@@ -58,6 +59,11 @@ impl History {
             }
             points.push_back(HistoryPoint::of(device, sample.at));
         }
+    }
+
+    /// Takes the past of each device to its new place, by the place where it was.
+    pub fn rearrange(&mut self, former: &[Option<usize>]) {
+        rearranged(&mut self.devices, former);
     }
 
     /// A device's past begins with this.

@@ -4,6 +4,7 @@ pub(super) mod attached;
 pub(super) mod end_request;
 pub(super) mod history;
 pub(super) mod milestones;
+pub(super) mod places;
 pub(super) mod processes;
 pub(super) mod recording;
 pub(super) mod spans;
@@ -334,6 +335,7 @@ impl Monitor {
 
     /// Takes in a sample.
     pub fn take(&mut self, mut sample: Sample) {
+        self.follow_places(&sample.devices);
         if let Some(past) = sample.past.take() {
             self.history.begin(past.position, &past.samples);
             self.spans.begin(past.position, &past.samples);

@@ -40,7 +40,11 @@ impl Telemetry {
         if !gone && end.is_none() && exit.is_none() {
             return None;
         }
-        let step = self.progress(monitor, now).and_then(|(_, known)| Some((known.told_by, *known.step.value()?)));
+        // What the process counted to its end comes before the last line of a log.
+        let counted = self.hooked(monitor, now).filter(|run| run.end.is_some()).and_then(|run| run.step.as_ref());
+        let counted = counted.map(|step| (ProgressSource::Hook, step.step));
+        let told = || self.progress(monitor, now).and_then(|(_, known)| Some((known.told_by, *known.step.value()?)));
+        let step = counted.or_else(told);
         let steps = step.map_or_else(String::new, |(by, step)| match by {
             ProgressSource::Hook => format!(" after {} steps", grouped(step)),
             // A log's count may have begun in an earlier process.

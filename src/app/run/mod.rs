@@ -52,6 +52,8 @@ pub struct Telemetry {
     commanded: Option<CommandPlan>,
     /// The process and program whose command was asked for.
     asked_command: Option<ProcessIdentity>,
+    /// Where the counts of log and hook stood last.
+    anchor: Option<progress::CountAnchor>,
     /// The process and program that the phases are of.
     of: Option<ProcessIdentity>,
     /// The step by the rhythm of the attached process's device.
@@ -72,8 +74,12 @@ impl Telemetry {
     /// is has ended, and nobody has declined it.
     #[must_use]
     pub fn offered(&self, monitor: &Monitor, now: Moment) -> Option<&HookedRun> {
-        let local = matches!(&monitor.source, SourceState::Running(info)
-            if info.kind.is_live() || info.kind == SourceKind::Demo);
+        let local = match &monitor.source {
+            SourceState::Starting => false,
+            SourceState::Running(info) => info.kind.is_live() || info.kind == SourceKind::Demo,
+            // Without a GPU a run on the CPU is all there is to follow.
+            SourceState::Failed(_) => true,
+        };
         let own = self.simulated_pid.filter(|_| monitor.attached.is_some());
         let idle = monitor.attached.as_ref().is_none_or(|attached| {
             Some(attached.pid) == own || matches!(attached.state, AttachedState::Ended | AttachedState::Missing)
@@ -114,6 +120,7 @@ impl Telemetry {
         self.ran_out = None;
         self.sampled_cause = None;
         self.phases = Phases::default();
+        self.anchor = None;
         self.rhythm = Reading::default();
     }
 
@@ -141,6 +148,7 @@ impl Telemetry {
                 now
             }
         };
+        self.anchor_counts(monitor, now);
         if let Some((_, progress)) =
             self.progress(monitor, now).filter(|(_, known)| known.told_by != ProgressSource::Rhythm)
         {
@@ -159,10 +167,13 @@ impl Telemetry {
         Some(&self.news.progress).filter(|log| log.is_known()).or(self.sampled.as_ref().filter(|_| is_sampled(monitor)))
     }
 
-    /// Whether the user has named the log of a run, and it tells of training, while no process is attached.
+    /// Whether the user has named the log of a run, now or when it was recorded, and it tells of training, while no
+    /// process is attached.
     #[must_use]
     pub fn is_logged(&self, monitor: &Monitor) -> bool {
-        monitor.attached.is_none() && self.news.progress.is_known()
+        let replays = matches!(&monitor.source, SourceState::Running(info) if info.kind == SourceKind::Replay);
+        let recorded = self.sampled.as_ref().filter(|_| replays);
+        monitor.attached.is_none() && (self.news.progress.is_known() || recorded.is_some_and(Progress::is_known))
     }
 
     /// What the header of its log states of the training.
@@ -323,6 +334,8 @@ mod tests {
             monitor.source = source(kind);
             assert_eq!(run.offered(&monitor, NOW).map(|run| run.pid), offered, "{kind:?}");
         }
+        monitor.source = SourceState::Failed("no GPU: the plan is for this machine's CPU".to_owned());
+        assert_eq!(run.offered(&monitor, NOW).map(|run| run.pid), Some(7), "a run on the CPU");
         monitor.source = source(SourceKind::Nvml);
         assert_eq!((&monitor.attached, run.progress(&monitor, NOW)), (&None, None));
         monitor.toggle_attach(7);
@@ -335,6 +348,19 @@ mod tests {
         monitor.toggle_attach(7);
         run.decline(7);
         assert!(run.offered(&monitor, NOW).is_none());
+    }
+
+    #[test]
+    fn the_recording_of_a_log_is_a_log_and_a_demo_is_none() {
+        let (mut run, mut monitor) = (Telemetry::default(), Monitor::new(None));
+        let told_by = ProgressSource::Log(LogFormat::Text);
+        let progress = Progress { told_by, step: Reading::measured(7, NOW), ..Progress::default() };
+        let sample = Sample { at: NOW, progress: Some(Box::new(progress)), ..Sample::default() };
+        for (kind, logged) in [(SourceKind::Replay, true), (SourceKind::Demo, false), (SourceKind::Nvml, false)] {
+            monitor.source = SourceState::Running(SourceInfo { kind, detail: String::new() });
+            run.on_progress(&sample, &mut monitor);
+            assert_eq!(run.is_logged(&monitor), logged, "{kind:?}");
+        }
     }
 
     #[test]

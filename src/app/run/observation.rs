@@ -52,8 +52,7 @@ pub fn observation(monitor: &Monitor, run: &Telemetry, prediction: &Prediction, 
     let mut evidence = Evidence { device_used: found.memory_peak, others, ..rates };
     if found.whose == MemoryOwner::Log {
         // No device says how long it has trained: its steps do.
-        evidence.settled =
-            matches!(run.phases().phase(sample.at), RunPhase::Steady | RunPhase::Between) && !run.phases().is_warming();
+        evidence.settled = has_trained(run, sample.at);
     }
     // Also of one that the driver knows by another pid: somebody said that it is this run.
     // A log that was named may be of a run elsewhere: beside devices that are busy here it is not compared.
@@ -63,6 +62,11 @@ pub fn observation(monitor: &Monitor, run: &Telemetry, prediction: &Prediction, 
         evidence
     };
     Some(Observation { whose: found.whose, memory: found.memory, devices: sample.devices.len(), evidence })
+}
+
+/// Whether the run has made steady steps.
+fn has_trained(run: &Telemetry, now: Moment) -> bool {
+    matches!(run.phases().phase(now), RunPhase::Steady | RunPhase::Between) && !run.phases().is_warming()
 }
 
 /// A run without a GPU: against a plan for the CPU its process's resident set and its steps; nothing against any other.
@@ -90,6 +94,8 @@ fn on_cpu(
             bandwidth: without.bandwidth,
             compute: without.compute,
             power: without.power,
+            // While a run warms up its memory grows, and differs from the plan by that alone.
+            settled: has_trained(run, sample.at),
             ..resident_evidence(step, prediction)
         },
         // Nobody tells the peak: what a run of whole steps holds is near it.

@@ -20,13 +20,17 @@ pub fn take(state: &mut State) -> Vec<Effect> {
         state.notice = Some(info(format!("attached to {pid}, in place of the simulated run")));
         return vec![Effect::StopRecording, Effect::WatchProcess(pid)];
     }
+    // Without a source there is nothing yet that reads the process.
+    let unread = matches!(state.monitor.source, SourceState::Failed(_));
     state.monitor.toggle_attach(pid);
     // What was found out about the run before it says nothing of this one.
     state.run.explaining.restart();
     let compared = plan::attached(state);
     state.notice = Some(info(format!("attached to {pid}{compared}")));
     set_against(state);
-    if inferred::is_wanted(state) { vec![inferred::of(state, pid)] } else { Vec::new() }
+    let watch = unread.then_some(Effect::WatchProcess(pid));
+    let read = inferred::is_wanted(state).then(|| inferred::of(state, pid));
+    watch.into_iter().chain(read).collect()
 }
 
 /// Another source has started. What was simulated says nothing of what is real: neither its GPUs, nor its plan.

@@ -29,7 +29,7 @@ pub struct Outlook {
     counts: Counts,
     looked: Option<Moment>,
     /// The device that all this is of.
-    device: Option<u32>,
+    device: Option<String>,
 }
 
 /// Takes in the newest sample, and looks from time to time.
@@ -41,8 +41,9 @@ pub fn look(state: &mut State) {
     let Some(sample) = &state.monitor.sample else { return };
     let Some(device) = sample.devices.get(position) else { return };
     let outlook = &mut state.run.outlook;
-    if outlook.device != Some(device.index) {
-        *outlook = Outlook { device: Some(device.index), ..Outlook::default() };
+    let name = state.monitor.gpu_name(device);
+    if outlook.device.as_ref() != Some(&name) {
+        *outlook = Outlook { device: Some(name), ..Outlook::default() };
     }
     let Some(memory) = device.memory.value() else { return };
     let peak = state.monitor.peaks.get(position).copied().flatten();

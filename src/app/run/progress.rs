@@ -4,7 +4,59 @@ use super::Telemetry;
 use crate::app::monitor::Monitor;
 use crate::reading::{HookedRun, LogFormat, Moment, Progress, ProgressSource, Reading, ReadingKind};
 
+/// Where the counts of a log and of the hook stood when the log told a step last: many logs tell one in twenty or a
+/// hundred, and the hook goes on counting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct CountAnchor {
+    pid: u32,
+    log: u64,
+    hook: u64,
+    /// From the line before to this one both counted as many: they count the same.
+    is_alike: bool,
+    /// The step that was told last: a count goes back only where the log does.
+    told: u64,
+}
+
+impl CountAnchor {
+    /// Both are read at other moments: so many steps may lie between.
+    fn counts_alike(&self, log: u64, hook: u64) -> bool {
+        let (by_log, by_hook) = (log.saturating_sub(self.log), hook.saturating_sub(self.hook));
+        by_log > 0 && by_log.abs_diff(by_hook) <= (by_log / 10).max(2)
+    }
+
+    /// The step where the hook has counted `hook`.
+    fn step(&self, hook: u64) -> u64 {
+        let since = if self.is_alike { hook.saturating_sub(self.hook) } else { 0 };
+        (self.log + since).max(self.told)
+    }
+}
+
 impl Telemetry {
+    /// Notes where both counts stand, where the log tells another step than before.
+    pub(super) fn anchor_counts(&mut self, monitor: &Monitor, now: Moment) {
+        let log = self.log(monitor).and_then(|log| log.step.value().copied());
+        let hook = self.hooked(monitor, now).and_then(|run| Some((run.pid, run.step.as_ref()?.step)));
+        let known = self.anchor.filter(|known| Some(known.pid) == hook.map(|(pid, _)| pid));
+        self.anchor = log.zip(hook).map(|(log, (pid, hook))| match known {
+            Some(known) if known.log == log => known,
+            Some(known) if known.log < log => {
+                let is_alike = known.counts_alike(log, hook);
+                CountAnchor { pid, log, hook, is_alike, told: if is_alike { known.told.max(log) } else { log } }
+            }
+            _ => CountAnchor { pid, log, hook, is_alike: false, told: log },
+        });
+        if let (Some(anchor), Some((_, hook))) = (&mut self.anchor, hook) {
+            anchor.told = anchor.step(hook);
+        }
+    }
+
+    /// The step that the run is at by both counts; none where the hook does not count what the log does.
+    fn counted_on(&self, log: &Progress, hooked: &Progress) -> Option<u64> {
+        let anchor = self.anchor.filter(|anchor| anchor.is_alike && log.step.value() == Some(&anchor.log))?;
+        let step = anchor.step(*hooked.step.value()?);
+        log.total_steps.value().is_none_or(|last| step <= *last).then_some(step)
+    }
+
     /// The process and how far it is; none where nothing is known of any.
     #[must_use]
     pub fn progress(&self, monitor: &Monitor, now: Moment) -> Option<(Option<u32>, Progress)> {
@@ -14,7 +66,10 @@ impl Telemetry {
         let hooked = hook.map(HookedRun::progress);
         let pid = attached.or_else(|| hook.map(|run| run.pid)).or(self.news.pid);
         let mut known = match (log, hooked) {
-            (Some(log), Some(hooked)) => joined(log, hooked),
+            (Some(log), Some(hooked)) => {
+                let step = self.counted_on(log, &hooked);
+                joined(log, hooked, step)
+            }
             (Some(log), None) => log.clone(),
             (None, Some(hooked)) => hooked,
             (None, None) => {
@@ -36,8 +91,9 @@ impl Telemetry {
 }
 
 /// The log's figures, with the hook's where the log has none, or one that is only derived. A bar has the time of what it
-/// counts, which may be batches of which several make a step.
-fn joined(log: &Progress, hooked: Progress) -> Progress {
+/// counts, which may be batches of which several make a step. From the last step that the log told the hook counts on,
+/// to `step` then.
+fn joined(log: &Progress, hooked: Progress, step: Option<u64>) -> Progress {
     fn better<T: Clone>(log: &Reading<T>, hooked: Reading<T>) -> Reading<T> {
         let derived = log.kind() != Some(ReadingKind::Measured) && hooked.value().is_some();
         if derived { hooked } else { log.clone() }
@@ -49,6 +105,8 @@ fn joined(log: &Progress, hooked: Progress) -> Progress {
     if let (Reading::Absent(_), Reading::Known { .. }) = (&log.step, &hooked.step) {
         // A log of losses alone counts nothing.
         counted = Progress { told_by: hooked.told_by, step: hooked.step, total_steps: hooked.total_steps, ..counted };
+    } else if let (Some(step), Reading::Known { at, .. }, false) = (step, &hooked.step, counts_batches) {
+        counted.step = Reading::measured(step, *at);
     }
     Progress {
         step_time: if is_hooks { hooked.step_time } else { better(&log.step_time, hooked.step_time) },
@@ -65,7 +123,7 @@ fn joined(log: &Progress, hooked: Progress) -> Progress {
 mod tests {
     use super::*;
     use crate::app::run::inferred::StatedValues;
-    use crate::reading::RunNews;
+    use crate::reading::{HookMemory, HookStep, RunNews};
     use crate::units::Seconds;
 
     const NOW: Moment = Moment(1_000_000);
@@ -81,11 +139,59 @@ mod tests {
         };
         let hook = |seconds| Progress { step_time: seconds, ..Progress::default() };
         let known = || Reading::measured(Seconds(1.5), NOW);
-        let time = |log: &Progress, hooked| joined(log, hook(hooked)).step_time.value().copied();
+        let time = |log: &Progress, hooked| joined(log, hook(hooked), None).step_time.value().copied();
         assert_eq!(time(&bar(Reading::estimated(18, NOW)), known()), Some(Seconds(1.5)));
         assert_eq!(time(&bar(Reading::estimated(18, NOW)), Reading::default()), Some(Seconds(0.75)));
         // One that says its optimizer steps is taken at its word.
         assert_eq!(time(&bar(Reading::measured(9, NOW)), known()), Some(Seconds(0.75)));
+    }
+
+    fn step_of(run: &mut Telemetry, (log, hook): (u64, u64), total: Option<u64>) -> u64 {
+        let monitor = Monitor::new(Some(7));
+        let total_steps = total.map_or_else(Reading::not_read, |total| Reading::measured(total, NOW));
+        let told_by = ProgressSource::Log(LogFormat::Text);
+        let progress = Progress { told_by, step: Reading::measured(log, NOW), total_steps, ..Progress::default() };
+        let told = HookStep {
+            step: hook,
+            step_time: Reading::not_read(),
+            memory: HookMemory::Resident,
+            allocated: Reading::not_read(),
+            reserved: Reading::not_read(),
+            peak_allocated: Reading::not_read(),
+            peak_reserved: Reading::not_read(),
+            tokens: None,
+            retries: 0,
+            ooms: 0,
+        };
+        let hooks = vec![HookedRun { step: Some(told), ..HookedRun::new(7, NOW) }];
+        run.take(RunNews { pid: Some(7), progress, hooks, ..RunNews::default() });
+        run.follow(&monitor, NOW);
+        *run.progress(&monitor, NOW).unwrap().1.step.value().unwrap()
+    }
+
+    /// A run that was resumed at step 12 000 prints each twentieth step.
+    #[test]
+    fn from_a_logs_last_step_the_hook_counts_on() {
+        let mut run = Telemetry::default();
+        assert_eq!(step_of(&mut run, (12_020, 35), None), 12_020);
+        // Nobody knows yet that both count the same.
+        assert_eq!(step_of(&mut run, (12_020, 43), None), 12_020);
+        assert_eq!(step_of(&mut run, (12_040, 56), None), 12_040);
+        assert_eq!(step_of(&mut run, (12_040, 64), None), 12_048);
+        // The hook was read a little before the log: the count does not go back.
+        assert_eq!(step_of(&mut run, (12_040, 78), None), 12_062);
+        assert_eq!(step_of(&mut run, (12_060, 78), None), 12_062);
+        // Behind the last step nothing is counted, and a run that begins again does.
+        assert_eq!(step_of(&mut run, (12_060, 90), Some(12_070)), 12_060);
+        assert_eq!(step_of(&mut run, (0, 1), None), 0);
+    }
+
+    #[test]
+    fn a_log_that_counts_something_else_is_taken_at_its_word() {
+        let mut run = Telemetry::default();
+        // Epochs of a hundred steps.
+        let told = [(1, 100), (1, 150), (2, 200), (2, 270), (3, 300)].map(|pair| step_of(&mut run, pair, None));
+        assert_eq!(told, [1, 1, 2, 2, 3]);
     }
 
     /// litgpt and most loops of one's own never print how many steps there are.

@@ -34,6 +34,8 @@ pub struct SweepView {
     pub now: Option<usize>,
     /// The map of two keys shows memory, not throughput.
     pub memory: bool,
+    /// The plan is for a CPU: its memory is not a GPU's.
+    pub on_cpu: bool,
 }
 
 /// The walls that stand at a point.
@@ -68,7 +70,20 @@ impl SweepView {
             fields.iter().zip(at).zip(&sweep.axes).all(|((field, at), axis)| axis.values[*at] == editor.shown(*field))
         };
         let now = sweep.points.iter().position(|point| is_now(&point.at));
-        Ok(Self { fields, sweep, selected: now.unwrap_or(0), now, memory: false })
+        let on_cpu = editor.prediction().is_some_and(|prediction| prediction.on_cpu);
+        Ok(Self { fields, sweep, selected: now.unwrap_or(0), now, memory: false, on_cpu })
+    }
+
+    /// What has the memory.
+    #[must_use]
+    pub const fn device(&self) -> &'static str {
+        if self.on_cpu { "CPU" } else { "GPU" }
+    }
+
+    /// The unit of memory.
+    #[must_use]
+    pub const fn memory_unit(&self) -> &'static str {
+        if self.on_cpu { "GiB" } else { "GiB a GPU" }
     }
 
     /// The walls that stand at a point.

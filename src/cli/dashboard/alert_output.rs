@@ -82,7 +82,7 @@ fn next(coming: &mpsc::Receiver<AlertMessage>, waiting: &mut VecDeque<AlertMessa
     }
     for alert in coming.try_iter() {
         let same = |other: &&mut AlertMessage| {
-            (other.name, other.gpu, &other.channels.command) == (alert.name, alert.gpu, &alert.channels.command)
+            (other.name, &other.gpu, &other.channels.command) == (alert.name, &alert.gpu, &alert.channels.command)
         };
         match waiting.iter_mut().find(same) {
             Some(earlier) => *earlier = alert,
@@ -96,7 +96,6 @@ fn next(coming: &mpsc::Receiver<AlertMessage>, waiting: &mut VecDeque<AlertMessa
 /// longer than `patience`. No shell is between: nothing in a fact is obeyed.
 fn run(alert: &AlertMessage, patience: Duration) -> Option<Event> {
     let (program, arguments) = alert.channels.command.split_first()?;
-    let number = |number: Option<u32>| number.map(|number| number.to_string()).unwrap_or_default();
     // A NUL cannot be passed on at all.
     let passed = |text: &str| printable(text);
     let child = Command::new(program)
@@ -105,8 +104,8 @@ fn run(alert: &AlertMessage, patience: Duration) -> Option<Event> {
         .env("MEMWALL_ALERT_TEXT", passed(&alert.text))
         .env("MEMWALL_ALERT_VALUE", &alert.value)
         .env("MEMWALL_ALERT_THRESHOLD", &alert.threshold)
-        .env("MEMWALL_ALERT_GPU", number(alert.gpu))
-        .env("MEMWALL_ALERT_PID", number(alert.pid))
+        .env("MEMWALL_ALERT_GPU", passed(alert.gpu.as_deref().unwrap_or_default()))
+        .env("MEMWALL_ALERT_PID", alert.pid.map(|pid| pid.to_string()).unwrap_or_default())
         .env("MEMWALL_ALERT_PLAN", passed(&alert.plan))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -120,7 +119,7 @@ fn run(alert: &AlertMessage, patience: Duration) -> Option<Event> {
         Ok(None) => format!("not done within {} s: ended", patience.as_secs_f32()),
         Err(error) => error.to_string(),
     };
-    Some(Event::AlertFailed(format!("the command of the alert `{}`, twice: {program}: {why}", alert.name)))
+    Some(Event::AlertFailed(format!("the alert command for `{}` failed twice: {program}: {why}", alert.name)))
 }
 
 /// How a command ended; none where it took too long, and was ended with all that it had started.
@@ -150,7 +149,7 @@ mod tests {
             text: "the loss is NaN; \x1b]2;mine\x07 $(touch hacked)".to_owned(),
             value: String::new(),
             threshold: String::new(),
-            gpu: Some(3),
+            gpu: Some("node17/3".to_owned()),
             pid: None,
             plan: "7b".to_owned(),
             channels: AlertChannels {

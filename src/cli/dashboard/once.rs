@@ -259,7 +259,10 @@ fn unpredicted(state: &State) -> Option<String> {
 fn as_text(state: &State) -> String {
     let Summary { source, devices, pid, launcher, gone, command, plan, unpredicted } = Summary::of(state);
     let mut lines = vec![format!("source   {}", source.map_or("", |source| source.detail.as_str()))];
-    lines.extend(devices.iter().map(device_line));
+    let names: Vec<String> = devices.iter().map(|device| state.monitor.gpu_name(device)).collect();
+    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(4);
+    lines.extend(devices.iter().zip(&names).map(|(device, name)| device_line(device, &format!("{name:<width$}"))));
+    lines.extend(off_lines(state));
     if devices.is_empty() {
         lines.push("GPU      none".to_owned());
     }
@@ -316,7 +319,18 @@ fn plan_words(plan: &Editor) -> String {
     }
 }
 
-fn device_line(device: &DeviceSample) -> String {
+/// The ranks that are off their equals, the farthest first.
+fn off_lines(state: &State) -> Vec<String> {
+    let cluster = &state.monitor.cluster;
+    let device = |rank: usize| state.monitor.devices().get(*cluster.layout().ranks.get(rank)?);
+    let off = cluster
+        .stragglers()
+        .iter()
+        .filter_map(|one| Some(format!("off      GPU {}: {}", state.monitor.gpu_name(device(one.rank)?), one.words())));
+    off.collect()
+}
+
+fn device_line(device: &DeviceSample, label: &str) -> String {
     let name = device.name.value().map_or("GPU", String::as_str);
     let said = |reading: Option<String>, what: &str| reading.unwrap_or_else(|| format!("{what} not known"));
     let memory = device.memory.value().map(|memory| format!("{} of {}", memory.used, memory.total));
@@ -324,8 +338,7 @@ fn device_line(device: &DeviceSample) -> String {
     let power = device.power.value().map(|power| format!("{:.0} W", power.0));
     let heat = device.temperature.value().map(|heat| format!("{:.0} C", heat.0));
     format!(
-        "GPU {:<4} {}  {}  {}  {}  {}",
-        device.index,
+        "GPU {label} {}  {}  {}  {}  {}",
         printable(name),
         said(memory, "memory"),
         said(busy, "load"),

@@ -136,11 +136,51 @@ fn http(error: ureq::Error) -> FetchError {
         ureq::Error::Http(_) => {
             FetchError::Http("a configured header has characters that no header may have".to_owned())
         }
-        ureq::Error::Io(error) => FetchError::Http(error.to_string()),
-        error => FetchError::Http(error.to_string()),
+        error => {
+            let words = match &error {
+                ureq::Error::Io(error) => error.to_string(),
+                error => error.to_string(),
+            };
+            FetchError::Http(plain(&words).map_or(words, str::to_owned))
+        }
     }
+}
+
+/// What the errors of TLS that a user can mend mean, by rustls's words.
+fn plain(words: &str) -> Option<&'static str> {
+    const PLAIN: [(&str, &str); 4] = [
+        (
+            "UnknownIssuer",
+            "the server's certificate is signed by an authority that is not known here: `access.ca` names yours, see \
+             `memwall help sources`",
+        ),
+        ("certificate expired", "the server's certificate has expired"),
+        ("not valid for name", "the server's certificate is for another host name"),
+        ("InvalidContentType", "the server does not speak TLS: write http:// instead of https://"),
+    ];
+    PLAIN.iter().find(|(theirs, _)| words.contains(theirs)).map(|(_, ours)| *ours)
 }
 
 fn cut(error: io::Error) -> FetchError {
     if error.kind() == io::ErrorKind::TimedOut { FetchError::Slow } else { FetchError::Cut(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    /// As rustls 0.23 words them (`error.rs`).
+    #[test]
+    fn what_is_wrong_with_tls_is_said_in_plain_words() {
+        let expired = "invalid peer certificate: certificate expired: verification time 1795932131 (UNIX), but …";
+        for (theirs, ours) in [
+            ("invalid peer certificate: UnknownIssuer", "`access.ca`"),
+            (expired, "has expired"),
+            ("invalid peer certificate: certificate not valid for name \"a\"; certificate …", "another host name"),
+            ("received corrupt message of type InvalidContentType", "write http://"),
+        ] {
+            assert!(plain(theirs).is_some_and(|words| words.contains(ours)), "{theirs}");
+        }
+        assert_eq!(plain("Connection refused (os error 111)"), None);
+    }
 }

@@ -31,7 +31,7 @@ pub fn draw(pane: Pane, state: &State, look: &Look, area: Rect, buffer: &mut Buf
         Pane::Roofline => roofline::title(state),
         Pane::Monitor if state.monitor.view == MonitorView::History => history::title(&state.monitor),
         Pane::Monitor => monitor::title(&state.monitor),
-        Pane::Compare => compare::title(&state.run, state.views.curves),
+        Pane::Compare => compare::title(state, state.views.curves),
     };
     let detail = match (pane, baseline(&state.plans)) {
         (Pane::Monitor, Some(baseline)) => format!("{baseline} · {detail}"),

@@ -54,9 +54,9 @@ impl<'a> SweepLine<'a> {
         let bytes = self.chart(|outline| outline.capacity.needed.gib(), three_figures, look);
         // What is many times too much need not be told apart: what fits should be.
         let most = cap.map_or(bytes.y.1, |cap| bytes.y.1.clamp(cap, 2.0 * cap));
-        let level = cap.map(|at| ChartWall { at, name: format!("GPU {}", three_figures(at)) });
+        let level = cap.map(|at| ChartWall { at, name: format!("{} {}", self.view.device(), three_figures(at)) });
         let clipped = bytes.marks.iter().any(|mark| mark.at.1 > round_up(most));
-        let title = self.title("GiB a GPU") + if clipped { " · ↑ above" } else { "" };
+        let title = self.title(self.view.memory_unit()) + if clipped { " · ↑ above" } else { "" };
         Chart { title, y: (0.0, round_up(most)), level, ..bytes }.draw(look, area, buffer);
     }
 

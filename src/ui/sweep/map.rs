@@ -89,7 +89,7 @@ pub fn draw(view: &SweepView, look: &Look, area: Rect, buffer: &mut Buffer) {
         .filter_map(|index| outline(view, index).filter(|outline| fits(outline)).map(throughput))
         .fold(0.0, f64::max);
     let labels = view.fields.iter().map(|field| field.label()).collect::<Vec<_>>();
-    let figure = if view.memory { "GiB a GPU" } else { super::heads(view).0 };
+    let figure = if view.memory { view.memory_unit() } else { super::heads(view).0 };
     let head = |value: &String| format!("{} ", right(&fit(&printable(value), CELL - 2), CELL - 1));
     let heads: String = columns.values.iter().skip(first_column).take(shown).map(head).collect();
     let mut lines = vec![

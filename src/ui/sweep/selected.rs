@@ -107,7 +107,7 @@ pub fn account<'a>(view: &SweepView, base: Option<&Baseline>, look: &Look, width
     add("speed", &format!("{} {unit}{mfu}", tokens(throughput(outline))), theme.text());
     add(step, &format!("{}: {}", outline.time.step, parts(&outline.time)), theme.text());
     let (rate, share) = (outline.time.bandwidth, outline.time.mbu * 100.0);
-    add("DRAM", &format!("{rate}, {share:.0} % of the GPU's"), theme.text());
+    add("DRAM", &format!("{rate}, {share:.0} % of the {}'s", view.device()), theme.text());
     if let Some(hours) = outline.time.total_hours {
         let cost = outline.time.total_cost.map_or_else(String::new, |cost| format!(", cost {cost:.0}"));
         add("in all", &format!("{}{cost}", Seconds(hours * 3600.0).roughly()), theme.text());

@@ -134,7 +134,7 @@ fn a_server_with_tls_and_a_password_is_asked_with_both() {
     for (access, said) in [
         (access("wr0ng"), "HTTP 401"),
         (Access { ca: Some(ca.clone()), ..Access::default() }, "HTTP 401"),
-        (Access { authorization: basic("s3cret"), ..Access::default() }, "certificate"),
+        (Access { authorization: basic("s3cret"), ..Access::default() }, "`access.ca` names yours"),
     ] {
         let line = open(&url, access).err().unwrap();
         assert!(line.contains(said) && !line.contains("s3cret") && !line.contains("wr0ng"), "{line}");

@@ -10,6 +10,7 @@ mod span;
 
 pub use span::HistorySpan;
 
+use super::places::rearranged;
 use crate::reading::{DeviceMetric, DeviceSample, Moment, Progress, Reading, ReadingKind, Sample, Spread};
 use row::{Row, SignedSpread, StoredSpread, UnsignedSpread};
 
@@ -56,6 +57,12 @@ impl Spans {
             let hold = self.hold();
             put(&mut self.run, sample.at, figures, hold);
         }
+    }
+
+    /// Takes the past of each device to its new place, by the place where it was.
+    pub fn rearrange(&mut self, former: &[Option<usize>]) {
+        rearranged(&mut self.devices, former);
+        self.alone = self.alone.and_then(|alone| former.iter().position(|place| *place == Some(alone)));
     }
 
     /// A device's past begins with this.

@@ -84,6 +84,7 @@ fn reading<T>(reading: &Reading<T>, value: impl Fn(&T) -> Value) -> Value {
 fn device_json(device: &DeviceSample) -> Value {
     json!({
         "index": device.index,
+        "location": device.location,
         "name": reading(&device.name, |name| json!(name)),
         "uuid": reading(&device.uuid, |uuid| json!(uuid)),
         "memory_used": reading(&device.memory, |memory| json!(memory.used.0)),

@@ -24,7 +24,10 @@ pub fn of(state: &State, comparison: &Comparison) -> Vec<(&'static str, String)>
         MemoryOwner::Log => "no process is attached: the log alone is followed",
     };
     // Counters are the device's: they do not tell its processes apart.
-    let on = comparison.whose.device().map_or_else(String::new, |index| format!(", everything on GPU {index}"));
+    let on = comparison
+        .whose
+        .device()
+        .map_or_else(String::new, |index| format!(", everything on GPU {}", state.monitor.gpu_name_at(index)));
     let measured = format!("mean over steps, from GPM counters{on}");
     let bound = format!("memory-busy share times peak{on}");
     let tensor = format!("tensor activity times the peak{on}");

@@ -12,7 +12,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::say;
-use crate::app::{Baseline, CompareRow, Pane, Plans, RunState, State, measured_rows};
+use crate::app::{Baseline, CompareRow, Pane, Plans, State, measured_rows};
 use crate::compare::MemoryOwner;
 use crate::predict::Prediction;
 use crate::printable::printable;
@@ -27,11 +27,18 @@ const NAME: usize = 12;
 /// Lines from the selected one on that are in view.
 const BELOW: usize = 4;
 
-pub fn title(run: &RunState, curves: bool) -> String {
-    let whose = match run.comparison.as_ref().map(|comparison| comparison.whose) {
+pub fn title(state: &State, curves: bool) -> String {
+    let monitor = &state.monitor;
+    let whose = match state.run.comparison.as_ref().map(|comparison| comparison.whose) {
         None => "predicted and observed".to_owned(),
         Some(MemoryOwner::Process { pid, device: None }) => format!("process {pid}, on no GPU"),
-        Some(MemoryOwner::Process { pid, device: Some(device) }) => format!("process {pid} on GPU {device}"),
+        Some(MemoryOwner::Process { pid, device: Some(device) }) => {
+            format!("process {pid} on GPU {}", monitor.gpu_name_at(device))
+        }
+        // Of GPUs elsewhere no process can be attached to.
+        Some(MemoryOwner::Device { device }) if monitor.cluster.is_there() => {
+            format!("all of GPU {}, which has held most", monitor.gpu_name_at(device))
+        }
         Some(MemoryOwner::Device { device }) => format!("all of GPU {device}; attach to a process for its share"),
         Some(MemoryOwner::Log) => "the log alone; attach to its process for its memory".to_owned(),
     };

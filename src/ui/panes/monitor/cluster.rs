@@ -176,11 +176,9 @@ fn draw_map(state: &State, values: &Values, look: &Look, area: Rect, buffer: &mu
     let groups = state.monitor.cluster.groups();
     let shape = Shape::of(&groups, area.width as usize);
     let rows = groups.len().div_ceil(shape.columns);
+    let area = note_hidden(state, &groups, &shape, look, area, buffer);
     let room = (area.height as usize / shape.lines).max(1);
-    let chosen = state.monitor.shown_device();
-    let at = groups.iter().position(|group| group.devices.contains(&chosen)).unwrap_or(0);
-    // Names go down each column, as they do in a list.
-    let first = scroll(at % rows.max(1), rows, room);
+    let first = scroll_to_chosen(state, &groups, rows, room);
     let off = marks(&state.monitor.cluster, state.monitor.devices().len());
     for row in first..rows.min(first + room) {
         for column in 0..shape.columns {
@@ -191,6 +189,40 @@ fn draw_map(state: &State, values: &Values, look: &Look, area: Rect, buffer: &mu
             draw_group(state, (group, &shape), (values, &off), look, place.intersection(area), buffer);
         }
     }
+}
+
+/// Says on the last line how many groups have no room, and leaves the lines above it.
+fn note_hidden(
+    state: &State,
+    groups: &[ClusterGroup],
+    shape: &Shape,
+    look: &Look,
+    area: Rect,
+    buffer: &mut Buffer,
+) -> Rect {
+    let rows = groups.len().div_ceil(shape.columns);
+    if rows * shape.lines <= area.height as usize || area.height < 2 {
+        return area;
+    }
+    let above = Rect { height: area.height - 1, ..area };
+    let room = (above.height as usize / shape.lines).max(1);
+    let first = scroll_to_chosen(state, groups, rows, room);
+    let is_shown = |index: &usize| (first..first + room).contains(&(index % rows));
+    let hidden = (0..groups.len()).filter(|index| !is_shown(index)).count();
+    let what = state.monitor.cluster.grouping.word();
+    let zooms = if state.views.zoomed { "" } else { ", z zooms" };
+    let all = grouped(groups.len() as u64);
+    let text = format!(" {} of {all} not in view: ↓ goes on{zooms}", counted(hidden, what));
+    let line = Rect { y: above.bottom(), height: 1, ..area };
+    Line::styled(fit(&look.keys(&text), area.width as usize), look.theme.dim()).render(line, buffer);
+    above
+}
+
+/// The first row of groups that is drawn: names go down each column, as they do in a list.
+fn scroll_to_chosen(state: &State, groups: &[ClusterGroup], rows: usize, room: usize) -> usize {
+    let chosen = state.monitor.shown_device();
+    let at = groups.iter().position(|group| group.devices.contains(&chosen)).unwrap_or(0);
+    scroll(at % rows.max(1), rows, room)
 }
 
 /// Which GPUs are off their equals, by place in the samples.
@@ -297,6 +329,8 @@ fn draw_stragglers(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) 
     if named.is_empty() {
         let text = match (cluster.layout().ranks.is_empty(), cluster.degrees()) {
             (true, _) => "",
+            // Who does not answer does as much as nobody.
+            _ if state.monitor.is_unanswered() => " no GPU answers",
             (false, Some(_)) => " every rank does as much as its equals",
             // Which are equals the plan does not say.
             (false, None) => " every GPU does as much as the others",
@@ -328,11 +362,7 @@ fn draw_stragglers(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) 
 
 /// `hot  node0007/3  rank 59, stage 1  -15 %  for 40 s`.
 fn words(straggler: &Straggler, name: &str, rank: &str) -> String {
-    let off = match (straggler.training, straggler.off) {
-        (Some(training), _) => format!("  training {:+.0} %", training * 100.0),
-        (None, Some(off)) => format!("  work {:+.0} %", off * 100.0),
-        (None, None) => String::new(),
-    };
+    let off = straggler.difference();
     let lasted = straggler.lasted.0;
     let since = if lasted < 1.0 { "  now".to_owned() } else { format!("  for {:.0} s", lasted) };
     format!(" {}{name}{rank}{off}{since}", left(&straggler.cause.to_string(), 20))

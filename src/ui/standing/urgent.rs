@@ -1,0 +1,63 @@
+//! What wants a hand before any figure is read: an alert, a rank that is off its equals, or what the GPU lacks.
+
+use ratatui::text::Span;
+
+use crate::app::{Alert, Plans, SourceState, State};
+use crate::printable::printable;
+use crate::reading::Absence;
+use crate::ui::Look;
+use crate::ui::header::is_for_cpu;
+use crate::ui::text::fit;
+
+/// Fewer cells say nothing.
+const SHORTEST: usize = 12;
+
+/// Why nothing is read, in at most `width` cells; else the gravest alert that nobody has seen, unless the verdict says it;
+/// else the rank that is farthest off its equals; else what the GPU lacks.
+pub(super) fn urgent<'a>(state: &State, width: usize, look: &Look) -> Vec<Span<'a>> {
+    let said = |alert| matches!(alert, Alert::FullIn | Alert::Ended | Alert::OutOfMemory);
+    if let Some(why) = unread(state) {
+        let text = fit(&format!("! {}", printable(&why)), width);
+        return if width < SHORTEST { Vec::new() } else { vec![Span::styled(text, look.theme.danger())] };
+    }
+    let unseen = state.run.alerts.unseen().filter(|(raised, more)| *more > 0 || !said(raised.alert));
+    let (text, more, style) = match (unseen, straggler(state)) {
+        (Some((raised, more)), _) => (printable(&raised.text), more, look.theme.danger()),
+        (None, Some((text, more))) => (text, more, look.theme.warning()),
+        (None, None) => return lacking(&state.plans, width, look),
+    };
+    if width < SHORTEST {
+        return Vec::new();
+    }
+    let more = if more > 0 { format!(" (+{more})") } else { String::new() };
+    let text = fit(&text, width.saturating_sub(2 + more.len()));
+    vec![Span::styled(format!("! {text}{more}"), style)]
+}
+
+/// Why nothing is read: the source does not open, or no GPU answers. That there is no GPU for a CPU's plan is no fault.
+pub(super) fn unread(state: &State) -> Option<String> {
+    match &state.monitor.source {
+        SourceState::Failed(why) if !is_for_cpu(state) => Some(why.clone()),
+        SourceState::Running(_) if state.monitor.is_unanswered() => {
+            let why = state.monitor.devices().iter().find_map(|device| device.memory.absence())?;
+            let words = if let Absence::Failed(words) = why { words.to_string() } else { why.to_string() };
+            Some(format!("no GPU answers: {words}"))
+        }
+        _ => None,
+    }
+}
+
+/// The rank that is farthest off its equals, by its host and GPU, and how many more are off: all others wait for it.
+fn straggler(state: &State) -> Option<(String, usize)> {
+    let cluster = &state.monitor.cluster;
+    let (first, others) = cluster.stragglers().split_first()?;
+    let device = state.monitor.devices().get(*cluster.layout().ranks.get(first.rank)?)?;
+    Some((format!("GPU {}: {}", state.monitor.gpu_name(device), first.words()), others.len()))
+}
+
+/// What the plan says that its GPU has no kernels or no link for.
+fn lacking<'a>(plans: &Plans, width: usize, look: &Look) -> Vec<Span<'a>> {
+    let Some((_, lacks)) = plans.compared().lacking() else { return Vec::new() };
+    let text = fit(&format!("! {}", printable(&lacks)), width);
+    vec![Span::styled(text, look.theme.warning())]
+}
