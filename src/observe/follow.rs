@@ -250,6 +250,7 @@ impl FollowThread {
                 (!log.progress().is_known()).then(|| Absence::Because(why.into()))
             });
             self.news.out_of_memory = log.out_of_memory().cloned();
+            self.news.exception = log.exception().map(str::to_owned);
         }
     }
 

@@ -13,6 +13,8 @@ pub struct RunNews {
     pub no_log: Option<Absence>,
     /// The newest out-of-memory message in the log, where the run did not go on after it.
     pub out_of_memory: Option<OutOfMemory>,
+    /// The exception with which the log's newest traceback ends, where the run did not go on after it.
+    pub exception: Option<String>,
     /// The ranks that the followed process has started.
     pub ranks: Vec<RankProcess>,
     /// Processes with a hook that the followed one, a shell say, has started and that are no ranks of one run.

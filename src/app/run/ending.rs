@@ -37,7 +37,9 @@ impl Telemetry {
         let gone = monitor.attached.as_ref().is_some_and(|attached| attached.state == AttachedState::Ended);
         let end = self.hooked(monitor, now).and_then(|run| run.end.as_ref());
         let exit = self.exit(monitor);
-        if !gone && end.is_none() && exit.is_none() {
+        // Of a process it is seen whether it has ended: one may catch what its log shows.
+        let raised = self.news.exception.as_deref().filter(|_| self.is_logged(monitor));
+        if !gone && end.is_none() && exit.is_none() && raised.is_none() {
             return None;
         }
         // What the process counted to its end comes before the last line of a log.
@@ -53,7 +55,8 @@ impl Telemetry {
         // What killed a rank says more than how the others ended, and what the process says more than its code.
         let killed = exit.filter(|(exit, _)| exit.signal.is_some()).and_then(exit_words);
         let said = || end.and_then(HookEnd::words);
-        let how = killed.or_else(said).or_else(|| exit_words(exit?)).map_or_else(String::new, |how| format!(", {how}"));
+        let how = killed.or_else(said).or_else(|| exit_words(exit?)).or_else(|| raised.map(str::to_owned));
+        let how = how.map_or_else(String::new, |how| format!(", {how}"));
         Some(format!("ended{steps}{how}"))
     }
 
@@ -66,7 +69,8 @@ impl Telemetry {
         }
         let end = self.hooked(monitor, now).and_then(|run| run.end.as_ref());
         let exit = self.exit(monitor).map(|(exit, _)| exit);
-        let is_failed = exit.is_some_and(|exit| exit.signal.is_some() || exit.code.unwrap_or(0) != 0)
+        let is_failed = self.news.exception.is_some() && self.is_logged(monitor)
+            || exit.is_some_and(|exit| exit.signal.is_some() || exit.code.unwrap_or(0) != 0)
             || end.is_some_and(|end| end.error.is_some() || end.out_of_memory.is_some() || end.code.unwrap_or(0) != 0);
         let is_clean = exit.is_some_and(|exit| exit.code == Some(0)) || end.is_some_and(|end| end.code == Some(0));
         let is_whole = || {

@@ -10,6 +10,7 @@ mod lines;
 mod micro;
 mod own;
 mod stamp;
+mod traceback;
 mod tracker;
 
 use std::fs;
@@ -20,6 +21,7 @@ use facts::LineFormat;
 use follow::{Follower, LogContinuity, LogPiece};
 use header::HeaderReader;
 use lines::LineSplitter;
+use traceback::TracebackReader;
 use tracker::{LineTime, Tracker};
 
 pub use formats::{CustomPattern as Pattern, PatternError};
@@ -50,8 +52,7 @@ pub struct Log {
     tracker: Tracker,
     header: HeaderReader,
     out_of_memory: Option<OutOfMemory>,
-    /// The line before named a file and a line of it, as a traceback does: this one is the source there.
-    shows_source: bool,
+    traceback: TracebackReader,
     trouble: Option<Absence>,
     /// Something stood in a file.
     written: bool,
@@ -100,7 +101,7 @@ impl Log {
             tracker: Tracker::default(),
             header: HeaderReader::default(),
             out_of_memory: None,
-            shows_source: false,
+            traceback: TracebackReader::default(),
             trouble: None,
             written: false,
             sure: false,
@@ -244,7 +245,8 @@ impl Log {
 
     fn step_line(&mut self, line: &str, at: Moment, live: bool) -> bool {
         // A traceback shows the source of each line that it came through, what that may say included.
-        let is_source = std::mem::replace(&mut self.shows_source, names_source(line));
+        let is_source = self.traceback.shows_source();
+        let ended = self.traceback.read(line);
         if let Some(message) = out_of_memory::find(line).filter(|found| !is_source && found.ends_runs()) {
             // The driver's refusals that follow a message with figures are its consequences.
             let told = self.out_of_memory.as_ref().is_some_and(OutOfMemory::has_figures);
@@ -263,10 +265,13 @@ impl Log {
             .collect::<Vec<_>>()
             .into_iter()
             .find_map(|at| Some((at, self.formats[at].read(line)?)));
-        let Some((format, facts)) = found else { return false };
+        let Some((format, facts)) = found else { return ended };
         // Where a framework writes, other lines of it are its evaluations and summaries.
         self.sure |= self.formats[format].name().is_sure();
         self.likely = format;
+        if facts.step.is_some() {
+            self.traceback.forget();
+        }
         if facts.step.is_some() && !live {
             // What is read of the past went on after it: another attempt, or a script that catches it.
             self.out_of_memory = None;
@@ -318,6 +323,12 @@ impl Log {
         self.out_of_memory.as_ref()
     }
 
+    /// The exception of the newest traceback: none where the run went on after it.
+    #[must_use]
+    pub fn exception(&self) -> Option<&str> {
+        self.traceback.exception()
+    }
+
     /// Why a file could not be read at the last look.
     #[must_use]
     pub const fn trouble(&self) -> Option<&Absence> {
@@ -329,14 +340,6 @@ impl Log {
         let events = self.events.iter().map(|(follower, _)| follower.path());
         self.files.iter().map(|(follower, _)| follower.path()).chain(events)
     }
-}
-
-/// Whether a line is a traceback's `File "train.py", line 7, in main`, behind which the source stands (CPython's
-/// traceback.py, `StackSummary.format_frame_summary`).
-fn names_source(line: &str) -> bool {
-    line.split_once("File \"")
-        .and_then(|(_, rest)| rest.split_once("\", line "))
-        .is_some_and(|(_, number)| number.starts_with(|first: char| first.is_ascii_digit()))
 }
 
 fn is_whole_bar(line: &str) -> bool {
