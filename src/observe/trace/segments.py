@@ -251,6 +251,8 @@ class Assembly(Groups):
                 self.held_outputs.add(order)
                 if max(saved | self.reads.get(storage, set())) <= order + 1:
                     self.own_outputs.add(order)
+            elif is_main and saved == {order}:
+                self.let_go(order, storage, later)
         elif saved and not (next_takes and order + 1 in saved):
             if self.is_taken_over(min(saved), order):
                 self.taken_over.setdefault(min(saved), set()).add(storage)
@@ -261,6 +263,14 @@ class Assembly(Groups):
                 self.held_outputs.add(order)
         elif not saved:
             self.hand_on(order, self.died_in(storage), storage, later, next_takes)
+
+    def let_go(self, order, storage, later):
+        """What a block alone saves, and no block reads behind it: recomputed, it makes that again, and what reads it in the forward
+        pass is the last to have it."""
+        named = [self.pieces[self.run[one]][1] for one in (order, *later)]
+        if named[0] and not any(named[1:]):
+            self.own_outputs.add(order)
+            self.pass_on(order, max(later), storage, [5])
 
     def is_taken_over(self, saver, order):
         """Whether what `order` made is let go of behind the backward pass of the first segment that saves it, long before that of
