@@ -119,8 +119,7 @@ def main():
     import transforms
 
     absent.install()
-    if options.command or options.target:
-        transforms.install()
+    transforms.install()
     step_aside()
 
     say = (lambda text: None) if options.quiet else (lambda text: print(text, file=sys.stderr, flush=True))
