@@ -41,6 +41,9 @@ import modules
 import sources
 import step
 import tape
+import transforms
+
+transforms.install()
 
 # Seconds after which a case is given up.
 PATIENCE = 900
