@@ -158,6 +158,8 @@ class Assembly(Groups):
         count, r = len(self.run), self.r
         self.graded = self.find_graded()
         self.main, self.extra, self.held_outputs, self.kept_by = {}, {}, set(), {}
+        # Storages that their makers hold.
+        self.held = set()
         # Segments whose own operators alone save their output, beside the next one: recomputed, they leave it to that one.
         self.own_outputs = set()
         # Segments whose output's gradient is another tensor's as well, until they have run backward.
@@ -235,8 +237,9 @@ class Assembly(Groups):
             return
         if self.made_in.get(("storage", storage)) != order:
             before = self.main.get(order - 1)
-            if next_takes and before is not None and self.r.tensors[before].storage == storage:
-                # Written over: this segment has it from its start on.
+            written = before is not None and self.r.tensors[before].storage == storage
+            if next_takes and (written or storage in self.held or self.r.storages[storage].kind != "made"):
+                # Written over: this segment has it from its start on. Or it is a view of what an earlier one holds, or of the batch.
                 self.held_outputs.add(order)
             return
         done.add(storage)
@@ -247,6 +250,7 @@ class Assembly(Groups):
             return
         saved = self.saves.get(storage, set())
         if order in saved:
+            self.held.add(storage)
             if next_takes:
                 self.held_outputs.add(order)
                 if max(saved | self.reads.get(storage, set())) <= order + 1:
@@ -321,6 +325,7 @@ class Assembly(Groups):
     def keep(self, order, storage):
         """The operator that made a storage keeps it, as if it saved it."""
         born = self.r.storages[storage].born
+        self.held.add(storage)
         for group in self.pieces[self.run[order]][2]:
             if group.first <= born <= group.last:
                 self.kept_by.setdefault((order, group.first), []).append(storage)
