@@ -191,6 +191,8 @@ impl BackwardPass<'_> {
                     // It is added to the gradient that waits there.
                     Flow::Pass if tape.get(*id).home == Home::Elsewhere => {}
                     Flow::Pass => {
+                        // A kernel-less operator is a view, and so is what it gives back.
+                        self.gradients[first as usize].view |= tape.traced && op.launches == 0;
                         self.gradients[first as usize].holders += 1;
                         self.made.push((*id, first));
                     }
