@@ -205,6 +205,8 @@ pub struct Tape {
     pub shares_gradient: bool,
     /// Recomputed, it runs to its last operator in a backward pass of its own, whose frame holds what comes out and its gradient.
     pub reruns_all: bool,
+    /// Recomputed, it runs until the last tensor that it saves is there again.
+    pub stops_early: bool,
     /// What is saved and goes no earlier than the graph, when the backward pass is over: attributes of a custom function's context.
     pub lasting: Vec<TensorId>,
     /// What other tapes hold whether this one saves it or not: its gradient takes memory beside it.

@@ -241,13 +241,15 @@ pub struct Passing {
     pub is_read: bool,
     /// The layer before the first reads it as what comes in.
     pub came_in: bool,
+    /// The layer before the first makes and saves it: held beside that only where it is recomputed, which saves nothing.
+    pub made_again: bool,
 }
 
 impl Passing {
     /// What layers from one to another read, and nothing but they.
     #[must_use]
     pub const fn read(from: usize, until: usize, bytes: u64) -> Self {
-        Self { from, until, bytes, is_read: true, came_in: false }
+        Self { from, until, bytes, is_read: true, came_in: false, made_again: false }
     }
 }
 

@@ -41,6 +41,9 @@ import modules
 import sources
 import step
 import tape
+import transforms
+
+transforms.install()
 
 # Seconds after which a case is given up.
 PATIENCE = 900
@@ -120,6 +123,11 @@ def recompute_blocks(model):
         block.forward = functools.partial(torch.utils.checkpoint.checkpoint, block.forward, use_reentrant=False)
 
 
+def in_type(model, precision):
+    """A model's weights of floating point in their type; `to` would make real ones of complex ones, which nobody asks for in fp32."""
+    return model.float() if TYPES[precision] == torch.float32 else model.to(TYPES[precision])
+
+
 def followed(case, traced, sizes, training):
     """The second step of AdamW, as measure.py follows one."""
     torch.compiler.reset() if hasattr(torch, "compiler") else None
@@ -132,7 +140,7 @@ def followed(case, traced, sizes, training):
     ledger.values.holds = subject.is_own
     with mode:
         with fake.Values(mode):
-            model = subject.build().to(DEVICE.torch_device()).to(TYPES[precision])
+            model = in_type(subject.build().to(DEVICE.torch_device()), precision)
         model.train()
         if lora := training.get("lora"):
             with fake.Values(mode):
@@ -167,7 +175,7 @@ def answered(case, traced, sizes, precision):
     ledger = Ledger(mode, getattr(subject, "experts", 1))
     with mode, torch.no_grad():
         with fake.Values(mode):
-            model = subject.build().to(DEVICE.torch_device()).to(TYPES[precision]).eval()
+            model = in_type(subject.build().to(DEVICE.torch_device()), precision).eval()
         parameters = list(model.parameters())
         with fake.Values(mode):
             batch = subject.batch(sizes, DEVICE.torch_device(), lower)

@@ -15,7 +15,7 @@ x = torch.zeros(8, 16, device='cuda')
 ";
 
 /// What a script does behind the preamble, whether it is traced, and what is said of it.
-const SCRIPTS: [(&str, bool, &[&str]); 36] = [
+const SCRIPTS: [(&str, bool, &[&str]); 39] = [
     // `torch/_tensor.py`, `def split(self, split_size, dim=0)`: its arguments may be named.
     (
         "
@@ -70,6 +70,22 @@ model(x).mean().backward()
     ),
     // PyTorch's own that no plan has a name for.
     ("torch.optim.LBFGS(model.parameters()); model(x).mean().backward()", true, &["not modelled: LBFGS, which no plan"]),
+    // One that holds another and never begins as PyTorch's do (torch_optimizer/lookahead.py).
+    (
+        "
+class Slow(torch.optim.Optimizer):
+    def __init__(self, inner):
+        self.inner, self.param_groups = inner, inner.param_groups
+slow = Slow(first)
+model(x).mean().backward()
+",
+        true,
+        &["not modelled: Slow, which no plan"],
+    ),
+    // A tensor of a library's own class (fastai/torch_core.py, `cast`).
+    ("class Kind(torch.Tensor): pass\nmodel(x.as_subclass(Kind)).mean().backward()", true, &["2,128 parameters"]),
+    // A line that ends in a colon says of what the next one is (fastai/learner.py, `_with_events`).
+    ("raise RuntimeError('in `before_batch`:\\n\\tno batch')", false, &["in `before_batch`: no batch"]),
     // What stands for a tensor while a library finds out shapes is no batch: 16 x 4 + 4 and 4 x 2 + 2.
     (
         "

@@ -152,6 +152,7 @@ fn assembled(
                 bytes: bytes_of(shape, *element),
                 is_read: *named & 1 == 0,
                 came_in: *named & 2 != 0,
+                made_again: *named & 4 != 0,
             })
             .collect(),
         ..Walk::default()

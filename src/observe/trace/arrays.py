@@ -1,4 +1,5 @@
-"""Arrays of NumPy made of tensors that have no values: images that a data set draws, measures that a script keeps."""
+"""What tensors that have no values become: arrays of NumPy, as of images that a data set draws and measures that a script keeps, and
+tensors of a library's own class."""
 
 import held
 import torch
@@ -8,12 +9,14 @@ from sources import Refused
 
 # Most elements of one array.
 MOST = 1 << 28
-NUMPY = torch.Tensor.numpy
+NUMPY, SUBCLASS = torch.Tensor.numpy, torch.Tensor.as_subclass
 
 
 def install():
     # `numpy.asarray` asks for it as well (torch/_tensor.py, `__array__`).
     torch.Tensor.numpy = array_of
+    # A fake tensor is of one class alone, whichever its owner wants (fastai/torch_core.py, `cast`).
+    torch.Tensor.as_subclass = lambda tensor, kind: tensor if isinstance(tensor, FakeTensor) else SUBCLASS(tensor, kind)
 
 
 def array_of(tensor, *, force=False):

@@ -7,6 +7,8 @@ from torch import nn
 
 # Optimizers that plans have names for.
 KNOWN = ("torch.optim.", "transformers.", "bitsandbytes.", "lion_pytorch.")
+# Whose optimizers hold another one and nothing beside.
+WRAPPERS = ("accelerate.", "lightning.", "lightning_fabric.", "pytorch_lightning.")
 # PyTorch's own that plans have a name for.
 NAMED = ("Adam", "AdamW", "SGD", "Adafactor", "Muon")
 # Bytes from which on it is worth a word.
@@ -77,12 +79,24 @@ class Companions:
 
 def is_known(kind):
     module = f"{kind.__module__}."
-    return module.startswith(KNOWN) and (kind.__name__ in NAMED or not module.startswith("torch.optim."))
+    return module.startswith(WRAPPERS) or module.startswith(KNOWN) and (kind.__name__ in NAMED or not module.startswith("torch.optim."))
+
+
+def instances_of(base):
+    """Objects of a class and of those made from it, without a reference to any other object of the process."""
+    found, classes = [], [base]
+    while classes:
+        one = classes.pop()
+        classes.extend(one.__subclasses__())
+        found.extend(made for made in gc.get_referrers(one) if type(made) is one)
+    return found
 
 
 def of_own(optimizers):
-    """What is said of optimizers that no plan has a name for: a trace ends before they step."""
-    names = sorted({type(one).__name__ for one in optimizers if not is_known(type(one))})
+    """What is said of optimizers that no plan has a name for: a trace ends before they step. Some that hold another one never begin
+    as PyTorch's do (torch_optimizer/lookahead.py)."""
+    kinds = map(type, [*optimizers, *instances_of(torch.optim.Optimizer)])
+    names = sorted({kind.__name__ for kind in kinds if not is_known(kind)})
     if not names:
         return []
     return [f"not modelled: {' and '.join(names[:3])}, which no plan has a name for by its class: states and temporaries are those of "

@@ -144,7 +144,7 @@ class Values(TorchDispatchMode):
                 out.constant = torch.full(out.shape, sum(args[1:3] or (0, 1)) / 2, dtype=out.dtype)
         if written is not None and isinstance(out, FakeTensor):
             out._memwall_counts = counts.of_values(written)
-        if isinstance(out, torch.Tensor) and out.dtype == torch.bool:
+        if isinstance(out, torch.Tensor) and (out.dtype == torch.bool or func._overloadpacket in ALL):
             self.made_by_all = func._overloadpacket in ALL
             truth = counts.truth_of(func, args)
             truth = truth_of(func, args) if truth is None else truth
@@ -232,7 +232,7 @@ class Values(TorchDispatchMode):
         number = counts.number_of(tensor)
         if number is not None:
             return number
-        if tensor.dtype == torch.bool:
+        if tensor.dtype == torch.bool or tensor.dtype == torch.uint8 and self.made_by_all:
             return self.made_by_all if known(tensor) is None else known(tensor)
         if tensor.is_floating_point():
             if self.guesses is not None:
@@ -320,6 +320,7 @@ def install(fake_mode):
     torch.nn.Module._apply = move
     replace(torch.inference_mode, inference)
     torch.Tensor.__deepcopy__ = copied
+    held.follow_data(fake_mode)
     make = FakeTensor.__new__
 
     def made(cls, *args, **kwargs):
@@ -336,8 +337,7 @@ def install(fake_mode):
     FakeTensor.tolist = lambda tensor: listed(tensor) if held.value_of(tensor) is None else held.numbers_of(tensor)
     for name in ("view", "reshape"):
         setattr(torch.Tensor, name, with_numbers(getattr(torch.Tensor, name)))
-    FakeTensor.__format__ = lambda tensor, how: format(tensor.item(), how) if how and not tensor.dim() else object.__format__(
-        tensor, how)
+    FakeTensor.__format__ = lambda one, how: format(one.item(), how) if how and not one.dim() else object.__format__(one, how)
 
 
 SPLIT = torch.Tensor.split

@@ -28,6 +28,20 @@ class Groups:
     def on_device(self, number):
         return self.r.tensors[number].storage is not None
 
+    def is_cached(self, v):
+        """A copy of a weight that autocast's cache keeps until it is left."""
+        tensor = self.r.tensors[v]
+        if not self.r.autocast or tensor.maker is None:
+            return False
+        op = self.r.ops[tensor.maker]
+        if op.name != "_to_copy" or not op.inputs or self.resolve(op.inputs[0]) not in self.parameters:
+            return False
+        # Without gradients too: autocast asks whether the weight could have one (aten/src/ATen/autocast_mode.cpp).
+        if not (op.graded or self.answers) or not self.parameters[self.resolve(op.inputs[0])][1].requires_grad:
+            return False
+        died = self.r.storages[tensor.storage].died
+        return died is None or died < 0 or died >= self.r.forward_ops
+
     def gather(self):
         r, groups, custom = self.r, [], None
         for at, op in enumerate(r.ops[:r.forward_ops]):

@@ -93,6 +93,16 @@ def numbers_of(tensor):
         return value_of(tensor).tolist()
 
 
+def follow_data(fake_mode):
+    """`x.data = y` of a fake `x` takes a fake `y`, though small ones of the host are real."""
+    data = torch.Tensor.data
+
+    def put(tensor, value):
+        data.__set__(tensor, value if isinstance(value, FakeTensor) else fake_mode.from_tensor(value))
+
+    FakeTensor.data = property(data.__get__, put)
+
+
 def hold(fake, value, shared):
     if isinstance(fake, FakeTensor) and isinstance(value, torch.Tensor) and fake.shape == value.shape and fake.dtype == value.dtype:
         setattr(fake, ATTRIBUTE, Held(value, shared, fake.untyped_storage()._cdata))

@@ -187,6 +187,13 @@ def odd(model_class, config, main, accepted):
     if kind_of(config) == "dia" and "labels" not in accepted:
         # A token of each book of codes at a time.
         return [Input("input_ids", IDS, ["B", "S"]), Input("decoder_input_ids", IDS, ["B", "T", config.decoder_config.num_channels])]
+    if "TextToUnit" in model_class.__name__:
+        # It reads what a decoder of text made (transformers/models/seamless_m4t/modeling_seamless_m4t.py).
+        return [Input("inputs_embeds", F32, ["B", "S", config.hidden_size]),
+                Input("labels" if "labels" in accepted else "decoder_input_ids", IDS, ["B", "T"])]
+    if {"past_values", "past_values_padding", "freq"} <= accepted:
+        return [Input("past_values", F32, ["B", config.context_length]), Input("past_values_padding", IDS, ["B", config.context_length]),
+                Input("freq", IDS, ["B", 1])]
     if "visual_feats" in accepted and "visual_pos" in accepted:
         return [Input("input_ids", IDS, ["B", "S"]), Input("visual_feats", F32, ["B", 36, config.visual_feat_dim]),
                 Input("visual_pos", F32, ["B", 36, config.visual_pos_dim])]

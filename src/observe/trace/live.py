@@ -3,7 +3,6 @@
 Loaded by the hook after the second step. Nothing of the process is replaced but for that one step, and what fails here ends
 the trace and not the training. The report goes to a file, as the process's output is its own."""
 
-import gc
 import os
 import threading
 import time
@@ -14,6 +13,7 @@ from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
+import companions
 import modules
 import passes
 import script
@@ -193,7 +193,7 @@ class Live:
             device = self.recorder.device
             differences = [] if device == "cuda" else ["kernels, their choice and autocast's lists are those of the CPU"]
             # They were made before anybody asked.
-            self.optimizers = instances_of(torch.optim.Optimizer)
+            self.optimizers = companions.instances_of(torch.optim.Optimizer)
             made = script.finished(self, SimpleNamespace(name=device, how="a step of a run", differences=differences),
                                    "a run", lambda text: None)
             tape.write(made, self.path)
@@ -219,16 +219,6 @@ class Live:
                 pass
             recorder.forget()
         self.report(f"no tape: {told(error)}")
-
-
-def instances_of(base):
-    """Objects of a class and of those made from it, without a reference to any other object of the process."""
-    found, classes = [], [base]
-    while classes:
-        one = classes.pop()
-        classes.extend(one.__subclasses__())
-        found.extend(made for made in gc.get_referrers(one) if type(made) is one)
-    return found
 
 
 def leave(recorder):

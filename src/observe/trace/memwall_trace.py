@@ -119,8 +119,7 @@ def main():
     import transforms
 
     absent.install()
-    if options.command or options.target:
-        transforms.install()
+    transforms.install()
     step_aside()
 
     say = (lambda text: None) if options.quiet else (lambda text: print(text, file=sys.stderr, flush=True))
@@ -193,7 +192,9 @@ def explained(error, is_made_up):
 
     name = type(error).__name__
     said = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
-    text = next((line for line in said.splitlines() if line.strip()), "no reason given")
+    lines = [line.strip() for line in said.splitlines() if line.strip()] or ["no reason given"]
+    # A line that ends so says of what the next one is (fastai/learner.py, `_with_events`).
+    text = " ".join(lines[:2] if lines[0].endswith(":") else lines[:1])
     host = re.search(r"a traced script asks no network: ([\w.:-]+)", said)
     if host:
         text = f"the script asks {host[1]}"

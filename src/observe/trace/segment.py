@@ -101,6 +101,9 @@ class Writer:
                                    and self.r.tensors[self.came_in].storage == tensor.storage and v == self.came_in):
             made = self.add(self.shape(tensor), element, "residual", "input", grad, self.lasts(tensor.storage))
             self.roots[tensor.storage] = made
+        elif self.input_id is not None and not grad and self.roots.get(tensor.storage) == self.input_id:
+            # What came in, as an operator that writes over it saw it before: this segment may be the one to hold it.
+            made = self.add(self.shape(tensor), element, group, "local", grad, 0, self.input_id)
         else:
             made = self.add(self.shape(tensor), element, group, "elsewhere", grad, self.stays(tensor.storage),
                             self.roots[tensor.storage] if self.is_taken_over(tensor.storage, {self.order}) else None)

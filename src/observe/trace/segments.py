@@ -158,6 +158,8 @@ class Assembly(Groups):
         count, r = len(self.run), self.r
         self.graded = self.find_graded()
         self.main, self.extra, self.held_outputs, self.kept_by = {}, {}, set(), {}
+        # Storages that their makers hold.
+        self.held = set()
         # Segments whose own operators alone save their output, beside the next one: recomputed, they leave it to that one.
         self.own_outputs = set()
         # Segments whose output's gradient is another tensor's as well, until they have run backward.
@@ -235,8 +237,9 @@ class Assembly(Groups):
             return
         if self.made_in.get(("storage", storage)) != order:
             before = self.main.get(order - 1)
-            if next_takes and before is not None and self.r.tensors[before].storage == storage:
-                # Written over: this segment has it from its start on.
+            written = before is not None and self.r.tensors[before].storage == storage
+            if next_takes and (written or storage in self.held or self.r.storages[storage].kind != "made"):
+                # Written over: this segment has it from its start on. Or it is a view of what an earlier one holds, or of the batch.
                 self.held_outputs.add(order)
             return
         done.add(storage)
@@ -247,10 +250,13 @@ class Assembly(Groups):
             return
         saved = self.saves.get(storage, set())
         if order in saved:
+            self.held.add(storage)
             if next_takes:
                 self.held_outputs.add(order)
                 if max(saved | self.reads.get(storage, set())) <= order + 1:
                     self.own_outputs.add(order)
+            elif is_main and saved == {order}:
+                self.let_go(order, storage, later)
         elif saved and not (next_takes and order + 1 in saved):
             if self.is_taken_over(min(saved), order):
                 self.taken_over.setdefault(min(saved), set()).add(storage)
@@ -261,6 +267,14 @@ class Assembly(Groups):
                 self.held_outputs.add(order)
         elif not saved:
             self.hand_on(order, self.died_in(storage), storage, later, next_takes)
+
+    def let_go(self, order, storage, later):
+        """What a block alone saves, and no block reads behind it: recomputed, it makes that again, and what reads it in the forward
+        pass is the last to have it."""
+        named = [self.pieces[self.run[one]][1] for one in (order, *later)]
+        if named[0] and not any(named[1:]):
+            self.own_outputs.add(order)
+            self.pass_on(order, max(later), storage, [5])
 
     def is_taken_over(self, saver, order):
         """Whether what `order` made is let go of behind the backward pass of the first segment that saves it, long before that of
@@ -311,6 +325,7 @@ class Assembly(Groups):
     def keep(self, order, storage):
         """The operator that made a storage keeps it, as if it saved it."""
         born = self.r.storages[storage].born
+        self.held.add(storage)
         for group in self.pieces[self.run[order]][2]:
             if group.first <= born <= group.last:
                 self.kept_by.setdefault((order, group.first), []).append(storage)
@@ -380,17 +395,3 @@ class Assembly(Groups):
 
     def leaving(self, order):
         return self.main.get(order)
-
-    def is_cached(self, v):
-        """A copy of a weight that autocast's cache keeps until it is left."""
-        tensor = self.r.tensors[v]
-        if not self.r.autocast or tensor.maker is None:
-            return False
-        op = self.r.ops[tensor.maker]
-        if op.name != "_to_copy" or not op.inputs or self.resolve(op.inputs[0]) not in self.parameters:
-            return False
-        # Without gradients too: autocast asks whether the weight could have one (aten/src/ATen/autocast_mode.cpp).
-        if not (op.graded or self.answers) or not self.parameters[self.resolve(op.inputs[0])][1].requires_grad:
-            return False
-        died = self.r.storages[tensor.storage].died
-        return died is None or died < 0 or died >= self.r.forward_ops

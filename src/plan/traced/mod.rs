@@ -148,7 +148,8 @@ pub struct Trace {
 }
 
 /// What is held in the forward pass: behind which segment, up to which, shape, type, and what is known of it, added up: a
-/// frame alone has it, as no segment reads it any more (1); it came into that segment (2).
+/// frame alone has it, as no segment reads it any more (1); it came into that segment (2); that segment has it as well,
+/// unless it is recomputed (4).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct TracedPassing(pub u32, pub u32, pub Vec<u32>, pub TracedElement, #[serde(default)] pub u8);
 

@@ -31,9 +31,11 @@ impl StepTapes {
         self.walk.passing.iter().filter(held).map(|one| one.bytes).sum()
     }
 
-    /// Whether a recomputed layer keeps it as what came in, until it has run again.
+    /// Whether the layer before those has it anyway: a recomputed one keeps what came in until it has run again, another
+    /// one what it made and saved.
     pub(in crate::predict) fn is_kept(&self, one: &Passing) -> bool {
-        one.came_in && one.from.checked_sub(1).is_some_and(|layer| self.checkpointed.get(layer) == Some(&true))
+        let before = || one.from.checked_sub(1).and_then(|layer| self.checkpointed.get(layer)) == Some(&true);
+        (one.came_in && before()) || (one.made_again && !before())
     }
 
     /// The first recomputed layer that is handed what one layer makes for those behind it: it keeps that until it has

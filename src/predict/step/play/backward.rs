@@ -3,7 +3,7 @@
 mod held;
 
 use super::log::{BlockKey, Log};
-use super::recompute::Uses;
+use super::recompute::{Uses, early_stop};
 use super::shared::{SharedWeight, shared_weights};
 use super::{Groups, LiveBytes, PassPeak, WeightGradients};
 use crate::model::{Flow, Group, Home, Op, Part, Tape, TensorId, TiedGrad};
@@ -120,7 +120,8 @@ impl BackwardPass<'_> {
         let from = (0..at).rev().find(|op| !self.uses.again[*op]).map_or(0, |op| op + 1);
         let tape = self.tape;
         let mut fleeting = vec![false; tape.tensors.len()];
-        for (index, op) in tape.ops.iter().enumerate().take(at + 1).skip(from) {
+        let end = if tape.stops_early { early_stop(tape).min(at + 1) } else { at + 1 };
+        for (index, op) in tape.ops.iter().enumerate().take(end).skip(from) {
             for id in tape.ids(op.outputs) {
                 self.again(*id, &mut fleeting);
             }
@@ -190,6 +191,8 @@ impl BackwardPass<'_> {
                     // It is added to the gradient that waits there.
                     Flow::Pass if tape.get(*id).home == Home::Elsewhere => {}
                     Flow::Pass => {
+                        // A kernel-less operator is a view, and so is what it gives back.
+                        self.gradients[first as usize].view |= tape.traced && op.launches == 0;
                         self.gradients[first as usize].holders += 1;
                         self.made.push((*id, first));
                     }

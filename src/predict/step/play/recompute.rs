@@ -154,8 +154,9 @@ fn drop_recomputed(tape: &Tape, recompute: Recompute, uses: &mut Uses) {
             let root = tape.storage(*id);
             // What an operator outside the run reads is kept: it is the run's output.
             let read = !discards(op) || tape.get(*id).view_of.is_some();
-            // A later block, recomputed as well, holds what it is handed.
-            let handed = tape.traced && tape.also.iter().any(|also| tape.storage(*also) == root);
+            // A later block, recomputed as well, holds what it is handed; a copy of a weight it has from autocast's cache.
+            let handed =
+                tape.traced && !tape.get(root).cached && tape.also.iter().any(|also| tape.storage(*also) == root);
             let leaves = (read && read_until[root.0 as usize] > at) || leaving == Some(root) || handed;
             uses.forced[root.0 as usize] |= forced;
             let kept = leaves || uses.forced[root.0 as usize];
