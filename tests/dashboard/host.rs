@@ -145,6 +145,25 @@ fn a_log_that_nobody_has_written_to_for_days_is_no_run_that_goes_on() {
     assert!(figures(&look(&log, &["--json"]))["remaining_s"]["absent"].is_string());
 }
 
+/// What a script caught is no end: steps that follow say so.
+#[test]
+fn a_log_that_ends_with_an_exception_is_a_run_that_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("train.log");
+    let step = |step: u32| format!("step {step}/1000 loss 2.5 step_time 1.5s\n");
+    let raised = "Traceback (most recent call last):\n  File \"train.py\", line 7, in <module>\n    main()\n\
+                  RuntimeError: no data in shard 7\n";
+    let lines: String = (1..=40).map(step).collect();
+    fs::write(&log, format!("{lines}{raised}")).unwrap();
+    let said = look(&log, &[]);
+    assert!(said.contains("verdict  ENDED"), "{said}");
+    assert!(said.contains("why      ended at step 40, RuntimeError: no data in shard 7"), "{said}");
+    assert!(!said.contains("ETA"), "{said}");
+    fs::write(&log, format!("{lines}{raised}{}", step(41))).unwrap();
+    let said = look(&log, &[]);
+    assert!(!said.contains("ENDED") && said.contains("step 41 of 1 000"), "{said}");
+}
+
 #[test]
 fn a_launcher_is_followed_to_its_ranks_and_a_killed_one_is_named() {
     let script = "for rank in 0 1; do RANK=$rank sh -c 'echo $$; exec sleep 1000' & done; exec sleep 1000";

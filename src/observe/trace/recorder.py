@@ -7,6 +7,7 @@ import torch
 import torch.utils.flop_counter as flop_counter
 
 import checkpoints
+import kernels
 import lasting
 from fake import Values, asked_device, device_of, tensors_in
 from places import caches_of
@@ -232,6 +233,9 @@ class Recorder(Values):
 
     def count(self, func, args, kwargs, out):
         rule = flop_counter.flop_registry.get(func._overloadpacket)
+        if func is aten.convolution_backward.default and args[9] > 1 and args[10][1]:
+            kernels.NOTES.add("backward operations of grouped convolutions are PyTorch's own count, which takes the gradient of a "
+                              "group's filter for that of all channels: too many")
         return int(rule(*args, **kwargs, out_val=out)) if rule else 0
 
     # Autograd
