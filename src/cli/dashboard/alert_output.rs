@@ -180,7 +180,7 @@ mod tests {
         let said = run(&alert(&["sh", "-c", script, "-", out.to_str().unwrap()]), PATIENCE);
         assert_eq!(said, None);
         let said = std::fs::read_to_string(out).unwrap();
-        assert_eq!(said, "loss|the loss is NaN; ·]2;mine· $(touch hacked)|3");
+        assert_eq!(said, "loss|the loss is NaN; ·]2;mine· $(touch hacked)|node17/3");
         let pager = folder.path().join("pager");
         let Some(Event::AlertFailed(why)) = run(&alert(&[pager.to_str().unwrap()]), PATIENCE) else {
             panic!("no fault")
@@ -206,7 +206,7 @@ mod tests {
         commands.send(AlertMessage { name: "power", ..alert(&["touch", out.to_str().unwrap()]) });
         commands.send(AlertMessage { name: "last", ..alert(&["false"]) });
         let Event::AlertFailed(why) = failures.recv().unwrap() else { panic!("no fault") };
-        assert!(why.contains("`loss`, twice: sh: not done within 1 s"), "{why}");
+        assert!(why.contains("`loss` failed twice: sh: not done within 1 s"), "{why}");
         let Event::AlertFailed(why) = failures.recv().unwrap() else { panic!("no fault") };
         assert!(why.contains("`last`") && out.exists(), "{why}");
     }
