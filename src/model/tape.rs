@@ -39,8 +39,7 @@ pub struct Tensor {
     pub home: Home,
     /// Whether a gradient flows to it.
     pub grad: bool,
-    /// Kept beyond the tape, whoever uses it: an autocast copy until autocast is left, keys and values for later
-    /// tokens.
+    /// Kept beyond the tape, whoever uses it: an autocast copy until autocast is left, keys and values for tokens to come.
     pub cached: bool,
     /// The tensor whose memory this one is a view of.
     pub view_of: Option<TensorId>,
@@ -275,8 +274,7 @@ impl Default for Spec<'_> {
 
 #[allow(clippy::cast_possible_truncation)]
 impl Tape {
-    /// An empty tape with room for a transformer's block: as each prediction writes some, growing them costs a fifth of
-    /// its time.
+    /// An empty tape with room for a transformer's block: growing one costs a fifth of a prediction's time.
     #[must_use]
     pub fn with_room() -> Self {
         Self::with_room_for(80, 40, 16, 224)

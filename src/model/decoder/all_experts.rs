@@ -4,10 +4,9 @@
 use super::DecoderContext;
 use super::experts::best;
 use crate::model::architecture::Moe;
-use crate::model::builder::{Builder, Linear, Stash};
+use crate::model::builder::{Builder, Stash};
 use crate::model::element::{Element, Group};
 use crate::model::tape::{Flow, Spec, TensorId};
-use crate::model::weight::Part;
 
 impl DecoderContext<'_> {
     /// `Llama4TextMoe.forward`: scores weight what goes into the experts, whose outputs are added to the shared one's.
@@ -33,14 +32,7 @@ impl DecoderContext<'_> {
 
     /// `Llama4Router.forward`: the sigmoid of the chosen logits among minus infinities, which are 0.
     fn route_all(&self, b: &mut Builder<'_>, x: TensorId, rows: u64, moe: &Moe) -> TensorId {
-        let layer = Linear {
-            name: "moe.router",
-            from: self.d.hidden,
-            to: moe.experts,
-            bias: moe.router_bias,
-            part: Part::Router,
-        };
-        let logits = b.linear(x, rows, layer);
+        let logits = self.router_logits(b, x, moe);
         let element = b.element(logits);
         let top = best(b, logits, rows.saturating_mul(moe.per_token));
         let (numel, grad) = (b.numel(logits), b.needs_grad(top));

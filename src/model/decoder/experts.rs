@@ -55,14 +55,7 @@ impl DecoderContext<'_> {
             return self.route_by_biased(b, x, moe);
         }
         let rows = self.run.stream_tokens();
-        let layer = Linear {
-            name: "moe.router",
-            from: self.d.hidden,
-            to: moe.experts,
-            bias: moe.router_bias,
-            part: Part::Router,
-        };
-        let logits = b.linear(x, rows, layer);
+        let logits = self.router_logits(b, x, moe);
         if self.is_clamped_loop() {
             return self.route_best(b, logits, moe);
         }
@@ -73,6 +66,13 @@ impl DecoderContext<'_> {
         let normed = b.mul("moe.normalise", top, sum);
         let element = b.element(x);
         b.cast("moe.weights", normed, element)
+    }
+
+    /// A number for each token and expert.
+    pub(super) fn router_logits(&self, b: &mut Builder<'_>, x: TensorId, moe: &Moe) -> TensorId {
+        let (from, bias) = (self.d.hidden, moe.router_bias);
+        let layer = Linear { name: "moe.router", from, to: moe.experts, bias, part: Part::Router };
+        b.linear(x, self.run.stream_tokens(), layer)
     }
 
     /// DeepSeek V3's router, in fp32 (models/deepseek_v3/modeling_deepseek_v3.py, `DeepseekV3TopkRouter`): the choice

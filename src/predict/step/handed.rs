@@ -1,6 +1,15 @@
-//! What checkpointed blocks hand to those behind them.
+//! What checkpointed blocks hand to those behind them, and how far they run again.
 
 use crate::model::Walk;
+use crate::predict::job::Job;
+
+/// Recomputed blocks of a traced model run until the last tensor that they save is there again, unless whoever recomputes
+/// them runs all (torch/utils/checkpoint.py, `_StopRecomputationError`).
+pub(super) fn stop_early(walk: &mut Walk, job: &Job) {
+    for (_, tape) in &mut walk.kinds {
+        tape.stops_early = tape.traced && !(tape.reruns_all || job.modules.reruns_all.is);
+    }
+}
 
 /// A recomputed block saves nothing, its output neither: the tape behind it holds what comes in, where it would else have
 /// borrowed it from the block that saved it.

@@ -79,9 +79,7 @@ impl StepTapes {
         let checkpointed = checkpointed(&walk, every, classes);
         if recompute == Recompute::All {
             handed::take_outputs(&mut walk, &checkpointed);
-            for (_, tape) in &mut walk.kinds {
-                tape.stops_early = tape.traced && !(tape.reruns_all || job.modules.reruns_all.is);
-            }
+            handed::stop_early(&mut walk, job);
         }
         let gradients = weight_gradients(job);
         let offload = Offload::of(&job.training.offload_modules);
