@@ -303,7 +303,8 @@ def model_of(config, name, training, dtype):
         torch.nn.ParameterDict._apply = lambda self, *_, **__: self
         with torch.device("cuda"):
             model = peft.get_peft_model(model, peft.LoraConfig(
-                r=lora["rank"], target_modules=lora["targets"], lora_dropout=lora.get("dropout", 0.0)))
+                r=lora["rank"], target_modules=lora["targets"], lora_dropout=lora.get("dropout", 0.0),
+                modules_to_save=lora.get("modules_to_save")))
     for called, parameter in model.named_parameters():
         parameter.outer = part_of(called) in ("embeddings", "head")
         if part_of(called) in training.get("frozen", []):
