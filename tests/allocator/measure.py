@@ -365,6 +365,8 @@ def measure(plan):
         step = stepper(training, trained)
         batch = inputs_of(plan, config, dtype if not mixed else torch.float32)
         held = [*model.buffers(), *batch.values()]
+        # A copied fake parameter's storage is seen by Python only while somebody has a name for it.
+        storages = [tensor.data.untyped_storage() for tensor in parameters]
         kept = None
 
         def loss_of():
@@ -379,6 +381,7 @@ def measure(plan):
             for tensor in [*parameters, *held]:
                 ledger.follow(tensor.data)
             activations, flops = second_step(ledger, training, loss_of, step, parameters)
+        del storages
     return {
         "params": sum(parameter.numel() for parameter in parameters),
         "trainable_params": sum(parameter.numel() for parameter in trained),
