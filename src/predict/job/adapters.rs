@@ -113,8 +113,7 @@ fn trained_whole(
             Some((operator, _)) if saved.contains(operator) => {}
             Some((operator, _)) => saved.push(*operator),
             None => {
-                let known: Vec<&str> =
-                    ends.iter().map(|(_, path)| path.rsplit('.').next().unwrap_or(path)).collect();
+                let known: Vec<&str> = ends.iter().map(|(_, path)| path.rsplit('.').next().unwrap_or(path)).collect();
                 notes.fault(at, format!("`{name}` is not modelled beside adapters; known: {}", known.join(", ")));
             }
         }
