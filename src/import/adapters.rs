@@ -95,7 +95,9 @@ pub fn settle(imported: &mut ImportedPlan) {
     }
     const OTHERS: [&str; 2] = ["baichuan", "internlm2"];
     let all = imported.get(keys::lora::targets).is_some_and(|found| found.value.to_string().contains("all-linear"));
-    if all && (is_named(imported, &FIRST_QWEN) || is_named(imported, &OTHERS)) {
+    let three = imported.get(keys::lora::targets).is_some_and(|found| found.value.to_string().contains("q_proj"));
+    let first_qwen = is_named(imported, &FIRST_QWEN);
+    if (all && (first_qwen || is_named(imported, &OTHERS))) || (three && first_qwen) {
         imported.note(
             "adapters: the model's one layer for queries, keys and values has one adapter; three are counted, which are larger",
         );
