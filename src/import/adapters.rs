@@ -25,6 +25,33 @@ pub fn set_targets(imported: &mut ImportedPlan, found: Option<Setting<Vec<String
     imported.set(keys::lora::targets, Some(names));
 }
 
+/// The embedding and the output matrix, where copies of them train whole beside the adapters (peft's `modules_to_save`).
+/// Returns whether the plan says it: other modules, copies above quantised weights, which peft's preparation has in fp32,
+/// those that a tool casts with its adapters and those of unsloth, which keeps the originals on the host, have no word there.
+pub fn set_saved(imported: &mut ImportedPlan, found: &Setting<Vec<String>>) -> bool {
+    let preset = imported.get(keys::model::preset).and_then(|found| found.value.as_str()).unwrap_or_default();
+    // Their embedding, or their output matrix, has another name.
+    const OTHERS: [&str; 7] = ["gpt2", "gpt-", "pythia", "falcon", "bloom", "mpt", "dbrx"];
+    let otherwise = OTHERS.iter().any(|name| preset.starts_with(name));
+    let first_qwen = is_named(imported, &FIRST_QWEN);
+    let known = |name: &String| match name.as_str() {
+        "embed_tokens" | "model.embed_tokens" if !first_qwen => Some("embed_tokens"),
+        "wte" | "transformer.wte" if first_qwen => Some("embed_tokens"),
+        "lm_head" => Some("lm_head"),
+        _ => None,
+    };
+    let names: Option<Vec<&str>> = found.value.iter().map(known).collect();
+    let adapted = imported.get(keys::lora::targets).map(|found| found.value.to_string()).unwrap_or_default();
+    let twice = ["embed_tokens", "lm_head", "wte"].iter().any(|name| adapted.contains(name));
+    let quantised = imported.get(keys::lora::base_bits).is_some() || imported.quantised.is_some();
+    let apart = quantised || imported.tool == "unsloth" || imported.get(keys::lora::dtype).is_some();
+    let followed = !otherwise && !twice && !apart && imported.tower.is_none();
+    let Some(mut names) = names.filter(|names| followed && !names.is_empty()) else { return false };
+    names.dedup();
+    imported.say(keys::lora::modules_to_save, names, found.origin.clone());
+    true
+}
+
 /// The first models of Qwen, as their names are written.
 const FIRST_QWEN: [&str; 5] = ["qwen-1-8b", "qwen-7b", "qwen-14b", "qwen-72b", "qwen-vl"];
 
@@ -63,9 +90,14 @@ fn now(name: &str) -> Vec<String> {
 /// three: `modeling_qwen.py`, `modeling_baichuan.py`, `modeling_internlm2.py`.
 pub fn settle(imported: &mut ImportedPlan) {
     pass_over(imported);
+    if imported.get(keys::lora::rank).is_none() {
+        imported.drop(keys::lora::modules_to_save);
+    }
     const OTHERS: [&str; 2] = ["baichuan", "internlm2"];
     let all = imported.get(keys::lora::targets).is_some_and(|found| found.value.to_string().contains("all-linear"));
-    if all && (is_named(imported, &FIRST_QWEN) || is_named(imported, &OTHERS)) {
+    let three = imported.get(keys::lora::targets).is_some_and(|found| found.value.to_string().contains("q_proj"));
+    let first_qwen = is_named(imported, &FIRST_QWEN);
+    if (all && (first_qwen || is_named(imported, &OTHERS))) || (three && first_qwen) {
         imported.note(
             "adapters: the model's one layer for queries, keys and values has one adapter; three are counted, which are larger",
         );

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::nanogpt::{DEFAULTS, LENGTH};
+use super::origin::Origin;
 use super::python::ScriptReader;
 use super::rows::not_modelled;
 use super::script_doubts::code;
@@ -23,6 +24,14 @@ pub fn own_optimizer(imported: &mut ImportedPlan, path: &str, script: &str, sett
     if made > 1 && ScriptReader::new(path, &text, Settings::default()).reached(&[CALL]) != Some(true) {
         imported.drop(keys::training::optimizer);
         imported.miss(keys::training::optimizer, format!("{path}: which of its optimizers it makes is not followed"));
+    }
+}
+
+/// A copy whose context is `nullcontext()` and never autocast computes in the type of its weights, whatever `dtype` says.
+pub fn own_context(imported: &mut ImportedPlan, path: &str, script: &str) {
+    let made: Vec<&str> = code(script).map(str::trim_start).filter(|line| line.starts_with("ctx =")).collect();
+    if !made.is_empty() && !code(script).any(|line| line.contains("autocast(")) {
+        imported.say(keys::training::precision, "fp32", Origin::Program(format!("{path}: no autocast in it")));
     }
 }
 

@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use super::adapters;
 use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
 use super::python::{Handed, ScriptReader};
@@ -150,7 +151,7 @@ pub fn loaded_for_training(imported: &mut ImportedPlan, reader: &ScriptReader) {
 }
 
 /// Says what the first `LoraConfig` of a script, or the call of unsloth's in its place, is told that no plan holds.
-fn say_further(imported: &mut ImportedPlan, reader: &ScriptReader) {
+fn say_further(imported: &mut ImportedPlan, reader: &ScriptReader, settings: &Settings) {
     let adapted = reader.calls(&python_adapters::CALLS);
     let off = |value: &Value| match value {
         Value::Null | Value::Bool(false) => true,
@@ -160,6 +161,10 @@ fn say_further(imported: &mut ImportedPlan, reader: &ScriptReader) {
     };
     for (name, what) in FURTHER {
         let told = adapted.get(name);
+        if name == "modules_to_save" && is_saved(imported, reader, &adapted) {
+            settings.accept(name);
+            continue;
+        }
         if adapted.holds(name) && !told.is_some_and(|found| off(&found.value)) {
             let origin = told.map_or_else(|| name.to_owned(), |found| found.origin.to_string());
             let names = adapted.texts(name).map(|found| found.value.join(", "));
@@ -168,6 +173,15 @@ fn say_further(imported: &mut ImportedPlan, reader: &ScriptReader) {
             not_modelled(imported, &format!("{origin}{names}: {what}"));
         }
     }
+}
+
+/// Whether the plan says which modules train whole beside the adapters, of a causal language model.
+fn is_saved(imported: &mut ImportedPlan, reader: &ScriptReader, adapted: &Settings) -> bool {
+    const CLASSES: [&str; 2] = ["AutoModelForCausalLM.from_pretrained", "AutoModelForCausalLM"];
+    let causal = CLASSES.iter().any(|class| reader.whole().contains(class));
+    let open = reader.loads_adapters() || LoadedWeights::of(reader).open.is_some();
+    let told = adapted.texts("modules_to_save").filter(|found| found.value.iter().all(|name| !name.contains(UNKNOWN)));
+    told.is_some_and(|found| causal && !open && adapters::set_saved(imported, &found))
 }
 
 /// The bits that a script which makes adapters loads its weights in, by its own text: `load_in_8bit=True`. Where an
@@ -228,7 +242,7 @@ pub fn prepare(imported: &mut ImportedPlan, reader: &ScriptReader, settings: &Se
     if imported.get(keys::lora::rank).is_none() {
         return;
     }
-    say_further(imported, reader);
+    say_further(imported, reader, settings);
     let asked = imported.get(keys::lora::base_bits).map(|found| found.origin.to_string());
     if let Some(origin) = asked.filter(|_| LoadedWeights::are_plain(reader)) {
         imported.drop(keys::lora::base_bits);

@@ -77,6 +77,7 @@ impl Architecture {
         let adapters = Adapters {
             rank: 1,
             targets: operators,
+            saved: Vec::new(),
             dropout: 0.0,
             element: Element::F32,
             base_bits: None,

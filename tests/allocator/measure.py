@@ -303,7 +303,8 @@ def model_of(config, name, training, dtype):
         torch.nn.ParameterDict._apply = lambda self, *_, **__: self
         with torch.device("cuda"):
             model = peft.get_peft_model(model, peft.LoraConfig(
-                r=lora["rank"], target_modules=lora["targets"], lora_dropout=lora.get("dropout", 0.0)))
+                r=lora["rank"], target_modules=lora["targets"], lora_dropout=lora.get("dropout", 0.0),
+                modules_to_save=lora.get("modules_to_save")))
     for called, parameter in model.named_parameters():
         parameter.outer = part_of(called) in ("embeddings", "head")
         if part_of(called) in training.get("frozen", []):
@@ -364,6 +365,8 @@ def measure(plan):
         step = stepper(training, trained)
         batch = inputs_of(plan, config, dtype if not mixed else torch.float32)
         held = [*model.buffers(), *batch.values()]
+        # A copied fake parameter's storage is seen by Python only while somebody has a name for it.
+        storages = [tensor.data.untyped_storage() for tensor in parameters]
         kept = None
 
         def loss_of():
@@ -378,6 +381,7 @@ def measure(plan):
             for tensor in [*parameters, *held]:
                 ledger.follow(tensor.data)
             activations, flops = second_step(ledger, training, loss_of, step, parameters)
+        del storages
     return {
         "params": sum(parameter.numel() for parameter in parameters),
         "trainable_params": sum(parameter.numel() for parameter in trained),

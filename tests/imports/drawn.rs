@@ -132,6 +132,7 @@ fn the_draws_are_broad_and_mostly_right() {
         "seventyfourth",
         "seventyfifth",
         "seventysixth",
+        "seventyseventh",
         "scripts_first",
         "scripts_second",
     ];

@@ -201,3 +201,21 @@ fn adapters_lie_in_the_type_of_their_framework() {
     let faults = trained("preset: llama-2-7b", ", dtype: fp8").unwrap_err();
     assert_eq!(faults, ["training.lora.dtype: adapters are trained in fp32, bf16 or fp16"]);
 }
+
+/// peft 0.18 (utils/other.py, `ModulesToSaveWrapper`): a copy of the whole matrix, 32 000 x 4096 in Llama 2, beside the
+/// original; those of a tied matrix are two, which are tied no more.
+#[test]
+fn saved_modules_train_whole() {
+    let lora = 32 * RANK * 2 * (4096 + 4096);
+    let both = ", targets: [q_proj, v_proj], modules_to_save: [embed_tokens, lm_head]";
+    assert_eq!(of("llama-2-7b", both), lora + 2 * 32_000 * 4096);
+    assert_eq!(of("llama-2-7b", ", modules_to_save: [lm_head]"), lora + 32_000 * 4096);
+    assert_eq!(of("gpt2", ", modules_to_save: [wte, lm_head]"), 12 * RANK * (768 + 3 * 768) + 2 * 50_257 * 768);
+    for (named, why) in [
+        ("modules_to_save: [norm]", "`norm` is not modelled beside adapters; known: embed_tokens, lm_head"),
+        ("targets: [lm_head], modules_to_save: [lm_head]", "`lm_head` has an adapter already"),
+    ] {
+        let faults = trained("preset: llama-2-7b", &format!(", {named}")).unwrap_err();
+        assert!(faults.iter().any(|fault| fault.contains(why)), "{faults:?}");
+    }
+}

@@ -42,6 +42,16 @@ impl OwnLoop {
                 }
             }
         }
+        // The Trainer's `--fsdp` does nothing in a loop that wraps its model itself, in types of its own.
+        let told = imported.get(keys::distribution::sharding).map(|found| found.origin.to_string());
+        let unheard =
+            told.is_some_and(|told| told.starts_with("--fsdp")) && !code(&self.text).any(|line| line.contains(".fsdp"));
+        if let Some(part) = loops(&["FullyShardedDataParallel(", "FSDP("]).filter(|_| unheard) {
+            for key in [keys::distribution::sharding, keys::distribution::engine, keys::training::precision] {
+                imported.drop(key);
+                imported.miss(key, format!("{} has {part}, which is not followed; it never names --fsdp", self.path));
+            }
+        }
         if self.splits_ranks {
             not_modelled(imported, &format!("{}: how {SPLIT}( splits its ranks is not followed", self.path));
         }

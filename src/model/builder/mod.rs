@@ -13,7 +13,7 @@ pub use shared::LinearWeights;
 use super::element::{Element, Group};
 use super::frozen::FrozenParts;
 use super::tape::{Flow, Home, Spec, Tape, Tensor, TensorId};
-use super::weight::{Collective, Part, TiedGrad, Weight};
+use super::weight::{Collective, Part, Weight};
 
 /// Adapters on linear layers (peft).
 #[derive(Debug, Clone, PartialEq)]
@@ -22,6 +22,8 @@ pub struct Adapters {
     pub rank: u64,
     /// Names of the linear layers that get one.
     pub targets: Vec<&'static str>,
+    /// The embedding and the output matrix, where a copy of them trains whole (peft's `modules_to_save`).
+    pub saved: Vec<&'static str>,
     /// Dropout before the first matrix.
     pub dropout: f64,
     /// The adapters' type.
@@ -152,14 +154,6 @@ impl<'a> Builder<'a> {
     /// Whether weights of that part get gradients; adapters always do.
     fn is_trained(&self, part: Part) -> bool {
         self.adapters.is_none() && !self.frozen.has(part)
-    }
-
-    /// The output matrix; a tied one is the embedding, held, counted and frozen with that.
-    pub fn output_matrix(&mut self, rows: u64, columns: u64, tied: bool) -> TensorId {
-        let trained = self.is_trained(if tied { Part::Embedding } else { Part::Head });
-        let meets = if tied { TiedGrad::Later } else { TiedGrad::Nothing };
-        let weight = Weight { tied, meets, ..Weight::matrix(Part::Head, trained, rows, columns) };
-        self.tape.weight(weight, self.types.weight)
     }
 
     /// `copies` parameters alike, of which a token passes `active`.

@@ -3,7 +3,7 @@
 use super::{Builder, Linear, Stash};
 use crate::model::element::{Element, Group};
 use crate::model::tape::{Flow, Spec, TensorId, Unit, rounded};
-use crate::model::weight::Part;
+use crate::model::weight::{Part, TiedGrad, Weight};
 use crate::model::work::{MatMul, Work};
 
 /// FP8 operands: how such a tensor lies in memory (Transformer Engine, `pytorch/tensor/float8_tensor.py`, `float8_blockwise_tensor.py`,
@@ -252,6 +252,35 @@ impl Builder<'_> {
         // The caller has its input, the module the one it cast, until it returns.
         self.holds("lora.return", &[x, wide]);
         out
+    }
+
+    /// The output matrix; a tied one is the embedding, held, counted and frozen with that.
+    pub fn output_matrix(&mut self, rows: u64, columns: u64, tied: bool) -> TensorId {
+        if let Some(copy) = self.saved(HEAD, Part::Head, (rows, columns), tied) {
+            return copy;
+        }
+        let trained = self.is_trained(if tied { Part::Embedding } else { Part::Head });
+        let meets = if tied { TiedGrad::Later } else { TiedGrad::Nothing };
+        let weight = Weight { tied, meets, ..Weight::matrix(Part::Head, trained, rows, columns) };
+        self.tape.weight(weight, self.types.weight)
+    }
+
+    /// The copy of the embedding or the output matrix that trains in its place, beside the original, which nothing reads
+    /// and which the device keeps (peft 0.18, utils/other.py, `ModulesToSaveWrapper`). The original of a tied matrix is the
+    /// embedding's; the copies are tied no more.
+    pub fn saved(
+        &mut self,
+        name: &'static str,
+        part: Part,
+        (rows, columns): (u64, u64),
+        tied: bool,
+    ) -> Option<TensorId> {
+        self.adapters.filter(|adapters| adapters.saved.contains(&name))?;
+        if !tied {
+            let original = Weight { active: 0, ..Weight::matrix(part, false, rows, columns) };
+            self.tape.weight(original, self.types.weight);
+        }
+        Some(self.tape.weight(Weight::matrix(part, true, rows, columns), self.types.weight))
     }
 
     /// peft's adapter beside an output matrix; `shape` is rows, inner, columns.

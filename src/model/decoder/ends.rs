@@ -4,7 +4,7 @@ use super::DecoderContext;
 use super::attention::product;
 use super::mlp::scratch_backward;
 use crate::model::architecture::{DecoderOutput, Family};
-use crate::model::builder::{Builder, Stash};
+use crate::model::builder::{Builder, EMBEDDING, Stash};
 use crate::model::element::{Element, Group};
 use crate::model::tape::{Flow, GRANULE, Spec, Tape, TensorId, Unit};
 use crate::model::walk::{Kernel, LossRule};
@@ -24,12 +24,14 @@ impl DecoderContext<'_> {
         let mut b = self.builder();
         b.group = Group::Embedding;
         let tokens = self.run.tokens();
-        let table = b.weight(Part::Embedding, self.vocab_rows(), d.embedding_dim);
-        if d.tie_embeddings {
+        let shape = (self.vocab_rows(), d.embedding_dim);
+        let saved = b.saved(EMBEDDING, Part::Embedding, shape, false);
+        let table = saved.unwrap_or_else(|| b.weight(Part::Embedding, shape.0, shape.1));
+        if d.tie_embeddings && saved.is_none() {
             b.waits_for_head();
         }
         let x = self.lookup(&mut b, "embedding", table, product(&[tokens, d.embedding_dim]));
-        let x = b.adapted_lookup(x, tokens, (self.vocab_rows(), d.embedding_dim));
+        let x = b.adapted_lookup(x, tokens, shape);
         let x = if d.embedding_dim == d.hidden {
             x
         } else {

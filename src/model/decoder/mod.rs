@@ -165,7 +165,7 @@ impl DecoderContext<'_> {
         let normed = self.d.embedding_norm && !frozen.has(Part::Norm);
         match self.run.adapters {
             // The first layer's own adapters need none of it.
-            Some(adapters) => adapters.targets.contains(&EMBEDDING),
+            Some(adapters) => [&adapters.targets, &adapters.saved].iter().any(|names| names.contains(&EMBEDDING)),
             None => !frozen.has(Part::Embedding) || normed,
         }
     }

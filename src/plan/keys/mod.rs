@@ -175,6 +175,7 @@ const RECOMPUTATION: &[PlanKey] = &[
 section!(LORA, lora, LoraPart, "training.lora", "adapters; base weights frozen", {
     rank: whole(most::WIDTH), "rank of the adapters";
     targets: texts(), "modules that get adapters, e.g. q_proj";
+    modules_to_save: texts(), "embedding and output matrix, where a copy of them trains whole beside the adapters";
     dropout: share(), "dropout before the adapters";
     base_bits: choice(&[4, 8]), "base weights quantised to so many bits (QLoRA)";
     double_quant: flag(), "the quantisation's scales are quantised too";

@@ -36,12 +36,15 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, architecture: &Architectur
             candidates.into_iter().filter(|(operator, _)| there.contains(operator)).collect()
         }
     };
+    let targets = match &part.targets {
+        Some(names) => named(names, &own, notes),
+        None => by_default(architecture.family, profile, &own, notes),
+    };
+    let saved = part.modules_to_save.as_deref().unwrap_or_default();
     Some(Lora {
         rank: notes.or(keys::lora::rank, part.rank, 8),
-        targets: match &part.targets {
-            Some(names) => named(names, &own, notes),
-            None => by_default(architecture.family, profile, &own, notes),
-        },
+        saved: trained_whole(saved, architecture, (&own, &targets), notes),
+        targets,
         dropout: part.dropout.unwrap_or(0.0),
         base_bits: part.base_bits,
         double_quant: part.double_quant.unwrap_or(false),
@@ -84,6 +87,38 @@ fn named(names: &[String], own: &[Module], notes: &mut Notes) -> Vec<&'static st
         notes.fault(TARGETS, format!("names no module; {}", known(own)));
     }
     operators
+}
+
+/// Of the modules that train whole beside adapters: the embedding and the output matrix of a decoder that has rules.
+fn trained_whole(
+    names: &[String],
+    architecture: &Architecture,
+    (own, targets): (&[Module], &[&'static str]),
+    notes: &mut Notes,
+) -> Vec<&'static str> {
+    let at = keys::lora::modules_to_save;
+    let says_tokens =
+        matches!(&architecture.shape, ModelShape::Decoder(decoder) if decoder.says == DecoderOutput::Tokens);
+    if !names.is_empty() && !says_tokens {
+        notes.fault(at, format!("is for decoders that say tokens, not for {}", architecture.name));
+        return Vec::new();
+    }
+    let ends: Vec<&Module> = own.iter().filter(|(operator, _)| [EMBEDDING, HEAD].contains(operator)).collect();
+    let mut saved = Vec::new();
+    for name in names {
+        match ends.iter().find(|(_, path)| is_meant(path, name)) {
+            Some((operator, _)) if targets.contains(operator) => {
+                notes.fault(at, format!("`{name}` has an adapter already: it is among {TARGETS}"));
+            }
+            Some((operator, _)) if saved.contains(operator) => {}
+            Some((operator, _)) => saved.push(*operator),
+            None => {
+                let known: Vec<&str> = ends.iter().map(|(_, path)| path.rsplit('.').next().unwrap_or(path)).collect();
+                notes.fault(at, format!("`{name}` is not modelled beside adapters; known: {}", known.join(", ")));
+            }
+        }
+    }
+    saved
 }
 
 /// Whether the model's output matrix takes an adapter, which `all-linear` leaves out with the embedding.

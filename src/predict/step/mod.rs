@@ -230,6 +230,7 @@ fn adapters(job: &Job) -> Option<Adapters> {
     Some(Adapters {
         rank: lora.rank,
         targets: lora.targets.clone(),
+        saved: lora.saved.clone(),
         dropout: if trains(job) { lora.dropout } else { 0.0 },
         element,
         base_bits: lora.base_bits,
