@@ -211,8 +211,7 @@ pub(in crate::predict) fn gathers_fp8(job: &Job) -> bool {
     job.storage.operands.is_some() || (torchao && job.storage.fp8 && job.training.mode == Mode::Train)
 }
 
-/// Type of adapters: the plan's, else the framework's, but diffusers' keep the model's type (loaders/peft.py,
-/// `add_adapter`, which injects them without raising them).
+/// Type of adapters: the plan's, else the framework's; diffusers' keep the model's (loaders/peft.py, `add_adapter`).
 pub(in crate::predict) fn adapter_element(job: &Job) -> Element {
     if let Some(told) = job.training.lora.as_ref().and_then(|lora| lora.dtype) {
         return told;
