@@ -172,8 +172,10 @@ fn loss(state: &State) -> Option<Condition> {
 fn ended(state: &State) -> Option<Condition> {
     state.run.alerts.rules.threshold(Alert::Ended)?;
     let ended = state.run.telemetry.ended(&state.monitor, state.now);
-    let pid = state.monitor.attached.as_ref().map_or(0, |attached| attached.pid);
-    let text = format!("process {pid} has {}", ended.as_deref().unwrap_or("ended"));
+    // A log alone names no process.
+    let attached = state.monitor.attached.as_ref();
+    let whose = attached.map_or_else(|| "the run".to_owned(), |attached| format!("process {}", attached.pid));
+    let text = format!("{whose} has {}", ended.as_deref().unwrap_or("ended"));
     Some(condition(Alert::Ended, whether(ended.is_some()), text))
 }
 

@@ -113,6 +113,8 @@ fn none(state: &State, comparison: &Comparison) -> String {
     let on_cpu = state.plans.compared().prediction().is_some_and(|prediction| prediction.on_cpu);
     let said = if state.run.explaining.under_way() {
         "being searched for"
+    } else if !comparison.evidence.settled && state.run.telemetry.ended(&state.monitor, state.now).is_some() {
+        "the run ended before its steps were steady; press e to search all the same"
     } else if !comparison.evidence.settled {
         match state.plans.compared().serves() {
             true => "waiting for steps from a log or hook; press e to search now",
