@@ -242,7 +242,7 @@ mod tests {
         let residual = Residual::new(Bytes(100), Reading::Absent(Absence::Gone), Bytes::as_f64, FIVE, true);
         assert_eq!(residual.relative, None);
         assert!(!residual.conclusive);
-        assert_eq!(residual.verdict(), None);
+        assert_eq!(residual.verdict(false), None);
     }
 
     #[test]
@@ -250,7 +250,7 @@ mod tests {
         // (75 - 60) / 60 = 0.25
         let residual = Residual::new(Bytes(60), Reading::measured(Bytes(75), NOW), Bytes::as_f64, FIVE, true);
         assert_eq!((residual.relative, residual.notable), (Some(0.25), true));
-        assert_eq!(residual.verdict(), Some("above plan"));
+        assert_eq!(residual.verdict(false), Some("above plan"));
     }
 
     #[test]
@@ -268,7 +268,8 @@ mod tests {
             Residual::new(Bytes(100), Reading::measured(Bytes(bytes), NOW), Bytes::as_f64, FIVE, settled)
         };
         assert!(!now(20, false).notable);
-        assert_eq!(now(20, false).verdict(), Some("may still rise"));
+        assert_eq!(now(20, false).verdict(false), Some("may still rise"));
+        assert_eq!(now(20, false).verdict(true), Some("ended before it was known"));
         assert!(now(20, true).notable);
         assert!(now(120, false).notable);
     }

@@ -44,15 +44,16 @@ impl<T: Copy> Residual<T> {
         Self { predicted, observed, relative, tolerance, conclusive, notable }
     }
 
-    /// The verdict in words; none where nothing was observed.
+    /// The verdict in words, of a run that is over or goes on; none where nothing was observed.
     #[must_use]
-    pub fn verdict(&self) -> Option<&'static str> {
+    pub fn verdict(&self, is_over: bool) -> Option<&'static str> {
         let relative = self.relative?;
         Some(match (self.conclusive, self.notable, relative > 0.0) {
             (true, false, _) => "as planned",
             (true, true, true) => "above plan",
             (true, true, false) => "below plan",
             (false, _, true) => "a bound above the plan says nothing",
+            (false, _, false) if is_over => "ended before it was known",
             (false, _, false) => "may still rise",
         })
     }

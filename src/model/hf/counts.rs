@@ -154,10 +154,10 @@ pub fn of(config: &Map<String, Value>, model_type: &str, class: Option<&str>) ->
     if let Some(inner) = kind.defaults.keys().find_map(|path| flattened(kind, config, path)) {
         return Err(NoCount::Key { key: inner.to_owned() });
     }
-    for key in kind.fixed.iter().chain(&class.fixed) {
-        if !is_default(kind, config, key) {
-            return Err(NoCount::Key { key: key.clone() });
-        }
+    // One that the rules read says least: another one refuses the model.
+    let changed = || kind.fixed.iter().chain(&class.fixed).filter(|key| !is_default(kind, config, key));
+    if let Some(key) = changed().find(|key| !super::READ_HERE.contains(&key.as_str())).or_else(|| changed().next()) {
+        return Err(NoCount::Key { key: key.clone() });
     }
     let lookup = |key: &str| number(kind, config, key, 0);
     for [key, other] in &kind.same {

@@ -37,35 +37,40 @@ impl Columns {
     }
 }
 
-/// Adds the table; of a plan that `serves` without what only training has.
-pub fn add(comparison: &Comparison, (prediction, serves): (&Prediction, bool), look: &Look, page: &mut Page<'_>) {
+/// Adds the table; of a plan that `serves` without what only training has. What a run that is over was at is all it will be.
+pub fn add(
+    comparison: &Comparison,
+    (prediction, serves, is_over): (&Prediction, bool, bool),
+    look: &Look,
+    page: &mut Page<'_>,
+) {
     let columns = Columns::of(page.width);
     let predicted = if columns.predicted { right("predicted", PREDICTED) } else { String::new() };
     let (name, off_by) = (left("", columns.name), right("off by", columns.off_by));
     let head = format!(" {name}{predicted}{}{off_by}   verdict", right("observed", OBSERVED));
     page.add(Line::styled(head, look.theme.dim()));
-    row(prediction.device_used_name(), &comparison.memory, ToString::to_string, look, page);
+    row(prediction.device_used_name(), &comparison.memory, ToString::to_string, (look, is_over), page);
     // Which only PyTorch itself can tell of.
     for (name, bytes) in [("reserved", &comparison.reserved), ("allocated", &comparison.allocated)] {
         if bytes.observed.value().is_some() {
-            row(name, bytes, ToString::to_string, look, page);
+            row(name, bytes, ToString::to_string, (look, is_over), page);
         }
     }
-    row("DRAM", &comparison.bandwidth, ToString::to_string, look, page);
-    row("compute", &comparison.compute, ToString::to_string, look, page);
+    row("DRAM", &comparison.bandwidth, ToString::to_string, (look, is_over), page);
+    row("compute", &comparison.compute, ToString::to_string, (look, is_over), page);
     if let Some(power) = &comparison.power {
-        row("power", power, ToString::to_string, look, page);
+        row("power", power, ToString::to_string, (look, is_over), page);
     }
     if serves {
         // A server has no steps that a log or hook could count.
         return;
     }
-    row("step", &comparison.step, ToString::to_string, look, page);
+    row("step", &comparison.step, ToString::to_string, (look, is_over), page);
     if let Some(rate) = &comparison.tokens {
-        row("tokens", rate, |rate| format!("{}/s", tokens(rate.0)), look, page);
+        row("tokens", rate, |rate| format!("{}/s", tokens(rate.0)), (look, is_over), page);
     }
     if let Some(mfu) = &comparison.mfu {
-        row("MFU", mfu, ToString::to_string, look, page);
+        row("MFU", mfu, ToString::to_string, (look, is_over), page);
     }
 }
 
@@ -79,7 +84,7 @@ fn row<T: Copy>(
     what: &'static str,
     residual: &Residual<T>,
     show: impl Fn(&T) -> String,
-    look: &Look,
+    (look, is_over): (&Look, bool),
     page: &mut Page<'_>,
 ) {
     let theme = &look.theme;
@@ -94,7 +99,7 @@ fn row<T: Copy>(
         let off_by = format!("{}{}", right(&signed_percent(relative), columns.off_by - 2), left(arrow, 2));
         spans.push(Span::styled(off_by, style));
         let room = page.width.saturating_sub(width_of(&spans));
-        let verdict = residual.verdict().unwrap_or_default();
+        let verdict = residual.verdict(is_over).unwrap_or_default();
         let whole = format!(" {verdict} ({})", tolerated(residual.tolerance));
         let said = if whole.chars().count() <= room { whole } else { fit(&format!(" {verdict}"), room) };
         spans.push(Span::styled(said, theme.dim()));

@@ -133,7 +133,8 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     }
     let mut page = Page::new(area, state.views.compared == 0);
     let row = (state.views.focus == Pane::Compare).then(|| CompareRow::of(state));
-    figures::add(comparison, (prediction, state.plans.compared().serves()), look, &mut page);
+    let is_over = state.run.telemetry.ended(&state.monitor, state.now).is_some();
+    figures::add(comparison, (prediction, state.plans.compared().serves(), is_over), look, &mut page);
     if let Some(line) = baseline_line(&state.plans, prediction, look) {
         page.add(line);
     }
