@@ -191,6 +191,8 @@ pub enum Family {
     ModernBert,
     /// Vision transformer.
     Vit,
+    /// A tower of vision before a language model.
+    Tower,
     /// T5.
     T5,
     /// Whisper.

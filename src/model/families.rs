@@ -2,6 +2,7 @@
 //! described by the same [`Decoder`] fields whatever they are part of.
 
 use super::architecture::{Act, Architecture, Decoder, DecoderOutput, Ends, Family, ModelShape, Sizes};
+use super::sight::Sight;
 use super::traced;
 use crate::plan::keywords::{ModelType, Norm, Position};
 use crate::plan::{Fault, keys};
@@ -304,7 +305,9 @@ impl Architecture {
     #[must_use]
     pub fn layers(&self) -> u64 {
         match &self.shape {
-            ModelShape::Decoder(decoder) => decoder.layers,
+            ModelShape::Decoder(decoder) => {
+                decoder.layers.saturating_add(decoder.sight.as_ref().map_or(0, |sight| sight.layers()))
+            }
             ModelShape::Encoder(encoder) => encoder.stack.layers,
             ModelShape::ResidualNet(net) => net.blocks(),
             ModelShape::Layers(list) => list.layers.len() as u64,
@@ -315,6 +318,15 @@ impl Architecture {
             ModelShape::EncoderDecoder(model) => {
                 model.encoder_layers.saturating_add(model.block.layers).saturating_add(1)
             }
+        }
+    }
+
+    /// What a language model sees with.
+    #[must_use]
+    pub fn sight(&self) -> Option<&Sight> {
+        match &self.shape {
+            ModelShape::Decoder(decoder) => decoder.sight.as_deref(),
+            _ => None,
         }
     }
 

@@ -29,7 +29,16 @@ pub const FROZEN_PARTS: &str = "embeddings, head, attention, mlp, experts, route
 /// Bit of modules that a trace names; no part has it.
 const MODULES: u16 = 1 << 15;
 
+/// Bits of what a language model sees with, by the names of transformers' modules; no part has them.
+const TOWER: u16 = 1 << 14;
+const JOINT: u16 = 1 << 13;
+
 impl FrozenParts {
+    /// Everything is trained.
+    pub const NOTHING: Self = Self(0);
+    /// No part of a language model is.
+    pub const EVERYTHING: Self = Self((1 << 9) - 1);
+
     const fn bit(part: Part) -> u16 {
         1 << part as u16
     }
@@ -40,6 +49,32 @@ impl FrozenParts {
     #[must_use]
     pub fn and(self, name: &str) -> Option<Self> {
         NAMES.iter().find(|(known, _)| *known == name).map(|(_, part)| Self(self.0 | Self::bit(*part)))
+    }
+
+    /// Freezes what stands before a language model that sees, or that as a whole, by transformers' names.
+    ///
+    /// Returns `None` where nothing there has that name.
+    #[must_use]
+    pub fn and_of_sight(self, name: &str) -> Option<Self> {
+        let bits = match name {
+            "vision_tower" => TOWER,
+            "multi_modal_projector" => JOINT,
+            "language_model" => Self::EVERYTHING.0,
+            _ => return None,
+        };
+        Some(Self(self.0 | bits))
+    }
+
+    /// Whether the tower of vision is frozen.
+    #[must_use]
+    pub const fn has_tower(self) -> bool {
+        self.0 & TOWER != 0
+    }
+
+    /// Whether what joins it to the language model is.
+    #[must_use]
+    pub const fn has_joint(self) -> bool {
+        self.0 & JOINT != 0
     }
 
     /// Freezes modules of a trace too, of whose weights its tape knows.

@@ -19,6 +19,7 @@ mod layers;
 mod modules;
 mod residual_net;
 mod rules;
+mod sight;
 mod stack;
 mod tape;
 mod traced;
@@ -38,6 +39,7 @@ pub use hf::{ClassCount, class_count, from_hf, with_head};
 pub use layers::{LayerList, ListedLayer, Saved};
 pub use modules::{default_targets, is_meant, linear_layers, vocabulary_layers};
 pub use rules::{ClassNorm, ClassRules, LayerBuffer, modules_of};
+pub use sight::{Seen, Sight};
 pub use tape::{Flow, GRANULE, Home, Op, PoolRange, RepeatedOps, Tape, Tensor, TensorId, Unit};
 pub use traced::{of_trace, traced_linear_layers};
 pub use walk::{AttentionChoice, Cache, Count, Cut, Kernel, LossRule, MicroBatch, Passing, Pending, Walk};
@@ -113,6 +115,7 @@ impl Architecture {
             sequence: 1,
             target: 1,
             image: self.image().unwrap_or(0),
+            seen: self.sight().map_or_else(Seen::default, |sight| Seen { images: 1, side: sight.usual_side() }),
             cut: Cut::WHOLE,
             attention: AttentionChoice::Flash,
             flash: true,

@@ -23,6 +23,13 @@ pub struct ClassRules {
     pub layer_tables: u64,
     /// Gate and up projection of an expert are one matrix, where experts run in a loop (`GraniteMoeParallelExperts`).
     pub joined_experts: bool,
+    /// Each sample of a batch has tables of its own, of three kinds of position (`apply_multimodal_rotary_pos_emb`).
+    pub sample_tables: bool,
+    /// Samples attend one after the other, and what they give is joined by a `cat`, outside flash-attn's kernels
+    /// (`Qwen2_5_VLVisionAttention`).
+    pub joined_samples: bool,
+    /// A windowed layer attends within blocks of a window each.
+    pub window_blocks: bool,
     /// Keys and values are repeated before any kernel.
     pub repeats_kv: bool,
     /// Scores are written out, of queries and keys in fp32: the class has no fused kernel.
@@ -87,6 +94,9 @@ impl ClassRules {
         experts_read_all: false,
         layer_tables: 0,
         joined_experts: false,
+        sample_tables: false,
+        joined_samples: false,
+        window_blocks: false,
         repeats_kv: false,
         wide_scores: false,
         written_scores: false,

@@ -1,7 +1,10 @@
 //! A stack of transformer blocks: the fields by which families differ.
 
+use std::sync::Arc;
+
 use super::architecture::{Act, QkNorm};
 use super::rules::ClassRules;
+use super::sight::Sight;
 use crate::plan::keywords::{Norm, Position};
 
 /// A decoder-only transformer.
@@ -109,6 +112,8 @@ pub struct Decoder {
     pub mla: Option<Mla>,
     /// Multi-token-prediction layers.
     pub mtp_layers: u64,
+    /// What it sees with.
+    pub sight: Option<Arc<Sight>>,
     /// What the head says.
     pub says: DecoderOutput,
     /// What its class writes in a way of its own.
@@ -314,6 +319,7 @@ impl Decoder {
             moe: None,
             mla: None,
             mtp_layers: 0,
+            sight: None,
             says: DecoderOutput::Tokens,
             class_rules: ClassRules::USUAL,
         }

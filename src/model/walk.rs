@@ -4,6 +4,7 @@
 use super::builder::{Adapters, Types};
 use super::element::Element;
 use super::frozen::FrozenParts;
+use super::sight::Seen;
 use super::tape::Tape;
 use super::weight::Weight;
 use crate::framework::Modules;
@@ -97,6 +98,8 @@ pub struct MicroBatch<'a> {
     pub target: u64,
     /// Pixels (or latents) a side of an image.
     pub image: u64,
+    /// Images before a language model that sees.
+    pub seen: Seen,
     /// The cut.
     pub cut: Cut,
     /// What computes attention; `None`: by PyTorch's rules.
@@ -199,7 +202,7 @@ pub struct Walk {
     pub shared: u64,
     /// Bytes of two masks that layers are handed: checkpointed ones keep them.
     pub masks: [u64; 2],
-    /// Which of them each layer is handed (in a decoder: whether it attends within a window).
+    /// Which of them each layer is handed (in a decoder: whether it attends within a window); a higher number: none.
     pub mask_of: Vec<usize>,
     /// Bytes of module buffers (GPT-2's causal masks).
     pub buffers: u64,
@@ -250,6 +253,18 @@ impl Passing {
     #[must_use]
     pub const fn read(from: usize, until: usize, bytes: u64) -> Self {
         Self { from, until, bytes, is_read: true, came_in: false, made_again: false }
+    }
+
+    /// What a frame has while layers from one to another run.
+    #[must_use]
+    pub const fn by_frame(from: usize, until: usize, bytes: u64) -> Self {
+        Self { from, until, bytes, is_read: false, came_in: false, made_again: false }
+    }
+
+    /// The same where so many layers stand before all others.
+    #[must_use]
+    pub const fn behind(self, layers: usize) -> Self {
+        Self { from: self.from.saturating_add(layers), until: self.until.saturating_add(layers), ..self }
     }
 }
 

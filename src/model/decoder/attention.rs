@@ -9,6 +9,7 @@ use crate::model::architecture::{Family, QkNorm};
 use crate::model::builder::{Builder, Linear, Stash};
 use crate::model::element::{Element, Group};
 use crate::model::tape::{Flow, Spec, TensorId};
+use crate::model::walk::AttentionChoice;
 use crate::model::weight::Part;
 use crate::plan::keywords::Position;
 
@@ -59,6 +60,9 @@ impl DecoderContext<'_> {
         if b.is_autocast() || self.run.modules.python_names.is {
             b.held.extend([q, k, v]);
         }
+        // The kernels of flash-attn take samples of all lengths at once.
+        let joined = self.class_rules().joined_samples && self.run.attention != AttentionChoice::Flash;
+        let out = if joined { b.copy("attention.join", out) } else { out };
         let out = gate.map_or(out, |gate| gated(b, out, gate));
         let part = Part::Attention;
         let from = self.split(d.heads).saturating_mul(core.value_dim);
@@ -170,7 +174,8 @@ impl DecoderContext<'_> {
         let share = self.d.rotary_dim as f64 / self.d.head_dim.max(1) as f64;
         let rules = self.class_rules();
         for _ in 0..rules.layer_tables {
-            let numel = product(&[self.run.local_sequence(), self.d.rotary_dim]);
+            let samples = if rules.sample_tables { self.run.batch } else { 1 };
+            let numel = product(&[samples, self.run.local_sequence(), self.d.rotary_dim]);
             let element = if rules.own_tables { b.element(q) } else { self.stream_element() };
             let table = b.make(numel, element, false);
             let saved = if b.needs_grad(q) || b.needs_grad(k) { &[table][..] } else { &[] };

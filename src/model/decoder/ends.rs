@@ -20,9 +20,15 @@ impl DecoderContext<'_> {
 
     /// Embedding and positions; bytes of the tables that layers share.
     pub(super) fn embedding(&self) -> (Tape, u64) {
-        let d = self.d;
         let mut b = self.builder();
         b.group = Group::Embedding;
+        let x = self.embedded(&mut b);
+        (b.finish(x), self.rotary_tables().saturating_add(self.score_bias()))
+    }
+
+    /// The tokens' rows with their positions.
+    pub fn embedded(&self, b: &mut Builder<'_>) -> TensorId {
+        let d = self.d;
         let tokens = self.run.tokens();
         let shape = (self.vocab_rows(), d.embedding_dim);
         let saved = b.saved(EMBEDDING, Part::Embedding, shape, false);
@@ -30,7 +36,7 @@ impl DecoderContext<'_> {
         if d.tie_embeddings && saved.is_none() {
             b.waits_for_head();
         }
-        let x = self.lookup(&mut b, "embedding", table, product(&[tokens, d.embedding_dim]));
+        let x = self.lookup(b, "embedding", table, product(&[tokens, d.embedding_dim]));
         let x = b.adapted_lookup(x, tokens, shape);
         let x = if d.embedding_dim == d.hidden {
             x
@@ -43,9 +49,9 @@ impl DecoderContext<'_> {
         } else {
             x
         };
-        let x = self.learned_positions(&mut b, x);
+        let x = self.learned_positions(b, x);
         let x = if d.embedding_norm {
-            let normed = self.norm(&mut b, x, "embedding.norm", d.hidden);
+            let normed = self.norm(b, x, "embedding.norm", d.hidden);
             b.group = Group::Embedding;
             normed
         } else {
@@ -53,9 +59,8 @@ impl DecoderContext<'_> {
         };
         // Scattered along the sequence before the dropout
         // (megatron-core 0.16, core/models/common/embeddings/language_model_embedding.py).
-        let x = self.split_along_sequence(&mut b, x);
-        let x = b.dropout("embedding.dropout", x, self.run.dropout_or(d.embedding_dropout));
-        (b.finish(x), self.rotary_tables().saturating_add(self.score_bias()))
+        let x = self.split_along_sequence(b, x);
+        b.dropout("embedding.dropout", x, self.run.dropout_or(d.embedding_dropout))
     }
 
     /// This rank's tokens of a state that every tensor-parallel rank has.
@@ -94,7 +99,7 @@ impl DecoderContext<'_> {
 
     /// Cosines and sines of one sequence, in the type of the hidden state.
     fn rotary_tables(&self) -> u64 {
-        if self.d.position != Position::Rope {
+        if self.d.position != Position::Rope || self.class_rules().sample_tables {
             return 0;
         }
         let one = product(&[self.run.local_sequence(), self.d.rotary_dim, self.stream_element().bytes()]);

@@ -88,6 +88,9 @@ impl DecoderContext<'_> {
         // transformers spares itself the mask where the whole sequence is shorter than the window
         // (masking_utils.py, _ignore_causal_mask_sdpa).
         let window = d.sliding_window.filter(|window| windowed && *window <= run.sequence);
+        if let Some(block) = window.filter(|_| self.class_rules().window_blocks) {
+            return self.in_blocks(block);
+        }
         let biased = self.family == Family::Falcon && d.position == Position::Alibi;
         let reach = window.map_or(1.0, |window| window as f64 / run.sequence.max(1) as f64);
         let skips = self.causal && run.cache.is_none_or(|cache| cache.past == 0);
@@ -103,6 +106,23 @@ impl DecoderContext<'_> {
             by_head: self.joins_rotated() && d.mla.is_none(),
             // Of a window's w, all but the first w queries see w keys; without one w is the whole sequence.
             visible: if skips { reach - reach * reach / 2.0 } else { 1.0 },
+        }
+    }
+
+    /// Tokens attend within blocks of so many alone: each is a sample of its own.
+    fn in_blocks(&self, block: u64) -> Core {
+        let (d, run) = (self.d, self.run);
+        Core {
+            batch: run.batch.saturating_mul(run.sequence.div_ceil(block.max(1))),
+            queries: block,
+            keys: block,
+            heads: d.heads,
+            kv_heads: d.kv_heads,
+            dim: d.head_dim,
+            value_dim: d.head_dim,
+            masked: false,
+            by_head: false,
+            visible: 1.0,
         }
     }
 

@@ -31,6 +31,7 @@ use super::architecture::{Decoder, DecoderOutput, Family};
 use super::builder::{Adapters, Builder, EMBEDDING, HEAD, is_covered};
 use super::element::{Element, Group};
 use super::rules::{ClassRules, LayerBuffer};
+use super::sight::seeing;
 use super::tape::{GRANULE, Tape, TensorId, rounded};
 use super::walk::{LossRule, MicroBatch, Walk};
 use super::weight::{Collective, CollectiveKind, Part, RankGroup};
@@ -57,7 +58,7 @@ pub fn walk(d: &Decoder, family: Family, run: &MicroBatch<'_>) -> Walk {
     let (last, buffers) = (ctx.head(stream), ctx.buffers());
     let masks = ctx.masks();
     let mask_of = (0..d.layers).map(|layer| usize::from(d.is_windowed_layer(layer))).collect();
-    Walk {
+    let walk = Walk {
         first,
         kinds,
         order,
@@ -71,6 +72,10 @@ pub fn walk(d: &Decoder, family: Family, run: &MicroBatch<'_>) -> Walk {
         returned_unsaved: ctx.returns_unsaved(),
         tied: d.tie_embeddings,
         ..Walk::default()
+    };
+    match &d.sight {
+        Some(sight) => seeing(&ctx, sight, walk),
+        None => walk,
     }
 }
 
@@ -166,8 +171,14 @@ impl DecoderContext<'_> {
         match self.run.adapters {
             // The first layer's own adapters need none of it.
             Some(adapters) => [&adapters.targets, &adapters.saved].iter().any(|names| names.contains(&EMBEDDING)),
-            None => !frozen.has(Part::Embedding) || normed,
+            None => !frozen.has(Part::Embedding) || normed || self.sees_gradients(),
         }
+    }
+
+    /// Whether what stands before the text's embedding is trained, without adapters.
+    fn sees_gradients(&self) -> bool {
+        let shown = self.d.sight.is_some() && self.run.seen.images > 0;
+        shown && !(self.run.frozen.has_tower() && self.run.frozen.has_joint())
     }
 
     /// Whether a gradient flows through the blocks: not where adapters stand behind them alone.
@@ -183,8 +194,12 @@ impl DecoderContext<'_> {
         one.saturating_mul(if self.run.padded { 2 } else { 1 }).saturating_add(rounded(labels.saturating_mul(8)))
     }
 
-    /// Type of the residual stream: that of the embedding's output.
+    /// Type of the residual stream: that of the embedding's output. A tower that adds no table of positions to what a
+    /// convolution gives has autocast's.
     pub fn stream_element(&self) -> Element {
+        if self.family == Family::Tower && self.d.position == Position::Rope {
+            return self.run.compute();
+        }
         self.run.types.weight
     }
 

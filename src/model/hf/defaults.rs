@@ -52,7 +52,7 @@ pub const fn defaults(family: Family) -> ClassDefaults {
         Family::T5 => defaults!(512, 6, 8, 0, 64, 2048, 32_128, 512, true),
         Family::Whisper => defaults!(384, 4, 6, 0, 64, 1536, 51_865, 448, true),
         Family::Bart | Family::Mbart => defaults!(1024, 12, 16, 0, 0, 4096, 50_265, 1024, true),
-        Family::Vit | Family::Resnet | Family::Layers | Family::Unet | Family::Dit | Family::Traced => {
+        Family::Vit | Family::Tower | Family::Resnet | Family::Layers | Family::Unet | Family::Dit | Family::Traced => {
             defaults!(768, 12, 12, 0, 0, 3072, 1, 1, false)
         }
         Family::Gpt2 | Family::Nanogpt => defaults!(768, 12, 12, 0, 0, 0, 50_257, 1024, true),

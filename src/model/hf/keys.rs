@@ -107,6 +107,14 @@ impl<'a> Keys<'a> {
         self.get(name)?.as_array()?.first()?.as_str()
     }
 
+    /// How far from the end a place is that is counted from there: -1 is the last; none where it is not.
+    pub fn from_end(self, name: &str, otherwise: u64) -> Option<u64> {
+        match self.map.get(name) {
+            None | Some(Value::Null) => Some(otherwise),
+            Some(value) => value.as_i64().filter(|place| *place < 0).map(i64::unsigned_abs),
+        }
+    }
+
     /// Whether the key holds a list.
     pub fn is_list(self, name: &str) -> bool {
         self.get(name).is_some_and(Value::is_array)

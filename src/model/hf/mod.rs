@@ -15,10 +15,13 @@ mod keys;
 mod lfm2;
 mod mixtures;
 mod related;
+mod sight;
 mod windows;
 
 pub use counts::ClassCount;
 pub use heads::instead as with_head;
+
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
@@ -114,7 +117,9 @@ pub fn from_hf(config: &Map<String, Value>) -> Result<(Architecture, Vec<String>
         ));
     }
     assumptions.extend(related::remarks(model_type).iter().map(|line| (*line).to_owned()));
-    let shape = shape(keys, family, near, class)?;
+    let mut shape = shape(keys, family, near, class)?;
+    let sees = sees(outer, &mut shape)?;
+    let is_part = is_part && !sees;
     if family == Family::ModernBert && !keys.has("reference_compile") {
         assumptions.push(
             "model.hf_config.reference_compile: false (where Triton is, transformers 4 compiles feed-forward \
@@ -124,6 +129,7 @@ pub fn from_hf(config: &Map<String, Value>) -> Result<(Architecture, Vec<String>
     }
     if let Err(no_count @ NoCount::Key { key }) = &count
         && !is_part
+        && !sees
         && !READ_HERE.contains(&key.as_str())
     {
         return Err(refused(model_type, class, no_count));
@@ -176,6 +182,13 @@ fn shape(
             ModelShape::Decoder(heads::of_decoder(stack, keys, family, class)?)
         }
     })
+}
+
+/// Puts the tower before a language model, where the file has one with rules.
+fn sees(outer: Keys<'_>, shape: &mut ModelShape) -> Result<bool, Fault> {
+    let ModelShape::Decoder(decoder) = shape else { return Ok(false) };
+    decoder.sight = sight::read(outer, decoder.hidden)?.map(Arc::new);
+    Ok(decoder.sight.is_some())
 }
 
 /// Parameters of the class that a `config.json` names, as transformers builds it.

@@ -81,6 +81,10 @@ pub fn of(model_type: &str) -> Option<RelatedModel> {
         "codegen" => llama(|d, keys| Ok(Decoder { fused_qkv: true, ..gptj(d, keys)? })),
         "gpt_neo" => llama(gpt_neo),
         "gpt_bigcode" => as_family(Family::Gpt2, gpt_bigcode),
+        "qwen2_vl" | "qwen2_vl_text" | "qwen2_5_vl" | "qwen2_5_vl_text" => as_family(Family::Qwen2, |d, _| {
+            let class_rules = ClassRules { layer_tables: 2, sample_tables: true, ..ClassRules::USUAL };
+            Ok(Decoder { class_rules, ..d })
+        }),
         "mpt" => as_family(Family::Bloom, mpt),
         other => return mixtures::of(other),
     })

@@ -24,6 +24,7 @@ mod most {
     pub const VOCABULARY: u64 = 1 << 24;
     pub const EXPERTS: u64 = 1 << 14;
     pub const PIXELS: u64 = 1 << 16;
+    pub const IMAGES: u64 = 1 << 12;
     /// 100 trillion parameters.
     pub const BILLIONS: f64 = 1e5;
     pub const RUN_TOKENS: f64 = 1e16;
@@ -45,6 +46,7 @@ section!(MODEL, model, ModelPart, "model", "what is trained", {
     decoder_sequence_length: whole(most::TOKENS), "tokens per sample in the decoder";
     encoder_sequence_length: whole(most::TOKENS), "tokens per sample in the encoder";
     image_size: whole(most::PIXELS), "pixels a side";
+    images: from_zero(most::IMAGES), "images (or tiles) of a sample that a language model sees";
     framework: word(Framework), "whose modules run";
     transformer_impl: word(TransformerImpl), "whose modules Megatron uses";
 });

@@ -98,7 +98,6 @@ pub(super) fn resolve(
     lora: Option<Lora>,
     notes: &mut Notes,
 ) -> Training {
-    let traced = matches!(architecture.shape, ModelShape::Traced(_));
     let part = &plan.training;
     let defaults = &profile.defaults;
     let reads = |key: &str| profile.support.own_keys.is.contains(&key);
@@ -138,7 +137,7 @@ pub(super) fn resolve(
         reference_model: part.reference_model == Some(true) && mode == Mode::Train && lora.is_none(),
         companions: Companions::of(part, mode),
         lora,
-        frozen: frozen(part.frozen.as_deref().unwrap_or_default(), traced, notes),
+        frozen: frozen(part.frozen.as_deref().unwrap_or_default(), architecture, notes),
         weight_decay: part.weight_decay.unwrap_or(if adam { 0.01 } else { 0.0 }),
         gradient_clipping: part.gradient_clipping.unwrap_or(defaults.gradient_clipping.is),
         padded_batch: part.padded_batch.unwrap_or(false),
@@ -180,8 +179,13 @@ fn weight_bits(given: Option<u64>, mode: Mode, notes: &mut Notes) -> Option<u64>
 }
 
 /// The parts that a plan names; modules where the model is traced, whose weights are frozen there.
-fn frozen(names: &[String], traced: bool, notes: &mut Notes) -> FrozenParts {
-    names.iter().fold(FrozenParts::default(), |frozen, name| match frozen.and(name) {
+fn frozen(names: &[String], architecture: &Architecture, notes: &mut Notes) -> FrozenParts {
+    let traced = matches!(architecture.shape, ModelShape::Traced(_));
+    let part_of = |frozen: FrozenParts, name: &str| {
+        let seen = architecture.sight().and_then(|_| frozen.and_of_sight(name));
+        seen.or_else(|| frozen.and(name))
+    };
+    names.iter().fold(FrozenParts::default(), |frozen, name| match part_of(frozen, name) {
         Some(frozen) => frozen,
         None if traced => frozen.and_modules(),
         None => {

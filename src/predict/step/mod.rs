@@ -256,6 +256,7 @@ fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> Mi
         sequence: job.batch.sequence,
         target: job.batch.target,
         image: job.batch.image,
+        seen: job.batch.seen,
         cut: Cut {
             tensor: degrees.tensor,
             sequence: degrees.sequence_parallel,

@@ -1,0 +1,228 @@
+//! The tower of a composite configuration: `vision_config` beside `text_config` (transformers 4.57.6).
+
+use super::keys::{Keys, MAX_COUNT, MAX_ROWS, MAX_WIDTH};
+use crate::model::architecture::{Act, Decoder};
+use crate::model::rules::ClassRules;
+use crate::model::sight::{Joint, JointNorm, Patches, Sight};
+use crate::plan::Fault;
+use crate::plan::keywords::{Norm, Position};
+
+/// The tower before a language model of that width, where its kind has rules; whether the language model stands behind it
+/// or by itself its own keys say.
+pub fn read(outer: Keys<'_>, hidden: u64) -> Result<Option<Sight>, Fault> {
+    let Some(vision) = outer.inner("vision_config") else { return Ok(None) };
+    let tower = Vision { keys: vision, hidden };
+    Ok(match outer.text(&["model_type"]).unwrap_or_default() {
+        "qwen2_vl" => Some(tower.qwen2()?),
+        "qwen2_5_vl" => Some(tower.qwen2_5()?),
+        "llava" => tower.llava(outer)?,
+        "gemma3" => tower.gemma3(outer)?,
+        _ => None,
+    })
+}
+
+/// Keys of a tower, and the width of the language model behind it.
+#[derive(Clone, Copy)]
+struct Vision<'a> {
+    keys: Keys<'a>,
+    hidden: u64,
+}
+
+impl Vision<'_> {
+    fn size(self, name: &str, otherwise: u64) -> Result<u64, Fault> {
+        Ok(self.keys.count(&[name], MAX_WIDTH)?.unwrap_or(otherwise).max(1))
+    }
+
+    fn layers(self, name: &str, otherwise: u64) -> Result<u64, Fault> {
+        Ok(self.keys.count(&[name], MAX_COUNT)?.unwrap_or(otherwise))
+    }
+
+    /// Blocks with queries, keys and values of one matrix, which are turned by where a patch lies, in fp32
+    /// (`apply_rotary_pos_emb_vision`); samples attend one after the other.
+    fn turned(hidden: u64, layers: u64, heads: u64) -> Decoder {
+        let plain = Decoder::plain(hidden, layers, heads);
+        let class_rules =
+            ClassRules { wide_rotation: true, joined_samples: true, window_blocks: true, ..ClassRules::USUAL };
+        let rotary_dim = plain.head_dim;
+        Decoder { position: Position::Rope, rotary_dim, fused_qkv: true, class_rules, ..plain }
+    }
+
+    /// Square patches of doubled pictures.
+    fn doubled(self) -> Result<Patches, Fault> {
+        Ok(Patches {
+            side: self.size("patch_size", 14)?,
+            frames: self.size("temporal_patch_size", 2)?,
+            channels: match self.keys.count(&["in_channels", "in_chans"], MAX_WIDTH)? {
+                Some(channels) => channels,
+                None => 3,
+            },
+            bias: false,
+            class_token: false,
+            positions: None,
+            normed: false,
+            by_window: false,
+            only: None,
+        })
+    }
+
+    /// Four patches become one token (`PatchMerger`).
+    fn merger(self, hidden: u64, norm: Norm) -> Result<Joint, Fault> {
+        let across = self.size("spatial_merge_size", 2)?;
+        let joined = across.saturating_mul(across);
+        Ok(Joint {
+            last_norm: None,
+            norm: Some(JointNorm::OfPatch(norm)),
+            joined,
+            pooled: 1,
+            inner: Some(hidden.saturating_mul(joined)),
+            bias: true,
+        })
+    }
+
+    /// `Qwen2VisionTransformerPretrainedModel`.
+    fn qwen2(self) -> Result<Sight, Fault> {
+        let hidden = self.size("embed_dim", 1280)?;
+        let ratio = self.size("mlp_ratio", 4)?;
+        let layers = self.layers("depth", 32)?;
+        let stack = Self::turned(hidden, layers, self.size("num_heads", 16)?);
+        let act = activation(self.keys, Act::QuickGelu)?;
+        Ok(Sight {
+            tower: Decoder { intermediate: hidden.saturating_mul(ratio), act, ..stack },
+            patches: self.doubled()?,
+            joint: self.merger(hidden, Norm::Layernorm)?,
+            read: layers,
+            unread_norm: false,
+            keeps_states: false,
+        })
+    }
+
+    /// `Qwen2_5_VisionTransformerPretrainedModel`: most blocks attend within windows.
+    fn qwen2_5(self) -> Result<Sight, Fault> {
+        let hidden = self.size("hidden_size", 3584)?;
+        let layers = self.layers("depth", 32)?;
+        let stack = Self::turned(hidden, layers, self.size("num_heads", 16)?);
+        let patches = Patches { by_window: true, ..self.doubled()? };
+        let across = self.size("window_size", 112)? / patches.side;
+        let whole = self.keys.counts("fullatt_block_indexes", MAX_COUNT)?.unwrap_or_else(|| vec![7, 15, 23, 31]);
+        Ok(Sight {
+            tower: Decoder {
+                intermediate: self.size("intermediate_size", 3420)?,
+                act: activation(self.keys, Act::Silu)?,
+                gated: true,
+                norm: Norm::Rmsnorm,
+                norm_bias: false,
+                sliding_window: Some(across.saturating_mul(across).max(1)),
+                windowed_layers: Some((0..layers).map(|layer| !whole.contains(&layer)).collect()),
+                ..stack
+            },
+            joint: self.merger(hidden, Norm::Rmsnorm)?,
+            patches,
+            read: layers,
+            unread_norm: false,
+            keeps_states: false,
+        })
+    }
+
+    /// `CLIPVisionModel` or `SiglipVisionModel` before `LlavaMultiModalProjector`; one output of the tower is taken.
+    fn llava(self, outer: Keys<'_>) -> Result<Option<Sight>, Fault> {
+        let clip = match self.keys.text(&["model_type"]).unwrap_or("clip_vision_model") {
+            "clip_vision_model" => true,
+            "siglip_vision_model" => false,
+            _ => return Ok(None),
+        };
+        let default = outer.text(&["vision_feature_select_strategy"]).is_none_or(|strategy| strategy == "default");
+        let from_end = outer.from_end("vision_feature_layer", 2);
+        let Some(from_end) = from_end.filter(|_| clip && default) else {
+            return Ok(None);
+        };
+        let hidden = self.size("hidden_size", 1024)?;
+        let layers = self.layers("num_hidden_layers", 24)?;
+        let (side, image) = (self.size("patch_size", 14)?, self.size("image_size", 336)?);
+        let patches = (image / side).saturating_mul(image / side);
+        let stack = Decoder::plain(hidden, layers, self.size("num_attention_heads", 16)?);
+        Ok(Some(Sight {
+            tower: Decoder {
+                intermediate: self.size("intermediate_size", 4096)?,
+                act: activation(self.keys, Act::QuickGelu)?,
+                ..stack
+            },
+            patches: Patches {
+                side,
+                frames: 1,
+                channels: 3,
+                bias: false,
+                class_token: true,
+                positions: Some(patches.saturating_add(1)),
+                normed: true,
+                by_window: false,
+                only: Some(image),
+            },
+            joint: Joint {
+                last_norm: None,
+                norm: None,
+                joined: 1,
+                pooled: 1,
+                inner: Some(self.hidden),
+                bias: outer.flag("multimodal_projector_bias", true)?,
+            },
+            read: layers.saturating_sub(from_end - 1),
+            unread_norm: true,
+            keeps_states: true,
+        }))
+    }
+
+    /// `SiglipVisionModel` before `Gemma3MultiModalProjector`.
+    fn gemma3(self, outer: Keys<'_>) -> Result<Option<Sight>, Fault> {
+        // A head for the whole image, which nothing reads.
+        if self.keys.flag("vision_use_head", true)? {
+            return Ok(None);
+        }
+        let hidden = self.size("hidden_size", 768)?;
+        let layers = self.layers("num_hidden_layers", 12)?;
+        let (side, image) = (self.size("patch_size", 16)?, self.size("image_size", 224)?);
+        let patches = (image / side).saturating_mul(image / side);
+        let tokens = outer.count(&["mm_tokens_per_image"], MAX_ROWS)?.unwrap_or(256).max(1);
+        let stack = Decoder::plain(hidden, layers, self.size("num_attention_heads", 12)?);
+        Ok(Some(Sight {
+            tower: Decoder {
+                intermediate: self.size("intermediate_size", 3072)?,
+                act: activation(self.keys, Act::Gelu)?,
+                ..stack
+            },
+            patches: Patches {
+                side,
+                frames: 1,
+                channels: 3,
+                bias: true,
+                class_token: false,
+                positions: Some(patches),
+                normed: false,
+                by_window: false,
+                only: Some(image),
+            },
+            joint: Joint {
+                last_norm: Some(Norm::Layernorm),
+                norm: Some(JointNorm::OfLanguage),
+                joined: 1,
+                pooled: patches / tokens,
+                inner: None,
+                bias: false,
+            },
+            read: layers,
+            unread_norm: false,
+            keeps_states: false,
+        }))
+    }
+}
+
+fn activation(keys: Keys<'_>, otherwise: Act) -> Result<Act, Fault> {
+    Ok(match keys.text(&["hidden_act"]) {
+        None => otherwise,
+        Some("quick_gelu") => Act::QuickGelu,
+        Some("silu") => Act::Silu,
+        Some("gelu" | "gelu_pytorch_tanh") => Act::Gelu,
+        Some(other) => {
+            return Err(Keys::fault("vision_config.hidden_act", format!("{other} has no checked rules in a tower")));
+        }
+    })
+}

@@ -1,0 +1,124 @@
+//! What a language model sees with: a tower over patches of images, what makes tokens of its output, and how both stand
+//! before the language model's layers (transformers 4.57.6, `models/{llava,qwen2_vl,qwen2_5_vl,gemma3,paligemma,internvl}`).
+
+mod ends;
+mod walk;
+
+pub(super) use walk::seeing;
+
+use super::stack::Decoder;
+use crate::plan::keywords::Norm;
+
+/// A tower of vision before a language model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sight {
+    /// Its blocks, in the terms of a decoder's.
+    pub tower: Decoder,
+    /// How images enter.
+    pub patches: Patches,
+    /// What makes the language model's tokens of what it gives.
+    pub joint: Joint,
+    /// Blocks whose output is read: LLaVA takes what the last but one gives, and the last runs for nothing.
+    pub read: u64,
+    /// The tower's own last norm, of which nothing is read either.
+    pub unread_norm: bool,
+    /// The outputs of all blocks are kept until the tower has returned (`output_hidden_states`).
+    pub keeps_states: bool,
+}
+
+/// How images enter a tower.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Patches {
+    /// Pixels a side of a patch.
+    pub side: u64,
+    /// Pictures that a patch is cut from: Qwen's are doubled, a video's go by twos.
+    pub frames: u64,
+    /// Colours.
+    pub channels: u64,
+    /// The matrix over a patch's pixels has a bias.
+    pub bias: bool,
+    /// A token of the tower's own before the patches.
+    pub class_token: bool,
+    /// Rows of a table of positions that is trained.
+    pub positions: Option<u64>,
+    /// A norm behind the positions (CLIP).
+    pub normed: bool,
+    /// The patches are put in the order of windows, and back behind the joint.
+    pub by_window: bool,
+    /// Pixels a side of the only images that it takes.
+    pub only: Option<u64>,
+}
+
+/// From a tower's channels to the language model's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Joint {
+    /// The tower's own last norm, over its channels.
+    pub last_norm: Option<Norm>,
+    /// A norm over what is joined.
+    pub norm: Option<JointNorm>,
+    /// Patches whose channels become those of one token.
+    pub joined: u64,
+    /// Patches whose mean is one token.
+    pub pooled: u64,
+    /// Width between two matrices; one matrix where there is none.
+    pub inner: Option<u64>,
+    /// The matrices have biases.
+    pub bias: bool,
+}
+
+/// The norm of a joint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JointNorm {
+    /// Over a patch's channels, as the tower's blocks have it (Qwen's `ln_q`).
+    OfPatch(Norm),
+    /// Over the channels of joined patches (InternVL's).
+    OfToken(Norm),
+    /// The language model's own over a token's channels (`Gemma3MultiModalProjector.mm_soft_emb_norm`).
+    OfLanguage,
+}
+
+/// Images of a micro batch's samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Seen {
+    /// Images (or tiles of them) of a sample.
+    pub images: u64,
+    /// Pixels a side.
+    pub side: u64,
+}
+
+impl Sight {
+    /// Pixels a side of images that differ in size, where a plan names none.
+    const USUAL: u64 = 448;
+
+    /// Pixels a side, where a plan names none.
+    #[must_use]
+    pub fn usual_side(&self) -> u64 {
+        self.patches.only.unwrap_or(Self::USUAL)
+    }
+
+    /// Patches of one image.
+    #[must_use]
+    pub const fn patches_of(&self, side: u64) -> u64 {
+        let across = side / if self.patches.side == 0 { 1 } else { self.patches.side };
+        across.saturating_mul(across)
+    }
+
+    /// Tokens of the language model that one image becomes.
+    #[must_use]
+    pub const fn tokens_of(&self, side: u64) -> u64 {
+        let each = self.joint.joined.saturating_mul(self.joint.pooled);
+        self.patches_of(side) / if each == 0 { 1 } else { each }
+    }
+
+    /// A side must be a multiple of so many pixels.
+    #[must_use]
+    pub const fn grain(&self) -> u64 {
+        self.patches.side.saturating_mul(self.joint.joined.isqrt())
+    }
+
+    /// Layers that run one after another before the language model's: the tower's blocks and the joint.
+    #[must_use]
+    pub const fn layers(&self) -> u64 {
+        self.tower.layers.saturating_add(1)
+    }
+}
