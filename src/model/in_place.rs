@@ -115,6 +115,17 @@ impl Builder<'_> {
         out
     }
 
+    /// `x[rows] = part`: what it holds has the memory of `x`.
+    pub fn put_in_place(&mut self, name: &'static str, x: TensorId, part: TensorId) -> TensorId {
+        let root = self.tape.storage(x);
+        let whole = *self.tape.get(x);
+        let grad = whole.grad || self.needs_grad(part);
+        let out = self.tape.tensor(Tensor { home: Home::Local, cached: false, grad, view_of: Some(root), ..whole });
+        let inputs = [(x, Flow::New), (part, Flow::New)];
+        self.tape.push(&Spec { name, inputs: &inputs, outputs: &[out], elementwise: true, ..Spec::default() });
+        out
+    }
+
     /// `x *= number`: the product takes the memory of `x`.
     pub fn overwritten(&mut self, name: &'static str, x: TensorId) -> TensorId {
         self.over(name, x, false)

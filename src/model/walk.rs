@@ -260,12 +260,6 @@ impl Passing {
     pub const fn by_frame(from: usize, until: usize, bytes: u64) -> Self {
         Self { from, until, bytes, is_read: false, came_in: false, made_again: false }
     }
-
-    /// The same where so many layers stand before all others.
-    #[must_use]
-    pub const fn behind(self, layers: usize) -> Self {
-        Self { from: self.from.saturating_add(layers), until: self.until.saturating_add(layers), ..self }
-    }
 }
 
 /// Exact parameter counts.

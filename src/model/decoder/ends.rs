@@ -99,10 +99,12 @@ impl DecoderContext<'_> {
 
     /// Cosines and sines of one sequence, in the type of the hidden state.
     fn rotary_tables(&self) -> u64 {
-        if self.d.position != Position::Rope || self.class_rules().sample_tables {
+        let rules = self.class_rules();
+        if self.d.position != Position::Rope || (rules.sample_tables && rules.layer_tables > 0) {
             return 0;
         }
-        let one = product(&[self.run.local_sequence(), self.d.rotary_dim, self.stream_element().bytes()]);
+        let samples = if rules.sample_tables { self.run.batch } else { 1 };
+        let one = product(&[samples, self.run.local_sequence(), self.d.rotary_dim, self.stream_element().bytes()]);
         // Gemma 3 has tables of their own for windowed layers (models/gemma3/modeling_gemma3.py, rotary_emb_local).
         let tables = if self.family == Family::Gemma3Text { 4 } else { 2 };
         one.div_ceil(GRANULE).saturating_mul(tables * GRANULE)

@@ -197,7 +197,7 @@ impl DecoderContext<'_> {
     /// Type of the residual stream: that of the embedding's output. A tower that adds no table of positions to what a
     /// convolution gives has autocast's.
     pub fn stream_element(&self) -> Element {
-        if self.family == Family::Tower && self.d.position == Position::Rope {
+        if self.family == Family::Tower && self.d.max_positions.is_none() {
             return self.run.compute();
         }
         self.run.types.weight

@@ -85,6 +85,10 @@ pub fn of(model_type: &str) -> Option<RelatedModel> {
             let class_rules = ClassRules { layer_tables: 2, sample_tables: true, ..ClassRules::USUAL };
             Ok(Decoder { class_rules, ..d })
         }),
+        "qwen3_vl" | "qwen3_vl_text" => as_family(Family::Qwen3, |d, _| {
+            let class_rules = ClassRules { sample_tables: true, ..ClassRules::USUAL };
+            Ok(Decoder { class_rules, ..d })
+        }),
         "mpt" => as_family(Family::Bloom, mpt),
         other => return mixtures::of(other),
     })

@@ -3,7 +3,7 @@
 use super::keys::{Keys, MAX_COUNT, MAX_ROWS, MAX_WIDTH};
 use crate::model::architecture::{Act, Decoder};
 use crate::model::rules::ClassRules;
-use crate::model::sight::{Joint, JointNorm, Patches, Sight};
+use crate::model::sight::{Joint, JointNorm, Patches, Positions, Sight};
 use crate::plan::Fault;
 use crate::plan::keywords::{Norm, Position};
 
@@ -15,6 +15,7 @@ pub fn read(outer: Keys<'_>, hidden: u64) -> Result<Option<Sight>, Fault> {
     Ok(match outer.text(&["model_type"]).unwrap_or_default() {
         "qwen2_vl" => Some(tower.qwen2()?),
         "qwen2_5_vl" => Some(tower.qwen2_5()?),
+        "qwen3_vl" => Some(tower.qwen3()?),
         "llava" => tower.llava(outer)?,
         "gemma3" => tower.gemma3(outer)?,
         _ => None,
@@ -48,9 +49,9 @@ impl Vision<'_> {
     }
 
     /// Square patches of doubled pictures.
-    fn doubled(self) -> Result<Patches, Fault> {
+    fn doubled(self, side: u64) -> Result<Patches, Fault> {
         Ok(Patches {
-            side: self.size("patch_size", 14)?,
+            side: self.size("patch_size", side)?,
             frames: self.size("temporal_patch_size", 2)?,
             channels: match self.keys.count(&["in_channels", "in_chans"], MAX_WIDTH)? {
                 Some(channels) => channels,
@@ -58,7 +59,7 @@ impl Vision<'_> {
             },
             bias: false,
             class_token: false,
-            positions: None,
+            positions: Positions::No,
             normed: false,
             by_window: false,
             only: None,
@@ -88,9 +89,10 @@ impl Vision<'_> {
         let act = activation(self.keys, Act::QuickGelu)?;
         Ok(Sight {
             tower: Decoder { intermediate: hidden.saturating_mul(ratio), act, ..stack },
-            patches: self.doubled()?,
+            patches: self.doubled(14)?,
             joint: self.merger(hidden, Norm::Layernorm)?,
             read: layers,
+            deepstack: Vec::new(),
             unread_norm: false,
             keeps_states: false,
         })
@@ -101,7 +103,7 @@ impl Vision<'_> {
         let hidden = self.size("hidden_size", 3584)?;
         let layers = self.layers("depth", 32)?;
         let stack = Self::turned(hidden, layers, self.size("num_heads", 16)?);
-        let patches = Patches { by_window: true, ..self.doubled()? };
+        let patches = Patches { by_window: true, ..self.doubled(14)? };
         let across = self.size("window_size", 112)? / patches.side;
         let whole = self.keys.counts("fullatt_block_indexes", MAX_COUNT)?.unwrap_or_else(|| vec![7, 15, 23, 31]);
         Ok(Sight {
@@ -116,6 +118,29 @@ impl Vision<'_> {
                 ..stack
             },
             joint: self.merger(hidden, Norm::Rmsnorm)?,
+            patches,
+            read: layers,
+            deepstack: Vec::new(),
+            unread_norm: false,
+            keeps_states: false,
+        })
+    }
+
+    /// `Qwen3VLVisionModel`.
+    fn qwen3(self) -> Result<Sight, Fault> {
+        let hidden = self.size("hidden_size", 1152)?;
+        let layers = self.layers("depth", 27)?;
+        let rows = self.size("num_position_embeddings", 2304)?;
+        let patches = Patches { positions: Positions::Between(rows), bias: true, ..self.doubled(16)? };
+        Ok(Sight {
+            tower: Decoder {
+                intermediate: self.size("intermediate_size", 4304)?,
+                act: activation(self.keys, Act::Gelu)?,
+                max_positions: Some(rows),
+                ..Self::turned(hidden, layers, self.size("num_heads", 16)?)
+            },
+            joint: self.merger(hidden, Norm::Layernorm)?,
+            deepstack: self.keys.counts("deepstack_visual_indexes", MAX_COUNT)?.unwrap_or_else(|| vec![8, 16, 24]),
             patches,
             read: layers,
             unread_norm: false,
@@ -144,6 +169,7 @@ impl Vision<'_> {
             tower: Decoder {
                 intermediate: self.size("intermediate_size", 4096)?,
                 act: activation(self.keys, Act::QuickGelu)?,
+                max_positions: Some(patches),
                 ..stack
             },
             patches: Patches {
@@ -152,7 +178,7 @@ impl Vision<'_> {
                 channels: 3,
                 bias: false,
                 class_token: true,
-                positions: Some(patches.saturating_add(1)),
+                positions: Positions::Rows(patches.saturating_add(1)),
                 normed: true,
                 by_window: false,
                 only: Some(image),
@@ -166,6 +192,7 @@ impl Vision<'_> {
                 bias: outer.flag("multimodal_projector_bias", true)?,
             },
             read: layers.saturating_sub(from_end - 1),
+            deepstack: Vec::new(),
             unread_norm: true,
             keeps_states: true,
         }))
@@ -187,6 +214,7 @@ impl Vision<'_> {
             tower: Decoder {
                 intermediate: self.size("intermediate_size", 3072)?,
                 act: activation(self.keys, Act::Gelu)?,
+                max_positions: Some(patches),
                 ..stack
             },
             patches: Patches {
@@ -195,7 +223,7 @@ impl Vision<'_> {
                 channels: 3,
                 bias: true,
                 class_token: false,
-                positions: Some(patches),
+                positions: Positions::Rows(patches),
                 normed: false,
                 by_window: false,
                 only: Some(image),
@@ -209,6 +237,7 @@ impl Vision<'_> {
                 bias: false,
             },
             read: layers,
+            deepstack: Vec::new(),
             unread_norm: false,
             keeps_states: false,
         }))

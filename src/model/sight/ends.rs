@@ -1,7 +1,7 @@
 //! Where a tower begins, and where its tokens take their places among the text's.
 
 use super::walk::{Before, idle, not_reached};
-use super::{JointNorm, Patches};
+use super::{JointNorm, Patches, Positions};
 use crate::model::builder::{Builder, Linear, Stash};
 use crate::model::decoder::{DecoderContext, layer_norm, product};
 use crate::model::element::{Element, Group};
@@ -48,17 +48,41 @@ impl Before<'_> {
         } else {
             x
         };
-        let x = if let Some(count) = patches.positions {
-            let table = b.weight(Part::Embedding, count, d.hidden);
-            let row = ctx.lookup(&mut b, "embedding.position", table, run.sequence.saturating_mul(d.hidden));
-            b.add("embedding.add", x, row)
-        } else {
-            x
+        let x = match patches.positions {
+            Positions::No => x,
+            Positions::Rows(count) => {
+                let table = b.weight(Part::Embedding, count, d.hidden);
+                let row = ctx.lookup(&mut b, "embedding.position", table, run.sequence.saturating_mul(d.hidden));
+                b.add("embedding.add", x, row)
+            }
+            Positions::Between(count) => {
+                let row = self.between(&ctx, &mut b, count);
+                b.add("embedding.add", x, row)
+            }
         };
         let x = if patches.normed { ctx.norm(&mut b, x, "embedding.norm", d.hidden) } else { x };
         b.group = Group::Embedding;
         let x = if patches.by_window { b.copy_of("embedding.windows", x, rows) } else { x };
         b.finish(x)
+    }
+
+    /// Four rows of the table for each patch, each times how near it is, and their sum.
+    fn between(&self, ctx: &DecoderContext<'_>, b: &mut Builder<'_>, count: u64) -> TensorId {
+        let (patches, width) = (self.patches(), ctx.d.hidden);
+        let name = "embedding.position";
+        let table = b.weight(Part::Embedding, count, width);
+        let four = ctx.lookup(b, name, table, product(&[4, patches, width]));
+        let near = b.make(patches.saturating_mul(4), b.element(four), false);
+        b.op(&Spec { name, outputs: &[near], elementwise: true, ..Spec::default() });
+        let weighted = b.mul(name, four, near);
+        let each = patches.saturating_mul(width);
+        let [first, second, third, fourth] = b.split(name, weighted, [each; 4]);
+        let sum = b.add(name, first, second);
+        let sum = b.add(name, sum, third);
+        let sum = b.add(name, sum, fourth);
+        // By tokens, then one image behind the other.
+        let sum = b.copy(name, sum);
+        b.copy(name, sum)
     }
 
     /// A convolution whose windows do not overlap: its input is the image in the weight's type, or in autocast's.
@@ -114,7 +138,8 @@ impl Before<'_> {
             None => x,
         };
         b.frozen = self.frozen_joint();
-        let tokens = self.joined(&tower, language, &mut b, x);
+        let tokens = self.joined(&tower, language, &mut b, x, self.sight.joint.norm);
+        let tokens = self.in_order(&mut b, tokens);
         b.frozen = run.frozen;
         b.group = Group::Embedding;
         let text = language.embedded(&mut b);
@@ -144,6 +169,7 @@ impl Before<'_> {
         language: &DecoderContext<'_>,
         b: &mut Builder<'_>,
         x: TensorId,
+        norm: Option<JointNorm>,
     ) -> TensorId {
         let joint = &self.sight.joint;
         let (from, to) = (tower.d.hidden.saturating_mul(joint.joined), language.d.hidden);
@@ -155,29 +181,70 @@ impl Before<'_> {
             x
         };
         let x = if joint.pooled > 1 { pooled(b, x, rows.saturating_mul(from)) } else { x };
-        let x = match joint.norm {
+        let x = match norm {
             Some(JointNorm::OfPatch(norm)) => tower_norm(tower, b, x, "vision.norm", norm),
-            Some(JointNorm::OfToken(_)) => {
-                let x = b.copy("vision.shuffle", x);
-                layer_norm(b, x, "vision.norm", from, true)
-            }
+            Some(JointNorm::OfToken) => layer_norm(b, x, "vision.norm", from, true),
             Some(JointNorm::OfLanguage) => language.norm(b, x, "vision.norm", from),
             None => x,
         };
         b.group = Group::Mlp;
         let linear = |name, from, to| Linear { name, from, to, bias: joint.bias, part: Part::Mlp };
-        let x = match joint.inner {
+        match joint.inner {
             Some(inner) => {
                 let x = b.linear(x, rows, linear("vision.joint_in", from, inner));
                 let x = b.pointwise("vision.act", x, Stash::Input);
                 b.linear(x, rows, linear("vision.joint_out", inner, to))
             }
             None => b.linear(x, rows, linear("vision.joint", from, to)),
-        };
+        }
+    }
+
+    /// Tokens in the order of the images' patches, one image behind the other.
+    fn in_order(&self, b: &mut Builder<'_>, x: TensorId) -> TensorId {
         b.group = Group::Embedding;
         let x = if self.sight.patches.by_window { b.copy("vision.order", x) } else { x };
-        // What each image gave, one behind the other.
         b.copy("vision.join", x)
+    }
+
+    /// What a block gives becomes tokens as well, for a layer of the language model.
+    pub(super) fn branch(&self, language: &DecoderContext<'_>) -> Tape {
+        let tower = self.tower();
+        let mut b = tower.builder();
+        let stream = tower.stream_element();
+        let x = b.input(product(&[tower.run.stream_tokens(), tower.d.hidden]), stream, self.tower_trains());
+        b.frozen = self.frozen_joint();
+        let tokens = self.joined(&tower, language, &mut b, x, Some(JointNorm::OfToken));
+        let x = b.added_in_place("vision.branch", x);
+        let mut tape = b.finish(x);
+        tape.also.push(tokens);
+        tape.plain = true;
+        tape
+    }
+
+    /// Elements of what a branch gives, and whether a gradient flows to it.
+    pub(super) fn branched(&self, language: &DecoderContext<'_>) -> (u64, bool) {
+        let tokens = self.patches() / self.sight.joint.joined.max(1);
+        (tokens.saturating_mul(language.d.hidden), self.tower_trains() || self.joint_trains())
+    }
+
+    /// The tokens of images take up what a branch gave (`Qwen3VLTextModel._deepstack_process`).
+    pub(super) fn taken_up(&self, language: &DecoderContext<'_>) -> Tape {
+        let run = language.run;
+        let mut b = language.builder();
+        let stream = language.stream_element();
+        let x = b.input(product(&[run.tokens(), language.d.hidden]), stream, language.reaches_blocks());
+        b.group = Group::Residual;
+        let (numel, grad) = self.branched(language);
+        let given = b.elsewhere(numel, self.tower().run.compute(), grad);
+        let name = "vision.deepstack";
+        let given = b.cast(name, given, stream);
+        let own = b.copy_of(name, x, numel);
+        let own = b.copy(name, own);
+        let sum = b.add(name, own, given);
+        let whole = b.put_in_place(name, x, sum);
+        let mut tape = b.finish(whole);
+        tape.plain = true;
+        tape
     }
 
     /// `inputs_embeds.masked_scatter(mask, image_features)`: the mask, one byte a token, is kept for both gradients.

@@ -22,6 +22,9 @@ pub struct Sight {
     pub read: u64,
     /// The tower's own last norm, of which nothing is read either.
     pub unread_norm: bool,
+    /// Blocks whose output becomes tokens as well, by a joint of their own with a norm over joined channels; the first
+    /// layers of the language model add one each (`deepstack_visual_indexes`).
+    pub deepstack: Vec<u64>,
     /// The outputs of all blocks are kept until the tower has returned (`output_hidden_states`).
     pub keeps_states: bool,
 }
@@ -39,14 +42,26 @@ pub struct Patches {
     pub bias: bool,
     /// A token of the tower's own before the patches.
     pub class_token: bool,
-    /// Rows of a table of positions that is trained.
-    pub positions: Option<u64>,
+    /// A table of positions that is trained.
+    pub positions: Positions,
     /// A norm behind the positions (CLIP).
     pub normed: bool,
     /// The patches are put in the order of windows, and back behind the joint.
     pub by_window: bool,
     /// Pixels a side of the only images that it takes.
     pub only: Option<u64>,
+}
+
+/// Where a patch lies, as a table that is added to it tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Positions {
+    /// No table.
+    No,
+    /// A row a patch of the only size of image.
+    Rows(u64),
+    /// A mean of four of so many rows, weighted by how near they are, for an image of any size
+    /// (`Qwen3VLVisionModel.fast_pos_embed_interpolate`).
+    Between(u64),
 }
 
 /// From a tower's channels to the language model's.
@@ -71,8 +86,8 @@ pub struct Joint {
 pub enum JointNorm {
     /// Over a patch's channels, as the tower's blocks have it (Qwen's `ln_q`).
     OfPatch(Norm),
-    /// Over the channels of joined patches (InternVL's).
-    OfToken(Norm),
+    /// Over the channels of joined patches, a layer norm.
+    OfToken,
     /// The language model's own over a token's channels (`Gemma3MultiModalProjector.mm_soft_emb_norm`).
     OfLanguage,
 }
@@ -116,9 +131,9 @@ impl Sight {
         self.patches.side.saturating_mul(self.joint.joined.isqrt())
     }
 
-    /// Layers that run one after another before the language model's: the tower's blocks and the joint.
+    /// Layers that run beside the language model's: the tower's blocks, the joint, and what the deep stack takes and adds.
     #[must_use]
     pub const fn layers(&self) -> u64 {
-        self.tower.layers.saturating_add(1)
+        self.tower.layers.saturating_add(1).saturating_add(2 * self.deepstack.len() as u64)
     }
 }

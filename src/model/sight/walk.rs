@@ -9,12 +9,46 @@ use crate::model::decoder::{DecoderContext, product};
 use crate::model::element::Element;
 use crate::model::frozen::FrozenParts;
 use crate::model::tape::{Tape, rounded};
-use crate::model::walk::{Cut, MicroBatch, Passing, Walk};
+use crate::model::walk::{Cut, MicroBatch, Passing, Pending, Walk};
 use crate::model::weight::Weight;
 use crate::plan::keywords::Position;
 
 /// Index of a mask that no layer of a tower has.
 const NO_MASK: usize = 2;
+
+/// The same kind of layer where what comes in is held by what stands before it.
+fn borrowing(kinds: &mut Vec<(&'static str, Tape)>, kind: usize) -> usize {
+    let (name, mut tape) = kinds[kind].clone();
+    tape.borrows = true;
+    kinds.push((name, tape));
+    kinds.len() - 1
+}
+
+/// Layers in a row: kinds, masks, and where branches are made and taken up.
+#[derive(Default)]
+struct Line {
+    order: Vec<usize>,
+    mask_of: Vec<usize>,
+    branches: Vec<usize>,
+    taken: Vec<usize>,
+}
+
+impl Line {
+    fn run(&mut self, kind: usize, mask: usize) {
+        self.order.push(kind);
+        self.mask_of.push(mask);
+    }
+
+    fn branch(&mut self, kind: usize) {
+        self.branches.push(self.order.len());
+        self.run(kind, NO_MASK);
+    }
+
+    fn take_up(&mut self, kind: usize) {
+        self.taken.push(self.order.len());
+        self.run(kind, NO_MASK);
+    }
+}
 
 /// What stands before a language model, and one micro-batch of images.
 pub(super) struct Before<'a> {
@@ -89,9 +123,14 @@ impl Before<'_> {
         self.run.adapters.is_none()
     }
 
+    /// Whether the joint's weights are trained.
+    pub(super) const fn joint_trains(&self) -> bool {
+        self.language.adapters.is_none() && !self.language.frozen.has_joint()
+    }
+
     /// Parts of the joint that are not trained: all or none.
     pub(super) const fn frozen_joint(&self) -> FrozenParts {
-        if self.language.frozen.has_joint() { FrozenParts::EVERYTHING } else { FrozenParts::NOTHING }
+        if self.joint_trains() { FrozenParts::NOTHING } else { FrozenParts::EVERYTHING }
     }
 
     /// Patches of all images.
@@ -120,40 +159,62 @@ impl Before<'_> {
         (blocks, order)
     }
 
+    /// All layers in the order in which they run.
     fn walk(&self, language: &DecoderContext<'_>, walk: Walk) -> Walk {
-        let (blocks, order) = self.blocks();
-        let bridge = order.len();
-        let joint = blocks.len();
         let shown = language.run.seen.images > 0;
         let ran = |tape: Tape| if shown { tape } else { idle(&tape) };
+        let (blocks, order) = self.blocks();
         let mut kinds: Vec<_> = blocks.into_iter().map(|(_, tape)| ("vision layer", ran(tape))).collect();
-        kinds.push(("projector and embedding", if shown { self.bridge(language) } else { self.text(language) }));
-        let first = kinds.len();
-        if !shown {
-            let order =
-                order.into_iter().chain([joint]).chain(walk.order.into_iter().map(|kind| kind + first)).collect();
-            kinds.extend(walk.kinds);
-            return Walk { first: idle(&self.start()), kinds, order, ..walk };
+        let mut line = Line::default();
+        let branch = kinds.len();
+        if !self.sight.deepstack.is_empty() {
+            kinds.push(("vision branch", ran(self.branch(language))));
         }
+        for (at, kind) in order.into_iter().enumerate() {
+            // What a branch reads it keeps, and the block behind it reads the same.
+            let behind = (at as u64).checked_sub(1).is_some_and(|before| self.sight.deepstack.contains(&before));
+            let kind = if behind { borrowing(&mut kinds, kind) } else { kind };
+            line.run(kind, NO_MASK);
+            if self.sight.deepstack.contains(&(at as u64)) {
+                line.branch(branch);
+            }
+        }
+        let bridge = line.order.len();
+        line.run(kinds.len(), NO_MASK);
+        kinds.push(("projector and embedding", if shown { self.bridge(language) } else { self.text(language) }));
+        let taken = kinds.len();
+        kinds.push(("vision branch taken up", ran(self.taken_up(language))));
+        let first = kinds.len();
         kinds.extend(walk.kinds);
-        let mut passing = walk.passing.into_iter().map(|one| one.behind(bridge + 1)).collect::<Vec<_>>();
-        passing.extend(self.held(language, bridge));
+        for (at, (kind, mask)) in walk.order.into_iter().zip(walk.mask_of).enumerate() {
+            // What is written in place is held where that is done.
+            let behind = (1..=line.branches.len()).contains(&at);
+            let kind = if behind { borrowing(&mut kinds, first + kind) } else { first + kind };
+            line.run(kind, mask);
+            if at < line.branches.len() {
+                line.take_up(taken);
+            }
+        }
+        let start = self.start();
+        let inputs = if shown { ends::inputs(&self.sight.patches, self.patches()) } else { 0 };
+        let tables = if shown && self.tower_trains() { self.tables() } else { 0 };
+        let (passing, pending) = if shown { self.held(language, bridge, &line) } else { Default::default() };
         Walk {
-            first: self.start(),
+            first: ran(start),
             kinds,
-            order: order.into_iter().chain([joint]).chain(walk.order.into_iter().map(|kind| kind + first)).collect(),
-            masks: walk.masks,
-            mask_of: std::iter::repeat_n(NO_MASK, bridge + 1).chain(walk.mask_of).collect(),
-            inputs: walk.inputs.saturating_add(ends::inputs(&self.sight.patches, self.patches())),
+            order: line.order,
+            mask_of: line.mask_of,
+            inputs: walk.inputs.saturating_add(inputs),
             passing,
-            shared: walk.shared.saturating_add(if self.tower_trains() { self.tables() } else { 0 }),
+            pending,
+            shared: walk.shared.saturating_add(tables),
             ..walk
         }
     }
 
     /// Cosines and sines of each sample's tokens, by time, height and width.
     fn positions(&self, language: &DecoderContext<'_>) -> u64 {
-        if !language.class_rules().sample_tables {
+        if !language.class_rules().sample_tables || language.class_rules().layer_tables == 0 {
             return 0;
         }
         let element = language.stream_element();
@@ -169,19 +230,23 @@ impl Before<'_> {
         rounded(product(&[self.patches(), d.head_dim, Element::F32.bytes()])).saturating_mul(2)
     }
 
-    /// What is there while the tower runs: the text's embedding, which comes first, tables that nothing keeps, and the
-    /// blocks' outputs where all are asked for.
-    fn held(&self, language: &DecoderContext<'_>, bridge: usize) -> Vec<Passing> {
+    /// What is there while the tower runs: the text's embedding, which comes first, tables that nothing keeps, the blocks'
+    /// outputs where all are asked for. And what branches give, until it is taken up; the way back, its gradient.
+    fn held(&self, language: &DecoderContext<'_>, bridge: usize, line: &Line) -> (Vec<Passing>, Vec<Pending>) {
         let text = rounded(product(&[language.run.tokens(), language.d.hidden, language.stream_element().bytes()]));
         let tables = if self.tower_trains() { 0 } else { self.tables() };
-        let layers = usize::try_from(language.d.layers).unwrap_or(0);
-        let mut held = vec![Passing::read(bridge + 1, bridge + layers, self.positions(language))];
+        let mut held = vec![Passing::read(bridge + 1, line.order.len() - 1, self.positions(language))];
         held.push(Passing::by_frame(0, bridge.saturating_sub(1), text.saturating_add(tables)));
+        let tower = self.tower();
         if self.sight.keeps_states {
-            let tower = self.tower();
             let state = rounded(product(&[self.run.tokens(), tower.d.hidden, tower.stream_element().bytes()]));
             held.extend((0..bridge).map(|layer| Passing::by_frame(layer + 1, bridge, state)));
         }
-        held
+        let (numel, grad) = self.branched(language);
+        let branch = rounded(numel.saturating_mul(tower.run.compute().bytes()));
+        let between = || line.branches.iter().copied().zip(line.taken.iter().copied());
+        held.extend(line.branches.iter().map(|made| Passing::by_frame(made + 1, line.order.len() - 1, branch)));
+        let back = between().filter(|_| grad);
+        (held, back.map(|(until, made_by)| Pending { made_by, until, bytes: branch }).collect())
     }
 }
