@@ -109,6 +109,10 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     }
     // Every kind of model that transformers loads for pictures and text is loaded so (`utils/config`, `is_multimodal`).
     vision::whole(imported);
+    if imported.tower.is_some() && settings.get("processor_type").is_none() {
+        let text = Origin::Default { framework: VERSION, option: "no processor_type: text alone".to_owned() };
+        imported.say(keys::model::images, 0, text);
+    }
     imported.set(keys::model::sequence_length, settings.whole("sequence_len"));
     lora(imported, settings, context);
     let arguments = as_arguments(settings, context);

@@ -9,7 +9,7 @@ use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
-use super::{adapters, model, rollout};
+use super::{adapters, model, rollout, vision};
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -29,6 +29,7 @@ const DEFAULTS: &[(&str, DefaultValue)] = &[
     ("worker.actor.fsdp.enable_full_shard", DefaultValue::Flag(true)),
     ("worker.rollout.n", DefaultValue::Whole(1)),
     ("worker.rollout.gpu_memory_utilization", DefaultValue::Number(0.6)),
+    ("data.max_pixels", DefaultValue::Whole(4_194_304)),
     ("data.max_prompt_length", DefaultValue::Whole(512)),
     ("data.max_response_length", DefaultValue::Whole(512)),
     ("trainer.nnodes", DefaultValue::Whole(1)),
@@ -113,6 +114,7 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
         adapters::set(imported, Some(rank), (VERSION, 8), None);
         adapters::set_targets(imported, settings.texts("worker.actor.model.lora.target_modules"));
     }
+    tower(imported, settings);
     companions(imported, settings);
     for (name, _) in settings.iter() {
         let beside = ["rollout.", "worker.ref", "worker.reward", "critic", "algorithm.", "offload", "_for_experience"];
@@ -121,6 +123,17 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
         }
     }
     account_for(imported, settings);
+}
+
+/// The tower trains unless it is frozen (`model.visual`, the merger with it); an image is in the prompt.
+fn tower(imported: &mut ImportedPlan, settings: &Settings) {
+    let frozen = settings.is("worker.actor.model.freeze_vision_tower");
+    let room = settings.whole("data.max_prompt_length").map(|found| found.map(|tokens| tokens.saturating_mul(28 * 28)));
+    let pixels = settings.whole("data.max_pixels");
+    if let Some((pixels, room)) = pixels.zip(room) {
+        vision::say(imported, !frozen, if room.value < pixels.value { room } else { pixels });
+    }
+    settings.accept("worker.actor.model.freeze_vision_tower");
 }
 
 /// The engine sleeps while the actor trains; the reference is there where the divergence is, and lies on the host

@@ -313,12 +313,12 @@ fn set_arguments(imported: &mut ImportedPlan, settings: &Settings, context: &Imp
     trainer::set(imported, &arguments, context, stored);
     loaded::loaded_type(imported, settings);
     imported.set(keys::training::optimizer, settings.on("use_muon").map(|found| found.map(|_| "muon")));
-    // `freeze_vision_tower` is true where nobody says otherwise (`hparams/finetuning_args.py`).
+    // `freeze_vision_tower` is true where nobody says otherwise, `image_max_pixels` 768 x 768 (`hparams/`).
     vision::whole(imported);
     let trains = settings.flag("freeze_vision_tower").is_some_and(|found| !found.value);
-    if let Some(tower) = imported.tower.as_mut() {
-        (tower.frozen, tower.trained) = (!trains, trains);
-    }
+    let usual = Origin::Default { framework: VERSION, option: "image_max_pixels".to_owned() };
+    let pixels = settings.whole("image_max_pixels").unwrap_or(Setting::new(768 * 768, usual));
+    vision::say(imported, trains, pixels);
     for name in ["freeze_vision_tower", "freeze_multi_modal_projector", "image_max_pixels", "video_max_pixels"] {
         settings.accept(name);
     }

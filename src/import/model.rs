@@ -93,6 +93,9 @@ pub fn set(imported: &mut ImportedPlan, context: &ImportContext, found: Setting<
     }
     if let Some(preset) = held(context, &name) {
         imported.note(format!("model: {name} is not known: taken as {preset}, which its name holds"));
+        if vision::set(imported, context, &preset, &origin) {
+            return;
+        }
         return imported.say(
             keys::model::preset,
             preset,
@@ -102,6 +105,9 @@ pub fn set(imported: &mut ImportedPlan, context: &ImportContext, found: Setting<
     if let Some(preset) = above(context, &name) {
         imported.note(format!("model: {name} is not known: taken as {preset}, which a folder of its path is called"));
         let origin = Origin::Derived(format!("{origin} {name}: a folder of its path"));
+        if vision::set(imported, context, &preset, &origin) {
+            return;
+        }
         return imported.say(keys::model::preset, preset, origin);
     }
     let why = format!("{name}: neither a model of the catalogue nor a config.json on this machine");

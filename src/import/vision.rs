@@ -17,12 +17,37 @@ pub struct Tower {
     pub frozen: bool,
     /// Somebody says that it trains, whatever adapters stand beside.
     pub trained: bool,
-    /// The preset that is a trace of the whole model, and what of it does not train where the tower does not.
-    pub traced: Option<(&'static str, Vec<&'static str>)>,
+    /// The whole model, where the catalogue has it.
+    pub whole: Option<WholeModel>,
+    /// Pixels of the largest image that is shown.
+    pub pixels: Option<Setting<u64>>,
 }
 
-/// Presets that are traces of whole models.
-const TRACED: [&str; 4] = ["llava-1.5-7b", "llava-1.5-13b", "internvl3-2b", "internvl3-8b"];
+/// A preset that is a language model with its tower.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WholeModel {
+    preset: String,
+    /// What of it does not train where the tower does not.
+    frozen: Vec<&'static str>,
+}
+
+impl WholeModel {
+    /// What tools freeze of a checkpoint is its tower with what joins it.
+    fn of(preset: impl Into<String>) -> Self {
+        Self { preset: preset.into(), frozen: vec!["vision_tower", "multi_modal_projector"] }
+    }
+
+    /// Known by a trace of one image a sample, which no adapters or quantised weights are put into.
+    fn is_traced(&self) -> bool {
+        self.preset.starts_with("internvl")
+    }
+
+    /// Images of any size are shown, in steps of so many pixels: four patches are one token.
+    fn grain(&self) -> Option<u64> {
+        let of = |start: &str, pixels: u64| self.preset.starts_with(start).then_some(pixels);
+        of("qwen3-vl", 32).or_else(|| of("qwen2", 28))
+    }
+}
 
 /// A vision model's name without the words for how it was tuned, its language model, and the parameters of its tower
 /// with its merger, each the sum of the shapes of `modeling_*.py` of transformers 4.57: `visual`, or of the hub's
@@ -178,12 +203,16 @@ pub fn set(imported: &mut ImportedPlan, context: &ImportContext, name: &str, ori
     let Some(preset) = context.catalog.model(language).map(|model| model.name.clone()) else { return false };
     let origin = Origin::Derived(format!("{origin}: the language model of {known}"));
     imported.say(keys::model::preset, preset, origin.clone());
-    let plain = known.replace("-v1.5", "-1.5");
-    // What tools freeze of a checkpoint is its tower with what joins it.
-    let traced =
-        TRACED.iter().find(|name| **name == plain).map(|name| (*name, vec!["vision_tower", "multi_modal_projector"]));
-    imported.tower = Some(Tower { parameters, origin, frozen: false, trained: false, traced });
+    let whole = context.catalog.model(known).map(|model| WholeModel::of(model.name.clone()));
+    imported.tower = Some(Tower { parameters, origin, frozen: false, trained: false, whole, pixels: None });
     true
+}
+
+/// Says of a tower that is there whether it trains, and how large its images are.
+pub fn say(imported: &mut ImportedPlan, trains: bool, pixels: Setting<u64>) {
+    if let Some(tower) = imported.tower.as_mut() {
+        (tower.frozen, tower.trained, tower.pixels) = (!trains, trains, Some(pixels));
+    }
 }
 
 /// Puts the tower back before a language model, for tools that load a checkpoint with all that it holds
@@ -191,9 +220,11 @@ pub fn set(imported: &mut ImportedPlan, context: &ImportContext, name: &str, ori
 pub fn whole(imported: &mut ImportedPlan) {
     let Some(found) = imported.get(keys::model::preset).filter(|_| imported.tower.is_none()) else { return };
     let known = BEHIND_A_TOWER.iter().find(|(name, _)| found.value.as_str() == Some(name));
-    let Some((_, parameters)) = known else { return };
+    let Some((name, parameters)) = known else { return };
     let origin = Origin::Derived(format!("{}: loaded with its tower", found.origin));
-    imported.tower = Some(Tower { parameters: *parameters, origin, frozen: false, trained: false, traced: None });
+    let whole = name.starts_with("gemma-3-").then(|| WholeModel::of(format!("{name}-vision")));
+    let tower = Tower { parameters: *parameters, origin, frozen: false, trained: false, whole, pixels: None };
+    imported.tower = Some(tower);
 }
 
 /// The same for scripts on transformers, where `AutoModelForCausalLM` makes Gemma 3's class for pictures and text of such a
@@ -213,8 +244,9 @@ pub fn of_llava(imported: &mut ImportedPlan, settings: &Settings) {
     let named = settings.iter().find(|(name, _)| *name == "vision_tower").and_then(|(_, found)| {
         let plain = base(found.value.as_str()?).to_lowercase().replace('_', "-");
         let (_, parameters) = TOWERS.iter().find(|(known, _)| *known == plain)?;
-        let traced = llava_like(imported, settings, &plain);
-        Some(Tower { parameters: *parameters, origin: found.origin.clone(), frozen: true, trained: false, traced })
+        let whole = llava_like(imported, settings, &plain);
+        let origin = found.origin.clone();
+        Some(Tower { parameters: *parameters, origin, frozen: true, trained: false, whole, pixels: None })
     });
     if let Some(named) = named {
         settings.accept("vision_tower");
@@ -223,39 +255,45 @@ pub fn of_llava(imported: &mut ImportedPlan, settings: &Settings) {
     let Some(tower) = imported.tower.as_mut() else { return };
     tower.trained |= trains(settings);
     tower.frozen &= !tower.trained;
+    if tower.whole.as_ref().is_some_and(|whole| whole.grain().is_some()) {
+        tower.pixels = settings.whole("image_max_pixels").or_else(|| settings.whole("max_pixels"));
+    }
 }
 
 /// LLaVA 1.5 by its parts: Vicuna, CLIP at 336 pixels, a projector of two layers. Its own scripts train all but the tower, or
 /// with `--tune_mm_mlp_adapter True` the projector alone (`llava/train/train.py`).
-fn llava_like(imported: &ImportedPlan, settings: &Settings, tower: &str) -> Option<(&'static str, Vec<&'static str>)> {
+fn llava_like(imported: &ImportedPlan, settings: &Settings, tower: &str) -> Option<WholeModel> {
     let language = imported.get(keys::model::preset)?.value.as_str()?.to_owned();
-    let [small, large, ..] = TRACED;
-    let whole = [("llama-2-7b", small), ("llama-2-13b", large)].into_iter().find(|(name, _)| *name == language)?.1;
+    let sizes = [("llama-2-7b", "llava-1.5-7b"), ("llama-2-13b", "llava-1.5-13b")];
+    let preset = sizes.into_iter().find(|(name, _)| *name == language)?.1.to_owned();
     let projector = settings.text("mm_projector_type").filter(|found| found.value == "mlp2x_gelu");
     projector.filter(|_| tower == "clip-vit-large-patch14-336")?;
     let alone = settings.flag("tune_mm_mlp_adapter").is_some_and(|found| found.value);
-    let modules = if alone { vec!["vision_tower", "language_model", "lm_head"] } else { vec!["vision_tower"] };
-    Some((whole, modules))
+    let frozen = if alone { vec!["vision_tower", "language_model"] } else { vec!["vision_tower"] };
+    Some(WholeModel { preset, frozen })
 }
 
-/// Whether the whole model's trace can stand for it: whatever cuts the model, quantizes it or adapts some of its layers
-/// needs the language model alone.
-fn can_be_traced(imported: &ImportedPlan) -> bool {
-    let given = [
-        keys::lora::rank,
-        keys::lora::base_bits,
+/// Whether the whole model can stand for it: nothing cuts its layers, and other modules than transformers' have no tower
+/// here. A trace takes no adapters besides, and no other model beside it.
+fn can_be_whole(imported: &ImportedPlan, whole: &WholeModel) -> bool {
+    let cut = [
         keys::training::frozen,
-        keys::training::reference_model,
-        keys::training::critic_model,
-        keys::training::generation_beside,
         keys::distribution::tensor_parallel,
         keys::distribution::pipeline_parallel,
         keys::distribution::context_parallel,
     ];
+    let beside = [
+        keys::lora::rank,
+        keys::lora::base_bits,
+        keys::training::reference_model,
+        keys::training::critic_model,
+        keys::training::generation_beside,
+    ];
     let is_given =
-        |key: &str| imported.get(key).is_some_and(|found| !["1", "false"].contains(&found.value.to_string().as_str()));
+        |key: &&str| imported.get(key).is_some_and(|found| !["1", "false"].contains(&found.value.to_string().as_str()));
     let framework = imported.get(keys::model::framework).is_none_or(|found| found.value.as_str() == Some("pytorch"));
-    framework && !given.into_iter().any(is_given)
+    let alone = !whole.is_traced() || !beside.iter().any(|key| is_given(key));
+    framework && alone && !cut.iter().any(|key| is_given(key))
 }
 
 /// `--unfreeze_mm_vision_tower True`, `--tune_type_vision_tower full`, `--freeze_vision_tower False`,
@@ -279,28 +317,69 @@ fn trains(settings: &Settings) -> bool {
 
 /// Says of a tower what becomes of it: frozen below adapters, or by the tool's own default.
 pub fn settle(imported: &mut ImportedPlan) {
-    let Some(Tower { parameters, origin, frozen, trained, traced }) = imported.tower.take() else { return };
-    let millions = parameters as f64 / 1e6;
-    if let Some((whole, modules)) = traced.filter(|_| can_be_traced(imported)) {
-        let origin = Origin::Derived(format!("{origin}: traced whole"));
-        imported.set(keys::model::preset, Some(Setting::new(whole.to_owned(), origin.clone())));
-        if frozen && !trained {
-            let modules: Vec<String> = modules.into_iter().map(str::to_owned).collect();
-            imported.set(keys::training::frozen, Some(Setting::new(modules, origin)));
-        }
-        return imported.note("one image a sample is taken: more of them, or tiles, hold and take more");
+    let Some(tower) = imported.tower.take() else { return };
+    if let Some(whole) = tower.whole.as_ref().filter(|whole| can_be_whole(imported, whole)) {
+        return set_whole(imported, &tower, whole);
     }
-    if trained || (!frozen && imported.get(keys::lora::rank).is_none()) {
+    imported.drop(keys::model::images);
+    let millions = tower.parameters as f64 / 1e6;
+    if tower.trained || (!tower.frozen && imported.get(keys::lora::rank).is_none()) {
         return not_modelled(
             imported,
             &format!("the vision tower of {millions:.0} M parameters, which trains with the model"),
         );
     }
     let before = imported.get(keys::training::frozen_models_billions).and_then(|found| found.value.as_f64());
-    let billions = before.unwrap_or(0.0) + parameters as f64 / 1e9;
-    let found = Setting::new(billions, Origin::Derived(format!("{origin}: a vision tower that is frozen")));
+    let billions = before.unwrap_or(0.0) + tower.parameters as f64 / 1e9;
+    let found = Setting::new(billions, Origin::Derived(format!("{}: a vision tower that is frozen", tower.origin)));
     imported.set(keys::training::frozen_models_billions, Some(found));
     imported.note(format!(
         "the vision tower's weights, {millions:.0} M, are counted; its passes and what trains of the projector are not"
     ));
+}
+
+/// The whole model in place of its language model: what does not train, and how large its images are.
+fn set_whole(imported: &mut ImportedPlan, tower: &Tower, whole: &WholeModel) {
+    let origin = Origin::Derived(format!("{}: with its tower", tower.origin));
+    imported.set(keys::model::preset, Some(Setting::new(whole.preset.clone(), origin.clone())));
+    let adapted = imported.get(keys::lora::rank).is_some();
+    let shown = imported.whole(keys::model::images) != Some(0);
+    if adapted && shown && (tower.trained || !tower.frozen) {
+        not_modelled(
+            imported,
+            "what trains of the vision tower and its projector beside adapters, which are counted on the language model alone",
+        );
+    }
+    if tower.frozen && !tower.trained && !adapted {
+        let modules: Vec<String> = whole.frozen.iter().map(|module| (*module).to_owned()).collect();
+        imported.set(keys::training::frozen, Some(Setting::new(modules, origin)));
+    }
+    // LLaVA's own scripts make the projector anew behind the adapters (`llava/train/train.py`).
+    if adapted && whole.frozen == ["vision_tower"] {
+        let origin = Origin::Program("mm_projector trains beside the adapters".to_owned());
+        imported.say(keys::lora::modules_to_save, vec!["multi_modal_projector"], origin);
+    }
+    if !shown {
+        return;
+    }
+    if whole.preset.ends_with("-vision") {
+        imported.miss(keys::model::images, "whether the data shows images is not said");
+    }
+    if let Some(grain) = whole.grain() {
+        set_size(imported, tower.pixels.as_ref(), grain);
+    }
+    imported.note("one image a sample is taken: more of them, or tiles, hold and take more");
+}
+
+/// The side of the largest image that is shown, and that a sample has room for.
+fn set_size(imported: &mut ImportedPlan, pixels: Option<&Setting<u64>>, grain: u64) {
+    let Some(most) = pixels else {
+        return imported.miss(keys::model::image_size, "the data's images decide");
+    };
+    let of_image = most.value.isqrt() / grain;
+    let room = imported.whole(keys::model::sequence_length).map_or(u64::MAX, u64::isqrt);
+    let side = of_image.min(room).max(1).saturating_mul(grain);
+    let why = if room < of_image { "as large as a sample has room for" } else { "the largest image" };
+    let origin = Origin::Derived(format!("{}: {why}, in steps of {grain} pixels", most.origin));
+    imported.say(keys::model::image_size, side, origin);
 }

@@ -30,7 +30,7 @@ mod work;
 pub use architecture::{
     Act, Architecture, Decoder, DecoderOutput, Encoder, Ends, Family, ImageHead, Mla, ModelShape, Moe, QkNorm, TextHead,
 };
-pub use builder::{Adapters, EMBEDDING, HEAD, Operands, Types, is_covered};
+pub use builder::{Adapters, EMBEDDING, HEAD, JOINT, Operands, Types, is_covered};
 pub use element::{Element, GROUPS, Group};
 pub use explicit::{of_fields, of_size};
 pub use families::{DiT, EncoderDecoder, Input, ResidualNet, Start, Unet};

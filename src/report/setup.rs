@@ -93,6 +93,9 @@ fn model(job: &Job) -> String {
             units::grouped(decoder.vocab)
         );
     }
+    if let Some(sight) = job.architecture.sight() {
+        said += &format!("; a tower of {} layers, hidden {}", sight.tower.layers, sight.tower.hidden);
+    }
     said
 }
 
@@ -110,6 +113,12 @@ fn batch(job: &Job) -> String {
             said += &format!(" and {} of the decoder", units::grouped(batch.target));
         }
         said += &format!(", {} tokens a step", units::grouped(batch.tokens()));
+    }
+    if let Some(sight) = job.architecture.sight().filter(|_| batch.seen.images > 0) {
+        let (images, side) = (batch.seen.images, batch.seen.side);
+        let tokens = units::grouped(images.saturating_mul(sight.tokens_of(side)));
+        let word = if images == 1 { "image" } else { "images" };
+        said += &format!("; {images} {word} of {side} x {side} a sample, {tokens} of its tokens");
     }
     said
 }
@@ -226,6 +235,7 @@ fn precision(job: &Job) -> String {
 
 fn value(job: &Job, host: Bytes) -> Value {
     let (batch, degrees, training, hardware) = (&job.batch, &job.degrees, &job.training, &job.hardware);
+    let side = batch.image.max(batch.seen.side);
     let network = (degrees.num_gpus > hardware.node_gpus).then_some(&hardware.network);
     json!({
         "kind": job.architecture.kind().to_string(),
@@ -244,7 +254,8 @@ fn value(job: &Job, host: Bytes) -> Value {
             "micro": batch.micro,
             "accumulation": batch.accumulation,
             "sequence_length": (batch.sequence > 0).then_some(batch.sequence),
-            "image_size": (batch.image > 0).then_some(batch.image),
+            "image_size": (side > 0).then_some(side),
+            "images": job.architecture.sight().map(|_| batch.seen.images),
             "tokens_per_step": batch.tokens(),
         },
         "gpus": degrees.num_gpus,

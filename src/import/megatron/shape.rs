@@ -133,7 +133,9 @@ fn vocabulary(imported: &mut ImportedPlan, job: &Job) {
             let folder = found.value.rsplit_once('/')?.0;
             model::preset(job.context, base(folder))
         })?;
-        let size = job.context.catalog.model(&preset)?.hf_config.get("vocab_size")?.as_u64()?;
+        let config = &job.context.catalog.model(&preset)?.hf_config;
+        let text = || config.get("text_config")?.get("vocab_size");
+        let size = config.get("vocab_size").or_else(text)?.as_u64()?;
         Some(Setting::new(size, Origin::Derived(format!("{}: the vocabulary of {preset}", found.origin))))
     });
     // A GPT without a word about its tokenizer comes with GPT-2's files.

@@ -7,7 +7,7 @@ mod names;
 mod products;
 mod shared;
 
-pub use products::{EMBEDDING, HEAD, Operands, is_covered};
+pub use products::{EMBEDDING, HEAD, JOINT, Operands, is_covered};
 pub use shared::LinearWeights;
 
 use super::element::{Element, Group};
@@ -57,7 +57,7 @@ pub struct Builder<'a> {
     /// What is written so far.
     pub tape: Tape,
     types: &'a Types,
-    adapters: Option<&'a Adapters>,
+    pub(in crate::model) adapters: Option<&'a Adapters>,
     /// Parts without gradients; beside adapters no other weight has any.
     pub frozen: FrozenParts,
     /// Biases are added by an operator of their own, without autocast (models/falcon, `FalconLinear`).
@@ -134,6 +134,11 @@ impl<'a> Builder<'a> {
 
     fn grad(&self, id: TensorId) -> bool {
         self.tape.get(id).grad
+    }
+
+    /// Type of the weights.
+    pub const fn element_of_weights(&self) -> Element {
+        self.types.weight
     }
 
     /// Type of a tensor.

@@ -37,6 +37,9 @@ pub const EMBEDDING: &str = "embedding";
 /// The output matrix, as an adapter stands on it.
 pub const HEAD: &str = "head";
 
+/// What joins a tower of vision to a language model, where it trains whole beside adapters.
+pub const JOINT: &str = "vision.joint";
+
 impl Builder<'_> {
     /// `linear`: saves its input for the weight's gradient and its weight for the input's.
     pub fn linear(&mut self, x: TensorId, rows: u64, layer: Linear) -> TensorId {

@@ -28,7 +28,7 @@ pub(super) use kernels::Core;
 pub use norm::layer_norm;
 
 use super::architecture::{Decoder, DecoderOutput, Family};
-use super::builder::{Adapters, Builder, EMBEDDING, HEAD, is_covered};
+use super::builder::{Adapters, Builder, EMBEDDING, HEAD, JOINT, is_covered};
 use super::element::{Element, Group};
 use super::rules::{ClassRules, LayerBuffer};
 use super::sight::seeing;
@@ -170,7 +170,10 @@ impl DecoderContext<'_> {
         let normed = self.d.embedding_norm && !frozen.has(Part::Norm);
         match self.run.adapters {
             // The first layer's own adapters need none of it.
-            Some(adapters) => [&adapters.targets, &adapters.saved].iter().any(|names| names.contains(&EMBEDDING)),
+            Some(adapters) => {
+                let named = |names: &Vec<&'static str>| names.contains(&EMBEDDING) || names.contains(&JOINT);
+                named(&adapters.targets) || named(&adapters.saved)
+            }
             None => !frozen.has(Part::Embedding) || normed || self.sees_gradients(),
         }
     }

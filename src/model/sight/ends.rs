@@ -9,7 +9,7 @@ use crate::model::frozen::FrozenParts;
 use crate::model::stack::Decoder;
 use crate::model::tape::{Flow, Spec, Tape, TensorId, Unit, rounded};
 use crate::model::walk::MicroBatch;
-use crate::model::weight::Part;
+use crate::model::weight::{Part, Weight};
 use crate::model::work::{MatMul, Work};
 use crate::plan::keywords::Norm;
 
@@ -137,7 +137,6 @@ impl Before<'_> {
             Some(norm) => tower_norm(&tower, &mut b, x, "vision.last_norm", norm),
             None => x,
         };
-        b.frozen = self.frozen_joint();
         let tokens = self.joined(&tower, language, &mut b, x, self.sight.joint.norm);
         let tokens = self.in_order(&mut b, tokens);
         b.frozen = run.frozen;
@@ -162,8 +161,30 @@ impl Before<'_> {
         tape
     }
 
-    /// Norm, joining and matrices.
+    /// Norm, joining and matrices, with gradients where the joint trains.
     fn joined(
+        &self,
+        tower: &DecoderContext<'_>,
+        language: &DecoderContext<'_>,
+        b: &mut Builder<'_>,
+        x: TensorId,
+        norm: Option<JointNorm>,
+    ) -> TensorId {
+        b.frozen = self.frozen_joint();
+        let adapters = if self.joint_saved() { b.adapters.take() } else { None };
+        let first = b.tape.weights.len();
+        let out = self.joined_by(tower, language, b, x, norm);
+        if adapters.is_some() {
+            let copies: Vec<_> = b.tape.weights[first..].to_vec();
+            for copy in copies {
+                b.tape.weight(Weight { active: 0, trained: false, ..copy }, b.element_of_weights());
+            }
+            b.adapters = adapters;
+        }
+        out
+    }
+
+    fn joined_by(
         &self,
         tower: &DecoderContext<'_>,
         language: &DecoderContext<'_>,
@@ -212,7 +233,6 @@ impl Before<'_> {
         let mut b = tower.builder();
         let stream = tower.stream_element();
         let x = b.input(product(&[tower.run.stream_tokens(), tower.d.hidden]), stream, self.tower_trains());
-        b.frozen = self.frozen_joint();
         let tokens = self.joined(&tower, language, &mut b, x, Some(JointNorm::OfToken));
         let x = b.added_in_place("vision.branch", x);
         let mut tape = b.finish(x);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Sight, ends};
 use crate::model::architecture::Family;
-use crate::model::builder::Adapters;
+use crate::model::builder::{Adapters, JOINT};
 use crate::model::decoder::{DecoderContext, product};
 use crate::model::element::Element;
 use crate::model::frozen::FrozenParts;
@@ -123,13 +123,21 @@ impl Before<'_> {
         self.run.adapters.is_none()
     }
 
+    /// Whether a copy of the joint trains whole beside adapters, and the original stays.
+    pub(super) fn joint_saved(&self) -> bool {
+        self.language.adapters.is_some_and(|adapters| adapters.saved.contains(&JOINT))
+    }
+
     /// Whether the joint's weights are trained.
-    pub(super) const fn joint_trains(&self) -> bool {
-        self.language.adapters.is_none() && !self.language.frozen.has_joint()
+    pub(super) fn joint_trains(&self) -> bool {
+        match self.language.adapters {
+            Some(_) => self.joint_saved(),
+            None => !self.language.frozen.has_joint(),
+        }
     }
 
     /// Parts of the joint that are not trained: all or none.
-    pub(super) const fn frozen_joint(&self) -> FrozenParts {
+    pub(super) fn frozen_joint(&self) -> FrozenParts {
         if self.joint_trains() { FrozenParts::NOTHING } else { FrozenParts::EVERYTHING }
     }
 

@@ -21,7 +21,8 @@ pub(in crate::predict) fn formula(job: &Job, group: Group, bytes: u64, layers: u
     let (ModelShape::Decoder(_), Some(d)) = (&job.architecture.shape, job.decoder()) else {
         return Words::Plain(what);
     };
-    if bytes == 0 {
+    // A tower's layers have other widths than the language model's.
+    if bytes == 0 || job.batch.seen.images > 0 {
         return Words::Plain(what);
     }
     let ranks = job.degrees.tensor;
@@ -244,7 +245,11 @@ pub(in crate::predict) fn inputs(job: &Job) -> (&'static str, &'static str) {
         )
     } else {
         (
-            "token ids and labels, 8 B each, and the modules' buffers",
+            if job.batch.seen.images > 0 {
+                "token ids and labels, 8 B each, pixels of the images in fp32, and the modules' buffers"
+            } else {
+                "token ids and labels, 8 B each, and the modules' buffers"
+            },
             "PyTorch 2.9, torch/nn/functional.py, embedding (int64 ids)",
         )
     }

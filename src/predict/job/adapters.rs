@@ -4,7 +4,7 @@ use super::Notes;
 use super::training::Lora;
 use crate::framework::{Module, Profile};
 use crate::model::{
-    Architecture, DecoderOutput, EMBEDDING, Element, Family, HEAD, ModelShape, default_targets, is_meant,
+    Architecture, DecoderOutput, EMBEDDING, Element, Family, HEAD, JOINT, ModelShape, default_targets, is_meant,
     linear_layers, traced_linear_layers, vocabulary_layers,
 };
 use crate::plan::Plan;
@@ -103,7 +103,9 @@ fn trained_whole(
         notes.fault(at, format!("is for decoders that say tokens, not for {}", architecture.name));
         return Vec::new();
     }
-    let ends: Vec<&Module> = own.iter().filter(|(operator, _)| [EMBEDDING, HEAD].contains(operator)).collect();
+    let joint = architecture.sight().map(|_| (JOINT, "multi_modal_projector"));
+    let ends = own.iter().filter(|(operator, _)| [EMBEDDING, HEAD].contains(operator));
+    let ends: Vec<Module> = ends.copied().chain(joint).collect();
     let mut saved = Vec::new();
     for name in names {
         match ends.iter().find(|(_, path)| is_meant(path, name)) {

@@ -1,7 +1,6 @@
 //! Samples and tokens of a step.
 
-use super::traced;
-use super::{Degrees, Notes};
+use super::{Degrees, Notes, sight, traced};
 use crate::model::{Architecture, Input, Seen};
 use crate::plan::Plan;
 use crate::plan::keys;
@@ -91,32 +90,8 @@ pub(super) fn resolve(plan: &Plan, degrees: &Degrees, architecture: &Architectur
         notes.fault(keys::model::batch_size, "a batch of 0 samples trains nothing");
         return None;
     }
-    let seen = seen(plan, architecture, sequence, notes);
+    let seen = sight::seen(plan, architecture, sequence, notes);
     Some(Batch { global, micro, accumulation, sequence, past: 0, target, image, seen })
-}
-
-/// Images of a sample and their size, where a language model sees them. Their tokens are among the sample's.
-fn seen(plan: &Plan, architecture: &Architecture, sequence: u64, notes: &mut Notes) -> Seen {
-    let Some(sight) = architecture.sight() else { return Seen::default() };
-    let images = notes.or(keys::model::images, plan.model.images, 1);
-    let side = plan.model.image_size.unwrap_or_else(|| {
-        if images > 0 {
-            notes.assume(keys::model::image_size, sight.usual_side());
-        }
-        sight.usual_side()
-    });
-    let (only, grain) = (sight.patches.only, sight.grain());
-    if let Some(only) = only.filter(|only| *only != side) {
-        notes.fault(keys::model::image_size, format!("{side}: this model takes images of {only} pixels a side"));
-    } else if only.is_none() && (side % grain.max(1) != 0 || side == 0) {
-        notes.fault(keys::model::image_size, format!("{side}: a side is a multiple of {grain} pixels"));
-    }
-    let tokens = images.saturating_mul(sight.tokens_of(side));
-    if tokens > sequence {
-        let said = format!("{sequence}: {images} of {side} pixels a side take {tokens} tokens of each sample");
-        notes.fault(keys::model::sequence_length, said);
-    }
-    Seen { images, side }
 }
 
 /// A batch that no micro batch shares out.

@@ -15,6 +15,7 @@ pub(super) fn note(
     notes: &mut Notes,
 ) {
     let image = architecture.image().is_some();
+    let sees = architecture.sight().is_some();
     let both = matches!(architecture.input(), Input::Pair(..));
     let text = both || matches!(architecture.shape, ModelShape::Unet(_));
     let layers = matches!(architecture.shape, ModelShape::Layers(_));
@@ -42,7 +43,8 @@ pub(super) fn note(
             "model.architecture.mtp_layers",
         ),
         (m.input_gradient.is_some() && !layers, "model.input_gradient"),
-        (m.image_size.is_some() && !image, "model.image_size"),
+        (m.image_size.is_some() && !image && !sees, "model.image_size"),
+        (m.images.is_some() && !sees, "model.images"),
         (plain && t.activation_checkpointing.is_some(), "training.activation_checkpointing"),
         (m.sequence_length.is_some() && image, "model.sequence_length"),
         (m.transformer_impl.is_some() && !reads("model.transformer_impl"), "model.transformer_impl"),

@@ -17,6 +17,7 @@ mod liger;
 mod limits;
 mod notes;
 pub(in crate::predict) mod optimizer;
+mod sight;
 mod sized;
 mod speed;
 mod stages;
@@ -224,6 +225,7 @@ impl LayoutIndependent {
     ) -> Result<Job, Vec<Fault>> {
         let Self { profile, architecture, modules, hardware } = self;
         degrees::check_model(&degrees, &architecture, profile, &mut notes);
+        sight::check(plan, (profile, &degrees), &architecture, &mut notes);
         traced::check(plan, (profile, &degrees), &architecture, &mut notes);
         let lora = adapters::resolve(plan, profile, &architecture, &mut notes);
         let mut training = training::resolve(plan, (profile, &architecture), lora, &mut notes);
@@ -320,6 +322,10 @@ fn note_mfu(training: &Training, architecture: &Architecture, (params, batch): (
     const SHARE: f64 = 0.2;
     let model::ModelShape::Decoder(decoder) = &architecture.shape else { return };
     if training.mode == Mode::Inference {
+        return;
+    }
+    if architecture.sight().is_some() {
+        notes.assume("mfu", "operators that run are counted, the tower's with them");
         return;
     }
     let masked = 6.0 * decoder.layers as f64 * decoder.heads as f64 * decoder.head_dim as f64 * batch.sequence as f64;

@@ -1,6 +1,6 @@
 //! Generation: one more token for each request, from the same operators over a full cache.
 
-use crate::model::ModelShape;
+use crate::model::{ModelShape, Seen};
 use crate::predict::job::{Batch, Job};
 use crate::predict::memory::resident::Resident;
 use crate::predict::prediction::StepTime;
@@ -17,7 +17,14 @@ pub(in crate::predict) fn of(job: &Job, stage: usize, layers: &[u64], resident: 
     let batch = job.batch;
     // All requests answer together, however many had their prompts read at a time.
     let micro = batch.micro.saturating_mul(batch.accumulation);
-    let token = Batch { micro, accumulation: 1, sequence: 1, past: batch.sequence.saturating_sub(1).max(1), ..batch };
+    let token = Batch {
+        micro,
+        accumulation: 1,
+        sequence: 1,
+        past: batch.sequence.saturating_sub(1).max(1),
+        seen: Seen { images: 0, ..batch.seen },
+        ..batch
+    };
     let job = Job { batch: token, ..job.clone() };
     let step = StepTapes::of(&job);
     let ends = (stage == 0, stage + 1 == job.stages.len());

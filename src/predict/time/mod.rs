@@ -325,10 +325,11 @@ fn finish(job: &Job, cost: &Cost, [step, communication, bubble, launch]: [Second
     let (dense, _) = peak(job, Unit::Matrix(job.storage.compute), true);
     let own = cost.flops.forward + cost.flops.backward - cost.flops.recompute;
     // The formula is one of single stacks that read tokens; for others the operators of the walk are counted.
-    let formula = matches!(input, Input::Tokens(_));
+    let sees = job.architecture.sight().is_some();
+    let formula = matches!(input, Input::Tokens(_)) && !sees;
     let by_formula = (6.0 * job.params.active as f64 + attention) * share * per_gpu;
     let model_flops = if formula { by_formula } else { own.0 / seconds };
-    let mfu = (formula && train && dense.0 > 0.0).then(|| model_flops / dense.0);
+    let mfu = ((formula || sees) && train && dense.0 > 0.0).then(|| model_flops / dense.0);
     let has_tokens = !matches!(input, Input::Image(..) | Input::Captioned(_));
     let again = if own.0 > 0.0 { 1.0 + cost.flops.recompute.0 / own.0 } else { 1.0 };
     let bytes = cost.traffic.total().as_f64();

@@ -1,0 +1,63 @@
+//! Images before a language model that sees: how many, how large, and what no plan can have beside them.
+
+use super::{Degrees, Notes};
+use crate::framework::Profile;
+use crate::model::{Architecture, Seen};
+use crate::plan::{Plan, keys};
+
+/// Images of a sample and their size, where a language model sees them. Their tokens are among the sample's.
+pub(super) fn seen(plan: &Plan, architecture: &Architecture, sequence: u64, notes: &mut Notes) -> Seen {
+    let Some(sight) = architecture.sight() else { return Seen::default() };
+    let images = notes.or(keys::model::images, plan.model.images, 1);
+    let side = plan.model.image_size.unwrap_or_else(|| {
+        if images > 0 {
+            notes.assume(keys::model::image_size, sight.usual_side());
+        }
+        sight.usual_side()
+    });
+    let (only, grain) = (sight.patches.only, sight.grain());
+    if let Some(only) = only.filter(|only| *only != side) {
+        notes.fault(keys::model::image_size, format!("{side}: this model takes images of {only} pixels a side"));
+    } else if only.is_none() && (side % grain.max(1) != 0 || side == 0) {
+        notes.fault(keys::model::image_size, format!("{side}: a side is a multiple of {grain} pixels"));
+    }
+    let tokens = images.saturating_mul(sight.tokens_of(side));
+    if tokens > sequence {
+        let said = format!("{sequence}: {images} of {side} pixels a side take {tokens} tokens of each sample");
+        notes.fault(keys::model::sequence_length, said);
+    }
+    Seen { images, side }
+}
+
+/// Refuses what cuts a tower, and other classes than transformers'.
+pub(super) fn check(
+    plan: &Plan,
+    (profile, degrees): (&Profile, &Degrees),
+    architecture: &Architecture,
+    notes: &mut Notes,
+) {
+    if architecture.sight().is_none() {
+        return;
+    }
+    let cuts = [
+        (keys::distribution::tensor_parallel, degrees.tensor),
+        (keys::distribution::pipeline_parallel, degrees.pipeline),
+        (keys::distribution::context_parallel, degrees.context),
+        (keys::distribution::expert_parallel, degrees.expert),
+    ];
+    for (key, degree) in cuts.into_iter().filter(|(_, degree)| *degree > 1) {
+        notes.fault(
+            key,
+            format!("{degree}: nothing here cuts a tower of vision; must be 1, or give the language model by itself"),
+        );
+    }
+    if !profile.modules.family_classes.is {
+        notes.fault(
+            keys::model::framework,
+            "has no tower of vision here: transformers' classes are known, or give the language model by itself",
+        );
+    }
+    if plan.training.lora.is_some() {
+        notes.assume("training.lora.targets", "of the language model alone; peft finds such names in the tower too");
+    }
+}
