@@ -89,6 +89,11 @@ fn unsloth_targets(imported: &mut ImportedPlan, adapted: &Settings) {
     if KINDS.iter().any(|name| adapted.flag(name).is_some_and(|found| !found.value)) {
         return not_modelled(imported, "adapters in some kinds of layers alone, by unsloth's switches");
     }
+    if let (Some(false), Some(tower)) =
+        (adapted.flag("finetune_vision_layers").map(|found| found.value), imported.tower.as_mut())
+    {
+        tower.frozen = true;
+    }
     if told > 0 && adapted.flag("finetune_vision_layers").is_none_or(|found| found.value) {
         not_modelled(imported, "adapters in the layers of the vision tower");
     }

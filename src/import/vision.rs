@@ -269,7 +269,7 @@ fn llava_like(imported: &ImportedPlan, settings: &Settings, tower: &str) -> Opti
     let projector = settings.text("mm_projector_type").filter(|found| found.value == "mlp2x_gelu");
     projector.filter(|_| tower == "clip-vit-large-patch14-336")?;
     let alone = settings.flag("tune_mm_mlp_adapter").is_some_and(|found| found.value);
-    let frozen = if alone { vec!["vision_tower", "language_model"] } else { vec!["vision_tower"] };
+    let frozen = if alone { vec!["vision_tower", "language_model", "lm_head"] } else { vec!["vision_tower"] };
     Some(WholeModel { preset, frozen })
 }
 

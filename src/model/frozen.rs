@@ -26,6 +26,9 @@ const NAMES: [(&str, Part); 13] = [
 /// The names that errors list: one a part.
 pub const FROZEN_PARTS: &str = "embeddings, head, attention, mlp, experts, router, norms, convolutions";
 
+/// Names of what a language model that sees is made of.
+pub const SIGHT_PARTS: &str = "vision_tower, multi_modal_projector, language_model";
+
 /// Bit of modules that a trace names; no part has it.
 const MODULES: u16 = 1 << 15;
 
@@ -51,7 +54,7 @@ impl FrozenParts {
         NAMES.iter().find(|(known, _)| *known == name).map(|(_, part)| Self(self.0 | Self::bit(*part)))
     }
 
-    /// Freezes what stands before a language model that sees, or that as a whole, by transformers' names.
+    /// Freezes what stands before a language model that sees, or that but for its head, by transformers' names.
     ///
     /// Returns `None` where nothing there has that name.
     #[must_use]
@@ -59,7 +62,7 @@ impl FrozenParts {
         let bits = match name {
             "vision_tower" => TOWER,
             "multi_modal_projector" => JOINT,
-            "language_model" => Self::EVERYTHING.0,
+            "language_model" => Self::EVERYTHING.0 & !Self::bit(Part::Head),
             _ => return None,
         };
         Some(Self(self.0 | bits))

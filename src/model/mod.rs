@@ -34,12 +34,12 @@ pub use builder::{Adapters, EMBEDDING, HEAD, JOINT, Operands, Types, is_covered}
 pub use element::{Element, GROUPS, Group};
 pub use explicit::{of_fields, of_size};
 pub use families::{DiT, EncoderDecoder, Input, ResidualNet, Start, Unet};
-pub use frozen::{FROZEN_PARTS, FrozenParts};
+pub use frozen::{FROZEN_PARTS, FrozenParts, SIGHT_PARTS};
 pub use hf::{ClassCount, class_count, from_hf, with_head};
 pub use layers::{LayerList, ListedLayer, Saved};
 pub use modules::{default_targets, is_meant, linear_layers, vocabulary_layers};
 pub use rules::{ClassNorm, ClassRules, LayerBuffer, modules_of};
-pub use sight::{Seen, Sight};
+pub use sight::{SeenImages, Sight};
 pub use tape::{Flow, GRANULE, Home, Op, PoolRange, RepeatedOps, Tape, Tensor, TensorId, Unit};
 pub use traced::{of_trace, traced_linear_layers};
 pub use walk::{AttentionChoice, Cache, Count, Cut, Kernel, LossRule, MicroBatch, Passing, Pending, Walk};
@@ -115,7 +115,9 @@ impl Architecture {
             sequence: 1,
             target: 1,
             image: self.image().unwrap_or(0),
-            seen: self.sight().map_or_else(Seen::default, |sight| Seen { images: 1, side: sight.usual_side() }),
+            seen: self
+                .sight()
+                .map_or_else(SeenImages::default, |sight| SeenImages { images: 1, side: sight.usual_side() }),
             cut: Cut::WHOLE,
             attention: AttentionChoice::Flash,
             flash: true,

@@ -4,7 +4,7 @@
 use super::builder::{Adapters, Types};
 use super::element::Element;
 use super::frozen::FrozenParts;
-use super::sight::Seen;
+use super::sight::SeenImages;
 use super::tape::Tape;
 use super::weight::Weight;
 use crate::framework::Modules;
@@ -99,7 +99,7 @@ pub struct MicroBatch<'a> {
     /// Pixels (or latents) a side of an image.
     pub image: u64,
     /// Images before a language model that sees.
-    pub seen: Seen,
+    pub seen: SeenImages,
     /// The cut.
     pub cut: Cut,
     /// What computes attention; `None`: by PyTorch's rules.

@@ -174,8 +174,7 @@ fn cards_that_report_fifteen_sixteenths_keep_checksums_in_their_memory() {
     }
 }
 
-/// A trace that the catalogue holds is predicted as its file would be, which transformers itself wrote; the counts are of the
-/// published checkpoints (llava-hf/llava-1.5-7b-hf: 7,063,427,072 in its safetensors).
+/// A trace that the catalogue holds is predicted as its file would be, which transformers itself wrote.
 #[test]
 fn presets_with_a_trace_are_predicted_by_it() {
     let catalog = catalog();
@@ -202,13 +201,13 @@ fn presets_with_a_trace_are_predicted_by_it() {
     }
     // Each file is a preset's.
     assert_eq!(traced, std::fs::read_dir(&folder).unwrap().count());
-    assert!(traced >= 5);
+    assert!(traced >= 3);
 }
 
 /// LLaVA 1.5 7B trains all but its vision tower in its second stage, its projector alone in its first (its own scripts): CLIP's
 /// tower at 336 pixels has 303,507,456 parameters, the projector 1024 x 4096 + 4096 + 4096 x 4096 + 4096.
 #[test]
-fn modules_of_a_traced_preset_may_be_frozen() {
+fn a_tower_and_its_projector_may_be_frozen() {
     let trained = |frozen: &str| {
         let text =
             format!("model: {{preset: llava-1.5-7b}}\ntraining: {{frozen: [{frozen}]}}\nhardware: {{gpu_type: H100}}");
@@ -218,7 +217,7 @@ fn modules_of_a_traced_preset_may_be_frozen() {
     assert_eq!(trained("vision_tower, language_model, lm_head").unwrap(), 20_979_712);
     let faults = trained("vision").unwrap_err();
     let said = faults[0].to_string();
-    assert!(said.contains("no module of the traced model") && said.contains("model.vision_tower"), "{said}");
+    assert!(said.contains("`vision` is not a part of a model") && said.contains("multi_modal_projector"), "{said}");
 }
 
 /// Counts that others published, rounded as they wrote them, beside those of presets whose shapes come from litgpt's and

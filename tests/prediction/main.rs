@@ -33,6 +33,7 @@ mod reserved;
 mod roofline;
 mod search;
 mod sharding;
+mod sight;
 mod speed;
 mod sweep;
 mod traced;

@@ -159,13 +159,14 @@ fn mixed_precision_under_fsdp_needs_its_own_trace() {
 
 /// `memwall validate --traced` over default configurations with few layers, a family and precision each: what PyTorch was
 /// traced to run beside the rules of the catalogue. LFM2's backward flops are left out: PyTorch's own counter takes the gradient of
-/// a filter for each channel apart for one of all channels by all (torch/utils/flop_counter.py, `conv_backward_flop`).
+/// a filter for each channel apart for one of all channels by all (torch/utils/flop_counter.py, `conv_backward_flop`). Models
+/// that see stand in fp32 and mixed alone: the tracer hands images in 16 bits to weights of 16, processors in fp32.
 #[test]
 fn the_rules_of_each_family_agree_with_what_pytorch_runs() {
     let families: std::collections::BTreeSet<String> =
         cases("known.jsonl").iter().map(|case| case["plan"]["model"]["hf_config"]["model_type"].to_string()).collect();
-    assert!(families.len() >= 61, "{families:?}");
-    hold(&errors("known.jsonl"), 183);
+    assert!(families.len() >= 66, "{families:?}");
+    hold(&errors("known.jsonl"), 193);
 }
 
 /// Steps of Qwen3-Next and Qwen3.5 with flash-linear-attention's own code, its kernels passed over, and causal-conv1d's interface.

@@ -123,9 +123,12 @@ impl Sizes {
             |axis: SizeAxis, otherwise: u64| fixed.and_then(|point| point.get(&axis)).copied().unwrap_or(otherwise);
         let tokens =
             model.varies(SizeAxis::Sequence) || fixed.is_some_and(|point| point.contains_key(&SizeAxis::Sequence));
+        // A text that an image stands in is as long as it needs.
+        let lengths = model.points.iter().filter_map(|point| point.get(&SizeAxis::Sequence));
+        let least = lengths.min().copied().unwrap_or(0).max(TOKENS);
         Self {
             batch: at(SizeAxis::Batch, BATCH),
-            tokens: tokens.then(|| at(SizeAxis::Sequence, TOKENS.min(model.longest.unwrap_or(TOKENS)))),
+            tokens: tokens.then(|| at(SizeAxis::Sequence, least.min(model.longest.unwrap_or(least)))),
         }
     }
 

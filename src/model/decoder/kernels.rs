@@ -109,13 +109,16 @@ impl DecoderContext<'_> {
         }
     }
 
-    /// Tokens attend within blocks of so many alone: each is a sample of its own.
+    /// Patches attend within square windows of so many alone, each a sample of its own; those at the edges have fewer.
     fn in_blocks(&self, block: u64) -> Core {
         let (d, run) = (self.d, self.run);
+        let across = run.sequence.isqrt().div_ceil(block.isqrt().max(1));
+        let windows = across.saturating_mul(across).max(1);
+        let each = run.sequence.div_ceil(windows);
         Core {
-            batch: run.batch.saturating_mul(run.sequence.div_ceil(block.max(1))),
-            queries: block,
-            keys: block,
+            batch: run.batch.saturating_mul(windows),
+            queries: each,
+            keys: each,
             heads: d.heads,
             kv_heads: d.kv_heads,
             dim: d.head_dim,

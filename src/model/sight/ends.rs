@@ -1,6 +1,6 @@
 //! Where a tower begins, and where its tokens take their places among the text's.
 
-use super::walk::{Before, idle, not_reached};
+use super::walk::{VisionStack, idle, not_reached};
 use super::{JointNorm, Patches, Positions};
 use crate::model::builder::{Builder, Linear, Stash};
 use crate::model::decoder::{DecoderContext, layer_norm, product};
@@ -23,7 +23,7 @@ const fn pixels(patches: &Patches) -> u64 {
     patches.side.saturating_mul(patches.side).saturating_mul(patches.channels).saturating_mul(patches.frames)
 }
 
-impl Before<'_> {
+impl VisionStack<'_> {
     /// Images as rows of the tower's channels: a matrix over each patch, positions, a norm.
     pub(super) fn start(&self) -> Tape {
         let ctx = self.tower();

@@ -94,7 +94,7 @@ pub enum JointNorm {
 
 /// Images of a micro batch's samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Seen {
+pub struct SeenImages {
     /// Images (or tiles of them) of a sample.
     pub images: u64,
     /// Pixels a side.

@@ -51,7 +51,7 @@ impl Line {
 }
 
 /// What stands before a language model, and one micro-batch of images.
-pub(super) struct Before<'a> {
+pub(super) struct VisionStack<'a> {
     pub sight: &'a Sight,
     run: MicroBatch<'a>,
     language: &'a MicroBatch<'a>,
@@ -78,7 +78,7 @@ pub fn seeing(language: &DecoderContext<'_>, sight: &Arc<Sight>, walk: Walk) -> 
     let trains = run.adapters.is_none() && !run.frozen.has_tower();
     let class_token = u64::from(sight.patches.class_token);
     let shown = run.seen.images.max(1);
-    let before = Before {
+    let before = VisionStack {
         sight,
         language: run,
         nothing: &nothing,
@@ -112,7 +112,7 @@ pub(super) fn idle(tape: &Tape) -> Tape {
     idle
 }
 
-impl Before<'_> {
+impl VisionStack<'_> {
     /// The tower's blocks as a stack of its own.
     pub(super) fn tower(&self) -> DecoderContext<'_> {
         DecoderContext { d: &self.sight.tower, family: Family::Tower, run: &self.run, causal: false }

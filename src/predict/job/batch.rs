@@ -1,7 +1,7 @@
 //! Samples and tokens of a step.
 
 use super::{Degrees, Notes, sight, traced};
-use crate::model::{Architecture, Input, Seen};
+use crate::model::{Architecture, Input, SeenImages};
 use crate::plan::Plan;
 use crate::plan::keys;
 use crate::plan::keywords::Mode;
@@ -24,7 +24,7 @@ pub struct Batch {
     /// Pixels (or latents) a side of an image; elsewhere 0.
     pub image: u64,
     /// Images before a language model that sees.
-    pub seen: Seen,
+    pub seen: SeenImages,
 }
 
 impl Batch {

@@ -2,12 +2,12 @@
 
 use super::{Degrees, Notes};
 use crate::framework::Profile;
-use crate::model::{Architecture, Seen};
+use crate::model::{Architecture, SeenImages};
 use crate::plan::{Plan, keys};
 
 /// Images of a sample and their size, where a language model sees them. Their tokens are among the sample's.
-pub(super) fn seen(plan: &Plan, architecture: &Architecture, sequence: u64, notes: &mut Notes) -> Seen {
-    let Some(sight) = architecture.sight() else { return Seen::default() };
+pub(super) fn seen(plan: &Plan, architecture: &Architecture, sequence: u64, notes: &mut Notes) -> SeenImages {
+    let Some(sight) = architecture.sight() else { return SeenImages::default() };
     let images = notes.or(keys::model::images, plan.model.images, 1);
     let side = plan.model.image_size.unwrap_or_else(|| {
         if images > 0 {
@@ -26,7 +26,7 @@ pub(super) fn seen(plan: &Plan, architecture: &Architecture, sequence: u64, note
         let said = format!("{sequence}: {images} of {side} pixels a side take {tokens} tokens of each sample");
         notes.fault(keys::model::sequence_length, said);
     }
-    Seen { images, side }
+    SeenImages { images, side }
 }
 
 /// Refuses what cuts a tower, and other classes than transformers'.

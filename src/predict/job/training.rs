@@ -3,7 +3,7 @@
 use super::Notes;
 use super::companions::Companions;
 use crate::framework::Profile;
-use crate::model::{Architecture, Element, FROZEN_PARTS, FrozenParts, ModelShape};
+use crate::model::{Architecture, Element, FROZEN_PARTS, FrozenParts, ModelShape, SIGHT_PARTS};
 use crate::plan::keys;
 use crate::plan::keywords::{Attention, CpuOffload, Loss, Mode, Optimizer};
 use crate::plan::{Checkpointing, Plan};
@@ -189,7 +189,9 @@ fn frozen(names: &[String], architecture: &Architecture, notes: &mut Notes) -> F
         Some(frozen) => frozen,
         None if traced => frozen.and_modules(),
         None => {
-            notes.fault(keys::training::frozen, format!("`{name}` is not a part of a model; known: {FROZEN_PARTS}"));
+            let sees = architecture.sight().map_or(String::new(), |_| format!(", {SIGHT_PARTS}"));
+            let said = format!("`{name}` is not a part of a model; known: {FROZEN_PARTS}{sees}");
+            notes.fault(keys::training::frozen, said);
             frozen
         }
     })

@@ -1,6 +1,6 @@
 //! Generation: one more token for each request, from the same operators over a full cache.
 
-use crate::model::{ModelShape, Seen};
+use crate::model::{ModelShape, SeenImages};
 use crate::predict::job::{Batch, Job};
 use crate::predict::memory::resident::Resident;
 use crate::predict::prediction::StepTime;
@@ -22,7 +22,7 @@ pub(in crate::predict) fn of(job: &Job, stage: usize, layers: &[u64], resident: 
         accumulation: 1,
         sequence: 1,
         past: batch.sequence.saturating_sub(1).max(1),
-        seen: Seen { images: 0, ..batch.seen },
+        seen: SeenImages { images: 0, ..batch.seen },
         ..batch
     };
     let job = Job { batch: token, ..job.clone() };

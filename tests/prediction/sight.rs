@@ -1,0 +1,69 @@
+//! Language models that see: what a tower of vision adds, by hand.
+
+use crate::support::catalog;
+use memwall::plan::Document;
+
+fn predicted(text: &str) -> Result<memwall::predict::Prediction, String> {
+    let plan = Document::parse(text).unwrap().plan().unwrap();
+    memwall::predict::of(&plan, catalog()).map_err(|faults| faults[0].to_string())
+}
+
+fn of(model: &str, training: &str) -> memwall::predict::Prediction {
+    let text =
+        format!("model: {{{model}}}\ntraining: {{precision: bf16-mixed, {training}}}\nhardware: {{gpu_type: H100}}");
+    predicted(&text).unwrap()
+}
+
+/// CLIP ViT-L/14 at 336 pixels over one image: 577 tokens through 24 layers, each four matrices of 1024 x 1024 and two of 1024 x 4096,
+/// and their scores twice; a matrix of 588 x 1024 over 576 patches; a projector of 1024 x 4096 and 4096 x 4096 over 576 tokens.
+#[test]
+fn an_image_takes_the_operations_of_its_tower() {
+    let forward = |images| {
+        of(&format!("preset: llava-1.5-7b, sequence_length: 1024, images: {images}"), "loss: hf").flops.forward.0
+    };
+    let layers = 24.0 * (2.0 * 577.0 * (4.0 * 1024.0 * 1024.0 + 2.0 * 1024.0 * 4096.0) + 4.0 * 577.0 * 577.0 * 1024.0);
+    let ends = 2.0 * 576.0 * (588.0 * 1024.0 + 1024.0 * 4096.0 + 4096.0 * 4096.0);
+    let found = forward(1) - forward(0);
+    assert!((found / (layers + ends) - 1.0).abs() < 1e-9, "{found} is not {}", layers + ends);
+}
+
+/// No image is shown: the tower's 668 684 288 parameters are there, without gradients or states. AdamW has two numbers of four bytes
+/// for each of the language model's 3 085 938 688.
+#[test]
+fn a_tower_that_nothing_passes_has_its_weights_alone() {
+    let text = of("preset: qwen2.5-vl-3b, images: 0, sequence_length: 512", "optimizer: adamw");
+    assert_eq!(text.params.total, 3_085_938_688 + 668_684_288);
+    let bytes = |name: &str| text.largest().terms.iter().find(|term| term.name == name).unwrap().bytes.0;
+    assert_eq!(bytes("optimizer states"), 8 * 3_085_938_688);
+    let by_itself = of("preset: qwen2.5-3b, sequence_length: 512", "optimizer: adamw");
+    assert_eq!(text.flops.forward, by_itself.flops.forward);
+}
+
+/// The projector of LLaVA 1.5 7B, 20 979 712 parameters, trains beside adapters of rank 8 on the queries and values of 32 layers, 4096 to
+/// 4096 each.
+#[test]
+fn a_projector_may_train_whole_beside_adapters() {
+    let lora = |saved: &str| {
+        of(
+            "preset: llava-1.5-7b, sequence_length: 1024",
+            &format!("lora: {{rank: 8, targets: [q_proj, v_proj]{saved}}}"),
+        )
+    };
+    let adapters = 2 * 32 * 8 * (4096 + 4096);
+    assert_eq!(lora("").params.trainable, adapters);
+    assert_eq!(lora(", modules_to_save: [multi_modal_projector]").params.trainable, adapters + 20_979_712);
+}
+
+#[test]
+fn what_no_tower_can_be_is_refused() {
+    let fault =
+        |rest: &str| predicted(&format!("model: {{preset: qwen2.5-vl-7b, sequence_length: 1024, {rest}")).unwrap_err();
+    // 1 008 / 28 = 36 tokens a side.
+    assert!(fault("image_size: 1008}").contains("take 1296 tokens of each sample"));
+    assert!(fault("image_size: 400}").contains("a multiple of 28 pixels"));
+    assert!(fault("framework: megatron}").contains("no tower of vision here"));
+    let cut = fault("image_size: 448}\ncluster: {num_gpus: 2}\ndistribution: {tensor_parallel: 2}");
+    assert!(cut.contains("nothing here cuts a tower of vision"), "{cut}");
+    let only = predicted("model: {preset: llava-1.5-7b, image_size: 224}").unwrap_err();
+    assert!(only.contains("takes images of 336 pixels a side"), "{only}");
+}
