@@ -45,7 +45,7 @@ impl WholeModel {
     /// Images of any size are shown, in steps of so many pixels: four patches are one token.
     fn grain(&self) -> Option<u64> {
         let of = |start: &str, pixels: u64| self.preset.starts_with(start).then_some(pixels);
-        of("qwen3-vl", 32).or_else(|| of("qwen2", 28))
+        of("qwen3", 32).or_else(|| of("qwen2", 28))
     }
 }
 
@@ -222,7 +222,8 @@ pub fn whole(imported: &mut ImportedPlan) {
     let known = BEHIND_A_TOWER.iter().find(|(name, _)| found.value.as_str() == Some(name));
     let Some((name, parameters)) = known else { return };
     let origin = Origin::Derived(format!("{}: loaded with its tower", found.origin));
-    let whole = name.starts_with("gemma-3-").then(|| WholeModel::of(format!("{name}-vision")));
+    let has_whole = name.starts_with("gemma-3-") || name.starts_with("qwen3.5-");
+    let whole = has_whole.then(|| WholeModel::of(format!("{name}-vision")));
     let tower = Tower { parameters: *parameters, origin, frozen: false, trained: false, whole, pixels: None };
     imported.tower = Some(tower);
 }

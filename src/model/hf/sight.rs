@@ -15,7 +15,9 @@ pub fn read(outer: Keys<'_>, hidden: u64) -> Result<Option<Sight>, Fault> {
     Ok(match outer.text(&["model_type"]).unwrap_or_default() {
         "qwen2_vl" => Some(tower.qwen2()?),
         "qwen2_5_vl" => Some(tower.qwen2_5()?),
-        "qwen3_vl" => Some(tower.qwen3()?),
+        "qwen3_vl" => Some(tower.qwen3(vec![8, 16, 24])?),
+        // transformers 5: the same without a deep stack.
+        "qwen3_5" | "qwen3_5_moe" => Some(tower.qwen3(Vec::new())?),
         "llava" => tower.llava(outer)?,
         "gemma3" => tower.gemma3(outer)?,
         _ => None,
@@ -126,8 +128,8 @@ impl Vision<'_> {
         })
     }
 
-    /// `Qwen3VLVisionModel`.
-    fn qwen3(self) -> Result<Sight, Fault> {
+    /// `Qwen3VLVisionModel`; by default the blocks of `deepstack` have a branch.
+    fn qwen3(self, deepstack: Vec<u64>) -> Result<Sight, Fault> {
         let hidden = self.size("hidden_size", 1152)?;
         let layers = self.layers("depth", 27)?;
         let rows = self.size("num_position_embeddings", 2304)?;
@@ -140,7 +142,7 @@ impl Vision<'_> {
                 ..Self::turned(hidden, layers, self.size("num_heads", 16)?)
             },
             joint: self.merger(hidden, Norm::Layernorm)?,
-            deepstack: self.keys.counts("deepstack_visual_indexes", MAX_COUNT)?.unwrap_or_else(|| vec![8, 16, 24]),
+            deepstack: self.keys.counts("deepstack_visual_indexes", MAX_COUNT)?.unwrap_or(deepstack),
             patches,
             read: layers,
             unread_norm: false,
