@@ -53,6 +53,8 @@ pub struct ClassRules {
     pub own_tables: bool,
     /// Every layer is handed a mask, whatever it hides (`ModernBertModel._update_attention_mask`).
     pub always_masked: bool,
+    /// The model makes that once, in the stream's type (`PaliGemmaModel._update_causal_mask`).
+    pub typed_mask: bool,
     /// What its layers have as buffers.
     pub buffer: LayerBuffer,
 }
@@ -108,6 +110,7 @@ impl ClassRules {
         unnormed_first: false,
         own_tables: false,
         always_masked: false,
+        typed_mask: false,
         buffer: LayerBuffer::No,
     };
 }

@@ -114,7 +114,8 @@ impl DecoderContext<'_> {
     /// models/falcon, opt and qwen2_moe).
     fn has_typed_mask(&self) -> bool {
         let fused = matches!(self.family, Family::Opt | Family::Qwen2Moe);
-        self.family == Family::Falcon || (fused && self.kernel(&self.core(false)) != Kernel::Eager)
+        let own = self.family == Family::Falcon || self.class_rules().typed_mask;
+        own || (fused && self.kernel(&self.core(false)) != Kernel::Eager)
     }
 
     /// That mask, where every layer's kernel reads and keeps the same.
@@ -130,7 +131,7 @@ impl DecoderContext<'_> {
             core.scores()
         } else if self.run.padded {
             product(&[core.batch, core.queries, core.keys])
-        } else if self.kernel(&core) == Kernel::Eager {
+        } else if self.kernel(&core) == Kernel::Eager || self.class_rules().typed_mask {
             core.queries.saturating_mul(core.keys)
         } else {
             0

@@ -212,7 +212,8 @@ impl DecoderContext<'_> {
         let grad = b.needs_grad(q) || b.needs_grad(k) || b.needs_grad(v);
         let biased = self.family == Family::Falcon && self.d.position == Position::Alibi;
         // Autocast casts it in each call.
-        let shared = self.makes_mask_once() && element == self.stream_element();
+        let once = self.makes_mask_once() || self.class_rules().typed_mask;
+        let shared = once && element == self.stream_element();
         let mask = (core.masked && kernel == Kernel::Efficient && !shared).then(|| {
             // A boolean mask is turned into one of the score's type in each call.
             let heads = if biased { core.heads } else { 1 };

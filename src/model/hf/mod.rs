@@ -192,6 +192,10 @@ fn sees(outer: Keys<'_>, shape: &mut ModelShape) -> Result<bool, Fault> {
     if outer.text(&["model_type"]).is_some_and(|kind| kind.starts_with("qwen3_5")) {
         decoder.class_rules.sample_tables = decoder.sight.is_some();
     }
+    if outer.text(&["model_type"]) == Some("paligemma") {
+        decoder.class_rules.always_masked = decoder.sight.is_some();
+        decoder.class_rules.typed_mask = decoder.sight.is_some();
+    }
     Ok(decoder.sight.is_some())
 }
 

@@ -20,6 +20,7 @@ pub fn read(outer: Keys<'_>, hidden: u64) -> Result<Option<Sight>, Fault> {
         "qwen3_5" | "qwen3_5_moe" => Some(tower.qwen3(Vec::new())?),
         "llava" => tower.llava(outer)?,
         "gemma3" => tower.gemma3(outer)?,
+        "paligemma" => tower.paligemma()?,
         _ => None,
     })
 }
@@ -200,8 +201,19 @@ impl Vision<'_> {
         }))
     }
 
+    /// `SiglipVisionModel` before one matrix (`PaliGemmaMultiModalProjector`).
+    fn paligemma(self) -> Result<Option<Sight>, Fault> {
+        let Some(siglip) = self.siglip(256)? else { return Ok(None) };
+        Ok(Some(Sight { joint: Joint { norm: None, pooled: 1, bias: true, ..siglip.joint }, ..siglip }))
+    }
+
     /// `SiglipVisionModel` before `Gemma3MultiModalProjector`.
     fn gemma3(self, outer: Keys<'_>) -> Result<Option<Sight>, Fault> {
+        self.siglip(outer.count(&["mm_tokens_per_image"], MAX_ROWS)?.unwrap_or(256).max(1))
+    }
+
+    /// `SiglipVisionModel`, whose patches come to so many tokens by their means.
+    fn siglip(self, tokens: u64) -> Result<Option<Sight>, Fault> {
         // A head for the whole image, which nothing reads.
         if self.keys.flag("vision_use_head", true)? {
             return Ok(None);
@@ -210,7 +222,6 @@ impl Vision<'_> {
         let layers = self.layers("num_hidden_layers", 12)?;
         let (side, image) = (self.size("patch_size", 16)?, self.size("image_size", 224)?);
         let patches = (image / side).saturating_mul(image / side);
-        let tokens = outer.count(&["mm_tokens_per_image"], MAX_ROWS)?.unwrap_or(256).max(1);
         let stack = Decoder::plain(hidden, layers, self.size("num_attention_heads", 12)?);
         Ok(Some(Sight {
             tower: Decoder {
