@@ -20,6 +20,7 @@ mod modules;
 mod residual_net;
 mod rules;
 mod stack;
+mod state_space;
 mod tape;
 mod traced;
 mod walk;

@@ -15,6 +15,7 @@ mod keys;
 mod lfm2;
 mod mixtures;
 mod related;
+mod state_space;
 mod windows;
 
 pub use counts::ClassCount;
@@ -33,11 +34,12 @@ pub(super) const HELP: &str =
     "`memwall trace --hf` reads it in PyTorch, or describe a model like it under model.architecture";
 
 /// Keys that the rules here read, whatever their value; the formulas of classes know only some.
-const READ_HERE: [&str; 49] = [
+const READ_HERE: [&str; 51] = [
     "attention_bias",
     "attention_out_bias",
     "attention_types",
     "attn_config.attn_impl",
+    "attn_layer_indices",
     "bias",
     "block_ff_dim",
     "classifier_pooling",
@@ -76,6 +78,7 @@ const READ_HERE: [&str; 49] = [
     "relative_attention",
     "share_att_key",
     "shared_intermediate_size",
+    "state_size",
     "tie_embedding",
     "tie_word_embeddings",
     "topk_method",
@@ -253,7 +256,7 @@ fn left_out(keys: Keys<'_>, architecture: &mut Architecture, assumptions: &mut V
 }
 
 /// Every family by its `model_type`.
-const FAMILIES: [(&str, Family); 42] = [
+const FAMILIES: [(&str, Family); 50] = [
     ("bert", Family::Bert),
     ("roberta", Family::Roberta),
     // RoBERTa's modules under other names.
@@ -300,6 +303,15 @@ const FAMILIES: [(&str, Family); 42] = [
     ("deepseek_v3", Family::DeepseekV3),
     ("gpt_oss", Family::GptOss),
     ("lfm2", Family::Lfm2),
+    ("mamba", Family::Mamba),
+    // Mamba's modules with norms within the kernel.
+    ("falcon_mamba", Family::Mamba),
+    ("mamba2", Family::Mamba2),
+    ("bamba", Family::Bamba),
+    ("granitemoehybrid", Family::GraniteHybrid),
+    ("falcon_h1", Family::FalconH1),
+    ("nemotron_h", Family::NemotronH),
+    ("jamba", Family::Jamba),
 ];
 
 /// The `model_type` of a family.
