@@ -43,6 +43,7 @@ impl DecoderContext<'_> {
         } else {
             x
         };
+        let x = self.times(&mut b, "embedding.multiplier", x);
         let x = self.learned_positions(&mut b, x);
         let x = if d.embedding_norm {
             let normed = self.norm(&mut b, x, "embedding.norm", d.hidden);
@@ -164,6 +165,7 @@ impl DecoderContext<'_> {
         let mut b = self.builder();
         let x = b.input(self.run.stream_tokens().saturating_mul(d.hidden), stream, self.reaches_blocks());
         let x = if d.final_norm { self.norm(&mut b, x, "final_norm", d.hidden) } else { x };
+        let x = self.narrowed(&mut b, x);
         b.group = Group::Logits;
         let tokens = self.run.tokens();
         let x = if d.embedding_dim == d.hidden {
@@ -199,6 +201,7 @@ impl DecoderContext<'_> {
                 let logits = b.matrix("head", x, head, bias, (tokens, columns, rows));
                 self.gathered(&mut b, gathered, true);
                 let logits = b.adapted_head(x, logits, (tokens, columns, rows));
+                let logits = self.times(&mut b, "head.multiplier", logits);
                 let logits = self.capped(&mut b, logits);
                 let loss = self.loss(&mut b, logits, tokens, rule);
                 // The hidden state that autocast made a copy of for the matrix.

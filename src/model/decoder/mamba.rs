@@ -118,6 +118,12 @@ impl DecoderContext<'_> {
         if wide { b.cast("residual.cast", x, Element::F32) } else { x }
     }
 
+    /// The normed stream in the type of the weights, as the output matrix reads it.
+    pub(super) fn narrowed(&self, b: &mut Builder<'_>, x: TensorId) -> TensorId {
+        let wide = self.d.state_space.as_ref().is_some_and(|space| space.wide_stream);
+        if wide { b.cast("head.cast", x, self.run.types.weight) } else { x }
+    }
+
     /// A norm of the residual stream, which some classes cast to the type of the norm's weight (`Mamba2Block.forward`).
     pub(super) fn stream_norm(&self, b: &mut Builder<'_>, x: TensorId, name: &'static str) -> TensorId {
         let wide = self.d.state_space.as_ref().is_some_and(|space| space.wide_stream);

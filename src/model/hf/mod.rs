@@ -34,7 +34,7 @@ pub(super) const HELP: &str =
     "`memwall trace --hf` reads it in PyTorch, or describe a model like it under model.architecture";
 
 /// Keys that the rules here read, whatever their value; the formulas of classes know only some.
-const READ_HERE: [&str; 51] = [
+const READ_HERE: [&str; 53] = [
     "attention_bias",
     "attention_out_bias",
     "attention_types",
@@ -60,6 +60,7 @@ const READ_HERE: [&str; 51] = [
     "layer_type",
     "layer_types",
     "mlp_bias",
+    "mlp_multipliers",
     "mlp_only_layers",
     "moe_layer_end_index",
     "moe_layer_interval",
@@ -78,6 +79,7 @@ const READ_HERE: [&str; 51] = [
     "relative_attention",
     "share_att_key",
     "shared_intermediate_size",
+    "ssm_multipliers",
     "state_size",
     "tie_embedding",
     "tie_word_embeddings",
