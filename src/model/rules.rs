@@ -23,6 +23,8 @@ pub struct ClassRules {
     pub layer_tables: u64,
     /// Gate and up projection of an expert are one matrix, where experts run in a loop (`GraniteMoeParallelExperts`).
     pub joined_experts: bool,
+    /// The loss reads a copy of the logits, without each sample's last (`NemotronHForCausalLM`).
+    pub copies_logits: bool,
     /// Keys and values are repeated before any kernel.
     pub repeats_kv: bool,
     /// Scores are written out, of queries and keys in fp32: the class has no fused kernel.
@@ -87,6 +89,7 @@ impl ClassRules {
         experts_read_all: false,
         layer_tables: 0,
         joined_experts: false,
+        copies_logits: false,
         repeats_kv: false,
         wide_scores: false,
         written_scores: false,

@@ -16,6 +16,7 @@ mod gather;
 mod kernels;
 mod latent;
 mod layer_kind;
+mod losses;
 mod mamba;
 mod mlp;
 mod norm;
@@ -26,7 +27,7 @@ mod sorted;
 mod xielu;
 
 pub use attention::product;
-pub use ends::cross_entropy;
+pub use losses::cross_entropy;
 pub(super) use kernels::Core;
 pub use norm::layer_norm;
 

@@ -5,6 +5,7 @@ use super::HELP;
 use super::decoder::{moe, rotary};
 use super::keys::{Keys, MAX_COUNT, MAX_WIDTH};
 use crate::model::architecture::{Act, Decoder, Family, HybridLayer, Moe, Scan, StateSpace};
+use crate::model::rules::{ClassNorm, ClassRules};
 use crate::plan::Fault;
 use crate::plan::keywords::Position;
 
@@ -130,7 +131,7 @@ fn granite(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
         intermediate: if experts == 0 { shared } else { d.intermediate },
         fused_gate_up: true,
         moe: routed.map(|moe| Moe { shared_intermediate: shared, ..moe }),
-        class_rules: crate::model::rules::ClassRules { joined_experts: true, ..crate::model::rules::ClassRules::USUAL },
+        class_rules: ClassRules { joined_experts: true, ..ClassRules::USUAL },
         state_space: Some(space),
         ..d
     })
@@ -181,6 +182,12 @@ fn nemotron(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
     Ok(Decoder {
         layers: space.layers.len() as u64,
         position: Position::None,
+        class_rules: ClassRules {
+            norm: ClassNorm::Wide,
+            repeats_kv: true,
+            copies_logits: true,
+            ..ClassRules::USUAL
+        },
         act: if keys.text(&["mlp_hidden_act"]).is_none_or(|act| act == "relu2") { Act::Relu2 } else { d.act },
         gated: false,
         moe: routed.map(|moe| Moe { shared_intermediate: shared, dense_layers, ..moe }),
