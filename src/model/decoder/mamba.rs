@@ -8,7 +8,7 @@ use super::attention::product;
 use crate::model::architecture::{Scan, StateSpace};
 use crate::model::builder::{Builder, Linear, Stash};
 use crate::model::element::{Element, Group};
-use crate::model::tape::{Flow, Spec, TensorId, Unit, rounded};
+use crate::model::tape::{Flow, Spec, Tensor, TensorId, Unit};
 use crate::model::weight::Part;
 use crate::model::work::{MatMul, Work};
 
@@ -134,16 +134,16 @@ impl DecoderContext<'_> {
     fn scan_of_heads(&self, b: &mut Builder<'_>, x: TensorId, space: &StateSpace, heads: Heads) -> TensorId {
         let s = Sizes::of(space, heads, self.run.batch, self.run.local_sequence());
         let read = self.times(b, "mamba.multiplier", x);
-        let (from, to) = (self.d.hidden, space.projected());
+        let (hidden, to) = (self.d.hidden, space.projected());
         let part = Part::Attention;
-        let all = b.linear(read, s.rows, Linear { name: "mamba.in_proj", from, to, bias: space.in_bias, part });
+        let layer = Linear { name: "mamba.in_proj", from: hidden, to, bias: space.in_bias, part };
+        let all = b.linear(read, s.rows, layer);
         let all = self.times_each(b, all, to);
         b.held.push(all);
         let weights = scan_weights(b, space, heads);
-        let (normed, held) = scanned(b, all, &weights, space, (heads, s), self.d.hidden);
-        let out = b.weight(part, self.d.hidden, space.inner);
-        let bias = space.out_bias.then(|| b.weight(part, self.d.hidden, 1));
-        let out = given(b, normed, (out, bias), (s.rows, space.inner, self.d.hidden), &held);
+        let given = OutputMatrix::of(b, hidden, space);
+        let out = scanned(b, all, (&weights, &given), space, (heads, s));
+        let out = given.multiplied(b, out, s.rows);
         b.returns("attention.return");
         out
     }
@@ -175,27 +175,30 @@ pub(super) fn negative_exp(b: &mut Builder<'_>, rate: TensorId) -> TensorId {
     b.pointwise("mamba.decay", rate, Stash::Nothing)
 }
 
-/// Convolution, scan and gated norm: what they give, and what the function has names for until it returns. The output matrix is
-/// part of it: its input is made again backward.
+/// Convolution, scan, gated norm and output matrix.
 fn scanned(
     b: &mut Builder<'_>,
     all: TensorId,
-    weights: &Weights,
+    (weights, given): (&Weights, &OutputMatrix),
     space: &StateSpace,
     (heads, s): (Heads, Sizes),
-    hidden: u64,
-) -> (TensorId, Vec<TensorId>) {
+) -> TensorId {
     let Weights { filter, filter_bias, step_bias, decay, skip, norm } = *weights;
     let element = b.element(all);
-    let mut inputs = vec![all, filter, step_bias, decay, skip];
-    inputs.extend(filter_bias);
-    inputs.extend(norm);
+    let mut inputs = vec![all, filter, step_bias, decay, skip, given.weight];
+    inputs.extend([filter_bias, norm, given.bias].into_iter().flatten());
     let grad = inputs.iter().any(|id| b.needs_grad(*id));
-    let out = b.make(s.values, element, grad);
+    let result = s.rows.saturating_mul(given.columns);
+    let out = b.make(result, b.element(given.weight), grad);
     let mut keep = |numel: u64, element: Element| b.make(numel, element, false);
     let scan = keep(s.values, element);
     let deviation = keep(if heads.normed { s.rows.saturating_mul(heads.groups) } else { 0 }, Element::F32);
-    let held = vec![
+    let outputs = [
+        out,
+        scan,
+        deviation,
+        // What the output matrix reads, and what the function has names for until it returns.
+        keep(s.values, element),
         keep(s.convolved, element),
         keep(s.steps, Element::F32),
         keep(s.steps, Element::F32),
@@ -204,8 +207,6 @@ fn scanned(
     ];
     let mut saved = inputs.clone();
     saved.extend([scan, deviation]);
-    let mut outputs = vec![out, scan, deviation];
-    outputs.extend(&held);
     let flows: Vec<(TensorId, Flow)> = inputs.iter().map(|id| (*id, Flow::New)).collect();
     let unaligned = !space.projected().is_multiple_of(8);
     let scratch = Scratch { s, bytes: element.bytes(), normed: heads.normed, unaligned };
@@ -222,54 +223,60 @@ fn scanned(
         inputs: &flows,
         outputs: &outputs,
         saved: if grad { &saved } else { &[] },
-        scratch_forward: scratch.forward(),
-        scratch_backward: scratch.backward(s.rows.saturating_mul(hidden), heads),
+        scratch_forward: scratch.forward(result),
+        scratch_backward: scratch.backward(heads),
         flops: flops(space, heads, s),
         ..Spec::default()
     });
-    (out, held)
+    out
 }
 
-/// The output matrix: its own input is not kept, and its weight is cast by the function itself, whose copy no cache of autocast
-/// holds.
-fn given(
-    b: &mut Builder<'_>,
-    x: TensorId,
-    (weight, bias): (TensorId, Option<TensorId>),
-    (rows, inner, columns): (u64, u64, u64),
-    held: &[TensorId],
-) -> TensorId {
-    let name = "mamba.out_proj";
-    let x = b.lower(name, x);
-    let element = b.element(x);
+/// The output matrix, which the function of the scan multiplies by: its own input is not kept, and its weight is cast by the
+/// function itself, whose copy no cache of autocast holds.
+pub(super) struct OutputMatrix {
+    pub weight: TensorId,
+    pub bias: Option<TensorId>,
+    inner: u64,
+    pub columns: u64,
+}
+
+impl OutputMatrix {
+    pub fn of(b: &mut Builder<'_>, hidden: u64, space: &StateSpace) -> Self {
+        let weight = cast_within(b, Part::Attention, (hidden, space.inner));
+        let bias = space.out_bias.then(|| cast_within(b, Part::Attention, (hidden, 1)));
+        Self { weight, bias, inner: space.inner, columns: hidden }
+    }
+
+    /// The operations of that product, whose result `out` the function gave.
+    pub fn multiplied(&self, b: &mut Builder<'_>, out: TensorId, rows: u64) -> TensorId {
+        let whole = *b.tape.get(out);
+        let view = b.tape.tensor(Tensor { view_of: Some(out), ..whole });
+        let matmul = 2.0 * rows as f64 * self.inner as f64 * self.columns as f64;
+        let trained = f64::from(1 + u8::from(b.needs_grad(self.weight)));
+        b.op(&Spec {
+            name: "mamba.out_proj",
+            unit: Unit::Matrix(whole.element),
+            work: Work::Product(MatMul { batch: 1, rows, inner: self.inner, columns: self.columns, layer: false }),
+            inputs: &[(out, Flow::Pass)],
+            outputs: &[view],
+            flops: (matmul, matmul * trained),
+            ..Spec::default()
+        });
+        view
+    }
+}
+
+/// A weight in autocast's type, cast within a function of its own: no cache of autocast keeps the copy.
+pub(super) fn cast_within(b: &mut Builder<'_>, part: Part, (rows, columns): (u64, u64)) -> TensorId {
+    let weight = b.weight(part, rows, columns);
+    let lower = b.lowered_type(weight);
+    if b.element(weight) == lower {
+        return weight;
+    }
     let group = std::mem::replace(&mut b.group, Group::WeightCopy);
-    let [weight, bias] = [Some(weight), bias].map(|weight| {
-        weight.map(|weight| {
-            let same = b.element(weight) == element;
-            let numel = b.numel(weight);
-            if same { weight } else { b.unary(name, (weight, Flow::New), (numel, element), Stash::Nothing) }
-        })
-    });
+    let copy = b.unary("mamba.cast", (weight, Flow::New), (rows.saturating_mul(columns), lower), Stash::Nothing);
     b.group = group;
-    let weight = weight.unwrap_or(x);
-    let (needs_x, needs_w) = (b.needs_grad(x), b.needs_grad(weight));
-    let out = b.make(rows.saturating_mul(columns), element, needs_x || needs_w);
-    let mut inputs = vec![(x, Flow::New), (weight, Flow::New)];
-    inputs.extend(bias.map(|bias| (bias, Flow::New)));
-    inputs.extend(held.iter().map(|id| (*id, Flow::Stop)));
-    let saved = [weight];
-    let matmul = 2.0 * rows as f64 * inner as f64 * columns as f64;
-    b.op(&Spec {
-        name,
-        unit: Unit::Matrix(element),
-        work: Work::Product(MatMul { batch: 1, rows, inner, columns, layer: false }),
-        inputs: &inputs,
-        outputs: &[out],
-        saved: if needs_x || needs_w { &saved } else { &[] },
-        flops: (matmul, matmul * f64::from(u8::from(needs_x) + u8::from(needs_w))),
-        ..Spec::default()
-    });
-    out
+    copy
 }
 
 /// What the function has besides its results and what it keeps.
@@ -283,22 +290,21 @@ struct Scratch {
 
 impl Scratch {
     /// States in fp32 before they are passed on (`_chunk_state_fwd`), then products of pairs, while results are not there yet.
-    fn forward(&self) -> u64 {
+    fn forward(&self, result: u64) -> u64 {
         let s = self.s;
-        let results = rounded(s.values.saturating_mul(self.bytes));
-        let states = s.states.saturating_mul(4).saturating_sub(results.saturating_mul(2));
-        states.max(s.pairs.saturating_mul(4).saturating_sub(if self.normed { results } else { 0 }))
+        let later = result.saturating_add(s.values).saturating_mul(self.bytes);
+        let states = s.states.saturating_mul(4).saturating_sub(later + s.values.saturating_mul(self.bytes));
+        states.max(s.pairs.saturating_mul(4).saturating_sub(if self.normed { later } else { 0 }))
     }
 
-    /// `MambaSplitConv1dScanCombinedFn.backward` and `_mamba_chunk_scan_combined_bwd`; `rows` are those of the gradient that came
-    /// in, which it has until it returns.
-    fn backward(&self, incoming: u64, heads: Heads) -> u64 {
+    /// `MambaSplitConv1dScanCombinedFn.backward` and `_mamba_chunk_scan_combined_bwd`.
+    fn backward(&self, heads: Heads) -> u64 {
         let (s, bytes) = (self.s, self.bytes);
         let of = |numel: u64| numel.saturating_mul(bytes);
         let wide = |numel: u64| numel.saturating_mul(4);
-        // The gradient that came in; the scan's result normed and gated again, and the gradient before that; the convolution
+        // The gradient of what the output matrix read, that made again, and the gradient before norm and gate; the convolution
         // and its gradient.
-        let again = of(incoming) + of(s.values) * if self.normed { 2 } else { 3 } + of(s.convolved) * 2;
+        let again = of(s.values) * if self.normed { 3 } else { 4 } + of(s.convolved) * 2;
         let time_steps = of(s.rows.saturating_mul(heads.count)) + wide(s.steps) * 2;
         let always = again.saturating_add(time_steps).saturating_add(wide(s.pairs));
         // States, their gradients and both as they are passed on; in fp32 states are passed on as they are.

@@ -4,7 +4,7 @@
 use super::HELP;
 use super::decoder::{moe, rotary};
 use super::keys::{Keys, MAX_COUNT, MAX_WIDTH};
-use crate::model::architecture::{Act, Decoder, Family, HybridLayer, Moe, Scan, StateSpace};
+use crate::model::architecture::{Act, Decoder, Family, HybridLayer, Moe, Scan, ScanNorms, StateSpace};
 use crate::model::rules::{ClassNorm, ClassRules};
 use crate::plan::Fault;
 use crate::plan::keywords::Position;
@@ -15,6 +15,7 @@ const MIXING: HybridLayer = HybridLayer { state_space: true, attention: false, f
 /// What is particular to these families.
 pub fn read(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Fault> {
     match family {
+        Family::Mamba => mamba(d, keys),
         Family::Mamba2 => mamba2(d, keys),
         Family::Bamba => bamba(d, keys),
         Family::GraniteHybrid => granite(d, keys),
@@ -101,6 +102,29 @@ fn mamba2(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
         multiplied: false,
     };
     let space = of_heads(space, count("head_dim", 64)?, ("num_heads", "n_groups"))?;
+    Ok(Decoder { position: Position::None, state_space: Some(space), ..d })
+}
+
+/// Mamba, and Falcon-Mamba with norms within the kernel.
+fn mamba(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
+    let inner = expanded(keys, "expand", d.hidden)?;
+    let bias = keys.flag("use_bias", false)?;
+    let falcon = keys.text(&["model_type"]) == Some("falcon_mamba");
+    let space = StateSpace {
+        layers: vec![MIXING; usize::try_from(d.layers).unwrap_or(0)],
+        scan: Scan::Channels {
+            rank: or_auto(keys, "time_step_rank", d.hidden.div_ceil(16))?,
+            norms: if falcon { ScanNorms::Bare } else { ScanNorms::No },
+        },
+        inner,
+        state: keys.count(&["state_size"], MAX_WIDTH)?.unwrap_or(16),
+        kernel: keys.count(&["conv_kernel"], MAX_WIDTH)?.unwrap_or(4),
+        conv_bias: keys.flag("use_conv_bias", true)?,
+        in_bias: bias,
+        out_bias: bias,
+        wide_stream: keys.flag("residual_in_fp32", true)?,
+        multiplied: false,
+    };
     Ok(Decoder { position: Position::None, state_space: Some(space), ..d })
 }
 
