@@ -166,6 +166,7 @@ impl DecoderContext<'_> {
         let mut b = self.builder();
         let x = b.input(self.run.stream_tokens().saturating_mul(d.hidden), stream, self.reaches_blocks());
         let x = if d.final_norm { self.norm(&mut b, x, "final_norm", d.hidden) } else { x };
+        let normed = x;
         let x = self.narrowed(&mut b, x);
         b.group = Group::Logits;
         let tokens = self.run.tokens();
@@ -208,6 +209,9 @@ impl DecoderContext<'_> {
                 // The hidden state that autocast made a copy of for the matrix.
                 if rule == LossRule::Upcast && self.run.types.autocast.is_some() {
                     self.hold(&mut b, x);
+                }
+                if normed != x && self.run.modules.python_names.is {
+                    b.holds("loss.return", &[normed]);
                 }
                 loss
             }

@@ -91,7 +91,7 @@ impl DecoderContext<'_> {
             Scan::Heads { heads: count, groups, chunk, normed } => {
                 self.scan_of_heads(b, x, space, Heads { count, groups, chunk, normed })
             }
-            Scan::Channels { rank, norms } => self.scan_of_channels(b, x, space, (rank, norms)),
+            Scan::Channels { rank, .. } => self.scan_of_channels(b, x, space, rank),
         }
     }
 

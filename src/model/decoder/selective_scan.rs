@@ -6,7 +6,7 @@
 use super::DecoderContext;
 use super::attention::product;
 use super::mamba::{OutputMatrix, cast_within, negative_exp};
-use crate::model::architecture::{ScanNorms, StateSpace};
+use crate::model::architecture::StateSpace;
 use crate::model::builder::{Builder, Linear};
 use crate::model::element::Element;
 use crate::model::tape::{Flow, Spec, TensorId, Unit};
@@ -47,7 +47,7 @@ impl DecoderContext<'_> {
         b: &mut Builder<'_>,
         x: TensorId,
         space: &StateSpace,
-        (rank, norms): (u64, ScanNorms),
+        rank: u64,
     ) -> TensorId {
         let (samples, length) = (self.run.batch, self.run.local_sequence());
         let rows = samples.saturating_mul(length);
@@ -68,7 +68,7 @@ impl DecoderContext<'_> {
         let turned = b.reordered("mamba.transpose", all);
         let weights = channel_weights(b, space, s);
         let given = OutputMatrix::of(b, self.d.hidden, space);
-        let out = scanned(b, turned, (&weights, &given), space, (s, norms));
+        let out = scanned(b, turned, (&weights, &given), space, s);
         let out = given.multiplied(b, out, rows);
         b.returns("attention.return");
         out
@@ -97,7 +97,7 @@ fn scanned(
     all: TensorId,
     (weights, given): (&Weights, &OutputMatrix),
     space: &StateSpace,
-    (s, norms): (Sizes, ScanNorms),
+    s: Sizes,
 ) -> TensorId {
     let Weights { filter, filter_bias, project, step, step_bias, decay, skip } = *weights;
     let element = b.element(all);
@@ -121,9 +121,8 @@ fn scanned(
     outputs.extend(kept);
     let flows: Vec<(TensorId, Flow)> = inputs.iter().map(|id| (*id, Flow::New)).collect();
     let of = |numel: u64| numel.saturating_mul(element.bytes());
-    // The convolution and time steps; with norms the latter once more. Backward both again, their gradients, what the gate gave and
+    // The convolution and time steps; norms have run before results are there. Backward both again, their gradients, what the gate gave and
     // its gradient, and a copy of it where there are several samples; those of what goes into states are in fp32 first.
-    let normed = u64::from(norms == ScanNorms::Bare);
     let copies = 6 + u64::from(s.samples > 1);
     let narrow = if element.bytes() < 4 { of(s.keys) * 2 } else { 0 };
     let matrices = |columns: u64| 2.0 * s.rows as f64 * space.inner as f64 * columns as f64;
@@ -136,7 +135,7 @@ fn scanned(
         inputs: &flows,
         outputs: &outputs,
         saved: if grad { &saved } else { &[] },
-        scratch_forward: of(s.values).saturating_mul(2 + normed),
+        scratch_forward: of(s.values).saturating_mul(2),
         scratch_backward: of(s.values)
             .saturating_mul(copies)
             .saturating_add(s.keys.saturating_mul(8))

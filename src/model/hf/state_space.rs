@@ -109,6 +109,10 @@ fn mamba2(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
 fn mamba(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
     let inner = expanded(keys, "expand", d.hidden)?;
     let bias = keys.flag("use_bias", false)?;
+    if bias {
+        let said = "true: mamba-ssm's kernel gives an output bias no gradient of its size";
+        return Err(Keys::fault("use_bias", said));
+    }
     let falcon = keys.text(&["model_type"]) == Some("falcon_mamba");
     let space = StateSpace {
         layers: vec![MIXING; usize::try_from(d.layers).unwrap_or(0)],
@@ -125,7 +129,8 @@ fn mamba(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
         wide_stream: keys.flag("residual_in_fp32", true)?,
         multiplied: false,
     };
-    Ok(Decoder { position: Position::None, state_space: Some(space), ..d })
+    let class_rules = ClassRules { copies_logits: true, ..ClassRules::USUAL };
+    Ok(Decoder { position: Position::None, class_rules, state_space: Some(space), ..d })
 }
 
 fn bamba(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {

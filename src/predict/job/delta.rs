@@ -1,11 +1,27 @@
-//! Layers that mix tokens by the gated delta rule or a short convolution: whose kernels are meant, and where there are no
-//! rules for them.
+//! Layers that mix tokens by the gated delta rule, a short convolution or a state-space model: whose kernels are meant, and where
+//! there are no rules for them.
 
 use super::{Degrees, Notes, Training};
 use crate::framework::Profile;
-use crate::model::Architecture;
+use crate::model::{Architecture, Decoder};
 use crate::plan::keys;
 use crate::plan::keywords::Mode;
+
+/// What such layers are called, and what is assumed of them.
+fn layers_of(block: &Decoder) -> Option<(&'static str, [&'static str; 2])> {
+    if block.delta.is_some() {
+        let said = "flash-linear-attention's and causal-conv1d's kernels; without them transformers runs its own code, which \
+                    keeps many times more in these layers";
+        return Some(("layers of linear attention", ["model.linear_attention", said]));
+    }
+    if block.state_space.is_some() {
+        let said = "Mamba's kernels are predicted after mamba-ssm's source (2.3.2, with causal-conv1d); without them \
+                    transformers runs its own code, which keeps many times more in these layers";
+        return Some(("state-space layers", ["model.state_space", said]));
+    }
+    let said = "transformers' own code; causal-conv1d's kernel, where it is installed, keeps the same and is quicker";
+    block.short_conv.is_some().then_some(("short convolutions", ["model.short_convolution", said]))
+}
 
 /// Says which kernels run, and refuses what they are not predicted in.
 pub(super) fn check(
@@ -13,11 +29,8 @@ pub(super) fn check(
     (degrees, training): (&Degrees, &Training),
     notes: &mut Notes,
 ) {
-    let Some(block) = architecture.block().filter(|block| block.delta.is_some() || block.short_conv.is_some()) else {
-        return;
-    };
-    let is_delta = block.delta.is_some();
-    let what = if is_delta { "layers of linear attention" } else { "short convolutions" };
+    let Some(block) = architecture.block() else { return };
+    let Some((what, [key, said])) = layers_of(block) else { return };
     if !profile.modules.family_classes.is {
         let name = profile.name();
         notes.fault(keys::model::framework, format!("{name}: {what} are predicted as transformers has them alone"));
@@ -32,16 +45,10 @@ pub(super) fn check(
     if training.mode == Mode::Inference {
         notes.fault(keys::training::mode, format!("inference: {what} are predicted in training alone"));
     }
-    if !is_delta {
-        notes.assume(
-            "model.short_convolution",
-            "transformers' own code; causal-conv1d's kernel, where it is installed, keeps the same and is quicker",
-        );
-        return;
+    let bits = training.lora.as_ref().and_then(|lora| lora.base_bits);
+    if let (Some(bits), Some(_)) = (bits, &block.state_space) {
+        let said = format!("{bits}: mamba-ssm's kernel reads the output matrix itself, which cannot be quantised");
+        notes.fault(keys::training::weight_bits, said);
     }
-    notes.assume(
-        "model.linear_attention",
-        "flash-linear-attention's and causal-conv1d's kernels; without them transformers runs its own code, which keeps \
-         many times more in these layers",
-    );
+    notes.assume(key, said);
 }
