@@ -83,6 +83,17 @@ const GRANITE_HYBRID: &[Module] = &[
     ("moe.router", "block_sparse_moe.router.layer"),
 ];
 
+const JAMBA: &[Module] = &[
+    ("mamba.in_proj", "mamba.in_proj"),
+    ("mamba.x_proj", "mamba.x_proj"),
+    ("mamba.dt_proj", "mamba.dt_proj"),
+    ("mamba.out_proj", "mamba.out_proj"),
+    ("mlp.gate_proj", "feed_forward.gate_proj"),
+    ("mlp.up_proj", "feed_forward.up_proj"),
+    ("mlp.down_proj", "feed_forward.down_proj"),
+    ("moe.router", "feed_forward.router"),
+];
+
 const NEMOTRON_H: &[Module] = &[
     ("mamba.in_proj", "mixer.in_proj"),
     ("attention.q_proj", "mixer.q_proj"),
@@ -253,6 +264,7 @@ pub fn linear_layers(family: Family, profile: &Profile) -> Vec<Module> {
         Family::Qwen2Moe | Family::Qwen3Moe => QWEN_MOE,
         Family::Lfm2 => LFM2,
         Family::Bamba | Family::FalconH1 => BAMBA,
+        Family::Jamba => JAMBA,
         Family::GraniteHybrid => GRANITE_HYBRID,
         Family::NemotronH => NEMOTRON_H,
         Family::Mamba | Family::Mamba2 => MAMBA,

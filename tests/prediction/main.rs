@@ -34,6 +34,7 @@ mod roofline;
 mod search;
 mod sharding;
 mod speed;
+mod state_space;
 mod sweep;
 mod traced;
 mod truth;

@@ -108,7 +108,7 @@ impl DecoderContext<'_> {
     /// Whether the model makes one mask of the stream's type for all its layers' kernels (`_update_causal_mask` of
     /// models/falcon, opt and qwen2_moe).
     fn has_typed_mask(&self) -> bool {
-        let fused = matches!(self.family, Family::Opt | Family::Qwen2Moe);
+        let fused = matches!(self.family, Family::Opt | Family::Qwen2Moe | Family::Jamba);
         self.family == Family::Falcon || (fused && self.kernel(&self.core(false)) != Kernel::Eager)
     }
 
@@ -142,6 +142,11 @@ impl DecoderContext<'_> {
         }
         if self.has_typed_mask() {
             return [self.typed_mask().saturating_sub(self.score_bias()); 2];
+        }
+        // Made whole, and handed to layers that ask no more than that it be causal (`NemotronHModel._update_causal_mask`).
+        if self.family == Family::NemotronH {
+            let core = self.core(false);
+            return [product(&[core.queries, core.keys, self.stream_element().bytes()]); 2];
         }
         [false, true].map(|windowed| {
             let core = self.core(windowed);

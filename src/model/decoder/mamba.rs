@@ -91,7 +91,7 @@ impl DecoderContext<'_> {
             Scan::Heads { heads: count, groups, chunk, normed } => {
                 self.scan_of_heads(b, x, space, Heads { count, groups, chunk, normed })
             }
-            Scan::Channels { rank, .. } => self.scan_of_channels(b, x, space, rank),
+            Scan::Channels { rank, norms } => self.scan_of_channels(b, x, space, (rank, norms)),
         }
     }
 
@@ -182,7 +182,7 @@ fn scanned(
     (weights, given): (&Weights, &OutputMatrix),
     space: &StateSpace,
     (heads, s): (Heads, Sizes),
-) -> TensorId {
+) -> (TensorId, TensorId) {
     let Weights { filter, filter_bias, step_bias, decay, skip, norm } = *weights;
     let element = b.element(all);
     let mut inputs = vec![all, filter, step_bias, decay, skip, given.weight];
@@ -190,11 +190,13 @@ fn scanned(
     let grad = inputs.iter().any(|id| b.needs_grad(*id));
     let result = s.rows.saturating_mul(given.columns);
     let out = b.make(result, b.element(given.weight), grad);
+    let mark = b.make(1, Element::F32, grad);
     let mut keep = |numel: u64, element: Element| b.make(numel, element, false);
     let scan = keep(s.values, element);
     let deviation = keep(if heads.normed { s.rows.saturating_mul(heads.groups) } else { 0 }, Element::F32);
     let outputs = [
         out,
+        mark,
         scan,
         deviation,
         // What the output matrix reads, and what the function has names for until it returns.
@@ -213,8 +215,9 @@ fn scanned(
     b.op(&Spec {
         name: "mamba.scan",
         unit: Unit::Matrix(element),
+        // As many matrices of a chunk as its kernels multiply.
         work: Work::Product(MatMul {
-            batch: s.chunks,
+            batch: s.chunks.saturating_mul(multiplied(space, heads)),
             rows: heads.chunk,
             inner: space.state,
             columns: space.inner / heads.count.max(1),
@@ -228,7 +231,7 @@ fn scanned(
         flops: flops(space, heads, s),
         ..Spec::default()
     });
-    out
+    (out, mark)
 }
 
 /// The output matrix, which the function of the scan multiplies by: its own input is not kept, and its weight is cast by the
@@ -247,19 +250,22 @@ impl OutputMatrix {
         Self { weight, bias, inner: space.inner, columns: hidden }
     }
 
-    /// The operations of that product, whose result `out` the function gave.
-    pub fn multiplied(&self, b: &mut Builder<'_>, out: TensorId, rows: u64) -> TensorId {
+    /// The operations of that product, whose result `out` the function gave: nothing is allocated for it, but that its backward
+    /// pass is counted by the gradient of something, `mark`.
+    pub fn multiplied(&self, b: &mut Builder<'_>, (out, mark): (TensorId, TensorId), rows: u64) -> TensorId {
         let whole = *b.tape.get(out);
         let view = b.tape.tensor(Tensor { view_of: Some(out), ..whole });
         let matmul = 2.0 * rows as f64 * self.inner as f64 * self.columns as f64;
-        let trained = f64::from(1 + u8::from(b.needs_grad(self.weight)));
+        let trained = b.needs_grad(self.weight);
+        let inputs = [(mark, Flow::New), (self.weight, Flow::Stop), (out, Flow::Pass)];
+        let trained_inputs = [inputs[0], inputs[2]];
         b.op(&Spec {
             name: "mamba.out_proj",
             unit: Unit::Matrix(whole.element),
             work: Work::Product(MatMul { batch: 1, rows, inner: self.inner, columns: self.columns, layer: false }),
-            inputs: &[(out, Flow::Pass)],
+            inputs: if trained { &trained_inputs } else { &inputs },
             outputs: &[view],
-            flops: (matmul, matmul * trained),
+            flops: (matmul, matmul * f64::from(1 + u8::from(trained))),
             ..Spec::default()
         });
         view
@@ -319,6 +325,15 @@ impl Scratch {
         let filtered = if self.unaligned { of(s.convolved) * 3 } else { 0 };
         always + (wide(s.last_states) + states.max(later)).max(filtered)
     }
+}
+
+/// How many times forward kernels do the work of states from values: that and values from states, besides pairs.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn multiplied(space: &StateSpace, heads: Heads) -> u64 {
+    let (chunk, state) = (heads.chunk as f64, space.state as f64);
+    let channels = space.inner as f64 / heads.count.max(1) as f64;
+    let group = heads.count as f64 / heads.groups.max(1) as f64;
+    (2.0 + chunk / state + chunk / (channels * group)).round() as u64
 }
 
 /// Matrix multiplications of the kernels, over whole chunks, and the convolution: forward, and backward with what is made again

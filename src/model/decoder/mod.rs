@@ -19,6 +19,7 @@ mod layer_kind;
 mod losses;
 mod mamba;
 mod mlp;
+mod module_scan;
 mod norm;
 mod prediction;
 mod selective_scan;

@@ -6,7 +6,7 @@
 use super::DecoderContext;
 use super::attention::product;
 use super::mamba::{OutputMatrix, cast_within, negative_exp};
-use crate::model::architecture::StateSpace;
+use crate::model::architecture::{ScanNorms, StateSpace};
 use crate::model::builder::{Builder, Linear};
 use crate::model::element::Element;
 use crate::model::tape::{Flow, Spec, TensorId, Unit};
@@ -18,16 +18,16 @@ const SPAN: u64 = 2048;
 
 /// Elements of its tensors over all tokens.
 #[derive(Clone, Copy)]
-struct Sizes {
-    samples: u64,
-    rows: u64,
-    values: u64,
+pub(super) struct Sizes {
+    pub samples: u64,
+    pub rows: u64,
+    pub values: u64,
     /// What goes into the state, or is read from it.
-    keys: u64,
+    pub keys: u64,
     /// Time steps of a low rank, and both of the former.
     projected: u64,
-    states: u64,
-    rank: u64,
+    pub states: u64,
+    pub rank: u64,
 }
 
 /// What a layer's weights are to the scan.
@@ -47,7 +47,7 @@ impl DecoderContext<'_> {
         b: &mut Builder<'_>,
         x: TensorId,
         space: &StateSpace,
-        rank: u64,
+        (rank, norms): (u64, ScanNorms),
     ) -> TensorId {
         let (samples, length) = (self.run.batch, self.run.local_sequence());
         let rows = samples.saturating_mul(length);
@@ -61,6 +61,9 @@ impl DecoderContext<'_> {
             states: product(&[samples, space.inner, length.div_ceil(SPAN), space.state, 2]),
             rank,
         };
+        if norms == ScanNorms::Own {
+            return self.scan_in_modules(b, x, space, s);
+        }
         let (from, to, part) = (self.d.hidden, space.projected(), Part::Attention);
         let all = b.linear(x, rows, Linear { name: "mamba.in_proj", from, to, bias: space.in_bias, part });
         b.held.push(all);
@@ -98,7 +101,7 @@ fn scanned(
     (weights, given): (&Weights, &OutputMatrix),
     space: &StateSpace,
     s: Sizes,
-) -> TensorId {
+) -> (TensorId, TensorId) {
     let Weights { filter, filter_bias, project, step, step_bias, decay, skip } = *weights;
     let element = b.element(all);
     let mut inputs = vec![all, filter, project, step, step_bias, decay, skip, given.weight];
@@ -117,7 +120,8 @@ fn scanned(
     saved.extend(kept);
     // What the gate gave, which the output matrix reads.
     let gated = keep(s.values, element);
-    let mut outputs = vec![out, gated];
+    let mark = b.make(1, Element::F32, grad);
+    let mut outputs = vec![out, mark, gated];
     outputs.extend(kept);
     let flows: Vec<(TensorId, Flow)> = inputs.iter().map(|id| (*id, Flow::New)).collect();
     let of = |numel: u64| numel.saturating_mul(element.bytes());
@@ -143,5 +147,5 @@ fn scanned(
         flops: (projection + steps + convolution, 2.0 * projection + 3.0 * steps + 3.0 * convolution),
         ..Spec::default()
     });
-    out
+    (out, mark)
 }

@@ -34,12 +34,14 @@ pub(super) const HELP: &str =
     "`memwall trace --hf` reads it in PyTorch, or describe a model like it under model.architecture";
 
 /// Keys that the rules here read, whatever their value; the formulas of classes know only some.
-const READ_HERE: [&str; 53] = [
+const READ_HERE: [&str; 60] = [
     "attention_bias",
     "attention_out_bias",
     "attention_types",
     "attn_config.attn_impl",
     "attn_layer_indices",
+    "attn_layer_offset",
+    "attn_layer_period",
     "bias",
     "block_ff_dim",
     "classifier_pooling",
@@ -49,6 +51,8 @@ const READ_HERE: [&str; 53] = [
     "do_layer_norm_before",
     "embedding_size",
     "enable_bias",
+    "expert_layer_offset",
+    "expert_layer_period",
     "feed_forward_proj",
     "first_k_dense_replace",
     "full_attn_idxs",
@@ -59,6 +63,8 @@ const READ_HERE: [&str; 53] = [
     "is_gated_act",
     "layer_type",
     "layer_types",
+    "mamba_d_state",
+    "mamba_expand",
     "mlp_bias",
     "mlp_multipliers",
     "mlp_only_layers",
@@ -70,6 +76,7 @@ const READ_HERE: [&str; 53] = [
     "new_decoder_architecture",
     "no_rope_layers",
     "norm_rel_ebd",
+    "num_hidden_layers",
     "parallel_attn",
     "pos_att_type",
     "position_biased_input",

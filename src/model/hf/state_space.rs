@@ -21,6 +21,7 @@ pub fn read(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Fault
         Family::GraniteHybrid => granite(d, keys),
         Family::FalconH1 => falcon(d, keys),
         Family::NemotronH => nemotron(d, keys),
+        Family::Jamba => jamba(d, keys),
         _ => Err(Keys::fault("model_type", format!("{family:?} has no checked rules"))),
     }
 }
@@ -178,6 +179,44 @@ fn falcon(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
     let layers = vec![layer; space.layers.len()];
     let out_bias = keys.flag("projectors_bias", false)?;
     Ok(Decoder { state_space: Some(StateSpace { layers, out_bias, multiplied: true, ..space }), ..d })
+}
+
+/// Jamba: attention in every so many layers, experts in every so many.
+fn jamba(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
+    let every = |period, offset, otherwise: (u64, u64)| -> Result<(u64, u64), Fault> {
+        Ok((
+            keys.count(&[period], MAX_COUNT)?.unwrap_or(otherwise.0),
+            keys.whole(offset, MAX_COUNT)?.unwrap_or(otherwise.1),
+        ))
+    };
+    let (period, offset) = every("attn_layer_period", "attn_layer_offset", (8, 4))?;
+    let bias = keys.flag("mamba_proj_bias", false)?;
+    let layer = |index: u64| {
+        let attention = index % period == offset;
+        HybridLayer { state_space: !attention, attention, feed_forward: true }
+    };
+    let space = StateSpace {
+        layers: (0..d.layers).map(layer).collect(),
+        scan: Scan::Channels {
+            rank: or_auto(keys, "mamba_dt_rank", d.hidden.div_ceil(16))?,
+            norms: ScanNorms::Own,
+        },
+        inner: expanded(keys, "mamba_expand", d.hidden)?,
+        state: keys.count(&["mamba_d_state"], MAX_WIDTH)?.unwrap_or(16),
+        kernel: keys.count(&["mamba_d_conv"], MAX_WIDTH)?.unwrap_or(4),
+        conv_bias: keys.flag("mamba_conv_bias", true)?,
+        in_bias: bias,
+        out_bias: bias,
+        wide_stream: false,
+        multiplied: false,
+    };
+    let (frequency, first) = every("expert_layer_period", "expert_layer_offset", (2, 1))?;
+    let experts = moe(keys, d.intermediate, 16, 2)?;
+    // Layer `i` has experts where `i % period` is the offset.
+    let offset = (frequency - first % frequency) % frequency;
+    let routed = (experts.experts > 1 && first < frequency).then(|| Moe { frequency, offset, ..experts });
+    let class_rules = ClassRules { repeats_kv: true, always_masked: true, ..ClassRules::USUAL };
+    Ok(Decoder { position: Position::None, moe: routed, class_rules, state_space: Some(space), ..d })
 }
 
 /// Nemotron-H: one part a layer, as a letter each says (`hybrid_override_pattern`).

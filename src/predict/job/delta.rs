@@ -48,7 +48,7 @@ pub(super) fn check(
     let bits = training.lora.as_ref().and_then(|lora| lora.base_bits);
     if let (Some(bits), Some(_)) = (bits, &block.state_space) {
         let said = format!("{bits}: mamba-ssm's kernel reads the output matrix itself, which cannot be quantised");
-        notes.fault(keys::training::weight_bits, said);
+        notes.fault(keys::lora::base_bits, said);
     }
     notes.assume(key, said);
 }
