@@ -38,6 +38,7 @@ pub use frozen::{FROZEN_PARTS, FrozenParts};
 pub use hf::{ClassCount, class_count, from_hf, with_head};
 pub use layers::{LayerList, ListedLayer, Saved};
 pub use modules::{default_targets, is_meant, linear_layers, vocabulary_layers};
+pub use state_space::{HybridLayer, Scan, ScanNorms, StateSpace};
 pub use rules::{ClassNorm, ClassRules, LayerBuffer, modules_of};
 pub use tape::{Flow, GRANULE, Home, Op, PoolRange, RepeatedOps, Tape, Tensor, TensorId, Unit};
 pub use traced::{of_trace, traced_linear_layers};

@@ -125,6 +125,8 @@ fn they_are_refused_where_they_have_no_rules() {
     refused(&with(config(2), "num_heads", json!(7)), "model.hf_config.num_heads", "512");
     refused(&with(config(2), "n_groups", json!(3)), "model.hf_config.n_groups", "divide");
     refused(&with(mamba(2), "use_bias", json!(true)), "model.hf_config.use_bias", "gradient");
+    let jamba = json!({"model_type": "jamba", "num_hidden_layers": 8, "hidden_size": 256, "intermediate_size": 512});
+    refused(&plan(&jamba, &json!({"precision": "bf16-mixed"})), "training.precision", "Jamba");
     // No other family has such layers.
     let llama = json!({"model_type": "llama", "num_hidden_layers": 2, "layer_types": ["mamba", "mamba"]});
     refused(&plan(&llama, &bf16), "model.hf_config.layer_types", "mamba");

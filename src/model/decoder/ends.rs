@@ -125,7 +125,7 @@ impl DecoderContext<'_> {
             core.scores()
         } else if self.run.padded {
             product(&[core.batch, core.queries, core.keys])
-        } else if self.kernel(&core) == Kernel::Eager {
+        } else if self.kernel(&core) == Kernel::Eager || self.family == Family::Jamba {
             core.queries.saturating_mul(core.keys)
         } else {
             0

@@ -3,7 +3,7 @@
 
 use super::{Degrees, Notes, Training};
 use crate::framework::Profile;
-use crate::model::{Architecture, Decoder};
+use crate::model::{Architecture, Decoder, Scan, ScanNorms};
 use crate::plan::keys;
 use crate::plan::keywords::Mode;
 
@@ -26,7 +26,7 @@ fn layers_of(block: &Decoder) -> Option<(&'static str, [&'static str; 2])> {
 /// Says which kernels run, and refuses what they are not predicted in.
 pub(super) fn check(
     (profile, architecture): (&Profile, &Architecture),
-    (degrees, training): (&Degrees, &Training),
+    (degrees, training, is_autocast): (&Degrees, &Training, bool),
     notes: &mut Notes,
 ) {
     let Some(block) = architecture.block() else { return };
@@ -49,6 +49,15 @@ pub(super) fn check(
     if let (Some(bits), Some(_)) = (bits, &block.state_space) {
         let said = format!("{bits}: mamba-ssm's kernel reads the output matrix itself, which cannot be quantised");
         notes.fault(keys::lora::base_bits, said);
+    }
+    let in_modules = matches!(
+        block.state_space.as_ref().map(|space| space.scan),
+        Some(Scan::Channels { norms: ScanNorms::Own, .. })
+    );
+    if in_modules && is_autocast {
+        // csrc/selective_scan/selective_scan.cpp, `TORCH_CHECK(B.scalar_type() == input_type)`.
+        let said = "mixed: mamba-ssm's scan refuses what Jamba's norms make fp32 under autocast; bf16 or fp32 runs";
+        notes.fault(keys::training::precision, said);
     }
     notes.assume(key, said);
 }
