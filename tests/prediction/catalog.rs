@@ -247,6 +247,7 @@ fn presets_of_other_tools_have_the_published_size() {
         ("granite-4.0-h-micro", 3.19),
         ("granite-4.0-h-tiny", 6.94),
         ("granite-4.0-h-small", 32.2),
+        ("jamba-v0.1", 51.57),
         ("mamba-2.8b", 2.77),
         ("mamba2-2.7b", 2.70),
         ("nemotron-3-nano-30b-a3b", 31.6),

@@ -38,7 +38,12 @@ pub(super) fn sharded_cross_entropy(b: &mut Builder<'_>, logits: TensorId) -> Te
 
 /// Megatron's vocabulary-parallel cross-entropy (core/tensor_parallel/cross_entropy.py): an fp32 copy whose
 /// exponentials are kept and become the gradient in place.
-pub(super) fn vocab_parallel_loss(b: &mut Builder<'_>, logits: TensorId, tokens: u64, scratch_forward: u64) -> TensorId {
+pub(super) fn vocab_parallel_loss(
+    b: &mut Builder<'_>,
+    logits: TensorId,
+    tokens: u64,
+    scratch_forward: u64,
+) -> TensorId {
     let softmax = b.make(b.numel(logits), Element::F32, false);
     let mask = b.make(tokens, Element::Bool, false);
     let target = b.make(tokens, Element::I64, false);

@@ -28,8 +28,8 @@ mod sorted;
 mod xielu;
 
 pub use attention::product;
-pub use losses::cross_entropy;
 pub(super) use kernels::Core;
+pub use losses::cross_entropy;
 pub use norm::layer_norm;
 
 use super::architecture::{Decoder, DecoderOutput, Family};

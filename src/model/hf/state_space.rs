@@ -67,7 +67,10 @@ fn of_heads(space: StateSpace, each: u64, (heads_key, groups_key): (&str, &str))
     let Scan::Heads { heads, groups, .. } = space.scan else { return Ok(space) };
     if heads.saturating_mul(each) != space.inner {
         let inner = space.inner;
-        return Err(Keys::fault(heads_key, format!("{heads} heads of {each} channels are not the {inner} of the layer")));
+        return Err(Keys::fault(
+            heads_key,
+            format!("{heads} heads of {each} channels are not the {inner} of the layer"),
+        ));
     }
     if !heads.is_multiple_of(groups) {
         return Err(Keys::fault(groups_key, format!("{groups} do not divide {heads} heads")));
@@ -155,7 +158,8 @@ fn granite(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
     let shared = keys.whole("shared_intermediate_size", MAX_WIDTH)?.unwrap_or(1024);
     let experts = keys.whole("num_local_experts", MAX_COUNT)?.unwrap_or(8);
     let routed = if experts == 0 { None } else { Some(moe(keys, d.intermediate, 8, 2)?) };
-    let position = if keys.text(&["position_embedding_type"]) == Some("rope") { Position::Rope } else { Position::None };
+    let position =
+        if keys.text(&["position_embedding_type"]) == Some("rope") { Position::Rope } else { Position::None };
     Ok(Decoder {
         position,
         intermediate: if experts == 0 { shared } else { d.intermediate },
@@ -197,10 +201,7 @@ fn jamba(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
     };
     let space = StateSpace {
         layers: (0..d.layers).map(layer).collect(),
-        scan: Scan::Channels {
-            rank: or_auto(keys, "mamba_dt_rank", d.hidden.div_ceil(16))?,
-            norms: ScanNorms::Own,
-        },
+        scan: Scan::Channels { rank: or_auto(keys, "mamba_dt_rank", d.hidden.div_ceil(16))?, norms: ScanNorms::Own },
         inner: expanded(keys, "mamba_expand", d.hidden)?,
         state: keys.count(&["mamba_d_state"], MAX_WIDTH)?.unwrap_or(16),
         kernel: keys.count(&["mamba_d_conv"], MAX_WIDTH)?.unwrap_or(4),
@@ -214,7 +215,7 @@ fn jamba(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
     let experts = moe(keys, d.intermediate, 16, 2)?;
     // Layer `i` has experts where `i % period` is the offset.
     let offset = (frequency - first % frequency) % frequency;
-    let routed = (experts.experts > 1 && first < frequency).then(|| Moe { frequency, offset, ..experts });
+    let routed = (experts.experts > 1 && first < frequency).then_some(Moe { frequency, offset, ..experts });
     let class_rules = ClassRules { repeats_kv: true, always_masked: true, ..ClassRules::USUAL };
     Ok(Decoder { position: Position::None, moe: routed, class_rules, state_space: Some(space), ..d })
 }
@@ -244,18 +245,14 @@ fn nemotron(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
         multiplied: false,
     };
     let space = of_heads(space, each, ("mamba_num_heads", "n_groups"))?;
-    let has_experts = (0..).zip(&space.layers).any(|(layer, parts)| parts.feed_forward && !dense_layers.contains(&layer));
+    let has_experts =
+        (0..).zip(&space.layers).any(|(layer, parts)| parts.feed_forward && !dense_layers.contains(&layer));
     let shared = keys.whole("moe_shared_expert_intermediate_size", MAX_WIDTH)?.unwrap_or(7688);
     let routed = if has_experts { Some(moe(keys, 7688, 8, 2)?) } else { None };
     Ok(Decoder {
         layers: space.layers.len() as u64,
         position: Position::None,
-        class_rules: ClassRules {
-            norm: ClassNorm::Wide,
-            repeats_kv: true,
-            copies_logits: true,
-            ..ClassRules::USUAL
-        },
+        class_rules: ClassRules { norm: ClassNorm::Wide, repeats_kv: true, copies_logits: true, ..ClassRules::USUAL },
         act: if keys.text(&["mlp_hidden_act"]).is_none_or(|act| act == "relu2") { Act::Relu2 } else { d.act },
         gated: false,
         moe: routed.map(|moe| Moe { shared_intermediate: shared, dense_layers, ..moe }),
@@ -276,7 +273,8 @@ fn lettered(keys: Keys<'_>) -> Result<(Vec<HybridLayer>, Vec<u64>), Fault> {
     let mut layers = Vec::with_capacity(kinds.len());
     let mut dense = Vec::new();
     for (index, kind) in (0..).zip(kinds) {
-        let of = |state_space, attention| HybridLayer { state_space, attention, feed_forward: !state_space && !attention };
+        let of =
+            |state_space, attention| HybridLayer { state_space, attention, feed_forward: !state_space && !attention };
         layers.push(match kind {
             "M" | "mamba" => of(true, false),
             "*" | "attention" => of(false, true),
