@@ -20,17 +20,17 @@ const TILE: u64 = 16;
 
 /// Sizes of a layer with heads.
 #[derive(Clone, Copy)]
-struct Heads {
-    count: u64,
-    groups: u64,
-    chunk: u64,
-    normed: bool,
+pub(super) struct Heads {
+    pub count: u64,
+    pub groups: u64,
+    pub chunk: u64,
+    pub normed: bool,
 }
 
 /// Elements of its tensors over all tokens.
 #[derive(Clone, Copy)]
-struct Sizes {
-    rows: u64,
+pub(super) struct Sizes {
+    pub rows: u64,
     /// What the scan gives.
     values: u64,
     /// What is convolved: values, and what goes into states and is read from them.
@@ -52,7 +52,7 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn of(space: &StateSpace, heads: Heads, samples: u64, length: u64) -> Self {
+    pub fn of(space: &StateSpace, heads: Heads, samples: u64, length: u64) -> Self {
         let rows = samples.saturating_mul(length);
         let pieces = samples.saturating_mul(length.div_ceil(heads.chunk));
         let chunks = pieces.saturating_mul(heads.count);
@@ -74,7 +74,7 @@ impl Sizes {
 }
 
 /// What a layer's weights are to the scan.
-struct Weights {
+pub(super) struct Weights {
     filter: TensorId,
     filter_bias: Option<TensorId>,
     step_bias: TensorId,
@@ -132,6 +132,9 @@ impl DecoderContext<'_> {
     }
 
     fn scan_of_heads(&self, b: &mut Builder<'_>, x: TensorId, space: &StateSpace, heads: Heads) -> TensorId {
+        if !self.run.modules.family_classes.is {
+            return self.split_scan(b, x, space, heads);
+        }
         let s = Sizes::of(space, heads, self.run.batch, self.run.local_sequence());
         let read = self.times(b, "mamba.multiplier", x);
         let (hidden, to) = (self.d.hidden, space.projected());
@@ -142,7 +145,7 @@ impl DecoderContext<'_> {
         b.held.push(all);
         let weights = scan_weights(b, space, heads);
         let given = OutputMatrix::of(b, hidden, space);
-        let out = scanned(b, all, (&weights, &given), space, (heads, s));
+        let out = scanned(b, all, (&weights, Some(&given)), space, (heads, s));
         let out = given.multiplied(b, out, s.rows);
         b.returns("attention.return");
         out
@@ -158,7 +161,7 @@ impl DecoderContext<'_> {
     }
 }
 
-fn scan_weights(b: &mut Builder<'_>, space: &StateSpace, heads: Heads) -> Weights {
+pub(super) fn scan_weights(b: &mut Builder<'_>, space: &StateSpace, heads: Heads) -> Weights {
     let filter = b.weight(Part::Convolution, space.convolved(), space.kernel);
     b.window((1, space.kernel));
     let filter_bias = space.conv_bias.then(|| b.weight(Part::Convolution, space.convolved(), 1));
@@ -176,20 +179,22 @@ pub(super) fn negative_exp(b: &mut Builder<'_>, rate: TensorId) -> TensorId {
 }
 
 /// Convolution, scan, gated norm and output matrix.
-fn scanned(
+pub(super) fn scanned(
     b: &mut Builder<'_>,
     all: TensorId,
-    (weights, given): (&Weights, &OutputMatrix),
+    (weights, given): (&Weights, Option<&OutputMatrix>),
     space: &StateSpace,
     (heads, s): (Heads, Sizes),
 ) -> (TensorId, TensorId) {
     let Weights { filter, filter_bias, step_bias, decay, skip, norm } = *weights;
     let element = b.element(all);
-    let mut inputs = vec![all, filter, step_bias, decay, skip, given.weight];
-    inputs.extend([filter_bias, norm, given.bias].into_iter().flatten());
+    let mut inputs = vec![all, filter, step_bias, decay, skip];
+    inputs.extend([filter_bias, norm].into_iter().flatten());
+    inputs.extend(given.into_iter().flat_map(|given| [Some(given.weight), given.bias]).flatten());
     let grad = inputs.iter().any(|id| b.needs_grad(*id));
-    let result = s.rows.saturating_mul(given.columns);
-    let out = b.make(result, b.element(given.weight), grad);
+    // Without an output matrix what the scan gave, gated, is the result.
+    let (result, type_of) = given.map_or((s.values, all), |given| (s.rows.saturating_mul(given.columns), given.weight));
+    let out = b.make(result, b.element(type_of), grad);
     let mark = b.make(1, Element::F32, grad);
     let mut keep = |numel: u64, element: Element| b.make(numel, element, false);
     let scan = keep(s.values, element);
@@ -200,7 +205,7 @@ fn scanned(
         scan,
         deviation,
         // What the output matrix reads, and what the function has names for until it returns.
-        keep(s.values, element),
+        keep(if given.is_some() { s.values } else { 0 }, element),
         keep(s.convolved, element),
         keep(s.steps, Element::F32),
         keep(s.steps, Element::F32),
@@ -211,7 +216,7 @@ fn scanned(
     saved.extend([scan, deviation]);
     let flows: Vec<(TensorId, Flow)> = inputs.iter().map(|id| (*id, Flow::New)).collect();
     let unaligned = !space.projected().is_multiple_of(8);
-    let scratch = Scratch { s, bytes: element.bytes(), normed: heads.normed, unaligned };
+    let scratch = Scratch { s, bytes: element.bytes(), normed: heads.normed, multiplies: given.is_some(), unaligned };
     b.op(&Spec {
         name: "mamba.scan",
         unit: Unit::Matrix(element),
@@ -290,6 +295,8 @@ struct Scratch {
     s: Sizes,
     bytes: u64,
     normed: bool,
+    /// The output matrix is part of the function.
+    multiplies: bool,
     /// Rows of the input matrix's result do not begin at a multiple of 8: what is convolved is copied first.
     unaligned: bool,
 }
@@ -310,7 +317,12 @@ impl Scratch {
         let wide = |numel: u64| numel.saturating_mul(4);
         // The gradient of what the output matrix read, that made again, and the gradient before norm and gate; the convolution
         // and its gradient.
-        let again = of(s.values) * if self.normed { 3 } else { 4 } + of(s.convolved) * 2;
+        let values = match (self.multiplies, self.normed) {
+            (false, _) => 1,
+            (true, true) => 3,
+            (true, false) => 4,
+        };
+        let again = of(s.values) * values + of(s.convolved) * 2;
         let time_steps = of(s.rows.saturating_mul(heads.count)) + wide(s.steps) * 2;
         let always = again.saturating_add(time_steps).saturating_add(wide(s.pairs));
         // States, their gradients and both as they are passed on; in fp32 states are passed on as they are.

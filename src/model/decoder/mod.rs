@@ -21,6 +21,7 @@ mod mamba;
 mod mlp;
 mod module_scan;
 mod norm;
+mod parallel_scan;
 mod prediction;
 mod selective_scan;
 mod short_conv;

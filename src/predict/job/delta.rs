@@ -5,6 +5,7 @@ use super::{Degrees, Notes, Training};
 use crate::framework::Profile;
 use crate::model::{Architecture, Decoder, Scan, ScanNorms};
 use crate::plan::keys;
+use crate::plan::keywords::Framework;
 use crate::plan::keywords::Mode;
 
 /// What such layers are called, and what is assumed of them.
@@ -23,6 +24,16 @@ fn layers_of(block: &Decoder) -> Option<(&'static str, [&'static str; 2])> {
     block.short_conv.is_some().then_some(("short convolutions", ["model.short_convolution", said]))
 }
 
+/// Heads and groups among which tensor parallel splits state-space layers, where that is predicted (Megatron-LM,
+/// core/ssm/mamba_mixer.py, `MambaMixer`).
+fn split_by(profile: &Profile, block: &Decoder) -> Option<[u64; 2]> {
+    let space = block.state_space.as_ref().filter(|space| !space.multiplied && !space.wide_stream)?;
+    match space.scan {
+        Scan::Heads { heads, groups, .. } if profile.framework == Framework::Megatron => Some([heads, groups]),
+        _ => None,
+    }
+}
+
 /// Says which kernels run, and refuses what they are not predicted in.
 pub(super) fn check(
     (profile, architecture): (&Profile, &Architecture),
@@ -31,14 +42,21 @@ pub(super) fn check(
 ) {
     let Some(block) = architecture.block() else { return };
     let Some((what, [key, said])) = layers_of(block) else { return };
-    if !profile.modules.family_classes.is {
+    let split = split_by(profile, block);
+    if !profile.modules.family_classes.is && split.is_none() {
         let name = profile.name();
         notes.fault(keys::model::framework, format!("{name}: {what} are predicted as transformers has them alone"));
     }
     for (key, degree) in
         [(keys::distribution::tensor_parallel, degrees.tensor), (keys::distribution::context_parallel, degrees.context)]
     {
-        if degree > 1 {
+        let divides =
+            split.is_some_and(|[heads, groups]| heads.is_multiple_of(degree) && groups.is_multiple_of(degree));
+        if degree > 1 && key == keys::distribution::tensor_parallel && split.is_some() {
+            if !divides {
+                notes.fault(key, format!("{degree}: must divide the heads and groups of state-space layers"));
+            }
+        } else if degree > 1 {
             notes.fault(key, format!("{degree}: {what} are predicted whole on each rank; must be 1"));
         }
     }
