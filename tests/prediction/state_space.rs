@@ -2,7 +2,7 @@
 
 use crate::support::catalog;
 use memwall::plan::Document;
-use memwall::predict::{self, Prediction};
+use memwall::predict::{self, Component, Prediction};
 use serde_json::{Value, json};
 
 fn answered(plan: &Value) -> Result<Prediction, Vec<String>> {
@@ -111,11 +111,17 @@ fn they_are_refused_where_they_have_no_rules() {
         refused(&split, &format!("distribution.{key}"), "state-space");
     }
     refused(&plan(&config(2), &json!({"mode": "inference"})), "training.mode", "state-space");
-    for framework in ["torchtitan", "megatron"] {
-        let mut other = plan(&config(2), &bf16);
+    for (framework, config) in [("torchtitan", config(2)), ("megatron", mamba(2))] {
+        let mut other = plan(&config, &bf16);
         other["model"]["framework"] = json!(framework);
         refused(&other, "model.framework", "state-space");
     }
+    // Megatron splits heads and groups, of which there are two.
+    let mut split = plan(&config(2), &bf16);
+    split["model"]["framework"] = json!("megatron");
+    split["distribution"] = json!({"tensor_parallel": 4});
+    split["cluster"] = json!({"num_gpus": 4});
+    refused(&split, "distribution.tensor_parallel", "groups");
     let quantised = json!({"precision": "bf16", "lora": {"rank": 8, "targets": ["in_proj"], "base_bits": 4}});
     refused(&plan(&config(2), &quantised), "training.lora.base_bits", "mamba-ssm");
     let with = |mut config: Value, key: &str, value: Value| {
@@ -153,6 +159,40 @@ fn the_letters_of_nemotron_h_are_its_layers() {
     assert_eq!(params("M**") - base, 256 + 256 * 32 * (2 * 4 + 2 * 2));
     assert_eq!(params("M*-") - base, 256 + 2 * 256 * 640);
     assert_eq!(params("M*E") - base, 256 + 6 * 256 + 6 * 2 * 256 * 96 + 2 * 256 * 192);
+}
+
+/// Nemotron 3 Nano, two ranks of tensor and four of expert parallel: Megatron-LM's own test counts 8,449,294,624 parameters on each
+/// (tests/unit_tests/models/test_mamba_moe_model.py). Those of 2 bytes are allocated in granules of 512: three numbers for each of
+/// 32 heads in 23 layers, and 53 norms of 2688 channels.
+#[test]
+fn a_rank_of_megatron_holds_the_parameters_that_its_own_test_counts() {
+    let plan = json!({"model": {"preset": "nemotron-3-nano-30b-a3b", "framework": "megatron", "sequence_length": 1024},
+                      "cluster": {"num_gpus": 8}, "training": {"precision": "bf16", "micro_batch_size": 2},
+                      "distribution": {"tensor_parallel": 2, "expert_parallel": 4, "expert_tensor_parallel": 1,
+                                       "sequence_parallel": true}});
+    let prediction = answered(&plan).unwrap();
+    let held = prediction.largest().component(Component::Parameters).0;
+    let rounded = 23 * 3 * (512 - 32 * 2) + 53 * (5632 - 2688 * 2);
+    assert_eq!(held, 2 * 8_449_294_624 + rounded);
+}
+
+/// `MambaMixer._ssm_training` for one sample of 128 tokens: what the input matrix gave, what the scan gave before and behind its
+/// gate (which the norm keeps), the norm's output and a deviation for each of two groups; besides the layer's own norm.
+#[test]
+fn a_layer_of_megatron_keeps_its_norm_and_the_input_of_its_output_matrix() {
+    let kept = |layers: usize| {
+        let config = json!({"model_type": "nemotron_h", "vocab_size": 1024, "hidden_size": 256,
+                            "hybrid_override_pattern": "M".repeat(layers), "mamba_num_heads": 8, "mamba_head_dim": 64,
+                            "n_groups": 2, "ssm_state_size": 64, "chunk_size": 64});
+        let plan = json!({"model": {"hf_config": config, "framework": "megatron", "sequence_length": 128},
+                          "cluster": {"num_gpus": 1}, "training": {"precision": "bf16", "micro_batch_size": 1}});
+        answered(&plan).unwrap().stages[0].activations_end_of_forward.0
+    };
+    let (tokens, hidden, inner) = (128, 256, 512);
+    let projected = inner + inner + 2 * 2 * 64 + 8;
+    let mixer = allocated(tokens * projected, 2) + 3 * allocated(tokens * inner, 2) + allocated(tokens * 2, 4);
+    let norm = 2 * allocated(tokens * hidden, 2) + allocated(tokens, 4);
+    assert_eq!(kept(3) - kept(2), mixer + norm + 2 * allocated(8, 4));
 }
 
 /// Which kernels are meant is said, for transformers' own code keeps more.
