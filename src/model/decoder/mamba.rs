@@ -132,7 +132,7 @@ impl DecoderContext<'_> {
     }
 
     fn scan_of_heads(&self, b: &mut Builder<'_>, x: TensorId, space: &StateSpace, heads: Heads) -> TensorId {
-        if !self.run.modules.family_classes.is {
+        if self.run.modules.splits_scan.is {
             return self.split_scan(b, x, space, heads);
         }
         let s = Sizes::of(space, heads, self.run.batch, self.run.local_sequence());

@@ -5,7 +5,6 @@ use super::{Degrees, Notes, Training};
 use crate::framework::Profile;
 use crate::model::{Architecture, Decoder, Scan, ScanNorms};
 use crate::plan::keys;
-use crate::plan::keywords::Framework;
 use crate::plan::keywords::Mode;
 
 /// What such layers are called, and what is assumed of them.
@@ -29,7 +28,7 @@ fn layers_of(block: &Decoder) -> Option<(&'static str, [&'static str; 2])> {
 fn split_by(profile: &Profile, block: &Decoder) -> Option<[u64; 2]> {
     let space = block.state_space.as_ref().filter(|space| !space.multiplied && !space.wide_stream)?;
     match space.scan {
-        Scan::Heads { heads, groups, .. } if profile.framework == Framework::Megatron => Some([heads, groups]),
+        Scan::Heads { heads, groups, .. } if profile.modules.splits_scan.is => Some([heads, groups]),
         _ => None,
     }
 }
