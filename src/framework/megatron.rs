@@ -62,6 +62,7 @@ pub(super) const MODULES: Modules = Modules {
     masks: rule(false, CORE),
     python_names: rule(false, CORE),
     family_classes: rule(false, CORE),
+    splits_scan: rule(true, "megatron-core 0.16, core/ssm/mamba_mixer.py, MambaMixer"),
     reruns_all: rule(true, RERUN),
     transformer_engine: rule(true, "megatron-core 0.16, core/extensions/transformer_engine.py"),
     router_by_engine: rule(

@@ -175,6 +175,8 @@ pub struct Modules {
     pub python_names: Rule<bool>,
     /// Each family has a class of its own, with its own norms and attention, where its file differs from Llama's.
     pub family_classes: Rule<bool>,
+    /// State-space layers of heads have a module that tensor parallel splits, with norm and output matrix behind the kernel.
+    pub splits_scan: Rule<bool>,
     /// A block that is recomputed runs to its end again, not only as far as anything is saved.
     pub reruns_all: Rule<bool>,
     /// Transformer Engine's modules run: its attention, its FP8 operands, its workspaces.

@@ -54,6 +54,7 @@ pub(super) const MODULES: Modules = Modules {
     masks: rule(true, "transformers 4.57.6, masking_utils.py, create_causal_mask"),
     python_names: rule(true, "transformers 4.57.6, models/llama/modeling_llama.py, LlamaModel.forward (its locals)"),
     family_classes: rule(true, "transformers 4.57.6, models/*/modeling_*.py, a file for each family"),
+    splits_scan: rule(false, "transformers 4.57.6, models/mamba2/modeling_mamba2.py, Mamba2Mixer"),
     reruns_all: rule(false, EARLY_STOP),
     transformer_engine: rule(false, MODELING),
     router_by_engine: rule(false, MODELING),

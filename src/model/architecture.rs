@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::families::{DiT, EncoderDecoder, ResidualNet, Unet};
 use super::layers::LayerList;
 pub use super::stack::{Decoder, DecoderOutput, DeltaNet, Mla, Moe, ShortConv, Sizes};
+pub use super::state_space::{HybridLayer, Scan, ScanNorms, StateSpace};
 use crate::plan::traced::TracedModel;
 
 /// A model: a name, whose modules it uses, and its shape.
@@ -173,6 +174,20 @@ pub enum Family {
     GptOss,
     /// LFM2.
     Lfm2,
+    /// Mamba, and Falcon-Mamba.
+    Mamba,
+    /// Mamba-2.
+    Mamba2,
+    /// Bamba.
+    Bamba,
+    /// Granite 4.
+    GraniteHybrid,
+    /// Falcon-H1.
+    FalconH1,
+    /// Nemotron-H, Nemotron Nano 2 and 3.
+    NemotronH,
+    /// Jamba.
+    Jamba,
     /// nanoGPT.
     Nanogpt,
     /// BERT.

@@ -68,6 +68,44 @@ const LFM2: &[Module] = &[
     ("mlp.down_proj", "feed_forward.w2"),
 ];
 
+/// The output matrix of a state-space layer is read by its function, past any adapter (peft refuses one there).
+const BAMBA: &[Module] = &[
+    ("mamba.in_proj", "mamba.in_proj"),
+    ("mlp.gate_proj", "feed_forward.gate_proj"),
+    ("mlp.up_proj", "feed_forward.up_proj"),
+    ("mlp.down_proj", "feed_forward.down_proj"),
+];
+
+const GRANITE_HYBRID: &[Module] = &[
+    ("mamba.in_proj", "mamba.in_proj"),
+    ("mlp.gate_up_proj", "shared_mlp.input_linear"),
+    ("mlp.down_proj", "shared_mlp.output_linear"),
+    ("moe.router", "block_sparse_moe.router.layer"),
+];
+
+const JAMBA: &[Module] = &[
+    ("mamba.in_proj", "mamba.in_proj"),
+    ("mamba.x_proj", "mamba.x_proj"),
+    ("mamba.dt_proj", "mamba.dt_proj"),
+    ("mamba.out_proj", "mamba.out_proj"),
+    ("mlp.gate_proj", "feed_forward.gate_proj"),
+    ("mlp.up_proj", "feed_forward.up_proj"),
+    ("mlp.down_proj", "feed_forward.down_proj"),
+    ("moe.router", "feed_forward.router"),
+];
+
+const NEMOTRON_H: &[Module] = &[
+    ("mamba.in_proj", "mixer.in_proj"),
+    ("attention.q_proj", "mixer.q_proj"),
+    ("attention.k_proj", "mixer.k_proj"),
+    ("attention.v_proj", "mixer.v_proj"),
+    ("attention.o_proj", "mixer.o_proj"),
+    ("mlp.up_proj", "mixer.up_proj"),
+    ("mlp.down_proj", "mixer.down_proj"),
+];
+
+const MAMBA: &[Module] = &[("mamba.in_proj", "mixer.in_proj")];
+
 const QWEN_MOE: &[Module] = &[("moe.router", "mlp.gate")];
 
 const QWEN3_NEXT: &[Module] = &[
@@ -225,6 +263,11 @@ pub fn linear_layers(family: Family, profile: &Profile) -> Vec<Module> {
         Family::Mixtral => MIXTRAL,
         Family::Qwen2Moe | Family::Qwen3Moe => QWEN_MOE,
         Family::Lfm2 => LFM2,
+        Family::Bamba | Family::FalconH1 => BAMBA,
+        Family::Jamba => JAMBA,
+        Family::GraniteHybrid => GRANITE_HYBRID,
+        Family::NemotronH => NEMOTRON_H,
+        Family::Mamba | Family::Mamba2 => MAMBA,
         Family::Qwen3Next => QWEN3_NEXT,
         Family::Qwen35 | Family::Qwen35Moe => QWEN35,
         Family::Bert => BERT,
@@ -252,6 +295,7 @@ pub fn vocabulary_layers(family: Family, profile: &Profile) -> Vec<Module> {
         Family::Gpt2 | Family::Nanogpt => ("transformer.wte", "lm_head"),
         Family::GptNeox => ("gpt_neox.embed_in", "embed_out"),
         Family::Bloom | Family::Falcon => ("transformer.word_embeddings", "lm_head"),
+        Family::Mamba | Family::Mamba2 | Family::NemotronH => ("backbone.embeddings", "lm_head"),
         _ => ("model.embed_tokens", "lm_head"),
     };
     vec![(EMBEDDING, embedding), (HEAD, head)]

@@ -30,6 +30,8 @@ pub struct ClassRules {
     pub joined_samples: bool,
     /// A windowed layer attends within blocks of a window each.
     pub window_blocks: bool,
+    /// The loss reads a copy of the logits, without each sample's last (`NemotronHForCausalLM`).
+    pub copies_logits: bool,
     /// Keys and values are repeated before any kernel.
     pub repeats_kv: bool,
     /// Scores are written out, of queries and keys in fp32: the class has no fused kernel.
@@ -99,6 +101,7 @@ impl ClassRules {
         sample_tables: false,
         joined_samples: false,
         window_blocks: false,
+        copies_logits: false,
         repeats_kv: false,
         wide_scores: false,
         written_scores: false,

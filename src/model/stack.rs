@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::architecture::{Act, QkNorm};
 use super::rules::ClassRules;
 use super::sight::Sight;
+use super::state_space::StateSpace;
 use crate::plan::keywords::{Norm, Position};
 
 /// A decoder-only transformer.
@@ -90,6 +91,8 @@ pub struct Decoder {
     pub delta: Option<DeltaNet>,
     /// Layers that mix tokens by a short convolution instead.
     pub short_conv: Option<ShortConv>,
+    /// Layers of state-space models.
+    pub state_space: Option<StateSpace>,
     /// Attention to what stands at a place and to how far that is, apart.
     pub distances: Option<Distances>,
     /// Dropout on attention probabilities.
@@ -308,6 +311,7 @@ impl Decoder {
             attention_gate: false,
             delta: None,
             short_conv: None,
+            state_space: None,
             distances: None,
             attention_dropout: 0.0,
             hidden_dropout: 0.0,

@@ -35,6 +35,7 @@ mod search;
 mod sharding;
 mod sight;
 mod speed;
+mod state_space;
 mod sweep;
 mod traced;
 mod truth;

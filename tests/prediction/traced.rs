@@ -176,6 +176,13 @@ fn layers_of_the_gated_delta_rule_are_predicted_as_they_run() {
     hold(&errors("delta.jsonl"), 18);
 }
 
+/// Steps of Mamba, Mamba-2 and hybrids of them with attention, of mamba-ssm's own code, its kernels passed over, and causal-conv1d's
+/// interface; with and without full checkpointing. Flops are no part of them.
+#[test]
+fn state_space_layers_are_predicted_as_they_run() {
+    hold(&errors("state_space.jsonl"), 58);
+}
+
 /// The tape of a case, and a plan of it with one more line of settings.
 fn with(name: &str, rest: &str) -> String {
     format!("model: {{trace: {name}.tape.json.gz, sequence_length: 256}}\n{rest}")

@@ -214,6 +214,11 @@ impl<'a> Builder<'a> {
         self.types.autocast.is_some()
     }
 
+    /// The type that autocast would make of it; its own without autocast.
+    pub fn lowered_type(&self, x: TensorId) -> Element {
+        self.types.autocast.unwrap_or_else(|| self.element(x))
+    }
+
     /// What autocast does before an operator of its lower-precision list.
     pub fn lower(&mut self, name: &'static str, x: TensorId) -> TensorId {
         self.types.autocast.map_or(x, |element| self.cast(name, x, element))

@@ -111,6 +111,7 @@ impl DecoderContext<'_> {
         // OPTAttention scales queries after projecting them (models/opt/modeling_opt.py).
         let q = if self.family == Family::Opt { b.pointwise("attention.scale", q, Stash::Nothing) } else { q };
         let k = b.linear(x, rows, linear("attention.k_proj", narrow));
+        let k = self.times(b, "attention.multiplier", k);
         let k = self.head_norm(b, k, "attention.k_norm");
         let v = b.linear(x, rows, linear("attention.v_proj", narrow));
         self.gathered(b, gathered, false);

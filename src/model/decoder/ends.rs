@@ -2,6 +2,7 @@
 
 use super::DecoderContext;
 use super::attention::product;
+use super::losses::{cross_entropy, sharded_cross_entropy, te_loss, vocab_parallel_loss};
 use super::mlp::scratch_backward;
 use crate::model::architecture::{DecoderOutput, Family};
 use crate::model::builder::{Builder, EMBEDDING, Stash};
@@ -49,6 +50,7 @@ impl DecoderContext<'_> {
         } else {
             x
         };
+        let x = self.times(b, "embedding.multiplier", x);
         let x = self.learned_positions(b, x);
         let x = if d.embedding_norm {
             let normed = self.norm(b, x, "embedding.norm", d.hidden);
@@ -113,9 +115,14 @@ impl DecoderContext<'_> {
     /// Whether the model makes one mask of the stream's type for all its layers' kernels (`_update_causal_mask` of
     /// models/falcon, opt and qwen2_moe).
     fn has_typed_mask(&self) -> bool {
-        let fused = matches!(self.family, Family::Opt | Family::Qwen2Moe);
+        let fused = matches!(self.family, Family::Opt | Family::Qwen2Moe | Family::Jamba);
         let own = self.family == Family::Falcon || self.class_rules().typed_mask;
         own || (fused && self.kernel(&self.core(false)) != Kernel::Eager)
+    }
+
+    /// Whether it stands for a fused kernel too, of one sample's positions.
+    fn has_whole_mask(&self) -> bool {
+        self.class_rules().typed_mask || self.family == Family::Jamba
     }
 
     /// That mask, where every layer's kernel reads and keeps the same.
@@ -131,7 +138,7 @@ impl DecoderContext<'_> {
             core.scores()
         } else if self.run.padded {
             product(&[core.batch, core.queries, core.keys])
-        } else if self.kernel(&core) == Kernel::Eager || self.class_rules().typed_mask {
+        } else if self.kernel(&core) == Kernel::Eager || self.has_whole_mask() {
             core.queries.saturating_mul(core.keys)
         } else {
             0
@@ -148,6 +155,11 @@ impl DecoderContext<'_> {
         }
         if self.has_typed_mask() {
             return [self.typed_mask().saturating_sub(self.score_bias()); 2];
+        }
+        // Made whole, and handed to layers that ask no more than that it be causal (`NemotronHModel._update_causal_mask`).
+        if self.family == Family::NemotronH {
+            let core = self.core(false);
+            return [product(&[core.queries, core.keys, self.stream_element().bytes()]); 2];
         }
         [false, true].map(|windowed| {
             let core = self.core(windowed);
@@ -172,6 +184,8 @@ impl DecoderContext<'_> {
         let mut b = self.builder();
         let x = b.input(self.run.stream_tokens().saturating_mul(d.hidden), stream, self.reaches_blocks());
         let x = if d.final_norm { self.norm(&mut b, x, "final_norm", d.hidden) } else { x };
+        let normed = x;
+        let x = self.narrowed(&mut b, x);
         b.group = Group::Logits;
         let tokens = self.run.tokens();
         let x = if d.embedding_dim == d.hidden {
@@ -207,11 +221,15 @@ impl DecoderContext<'_> {
                 let logits = b.matrix("head", x, head, bias, (tokens, columns, rows));
                 self.gathered(&mut b, gathered, true);
                 let logits = b.adapted_head(x, logits, (tokens, columns, rows));
+                let logits = self.times(&mut b, "head.multiplier", logits);
                 let logits = self.capped(&mut b, logits);
                 let loss = self.loss(&mut b, logits, tokens, rule);
                 // The hidden state that autocast made a copy of for the matrix.
                 if rule == LossRule::Upcast && self.run.types.autocast.is_some() {
                     self.hold(&mut b, x);
+                }
+                if normed != x && self.run.modules.python_names.is {
+                    b.holds("loss.return", &[normed]);
                 }
                 loss
             }
@@ -242,6 +260,9 @@ impl DecoderContext<'_> {
             LossRule::TeFused => te_loss(b, logits, tokens),
             LossRule::Upcast => {
                 let wide = b.cast("loss.upcast", logits, Element::F32);
+                if self.class_rules().copies_logits {
+                    return self.shifted_loss(b, wide, tokens);
+                }
                 let loss = cross_entropy(b, wide);
                 if wide != logits {
                     self.hold(b, logits);
@@ -259,6 +280,15 @@ impl DecoderContext<'_> {
             // Chunked and fused losses never get here: they have no logits.
             LossRule::Plain | LossRule::Chunked { .. } | LossRule::Fused => cross_entropy(b, logits),
         }
+    }
+
+    /// Logits of all tokens but each sample's last, copied (`NemotronHForCausalLM.forward`).
+    fn shifted_loss(&self, b: &mut Builder<'_>, logits: TensorId, tokens: u64) -> TensorId {
+        let each = b.numel(logits) / tokens.max(1);
+        let shifted = b.copy_of("loss.shift", logits, tokens.saturating_sub(self.run.batch).saturating_mul(each));
+        let loss = cross_entropy(b, shifted);
+        b.holds("loss.return", &[logits, shifted]);
+        loss
     }
 
     /// What the training loop, or the model's own function, holds while the loss works on a copy of the logits.
@@ -337,71 +367,4 @@ impl DecoderContext<'_> {
         });
         loss
     }
-}
-
-/// `log_softmax` and `nll_loss`. Under autocast the first keeps the logits' own type and only
-/// the second is in fp32 (`cross_entropy_loss` passes the type on).
-pub fn cross_entropy(b: &mut Builder<'_>, logits: TensorId) -> TensorId {
-    let log_softmax = b.pointwise("loss.log_softmax", logits, Stash::Output);
-    b.of_rows();
-    let log_softmax = b.upper("loss.nll", log_softmax);
-    let loss = b.make(1, Element::F32, true);
-    let weight = b.make(1, Element::F32, false);
-    let saved = [log_softmax, weight];
-    b.op(&Spec {
-        name: "loss.nll",
-        inputs: &[(log_softmax, Flow::New)],
-        outputs: &[loss, weight],
-        saved: &saved,
-        ..Spec::default()
-    });
-    loss
-}
-
-/// PyTorch's loss over logits sharded along the vocabulary (torch/distributed/tensor/parallel/loss.py): forward the
-/// shifted logits beside their exponentials or the result; backward the one-hot gradient, the exponentials and their
-/// sum.
-fn sharded_cross_entropy(b: &mut Builder<'_>, logits: TensorId) -> TensorId {
-    let copy = b.tape.get(logits).allocated();
-    let loss = cross_entropy(b, logits);
-    for op in b.tape.ops.iter_mut().filter(|op| op.name == "loss.log_softmax") {
-        op.scratch_forward = copy;
-        op.scratch_backward = copy;
-    }
-    loss
-}
-
-/// Megatron's vocabulary-parallel cross-entropy (core/tensor_parallel/cross_entropy.py): an fp32 copy whose
-/// exponentials are kept and become the gradient in place.
-fn vocab_parallel_loss(b: &mut Builder<'_>, logits: TensorId, tokens: u64, scratch_forward: u64) -> TensorId {
-    let softmax = b.make(b.numel(logits), Element::F32, false);
-    let mask = b.make(tokens, Element::Bool, false);
-    let target = b.make(tokens, Element::I64, false);
-    let loss = b.make(tokens, Element::F32, true);
-    let saved = [softmax, mask, target];
-    b.op(&Spec {
-        name: "loss.vocab_parallel",
-        elementwise: true,
-        inputs: &[(logits, Flow::New)],
-        outputs: &[loss, softmax, mask, target],
-        saved: &saved,
-        scratch_forward,
-        ..Spec::default()
-    });
-    loss
-}
-
-/// Transformer Engine's cross-entropy (pytorch/triton/cross_entropy.py): the logits are overwritten by their gradient.
-fn te_loss(b: &mut Builder<'_>, logits: TensorId, tokens: u64) -> TensorId {
-    let statistics = b.make(tokens.saturating_mul(3), Element::F32, false);
-    let loss = b.make(tokens, Element::F32, true);
-    let saved = [logits, statistics];
-    b.op(&Spec {
-        name: "loss.te_fused",
-        inputs: &[(logits, Flow::InPlace)],
-        outputs: &[loss, statistics],
-        saved: &saved,
-        ..Spec::default()
-    });
-    loss
 }

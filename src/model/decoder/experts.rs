@@ -43,9 +43,14 @@ impl DecoderContext<'_> {
         b.add("moe.add", routed, shared)
     }
 
+    /// Whether the router is DeepSeek V3's (`NemotronHTopkRouter` as well).
+    const fn scores_by_sigmoid(&self) -> bool {
+        matches!(self.family, Family::DeepseekV3 | Family::NemotronH)
+    }
+
     /// Router logits to the weights of the chosen experts.
     fn route(&self, b: &mut Builder<'_>, x: TensorId, moe: &Moe) -> TensorId {
-        if self.family == Family::DeepseekV3 && self.run.modules.experts.is == Experts::Loop {
+        if self.scores_by_sigmoid() && self.run.modules.experts.is == Experts::Loop {
             return self.route_by_sigmoid(b, x, moe);
         }
         if self.family == Family::DeepseekV2 && self.run.modules.experts.is == Experts::Loop {
@@ -100,7 +105,7 @@ impl DecoderContext<'_> {
         let one_hot = b.make(routed.saturating_mul(moe.experts), Element::I64, false);
         b.op(&Spec { name: "moe.dispatch", outputs: &[one_hot], elementwise: true, ..Spec::default() });
         // DeepSeek V3 adds up in the type of its weights (models/deepseek_v3, `DeepseekV3MoE.moe`).
-        let own = if self.family == Family::DeepseekV3 { b.element(weights) } else { element };
+        let own = if self.scores_by_sigmoid() { b.element(weights) } else { element };
         let mut sum = b.make(tokens.saturating_mul(self.d.hidden), own, false);
         b.op(&Spec { name: "moe.combine", outputs: &[sum], elementwise: true, ..Spec::default() });
         // gpt-oss's experts are slices of one parameter: they run as one. Where nothing is saved for a backward pass

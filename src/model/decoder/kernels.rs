@@ -190,6 +190,7 @@ impl DecoderContext<'_> {
                 | Family::Albert
                 | Family::Falcon
                 | Family::Opt
+                | Family::Jamba
                 | Family::Qwen2Moe
                 | Family::Bart
                 | Family::ModernBert

@@ -34,6 +34,7 @@ impl DecoderContext<'_> {
             let gate = b.linear(x, rows, linear("mlp.gate_proj", d.hidden, inner));
             let up = b.linear(x, rows, linear("mlp.up_proj", d.hidden, inner));
             self.gathered(b, gathered, false);
+            let gate = self.times(b, "mlp.multiplier", gate);
             self.gate_of_two(b, gate, up, "mlp.act")
         };
         // `BertLayer.feed_forward_chunk`, `ViTLayer.forward`.
@@ -43,6 +44,7 @@ impl DecoderContext<'_> {
             b.named.push(middle);
         }
         let out = b.linear(middle, rows, linear("mlp.down_proj", inner, d.hidden));
+        let out = self.times(b, "mlp.multiplier", out);
         self.reduced(b, out)
     }
 

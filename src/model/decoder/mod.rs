@@ -15,16 +15,22 @@ mod explicit_attention;
 mod gather;
 mod kernels;
 mod latent;
+mod layer_kind;
+mod losses;
+mod mamba;
 mod mlp;
+mod module_scan;
 mod norm;
+mod parallel_scan;
 mod prediction;
+mod selective_scan;
 mod short_conv;
 mod sorted;
 mod xielu;
 
 pub use attention::product;
-pub use ends::cross_entropy;
 pub(super) use kernels::Core;
+pub use losses::cross_entropy;
 pub use norm::layer_norm;
 
 use super::architecture::{Decoder, DecoderOutput, Family};
@@ -37,6 +43,7 @@ use super::walk::{LossRule, MicroBatch, Walk};
 use super::weight::{Collective, CollectiveKind, Part, RankGroup};
 use crate::framework::Gather;
 use crate::plan::keywords::Position;
+use layer_kind::{LayerKind, Mixer};
 
 /// A stack of blocks, the module family that runs it, and one micro-batch.
 pub(super) struct DecoderContext<'a> {
@@ -79,53 +86,6 @@ pub fn walk(d: &Decoder, family: Family, run: &MicroBatch<'_>) -> Walk {
     }
 }
 
-/// What mixes a layer's tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mixer {
-    /// Attention to all tokens.
-    Full,
-    /// Attention within the window.
-    Windowed,
-    /// The gated delta rule.
-    Delta,
-    /// A short convolution.
-    Conv,
-}
-
-/// By what layers of a stack differ.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct LayerKind {
-    experts: bool,
-    mixer: Mixer,
-    /// Whether a gradient flows to what comes in.
-    reached: bool,
-    /// What comes in is a matrix's output: autocast made it of its type.
-    lowered: bool,
-    /// Its weights are the first layer's.
-    borrows: bool,
-    /// A norm stands before its attention.
-    normed: bool,
-}
-
-impl LayerKind {
-    fn of(d: &Decoder, index: u64) -> Self {
-        let mixer = match (d.delta_of(index), d.is_windowed_layer(index)) {
-            (Some(_), _) => Mixer::Delta,
-            _ if d.short_conv_of(index).is_some() => Mixer::Conv,
-            (None, true) => Mixer::Windowed,
-            (None, false) => Mixer::Full,
-        };
-        Self {
-            experts: d.is_moe_layer(index),
-            mixer,
-            reached: true,
-            lowered: false,
-            borrows: false,
-            normed: d.input_norms,
-        }
-    }
-}
-
 impl DecoderContext<'_> {
     /// A tape for each kind of layer, and the kind of each layer.
     pub(super) fn layers(&self, stream: Element) -> (Vec<(&'static str, Tape)>, Vec<usize>) {
@@ -142,6 +102,7 @@ impl DecoderContext<'_> {
                 let kind = LayerKind {
                     reached: if index > 0 { within } else { reached },
                     lowered,
+                    narrow: index == 0 && stream != ctx.run.types.weight,
                     borrows: shared && index > 0,
                     normed: d.input_norms && !(d.class_rules.unnormed_first && index == 0),
                     ..LayerKind::of(d, index)
@@ -197,13 +158,14 @@ impl DecoderContext<'_> {
         one.saturating_mul(if self.run.padded { 2 } else { 1 }).saturating_add(rounded(labels.saturating_mul(8)))
     }
 
-    /// Type of the residual stream: that of the embedding's output. A tower that adds no table of positions to what a
-    /// convolution gives has autocast's.
+    /// Type of the residual stream: that of the embedding's output, unless the model keeps it in fp32. A tower that adds no
+    /// table of positions to what a convolution gives has autocast's.
     pub fn stream_element(&self) -> Element {
         if self.family == Family::Tower && self.d.max_positions.is_none() {
             return self.run.compute();
         }
-        self.run.types.weight
+        let wide = self.d.state_space.as_ref().is_some_and(|space| space.wide_stream);
+        if wide { Element::F32 } else { self.run.types.weight }
     }
 
     /// Module buffers.
@@ -252,7 +214,8 @@ impl DecoderContext<'_> {
         let d = self.d;
         let mut b = self.builder();
         b.borrows_weights = kind.borrows;
-        let incoming = if kind.lowered { self.run.compute() } else { stream };
+        let narrow = if kind.narrow { self.run.types.weight } else { stream };
+        let incoming = if kind.lowered { self.run.compute() } else { narrow };
         let x = b.input(self.run.stream_tokens().saturating_mul(d.hidden), incoming, kind.reached);
         b.held_by_loop(x, self.run);
         if d.parallel_block {
@@ -265,25 +228,38 @@ impl DecoderContext<'_> {
         b.finish(out)
     }
 
-    /// Attention and feed-forward, each behind a norm.
+    /// What mixes tokens and feed-forward, each behind a norm.
     fn pre_norm_body(&self, b: &mut Builder<'_>, x: TensorId, kind: LayerKind) -> TensorId {
+        let x = if kind.mixer == Mixer::No { x } else { self.mixing_half(b, x, kind) };
+        if kind.feeds { self.feeding_half(b, x, kind) } else { x }
+    }
+
+    fn mixing_half(&self, b: &mut Builder<'_>, x: TensorId, kind: LayerKind) -> TensorId {
         let d = self.d;
-        let normed = if kind.normed { self.norm(b, x, "input_norm", d.hidden) } else { x };
+        let normed = if kind.normed { self.stream_norm(b, x, "input_norm") } else { x };
+        let x = self.in_stream_type(b, x);
         let gathered = self.gather(b, normed, Part::Attention);
-        let names = self.family == Family::ModernBert && self.run.modules.python_names.is;
+        let names = self.names_normed();
         if names {
             b.held.push(normed);
         }
-        let attended = match (kind.mixer, &d.delta, &d.short_conv) {
-            (Mixer::Delta, Some(net), _) => self.delta_net(b, gathered, net),
-            (Mixer::Conv, _, Some(conv)) => self.short_conv(b, gathered, conv),
+        let attended = match (kind.mixer, &d.delta, &d.short_conv, &d.state_space) {
+            (Mixer::Delta, Some(net), ..) => self.delta_net(b, gathered, net),
+            (Mixer::Conv, _, Some(conv), _) => self.short_conv(b, gathered, conv),
+            (Mixer::StateSpace, .., Some(space)) => self.state_space(b, gathered, space),
+            (Mixer::Both, .., Some(space)) => self.space_beside_attention(b, gathered, space),
             (mixer, ..) => self.attention(b, gathered, mixer == Mixer::Windowed),
         };
         let attended =
             if d.sandwich_norms { self.norm(b, attended, "post_attention_norm", d.hidden) } else { attended };
         let x = self.residual(b, "attention.residual", x, attended);
         b.returns("attention.return");
-        let normed = if d.input_norms { self.norm(b, x, "mlp_norm", d.hidden) } else { x };
+        x
+    }
+
+    fn feeding_half(&self, b: &mut Builder<'_>, x: TensorId, kind: LayerKind) -> TensorId {
+        let d = self.d;
+        let normed = if d.input_norms { self.stream_norm(b, x, "mlp_norm") } else { x };
         let out = if kind.experts {
             self.experts(b, normed)
         } else {
@@ -292,7 +268,7 @@ impl DecoderContext<'_> {
         };
         let out = if d.sandwich_norms { self.norm(b, out, "post_mlp_norm", d.hidden) } else { out };
         // `ModernBertEncoderLayer.forward` has it until both have returned.
-        if names {
+        if self.names_normed() {
             b.holds("mlp.return", &[normed]);
         }
         if self.class_rules().undropped_mlp {
@@ -300,6 +276,10 @@ impl DecoderContext<'_> {
             return b.add("mlp.residual", x, out);
         }
         self.residual(b, "mlp.residual", x, out)
+    }
+
+    fn names_normed(&self) -> bool {
+        self.family == Family::ModernBert && self.run.modules.python_names.is
     }
 
     /// A block with its norms behind the residual additions (BERT).

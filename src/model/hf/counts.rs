@@ -236,7 +236,12 @@ fn is_default(kind: &Kind, config: &Map<String, Value>, key: &str) -> bool {
         let length = given(kind, config, list).map(|list| list.as_array().map(Vec::len));
         return length.is_none_or(|length| length.map(|length| length as u64) == default.as_u64());
     }
-    let Some(value) = given(kind, config, key) else { return true };
+    let Some(value) = given(kind, config, key) else {
+        // Made of other keys, it is the default where they are.
+        let formula = kind.derived.get(key).filter(|formula| !formula.is_empty());
+        let made = formula.and_then(|formula| formula::value(formula, &|key| number(kind, config, key, 1)).ok());
+        return made.is_none_or(|made| number_of(default).is_none_or(|default| default == made));
+    };
     // What the class would make of the other keys is what it makes.
     let is_derived = || match (number(kind, config, key, 0), kind.derived.get(key)) {
         (Ok(given), Some(formula)) if !formula.is_empty() => {
@@ -268,8 +273,9 @@ fn number(kind: &Kind, config: &Map<String, Value>, key: &str, depth: u32) -> Re
         (Some(value), _) => value,
         (None, Some(_)) => return Err(none()),
     };
-    match value.as_i64() {
-        Some(whole) => Ok(Number::Whole(i128::from(whole))),
-        None => value.as_f64().map(Number::Real).ok_or_else(none),
-    }
+    number_of(value).ok_or_else(none)
+}
+
+fn number_of(value: &Value) -> Option<Number> {
+    value.as_i64().map(|whole| Number::Whole(i128::from(whole))).or_else(|| value.as_f64().map(Number::Real))
 }

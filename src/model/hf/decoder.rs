@@ -121,6 +121,13 @@ fn with_family(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Fa
         Family::Phi => phi(layernorm(d), keys, acting)?,
         Family::DeepseekV2 | Family::DeepseekV3 => deepseek(d, keys, family)?,
         Family::Lfm2 => super::lfm2::read(d, keys)?,
+        Family::Mamba
+        | Family::Mamba2
+        | Family::Bamba
+        | Family::GraniteHybrid
+        | Family::FalconH1
+        | Family::NemotronH
+        | Family::Jamba => super::state_space::read(d, keys, family)?,
         Family::GptOss => gpt_oss(d, keys, window)?,
         _ => return Err(Keys::fault("model_type", format!("{family:?} has no checked rules"))),
     })

@@ -77,6 +77,13 @@ pub const fn defaults(family: Family) -> ClassDefaults {
         Family::DeepseekV2 => defaults!(4096, 32, 32, 0, 0, 11_008, 32_000, 2048, false),
         Family::DeepseekV3 => defaults!(7168, 61, 128, 128, 0, 18_432, 129_280, 4096, false),
         Family::Lfm2 => defaults!(2560, 32, 32, 8, 0, 12_288, 65_536, 128_000, true),
+        Family::Mamba => defaults!(768, 32, 1, 0, 0, 1536, 50_280, 1_048_576, true),
+        Family::Mamba2 => defaults!(4096, 64, 1, 0, 0, 1, 32_768, 1_048_576, false),
+        Family::Bamba => defaults!(4096, 32, 32, 8, 0, 14_336, 128_000, 262_144, false),
+        Family::GraniteHybrid => defaults!(4096, 32, 32, 0, 0, 11_008, 32_000, 2048, false),
+        Family::FalconH1 => defaults!(4096, 32, 32, 8, 0, 14_336, 128_000, 8192, false),
+        Family::NemotronH => defaults!(4096, 52, 32, 8, 128, 21_504, 131_072, 4096, false),
+        Family::Jamba => defaults!(4096, 32, 32, 8, 0, 14_336, 65_536, 262_144, false),
         Family::GptOss => defaults!(2880, 36, 64, 8, 64, 2880, 201_088, 131_072, false),
     }
 }

@@ -16,6 +16,7 @@ mod lfm2;
 mod mixtures;
 mod related;
 mod sight;
+mod state_space;
 mod windows;
 
 pub use counts::ClassCount;
@@ -36,11 +37,14 @@ pub(super) const HELP: &str =
     "`memwall trace --hf` reads it in PyTorch, or describe a model like it under model.architecture";
 
 /// Keys that the rules here read, whatever their value; the formulas of classes know only some.
-const READ_HERE: [&str; 49] = [
+const READ_HERE: [&str; 60] = [
     "attention_bias",
     "attention_out_bias",
     "attention_types",
     "attn_config.attn_impl",
+    "attn_layer_indices",
+    "attn_layer_offset",
+    "attn_layer_period",
     "bias",
     "block_ff_dim",
     "classifier_pooling",
@@ -50,6 +54,8 @@ const READ_HERE: [&str; 49] = [
     "do_layer_norm_before",
     "embedding_size",
     "enable_bias",
+    "expert_layer_offset",
+    "expert_layer_period",
     "feed_forward_proj",
     "first_k_dense_replace",
     "full_attn_idxs",
@@ -60,7 +66,10 @@ const READ_HERE: [&str; 49] = [
     "is_gated_act",
     "layer_type",
     "layer_types",
+    "mamba_d_state",
+    "mamba_expand",
     "mlp_bias",
+    "mlp_multipliers",
     "mlp_only_layers",
     "moe_layer_end_index",
     "moe_layer_interval",
@@ -70,6 +79,7 @@ const READ_HERE: [&str; 49] = [
     "new_decoder_architecture",
     "no_rope_layers",
     "norm_rel_ebd",
+    "num_hidden_layers",
     "parallel_attn",
     "pos_att_type",
     "position_biased_input",
@@ -79,6 +89,8 @@ const READ_HERE: [&str; 49] = [
     "relative_attention",
     "share_att_key",
     "shared_intermediate_size",
+    "ssm_multipliers",
+    "state_size",
     "tie_embedding",
     "tie_word_embeddings",
     "topk_method",
@@ -274,7 +286,7 @@ fn left_out(keys: Keys<'_>, architecture: &mut Architecture, assumptions: &mut V
 }
 
 /// Every family by its `model_type`.
-const FAMILIES: [(&str, Family); 42] = [
+const FAMILIES: [(&str, Family); 50] = [
     ("bert", Family::Bert),
     ("roberta", Family::Roberta),
     // RoBERTa's modules under other names.
@@ -321,6 +333,15 @@ const FAMILIES: [(&str, Family); 42] = [
     ("deepseek_v3", Family::DeepseekV3),
     ("gpt_oss", Family::GptOss),
     ("lfm2", Family::Lfm2),
+    ("mamba", Family::Mamba),
+    // Mamba's modules with norms within the kernel.
+    ("falcon_mamba", Family::Mamba),
+    ("mamba2", Family::Mamba2),
+    ("bamba", Family::Bamba),
+    ("granitemoehybrid", Family::GraniteHybrid),
+    ("falcon_h1", Family::FalconH1),
+    ("nemotron_h", Family::NemotronH),
+    ("jamba", Family::Jamba),
 ];
 
 /// The `model_type` of a family.

@@ -20,9 +20,15 @@ pub fn read(outer: Keys<'_>, hidden: u64) -> Result<Option<Sight>, Fault> {
         "qwen3_5" | "qwen3_5_moe" => Some(tower.qwen3(Vec::new())?),
         "llava" => tower.llava(outer)?,
         "gemma3" => tower.gemma3(outer)?,
-        "paligemma" => tower.paligemma()?,
+        // Gemma 2 in its place is handed masks of two kinds.
+        "paligemma" if of_text(outer, "gemma") => tower.paligemma()?,
         _ => None,
     })
+}
+
+/// Whether the language model is of that kind.
+fn of_text(outer: Keys<'_>, kind: &str) -> bool {
+    outer.inner("text_config").and_then(|text| text.text(&["model_type"])) == Some(kind)
 }
 
 /// Keys of a tower, and the width of the language model behind it.

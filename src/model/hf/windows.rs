@@ -15,7 +15,7 @@ pub fn listed(keys: Keys<'_>, layers: u64) -> Result<Option<Vec<bool>>, Fault> {
     }
     let windowed = kinds.iter().map(|kind| match *kind {
         // Whether a family has such layers is asked where its own keys are read.
-        "full_attention" | "linear_attention" | "conv" => Ok(false),
+        "full_attention" | "linear_attention" | "conv" | "mamba" | "attention" => Ok(false),
         "sliding_attention" | "chunked_attention" => Ok(true),
         other => Err(Keys::fault("layer_types", format!("layers of {other} have no checked rules; {HELP}"))),
     });

@@ -116,6 +116,10 @@ def answering(way, name, accepted):
     return way
 
 
+# Kinds whose layers run on mamba_ssm's kernels where it is.
+STATE_SPACE = {"bamba", "falcon_h1", "falcon_mamba", "granitemoehybrid", "mamba", "mamba2"}
+
+
 def without_others(config):
     """Weights of a backbone are nobody's business, and lie elsewhere; kernels that are not installed are not asked for: what to
     say of that."""
@@ -125,6 +129,10 @@ def without_others(config):
     if getattr(config, "use_mamba_kernels", False) is True and importlib.util.find_spec("mamba_ssm") is None:
         config.use_mamba_kernels = False
         return "mamba_ssm is not installed here: traced by the slow path of Python, which a run with its kernels does not take"
+    kinds = {getattr(part, "model_type", None) for part in (config, *vars(config).values())}
+    if kinds & STATE_SPACE and importlib.util.find_spec("mamba_ssm") is None:
+        return "mamba_ssm is not installed here: state-space layers are traced in transformers' own code, which keeps many times " \
+               "more than its kernels"
     if any("linear_attention" in (getattr(part, "layer_types", None) or ()) for part in (config, *vars(config).values())):
         from transformers.utils import import_utils
 

@@ -245,7 +245,7 @@ impl LayoutIndependent {
         limits::size(&params, (&batch, &degrees, training.mode), &architecture, &mut notes);
         limits::check(profile, &architecture, (&degrees, &batch, &training), &mut notes);
         idle::note(plan, (profile, &degrees), &architecture, &mut notes);
-        delta::check((profile, &architecture), (&degrees, &training), &mut notes);
+        delta::check((profile, &architecture), (&degrees, &training, storage.autocast), &mut notes);
         kernels::note(&hardware.gpu, &architecture, (&training, &storage), &mut notes);
         kernels::note_experts(&speed.curves, &architecture, (&modules, &degrees), &mut notes);
         if let Some(decoder) = architecture.block() {
