@@ -108,7 +108,7 @@ impl<'a> Keys<'a> {
     }
 
     /// How far from the end a place is that is counted from there: -1 is the last; none where it is not.
-    pub fn from_end(self, name: &str, otherwise: u64) -> Option<u64> {
+    pub fn place_from_end(self, name: &str, otherwise: u64) -> Option<u64> {
         match self.map.get(name) {
             None | Some(Value::Null) => Some(otherwise),
             Some(value) => value.as_i64().filter(|place| *place < 0).map(i64::unsigned_abs),

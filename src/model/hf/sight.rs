@@ -62,10 +62,7 @@ impl Vision<'_> {
         Ok(Patches {
             side: self.size("patch_size", side)?,
             frames: self.size("temporal_patch_size", 2)?,
-            channels: match self.keys.count(&["in_channels", "in_chans"], MAX_WIDTH)? {
-                Some(channels) => channels,
-                None => 3,
-            },
+            channels: self.keys.count(&["in_channels", "in_chans"], MAX_WIDTH)?.unwrap_or(3),
             bias: false,
             class_token: false,
             positions: Positions::No,
@@ -81,7 +78,7 @@ impl Vision<'_> {
         let joined = across.saturating_mul(across);
         Ok(Joint {
             last_norm: None,
-            norm: Some(JointNorm::OfPatch(norm)),
+            norm: Some(JointNorm::Patch(norm)),
             joined,
             pooled: 1,
             inner: Some(hidden.saturating_mul(joined)),
@@ -165,7 +162,7 @@ impl Vision<'_> {
             _ => return Ok(None),
         };
         let default = outer.text(&["vision_feature_select_strategy"]).is_none_or(|strategy| strategy == "default");
-        let from_end = outer.from_end("vision_feature_layer", 2);
+        let from_end = outer.place_from_end("vision_feature_layer", 2);
         let Some(from_end) = from_end.filter(|_| clip && default) else {
             return Ok(None);
         };
@@ -249,7 +246,7 @@ impl Vision<'_> {
             },
             joint: Joint {
                 last_norm: Some(Norm::Layernorm),
-                norm: Some(JointNorm::OfLanguage),
+                norm: Some(JointNorm::Language),
                 joined: 1,
                 pooled: patches / tokens,
                 inner: None,

@@ -203,9 +203,9 @@ impl VisionStack<'_> {
         };
         let x = if joint.pooled > 1 { pooled(b, x, rows.saturating_mul(from)) } else { x };
         let x = match norm {
-            Some(JointNorm::OfPatch(norm)) => tower_norm(tower, b, x, "vision.norm", norm),
-            Some(JointNorm::OfToken) => layer_norm(b, x, "vision.norm", from, true),
-            Some(JointNorm::OfLanguage) => language.norm(b, x, "vision.norm", from),
+            Some(JointNorm::Patch(norm)) => tower_norm(tower, b, x, "vision.norm", norm),
+            Some(JointNorm::Token) => layer_norm(b, x, "vision.norm", from, true),
+            Some(JointNorm::Language) => language.norm(b, x, "vision.norm", from),
             None => x,
         };
         b.group = Group::Mlp;
@@ -233,7 +233,7 @@ impl VisionStack<'_> {
         let mut b = tower.builder();
         let stream = tower.stream_element();
         let x = b.input(product(&[tower.run.stream_tokens(), tower.d.hidden]), stream, self.tower_trains());
-        let tokens = self.joined(&tower, language, &mut b, x, Some(JointNorm::OfToken));
+        let tokens = self.joined(&tower, language, &mut b, x, Some(JointNorm::Token));
         let x = b.added_in_place("vision.branch", x);
         let mut tape = b.finish(x);
         tape.also.push(tokens);

@@ -85,11 +85,11 @@ pub struct Joint {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JointNorm {
     /// Over a patch's channels, as the tower's blocks have it (Qwen's `ln_q`).
-    OfPatch(Norm),
+    Patch(Norm),
     /// Over the channels of joined patches, a layer norm.
-    OfToken,
+    Token,
     /// The language model's own over a token's channels (`Gemma3MultiModalProjector.mm_soft_emb_norm`).
-    OfLanguage,
+    Language,
 }
 
 /// Images of a micro batch's samples.

@@ -119,7 +119,7 @@ section!(TRAINING, training, TrainingPart, "training", "how it is trained", {
     cpu_offload: word(CpuOffload), "what lives in host memory";
     distributed_optimizer: flag(), "Megatron's: states sharded over data-parallel ranks";
     lora: section(lora, LoraPart), "adapters; base weights frozen";
-    frozen: texts(), "parts without gradients, e.g. embeddings, or modules of a trace: vision_tower";
+    frozen: texts(), "parts without gradients, e.g. embeddings, or modules of a trace; vision_tower, language_model";
     weight_decay: amount(1.0), "weight decay";
     gradient_clipping: flag_or_amount(), "gradients are clipped by their norm";
     padded_batch: flag(), "a real padding mask: fused attention may not apply";
@@ -177,7 +177,7 @@ const RECOMPUTATION: &[PlanKey] = &[
 section!(LORA, lora, LoraPart, "training.lora", "adapters; base weights frozen", {
     rank: whole(most::WIDTH), "rank of the adapters";
     targets: texts(), "modules that get adapters, e.g. q_proj";
-    modules_to_save: texts(), "embedding and output matrix, where a copy of them trains whole beside the adapters";
+    modules_to_save: texts(), "embedding, output matrix or projector, where a copy of them trains whole beside the adapters";
     dropout: share(), "dropout before the adapters";
     base_bits: choice(&[4, 8]), "base weights quantised to so many bits (QLoRA)";
     double_quant: flag(), "the quantisation's scales are quantised too";

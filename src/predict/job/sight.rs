@@ -18,7 +18,7 @@ pub(super) fn seen(plan: &Plan, architecture: &Architecture, sequence: u64, note
     let (only, grain) = (sight.patches.only, sight.grain());
     if let Some(only) = only.filter(|only| *only != side) {
         notes.fault(keys::model::image_size, format!("{side}: this model takes images of {only} pixels a side"));
-    } else if only.is_none() && (side % grain.max(1) != 0 || side == 0) {
+    } else if only.is_none() && (!side.is_multiple_of(grain.max(1)) || side == 0) {
         notes.fault(keys::model::image_size, format!("{side}: a side is a multiple of {grain} pixels"));
     }
     let tokens = images.saturating_mul(sight.tokens_of(side));
