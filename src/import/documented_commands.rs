@@ -186,8 +186,13 @@ fn starts(words: &[String]) -> bool {
     let program = &launched.program;
     let script = !program.python && program.path.ends_with(".sh");
     let started = !launched.launchers.is_empty() || program.python || script || super::file::trains_by_itself(program);
+    started && !does_other_work(program)
+}
+
+/// Whether a program is told to do something else than train, or does by its name.
+pub fn does_other_work(program: &launch::Program) -> bool {
     let told = program.words.first().is_some_and(|word| OTHER_WORK.contains(&word.as_str()));
-    started && !told && !program.trains_nothing()
+    told || program.trains_nothing()
 }
 
 /// What a script is told first to do something else than train.

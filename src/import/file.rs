@@ -82,12 +82,12 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
             return of_script(name, script, &jobs::slurm(content), around, catalog);
         }
     };
-    let read = match read {
-        None if !name.ends_with(".py") && name != "-" => documented::alone(name, content, &context),
-        read => read,
+    let unknown = || Refused::NoTool(format!("{name}: no tool known that has such a configuration"));
+    let mut imported = match read {
+        Some(read) => read,
+        None if name == "-" => return Err(unknown()),
+        None => documented::starters::plan(name, content, &context, unknown())?,
     };
-    let mut imported =
-        read.ok_or_else(|| Refused::NoTool(format!("{name}: no tool known that has such a configuration")))?;
     imported = documented::starters::of_part(imported, name, content, &context);
     remarks.into_iter().for_each(|line| imported.note(line));
     for path in unread {
@@ -246,12 +246,7 @@ pub fn of_script(
 ) -> Result<ImportedPlan, Refused> {
     let variables: BTreeMap<String, String> =
         scheduled.iter().chain(&around.variables).map(|(name, value)| (name.clone(), value.clone())).collect();
-    let known = |variable: &str| match variable {
-        "0" => Some(name.to_owned()),
-        _ => variables.get(variable).cloned(),
-    };
-    let source = |path: &str| near(around.files, name, path).ok().map(|(text, _)| text);
-    let script = shell::read_around(content, &shell::Surroundings { variable: &known, file: &source, shifted: None });
+    let script = followed(name, content, &variables, around);
     let options = script.options_of_a_model();
     let StartedCommands { mut trainings, others, further, absent } = started(name, script, &variables, around, catalog);
     let further = further
@@ -286,6 +281,35 @@ pub fn of_script(
             Err(Refused::Several { file: name.to_owned(), commands })
         }
     }
+}
+
+/// A script as far as it can be followed, with what it sources.
+fn followed(
+    name: &str,
+    content: &str,
+    variables: &BTreeMap<String, String>,
+    around: &ProcessView,
+) -> shell::Script {
+    let known = |variable: &str| match variable {
+        "0" => Some(name.to_owned()),
+        _ => variables.get(variable).cloned(),
+    };
+    let source = |path: &str| near(around.files, name, path).ok().map(|(text, _)| text);
+    shell::read_around(content, &shell::Surroundings { variable: &known, file: &source, shifted: None })
+}
+
+/// What those commands of a script start that fit, each with its words and its plan.
+pub fn runs_of_script(
+    name: &str,
+    content: &str,
+    context: &ImportContext,
+    fits: &dyn Fn(&[String]) -> bool,
+) -> Vec<(Vec<String>, ImportedPlan)> {
+    let mut variables = jobs::slurm(content);
+    variables.extend(context.run.variables.clone());
+    let script = followed(name, content, &variables, context.run);
+    let around = ProcessView { variables, which: None, ..context.run.copy() };
+    started::fitting(name, script, &around, context.catalog, fits)
 }
 
 /// Megatron's options that a script sets for another one: what the rest of the command says is not known.

@@ -53,6 +53,26 @@ pub fn started(
     found
 }
 
+/// The commands of a script that fit, each with its words and its plan; two that come to the same plan are one.
+pub fn fitting(
+    name: &str,
+    mut script: shell::Script,
+    around: &ProcessView,
+    catalog: &Catalog,
+    fits: &dyn Fn(&[String]) -> bool,
+) -> Vec<(Vec<String>, ImportedPlan)> {
+    let mut found: Vec<(Vec<String>, ImportedPlan)> = Vec::new();
+    let commands = std::mem::take(&mut script.commands);
+    for command in starting(commands).into_iter().filter(|command| fits(&command.words)) {
+        let words = command.words.clone();
+        let imported = of_started(name, command, &script, &around.variables, around, catalog);
+        if !imported.tool.is_empty() && found.iter().all(|(_, known)| known.json() != imported.json()) {
+            found.push((words, imported));
+        }
+    }
+    found
+}
+
 /// The script of a shell that a command starts, which was not followed: it is not at hand.
 fn absent(words: &[String]) -> Option<String> {
     let (path, _) = shell::started_script(words)?;
