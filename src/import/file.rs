@@ -172,7 +172,9 @@ fn of_python(name: &str, content: &str, context: &ImportContext) -> Option<Impor
     }
     let content = script_modules::by_library_names(content);
     let trains = python_calls::is_script(&content) || python_calls::is_part(&content);
-    trains.then(|| python_calls::of_file(name, &content, context))
+    let mut imported = trains.then(|| python_calls::of_file(name, &content, context))?;
+    trainer::spread_alone(&mut imported, name, &content, context);
+    Some(imported)
 }
 
 /// The plan of a script that takes its arguments from a command line, or that trains in a loop of its own, as it starts

@@ -30,7 +30,7 @@ const FURTHER: [(&str, &str); 8] = [
 
 const BITS: [(&str, u64); 2] = [("load_in_4bit", 4), ("load_in_8bit", 8)];
 
-const TWICE: &str = "bnb_4bit_use_double_quant";
+pub const TWICE: &str = "bnb_4bit_use_double_quant";
 
 /// Whether a script gives TRL's trainer adapters that it makes itself: `SFTTrainer(peft_config=lora)` puts them in
 /// (`trl/trainer/sft_trainer.py`, `__init__`). None on a condition that is not followed.
@@ -103,6 +103,7 @@ impl LoadedWeights {
     /// By each call of those names, and whether it is made for certain.
     fn of_calls(reader: &ScriptReader, names: &[&str], before: &str) -> Vec<(Self, bool)> {
         let told = BITS.map(|(name, _)| reader.handed(names, &format!("{before}{name}")));
+        let twice = reader.handed(names, &format!("{before}{TWICE}"));
         let configured = reader.handed(names, &format!("{before}quantization_config"));
         let each = configured.into_iter().enumerate().map(|(at, (handed, certain))| {
             let mut found = Self::default();
@@ -114,6 +115,10 @@ impl LoadedWeights {
                     Some(Handed::Open | Handed::Made(..)) => found.open = Some(name),
                     _ => {}
                 }
+            }
+            // transformers before 5 hands them on to a configuration of their own (`quantization_config`, `from_dict`).
+            if let Some((Handed::Plain(on), _)) = twice.get(at).filter(|_| found.bits.is_some()) {
+                found.twice = on.value.as_bool().map(|told| Setting::new(told, on.origin.clone()));
             }
             match handed {
                 Handed::Made(path, given) => found.configure(&path, &given),
