@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Script;
+use super::{Script, assignment};
 use super::joined::joined as shared;
 use crate::settings::{UNKNOWN, UNKNOWN_OPTIONS};
 
@@ -95,6 +95,18 @@ impl Fork {
             }
         }
         *now = joined;
+    }
+}
+
+impl Script {
+    /// Remembers that a variable is given an argument of the script that nobody told, and nothing else.
+    pub(super) fn keep_argument(&mut self, statement: &str, known: &dyn Fn(&str) -> Option<String>) {
+        let Some((name, false, value)) = assignment(statement) else { return };
+        let inner = value.trim().trim_matches('"').strip_prefix('$').unwrap_or_default();
+        let number = inner.trim_start_matches('{').trim_end_matches('}').trim_end_matches(":-");
+        if number.parse::<usize>().is_ok_and(|number| number > 0) && known(number).is_none() {
+            self.arguments.insert(name.to_owned(), number.to_owned());
+        }
     }
 }
 
