@@ -286,12 +286,7 @@ pub fn of_script(
 }
 
 /// A script as far as it can be followed, with what it sources.
-fn followed(
-    name: &str,
-    content: &str,
-    variables: &BTreeMap<String, String>,
-    around: &ProcessView,
-) -> shell::Script {
+fn followed(name: &str, content: &str, variables: &BTreeMap<String, String>, around: &ProcessView) -> shell::Script {
     let known = |variable: &str| match variable {
         "0" => Some(name.to_owned()),
         _ => variables.get(variable).cloned(),

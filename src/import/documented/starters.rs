@@ -13,8 +13,17 @@ use super::super::{file, launch};
 use super::brief;
 
 /// Folders of such scripts, below the script's own and those above.
-const FOLDERS: [&str; 9] =
-    ["", "scripts/", "script/", "examples/", "examples/scripts/", "slurm/", "scripts/slurm/", "scripts/train/", "bash/"];
+const FOLDERS: [&str; 9] = [
+    "",
+    "scripts/",
+    "script/",
+    "examples/",
+    "examples/scripts/",
+    "slurm/",
+    "scripts/slurm/",
+    "scripts/train/",
+    "bash/",
+];
 
 /// No script that matters stands deeper.
 const MOST_FOLDERS: usize = 4;
@@ -48,7 +57,8 @@ pub fn plan(name: &str, content: &str, context: &ImportContext, refused: Refused
     let chosen = match (context.run.which, runs.len()) {
         (_, 0) if paths.len() > 1 => {
             let paths: Vec<String> = paths.into_iter().take(MOST_NAMED).collect();
-            let several = format!("{name}: several scripts start it, none in a way that is understood: {}", paths.join(", "));
+            let several =
+                format!("{name}: several scripts start it, none in a way that is understood: {}", paths.join(", "));
             return Err(Refused::NoTool(several));
         }
         (_, 0) => return Err(refused),

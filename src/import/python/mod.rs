@@ -24,12 +24,12 @@ use std::cell::{Cell, RefCell};
 use serde_json::Value;
 
 use alternatives::trained;
+pub use script::Outside;
 use script::{FollowedScript, LibraryCall, unnamed};
 use store::Collection;
 use syntax::Expression;
 use value::{ArgumentSource, Known};
 
-use super::Files;
 use super::origin::{Origin, Setting};
 use super::python_calls;
 use super::script_defaults;
@@ -74,17 +74,11 @@ pub struct ScriptReader<'a> {
 impl<'a> ScriptReader<'a> {
     /// A reader of a script with its own arguments, over which `given` goes.
     pub fn new(name: &'a str, content: &'a str, given: Settings) -> Self {
-        Self::of_project(name, content, content, given, None)
+        Self::of_project(name, content, content, given, (None, None))
     }
 
-    /// The same of a script whose `whole` text ends with the modules of its project, which may read `files`.
-    pub fn of_project(
-        name: &'a str,
-        content: &'a str,
-        whole: &'a str,
-        given: Settings,
-        files: Option<&'a dyn Files>,
-    ) -> Self {
+    /// The same of a script whose `whole` text ends with the modules of its project, with what lies around it.
+    pub fn of_project(name: &'a str, content: &'a str, whole: &'a str, given: Settings, outside: Outside<'a>) -> Self {
         let own = script_defaults::read(name, content).with(given);
         let nothing = script_defaults::nothing(content);
         let script = FollowedScript::read(
@@ -93,7 +87,7 @@ impl<'a> ScriptReader<'a> {
             own.clone(),
             nothing,
             unnamed(whole),
-            files,
+            outside,
         );
         Self {
             name,

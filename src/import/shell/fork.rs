@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Script, assignment};
 use super::joined::joined as shared;
+use super::{Script, assignment};
 use crate::settings::{UNKNOWN, UNKNOWN_OPTIONS};
 
 type Variables = BTreeMap<String, Vec<String>>;

@@ -55,7 +55,7 @@ fn of_versions(context: &ImportContext) -> ImportedPlan {
         let mut given = settings.clone();
         versions::defaults(&mut ImportedPlan::default(), &mut given, context, method);
         let known = trainer.with(lora_call::own_file(context, &settings, &mut imported)).with(given);
-        ScriptReader::of_project(path, text, whole, known, Some(context.run.files))
+        ScriptReader::of_project(path, text, whole, known, context.outside())
     });
     if let Some(reader) = reader.as_ref().filter(|_| !looped) {
         written(&mut settings, reader);

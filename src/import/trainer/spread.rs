@@ -61,7 +61,10 @@ pub fn spread(imported: &mut ImportedPlan, path: &str, content: &str, context: &
         imported.miss(keys::cluster::num_gpus, "device_map spreads the layers over all GPUs in sight");
     } else if content.contains(".is_parallelizable = True") && alone {
         // `Trainer` leaves such a model where it is, and wraps it in no `nn.DataParallel`.
-        not_modelled(imported, &format!("{path}: is_parallelizable: all of the model is on one of {} GPUs", gpus.value));
+        not_modelled(
+            imported,
+            &format!("{path}: is_parallelizable: all of the model is on one of {} GPUs", gpus.value),
+        );
         imported.miss(keys::cluster::num_gpus, "without a launcher the script trains on one GPU of those in sight");
     } else {
         data_parallel(imported, context);
