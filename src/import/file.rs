@@ -22,7 +22,7 @@ use super::{
 };
 use crate::catalog::Catalog;
 use crate::plan::{keys, schema};
-use started::{StartedCommands, started, trains};
+use started::{StartedCommands, handed_in, started, trains};
 
 /// The plan of a file called `name`: a Hugging Face `config.json`, a configuration of a framework,
 /// or a script or text with a training command in it.
@@ -250,6 +250,7 @@ pub fn of_script(
         scheduled.iter().chain(&around.variables).map(|(name, value)| (name.clone(), value.clone())).collect();
     let script = followed(name, content, &variables, around);
     let options = script.options_of_a_model();
+    let jobs = handed_in(&script);
     let StartedCommands { mut trainings, others, further, absent } = started(name, script, &variables, around, catalog);
     let further = further
         .into_iter()
@@ -271,6 +272,9 @@ pub fn of_script(
         (None, _) if others.is_empty() && options.is_some() => {
             Ok(of_options(options.unwrap_or_default(), around, catalog))
         }
+        (None, _) if others.is_empty() && jobs.len() == 1 => {
+            of_job_file(name, &jobs.concat(), around, catalog)
+        },
         (None, _) => Err(Refused::NoTool(match others.last() {
             Some(command) => format!("{name}: no tool known that trains by: {command}"),
             None if !absent.is_empty() => {
@@ -283,6 +287,18 @@ pub fn of_script(
             Err(Refused::Several { file: name.to_owned(), commands })
         }
     }
+}
+
+/// The job of a file that a script hands to a scheduler.
+fn of_job_file(name: &str, path: &str, around: &ProcessView, catalog: &Catalog) -> Result<ImportedPlan, Refused> {
+    let absent = || Refused::NoTool(format!("{name}: it hands in {path}, which is no job that can be read here"));
+    let (text, there) = near(around.files, name, path).map_err(|_| absent())?;
+    let settings = documents(&there, &text).map_err(|_| absent())?;
+    let job = jobs::of_settings(&settings).ok_or_else(absent)?;
+    let around = ProcessView { withheld: around.withheld || job.withheld, ..around.copy() };
+    let mut imported = of_script(&there, &job.script, &job.variables, &around, catalog)?;
+    imported.note(format!("{name} hands in {there}"));
+    Ok(imported)
 }
 
 /// A script as far as it can be followed, with what it sources.
