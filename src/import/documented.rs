@@ -1,6 +1,7 @@
 //! What starts a file of settings, where that is written beside it: a command in the file's own comments, or in a
 //! README of its folder or of one above. The launcher and the script of such a command say what the file leaves open.
 
+pub mod arguments;
 pub mod starters;
 
 use std::collections::BTreeMap;

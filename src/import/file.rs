@@ -238,8 +238,31 @@ pub fn is_plan(settings: &Settings) -> bool {
     names.peek().is_some() && names.all(|name| SECTIONS.contains(&name)) && known
 }
 
-/// The plan of a script's training; of several, the one that was asked for.
+/// The plan of a script's training; of several, the one that was asked for. What the script leaves to its arguments a
+/// README beside it may say.
 pub fn of_script(
+    name: &str,
+    content: &str,
+    scheduled: &BTreeMap<String, String>,
+    around: &ProcessView,
+    catalog: &Catalog,
+) -> Result<ImportedPlan, Refused> {
+    let alone = of_script_alone(name, content, scheduled, around, catalog);
+    let lacks = match &alone {
+        Ok(imported) => {
+            let open = imported.missing.iter().any(|missing| missing.key == keys::model::architecture);
+            open || imported.unread.is_some() || imported.names_no_model().is_some()
+        }
+        Err(refused) => matches!(refused, Refused::NoTool(_)),
+    };
+    if !lacks || !documented::arguments::are_asked_for(content) {
+        return alone;
+    }
+    documented::arguments::plan(name, around, catalog).unwrap_or(alone)
+}
+
+/// The same of the script alone.
+pub fn of_script_alone(
     name: &str,
     content: &str,
     scheduled: &BTreeMap<String, String>,
@@ -272,9 +295,7 @@ pub fn of_script(
         (None, _) if others.is_empty() && options.is_some() => {
             Ok(of_options(options.unwrap_or_default(), around, catalog))
         }
-        (None, _) if others.is_empty() && jobs.len() == 1 => {
-            of_job_file(name, &jobs.concat(), around, catalog)
-        },
+        (None, _) if others.is_empty() && jobs.len() == 1 => of_job_file(name, &jobs.concat(), around, catalog),
         (None, _) => Err(Refused::NoTool(match others.last() {
             Some(command) => format!("{name}: no tool known that trains by: {command}"),
             None if !absent.is_empty() => {
