@@ -6,7 +6,7 @@ use super::origin::{Origin, Setting};
 use super::python::ScriptReader;
 use super::python_calls::{ScriptCalls, call};
 use super::rows::not_modelled;
-use super::script_adapters::{LoadedWeights, TWICE, loaded_for_training};
+use super::script_adapters::{LoadedWeights, loaded_for_training};
 use super::settings::{Settings, text};
 use crate::plan::keys;
 
@@ -15,19 +15,10 @@ pub const CALLS: [&str; 4] =
     ["FastLanguageModel.get_peft_model", "FastModel.get_peft_model", "FastVisionModel.get_peft_model", "LoraConfig"];
 
 /// The adapters of the script whose calls these are; `unsloth` is whether that library makes them.
-pub fn set(
-    imported: &mut ImportedPlan,
-    settings: &Settings,
-    (calls, reader): (&ScriptCalls, &ScriptReader),
-    content: &str,
-    unsloth: bool,
-) {
+pub fn set(imported: &mut ImportedPlan, calls: &ScriptCalls, reader: &ScriptReader, content: &str, unsloth: bool) {
     let reached = if calls.rank_is_absent { Some(false) } else { reader.reached(&CALLS) };
     if reached != Some(false) {
         low_rank(imported, &calls.made, &calls.adapted, LoadedWeights::of(reader), unsloth);
-    }
-    if imported.get(keys::lora::double_quant).is_some() {
-        settings.accept(TWICE);
     }
     if reached.is_none() {
         imported.note("adapters stand on a condition of the script that is not followed: they are taken as made");

@@ -190,7 +190,7 @@ fn of_versions(name: &str, (content, whole): (&str, &str), given: Settings, cont
     if call(content, "SFTTrainer").is_some() && !uncut && !open_length {
         python_lengths::set_usual(&mut imported, unsloth);
     }
-    python_adapters::set(&mut imported, &settings, (&calls, &reader), content, unsloth);
+    python_adapters::set(&mut imported, &calls, &reader, content, unsloth);
     if let Some(found) = calls.adapted.text("use_gradient_checkpointing") {
         let on = !matches!(found.value.to_lowercase().as_str(), "false" | "none");
         settings.set("gradient_checkpointing", on.into(), found.origin);

@@ -30,7 +30,7 @@ const FURTHER: [(&str, &str); 8] = [
 
 const BITS: [(&str, u64); 2] = [("load_in_4bit", 4), ("load_in_8bit", 8)];
 
-pub const TWICE: &str = "bnb_4bit_use_double_quant";
+const TWICE: &str = "bnb_4bit_use_double_quant";
 
 /// Whether a script gives TRL's trainer adapters that it makes itself: `SFTTrainer(peft_config=lora)` puts them in
 /// (`trl/trainer/sft_trainer.py`, `__init__`). None on a condition that is not followed.
