@@ -135,7 +135,9 @@ impl<'a> ScriptReader<'a> {
         let mut settings = Settings::default();
         if seen.open {
             // `TrainingArguments(**config["training"])`: whatever a file of settings has.
-            let filled = self.own.iter().any(|(name, _)| self.own.is_set(name));
+            let of_file =
+                |found: &Setting<Value>| matches!(&found.origin, Origin::File { name, .. } if !name.ends_with(".py"));
+            let filled = self.own.iter().any(|(name, found)| self.own.is_set(name) && of_file(found));
             self.open.set(self.open.get() || !filled);
             settings.adopt_all(&self.own, |name| (!name.contains('.')).then(|| name.to_owned()));
         }
