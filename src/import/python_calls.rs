@@ -228,8 +228,8 @@ fn of_versions(name: &str, (content, whole): (&str, &str), given: Settings, cont
         imported.note("the script's own arguments are taken at their defaults");
     }
     settings.accept("model_init_kwargs");
-    // What its model is handed by a keyword was read under the other name; of the others `trainer::spread` tells.
-    ["dtype", "is_parallelizable", "model_parallel"].iter().for_each(|name| settings.accept(name));
+    // What its model is handed by a keyword was read under the other name.
+    settings.accept("dtype");
     for name in ["attn_implementation", "quantization_config", "load_in_4bit", "load_in_8bit", "device_map"] {
         settings.accept(&format!("model_init_kwargs.{name}"));
     }

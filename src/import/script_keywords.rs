@@ -69,7 +69,10 @@ const QUANTISATION: [&str; 18] = [
 ];
 
 /// What `from_pretrained` takes (`transformers/modeling_utils.py`, 4.57; `unsloth/models/loader.py`).
-const LOADING: [&str; 45] = [
+const LOADING: [&str; 47] = [
+    // Of these `trainer::spread` tells.
+    "is_parallelizable",
+    "model_parallel",
     "pretrained_model_name_or_path",
     "model_name",
     "config",
