@@ -192,7 +192,7 @@ fn written(settings: &mut Settings, reader: &ScriptReader) -> bool {
     };
     // What is called nowhere that is read may be told anything.
     let calls = |name: &&str| python_calls::call(reader.content(), name).is_some();
-    let unseen = made.iter().next().is_none() && python_calls::ARGUMENTS.iter().any(|name| calls(&name));
+    let unseen = made.iter().next().is_none() && python_calls::ARGUMENTS.iter().any(calls);
     let open = !parses && (reader.open.get() || unseen);
     let unused = if parses { Vec::new() } else { not_handed_on(reader.content(), &made, settings) };
     for (name, found) in made.iter() {
