@@ -248,13 +248,7 @@ pub fn of_script(
     catalog: &Catalog,
 ) -> Result<ImportedPlan, Refused> {
     let alone = of_script_alone(name, content, scheduled, around, catalog);
-    let lacks = match &alone {
-        Ok(imported) => {
-            let open = imported.missing.iter().any(|missing| missing.key == keys::model::architecture);
-            open || imported.unread.is_some() || imported.names_no_model().is_some()
-        }
-        Err(refused) => matches!(refused, Refused::NoTool(_)),
-    };
+    let lacks = documented::arguments::are_lacking(&alone);
     if !lacks || !documented::arguments::are_asked_for(content) {
         return alone;
     }

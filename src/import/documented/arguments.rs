@@ -9,12 +9,24 @@ use super::super::refused::Refused;
 use super::super::{Files, ProcessView, file, launch, shell};
 use super::brief;
 use crate::catalog::Catalog;
+use crate::plan::keys;
 
 /// The usual text.
 const TEXT: &str = "README.md";
 
 /// No more commands are followed.
 const MOST_RUNS: usize = 12;
+
+/// Whether a script alone says too little: no tool or no model, or its options depend on what is not known.
+pub fn are_lacking(alone: &Result<ImportedPlan, Refused>) -> bool {
+    match alone {
+        Ok(imported) => {
+            let open = imported.missing.iter().any(|missing| missing.key == keys::model::architecture);
+            open || imported.unread.is_some() || imported.names_no_model().is_some()
+        }
+        Err(refused) => matches!(refused, Refused::NoTool(_)),
+    }
+}
 
 /// Whether a script asks what it is given.
 pub fn are_asked_for(content: &str) -> bool {

@@ -24,7 +24,7 @@ use std::cell::{Cell, RefCell};
 use serde_json::Value;
 
 use alternatives::trained;
-pub use script::Outside;
+pub use script::ScriptSurroundings;
 use script::{FollowedScript, LibraryCall, unnamed};
 use store::Collection;
 use syntax::Expression;
@@ -78,7 +78,13 @@ impl<'a> ScriptReader<'a> {
     }
 
     /// The same of a script whose `whole` text ends with the modules of its project, with what lies around it.
-    pub fn of_project(name: &'a str, content: &'a str, whole: &'a str, given: Settings, outside: Outside<'a>) -> Self {
+    pub fn of_project(
+        name: &'a str,
+        content: &'a str,
+        whole: &'a str,
+        given: Settings,
+        outside: ScriptSurroundings<'a>,
+    ) -> Self {
         let own = script_defaults::read(name, content).with(given);
         let nothing = script_defaults::nothing(content);
         let script = FollowedScript::read(
@@ -135,9 +141,7 @@ impl<'a> ScriptReader<'a> {
         let mut settings = Settings::default();
         if seen.open {
             // `TrainingArguments(**config["training"])`: whatever a file of settings has.
-            let of_file =
-                |found: &Setting<Value>| matches!(&found.origin, Origin::File { name, .. } if !name.ends_with(".py"));
-            let filled = self.own.iter().any(|(name, found)| self.own.is_set(name) && of_file(found));
+            let filled = self.own.iter().any(|(name, told)| self.own.is_set(name) && told.origin.is_of_settings());
             self.open.set(self.open.get() || !filled);
             settings.adopt_all(&self.own, |name| (!name.contains('.')).then(|| name.to_owned()));
         }

@@ -38,7 +38,7 @@ pub struct LibraryCall {
 }
 
 /// What lies around a script: files, and variables of its environment.
-pub type Outside<'a> = (Option<&'a dyn Files>, Option<&'a BTreeMap<String, String>>);
+pub type ScriptSurroundings<'a> = (Option<&'a dyn Files>, Option<&'a BTreeMap<String, String>>);
 
 /// A script that is read.
 pub struct FollowedScript<'a> {
@@ -106,7 +106,7 @@ impl<'a> FollowedScript<'a> {
         own: Settings,
         nothing: BTreeSet<String>,
         unnamed: BTreeSet<String>,
-        (files, variables): Outside<'a>,
+        (files, variables): ScriptSurroundings<'a>,
     ) -> Self {
         let mut store = ScriptState::default();
         let globals = store.add(Collection::Names(Names::default()));
