@@ -46,7 +46,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
 pub fn of_file(path: &str, text: &str, context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("build-nanogpt");
     let whole = project_text(context, path, text);
-    let reader = ScriptReader::of_project(path, text, &whole, Settings::default(), Some(context.run.files));
+    let reader = ScriptReader::of_project(path, text, &whole, Settings::default(), context.outside());
     imported.say(keys::model::framework, "nanogpt", Origin::Program(format!("{path}: a GPT of its own")));
     let model = model_file(path, text, context);
     let defines = context.run.files.read(&model).unwrap_or_else(|_| text.to_owned());

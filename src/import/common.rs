@@ -9,6 +9,7 @@ use super::kubernetes;
 use super::launch::{Launcher, Program, World};
 use super::origin::{Origin, Setting};
 use super::preset_length::{self, PresetInput};
+use super::python::ScriptSurroundings;
 use super::rows::not_modelled;
 use super::run_length;
 use super::settings::Settings;
@@ -39,6 +40,11 @@ pub struct ImportContext<'a> {
 }
 
 impl<'a> ImportContext<'a> {
+    /// What lies around a script: files, and variables of its environment.
+    pub fn outside(&self) -> ScriptSurroundings<'_> {
+        (Some(self.run.files), Some(self.variables))
+    }
+
     /// The same of another view of the run.
     pub fn with_run<'b>(&'b self, run: &'b ProcessView<'b>) -> ImportContext<'b>
     where

@@ -1,6 +1,7 @@
 //! What starts a file of settings, where that is written beside it: a command in the file's own comments, or in a
 //! README of its folder or of one above. The launcher and the script of such a command say what the file leaves open.
 
+pub mod arguments;
 pub mod starters;
 
 use std::collections::BTreeMap;
@@ -26,6 +27,7 @@ pub fn complete(imported: &mut ImportedPlan, name: &str, content: &str, context:
     if imported.tool.is_empty() || PARTS.contains(&imported.tool.as_str()) {
         return;
     }
+    const MOST_NAMED: usize = 4;
     let mut commands = commands(name, content, context);
     // Of a script by itself only one command that starts it tells how it runs; several are examples, whose launchers may
     // be the same.
@@ -38,7 +40,7 @@ pub fn complete(imported: &mut ImportedPlan, name: &str, content: &str, context:
         let mut told = command.words.iter().filter(|word| *word != name).chain([&command.named]);
         !(command.neighbour && adapts && !several) || told.any(|word| word.to_lowercase().contains("lora"))
     };
-    let found: Vec<(Documented, ImportedPlan)> = commands
+    let mut found: Vec<(Documented, ImportedPlan)> = commands
         .into_iter()
         .filter(alike)
         .filter_map(|command| {
@@ -46,6 +48,15 @@ pub fn complete(imported: &mut ImportedPlan, name: &str, content: &str, context:
             (plan.tool == imported.tool).then_some((command, plan))
         })
         .collect();
+    if found.is_empty() && !name.ends_with(".py") {
+        found = starters::starting_scripts(name, context).runs;
+        found.retain(|(_, plan)| plan.tool == imported.tool);
+        if found.len() > 1 {
+            let told: Vec<&str> = found.iter().map(|(run, _)| run.place.as_str()).take(MOST_NAMED).collect();
+            imported.note(format!("started in {} ways beside it, which say more: {}", found.len(), told.join(", ")));
+            found.clear();
+        }
+    }
     if let Some((first, _)) = found.first() {
         let shown = brief(&first.words);
         let how = match (several, first.neighbour) {
@@ -77,9 +88,26 @@ pub fn alone(name: &str, content: &str, context: &ImportContext) -> Option<Impor
         })
         .filter(|(_, plan)| !plan.tool.is_empty() && plan.names_no_model().is_none_or(|_| !name.ends_with(".py")))
         .collect();
+    let mut ways: Vec<&(Documented, ImportedPlan)> = Vec::new();
+    for run in &found {
+        if ways.iter().all(|(_, known)| known.json() != run.1.json()) {
+            ways.push(run);
+        }
+    }
+    let chosen = context.run.which.and_then(|which| ways.get(which.checked_sub(1)?));
+    if let Some((run, plan)) = chosen {
+        let mut imported = plan.clone();
+        imported.note(format!("{}: started by `{}`", run.place, brief(&run.words)));
+        return Some(imported);
+    }
     let (first, plan) = found.first()?;
     let mut imported = plan.clone();
     imported.note(format!("{}: started by `{}`", first.place, brief(&first.words)));
+    if ways.len() > 1 {
+        let told = ways.iter().enumerate().map(|(at, (run, _))| format!("[{}] {}", at + 1, brief(&run.words)));
+        let told: Vec<String> = told.collect();
+        imported.note(format!("started in {} ways, of which --which takes one: {}", ways.len(), told.join(" ")));
+    }
     let differs = |key: &str| {
         found.iter().any(|(_, other)| other.get(key).map(|told| &told.value) != plan.get(key).map(|told| &told.value))
     };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::Files;
 use super::common::ImportContext;
 use super::launch;
 use super::shell;
@@ -53,7 +54,7 @@ pub fn commands(name: &str, content: &str, context: &ImportContext) -> Vec<Docum
     if !own.is_empty() {
         return own;
     }
-    let texts = texts(name, context);
+    let texts = texts(name, context.run.files);
     for direct in [true, false] {
         for (path, text) in &texts {
             let lines: Vec<&str> = text.lines().collect();
@@ -96,7 +97,7 @@ fn comments<'t>(name: &str, content: &'t str) -> Vec<&'t str> {
 }
 
 /// Texts of the file's folder and those above, the nearest first.
-fn texts(name: &str, context: &ImportContext) -> Vec<(String, String)> {
+pub fn texts(name: &str, files: &dyn Files) -> Vec<(String, String)> {
     let mut folders: Vec<&str> =
         std::iter::successors(Some(name), |path| path.rsplit_once('/').map(|(above, _)| above))
             .skip(1)
@@ -106,32 +107,30 @@ fn texts(name: &str, context: &ImportContext) -> Vec<(String, String)> {
         folders.push("");
     }
     let paths = folders.iter().flat_map(|folder| {
-        let further = further(folder, context);
+        let further = further(folder, files);
         let texts = TEXTS.iter().map(|text| (*text).to_owned()).chain(further);
         texts.map(move |text| if folder.is_empty() { text } else { format!("{folder}/{text}") })
     });
     paths
         .filter_map(|path| {
-            let text = context.run.files.read(&path).ok().filter(|text| text.len() <= LONGEST)?;
+            let text = files.read(&path).ok().filter(|text| text.len() <= LONGEST)?;
             Some((path, text))
         })
         .collect()
 }
 
 /// Further texts of a folder that are called after the first: `README_sdxl.md`.
-fn further(folder: &str, context: &ImportContext) -> Vec<String> {
+fn further(folder: &str, files: &dyn Files) -> Vec<String> {
     const MOST: usize = 8;
     let is_text = |name: &String| name.starts_with("README") && name.ends_with(".md") && name != TEXTS[0];
-    context.run.files.names(folder).into_iter().filter(is_text).take(MOST).collect()
+    files.names(folder).into_iter().filter(is_text).take(MOST).collect()
 }
 
-/// The commands of a text one of whose words `put` replaces by the file.
-fn of_text(lines: &[&str], path: &str, put: &dyn Fn(&str) -> Option<String>, name: &str) -> Vec<Documented> {
-    let stem = launch::base(name).split('.').next().unwrap_or("");
-    let mut found: Vec<Documented> = Vec::new();
-    let mut variables = BTreeMap::new();
+/// The lines of a text, from 1, those put together that a stroke at their end continues.
+pub fn joined_lines(lines: &[&str]) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
     let mut at = 0;
-    while at < lines.len() && found.len() < MOST_COMMANDS {
+    while at < lines.len() {
         let start = at;
         let mut whole = String::new();
         while let Some(line) = lines.get(at) {
@@ -148,6 +147,20 @@ fn of_text(lines: &[&str], path: &str, put: &dyn Fn(&str) -> Option<String>, nam
             }
             whole.push(' ');
         }
+        found.push((start + 1, whole));
+    }
+    found
+}
+
+/// The commands of a text one of whose words `put` replaces by the file.
+fn of_text(lines: &[&str], path: &str, put: &dyn Fn(&str) -> Option<String>, name: &str) -> Vec<Documented> {
+    let stem = launch::base(name).split('.').next().unwrap_or("");
+    let mut found: Vec<Documented> = Vec::new();
+    let mut variables = BTreeMap::new();
+    for (line, whole) in joined_lines(lines) {
+        if found.len() >= MOST_COMMANDS {
+            break;
+        }
         if let Some((variable, value)) = assignment(&whole) {
             variables.insert(variable, value);
         }
@@ -162,7 +175,7 @@ fn of_text(lines: &[&str], path: &str, put: &dyn Fn(&str) -> Option<String>, nam
             let words: Vec<String> = command.words.into_iter().map(|word| put(&word).unwrap_or(word)).collect();
             let is_new = found.iter().all(|other| other.words != words);
             if is_new && starts(&words) {
-                found.push(Documented { place: format!("{path}:{}", start + 1), words, named, neighbour: false });
+                found.push(Documented { place: format!("{path}:{line}"), words, named, neighbour: false });
             }
         }
     }
@@ -186,8 +199,13 @@ fn starts(words: &[String]) -> bool {
     let program = &launched.program;
     let script = !program.python && program.path.ends_with(".sh");
     let started = !launched.launchers.is_empty() || program.python || script || super::file::trains_by_itself(program);
+    started && !does_other_work(program)
+}
+
+/// Whether a program is told to do something else than train, or does by its name.
+pub fn does_other_work(program: &launch::Program) -> bool {
     let told = program.words.first().is_some_and(|word| OTHER_WORK.contains(&word.as_str()));
-    started && !told && !program.trains_nothing()
+    told || program.trains_nothing()
 }
 
 /// What a script is told first to do something else than train.

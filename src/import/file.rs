@@ -22,7 +22,7 @@ use super::{
 };
 use crate::catalog::Catalog;
 use crate::plan::{keys, schema};
-use started::{StartedCommands, started, trains};
+use started::{StartedCommands, handed_in, started, trains};
 
 /// The plan of a file called `name`: a Hugging Face `config.json`, a configuration of a framework,
 /// or a script or text with a training command in it.
@@ -82,12 +82,12 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
             return of_script(name, script, &jobs::slurm(content), around, catalog);
         }
     };
-    let read = match read {
-        None if !name.ends_with(".py") && name != "-" => documented::alone(name, content, &context),
-        read => read,
+    let unknown = || Refused::NoTool(format!("{name}: no tool known that has such a configuration"));
+    let mut imported = match read {
+        Some(read) => read,
+        None if name == "-" => return Err(unknown()),
+        None => documented::starters::plan(name, content, &context, unknown())?,
     };
-    let mut imported =
-        read.ok_or_else(|| Refused::NoTool(format!("{name}: no tool known that has such a configuration")))?;
     imported = documented::starters::of_part(imported, name, content, &context);
     remarks.into_iter().for_each(|line| imported.note(line));
     for path in unread {
@@ -172,7 +172,9 @@ fn of_python(name: &str, content: &str, context: &ImportContext) -> Option<Impor
     }
     let content = script_modules::by_library_names(content);
     let trains = python_calls::is_script(&content) || python_calls::is_part(&content);
-    trains.then(|| python_calls::of_file(name, &content, context))
+    let mut imported = trains.then(|| python_calls::of_file(name, &content, context))?;
+    trainer::spread_alone(&mut imported, name, &content, context);
+    Some(imported)
 }
 
 /// The plan of a script that takes its arguments from a command line, or that trains in a loop of its own, as it starts
@@ -236,8 +238,25 @@ pub fn is_plan(settings: &Settings) -> bool {
     names.peek().is_some() && names.all(|name| SECTIONS.contains(&name)) && known
 }
 
-/// The plan of a script's training; of several, the one that was asked for.
+/// The plan of a script's training; of several, the one that was asked for. What the script leaves to its arguments a
+/// README beside it may say.
 pub fn of_script(
+    name: &str,
+    content: &str,
+    scheduled: &BTreeMap<String, String>,
+    around: &ProcessView,
+    catalog: &Catalog,
+) -> Result<ImportedPlan, Refused> {
+    let alone = of_script_alone(name, content, scheduled, around, catalog);
+    let lacks = documented::arguments::are_lacking(&alone);
+    if !lacks || !documented::arguments::are_asked_for(content) {
+        return alone;
+    }
+    documented::arguments::plan(name, around, catalog).unwrap_or(alone)
+}
+
+/// The same of the script alone.
+pub fn of_script_alone(
     name: &str,
     content: &str,
     scheduled: &BTreeMap<String, String>,
@@ -246,13 +265,9 @@ pub fn of_script(
 ) -> Result<ImportedPlan, Refused> {
     let variables: BTreeMap<String, String> =
         scheduled.iter().chain(&around.variables).map(|(name, value)| (name.clone(), value.clone())).collect();
-    let known = |variable: &str| match variable {
-        "0" => Some(name.to_owned()),
-        _ => variables.get(variable).cloned(),
-    };
-    let source = |path: &str| near(around.files, name, path).ok().map(|(text, _)| text);
-    let script = shell::read_around(content, &shell::Surroundings { variable: &known, file: &source, shifted: None });
+    let script = followed(name, content, &variables, around);
     let options = script.options_of_a_model();
+    let jobs = handed_in(&script);
     let StartedCommands { mut trainings, others, further, absent } = started(name, script, &variables, around, catalog);
     let further = further
         .into_iter()
@@ -274,6 +289,7 @@ pub fn of_script(
         (None, _) if others.is_empty() && options.is_some() => {
             Ok(of_options(options.unwrap_or_default(), around, catalog))
         }
+        (None, _) if others.is_empty() && jobs.len() == 1 => of_job_file(name, &jobs.concat(), around, catalog),
         (None, _) => Err(Refused::NoTool(match others.last() {
             Some(command) => format!("{name}: no tool known that trains by: {command}"),
             None if !absent.is_empty() => {
@@ -286,6 +302,42 @@ pub fn of_script(
             Err(Refused::Several { file: name.to_owned(), commands })
         }
     }
+}
+
+/// The job of a file that a script hands to a scheduler.
+fn of_job_file(name: &str, path: &str, around: &ProcessView, catalog: &Catalog) -> Result<ImportedPlan, Refused> {
+    let absent = || Refused::NoTool(format!("{name}: it hands in {path}, which is no job that can be read here"));
+    let (text, there) = near(around.files, name, path).map_err(|_| absent())?;
+    let settings = documents(&there, &text).map_err(|_| absent())?;
+    let job = jobs::of_settings(&settings).ok_or_else(absent)?;
+    let around = ProcessView { withheld: around.withheld || job.withheld, ..around.copy() };
+    let mut imported = of_script(&there, &job.script, &job.variables, &around, catalog)?;
+    imported.note(format!("{name} hands in {there}"));
+    Ok(imported)
+}
+
+/// A script as far as it can be followed, with what it sources.
+fn followed(name: &str, content: &str, variables: &BTreeMap<String, String>, around: &ProcessView) -> shell::Script {
+    let known = |variable: &str| match variable {
+        "0" => Some(name.to_owned()),
+        _ => variables.get(variable).cloned(),
+    };
+    let source = |path: &str| near(around.files, name, path).ok().map(|(text, _)| text);
+    shell::read_around(content, &shell::Surroundings { variable: &known, file: &source, shifted: None })
+}
+
+/// What those commands of a script start that fit, each with its words and its plan.
+pub fn runs_of_script(
+    name: &str,
+    content: &str,
+    context: &ImportContext,
+    fits: &dyn Fn(&[String]) -> bool,
+) -> Vec<(Vec<String>, ImportedPlan)> {
+    let mut variables = jobs::slurm(content);
+    variables.extend(context.run.variables.clone());
+    let script = followed(name, content, &variables, context.run);
+    let around = ProcessView { variables, which: None, ..context.run.copy() };
+    started::fitting(name, script, &around, context.catalog, fits)
 }
 
 /// Megatron's options that a script sets for another one: what the rest of the command says is not known.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::jobs::JobScript;
-use super::settings::{Settings, text, whole};
+use super::settings::{Settings, UNKNOWN, text, whole};
 
 /// Containers and commands in each other deeper than this are none.
 const DEEPEST: usize = 16;
@@ -193,7 +193,9 @@ fn of_container(container: &Map<String, Value>) -> Option<JobScript> {
     let mut variables = BTreeMap::new();
     for variable in container.get("env").and_then(Value::as_array).into_iter().flatten() {
         let name = variable.get("name").and_then(Value::as_str);
-        if let (Some(name), Some(value)) = (name, variable.get("value").and_then(text)) {
+        if let Some(name) = name {
+            // From a secret, a map or a field it may be anything.
+            let value = variable.get("value").and_then(text).unwrap_or_else(|| UNKNOWN.to_owned());
             variables.insert(name.to_owned(), value);
         }
     }

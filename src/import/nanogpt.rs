@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::model;
-use super::nanogpt_copy::{altered, own_context, own_optimizer, own_settings};
+use super::nanogpt_copy::{altered, own_context, own_optimizer, own_settings, own_vocabulary};
 use super::origin::{Origin, Setting};
 use super::rows::not_modelled;
 use super::settings::{DefaultValue, Settings};
@@ -114,6 +114,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     if let Some(script) = &script {
         own_optimizer(&mut imported, &context.program.path, script, &settings);
         own_context(&mut imported, &context.program.path, script);
+        own_vocabulary(&mut imported, &context.program.path, script);
     }
     let folder = context.program.path.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
     altered(&mut imported, &format!("{folder}{MODEL}"), context);
@@ -138,6 +139,7 @@ pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
     if let Some(script) = &script {
         own_optimizer(&mut imported, SCRIPT, script, &settings);
         own_context(&mut imported, SCRIPT, script);
+        own_vocabulary(&mut imported, SCRIPT, script);
     }
     altered(&mut imported, MODEL, context);
     account_for(&mut imported, &settings);

@@ -35,6 +35,24 @@ pub fn own_context(imported: &mut ImportedPlan, path: &str, script: &str) {
     }
 }
 
+/// A copy that gives its model a vocabulary of its own, `model_args['vocab_size'] = 1025`, whatever its data set has.
+pub fn own_vocabulary(imported: &mut ImportedPlan, path: &str, script: &str) {
+    let value = |line: &str| {
+        let (name, value) = line.trim().split_once('=')?;
+        matches!(name.trim(), "model_args['vocab_size']" | "model_args[\"vocab_size\"]")
+            .then(|| value.trim().to_owned())
+    };
+    let told: Vec<String> = code(script).filter_map(value).filter(|value| !value.contains("meta_vocab_size")).collect();
+    let Some(last) = told.last() else { return };
+    imported.drop(keys::architecture::vocab_size);
+    match last.parse::<u64>() {
+        Ok(size) if told.len() == 1 => {
+            imported.say(keys::architecture::vocab_size, size, Origin::Program(format!("{path}: its own vocab_size")));
+        }
+        _ => imported.miss(keys::architecture::vocab_size, format!("{path}: its vocab_size is {last}")),
+    }
+}
+
 /// A setting as the configurator of nanoGPT has it: a line of Python.
 fn assignment(name: &str, value: &Value) -> Option<String> {
     let written = match value {

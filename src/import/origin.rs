@@ -35,6 +35,13 @@ pub enum Origin {
     Derived(String),
 }
 
+impl Origin {
+    /// Whether a file of settings said so, and no script.
+    pub(super) fn is_of_settings(&self) -> bool {
+        matches!(self, Self::File { name, .. } if !name.ends_with(".py"))
+    }
+}
+
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

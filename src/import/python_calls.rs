@@ -153,7 +153,7 @@ fn of_versions(name: &str, (content, whole): (&str, &str), given: Settings, cont
     let unsloth = if own.is_empty() { whole } else { content }.contains("from unsloth import");
     let mut imported = ImportedPlan::of(if unsloth { "unsloth" } else { "transformers" });
     imported.say(keys::model::framework, "pytorch", Origin::Program(format!("calls in {name}")));
-    let reader = ScriptReader::of_project(name, content, whole, given.clone(), Some(context.run.files));
+    let reader = ScriptReader::of_project(name, content, whole, given.clone(), context.outside());
     let mut settings = Settings::defaults("transformers 4.57", trainer::DEFAULTS);
     let configured = TRL.iter().find(|(call, _)| self::call(content, call).is_some()).map(|(_, method)| *method);
     let method = configured.or_else(|| trainer_by_name::method_alone(content));

@@ -103,6 +103,7 @@ impl LoadedWeights {
     /// By each call of those names, and whether it is made for certain.
     fn of_calls(reader: &ScriptReader, names: &[&str], before: &str) -> Vec<(Self, bool)> {
         let told = BITS.map(|(name, _)| reader.handed(names, &format!("{before}{name}")));
+        let twice = reader.handed(names, &format!("{before}{TWICE}"));
         let configured = reader.handed(names, &format!("{before}quantization_config"));
         let each = configured.into_iter().enumerate().map(|(at, (handed, certain))| {
             let mut found = Self::default();
@@ -114,6 +115,10 @@ impl LoadedWeights {
                     Some(Handed::Open | Handed::Made(..)) => found.open = Some(name),
                     _ => {}
                 }
+            }
+            // transformers before 5 hands them on to a configuration of their own (`quantization_config`, `from_dict`).
+            if let Some((Handed::Plain(on), _)) = twice.get(at).filter(|_| found.bits.is_some()) {
+                found.twice = on.value.as_bool().map(|told| Setting::new(told, on.origin.clone()));
             }
             match handed {
                 Handed::Made(path, given) => found.configure(&path, &given),

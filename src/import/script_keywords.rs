@@ -69,7 +69,10 @@ const QUANTISATION: [&str; 18] = [
 ];
 
 /// What `from_pretrained` takes (`transformers/modeling_utils.py`, 4.57; `unsloth/models/loader.py`).
-const LOADING: [&str; 45] = [
+const LOADING: [&str; 47] = [
+    // Of these `trainer::spread` tells.
+    "is_parallelizable",
+    "model_parallel",
     "pretrained_model_name_or_path",
     "model_name",
     "config",
@@ -151,7 +154,12 @@ pub fn say(imported: &mut ImportedPlan, reader: &ScriptReader) {
     say_of(imported, reader, &["BitsAndBytesConfig", "GPTQConfig"], &QUANTISATION);
     say_of(imported, reader, &["Accelerator"], &ACCELERATOR);
     if !models.is_empty() {
-        account(imported, reader, &reader.calls_of_model(&models), &LOADING);
+        let mut loading = LOADING.to_vec();
+        // What is said of four bits beside them is handed on to their configuration.
+        if imported.get(keys::lora::base_bits).is_some_and(|bits| bits.value == 4) {
+            loading.extend(["bnb_4bit_use_double_quant", "bnb_4bit_quant_type", "bnb_4bit_compute_dtype"]);
+        }
+        account(imported, reader, &reader.calls_of_model(&models), &loading);
     }
 }
 

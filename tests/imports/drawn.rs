@@ -133,6 +133,8 @@ fn the_draws_are_broad_and_mostly_right() {
         "seventyfifth",
         "seventysixth",
         "seventyseventh",
+        "seventyeighth",
+        "seventyninth",
         "scripts_first",
         "scripts_second",
     ];

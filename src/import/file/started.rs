@@ -53,6 +53,39 @@ pub fn started(
     found
 }
 
+/// Files of jobs that a script hands to a scheduler: `kubectl apply -f job.yaml`, `sky launch task.yaml`.
+pub fn handed_in(script: &shell::Script) -> Vec<String> {
+    const STARTING: [(&str, &[&str]); 2] = [("kubectl", &["apply", "create"]), ("sky", &["launch", "jobs", "exec"])];
+    let is_file = |word: &&String| word.ends_with(".yaml") || word.ends_with(".yml");
+    let path = |command: &shell::ShellCommand| {
+        let (first, rest) = command.words.split_first()?;
+        let (_, verbs) = STARTING.iter().find(|(program, _)| *program == launch::base(first))?;
+        let starts = rest.first().is_some_and(|verb| verbs.contains(&verb.as_str()));
+        rest.iter().find(is_file).filter(|_| starts).cloned()
+    };
+    script.commands.iter().filter_map(path).collect()
+}
+
+/// The commands of a script that fit, each with its words and its plan; two that come to the same plan are one.
+pub fn fitting(
+    name: &str,
+    mut script: shell::Script,
+    around: &ProcessView,
+    catalog: &Catalog,
+    fits: &dyn Fn(&[String]) -> bool,
+) -> Vec<(Vec<String>, ImportedPlan)> {
+    let mut found: Vec<(Vec<String>, ImportedPlan)> = Vec::new();
+    let commands = std::mem::take(&mut script.commands);
+    for command in starting(commands).into_iter().filter(|command| fits(&command.words)) {
+        let words = command.words.clone();
+        let imported = of_started(name, command, &script, &around.variables, around, catalog);
+        if !imported.tool.is_empty() && found.iter().all(|(_, known)| known.json() != imported.json()) {
+            found.push((words, imported));
+        }
+    }
+    found
+}
+
 /// The script of a shell that a command starts, which was not followed: it is not at hand.
 fn absent(words: &[String]) -> Option<String> {
     let (path, _) = shell::started_script(words)?;

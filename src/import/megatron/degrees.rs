@@ -113,6 +113,10 @@ fn sharding(imported: &mut ImportedPlan, job: &Job) {
 fn experts(imported: &mut ImportedPlan, job: &Job) {
     let settings = job.settings;
     if imported.get(keys::moe::num_experts).is_none() {
+        // A degree for experts parts nothing of a model that is spelled out without any.
+        if imported.get(keys::architecture::hidden_size).is_some() {
+            imported.drop(keys::distribution::expert_parallel);
+        }
         return;
     }
     let given = settings.text("moe_token_dispatcher_type");

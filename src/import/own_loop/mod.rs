@@ -172,8 +172,8 @@ impl OwnLoop {
     }
 
     fn fill(&mut self, settings: &mut Settings, file: &Settings, context: &ImportContext) {
-        let (known, files) = (file.clone().with(settings.clone()), Some(context.run.files));
-        let reader = ScriptReader::of_project(&self.path, &self.text, &self.text, known, files);
+        let known = file.clone().with(settings.clone());
+        let reader = ScriptReader::of_project(&self.path, &self.text, &self.text, known, context.outside());
         let mut found = Settings::default();
         let origin = |key: &str| Origin::File { name: self.path.clone(), line: None, key: key.to_owned() };
         let mut put = |name: &str, value: Option<Value>, key: &str| {

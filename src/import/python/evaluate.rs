@@ -210,6 +210,9 @@ impl FollowedScript<'_> {
     pub(super) fn item(&mut self, owner: &Known, index: &Known) -> Known {
         match (owner, index.text(), index.whole()) {
             (Known::Library(path), Some("WORLD_SIZE"), _) if path == "os.environ" => Known::Ranks,
+            (Known::Library(path), Some(name), _) if path == "os.environ" => {
+                self.variable(name).unwrap_or(Known::UNKNOWN)
+            }
             (Known::Collection(at), Some(name), _) => self.entry(*at, name).unwrap_or(Known::UNKNOWN),
             (Known::Collection(_), None, Some(place)) => {
                 let items = self.store.items(owner);

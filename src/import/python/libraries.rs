@@ -9,6 +9,7 @@ use super::evaluate::above;
 use super::script::FollowedScript;
 use super::store::{Collection, Names};
 use super::value::{ArgumentSource, Known};
+use crate::settings::UNKNOWN;
 
 /// Variables that tell one process from another.
 const OF_A_RANK: [&str; 6] = ["LOCAL_RANK", "RANK", "SLURM_PROCID", "SLURM_LOCALID", "NODE_RANK", "GROUP_RANK"];
@@ -143,9 +144,18 @@ impl FollowedScript<'_> {
         if variable == "WORLD_SIZE" {
             return Some(Known::Ranks);
         }
+        if let Some(told) = self.variable(&variable) {
+            return Some(told);
+        }
         let default =
             given.at(1).or_else(|| given.named("default")).filter(|_| !OF_A_RANK.contains(&variable.as_str()));
         Some(default.map_or(Known::UNKNOWN, |default| default.clone().also(&ArgumentSource::argument(&variable))))
+    }
+
+    /// What a variable of the environment holds, where the command or the script around it sets it.
+    pub(super) fn variable(&self, name: &str) -> Option<Known> {
+        let told = self.variables?.get(name).filter(|_| !OF_A_RANK.contains(&name))?;
+        Some(if told.contains(UNKNOWN) { Known::UNKNOWN } else { Known::plain(told.as_str()) })
     }
 
     /// Whether that starts a function of the script's own: `fire.Fire(train)`, `mp.spawn(main, args=(…))`.

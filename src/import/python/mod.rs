@@ -24,12 +24,12 @@ use std::cell::{Cell, RefCell};
 use serde_json::Value;
 
 use alternatives::trained;
+pub use script::ScriptSurroundings;
 use script::{FollowedScript, LibraryCall, unnamed};
 use store::Collection;
 use syntax::Expression;
 use value::{ArgumentSource, Known};
 
-use super::Files;
 use super::origin::{Origin, Setting};
 use super::python_calls;
 use super::script_defaults;
@@ -74,16 +74,16 @@ pub struct ScriptReader<'a> {
 impl<'a> ScriptReader<'a> {
     /// A reader of a script with its own arguments, over which `given` goes.
     pub fn new(name: &'a str, content: &'a str, given: Settings) -> Self {
-        Self::of_project(name, content, content, given, None)
+        Self::of_project(name, content, content, given, (None, None))
     }
 
-    /// The same of a script whose `whole` text ends with the modules of its project, which may read `files`.
+    /// The same of a script whose `whole` text ends with the modules of its project, with what lies around it.
     pub fn of_project(
         name: &'a str,
         content: &'a str,
         whole: &'a str,
         given: Settings,
-        files: Option<&'a dyn Files>,
+        outside: ScriptSurroundings<'a>,
     ) -> Self {
         let own = script_defaults::read(name, content).with(given);
         let nothing = script_defaults::nothing(content);
@@ -93,7 +93,7 @@ impl<'a> ScriptReader<'a> {
             own.clone(),
             nothing,
             unnamed(whole),
-            files,
+            outside,
         );
         Self {
             name,
@@ -141,7 +141,7 @@ impl<'a> ScriptReader<'a> {
         let mut settings = Settings::default();
         if seen.open {
             // `TrainingArguments(**config["training"])`: whatever a file of settings has.
-            let filled = self.own.iter().any(|(name, _)| self.own.is_set(name));
+            let filled = self.own.iter().any(|(name, told)| self.own.is_set(name) && told.origin.is_of_settings());
             self.open.set(self.open.get() || !filled);
             settings.adopt_all(&self.own, |name| (!name.contains('.')).then(|| name.to_owned()));
         }

@@ -37,12 +37,17 @@ pub struct LibraryCall {
     pub line: usize,
 }
 
+/// What lies around a script: files, and variables of its environment.
+pub type ScriptSurroundings<'a> = (Option<&'a dyn Files>, Option<&'a BTreeMap<String, String>>);
+
 /// A script that is read.
 pub struct FollowedScript<'a> {
     /// Where it lies.
     pub(super) path: String,
     /// The files that it may read settings from.
     pub(super) files: Option<&'a dyn Files>,
+    /// Its environment.
+    pub(super) variables: Option<&'a BTreeMap<String, String>>,
     pub(super) store: ScriptState,
     pub(super) globals: usize,
     /// What the modules of its project define, for names that are not there yet.
@@ -101,7 +106,7 @@ impl<'a> FollowedScript<'a> {
         own: Settings,
         nothing: BTreeSet<String>,
         unnamed: BTreeSet<String>,
-        files: Option<&'a dyn Files>,
+        (files, variables): ScriptSurroundings<'a>,
     ) -> Self {
         let mut store = ScriptState::default();
         let globals = store.add(Collection::Names(Names::default()));
@@ -109,6 +114,7 @@ impl<'a> FollowedScript<'a> {
         let mut script = Self {
             path,
             files,
+            variables,
             store,
             globals,
             project,

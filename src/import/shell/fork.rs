@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Script;
 use super::joined::joined as shared;
+use super::{Script, assignment};
 use crate::settings::{UNKNOWN, UNKNOWN_OPTIONS};
 
 type Variables = BTreeMap<String, Vec<String>>;
@@ -95,6 +95,18 @@ impl Fork {
             }
         }
         *now = joined;
+    }
+}
+
+impl Script {
+    /// Remembers that a variable is given an argument of the script that nobody told, and nothing else.
+    pub(super) fn keep_argument(&mut self, statement: &str, known: &dyn Fn(&str) -> Option<String>) {
+        let Some((name, false, value)) = assignment(statement) else { return };
+        let inner = value.trim().trim_matches('"').strip_prefix('$').unwrap_or_default();
+        let number = inner.trim_start_matches('{').trim_end_matches('}').trim_end_matches(":-");
+        if number.parse::<usize>().is_ok_and(|number| number > 0) && known(number).is_none() {
+            self.arguments.insert(name.to_owned(), number.to_owned());
+        }
     }
 }
 

@@ -23,6 +23,7 @@ pub use child::started as started_script;
 use condition::{Branches, holds};
 use expansion::closing;
 use statements::statements;
+use words::stands_alone;
 
 /// More words than this make no command.
 const MAX_WORDS: usize = 100_000;
@@ -54,6 +55,8 @@ pub struct Script {
     folder: String,
     /// Variables that nobody has set, of the present command.
     unset: RefCell<Vec<String>>,
+    /// Those that stood among the words of a variable and were left out there.
+    left_out: Vec<String>,
     /// Bytes that words were put together of.
     spent: Cell<usize>,
     /// How deep expansions stand in each other now.
@@ -206,10 +209,12 @@ impl Script {
         let begins_unset = self.raw_words(rest, known).first().is_some_and(|word| word.contains(UNSET));
         self.unset.take();
         let mut words = self.words(rest, known);
-        let unset = self.unset.take().into_iter().filter(|name| crate::unset::matters(rest, name)).collect();
+        let all = self.unset.take();
+        let mut unset: Vec<String> = all.iter().filter(|name| crate::unset::matters(rest, name)).cloned().collect();
         let leading = words.iter().take_while(|word| assignment(word).is_some()).count();
         let command = words.split_off(leading);
         if command.is_empty() || statement.len() != rest.len() {
+            self.left_out.extend(all.into_iter().filter(|name| stands_alone(rest, name)));
             for word in &words {
                 if let Some((name, added, value)) = assignment(word) {
                     self.assign(name, added, vec![value.to_owned()]);
@@ -224,6 +229,7 @@ impl Script {
             // Variables in front of a command are the command's alone, and it is looked at with them.
             let words: Vec<String> = words.into_iter().chain(command).collect();
             self.count += words.len();
+            unset.extend(self.left_out.iter().cloned());
             let folder = self.folder.clone();
             self.commands.push(ShellCommand { words, unset, begins_unset, folder });
         }
@@ -325,16 +331,6 @@ impl Script {
                 self.run(&body, &inner, depth + 1);
                 true
             }
-        }
-    }
-
-    /// Remembers that a variable is given an argument of the script that nobody told, and nothing else.
-    fn keep_argument(&mut self, statement: &str, known: &dyn Fn(&str) -> Option<String>) {
-        let Some((name, false, value)) = assignment(statement) else { return };
-        let inner = value.trim().trim_matches('"').strip_prefix('$').unwrap_or_default();
-        let number = inner.trim_start_matches('{').trim_end_matches('}').trim_end_matches(":-");
-        if number.parse::<usize>().is_ok_and(|number| number > 0) && known(number).is_none() {
-            self.arguments.insert(name.to_owned(), number.to_owned());
         }
     }
 

@@ -13,6 +13,10 @@ impl Script {
                 words.push(word);
                 continue;
             }
+            if assignment(&word).is_some() && words.iter().all(|word| assignment(word).is_some()) {
+                words.push(among_options(&word));
+                continue;
+            }
             let alone = word.chars().all(|letter| letter == UNSET);
             let option = words.last().is_some_and(|last| last.starts_with("--") && !last.contains('='));
             if !alone || option {
@@ -94,6 +98,34 @@ impl Script {
         let items = self.variables.get(name).filter(|items| plain && items.len() > 1)?;
         Some((items.clone(), "${[@]}".len() + name.len()))
     }
+}
+
+/// The words that a variable is given, without those that nobody has set where they stand by themselves behind an option's
+/// value: the shell puts nothing there (`CMD="train.py --lr 1e-4 ${EXTRA} --bf16"`).
+fn among_options(word: &str) -> String {
+    let mut kept: Vec<&str> = Vec::new();
+    for part in word.split_whitespace() {
+        let alone = part.chars().all(|letter| letter == UNSET);
+        let behind_value = kept.last().is_some_and(|last| !last.starts_with('-') && !last.contains(UNSET));
+        let options = kept.iter().any(|word| word.starts_with("--"));
+        if !(alone && behind_value && options) {
+            kept.push(part);
+        }
+    }
+    let text = if kept.len() == word.split_whitespace().count() { word.to_owned() } else { kept.join(" ") };
+    text.replace(UNSET, UNKNOWN)
+}
+
+/// Whether a variable stands as a word of its own among the options that a variable is given, behind no option.
+pub fn stands_alone(statement: &str, name: &str) -> bool {
+    let marks = [format!("${name}"), format!("${{{name}}}")];
+    let words = statement.split_whitespace().map(|word| word.trim_matches('"')).filter(|word| *word != "\\");
+    let words: Vec<&str> = words.collect();
+    let alone = |pair: &[&str]| match pair {
+        [before, word] => !before.starts_with('-') && marks.iter().any(|mark| mark == word),
+        _ => false,
+    };
+    statement.contains("--") && words.windows(2).any(alone)
 }
 
 /// Whether all arguments of the script stand here up to a closing quote, and none is known.

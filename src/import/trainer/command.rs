@@ -55,10 +55,12 @@ fn of_versions(context: &ImportContext) -> ImportedPlan {
         let mut given = settings.clone();
         versions::defaults(&mut ImportedPlan::default(), &mut given, context, method);
         let known = trainer.with(lora_call::own_file(context, &settings, &mut imported)).with(given);
-        ScriptReader::of_project(path, text, whole, known, Some(context.run.files))
+        ScriptReader::of_project(path, text, whole, known, context.outside())
     });
     if let Some(reader) = reader.as_ref().filter(|_| !looped) {
-        written(&mut settings, reader);
+        if written(&mut settings, reader) {
+            imported.unread.get_or_insert_with(|| "what the script hands to its arguments by `**`".to_owned());
+        }
         cut_by_trainer(&mut settings, reader);
         python_lengths::leave_uncut(&mut settings, &mut imported, reader);
     }
@@ -179,14 +181,19 @@ const SHARDING: [&str; 3] = ["fsdp", "fsdp_config", "deepspeed"];
 
 /// What a script that makes `TrainingArguments` itself gives them by expressions, over its own arguments: `bf16=not
 /// args.fp16`. One that is not followed leaves its default open, where nobody says it.
-fn written(settings: &mut Settings, reader: &ScriptReader) {
+fn written(settings: &mut Settings, reader: &ScriptReader) -> bool {
     let parses = own_loop::parses(reader.content()) && !makes_arguments(reader);
     let in_step = |name: &str| STEP_ARGUMENTS.contains(&name) || SHARDING.contains(&name);
     let made = if parses {
         reader.set_afterwards(|name| in_step(name) || FURTHER.contains(&name))
     } else {
+        reader.open.set(false);
         reader.calls(&python_calls::ARGUMENTS)
     };
+    // What is called nowhere that is read may be told anything.
+    let calls = |name: &&str| python_calls::call(reader.content(), name).is_some();
+    let unseen = made.iter().next().is_none() && python_calls::ARGUMENTS.iter().any(calls);
+    let open = !parses && (reader.open.get() || unseen);
     let unused = if parses { Vec::new() } else { not_handed_on(reader.content(), &made, settings) };
     for (name, found) in made.iter() {
         // What the script sets of what a parser has filled in goes over the command's.
@@ -199,6 +206,7 @@ fn written(settings: &mut Settings, reader: &ScriptReader) {
     for name in unused {
         settings.set(name, serde_json::Value::Null, Origin::Program(String::new()));
     }
+    open
 }
 
 /// Whether a script makes the Trainer's arguments itself and its parser fills in classes of its own alone: what they are

@@ -18,6 +18,22 @@ fn spreads_by_itself(content: &str) -> bool {
     lines.into_iter().any(|line| spread(&line))
 }
 
+/// The same of a script of which nobody says how it starts: it may be by a launcher, whose every process holds the whole
+/// model.
+pub fn spread_alone(imported: &mut ImportedPlan, path: &str, content: &str, context: &ImportContext) {
+    if !spreads_by_itself(content) || imported.tool == "unsloth" {
+        return;
+    }
+    match context.world.total.as_ref().map(|total| total.value) {
+        Some(1) => {}
+        Some(_) => not_modelled(
+            imported,
+            &format!("{path}: device_map=\"auto\" spreads the layers over the GPUs, unless a launcher starts it"),
+        ),
+        None => imported.miss(keys::cluster::num_gpus, "device_map spreads the layers over all GPUs in sight"),
+    }
+}
+
 /// Without a launcher several GPUs in sight share out the layers, where the script says so, or the batch.
 pub fn spread(imported: &mut ImportedPlan, path: &str, content: &str, context: &ImportContext) {
     let alone = context.launchers.is_empty() && context.world.total.is_none();
@@ -43,6 +59,13 @@ pub fn spread(imported: &mut ImportedPlan, path: &str, content: &str, context: &
     if content.contains("device_map") && alone {
         not_modelled(imported, &format!("{path}: device_map spreads the layers over {} GPUs", gpus.value));
         imported.miss(keys::cluster::num_gpus, "device_map spreads the layers over all GPUs in sight");
+    } else if content.contains(".is_parallelizable = True") && alone {
+        // `Trainer` leaves such a model where it is, and wraps it in no `nn.DataParallel`.
+        not_modelled(
+            imported,
+            &format!("{path}: is_parallelizable: all of the model is on one of {} GPUs", gpus.value),
+        );
+        imported.miss(keys::cluster::num_gpus, "without a launcher the script trains on one GPU of those in sight");
     } else {
         data_parallel(imported, context);
     }
