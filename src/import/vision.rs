@@ -293,8 +293,8 @@ fn can_be_whole(imported: &ImportedPlan, whole: &WholeModel) -> bool {
     let is_given =
         |key: &&str| imported.get(key).is_some_and(|found| !["1", "false"].contains(&found.value.to_string().as_str()));
     let framework = imported.get(keys::model::framework).is_none_or(|found| found.value.as_str() == Some("pytorch"));
-    let alone = !whole.is_traced() || !beside.iter().any(|key| is_given(key));
-    framework && alone && !cut.iter().any(|key| is_given(key))
+    let alone = !whole.is_traced() || !beside.iter().any(&is_given);
+    framework && alone && !cut.iter().any(is_given)
 }
 
 /// `--unfreeze_mm_vision_tower True`, `--tune_type_vision_tower full`, `--freeze_vision_tower False`,

@@ -26,6 +26,22 @@ pub fn read(outer: Keys<'_>, hidden: u64) -> Result<Option<Sight>, Fault> {
     })
 }
 
+/// Patches of images of one size, with a row of positions each.
+const fn of_one_size(side: u64, image: u64) -> Patches {
+    let across = image / side;
+    Patches {
+        side,
+        frames: 1,
+        channels: 3,
+        bias: true,
+        class_token: false,
+        positions: Positions::Rows(across.saturating_mul(across)),
+        normed: false,
+        by_window: false,
+        only: Some(image),
+    }
+}
+
 /// Whether the language model is of that kind.
 fn of_text(outer: Keys<'_>, kind: &str) -> bool {
     outer.inner("text_config").and_then(|text| text.text(&["model_type"])) == Some(kind)
@@ -179,15 +195,11 @@ impl Vision<'_> {
                 ..stack
             },
             patches: Patches {
-                side,
-                frames: 1,
-                channels: 3,
                 bias: false,
                 class_token: true,
                 positions: Positions::Rows(patches.saturating_add(1)),
                 normed: true,
-                by_window: false,
-                only: Some(image),
+                ..of_one_size(side, image)
             },
             joint: Joint {
                 last_norm: None,
@@ -233,17 +245,7 @@ impl Vision<'_> {
                 max_positions: Some(patches),
                 ..stack
             },
-            patches: Patches {
-                side,
-                frames: 1,
-                channels: 3,
-                bias: true,
-                class_token: false,
-                positions: Positions::Rows(patches),
-                normed: false,
-                by_window: false,
-                only: Some(image),
-            },
+            patches: of_one_size(side, image),
             joint: Joint {
                 last_norm: Some(Norm::Layernorm),
                 norm: Some(JointNorm::Language),

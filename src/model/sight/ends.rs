@@ -137,7 +137,7 @@ impl VisionStack<'_> {
             Some(norm) => tower_norm(&tower, &mut b, x, "vision.last_norm", norm),
             None => x,
         };
-        let tokens = self.joined(&tower, language, &mut b, x, self.sight.joint.norm);
+        let tokens = self.joined([&tower, language], &mut b, x, self.sight.joint.norm);
         let tokens = self.in_order(&mut b, tokens);
         b.frozen = run.frozen;
         b.group = Group::Embedding;
@@ -164,8 +164,7 @@ impl VisionStack<'_> {
     /// Norm, joining and matrices, with gradients where the joint trains.
     fn joined(
         &self,
-        tower: &DecoderContext<'_>,
-        language: &DecoderContext<'_>,
+        contexts: [&DecoderContext<'_>; 2],
         b: &mut Builder<'_>,
         x: TensorId,
         norm: Option<JointNorm>,
@@ -173,7 +172,7 @@ impl VisionStack<'_> {
         b.frozen = self.frozen_joint();
         let adapters = if self.joint_saved() { b.adapters.take() } else { None };
         let first = b.tape.weights.len();
-        let out = self.joined_by(tower, language, b, x, norm);
+        let out = self.joined_by(contexts, (b, x), norm);
         if adapters.is_some() {
             let copies: Vec<_> = b.tape.weights[first..].to_vec();
             for copy in copies {
@@ -186,10 +185,8 @@ impl VisionStack<'_> {
 
     fn joined_by(
         &self,
-        tower: &DecoderContext<'_>,
-        language: &DecoderContext<'_>,
-        b: &mut Builder<'_>,
-        x: TensorId,
+        [tower, language]: [&DecoderContext<'_>; 2],
+        (b, x): (&mut Builder<'_>, TensorId),
         norm: Option<JointNorm>,
     ) -> TensorId {
         let joint = &self.sight.joint;
@@ -230,10 +227,10 @@ impl VisionStack<'_> {
     /// What a block gives becomes tokens as well, for a layer of the language model.
     pub(super) fn branch(&self, language: &DecoderContext<'_>) -> Tape {
         let tower = self.tower();
-        let mut b = tower.builder();
+        let mut b = language.builder();
         let stream = tower.stream_element();
         let x = b.input(product(&[tower.run.stream_tokens(), tower.d.hidden]), stream, self.tower_trains());
-        let tokens = self.joined(&tower, language, &mut b, x, Some(JointNorm::Token));
+        let tokens = self.joined([&tower, language], &mut b, x, Some(JointNorm::Token));
         let x = b.added_in_place("vision.branch", x);
         let mut tape = b.finish(x);
         tape.also.push(tokens);
