@@ -345,7 +345,9 @@ fn set_whole(imported: &mut ImportedPlan, tower: &Tower, whole: &WholeModel) {
     imported.set(keys::model::preset, Some(Setting::new(whole.preset.clone(), origin.clone())));
     let adapted = imported.get(keys::lora::rank).is_some();
     let shown = imported.whole(keys::model::images) != Some(0);
-    if adapted && shown && (tower.trained || !tower.frozen) {
+    if adapted && shown && peft_finds_it(imported, tower) {
+        imported.say(keys::lora::vision_tower, true, origin.clone());
+    } else if adapted && shown && (tower.trained || !tower.frozen) {
         not_modelled(
             imported,
             "what trains of the vision tower and its projector beside adapters, which are counted on the language model alone",
@@ -370,6 +372,14 @@ fn set_whole(imported: &mut ImportedPlan, tower: &Tower, whole: &WholeModel) {
         set_size(imported, tower.pixels.as_ref(), grain);
     }
     imported.note("one image a sample is taken: more of them, or tiles, hold and take more");
+}
+
+/// Whether peft puts adapters into the tower by the names that are given, as it does where nobody keeps it out.
+fn peft_finds_it(imported: &ImportedPlan, tower: &Tower) -> bool {
+    let named = imported.get(keys::lora::targets).is_some_and(|found| !found.value.to_string().contains("all"));
+    let computed = imported.notes.iter().any(|line| line.contains("where adapters go"));
+    let plain = ["transformers", "axolotl"].contains(&imported.tool.as_str());
+    !tower.frozen && !tower.trained && named && !computed && plain
 }
 
 /// The side of the largest image that is shown, and that a sample has room for.

@@ -81,6 +81,7 @@ impl Architecture {
         let adapters = Adapters {
             rank: 1,
             targets: operators,
+            tower: Vec::new(),
             saved: Vec::new(),
             dropout: 0.0,
             element: Element::F32,

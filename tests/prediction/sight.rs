@@ -67,3 +67,19 @@ fn what_no_tower_can_be_is_refused() {
     let only = predicted("model: {preset: llava-1.5-7b, image_size: 224}").unwrap_err();
     assert!(only.contains("takes images of 336 pixels a side"), "{only}");
 }
+
+/// peft finds names in the tower too: a rank-8 adapter on the gate of 32 blocks of Qwen2.5-VL's, 1280 to 3420, beside those of the language
+/// model of 3B, 36 layers of 2048 to 11008. LLaVA's CLIP has `q_proj` in 24 layers of 1024, the last of which nothing reads.
+#[test]
+fn adapters_stand_in_the_tower_where_the_plan_says() {
+    let trained = |model: &str, targets: &str, tower: bool| {
+        let lora = format!("lora: {{rank: 8, targets: [{targets}], vision_tower: {tower}}}");
+        of(&format!("preset: {model}, sequence_length: 1024"), &lora).params.trainable
+    };
+    let gates = 36 * 8 * (2048 + 11_008);
+    assert_eq!(trained("qwen2.5-vl-3b", "gate_proj", false), gates);
+    assert_eq!(trained("qwen2.5-vl-3b", "gate_proj", true), gates + 32 * 8 * (1280 + 3420));
+    assert_eq!(trained("llava-1.5-7b", "q_proj", true), 32 * 8 * (4096 + 4096) + 24 * 8 * (1024 + 1024));
+    // A name of the tower alone; the two matrices of the merger, 5120 to 5120 and 5120 to 2048.
+    assert_eq!(trained("qwen2.5-vl-3b", "mlp.0, mlp.2", true), 8 * (5120 + 5120) + 8 * (5120 + 2048));
+}

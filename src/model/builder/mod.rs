@@ -22,6 +22,8 @@ pub struct Adapters {
     pub rank: u64,
     /// Names of the linear layers that get one.
     pub targets: Vec<&'static str>,
+    /// Those of a tower of vision and of its joint.
+    pub tower: Vec<&'static str>,
     /// The embedding and the output matrix, where a copy of them trains whole (peft's `modules_to_save`).
     pub saved: Vec<&'static str>,
     /// Dropout before the first matrix.

@@ -132,8 +132,9 @@ impl DecoderContext<'_> {
         match self.run.adapters {
             // The first layer's own adapters need none of it.
             Some(adapters) => {
-                let named = |names: &Vec<&'static str>| names.contains(&EMBEDDING) || names.contains(&JOINT);
-                named(&adapters.targets) || named(&adapters.saved)
+                let before = |name: &&'static str| *name == EMBEDDING || name.starts_with(JOINT);
+                let mut named = adapters.targets.iter().chain(&adapters.saved);
+                named.any(before) || (self.run.seen.images > 0 && !adapters.tower.is_empty())
             }
             None => !frozen.has(Part::Embedding) || normed || self.sees_gradients(),
         }

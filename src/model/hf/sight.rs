@@ -1,11 +1,55 @@
 //! The tower of a composite configuration: `vision_config` beside `text_config` (transformers 4.57.6).
 
 use super::keys::{Keys, MAX_COUNT, MAX_ROWS, MAX_WIDTH};
+use crate::framework::Module;
 use crate::model::architecture::{Act, Decoder};
 use crate::model::rules::ClassRules;
 use crate::model::sight::{Joint, JointNorm, Patches, Positions, Sight};
 use crate::plan::Fault;
 use crate::plan::keywords::{Norm, Position};
+
+const OF_QWEN2: &[Module] = &[
+    ("attention.qkv_proj", "attn.qkv"),
+    ("attention.o_proj", "attn.proj"),
+    ("mlp.up_proj", "mlp.fc1"),
+    ("mlp.down_proj", "mlp.fc2"),
+    ("vision.joint_in", "merger.mlp.0"),
+    ("vision.joint_out", "merger.mlp.2"),
+];
+
+const OF_QWEN2_5: &[Module] = &[
+    ("attention.qkv_proj", "attn.qkv"),
+    ("attention.o_proj", "attn.proj"),
+    ("mlp.gate_proj", "mlp.gate_proj"),
+    ("mlp.up_proj", "mlp.up_proj"),
+    ("mlp.down_proj", "mlp.down_proj"),
+    ("vision.joint_in", "merger.mlp.0"),
+    ("vision.joint_out", "merger.mlp.2"),
+];
+
+const OF_QWEN3: &[Module] = &[
+    ("attention.qkv_proj", "attn.qkv"),
+    ("attention.o_proj", "attn.proj"),
+    ("mlp.up_proj", "mlp.linear_fc1"),
+    ("mlp.down_proj", "mlp.linear_fc2"),
+    ("vision.joint_in", "merger.linear_fc1"),
+    ("vision.joint_out", "merger.linear_fc2"),
+];
+
+/// CLIP's as well. Gemma 3 joins by a bare parameter, on which no adapter of a module stands.
+const OF_SIGLIP: &[Module] = &[
+    ("attention.q_proj", "self_attn.q_proj"),
+    ("attention.k_proj", "self_attn.k_proj"),
+    ("attention.v_proj", "self_attn.v_proj"),
+    ("attention.o_proj", "self_attn.out_proj"),
+    ("mlp.up_proj", "mlp.fc1"),
+    ("mlp.down_proj", "mlp.fc2"),
+];
+
+const OF_PALIGEMMA: &[Module] = &[("vision.joint", "multi_modal_projector.linear")];
+
+const OF_LLAVA: &[Module] =
+    &[("vision.joint_in", "multi_modal_projector.linear_1"), ("vision.joint_out", "multi_modal_projector.linear_2")];
 
 /// The tower before a language model of that width, where its kind has rules; whether the language model stands behind it
 /// or by itself its own keys say.
@@ -114,6 +158,7 @@ impl Vision<'_> {
             patches: self.doubled(14)?,
             joint: self.merger(hidden, Norm::Layernorm)?,
             read: layers,
+            modules: OF_QWEN2.to_vec(),
             deepstack: Vec::new(),
             unread_norm: false,
             keeps_states: false,
@@ -142,6 +187,7 @@ impl Vision<'_> {
             joint: self.merger(hidden, Norm::Rmsnorm)?,
             patches,
             read: layers,
+            modules: OF_QWEN2_5.to_vec(),
             deepstack: Vec::new(),
             unread_norm: false,
             keeps_states: false,
@@ -165,6 +211,7 @@ impl Vision<'_> {
             deepstack: self.keys.counts("deepstack_visual_indexes", MAX_COUNT)?.unwrap_or(deepstack),
             patches,
             read: layers,
+            modules: OF_QWEN3.to_vec(),
             unread_norm: false,
             keeps_states: false,
         })
@@ -210,6 +257,7 @@ impl Vision<'_> {
                 bias: outer.flag("multimodal_projector_bias", true)?,
             },
             read: layers.saturating_sub(from_end - 1),
+            modules: [OF_SIGLIP, OF_LLAVA].concat(),
             deepstack: Vec::new(),
             unread_norm: true,
             keeps_states: true,
@@ -219,7 +267,8 @@ impl Vision<'_> {
     /// `SiglipVisionModel` before one matrix (`PaliGemmaMultiModalProjector`).
     fn paligemma(self) -> Result<Option<Sight>, Fault> {
         let Some(siglip) = self.siglip(256)? else { return Ok(None) };
-        Ok(Some(Sight { joint: Joint { norm: None, pooled: 1, bias: true, ..siglip.joint }, ..siglip }))
+        let joint = Joint { norm: None, pooled: 1, bias: true, ..siglip.joint };
+        Ok(Some(Sight { joint, modules: [OF_SIGLIP, OF_PALIGEMMA].concat(), ..siglip }))
     }
 
     /// `SiglipVisionModel` before `Gemma3MultiModalProjector`.
@@ -255,6 +304,7 @@ impl Vision<'_> {
                 bias: false,
             },
             read: layers,
+            modules: OF_SIGLIP.to_vec(),
             deepstack: Vec::new(),
             unread_norm: false,
             keeps_states: false,

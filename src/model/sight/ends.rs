@@ -127,7 +127,7 @@ impl VisionStack<'_> {
         let (tower, run) = (self.tower(), language.run);
         let mut b = language.builder();
         let given = product(&[tower.run.stream_tokens(), tower.d.hidden]);
-        let x = b.input(given, tower.stream_element(), self.tower_trains());
+        let x = b.input(given, tower.stream_element(), self.tower_reached());
         b.frozen = if self.tower_trains() { FrozenParts::NOTHING } else { FrozenParts::EVERYTHING };
         if self.sight.unread_norm {
             b.weights(Part::Norm, tower.d.hidden, 1, 2, 2);
@@ -229,7 +229,7 @@ impl VisionStack<'_> {
         let tower = self.tower();
         let mut b = language.builder();
         let stream = tower.stream_element();
-        let x = b.input(product(&[tower.run.stream_tokens(), tower.d.hidden]), stream, self.tower_trains());
+        let x = b.input(product(&[tower.run.stream_tokens(), tower.d.hidden]), stream, self.tower_reached());
         let tokens = self.joined([&tower, language], &mut b, x, Some(JointNorm::Token));
         let x = b.added_in_place("vision.branch", x);
         let mut tape = b.finish(x);
@@ -241,7 +241,7 @@ impl VisionStack<'_> {
     /// Elements of what a branch gives, and whether a gradient flows to it.
     pub(super) fn branched(&self, language: &DecoderContext<'_>) -> (u64, bool) {
         let tokens = self.patches() / self.sight.joint.joined.max(1);
-        (tokens.saturating_mul(language.d.hidden), self.tower_trains() || self.joint_trains())
+        (tokens.saturating_mul(language.d.hidden), self.tower_reached() || self.joint_trains() || self.joint_adapted())
     }
 
     /// The tokens of images take up what a branch gave (`Qwen3VLTextModel._deepstack_process`).

@@ -7,6 +7,7 @@ mod walk;
 pub(super) use walk::seeing;
 
 use super::stack::Decoder;
+use crate::framework::Module;
 use crate::plan::keywords::Norm;
 
 /// A tower of vision before a language model.
@@ -20,6 +21,8 @@ pub struct Sight {
     pub joint: Joint,
     /// Blocks whose output is read: LLaVA takes what the last but one gives, and the last runs for nothing.
     pub read: u64,
+    /// Its linear layers and the joint's, by operator and by transformers' name: adapters are placed by these.
+    pub modules: Vec<Module>,
     /// The tower's own last norm, of which nothing is read either.
     pub unread_norm: bool,
     /// Blocks whose output becomes tokens as well, by a joint of their own with a norm over joined channels; the first

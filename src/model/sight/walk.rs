@@ -10,7 +10,7 @@ use crate::model::element::Element;
 use crate::model::frozen::FrozenParts;
 use crate::model::tape::{Tape, rounded};
 use crate::model::walk::{Cut, MicroBatch, Passing, Pending, Walk};
-use crate::model::weight::Weight;
+use crate::model::weight::{Part, Weight};
 use crate::plan::keywords::Position;
 
 /// Index of a mask that no layer of a tower has.
@@ -58,23 +58,30 @@ pub(super) struct VisionStack<'a> {
     nothing: &'a Adapters,
 }
 
-/// Adapters on nothing: what stands below them is not trained, and quantised where their base is.
-fn none_trained(run: &MicroBatch<'_>) -> Adapters {
-    Adapters {
+/// A tower's adapters, where it has some; without any what stands below them is not trained.
+fn of_tower(run: &MicroBatch<'_>) -> Adapters {
+    let none = Adapters {
         rank: 1,
         targets: Vec::new(),
+        tower: Vec::new(),
         saved: Vec::new(),
         dropout: 0.0,
         element: run.types.weight,
-        base_bits: run.adapters.and_then(|adapters| adapters.base_bits),
-        restores_input_type: run.adapters.is_some_and(|adapters| adapters.restores_input_type),
-    }
+        base_bits: None,
+        restores_input_type: false,
+    };
+    run.adapters.map_or(none, |own| Adapters {
+        targets: own.tower.clone(),
+        tower: Vec::new(),
+        saved: Vec::new(),
+        ..own.clone()
+    })
 }
 
 /// The walk of a language model with its tower: the tower's blocks, the joint with the text's embedding, the layers.
 pub fn seeing(language: &DecoderContext<'_>, sight: &Arc<Sight>, walk: Walk) -> Walk {
     let run = language.run;
-    let nothing = none_trained(run);
+    let nothing = of_tower(run);
     let trains = run.adapters.is_none() && !run.frozen.has_tower();
     let class_token = u64::from(sight.patches.class_token);
     let shown = run.seen.images.max(1);
@@ -128,12 +135,22 @@ impl VisionStack<'_> {
         self.language.adapters.is_some_and(|adapters| adapters.saved.contains(&JOINT))
     }
 
+    /// Whether adapters stand on the joint.
+    pub(super) fn joint_adapted(&self) -> bool {
+        self.language.adapters.is_some_and(|adapters| adapters.targets.iter().any(|name| name.starts_with(JOINT)))
+    }
+
     /// Whether the joint's weights are trained.
     pub(super) fn joint_trains(&self) -> bool {
         match self.language.adapters {
             Some(_) => self.joint_saved(),
             None => !self.language.frozen.has_joint(),
         }
+    }
+
+    /// Whether a gradient flows out of the tower's layers.
+    pub(super) fn tower_reached(&self) -> bool {
+        self.run.adapters.is_none_or(|adapters| !adapters.targets.is_empty())
     }
 
     /// Parts of the joint that are not trained: all or none.
@@ -155,15 +172,22 @@ impl VisionStack<'_> {
         if read >= order.len() {
             return (blocks, order);
         }
-        let run = MicroBatch { adapters: Some(self.nothing), ..self.run.clone() };
-        let (unread, _) = DecoderContext { run: &run, ..tower }.layers(stream);
+        let bare = Adapters { targets: Vec::new(), ..self.nothing.clone() };
+        let run = MicroBatch { adapters: Some(&bare), ..self.run.clone() };
+        let (unread, own) = DecoderContext { run: &run, ..tower }.layers(stream);
+        // Adapters stand there too, and no gradient reaches them.
+        let adapters: Vec<Weight> = blocks.first().map_or_else(Vec::new, |(_, tape)| {
+            tape.weights.iter().copied().filter(|weight| weight.part == Part::Adapter).collect()
+        });
         let from = blocks.len();
         let trains = self.tower_trains();
         blocks.extend(unread.into_iter().map(|(name, mut tape)| {
             tape.weights.iter_mut().for_each(|weight| weight.unreached = trains);
+            tape.weights.extend(adapters.iter().copied());
+            tape.weights.iter_mut().for_each(not_reached);
             (name, tape)
         }));
-        order.iter_mut().skip(read).for_each(|kind| *kind += from);
+        order.iter_mut().zip(own).skip(read).for_each(|(kind, own)| *kind = from + own);
         (blocks, order)
     }
 
@@ -205,7 +229,7 @@ impl VisionStack<'_> {
         }
         let start = self.start();
         let inputs = if shown { ends::inputs(&self.sight.patches, self.patches()) } else { 0 };
-        let tables = if shown && self.tower_trains() { self.tables() } else { 0 };
+        let tables = if shown && self.tower_reached() { self.tables() } else { 0 };
         let (passing, pending) = if shown { self.held(language, bridge, &line) } else { Default::default() };
         Walk {
             first: ran(start),
@@ -242,7 +266,7 @@ impl VisionStack<'_> {
     /// outputs where all are asked for. And what branches give, until it is taken up; the way back, its gradient.
     fn held(&self, language: &DecoderContext<'_>, bridge: usize, line: &Line) -> (Vec<Passing>, Vec<Pending>) {
         let text = rounded(product(&[language.run.tokens(), language.d.hidden, language.stream_element().bytes()]));
-        let tables = if self.tower_trains() { 0 } else { self.tables() };
+        let tables = if self.tower_reached() { 0 } else { self.tables() };
         let mut held = vec![Passing::read(bridge + 1, line.order.len() - 1, self.positions(language))];
         held.push(Passing::by_frame(0, bridge.saturating_sub(1), text.saturating_add(tables)));
         let tower = self.tower();

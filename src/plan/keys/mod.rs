@@ -178,6 +178,7 @@ section!(LORA, lora, LoraPart, "training.lora", "adapters; base weights frozen",
     rank: whole(most::WIDTH), "rank of the adapters";
     targets: texts(), "modules that get adapters, e.g. q_proj";
     modules_to_save: texts(), "embedding, output matrix or projector, where a copy of them trains whole beside the adapters";
+    vision_tower: flag(), "layers of these names in a tower of vision and its projector get adapters too";
     dropout: share(), "dropout before the adapters";
     base_bits: choice(&[4, 8]), "base weights quantised to so many bits (QLoRA)";
     double_quant: flag(), "the quantisation's scales are quantised too";

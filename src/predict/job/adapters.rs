@@ -36,13 +36,20 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, architecture: &Architectur
             candidates.into_iter().filter(|(operator, _)| there.contains(operator)).collect()
         }
     };
+    let in_tower =
+        architecture.sight().filter(|_| part.vision_tower == Some(true)).map_or(&[][..], |sight| &sight.modules);
     let targets = match &part.targets {
-        Some(names) => named(names, &own, notes),
+        Some(names) => named(names, (&own, in_tower), notes),
         None => by_default(architecture.family, profile, &own, notes),
     };
+    // Where the projector stands, the language model's embedding does too.
+    let seen = part.targets.as_ref().map_or_else(Vec::new, |names| of_tower(names, in_tower));
+    let (joint, tower): (Vec<_>, Vec<_>) = seen.into_iter().partition(|operator| operator.starts_with(JOINT));
+    let targets: Vec<&'static str> = targets.into_iter().chain(joint).collect();
     let saved = part.modules_to_save.as_deref().unwrap_or_default();
     Some(Lora {
         rank: notes.or(keys::lora::rank, part.rank, 8),
+        tower,
         saved: trained_whole(saved, architecture, (&own, &targets), notes),
         targets,
         dropout: part.dropout.unwrap_or(0.0),
@@ -65,8 +72,14 @@ fn weights(dtype: Dtype, notes: &mut Notes) -> Option<Element> {
     }
 }
 
-/// Operators of the modules that a plan names; a name that no module has is a fault.
-fn named(names: &[String], own: &[Module], notes: &mut Notes) -> Vec<&'static str> {
+/// Operators of a tower's modules that have those names; all of them, where adapters stand on every linear layer.
+fn of_tower(names: &[String], modules: &[Module]) -> Vec<&'static str> {
+    let meant = |path: &str| names.iter().any(|name| ALL.contains(&name.as_str()) || is_meant(path, name));
+    modules.iter().filter(|(_, path)| meant(path)).map(|(operator, _)| *operator).collect()
+}
+
+/// Operators of the modules that a plan names; a name that no module has, nor one of the tower, is a fault.
+fn named(names: &[String], (own, tower): (&[Module], &[Module]), notes: &mut Notes) -> Vec<&'static str> {
     let mut operators = Vec::new();
     for name in names {
         let meant = |(operator, path): &&Module| match ALL.contains(&name.as_str()) {
@@ -76,7 +89,8 @@ fn named(names: &[String], own: &[Module], notes: &mut Notes) -> Vec<&'static st
         };
         let before = operators.len();
         operators.extend(own.iter().filter(meant).map(|(operator, _)| *operator));
-        if operators.len() == before {
+        let stands = tower.iter().any(|(_, path)| is_meant(path, name));
+        if operators.len() == before && !stands {
             notes.fault(
                 TARGETS,
                 format!("`{name}` is no linear layer of this model that takes an adapter; {}", known(own)),

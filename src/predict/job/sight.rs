@@ -57,7 +57,7 @@ pub(super) fn check(
             "has no tower of vision here: transformers' classes are known, or give the language model by itself",
         );
     }
-    if plan.training.lora.is_some() {
+    if plan.training.lora.as_ref().is_some_and(|lora| lora.vision_tower != Some(true)) {
         notes.assume("training.lora.targets", "of the language model alone; peft finds such names in the tower too");
     }
 }

@@ -15,6 +15,8 @@ pub struct Lora {
     pub rank: u64,
     /// Linear layers that have one, by the names of their operators.
     pub targets: Vec<&'static str>,
+    /// Those of a tower of vision and its joint that have one.
+    pub tower: Vec<&'static str>,
     /// The embedding and the output matrix, where they train whole beside the adapters.
     pub saved: Vec<&'static str>,
     /// Dropout before the first matrix.

@@ -225,13 +225,13 @@ pub(in crate::predict) fn adapter_element(job: &Job) -> Element {
 
 fn adapters(job: &Job) -> Option<Adapters> {
     let lora = job.training.lora.as_ref()?;
-    let element = adapter_element(job);
     Some(Adapters {
         rank: lora.rank,
         targets: lora.targets.clone(),
+        tower: lora.tower.clone(),
         saved: lora.saved.clone(),
         dropout: if trains(job) { lora.dropout } else { 0.0 },
-        element,
+        element: adapter_element(job),
         base_bits: lora.base_bits,
         restores_input_type: job.modules.restores_input_type.is,
     })
@@ -239,11 +239,6 @@ fn adapters(job: &Job) -> Option<Adapters> {
 
 fn trains(job: &Job) -> bool {
     job.training.mode == Mode::Train
-}
-
-/// Keys and values are kept by decoders that answer.
-fn cache(job: &Job) -> Option<Cache> {
-    job.keeps_cache().then_some(Cache { element: job.storage.kv_cache, past: job.batch.past })
 }
 
 fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> MicroBatch<'a> {
@@ -292,7 +287,8 @@ fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> Mi
         dropout: if trains(job) { job.training.dropout } else { Some(0.0) },
         frozen: job.training.frozen,
         vocab_multiple: job.vocab_multiple(),
-        cache: cache(job),
+        // Keys and values are kept by decoders that answer.
+        cache: job.keeps_cache().then_some(Cache { element: job.storage.kv_cache, past: job.batch.past }),
     }
 }
 
