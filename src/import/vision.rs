@@ -37,11 +37,6 @@ impl WholeModel {
         Self { preset: preset.into(), frozen: vec!["vision_tower", "multi_modal_projector"] }
     }
 
-    /// Known by a trace of one image a sample, which no adapters or quantised weights are put into.
-    fn is_traced(&self) -> bool {
-        self.preset.starts_with("internvl")
-    }
-
     /// Images of any size are shown, in steps of so many pixels: four patches are one token.
     fn grain(&self) -> Option<u64> {
         let of = |start: &str, pixels: u64| self.preset.starts_with(start).then_some(pixels);
@@ -275,26 +270,18 @@ fn llava_like(imported: &ImportedPlan, settings: &Settings, tower: &str) -> Opti
 }
 
 /// Whether the whole model can stand for it: nothing cuts its layers, and other modules than transformers' have no tower
-/// here. A trace takes no adapters besides, and no other model beside it.
-fn can_be_whole(imported: &ImportedPlan, whole: &WholeModel) -> bool {
+/// here.
+fn can_be_whole(imported: &ImportedPlan) -> bool {
     let cut = [
         keys::training::frozen,
         keys::distribution::tensor_parallel,
         keys::distribution::pipeline_parallel,
         keys::distribution::context_parallel,
     ];
-    let beside = [
-        keys::lora::rank,
-        keys::lora::base_bits,
-        keys::training::reference_model,
-        keys::training::critic_model,
-        keys::training::generation_beside,
-    ];
     let is_given =
         |key: &&str| imported.get(key).is_some_and(|found| !["1", "false"].contains(&found.value.to_string().as_str()));
     let framework = imported.get(keys::model::framework).is_none_or(|found| found.value.as_str() == Some("pytorch"));
-    let alone = !whole.is_traced() || !beside.iter().any(&is_given);
-    framework && alone && !cut.iter().any(is_given)
+    framework && !cut.iter().any(is_given)
 }
 
 /// `--unfreeze_mm_vision_tower True`, `--tune_type_vision_tower full`, `--freeze_vision_tower False`,
@@ -319,7 +306,7 @@ fn trains(settings: &Settings) -> bool {
 /// Says of a tower what becomes of it: frozen below adapters, or by the tool's own default.
 pub fn settle(imported: &mut ImportedPlan) {
     let Some(tower) = imported.tower.take() else { return };
-    if let Some(whole) = tower.whole.as_ref().filter(|whole| can_be_whole(imported, whole)) {
+    if let Some(whole) = tower.whole.as_ref().filter(|_| can_be_whole(imported)) {
         return set_whole(imported, &tower, whole);
     }
     imported.drop(keys::model::images);

@@ -28,6 +28,8 @@ pub struct ClassRules {
     /// Samples attend one after the other, and what they give is joined by a `cat`, outside flash-attn's kernels
     /// (`Qwen2_5_VLVisionAttention`).
     pub joined_samples: bool,
+    /// What attention and feed-forward give is scaled by a number a channel before it is added (`InternVLVisionLayer.lambda_1`).
+    pub layer_scale: bool,
     /// A windowed layer attends within blocks of a window each.
     pub window_blocks: bool,
     /// The loss reads a copy of the logits, without each sample's last (`NemotronHForCausalLM`).
@@ -100,6 +102,7 @@ impl ClassRules {
         joined_experts: false,
         sample_tables: false,
         joined_samples: false,
+        layer_scale: false,
         window_blocks: false,
         copies_logits: false,
         repeats_kv: false,

@@ -201,7 +201,7 @@ fn presets_with_a_trace_are_predicted_by_it() {
     }
     // Each file is a preset's.
     assert_eq!(traced, std::fs::read_dir(&folder).unwrap().count());
-    assert!(traced >= 3);
+    assert!(traced >= 1);
 }
 
 /// LLaVA 1.5 7B trains all but its vision tower in its second stage, its projector alone in its first (its own scripts): CLIP's

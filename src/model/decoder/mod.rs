@@ -253,6 +253,7 @@ impl DecoderContext<'_> {
         };
         let attended =
             if d.sandwich_norms { self.norm(b, attended, "post_attention_norm", d.hidden) } else { attended };
+        let attended = self.scaled(b, "attention.layer_scale", attended);
         let x = self.residual(b, "attention.residual", x, attended);
         b.returns("attention.return");
         x
@@ -268,6 +269,7 @@ impl DecoderContext<'_> {
             self.mlp(b, gathered, d.intermediate, "mlp")
         };
         let out = if d.sandwich_norms { self.norm(b, out, "post_mlp_norm", d.hidden) } else { out };
+        let out = self.scaled(b, "mlp.layer_scale", out);
         // `ModernBertEncoderLayer.forward` has it until both have returned.
         if self.names_normed() {
             b.holds("mlp.return", &[normed]);
@@ -281,6 +283,16 @@ impl DecoderContext<'_> {
 
     fn names_normed(&self) -> bool {
         self.family == Family::ModernBert && self.run.modules.python_names.is
+    }
+
+    /// Times a trained number for each channel, where the class has them.
+    fn scaled(&self, b: &mut Builder<'_>, name: &'static str, x: TensorId) -> TensorId {
+        if !self.class_rules().layer_scale {
+            return x;
+        }
+        b.group = Group::Residual;
+        let scale = b.weight(Part::Norm, self.d.hidden, 1);
+        b.mul(name, scale, x)
     }
 
     /// A block with its norms behind the residual additions (BERT).

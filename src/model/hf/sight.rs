@@ -46,6 +46,15 @@ const OF_SIGLIP: &[Module] = &[
     ("mlp.down_proj", "mlp.fc2"),
 ];
 
+const OF_INTERNVL: &[Module] = &[
+    ("attention.q_proj", "attention.q_proj"),
+    ("attention.k_proj", "attention.k_proj"),
+    ("attention.v_proj", "attention.v_proj"),
+    ("attention.o_proj", "attention.projection_layer"),
+    ("mlp.up_proj", "mlp.fc1"),
+    ("mlp.down_proj", "mlp.fc2"),
+];
+
 const OF_PALIGEMMA: &[Module] = &[("vision.joint", "multi_modal_projector.linear")];
 
 const OF_LLAVA: &[Module] =
@@ -63,6 +72,7 @@ pub fn read(outer: Keys<'_>, hidden: u64) -> Result<Option<Sight>, Fault> {
         // transformers 5: the same without a deep stack.
         "qwen3_5" | "qwen3_5_moe" => Some(tower.qwen3(Vec::new())?),
         "llava" => tower.llava(outer)?,
+        "internvl" => tower.internvl(outer)?,
         "gemma3" => tower.gemma3(outer)?,
         // Gemma 2 in its place is handed masks of two kinds.
         "paligemma" if of_text(outer, "gemma") => tower.paligemma()?,
@@ -261,6 +271,67 @@ impl Vision<'_> {
             deepstack: Vec::new(),
             unread_norm: true,
             keeps_states: true,
+        }))
+    }
+
+    /// A number for both sides of what may be a pair of equal ones.
+    fn side(self, name: &str, otherwise: u64) -> Result<Option<u64>, Fault> {
+        if !self.keys.is_list(name) {
+            return Ok(Some(self.size(name, otherwise)?));
+        }
+        let sides = self.keys.counts(name, MAX_WIDTH)?.unwrap_or_default();
+        Ok(sides.first().copied().filter(|first| *first > 0 && sides.iter().all(|side| side == first)))
+    }
+
+    /// `InternVLVisionModel`, four of whose patches become one token.
+    fn internvl(self, outer: Keys<'_>) -> Result<Option<Sight>, Fault> {
+        let [Some(side), Some(image)] = [self.side("patch_size", 14)?, self.side("image_size", 448)?] else {
+            return Ok(None);
+        };
+        let plain = self.keys.text(&["norm_type"]).is_none_or(|norm| norm == "layer_norm");
+        let whole = outer.place_from_end("vision_feature_layer", 1) == Some(1);
+        let halved = outer.share(&["downsample_ratio"], 0.5)? == 0.5;
+        if !plain
+            || !whole
+            || !halved
+            || self.keys.flag("use_qk_norm", false)?
+            || self.keys.flag("use_mask_token", false)?
+        {
+            return Ok(None);
+        }
+        let hidden = self.size("hidden_size", 1024)?;
+        let layers = self.layers("num_hidden_layers", 24)?;
+        let patches = (image / side).saturating_mul(image / side);
+        let class_rules = ClassRules { layer_scale: true, ..ClassRules::USUAL };
+        let pooled = self.keys.flag("use_mean_pooling", true)?;
+        let table = self.keys.flag("use_absolute_position_embeddings", false)?;
+        Ok(Some(Sight {
+            tower: Decoder {
+                intermediate: self.size("intermediate_size", 4096)?,
+                act: activation(self.keys, Act::Gelu)?,
+                qkv_bias: self.keys.flag("attention_bias", false)?,
+                max_positions: Some(patches),
+                class_rules,
+                ..Decoder::plain(hidden, layers, self.size("num_attention_heads", 16)?)
+            },
+            patches: Patches {
+                class_token: true,
+                positions: if table { Positions::Rows(patches.saturating_add(1)) } else { Positions::No },
+                ..of_one_size(side, image)
+            },
+            joint: Joint {
+                last_norm: if pooled { None } else { Some(Norm::Layernorm) },
+                norm: Some(JointNorm::Shuffled),
+                joined: 4,
+                pooled: 1,
+                inner: Some(self.hidden),
+                bias: true,
+            },
+            read: layers,
+            modules: [OF_INTERNVL, OF_LLAVA].concat(),
+            deepstack: Vec::new(),
+            unread_norm: false,
+            keeps_states: false,
         }))
     }
 

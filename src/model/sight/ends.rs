@@ -202,6 +202,10 @@ impl VisionStack<'_> {
         let x = match norm {
             Some(JointNorm::Patch(norm)) => tower_norm(tower, b, x, "vision.norm", norm),
             Some(JointNorm::Token) => layer_norm(b, x, "vision.norm", from, true),
+            Some(JointNorm::Shuffled) => {
+                let x = b.copy("vision.shuffle", x);
+                layer_norm(b, x, "vision.norm", from, true)
+            }
             Some(JointNorm::Language) => language.norm(b, x, "vision.norm", from),
             None => x,
         };

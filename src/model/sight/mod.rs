@@ -91,6 +91,8 @@ pub enum JointNorm {
     Patch(Norm),
     /// Over the channels of joined patches, a layer norm.
     Token,
+    /// The same behind a second copy, by columns (InternVL's `pixel_shuffle`).
+    Shuffled,
     /// The language model's own over a token's channels (`Gemma3MultiModalProjector.mm_soft_emb_norm`).
     Language,
 }
