@@ -7,7 +7,7 @@ use super::memory::overhead;
 use super::time::decode;
 use super::{account, largest_stage};
 use crate::plan::keywords::CpuOffload;
-use crate::predict::job::{Fragmentation, Job, Training};
+use crate::predict::job::{Batch, Fragmentation, Job, Training};
 use crate::predict::memory::replay::Replays;
 use crate::predict::memory::{self, StageDetail, StageRun};
 use crate::predict::prediction::{Capacity, Component, Roofline, StepTime, Traffic};
@@ -167,11 +167,11 @@ pub(super) fn walks_alike(own: &Job, job: &Job) -> bool {
         let context = (degrees.context, degrees.exchange, degrees.gathers_tokens, degrees.stays_gathered);
         (degrees.tensor, degrees.sequence_parallel, context, degrees.expert, degrees.expert_tensor)
     };
-    let batch = |job: &Job| (job.batch.micro, job.batch.sequence, job.batch.past, job.batch.target, job.batch.image);
+    let sizes = |batch: Batch| (batch.micro, batch.sequence, batch.past, batch.target, batch.image, batch.seen);
     let (cpu_offload, checkpointing) = (own.training.cpu_offload, own.training.checkpointing.clone());
     let training = Training { cpu_offload, checkpointing, ..job.training.clone() };
     cut(own) == cut(job)
-        && batch(own) == batch(job)
+        && sizes(own.batch) == sizes(job.batch)
         && own.training == training
         && own.storage == job.storage
         && own.profile == job.profile

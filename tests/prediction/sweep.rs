@@ -52,7 +52,10 @@ fn rows_that_share_walks_are_what_they_are_alone() {
     const SMALL: &str = "model: {preset: gpt2, framework: pytorch, sequence_length: 512}\n\
                          training: {precision: bf16, micro_batch_size: 1}\nhardware: {gpu_type: NVIDIA H100}\n";
     const MIXTURE: &str = include_str!("../../configs/plans/moe_expert_parallel.yaml");
-    let kinds: [(&str, &[&str]); 5] = [
+    const SEEING: &str = "model: {preset: qwen2-vl-2b, sequence_length: 1024}\n\
+                          training: {precision: bf16, micro_batch_size: 1}\nhardware: {gpu_type: NVIDIA H100}\n";
+    let kinds: [(&str, &[&str]); 6] = [
+        (SEEING, &["images=0,1,2", "image_size=224,448", "micro_batch_size=1,2", "frozen=[],[vision_tower]"]),
         (SMALL, &["cluster.num_gpus=1", "gradient_accumulation_steps=1,2,3", "gpu_type=NVIDIA H100,NVIDIA T4"]),
         (SMALL, &["num_gpus=1,4", "sharding=none,zero1,zero2,zero3", "cpu_offload=none,optimizer", "dropout=0,0.1"]),
         (SMALL, &["num_gpus=1,16", "interconnect=pcie_4,nvlink_4", "loss=hf,fused", "price_per_gpu_hour=1,2"]),

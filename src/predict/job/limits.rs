@@ -145,11 +145,13 @@ pub(super) fn size(
     let tokens = batch.micro as f64 * longest as f64;
     // A pixel takes as many channels as the widest layer at most.
     let tokens = tokens.max(batch.micro as f64 * (batch.image as f64).powi(2));
+    let patches = architecture.sight().map_or(0, |sight| sight.patches_of(batch.seen.side)) as f64;
+    let tokens = tokens.max(batch.micro as f64 * batch.seen.images as f64 * patches);
     let layers = architecture.layers() as f64;
     let (width, heads) = architecture.widest();
     let widest = tokens * width as f64 * 16.0 * layers;
     // A UNet attends from every latent to every other.
-    let longest = (longest as f64).max(if matches!(architecture.input(), Input::Captioned(_)) {
+    let longest = (longest as f64).max(patches).max(if matches!(architecture.input(), Input::Captioned(_)) {
         (batch.image as f64).powi(2)
     } else {
         0.0
