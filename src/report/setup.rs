@@ -235,7 +235,8 @@ fn precision(job: &Job) -> String {
 
 fn value(job: &Job, host: Bytes) -> Value {
     let (batch, degrees, training, hardware) = (&job.batch, &job.degrees, &job.training, &job.hardware);
-    let side = batch.image.max(batch.seen.side);
+    let shown = if batch.seen.images > 0 { batch.seen.side } else { 0 };
+    let side = batch.image.max(shown);
     let network = (degrees.num_gpus > hardware.node_gpus).then_some(&hardware.network);
     json!({
         "kind": job.architecture.kind().to_string(),

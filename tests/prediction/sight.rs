@@ -83,3 +83,19 @@ fn adapters_stand_in_the_tower_where_the_plan_says() {
     // A name of the tower alone; the two matrices of the merger, 5120 to 5120 and 5120 to 2048.
     assert_eq!(trained("qwen2.5-vl-3b", "mlp.0, mlp.2", true), 8 * (5120 + 5120) + 8 * (5120 + 2048));
 }
+
+/// Qwen 2's adapters stand on queries and values where nobody says more (peft 0.18, utils/constants.py), which the tower calls otherwise;
+/// Llama's do too, and CLIP calls them the same: 24 layers of 1024 twice.
+#[test]
+fn adapters_of_the_default_stand_in_the_tower_too() {
+    let trained = |tower: bool| {
+        of("preset: llava-1.5-7b, sequence_length: 1024", &format!("lora: {{rank: 8, vision_tower: {tower}}}"))
+            .params
+            .trainable
+    };
+    assert_eq!(trained(true) - trained(false), 24 * 2 * 8 * (1024 + 1024));
+    let text =
+        "model: {preset: llama-2-7b}\ntraining: {lora: {rank: 8, vision_tower: true}}\nhardware: {gpu_type: H100}";
+    let said = predicted(text).unwrap().assumptions;
+    assert!(said.iter().any(|line| line.contains("training.lora.vision_tower")), "{said:?}");
+}

@@ -138,11 +138,6 @@ impl<'a> Builder<'a> {
         self.tape.get(id).grad
     }
 
-    /// Type of the weights.
-    pub const fn element_of_weights(&self) -> Element {
-        self.types.weight
-    }
-
     /// Type of a tensor.
     pub fn element(&self, id: TensorId) -> Element {
         self.tape.get(id).element

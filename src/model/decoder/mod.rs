@@ -34,10 +34,10 @@ pub use losses::cross_entropy;
 pub use norm::layer_norm;
 
 use super::architecture::{Decoder, DecoderOutput, Family};
-use super::builder::{Adapters, Builder, EMBEDDING, HEAD, JOINT, is_covered};
+use super::builder::{Adapters, Builder, EMBEDDING, HEAD, is_covered};
 use super::element::{Element, Group};
 use super::rules::{ClassRules, LayerBuffer};
-use super::sight::seeing;
+use super::sight::{seeing, trains_before};
 use super::tape::{GRANULE, Tape, TensorId, rounded};
 use super::walk::{LossRule, MicroBatch, Walk};
 use super::weight::{Collective, CollectiveKind, Part, RankGroup};
@@ -129,21 +129,12 @@ impl DecoderContext<'_> {
     fn reaches_embedding(&self) -> bool {
         let frozen = self.run.frozen;
         let normed = self.d.embedding_norm && !frozen.has(Part::Norm);
-        match self.run.adapters {
+        let own = match self.run.adapters {
             // The first layer's own adapters need none of it.
-            Some(adapters) => {
-                let before = |name: &&'static str| *name == EMBEDDING || name.starts_with(JOINT);
-                let mut named = adapters.targets.iter().chain(&adapters.saved);
-                named.any(before) || (self.run.seen.images > 0 && !adapters.tower.is_empty())
-            }
-            None => !frozen.has(Part::Embedding) || normed || self.sees_gradients(),
-        }
-    }
-
-    /// Whether what stands before the text's embedding is trained, without adapters.
-    fn sees_gradients(&self) -> bool {
-        let shown = self.d.sight.is_some() && self.run.seen.images > 0;
-        shown && !(self.run.frozen.has_tower() && self.run.frozen.has_joint())
+            Some(adapters) => [&adapters.targets, &adapters.saved].iter().any(|names| names.contains(&EMBEDDING)),
+            None => !frozen.has(Part::Embedding) || normed,
+        };
+        own || trains_before(self.d, self.run)
     }
 
     /// Whether a gradient flows through the blocks: not where adapters stand behind them alone.

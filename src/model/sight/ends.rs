@@ -176,7 +176,7 @@ impl VisionStack<'_> {
         if adapters.is_some() {
             let copies: Vec<_> = b.tape.weights[first..].to_vec();
             for copy in copies {
-                b.tape.weight(Weight { active: 0, trained: false, ..copy }, b.element_of_weights());
+                b.tape.weight(Weight { active: 0, trained: false, ..copy }, self.weight_element());
             }
             b.adapters = adapters;
         }

@@ -4,7 +4,7 @@
 mod ends;
 mod walk;
 
-pub(super) use walk::seeing;
+pub(super) use walk::{seeing, trains_before};
 
 use super::stack::Decoder;
 use crate::framework::Module;

@@ -8,6 +8,7 @@ use crate::model::builder::{Adapters, JOINT};
 use crate::model::decoder::{DecoderContext, product};
 use crate::model::element::Element;
 use crate::model::frozen::FrozenParts;
+use crate::model::stack::Decoder;
 use crate::model::tape::{Tape, rounded};
 use crate::model::walk::{Cut, MicroBatch, Passing, Pending, Walk};
 use crate::model::weight::{Part, Weight};
@@ -55,7 +56,8 @@ pub(super) struct VisionStack<'a> {
     pub sight: &'a Sight,
     run: MicroBatch<'a>,
     language: &'a MicroBatch<'a>,
-    nothing: &'a Adapters,
+    /// Its adapters; without any nothing below them is trained.
+    adapters: &'a Adapters,
 }
 
 /// A tower's adapters, where it has some; without any what stands below them is not trained.
@@ -78,19 +80,29 @@ fn of_tower(run: &MicroBatch<'_>) -> Adapters {
     })
 }
 
+/// Whether a gradient goes beyond the text's embedding: to a tower or what joins it, where images are shown.
+pub fn trains_before(d: &Decoder, run: &MicroBatch<'_>) -> bool {
+    let shown = d.sight.is_some() && run.seen.images > 0;
+    let adapted = |adapters: &Adapters| {
+        let mut joint = adapters.targets.iter().chain(&adapters.saved);
+        !adapters.tower.is_empty() || joint.any(|name| name.starts_with(JOINT))
+    };
+    shown && run.adapters.map_or(!(run.frozen.has_tower() && run.frozen.has_joint()), adapted)
+}
+
 /// The walk of a language model with its tower: the tower's blocks, the joint with the text's embedding, the layers.
 pub fn seeing(language: &DecoderContext<'_>, sight: &Arc<Sight>, walk: Walk) -> Walk {
     let run = language.run;
-    let nothing = of_tower(run);
+    let adapters = of_tower(run);
     let trains = run.adapters.is_none() && !run.frozen.has_tower();
     let class_token = u64::from(sight.patches.class_token);
     let shown = run.seen.images.max(1);
     let before = VisionStack {
         sight,
         language: run,
-        nothing: &nothing,
+        adapters: &adapters,
         run: MicroBatch {
-            adapters: (!trains).then_some(&nothing),
+            adapters: (!trains).then_some(&adapters),
             batch: run.batch.saturating_mul(shown),
             sequence: sight.patches_of(run.seen.side).saturating_add(class_token),
             cut: Cut::WHOLE,
@@ -158,6 +170,11 @@ impl VisionStack<'_> {
         if self.joint_trains() { FrozenParts::NOTHING } else { FrozenParts::EVERYTHING }
     }
 
+    /// Type of the weights.
+    pub(super) const fn weight_element(&self) -> Element {
+        self.run.types.weight
+    }
+
     /// Patches of all images.
     pub(super) fn patches(&self) -> u64 {
         self.run.batch.saturating_mul(self.sight.patches_of(self.run.seen.side))
@@ -172,7 +189,7 @@ impl VisionStack<'_> {
         if read >= order.len() {
             return (blocks, order);
         }
-        let bare = Adapters { targets: Vec::new(), ..self.nothing.clone() };
+        let bare = Adapters { targets: Vec::new(), ..self.adapters.clone() };
         let run = MicroBatch { adapters: Some(&bare), ..self.run.clone() };
         let (unread, own) = DecoderContext { run: &run, ..tower }.layers(stream);
         // Adapters stand there too, and no gradient reaches them.
@@ -215,7 +232,9 @@ impl VisionStack<'_> {
         line.run(kinds.len(), NO_MASK);
         kinds.push(("projector and embedding", if shown { self.bridge(language) } else { self.text(language) }));
         let taken = kinds.len();
-        kinds.push(("vision branch taken up", ran(self.taken_up(language))));
+        if !self.sight.deepstack.is_empty() {
+            kinds.push(("vision branch taken up", ran(self.taken_up(language))));
+        }
         let first = kinds.len();
         kinds.extend(walk.kinds);
         for (at, (kind, mask)) in walk.order.into_iter().zip(walk.mask_of).enumerate() {

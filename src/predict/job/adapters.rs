@@ -43,7 +43,10 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, architecture: &Architectur
         None => by_default(architecture.family, profile, &own, notes),
     };
     // Where the projector stands, the language model's embedding does too.
-    let seen = part.targets.as_ref().map_or_else(Vec::new, |names| of_tower(names, in_tower));
+    let seen = match &part.targets {
+        Some(names) => of_tower(names, in_tower),
+        None => of_tower(default_targets(architecture.family, profile), in_tower),
+    };
     let (joint, tower): (Vec<_>, Vec<_>) = seen.into_iter().partition(|operator| operator.starts_with(JOINT));
     let targets: Vec<&'static str> = targets.into_iter().chain(joint).collect();
     let saved = part.modules_to_save.as_deref().unwrap_or_default();
@@ -73,8 +76,9 @@ fn weights(dtype: Dtype, notes: &mut Notes) -> Option<Element> {
 }
 
 /// Operators of a tower's modules that have those names; all of them, where adapters stand on every linear layer.
-fn of_tower(names: &[String], modules: &[Module]) -> Vec<&'static str> {
-    let meant = |path: &str| names.iter().any(|name| ALL.contains(&name.as_str()) || is_meant(path, name));
+fn of_tower<T: AsRef<str>>(names: &[T], modules: &[Module]) -> Vec<&'static str> {
+    let names = names.iter().map(AsRef::as_ref);
+    let meant = |path: &str| names.clone().any(|name| ALL.contains(&name) || is_meant(path, name));
     modules.iter().filter(|(_, path)| meant(path)).map(|(operator, _)| *operator).collect()
 }
 

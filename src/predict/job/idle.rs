@@ -45,6 +45,7 @@ pub(super) fn note(
         (m.input_gradient.is_some() && !layers, "model.input_gradient"),
         (m.image_size.is_some() && !image && !sees, "model.image_size"),
         (m.images.is_some() && !sees, "model.images"),
+        (!sees && t.lora.as_ref().is_some_and(|lora| lora.vision_tower == Some(true)), "training.lora.vision_tower"),
         (plain && t.activation_checkpointing.is_some(), "training.activation_checkpointing"),
         (m.sequence_length.is_some() && image, "model.sequence_length"),
         (m.transformer_impl.is_some() && !reads("model.transformer_impl"), "model.transformer_impl"),
