@@ -64,6 +64,16 @@ fn what_no_tower_can_be_is_refused() {
     assert!(fault("framework: megatron}").contains("no tower of vision here"));
     let cut = fault("image_size: 448}\ncluster: {num_gpus: 2}\ndistribution: {tensor_parallel: 2}");
     assert!(cut.contains("nothing here cuts a tower of vision"), "{cut}");
+    // Branches behind blocks that are not there, twice behind one, and more than layers take up.
+    for (branches, layers) in [("[0, 1, 7]", 4), ("[1, 1]", 4), ("[0, 1, 2]", 2)] {
+        let text = format!(
+            "model: {{hf_config: {{model_type: qwen3_vl, architectures: [Qwen3VLForConditionalGeneration],
+              text_config: {{model_type: qwen3_vl_text, hidden_size: 512, num_hidden_layers: {layers}, num_attention_heads: 4}},
+              vision_config: {{depth: 4, hidden_size: 64, num_heads: 4, deepstack_visual_indexes: {branches}}}}}}}"
+        );
+        let said = predicted(&text).unwrap_err();
+        assert!(said.contains("deepstack_visual_indexes"), "{branches}: {said}");
+    }
     let only = predicted("model: {preset: llava-1.5-7b, image_size: 224}").unwrap_err();
     assert!(only.contains("takes images of 336 pixels a side"), "{only}");
 }

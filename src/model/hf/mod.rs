@@ -199,7 +199,7 @@ fn shape(
 /// Puts the tower before a language model, where the file has one with rules.
 fn sees(outer: Keys<'_>, shape: &mut ModelShape) -> Result<bool, Fault> {
     let ModelShape::Decoder(decoder) = shape else { return Ok(false) };
-    decoder.sight = sight::read(outer, decoder.hidden)?.map(Arc::new);
+    decoder.sight = sight::read(outer, decoder)?.map(Arc::new);
     // Positions by time, height and width are each sample's own.
     if outer.text(&["model_type"]).is_some_and(|kind| kind.starts_with("qwen3_5")) {
         decoder.class_rules.sample_tables = decoder.sight.is_some();

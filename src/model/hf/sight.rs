@@ -62,10 +62,10 @@ const OF_LLAVA: &[Module] =
 
 /// The tower before a language model of that width, where its kind has rules; whether the language model stands behind it
 /// or by itself its own keys say.
-pub fn read(outer: Keys<'_>, hidden: u64) -> Result<Option<Sight>, Fault> {
+pub fn read(outer: Keys<'_>, language: &Decoder) -> Result<Option<Sight>, Fault> {
     let Some(vision) = outer.inner("vision_config") else { return Ok(None) };
-    let tower = Vision { keys: vision, hidden };
-    Ok(match outer.text(&["model_type"]).unwrap_or_default() {
+    let tower = Vision { keys: vision, hidden: language.hidden };
+    let sight = match outer.text(&["model_type"]).unwrap_or_default() {
         "qwen2_vl" => Some(tower.qwen2()?),
         "qwen2_5_vl" => Some(tower.qwen2_5()?),
         "qwen3_vl" => Some(tower.qwen3(vec![8, 16, 24])?),
@@ -77,7 +77,23 @@ pub fn read(outer: Keys<'_>, hidden: u64) -> Result<Option<Sight>, Fault> {
         // Gemma 2 in its place is handed masks of two kinds.
         "paligemma" if of_text(outer, "gemma") => tower.paligemma()?,
         _ => None,
-    })
+    };
+    sight.map(|sight| with_branches_in_place(sight, language)).transpose()
+}
+
+/// A branch stands behind a block that is there, once, and a layer of the language model takes it up.
+fn with_branches_in_place(sight: Sight, language: &Decoder) -> Result<Sight, Fault> {
+    let branches = &sight.deepstack;
+    let rising = branches.windows(2).all(|pair| pair[0] < pair[1]);
+    let there = branches.iter().all(|block| *block < sight.tower.layers) && branches.len() as u64 <= language.layers;
+    if rising && there {
+        return Ok(sight);
+    }
+    let (blocks, layers) = (sight.tower.layers, language.layers);
+    let said = format!(
+        "{branches:?}: blocks of {blocks} in rising order, and no more than the language model's {layers} layers"
+    );
+    Err(Keys::fault("vision_config.deepstack_visual_indexes", said))
 }
 
 /// Patches of images of one size, with a row of positions each.
@@ -101,6 +117,9 @@ fn of_text(outer: Keys<'_>, kind: &str) -> bool {
     outer.inner("text_config").and_then(|text| text.text(&["model_type"])) == Some(kind)
 }
 
+/// Blocks of a tower: each one's output may be held beside all others'.
+const MAX_LAYERS: u64 = 1000;
+
 /// Keys of a tower, and the width of the language model behind it.
 #[derive(Clone, Copy)]
 struct Vision<'a> {
@@ -114,7 +133,7 @@ impl Vision<'_> {
     }
 
     fn layers(self, name: &str, otherwise: u64) -> Result<u64, Fault> {
-        Ok(self.keys.count(&[name], MAX_COUNT)?.unwrap_or(otherwise))
+        Ok(self.keys.count(&[name], MAX_LAYERS)?.unwrap_or(otherwise))
     }
 
     /// Blocks with queries, keys and values of one matrix, which are turned by where a patch lies, in fp32
