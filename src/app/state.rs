@@ -37,12 +37,13 @@ use crate::app::what_if::fixes::FixesView;
 use crate::app::what_if::largest::LargestSize;
 use crate::app::what_if::search::SearchView;
 use crate::app::what_if::sweep::SweepView;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Gpu};
 use crate::compare::{Calibration, Comparison};
 use crate::lessons::Lesson;
 use crate::plan::LoadedPlan;
 use crate::reading::playback::Playback;
-use crate::reading::{Moment, SourceKind};
+use crate::reading::{DeviceSample, Moment, SourceKind};
+use crate::units::Bytes;
 
 /// Something on top of the panes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -305,6 +306,11 @@ pub struct State {
     pub now: Moment,
 }
 
+/// A GPU's memory, where its driver tells it.
+fn total(device: &DeviceSample) -> Option<Bytes> {
+    device.memory.value().map(|memory| memory.total)
+}
+
 impl State {
     /// The name of the GPU that is watched, where it is another one than the plan's: peaks,
     /// capacity and bandwidth of the plan are not its own then.
@@ -313,18 +319,25 @@ impl State {
         let planned = &self.plans.compared().job()?.hardware.gpu;
         // One that the catalogue does not know may be the plan's own custom one, but not a known one of the plan.
         let known = self.catalog.gpu(&planned.name).is_some();
-        let is_other = |name: &str| self.catalog.gpu(name).map_or(known, |seen| seen.name != planned.name);
         // A part of a GPU (MIG) has a name that no GPU has.
         let whole = self.monitor.devices().iter().filter(|device| device.mig.is_none());
         // Thousands of GPUs have a name or two.
-        let mut looked_up: Vec<&str> = Vec::new();
-        whole.filter_map(|device| device.name.value()).map(String::as_str).find(|name| {
-            let is_new = !looked_up.contains(name);
+        let mut looked_up: Vec<(&str, Option<Bytes>)> = Vec::new();
+        let other = whole.filter(|device| device.name.value().is_some()).find(|device| {
+            let seen = (device.name.value().map_or("", String::as_str), total(device));
+            let is_new = !looked_up.contains(&seen);
             if is_new {
-                looked_up.push(name);
+                looked_up.push(seen);
             }
-            is_new && is_other(name)
-        })
+            is_new && self.card(device).map_or(known, |card| card.name != planned.name)
+        });
+        other?.name.value().map(String::as_str)
+    }
+
+    /// What the catalogue knows of a GPU that is watched.
+    #[must_use]
+    pub fn card(&self, device: &DeviceSample) -> Option<&Gpu> {
+        self.catalog.seen(device.name.value()?, total(device))
     }
 
     /// What is seen is the demo's.

@@ -86,6 +86,8 @@ struct GpuEntry {
     short: String,
     #[serde(default)]
     aliases: Vec<String>,
+    #[serde(default)]
+    driver_name: Option<String>,
     vendor: String,
     architecture: String,
     #[serde(default)]
@@ -94,6 +96,8 @@ struct GpuEntry {
     form: Option<String>,
     sm_count: Option<CitedValue<u64>>,
     memory_gib: CitedValue<f64>,
+    #[serde(default)]
+    unified: bool,
     inline_ecc: Option<CitedValue<bool>>,
     bandwidth_gb_s: CitedValue<f64>,
     l2_mib: Option<CitedValue<f64>>,
@@ -277,6 +281,7 @@ impl GpuEntry {
             host_link: host.unwrap_or_else(|| generation.host_link()),
             // Four decimals of a GiB stand for whole MiB, as drivers print them.
             memory: nearest_mib(self.memory_gib.value),
+            unified: self.unified,
             inline_ecc: self.inline_ecc.is_some_and(|said| said.value),
             bandwidth: BytesPerSec::from_giga(self.bandwidth_gb_s.value),
             l2_bandwidth: l2_rate,
@@ -298,6 +303,7 @@ impl GpuEntry {
             name: self.name,
             short: self.short,
             aliases: self.aliases,
+            driver_name: self.driver_name,
             link: self.link,
             bridge: self.bridge,
             process: self.process_mib.map(|process| ProcessMemory {
@@ -310,15 +316,17 @@ impl GpuEntry {
 
 fn generation(architecture: &str) -> Generation {
     match architecture {
+        "pascal" => Generation::Pascal,
         "volta" => Generation::Volta,
         "turing" => Generation::Turing,
         "ampere" => Generation::Ampere,
         "ada" => Generation::Ada,
         "hopper" => Generation::Hopper,
         "blackwell" => Generation::Blackwell,
-        "cdna2" => Generation::Cdna2,
+        "cdna1" | "cdna2" => Generation::Cdna2,
         "cdna3" => Generation::Cdna3,
         "cdna4" => Generation::Cdna4,
+        "rdna3" | "rdna4" => Generation::Rdna,
         "cpu" => Generation::Cpu,
         _ => Generation::Unknown,
     }

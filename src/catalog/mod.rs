@@ -70,9 +70,11 @@ pub enum Vendor {
 /// Generation of a GPU: what decides workspaces, CUDA context size and GPM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Generation {
+    /// P100, P40, GTX 10.
+    Pascal,
     /// V100.
     Volta,
-    /// T4.
+    /// T4, RTX 20.
     Turing,
     /// A100, A10, RTX 30.
     Ampere,
@@ -82,12 +84,14 @@ pub enum Generation {
     Hopper,
     /// B200, GB200, RTX 50.
     Blackwell,
-    /// MI250X.
+    /// MI100, MI210, MI250X.
     Cdna2,
     /// MI300X, MI325X.
     Cdna3,
     /// MI350X, MI355X.
     Cdna4,
+    /// Radeon RX 7000 and 9000.
+    Rdna,
     /// A host's processors: PyTorch without a GPU.
     Cpu,
     /// A GPU that only the user knows.
@@ -99,6 +103,7 @@ impl Generation {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Pascal => "pascal",
             Self::Volta => "volta",
             Self::Turing => "turing",
             Self::Ampere => "ampere",
@@ -108,6 +113,7 @@ impl Generation {
             Self::Cdna2 => "cdna2",
             Self::Cdna3 => "cdna3",
             Self::Cdna4 => "cdna4",
+            Self::Rdna => "rdna",
             Self::Cpu => "cpu",
             Self::Unknown => "other",
         }
@@ -118,8 +124,10 @@ impl Generation {
     pub const fn host_link(self) -> BytesPerSec {
         match self {
             Self::Hopper | Self::Blackwell | Self::Cdna4 => BytesPerSec(64e9),
-            Self::Volta | Self::Turing => BytesPerSec(16e9),
-            Self::Ampere | Self::Ada | Self::Cdna2 | Self::Cdna3 | Self::Cpu | Self::Unknown => BytesPerSec(32e9),
+            Self::Pascal | Self::Volta | Self::Turing => BytesPerSec(16e9),
+            Self::Ampere | Self::Ada | Self::Cdna2 | Self::Cdna3 | Self::Rdna | Self::Cpu | Self::Unknown => {
+                BytesPerSec(32e9)
+            }
         }
     }
 }
@@ -170,6 +178,8 @@ pub struct Gpu {
     pub short: String,
     /// Other names, among them what NVML reports.
     pub aliases: Vec<String>,
+    /// What NVML reports, where that is the name of an edition with another memory.
+    pub driver_name: Option<String>,
     /// Who makes it.
     pub vendor: Vendor,
     /// Its generation.
@@ -178,6 +188,8 @@ pub struct Gpu {
     pub compute_capability: Option<String>,
     /// What NVML reports as total.
     pub memory: Bytes,
+    /// It is the host's memory: NVML reports none.
+    pub unified: bool,
     /// Checksums lie in the DRAM itself, as the card ships, and take part of its bandwidth.
     pub inline_ecc: bool,
     /// Peak DRAM bandwidth.
@@ -272,6 +284,16 @@ impl Catalog {
     #[must_use]
     pub fn gpu(&self, name: &str) -> Option<&Gpu> {
         names::find(&self.gpus, name, |gpu| (&gpu.name, &gpu.aliases))
+    }
+
+    /// The GPU that a driver calls `name`: of editions that share it, the one with about that much `memory`.
+    #[must_use]
+    pub fn seen(&self, name: &str, memory: Option<Bytes>) -> Option<&Gpu> {
+        let named = self.gpu(name)?;
+        let Some(memory) = memory else { return Some(named) };
+        let shares = |gpu: &&Gpu| gpu.driver_name.as_deref().and_then(|of| self.gpu(of)).is_some_and(|of| of == named);
+        let editions = self.gpus.iter().filter(shares);
+        std::iter::once(named).chain(editions).min_by_key(|gpu| gpu.memory.0.abs_diff(memory.0))
     }
 
     /// The link of that name or alias.

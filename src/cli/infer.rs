@@ -41,7 +41,7 @@ pub fn run(args: &InferArgs, catalog: &Catalog, streams: &mut Streams) -> Result
     if args.gpus.is_some() || args.which.is_some() {
         return Err(Failure::usage("--gpus and --which are for the file of a job: a process tells these itself"));
     }
-    let (heading, imported) = of_process(pid, gpus(), catalog, HookSpeech::Asked)?;
+    let (heading, imported) = of_process(pid, gpus(catalog), catalog, HookSpeech::Asked)?;
     deliver(&heading, &imported, &args.to, streams)
 }
 
@@ -152,12 +152,10 @@ pub enum DeviceSight {
 impl DeviceSight {
     /// What a source shows.
     #[must_use]
-    pub fn of(source: &SourceInfo, devices: &[DeviceSample]) -> Self {
+    pub fn of(source: &SourceInfo, devices: &[DeviceSample], catalog: &Catalog) -> Self {
         match source.kind {
             SourceKind::Host => Self::NoDriver,
-            kind if kind.is_live() => {
-                Self::Gpus(devices.iter().filter_map(|device| device.name.value().cloned()).collect())
-            }
+            kind if kind.is_live() => Self::Gpus(names(devices, catalog)),
             // A demo's GPUs are nobody's.
             _ => Self::Gpus(Vec::new()),
         }
@@ -276,18 +274,27 @@ impl Files for HostFiles {
 }
 
 /// The names of this machine's GPUs; none without a driver, or where it does not answer.
-pub fn gpus() -> Vec<String> {
+pub fn gpus(catalog: &Catalog) -> Vec<String> {
     let (answer, answered) = mpsc::channel();
     // A driver that hangs keeps this thread, not the program.
     let asked = thread::Builder::new().spawn(move || {
-        let names = observe::open(observe::SourceChoice::Auto, SourceContext::default()).map(|mut source| {
-            let devices = source.sample(Moment::default()).devices;
-            devices.iter().filter_map(|device| device.name.value().cloned()).collect::<Vec<_>>()
-        });
+        let opened = observe::open(observe::SourceChoice::Auto, SourceContext::default());
+        let devices = opened.map(|mut source| source.sample(Moment::default()).devices);
         // Nobody listens any more when it took too long.
-        drop(answer.send(names.unwrap_or_default()));
+        drop(answer.send(devices.unwrap_or_default()));
     });
-    asked.ok().and_then(|_| answered.recv_timeout(PATIENCE).ok()).unwrap_or_default()
+    let devices = asked.ok().and_then(|_| answered.recv_timeout(PATIENCE).ok()).unwrap_or_default();
+    names(&devices, catalog)
+}
+
+/// What drivers call GPUs; the catalogue's name for one of several editions that share theirs.
+fn names(devices: &[DeviceSample], catalog: &Catalog) -> Vec<String> {
+    let name = |device: &DeviceSample| {
+        let name = device.name.value()?;
+        let edition = catalog.seen(name, device.memory.value().map(|memory| memory.total));
+        Some(edition.filter(|card| card.driver_name.is_some()).map_or(name, |card| &card.name).clone())
+    };
+    devices.iter().filter_map(name).collect()
 }
 
 /// Writes an inferred plan where it is wanted.

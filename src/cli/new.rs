@@ -35,7 +35,7 @@ fn text(args: &NewArgs, catalog: &Catalog) -> Result<String, Failure> {
             .gpu(name)
             .ok_or_else(|| Failure::usage(format!("--gpu-type: no GPU `{name}`; `memwall gpus` lists them")))?,
         None => {
-            let seen = gpus();
+            let seen = gpus(catalog);
             let known = seen.iter().find_map(|name| catalog.gpu(name)).or_else(|| catalog.gpu(USUAL_GPU));
             known.ok_or_else(|| Failure::failed(format!("the catalogue has no {USUAL_GPU}")))?
         }

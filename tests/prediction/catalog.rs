@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::support::catalog;
 use memwall::plan::traced::unpacked;
 use memwall::plan::{Document, plan_of};
-use memwall::units::BytesPerSec;
+use memwall::units::{Bytes, BytesPerSec};
 
 #[test]
 fn the_cards_that_people_train_on_are_there() {
@@ -32,6 +32,14 @@ fn the_cards_that_people_train_on_are_there() {
         "T4",
         "MI300X",
         "MI325X",
+        "Tesla P100-PCIE-16GB",
+        "GTX 1080 Ti",
+        "RTX 2080 SUPER",
+        "RTX 3080 12GB",
+        "RTX 4060 Ti",
+        "RTX 5060 Ti",
+        "NVIDIA GB10",
+        "RX 7900 XTX",
     ] {
         assert!(catalog.gpu(name).is_some(), "{name}");
     }
@@ -74,6 +82,22 @@ fn the_editions_of_a_card_are_told_apart() {
         assert!((0.99..=1.01).contains(&share), "{name}: {share}");
         assert_eq!(card.tdp.unwrap().0, watts, "{name}");
     }
+}
+
+/// nvidia-smi calls both boards "NVIDIA GeForce RTX 4060 Ti", of 16380 and of 8188 MiB; "RTX 3080" of 10240 and of 12288.
+#[test]
+fn boards_of_one_name_are_told_apart_by_their_memory() {
+    let catalog = catalog();
+    let seen = |name: &str, mib: Option<u64>| catalog.seen(name, mib.map(Bytes::from_mib)).map(|gpu| gpu.name.as_str());
+    let (ti, old) = ("NVIDIA GeForce RTX 4060 Ti", "NVIDIA GeForce RTX 3080");
+    assert_eq!(seen(ti, Some(16_380)), Some("NVIDIA GeForce RTX 4060 Ti 16GB"));
+    assert_eq!(seen(ti, Some(8188)), Some("NVIDIA GeForce RTX 4060 Ti 8GB"));
+    assert_eq!(seen(ti, None), Some("NVIDIA GeForce RTX 4060 Ti 16GB"));
+    assert_eq!(seen(old, Some(10_240)), Some("NVIDIA GeForce RTX 3080 10GB"));
+    assert_eq!(seen(old, Some(12_288)), Some("NVIDIA GeForce RTX 3080 12GB"));
+    // A part of a GPU, or one under another's limit, stays what its name says.
+    assert_eq!(seen("NVIDIA A100-SXM4-80GB", Some(20_096)), Some("NVIDIA A100 SXM 80GB"));
+    assert_eq!(seen("NVIDIA Voodoo", Some(8188)), None);
 }
 
 #[test]
@@ -166,7 +190,7 @@ fn an_unknown_name_is_told_with_the_nearest_or_with_what_there_is() {
 /// HBM has room of its own.
 #[test]
 fn cards_that_report_fifteen_sixteenths_keep_checksums_in_their_memory() {
-    for gpu in catalog().gpus.iter().filter(|gpu| gpu.bandwidth.0 < 2e12) {
+    for gpu in catalog().gpus.iter().filter(|gpu| gpu.bandwidth.0 < 2e12 && !gpu.unified) {
         let named = gpu.name.split(' ').find_map(|word| word.strip_suffix("GB")?.parse::<f64>().ok());
         let Some(named) = named else { continue };
         let missing = gpu.memory.gib() / named < 0.95;

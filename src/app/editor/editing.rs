@@ -16,7 +16,6 @@ use crate::app::state::State;
 use crate::compare::{Bands, Calibration, compare};
 use crate::plan::schema::{self, ValueKind};
 use crate::plan::{Change, Document};
-use crate::reading::DeviceSample;
 
 /// The longest value that can be typed.
 const LONGEST_VALUE: usize = 200;
@@ -116,8 +115,13 @@ fn tell_here(choice: &mut Choice, state: &State) {
     if state.is_made_up() {
         return;
     }
-    let named = |device: &DeviceSample| device.name.value().and_then(|name| state.catalog.gpu(name));
-    let here = state.monitor.devices().iter().filter_map(named).filter(|gpu| gpu.name == choice.name).count();
+    let here = state
+        .monitor
+        .devices()
+        .iter()
+        .filter_map(|device| state.card(device))
+        .filter(|gpu| gpu.name == choice.name)
+        .count();
     if here > 0 {
         choice.facts += &format!("  {here} here");
     }

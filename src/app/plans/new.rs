@@ -67,7 +67,7 @@ pub fn text_of(name: &str, gpu: &str, gpus: u64, catalog: &Catalog) -> Option<(S
 /// The GPUs that are watched, where the catalogue knows them; else one of the usual ones.
 fn hardware(state: &State) -> (String, u64) {
     let devices = || state.monitor.devices().iter().filter(|device| device.mig.is_none());
-    let seen = devices().find_map(|device| state.catalog.gpu(device.name.value()?)).filter(|_| !state.is_made_up());
+    let seen = devices().find_map(|device| state.card(device)).filter(|_| !state.is_made_up());
     let usual = || state.catalog.gpu(USUAL_GPU).map_or_else(|| USUAL_GPU.to_owned(), |gpu| gpu.name.clone());
     match seen {
         Some(gpu) => (gpu.name.clone(), devices().count().max(1) as u64),

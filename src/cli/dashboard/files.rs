@@ -43,7 +43,7 @@ fn aside(events: Sender<Event>, work: impl FnOnce() -> Event + Send + 'static) {
 /// Reads the plan of a process: files of its own may lie anywhere.
 pub fn infer(pid: u32, state: &State, events: Sender<Event>) {
     let sight = match &state.monitor.source {
-        SourceState::Running(info) => DeviceSight::of(info, state.monitor.devices()),
+        SourceState::Running(info) => DeviceSight::of(info, state.monitor.devices(), &state.catalog),
         SourceState::Starting | SourceState::Failed(_) => DeviceSight::Gpus(Vec::new()),
     };
     let catalog = Arc::clone(&state.catalog);

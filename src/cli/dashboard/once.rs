@@ -71,7 +71,7 @@ fn observed(args: &DashboardArgs, catalog: Catalog) -> Result<State, Failure> {
     let first = watched.sample()?;
     let live = info.kind.is_live();
     if let Some(pid) = asked.or_else(|| busiest(&first)).filter(|_| live) {
-        let sight = DeviceSight::of(&info, &first.devices);
+        let sight = DeviceSight::of(&info, &first.devices, &state.catalog);
         let read = args.plan.is_none().then(|| infer::proposal(pid, sight, &state.catalog, HookSpeech::Asked).ok());
         let own = |read: &Proposal| Editor::open(read.plan.clone(), &state.catalog);
         let read = read.flatten();

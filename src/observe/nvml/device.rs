@@ -92,7 +92,7 @@ impl NvmlDevice {
         if wanted.processes && !split {
             remembered.processes.put_busy(device, &mut reader, now, &mut sample.processes);
         }
-        remembered.size.estimate(&mut sample);
+        remembered.size.estimate(&mut sample, now);
         remembered.size.put_peak(&mut sample, now);
         if wanted.health {
             sample.health = remembered.health.get(now, || health(device, &mut reader)).clone();

@@ -10,7 +10,7 @@ use crate::plan::traced::{TracedModel, TracedWork};
 
 /// Compute capability below 8.0.
 pub const fn is_before_ampere(generation: Generation) -> bool {
-    matches!(generation, Generation::Volta | Generation::Turing)
+    matches!(generation, Generation::Pascal | Generation::Volta | Generation::Turing)
 }
 
 /// Whether convolutions are a part of what takes its time: of image models and diffusion's UNets, and of traces that have any.
@@ -68,7 +68,8 @@ pub(super) fn note(
         // torch.cuda.is_bf16_supported: emulated below compute capability 8.0.
         notes.assume(keys::training::precision, format!("{name} has no bf16 units: PyTorch emulates them, slowly"));
     }
-    let has_fp8 = !old && !matches!(gpu.generation, Generation::Ampere | Generation::Cdna2);
+    let lacks = matches!(gpu.generation, Generation::Ampere | Generation::Cdna2);
+    let has_fp8 = !(old || lacks || gpu.generation == Generation::Rdna && gpu.peaks.fp8.is_none());
     if storage.fp8 && training.mode == Mode::Train && !has_fp8 {
         // Transformer Engine, pytorch/fp8.py, check_fp8_support: compute capability 8.9 or higher.
         let refused = "Transformer Engine and torchao refuse to run";

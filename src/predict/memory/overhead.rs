@@ -23,7 +23,7 @@ pub const fn context(generation: Generation) -> Constant {
             1343,
             "huggingface/transformers, docs/source/en/perf_train_gpu_one.mdx: a tiny tensor on V100 takes 1343 MiB",
         ),
-        Generation::Turing | Generation::Ampere => {
+        Generation::Pascal | Generation::Turing | Generation::Ampere => {
             (481, "stas00/ml-engineering, training/performance/README.md: A100 with torch 2.1, lazy loading, 0.47 GiB")
         }
         Generation::Ada => {
@@ -34,7 +34,7 @@ pub const fn context(generation: Generation) -> Constant {
             "stas00/ml-engineering, training/performance/README.md: A100 with torch 2.1, 8 % more taken for Hopper",
         ),
         Generation::Cpu => (0, "a CPU has no context"),
-        Generation::Cdna2 | Generation::Cdna3 | Generation::Cdna4 | Generation::Unknown => (
+        Generation::Cdna2 | Generation::Cdna3 | Generation::Cdna4 | Generation::Rdna | Generation::Unknown => (
             512,
             "stas00/ml-engineering, training/performance/README.md: A100's, rounded up; nobody published this GPU's",
         ),
@@ -51,7 +51,10 @@ pub const FULL_CONTEXT: Constant = Constant {
 /// The CUDA context of a job's processes. What was measured on Volta is of that time.
 pub(in crate::predict) fn context_of(job: &Job) -> Constant {
     let generation = job.hardware.gpu.generation;
-    let nvidia = matches!(generation, Generation::Turing | Generation::Ampere | Generation::Ada | Generation::Hopper);
+    let nvidia = matches!(
+        generation,
+        Generation::Pascal | Generation::Turing | Generation::Ampere | Generation::Ada | Generation::Hopper
+    );
     if job.profile.process.loads_all_kernels.is && nvidia { FULL_CONTEXT } else { context(generation) }
 }
 
@@ -75,7 +78,8 @@ pub struct Libraries {
 pub const fn workspaces(generation: Generation, libraries: Libraries) -> Constant {
     let recent = matches!(generation, Generation::Hopper | Generation::Blackwell);
     let one: u64 = match generation {
-        Generation::Cdna2 | Generation::Cdna3 | Generation::Cdna4 => 128 << 20,
+        Generation::Cdna3 | Generation::Cdna4 => 128 << 20,
+        Generation::Cdna2 | Generation::Rdna => 32 << 20,
         Generation::Cpu => 0,
         // Hopper's default, and everybody's where results must not vary: :4096:8. On Blackwell it is the default since
         // NVIDIA's image 26.04; Megatron-LM's tests on GB200 of before hold 47.75 MiB less in their two threads.

@@ -155,3 +155,19 @@ gpus:
         assert!(why.contains("powr"), "{why}");
     });
 }
+
+/// DGX Spark: the driver answers "Not Supported" for memory, bus and memory clock (rossumai/nvgpu pull request 37).
+#[test]
+fn a_gpu_on_the_hosts_memory_has_that_of_the_host() {
+    let text = "gpus: [{name: NVIDIA GB10, uuid: GPU-10, pci: '0000000F:01:00.0', busy: 90}]";
+    in_child("nvml::values::a_gpu_on_the_hosts_memory_has_that_of_the_host", text, None, |_| {
+        let device = nvml(&SharedRequirements::nothing()).sample(Moment(5000)).devices.remove(0);
+        let host = std::fs::read_to_string("/proc/meminfo").unwrap();
+        let total = host.lines().find_map(|line| line.strip_prefix("MemTotal:")?.strip_suffix("kB")).unwrap();
+        let memory = device.memory.value().unwrap();
+        assert_eq!(memory.total, Bytes(total.trim().parse::<u64>().unwrap() * 1024));
+        assert_eq!(memory.used.0 + memory.free.0, memory.total.0);
+        assert_eq!(device.dram_peak, Reading::estimated(BytesPerSec(273e9), Moment(5000)));
+        assert_eq!(device.dram_bandwidth.absence(), Some(&Absence::NotSupported));
+    });
+}
