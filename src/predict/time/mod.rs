@@ -30,6 +30,8 @@ struct Stage {
     card: PassCosts,
     /// The host, to launch them.
     host: PassCosts,
+    /// Waiting for a host that may not be far ahead.
+    held: PassCosts,
     /// Collectives beside the passes.
     beside: OverlappedCollectives,
     /// Waiting for the host to read what the GPU routed.
@@ -47,6 +49,7 @@ impl Stage {
         self.beside.add(sharded(job, weights, pass, &within, train), 1.0);
         self.card += pass.card;
         self.host += pass.host;
+        self.held += pass.held;
         if job.training.reference_model {
             self.read_by_reference(job, tape, (pass, weights));
         }
@@ -69,6 +72,7 @@ impl Stage {
     fn repeat(&mut self, one: &Self, count: f64) {
         self.card += one.card * count;
         self.host += one.host * count;
+        self.held += one.held * count;
         self.beside.add(one.beside, count);
         self.reads += one.reads * count;
         self.weights.add(one.weights, count);
@@ -84,7 +88,7 @@ impl Stage {
         };
         let host = self.host * captured;
         // Launches that block: the host goes on where a kernel has ended, and the GPU waits for it each time.
-        if job.training.launch_blocking { host } else { host.beyond(self.card + self.beside.waits) }
+        if job.training.launch_blocking { host } else { host.beyond(self.card + self.beside.waits).most(self.held) }
     }
 
     /// Time that the GPU waits for the host, to launch and to read.

@@ -22,6 +22,11 @@ impl PassCosts {
         Self { forward: self.forward.min(other.forward), backward: self.backward.min(other.backward) }
     }
 
+    /// The larger of both, each way.
+    pub const fn most(self, other: Self) -> Self {
+        Self { forward: self.forward.max(other.forward), backward: self.backward.max(other.backward) }
+    }
+
     /// What is more than `other`, each way; 0 where it is less.
     pub fn beyond(self, other: Self) -> Self {
         let Self { forward, backward } = self - other;

@@ -16,6 +16,8 @@ pub(in crate::predict) struct Pass {
     pub experts: PassCosts,
     /// Of the host, to launch all that.
     pub host: PassCosts,
+    /// Of the GPU, waiting for a host that may not be far ahead.
+    pub held: PassCosts,
 }
 
 /// The same with each operator's part.
@@ -68,6 +70,7 @@ impl DetailedPass {
         sums.attention += one.attention * count;
         sums.experts += one.experts * count;
         sums.host += one.host * count;
+        sums.held += one.held * count;
         for row in &more.rows {
             gather(&mut self.rows, row.times(times));
         }

@@ -14,6 +14,7 @@ mod operator_row;
 mod optimizer;
 mod tape;
 mod traffic;
+mod units;
 
 use std::borrow::Cow;
 
@@ -36,6 +37,7 @@ use crate::units::{Bytes, BytesPerSec, Flops, Seconds};
 use detailed_pass::PassFlops;
 use operator_row::{OperatorRow, gather_by_name};
 use optimizer::optimizer;
+use units::gathers_each;
 
 /// One micro-batch through each tape of a walk.
 pub(in crate::predict) struct Passes {
@@ -54,6 +56,8 @@ pub(in crate::predict) struct Variant {
     gathers: bool,
     /// They stay gathered over all micro-batches.
     stay_gathered: bool,
+    /// The host gathers them module by module.
+    by_module: bool,
 }
 
 impl Variant {
@@ -64,6 +68,7 @@ impl Variant {
             micro_batches: if shared { steps } else { steps.min(2) },
             gathers: job.degrees.sharding == Sharding::Zero3 && job.degrees.shard_ranks > 1,
             stay_gathered: is_whole(job),
+            by_module: gathers_each(job),
         }
     }
 }
