@@ -37,7 +37,7 @@ use crate::units::{Bytes, BytesPerSec, Flops, Seconds};
 use detailed_pass::PassFlops;
 use operator_row::{OperatorRow, gather_by_name};
 use optimizer::optimizer;
-use units::gathers_each;
+use units::ModuleSharder;
 
 /// One micro-batch through each tape of a walk.
 pub(in crate::predict) struct Passes {
@@ -57,7 +57,7 @@ pub(in crate::predict) struct Variant {
     /// They stay gathered over all micro-batches.
     stay_gathered: bool,
     /// The host gathers them module by module.
-    by_module: bool,
+    by_module: Option<ModuleSharder>,
 }
 
 impl Variant {
@@ -68,7 +68,7 @@ impl Variant {
             micro_batches: if shared { steps } else { steps.min(2) },
             gathers: job.degrees.sharding == Sharding::Zero3 && job.degrees.shard_ranks > 1,
             stay_gathered: is_whole(job),
-            by_module: gathers_each(job),
+            by_module: ModuleSharder::of(job),
         }
     }
 }

@@ -9,7 +9,7 @@ use super::matmul::supplied;
 use super::moved::{cast_traffic, dequantized, rearranged};
 use super::operator_row::{OperatorRow, Run, gather};
 use super::traffic::{adds_to_gradient, arithmetic, backward_bytes, forward_bytes, sharding_traffic};
-use super::units::{ShardedModules, gathers_each};
+use super::units::ShardedModules;
 use crate::model::{Flow, Home, MatMul, Op, Part, RepeatedOps, Tape, TensorId, Unit, Work};
 use crate::plan::keywords::Mode;
 use crate::predict::job::Job;
@@ -98,15 +98,15 @@ impl Tally<'_> {
         let stop = if self.job.modules.reruns_all.is || tape.reruns_all { tape.ops.len() } else { early_stop(tape) };
         let mut course = RerunCourse { recompute, stop, experts: of_experts(tape), products: 0 };
         let repeat = tape.repeat.filter(|repeat| course.is_alike_in(repeat));
-        let mut modules = gathers_each(self.job).then(ShardedModules::default);
+        let mut modules = ShardedModules::of(self.job);
         let mut at = 0;
         while at < tape.ops.len() {
             if let Some(repeat) = repeat.filter(|repeat| repeat.from == at) {
                 self.repeated(&repeat, &mut course);
                 at = repeat.end();
             } else {
-                if let Some(modules) = modules.as_mut().filter(|_| ShardedModules::is_one(&tape.ops[at])) {
-                    modules.begin(self.sums.pass.card, self.launches);
+                if let Some(modules) = &mut modules {
+                    modules.pass(&tape.ops[at], self.sums.pass.card, self.launches);
                 }
                 self.in_turn(at, &mut course);
                 at += 1;
@@ -130,7 +130,7 @@ impl Tally<'_> {
         if let Some(modules) = modules.filter(|_| train) {
             let again = recompute == Recompute::All;
             self.sums.pass.held = modules.waits(rows, again, each);
-            self.launches.add(modules.launches(again), 1);
+            self.launches.add(modules.launches(tape, again), 1);
         }
         let Launches { forward, backward } = self.launches;
         self.sums.pass.host = PassCosts { forward: each * forward, backward: each * backward };

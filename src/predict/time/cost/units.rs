@@ -1,10 +1,13 @@
-//! The host's part of FSDP: each module that is sharded by itself gathers its weights before it runs and gives them back
-//! behind, in Python (PyTorch 2.9, torch/distributed/fsdp/_runtime_utils.py). Adapters are such modules: peft has each of
-//! their matrices wrapped alone (peft/utils/other.py, `fsdp_auto_wrap_policy`, which transformers' Trainer takes).
+//! The host's part of sharding: each module that is sharded by itself gathers its weights before it runs and gives them back
+//! behind, in Python. FSDP's are layers (PyTorch 2.9, torch/distributed/fsdp/_runtime_utils.py), and the matrices of adapters,
+//! which peft has wrapped alone (peft/utils/other.py, `fsdp_auto_wrap_policy`, which transformers' Trainer takes); of
+//! DeepSpeed's third stage each module with weights of its own is one (runtime/zero/parameter_offload.py,
+//! `_register_deepspeed_module`).
 
 use std::collections::VecDeque;
 
-use crate::model::{Op, Work};
+use crate::model::{Op, Tape, Work};
+use crate::plan::keywords::{Engine, Sharding};
 use crate::predict::job::Job;
 use crate::predict::memory::replay;
 use crate::predict::time::pass_costs::PassCosts;
@@ -12,18 +15,42 @@ use crate::units::Seconds;
 
 use super::detailed_pass::Launches;
 
-/// The host's time for one of them, forward and backward, in launches of a linear layer: `FullyShardedDataParallel` about
+/// The host's time for one of FSDP's, forward and backward, in launches of a linear layer: `FullyShardedDataParallel` about
 /// layers of 8 x 8 against the bare layers' forward pass, on one host, with a process group that sends nothing (PyTorch
 /// 2.9.1: 268 and 350 us each beside 6.85).
-const EACH: Launches = Launches { forward: 39.0, backward: 51.0 };
+const FSDP: Launches = Launches { forward: 39.0, backward: 51.0 };
+/// The same of DeepSpeed's, in a group of one (0.19.8: 183 and 254 us beside 7.0).
+const ZERO: Launches = Launches { forward: 26.0, backward: 36.0 };
 /// Modules that the host may be ahead of the GPU (_limiter_utils.py, `_max_num_inflight_all_gathers`).
 const AHEAD: usize = 2;
 /// Layers behind each other until each waits as long as the one before it.
 const SETTLED: usize = 4;
 
-/// Where the modules of a layer begin, as its operators are gone through.
-#[derive(Default)]
-pub(super) struct ShardedModules(Vec<(PassCosts, Launches)>);
+/// Who shards modules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::predict) enum ModuleSharder {
+    /// FSDP.
+    Fsdp,
+    /// DeepSpeed's third stage.
+    Zero,
+}
+
+impl ModuleSharder {
+    /// The job's; none where weights are whole, or gathered by what is no Python.
+    pub fn of(job: &Job) -> Option<Self> {
+        let degrees = &job.degrees;
+        let zero =
+            degrees.engine == Engine::Deepspeed && degrees.sharding == Sharding::Zero3 && degrees.shard_ranks > 1;
+        replay::is_fsdp(job).then_some(Self::Fsdp).or_else(|| zero.then_some(Self::Zero))
+    }
+}
+
+/// The modules of a layer, as its operators are gone through.
+pub(super) struct ShardedModules {
+    sharder: ModuleSharder,
+    /// Where those begin that the host waits for.
+    begun: Vec<(PassCosts, Launches)>,
+}
 
 /// A module's time of the GPU until the next one begins, the host's own for it, and that to launch what is between.
 #[derive(Clone, Copy)]
@@ -36,32 +63,38 @@ struct ModuleRun {
 }
 
 impl ShardedModules {
-    /// Whether `op` multiplies by the matrix of a module that is sharded by itself.
-    pub fn is_one(op: &Op) -> bool {
-        matches!((op.name, op.work), ("lora.a" | "lora.b", Work::Product(_)))
+    /// None so far.
+    pub fn of(job: &Job) -> Option<Self> {
+        ModuleSharder::of(job).map(|sharder| Self { sharder, begun: Vec::new() })
     }
 
-    /// Another begins, after so much of both passes.
-    pub fn begin(&mut self, card: PassCosts, launches: Launches) {
-        self.0.push((card, launches));
+    /// `op` comes, after so much of both passes.
+    pub fn pass(&mut self, op: &Op, card: PassCosts, launches: Launches) {
+        let is_one = matches!((op.name, op.work), ("lora.a" | "lora.b", Work::Product(_)));
+        if is_one && self.sharder == ModuleSharder::Fsdp {
+            self.begun.push((card, launches));
+        }
     }
 
-    /// What the host does for all of them and the layer about them.
-    pub fn launches(&self, again: bool) -> Launches {
-        let modules = (1 + self.0.len()) as f64;
-        let reruns = if again { EACH.forward } else { 0.0 };
-        Launches { forward: EACH.forward * modules, backward: (EACH.backward + reruns) * modules }
+    /// What the host does for all modules of `tape`.
+    pub fn launches(&self, tape: &Tape, again: bool) -> Launches {
+        let (each, modules) = match self.sharder {
+            ModuleSharder::Fsdp => (FSDP, 1 + self.begun.len() as u64),
+            ModuleSharder::Zero => (ZERO, linear_layers(tape)),
+        };
+        let (modules, reruns) = (modules as f64, if again { each.forward } else { 0.0 });
+        Launches { forward: each.forward * modules, backward: (each.backward + reruns) * modules }
     }
 
     /// Time that the GPU waits in each pass because the host stays so few modules ahead of it; `again` where the backward
     /// pass runs all of the forward pass first. `end` is what the whole layer takes.
     pub fn waits(&self, end: (PassCosts, Launches), again: bool, launch: Seconds) -> PassCosts {
-        if self.0.is_empty() {
+        if self.begun.is_empty() {
             return PassCosts::default();
         }
         let (mut forward, mut backward) = (Vec::new(), Vec::new());
         let mut before = (PassCosts::default(), Launches::default());
-        for (at, next) in self.0.iter().chain(std::iter::once(&end)).enumerate() {
+        for (at, next) in self.begun.iter().chain(std::iter::once(&end)).enumerate() {
             let (card, launches) =
                 (next.0 - before.0, [next.1.forward - before.1.forward, next.1.backward - before.1.backward]);
             let is_layer = at == 0;
@@ -72,8 +105,8 @@ impl ShardedModules {
                 is_layer,
             };
             let rerun = if again { (card.forward, launches[0]) } else { (Seconds::ZERO, 0.0) };
-            forward.push(run(card.forward, EACH.forward, launches[0]));
-            backward.push(run(card.backward - rerun.0, EACH.backward, launches[1] - rerun.1));
+            forward.push(run(card.forward, FSDP.forward, launches[0]));
+            backward.push(run(card.backward - rerun.0, FSDP.backward, launches[1] - rerun.1));
             before = *next;
         }
         // What comes last forward comes first backward.
@@ -109,9 +142,12 @@ fn waited(layer: &[ModuleRun]) -> Seconds {
     (card - begun - own).max(Seconds::ZERO)
 }
 
-/// Whether modules are sharded by themselves, and gathered as they come.
-pub(super) fn gathers_each(job: &Job) -> bool {
-    replay::is_fsdp(job)
+/// Modules with a matrix of their own: norms' weights are below DeepSpeed's threshold and stay.
+fn linear_layers(tape: &Tape) -> u64 {
+    let repeats =
+        |at: usize| tape.repeat.filter(|of| (of.from..of.from + of.ops).contains(&at)).map_or(1, |of| of.times as u64);
+    let is_one = |op: &Op| matches!(op.work, Work::Product(product) if product.layer);
+    tape.ops.iter().enumerate().filter(|(_, op)| is_one(op)).map(|(at, _)| repeats(at)).sum()
 }
 
 #[cfg(test)]
