@@ -272,7 +272,7 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     }
     common::set_optimizer(imported, settings.text("optim"));
     attention::set(imported, settings);
-    attention::of_gemma_2(imported, context);
+    attention::of_model(imported, context);
     if let Some(found) = settings.on("use_cpu").or_else(|| settings.on("no_cuda")) {
         imported.say(keys::hardware::gpu_type, "cpu", found.origin);
     }
