@@ -287,7 +287,8 @@ fn vocabulary(imported: &mut ImportedPlan, settings: &Settings) {
     let file = settings.text("vocab_file").unwrap_or_else(|| Setting::new(String::new(), default("no vocab_file")));
     let kind = settings.text("tokenizer_type");
     // Pythia's files leave the tokenizer's to a second one; it is that of GPT-NeoX-20B (`EleutherAI/pythia`, README).
-    let pythia = kind.as_ref().is_some_and(|found| found.origin.to_string().contains("pythia")) && file.value.is_empty();
+    let pythia =
+        kind.as_ref().is_some_and(|found| found.origin.to_string().contains("pythia")) && file.value.is_empty();
     let size = match kind.as_ref().map_or("GPT2BPETokenizer", |found| found.value.as_str()) {
         // 50 254 entries and those that are added behind them.
         _ if file.value.contains("20B_tokenizer") => Some(50_277),

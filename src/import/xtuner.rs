@@ -145,10 +145,11 @@ fn set(imported: &mut ImportedPlan, name: &str, content: &str, context: &ImportC
 }
 
 /// `SupervisedFinetune._prepare_for_flash_attn`: flash-attn's where it is installed, else PyTorch's own, which keeps as much;
-/// Baichuan's is PyTorch's own (`modules/dispatch/baichuan.py`).
+/// that of Baichuan (`modules/dispatch/baichuan.py`) and ChatGLM (its own `CoreAttention`) is PyTorch's own.
 fn attention(imported: &mut ImportedPlan, content: &str) {
     let default = |option: &str| Origin::Default { framework: VERSION, option: option.to_owned() };
-    if content.to_lowercase().contains("baichuan-inc/") {
+    let text = content.to_lowercase();
+    if ["baichuan-inc/", "/chatglm"].iter().any(|part| text.contains(part)) {
         return imported.say(keys::training::attention, "sdpa", default("scaled_dot_product_attention"));
     }
     imported.say(keys::training::attention, "flash", default("flash_attention_2"));

@@ -159,7 +159,9 @@ fn vocabulary(imported: &mut ImportedPlan, job: &Job) {
     let published = settings.text("vocab_file").and_then(|found| {
         let file = base(&found.value).to_lowercase();
         let size = FILES.iter().find(|(name, _)| file.starts_with(name))?.1;
-        Some(found.map(|_| size))
+        // Sentinels of T5's come beside.
+        let further = settings.whole("vocab_extra_ids").map_or(0, |further| further.value);
+        Some(found.map(|_| size.saturating_add(further)))
     });
     match published.or(model).or(known).or(gpt2).or_else(|| of_default_tokenizer(job)) {
         Some(size) => imported.set(KEY, Some(size)),
