@@ -145,11 +145,12 @@ fn set(imported: &mut ImportedPlan, name: &str, content: &str, context: &ImportC
 }
 
 /// `SupervisedFinetune._prepare_for_flash_attn`: flash-attn's where it is installed, else PyTorch's own, which keeps as much;
-/// that of Baichuan (`modules/dispatch/baichuan.py`) and ChatGLM (its own `CoreAttention`) is PyTorch's own.
+/// that of Baichuan (`modules/dispatch/baichuan.py`), ChatGLM (its own `CoreAttention`) and MiniCPM (transformers' default)
+/// is PyTorch's own.
 fn attention(imported: &mut ImportedPlan, content: &str) {
     let default = |option: &str| Origin::Default { framework: VERSION, option: option.to_owned() };
     let text = content.to_lowercase();
-    if ["baichuan-inc/", "/chatglm"].iter().any(|part| text.contains(part)) {
+    if ["baichuan-inc/", "/chatglm", "/minicpm"].iter().any(|part| text.contains(part)) {
         return imported.say(keys::training::attention, "sdpa", default("scaled_dot_product_attention"));
     }
     imported.say(keys::training::attention, "flash", default("flash_attention_2"));
