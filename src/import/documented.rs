@@ -230,12 +230,13 @@ fn merge(imported: &mut ImportedPlan, found: &[(Documented, ImportedPlan)]) {
 }
 
 /// Whether a launcher's engine decides a value that a script's own call tells: DeepSpeed trains weights that were loaded in
-/// 16 bits with masters of fp32 (`runtime/engine.py`, `_configure_zero_optimizer`).
+/// 16 bits with masters of fp32 (`runtime/engine.py`, `_configure_zero_optimizer`), and casts those of fp32 that the script
+/// would compute with under autocast (`_configure_distributed_model`).
 fn is_engines_own(imported: &ImportedPlan, plan: &ImportedPlan, key: &str, value: &serde_json::Value) -> bool {
     let engine = plan.get("distribution.engine").is_some_and(|found| found.value == "deepspeed");
     let Some(told) = imported.get(key).filter(|_| engine && key == "training.precision") else { return false };
     let loaded = told.origin.to_string().contains("from_pretrained(") || matches!(told.origin, Origin::File { .. });
-    let masters = told.value.as_str().map(|half| format!("{half}-fp32-master"));
+    let masters = told.value.as_str().map(|half| format!("{}-fp32-master", half.trim_end_matches("-mixed")));
     loaded && masters.is_some_and(|masters| *value == masters)
 }
 

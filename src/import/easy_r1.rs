@@ -113,6 +113,13 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
     if let Some(rank) = settings.whole("worker.actor.model.lora.rank").filter(|found| found.value > 0) {
         adapters::set(imported, Some(rank), (VERSION, 8), None);
         adapters::set_targets(imported, settings.texts("worker.actor.model.lora.target_modules"));
+    } else {
+        // A rank of 0 makes no adapters, whatever they would leave out.
+        settings.accept("worker.actor.model.lora.exclude_modules");
+    }
+    // Samples without their padding are at most as long as is counted; where a ratio is clipped changes nothing.
+    for name in ["padding_free", "clip_ratio_high", "clip_ratio_low", "clip_ratio_dual"] {
+        settings.accept(&format!("worker.actor.{name}"));
     }
     tower(imported, settings);
     companions(imported, settings);

@@ -54,8 +54,15 @@ pub fn of_file(file: &Settings, context: &ImportContext) -> ImportedPlan {
 fn set(imported: &mut ImportedPlan, file: &Settings, context: &ImportContext) {
     imported.say(keys::model::framework, "pytorch", Origin::Program("GLM's own keys".to_owned()));
     let mut settings = Settings::defaults("transformers 4.57", trainer::DEFAULTS).with(file.below("training_args"));
-    let dtype = Origin::Default { framework: VERSION, option: "torch_dtype bfloat16".to_owned() };
-    settings.set("torch_dtype", "bfloat16".into(), dtype);
+    // ChatGLM3's script names no type: its modules are made in that of the model's configuration (`modeling_chatglm.py`).
+    let third = imported
+        .get(keys::model::preset)
+        .is_some_and(|found| ["chatglm2", "chatglm3"].iter().any(|name| found.value.to_string().contains(name)));
+    let (dtype, option) = match third {
+        true => ("float16", "config.torch_dtype float16"),
+        false => ("bfloat16", "torch_dtype bfloat16"),
+    };
+    settings.set("torch_dtype", dtype.into(), Origin::Default { framework: VERSION, option: option.to_owned() });
     // `main` of both, whatever its arguments are.
     let option = "model.gradient_checkpointing_enable()".to_owned();
     settings.set("gradient_checkpointing", true.into(), Origin::Default { framework: VERSION, option });
@@ -69,7 +76,12 @@ fn set(imported: &mut ImportedPlan, file: &Settings, context: &ImportContext) {
     if let Some(kind) = file.text("peft_config.peft_type") {
         if kind.value == "LORA" {
             adapters::set(imported, file.whole("peft_config.r"), ("peft", 8), None);
-            adapters::set_targets(imported, file.texts("peft_config.target_modules"));
+            // peft's own for ChatGLM (`utils/constants.py`, `TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING`).
+            let usual = || {
+                let option = "target_modules of chatglm".to_owned();
+                Setting::new(vec!["query_key_value".to_owned()], Origin::Default { framework: "peft", option })
+            };
+            adapters::set_targets(imported, Some(file.texts("peft_config.target_modules").unwrap_or_else(usual)));
             let dropout = file.number("peft_config.lora_dropout").filter(|found| (0.0..1.0).contains(&found.value));
             imported.set(keys::lora::dropout, dropout);
         } else {

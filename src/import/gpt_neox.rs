@@ -52,7 +52,7 @@ const ROWS: &[SettingRow] = &[
     (&["attention_softmax_in_fp32"], keys::training::attention_softmax_fp32, SettingKind::Flag),
     (&["model_parallel_size"], keys::distribution::tensor_parallel, SettingKind::Whole),
     (&["context_parallel_size"], keys::distribution::context_parallel, SettingKind::Several),
-    (&["global_num_gpus"], keys::cluster::num_gpus, SettingKind::Whole),
+    (&["global_num_gpus", "world_size"], keys::cluster::num_gpus, SettingKind::Whole),
 ];
 
 /// Whether settings, under names of one spelling, are GPT-NeoX's.
@@ -120,6 +120,7 @@ fn set(imported: &mut ImportedPlan, file: &Settings) {
         Some(rest.map_or_else(|| first.clone(), |rest| format!("{first}.{rest}")))
     });
     let settings = &settings;
+    derived(settings);
     deepspeed::set(imported, settings);
     // `bnb.optim.Adam8bit` in place of FusedAdam (`megatron/training.py`, `get_optimizer`).
     let adam = settings.text("optimizer.type").is_some_and(|found| found.value.eq_ignore_ascii_case("adam"));
@@ -147,6 +148,29 @@ fn set(imported: &mut ImportedPlan, file: &Settings) {
         settings.accept("partition_activations");
     }
     account_for(imported, settings);
+}
+
+/// What a launcher writes beside the settings that it follows from, into the file for its ranks (`neox_arguments/
+/// arguments.py`, `calculate_derived`).
+fn derived(settings: &Settings) {
+    const FOLLOWING: [(&str, &str); 4] = [
+        ("zero_stage", "zero_optimization.stage"),
+        ("batch_size", "train_micro_batch_size_per_gpu"),
+        ("gas", "gradient_accumulation_steps"),
+        ("optimizer_type", "optimizer.type"),
+    ];
+    let same = |(name, of): &(&str, &str)| {
+        settings.get(name).zip(settings.get(of)).is_some_and(|(found, first)| found.value == first.value)
+    };
+    FOLLOWING.iter().filter(|names| same(names)).for_each(|(name, _)| settings.accept(name));
+    if settings.holds("zero_stage") {
+        for name in ["reduce_scatter", "contiguous_gradients", "reduce_bucket_size", "allgather_bucket_size"] {
+            settings.accept(&format!("zero_{name}"));
+        }
+        for name in ["text_gen_type", "num_gpus", "world_size"] {
+            settings.accept(name);
+        }
+    }
 }
 
 fn default(option: &str) -> Origin {
@@ -262,9 +286,13 @@ fn vocabulary(imported: &mut ImportedPlan, settings: &Settings) {
     }
     let file = settings.text("vocab_file").unwrap_or_else(|| Setting::new(String::new(), default("no vocab_file")));
     let kind = settings.text("tokenizer_type");
+    // Pythia's files leave the tokenizer's to a second one; it is that of GPT-NeoX-20B (`EleutherAI/pythia`, README).
+    let pythia =
+        kind.as_ref().is_some_and(|found| found.origin.to_string().contains("pythia")) && file.value.is_empty();
     let size = match kind.as_ref().map_or("GPT2BPETokenizer", |found| found.value.as_str()) {
         // 50 254 entries and those that are added behind them.
         _ if file.value.contains("20B_tokenizer") => Some(50_277),
+        "HFTokenizer" if pythia => Some(50_277),
         "GPT2BPETokenizer" | "HFGPT2Tokenizer" | "TiktokenTokenizer" => Some(50_257),
         "CharLevelTokenizer" => Some(512),
         _ => None,

@@ -109,6 +109,7 @@ mod shell;
 mod sky_rl;
 mod swift;
 mod swift_names;
+mod swift_packing;
 mod text;
 mod timm;
 mod torchtitan;

@@ -87,7 +87,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     let file = config(context).and_then(|path| context.configuration(&path, &mut imported)).unwrap_or_default();
     let words: Vec<String> = context.program.words.iter().map(|word| word.trim_start_matches('-').to_owned()).collect();
     imported.say(keys::model::framework, "llm-foundry", Origin::Program(context.program.shown()));
-    set(&mut imported, file.with(arguments::overrides(&words)));
+    set(&mut imported, file.with(arguments::overrides(&words)), context.world.total.as_ref().map(|found| found.value));
     imported
 }
 
@@ -95,7 +95,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
 pub fn of_file(file: Settings) -> ImportedPlan {
     let mut imported = ImportedPlan::of("OLMo");
     imported.say(keys::model::framework, "llm-foundry", Origin::Program("OLMo's own keys".to_owned()));
-    set(&mut imported, file);
+    set(&mut imported, file, None);
     imported
 }
 
@@ -103,7 +103,7 @@ fn default(option: &str) -> Origin {
     Origin::Default { framework: VERSION, option: option.to_owned() }
 }
 
-fn set(imported: &mut ImportedPlan, file: Settings) {
+fn set(imported: &mut ImportedPlan, file: Settings, ranks: Option<u64>) {
     let mut settings = Settings::defaults(VERSION, DEFAULTS).with(file);
     settings.interpolate();
     let settings = &settings;
@@ -112,7 +112,7 @@ fn set(imported: &mut ImportedPlan, file: Settings) {
     shape(imported, settings);
     common::set_optimizer(imported, settings.text("optimizer.name"));
     precision(imported, settings);
-    sharding(imported, settings);
+    sharding(imported, settings, ranks);
     recomputation(imported, settings);
     imported.set(
         keys::training::attention,
@@ -201,7 +201,7 @@ fn precision(imported: &mut ImportedPlan, settings: &Settings) {
     imported.set(keys::distribution::reduce_dtype, mixed.map(|found| found.map(|_| "fp32")));
 }
 
-fn sharding(imported: &mut ImportedPlan, settings: &Settings) {
+fn sharding(imported: &mut ImportedPlan, settings: &Settings, ranks: Option<u64>) {
     const KEY: &str = "distribution.sharding";
     let Some(found) = settings.text("distributed_strategy") else { return };
     match found.value.as_str() {
@@ -228,8 +228,15 @@ fn sharding(imported: &mut ImportedPlan, settings: &Settings) {
         let said = format!("{}: one unit of FSDP, gathered at once; a unit for each block is counted", found.origin);
         not_modelled(imported, &said);
     }
-    if let Some(found) = settings.whole("fsdp.hybrid_sharding_num_model_replicas") {
-        imported.note(format!("{}: shards within a replica; distribution.shard_group is its GPUs", found.origin));
+    // `scripts/train.py`: as many replicas, each sharded over its own ranks.
+    if let Some(found) = settings.whole("fsdp.hybrid_sharding_num_model_replicas").filter(|found| found.value > 0) {
+        match ranks.filter(|ranks| ranks.is_multiple_of(found.value)) {
+            Some(ranks) => {
+                let origin = Origin::Derived(format!("{ranks} ranks in {}", found.origin));
+                imported.say(keys::distribution::shard_group, ranks / found.value, origin);
+            }
+            None => imported.miss(keys::distribution::shard_group, format!("{}: the GPUs of one", found.origin)),
+        }
     }
 }
 

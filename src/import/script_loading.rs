@@ -144,6 +144,8 @@ pub fn attention(imported: &mut ImportedPlan, reader: &ScriptReader) {
             ToldKeyword::Word(found) if found.value == "true" => {
                 return imported.say(KEY, "flash", program("use_flash_attention_2=True"));
             }
+            // A field of the alignment handbook's `ModelArguments` (`src/alignment/configs.py`), off where nobody sets it.
+            ToldKeyword::Open if hands_its_field_on(reader.content()) => return,
             ToldKeyword::Open => "use_flash_attention_2".to_owned(),
             _ if set_within(reader) => "_attn_implementation".to_owned(),
             _ => return,
@@ -151,6 +153,13 @@ pub fn attention(imported: &mut ImportedPlan, reader: &ScriptReader) {
     };
     imported.drop(KEY);
     imported.miss(KEY, format!("{} has {open}, which is not followed", reader.name()));
+}
+
+/// Whether each loader of a script is handed the handbook's own field, which the settings were asked for.
+fn hands_its_field_on(content: &str) -> bool {
+    const FIELD: &str = "use_flash_attention_2=model_args.use_flash_attention_2,";
+    let all = content.matches("use_flash_attention_2=").count();
+    content.contains("ModelArguments") && all > 0 && all == content.matches(FIELD).count()
 }
 
 /// Whether a script sets the attention of what it has loaded: `model.config._attn_implementation = "flash_attention_2"`.

@@ -12,7 +12,7 @@ use super::rows::not_modelled;
 use super::settings::{DefaultValue, Settings, UNKNOWN};
 use super::trainer::{self, WeightStorage};
 use super::unread::account_for;
-use super::{adapters, arguments, megatron, model, preset_length, rollout, swift_names, vision};
+use super::{adapters, arguments, megatron, model, preset_length, rollout, swift_names, swift_packing, vision};
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -116,6 +116,8 @@ fn set(imported: &mut ImportedPlan, given: Settings, (name, on_megatron): (&str,
     let (settings, open) = swift_names::read(usual, given, (name, on_megatron));
     if on_megatron {
         core(imported, &settings, context);
+        // A mean over values that are there (`swift/megatron/trainers/dpo_trainer.py`, `loss_func`).
+        settings.accept("rpo_alpha");
     } else {
         trained(imported, &settings, context);
     }
@@ -190,9 +192,7 @@ fn named(imported: &mut ImportedPlan, settings: &Settings, context: &ImportConte
         Some(found) => imported.set(keys::model::sequence_length, Some(found)),
         None => longest(imported, settings, context),
     }
-    if let Some(found) = settings.on("packing") {
-        imported.note(format!("{}: samples are packed to max_length", found.origin));
-    }
+    swift_packing::say(imported, settings);
     // `model_name` and `model_author` are what the model is taught to say of itself.
     for name in ["packing", "padding_free", "packing_length", "packing_strategy", "model_name", "model_author"] {
         settings.accept(name);

@@ -131,8 +131,7 @@ fn set(imported: &mut ImportedPlan, name: &str, content: &str, context: &ImportC
     if content.contains("attn_implementation=\"flash_attention_2\"") || globals.is("use_varlen_attn") {
         imported.say(keys::training::attention, "flash", origin());
     } else {
-        // `SupervisedFinetune._prepare_for_flash_attn`.
-        imported.miss(keys::training::attention, "flash where flash-attn is installed, else PyTorch's own");
+        attention(imported, content);
     }
     low_rank(imported, name, content);
     precision(imported, content);
@@ -143,6 +142,19 @@ fn set(imported: &mut ImportedPlan, name: &str, content: &str, context: &ImportC
         globals.accept(name);
     }
     account_for(imported, &globals);
+}
+
+/// `SupervisedFinetune._prepare_for_flash_attn`: flash-attn's where it is installed, else PyTorch's own, which keeps as much;
+/// that of Baichuan (`modules/dispatch/baichuan.py`), ChatGLM (its own `CoreAttention`) and MiniCPM (transformers' default)
+/// is PyTorch's own.
+fn attention(imported: &mut ImportedPlan, content: &str) {
+    let default = |option: &str| Origin::Default { framework: VERSION, option: option.to_owned() };
+    let text = content.to_lowercase();
+    if ["baichuan-inc/", "/chatglm", "/minicpm"].iter().any(|part| text.contains(part)) {
+        return imported.say(keys::training::attention, "sdpa", default("scaled_dot_product_attention"));
+    }
+    imported.say(keys::training::attention, "flash", default("flash_attention_2"));
+    imported.note("flash-attn is taken to be installed: without it PyTorch's own attention keeps as much");
 }
 
 /// What stands on the right of an assignment at the left margin.

@@ -135,6 +135,8 @@ fn the_draws_are_broad_and_mostly_right() {
         "seventyseventh",
         "seventyeighth",
         "seventyninth",
+        "eightieth",
+        "eightyfirst",
         "scripts_first",
         "scripts_second",
     ];

@@ -246,6 +246,12 @@ fn what_no_tool_is_known_by_is_refused() {
         ),
         ("edit.yaml", "alg_name: MEND\nmodel_name: llama-2-7b\nmodel_class: LlamaForCausalLM\nbatch_size: 1\n"),
         ("merge.yaml", "base_model: x\nmodels: [a, b]\nmerge_method: ties\ndatasets: none\n"),
+        // torchtune generates by it (khalidsaifullaah/torchtune, recipes/configs/lora_generation.yaml).
+        (
+            "lora_generation.yaml",
+            "model: {_component_: torchtune.models.llama3_1.lora_llama3_1_8b, lora_rank: 16}\nbatch_size: 2\ndtype: bf16\n\
+             dataset: {_component_: torchtune.datasets.instruct_dataset}\nmax_new_tokens: 1000\nquantizer: null\n",
+        ),
     ] {
         let refused = import::file(name, text, &run, catalog()).map(|imported| imported.tool);
         assert!(matches!(refused, Err(import::Refused::NoTool(_))), "{name}: {refused:?}");

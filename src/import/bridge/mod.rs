@@ -166,6 +166,10 @@ pub fn set(imported: &mut ImportedPlan, recipe: &BridgeRecipe, over: &Settings, 
     let length = over.first_whole(&LENGTHS).or_else(|| own.first_whole(&LENGTHS));
     if let Some(found) = length {
         own.accept("model.seq_length");
+        // Both may be said, as they have to agree (`training/config.py`, `ConfigContainer.validate`).
+        for name in LENGTHS.iter().filter(|name| over.whole(name).is_some_and(|other| other.value == found.value)) {
+            over.accept(name);
+        }
         settings.set("seq_length", found.value.into(), found.origin);
     }
     precision(imported, &mut settings, &own);

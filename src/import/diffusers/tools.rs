@@ -24,7 +24,17 @@ fn refusal(name: &str, settings: &Settings) -> Option<String> {
              `memwall trace` follows a training step of it in PyTorch"
         )
     });
-    why.or_else(|| adapter(name, settings))
+    why.or_else(|| adapter(name, settings)).or_else(|| torchtune(name, settings))
+}
+
+/// Configurations of torchtune's recipes that generate, evaluate or quantise: they make a model and no optimizer
+/// (`recipes/configs/generation.yaml`, `eleuther_evaluation.yaml`, `quantization.yaml`).
+fn torchtune(name: &str, settings: &Settings) -> Option<String> {
+    let made = settings.text("model._component_").is_some_and(|found| found.value.starts_with("torchtune."));
+    let other = ["max_new_tokens", "tasks", "quantizer", "quantizer._component_"];
+    let does_other = other.iter().any(|key| settings.holds(key));
+    (made && does_other && !settings.holds("optimizer._component_"))
+        .then(|| format!("{name}: torchtune generates, evaluates or quantises by it: nothing trains"))
 }
 
 type Trained = (&'static str, String, String);

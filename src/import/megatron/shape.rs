@@ -11,6 +11,16 @@ use crate::rows::not_modelled;
 /// Tokenizers whose vocabulary everyone knows: the files that they come with are fixed.
 const VOCABULARIES: [(&str, u64); 2] = [("GPT2BPETokenizer", 50_257), ("Llama2Tokenizer", 32_000)];
 
+/// Files of words that are published under these names, with the number of their lines.
+const FILES: [(&str, u64); 6] = [
+    ("bert-base-uncased", 30_522),
+    ("bert-large-uncased", 30_522),
+    ("bert-base-cased", 28_996),
+    ("bert-large-cased", 28_996),
+    ("bert-base-chinese", 21_128),
+    ("bert-base-multilingual-cased", 119_547),
+];
+
 /// Sets `model.architecture` and the kind of model.
 pub fn set(imported: &mut ImportedPlan, job: &Job) {
     let settings = job.settings;
@@ -146,7 +156,14 @@ fn vocabulary(imported: &mut ImportedPlan, job: &Job) {
     let script = job.context.program.name();
     let others = ["t5", "bert", "ict"].iter().any(|part| script.contains(part));
     let gpt2 = files.filter(|_| !others).map(|found| found.map(|_| 50_257));
-    match model.or(known).or(gpt2).or_else(|| of_default_tokenizer(job)) {
+    let published = settings.text("vocab_file").and_then(|found| {
+        let file = base(&found.value).to_lowercase();
+        let size = FILES.iter().find(|(name, _)| file.starts_with(name))?.1;
+        // Sentinels of T5's come beside.
+        let further = settings.whole("vocab_extra_ids").map_or(0, |further| further.value);
+        Some(found.map(|_| size.saturating_add(further)))
+    });
+    match published.or(model).or(known).or(gpt2).or_else(|| of_default_tokenizer(job)) {
         Some(size) => imported.set(KEY, Some(size)),
         None => imported.miss(KEY, "the tokenizer is not given, or its size is unknown"),
     }

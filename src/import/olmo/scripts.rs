@@ -36,6 +36,9 @@ const MODELS: [(&str, &str); 16] = [
 const LENGTHS: [&str; 5] =
     ["DEFAULT_SEQUENCE_LENGTH", "SEQUENCE_LENGTH", "SEQ_LENGTH", "SEQ_LEN", "MAX_SEQUENCE_LENGTH"];
 
+/// The name of a script's own for the tokens of a step.
+const TOKENS: &str = "GLOBAL_BATCH_SIZE";
+
 /// The calls that say how the model is trained: the configuration's own, and the cookbook's.
 const OWN: &str = "TransformerTrainModuleConfig";
 const COOKBOOK: &str = "configure_train_module";
@@ -148,6 +151,13 @@ fn trained_model(imported: &mut ImportedPlan, content: &str, context: &ImportCon
         Some((_, published)) => {
             let origin = Origin::Program(format!("TransformerConfig.{factory}"));
             model::set(imported, context, Setting::new((*published).to_owned(), origin));
+            // A shape of others with the words of whatever tokenizer the script has (`TokenizerConfig.dolma2`).
+            if !published.starts_with("allenai/") && content.contains("padded_vocab_size()") {
+                not_modelled(
+                    imported,
+                    &format!("TransformerConfig.{factory}: the tokenizer's words; {published}'s are counted"),
+                );
+            }
         }
         None => imported.miss(keys::model::preset, format!("TransformerConfig.{factory} is not in the catalogue")),
     }
@@ -167,9 +177,16 @@ fn lengths(imported: &mut ImportedPlan, reader: &ScriptReader, module: &Settings
     imported.set(keys::model::sequence_length, length.clone());
     imported.miss(keys::model::sequence_length, "max_sequence_length is not followed");
     let loader = reader.calls(&["NumpyDataLoaderConfig"]);
+    // `partial(build_config, global_batch_size=GLOBAL_BATCH_SIZE, …)` (`src/olmo_core/internal/experiment.py`).
+    let tokens = loader.whole("global_batch_size").or_else(|| reader.named(&[TOKENS]).whole(TOKENS));
+    let samples = in_samples(reader.content()).zip(length.clone());
+    let micro = samples.map(|(samples, length)| {
+        let origin = Origin::Program(format!("rank_microbatch_size of {samples} x max_sequence_length"));
+        Setting::new(samples.saturating_mul(length.value), origin)
+    });
     let parts = [
-        (keys::model::batch_size, loader.whole("global_batch_size")),
-        (keys::training::micro_batch_size, module.whole("rank_microbatch_size")),
+        (keys::model::batch_size, tokens),
+        (keys::training::micro_batch_size, module.whole("rank_microbatch_size").or(micro)),
     ];
     for (key, tokens) in parts {
         let samples = tokens.zip(length.clone()).and_then(|(tokens, length)| {
@@ -178,6 +195,19 @@ fn lengths(imported: &mut ImportedPlan, reader: &ScriptReader, module: &Settings
         });
         imported.set(key, samples);
         imported.miss(key, "how many tokens it holds is not followed, or they are no whole samples");
+    }
+}
+
+/// Samples of a rank's micro batch, written as `2 * common.max_sequence_length`.
+fn in_samples(content: &str) -> Option<u64> {
+    let mut given = content.split("rank_microbatch_size=").skip(1).map(|rest| rest.split([',', '\n', '#']).next());
+    let text = given.next()??.trim();
+    let length = "common.max_sequence_length";
+    match text.split_once('*') {
+        None => (text == length).then_some(1),
+        Some((samples, of)) if of.trim() == length => samples.trim().parse().ok(),
+        Some((of, samples)) if of.trim() == length => samples.trim().parse().ok(),
+        Some(_) => None,
     }
 }
 

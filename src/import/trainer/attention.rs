@@ -4,9 +4,12 @@ use super::super::common::ImportContext;
 use super::super::imported::ImportedPlan;
 use super::super::origin::{Origin, Setting};
 use super::super::settings::Settings;
-use super::super::versions;
+use super::super::versions::{self, VersionRange};
 use super::VERSION;
 use crate::plan::keys;
+
+/// The first two numbers of a version.
+type Version = (u64, u64);
 
 /// Sets the attention that the settings name, or the library's default.
 pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
@@ -26,23 +29,81 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
     imported.set(keys::training::attention, Some(word.unwrap_or(default)));
 }
 
-/// transformers before 4.48 turned its default off for Gemma 2, whose scores are capped (`modeling_gemma2.py`,
-/// `_check_and_enable_sdpa`: "DISABLE torch SDPA by default on Gemma2").
-pub fn of_gemma_2(imported: &mut ImportedPlan, context: &ImportContext) {
-    const SIZES: [&str; 3] = ["gemma-2-2b", "gemma-2-9b", "gemma-2-27b"];
-    let capped = imported.get(keys::model::preset).is_some_and(|found| SIZES.iter().any(|name| found.value == *name));
+/// Kinds of models whose class has no sdpa before a version, or in none: there the default is eager (`_supports_sdpa` of
+/// `models/*/modeling_*.py` in the releases from 4.36 to 5.0; `modeling_utils.py`, `_check_and_adjust_attn_implementation`).
+const SDPA_SINCE: [(&str, Option<Version>); 27] = [
+    ("albert", Some((4, 45))),
+    ("bert", Some((4, 41))),
+    ("bloom", None),
+    ("camembert", Some((4, 45))),
+    ("clip_vision_model", Some((4, 43))),
+    ("codegen", None),
+    ("deberta-v2", None),
+    ("distilbert", Some((4, 46))),
+    ("electra", Some((5, 0))),
+    ("gpt2", Some((4, 42))),
+    ("gpt_neo", None),
+    ("gpt_neox", Some((4, 42))),
+    ("gpt_oss", None),
+    ("gptj", None),
+    ("mbart", Some((4, 45))),
+    ("mistral", Some((4, 37))),
+    ("mixtral", Some((4, 37))),
+    ("mpt", None),
+    ("mt5", None),
+    ("opt", Some((4, 46))),
+    ("phi", Some((4, 39))),
+    ("phi3", Some((4, 45))),
+    ("roberta", Some((4, 45))),
+    ("stablelm", Some((4, 39))),
+    ("t5", None),
+    ("vit", Some((4, 41))),
+    ("xlm-roberta", Some((4, 45))),
+];
+
+/// What the default is for the model that the plan names.
+pub fn of_model(imported: &mut ImportedPlan, context: &ImportContext) {
     let usual = imported
         .get(keys::training::attention)
         .is_some_and(|found| found.value == "sdpa" && matches!(found.origin, Origin::Default { .. }));
-    let Some(range) = versions::of(&context.run.versions, "transformers").filter(|_| capped && usual) else { return };
-    match range.is_within((4, 42), (4, 48)) {
-        Some(true) => {
+    let config = imported.get(keys::model::preset).and_then(|found| {
+        let preset = found.value.as_str()?;
+        Some((preset.to_owned(), context.catalog.model(preset)?.hf_config.get("model_type")?.as_str()?.to_owned()))
+    });
+    let Some((preset, kind)) = config.filter(|_| usual) else { return };
+    let range = versions::of(&context.run.versions, "transformers");
+    if ["gemma-2-2b", "gemma-2-9b", "gemma-2-27b"].contains(&preset.as_str()) {
+        return of_gemma_2(imported, range);
+    }
+    let Some((_, since)) = SDPA_SINCE.iter().find(|(known, _)| *known == kind) else { return };
+    let Some(since) = *since else {
+        let option = format!("attn_implementation eager: {kind} has no sdpa");
+        return imported.say(keys::training::attention, "eager", Origin::Default { framework: "transformers", option });
+    };
+    match range.map(|range| range.is_within((0, 0), since)) {
+        Some(Some(true)) => {
+            let option = format!("attn_implementation eager: {kind} has no sdpa before {}.{}", since.0, since.1);
+            imported.say(keys::training::attention, "eager", Origin::Default { framework: "transformers", option });
+        }
+        Some(None) => imported.note(format!(
+            "{kind}: transformers before {}.{} computes its attention eagerly; sdpa is taken",
+            since.0, since.1
+        )),
+        Some(Some(false)) | None => {}
+    }
+}
+
+/// transformers before 4.48 turned its default off for Gemma 2, whose scores are capped (`modeling_gemma2.py`,
+/// `_check_and_enable_sdpa`: "DISABLE torch SDPA by default on Gemma2").
+fn of_gemma_2(imported: &mut ImportedPlan, range: Option<VersionRange>) {
+    match range.map(|range| range.is_within((4, 42), (4, 48))) {
+        Some(Some(true)) => {
             let option = "attn_implementation eager of Gemma 2".to_owned();
             let origin = Origin::Default { framework: "transformers 4.42 to 4.47", option };
             imported.say(keys::training::attention, "eager", origin);
         }
-        Some(false) => {}
-        None => imported.note("Gemma 2: transformers before 4.48 computes its attention eagerly; sdpa is taken"),
+        Some(None) => imported.note("Gemma 2: transformers before 4.48 computes its attention eagerly; sdpa is taken"),
+        Some(Some(false)) | None => {}
     }
 }
 

@@ -163,6 +163,17 @@ pub fn by_launcher(imported: &mut ImportedPlan) {
     }
 }
 
+/// The launcher's autocast over weights of the same 16 bits: where a preparation raises what is not quantised to fp32, it
+/// computes in 16 bits all the same (`script_adapters::prepare`).
+fn autocast(imported: &mut ImportedPlan, launched: &Settings) {
+    let Some(found) = launched.text("mixed_precision") else { return };
+    let word = found.value.to_lowercase();
+    let same = imported.get(keys::training::precision).is_some_and(|told| told.value == word.as_str());
+    if same && matches!(word.as_str(), "bf16" | "fp16") {
+        imported.say(keys::training::precision, word, found.origin);
+    }
+}
+
 fn set_all(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext, reader: Option<&ScriptReader>) {
     let settings = &mut settings.clone();
     script::set_model(imported, settings, context, reader);
@@ -264,6 +275,7 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     if launched.iter().next().is_some() {
         let told = ["bf16", "fp16"].iter().any(|name| settings.is(name));
         accelerate::set(imported, &launched, context, stored == WeightStorage::Full && !told);
+        autocast(imported, &launched);
         if steps_given {
             accelerate::compare_accumulation(imported, &launched, settings);
         } else {
@@ -272,7 +284,7 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     }
     common::set_optimizer(imported, settings.text("optim"));
     attention::set(imported, settings);
-    attention::of_gemma_2(imported, context);
+    attention::of_model(imported, context);
     if let Some(found) = settings.on("use_cpu").or_else(|| settings.on("no_cuda")) {
         imported.say(keys::hardware::gpu_type, "cpu", found.origin);
     }

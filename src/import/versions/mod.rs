@@ -89,7 +89,10 @@ pub fn finish(imported: &mut ImportedPlan, versions: &BTreeMap<String, String>) 
     }
     let half =
         value(imported, keys::training::precision).is_some_and(|word| !word.contains("32") && !word.contains("mixed"));
-    if within("peft", (0, 0), ADAPTERS_IN_FP32) == Some(true) && imported.get(keys::lora::rank).is_some() && half {
+    // Beside quantised weights they stay as they are made, in fp32 (peft 0.11, `tuners/lora/layer.py`, `update_layer`: moved
+    // "if weight.dtype.is_floating_point").
+    let adapted = imported.get(keys::lora::rank).is_some() && imported.get(keys::lora::base_bits).is_none();
+    if within("peft", (0, 0), ADAPTERS_IN_FP32) == Some(true) && adapted && half {
         imported.note("not modelled: peft before 0.12 keeps adapters in the weights' own type; counted in fp32");
     }
     if within("transformers", EXPERTS_IN_ONE, (u64::MAX, 0)) == Some(true) {
