@@ -18,6 +18,12 @@ pub(super) fn seen(plan: &Plan, architecture: &Architecture, sequence: u64, note
     let (only, grain) = (sight.patches.only, sight.grain());
     if let Some(only) = only.filter(|only| *only != side) {
         notes.fault(keys::model::image_size, format!("{side}: this model takes images of {only} pixels a side"));
+    } else if let Some(tiles) = &sight.tiles {
+        // `LlavaOnevisionProcessor` says how many images a sample has (`batch_num_images`).
+        if images > 1 && tiles.most.is_some() {
+            let said = "of several images of a sample LLaVA-OneVision cuts none into tiles, which has no rules here";
+            notes.fault(keys::model::images, format!("{images}: {said}"));
+        }
     } else if only.is_none() && (!side.is_multiple_of(grain.max(1)) || side == 0) {
         notes.fault(keys::model::image_size, format!("{side}: a side is a multiple of {grain} pixels"));
     }

@@ -42,8 +42,8 @@ pub fn read(outer: Keys<'_>, language: &Decoder) -> Result<Option<Sight>, Fault>
         "idefics3" => Some(tower.idefics3(outer)?),
         "internvl" => tower.internvl(outer)?,
         "gemma3" => tower.gemma3(outer)?,
-        // Gemma 2 in its place is handed masks of two kinds.
-        "paligemma" if of_text(outer, "gemma") => tower.paligemma()?,
+        // Gemma 2 stands there too.
+        "paligemma" if of_text(outer, "gemma") || of_text(outer, "gemma2") => tower.paligemma()?,
         _ => None,
     };
     sight.map(|sight| with_branches_in_place(sight, language)).transpose()
