@@ -193,6 +193,9 @@ impl VisionStack<'_> {
     /// `inputs_embeds.masked_scatter(mask, image_features)`: the mask, one byte a token, is kept for both gradients.
     fn placed(&self, b: &mut Builder<'_>, text: TensorId, tokens: TensorId, run: &MicroBatch<'_>) -> TensorId {
         let element = b.element(text);
+        if self.sight.indexed {
+            return self.indexed(b, text, tokens, run);
+        }
         let tokens = b.cast("vision.place", tokens, element);
         let grad = b.needs_grad(text) || b.needs_grad(tokens);
         let mask = b.make(run.tokens(), Element::Bool, false);
@@ -201,6 +204,42 @@ impl VisionStack<'_> {
         b.op(&Spec {
             name: "vision.place",
             inputs: &[(text, Flow::New), (tokens, Flow::New)],
+            outputs: &[out, mask],
+            saved: if grad { &saved } else { &[] },
+            elementwise: true,
+            ..Spec::default()
+        });
+        out
+    }
+}
+
+impl VisionStack<'_> {
+    /// `image_embeds[image_mask] = …` into zeros, and `torch.where` between those and the text (`SmolVLMModel.inputs_merger`).
+    fn indexed(&self, b: &mut Builder<'_>, text: TensorId, tokens: TensorId, run: &MicroBatch<'_>) -> TensorId {
+        let name = "vision.place";
+        let (element, numel) = (b.element(text), b.numel(text));
+        let zeros = b.make(numel, element, false);
+        b.op(&Spec { name, outputs: &[zeros], elementwise: true, ..Spec::default() });
+        // Which image, which of its tokens, and where in the text.
+        let places = b.make(b.numel(tokens) / (numel / run.tokens().max(1)).max(1) * 4, Element::I64, false);
+        let picked = b.make(b.numel(tokens), element, b.needs_grad(tokens));
+        let saved = [places];
+        b.op(&Spec {
+            name,
+            inputs: &[(tokens, Flow::New)],
+            outputs: &[picked, places],
+            saved: if b.needs_grad(tokens) { &saved } else { &[] },
+            elementwise: true,
+            ..Spec::default()
+        });
+        let put = b.put_in_place(name, zeros, picked);
+        let grad = b.needs_grad(text) || b.needs_grad(put);
+        let mask = b.make(run.tokens(), Element::Bool, false);
+        let out = b.make(numel, element, grad);
+        let saved = [mask];
+        b.op(&Spec {
+            name,
+            inputs: &[(text, Flow::New), (put, Flow::New)],
             outputs: &[out, mask],
             saved: if grad { &saved } else { &[] },
             elementwise: true,

@@ -1,6 +1,6 @@
 //! What a language model sees with: a tower over patches of images, what makes tokens of its output, and how both stand
 //! before the language model's layers (transformers 4.57.6, `models/{llava,llava_next,llava_onevision,qwen2_vl,qwen2_5_vl,
-//! qwen3_vl,gemma3,paligemma,internvl,idefics3,mistral3,pixtral}`).
+//! qwen3_vl,gemma3,paligemma,internvl,idefics3,smolvlm,mistral3,pixtral}`).
 
 mod ends;
 mod joint;
@@ -39,6 +39,8 @@ pub struct Sight {
     pub one_sequence: bool,
     /// The sizes to which images are brought and cut into tiles, each an image of the tower's.
     pub tiles: Option<Tiles>,
+    /// Tokens are written by index into zeros as wide as the text, which take their own type alone (`SmolVLMModel`).
+    pub indexed: bool,
 }
 
 /// How images enter a tower.
@@ -156,6 +158,7 @@ impl Sight {
             keeps_states: false,
             one_sequence: false,
             tiles: None,
+            indexed: false,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Images before a language model that sees: how many, how large, and what no plan can have beside them.
 
+use super::storage::Storage;
 use super::{Degrees, Notes};
 use crate::framework::Profile;
 use crate::model::{Architecture, SeenImages};
@@ -65,5 +66,17 @@ pub(super) fn check(
     }
     if plan.training.lora.as_ref().is_some_and(|lora| lora.vision_tower != Some(true)) {
         notes.assume("training.lora.targets", "of the language model alone; peft finds such names in the tower too");
+    }
+}
+
+/// Refuses types that a class cannot be trained in.
+pub(super) fn check_types(architecture: &Architecture, storage: &Storage, notes: &mut Notes) {
+    let narrows = storage.autocast && storage.seen != storage.compute;
+    if narrows && architecture.sight().is_some_and(|sight| sight.indexed) {
+        notes.fault(
+            keys::training::precision,
+            "under autocast PyTorch refuses to write this model's tokens of images among those of its text (transformers \
+             4.57.6 and 5.3, SmolVLMModel.inputs_merger): train weights of 16 bits, or fp32",
+        );
     }
 }

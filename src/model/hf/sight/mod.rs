@@ -40,6 +40,7 @@ pub fn read(outer: Keys<'_>, language: &Decoder) -> Result<Option<Sight>, Fault>
         "llava_onevision" => tower.llava_onevision(outer)?,
         "mistral3" => tower.mistral3(outer)?,
         "idefics3" => Some(tower.idefics3(outer)?),
+        "smolvlm" => Some(Sight { indexed: true, ..tower.idefics3(outer)? }),
         "internvl" => tower.internvl(outer)?,
         "gemma3" => tower.gemma3(outer)?,
         // Gemma 2 stands there too.
