@@ -315,11 +315,12 @@ impl VisionStack<'_> {
         rounded(product(&[run.batch, run.sequence, run.sequence, element.bytes()]))
     }
 
-    /// Whether a kernel keeps that mask as it is.
+    /// Whether that mask is kept: by a kernel that reads it as it is, or for blocks that run again.
     fn keeps_mask(&self) -> bool {
         let tower = self.tower();
         let as_it_is = self.run.compute() == tower.stream_element() && is_aligned(self.run.sequence);
-        self.tower_reached() && as_it_is && tower.kernel(&tower.core(false)) == Kernel::Efficient
+        let saved = as_it_is && tower.kernel(&tower.core(false)) == Kernel::Efficient;
+        self.tower_reached() && (saved || self.run.checkpointed)
     }
 
     /// The images that are gathered before the tower.
