@@ -211,9 +211,7 @@ impl VisionStack<'_> {
         });
         out
     }
-}
 
-impl VisionStack<'_> {
     /// `image_embeds[image_mask] = …` into zeros, and `torch.where` between those and the text (`SmolVLMModel.inputs_merger`).
     fn indexed(&self, b: &mut Builder<'_>, text: TensorId, tokens: TensorId, run: &MicroBatch<'_>) -> TensorId {
         let name = "vision.place";

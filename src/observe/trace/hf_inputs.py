@@ -101,7 +101,7 @@ def image_side(config):
         # The smallest copy of an image is one patch.
         return int(config.patch_size / min(scales))
     vision = getattr(config, "vision_config", None)
-    for part in (config, vision, getattr(vision, "backbone_config", None)):
+    for part in (config, vision, getattr(vision, "backbone_config", None), getattr(config, "image_config", None)):
         size = getattr(part, "image_size", None)
         if isinstance(size, (list, tuple)) and size:
             size = size[0]
