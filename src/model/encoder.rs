@@ -7,7 +7,7 @@ use super::architecture::{DenseHead, Encoder, Ends, Family, ImageHead, TextHead}
 use super::builder::{Builder, Linear, Stash};
 use super::convolution::{Conv, conv};
 use super::decoder::DecoderContext;
-use super::decoder::{cross_entropy, product};
+use super::decoder::{cross_entropy, is_aligned, product};
 use super::element::{Element, Group};
 use super::tape::{Flow, Home, Spec, Tape, TensorId, Unit, rounded};
 use super::walk::{AttentionChoice, Kernel, LossRule, MicroBatch, Pending, Walk};
@@ -27,7 +27,8 @@ pub fn walk(encoder: &Encoder, family: Family, run: &MicroBatch<'_>) -> Walk {
             let mask = product(&[run.batch, run.sequence, run.sequence, stream.bytes()]);
             let written = run.attention == AttentionChoice::Eager || ctx.class_rules().written_scores;
             let mask = if run.padded && !written { rounded(mask) } else { 0 };
-            let kept = stream == run.compute() && ctx.kernel(&ctx.core(false)) == Kernel::Efficient;
+            let as_it_is = stream == run.compute() && is_aligned(run.sequence);
+            let kept = as_it_is && ctx.kernel(&ctx.core(false)) == Kernel::Efficient;
             let positions = rounded(encoder.stack.max_positions.unwrap_or(0).saturating_mul(8));
             let pending = [ctx.distance_gradient(), shared_gradients(&kinds, encoder.stack.layers)].concat();
             Walk {

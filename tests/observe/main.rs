@@ -17,6 +17,7 @@ mod out_of_memory;
 mod recording;
 mod run_trace;
 mod traced;
+mod traced_classes;
 mod traced_endings;
 mod traced_kept;
 mod traced_refusals;

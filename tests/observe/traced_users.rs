@@ -4,7 +4,7 @@ use crate::traced_scripts::hold;
 
 /// What a script does, whether it is traced, and what is said of it. The model of the preamble has 16 x 64 + 64 and
 /// 64 x 16 + 16 parameters.
-const SCRIPTS: [(&str, bool, &[&str]); 16] = [
+const SCRIPTS: [(&str, bool, &[&str]); 18] = [
     // A batch in a dictionary, as collators hand one over.
     (
         "
@@ -195,6 +195,28 @@ scale = nn.Parameter(torch.tensor(2.0))
 ",
         true,
         &["Sequential, 2,128 parameters", "the loss trains 1 parameters outside Sequential"],
+    ),
+    // A mask and what it leaves out are one element of each pair (transformers/models/blt/modeling_blt.py, `process_patch_lengths`).
+    (
+        "
+kept = x[:, :5] > 0.5
+places = torch.arange(10, device='cuda').expand(8, 10)
+if places[torch.cat([kept, ~kept], dim=1)].reshape(8, 5).shape != (8, 5):
+    raise SystemExit('none')
+model(x).mean().backward()
+",
+        true,
+        &["2,128 parameters"],
+    ),
+    // `_index_put_impl_` refuses values of another type (aten/src/ATen/native/TensorAdvancedIndexing.cpp, `make_index_put_iterator`).
+    (
+        "
+zeros = torch.zeros(8, 16, device='cuda')
+zeros[x[:, 0] > 0.5] = model(x).bfloat16()
+zeros.mean().backward()
+",
+        false,
+        &["Index put requires the source and destination dtypes match"],
     ),
     // A model that is stored or drawn as a graph is what it was.
     (

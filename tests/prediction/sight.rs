@@ -109,3 +109,85 @@ fn adapters_of_the_default_stand_in_the_tower_too() {
     let said = predicted(text).unwrap().assumptions;
     assert!(said.iter().any(|line| line.contains("training.lora.vision_tower")), "{said:?}");
 }
+
+fn tokens_of_an_image(preset: &str, side: u64) -> String {
+    let text = format!("model: {{preset: {preset}, sequence_length: 8, image_size: {side}}}");
+    predicted(&text).unwrap_err()
+}
+
+/// `pack_image_features` of transformers 4.57.6 over features of so many tiles: of a square image that fits one tile LLaVA-NeXT takes two
+/// side by side and cuts off what was filled up, and of larger ones four; LLaVA-OneVision scales down what is more than nine tiles.
+#[test]
+fn tiles_become_the_tokens_that_transformers_packs() {
+    let cases = [
+        ("llava-1.6-vicuna-7b", [(100, 1176), (336, 1176), (337, 2928), (1000, 2928), (1344, 2928)]),
+        ("llava-onevision-0.5b", [(384, 1485), (385, 3699), (1152, 7371), (1153, 7371), (4000, 7371)]),
+    ];
+    for (preset, sides) in cases {
+        for (side, tokens) in sides {
+            let said = tokens_of_an_image(preset, side);
+            assert!(said.contains(&format!("take {tokens} tokens of each sample")), "{preset} {side}: {said}");
+        }
+    }
+}
+
+/// SigLIP over four tiles and the small image of one of 768 pixels: 729 patches of 588 numbers each, 26 layers of four matrices of
+/// 1152 x 1152 and two of 1152 x 4304, scores twice; a projector of 1152 x 896 and 896 x 896 over all patches.
+#[test]
+fn each_tile_passes_the_tower() {
+    let forward = |images: u64| {
+        let model = format!("preset: llava-onevision-0.5b, sequence_length: 4096, images: {images}, image_size: 768");
+        of(&model, "loss: hf").flops.forward.0
+    };
+    let layers = 26.0 * (2.0 * 729.0 * (4.0 * 1152.0 * 1152.0 + 2.0 * 1152.0 * 4304.0) + 4.0 * 729.0 * 729.0 * 1152.0);
+    let ends = 2.0 * 729.0 * (588.0 * 1152.0 + 1152.0 * 896.0 + 896.0 * 896.0);
+    let found = forward(1) - forward(0);
+    assert!((found / (5.0 * (layers + ends)) - 1.0).abs() < 1e-9, "{found} is not {}", 5.0 * (layers + ends));
+}
+
+/// Two images of 448 pixels are one sequence of 2 x 1024 patches to Pixtral's tower, whose kernel multiplies all pairs: 24 layers of four
+/// matrices of 1024 x 1024 and three of 1024 x 4096. Four patches become one of 1024 channels, then 5120 twice.
+#[test]
+fn pixtral_attends_over_all_images() {
+    let forward = |images: u64| {
+        let model = format!("preset: mistral-small-3.1-24b, sequence_length: 1024, images: {images}, image_size: 448");
+        of(&model, "loss: hf").flops.forward.0
+    };
+    let (patches, tokens) = (2.0 * 1024.0, 2.0 * 256.0);
+    let layers =
+        24.0 * (2.0 * patches * (4.0 * 1024.0 * 1024.0 + 3.0 * 1024.0 * 4096.0) + 4.0 * patches * patches * 1024.0);
+    let ends = 2.0 * patches * 588.0 * 1024.0 + 2.0 * tokens * (4096.0 * 1024.0 + 1024.0 * 5120.0 + 5120.0 * 5120.0);
+    let found = forward(2) - forward(0);
+    assert!((found / (layers + ends) - 1.0).abs() < 1e-9, "{found} is not {}", layers + ends);
+}
+
+/// PyTorch refuses `image_embeds[image_mask] = …` between fp32 and bf16, so that SmolVLM 2 is trained in one type; Idefics3's class, which
+/// SmolVLM has, casts.
+#[test]
+fn smolvlm_2_is_trained_in_one_type() {
+    let text = |preset: &str, precision: &str| {
+        format!(
+            "model: {{preset: {preset}, sequence_length: 1024}}\ntraining: {{precision: {precision}}}\nhardware: {{gpu_type: H100}}"
+        )
+    };
+    let said = predicted(&text("smolvlm2-256m", "bf16-mixed")).unwrap_err();
+    assert!(said.contains("training.precision") && said.contains("inputs_merger"), "{said}");
+    for (preset, precision) in [("smolvlm2-256m", "bf16"), ("smolvlm2-256m", "fp32"), ("smolvlm-256m", "bf16-mixed")] {
+        predicted(&text(preset, precision)).unwrap();
+    }
+}
+
+#[test]
+fn tiles_of_no_size_and_several_images_of_onevision_are_refused() {
+    let several = predicted("model: {preset: llava-onevision-7b, sequence_length: 8192, images: 2}").unwrap_err();
+    assert!(several.contains("cuts none into tiles"), "{several}");
+    predicted("model: {preset: llava-1.6-mistral-7b, sequence_length: 8192, images: 2}\nhardware: {gpu_type: H100}")
+        .unwrap();
+    let broken = predicted(
+        "model: {hf_config: {model_type: llava_next, architectures: [LlavaNextForConditionalGeneration],
+          image_grid_pinpoints: [[336, 500]], text_config: {model_type: llama, hidden_size: 256, num_hidden_layers: 2,
+          num_attention_heads: 4}, vision_config: {model_type: clip_vision_model, hidden_size: 64, num_hidden_layers: 2,
+          num_attention_heads: 4, image_size: 336, patch_size: 14}}}",
+    );
+    assert!(broken.unwrap_err().contains("image_grid_pinpoints"));
+}

@@ -2,6 +2,7 @@
 
 use super::DecoderContext;
 use super::attention::product;
+use super::kernels::is_aligned;
 use super::losses::{cross_entropy, sharded_cross_entropy, te_loss, vocab_parallel_loss};
 use super::mlp::scratch_backward;
 use crate::model::architecture::{DecoderOutput, Family};
@@ -127,7 +128,8 @@ impl DecoderContext<'_> {
 
     /// That mask, where every layer's kernel reads and keeps the same.
     fn score_bias(&self) -> u64 {
-        let kept = self.has_typed_mask() && self.kernel(&self.core(false)) == Kernel::Efficient;
+        let core = self.core(false);
+        let kept = self.has_typed_mask() && self.kernel(&core) == Kernel::Efficient && is_aligned(core.keys);
         if kept && self.run.types.autocast.is_none() { self.typed_mask() } else { 0 }
     }
 

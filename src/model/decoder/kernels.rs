@@ -14,6 +14,15 @@ use crate::plan::keywords::Position;
 /// Flash attention takes heads of a multiple of so many channels (sdp_utils.cpp, `check_head_dim_size_flash`).
 const FLASH_DIM: u64 = 8;
 
+/// Elements to which the memory-efficient kernel's mask is filled up along the keys, by a copy in each call
+/// (aten/src/ATen/native/transformers/attention.cpp, `preprocess_mask`).
+const MASK_ALIGNMENT: u64 = 8;
+
+/// Whether that kernel takes a mask over so many keys as it is.
+pub const fn is_aligned(keys: u64) -> bool {
+    keys.is_multiple_of(MASK_ALIGNMENT)
+}
+
 /// Sizes of the attention core on one rank.
 #[derive(Clone, Copy)]
 pub struct Core {
@@ -214,11 +223,12 @@ impl DecoderContext<'_> {
         let biased = self.family == Family::Falcon && self.d.position == Position::Alibi;
         // Autocast casts it in each call.
         let once = self.makes_mask_once() || self.class_rules().typed_mask;
-        let shared = once && element == self.stream_element();
+        let shared = once && element == self.stream_element() && is_aligned(core.keys);
         let mask = (core.masked && kernel == Kernel::Efficient && !shared).then(|| {
             // A boolean mask is turned into one of the score's type in each call.
             let heads = if biased { core.heads } else { 1 };
-            let mask = b.make(product(&[core.batch, heads, core.queries, core.keys]), element, false);
+            let keys = core.keys.next_multiple_of(MASK_ALIGNMENT);
+            let mask = b.make(product(&[core.batch, heads, core.queries, keys]), element, false);
             b.op(&Spec { name: "attention.mask", outputs: &[mask], elementwise: true, ..Spec::default() });
             mask
         });

@@ -29,7 +29,7 @@ mod sorted;
 mod xielu;
 
 pub use attention::product;
-pub(super) use kernels::Core;
+pub(super) use kernels::{Core, is_aligned};
 pub use losses::cross_entropy;
 pub use norm::layer_norm;
 

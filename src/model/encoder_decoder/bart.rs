@@ -3,7 +3,7 @@
 
 use super::{Site, Stack};
 use crate::model::builder::{Builder, Stash};
-use crate::model::decoder::{DecoderContext, product};
+use crate::model::decoder::{DecoderContext, is_aligned, product};
 use crate::model::element::{Element, Group};
 use crate::model::families::Start;
 use crate::model::tape::{Flow, Spec, Tape, TensorId, rounded};
@@ -103,9 +103,11 @@ impl Site<'_> {
         [mask(source), mask(target)]
     }
 
-    /// Whether the kernels of all layers save these masks themselves: autocast makes a copy in each call.
+    /// Whether the kernels of all layers save these masks themselves: autocast makes a copy in each call, and so does what
+    /// fills them up.
     fn saves_masks(&self) -> bool {
-        self.encoder_run.attention != AttentionChoice::Eager && self.encoder_run.types.autocast.is_none()
+        let run = &self.encoder_run;
+        run.attention != AttentionChoice::Eager && run.types.autocast.is_none() && is_aligned(run.sequence)
     }
 
     /// Bytes of masks that all layers save.

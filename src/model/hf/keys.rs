@@ -102,6 +102,19 @@ impl<'a> Keys<'a> {
         counts.map(Some).ok_or_else(broken)
     }
 
+    /// A list of pairs of whole numbers, each at most `most`.
+    pub fn pairs(self, name: &str, most: u64) -> Result<Option<Vec<(u64, u64)>>, Fault> {
+        let Some(value) = self.get(name) else { return Ok(None) };
+        let broken = || Self::fault(name, format!("must be a list of pairs of whole numbers, is {}", short(value)));
+        let count = |value: &Value| value.as_u64().filter(|count| *count <= most);
+        let pair = |item: &Value| match item.as_array().map(Vec::as_slice) {
+            Some([first, second]) => count(first).zip(count(second)),
+            _ => None,
+        };
+        let pairs: Option<Vec<_>> = value.as_array().ok_or_else(broken)?.iter().map(pair).collect();
+        pairs.map(Some).ok_or_else(broken)
+    }
+
     /// The first text of a list.
     pub fn first_text(self, name: &str) -> Option<&'a str> {
         self.get(name)?.as_array()?.first()?.as_str()

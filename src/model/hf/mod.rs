@@ -207,6 +207,8 @@ fn sees(outer: Keys<'_>, shape: &mut ModelShape) -> Result<bool, Fault> {
     if outer.text(&["model_type"]) == Some("paligemma") {
         decoder.class_rules.always_masked = decoder.sight.is_some();
         decoder.class_rules.typed_mask = decoder.sight.is_some();
+        // The head is its own class's, which caps nothing.
+        decoder.logit_softcap = false;
     }
     Ok(decoder.sight.is_some())
 }

@@ -1,17 +1,13 @@
-//! Where a tower begins, and where its tokens take their places among the text's.
+//! Where images enter a tower.
 
-use super::walk::{VisionStack, idle, not_reached};
-use super::{JointNorm, Patches, Positions};
-use crate::model::builder::{Builder, Linear, Stash};
-use crate::model::decoder::{DecoderContext, layer_norm, product};
+use super::walk::VisionStack;
+use super::{Patches, Positions};
+use crate::model::builder::Builder;
+use crate::model::decoder::{DecoderContext, product};
 use crate::model::element::{Element, Group};
-use crate::model::frozen::FrozenParts;
-use crate::model::stack::Decoder;
 use crate::model::tape::{Flow, Spec, Tape, TensorId, Unit, rounded};
-use crate::model::walk::MicroBatch;
-use crate::model::weight::{Part, Weight};
+use crate::model::weight::Part;
 use crate::model::work::{MatMul, Work};
-use crate::plan::keywords::Norm;
 
 /// Bytes of the images, as processors give them: fp32.
 pub(super) fn inputs(patches: &Patches, count: u64) -> u64 {
@@ -60,6 +56,7 @@ impl VisionStack<'_> {
                 b.add("embedding.add", x, row)
             }
         };
+        let x = if patches.in_a_row { b.copy("embedding.rows", x) } else { x };
         let x = if patches.normed { ctx.norm(&mut b, x, "embedding.norm", d.hidden) } else { x };
         b.group = Group::Embedding;
         let x = if patches.by_window { b.copy_of("embedding.windows", x, rows) } else { x };
@@ -85,6 +82,16 @@ impl VisionStack<'_> {
         b.copy(name, sum)
     }
 
+    /// Images as they are given, or a tensor in which they are gathered.
+    fn pictures(&self, b: &mut Builder<'_>, numel: u64) -> TensorId {
+        if !self.sight.patches.gathered {
+            return b.make(0, Element::F32, false);
+        }
+        let images = b.make(numel, Element::F32, false);
+        b.op(&Spec { name: "patch_embedding.gather", outputs: &[images], elementwise: true, ..Spec::default() });
+        images
+    }
+
     /// A convolution whose windows do not overlap: its input is the image in the weight's type, or in autocast's.
     fn projected(&self, ctx: &DecoderContext<'_>, b: &mut Builder<'_>) -> TensorId {
         let (d, run, patches) = (ctx.d, ctx.run, &self.sight.patches);
@@ -93,7 +100,7 @@ impl VisionStack<'_> {
         b.window((patches.side, patches.side));
         let bias = patches.bias.then(|| b.weight(Part::Embedding, d.hidden, 1));
         let count = self.patches();
-        let given = b.make(0, Element::F32, false);
+        let given = self.pictures(b, count.saturating_mul(inner));
         let element = run.compute();
         let image = if element == Element::F32 {
             given
@@ -121,198 +128,4 @@ impl VisionStack<'_> {
         });
         out
     }
-
-    /// The tower's output becomes tokens, which take the places that the text keeps for them.
-    pub(super) fn bridge(&self, language: &DecoderContext<'_>) -> Tape {
-        let (tower, run) = (self.tower(), language.run);
-        let mut b = language.builder();
-        let given = product(&[tower.run.stream_tokens(), tower.d.hidden]);
-        let x = b.input(given, tower.stream_element(), self.tower_reached());
-        b.frozen = if self.tower_trains() { FrozenParts::NOTHING } else { FrozenParts::EVERYTHING };
-        if self.sight.unread_norm {
-            b.weights(Part::Norm, tower.d.hidden, 1, 2, 2);
-        }
-        let unread = b.tape.weights.len();
-        let x = match self.sight.joint.last_norm {
-            Some(norm) => tower_norm(&tower, &mut b, x, "vision.last_norm", norm),
-            None => x,
-        };
-        let tokens = self.joined([&tower, language], &mut b, x, self.sight.joint.norm);
-        let tokens = self.in_order(&mut b, tokens);
-        b.frozen = run.frozen;
-        b.group = Group::Embedding;
-        let text = language.embedded(&mut b);
-        let out = self.placed(&mut b, text, tokens, run);
-        let mut tape = b.finish(out);
-        tape.weights.iter_mut().take(unread).for_each(not_reached);
-        tape.plain = true;
-        tape
-    }
-
-    /// The text's embedding alone, beside a joint that nothing passes.
-    pub(super) fn text(&self, language: &DecoderContext<'_>) -> Tape {
-        let mut b = language.builder();
-        b.group = Group::Embedding;
-        let out = language.embedded(&mut b);
-        let mut tape = b.finish(out);
-        tape.weights
-            .extend(idle(&self.bridge(language)).weights.into_iter().filter(|weight| weight.part != Part::Embedding));
-        tape.plain = true;
-        tape
-    }
-
-    /// Norm, joining and matrices, with gradients where the joint trains.
-    fn joined(
-        &self,
-        contexts: [&DecoderContext<'_>; 2],
-        b: &mut Builder<'_>,
-        x: TensorId,
-        norm: Option<JointNorm>,
-    ) -> TensorId {
-        b.frozen = self.frozen_joint();
-        let adapters = if self.joint_saved() { b.adapters.take() } else { None };
-        let first = b.tape.weights.len();
-        let out = self.joined_by(contexts, (b, x), norm);
-        if adapters.is_some() {
-            let copies: Vec<_> = b.tape.weights[first..].to_vec();
-            for copy in copies {
-                b.tape.weight(Weight { active: 0, trained: false, ..copy }, self.weight_element());
-            }
-            b.adapters = adapters;
-        }
-        out
-    }
-
-    fn joined_by(
-        &self,
-        [tower, language]: [&DecoderContext<'_>; 2],
-        (b, x): (&mut Builder<'_>, TensorId),
-        norm: Option<JointNorm>,
-    ) -> TensorId {
-        let joint = &self.sight.joint;
-        let (from, to) = (tower.d.hidden.saturating_mul(joint.joined), language.d.hidden);
-        let rows = self.patches() / joint.joined.saturating_mul(joint.pooled).max(1);
-        // Without the tower's own token a copy of the others is left.
-        let x = if self.sight.patches.class_token {
-            b.copy_of("vision.patches", x, self.patches().saturating_mul(tower.d.hidden))
-        } else {
-            x
-        };
-        let x = if joint.pooled > 1 { pooled(b, x, rows.saturating_mul(from)) } else { x };
-        let x = match norm {
-            Some(JointNorm::Patch(norm)) => tower_norm(tower, b, x, "vision.norm", norm),
-            Some(JointNorm::Token) => layer_norm(b, x, "vision.norm", from, true),
-            Some(JointNorm::Shuffled) => {
-                let x = b.copy("vision.shuffle", x);
-                layer_norm(b, x, "vision.norm", from, true)
-            }
-            Some(JointNorm::Language) => language.norm(b, x, "vision.norm", from),
-            None => x,
-        };
-        b.group = Group::Mlp;
-        let linear = |name, from, to| Linear { name, from, to, bias: joint.bias, part: Part::Mlp };
-        match joint.inner {
-            Some(inner) => {
-                let x = b.linear(x, rows, linear("vision.joint_in", from, inner));
-                let x = b.pointwise("vision.act", x, Stash::Input);
-                b.linear(x, rows, linear("vision.joint_out", inner, to))
-            }
-            None => b.linear(x, rows, linear("vision.joint", from, to)),
-        }
-    }
-
-    /// Tokens in the order of the images' patches, one image behind the other.
-    fn in_order(&self, b: &mut Builder<'_>, x: TensorId) -> TensorId {
-        b.group = Group::Embedding;
-        let x = if self.sight.patches.by_window { b.copy("vision.order", x) } else { x };
-        b.copy("vision.join", x)
-    }
-
-    /// What a block gives becomes tokens as well, for a layer of the language model.
-    pub(super) fn branch(&self, language: &DecoderContext<'_>) -> Tape {
-        let tower = self.tower();
-        let mut b = language.builder();
-        let stream = tower.stream_element();
-        let x = b.input(product(&[tower.run.stream_tokens(), tower.d.hidden]), stream, self.tower_reached());
-        let tokens = self.joined([&tower, language], &mut b, x, Some(JointNorm::Token));
-        let x = b.added_in_place("vision.branch", x);
-        let mut tape = b.finish(x);
-        tape.also.push(tokens);
-        tape.plain = true;
-        tape
-    }
-
-    /// Elements of what a branch gives, and whether a gradient flows to it.
-    pub(super) fn branched(&self, language: &DecoderContext<'_>) -> (u64, bool) {
-        let tokens = self.patches() / self.sight.joint.joined.max(1);
-        (tokens.saturating_mul(language.d.hidden), self.tower_reached() || self.joint_trains() || self.joint_adapted())
-    }
-
-    /// The tokens of images take up what a branch gave (`Qwen3VLTextModel._deepstack_process`).
-    pub(super) fn taken_up(&self, language: &DecoderContext<'_>) -> Tape {
-        let run = language.run;
-        let mut b = language.builder();
-        let stream = language.stream_element();
-        let x = b.input(product(&[run.tokens(), language.d.hidden]), stream, language.reaches_blocks());
-        b.group = Group::Residual;
-        let (numel, grad) = self.branched(language);
-        let given = b.elsewhere(numel, self.tower().run.compute(), grad);
-        let name = "vision.deepstack";
-        let given = b.cast(name, given, stream);
-        let own = b.copy_of(name, x, numel);
-        let own = b.copy(name, own);
-        let sum = b.add(name, own, given);
-        let whole = b.put_in_place(name, x, sum);
-        let mut tape = b.finish(whole);
-        tape.plain = true;
-        tape
-    }
-
-    /// `inputs_embeds.masked_scatter(mask, image_features)`: the mask, one byte a token, is kept for both gradients.
-    fn placed(&self, b: &mut Builder<'_>, text: TensorId, tokens: TensorId, run: &MicroBatch<'_>) -> TensorId {
-        let element = b.element(text);
-        let tokens = b.cast("vision.place", tokens, element);
-        let grad = b.needs_grad(text) || b.needs_grad(tokens);
-        let mask = b.make(run.tokens(), Element::Bool, false);
-        let out = b.make(b.numel(text), element, grad);
-        let saved = [mask];
-        b.op(&Spec {
-            name: "vision.place",
-            inputs: &[(text, Flow::New), (tokens, Flow::New)],
-            outputs: &[out, mask],
-            saved: if grad { &saved } else { &[] },
-            elementwise: true,
-            ..Spec::default()
-        });
-        out
-    }
-}
-
-/// The mean of patches that lie together: pooling keeps a copy that lies by channel.
-fn pooled(b: &mut Builder<'_>, x: TensorId, numel: u64) -> TensorId {
-    let x = b.copy("vision.pool", x);
-    let (element, grad) = (b.element(x), b.needs_grad(x));
-    let out = b.make(numel, element, grad);
-    let saved = [x];
-    b.op(&Spec {
-        name: "vision.pool",
-        inputs: &[(x, Flow::New)],
-        outputs: &[out],
-        saved: if grad { &saved } else { &[] },
-        elementwise: true,
-        ..Spec::default()
-    });
-    out
-}
-
-/// A norm of the kind that is asked for, over the tower's channels.
-fn tower_norm(
-    tower: &DecoderContext<'_>,
-    b: &mut Builder<'_>,
-    x: TensorId,
-    name: &'static str,
-    norm: Norm,
-) -> TensorId {
-    let d = Decoder { norm, norm_bias: norm == Norm::Layernorm, ..tower.d.clone() };
-    DecoderContext { d: &d, family: tower.family, run: tower.run, causal: false }.norm(b, x, name, tower.d.hidden)
 }

@@ -1,8 +1,13 @@
 //! What a language model sees with: a tower over patches of images, what makes tokens of its output, and how both stand
-//! before the language model's layers (transformers 4.57.6, `models/{llava,qwen2_vl,qwen2_5_vl,gemma3,paligemma,internvl}`).
+//! before the language model's layers (transformers 4.57.6, `models/{llava,llava_next,llava_onevision,qwen2_vl,qwen2_5_vl,
+//! qwen3_vl,gemma3,paligemma,internvl,idefics3,smolvlm,mistral3,pixtral}`).
 
 mod ends;
+mod joint;
+mod tiles;
 mod walk;
+
+pub use tiles::Tiles;
 
 pub(super) use walk::{seeing, trains_before};
 
@@ -30,6 +35,12 @@ pub struct Sight {
     pub deepstack: Vec<u64>,
     /// The outputs of all blocks are kept until the tower has returned (`output_hidden_states`).
     pub keeps_states: bool,
+    /// The images of a micro-batch are one sequence of the tower, behind a mask of blocks (`PixtralVisionModel`).
+    pub one_sequence: bool,
+    /// The sizes to which images are brought and cut into tiles, each an image of the tower's.
+    pub tiles: Option<Tiles>,
+    /// Tokens are written by index into zeros as wide as the text, which take their own type alone (`SmolVLMModel`).
+    pub indexed: bool,
 }
 
 /// How images enter a tower.
@@ -53,6 +64,10 @@ pub struct Patches {
     pub by_window: bool,
     /// Pixels a side of the only images that it takes.
     pub only: Option<u64>,
+    /// Images are gathered in a tensor of their own, which a frame has until they are tokens.
+    pub gathered: bool,
+    /// The rows of all images are put behind each other by a copy.
+    pub in_a_row: bool,
 }
 
 /// Where a patch lies, as a table that is added to it tells.
@@ -72,16 +87,37 @@ pub enum Positions {
 pub struct Joint {
     /// The tower's own last norm, over its channels.
     pub last_norm: Option<Norm>,
+    /// Copies of the patches by which those of one token come to lie together (`pixel_shuffle`).
+    pub copies: u64,
     /// A norm over what is joined.
     pub norm: Option<JointNorm>,
     /// Patches whose channels become those of one token.
     pub joined: u64,
     /// Patches whose mean is one token.
     pub pooled: u64,
+    /// A matrix without a bias from the joined channels to those of one patch (`Mistral3PatchMerger`).
+    pub merged: bool,
     /// Width between two matrices; one matrix where there is none.
     pub inner: Option<u64>,
     /// The matrices have biases.
     pub bias: bool,
+    /// Tokens of several images are joined by a copy.
+    pub ordered: bool,
+}
+
+impl Joint {
+    /// One matrix with a bias over each patch.
+    pub const PLAIN: Self = Self {
+        last_norm: None,
+        copies: 0,
+        norm: None,
+        joined: 1,
+        pooled: 1,
+        merged: false,
+        inner: None,
+        bias: true,
+        ordered: true,
+    };
 }
 
 /// The norm of a joint.
@@ -91,8 +127,6 @@ pub enum JointNorm {
     Patch(Norm),
     /// Over the channels of joined patches, a layer norm.
     Token,
-    /// The same behind a second copy, by columns (InternVL's `pixel_shuffle`).
-    Shuffled,
     /// The language model's own over a token's channels (`Gemma3MultiModalProjector.mm_soft_emb_norm`).
     Language,
 }
@@ -110,24 +144,52 @@ impl Sight {
     /// Pixels a side of images that differ in size, where a plan names none.
     const USUAL: u64 = 448;
 
-    /// Pixels a side, where a plan names none.
+    /// A tower all of whose blocks are read, and what joins it.
     #[must_use]
-    pub fn usual_side(&self) -> u64 {
-        self.patches.only.unwrap_or(Self::USUAL)
+    pub fn of(tower: Decoder, patches: Patches, joint: Joint, modules: Vec<Module>) -> Self {
+        Self {
+            read: tower.layers,
+            tower,
+            patches,
+            joint,
+            modules,
+            unread_norm: false,
+            deepstack: Vec::new(),
+            keeps_states: false,
+            one_sequence: false,
+            tiles: None,
+            indexed: false,
+        }
     }
 
-    /// Patches of one image.
+    /// Pixels a side, where a plan names none: twice a tile's where there are tiles.
     #[must_use]
-    pub const fn patches_of(&self, side: u64) -> u64 {
-        let across = side / if self.patches.side == 0 { 1 } else { self.patches.side };
+    pub fn usual_side(&self) -> u64 {
+        let tiled = self.tiles.as_ref().map(|tiles| tiles.side.saturating_mul(2));
+        tiled.or(self.patches.only).unwrap_or(Self::USUAL)
+    }
+
+    /// Images of the tower's that one image is: a small one of all of it, and its tiles.
+    #[must_use]
+    pub fn tiles_of(&self, side: u64) -> u64 {
+        self.tiles.as_ref().map_or(1, |tiles| tiles.count(side))
+    }
+
+    /// Patches of one image of the tower's.
+    #[must_use]
+    pub fn patches_of(&self, side: u64) -> u64 {
+        let side = self.tiles.as_ref().map_or(side, |tiles| tiles.side);
+        let across = side / self.patches.side.max(1);
         across.saturating_mul(across)
     }
 
     /// Tokens of the language model that one image becomes.
     #[must_use]
-    pub const fn tokens_of(&self, side: u64) -> u64 {
-        let each = self.joint.joined.saturating_mul(self.joint.pooled);
-        self.patches_of(side) / if each == 0 { 1 } else { each }
+    pub fn tokens_of(&self, side: u64) -> u64 {
+        if let Some(tiles) = &self.tiles {
+            return tiles.tokens(side, self.patches.side);
+        }
+        self.patches_of(side) / self.joint.joined.saturating_mul(self.joint.pooled).max(1)
     }
 
     /// A side must be a multiple of so many pixels.

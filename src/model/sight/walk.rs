@@ -5,12 +5,12 @@ use std::sync::Arc;
 use super::{Sight, ends};
 use crate::model::architecture::Family;
 use crate::model::builder::{Adapters, JOINT};
-use crate::model::decoder::{DecoderContext, product};
+use crate::model::decoder::{DecoderContext, is_aligned, product};
 use crate::model::element::Element;
 use crate::model::frozen::FrozenParts;
 use crate::model::stack::Decoder;
 use crate::model::tape::{Tape, rounded};
-use crate::model::walk::{Cut, MicroBatch, Passing, Pending, Walk};
+use crate::model::walk::{Cut, Kernel, MicroBatch, Passing, Pending, Walk};
 use crate::model::weight::{Part, Weight};
 use crate::plan::keywords::Position;
 
@@ -96,15 +96,17 @@ pub fn seeing(language: &DecoderContext<'_>, sight: &Arc<Sight>, walk: Walk) -> 
     let adapters = of_tower(run);
     let trains = run.adapters.is_none() && !run.frozen.has_tower();
     let class_token = u64::from(sight.patches.class_token);
-    let shown = run.seen.images.max(1);
+    let shown = run.seen.images.max(1).saturating_mul(sight.tiles_of(run.seen.side));
+    let (images, each) = (run.batch.saturating_mul(shown), sight.patches_of(run.seen.side).saturating_add(class_token));
+    let (batch, sequence) = if sight.one_sequence { (1, images.saturating_mul(each)) } else { (images, each) };
     let before = VisionStack {
         sight,
         language: run,
         adapters: &adapters,
         run: MicroBatch {
             adapters: (!trains).then_some(&adapters),
-            batch: run.batch.saturating_mul(shown),
-            sequence: sight.patches_of(run.seen.side).saturating_add(class_token),
+            batch,
+            sequence,
             cut: Cut::WHOLE,
             padded: false,
             frozen: FrozenParts::default(),
@@ -175,9 +177,19 @@ impl VisionStack<'_> {
         self.run.types.weight
     }
 
+    /// Pixels a side of an image.
+    pub(super) const fn side(&self) -> u64 {
+        self.run.seen.side
+    }
+
+    /// Images of all samples.
+    pub(super) fn images(&self) -> u64 {
+        self.language.batch.saturating_mul(self.run.seen.images.max(1))
+    }
+
     /// Patches of all images.
     pub(super) fn patches(&self) -> u64 {
-        self.run.batch.saturating_mul(self.sight.patches_of(self.run.seen.side))
+        product(&[self.images(), self.sight.tiles_of(self.side()), self.sight.patches_of(self.side())])
     }
 
     /// The tower's blocks; those that nothing reads run forward alone.
@@ -248,7 +260,9 @@ impl VisionStack<'_> {
         }
         let start = self.start();
         let inputs = if shown { ends::inputs(&self.sight.patches, self.patches()) } else { 0 };
-        let tables = if shown && self.tower_reached() { self.tables() } else { 0 };
+        let kept = if self.tower_reached() { self.tables() } else { 0 };
+        let kept = kept.saturating_add(if self.keeps_mask() { self.mask() } else { 0 });
+        let kept = if shown { kept } else { 0 };
         let (passing, pending) = if shown { self.held(language, bridge, &line) } else { Default::default() };
         Walk {
             first: ran(start),
@@ -258,7 +272,8 @@ impl VisionStack<'_> {
             inputs: walk.inputs.saturating_add(inputs),
             passing,
             pending,
-            shared: walk.shared.saturating_add(tables),
+            shared: walk.shared.saturating_add(kept),
+            buffers: walk.buffers.saturating_add(self.buffers()),
             ..walk
         }
     }
@@ -272,13 +287,45 @@ impl VisionStack<'_> {
         rounded(product(&[3, self.language.tokens(), language.d.rotary_dim, element.bytes()])).saturating_mul(2)
     }
 
-    /// Cosines and sines of all patches, in fp32.
+    /// Cosines and sines of all patches, in fp32 or in the stream's type.
     fn tables(&self) -> u64 {
         let d = &self.sight.tower;
         if d.position != Position::Rope {
             return 0;
         }
-        rounded(product(&[self.patches(), d.head_dim, Element::F32.bytes()])).saturating_mul(2)
+        let element = if d.class_rules.wide_rotation { Element::F32 } else { self.tower().stream_element() };
+        rounded(product(&[self.patches(), d.head_dim, element.bytes()])).saturating_mul(2)
+    }
+
+    /// The angles of every place of the largest image, where they are not made anew (`PixtralRotaryEmbedding`).
+    fn buffers(&self) -> u64 {
+        let d = &self.sight.tower;
+        if d.position != Position::Rope || d.class_rules.wide_rotation {
+            return 0;
+        }
+        rounded(product(&[d.max_positions.unwrap_or(0), d.head_dim, Element::F32.bytes()]))
+    }
+
+    /// The mask that the model makes for all blocks of its tower, of each image's patches or of all.
+    fn mask(&self) -> u64 {
+        if !self.sight.tower.class_rules.typed_mask {
+            return 0;
+        }
+        let (run, element) = (&self.run, self.tower().stream_element());
+        rounded(product(&[run.batch, run.sequence, run.sequence, element.bytes()]))
+    }
+
+    /// Whether that mask is kept: by a kernel that reads it as it is, or for blocks that run again.
+    fn keeps_mask(&self) -> bool {
+        let tower = self.tower();
+        let as_it_is = self.run.compute() == tower.stream_element() && is_aligned(self.run.sequence);
+        let saved = as_it_is && tower.kernel(&tower.core(false)) == Kernel::Efficient;
+        self.tower_reached() && (saved || self.run.checkpointed)
+    }
+
+    /// The images that are gathered before the tower.
+    fn gathered(&self) -> u64 {
+        if self.sight.patches.gathered { ends::inputs(&self.sight.patches, self.patches()) } else { 0 }
     }
 
     /// What is there while the tower runs: the text's embedding, which comes first, tables that nothing keeps, the blocks'
@@ -286,12 +333,20 @@ impl VisionStack<'_> {
     fn held(&self, language: &DecoderContext<'_>, bridge: usize, line: &Line) -> (Vec<Passing>, Vec<Pending>) {
         let text = rounded(product(&[language.run.tokens(), language.d.hidden, language.stream_element().bytes()]));
         let tables = if self.tower_reached() { 0 } else { self.tables() };
+        let tables = tables.saturating_add(if self.keeps_mask() { 0 } else { self.mask() });
         let mut held = vec![Passing::read(bridge + 1, line.order.len() - 1, self.positions(language))];
         held.push(Passing::by_frame(0, bridge.saturating_sub(1), text.saturating_add(tables)));
+        // The convolution keeps them itself where it reads them as they are.
+        let saved = self.tower_trains() && self.run.compute() == Element::F32;
+        held.push(Passing::by_frame(0, bridge, if saved { 0 } else { self.gathered() }));
         let tower = self.tower();
         if self.sight.keeps_states {
             let state = rounded(product(&[self.run.tokens(), tower.d.hidden, tower.stream_element().bytes()]));
             held.extend((0..bridge).map(|layer| Passing::by_frame(layer + 1, bridge, state)));
+            // The last norm of SigLIP's gives a state that nothing reads; CLIP's takes its own token alone.
+            if self.sight.unread_norm && !self.sight.patches.class_token {
+                held.push(Passing::by_frame(bridge, bridge, state));
+            }
         }
         let (numel, grad) = self.branched(language);
         let branch = rounded(numel.saturating_mul(tower.run.compute().bytes()));

@@ -21,6 +21,7 @@ MOVED = {aten.select, aten.slice, aten.unbind, aten.permute, aten.transpose, ate
 PLACED = {aten.argmax, aten.argmin, aten.max, aten.min, aten.topk, aten.sort}
 # Types of what is set or not.
 MASKS = (torch.bool, torch.uint8)
+INVERTED = {aten.bitwise_not, aten.logical_not}
 ZEROS = {aten.zeros, aten.new_zeros, aten.zeros_like}
 ONES = {aten.ones, aten.new_ones, aten.ones_like}
 
@@ -42,6 +43,12 @@ class Counts:
 
 def counts_of(value):
     return getattr(value, "_memwall_counts", None)
+
+
+def set_in(mask):
+    """How many elements of a mask are set; none where nobody knows."""
+    counts = counts_of(mask)
+    return counts.total if counts is not None and counts.total and mask.dtype in MASKS else None
 
 
 def of_values(values):
@@ -131,7 +138,9 @@ def joined(args, out):
 
 
 def joined_or_total(args, out):
-    """As `joined`; of what is long, how many are set altogether."""
+    """As `joined`; of what is long, how many are set altogether. A mask and what it leaves out are all there is."""
+    if len(args[0]) == 2 and getattr(args[0][1], "_memwall_inverse", None) is args[0][0]:
+        return Counts(args[0][0].numel())
     found = joined(args, out)
     totals = [counts_of(one) for one in args[0]]
     return found if found is not None or None in totals else Counts(sum(one.total for one in totals))
@@ -297,6 +306,8 @@ def note(func, args, out):
     """Writes down what is known of an operator's result."""
     packet = func._overloadpacket
     bound(packet, args, out)
+    if packet in INVERTED and args[0].dtype in MASKS:
+        out._memwall_inverse = args[0]
     if packet is aten.sum and len(args) > 1 and args[0].dtype == torch.bool:
         out._memwall_alike = True
     if packet is aten.arange:

@@ -33,7 +33,6 @@ MOST_ASKED = 5000
 HERE = os.path.dirname(os.path.abspath(__file__))
 TORCH = os.path.dirname(os.path.abspath(torch.__file__))
 
-
 # They give their first argument back.
 FILLS = {aten.normal_.default, aten.uniform_.default, aten.fill_.Scalar, aten.zero_.default, aten.mul_.Scalar, aten.add_.Scalar,
          aten.div_.Scalar, aten.clamp_.default, aten.erfinv_.default}
@@ -184,7 +183,8 @@ class Values(TorchDispatchMode):
                 found.extend(places.unbind(1))
             elif is_mask(index):
                 self.note("mask", index)
-                found.extend(index.new_empty((rows or places_of(index),), dtype=torch.int64) for _ in range(index.dim()))
+                count = rows or counts.set_in(index) or places_of(index)
+                found.extend(index.new_empty((count,), dtype=torch.int64) for _ in range(index.dim()))
             else:
                 found.append(index)
         return found
@@ -216,9 +216,9 @@ class Values(TorchDispatchMode):
 
     def rows_of(self, mask):
         """How many elements of a mask hold."""
-        known_of, picked = counts.counts_of(mask), boxes.rows_of(mask)
-        if known_of is not None and known_of.total and mask.dtype in counts.MASKS:
-            return known_of.total
+        known_of, picked = counts.set_in(mask), boxes.rows_of(mask)
+        if known_of is not None:
+            return known_of
         if picked is not None:
             return picked
         # The experts that have tokens, then the tokens of each.

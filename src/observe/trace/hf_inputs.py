@@ -89,8 +89,10 @@ class Way:
 
     def without_labels(self):
         left = [one for one in self.inputs if one.name not in ONLY_FOR_LOSSES]
+        # Not given, some ask their configuration for a loss.
+        asked = {key: value and key != "return_loss" for key, value in self.extra.items()}
         note = "; ".join(filter(None, [self.note, WITHOUT_LABELS]))
-        return Way(left, self.extra, note, self.lengths) if len(left) < len(self.inputs) else None
+        return Way(left, asked, note, self.lengths) if len(left) < len(self.inputs) or asked != self.extra else None
 
 
 def image_side(config):
@@ -99,7 +101,7 @@ def image_side(config):
         # The smallest copy of an image is one patch.
         return int(config.patch_size / min(scales))
     vision = getattr(config, "vision_config", None)
-    for part in (config, vision, getattr(vision, "backbone_config", None)):
+    for part in (config, vision, getattr(vision, "backbone_config", None), getattr(config, "image_config", None)):
         size = getattr(part, "image_size", None)
         if isinstance(size, (list, tuple)) and size:
             size = size[0]
@@ -251,7 +253,9 @@ def images_of(model_class, config, accepted):
         made.append(Input("image_embeds_position_mask", IDS, ["B", "S"]))
     if "image_sizes" in accepted and kind_of(vision) == "pixtral":
         made.append(Fixed("image_sizes", [side, side]))
-    each = number(config, "image_seq_length", "mm_tokens_per_image", "latent_query_num", default=tokens)
+    # Images of any size have as many tokens as patches, whatever number a configuration has by default.
+    names = () if kind_of(vision) == "pixtral" else ("image_seq_length", "mm_tokens_per_image", "latent_query_num")
+    each = number(config, *names, default=tokens)
     return made, each * (several[0] if several else 1)
 
 

@@ -53,6 +53,10 @@ def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False,
         if attn_mask is not None and attn_mask.dtype == torch.bool:
             bias = torch.zeros_like(attn_mask, dtype=query.dtype)
             attn_mask = bias.masked_fill_(attn_mask.logical_not(), float("-inf"))
+        if attn_mask is not None and (attn_mask.stride(-1) != 1 or any(stride % 8 for stride in attn_mask.stride()[:-1])):
+            # Filled up to whole groups of 8 keys (aten/src/ATen/native/transformers/attention.cpp, `preprocess_mask`).
+            keys = attn_mask.size(-1)
+            attn_mask = F.pad(attn_mask, (0, 8 - keys % 8))[..., :keys]
         if attn_mask is not None:
             attn_mask = attn_mask.expand(query.size(0), query.size(1), query.size(2), key.size(2))
         needs = any(x.requires_grad for x in (query, key, value)) and torch.is_grad_enabled()

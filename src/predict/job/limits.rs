@@ -145,7 +145,9 @@ pub(super) fn size(
     let tokens = batch.micro as f64 * longest as f64;
     // A pixel takes as many channels as the widest layer at most.
     let tokens = tokens.max(batch.micro as f64 * (batch.image as f64).powi(2));
-    let patches = architecture.sight().map_or(0, |sight| sight.patches_of(batch.seen.side)) as f64;
+    let side = batch.seen.side;
+    let tiles = architecture.sight().map_or(0, |sight| sight.tiles_of(side)) as f64;
+    let patches = tiles * architecture.sight().map_or(0, |sight| sight.patches_of(side)) as f64;
     let tokens = tokens.max(batch.micro as f64 * batch.seen.images as f64 * patches);
     let layers = architecture.layers() as f64;
     let (width, heads) = architecture.widest();

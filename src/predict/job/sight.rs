@@ -1,5 +1,6 @@
 //! Images before a language model that sees: how many, how large, and what no plan can have beside them.
 
+use super::storage::Storage;
 use super::{Degrees, Notes};
 use crate::framework::Profile;
 use crate::model::{Architecture, SeenImages};
@@ -18,6 +19,12 @@ pub(super) fn seen(plan: &Plan, architecture: &Architecture, sequence: u64, note
     let (only, grain) = (sight.patches.only, sight.grain());
     if let Some(only) = only.filter(|only| *only != side) {
         notes.fault(keys::model::image_size, format!("{side}: this model takes images of {only} pixels a side"));
+    } else if let Some(tiles) = &sight.tiles {
+        // `LlavaOnevisionProcessor` says how many images a sample has (`batch_num_images`).
+        if images > 1 && tiles.most.is_some() {
+            let said = "of several images of a sample LLaVA-OneVision cuts none into tiles, which has no rules here";
+            notes.fault(keys::model::images, format!("{images}: {said}"));
+        }
     } else if only.is_none() && (!side.is_multiple_of(grain.max(1)) || side == 0) {
         notes.fault(keys::model::image_size, format!("{side}: a side is a multiple of {grain} pixels"));
     }
@@ -59,5 +66,17 @@ pub(super) fn check(
     }
     if plan.training.lora.as_ref().is_some_and(|lora| lora.vision_tower != Some(true)) {
         notes.assume("training.lora.targets", "of the language model alone; peft finds such names in the tower too");
+    }
+}
+
+/// Refuses types that a class cannot be trained in.
+pub(super) fn check_types(architecture: &Architecture, storage: &Storage, notes: &mut Notes) {
+    let narrows = storage.autocast && storage.seen != storage.compute;
+    if narrows && architecture.sight().is_some_and(|sight| sight.indexed) {
+        notes.fault(
+            keys::training::precision,
+            "under autocast PyTorch refuses to write this model's tokens of images among those of its text (transformers \
+             4.57.6 and 5.3, SmolVLMModel.inputs_merger): train weights of 16 bits, or fp32",
+        );
     }
 }
