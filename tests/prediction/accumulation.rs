@@ -84,3 +84,19 @@ fn a_plan_says_whether_each_micro_batch_is_reduced() {
     assert_eq!(at("pytorch", false), (2 * PARAMETERS, 9.0));
     assert_eq!(at("llm-foundry", false).1, 9.0);
 }
+
+/// Gradients of weights in host memory go there as they are made (FSDP's `CPUOffload`): neither one pass nor several leave
+/// any on the GPU, which would be 15 GiB of these.
+#[test]
+fn gradients_of_offloaded_weights_never_wait_on_the_gpu() {
+    let peak = |micro_batches: u64| {
+        let text = format!(
+            "model: {{preset: llama-3-8b, sequence_length: 512, batch_size: {micro_batches}}}\n\
+             training: {{precision: bf16, micro_batch_size: 1, cpu_offload: parameters}}\n"
+        );
+        let plan = Document::parse(&text).unwrap().plan().unwrap();
+        predict::of(&plan, catalog()).unwrap().largest().peak_allocated
+    };
+    assert_eq!(peak(1), peak(4));
+    assert!(peak(1).gib() < 6.0, "{}", peak(1));
+}

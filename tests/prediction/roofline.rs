@@ -90,6 +90,38 @@ fn causal_attention_counts_the_half_that_runs_and_mfu_all_of_it() {
     assert!((prediction.time.mfu.unwrap() / (flops * tokens / 312e12) - 1.0).abs() < 1e-3);
 }
 
+/// The layers of Mamba-2 attend to nothing: 6 N alone. Of Nemotron-H 4B's 52 four attend (its `hybrid_override_pattern` has four
+/// `*`), with 32 heads of 128 (its config.json).
+#[test]
+fn mfu_counts_scores_of_layers_that_attend() {
+    for (model, scores) in [("mamba2-1.3b", 0.0), ("nemotron-h-4b", 12.0 * 4.0 * 32.0 * 128.0 * 8192.0)] {
+        let text = format!(
+            "model: {{preset: {model}, batch_size: 1, sequence_length: 8192}}\ntraining: {{precision: bf16}}\n\
+             hardware: {{gpu_type: NVIDIA H100}}\n"
+        );
+        let prediction = predict::of(&plan(&text), catalog()).unwrap();
+        let flops = 6.0 * prediction.params.total as f64 + scores;
+        let wanted = flops * prediction.time.tokens_per_s.unwrap() / 989.4e12;
+        let mfu = prediction.time.mfu.unwrap();
+        assert!((mfu / wanted - 1.0).abs() < 2e-3, "{model}: {mfu} {wanted}");
+    }
+}
+
+/// HFU is what runs: with adapters forward and the gradients of activations alone.
+#[test]
+fn hfu_of_adapters_is_what_the_hardware_computes() {
+    let text = "model: {preset: llama-3-8b, batch_size: 4, sequence_length: 2048}\n\
+                training: {precision: bf16, micro_batch_size: 4, lora: {rank: 16, targets: [q_proj, v_proj]}}\n\
+                hardware: {gpu_type: NVIDIA A100 80GB}\n";
+    let prediction = predict::of(&plan(text), catalog()).unwrap();
+    let ran = prediction.flops.forward.0 + prediction.flops.backward.0;
+    let wanted = ran / prediction.time.step.0 / 312e12;
+    let (mfu, hfu) = (prediction.time.mfu.unwrap(), prediction.time.hfu.unwrap());
+    assert!((hfu / wanted - 1.0).abs() < 1e-3, "{hfu} {wanted}");
+    // 4 N of 6 N: no gradients of frozen weights.
+    assert!((0.6..0.75).contains(&(hfu / mfu)), "{hfu} of {mfu}");
+}
+
 /// Products with 16 columns read two bytes an element for 16 multiply-adds: 16 FLOP/B at most, a tenth of the A100's
 /// ridge (312 TFLOP/s over 2.04 TB/s = 153).
 #[test]

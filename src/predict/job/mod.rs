@@ -253,6 +253,7 @@ impl LayoutIndependent {
             note_latents(&training, profile, decoder, &mut notes);
         }
         note_mfu(&training, &architecture, (&params, &batch), &mut notes);
+        optimizer::note_on_host(&training, &mut notes);
         let total_tokens = total_tokens(plan, &training, &architecture, &params, &mut notes);
         if !notes.faults.is_empty() {
             return Err(notes.faults);
@@ -329,7 +330,11 @@ fn note_mfu(training: &Training, architecture: &Architecture, (params, batch): (
         notes.assume("mfu", "operators that run are counted, the tower's with them");
         return;
     }
-    let masked = 6.0 * decoder.layers as f64 * decoder.heads as f64 * decoder.head_dim as f64 * batch.sequence as f64;
+    let masked = 6.0
+        * decoder.attention_layers() as f64
+        * decoder.heads as f64
+        * decoder.head_dim as f64
+        * batch.sequence as f64;
     let share = masked / (6.0 * params.active as f64 + 2.0 * masked);
     if share > SHARE {
         let counted = format!(
@@ -341,7 +346,7 @@ fn note_mfu(training: &Training, architecture: &Architecture, (params, batch): (
     if training.lora.is_some() || !training.frozen.is_nothing() {
         notes.assume(
             "mfu",
-            "counts 6 N operations a token, with gradients of frozen weights although none are computed",
+            "counts 6 N operations a token, with gradients of frozen weights although none are computed; HFU counts what runs",
         );
     }
 }

@@ -367,6 +367,8 @@ fn offloaded(job: &Job, sum: Resident, offload: CpuOffload) -> Resident {
             reduce_bucket: sum.reduce_bucket,
             buckets: if deepspeed { sum.buckets } else { Bytes::ZERO },
             gathered: sum.gathered,
+            // Unsharded, they leave as they are made: none waits on the GPU for the step.
+            gradients_before: job.degrees.sharding == Sharding::None,
             ..Resident::default()
         },
         CpuOffload::None | CpuOffload::Activations => sum,

@@ -320,11 +320,11 @@ fn finish(job: &Job, cost: &Cost, [step, communication, bubble, launch]: [Second
     let gpus = job.degrees.num_gpus as f64;
     let per_gpu = tokens / seconds / gpus;
     let train = job.training.mode == Mode::Train;
-    // (6 N + 12 L h s) a token, N with embeddings (CONTRACT); a third of it is the forward pass.
+    // (6 N + 12 L h s) a token, N with embeddings, L those layers that attend (CONTRACT); a third of it is the forward pass.
     let seen = job.batch.sequence.saturating_add(job.batch.past) as f64;
-    let attention = job
-        .decoder()
-        .map_or(0.0, |decoder| 12.0 * decoder.layers as f64 * (decoder.heads * decoder.head_dim) as f64 * seen);
+    let attention = job.decoder().map_or(0.0, |decoder| {
+        12.0 * decoder.attention_layers() as f64 * (decoder.heads * decoder.head_dim) as f64 * seen
+    });
     let share = if train { 1.0 } else { 1.0 / 3.0 };
     let (dense, _) = peak(job, Unit::Matrix(job.storage.compute), true);
     let own = cost.flops.forward + cost.flops.backward - cost.flops.recompute;
@@ -336,6 +336,9 @@ fn finish(job: &Job, cost: &Cost, [step, communication, bubble, launch]: [Second
     let mfu = ((formula || sees) && train && dense.0 > 0.0).then(|| model_flops / dense.0);
     let has_tokens = !matches!(input, Input::Image(..) | Input::Captioned(_));
     let again = if own.0 > 0.0 { 1.0 + cost.flops.recompute.0 / own.0 } else { 1.0 };
+    // The formula's gradients of frozen weights are none that the hardware computes.
+    let frozen = job.training.lora.is_some() || !job.training.frozen.is_nothing();
+    let ran = (own + cost.flops.recompute).0 / seconds / dense.0;
     let bytes = cost.traffic.total().as_f64();
     let hours = job.total_tokens.filter(|_| train && has_tokens).map(|all| all / (tokens / seconds) / 3600.0);
     StepTime {
@@ -350,7 +353,7 @@ fn finish(job: &Job, cost: &Cost, [step, communication, bubble, launch]: [Second
         samples_per_s: job.batch.global as f64 / seconds,
         model_flops_per_gpu: Flops(model_flops).per_second(),
         mfu,
-        hfu: mfu.map(|mfu| mfu * again),
+        hfu: mfu.map(|mfu| if frozen { ran } else { mfu * again }),
         bandwidth: BytesPerSec(bytes / seconds),
         mbu: bytes / seconds / job.hardware.gpu.bandwidth.0,
         total_hours: hours,
