@@ -15,9 +15,7 @@ pub fn traced_linear_layers(model: &TracedModel) -> Vec<Module> {
     for segment in model.traces.all().flat_map(|trace: &Trace| &trace.kinds) {
         for op in &segment.ops {
             if is_linear(segment, op) {
-                let path = [segment.path.as_str(), op.0.as_str()];
-                let path: Vec<&str> = path.into_iter().filter(|part| !part.is_empty()).collect();
-                let module = (intern(&op.0), intern(&path.join(".")));
+                let module = (intern(&op.0), intern(&path_of(segment, op)));
                 if !found.contains(&module) {
                     found.push(module);
                 }
@@ -27,10 +25,31 @@ pub fn traced_linear_layers(model: &TracedModel) -> Vec<Module> {
     found
 }
 
+/// The path of a layer among `targets` that nothing trained where the model was traced: neither its weight nor anything before it,
+/// so that the trace has no backward pass of it.
+pub fn untraced_backward(model: &TracedModel, targets: &[&'static str]) -> Option<String> {
+    model.traces.all().flat_map(|trace: &Trace| &trace.kinds).find_map(|segment| {
+        let is_frozen = |op: &TracedOp| segment.weights.iter().any(|w| w.4 == 0 && is_weight_of(op, &w.0));
+        let has_gradient = |id: &u32| segment.tensors.get(*id as usize).is_some_and(|tensor| tensor.4 != 0);
+        let mut ops = segment.ops.iter().filter(|op| targets.contains(&intern(&op.0)) && is_linear(segment, op));
+        let op = ops.find(|op| is_frozen(op) && !op.6.iter().any(has_gradient))?;
+        Some(path_of(segment, op))
+    })
+}
+
+fn path_of(segment: &Segment, op: &TracedOp) -> String {
+    let path = [segment.path.as_str(), op.0.as_str()];
+    path.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(".")
+}
+
+fn is_weight_of(op: &TracedOp, name: &str) -> bool {
+    name.strip_suffix(".weight") == Some(op.0.as_str())
+}
+
 /// peft has adapters for `nn.Linear` and for GPT-2's `Conv1D`, which is one (tuners/lora/layer.py, `dispatch_default`).
 fn is_linear(segment: &Segment, op: &TracedOp) -> bool {
     let is_product = matches!(op.4, Some((TracedWork::Product, _)));
-    let weight = segment.weights.iter().find(|weight| weight.0.strip_suffix(".weight") == Some(op.0.as_str()));
+    let weight = segment.weights.iter().find(|weight| is_weight_of(op, &weight.0));
     let inside = |part: Part| !matches!(part, Part::Head | Part::Embedding | Part::Router);
     is_product
         && (op.1.ends_with("Linear") || op.1 == "Conv1D")

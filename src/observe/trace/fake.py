@@ -33,11 +33,11 @@ MOST_ASKED = 5000
 HERE = os.path.dirname(os.path.abspath(__file__))
 TORCH = os.path.dirname(os.path.abspath(torch.__file__))
 
-
 # They give their first argument back.
 FILLS = {aten.normal_.default, aten.uniform_.default, aten.fill_.Scalar, aten.zero_.default, aten.mul_.Scalar, aten.add_.Scalar,
          aten.div_.Scalar, aten.clamp_.default, aten.erfinv_.default}
 ALL = {aten.all, aten._is_all_true}
+ALIKE = {aten.equal.default, aten.allclose.default}
 DECIDED = {aten._local_scalar_dense.default, aten.nonzero.default}
 MASKED = {aten.index.Tensor, aten.index_put.default, aten.index_put_.default, aten._unsafe_index.Tensor}
 
@@ -130,8 +130,8 @@ class Values(TorchDispatchMode):
             return kept
         if func in MASKED and any(is_mask(index) for index in args[1]):
             args = (args[0], self.positions(args[1], rows_written(args)), *args[2:])
-        if func is aten.equal.default:
-            self.note("equal", args[0])
+        if func in ALIKE:
+            self.note(func._overloadpacket.__name__, args[0])
             return True
         if self.builds and func in FILLS and leaves:
             # Values of parameters are nobody's business.

@@ -5,11 +5,12 @@ use super::training::Lora;
 use crate::framework::{Module, Profile};
 use crate::model::{
     Architecture, DecoderOutput, EMBEDDING, Element, Family, HEAD, JOINT, ModelShape, default_targets, is_meant,
-    linear_layers, traced_linear_layers, vocabulary_layers,
+    linear_layers, traced_linear_layers, untraced_backward, vocabulary_layers,
 };
 use crate::plan::Plan;
 use crate::plan::keys;
 use crate::plan::keywords::{Dtype, Loss};
+use crate::printable::printable;
 
 const TARGETS: &str = "training.lora.targets";
 
@@ -49,6 +50,12 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, architecture: &Architectur
     };
     let (joint, tower): (Vec<_>, Vec<_>) = seen.into_iter().partition(|operator| operator.starts_with(JOINT));
     let targets: Vec<&'static str> = targets.into_iter().chain(joint).collect();
+    if let ModelShape::Traced(model) = &architecture.shape
+        && let Some(path) = untraced_backward(model, &targets)
+    {
+        let why = "it and all before it were frozen when the model was traced, so the trace has no backward pass of it";
+        notes.fault(TARGETS, format!("{}: {why}; trace the model with its weights trained", printable(&path)));
+    }
     let saved = part.modules_to_save.as_deref().unwrap_or_default();
     Some(Lora {
         rank: notes.or(keys::lora::rank, part.rank, 8),
