@@ -1,7 +1,7 @@
 //! Adapters on the linear layers of a traced model.
 
 use super::super::builder::{Adapters, Builder, Linear, Types};
-use super::super::tape::{Tape, TensorId};
+use super::super::tape::{Flow, Tape, TensorId};
 use super::super::weight::Part;
 use super::super::work::{MatMul, Work};
 use super::trained::part_of;
@@ -72,7 +72,7 @@ pub(super) fn beside(
     if !adapters.targets.contains(&name) {
         return None;
     }
-    let operand = op.5.first()?.0;
+    let (operand, flow) = *op.5.first()?;
     // Under autocast the layer reads a copy; the adapter reads what the module was given.
     let cast = segment.ops[..at].iter().rev().take_while(|before| before.0.starts_with(&op.0));
     let given = cast.filter(|before| before.6.contains(&operand)).find_map(|before| before.5.first());
@@ -83,5 +83,22 @@ pub(super) fn beside(
     builder.tape = std::mem::take(tape);
     let sum = builder.adapted_each(given, out, batch.saturating_mul(rows), layer, (1, 1));
     *tape = builder.tape;
+    if flow == VIEW {
+        hand_on_views(tape, sum);
+    }
     Some(sum)
+}
+
+/// The way of a gradient that is new and handed on as a view.
+const VIEW: u8 = 3;
+
+/// Where rows of several sides are flattened for a layer's matrix, they are for the adapter's: its gradient is a view as the layer's
+/// own, to which PyTorch adds no other in place (aten/src/ATen/native/Linear.cpp; torch/csrc/autograd/input_buffer.cpp).
+fn hand_on_views(tape: &mut Tape, sum: TensorId) {
+    let made = tape.ops.iter().rposition(|op| tape.ids(op.outputs).contains(&sum));
+    let first = tape.ops[..made.unwrap_or(0)].iter().rposition(|op| op.name == "lora.a");
+    let Some(span) = first.map(|at| tape.ops[at].inputs.range()) else { return };
+    for flow in tape.flows[span].iter_mut().filter(|flow| **flow == Flow::New).take(1) {
+        *flow = Flow::View;
+    }
 }
