@@ -51,6 +51,8 @@ class Apart(nn.Module):
 
     def __init__(self, width=32):
         super().__init__()
+        # Nothing reads it, and it stays where it is (openai-whisper, `alignment_heads`).
+        self.register_buffer("axes", torch.eye(3).to_sparse(), persistent=False)
         self.message = nn.Sequential(nn.Linear(4, width), nn.SiLU(), nn.Linear(width, width))
 
     def forward(self, points):
@@ -58,3 +60,12 @@ class Apart(nn.Module):
         others = ~torch.eye(count, dtype=torch.bool, device=points.device)[None, ..., None]
         between = (points[:, :, None] - points[:, None]).masked_select(others).reshape(rows, count, count - 1, 3)
         return self.message(torch.cat((between, between.norm(dim=-1, keepdim=True)), -1)).sum(2).pow(2).mean()
+
+
+class HalfFrozen(Residual):
+    """The embedding and the first half of the blocks are left as they are, so that no backward pass of those runs."""
+
+    def __init__(self):
+        super().__init__()
+        for one in (self.embedding, *self.blocks[:3]):
+            one.requires_grad_(False)

@@ -268,8 +268,7 @@ def move_parameters(self, fn, recurse, memo):
                 made = torch.nn.Parameter(made, requires_grad=tensor.requires_grad)
                 made.__dict__.update({key: value for key, value in tensor.__dict__.items() if key not in FAKES})
             # The original is kept, so that its id is not given to another.
-            memo[id(tensor)] = made
-            memo[("kept", id(tensor))] = tensor
+            memo[id(tensor)], memo[("kept", id(tensor))] = made, tensor
             if parameter and made is not tensor:
                 # An optimizer that has the original trains what was made of it.
                 tensor._memwall_moved = made
@@ -283,7 +282,8 @@ def move_parameters(self, fn, recurse, memo):
         if parameter is not None:
             self._parameters[key] = moved(parameter, True)
     for key, buffer in self._buffers.items():
-        if buffer is not None:
+        # A sparse one stays where it is, and an operator that reads it is refused (openai-whisper's `alignment_heads`).
+        if buffer is not None and buffer.layout is torch.strided:
             self._buffers[key] = moved(buffer, False)
     return self
 

@@ -128,7 +128,7 @@ class Recorder(Values):
 
     def known(self, tensor):
         """The number of a tensor's storage, where this step made it."""
-        found = self.alive.get(tensor.untyped_storage()._cdata)
+        found = self.alive.get(tensor.untyped_storage()._cdata) if tensor.layout is torch.strided else None
         return found[0] if found is not None and self.storages[found[0]].kind == "made" else None
 
     def release(self, key):
