@@ -206,7 +206,9 @@ pub fn early_stop(tape: &Tape) -> usize {
     first_asking(tape).map_or(0, |at| {
         let op = &tape.ops[at];
         let outputs = tape.ids(op.outputs);
-        at + usize::from(tape.ids(op.saved).iter().any(|id| outputs.contains(id)))
+        // A matrix multiplication saves what it reads: that a later part of the model holds its output makes it run no further.
+        let may_save_output = !matches!(op.work, Work::Product(_) | Work::Convolution(_));
+        at + usize::from(may_save_output && tape.ids(op.saved).iter().any(|id| outputs.contains(id)))
     })
 }
 
