@@ -213,6 +213,10 @@ fn what_a_trace_cannot_answer_is_refused() {
     assert!(adapted("out").is_empty());
     let found = adapted("up");
     assert!(found.iter().any(|fault| fault.to_string().contains("blocks.0.up: it and all before it")), "{found:?}");
+    // peft puts an adapter on the convolution too (tuners/lora/layer.py, `dispatch_default`).
+    let found = faults_or_none("timm-vit-tiny", "training: {lora: {targets: [proj]}}");
+    assert!(found.iter().any(|fault| fault.to_string().contains("patch_embed.proj as well")), "{found:?}");
+    assert!(faults_or_none("timm-vit-tiny", "training: {lora: {targets: [attn.proj]}}").is_empty());
     // 10^6 rows of 10^6 tokens, of which one layer makes one tensor of 4096 numbers: 3 x 10^16 bytes and more, 32 layers of
     // some forty such tensors: 5 x 10^19, and 64 bits count up to 1.8 x 10^19.
     let text =

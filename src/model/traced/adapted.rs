@@ -37,6 +37,19 @@ pub fn untraced_backward(model: &TracedModel, targets: &[&'static str]) -> Optio
     })
 }
 
+/// Paths of the convolutions and embeddings of a traced model: peft has adapters for them too (tuners/lora/layer.py,
+/// `dispatch_default`), which no tape has.
+pub fn traced_other_layers(model: &TracedModel) -> Vec<String> {
+    let others = ["Conv1d", "Conv2d", "Conv3d", "Embedding"];
+    let segments = model.traces.all().flat_map(|trace: &Trace| &trace.kinds);
+    let has_weight = |segment: &Segment, op: &TracedOp| segment.weights.iter().any(|w| is_weight_of(op, &w.0));
+    segments
+        .flat_map(|segment| segment.ops.iter().map(move |op| (segment, op)))
+        .filter(|(segment, op)| others.contains(&op.1.as_str()) && has_weight(segment, op))
+        .map(|(segment, op)| path_of(segment, op))
+        .collect()
+}
+
 fn path_of(segment: &Segment, op: &TracedOp) -> String {
     let path = [segment.path.as_str(), op.0.as_str()];
     path.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(".")
