@@ -88,12 +88,29 @@ class Counts:
         self.unknown, self.plain = 0, False
         # Hooks that stand for `save_on_cpu` where the pass is in it, and whether it ever was.
         self.host, self.on_host = [], False
+        # Those of the code's own that it was in before the pass began.
+        self.around = []
         # The most that any pass asked: in some of them blocks are passed over.
         self.most = (0, 0, 0, 0)
 
     def begin(self, own, recorder):
         """A traced pass begins, in which autograd's hooks `own` are the tracer's."""
         self.active, self.checkpointed, self.hooked, self.own, self.recorder = True, 0, 0, own, recorder
+
+    def begin_on_host(self):
+        """Takes over where the code was in `save_on_cpu` before the pass began."""
+        if self.around:
+            self.enter_host(self.around[-1])
+
+    def enter_host(self, hooks):
+        self.on_host = True
+        self.host.append((hooks, saved_tensors_hooks(to_host, from_host)))
+        REAL["enter"](self.host[-1][1])
+
+    def leave_host(self):
+        """The pass is over, and the code still in it."""
+        while self.host:
+            REAL["leave"](self.host.pop()[1], None, None, None)
 
     def end(self):
         regions = self.recorder.regions
@@ -265,21 +282,22 @@ def install():
     torch.autograd.Function.apply = classmethod(applied)
     replace(torch.compile, compiled)
     torch.compile = compiled
-    enter, leave = saved_tensors_hooks.__enter__, saved_tensors_hooks.__exit__
+    REAL["enter"], REAL["leave"] = enter, leave = saved_tensors_hooks.__enter__, saved_tensors_hooks.__exit__
 
     def entered(hooks):
         if COUNTS.own is None or hooks is COUNTS.own:
+            COUNTS.around.extend([hooks] if isinstance(hooks, save_on_cpu) else [])
             return enter(hooks)
         if isinstance(hooks, save_on_cpu) and COUNTS.active:
-            COUNTS.on_host = True
-            COUNTS.host.append((hooks, saved_tensors_hooks(to_host, from_host)))
-            return enter(COUNTS.host[-1][1])
+            return COUNTS.enter_host(hooks)
         COUNTS.hooked += COUNTS.active
         return None
 
     def left(hooks, *error):
         if COUNTS.host and COUNTS.host[-1][0] is hooks:
             return leave(COUNTS.host.pop()[1], *error)
+        if COUNTS.own is None and hooks in COUNTS.around:
+            COUNTS.around.remove(hooks)
         return leave(hooks, *error) if COUNTS.own is None or hooks is COUNTS.own else None
 
     saved_tensors_hooks.__enter__, saved_tensors_hooks.__exit__ = entered, left

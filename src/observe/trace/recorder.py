@@ -249,6 +249,7 @@ class Recorder(Values):
         self.hooks = torch.autograd.graph.saved_tensors_hooks(self.pack, lambda kept: kept)
         checkpoints.COUNTS.begin(self.hooks, self)
         self.hooks.__enter__()
+        checkpoints.COUNTS.begin_on_host()
 
     def is_forward(self):
         """Whether the pass that is written down runs, in this thread."""
@@ -256,6 +257,7 @@ class Recorder(Values):
 
     def stop_saving(self):
         if self.phase == "forward":
+            checkpoints.COUNTS.leave_host()
             self.hooks.__exit__(None, None, None)
             checkpoints.COUNTS.end()
             self.phase = "idle"
