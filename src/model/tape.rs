@@ -114,7 +114,7 @@ pub struct PoolRange {
 }
 
 impl PoolRange {
-    const fn range(self) -> std::ops::Range<usize> {
+    pub(super) const fn range(self) -> std::ops::Range<usize> {
         self.from as usize..self.to as usize
     }
 }
@@ -191,7 +191,7 @@ pub struct Tape {
     /// Tensors named by operators.
     ids: Vec<TensorId>,
     /// How gradients flow to each input, parallel to the inputs' part of `ids`.
-    flows: Vec<Flow>,
+    pub(super) flows: Vec<Flow>,
     /// The hidden state that leaves.
     pub output: Option<TensorId>,
     /// Further tensors whose gradients come in from later tapes.

@@ -155,7 +155,8 @@ def followed(case, traced, sizes, training):
             batch = subject.batch(sizes, DEVICE.torch_device(), lower)
         with ledger:
             for tensor in [*parameters, *model.buffers(), *batch.values()]:
-                ledger.follow(tensor.data)
+                if tensor.layout is torch.strided:
+                    ledger.follow(tensor.data)
             def loss_of():
                 with torch.autocast(DEVICE.name, dtype=torch.bfloat16, enabled=precision == "bf16-mixed"):
                     return subject.run(model, batch)

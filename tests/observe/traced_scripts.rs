@@ -15,7 +15,7 @@ x = torch.zeros(8, 16, device='cuda')
 ";
 
 /// What a script does behind the preamble, whether it is traced, and what is said of it.
-const SCRIPTS: [(&str, bool, &[&str]); 39] = [
+const SCRIPTS: [(&str, bool, &[&str]); 40] = [
     // `torch/_tensor.py`, `def split(self, split_size, dim=0)`: its arguments may be named.
     (
         "
@@ -119,7 +119,13 @@ with torch.autograd.graph.save_on_cpu():
 loss.backward()
 ",
         true,
-        &["2,128 parameters", "traced with B 8 alone"],
+        &["2,128 parameters", "traced with B 8 alone", "what save_on_cpu moves to the host"],
+    ),
+    // A sparse buffer stays where it is (openai-whisper's `alignment_heads`).
+    (
+        "model.register_buffer('axes', torch.eye(4).to_sparse()); model.cuda()(x).mean().backward()",
+        true,
+        &["2,128 parameters"],
     ),
     ("torch.compile(model, fullgraph=True)(x).mean().backward()", true, &["the script compiles 1 functions"]),
     // A loop that ends by values has no end without them.

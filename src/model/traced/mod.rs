@@ -17,7 +17,7 @@ use crate::plan::keywords::ModelType;
 use crate::plan::traced::{
     KEPT, SizeAxis, Trace, TraceTypes, TracedElement, TracedModel, TracedPassing, TracedTensor, TracedWork, intern,
 };
-pub use adapted::traced_linear_layers;
+pub use adapted::{traced_linear_layers, traced_other_layers, untraced_backward};
 use segment::Site;
 use trained::Reached;
 

@@ -113,7 +113,7 @@ impl Site<'_> {
         let (home, grad) = match home {
             0 => (Home::Local, *grad != 0),
             1 => (Home::Input, *grad != 0 && reaches),
-            2 => (Home::Elsewhere, *grad != 0),
+            2 => (Home::Elsewhere, *grad != 0 && view_of.is_none_or(|root| trains(tape, root))),
             at => (Home::Weight(at - 3), tape.weights[(at - 3) as usize].trained),
         };
         let element = match home {
@@ -294,6 +294,14 @@ fn stop_at_frozen(tape: &mut Tape, op: &TracedOp, taken: &Replaced) {
             made.grad = false;
             made.cached = false;
         }
+    }
+}
+
+/// Whether a gradient may flow to a use of that tensor: to a weight's where the weight is trained.
+fn trains(tape: &Tape, root: u32) -> bool {
+    match tape.tensors.get(root as usize).map(|tensor| tensor.home) {
+        Some(Home::Weight(at)) => tape.weights.get(at as usize).is_none_or(|weight| weight.trained),
+        _ => true,
     }
 }
 

@@ -7,7 +7,7 @@ import sys
 
 import torch
 import torch.utils.checkpoint as checkpoint
-from torch.autograd.graph import saved_tensors_hooks
+from torch.autograd.graph import save_on_cpu, saved_tensors_hooks
 
 
 def replace(original, made):
@@ -86,12 +86,31 @@ class Counts:
         self.recorder = None
         # Calls with contexts of their own, of which nobody knows what they keep; and whether any computes again without autocast.
         self.unknown, self.plain = 0, False
+        # Hooks that stand for `save_on_cpu` where the pass is in it, and whether it ever was.
+        self.host, self.on_host = [], False
+        # Those of the code's own that it was in before the pass began.
+        self.around = []
         # The most that any pass asked: in some of them blocks are passed over.
         self.most = (0, 0, 0, 0)
 
     def begin(self, own, recorder):
         """A traced pass begins, in which autograd's hooks `own` are the tracer's."""
         self.active, self.checkpointed, self.hooked, self.own, self.recorder = True, 0, 0, own, recorder
+
+    def begin_on_host(self):
+        """Takes over where the code was in `save_on_cpu` before the pass began."""
+        if self.around:
+            self.enter_host(self.around[-1])
+
+    def enter_host(self, hooks):
+        self.on_host = True
+        self.host.append((hooks, saved_tensors_hooks(to_host, from_host)))
+        REAL["enter"](self.host[-1][1])
+
+    def leave_host(self):
+        """The pass is over, and the code still in it."""
+        while self.host:
+            REAL["leave"](self.host.pop()[1], None, None, None)
 
     def end(self):
         regions = self.recorder.regions
@@ -118,6 +137,8 @@ class Counts:
                          "outer ones compute once more, and inputs of inner ones that are let go until then")
         if self.unknown:
             notes.append("recomputed calls run in contexts of the code's own (context_fn): what those keep is not in the tape")
+        if self.on_host:
+            notes.append("what save_on_cpu moves to the host is not in the tape between the passes; its copies take no time there")
         if self.plain:
             notes.append("not modelled: its own checkpoint functions compute again without autocast, in the type of the weights "
                          "(torch.amp.custom_bwd would enter it): under mixed precision that takes more memory than in the tape")
@@ -231,6 +252,24 @@ def compiled(model=None, **_):
     return model if model is not None else (lambda one: compiled(one))
 
 
+def to_host(tensor):
+    """What `save_on_cpu` keeps of a tensor on the device: nothing there, and its form (torch/autograd/graph.py)."""
+    if COUNTS.recorder is None or COUNTS.recorder.follow(tensor) is None:
+        return tensor
+    dense = torch.ops.aten.is_non_overlapping_and_dense(tensor)
+    return tuple(tensor.shape), tuple(tensor.stride()) if dense else None, tensor.dtype, tensor.device
+
+
+def from_host(kept):
+    """It is there again while the function runs that saved it."""
+    if isinstance(kept, torch.Tensor):
+        return kept
+    shape, stride, dtype, device = kept
+    if stride is None:
+        return torch.empty(shape, dtype=dtype, device=device)
+    return torch.empty_strided(shape, stride, dtype=dtype, device=device)
+
+
 def install():
     if checkpoint.CheckpointFunction is Function:
         return
@@ -243,15 +282,22 @@ def install():
     torch.autograd.Function.apply = classmethod(applied)
     replace(torch.compile, compiled)
     torch.compile = compiled
-    enter, leave = saved_tensors_hooks.__enter__, saved_tensors_hooks.__exit__
+    REAL["enter"], REAL["leave"] = enter, leave = saved_tensors_hooks.__enter__, saved_tensors_hooks.__exit__
 
     def entered(hooks):
         if COUNTS.own is None or hooks is COUNTS.own:
+            COUNTS.around.extend([hooks] if isinstance(hooks, save_on_cpu) else [])
             return enter(hooks)
+        if isinstance(hooks, save_on_cpu) and COUNTS.active:
+            return COUNTS.enter_host(hooks)
         COUNTS.hooked += COUNTS.active
         return None
 
     def left(hooks, *error):
+        if COUNTS.host and COUNTS.host[-1][0] is hooks:
+            return leave(COUNTS.host.pop()[1], *error)
+        if COUNTS.own is None and hooks in COUNTS.around:
+            COUNTS.around.remove(hooks)
         return leave(hooks, *error) if COUNTS.own is None or hooks is COUNTS.own else None
 
     saved_tensors_hooks.__enter__, saved_tensors_hooks.__exit__ = entered, left

@@ -1,10 +1,13 @@
 """Counts that routing makes of its choices: how many tokens each expert gets, and where its share begins. Where shares are even they
 follow from shapes: a row of choices is as many ones among zeros, and sums and parts of those are known."""
 
+import math
 import operator
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
+
+import held
 
 aten = torch.ops.aten
 # Most elements of which each has a number of its own.
@@ -227,7 +230,12 @@ def runs(tensor, _inverse=False, counts=False, *_, **__):
 
 
 def all_chosen(tensor, mask, **_):
-    return tensor.new_empty((max(tensor.numel(), mask.numel()),))
+    """All elements; as many as the mask has, where its values are known, as those of an identity matrix."""
+    whole = math.prod(torch.broadcast_shapes(tensor.shape, mask.shape))
+    value = held.value_of(mask)
+    with unset_fake_temporarily():
+        share = 1 if value is None else int(value.sum()), value.numel()
+    return tensor.new_empty((whole,) if value is None else (whole // share[1] * share[0],))
 
 
 def each_counted(tensor, _weights=None, least=0, experts=1):

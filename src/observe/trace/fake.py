@@ -37,6 +37,7 @@ TORCH = os.path.dirname(os.path.abspath(torch.__file__))
 FILLS = {aten.normal_.default, aten.uniform_.default, aten.fill_.Scalar, aten.zero_.default, aten.mul_.Scalar, aten.add_.Scalar,
          aten.div_.Scalar, aten.clamp_.default, aten.erfinv_.default}
 ALL = {aten.all, aten._is_all_true}
+ALIKE = {aten.equal.default, aten.allclose.default}
 DECIDED = {aten._local_scalar_dense.default, aten.nonzero.default}
 MASKED = {aten.index.Tensor, aten.index_put.default, aten.index_put_.default, aten._unsafe_index.Tensor}
 
@@ -129,8 +130,8 @@ class Values(TorchDispatchMode):
             return kept
         if func in MASKED and any(is_mask(index) for index in args[1]):
             args = (args[0], self.positions(args[1], rows_written(args)), *args[2:])
-        if func is aten.equal.default:
-            self.note("equal", args[0])
+        if func in ALIKE:
+            self.note(func._overloadpacket.__name__, args[0])
             return True
         if self.builds and func in FILLS and leaves:
             # Values of parameters are nobody's business.
@@ -268,8 +269,7 @@ def move_parameters(self, fn, recurse, memo):
                 made = torch.nn.Parameter(made, requires_grad=tensor.requires_grad)
                 made.__dict__.update({key: value for key, value in tensor.__dict__.items() if key not in FAKES})
             # The original is kept, so that its id is not given to another.
-            memo[id(tensor)] = made
-            memo[("kept", id(tensor))] = tensor
+            memo[id(tensor)], memo[("kept", id(tensor))] = made, tensor
             if parameter and made is not tensor:
                 # An optimizer that has the original trains what was made of it.
                 tensor._memwall_moved = made
@@ -283,7 +283,8 @@ def move_parameters(self, fn, recurse, memo):
         if parameter is not None:
             self._parameters[key] = moved(parameter, True)
     for key, buffer in self._buffers.items():
-        if buffer is not None:
+        # A sparse one stays where it is, and an operator that reads it is refused (openai-whisper's `alignment_heads`).
+        if buffer is not None and buffer.layout is torch.strided:
             self._buffers[key] = moved(buffer, False)
     return self
 

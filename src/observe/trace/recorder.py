@@ -128,7 +128,7 @@ class Recorder(Values):
 
     def known(self, tensor):
         """The number of a tensor's storage, where this step made it."""
-        found = self.alive.get(tensor.untyped_storage()._cdata)
+        found = self.alive.get(tensor.untyped_storage()._cdata) if tensor.layout is torch.strided else None
         return found[0] if found is not None and self.storages[found[0]].kind == "made" else None
 
     def release(self, key):
@@ -249,6 +249,7 @@ class Recorder(Values):
         self.hooks = torch.autograd.graph.saved_tensors_hooks(self.pack, lambda kept: kept)
         checkpoints.COUNTS.begin(self.hooks, self)
         self.hooks.__enter__()
+        checkpoints.COUNTS.begin_on_host()
 
     def is_forward(self):
         """Whether the pass that is written down runs, in this thread."""
@@ -256,6 +257,7 @@ class Recorder(Values):
 
     def stop_saving(self):
         if self.phase == "forward":
+            checkpoints.COUNTS.leave_host()
             self.hooks.__exit__(None, None, None)
             checkpoints.COUNTS.end()
             self.phase = "idle"

@@ -5,11 +5,13 @@ use super::training::Lora;
 use crate::framework::{Module, Profile};
 use crate::model::{
     Architecture, DecoderOutput, EMBEDDING, Element, Family, HEAD, JOINT, ModelShape, default_targets, is_meant,
-    linear_layers, traced_linear_layers, vocabulary_layers,
+    linear_layers, traced_linear_layers, traced_other_layers, untraced_backward, vocabulary_layers,
 };
 use crate::plan::Plan;
 use crate::plan::keys;
 use crate::plan::keywords::{Dtype, Loss};
+use crate::plan::traced::TracedModel;
+use crate::printable::printable;
 
 const TARGETS: &str = "training.lora.targets";
 
@@ -49,6 +51,9 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, architecture: &Architectur
     };
     let (joint, tower): (Vec<_>, Vec<_>) = seen.into_iter().partition(|operator| operator.starts_with(JOINT));
     let targets: Vec<&'static str> = targets.into_iter().chain(joint).collect();
+    if let ModelShape::Traced(model) = &architecture.shape {
+        check_traced(model, part.targets.as_deref().unwrap_or_default(), &targets, notes);
+    }
     let saved = part.modules_to_save.as_deref().unwrap_or_default();
     Some(Lora {
         rank: notes.or(keys::lora::rank, part.rank, 8),
@@ -60,6 +65,21 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, architecture: &Architectur
         double_quant: part.double_quant.unwrap_or(false),
         dtype: part.dtype.and_then(|dtype| weights(dtype, notes)),
     })
+}
+
+/// Refuses adapters whose work a trace does not have.
+fn check_traced(model: &TracedModel, names: &[String], targets: &[&'static str], notes: &mut Notes) {
+    if let Some(path) = untraced_backward(model, targets) {
+        let why = "it and all before it were frozen when the model was traced, so the trace has no backward pass of it";
+        notes.fault(TARGETS, format!("{}: {why}; trace the model with its weights trained", printable(&path)));
+    }
+    let others = traced_other_layers(model);
+    for name in names.iter().filter(|name| !ALL.contains(&name.as_str())) {
+        if let Some(path) = others.iter().find(|path| is_meant(path, name)) {
+            let why = "a convolution or an embedding, whose adapter no trace has; name the linear layers with more of their paths";
+            notes.fault(TARGETS, format!("`{name}` is {} as well, {why}", printable(path)));
+        }
+    }
 }
 
 /// The type of adapters; what trains is held in 16 bits or 32.

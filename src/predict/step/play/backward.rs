@@ -3,7 +3,7 @@
 mod held;
 
 use super::log::{BlockKey, Log};
-use super::recompute::{Uses, early_stop};
+use super::recompute::{Uses, early_stop, first_asking};
 use super::shared::{SharedWeight, shared_weights};
 use super::{Groups, LiveBytes, PassPeak, WeightGradients};
 use crate::model::{Flow, Group, Home, Op, Part, Tape, TensorId, TiedGrad};
@@ -30,6 +30,8 @@ struct BackwardPass<'a> {
     shared: Vec<SharedWeight>,
     stay: u64,
     waiting: u64,
+    /// The operator whose saved tensors are asked for first, where that is what begins the recomputation of all.
+    asks: Option<usize>,
     /// The output is saved by one of the tape's own operators.
     holds_output: bool,
     /// Outputs that the frame of a backward pass of its own holds, made again.
@@ -75,12 +77,16 @@ pub(in crate::predict) fn backward(
         shared: shared_weights(tape),
         stay: 0,
         waiting: 0,
+        asks: None,
         holds_output: false,
         framed: Vec::new(),
         held_for_others: Vec::new(),
         lasting: Vec::new(),
     };
     let framed = tape.reruns_all && run.uses.again.contains(&true);
+    if tape.stops_early && run.uses.again.iter().all(|again| *again) {
+        run.asks = first_asking(tape);
+    }
     if let Some(root) = tape.output.map(|id| tape.storage(id)) {
         run.holds_output = tape.get(root).home == Home::Local && run.uses.saves[root.0 as usize] > 0;
     }
@@ -111,10 +117,10 @@ impl BackwardPass<'_> {
         BlockKey::gradient(self.tape, slot)
     }
 
-    /// Before the last operator of a recomputed run: the run's forward pass again.
+    /// Before the last operator of a recomputed run, or the first that asks for what it saved: the run's forward pass again.
     fn restore(&mut self, at: usize) {
         let ends = self.uses.again[at] && self.uses.again.get(at + 1).is_none_or(|next| !next);
-        if !ends {
+        if self.asks.map_or(!ends, |asks| asks != at) {
             return;
         }
         let from = (0..at).rev().find(|op| !self.uses.again[*op]).map_or(0, |op| op + 1);

@@ -193,15 +193,22 @@ fn is_fused_norm(tape: &Tape, at: usize) -> bool {
     by_layer && !readers().any(|op| op.name == "attention.kv_a_proj" || op.name == "moe.router")
 }
 
+/// The operator whose backward function asks first for a saved tensor, which begins the recomputation of its checkpoint; what
+/// comes behind it runs backward before that (torch/utils/checkpoint.py, `_checkpoint_hook`, `unpack_hook`).
+pub fn first_asking(tape: &Tape) -> Option<usize> {
+    tape.ops.iter().rposition(|op| !tape.ids(op.saved).is_empty())
+}
+
 /// The first operator of a recomputed tape that does not run again: recomputation stops as soon as the last
 /// saved tensor is there, which for saved inputs is before the operator itself runs
 /// (torch/utils/checkpoint.py, `_StopRecomputationError`).
 pub fn early_stop(tape: &Tape) -> usize {
-    let saving = tape.ops.iter().rposition(|op| !tape.ids(op.saved).is_empty());
-    saving.map_or(0, |at| {
+    first_asking(tape).map_or(0, |at| {
         let op = &tape.ops[at];
         let outputs = tape.ids(op.outputs);
-        at + usize::from(tape.ids(op.saved).iter().any(|id| outputs.contains(id)))
+        // A matrix multiplication saves what it reads: that a later part of the model holds its output makes it run no further.
+        let may_save_output = !matches!(op.work, Work::Product(_) | Work::Convolution(_));
+        at + usize::from(may_save_output && tape.ids(op.saved).iter().any(|id| outputs.contains(id)))
     })
 }
 
