@@ -18,6 +18,7 @@ use crate::catalog::Catalog;
 use crate::cli::config::Config;
 use crate::cli::infer::{DeviceSight, HookSpeech};
 use crate::cli::{DashboardArgs, Exit, Failure, Streams, infer};
+use crate::compare::{Bands, Tolerance};
 use crate::observe::{self, FollowOptions, SharedRequirements, SourceChoice, SourceReport};
 use crate::printable::printable;
 use crate::reading::{DeviceSample, HostProcess, RunNews, Sample, SourceInfo};
@@ -313,7 +314,13 @@ fn plan_words(plan: &Editor) -> String {
         Some(prediction) => {
             let (needs, step) = (prediction.capacity.needed, prediction.time.step);
             let of = if prediction.on_cpu { "resident" } else { "on each GPU" };
-            format!("{name}: {needs} predicted {of}, a step in {step}")
+            let healthy = plan.job().map_or_else(String::new, |job| {
+                let bands = Bands::of(job);
+                let few = if bands.few { ", few measured like this" } else { "" };
+                let Tolerance { below, above } = bands.time.within(2.0);
+                format!(" (healthy runs: -{:.0} to +{:.0} %{few})", 100.0 * below, 100.0 * above)
+            });
+            format!("{name}: {needs} predicted {of}, a step in {step}{healthy}")
         }
         None => name,
     }

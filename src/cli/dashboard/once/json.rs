@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::Summary;
 use crate::app::{Editor, Gravity, State, measured_rows, run_verdict};
+use crate::compare::Bands;
 use crate::reading::{DeviceSample, Reading};
 use crate::report::hooked;
 use crate::ui::cause_words;
@@ -28,6 +29,11 @@ pub fn of(state: &State) -> Value {
             "path": plan.path(),
             "device_used": prediction.map(|prediction| prediction.capacity.needed.0),
             "step_s": prediction.map(|prediction| prediction.time.step.0),
+            "healthy_step": plan.job().map(|job| {
+                let bands = Bands::of(job);
+                let within = bands.time.within(2.0);
+                json!({"below": within.below, "above": within.above, "few_measured": bands.few})
+            }),
         })),
         "not_predicted": unpredicted,
         "told": told_json(state),
