@@ -383,6 +383,14 @@ fn lora(imported: &mut ImportedPlan, settings: &Settings) {
                 None => imported.miss(keys::lora::targets, "no lora_target, which these releases need"),
                 told => adapters::set_targets(imported, told),
             }
+            // All that trains is cast to fp32 unless `pure_bf16` (`model/adapter.py`, `init_adapter`): so are copies of modules.
+            match settings.texts("additional_target").filter(|found| !found.value.is_empty()) {
+                Some(found) if !settings.is("pure_bf16") => {
+                    let names = found.value.join(", ");
+                    not_modelled(imported, &format!("{}: {names}: modules that train whole, in fp32", found.origin));
+                }
+                told => adapters::take_saved(imported, told),
+            }
             if kind.value == "oft" {
                 not_modelled(imported, "OFT: rotations in place of LoRA's matrices");
             }
