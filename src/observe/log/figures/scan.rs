@@ -12,6 +12,9 @@ const UNITS: [&str; 8] = ["s", "ms", "us", "sec", "it", "k", "m", "x"];
 const COUNTERS: [&str; 12] =
     ["step", "steps", "iter", "iters", "iteration", "epoch", "update", "batch", "it", "rank", "gpu", "node"];
 
+/// Names whose number has its unit behind it: `throughput 12 300 tokens/s`. Behind others that is another field's.
+const RATES: [&str; 3] = ["throughput", "speed", "rate"];
+
 /// What is counted by devices and not measured: `gpus 0,1`.
 const DEVICES: [&str; 8] = ["gpu", "gpus", "device", "devices", "rank", "ranks", "node", "nodes"];
 
@@ -116,14 +119,13 @@ fn joins_by_blank(line: &str, begin: usize, at: usize) -> bool {
     let ends_field = behind.is_empty() || behind.starts_with(['|', ',', ';', ')', ']']);
     let unit = behind.starts_with(char::is_alphabetic);
     let before = line[..begin].trim_end();
-    let opens_field =
-        before.is_empty() || before.ends_with(['|', ',', ';', ':', '=', '(', '[']) || before.ends_with(" -");
-    let name = before.rsplit(|letter: char| !letter.is_alphabetic()).next().unwrap_or_default().to_ascii_lowercase();
-    let named = !name.is_empty();
-    if opens_field {
+    let opens_field = before.is_empty() || before.ends_with(['|', ',', ';', '(', '[']) || before.ends_with(" -");
+    let named = before.trim_end_matches([':', '=', ' ']);
+    let name = named.rsplit(|letter: char| !letter.is_alphabetic()).next().unwrap_or_default().to_ascii_lowercase();
+    if opens_field || RATES.contains(&name.as_str()) {
         return unit || decimals || ends_field;
     }
-    named && !COUNTERS.contains(&name.as_str()) && (unit || decimals || ends_field)
+    !name.is_empty() && !COUNTERS.contains(&name.as_str()) && (decimals || ends_field)
 }
 
 /// The number between two places, where it is a figure at all.

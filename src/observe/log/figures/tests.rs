@@ -38,6 +38,7 @@ fn marks_between_digits_are_told_apart() {
         ("loss 2,31 | 0.9s/it | 3,512 tokens/s", "loss 2.31 | 0.9s/it | 3,512 tokens/s"),
         ("loss 2.310", "loss 2.310"),
         ("0,123", "0.123"),
+        ("tok/s 12 300 | speed: 1 250 tok/s", "tok/s 12300 | speed: 1250 tok/s"),
     ] {
         assert_eq!(plain(line), expected, "{line}");
     }
@@ -52,6 +53,9 @@ fn what_is_no_figure_is_left() {
         "torch 2.5.1+cu124 at 10.0.0.1:29500",
         "[1,  2000] loss: 2.290",
         "step 12 300 tokens/s",
+        "norm 1 310 ms/step",
+        "step: 100 250 ms/step",
+        "loss=2 310 ms/step",
         "12 300 2.1",
         "epoch 1 100/500",
         "{\"step\":1,\"sizes\":[1,5]}",
