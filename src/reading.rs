@@ -42,7 +42,7 @@ pub use hook::{
 };
 pub use input_shape::InputShape;
 pub use location::DeviceLocation;
-pub use out_of_memory::{CacheTokens, OutOfMemory, OutOfMemoryKind, UnexplainedFailure};
+pub use out_of_memory::{CacheTokens, OutOfMemory, OutOfMemoryKind, ProgramBuffers, UnexplainedFailure};
 pub use pace::StepPace;
 pub use place::{Activity, CodePlace, HookPlaces, HookStall, LateStep, PendingCollective, StepCause};
 pub use progress::{LogFormat, Progress, ProgressSource};

@@ -64,10 +64,18 @@ pub fn shortage(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Shortage {
     // A plan is of a device's memory.
     let plan = plan.filter(|_| oom.kind.is_device() && !oom.is_absurd());
     Shortage {
-        headline: headline(oom),
+        headline: headline(oom) + &beside(oom),
         held: held(oom),
         helps: helps::helps(oom, plan),
         foreseen: plan.map(|plan| foreseen(oom, plan.prediction)).unwrap_or_default(),
+    }
+}
+
+/// Who else ran out.
+fn beside(oom: &OutOfMemory) -> String {
+    match oom.also.as_slice() {
+        [] => String::new(),
+        also => format!("; out of memory as well, and less short: {}", printable(&also.join(", "))),
     }
 }
 
@@ -106,7 +114,22 @@ fn held(oom: &OutOfMemory) -> Vec<MemoryClaim> {
         ("limit", oom.allowed, limit_of(oom)),
         ("device", oom.capacity, "in all"),
     ];
-    rows.into_iter().filter_map(|(name, bytes, note)| Some(MemoryClaim { name, bytes: bytes?, note })).collect()
+    rows.into_iter()
+        .chain(of_program(oom))
+        .filter_map(|(name, bytes, note)| Some(MemoryClaim { name, bytes: bytes?, note }))
+        .collect()
+}
+
+/// What the compiler of the program laid out.
+fn of_program(oom: &OutOfMemory) -> [(&'static str, Option<Bytes>, &'static str); 5] {
+    let program = oom.program.unwrap_or_default();
+    [
+        ("program", program.total, "all buffers of the compiled program"),
+        ("parameters", program.parameters, "of these, what is handed to it: weights, states, data"),
+        ("outputs", program.outputs, "of these, what it gives back (maybe_live_out): donated buffers need none"),
+        ("temporaries", program.temporaries, "of these, what it needs while it runs: activations, gradients"),
+        ("gaps", program.fragmentation, "between buffers: fragmentation"),
+    ]
 }
 
 fn outside_of(backend: &str) -> &'static str {

@@ -2,6 +2,7 @@
 
 use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
+use super::rows::not_modelled;
 use crate::plan::keys;
 
 /// Where adapters go, in a plan's words: one for all linear layers, else the modules.
@@ -50,6 +51,15 @@ pub fn set_saved(imported: &mut ImportedPlan, found: &Setting<Vec<String>>) -> b
     names.dedup();
     imported.say(keys::lora::modules_to_save, names, found.origin.clone());
     true
+}
+
+/// Takes over what trains whole beside the adapters, or says that the plan does not count it.
+pub fn take_saved(imported: &mut ImportedPlan, found: Option<Setting<Vec<String>>>) {
+    let Some(found) = found.filter(|found| !found.value.is_empty()) else { return };
+    if !set_saved(imported, &found) {
+        let names = found.value.join(", ");
+        not_modelled(imported, &format!("{}: {names}: modules that train whole beside the adapters", found.origin));
+    }
 }
 
 /// The first models of Qwen, as their names are written.

@@ -252,9 +252,7 @@ fn lora(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContex
     imported
         .set(keys::lora::dropout, settings.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)));
     fused_adapters(imported, settings, context);
-    if settings.texts("lora_modules_to_save").is_some_and(|found| !found.value.is_empty()) {
-        imported.note("lora_modules_to_save: modules that are trained whole have no word in a plan beside adapters");
-    }
+    adapters::take_saved(imported, settings.texts("lora_modules_to_save"));
 }
 
 /// Its own kernels for adapters, which are on where nobody says a word of them (`utils/schemas/config.py`,

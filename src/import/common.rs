@@ -251,6 +251,26 @@ fn degrees(imported: &mut ImportedPlan) {
     imported.say(keys::distribution::data_parallel, gpus / share, origin);
 }
 
+/// Passes that are packed up to a number of tokens, where those of whole samples do not divide the batch: what packs them
+/// makes them alike (`verl/utils/seqlen_balancing.py`, `rearrange_micro_batches`).
+fn packed_passes(imported: &mut ImportedPlan, (global, pass): (u64, u64), data: u64) {
+    let steps = global.div_ceil(pass);
+    let origin = Origin::Derived(format!("{global} samples in passes of {pass} at the most"));
+    imported.say(keys::training::gradient_accumulation_steps, steps, origin.clone());
+    let all = steps.saturating_mul(data);
+    if global.is_multiple_of(all) {
+        imported.say(keys::training::micro_batch_size, global / all, origin);
+        imported.note(format!(
+            "{steps} passes of {} whole samples each; shorter ones may fill a pass further",
+            global / all
+        ));
+        return;
+    }
+    let counted = steps.saturating_mul(pass);
+    imported.note(format!("a batch of {global} is counted as {counted}: {steps} passes of {pass} samples"));
+    imported.say(keys::model::batch_size, counted, origin);
+}
+
 /// Global batch = micro batch x accumulation x data parallel, whichever is not said.
 fn batches(imported: &mut ImportedPlan) {
     const GLOBAL: &str = "model.batch_size";
@@ -276,10 +296,7 @@ fn batches(imported: &mut ImportedPlan) {
                     Origin::Derived(format!("batch {global} / micro batch {micro} / {data} data-parallel ranks"));
                 imported.say(STEPS, global / pass, origin);
             } else if pass > 0 && imported.packed {
-                let steps = global.div_ceil(pass);
-                let origin = Origin::Derived(format!("{global} samples in passes of {pass}"));
-                imported.say(STEPS, steps, origin.clone());
-                imported.say(GLOBAL, steps.saturating_mul(pass), origin);
+                packed_passes(imported, (global, pass), data);
             } else {
                 imported
                     .note(format!("batch {global} is no multiple of micro batch {micro} x {data} data-parallel ranks"));
@@ -362,9 +379,12 @@ pub fn set_optimizer(imported: &mut ImportedPlan, found: Option<Setting<String>>
             if found.value.to_lowercase().contains("4bit") {
                 imported.note(format!("{}: states of 4 bits are counted as 8", found.value));
             }
-            if word == "adamw-fused" && found.value.to_lowercase().contains("paged") {
+            let paged = found.value.to_lowercase().contains("paged");
+            if paged && word == "adamw-fused" {
                 // bitsandbytes, `optim/optimizer.py`, `Optimizer2State.init_state`: fp32, whatever the weights are in.
                 imported.say(keys::training::optimizer_state_dtype, "fp32", found.origin.clone());
+            }
+            if paged {
                 imported.note(format!("{}: its states may move to the host; they are counted on the GPU", found.value));
             }
             imported.say(keys::training::optimizer, word, found.origin);

@@ -302,8 +302,7 @@ fn set_arguments(imported: &mut ImportedPlan, settings: &Settings, context: &Imp
     let default = Origin::Default { framework: VERSION, option: "gradient checkpointing on".to_owned() };
     arguments.set("gradient_checkpointing", off.is_none().into(), off.map_or(default, |found| found.origin));
     lora(imported, settings);
-    // Weights are loaded in the computing type; what is trained is raised to fp32, unless
-    // `pure_bf16` or adapters, whose base stays.
+    // Weights are loaded in the computing type; what is trained is raised to fp32 unless `pure_bf16`, an adapted base is not.
     let adapted = imported.get(keys::lora::rank).is_some();
     let pure = settings.on("pure_bf16");
     if let Some(found) = &pure {
@@ -383,6 +382,7 @@ fn lora(imported: &mut ImportedPlan, settings: &Settings) {
                 None => imported.miss(keys::lora::targets, "no lora_target, which these releases need"),
                 told => adapters::set_targets(imported, told),
             }
+            loaded::saved(imported, settings);
             if kind.value == "oft" {
                 not_modelled(imported, "OFT: rotations in place of LoRA's matrices");
             }

@@ -30,7 +30,9 @@ pub fn packed(imported: &mut ImportedPlan, tokens: Option<Setting<u64>>) {
     let origin = Origin::Derived(format!("{}: {all} tokens a pass / {length}", tokens.origin));
     imported.say(keys::training::micro_batch_size, samples, origin);
     if all > length && !all.is_multiple_of(length) {
-        imported.note(format!("a pass holds up to {all} tokens: counted as {samples} samples of {length}"));
+        imported.note(format!(
+            "a pass holds up to {all} tokens: {samples} samples of {length} at the most, the last counted whole"
+        ));
     }
     imported.packed = true;
 }

@@ -139,7 +139,7 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
         .set(keys::training::loss, loss.map(|found| found.map(|name| if chunked(&name) { "chunked" } else { "hf" })));
     let clipped = settings.number("clip_grad_norm").map(|found| found.map(|norm| norm > 0.0));
     imported.set(keys::training::gradient_clipping, clipped);
-    lora(imported, settings);
+    lora(imported, settings, context);
     if distributed {
         sharding(imported, settings);
     }
@@ -290,8 +290,19 @@ fn optimizer(imported: &mut ImportedPlan, settings: &Settings) {
     );
 }
 
-fn lora(imported: &mut ImportedPlan, settings: &Settings) {
-    let Some(component) = settings.text("model._component_") else { return };
+/// Adapters, by the builder's name: where its configuration is not at hand by the recipe's, whose quantised models the
+/// configurations call `qlora` (`recipes/configs/llama3_1/8B_qlora_single_device.yaml`).
+fn lora(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
+    let component = settings.text("model._component_").or_else(|| {
+        let recipe = context.program.name();
+        let adapts = settings.get("model._component_").is_none() && recipe.split('_').any(|word| word == "lora");
+        let name = arguments::read(&context.program.words).options.text("config");
+        adapts.then(|| match name.filter(|found| found.value.contains("qlora")) {
+            Some(found) => found.map(|_| "qlora_".to_owned()),
+            None => Setting::new("lora_".to_owned(), Origin::Program(context.program.shown())),
+        })
+    });
+    let Some(component) = component else { return };
     let builder = component.value.rsplit('.').next().unwrap_or("").to_owned();
     if !builder.contains("lora_") {
         return;
@@ -299,6 +310,10 @@ fn lora(imported: &mut ImportedPlan, settings: &Settings) {
     let quantised = settings.is("model.quantize_base") || builder.starts_with("qlora");
     let bits = quantised.then(|| Setting::new(4, component.origin.clone()));
     adapters::set(imported, settings.whole("model.lora_rank"), (VERSION, 8), bits);
+    if !settings.holds("model._component_") && settings.texts("model.lora_attn_modules").is_none() {
+        imported.miss(keys::lora::targets, "the configuration says it (model.lora_attn_modules)");
+    }
+    settings.accept("model.apply_lora_to_mlp");
     let modules = settings.texts("model.lora_attn_modules").map(|found| {
         found.map(|names| {
             let mut names: Vec<String> =

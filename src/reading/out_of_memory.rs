@@ -73,6 +73,22 @@ pub struct CacheTokens {
     pub there: u64,
 }
 
+/// The memory of a program as its compiler laid it out (XLA's `BufferAssignment`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProgramBuffers {
+    /// What is handed to it: weights, optimizer states, data.
+    pub parameters: Option<Bytes>,
+    /// What it gives back.
+    pub outputs: Option<Bytes>,
+    /// What it needs while it runs: activations, gradients.
+    pub temporaries: Option<Bytes>,
+    /// All of it.
+    pub total: Option<Bytes>,
+    /// Of that, gaps between buffers.
+    pub fragmentation: Option<Bytes>,
+}
+
 /// The figures of one message. Releases differ in what they tell.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -108,6 +124,12 @@ pub struct OutOfMemory {
     pub process: Option<String>,
     /// The tokens that one request may take, and those that the cache of keys and values has room for.
     pub cache: Option<CacheTokens>,
+    /// The memory of the compiled program that asked.
+    pub program: Option<ProgramBuffers>,
+    /// The rank of the process, where a launcher writes it before each line.
+    pub rank: Option<u32>,
+    /// Other processes of the run that ran out as well and were less short.
+    pub also: Vec<String>,
     /// The release that wrote it has expandable segments.
     pub has_expandable_segments: bool,
 }
@@ -196,6 +218,46 @@ impl OutOfMemory {
             self.device = self.device.or(earlier.device);
         }
         self
+    }
+
+    /// Of several processes of a run that ran out the one that was shortest of memory, with the others' names: this one or
+    /// `earlier`, which came right before it.
+    #[must_use]
+    pub fn beside(mut self, earlier: &Self) -> Self {
+        let names = self.process_name().zip(earlier.process_name());
+        let alike = self.kind == earlier.kind && self.has_figures() && earlier.has_figures();
+        let Some((own, other)) = names.filter(|_| alike) else { return self };
+        if own == other {
+            // Told twice, or another attempt.
+            let again = Self { also: earlier.also.clone(), ..self.clone() } == *earlier;
+            return if again { earlier.clone() } else { self };
+        }
+        if earlier.also.contains(&own) {
+            return earlier.clone();
+        }
+        let mut also = earlier.also.clone();
+        if (self.short(), earlier.free) < (earlier.short(), self.free) {
+            also.push(own);
+            return Self { also, ..earlier.clone() };
+        }
+        also.push(other);
+        self.also = also;
+        self
+    }
+
+    /// What was missing, as far as the message tells.
+    fn short(&self) -> Option<Bytes> {
+        Some(self.asked?.saturating_sub(self.free?))
+    }
+
+    /// Which process of the run it was.
+    fn process_name(&self) -> Option<String> {
+        let device = self.device.filter(|_| self.kind.is_device());
+        match (self.rank, device) {
+            (Some(rank), Some(device)) => Some(format!("rank {rank} (GPU {device})")),
+            (Some(rank), None) => Some(format!("rank {rank}")),
+            (None, device) => device.map(|device| format!("GPU {device}")),
+        }
     }
 
     /// Whether vLLM did not find the share of the device that it was told to take: what was asked is all of that.

@@ -426,6 +426,22 @@ fn validate_answers_every_quantity_and_names_failed_cases() {
 }
 
 #[test]
+fn validate_refuses_what_nobody_measures_in_a_line() {
+    let case = r#"[{"plan": {"model": {"preset": "gpt2"}}, "measured": {"peak_allocated_bytes": -5}}]"#;
+    let bench = Bench::with(&[("negative.json", case), ("empty.json", "[]")]);
+    for (file, said) in [
+        (
+            "negative.json",
+            "memwall: negative.json: case 1: `peak_allocated_bytes` is -5: what was measured is above zero\n",
+        ),
+        ("empty.json", "memwall: empty.json: holds no cases\n"),
+    ] {
+        let done = bench.run(&["validate", file]);
+        assert!(done.code != 0 && done.err == said, "{done:?}");
+    }
+}
+
+#[test]
 fn validate_answers_or_names_every_measured_truth() {
     for file in ["params.json", "allocator.json", "published.json"] {
         let cases = truth::cases(file);

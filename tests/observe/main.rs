@@ -9,6 +9,7 @@ mod cluster;
 mod events;
 mod exporter;
 mod hook;
+mod log_numbers;
 mod log_of_process;
 mod logs;
 mod messages;

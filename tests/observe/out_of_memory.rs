@@ -218,3 +218,35 @@ fn both_as_json_for_scripts() {
     let all: u64 = purposes.iter().map(|purpose| purpose["bytes"].as_u64().unwrap()).sum();
     assert_eq!((device["allocated"].as_u64(), all), (Some(99 << 19), 99 << 19));
 }
+
+#[test]
+fn the_shortest_of_several_ranks_and_a_compiled_programs_table() {
+    let rank = |rank: u32, free: &str| {
+        format!(
+            "[rank{rank}]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.79 GiB. GPU {rank} has a total capacity of \
+             79.11 GiB of which {free} GiB is free. Of the allocated memory 65.29 GiB is allocated by PyTorch, and 3.83 GiB is \
+             reserved by PyTorch but unallocated.\n"
+        )
+    };
+    let (out, err, code) = explain(&["-"], &(rank(3, "1.06") + &rank(1, "2.46")));
+    assert_eq!((err.as_str(), code), ("", 0));
+    // 3.79 - 1.06
+    let words = out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.starts_with("CUDA out of memory on GPU 3: 2.73 GiB short"), "{out}");
+    assert!(words.contains("less short: rank 1 (GPU 1)"), "{out}");
+
+    let table = "XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 4770354232 bytes.\nBufferAssignment OOM \
+                 Debugging.\nBufferAssignment stats:\n  parameter allocation:  372.76MiB\n  maybe_live_out allocation:    9.64GiB\n  \
+                 preallocated temp allocation:    4.44GiB\n  total allocation:   14.44GiB\n  total fragmentation:  680.30MiB (4.60%)\n";
+    let (out, _, code) = explain(&["-"], table);
+    assert_eq!(code, 0);
+    for row in ["program 14.4", "parameters 0.36", "outputs 9.64", "temporaries 4.44", "gaps 0.66"] {
+        assert!(
+            out.lines().any(|line| line.split_whitespace().collect::<Vec<_>>().join(" ").starts_with(row)),
+            "{row}: {out}"
+        );
+    }
+    // 14.44 / 0.95
+    let words = out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("XLA_PYTHON_CLIENT_MEM_FRACTION=.95 on a device of 15.2 GiB or more"), "{out}");
+}

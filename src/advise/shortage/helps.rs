@@ -121,7 +121,7 @@ fn allocator(oom: &OutOfMemory) -> Vec<String> {
     match oom.backend.as_str() {
         "JAX" => {
             return vec![
-                "XLA_PYTHON_CLIENT_MEM_FRACTION=.95: JAX takes 75 % of the device unless told otherwise".to_owned(),
+                jax_share(oom),
                 "XLA_PYTHON_CLIENT_PREALLOCATE=false where several processes share the device".to_owned(),
             ];
         }
@@ -176,6 +176,21 @@ fn allocator(oom: &OutOfMemory) -> Vec<String> {
         (None, _) => {}
     }
     helps
+}
+
+/// JAX takes 75 % of a device unless told otherwise (`XLA_PYTHON_CLIENT_MEM_FRACTION`): more is of use where the program
+/// fits into that.
+fn jax_share(oom: &OutOfMemory) -> String {
+    const SHARE: f64 = 0.95;
+    let usual = "JAX takes 75 % of the device unless told otherwise";
+    match oom.program.and_then(|program| program.total) {
+        None => format!("XLA_PYTHON_CLIENT_MEM_FRACTION=.95: {usual}"),
+        Some(total) => format!(
+            "XLA_PYTHON_CLIENT_MEM_FRACTION=.95 on a device of {} or more: {usual}, and the program takes {total}; on a smaller \
+             one, a smaller batch, jax.checkpoint, or donated arguments (donate_argnums)",
+            Bytes::from_f64(total.as_f64() / SHARE)
+        ),
+    }
 }
 
 /// What makes a kernel's own tiles smaller.

@@ -1,7 +1,9 @@
-//! The type that LLaMA-Factory loads a base in where nobody says one.
+//! The type that LLaMA-Factory loads a base in where nobody says one, and modules that train whole beside adapters.
 
+use super::super::adapters;
 use super::super::imported::ImportedPlan;
 use super::super::origin::Origin;
+use super::super::rows::not_modelled;
 use super::super::settings::Settings;
 use super::super::trainer;
 use super::VERSION;
@@ -23,5 +25,18 @@ pub fn loaded_type(imported: &mut ImportedPlan, settings: &Settings) {
             imported.say(KEY, word, Origin::Default { framework: VERSION, option });
         }
         None => imported.doubt_default(KEY, "neither bf16 nor fp16: the base is loaded in its checkpoint's type"),
+    }
+}
+
+/// Modules that train whole beside the adapters. All that trains is cast to fp32 unless `pure_bf16` (`model/adapter.py`,
+/// `init_adapter`): so are copies of modules.
+pub fn saved(imported: &mut ImportedPlan, settings: &Settings) {
+    let told = settings.texts("additional_target").filter(|found| !found.value.is_empty());
+    match told {
+        Some(found) if !settings.is("pure_bf16") => {
+            let names = found.value.join(", ");
+            not_modelled(imported, &format!("{}: {names}: modules that train whole, in fp32", found.origin));
+        }
+        told => adapters::take_saved(imported, told),
     }
 }

@@ -254,6 +254,8 @@ fn targets(
     let given = settings.texts("lora_target_modules").or_else(|| settings.texts("target_modules"));
     let given = given.or_else(|| config.and_then(|config| config.targets(imported)));
     adapters::set_targets(imported, given);
+    // TRL's `ModelConfig`, which hands it on as peft's `modules_to_save` (`trl/trainer/utils.py`, `get_peft_config`).
+    adapters::take_saved(imported, settings.texts("lora_modules_to_save"));
     if named {
         adapters::set_targets(imported, settings.texts("trainable"));
     }

@@ -64,15 +64,17 @@ pub trait LineFormat: Send {
     fn read(&mut self, line: &str) -> Option<LineFacts>;
 }
 
-/// The number at the beginning of `text`, blanks skipped, commas between digits left out
-/// (`4,376`). `nan` and `inf` are numbers: a loss may be one.
+/// The number at the beginning of `text`, blanks skipped; none where a comma parts its digits, which may be a decimal one.
+/// `nan` and `inf` are numbers: a loss may be one.
 pub fn leading_number(text: &str) -> Option<f64> {
     let text = text.trim_start().trim_start_matches(['\'', '"']);
-    let of_a_number = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.' | ',');
+    let of_a_number = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
     let mut end = text.find(|c| !of_a_number(c)).unwrap_or(text.len());
+    if text[end..].strip_prefix(',').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())) {
+        return None;
+    }
     while end > 0 {
-        let digits: String = text[..end].chars().filter(|c| *c != ',').collect();
-        match digits.parse::<f64>() {
+        match text[..end].parse::<f64>() {
             // `info` begins like a number, too.
             Ok(number) if number.is_finite() || !text[end..].starts_with(char::is_alphanumeric) => return Some(number),
             // What follows without a blank is a unit (`48.67ms`).
@@ -80,6 +82,19 @@ pub fn leading_number(text: &str) -> Option<f64> {
         }
     }
     None
+}
+
+/// The count at the beginning of `text`. Commas between its digits part thousands: a count has no decimals.
+pub fn leading_count(text: &str) -> Option<u64> {
+    let text = text.trim_start();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != ',').unwrap_or(text.len());
+    let mut groups = text[..end].trim_end_matches(',').split(',');
+    let lead = groups.next()?;
+    let rest: Vec<&str> = groups.collect();
+    if rest.is_empty() || lead.is_empty() || lead.len() > 3 || rest.iter().any(|group| group.len() != 3) {
+        return count(leading_number(text)?);
+    }
+    count(leading_number(&format!("{lead}{}{}", rest.concat(), &text[end..]))?)
 }
 
 /// The number that follows the first `key` in `line`.
@@ -94,7 +109,7 @@ pub fn positive_after(line: &str, key: &str) -> Option<f64> {
 
 /// The same for a count.
 pub fn count_after(line: &str, key: &str) -> Option<u64> {
-    count(number_after(line, key)?)
+    leading_count(&line[line.find(key)? + key.len()..])
 }
 
 /// A count that a log wrote as a number. What exceeds 2^53 is none.
@@ -123,15 +138,21 @@ mod tests {
 
     #[test]
     fn numbers_are_read_as_frameworks_write_them() {
-        for (text, number) in
-            [("  1.376514E+01 |", 13.765_14), ("4,376  tflops", 4376.0), ("48.67ms, mfu", 48.67), ("-100.00%", -100.0)]
-        {
+        for (text, number) in [("  1.376514E+01 |", 13.765_14), ("48.67ms, mfu", 48.67), ("-100.00%", -100.0)] {
             assert_eq!(leading_number(text), Some(number), "{text}");
         }
         assert!(leading_number("nan").unwrap().is_nan());
         assert_eq!(leading_number("n/a"), None);
         assert_eq!(leading_number(""), None);
         assert_eq!(leading_number("|"), None);
+        // 4 376, or 4.376: a count is the one, any other figure may be either.
+        assert_eq!(leading_number("4,376  tflops"), None);
+        assert_eq!(leading_number("4, 376"), Some(4.0));
+        for (text, count) in
+            [("4,376 steps", Some(4_376)), ("1,234,567", Some(1_234_567)), ("12,34", None), ("7, loss", Some(7))]
+        {
+            assert_eq!(leading_count(text), count, "{text}");
+        }
     }
 
     #[test]

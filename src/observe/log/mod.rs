@@ -3,24 +3,27 @@
 
 mod events;
 mod facts;
+mod figures;
 mod follow;
 mod formats;
 mod header;
 mod lines;
 mod micro;
+mod outputs;
 mod own;
 mod stamp;
 mod traceback;
 mod tracker;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use events::{EventDecoder, EventRow, EventSource};
 use facts::LineFormat;
+use figures::NumberStyle;
 use follow::{Follower, LogContinuity, LogPiece};
 use header::HeaderReader;
 use lines::LineSplitter;
+use outputs::outputs;
 use traceback::TracebackReader;
 use tracker::{LineTime, Tracker};
 
@@ -51,6 +54,7 @@ pub struct Log {
     likely: usize,
     tracker: Tracker,
     header: HeaderReader,
+    numbers: NumberStyle,
     out_of_memory: Option<OutOfMemory>,
     traceback: TracebackReader,
     trouble: Option<Absence>,
@@ -100,6 +104,7 @@ impl Log {
             likely: 0,
             tracker: Tracker::default(),
             header: HeaderReader::default(),
+            numbers: NumberStyle::default(),
             out_of_memory: None,
             traceback: TracebackReader::default(),
             trouble: None,
@@ -255,6 +260,7 @@ impl Log {
             }
             return true;
         }
+        let plain = self.numbers.plain(line);
         let likely = self.likely;
         let others = (0..self.formats.len()).filter(|other| *other != likely);
         let order = std::iter::once(likely).chain(others);
@@ -264,11 +270,17 @@ impl Log {
             .filter(|at| !sure || self.formats[*at].name().is_sure())
             .collect::<Vec<_>>()
             .into_iter()
-            .find_map(|at| Some((at, self.formats[at].read(line)?)));
+            .find_map(|at| {
+                let format = &mut self.formats[at];
+                // The user's own pattern is written for the line as it stands.
+                let text = if format.name() == LogFormat::Own { line } else { &plain };
+                Some((at, format.read(text)?))
+            });
         let Some((format, facts)) = found else { return ended };
         // Where a framework writes, other lines of it are its evaluations and summaries.
         self.sure |= self.formats[format].name().is_sure();
         self.likely = format;
+        self.numbers.keep();
         if facts.step.is_some() {
             self.traceback.forget();
         }
@@ -344,52 +356,4 @@ impl Log {
 
 fn is_whole_bar(line: &str) -> bool {
     line.trim_end().ends_with(']') && ["%|", "it/s", "s/it"].iter().any(|part| line.contains(part))
-}
-
-/// The files behind standard output and error.
-fn outputs(proc: &Path, pid: u32) -> Result<Vec<PathBuf>, Absence> {
-    let mut files: Vec<PathBuf> = Vec::new();
-    let mut why = None;
-    for descriptor in ["1", "2"] {
-        let link = proc.join(format!("{pid}/fd/{descriptor}"));
-        let target = match fs::read_link(&link) {
-            Ok(target) => target,
-            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return Err(Absence::NoPermission),
-            Err(_) => return Err(Absence::Gone),
-        };
-        let same = |path: &Path| files_agree(path, &link);
-        // A file that was deleted, or lies in another mount namespace, is still open under the link.
-        let path = if same(&target) { target.clone() } else { link.clone() };
-        match fs::metadata(&path) {
-            Ok(meta) if meta.is_file() => {
-                if !files.iter().any(|known| files_agree(known, &path)) {
-                    files.push(path);
-                }
-            }
-            Ok(_) => why = why.or(Some(what(&target))),
-            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return Err(Absence::NoPermission),
-            Err(_) => why = why.or(Some(what(&target))),
-        }
-    }
-    match why {
-        Some(why) if files.is_empty() => Err(Absence::Because(why.into())),
-        _ => Ok(files),
-    }
-}
-
-/// Whether both are the same file.
-fn files_agree(one: &Path, other: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let identity = |path: &Path| fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
-    identity(one).is_some_and(|found| identity(other) == Some(found))
-}
-
-/// What an output goes to that is no file.
-fn what(target: &Path) -> &'static str {
-    match target.to_string_lossy() {
-        text if text.starts_with("pipe:") => "its output goes into a pipe",
-        text if text.starts_with("/dev/pts/") || text.starts_with("/dev/tty") => "its output goes to a terminal",
-        text if text.starts_with("/dev/null") => "its output is thrown away",
-        _ => "its output is no file",
-    }
 }

@@ -1,7 +1,7 @@
 //! Messages of frameworks beside `PyTorch`: JAX and XLA, TensorFlow, `CuPy`, Paddle, llama.cpp, ONNX Runtime, TensorRT.
 
 use super::size::{after, bytes_after, glued, number, size};
-use crate::reading::{OutOfMemory, OutOfMemoryKind as Kind};
+use crate::reading::{OutOfMemory, OutOfMemoryKind as Kind, ProgramBuffers};
 use crate::units::Bytes;
 
 fn of(backend: &str, found: OutOfMemory) -> OutOfMemory {
@@ -11,7 +11,20 @@ fn of(backend: &str, found: OutOfMemory) -> OutOfMemory {
 /// XLA's: `Out of memory while trying to allocate 7406166528 bytes`.
 pub fn xla(after: &str) -> Option<OutOfMemory> {
     let asked = bytes_after(after, "").or_else(|| glued(after))?;
-    Some(of("JAX", OutOfMemory { asked: Some(asked), ..OutOfMemory::default() }))
+    Some(of("JAX", OutOfMemory { asked: Some(asked), program: program(after), ..OutOfMemory::default() }))
+}
+
+/// XLA's `BufferAssignment stats:`, an amount behind each name (`xla/service/buffer_assignment.cc`, `Stats::ToString`).
+fn program(after: &str) -> Option<ProgramBuffers> {
+    let (_, table) = after.split_once("BufferAssignment stats:")?;
+    let amount = |name| self::after(table, name).and_then(|rest| glued(rest.trim_start()));
+    Some(ProgramBuffers {
+        parameters: amount(" parameter allocation:"),
+        outputs: amount(" maybe_live_out allocation:"),
+        temporaries: amount(" preallocated temp allocation:"),
+        total: Some(amount(" total allocation:")?),
+        fragmentation: amount(" total fragmentation:"),
+    })
 }
 
 /// XLA's on a device's stream: `6.27GiB (6727663616B) on device ordinal 0`

@@ -40,7 +40,9 @@ pub fn find(text: &str) -> Option<OutOfMemory> {
     let mut found: Option<(usize, OutOfMemory)> = None;
     for (at, mark) in marks {
         let after = one_line(&text[at + mark.text.len()..]);
-        let Some(message) = (mark.read)(line_before(&text, at), &after) else { continue };
+        let before = line_before(&text, at);
+        let Some(message) = (mark.read)(before, &after) else { continue };
+        let message = OutOfMemory { rank: rank(before), ..message };
         let kept = found.as_ref().is_some_and(|(before, known)| {
             let near = at.saturating_sub(*before) < CONSEQUENCE;
             let is_rest = at - *before < SAME_MESSAGE && known.asked.is_some() && known.asked == message.asked;
@@ -50,7 +52,7 @@ pub fn find(text: &str) -> Option<OutOfMemory> {
         if !kept {
             let whole = match &found {
                 Some((before, earlier)) if at.saturating_sub(*before) < CONSEQUENCE => {
-                    message.with_lines_before(earlier)
+                    message.with_lines_before(earlier).beside(earlier)
                 }
                 _ => message,
             };
@@ -136,6 +138,12 @@ fn plain(text: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(plain)
+}
+
+/// `[rank3]: ` (torch/distributed/elastic) before a line.
+fn rank(before: &str) -> Option<u32> {
+    let (_, rank) = before.split_once("[rank")?;
+    rank.split_once("]:")?.0.parse().ok()
 }
 
 /// What stands on the same line before a mark, the last of it.

@@ -173,3 +173,34 @@ fn a_loaders_worker_that_lost_its_shared_memory_is_known() {
         assert_eq!((find(text), unexplained(text)), (None, Some(failure)), "{text}");
     }
 }
+
+#[test]
+fn of_several_ranks_the_shortest_is_told_with_the_others_names() {
+    let rank = |rank: u32, free: &str| {
+        format!(
+            "[rank{rank}]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.79 GiB. GPU {rank} has a total capacity of \
+             79.11 GiB of which {free} GiB is free. Of the allocated memory 65.29 GiB is allocated by PyTorch, and 3.83 GiB is \
+             reserved by PyTorch but unallocated.\n"
+        )
+    };
+    for text in [rank(3, "1.06") + &rank(1, "2.46"), rank(1, "2.46") + &rank(3, "1.06") + &rank(1, "2.46")] {
+        let found = find(&text).unwrap();
+        assert_eq!((found.device, found.rank, found.free), (Some(3), Some(3), gib(1.06)), "{text}");
+        assert_eq!(found.also, ["rank 1 (GPU 1)"]);
+    }
+    // The same rank again, otherwise: another attempt.
+    let found = find(&(rank(3, "1.06") + &rank(1, "2.46") + &rank(3, "2.00"))).unwrap();
+    assert_eq!((found.device, found.free, found.also.len()), (Some(3), gib(2.0), 0));
+}
+
+#[test]
+fn the_table_of_a_compiled_program() {
+    // jax-ml/jax, as `BufferAssignment::Stats::ToString` lays it out.
+    let text = "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 4770354232 bytes.\n\
+                BufferAssignment OOM Debugging.\nBufferAssignment stats:\n             parameter allocation:  372.76MiB\n              \
+                constant allocation:    48.5KiB\n        maybe_live_out allocation:    9.64GiB\n     preallocated temp allocation:    \
+                4.44GiB\n                 total allocation:   14.44GiB\n              total fragmentation:  680.30MiB (4.60%)\n";
+    let program = find(text).unwrap().program.unwrap();
+    assert_eq!((program.parameters, program.outputs, program.temporaries), (mib(372.76), gib(9.64), gib(4.44)));
+    assert_eq!((program.total, program.fragmentation), (gib(14.44), mib(680.3)));
+}

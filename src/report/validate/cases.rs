@@ -60,6 +60,9 @@ pub fn read(text: &str) -> Result<Vec<Result<Case, FailedCase>>, CasesError> {
     }
     if text.trim_start().starts_with('[') {
         let FirstCases(values) = serde_json::from_str(text)?;
+        if values.is_empty() {
+            return Err(CasesError::Empty);
+        }
         if values.len() > MOST {
             return Err(CasesError::TooMany);
         }
@@ -140,6 +143,13 @@ fn case(value: Value, place: &str) -> Result<Case, FailedCase> {
     let Some(Value::Object(measured)) = object.remove("measured") else {
         return Err(fail("`measured` is missing or not a mapping"));
     };
+    let above_zero = |value: &Value| value.as_f64().is_none_or(|number| number > 0.0);
+    for (quantity, value) in &measured {
+        let entries = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+        if let Some(wrong) = entries.iter().find(|entry| !above_zero(entry)) {
+            return Err(fail(&format!("`{quantity}` is {wrong}: what was measured is above zero")));
+        }
+    }
     let [group, source] = ["group", "source"].map(|key| object.get(key).and_then(Value::as_str).map(str::to_owned));
     Ok(Case { id, group, source, plan, measured })
 }
@@ -184,8 +194,22 @@ mod tests {
     }
 
     #[test]
+    fn a_measured_value_is_above_zero() {
+        for (measured, told) in [
+            (r#"{"peak_allocated_bytes": -5}"#, "`peak_allocated_bytes` is -5: "),
+            (r#"{"step_time_s": 0}"#, "`step_time_s` is 0: "),
+            (r#"{"static_bytes_by_rank": [3, 0.0]}"#, "`static_bytes_by_rank` is 0.0: "),
+        ] {
+            let cases = read(&format!("[{{\"plan\": {{}}, \"measured\": {measured}}}]")).unwrap();
+            let failure = cases[0].as_ref().unwrap_err();
+            assert!(failure.error.starts_with(told) && !failure.error.contains('\n'), "{failure:?}");
+        }
+    }
+
+    #[test]
     fn a_text_without_cases_is_an_error() {
         assert!(read("").is_err());
         assert!(read("[1, 2").is_err());
+        assert!(matches!(read(" []\n"), Err(CasesError::Empty)));
     }
 }

@@ -35,9 +35,7 @@ impl LineFormat for Batches {
     }
 
     fn read(&mut self, line: &str) -> Option<LineFacts> {
-        if !text::may_train(line) {
-            return None;
-        }
+        let line = &*text::training(line)?;
         let found = (*POSITION).as_ref()?.captures(line)?;
         let whole = |group| text::counted(&found, group);
         let epoch = whole(1).or(whole(5)).or(whole(7)).or(whole(10))?;

@@ -3,7 +3,8 @@
 use regex::{Regex, RegexBuilder};
 use thiserror::Error;
 
-use super::super::facts::{LineFacts, LineFormat, count, leading_number};
+use super::super::facts::{LineFacts, LineFormat, leading_count, leading_number};
+use super::super::figures::NumberStyle;
 use crate::reading::LogFormat;
 use crate::units::{Bytes, FlopsPerSec, Fraction, Seconds};
 
@@ -81,14 +82,17 @@ impl LineFormat for CustomPattern {
 
     fn read(&mut self, line: &str) -> Option<LineFacts> {
         let groups = self.pattern.captures(line)?;
-        let number = |name: &str| leading_number(groups.name(name)?.as_str());
+        let style = NumberStyle::of_line(line);
+        let text = |name: &str| Some(style.clone().plain(groups.name(name)?.as_str()).into_owned());
+        let number = |name: &str| leading_number(&text(name)?);
+        let count = |name: &str| leading_count(&text(name)?);
         let positive = |name: &str| number(name).filter(|number| number.is_finite() && *number > 0.0);
         let seconds = positive("step_time_s").map(Seconds);
         let millis = positive("step_time_ms").map(|millis| Seconds(millis / 1000.0));
         let rate = positive("steps_per_s").map(|rate| Seconds(1.0 / rate));
         Some(LineFacts {
-            step: number("step").and_then(count),
-            total_steps: number("total_steps").and_then(count),
+            step: count("step"),
+            total_steps: count("total_steps"),
             epoch: number("epoch"),
             loss: number("loss"),
             grad_norm: number("grad_norm"),
@@ -118,6 +122,8 @@ mod tests {
         let facts = own.read("12:00 [1,200/5000] L=2.75 312.5ms util 41.5%").unwrap();
         assert_eq!((facts.step, facts.total_steps, facts.loss), (Some(1_200), Some(5_000), Some(2.75)));
         assert_eq!((facts.step_time, facts.mfu), (Some(Seconds(0.312_5)), Some(Fraction(0.415))));
+        let facts = own.read("12:00 [1,200/5000] L=2,75 3,125e2ms util 41,5%").unwrap();
+        assert_eq!((facts.loss, facts.step_time), (Some(2.75), Some(Seconds(0.312_5))));
         assert_eq!(own.read("something else"), None);
     }
 

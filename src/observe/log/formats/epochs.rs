@@ -50,9 +50,7 @@ impl LineFormat for Epochs {
     }
 
     fn read(&mut self, line: &str) -> Option<LineFacts> {
-        if !text::may_train(line) {
-            return None;
-        }
+        let line = &*text::training(line)?;
         let found = (*POSITION).as_ref()?.captures(line)?;
         let whole = |group| text::counted(&found, group);
         let (epoch, done, each) = (whole(1)?, whole(3)?, whole(4)?);

@@ -2,7 +2,7 @@
 //! `    train/CrossEntropyLoss=8.01`, `    throughput/device/tokens_per_second=9,812` (`olmo/train.py`, `log_metrics_to_console`;
 //! `olmo_core/train/callbacks/console_logger.py`).
 
-use super::super::facts::{LineFacts, LineFormat, count, leading_number};
+use super::super::facts::{LineFacts, LineFormat, leading_count, leading_number};
 use crate::reading::LogFormat;
 use crate::units::Seconds;
 
@@ -17,11 +17,12 @@ impl LineFormat for Olmo {
         if let Some((_, rest)) = line.split_once("[step=").filter(|(_, rest)| rest.contains(",epoch=")) {
             let (step, total) = rest.split_once('/')?;
             // Of a run without an end the total is `???`.
-            let total_steps = leading_number(total).and_then(count);
+            let total_steps = leading_count(total);
             return Some(LineFacts { step: step.parse().ok(), total_steps, ..LineFacts::default() });
         }
         let line = line.trim_start();
-        let value = |name: &str| leading_number(line.strip_prefix(name)?.strip_prefix('=')?);
+        // `f"{value:,}"` where it is large (olmo/train.py, `format_float`): a comma parts thousands.
+        let value = |name: &str| leading_number(&line.strip_prefix(name)?.strip_prefix('=')?.replace(',', ""));
         let named = |names: [&str; 2]| names.into_iter().find_map(value).filter(|number| *number > 0.0);
         let facts = LineFacts {
             // One that is no number is told as well.

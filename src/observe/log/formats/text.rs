@@ -1,11 +1,12 @@
 //! Any line with a step and a loss: `step 120/5000 | loss 2.31 | 310 ms/step`, `[iter 40] train_loss=6.2`. Whose it is
 //! nobody knows; lines of a framework that is known come before.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::super::facts::{LineFacts, LineFormat, count, leading_number};
+use super::super::facts::{LineFacts, LineFormat, leading_count, leading_number};
 use super::epochs;
 use crate::reading::LogFormat;
 use crate::units::Seconds;
@@ -14,16 +15,16 @@ use crate::units::Seconds;
 const LONGEST: usize = 2_000;
 
 static STEP: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"(?i)\b(?:(?:global[_ ]?step|training[_ ]step|step|steps|iter|iters|iteration|update)\b|iter\(train\))\s*[:=#]?\s*[\[(]?\s*(\d[\d,]*)(?:\s*(?:/|of)\s*(\d[\d,]*))?")
+    Regex::new(r"(?i)\b(?:(?:global[_ ]?step|training[_ ]step|step|steps|iter|iters|iteration|update)\b|iter\(train\))\s*[:=#]?\s*[\[(]?\s*(\d[\d.,]*)(?:\s*(?:/|of)\s*(\d[\d.,]*))?")
         .ok()
 });
 static EPOCH: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?i)\bepoch\b\s*[:=#]?\s*[\[(]?\s*(\d+)(?:\s*(?:/|of)\s*(\d+))?").ok());
 static LOSS: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"(?i)\b(?:(?:train(?:ing)?[_ /.]?|(?:lm|total|step|average|avg|mean|running)[_ ])?loss|xent)\b\s*[:=]?\s*\(?([-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|nan|inf))\b").ok()
+    Regex::new(r"(?i)\b(?:(?:train(?:ing)?[_ /.]?|(?:lm|total|step|average|avg|mean|running)[_ ])?loss|xent)\b\s*[:=]?\s*\(?([-+]?(?:\d[\d.,]*(?:e[-+]?\d+)?|nan|inf))\b").ok()
 });
 static TIME: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"(?i)(?:\b(?:(?:step|iter)[_ ]?time|time[_ ]per[_ ]step|time/step|(?:iter_)?dt)\b\s*[:=]?\s*([\d.]+)\s*(ms|s|sec)?\b)|(?:([\d.]+)\s*(ms|s|sec)\s*/\s*(?:step|it|iter)\b)|(?:([\d.]+)\s*(?:steps?|it|iters?)/s)|\bcompleted step: \d+, seconds: ([\d.]+)|\bsteps_per_second\b\s*[:=]\s*([\d.]+)").ok()
+    Regex::new(r"(?i)(?:\b(?:(?:step|iter)[_ ]?time|time[_ ]per[_ ]step|time/step|(?:iter_)?dt)\b\s*[:=]?\s*(\d[\d.,]*)\s*(ms|s|sec)?\b)|(?:(\d[\d.,]*)\s*(ms|s|sec)\s*/\s*(?:step|it|iter)\b)|(?:(\d[\d.,]*)\s*(?:steps?|it|iters?)/s)|\bcompleted step: \d+, seconds: (\d[\d.,]*)|\bsteps_per_second\b\s*[:=]\s*(\d[\d.,]*)").ok()
 });
 /// The name of a rate, its number behind it or before it. Of one GPU it is another rate.
 static TOKENS: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -33,6 +34,15 @@ static TOKENS: LazyLock<Option<Regex>> = LazyLock::new(|| {
 static OTHER: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r"(?i)(?:^|[^a-z])(?:val|valid(?:at(?:e|ing|ion))?|eval(?:uat(?:e|ing|ion))?|test(?:ing)?)(?:[^a-z]|$)|\[dev\]",
+    )
+    .ok()
+});
+
+/// A figure of an evaluation: `val_loss 5.5`, `eval/acc=0.5`, `val loss: 3.2`.
+static BESIDE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r"(?ix)(^|[^a-z]) (?:val|valid(?:ation)?|eval(?:uation)?|test)
+          (?: (?:[_/.-][a-z]\w*)+ | \s(?:loss|ppl|perplexity) ) (?:[/.]\w+)* \s* [:=]? \s* \(? [-+]? (?:\d[\d.,]*(?:e[-+]?\d+)?|nan|inf)\b",
     )
     .ok()
 });
@@ -47,12 +57,22 @@ fn number(found: &Captures, group: usize) -> Option<f64> {
 
 /// A count that a pattern has found.
 pub fn counted(found: &Captures, group: usize) -> Option<u64> {
-    number(found, group).and_then(count)
+    leading_count(found.get(group)?.as_str())
 }
 
-/// Whether a line may be one of training: no bar, and no evaluation's.
-pub fn may_train(line: &str) -> bool {
-    line.len() <= LONGEST && !line.contains("%|") && groups(&OTHER, line).is_none()
+/// The line as far as it is training's: no bar, no evaluation's line, and without the figures of an evaluation that
+/// stand beside its own.
+pub fn training(line: &str) -> Option<Cow<'_, str>> {
+    if line.len() > LONGEST || line.contains("%|") {
+        return None;
+    }
+    if groups(&OTHER, line).is_none() {
+        return Some(Cow::Borrowed(line));
+    }
+    let own = (*BESIDE).as_ref()?.replace_all(line, "$1");
+    // nanoGPT's evaluation tells the mean of the training's data beside the other, and no time.
+    let is_summary = line.to_ascii_lowercase().contains("train loss") && groups(&TIME, &own).is_none();
+    (groups(&OTHER, &own).is_none() && !is_summary).then_some(own)
 }
 
 /// The loss of a line.
@@ -77,9 +97,7 @@ impl LineFormat for Text {
     }
 
     fn read(&mut self, line: &str) -> Option<LineFacts> {
-        if !may_train(line) {
-            return None;
-        }
+        let line = &*training(line)?;
         let loss = loss(line)?;
         let found = groups(&STEP, line)?;
         let step = counted(&found, 1)?;
@@ -187,6 +205,7 @@ fn rate(found: &Captures) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::figures::NumberStyle;
     use super::*;
 
     #[test]
@@ -227,8 +246,29 @@ mod tests {
     }
 
     #[test]
+    fn figures_of_an_evaluation_are_passed_over_beside_the_trainings_own() {
+        let read = |line: &str| Text::default().read(line).map(|facts| (facts.step, facts.loss));
+        for line in [
+            "step 14 | loss 2.14 | 0.9s/it | val_loss 5.5 loss_scale 65536",
+            "step 14 | val_loss 5.5 | loss 2.14 | 0.9s/it",
+            "step 14 | val/loss=5.5 | eval_acc: 0.25 | loss 2.14",
+            "step 14 validation loss: 5.5 train loss: 2.14 310 ms/step",
+        ] {
+            assert_eq!(read(line), Some((Some(14), Some(2.14))), "{line}");
+        }
+        for line in
+            ["step 14 | val_loss 5.5", "val step 14 | loss 2.14", "step 14 eval loss 5.5", "test_step 14 loss 2"]
+        {
+            assert_eq!(read(line), None, "{line}");
+        }
+    }
+
+    #[test]
     fn a_rate_of_tokens_is_no_count_and_no_neighbours() {
-        let rate = |line: &str| Text::default().read(&format!("step 3 loss 2.0 {line}")).unwrap().tokens_per_s;
+        let rate = |line: &str| {
+            let line = format!("step 3 loss 2.0 {line}");
+            Text::default().read(&NumberStyle::default().plain(&line)).unwrap().tokens_per_s
+        };
         assert_eq!(rate("| tokens=65536"), None);
         assert_eq!(rate("| mem 70.5 tok/s 7047"), None);
         assert_eq!(rate("| TFLOP/s/device: 100.123, Tokens/s/device: 2000.123"), None);
@@ -237,6 +277,10 @@ mod tests {
         assert_eq!(rate("| 12.5k tok/s"), Some(12_500.0));
         assert_eq!(rate("| 12.5k tok/s 33 ms"), None);
         assert_eq!(rate("| tokens_per_sec=7047"), Some(7_047.0));
+        assert_eq!(rate("| Throughput: 1.15e+04 tokens/sec, Time: 1.5s"), Some(11_500.0));
+        assert_eq!(rate("| 12 300 tokens/s"), Some(12_300.0));
+        // Twelve thousand three hundred, or step 12 and 300.
+        assert_eq!(rate("| 1,5 s/it | 12,300 tokens/s"), None);
     }
 
     #[test]
