@@ -120,7 +120,6 @@ fn config(plan: &Plan, catalog: &Catalog) -> Option<Map<String, Value>> {
 
 fn of_config(config: &Map<String, Value>) -> Option<ArchitecturePart> {
     let whole = |names: &[&str]| first_whole(config, names);
-    let flag = |name: &str| config.get(name).and_then(Value::as_bool);
     let kind = config.get("model_type").and_then(Value::as_str).unwrap_or("");
     let gpt2 = kind == "gpt2";
     let known = [
@@ -150,7 +149,8 @@ fn of_config(config: &Map<String, Value>) -> Option<ArchitecturePart> {
         intermediate_size: inner,
         vocab_size: whole(&["vocab_size"]),
         max_position_embeddings: whole(&["max_position_embeddings", "n_positions"]),
-        tie_embeddings: Some(flag("tie_word_embeddings").unwrap_or(gpt2)),
+        // An explicit null is no tie.
+        tie_embeddings: Some(config.get("tie_word_embeddings").map_or(gpt2, |tied| tied.as_bool() == Some(true))),
         position: Some(if gpt2 { Position::Learned } else { Position::Rope }),
         activation: Some(if gpt2 { Activation::Gelu } else { Activation::Swiglu }),
         norm: Some(if gpt2 { Norm::Layernorm } else { Norm::Rmsnorm }),
