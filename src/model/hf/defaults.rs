@@ -135,7 +135,17 @@ const fn of_family(family: Family) -> ClassDefaults {
 /// the key, which nothing reads (`models/*/modeling_*.py`).
 pub fn reads_attention_bias(model_type: Option<&str>) -> bool {
     let ignores = [
-        "mistral", "ministral", "mixtral", "phi3", "stablelm", "gptj", "codegen", "gpt_neo", "exaone4", "jamba",
+        "mistral",
+        "ministral",
+        "mixtral",
+        "phi3",
+        "stablelm",
+        "gptj",
+        "codegen",
+        "gpt_neo",
+        "exaone4",
+        "llama4_text",
+        "jamba",
     ];
     model_type.is_none_or(|name| !ignores.iter().any(|known| known.eq_ignore_ascii_case(name)))
 }
@@ -143,8 +153,18 @@ pub fn reads_attention_bias(model_type: Option<&str>) -> bool {
 /// The same of feed-forward blocks and `mlp_bias`.
 pub fn reads_mlp_bias(model_type: Option<&str>) -> bool {
     let reads = [
-        "llama", "code_llama", "granite", "helium", "arcee", "nemotron", "nemotron_h", "smollm3", "seed_oss", "bamba",
-        "falcon_h1", "deepseek_v2",
+        "llama",
+        "code_llama",
+        "granite",
+        "helium",
+        "arcee",
+        "nemotron",
+        "nemotron_h",
+        "smollm3",
+        "seed_oss",
+        "bamba",
+        "falcon_h1",
+        "deepseek_v2",
     ];
     model_type.is_none_or(|name| reads.iter().any(|known| known.eq_ignore_ascii_case(name)))
 }

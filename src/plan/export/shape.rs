@@ -87,6 +87,19 @@ pub fn batch(plan: &Plan, data: u64) -> (Option<u64>, Option<u64>, Option<u64>) 
     (micro, steps, global)
 }
 
+/// Tokens of a sample: the plan's, or what a prediction takes where the plan is silent (`predict::Job`).
+pub fn sequence(plan: &Plan, positions: Option<u64>) -> u64 {
+    plan.model.sequence_length.unwrap_or_else(|| positions.map_or(2048, |most| most.clamp(1, 2048)))
+}
+
+/// Positions of the model that the plan describes, where its configuration says how many.
+pub fn positions(plan: &Plan, catalog: &Catalog) -> Option<u64> {
+    if let Some(part) = &plan.model.architecture {
+        return part.max_position_embeddings;
+    }
+    first_whole(&config(plan, catalog)?, &["max_position_embeddings", "n_positions"])
+}
+
 /// The architecture as explicit fields: the plan's own, or those that a configuration of the
 /// Llama family or of GPT-2 spells.
 pub fn architecture(plan: &Plan, catalog: &Catalog) -> Option<ArchitecturePart> {
