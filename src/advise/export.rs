@@ -7,7 +7,9 @@ use crate::catalog::Catalog;
 use crate::files::Unread;
 use crate::import::{self, Files, ImportedPlan, ProcessView};
 use crate::plan::export::{self, ExportDegrees, ExportedPlan, Target};
+use crate::plan::keys::{self, ModelPart};
 use crate::plan::keywords::Framework;
+use crate::plan::schema::{self, PlanKey, ValueKind};
 use crate::plan::{Change, Plan, PlanOverlay};
 use crate::predict::{self, Prediction};
 
@@ -54,29 +56,17 @@ fn read_back(plan: &Plan, exported: &ExportedPlan, target: Target, catalog: &Cat
         return vec!["model: the text alone cannot be imported again".to_owned()];
     };
     let Ok(read) = imported.plan() else { return Vec::new() };
-    let read = completed(read, plan, target);
-    match predict::of(&read, catalog) {
+    let comparison = Comparison { plan, own: &own, target, catalog, names_model: names_model(target, &imported) };
+    match predict::of(&comparison.completed(read), catalog) {
         Ok(other) if is_same(&own, &other) => Vec::new(),
-        Ok(other) => differing(plan, &imported, &own, &other, target, catalog),
+        Ok(other) => comparison.differing(&imported, &other),
         Err(faults) => faults.iter().map(|fault| format!("{}: read back, {}", fault.key, fault.message)).collect(),
     }
 }
 
-/// What no target writes, and of DeepSpeed what the script says.
-fn completed(mut read: Plan, plan: &Plan, target: Target) -> Plan {
-    read.cluster = plan.cluster.clone();
-    read.hardware = plan.hardware.clone();
-    if target == Target::Deepspeed {
-        let (batch, framework) = (read.model.batch_size, read.model.framework);
-        read.model = plan.model.clone();
-        read.model.batch_size = batch.or(plan.model.batch_size);
-        read.model.framework = plan.model.framework.or(framework);
-        read.training.attention = plan.training.attention;
-        read.training.activation_checkpointing = plan.training.activation_checkpointing.clone();
-        read.training.lora = plan.training.lora.clone();
-        read.training.loss = plan.training.loss;
-    }
-    read
+/// Whether the text says which model it is: of DeepSpeed the script does, and a tool may not have that shape.
+fn names_model(target: Target, imported: &ImportedPlan) -> bool {
+    target != Target::Deepspeed && imported.names_no_model().is_none()
 }
 
 /// What is compared: parameters, states, peak and time.
@@ -91,37 +81,85 @@ fn is_same(one: &Prediction, other: &Prediction) -> bool {
     pairs.into_iter().all(|(one, other)| (one - other).abs() <= TOLERANCE * one.max(other))
 }
 
-/// Each imported value that alone changes the plan's prediction; where none does, that both together differ.
-fn differing(
-    plan: &Plan,
-    imported: &ImportedPlan,
-    own: &Prediction,
-    other: &Prediction,
+/// Keys that DeepSpeed's file leaves to the script, which its export says.
+const OF_SCRIPT: [&str; 4] =
+    [keys::training::attention, keys::training::activation_checkpointing, keys::training::lora, keys::training::loss];
+
+/// A plan and its prediction, set against what an import reads.
+struct Comparison<'a> {
+    plan: &'a Plan,
+    own: &'a Prediction,
     target: Target,
-    catalog: &Catalog,
-) -> Vec<String> {
-    let is_compared = |key: &str| {
-        let sections: &[&str] = if target == Target::Deepspeed {
-            &["training.", "distribution.", "model.batch_size"]
-        } else {
-            &["training.", "distribution.", "model."]
-        };
-        sections.iter().any(|section| key.starts_with(section))
-    };
-    let mut lines = Vec::new();
-    for value in imported.values.iter().filter(|value| is_compared(value.key)) {
-        let text = value.value.to_string();
-        let Ok(overlay) = PlanOverlay::read(&Change::to(value.key, text.clone()), Path::new("")) else { continue };
-        let mut changed = plan.clone();
-        overlay.apply(&mut changed);
-        if predict::of(&changed, catalog).is_ok_and(|changed| !is_same(own, &changed)) {
-            lines.push(format!("{}: read back as {text}", value.key));
+    catalog: &'a Catalog,
+    names_model: bool,
+}
+
+impl Comparison<'_> {
+    /// The imported plan with what its text leaves to the machine and to the script.
+    fn completed(&self, mut read: Plan) -> Plan {
+        let plan = self.plan;
+        read.cluster = plan.cluster.clone();
+        read.hardware = plan.hardware.clone();
+        if !self.names_model {
+            let model = plan.model.clone();
+            read.model = ModelPart {
+                batch_size: read.model.batch_size.or(model.batch_size),
+                sequence_length: read.model.sequence_length.or(model.sequence_length),
+                framework: model.framework.or(read.model.framework),
+                ..model
+            };
         }
+        if self.target == Target::Deepspeed {
+            read.training.attention = plan.training.attention;
+            read.training.activation_checkpointing = plan.training.activation_checkpointing.clone();
+            read.training.lora = plan.training.lora.clone();
+            read.training.loss = plan.training.loss;
+        }
+        read
     }
-    if lines.is_empty() {
-        let peak = |prediction: &Prediction| prediction.largest().peak_allocated.0 as f64;
-        let change = (peak(other) / peak(own).max(1.0) - 1.0) * 100.0;
-        lines.push(format!("plan: read back, it is another: peak memory {change:+.1} %"));
+
+    fn is_compared(&self, key: &str) -> bool {
+        let is_batch = matches!(key, keys::model::batch_size | keys::model::sequence_length);
+        let is_script = self.target == Target::Deepspeed && OF_SCRIPT.iter().any(|known| key.starts_with(known));
+        let is_model = key.starts_with("model.") && (self.names_model || is_batch);
+        !is_script && (is_model || key.starts_with("training.") || key.starts_with("distribution."))
     }
-    lines
+
+    /// A whole value, and not a part of one, that the text could hold.
+    fn may_be_lost(&self, key: &PlanKey) -> bool {
+        let is_whole = schema::key(key.section()).is_some_and(|above| above.kind == ValueKind::Section);
+        let is_model = key.path.starts_with("model.");
+        key.kind != ValueKind::Section && is_whole && (self.names_model || !is_model) && self.is_compared(key.path)
+    }
+
+    /// Whether the plan with that change is predicted otherwise.
+    fn changes(&self, change: &Change) -> bool {
+        let Ok(overlay) = PlanOverlay::read(change, Path::new("")) else { return false };
+        let mut changed = self.plan.clone();
+        overlay.apply(&mut changed);
+        changed != *self.plan && predict::of(&changed, self.catalog).is_ok_and(|changed| !is_same(self.own, &changed))
+    }
+
+    /// Each value that is read otherwise or not at all and alone changes the prediction; where none does, that all
+    /// together differ.
+    fn differing(&self, imported: &ImportedPlan, other: &Prediction) -> Vec<String> {
+        let mut lines = Vec::new();
+        for value in imported.values.iter().filter(|value| self.is_compared(value.key)) {
+            let text = value.value.to_string();
+            if self.changes(&Change::to(value.key, text.clone())) {
+                lines.push(format!("{}: read back as {text}", value.key));
+            }
+        }
+        for key in schema::keys().iter().filter(|key| self.may_be_lost(key) && imported.get(key.path).is_none()) {
+            if self.changes(&Change { set: Vec::new(), remove: vec![key.path] }) {
+                lines.push(format!("{}: not read back", key.path));
+            }
+        }
+        if lines.is_empty() {
+            let peak = |prediction: &Prediction| prediction.largest().peak_allocated.0 as f64;
+            let change = (peak(other) / peak(self.own).max(1.0) - 1.0) * 100.0;
+            lines.push(format!("plan: read back, it is another: peak memory {change:+.1} %"));
+        }
+        lines
+    }
 }

@@ -163,9 +163,9 @@ fn training(list: &mut MegatronArguments, plan: &Plan, catalog: &Catalog) {
     let [hidden, attention] = shape::dropout(plan, catalog);
     list.value("hidden-dropout", Some(hidden));
     list.value("attention-dropout", Some(attention));
-    // Megatron's optimizers all decay by a hundredth where nothing is said, a plan's Adam alone does.
-    let adam = matches!(part.optimizer, None | Some(Optimizer::Adamw | Optimizer::AdamwFused));
-    list.value("weight-decay", part.weight_decay.or((!adam).then_some(0.0)));
+    // Megatron decays by a hundredth where nothing is said, whatever the optimizer; a plan's SGD does not.
+    let is_sgd = matches!(part.optimizer, Some(Optimizer::Sgd | Optimizer::SgdMomentum));
+    list.value("weight-decay", part.weight_decay.or(is_sgd.then_some(0.0)));
     list.value("clip-grad", part.gradient_clipping.map(|on| if on { "1.0" } else { "0.0" }));
     list.flag("no-gradient-accumulation-fusion", part.gradient_accumulation_fusion == Some(false));
     list.flag("attention-softmax-in-fp32", part.attention_softmax_fp32 == Some(true));
