@@ -132,12 +132,15 @@ impl Comparison<'_> {
         key.kind != ValueKind::Section && is_whole && (self.names_model || !is_model) && self.is_compared(key.path)
     }
 
-    /// Whether the plan with that change is predicted otherwise.
-    fn changes(&self, change: &Change) -> bool {
+    /// Whether the plan with that change to `key` is predicted otherwise. A degree or an engine that does not go with the
+    /// plan's others is another; a size of a model given by name is not compared.
+    fn changes(&self, key: &str, change: &Change) -> bool {
         let Ok(overlay) = PlanOverlay::read(change, Path::new("")) else { return false };
         let mut changed = self.plan.clone();
         overlay.apply(&mut changed);
-        changed != *self.plan && predict::of(&changed, self.catalog).is_ok_and(|changed| !is_same(self.own, &changed))
+        changed != *self.plan
+            && predict::of(&changed, self.catalog)
+                .map_or(!key.starts_with("model."), |changed| !is_same(self.own, &changed))
     }
 
     /// Each value that is read otherwise or not at all and alone changes the prediction; where none does, that all
@@ -146,12 +149,12 @@ impl Comparison<'_> {
         let mut lines = Vec::new();
         for value in imported.values.iter().filter(|value| self.is_compared(value.key)) {
             let text = value.value.to_string();
-            if self.changes(&Change::to(value.key, text.clone())) {
+            if self.changes(value.key, &Change::to(value.key, text.clone())) {
                 lines.push(format!("{}: read back as {text}", value.key));
             }
         }
         for key in schema::keys().iter().filter(|key| self.may_be_lost(key) && imported.get(key.path).is_none()) {
-            if self.changes(&Change { set: Vec::new(), remove: vec![key.path] }) {
+            if self.changes(key.path, &Change { set: Vec::new(), remove: vec![key.path] }) {
                 lines.push(format!("{}: not read back", key.path));
             }
         }
