@@ -8,7 +8,6 @@ use crate::files::Unread;
 use crate::import::{self, Files, ImportedPlan, ProcessView};
 use crate::plan::export::{self, ExportDegrees, ExportedPlan, Target};
 use crate::plan::keys::{self, ModelPart};
-use crate::plan::keywords::Framework;
 use crate::plan::schema::{self, PlanKey, ValueKind};
 use crate::plan::{Change, Plan, PlanOverlay};
 use crate::predict::{self, Prediction};
@@ -45,7 +44,7 @@ impl Files for NoFiles {
 /// The keys that are read back otherwise, where that changes the prediction.
 fn read_back(plan: &Plan, exported: &ExportedPlan, target: Target, catalog: &Catalog) -> Vec<String> {
     // A command that names a script of the user's, or a file of its own, says nothing by itself.
-    if target == Target::Torchrun && plan.model.framework != Some(Framework::Megatron) {
+    if target == Target::Torchrun && !exported.text.contains("pretrain_gpt.py") {
         return Vec::new();
     }
     let Ok(own) = predict::of(plan, catalog) else { return Vec::new() };
