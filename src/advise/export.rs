@@ -128,7 +128,13 @@ impl Comparison<'_> {
     fn may_be_lost(&self, key: &PlanKey) -> bool {
         let is_whole = schema::key(key.section()).is_some_and(|above| above.kind == ValueKind::Section);
         let is_model = key.path.starts_with("model.");
-        key.kind != ValueKind::Section && is_whole && (self.names_model || !is_model) && self.is_compared(key.path)
+        // One model may be given in several ways.
+        let names_one = matches!(key.path, keys::model::preset | keys::model::hf_config | keys::model::size_billions);
+        !names_one
+            && key.kind != ValueKind::Section
+            && is_whole
+            && (self.names_model || !is_model)
+            && self.is_compared(key.path)
     }
 
     /// Whether the plan with that change to `key` is predicted otherwise. A degree or an engine that does not go with the
