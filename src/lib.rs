@@ -65,7 +65,7 @@
 //! | [`predict`] | one walk over the operators: memory, flops, traffic, roofline, time | no |
 //! | [`mod@bench`] | measured kernels of a machine, fitted to the curves of the catalogue | no |
 //! | [`import`] | plans out of other tools' commands and files; reads none by itself | no |
-//! | [`advise`] | bottlenecks, fixes in order of cost, sweeps, search: predictions of changed plans | no |
+//! | [`advise`] | bottlenecks, fixes in order of cost, sweeps, search, exports read back: predictions of changed plans | no |
 //! | [`lessons`] | what the words on the screen mean, with a plan's own numbers | no |
 //! | [`observe`] | where facts come from: NVML, amdgpu, DCGM's page, processes, logs, the PyTorch hook, the tracer's program, memory snapshots, the demo run; recordings, written and played | drivers, `/proc`, network, files, clock |
 //! | [`compare`] | predicted against observed | no |

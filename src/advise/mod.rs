@@ -1,7 +1,9 @@
-//! What to do about a plan: sweeps over its keys, searches, bottlenecks with their fixes, memory that ran out. Whatever
+//! What to do about a plan: sweeps over its keys, searches, bottlenecks with their fixes, memory that ran out,
+//! exports read back. Whatever
 //! is said of a change was computed by predicting the changed plan.
 
 mod axis;
+mod export;
 mod findings;
 mod fixes;
 mod follow;
@@ -16,6 +18,7 @@ mod walk_cache;
 mod walls;
 
 pub use axis::{Axis, MOST_POINTS};
+pub use export::export;
 pub use findings::{Advice, Finding, Severity, advise};
 pub use fixes::{Fix, FixKind, savings};
 pub use limits::{LargestModel, fewest_gpus, largest_model};

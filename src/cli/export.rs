@@ -6,8 +6,9 @@ use std::path::Path;
 
 use super::args::{ExportArgs, ExportTarget};
 use super::{Exit, Failure, Streams, plans};
+use crate::advise::export;
 use crate::catalog::Catalog;
-use crate::plan::export::{Target, export};
+use crate::plan::export::Target;
 
 pub fn run(args: &ExportArgs, catalog: &Catalog, streams: &mut Streams) -> Result<Exit, Failure> {
     let (sources, exit) = plans::of_file(&args.plan, streams);

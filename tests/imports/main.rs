@@ -8,6 +8,7 @@ mod support;
 
 mod corpus;
 mod drawn;
+mod exports;
 mod garbage;
 mod invalid_plans;
 mod round_trip;

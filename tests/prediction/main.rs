@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod absent_keys;
 mod accounts;
 mod accumulation;
 mod accuracy;

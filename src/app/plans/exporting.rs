@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::advise::export;
 use crate::app::event::{Effect, ExpectedFile};
 use crate::app::notice::{info, problem};
 use crate::app::picker::choice::Choice;
 use crate::app::picker::{Picker, PickerPurpose};
 use crate::app::state::{Overlay, Plans, Saving, State};
-use crate::plan::export::{ExportedPlan, Target, export};
+use crate::plan::export::{ExportedPlan, Target};
 
 /// What the plan is exported as.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -227,8 +227,14 @@ fn given<'a>(kind: &Kind, config: &'a Map<String, Value>, path: &str) -> Option<
             other => other.get(part),
         })
     };
-    at(path).or_else(|| kind.alias.iter().filter(|(_, meant)| *meant == path).find_map(|(other, _)| at(other)))
+    let value =
+        at(path).or_else(|| kind.alias.iter().filter(|(_, meant)| *meant == path).find_map(|(other, _)| at(other)));
+    // `None` in place of a flag is false.
+    let is_flag = || kind.defaults.get(path).is_some_and(Value::is_boolean);
+    value.map(|value| if value.is_null() && is_flag() { &FALSE } else { value })
 }
+
+static FALSE: Value = Value::Bool(false);
 
 fn is_default(kind: &Kind, config: &Map<String, Value>, key: &str) -> bool {
     let default = kind.defaults.get(key).unwrap_or(&Value::Null);

@@ -1,7 +1,7 @@
 //! Decoder-only configurations, family by family.
 
 use super::HELP;
-use super::defaults::defaults;
+use super::defaults;
 use super::keys::{Keys, MAX_COUNT, MAX_ROWS, MAX_WIDTH};
 use super::windows;
 use crate::model::architecture::{Act, Decoder, Family, Mla, Moe, QkNorm, Sizes};
@@ -17,7 +17,8 @@ pub fn read(keys: Keys<'_>, family: Family) -> Result<Decoder, Fault> {
             format!("a decoder of another model has no checked rules; {HELP}"),
         ));
     }
-    let base = defaults(family);
+    let model_type = keys.text(&["model_type"]);
+    let base = defaults::of(model_type, family);
     let hidden = keys.count(&["hidden_size", "n_embd", "d_model", "dim"], MAX_WIDTH)?.unwrap_or(base.hidden);
     let layers =
         keys.count(&["num_hidden_layers", "n_layer", "num_layers", "n_layers"], 10_000)?.unwrap_or(base.layers);
@@ -53,14 +54,15 @@ pub fn read(keys: Keys<'_>, family: Family) -> Result<Decoder, Fault> {
     let intermediate = keys.count(&inner, MAX_WIDTH)?.unwrap_or_else(|| or(base.intermediate, 4 * hidden));
     let positions = keys.count(&["max_position_embeddings", "n_positions", "seq_length"], MAX_ROWS)?;
     let vocab = keys.count(&["vocab_size"], MAX_ROWS)?.unwrap_or(base.vocab);
+    let attention_bias = keys.flag("attention_bias", false)? && defaults::reads_attention_bias(model_type);
     let decoder = Decoder {
         windowed_layers: windows::listed(keys, layers)?,
         max_positions: Some(positions.unwrap_or(base.positions)),
         tie_embeddings: keys.flag("tie_word_embeddings", base.tie)?,
         act: act(keys),
-        qkv_bias: keys.flag("attention_bias", false)?,
-        out_bias: keys.flag("attention_bias", false)?,
-        mlp_bias: keys.flag("mlp_bias", false)?,
+        qkv_bias: attention_bias,
+        out_bias: attention_bias,
+        mlp_bias: keys.flag("mlp_bias", false)? && defaults::reads_mlp_bias(model_type),
         attention_dropout: keys.share(&["attention_dropout", "attn_pdrop"], 0.0)?,
         hidden_dropout: keys.share(&["hidden_dropout", "resid_pdrop", "dropout"], 0.0)?,
         embedding_dropout: keys.share(&["embd_pdrop"], 0.0)?,
@@ -289,7 +291,12 @@ fn qwen(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Fault> {
     let first_windowed = keys.whole("max_window_layers", 10_000)?.unwrap_or(28);
     let by_place = (0..d.layers).map(|layer| family == Family::Qwen3Moe || layer >= first_windowed).collect();
     Ok(Decoder {
-        qkv_bias: if second { keys.flag("qkv_bias", true)? } else { d.qkv_bias },
+        qkv_bias: match family {
+            // Qwen2Attention has them whatever the file says.
+            Family::Qwen2 => true,
+            Family::Qwen2Moe => keys.flag("qkv_bias", true)?,
+            _ => d.qkv_bias,
+        },
         out_bias: if second { false } else { d.out_bias },
         qk_norm: if second { QkNorm::No } else { QkNorm::PerHead },
         sliding_window: if windowed { keys.count(&["sliding_window"], MAX_ROWS)?.or(Some(4096)) } else { None },
@@ -320,12 +327,9 @@ fn deepseek(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Fault
     let second = family == Family::DeepseekV2;
     let nope = keys.count(&["qk_nope_head_dim"], MAX_WIDTH)?.unwrap_or(128);
     let rope = keys.count(&["qk_rope_head_dim"], MAX_WIDTH)?.unwrap_or(64);
-    let q_lora_rank = if keys.has("kv_lora_rank") && !keys.has("q_lora_rank") {
-        // Written as null where queries are not compressed.
-        0
-    } else {
-        keys.whole("q_lora_rank", MAX_WIDTH)?.unwrap_or(1536)
-    };
+    // Written as null where queries are not compressed.
+    let q_lora_rank =
+        if keys.is_null("q_lora_rank") { 0 } else { keys.whole("q_lora_rank", MAX_WIDTH)?.unwrap_or(1536) };
     let mla = Mla {
         q_lora_rank,
         kv_lora_rank: keys.count(&["kv_lora_rank"], MAX_WIDTH)?.unwrap_or(512),

@@ -40,8 +40,51 @@ macro_rules! defaults {
     };
 }
 
+/// What the configuration class of `model_type` has: its own where it is read with another family's keys.
+pub fn of(model_type: Option<&str>, family: Family) -> ClassDefaults {
+    model_type.and_then(|name| of_related(&name.to_ascii_lowercase())).unwrap_or_else(|| of_family(family))
+}
+
+/// Kinds beside the families (transformers 4.57.6, `models/*/configuration_*.py`, the arguments of `__init__`).
+fn of_related(model_type: &str) -> Option<ClassDefaults> {
+    Some(match model_type {
+        "apertus" => defaults!(4096, 32, 32, 0, 0, 14_336, 131_072, 65_536, false),
+        "arcee" => defaults!(2560, 32, 32, 0, 0, 18_432, 32_000, 4096, false),
+        "granite" | "granitemoe" | "granitemoeshared" => defaults!(4096, 32, 32, 0, 0, 11_008, 32_000, 2048, false),
+        "codegen" | "gptj" => defaults!(4096, 28, 16, 0, 0, 0, 50_400, 2048, false),
+        "cohere" | "cohere2" => defaults!(8192, 40, 64, 0, 0, 22_528, 256_000, 8192, true),
+        "dots1" => defaults!(4608, 62, 32, 32, 0, 10_944, 152_064, 2048, false),
+        "ernie4_5" => defaults!(1024, 18, 16, 2, 128, 3072, 103_424, 131_072, true),
+        "ernie4_5_moe" => defaults!(2560, 28, 20, 4, 0, 12_288, 103_424, 131_072, true),
+        "exaone4" => defaults!(4096, 32, 32, 32, 0, 16_384, 102_400, 2048, false),
+        "flex_olmo" => defaults!(4096, 32, 32, 0, 0, 11_008, 100_352, 4096, false),
+        "glm" | "glm4" => defaults!(4096, 40, 32, 2, 128, 13_696, 151_552, 131_072, false),
+        "glm4_moe" => defaults!(4096, 46, 96, 8, 0, 10_944, 151_552, 131_072, false),
+        "gpt_neo" => defaults!(2048, 24, 16, 0, 0, 0, 50_257, 2048, true),
+        "helium" => defaults!(2560, 24, 20, 20, 128, 7040, 48_000, 4096, false),
+        "hunyuan_v1_dense" | "hunyuan_v1_moe" => defaults!(4096, 32, 32, 0, 0, 11_008, 290_943, 2048, false),
+        "llama4_text" => defaults!(5120, 48, 40, 8, 128, 8192, 202_048, 131_072, false),
+        "mpt" => defaults!(2048, 24, 16, 0, 0, 0, 50_368, 2048, true),
+        "mt5" => defaults!(512, 8, 6, 0, 64, 1024, 250_112, 2048, false),
+        "nemotron" => defaults!(6144, 32, 48, 0, 0, 24_576, 256_000, 4096, false),
+        "olmo" | "olmo2" | "olmo3" => defaults!(4096, 32, 32, 0, 0, 11_008, 50_304, 2048, false),
+        "olmoe" => defaults!(2048, 16, 16, 0, 0, 2048, 50_304, 4096, false),
+        "persimmon" => defaults!(4096, 36, 64, 0, 0, 16_384, 262_144, 16_384, false),
+        "qwen2_5_vl" | "qwen2_5_vl_text" | "qwen2_vl" | "qwen2_vl_text" => {
+            defaults!(8192, 80, 64, 8, 0, 29_568, 152_064, 32_768, false)
+        }
+        "qwen3_vl" | "qwen3_vl_text" => defaults!(4096, 32, 32, 32, 128, 22_016, 151_936, 128_000, false),
+        "seed_oss" => defaults!(4096, 64, 80, 8, 128, 27_648, 155_136, 524_288, false),
+        "smollm3" => defaults!(2048, 36, 16, 4, 0, 11_008, 128_256, 32_768, true),
+        "stablelm" => defaults!(2560, 32, 32, 32, 0, 6912, 50_304, 4096, false),
+        "starcoder2" => defaults!(3072, 30, 24, 2, 0, 12_288, 49_152, 4096, true),
+        "umt5" => defaults!(512, 8, 6, 0, 64, 1024, 250_112, 2048, true),
+        _ => return None,
+    })
+}
+
 /// What the class of `family` has (transformers, `models/*/configuration_*.py`).
-pub const fn defaults(family: Family) -> ClassDefaults {
+const fn of_family(family: Family) -> ClassDefaults {
     match family {
         Family::Bert | Family::Roberta => defaults!(768, 12, 12, 0, 0, 3072, 30_522, 512, true),
         Family::Distilbert => defaults!(768, 6, 12, 0, 0, 3072, 30_522, 512, true),
@@ -86,4 +129,42 @@ pub const fn defaults(family: Family) -> ClassDefaults {
         Family::Jamba => defaults!(4096, 32, 32, 8, 0, 14_336, 65_536, 262_144, false),
         Family::GptOss => defaults!(2880, 36, 64, 8, 64, 2880, 201_088, 131_072, false),
     }
+}
+
+/// Whether attention of the class of `model_type` has biases where `attention_bias` says so; the others' files may hold
+/// the key, which nothing reads (`models/*/modeling_*.py`).
+pub fn reads_attention_bias(model_type: Option<&str>) -> bool {
+    let ignores = [
+        "mistral",
+        "ministral",
+        "mixtral",
+        "phi3",
+        "stablelm",
+        "gptj",
+        "codegen",
+        "gpt_neo",
+        "exaone4",
+        "llama4_text",
+        "jamba",
+    ];
+    model_type.is_none_or(|name| !ignores.iter().any(|known| known.eq_ignore_ascii_case(name)))
+}
+
+/// The same of feed-forward blocks and `mlp_bias`.
+pub fn reads_mlp_bias(model_type: Option<&str>) -> bool {
+    let reads = [
+        "llama",
+        "code_llama",
+        "granite",
+        "helium",
+        "arcee",
+        "nemotron",
+        "nemotron_h",
+        "smollm3",
+        "seed_oss",
+        "bamba",
+        "falcon_h1",
+        "deepseek_v2",
+    ];
+    model_type.is_none_or(|name| reads.iter().any(|known| known.eq_ignore_ascii_case(name)))
 }

@@ -74,7 +74,8 @@ pub fn stack(d: Decoder, keys: Keys<'_>, family: Family, acting: bool) -> Result
         }
     }
     let dropout = if image || albert { 0.0 } else { 0.1 };
-    let bias = keys.flag("qkv_bias", true)?;
+    // The others' classes have no such key.
+    let bias = !image || keys.flag("qkv_bias", true)?;
     let distil = family == Family::Distilbert;
     let (of_scores, of_rows) =
         if distil { ("attention_dropout", "dropout") } else { ("attention_probs_dropout_prob", "hidden_dropout_prob") };

@@ -1,5 +1,6 @@
 //! Configurations of T5, Whisper, BART and its kin (models/t5/configuration_t5.py, models/whisper, bart, mbart, pegasus).
 
+use super::defaults;
 use super::keys::{Keys, MAX_COUNT, MAX_ROWS, MAX_WIDTH};
 use crate::model::architecture::{Act, Decoder, Family};
 use crate::model::families::{EncoderDecoder, Start};
@@ -16,8 +17,7 @@ pub fn block(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Faul
     }
     // mT5's blocks are T5's with other defaults (models/mt5/configuration_mt5.py).
     let kind = keys.text(&["model_type"]);
-    let multilingual = kind == Some("mt5");
-    let is_gated = multilingual || kind == Some("umt5");
+    let is_gated = matches!(kind, Some("mt5" | "umt5"));
     let proj = keys.text(&["feed_forward_proj"]).unwrap_or(if is_gated { "gated-gelu" } else { "relu" });
     let gated = keys.flag("is_gated_act", proj.starts_with("gated"))?;
     let dropout = keys.share(&["dropout_rate"], 0.1)?;
@@ -39,7 +39,6 @@ pub fn block(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Faul
         position: Position::None,
         act,
         gated,
-        tie_embeddings: keys.flag("tie_word_embeddings", !multilingual)?,
         norm: Norm::Rmsnorm,
         attention_dropout: dropout,
         hidden_dropout: dropout,
@@ -148,7 +147,9 @@ pub fn read(keys: Keys<'_>, family: Family, class: Option<&str>) -> Result<Encod
         });
     }
     Ok(EncoderDecoder {
-        encoder_layers: keys.count(&["num_layers"], 10_000)?.unwrap_or(6),
+        encoder_layers: keys
+            .count(&["num_layers"], 10_000)?
+            .unwrap_or(defaults::of(keys.text(&["model_type"]), family).layers),
         encoder_heads: block.heads,
         encoder_intermediate: block.intermediate,
         start: Start::Relative {

@@ -57,10 +57,11 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// True or false, `otherwise` when absent.
+    /// True or false, `otherwise` when absent. A class keeps an explicit null as `None`, which is false.
     pub fn flag(self, name: &str, otherwise: bool) -> Result<bool, Fault> {
-        match self.get(name) {
+        match self.map.get(name) {
             None => Ok(otherwise),
+            Some(Value::Null) => Ok(false),
             Some(Value::Bool(flag)) => Ok(*flag),
             Some(value) => Err(Self::fault(name, format!("must be true or false, is {}", short(value)))),
         }

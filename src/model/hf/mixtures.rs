@@ -15,10 +15,11 @@ pub fn of(model_type: &str) -> Option<RelatedModel> {
     let looped = |fields| RelatedModel { family: Family::Qwen3Moe, read_as: Family::Mixtral, fields };
     let deepseek = |fields| RelatedModel { family: Family::DeepseekV3, read_as: Family::DeepseekV3, fields };
     Some(match model_type {
-        "olmoe" => looped(|d, _| {
+        "olmoe" => looped(|d, keys| {
+            let moe = Some(moe(keys, d.intermediate, 64, 8)?);
             // OlmoeSdpaAttention.
             let class_rules = ClassRules { repeats_kv: true, ..ClassRules::USUAL };
-            Ok(Decoder { qk_norm: QkNorm::Whole, sliding_window: None, class_rules, ..d })
+            Ok(Decoder { qk_norm: QkNorm::Whole, sliding_window: None, moe, class_rules, ..d })
         }),
         "flex_olmo" => looped(|d, keys| {
             let moe = moe(keys, d.intermediate, 7, 5)?;
@@ -192,16 +193,6 @@ fn ernie_moe(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
         score_bias: true,
         ..moe
     });
-    let tie_embeddings = keys.flag("tie_word_embeddings", true)?;
     let class_rules = ClassRules { wide_rotation: true, layer_tables: 2, ..ClassRules::USUAL };
-    Ok(Decoder {
-        sliding_window: None,
-        tie_embeddings,
-        qkv_bias: bias,
-        out_bias: bias,
-        mlp_bias: bias,
-        moe,
-        class_rules,
-        ..d
-    })
+    Ok(Decoder { sliding_window: None, qkv_bias: bias, out_bias: bias, mlp_bias: bias, moe, class_rules, ..d })
 }

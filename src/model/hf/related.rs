@@ -49,11 +49,10 @@ pub fn of(model_type: &str) -> Option<RelatedModel> {
         }),
         "ernie4_5" => llama(|d, keys| {
             let bias = keys.flag("use_bias", false)?;
-            let tie_embeddings = keys.flag("tie_word_embeddings", true)?;
             let class_rules = ClassRules { wide_rotation: true, layer_tables: 2, ..ClassRules::USUAL };
-            Ok(Decoder { tie_embeddings, qkv_bias: bias, out_bias: bias, mlp_bias: bias, class_rules, ..d })
+            Ok(Decoder { qkv_bias: bias, out_bias: bias, mlp_bias: bias, class_rules, ..d })
         }),
-        "smollm3" => llama(|d, keys| Ok(Decoder { tie_embeddings: keys.flag("tie_word_embeddings", true)?, ..d })),
+        "smollm3" => llama(|d, _| Ok(d)),
         "seed_oss" => llama(|d, keys| {
             let qkv_bias = keys.flag("attention_bias", true)?;
             let out_bias = keys.flag("attention_out_bias", false)?;
@@ -140,7 +139,6 @@ fn cohere(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
         parallel_block: true,
         shared_norm: true,
         qk_norm: if keys.flag("use_qk_norm", false)? { QkNorm::Whole } else { QkNorm::No },
-        tie_embeddings: keys.flag("tie_word_embeddings", true)?,
         sliding_window: windowed,
         full_attention_every: keys.count(&["sliding_window_pattern", "_sliding_window_pattern"], 1000)?.unwrap_or(4),
         class_rules: ClassRules { norm: ClassNorm::ComposedLayer, wide_rotation: true, ..ClassRules::USUAL },
@@ -179,7 +177,6 @@ fn starcoder2(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
         qkv_bias: bias,
         out_bias: bias,
         mlp_bias: bias,
-        tie_embeddings: keys.flag("tie_word_embeddings", true)?,
         sliding_window: keys.count(&["sliding_window"], MAX_ROWS)?,
         hidden_dropout: keys.share(&["residual_dropout"], 0.0)?,
         embedding_dropout: keys.share(&["embedding_dropout"], 0.0)?,
@@ -229,7 +226,6 @@ fn gpt_neo(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
         intermediate: inner(&d, keys)?,
         out_bias: true,
         mlp_bias: true,
-        tie_embeddings: keys.flag("tie_word_embeddings", true)?,
         attention_dropout: keys.share(&["attention_dropout"], 0.0)?,
         hidden_dropout: keys.share(&["resid_dropout"], 0.0)?,
         embedding_dropout: keys.share(&["embed_dropout"], 0.0)?,

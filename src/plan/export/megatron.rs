@@ -6,7 +6,7 @@ use crate::catalog::Catalog;
 use crate::plan::keys::{self, ArchitecturePart, Plan};
 use crate::plan::keywords::{
     Activation, Attention, CpComm, CpuOffload, Dtype, Engine, Loss, ModelType, MoeDispatcher, Norm, Optimizer,
-    Position, Precision, Sharding,
+    Position, Precision, Sharding, TransformerImpl,
 };
 use crate::plan::types::Checkpointing;
 
@@ -56,9 +56,11 @@ fn list(plan: &Plan, catalog: &Catalog) -> MegatronArguments {
     }
     let degrees = ExportDegrees::of(plan);
     let (micro, _, global) = shape::batch(plan, degrees.data);
-    list.value("seq-length", plan.model.sequence_length);
+    let positions = architecture.and_then(|part| part.max_position_embeddings);
+    let sequence = shape::sequence(plan, positions);
+    list.value("seq-length", Some(sequence));
     // It refuses fewer positions than the sequence has (megatron/training/arguments.py, validate_args).
-    let positions = architecture.and_then(|part| part.max_position_embeddings).max(plan.model.sequence_length);
+    let positions = positions.max(Some(sequence));
     list.value("max-position-embeddings", positions);
     list.value("micro-batch-size", micro);
     list.value("global-batch-size", global);
@@ -161,7 +163,9 @@ fn training(list: &mut MegatronArguments, plan: &Plan, catalog: &Catalog) {
     let [hidden, attention] = shape::dropout(plan, catalog);
     list.value("hidden-dropout", Some(hidden));
     list.value("attention-dropout", Some(attention));
-    list.value("weight-decay", part.weight_decay);
+    // Megatron decays by a hundredth where nothing is said, whatever the optimizer; a plan's SGD does not.
+    let is_sgd = matches!(part.optimizer, Some(Optimizer::Sgd | Optimizer::SgdMomentum));
+    list.value("weight-decay", part.weight_decay.or(is_sgd.then_some(0.0)));
     list.value("clip-grad", part.gradient_clipping.map(|on| if on { "1.0" } else { "0.0" }));
     list.flag("no-gradient-accumulation-fusion", part.gradient_accumulation_fusion == Some(false));
     list.flag("attention-softmax-in-fp32", part.attention_softmax_fp32 == Some(true));
@@ -195,6 +199,13 @@ fn kernels(list: &mut MegatronArguments, plan: &Plan) {
         Some(Attention::Eager) => list.value("attention-backend", Some("unfused")),
         Some(Attention::Flash) => list.value("attention-backend", Some("flash")),
         Some(Attention::Sdpa) | None => {}
+    }
+    // DotProductAttention (megatron/core/transformer/dot_product_attention.py) has no fused kernels.
+    if plan.model.transformer_impl == Some(TransformerImpl::Local) && part.attention != Some(Attention::Eager) {
+        let asked = part.attention.unwrap_or(Attention::Flash);
+        list.note(format!(
+            "training.attention: {asked}, which --transformer-impl local has not; its attention is unfused"
+        ));
     }
     let implementation = plan.model.transformer_impl.map(|implementation| implementation.name());
     list.value("transformer-impl", implementation);
@@ -256,8 +267,17 @@ fn precision(list: &mut MegatronArguments, plan: &Plan) {
             list.flag("fp8-param-gather", part.fp8_param_gather == Some(true));
         }
         Some(Precision::Fp32) => {}
+        Some(Precision::Tf32) => {
+            list.note("training.precision: tf32 has no argument; without --bf16 and --fp16 matmuls are in fp32");
+        }
+        Some(other @ (Precision::Fp16 | Precision::Fp16Mixed)) => {
+            list.flag("fp16", true);
+            list.flag("accumulate-allreduce-grads-in-fp32", part.gradient_dtype != Some(Dtype::Fp16));
+            list.note(format!("training.precision: {other} has no argument; the nearest is --fp16 with fp32 masters"));
+        }
         Some(other) => {
-            list.note(format!("training.precision: {other} has no argument; the nearest is --bf16 with fp32 masters"))
+            list.flag("bf16", true);
+            list.note(format!("training.precision: {other} has no argument; the nearest is --bf16 with fp32 masters"));
         }
     }
     list.flag("grad-reduce-in-bf16", part.gradient_dtype == Some(Dtype::Bf16));

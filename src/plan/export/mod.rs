@@ -9,7 +9,7 @@ mod torchtitan;
 mod torchtitan_python;
 
 use crate::catalog::Catalog;
-use crate::plan::keys::Plan;
+use crate::plan::keys::{self, Plan};
 use crate::plan::keywords::Mode;
 use crate::plan::types::Checkpointing;
 
@@ -125,6 +125,10 @@ pub fn export(plan: &Plan, catalog: &Catalog, target: Target) -> ExportedPlan {
     };
     if plan.training.mode == Some(Mode::Inference) {
         exported.notes.insert(0, "training.mode: inference; what is written here trains".to_owned());
+    }
+    if plan.training.launch_blocking == Some(true) {
+        let key = keys::training::launch_blocking;
+        exported.notes.push(format!("{key}: CUDA_LAUNCH_BLOCKING=1 in the environment says it"));
     }
     exported
 }

@@ -87,6 +87,19 @@ pub fn batch(plan: &Plan, data: u64) -> (Option<u64>, Option<u64>, Option<u64>) 
     (micro, steps, global)
 }
 
+/// Tokens of a sample: the plan's, or what a prediction takes where the plan is silent (`predict::Job`).
+pub fn sequence(plan: &Plan, positions: Option<u64>) -> u64 {
+    plan.model.sequence_length.unwrap_or_else(|| positions.map_or(2048, |most| most.clamp(1, 2048)))
+}
+
+/// Positions of the model that the plan describes, where its configuration says how many.
+pub fn positions(plan: &Plan, catalog: &Catalog) -> Option<u64> {
+    if let Some(part) = &plan.model.architecture {
+        return part.max_position_embeddings;
+    }
+    first_whole(&config(plan, catalog)?, &["max_position_embeddings", "n_positions"])
+}
+
 /// The architecture as explicit fields: the plan's own, or those that a configuration of the
 /// Llama family or of GPT-2 spells.
 pub fn architecture(plan: &Plan, catalog: &Catalog) -> Option<ArchitecturePart> {
@@ -120,7 +133,6 @@ fn config(plan: &Plan, catalog: &Catalog) -> Option<Map<String, Value>> {
 
 fn of_config(config: &Map<String, Value>) -> Option<ArchitecturePart> {
     let whole = |names: &[&str]| first_whole(config, names);
-    let flag = |name: &str| config.get(name).and_then(Value::as_bool);
     let kind = config.get("model_type").and_then(Value::as_str).unwrap_or("");
     let gpt2 = kind == "gpt2";
     let known = [
@@ -150,7 +162,8 @@ fn of_config(config: &Map<String, Value>) -> Option<ArchitecturePart> {
         intermediate_size: inner,
         vocab_size: whole(&["vocab_size"]),
         max_position_embeddings: whole(&["max_position_embeddings", "n_positions"]),
-        tie_embeddings: Some(flag("tie_word_embeddings").unwrap_or(gpt2)),
+        // An explicit null is no tie.
+        tie_embeddings: Some(config.get("tie_word_embeddings").map_or(gpt2, |tied| tied.as_bool() == Some(true))),
         position: Some(if gpt2 { Position::Learned } else { Position::Rope }),
         activation: Some(if gpt2 { Activation::Gelu } else { Activation::Swiglu }),
         norm: Some(if gpt2 { Norm::Layernorm } else { Norm::Rmsnorm }),
@@ -187,7 +200,8 @@ fn experts(config: &Map<String, Value>, inner: Option<u64>) -> Option<MoePart> {
 fn latent_attention(config: &Map<String, Value>) -> MlaPart {
     let whole = |name: &str| first_whole(config, &[name]);
     MlaPart {
-        q_lora_rank: whole("q_lora_rank"),
+        // DeepSeek's classes have 1536 where the key is absent, and whole queries where it is null.
+        q_lora_rank: config.get("q_lora_rank").map_or(Some(1536), Value::as_u64),
         kv_lora_rank: whole("kv_lora_rank"),
         qk_nope_head_dim: whole("qk_nope_head_dim"),
         qk_rope_head_dim: whole("qk_rope_head_dim"),

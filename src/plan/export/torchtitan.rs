@@ -17,7 +17,7 @@ pub fn toml(plan: &Plan, catalog: &Catalog) -> ExportedPlan {
     let degrees = ExportDegrees::of(plan);
     section(&mut text, "model", &model(plan, catalog, &mut notes));
     section(&mut text, "optimizer", &optimizer(plan, &mut notes));
-    section(&mut text, "training", &training(plan, degrees, &mut notes));
+    section(&mut text, "training", &training(plan, catalog, degrees, &mut notes));
     section(&mut text, "parallelism", &parallelism(plan, degrees, &mut notes));
     section(&mut text, "activation_checkpoint", &recomputation(plan, &mut notes));
     let compile = vec![("enable", plan.training.compile.unwrap_or(false).to_string())];
@@ -49,12 +49,23 @@ fn model(plan: &Plan, catalog: &Catalog, notes: &mut Vec<String>) -> Lines {
     let preset = plan.model.preset.as_deref().and_then(|name| catalog.model(name));
     match preset.and_then(|preset| flavor_of(&preset.name)) {
         Some((name, flavor)) => lines.extend([("name", quoted(name)), ("flavor", quoted(flavor))]),
-        None => notes.push("model: torchtitan has no flavor of that shape; name and flavor are missing".to_owned()),
+        None => {
+            notes.push(no_flavor());
+            lines.extend([("name", quoted("llama3")), ("flavor", quoted(UNREGISTERED))]);
+        }
     }
     if plan.training.precision == Some(Precision::Fp8Mixed) {
         lines.push(("converters", "[\"float8\"]".to_owned()));
     }
     lines
+}
+
+/// A flavor that nobody has, so that what reads the file stops: without one torchtitan trains its `debugmodel`.
+pub const UNREGISTERED: &str = "unregistered";
+
+/// What is said of a shape that is none of torchtitan's.
+pub fn no_flavor() -> String {
+    format!("model: torchtitan has no flavor of that shape; register one in the place of `{UNREGISTERED}`")
 }
 
 fn optimizer(plan: &Plan, notes: &mut Vec<String>) -> Lines {
@@ -74,7 +85,7 @@ fn optimizer(plan: &Plan, notes: &mut Vec<String>) -> Lines {
 }
 
 /// A rank's samples of one step of accumulation go through a pipeline in pieces of the micro batch.
-fn training(plan: &Plan, degrees: ExportDegrees, notes: &mut Vec<String>) -> Lines {
+fn training(plan: &Plan, catalog: &Catalog, degrees: ExportDegrees, notes: &mut Vec<String>) -> Lines {
     let mut lines = Vec::new();
     let (micro, steps, global) = shape::batch(plan, degrees.data);
     let local = if degrees.pipeline > 1 {
@@ -84,7 +95,8 @@ fn training(plan: &Plan, degrees: ExportDegrees, notes: &mut Vec<String>) -> Lin
     };
     lines.extend(local.map(|size| ("local_batch_size", size.to_string())));
     lines.extend(global.map(|size| ("global_batch_size", size.to_string())));
-    lines.extend(plan.model.sequence_length.map(|length| ("seq_len", length.to_string())));
+    let sequence = shape::sequence(plan, shape::positions(plan, catalog));
+    lines.push(("seq_len", sequence.to_string()));
     match plan.training.precision {
         None | Some(Precision::Bf16Mixed | Precision::Fp8Mixed) => {}
         Some(Precision::Bf16) => lines.push(("dtype", quoted("bfloat16"))),

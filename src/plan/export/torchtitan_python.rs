@@ -18,8 +18,8 @@ pub fn python(plan: &Plan, catalog: &Catalog) -> ExportedPlan {
     let preset = plan.model.preset.as_deref().and_then(|name| catalog.model(name));
     let known = preset.and_then(|preset| flavor_of(&preset.name));
     let (model, flavor) = known.unwrap_or_else(|| {
-        notes.push("model: torchtitan has no flavor of that shape; `debugmodel` stands in its place".to_owned());
-        ("llama3", "debugmodel")
+        notes.push(torchtitan::no_flavor());
+        ("llama3", torchtitan::UNREGISTERED)
     });
     let after = optimizer(plan, &mut notes);
     let loss = match plan.training.loss {
@@ -39,7 +39,7 @@ pub fn python(plan: &Plan, catalog: &Catalog) -> ExportedPlan {
         format!("loss={loss}"),
         "model_spec=model_spec".to_owned(),
         format!("optimizer=default_adamw(lr=3e-4{decay})"),
-        call("training=TrainingConfig", &training(plan, degrees, &mut notes)),
+        call("training=TrainingConfig", &training(plan, catalog, degrees, &mut notes)),
         call("parallelism=ParallelismConfig", &parallelism(plan, degrees, &mut notes)),
         format!("activation_checkpoint={}", recomputation(plan, &mut notes)),
     ];
@@ -119,18 +119,14 @@ fn optimizer(plan: &Plan, notes: &mut Vec<String>) -> Vec<String> {
 }
 
 /// Tokens in place of samples: of one forward pass, and of all ranks in a step.
-fn training(plan: &Plan, degrees: ExportDegrees, notes: &mut Vec<String>) -> Keywords {
+fn training(plan: &Plan, catalog: &Catalog, degrees: ExportDegrees, notes: &mut Vec<String>) -> Keywords {
     let mut keywords = Keywords::new();
     let (micro, _, global) = shape::batch(plan, degrees.data);
-    match plan.model.sequence_length {
-        Some(sequence) => {
-            let tokens = |samples: u64| samples.checked_mul(sequence).map(|tokens| tokens.to_string());
-            keywords.extend(micro.and_then(tokens).map(|tokens| ("num_tokens_per_microbatch_per_dp_rank", tokens)));
-            keywords.extend(global.and_then(tokens).map(|tokens| ("num_tokens_per_train_step", tokens)));
-            keywords.push(("max_context_length", sequence.to_string()));
-        }
-        None => notes.push("model.sequence_length: not in the plan; batches are counted in its tokens".to_owned()),
-    }
+    let sequence = shape::sequence(plan, shape::positions(plan, catalog));
+    let tokens = |samples: u64| samples.checked_mul(sequence).map(|tokens| tokens.to_string());
+    keywords.extend(micro.and_then(tokens).map(|tokens| ("num_tokens_per_microbatch_per_dp_rank", tokens)));
+    keywords.extend(global.and_then(tokens).map(|tokens| ("num_tokens_per_train_step", tokens)));
+    keywords.push(("max_context_length", sequence.to_string()));
     match plan.training.precision {
         Some(Precision::Bf16) => keywords.push(("dtype", "\"bfloat16\"".to_owned())),
         Some(Precision::Fp32) => keywords.push(("mixed_precision_param", "\"float32\"".to_owned())),
