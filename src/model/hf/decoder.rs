@@ -327,9 +327,10 @@ fn deepseek(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Fault
     let second = family == Family::DeepseekV2;
     let nope = keys.count(&["qk_nope_head_dim"], MAX_WIDTH)?.unwrap_or(128);
     let rope = keys.count(&["qk_rope_head_dim"], MAX_WIDTH)?.unwrap_or(64);
-    // Written as null where queries are not compressed.
-    let q_lora_rank =
-        if keys.is_null("q_lora_rank") { 0 } else { keys.whole("q_lora_rank", MAX_WIDTH)?.unwrap_or(1536) };
+    // Written as null where queries are not compressed, and left out by hand where the other rank is given. Files that
+    // transformers writes have both.
+    let uncompressed = keys.is_null("q_lora_rank") || (keys.has("kv_lora_rank") && !keys.has("q_lora_rank"));
+    let q_lora_rank = if uncompressed { 0 } else { keys.whole("q_lora_rank", MAX_WIDTH)?.unwrap_or(1536) };
     let mla = Mla {
         q_lora_rank,
         kv_lora_rank: keys.count(&["kv_lora_rank"], MAX_WIDTH)?.unwrap_or(512),

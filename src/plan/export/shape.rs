@@ -200,8 +200,8 @@ fn experts(config: &Map<String, Value>, inner: Option<u64>) -> Option<MoePart> {
 fn latent_attention(config: &Map<String, Value>) -> MlaPart {
     let whole = |name: &str| first_whole(config, &[name]);
     MlaPart {
-        // DeepSeek's classes have 1536 where the key is absent, and whole queries where it is null.
-        q_lora_rank: config.get("q_lora_rank").map_or(Some(1536), Value::as_u64),
+        // Where neither rank is there, DeepSeek's classes have theirs.
+        q_lora_rank: whole("q_lora_rank").or((!config.contains_key("kv_lora_rank")).then_some(1536)),
         kv_lora_rank: whole("kv_lora_rank"),
         qk_nope_head_dim: whole("qk_nope_head_dim"),
         qk_rope_head_dim: whole("qk_rope_head_dim"),
