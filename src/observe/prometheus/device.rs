@@ -150,7 +150,8 @@ pub fn device(index: u32, identity: &mut Identity, values: &Values, catalog: &Ca
     let share = |metric| number(metric).map(|value| Fraction(*value));
     let celsius = |metric| number(metric).map(|value| Celsius(*value));
     let megahertz = |metric| number(metric).map(|value| Megahertz(*value));
-    let card = identity.name.value().and_then(|name| catalog.gpu(name));
+    let told = memory(number, None, now).value().map(|memory| memory.total);
+    let card = identity.name.value().and_then(|name| catalog.seen(name, told));
     let dram_peak = card.map_or(Reading::Absent(Absence::NotSupported), |card| Reading::estimated(card.bandwidth, now));
     let memory_busy = percent(ExporterMetric::MemoryBusy);
     let mut sample = DeviceSample {

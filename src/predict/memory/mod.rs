@@ -3,6 +3,7 @@
 
 pub(in crate::predict) mod buffers;
 pub(in crate::predict) mod companions;
+mod offloaded;
 pub(in crate::predict) mod overhead;
 pub(in crate::predict) mod peak;
 mod player;

@@ -58,6 +58,8 @@ pub enum TimeFormula {
         busy: Seconds,
         /// Reading what was routed.
         reads: Seconds,
+        /// It gathers in Python what FSDP or DeepSpeed shards, module by module.
+        gathers: bool,
     },
     /// What goes through host memory, over a link of that rate each way.
     Host(BytesPerSec),
@@ -112,12 +114,15 @@ impl fmt::Display for TimeFormula {
                 }
                 Ok(())
             }
-            Self::Launch { host, each_us, busy, reads } => write!(
-                f,
-                "a micro batch: {host} to launch its kernels at {} µs each beside {busy} of the GPU; {reads} to read what \
-                 was routed",
-                three_figures(*each_us)
-            ),
+            Self::Launch { host, each_us, busy, reads, gathers } => {
+                let gathered = if *gathers { " and to gather sharded modules, 26 to 51 such times each," } else { "" };
+                write!(
+                    f,
+                    "a micro batch: {host} to launch its kernels at {} µs each{gathered} beside {busy} of the GPU; {reads} to \
+                     read what was routed",
+                    three_figures(*each_us)
+                )
+            }
             Self::Host(link) => write!(f, "what is sent at {link} each way, and the host's update"),
         }
     }

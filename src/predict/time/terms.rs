@@ -1,7 +1,7 @@
 //! The time of a step as named terms: classes of kernels, each collective, the bubble, the host.
 
 use super::collectives::{between_ranks, each_within, sharded};
-use super::cost::{KernelClass, Pass, Passes};
+use super::cost::{KernelClass, ModuleSharder, Pass, Passes};
 use super::link::LinkGroup;
 use super::pass_costs::PassCosts;
 use super::{Stage, StageGroup, StepTimeline, boundary, collectives, count, interleaves, transfers};
@@ -115,6 +115,7 @@ fn launch(job: &Job, own: &Stage, time: &StepTime) -> TimeTerm {
             each_us: stack.host_us,
             busy: own.busy(),
             reads: own.reads,
+            gathers: ModuleSharder::of(job).is_some(),
         },
         source: TimeSource::Efficiency(stack.source.clone()),
         transfer: None,

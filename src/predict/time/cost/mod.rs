@@ -37,7 +37,7 @@ use crate::units::{Bytes, BytesPerSec, Flops, Seconds};
 use detailed_pass::PassFlops;
 use operator_row::{OperatorRow, gather_by_name};
 use optimizer::optimizer;
-use units::ModuleSharder;
+pub(in crate::predict) use units::ModuleSharder;
 
 /// One micro-batch through each tape of a walk.
 pub(in crate::predict) struct Passes {
