@@ -28,12 +28,13 @@ fn program(after: &str) -> Option<ProgramBuffers> {
 }
 
 /// XLA's on a device's stream: `6.27GiB (6727663616B) on device ordinal 0`
-/// (`stream_executor_memory_allocator`, `MemoryAllocationError`).
-pub fn xla_request(after: &str) -> Option<OutOfMemory> {
+/// (`stream_executor_memory_allocator`, `MemoryAllocationError`). TensorFlow has a class of its own for it, which JAX has not.
+pub fn xla_request(before: &str, after: &str) -> Option<OutOfMemory> {
+    let backend = if before.contains("ResourceExhaustedError") { "XLA" } else { "JAX" };
     let (_, exactly) = after.split_once(" (")?;
     let (_, device) = exactly.split_once("B) on device ordinal ")?;
     let asked = Some(Bytes(number(exactly)?.parse().ok()?));
-    Some(of("JAX", OutOfMemory { device: number(device)?.parse().ok(), asked, ..OutOfMemory::default() }))
+    Some(of(backend, OutOfMemory { device: number(device)?.parse().ok(), asked, ..OutOfMemory::default() }))
 }
 
 /// `CuPy`'s: `1,600,000,000 bytes (allocated so far: 2,281,307,136 bytes, limit set to: 4,294,967,296 bytes).`
@@ -92,12 +93,14 @@ pub fn tensor_rt(after: &str) -> Option<OutOfMemory> {
     Some(of("TensorRT", OutOfMemory { asked, ..OutOfMemory::default() }))
 }
 
-/// XLA's on a TPU: `12.50G at the bottom of memory. That was not possible. There are 9.84G free, 0B reserved, …`.
+/// XLA's on a TPU: `12.50G at the bottom of memory. That was not possible. There are 9.84G free, 0B reserved, …`, where it is
+/// program memory with a sum behind it: `HBM capacity 16.00G: … Currently allocated: 6.08G (…)`.
 pub fn tpu(after: &str) -> Option<OutOfMemory> {
     let at_bottom = after.contains("That was not possible");
-    let free = self::after(after, "There are ").and_then(glued);
-    let asked = glued(after).filter(|_| at_bottom)?;
-    Some(of("XLA", OutOfMemory { asked: Some(asked), free, ..OutOfMemory::default() }))
+    let behind = |mark| self::after(after, mark).and_then(|rest| glued(rest.trim_start()));
+    let asked = Some(glued(after).filter(|_| at_bottom)?);
+    let (free, capacity, allocated) = (behind("There are "), behind("HBM capacity "), behind("Currently allocated:"));
+    Some(of("XLA", OutOfMemory { asked, free, capacity, allocated, ..OutOfMemory::default() }))
 }
 
 /// XLA's compiler for a TPU, of all that the program needs: `Used 21.90G of 7.48G hbm. Exceeded hbm capacity by 14.42G.`

@@ -65,8 +65,10 @@ pub fn find(text: &str) -> Option<OutOfMemory> {
 /// What a text says of a failure that may have been for memory, without saying so.
 #[must_use]
 pub fn unexplained(text: &str) -> Option<UnexplainedFailure> {
-    const KILLED: [&str; 6] = [
+    const KILLED: [&str; 8] = [
         "Signal 9 (SIGKILL)",
+        "return code = -9",
+        "exit code -9",
         "exitcode: -9",
         "exit code 137",
         "died with <Signals.SIGKILL: 9>",

@@ -18,7 +18,7 @@ pub const MARKS: &[MessageMark] = &[
     MessageMark { text: "OutOfMemoryError: Allocation on device", read: |_, after| pytorch::cut_short(after) },
     MessageMark { text: "memory while trying to allocate ", read: |_, after| frameworks::xla(after) },
     MessageMark { text: "Out of memory allocating ", read: |_, after| frameworks::cupy_or_xla(after) },
-    MessageMark { text: "Failed to allocate request for ", read: |_, after| frameworks::xla_request(after) },
+    MessageMark { text: "Failed to allocate request for ", read: frameworks::xla_request },
     MessageMark { text: "Attempting to reserve ", read: |_, after| frameworks::tpu(after) },
     MessageMark { text: "Attempting to allocate ", read: |_, after| frameworks::tpu(after) },
     MessageMark { text: "Ran out of memory in memory space hbm. ", read: |_, after| frameworks::tpu_program(after) },
