@@ -120,6 +120,7 @@ pub fn fit(rows: &Rows, catalog: &Catalog, over: MeasuredLinks<'_>) -> Result<Fi
         date: machine.date.clone(),
         device: machine.name.clone(),
         versions: machine.versions(),
+        threads: machine.threads(),
         clock_mhz: rows.clock_mhz,
         spread: rows.spread.unwrap_or(0.0),
         matmul_error: matmuls.error,

@@ -59,11 +59,17 @@ impl MeasuredMachine {
         self.device == "cpu"
     }
 
+    /// How many of a CPU's computed.
+    #[must_use]
+    pub fn threads(&self) -> Option<u32> {
+        self.is_cpu().then_some(self.multiprocessors as u32)
+    }
+
     /// PyTorch, toolkit and driver in a line.
     #[must_use]
     pub fn versions(&self) -> String {
         let driver = self.driver.as_ref().map(|driver| format!("driver {driver}"));
-        let threads = self.is_cpu().then(|| format!("threads: {}", self.multiprocessors));
+        let threads = self.threads().map(|threads| format!("threads: {threads}"));
         let limit = self.power_limit_w.map(|watts| format!("{watts:.0} W"));
         let parts = [Some(format!("torch {}", self.torch)), self.toolkit.clone(), driver, threads, limit];
         parts.into_iter().flatten().collect::<Vec<_>>().join(", ")

@@ -49,6 +49,9 @@ pub struct MeasuredOn {
     pub device: String,
     /// PyTorch, toolkit and driver.
     pub versions: String,
+    /// Threads of a CPU that computed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u32>,
     /// The SM clock under load, where the driver told it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_mhz: Option<f64>,

@@ -78,7 +78,9 @@ fn list() -> String {
         }
     };
     let lines: String = lessons().iter().map(line).collect();
-    format!("memwall explain TERM [--plan PLAN.yaml], or a log with an out-of-memory message (- reads it from a pipe)\n\n{lines}")
+    format!(
+        "memwall explain TERM [--plan PLAN.yaml], or a log with an out-of-memory message (- reads it from a pipe)\n\n{lines}"
+    )
 }
 
 /// The longest line in the list.

@@ -77,6 +77,8 @@ pub struct HookAbout {
     pub device: String,
     /// What the device is called.
     pub device_name: Option<String>,
+    /// Threads that compute, where the device is a CPU.
+    pub threads: Option<u32>,
     /// Elements of all parameters, sharded ones whole.
     pub params: u64,
     /// Those with gradients.

@@ -93,6 +93,7 @@ struct RawAbout {
     #[serde(default)]
     device: String,
     device_name: Option<String>,
+    threads: Option<u32>,
     params: u64,
     trainable: u64,
     #[serde(default)]
@@ -124,6 +125,7 @@ impl From<RawAbout> for HookAbout {
             optimizer: cut(raw.optimizer),
             device: cut(raw.device),
             device_name: raw.device_name.map(cut),
+            threads: raw.threads.filter(|threads| *threads > 0),
             params: raw.params,
             trainable: raw.trainable,
             params_are_all: raw.params_are_all,

@@ -1,0 +1,196 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::catalog::{Catalog, MeasuredOn};
+use crate::plan::{Document, plan_of};
+use crate::reading::{HookMemory, HookStep, ModuleKind, Moment, Reading};
+use crate::units::{Bytes, SignedBytes};
+
+fn job(training: &str) -> Job {
+    let text = format!("model: {{preset: gpt2, batch_size: 8, sequence_length: 256}}\ntraining: {{{training}}}");
+    let plan = plan_of(&Document::parse(&text).unwrap(), std::path::Path::new("")).unwrap();
+    Job::resolve(&plan, &Catalog::embedded().unwrap()).unwrap()
+}
+
+fn kind(name: &str, class: &str, params: u64, shape: &[u64], dtype: &str) -> ModuleKind {
+    ModuleKind {
+        name: name.to_owned(),
+        class: class.to_owned(),
+        count: 1,
+        leaf: true,
+        saved: Bytes::ZERO,
+        forward: SignedBytes(0),
+        backward: Bytes::ZERO,
+        params,
+        param_bytes: Bytes(4 * params),
+        shape: shape.to_vec(),
+        dtype: Some(dtype.to_owned()),
+    }
+}
+
+/// GPT-2 as its hook sees it: 4 samples of 128 ids; positions are the same of all samples.
+fn run(dtype: &str, tokens: u64) -> HookedRun {
+    let about = HookAbout {
+        params: 124_439_808,
+        trainable: 124_439_808,
+        params_are_all: true,
+        optimizer: "AdamW".to_owned(),
+        dtypes: vec![("float32".to_owned(), 124_439_808)],
+        checkpointed: Some(false),
+        ..HookAbout::default()
+    };
+    let kinds = vec![
+        kind("transformer.wpe", "Embedding", 786_432, &[1, 128], "float32"),
+        kind("encoder.block.*.relative_attention_bias", "Embedding", 256, &[128, 128], "float32"),
+        kind("transformer.wte", "Embedding", 38_597_376, &[4, 128], "float32"),
+        kind("transformer.h.*.mlp.c_fc", "Conv1D", 28_348_416, &[4, 128, 768], dtype),
+    ];
+    let modules =
+        HookModules { step: 1, by_allocator: false, saved: Bytes::ZERO, kinds, blocks: Vec::new(), left_out: 0 };
+    let step = HookStep {
+        step: 3,
+        step_time: Reading::not_read(),
+        memory: HookMemory::Resident,
+        allocated: Reading::not_read(),
+        reserved: Reading::not_read(),
+        peak_allocated: Reading::not_read(),
+        peak_reserved: Reading::not_read(),
+        tokens: Some(tokens),
+        retries: 0,
+        ooms: 0,
+    };
+    HookedRun {
+        about: Some(about),
+        step: Some(step),
+        tokens: TokensSeen::Alike,
+        modules: Some(modules),
+        ..HookedRun::new(7, Moment(0))
+    }
+}
+
+#[test]
+fn batches_padded_to_their_longest_sample_are_no_other_settings() {
+    // 4 samples of 128 ids now and of other lengths before: nobody planned those.
+    let mut run = run("float32", 512);
+    run.tokens = TokensSeen::Once.then(Some(480), Some(512));
+    assert_eq!(run.tokens, TokensSeen::Varying);
+    run.tokens = run.tokens.then(Some(512), Some(512));
+    let plan = "precision: fp32, micro_batch_size: 4, gradient_accumulation_steps: 2";
+    assert_eq!(ToldSettings::of(&run, &job(plan)).words(), Vec::<String>::new());
+}
+
+#[test]
+fn a_run_of_its_plan_tells_nothing_else_and_no_cause_may() {
+    let plan = "precision: fp32, micro_batch_size: 4, gradient_accumulation_steps: 2";
+    let mut run = run("float32", 1024);
+    if let Some(modules) = &mut run.modules {
+        modules.kinds.iter_mut().for_each(|kind| kind.shape[1] = if kind.shape[1] == 128 { 256 } else { 768 });
+    }
+    run.step.as_mut().unwrap().tokens = Some(2048);
+    let told = ToldSettings::of(&run, &job(plan));
+    assert_eq!(told.words(), Vec::<String>::new());
+    let stated = told.as_planned();
+    for (key, values) in [
+        ("training.precision", &["fp32", "tf32"][..]),
+        ("training.micro_batch_size", &["4"]),
+        ("model.sequence_length", &["256"]),
+        ("training.gradient_accumulation_steps", &["2"]),
+        ("training.activation_checkpointing", &["none", "selective", "selective-op"]),
+        ("training.optimizer", &["adamw", "adamw-fused", "adamw-loop"]),
+    ] {
+        let all: Vec<&str> = stated.iter().filter(|(told, _)| *told == key).map(|(_, value)| value.as_str()).collect();
+        assert_eq!(all, values, "{key}");
+    }
+    assert!(told.agree_with(&Change::default()));
+    assert!(!told.agree_with(&Change::to("training.precision", "bf16")));
+}
+
+/// Half the threads take up to twice the time, and no cause in the plan is to blame.
+#[test]
+fn other_threads_than_were_measured_are_told_and_blame_no_key() {
+    let mut job = job("precision: fp32, micro_batch_size: 4, gradient_accumulation_steps: 2");
+    let mut run = run("float32", 512);
+    if let Some(about) = &mut run.about {
+        (about.device, about.threads) = ("cpu".to_owned(), Some(1));
+    }
+    let before = ToldSettings::of(&run, &job);
+    Arc::make_mut(&mut job.speed.curves).measured = Some(MeasuredOn {
+        date: "2026-11-29".to_owned(),
+        device: "cpu".to_owned(),
+        versions: String::new(),
+        threads: Some(2),
+        clock_mhz: None,
+        spread: 0.0,
+        matmul_error: 0.0,
+    });
+    let told = ToldSettings::of(&run, &job);
+    let words = "1 thread, memwall bench measured with 2 (OMP_NUM_THREADS)".to_owned();
+    assert_eq!(told.words(), [before.words(), vec![words]].concat());
+    assert_eq!(told.as_planned(), before.as_planned());
+    if let Some(about) = &mut run.about {
+        about.threads = Some(2);
+    }
+    assert_eq!(ToldSettings::of(&run, &job), before);
+}
+
+/// TRL's packing puts the samples of a micro batch behind each other: 4 of 256 ids are one row of 1024.
+#[test]
+fn samples_in_one_row_are_the_micro_batch() {
+    let told = |length: u64| {
+        let mut run = run("float32", 2 * length);
+        for kind in &mut run.modules.as_mut().unwrap().kinds {
+            kind.shape = vec![1, length];
+        }
+        ToldSettings::of(&run, &job("precision: fp32, micro_batch_size: 4, gradient_accumulation_steps: 2")).words()
+    };
+    assert_eq!(told(1024), Vec::<String>::new());
+    assert_eq!(
+        told(2048).first().map(String::as_str),
+        Some("a micro batch of 2 048 tokens in one row, the plan's is 4 samples of 256")
+    );
+}
+
+#[test]
+fn what_is_otherwise_is_told_key_by_key() {
+    let told = |training: &str, run: &HookedRun| ToldSettings::of(run, &job(training)).words();
+    let two = run("float32", 1024);
+    assert_eq!(
+        told("precision: fp32, micro_batch_size: 8", &two),
+        [
+            "micro batch 4, the plan's is 8",
+            "sequences of 128 tokens, the plan's have 256",
+            "2 passes a step, the plan 1"
+        ]
+    );
+    // Both hold fp32 weights: what linear layers answer in tells them apart.
+    let mixed = told("precision: bf16-mixed, micro_batch_size: 8", &two);
+    assert_eq!(mixed[0], "matrices in fp32, the plan's precision is bf16-mixed");
+    let autocast = told("precision: fp32, micro_batch_size: 8", &run("bfloat16", 1024));
+    assert_eq!(autocast[0], "matrices in bf16, the plan's precision is fp32");
+    let lora = told("precision: fp32, micro_batch_size: 8, lora: {rank: 8}", &two);
+    assert_eq!(lora[0], "all 124 M parameters trained, the plan has LoRA");
+}
+
+#[test]
+fn pixels_beside_a_denoiser_are_not_its_latents() {
+    let text = "model: {preset: stable-diffusion-1.5, batch_size: 4}\ntraining: {micro_batch_size: 4}";
+    let plan = plan_of(&Document::parse(text).unwrap(), std::path::Path::new("")).unwrap();
+    let denoiser = Job::resolve(&plan, &Catalog::embedded().unwrap()).unwrap();
+    let mut run = run("float32", 512);
+    // What the image encoder takes of the same batch, in samples of its own.
+    run.modules.as_mut().unwrap().kinds =
+        vec![kind("vae.encoder.conv_in", "Conv2d", 3584, &[2, 3, 512, 512], "float32")];
+    let told = ToldSettings::of(&run, &denoiser).words();
+    assert!(told.iter().all(|words| !words.contains("images of") && !words.contains("micro batch")), "{told:?}");
+}
+
+#[test]
+fn figures_stand_beside_it_only_where_they_agree() {
+    let told = ToldSettings::of(&run("float32", 512), &job("precision: bf16, micro_batch_size: 8"));
+    assert!(!told.agree_with(&Change::to("training.precision", "fp32")), "it has other samples too");
+    let all = Change::to("training.precision", "fp32")
+        .and("training.micro_batch_size", "4")
+        .and("model.sequence_length", "128");
+    assert!(told.agree_with(&all));
+    assert!(!told.agree_with(&all.and("training.optimizer", "sgd")));
+}
