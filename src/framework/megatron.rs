@@ -225,5 +225,13 @@ pub(super) const LOCAL: Profile = Profile {
         ),
         ..MODULES
     },
+    defaults: Defaults {
+        attention: rule(
+            Attention::Eager,
+            "megatron-core 0.16, core/transformer/dot_product_attention.py (no fused kernels), by \
+             core/models/gpt/gpt_layer_specs.py, get_gpt_layer_local_spec",
+        ),
+        ..PROFILE.defaults
+    },
     ..PROFILE
 };

@@ -172,11 +172,15 @@ fn megatron_is_told_its_precision_length_and_decay() {
         }
         assert!(keys.contains(&"training.precision") && keys.contains(&"training.launch_blocking"), "{keys:?}");
     }
-    let local = json!({
-        "model": {"preset": "llama-3-8b", "framework": "megatron", "transformer_impl": "local"},
-        "training": {"micro_batch_size": 1},
-    });
-    assert!(text(&local, Target::Megatron).1.contains(&"training.attention"));
+    // Its own modules have no fused attention (core/transformer/dot_product_attention.py): a plan that asks for none has none.
+    let local = |attention: Option<&str>| {
+        json!({
+            "model": {"preset": "llama-3-8b", "framework": "megatron", "transformer_impl": "local"},
+            "training": {"micro_batch_size": 1, "attention": attention},
+        })
+    };
+    assert!(text(&local(Some("flash")), Target::Megatron).1.contains(&"training.attention"));
+    assert!(!text(&local(None), Target::Megatron).1.contains(&"training.attention"));
 }
 
 /// Without a flavor torchtitan trains `debugmodel`, 256 wide (torchtitan/config/job_config.py, Model).

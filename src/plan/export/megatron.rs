@@ -201,8 +201,9 @@ fn kernels(list: &mut MegatronArguments, plan: &Plan) {
         Some(Attention::Sdpa) | None => {}
     }
     // DotProductAttention (megatron/core/transformer/dot_product_attention.py) has no fused kernels.
-    if plan.model.transformer_impl == Some(TransformerImpl::Local) && part.attention != Some(Attention::Eager) {
-        let asked = part.attention.unwrap_or(Attention::Flash);
+    if let Some(asked @ (Attention::Flash | Attention::Sdpa)) = part.attention
+        && plan.model.transformer_impl == Some(TransformerImpl::Local)
+    {
         list.note(format!(
             "training.attention: {asked}, which --transformer-impl local has not; its attention is unfused"
         ));
