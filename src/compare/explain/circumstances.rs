@@ -39,6 +39,11 @@ impl Circumstance {
     pub const ALL: [Self; 6] =
         [Self::OtherProcess, Self::BusyCpu, Self::Throttling, Self::DataLoading, Self::SlowLink, Self::Fragmentation];
 
+    /// Those that a run may meet: a CPU has neither a caching allocator nor a clock that anyone reads.
+    pub(super) const fn of(on_cpu: bool) -> &'static [Self] {
+        if on_cpu { &[Self::BusyCpu, Self::DataLoading, Self::SlowLink] } else { &Self::ALL }
+    }
+
     /// What one would say.
     #[must_use]
     pub const fn words(self) -> &'static str {

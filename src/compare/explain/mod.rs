@@ -220,13 +220,14 @@ pub fn explain(subject: &Subject<'_>, evidence: &Evidence, bands: &Bands) -> Vec
         .collect();
     let as_planned = CauseTrial { causes: Vec::new(), expected: plain, assumed: 0.0, misfit: at_plan };
     let mut tried = Vec::new();
-    for (index, first) in Circumstance::ALL.iter().enumerate() {
+    let circumstances = Circumstance::of(prediction.on_cpu);
+    for (index, first) in circumstances.iter().enumerate() {
         for one in befallen(&[*first], &as_planned) {
-            tried.extend(befallen(&Circumstance::ALL[index + 1..], &one));
+            tried.extend(befallen(&circumstances[index + 1..], &one));
             tried.push(one);
         }
     }
-    tried.extend(single.iter().flat_map(|one| befallen(&Circumstance::ALL, one)));
+    tried.extend(single.iter().flat_map(|one| befallen(circumstances, one)));
     tried.extend(pairs(&expected, &single, &plain, &misfit));
     tried.extend(other_models::likeliest(subject, &job, evidence, plain.step, |change| {
         let expected = expected(change)?;
