@@ -155,7 +155,8 @@ pub fn compare(
     let (time, moved) = (pace.within(WIDTH), pace.and(bands.traffic).within(WIDTH));
     let computed = pace.and(bands.flops).within(WIDTH);
     let tokens = prediction.time.tokens_per_s.map(|_| {
-        Residual::new(expected.tokens_per_s(), told_or_planned(&expected, evidence), |rate| rate.0, time, true)
+        // What nobody tells stays unknown: the plan's tokens over the time of a step would be true of the plan's batch alone.
+        Residual::new(expected.tokens_per_s(), evidence.tokens.clone(), |rate| rate.0, time, true)
     });
     Comparison {
         whose: observation.whose,
@@ -181,17 +182,6 @@ pub fn compare(
         point: run_point(&executed(&expected, evidence), &evidence.bandwidth),
         evidence: evidence.clone(),
         few_measured: bands.few,
-    }
-}
-
-/// Tokens a second: told, or where nobody tells, those that the plan has in a step over the time that one took.
-/// Only to be shown: held against changed plans it would be the step time once more.
-fn told_or_planned(expected: &Expectation, evidence: &Evidence) -> Reading<TokensPerSec> {
-    match (&evidence.tokens, &evidence.step) {
-        (Reading::Absent(_), Reading::Known { value: step, at, .. }) if step.0 > 0.0 => {
-            Reading::estimated(TokensPerSec(expected.tokens / step.0), *at)
-        }
-        (told, _) => told.clone(),
     }
 }
 

@@ -29,7 +29,8 @@ pub fn modules(imported: &mut ImportedPlan, file: &Settings) {
     let origin = |option: &str| Origin::Default { framework: "NeMo 1", option: option.to_owned() };
     imported.say(keys::model::transformer_impl, "local", origin("transformer_engine false"));
     if file.is("model.use_flash_attention") {
-        imported.set(keys::training::attention, file.on("model.use_flash_attention").map(|found| found.map(|_| "flash")));
+        imported
+            .set(keys::training::attention, file.on("model.use_flash_attention").map(|found| found.map(|_| "flash")));
     } else {
         imported.say(keys::training::attention, "eager", origin("use_flash_attention false"));
     }

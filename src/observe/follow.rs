@@ -32,6 +32,9 @@ const SETTLED_LOOKS: u32 = 10;
 /// A single run below a shell is followed once no other has been heard for so long.
 const ALONE_FOR: Seconds = Seconds(5.0);
 
+/// Looks at a log after its run has ended, for what pipes still held. Later lines are another run's, that appends to it.
+const LAST_LOOKS: u32 = 2;
+
 /// Time between two looks for a log of rank 0's own.
 const RANK_LOG_EVERY: Seconds = Seconds(10.0);
 
@@ -103,21 +106,8 @@ pub fn follow(
     let idle_every = if wake_handle.is_some() || listener.is_none() { IDLE_EVERY } else { EVERY };
     let socket = listener.as_ref().map(|listener| listener.path().to_owned());
     let last = wanted.pid;
-    let mut follower = FollowThread {
-        log: None,
-        rank_log: None,
-        sought: None,
-        waits: Waits::new("/proc"),
-        news: RunNews { deaf, ..RunNews::default() },
-        wanted,
-        listener,
-        watches: Vec::new(),
-        ranked: None,
-        same_ranks: 0,
-        alone_since: None,
-        told: RunNews::default(),
-        idle_every,
-    };
+    let mut follower = FollowThread::new(wanted, listener, idle_every);
+    follower.news.deaf = deaf;
     follower.turn_to(last);
     thread::Builder::new().name("follow".to_owned()).spawn(move || {
         loop {
@@ -152,6 +142,8 @@ struct FollowThread {
     same_ranks: u32,
     /// Since when a single run without ranks is known below the followed process.
     alone_since: Option<Moment>,
+    /// Looks since all that is watched has ended.
+    looks_after_end: u32,
     news: RunNews,
     /// What was handed on last.
     told: RunNews,
@@ -160,6 +152,25 @@ struct FollowThread {
 }
 
 impl FollowThread {
+    fn new(wanted: FollowOptions, listener: Option<Listener>, idle_every: Duration) -> Self {
+        Self {
+            log: None,
+            rank_log: None,
+            sought: None,
+            waits: Waits::new("/proc"),
+            news: RunNews::default(),
+            wanted,
+            listener,
+            watches: Vec::new(),
+            ranked: None,
+            same_ranks: 0,
+            alone_since: None,
+            looks_after_end: 0,
+            told: RunNews::default(),
+            idle_every,
+        }
+    }
+
     fn turn_to(&mut self, pid: Option<u32>) {
         let own = self.wanted.pattern.clone();
         let opened = match (&self.wanted.log, pid) {
@@ -175,6 +186,7 @@ impl FollowThread {
         self.ranked = None;
         self.same_ranks = 0;
         self.alone_since = None;
+        self.looks_after_end = 0;
         let watched = pid.filter(|_| self.wanted.live).and_then(ExitWatch::of);
         self.watches = watched.into_iter().collect();
         match opened {
@@ -227,11 +239,12 @@ impl FollowThread {
             self.news.waits = self.waits.of(pid, &self.news.ranks, now);
         }
         self.choose_log(now);
-        if let Some((_, log)) = &mut self.rank_log {
-            log.read(now);
-        }
-        if let Some(log) = &mut self.log {
-            log.read(now);
+        let over = !self.watches.is_empty() && self.news.exits.len() == self.watches.len();
+        self.looks_after_end = if over { self.looks_after_end.saturating_add(1) } else { 0 };
+        if self.looks_after_end <= LAST_LOOKS {
+            for log in self.rank_log.as_mut().map(|(_, log)| log).into_iter().chain(&mut self.log) {
+                log.read(now);
+            }
         }
         let of_rank = self.rank_log.as_ref().map(|(_, log)| log);
         if let Some(log) =
@@ -334,67 +347,4 @@ impl FollowThread {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use tokio::sync::mpsc;
-
-    use super::*;
-
-    #[test]
-    fn an_empty_log_is_told_from_one_that_nobody_can_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let log = folder.path().join("log");
-        fs::write(&log, "").unwrap();
-        let (sender, mut receiver) = mpsc::channel(4);
-        let wanted = FollowOptions { log: Some(log.clone()), pid: Some(7), live: false, pattern: None };
-        let _following = follow(wanted, |_| None, || Moment(9), sender).unwrap();
-        let mut why = || loop {
-            if let Some(why) = receiver.blocking_recv().unwrap().no_log {
-                return why.to_string();
-            }
-        };
-        assert!(why().contains("empty so far"));
-        fs::write(&log, "loading the data\n").unwrap();
-        assert!(why().contains("no line of a known format"));
-    }
-
-    #[test]
-    fn who_follows_nothing_sleeps_and_is_woken_by_what_is_attached_and_at_the_end() {
-        let folder = tempfile::tempdir().unwrap();
-        let hooks = folder.path().join("hooks").into_os_string();
-        let variable = move |name: &str| (name == super::super::hook::HOOK_DIRECTORY_VARIABLE).then(|| hooks.clone());
-        let (sender, mut receiver) = mpsc::channel(4);
-        let mut following =
-            follow(FollowOptions { live: true, ..FollowOptions::default() }, variable, || Moment(9), sender).unwrap();
-        let start = std::time::Instant::now();
-        following.attend(Some(std::process::id()));
-        assert_eq!(receiver.blocking_recv().unwrap().pid, Some(std::process::id()));
-        following.attend(None);
-        assert_eq!(receiver.blocking_recv().unwrap().pid, None);
-        drop(following);
-        assert!(receiver.blocking_recv().is_none());
-        assert!(start.elapsed() < IDLE_EVERY / 2, "{:?}", start.elapsed());
-    }
-
-    #[test]
-    fn the_log_is_followed_and_the_attached_process_may_change() {
-        let folder = tempfile::tempdir().unwrap();
-        let log = folder.path().join("log");
-        fs::write(&log, "iter 3: loss 2.5, time 40.00ms, mfu 30.00%\n").unwrap();
-        let (sender, mut receiver) = mpsc::channel(4);
-        let hooks = folder.path().join("hooks").into_os_string();
-        let wanted = FollowOptions { log: Some(log), pid: Some(7), live: true, pattern: None };
-        let variable = move |name: &str| (name == super::super::hook::HOOK_DIRECTORY_VARIABLE).then(|| hooks.clone());
-        let mut following = follow(wanted, variable, || Moment(9), sender).unwrap();
-        let first = receiver.blocking_recv().unwrap();
-        assert_eq!((first.pid, first.progress.step.value(), first.deaf), (Some(7), Some(&3), None));
-        let socket = following.socket.clone().unwrap();
-        assert!(socket.exists());
-        following.attend(None);
-        assert_eq!(receiver.blocking_recv().unwrap().pid, None);
-        drop(following);
-        assert!(!socket.exists());
-        assert!(receiver.blocking_recv().is_none());
-    }
-}
+mod tests;

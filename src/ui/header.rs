@@ -8,8 +8,8 @@ use ratatui::text::{Line, Span};
 use super::text::{RenderLine, fit, width_of};
 use super::{Look, standing};
 use crate::app::{
-    AttachedProcess, AttachedState, Gravity, RecordingState, Recordings, SourceState, State, hangs_for, has_no_plan,
-    run_verdict,
+    AttachedProcess, AttachedState, Editor, Gravity, RecordingState, Recordings, SourceState, State, hangs_for,
+    has_no_plan, run_verdict,
 };
 use crate::catalog::Generation;
 use crate::compare::{Residual, RunPhase};
@@ -87,23 +87,16 @@ pub fn is_unplanned(state: &State) -> bool {
     state.monitor.attached.is_some() && has_no_plan(state)
 }
 
-/// Whether the run's plan fits; that the plan in front is a draft beside it, in a place of its own; and the verdict about
-/// the run.
+/// Whether the run's plan fits; whether the draft beside it does, in a place of its own; and the verdict about the run.
 fn right_end<'a>(state: &State, look: &Look, width: u16) -> Vec<Span<'a>> {
     let mut spans = Vec::new();
-    if let Some(prediction) = state.plans.compared().prediction().filter(|_| !is_unplanned(state)) {
+    if state.plans.run.is_none() && !state.plans.editor.faults().is_empty() {
+        spans.push(Span::styled("INVALID", look.theme.danger()));
+    } else if let Some(prediction) = state.plans.compared().prediction().filter(|_| !is_unplanned(state)) {
         spans.push(fits(prediction, look, width));
     }
-    if state.plans.run.is_some() {
-        let draft = state.plans.drafted_beside().is_some();
-        let invalid = !state.plans.editor.faults().is_empty();
-        let style = match state.plans.editor.prediction().map(|prediction| prediction.capacity.verdict()) {
-            Some(Verdict::Fits) if !invalid => look.theme.accent(),
-            Some(Verdict::Tight) if !invalid => look.theme.warning(),
-            _ => look.theme.danger(),
-        };
-        // Behind what is said of the run's plan, so that nobody reads it of the draft.
-        spans.push(Span::styled(if draft { "  draft" } else { "       " }, style));
+    if state.plans.drafted_beside().is_some() {
+        spans.push(drafted(&state.plans.editor, look));
     }
     let run = run_verdict(state);
     let style = match run.gravity {
@@ -115,6 +108,18 @@ fn right_end<'a>(state: &State, look: &Look, width: u16) -> Vec<Span<'a>> {
     spans.push(Span::raw(" "));
     spans.push(Span::styled(format!(" {} ", run.words), style));
     spans
+}
+
+/// Whether the draft fits, behind what is said of the run's plan: nobody reads the one for the other.
+fn drafted<'a>(draft: &Editor, look: &Look) -> Span<'a> {
+    let valid = draft.prediction().filter(|_| draft.faults().is_empty());
+    let (words, style) = match valid.map(|prediction| prediction.capacity.verdict()) {
+        None => ("draft invalid", look.theme.danger()),
+        Some(Verdict::Fits) => ("draft fits", look.theme.accent()),
+        Some(Verdict::Tight) => ("draft tight", look.theme.warning()),
+        Some(Verdict::DoesNotFit) => ("draft too big", look.theme.danger()),
+    };
+    Span::styled(format!("  {words}"), style)
 }
 
 /// Joins parts by a bar as far as they fit: the least important, at the end, fall out first.

@@ -95,7 +95,12 @@ fn draw_bars(state: &State, prediction: &Prediction, look: &Look, area: Rect, bu
     let most = peak.value().copied().unwrap_or_default().max(capacity.needed);
     let scale = capacity.bytes.max(most);
     let width = (area.width as usize).saturating_sub(7 + 19);
-    let label = if state.plans.drafted_beside().is_some() { "draft▕" } else { "plan ▕" };
+    let label = match state.plans.drafted_beside() {
+        // What is written has errors: the bar is of what was written before.
+        _ if !state.plans.editor.faults().is_empty() => "last ▕",
+        Some(_) => "draft▕",
+        None => "plan ▕",
+    };
     let mut plan = vec![Span::styled(label, theme.dim())];
     plan.extend(bar::stacked(prediction.largest(), scale, capacity.bytes, width, look));
     plan.push(Span::styled("▏", theme.dim()));

@@ -1,0 +1,91 @@
+use std::fs;
+
+use tokio::sync::mpsc;
+
+use super::*;
+
+/// A supervisor starts the next attempt into the same file: the first line names the process that has ended.
+#[test]
+fn lines_behind_the_end_of_the_run_are_anothers() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let iteration = |step: u32| format!("iter {step}: loss 2.5, time 40.00ms, mfu 30.00%\n");
+    fs::write(&path, iteration(3)).unwrap();
+    let mut run = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+    let wanted = FollowOptions { log: Some(path.clone()), live: true, ..FollowOptions::default() };
+    let mut follower = FollowThread::new(wanted, None, EVERY);
+    follower.turn_to(Some(run.id()));
+    let append = |step| fs::write(&path, fs::read_to_string(&path).unwrap() + &iteration(step)).unwrap();
+    let step_after = |follower: &mut FollowThread, second: u64| {
+        follower.look(Moment(second * 1_000_000_000));
+        follower.news.progress.step.value().copied()
+    };
+    assert_eq!(step_after(&mut follower, 1), Some(3));
+    append(4);
+    run.kill().unwrap();
+    run.wait().unwrap();
+    while follower.watches[0].ended().is_none() {
+        thread::yield_now();
+    }
+    assert_eq!(step_after(&mut follower, 2), Some(4));
+    assert_eq!(step_after(&mut follower, 3), Some(4));
+    append(5);
+    assert_eq!(step_after(&mut follower, 4), Some(4));
+}
+
+#[test]
+fn an_empty_log_is_told_from_one_that_nobody_can_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    fs::write(&log, "").unwrap();
+    let (sender, mut receiver) = mpsc::channel(4);
+    let wanted = FollowOptions { log: Some(log.clone()), pid: Some(7), live: false, pattern: None };
+    let _following = follow(wanted, |_| None, || Moment(9), sender).unwrap();
+    let mut why = || loop {
+        if let Some(why) = receiver.blocking_recv().unwrap().no_log {
+            return why.to_string();
+        }
+    };
+    assert!(why().contains("empty so far"));
+    fs::write(&log, "loading the data\n").unwrap();
+    assert!(why().contains("no line of a known format"));
+}
+
+#[test]
+fn who_follows_nothing_sleeps_and_is_woken_by_what_is_attached_and_at_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let hooks = folder.path().join("hooks").into_os_string();
+    let variable = move |name: &str| (name == super::super::hook::HOOK_DIRECTORY_VARIABLE).then(|| hooks.clone());
+    let (sender, mut receiver) = mpsc::channel(4);
+    let mut following =
+        follow(FollowOptions { live: true, ..FollowOptions::default() }, variable, || Moment(9), sender).unwrap();
+    let start = std::time::Instant::now();
+    following.attend(Some(std::process::id()));
+    assert_eq!(receiver.blocking_recv().unwrap().pid, Some(std::process::id()));
+    following.attend(None);
+    assert_eq!(receiver.blocking_recv().unwrap().pid, None);
+    drop(following);
+    assert!(receiver.blocking_recv().is_none());
+    assert!(start.elapsed() < IDLE_EVERY / 2, "{:?}", start.elapsed());
+}
+
+#[test]
+fn the_log_is_followed_and_the_attached_process_may_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    fs::write(&log, "iter 3: loss 2.5, time 40.00ms, mfu 30.00%\n").unwrap();
+    let (sender, mut receiver) = mpsc::channel(4);
+    let hooks = folder.path().join("hooks").into_os_string();
+    let wanted = FollowOptions { log: Some(log), pid: Some(7), live: true, pattern: None };
+    let variable = move |name: &str| (name == super::super::hook::HOOK_DIRECTORY_VARIABLE).then(|| hooks.clone());
+    let mut following = follow(wanted, variable, || Moment(9), sender).unwrap();
+    let first = receiver.blocking_recv().unwrap();
+    assert_eq!((first.pid, first.progress.step.value(), first.deaf), (Some(7), Some(&3), None));
+    let socket = following.socket.clone().unwrap();
+    assert!(socket.exists());
+    following.attend(None);
+    assert_eq!(receiver.blocking_recv().unwrap().pid, None);
+    drop(following);
+    assert!(!socket.exists());
+    assert!(receiver.blocking_recv().is_none());
+}
