@@ -167,14 +167,16 @@ impl PlannedCommand {
 
     /// Why a run on a CPU differs from its plan; the dashboard says so of GPUs.
     fn cause(&self, runs: &[HookedRun], waits: &RunWaits, catalog: &Catalog) -> Option<String> {
-        let (run, _) = hooked::fullest(runs).filter(|_| self.prediction.on_cpu)?;
-        let step = run.usual_step()?;
+        // One that steps no optimizer has a model all the same.
+        let told = || runs.iter().find(|run| run.about.is_some());
+        let run = hooked::fullest(runs).map(|(run, _)| run).or_else(told).filter(|_| self.prediction.on_cpu)?;
         // What the process says itself is right, whatever its figures are.
         let by_name = self.source.document().value("model.size_billions").is_none();
         let other = run.about.as_ref().and_then(|about| told_model(about, &self.job, &self.prediction, by_name));
         if let Some(other) = other {
             return Some(format!("not as planned: {}", Mismatch::Model(other).words()));
         }
+        let step = run.usual_step()?;
         let settings = ToldSettings::of(run, &self.job);
         let model = run.about.as_ref().and_then(|about| planned_model(about, &self.job, &self.prediction));
         let stated: Vec<_> = settings.as_planned().into_iter().chain(model).collect();

@@ -7,6 +7,13 @@ use crate::units::Seconds;
 /// Messages that are kept: a minute at one a second.
 const MOST: usize = 64;
 
+/// Those that are the end of a run: some seconds. One alone may have been interrupted.
+const LAST: usize = 8;
+const FEWEST: usize = 3;
+
+/// An end is another pace where its steps take so many times as long, or as short.
+const OTHER: f64 = 1.25;
+
 /// Times of the newest steps. One late step, or one that was interrupted, is not the time of a step.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StepPace(VecDeque<(u64, Seconds)>);
@@ -23,16 +30,29 @@ impl StepPace {
     /// The median of the steps; none before the first.
     #[must_use]
     pub fn usual(&self) -> Option<Seconds> {
-        let mut times: Vec<(u64, Seconds)> = self.0.iter().copied().collect();
-        times.sort_by(|(_, one), (_, other)| one.0.total_cmp(&other.0));
-        let half = times.iter().map(|(steps, _)| *steps).sum::<u64>().div_ceil(2);
-        let mut passed = 0;
-        let middle = times.iter().find(|(steps, _)| {
-            passed += steps;
-            passed >= half && half > 0
-        });
-        middle.map(|(_, each)| *each)
+        median(self.0.iter().copied().collect())
     }
+
+    /// The median of the last steps, where they take another time than most did.
+    #[must_use]
+    pub fn at_end(&self) -> Option<Seconds> {
+        let count = LAST.min(self.0.len() / 2);
+        let end = median(self.0.range(self.0.len() - count..).copied().collect()).filter(|_| count >= FEWEST)?;
+        let times = end.0 / self.usual()?.0;
+        (!(1.0 / OTHER..=OTHER).contains(&times)).then_some(end)
+    }
+}
+
+/// The time of the middle one of all steps.
+fn median(mut times: Vec<(u64, Seconds)>) -> Option<Seconds> {
+    times.sort_by(|(_, one), (_, other)| one.0.total_cmp(&other.0));
+    let half = times.iter().map(|(steps, _)| *steps).sum::<u64>().div_ceil(2);
+    let mut passed = 0;
+    let middle = times.iter().find(|(steps, _)| {
+        passed += steps;
+        passed >= half && half > 0
+    });
+    middle.map(|(_, each)| *each)
 }
 
 #[cfg(test)]
@@ -49,6 +69,21 @@ mod tests {
             pace.then(steps, Seconds(each));
         }
         assert_eq!(pace.usual(), Some(Seconds(0.8)));
+    }
+
+    /// 300 steps of 22 ms told thirteen times, and 100 of 222 ms told 44 times: the middle one of 400 took 22 ms.
+    #[test]
+    fn a_slow_end_is_told_beside_the_usual_step() {
+        let mut pace = StepPace::default();
+        (0..13).for_each(|_| pace.then(23, Seconds(0.022)));
+        assert_eq!(pace.at_end(), None);
+        (0..44).for_each(|_| pace.then(2, Seconds(0.222)));
+        assert_eq!((pace.usual(), pace.at_end()), (Some(Seconds(0.022)), Some(Seconds(0.222))));
+        // One that was interrupted is no end.
+        let mut pace = StepPace::default();
+        (0..13).for_each(|_| pace.then(23, Seconds(0.022)));
+        pace.then(1, Seconds(3.0));
+        assert_eq!(pace.at_end(), None);
     }
 
     #[test]

@@ -59,18 +59,16 @@ fn without_steps(text: &mut String, runs: &[HookedRun], plan: Option<&Prediction
             modules::table(text, modules, plan);
         }
         None => text.push_str(
-            "memwall: no optimizer step was observed (no PyTorch, or a Python that ignores PYTHONPATH; --modules looks \
-             into a pass without one)\n",
+            "memwall: no optimizer step was observed (nothing that steps one, no PyTorch, or a Python that ignores \
+             PYTHONPATH; --modules looks into a pass without one)\n",
         ),
     }
 }
 
 /// The process that held most.
 fn largest(text: &mut String, run: &HookedRun, step: &HookStep) {
-    let _ = write!(text, "memwall: {} steps", step.step);
-    if let Some(each) = run.pace.usual() {
-        let _ = write!(text, ", {each} each");
-    }
+    text.push_str("memwall: ");
+    steps(text, run, step);
     if let Some(about) = &run.about {
         let _ = write!(
             text,
@@ -87,6 +85,17 @@ fn largest(text: &mut String, run: &HookedRun, step: &HookStep) {
     text.push('\n');
 }
 
+/// How many steps, and what they took: most of them, and the last ones where that is another time.
+fn steps(text: &mut String, run: &HookedRun, step: &HookStep) {
+    let _ = write!(text, "{} steps", step.step);
+    if let Some(each) = run.pace.usual() {
+        let _ = write!(text, ", {each} each");
+    }
+    if let Some(each) = run.pace.at_end() {
+        let _ = write!(text, ", {each} at the end");
+    }
+}
+
 /// One of several processes, in a line.
 fn process(text: &mut String, run: &HookedRun) {
     text.push_str("memwall:   ");
@@ -98,10 +107,7 @@ fn process(text: &mut String, run: &HookedRun) {
         text.push_str("no optimizer step was observed\n");
         return;
     };
-    let _ = write!(text, "{} steps", step.step);
-    if let Some(each) = run.pace.usual() {
-        let _ = write!(text, ", {each} each");
-    }
+    steps(text, run, step);
     let word = if step.memory == HookMemory::Resident { "resident" } else { "allocated" };
     if let Reading::Known { value, .. } = &step.peak_allocated {
         let _ = write!(text, ", {value} {word} at most");
