@@ -118,6 +118,7 @@ pub(super) const PROFILE: Profile = Profile {
         sends_parts: rule(true, "arXiv 2104.04473, section 4.1"),
         sends_one_by_one: rule(false, "megatron-core, pipeline_parallel/p2p_communication.py, _batched_p2p_ops"),
         interleaved: rule(InterleavedRounds::StageGroups, SCHEDULES),
+        even: rule(true, "megatron-core 0.16, transformer/transformer_block.py, get_num_layers_to_build"),
     },
     optimizer: OptimizerRules {
         always_fused: rule(true, "Transformer Engine, pytorch/optimizers/fused_adam.py, FusedAdam"),

@@ -76,6 +76,7 @@ pub(super) const PROFILE: Profile = Profile {
              runtime/pipe/schedule.py, TrainSchedule.steps",
         ),
         interleaved: rule(InterleavedRounds::StageGroups, "DeepSpeed, runtime/pipe/schedule.py, TrainSchedule"),
+        even: rule(false, "DeepSpeed, runtime/pipe/module.py, _partition_layers (partition_balanced)"),
     },
     optimizer: OptimizerRules {
         counts_on_host: rule(true, "NVIDIA/apex, apex/optimizers/fused_adam.py, FusedAdam.step (group['step'])"),

@@ -19,6 +19,8 @@ pub struct PipelineRules {
     pub sends_one_by_one: Rule<bool>,
     /// How micro batches go round through the chunks of the interleaved schedule.
     pub interleaved: Rule<InterleavedRounds>,
+    /// Layers that do not come out even over the stages are refused where no layout deals them out.
+    pub even: Rule<bool>,
 }
 
 /// How micro batches go round through the chunks of the interleaved schedule.

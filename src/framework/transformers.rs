@@ -85,6 +85,7 @@ pub(super) const PIPELINE: PipelineRules = PipelineRules {
         InterleavedRounds::EqualRounds,
         "PyTorch 2.9, torch/distributed/pipelining/schedules.py, ScheduleInterleaved1F1B",
     ),
+    even: rule(false, "torchtitan, distributed/pipeline_parallel.py, generate_llm_fqn_per_model_part"),
 };
 
 pub(super) const OPTIMIZER: OptimizerRules = OptimizerRules {

@@ -20,6 +20,16 @@ impl Engine {
         }
     }
 
+    /// What it can share out beside so many pipeline stages.
+    #[must_use]
+    pub const fn shardings_with(self, stages: u64) -> &'static [Sharding] {
+        match self {
+            // deepspeed/runtime/pipe/engine.py, PipelineEngine.__init__.
+            Self::Deepspeed if stages > 1 => &[Sharding::None, Sharding::Zero1],
+            _ => self.shardings(),
+        }
+    }
+
     /// Whether it is one of PyTorch's FSDPs. Their second stage shares weights out as the third does, and leaves them
     /// gathered after their forward pass.
     #[must_use]

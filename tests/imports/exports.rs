@@ -183,6 +183,22 @@ fn megatron_is_told_its_precision_length_and_decay() {
     assert!(!text(&local(None), Target::Megatron).1.contains(&"training.attention"));
 }
 
+/// 32 layers on 5 stages: Megatron asserts that they divide (core/transformer/transformer_block.py) where no layout stands.
+/// Muon's states are not its distributed optimizer's (megatron/training/arguments.py, validate_args).
+#[test]
+fn what_megatron_asserts_is_written_as_it_runs() {
+    let plan = json!({
+        "model": {"preset": "llama-3-8b", "framework": "megatron"},
+        "training": {"micro_batch_size": 1, "gradient_accumulation_steps": 5, "optimizer": "muon"},
+        "cluster": {"num_gpus": 10},
+        "distribution": {"pipeline_parallel": 5, "sharding": "zero1"},
+    });
+    let (text, keys) = text(&plan, Target::Megatron);
+    assert!(text.contains("--pipeline-model-parallel-layout 'Et*7|t*7|t*6|t*6|t*6L'\n"), "{text}");
+    assert!(text.contains("--optimizer dist_muon\n") && !text.contains("--use-distributed-optimizer"), "{text}");
+    assert!(!keys.iter().any(|key| key.starts_with("distribution")), "{keys:?}");
+}
+
 /// Without a flavor torchtitan trains `debugmodel`, 256 wide (torchtitan/config/job_config.py, Model).
 #[test]
 fn a_shape_that_torchtitan_has_not_is_no_debugmodel() {

@@ -84,10 +84,13 @@ distribution:
   overlap_param_gather: true
 ";
 
+/// What a plan cannot say and changes no figure of it (megatron/training/arguments.py, --rotary-base).
+const ROTARY_BASE: &str = "--rotary-base: the model's rope_theta, which no plan holds; Megatron's own is 10000";
+
 #[test]
 fn megatron_by_its_command() {
     let exported = export(&plan(MEGATRON), catalog(), Target::Torchrun);
-    assert_eq!(exported.notes, Vec::<String>::new());
+    assert_eq!(exported.notes, [ROTARY_BASE]);
     holds(&back(&exported.text, "a.sh", 0), MEGATRON);
 }
 
@@ -197,7 +200,7 @@ fn megatron_is_told_of_its_padding_and_of_the_types_of_its_states() {
         .replace("  sharding: zero3\n", "")
         .replace("  dropout: 0.0\n", "  dropout: 0.0\n  distributed_optimizer: true\n  optimizer_state_dtype: bf16\n");
     let exported = export(&plan(&text), catalog(), Target::Torchrun);
-    assert_eq!(exported.notes, Vec::<String>::new());
+    assert_eq!(exported.notes, [ROTARY_BASE]);
     for argument in ["--make-vocab-size-divisible-by 64", "--use-precision-aware-optimizer", "--exp-avg-sq-dtype bf16"]
     {
         assert!(exported.text.contains(argument), "{argument}: {}", exported.text);

@@ -84,3 +84,25 @@ fn interleaved_micro_batches_fill_their_rounds() {
         "training.gradient_accumulation_steps: 9: interleaved needs a multiple of its 2 rounds over 4 stages";
     assert_eq!(plan("pytorch", 9), [expected]);
 }
+
+/// runtime/pipe/engine.py, PipelineEngine: `assert self.zero_optimization_stage() < ZeroStageEnum.gradients`; its
+/// TrainSchedule (runtime/pipe/schedule.py) knows one chunk a stage.
+#[test]
+fn deepspeeds_pipeline_shares_out_states_at_most() {
+    let plan = |sharding: &str, more: &str| {
+        faults(&format!(
+            "model: {{preset: llama-3-8b, framework: pytorch, sequence_length: 2048}}\n\
+             training: {{precision: bf16-mixed, micro_batch_size: 1, gradient_accumulation_steps: 4}}\n\
+             cluster: {{num_gpus: 8}}\n\
+             distribution: {{engine: deepspeed, sharding: {sharding}, pipeline_parallel: 2{more}}}"
+        ))
+    };
+    assert_eq!(plan("zero1", ""), NONE);
+    assert_eq!(
+        plan("zero2", ", virtual_pipeline: 2"),
+        [
+            "distribution.sharding: zero2: a pipeline of DeepSpeed shares out nothing or optimizer states; must be none or zero1",
+            "distribution.virtual_pipeline: 2: a stage of DeepSpeed's pipeline has one chunk; must be 1"
+        ]
+    );
+}

@@ -141,6 +141,10 @@ fn optimizer(imported: &mut ImportedPlan, job: &Job) {
             other => other.to_owned(),
         })
     });
+    // `dist_muon`: each rank steps whole layers and holds their states (`core/optimizer/layer_wise_optimizer.py`).
+    if let Some(found) = found.as_ref().filter(|found| found.value == "dist_muon") {
+        imported.say(keys::distribution::sharding, "zero1", found.origin.clone());
+    }
     let momentum = settings.number("sgd_momentum").is_none_or(|found| found.value > 0.0);
     match found {
         Some(found) if found.value == "sgd" && momentum => {

@@ -9,6 +9,7 @@ use crate::plan::keywords::{
     Position, Precision, Sharding, TransformerImpl,
 };
 use crate::plan::types::Checkpointing;
+use crate::plan::uneven_layout;
 
 /// Arguments as they come together.
 #[derive(Debug, Default)]
@@ -54,6 +55,7 @@ fn list(plan: &Plan, catalog: &Catalog) -> MegatronArguments {
         Some(part) => model(&mut list, part),
         None => list.note("model: these arguments cannot express its shape; --num-layers, --hidden-size and --num-attention-heads are missing"),
     }
+    let layers = architecture.as_ref().and_then(|part| part.num_layers);
     let degrees = ExportDegrees::of(plan);
     let (micro, _, global) = shape::batch(plan, degrees.data);
     let positions = architecture.and_then(|part| part.max_position_embeddings);
@@ -65,7 +67,7 @@ fn list(plan: &Plan, catalog: &Catalog) -> MegatronArguments {
     list.value("micro-batch-size", micro);
     list.value("global-batch-size", global);
     training(&mut list, plan, catalog);
-    distribution(&mut list, plan, degrees);
+    distribution(&mut list, plan, (degrees, layers));
     unsaid(&mut list, plan);
     assumed(&mut list, plan, catalog, degrees);
     list
@@ -113,7 +115,10 @@ fn model(list: &mut MegatronArguments, part: &ArchitecturePart) {
     list.value("vocab-size", part.vocab_size);
     list.flag("untie-embeddings-and-output-weights", part.tie_embeddings == Some(false));
     match part.position {
-        Some(Position::Rope) => list.value("position-embedding-type", Some("rope")),
+        Some(Position::Rope) => {
+            list.value("position-embedding-type", Some("rope"));
+            list.note("--rotary-base: the model's rope_theta, which no plan holds; Megatron's own is 10000");
+        }
         Some(Position::Learned) => list.value("position-embedding-type", Some("learned_absolute")),
         Some(Position::None) => list.value("position-embedding-type", Some("none")),
         // Its own parser refuses the word (megatron/training/arguments.py, --position-embedding-type).
@@ -191,6 +196,8 @@ fn kernels(list: &mut MegatronArguments, plan: &Plan) {
             list.value("optimizer", Some("sgd"));
             list.value("sgd-momentum", Some("0.0"));
         }
+        // Its layers' states are shared out whole (core/optimizer/layer_wise_optimizer.py), not by --use-distributed-optimizer.
+        Some(Optimizer::Muon) if shape::sharding(plan) == Sharding::Zero1 => list.value("optimizer", Some("dist_muon")),
         Some(Optimizer::Muon) => list.value("optimizer", Some("muon")),
         Some(Optimizer::Lion) => list.value("optimizer", Some("lion")),
         Some(other) => list.note(format!("training.optimizer: {other} has no argument; Adam it is")),
@@ -284,7 +291,7 @@ fn precision(list: &mut MegatronArguments, plan: &Plan) {
     list.flag("grad-reduce-in-bf16", part.gradient_dtype == Some(Dtype::Bf16));
 }
 
-fn distribution(list: &mut MegatronArguments, plan: &Plan, degrees: ExportDegrees) {
+fn distribution(list: &mut MegatronArguments, plan: &Plan, (degrees, layers): (ExportDegrees, Option<u64>)) {
     let part = &plan.distribution;
     list.value("tensor-model-parallel-size", Some(degrees.tensor));
     list.value("pipeline-model-parallel-size", Some(degrees.pipeline));
@@ -293,7 +300,13 @@ fn distribution(list: &mut MegatronArguments, plan: &Plan, degrees: ExportDegree
     list.value("expert-tensor-parallel-size", part.expert_tensor_parallel);
     list.flag("sequence-parallel", part.sequence_parallel == Some(true));
     list.value("num-virtual-stages-per-pipeline-rank", part.virtual_pipeline.filter(|pieces| *pieces > 1));
-    list.value("pipeline-model-parallel-layout", part.pipeline_layout.as_deref().map(|layout| format!("'{layout}'")));
+    let said = part.first_stage_layers.or(part.last_stage_layers).is_some()
+        || part.pipeline_counts_embedding_and_loss == Some(true);
+    let chunks = degrees.pipeline.saturating_mul(part.virtual_pipeline.unwrap_or(1));
+    // It refuses layers that do not come out even (core/transformer/transformer_block.py, get_num_layers_to_build).
+    let uneven = || uneven_layout(layers?, chunks).filter(|_| !said);
+    let layout = part.pipeline_layout.clone().or_else(uneven);
+    list.value("pipeline-model-parallel-layout", layout.map(|layout| format!("'{layout}'")));
     list.value("decoder-first-pipeline-num-layers", part.first_stage_layers);
     list.value("decoder-last-pipeline-num-layers", part.last_stage_layers);
     for name in ["account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split"] {
@@ -309,7 +322,7 @@ fn distribution(list: &mut MegatronArguments, plan: &Plan, degrees: ExportDegree
             list.flag("use-megatron-fsdp", true);
             list.value("data-parallel-sharding-strategy", Some("optim"));
         }
-        Sharding::Zero1 => list.flag("use-distributed-optimizer", true),
+        Sharding::Zero1 => list.flag("use-distributed-optimizer", plan.training.optimizer != Some(Optimizer::Muon)),
         sharding => {
             list.flag("use-megatron-fsdp", true);
             let strategy = if sharding == Sharding::Zero2 { "optim_grads" } else { "optim_grads_params" };

@@ -5,7 +5,7 @@ use crate::framework::{InterleavedRounds, Profile};
 use crate::model::{Architecture, Count, Family, Input};
 use crate::plan::Checkpointing;
 use crate::plan::keys;
-use crate::plan::keywords::{Attention, Mode, Position, Schedule, Sharding};
+use crate::plan::keywords::{Attention, Engine, Mode, Optimizer, Position, Schedule, Sharding};
 
 /// Checks samples against the model's positions, and both against how GPUs share the work.
 pub(super) fn check(
@@ -48,8 +48,38 @@ pub(super) fn check(
             format!("{}: must divide by 2 x distribution.context_parallel = {chunks}", batch.sequence),
         );
     }
+    engines(degrees, training, notes);
     if degrees.schedule == Schedule::Interleaved && degrees.virtual_pipeline > 1 {
         rounds(profile.pipeline.interleaved.is, degrees.pipeline, batch.accumulation, notes);
+    }
+}
+
+/// What engines refuse beside what shares samples out.
+fn engines(degrees: &Degrees, training: &Training, notes: &mut Notes) {
+    let pipes = degrees.pipeline > 1 && training.mode == Mode::Train;
+    if pipes && degrees.engine == Engine::Deepspeed {
+        let asked = degrees.asked();
+        if !degrees.engine.shardings_with(degrees.pipeline).contains(&asked) {
+            notes.fault(
+                keys::distribution::sharding,
+                format!(
+                    "{asked}: a pipeline of DeepSpeed shares out nothing or optimizer states; must be none or zero1"
+                ),
+            );
+        }
+        // deepspeed/runtime/pipe/schedule.py, TrainSchedule
+        if degrees.virtual_pipeline > 1 {
+            let chunks = degrees.virtual_pipeline;
+            let words = format!("{chunks}: a stage of DeepSpeed's pipeline has one chunk; must be 1");
+            notes.fault(keys::distribution::virtual_pipeline, words);
+        }
+    }
+    // megatron/training/arguments.py, validate_args
+    if training.optimizer == Optimizer::Muon && degrees.engine == Engine::MegatronFsdp {
+        notes.fault(
+            keys::training::optimizer,
+            "muon: Megatron-FSDP refuses it; distribution.sharding may be none or zero1",
+        );
     }
 }
 

@@ -1,8 +1,9 @@
 //! Which layers each pipeline stage holds.
 
 use super::{Degrees, Notes};
+use crate::framework::Profile;
 use crate::plan::keys;
-use crate::plan::{Fault, Plan};
+use crate::plan::{Fault, Plan, even_chunks};
 
 /// The layers of one stage: one run of consecutive layers for each of its chunks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -26,7 +27,12 @@ impl StageLayers {
 }
 
 /// Splits the layers.
-pub(super) fn resolve(plan: &Plan, degrees: &Degrees, layers: u64, notes: &mut Notes) -> Option<Vec<StageLayers>> {
+pub(super) fn resolve(
+    plan: &Plan,
+    (profile, degrees): (&Profile, &Degrees),
+    layers: u64,
+    notes: &mut Notes,
+) -> Option<Vec<StageLayers>> {
     let stages = degrees.pipeline;
     let chunks = stages.saturating_mul(degrees.virtual_pipeline);
     // Embedding and loss may stand in for a layer each.
@@ -41,9 +47,15 @@ pub(super) fn resolve(plan: &Plan, degrees: &Degrees, layers: u64, notes: &mut N
         Ok(counts) => {
             if stages > 1 {
                 let shown: Vec<String> = counts.iter().take(64).map(ToString::to_string).collect();
+                let part = &plan.distribution;
+                let is_said = part.pipeline_layout.is_some()
+                    || part.first_stage_layers.or(part.last_stage_layers).is_some()
+                    || part.pipeline_counts_embedding_and_loss == Some(true);
+                let only = profile.pipeline.even.is && !is_said && !layers.is_multiple_of(chunks);
+                let how = if only { "; runs only where distribution.pipeline_layout says so" } else { "" };
                 notes.assume(
                     keys::distribution::pipeline_parallel,
-                    format!("layers by stage and chunk: {}", shown.join(", ")),
+                    format!("layers by stage and chunk: {}{how}", shown.join(", ")),
                 );
             }
             Some(dealt(&counts, stages))
@@ -75,19 +87,13 @@ fn counts(plan: &Plan, degrees: &Degrees, layers: u64, chunks: u64) -> Result<Ve
         return uneven(part.first_stage_layers, part.last_stage_layers, degrees, layers);
     }
     if part.pipeline_counts_embedding_and_loss == Some(true) && chunks > 1 {
-        let mut counts = even(layers.saturating_add(2), chunks);
+        let mut counts = even_chunks(layers.saturating_add(2), chunks);
         let last = counts.len() - 1;
         counts[0] = counts[0].saturating_sub(1);
         counts[last] = counts[last].saturating_sub(1);
         return Ok(counts);
     }
-    Ok(even(layers, chunks))
-}
-
-/// As even as goes, extra ones first.
-fn even(layers: u64, chunks: u64) -> Vec<u64> {
-    let chunks = chunks.max(1);
-    (0..chunks).map(|chunk| layers / chunks + u64::from(chunk < layers % chunks)).collect()
+    Ok(even_chunks(layers, chunks))
 }
 
 fn uneven(first: Option<u64>, last: Option<u64>, degrees: &Degrees, layers: u64) -> Result<Vec<u64>, Fault> {
@@ -100,7 +106,7 @@ fn uneven(first: Option<u64>, last: Option<u64>, degrees: &Degrees, layers: u64)
     let each = degrees.virtual_pipeline.max(1);
     let mut stages: Vec<u64> = Vec::new();
     stages.extend(first);
-    stages.extend(even(layers - given, others).into_iter().take(usize::try_from(others).unwrap_or(0)));
+    stages.extend(even_chunks(layers - given, others).into_iter().take(usize::try_from(others).unwrap_or(0)));
     stages.extend(last);
     // A stage's chunks are dealt out over the rounds: chunk c of the model is on stage c mod stages.
     let mut counts = Vec::new();
@@ -168,13 +174,7 @@ fn expanded(text: &[char]) -> Option<Vec<char>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{even, layout_counts};
-
-    #[test]
-    fn layers_that_do_not_divide_go_first() {
-        assert_eq!(even(10, 4), [3, 3, 2, 2]);
-        assert_eq!(even(61, 16).iter().sum::<u64>(), 61);
-    }
+    use super::layout_counts;
 
     #[test]
     fn megatron_layouts_are_read() {
