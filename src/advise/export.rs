@@ -113,6 +113,10 @@ impl Comparison<'_> {
             read.training.activation_checkpointing = plan.training.activation_checkpointing.clone();
             read.training.lora = plan.training.lora.clone();
             read.training.loss = plan.training.loss;
+            // The stages are the script's too, and so are the replicas that they leave.
+            read.distribution.data_parallel = plan.distribution.data_parallel;
+            read.distribution.pipeline_parallel = plan.distribution.pipeline_parallel;
+            read.distribution.context_parallel = plan.distribution.context_parallel;
         }
         read
     }

@@ -87,7 +87,9 @@ pub fn verdict(prediction: &Prediction) -> String {
         format!("{} headroom{share}", left.magnitude())
     };
     let each = if prediction.on_cpu { "" } else { " on each GPU" };
-    format!("{word}: {} {} of {}{each}, {left}", capacity.needed, prediction.device_used_name(), capacity.bytes)
+    // Memory alone does not make it run.
+    let warned = if prediction.lacking().next().is_some() { ", see the warning" } else { "" };
+    format!("{word}{warned}: {} {} of {}{each}, {left}", capacity.needed, prediction.device_used_name(), capacity.bytes)
 }
 
 fn subject(text: &mut String, report: &Report, width: usize) {

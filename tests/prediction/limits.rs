@@ -1,8 +1,9 @@
 //! Runs that a framework refuses, or that fail in their first step: each limit from its code.
 
 use crate::support::catalog;
+use memwall::advise::{Request, SearchProgress, search};
 use memwall::plan::Document;
-use memwall::predict;
+use memwall::predict::{self, Job};
 
 /// The faults of a plan; none where it is predicted.
 fn faults(text: &str) -> Vec<String> {
@@ -105,4 +106,20 @@ fn deepspeeds_pipeline_shares_out_states_at_most() {
             "distribution.virtual_pipeline: 2: a stage of DeepSpeed's pipeline has one chunk; must be 1"
         ]
     );
+}
+
+/// What DeepSpeed's pipeline refuses (runtime/pipe/engine.py, runtime/pipe/schedule.py) is not found either.
+#[test]
+fn plans_under_deepspeed_run_there() {
+    let text = "model: {preset: llama-3-8b, batch_size: 16, sequence_length: 2048, framework: pytorch}\n\
+                training: {precision: bf16-mixed}\ncluster: {num_gpus: 8}\n\
+                distribution: {engine: deepspeed, sharding: zero2}";
+    let plan = Document::parse(text).unwrap().plan().unwrap();
+    let request = Request { plan: &plan, keep: Vec::new(), top: 10, free_batch: false };
+    let found = search(&request, catalog(), &SearchProgress::default()).unwrap();
+    assert!(!found.ranked.is_empty());
+    for ranked in &found.ranked {
+        let edited = Document::parse(text).unwrap().changed(&ranked.change).unwrap();
+        assert_eq!(Job::resolve(&edited.plan().unwrap(), catalog()).err(), None, "{}", edited.text());
+    }
 }

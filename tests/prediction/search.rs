@@ -398,17 +398,3 @@ distribution: {{data_parallel: 16, pipeline_parallel: 2, expert_parallel: 16, sh
     assert_eq!(open.outline.time.step, off.outline.time.step);
     assert!(on.outline.time.step < off.outline.time.step);
 }
-
-/// What DeepSpeed's pipeline refuses (runtime/pipe/engine.py, runtime/pipe/schedule.py) is not found either.
-#[test]
-fn plans_under_deepspeed_run_there() {
-    let text = "model: {preset: llama-3-8b, batch_size: 16, sequence_length: 2048, framework: pytorch}\n\
-                training: {precision: bf16-mixed}\ncluster: {num_gpus: 8}\n\
-                distribution: {engine: deepspeed, sharding: zero2}";
-    let found = found(text, Vec::new());
-    assert!(!found.ranked.is_empty());
-    for ranked in &found.ranked {
-        let edited = Document::parse(text).unwrap().changed(&ranked.change).unwrap();
-        assert_eq!(Job::resolve(&edited.plan().unwrap(), catalog()).err(), None, "{}", edited.text());
-    }
-}

@@ -111,10 +111,14 @@ fn optimizer(root: &mut Map<String, Value>, plan: &Plan, notes: &mut Vec<String>
 /// What the script says, or nobody.
 fn unsaid(plan: &Plan, degrees: ExportDegrees, notes: &mut Vec<String>) {
     notes.push("model, sequence length and attention are the script's".to_owned());
-    for (key, degree) in [("pipeline_parallel", degrees.pipeline), ("context_parallel", degrees.context)] {
-        if degree > 1 {
-            notes.push(format!("distribution.{key}: no key says it"));
-        }
+    if degrees.pipeline > 1 {
+        notes.push(format!(
+            "distribution.pipeline_parallel: {} stages are the script's PipelineModule's; without it the batch is another",
+            degrees.pipeline
+        ));
+    }
+    if degrees.context > 1 {
+        notes.push("distribution.context_parallel: no key says it".to_owned());
     }
     match &plan.training.activation_checkpointing {
         None | Some(Checkpointing::None) => {}

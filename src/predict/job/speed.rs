@@ -177,7 +177,7 @@ pub(super) fn resolve(
     let beside = as_recipes && recipes_overlap(hardware, [degrees.expert, degrees.expert_tensor], chunks, captured);
     let overlaps = part.overlap_expert_parallel.unwrap_or(beside);
     let plain = overlaps && hardware.gpu.generation == Generation::Hopper;
-    if far && part.moe_dispatcher.is_none() {
+    if far && degrees.expert > 1 && part.moe_dispatcher.is_none() {
         let assumed =
             if plain { "alltoall (beside another micro-batch)" } else { "hybridep (experts are sent between nodes)" };
         notes.assume(keys::distribution::moe_dispatcher, assumed);
