@@ -44,7 +44,9 @@ pub use sight::{SeenImages, Sight};
 pub use state_space::{HybridLayer, Scan, ScanNorms, StateSpace};
 pub use tape::{Flow, GRANULE, Home, Op, PoolRange, RepeatedOps, Tape, Tensor, TensorId, Unit};
 pub use traced::{of_trace, traced_linear_layers, traced_other_layers, untraced_backward};
-pub use walk::{AttentionChoice, Cache, Count, Cut, Kernel, LossRule, MicroBatch, Passing, Pending, Walk};
+pub use walk::{
+    AttentionChoice, Cache, Count, Cut, FusedKernels, Kernel, LossRule, MicroBatch, Passing, Pending, Walk,
+};
 pub use weight::{Collective, CollectiveKind, Part, RankGroup, TiedGrad, Weight};
 pub use work::{Convolution, MatMul, Scores, Work};
 
@@ -123,7 +125,7 @@ impl Architecture {
                 .map_or_else(SeenImages::default, |sight| SeenImages { images: 1, side: sight.usual_side() }),
             cut: Cut::WHOLE,
             attention: AttentionChoice::Flash,
-            flash: true,
+            fused: FusedKernels::Flash,
             flash_attn: false,
             checkpointed: false,
             padded: false,

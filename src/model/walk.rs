@@ -104,8 +104,8 @@ pub struct MicroBatch<'a> {
     pub cut: Cut,
     /// What computes attention; `None`: by PyTorch's rules.
     pub attention: AttentionChoice,
-    /// The GPU has PyTorch's flash kernels: compute capability 8.0 and above.
-    pub flash: bool,
+    /// The kernels that PyTorch's rules choose among.
+    pub fused: FusedKernels,
     /// Transformer Engine takes flash-attn's kernels and not cuDNN's.
     pub flash_attn: bool,
     /// Some layers are recomputed.
@@ -144,6 +144,17 @@ pub enum AttentionChoice {
     Flash,
     /// Written out.
     Eager,
+}
+
+/// Fused attention kernels of PyTorch that a device has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FusedKernels {
+    /// Flash and memory-efficient ones: compute capability 8.0 and above.
+    Flash,
+    /// The memory-efficient one, which takes no bf16.
+    Efficient,
+    /// A CPU's flash kernel.
+    Cpu,
 }
 
 impl MicroBatch<'_> {

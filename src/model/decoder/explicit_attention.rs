@@ -194,7 +194,7 @@ impl DecoderContext<'_> {
 
     /// The dropout on attention probabilities. Falcon has none without a position bias (models/falcon,
     /// `FalconAttention.forward`).
-    fn score_dropout(&self) -> f64 {
+    pub(super) fn score_dropout(&self) -> f64 {
         let none = self.family == Family::Falcon && self.d.position != Position::Alibi;
         if none { 0.0 } else { self.run.dropout_or(self.d.attention_dropout) }
     }

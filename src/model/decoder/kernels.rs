@@ -7,7 +7,7 @@ use crate::model::architecture::Family;
 use crate::model::builder::{Builder, Stash};
 use crate::model::element::Element;
 use crate::model::tape::{Flow, Spec, TensorId, Unit};
-use crate::model::walk::{AttentionChoice, Kernel};
+use crate::model::walk::{AttentionChoice, FusedKernels, Kernel};
 use crate::model::work::{Scores, Work};
 use crate::plan::keywords::Position;
 
@@ -153,14 +153,15 @@ impl DecoderContext<'_> {
             AttentionChoice::Dispatch if self.d.position == Position::Alibi && self.family == Family::Bloom => {
                 Kernel::Eager
             }
+            AttentionChoice::Dispatch if self.run.fused == FusedKernels::Cpu => self.kernel_on_cpu(core),
             AttentionChoice::Dispatch => {
                 let half = matches!(element, Element::Bf16 | Element::F16 | Element::Fp8);
                 // Falcon calls SDPA without `enable_gqa` (models/falcon/modeling_falcon.py).
                 let grouped = core.heads == core.kv_heads || self.family != Family::Falcon;
                 let whole = core.heads == core.kv_heads || self.repeats();
-                let flash = half && self.run.flash;
+                let flash = half && self.run.fused == FusedKernels::Flash;
                 // Before compute capability 8.0 the memory-efficient kernel takes no bf16.
-                let efficient = self.run.flash || element != Element::Bf16;
+                let efficient = self.run.fused == FusedKernels::Flash || element != Element::Bf16;
                 if flash && grouped && !core.masked && core.dim <= 256 && core.dim == core.value_dim {
                     Kernel::Flash
                 } else if efficient && (whole || (core.masked && grouped)) {
@@ -169,6 +170,19 @@ impl DecoderContext<'_> {
                     Kernel::Math
                 }
             }
+        }
+    }
+
+    /// A CPU's flash kernel takes every type, masks and fewer heads of keys, but no dropout (PyTorch 2.9,
+    /// `aten/src/ATen/native/transformers/sdp_utils_cpp.cpp`, `use_flash_attention_cpp`). Under a mask transformers repeats
+    /// the keys' heads, and it keeps the mask as the memory-efficient kernel does.
+    fn kernel_on_cpu(&self, core: &Core) -> Kernel {
+        let whole = core.heads == core.kv_heads || self.repeats();
+        let takes = self.score_dropout() == 0.0 && core.dim == core.value_dim;
+        match takes && (whole || self.family != Family::Falcon) {
+            false => Kernel::Math,
+            true if whole || core.masked => Kernel::Efficient,
+            true => Kernel::Flash,
         }
     }
 

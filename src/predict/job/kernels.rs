@@ -3,14 +3,23 @@
 use super::{Degrees, Notes, Storage, Training};
 use crate::catalog::{Curves, Generation, Gpu};
 use crate::framework::{Experts, Modules};
-use crate::model::{Architecture, Element, ModelShape};
+use crate::model::{Architecture, Element, FusedKernels, ModelShape};
 use crate::plan::keys;
 use crate::plan::keywords::{Attention, Mode, Precision};
 use crate::plan::traced::{TracedModel, TracedWork};
 
 /// Compute capability below 8.0.
-pub const fn is_before_ampere(generation: Generation) -> bool {
+const fn is_before_ampere(generation: Generation) -> bool {
     matches!(generation, Generation::Pascal | Generation::Volta | Generation::Turing)
+}
+
+/// The fused attention kernels that PyTorch chooses among there.
+pub const fn fused_kernels(generation: Generation) -> FusedKernels {
+    match generation {
+        Generation::Cpu => FusedKernels::Cpu,
+        _ if is_before_ampere(generation) => FusedKernels::Efficient,
+        _ => FusedKernels::Flash,
+    }
 }
 
 /// Whether convolutions are a part of what takes its time: of image models and diffusion's UNets, and of traces that have any.

@@ -30,7 +30,7 @@ pub use companions::{Companions, GenerationEngine};
 pub use degrees::Degrees;
 pub use fragmentation::Fragmentation;
 pub use hardware::Hardware;
-pub(super) use kernels::is_before_ampere;
+pub(super) use kernels::fused_kernels;
 pub(super) use limits::in_a_row;
 pub(super) use notes::Notes;
 pub use speed::Speed;

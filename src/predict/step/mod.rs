@@ -17,7 +17,7 @@ use crate::model::{
 use crate::plan::Checkpointing;
 use crate::plan::keywords::{Attention, Engine, Fp8Recipe, Loss, Mode, RecomputeModule, Sharding};
 use crate::predict::job::optimizer::rule;
-use crate::predict::job::{Job, is_before_ampere};
+use crate::predict::job::{Job, fused_kernels};
 use crate::predict::step::play::{Offload, Recompute, RecomputedModules, TapePlay, WeightGradients, play};
 use crate::predict::step::prefill::play_inference;
 
@@ -266,7 +266,7 @@ fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> Mi
             Attention::Flash => AttentionChoice::Flash,
             Attention::Eager => AttentionChoice::Eager,
         },
-        flash: !is_before_ampere(job.hardware.gpu.generation),
+        fused: fused_kernels(job.hardware.gpu.generation),
         flash_attn: takes_flash_attn(job),
         checkpointed: trains(job) && job.training.checkpointing != Checkpointing::None,
         padded: job.training.padded_batch,
