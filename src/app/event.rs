@@ -75,6 +75,15 @@ pub enum Event {
     },
     /// The file holds that already: nothing was written.
     Unchanged,
+    /// A plan's file holds something else than was known of it.
+    ChangedOnDisk {
+        /// Which.
+        path: PathBuf,
+        /// What it held.
+        known: String,
+        /// What it holds.
+        text: String,
+    },
     /// It could not be written.
     SaveFailed(String),
     /// It was not written, because of what was found in its place.
@@ -206,6 +215,13 @@ pub enum Effect {
     Search(u64),
     /// End the search that is under way; what it has found by then is its answer.
     CancelSearch,
+    /// Look whether a plan's file holds something else than is known of it, and tell if it does.
+    LookAtFile {
+        /// Which.
+        path: PathBuf,
+        /// What it held.
+        known: String,
+    },
     /// Read a plan's file, or another tool's, and tell what it holds.
     Open(PathBuf),
     /// Read a long text beside the loop, and tell what it is.

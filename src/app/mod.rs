@@ -70,6 +70,7 @@ pub use plans::exporting::Export;
 pub use plans::new::{USUAL_GPU, ask as ask_new_plan, text_of as text_of_new_plan};
 pub use plans::saving::{Conflict, SaveObstacle, hangs_for, to_be_written};
 pub use plans::tabs::Tabs;
+pub use plans::watching::WatchedFile;
 pub use pointing::MouseTarget;
 pub use run::Telemetry;
 pub use run::calibrations::{CalibrationError, Calibrations, SavedCalibration};

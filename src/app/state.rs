@@ -23,6 +23,7 @@ use crate::app::plans::drafts::Draft;
 use crate::app::plans::exporting::Export;
 use crate::app::plans::saving::Conflict;
 use crate::app::plans::tabs::Tabs;
+use crate::app::plans::watching::WatchedFile;
 use crate::app::run::Telemetry;
 use crate::app::run::calibrations::{self, Calibrations, SavedCalibration};
 use crate::app::run::exhaustion::MemoryExhaustion;
@@ -140,6 +141,8 @@ pub struct Plans {
     pub new_at: Option<PathBuf>,
     /// Plans that were opened or saved, the newest first.
     pub recent: Vec<PathBuf>,
+    /// What others write to the plan's file.
+    pub watched: WatchedFile,
 }
 
 impl Plans {
@@ -168,6 +171,7 @@ impl Plans {
             saving_since: None,
             new_at: None,
             recent: Vec::new(),
+            watched: WatchedFile::default(),
         }
     }
 }

@@ -31,6 +31,7 @@ use crate::app::plans::drafts;
 use crate::app::plans::exporting;
 use crate::app::plans::new;
 use crate::app::plans::saving;
+use crate::app::plans::watching;
 use crate::app::pointing;
 use crate::app::run::calibrations;
 use crate::app::run::commanded;
@@ -70,6 +71,9 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
         effects.push(Effect::ReadConfig { folder, named });
     }
     effects.extend(reader::ask(&mut state.plans));
+    if observed && end.is_none() {
+        effects.extend(watching::look(state));
+    }
     effects.extend(explanation_search::look(state));
     // What is observed changes no plan.
     if end.is_none() && !observed {
@@ -116,6 +120,7 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::EndSent { meant, forced } => end_request::sent(state, meant, forced),
         Event::EndFailed(why) => state.notice = Some(problem(why)),
         Event::Saved { path, text } => return saving::saved(state, path, text),
+        Event::ChangedOnDisk { path, known, text } => watching::changed(state, &path, &known, text),
         Event::Unchanged => saving::unchanged(state),
         Event::SaveFailed(why) => saving::failed(state, &why),
         Event::DraftNotKept(why) => {

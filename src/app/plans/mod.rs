@@ -9,6 +9,7 @@ pub(super) mod new;
 mod relocating;
 pub(super) mod saving;
 pub(super) mod tabs;
+pub(super) mod watching;
 
 use std::path::PathBuf;
 

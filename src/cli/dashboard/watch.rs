@@ -314,6 +314,7 @@ impl EventLoop {
             Effect::Quit | Effect::Suspend => {}
             Effect::Repaint => screen.repaint(),
             Effect::Save { path, name, text, expected } => files::save(path, &name, text, expected, events),
+            Effect::LookAtFile { path, known } => files::look(path, known, events),
             Effect::Open(path) => files::open(&path, self.store.clone(), Arc::clone(&state.catalog), events),
             Effect::WatchProcess(pid) => self.watch_process(pid, &state.catalog)?,
             Effect::Infer(pid) => files::infer(pid, state, events),

@@ -103,3 +103,34 @@ fn leaving_while_an_older_text_is_being_written_loses_nothing() {
     assert_eq!(*text, newer);
     assert_eq!(update(&mut state, Event::Saved { path, text: newer }).last(), Some(&Effect::Quit));
 }
+
+/// The plan is edited beside the dashboard: what is shown is what `memwall predict` says of the file.
+#[test]
+fn a_plan_that_is_written_elsewhere_is_read_again() {
+    let mut state = open(PLAN);
+    let path = PathBuf::from("test.yaml");
+    let opened =
+        Event::Opened { name: "test".to_owned(), path: path.clone(), text: PLAN.to_owned(), drafts: Vec::new() };
+    update(&mut state, opened);
+    let looks = |state: &mut State, second: u64| {
+        let effects = update(state, Event::Tick(Moment(second * 1000)));
+        effects.into_iter().filter(|effect| matches!(effect, Effect::LookAtFile { .. })).count()
+    };
+    // Every five seconds.
+    assert_eq!([20, 21, 24, 25, 26].map(|second| looks(&mut state, second)), [1, 0, 0, 1, 0]);
+    let theirs = PLAN.replace("the base", "our base");
+    let changed = |known: &str, text: &str| Event::ChangedOnDisk {
+        path: path.clone(),
+        known: known.to_owned(),
+        text: text.to_owned(),
+    };
+    update(&mut state, changed(PLAN, &theirs));
+    assert_eq!((state.plans.editor.text(), state.plans.editor.modified()), (theirs.as_str(), false));
+    press(&mut state, &[KeyPress::Char('u')]);
+    assert_eq!((state.plans.editor.text(), state.plans.editor.modified()), (PLAN, true));
+    // Changes of one's own stay.
+    update(&mut state, changed(&theirs, &PLAN.replace("the base", "no base")));
+    assert_eq!(state.plans.editor.text(), PLAN);
+    let said = &state.notice.as_ref().unwrap().text;
+    assert_eq!(said, "test.yaml was changed on disk: saving offers to merge");
+}
