@@ -61,6 +61,23 @@ pub struct MeasuredOn {
     pub matmul_error: f64,
 }
 
+impl MeasuredOn {
+    /// A spread from which something else ran meanwhile, and an error from which the fit says little.
+    const RESTLESS: f64 = 0.2;
+    const UNFITTED: f64 = 0.5;
+
+    /// Why times that come from it may be far off: other programs ran while it was made.
+    #[must_use]
+    pub fn doubt(&self) -> Option<String> {
+        let doubted = self.spread > Self::RESTLESS || self.matmul_error > Self::UNFITTED;
+        let (spread, error) = (100.0 * self.spread, 100.0 * self.matmul_error);
+        let words = format!(
+            "times spread by {spread:.0} % and matmuls fitted within {error:.0} %: measure again when it is quiet"
+        );
+        doubted.then_some(words)
+    }
+}
+
 /// Convolutions: what is left of the matmul's rate forward, for the input's gradient and for the weight's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -19,9 +19,6 @@ use crate::reading::{Moment, Reading};
 /// Rows of a thousand ranks' groups are some hundred kB.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// A spread from which the user is told that something else ran.
-const RESTLESS: f64 = 0.2;
-
 /// `memwall bench`.
 pub fn run(args: &BenchArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Result<Exit, Failure> {
     if args.program {
@@ -163,12 +160,9 @@ fn summary(fitted: &Fitted, path: &Path) -> String {
             writeln!(text, "  {name}        {:.0} % of the link, {:.0} us to start", 100.0 * link.ring, link.start_us);
     }
     if let Some(measured) = &curves.measured {
-        let _ = writeln!(text, "  matmuls fitted within {:.0} %", 100.0 * measured.matmul_error);
-        if measured.spread > RESTLESS {
-            let spread = 100.0 * measured.spread;
-            let _ =
-                writeln!(text, "  times spread by {spread:.0} %: other programs ran; measure again when it is quiet");
-        }
+        let fit = measured.doubt();
+        let fit = fit.unwrap_or_else(|| format!("matmuls fitted within {:.0} %", 100.0 * measured.matmul_error));
+        let _ = writeln!(text, "  {fit}");
     }
     let _ = writeln!(text, "saved {}", path.display());
     text

@@ -87,7 +87,9 @@ fn largest(text: &mut String, run: &HookedRun, step: &HookStep) {
 
 /// How many steps, and what they took: most of them, and the last ones where that is another time.
 fn steps(text: &mut String, run: &HookedRun, step: &HookStep) {
-    let _ = write!(text, "{} steps", step.step);
+    // A process that was killed tells nothing of the steps since it spoke last.
+    let least = if run.end.is_none() { "at least " } else { "" };
+    let _ = write!(text, "{least}{} steps", step.step);
     if let Some(each) = run.pace.usual() {
         let _ = write!(text, ", {each} each");
     }

@@ -153,7 +153,8 @@ pub(super) fn resolve(
     }
     if let Some(measured) = &curves.measured {
         let name = &hardware.gpu.name;
-        let when = format!("{name}: kernels measured on this machine, {}, {}", measured.date, measured.versions);
+        let doubt = measured.doubt().map_or_else(String::new, |why| format!("; {why}"));
+        let when = format!("{name}: kernels measured on this machine, {}, {}{doubt}", measured.date, measured.versions);
         notes.assume(keys::hardware::gpu_type, when);
     }
     note_estimated(curves, stack, hardware, notes);
