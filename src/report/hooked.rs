@@ -41,7 +41,8 @@ pub fn summary(runs: &[HookedRun], forgotten: u64, plan: Option<&Prediction>) ->
     if runs.len() > 1 || (nothing_seen && !runs.is_empty()) {
         let mut each: Vec<&HookedRun> = runs.iter().collect();
         each.order_by_key(|run| (run.about.as_ref().and_then(|about| about.rank), run.pid));
-        each.into_iter().for_each(|run| process(&mut text, run));
+        let first = failed_first(runs);
+        each.into_iter().for_each(|run| process(&mut text, run, first == Some(run.pid)));
     }
     if forgotten > 0 {
         let _ = writeln!(text, "memwall: {forgotten} processes more were heard and are not listed");
@@ -98,8 +99,16 @@ fn steps(text: &mut String, run: &HookedRun, step: &HookStep) {
     }
 }
 
+/// The process that failed before the others, which fail because it is gone.
+fn failed_first(runs: &[HookedRun]) -> Option<u32> {
+    let failed = || runs.iter().filter(|run| run.end.as_ref().is_some_and(|end| end.error.is_some()));
+    let first = failed().min_by_key(|run| run.heard)?;
+    let alone = failed().filter(|run| run.heard == first.heard).count() == 1;
+    (alone && failed().count() > 1).then_some(first.pid)
+}
+
 /// One of several processes, in a line.
-fn process(text: &mut String, run: &HookedRun) {
+fn process(text: &mut String, run: &HookedRun, failed_first: bool) {
     text.push_str("memwall:   ");
     if let Some(rank) = run.about.as_ref().and_then(|about| about.rank) {
         let _ = write!(text, "rank {rank}, ");
@@ -115,7 +124,8 @@ fn process(text: &mut String, run: &HookedRun) {
         let _ = write!(text, ", {value} {word} at most");
     }
     if let Some(words) = run.end.as_ref().and_then(HookEnd::words) {
-        let _ = write!(text, "; ended with {}", printable(&words));
+        let before = if failed_first { " before the others" } else { "" };
+        let _ = write!(text, "; ended{before} with {}", printable(&words));
     }
     text.push('\n');
 }
