@@ -20,11 +20,17 @@ use crate::printable::printable;
 use crate::reading::Absence;
 use crate::ui::Look;
 use crate::ui::text::{fit, without_mean};
-use crate::units::{FlopsPerSec, Intensity};
+use crate::units::{FlopsPerSec, Intensity, three_figures};
 use axes::Axes;
 
 /// Cells left of the plot for its labels.
 const GUTTER: u16 = 7;
+
+/// Peaks below so many powers of ten, 300 GFLOP/s, are told in GFLOP/s.
+const SLOW: f64 = 11.5;
+
+/// Of fewer powers of ten the axis has figures between them too.
+const FEW_DECADES: f64 = 1.5;
 
 /// From this width on the table stands beside the chart.
 const BOTH: u16 = 90;
@@ -119,15 +125,23 @@ fn draw_axes(
     for place in gutter.rows() {
         Line::styled("      │", style).render(place, buffer);
     }
-    for decade in axes.floor.ceil() as i32..=axes.ceiling.floor() as i32 {
-        let share = (axes.ceiling - f64::from(decade)) / (axes.ceiling - axes.floor);
+    // A CPU's rates are of other decades than a GPU's.
+    let (unit, less) = if axes.ceiling < SLOW { ("GFLOP/s", 9) } else { ("TFLOP/s", 12) };
+    // Within few decades powers of ten alone would be one tick.
+    let figures: &[u32] = if axes.ceiling - axes.floor < FEW_DECADES { &[1, 2, 5] } else { &[1] };
+    for (decade, figure) in (axes.floor.floor() as i32..=axes.ceiling.floor() as i32)
+        .flat_map(|decade| figures.iter().map(move |figure| (decade, *figure)))
+    {
+        let share = (axes.ceiling - f64::from(decade) - f64::from(figure).log10()) / (axes.ceiling - axes.floor);
+        if !(0.0..=1.0).contains(&share) {
+            continue;
+        }
         let row = (share * rows).round() as u16;
-        // TFLOP/s: 12 decades less.
-        let label = tick(decade - 12);
+        let label = tick(figure, decade - less);
         let place = Rect { y: gutter.y + row.min(gutter.height.saturating_sub(1)), height: 1, ..gutter };
         Line::styled(format!("{label:>5} ┤"), style).render(place, buffer);
     }
-    Line::styled("TFLOP/s", style).render(Rect { height: 1, ..gutter }, buffer);
+    Line::styled(unit, style).render(Rect { height: 1, ..gutter }, buffer);
     let columns = f64::from(plot.width.saturating_sub(1));
     // The last one would stand outside.
     for decade in (axes.left.ceil() as i32..=axes.right.floor() as i32).filter(|decade| f64::from(*decade) < axes.right)
@@ -135,10 +149,11 @@ fn draw_axes(
         let share = (f64::from(decade) - axes.left) / (axes.right - axes.left);
         let x = plot.x + (share * columns).round() as u16;
         let place = Rect { x, width: labels.right().saturating_sub(x), ..labels };
-        Line::styled(tick(decade), style).render(place, buffer);
+        Line::styled(tick(1, decade), style).render(place, buffer);
     }
     Line::styled("FLOP/B", style).render(labels, buffer);
-    let ridge = format!("ridge {:.0}", roofline.ridge.0);
+    let ridge = roofline.ridge.0;
+    let ridge = if ridge < 10.0 { format!("ridge {}", three_figures(ridge)) } else { format!("ridge {ridge:.0}") };
     if !axes.shows(roofline.ridge) {
         return;
     }
@@ -148,12 +163,12 @@ fn draw_axes(
     Line::styled(fit(&ridge, place.width as usize), style).render(place, buffer);
 }
 
-/// A power of ten without an exponent.
-fn tick(decade: i32) -> String {
+/// A figure and a power of ten without an exponent.
+fn tick(figure: u32, decade: i32) -> String {
     if decade >= 0 {
-        format!("1{}", "0".repeat(decade.unsigned_abs() as usize))
+        format!("{figure}{}", "0".repeat(decade.unsigned_abs() as usize))
     } else {
-        format!("0.{}1", "0".repeat(decade.unsigned_abs() as usize - 1))
+        format!("0.{}{figure}", "0".repeat(decade.unsigned_abs() as usize - 1))
     }
 }
 
