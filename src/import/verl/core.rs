@@ -5,6 +5,7 @@ use crate::adapters;
 use crate::imported::ImportedPlan;
 use crate::origin::Setting;
 use crate::plan::keys;
+use crate::precision_aware::{self, RunKind};
 use crate::rows::{SettingKind, SettingRow, not_modelled, take};
 use crate::settings::Settings;
 
@@ -101,5 +102,25 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings) {
     imported.set(keys::lora::dropout, dropout);
     for name in ["alpha", "lora_A_init_method", "lora_B_init_method", "dropout_position"] {
         settings.accept(&format!("{SECTION}.{name}"));
+    }
+}
+
+/// What goes to Megatron's own configuration of its optimizer, whatever the command puts before its name.
+pub fn types_of_states(imported: &mut ImportedPlan, settings: &Settings, on_core: bool) {
+    const SECTION: &str = "actor_rollout_ref.actor.optim.override_optimizer_config.";
+    if !on_core {
+        return;
+    }
+    let names: Vec<&str> = settings.iter().map(|(name, _)| name).collect();
+    let of = |name: &str| {
+        let given = names.iter().find(|given| given.trim_start_matches('+').strip_prefix(SECTION) == Some(name));
+        given.map_or_else(|| format!("{SECTION}{name}"), |given| (*given).to_owned())
+    };
+    let run = RunKind { bf16: true, offloaded: settings.is(&of("optimizer_cpu_offload")), fp8_recipe: None };
+    precision_aware::set(imported, settings, of, &run);
+    precision_aware::overlapped(imported, settings, &of("overlap_cpu_optimizer_d2h_h2d"));
+    let part = settings.number(&of("optimizer_offload_fraction"));
+    if part.is_some_and(|part| part.value >= 1.0) {
+        settings.accept(&of("optimizer_offload_fraction"));
     }
 }
