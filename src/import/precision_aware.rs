@@ -10,7 +10,7 @@ use crate::plan::keys;
 const FRAMEWORK: &str = "Transformer Engine 2.1";
 
 /// What of a run decides where its masters are.
-pub struct RunKind {
+pub struct MegatronRunKind {
     /// Weights and what is computed in are bf16.
     pub bf16: bool,
     /// The host steps (`HybridDeviceOptimizer`), in fp32 whatever the types are.
@@ -20,7 +20,7 @@ pub struct RunKind {
 }
 
 /// Sets the types of masters and moments, which `of` names the settings of.
-pub fn set(imported: &mut ImportedPlan, settings: &Settings, of: impl Fn(&str) -> String, run: &RunKind) {
+pub fn set(imported: &mut ImportedPlan, settings: &Settings, of: impl Fn(&str) -> String, run: &MegatronRunKind) {
     if !settings.is(&of("use_precision_aware_optimizer")) {
         return;
     }

@@ -7,7 +7,7 @@ use crate::common;
 use crate::imported::ImportedPlan;
 use crate::origin::{Origin, Setting};
 use crate::plan::keys;
-use crate::precision_aware::{self, RunKind};
+use crate::precision_aware::{self, MegatronRunKind};
 use crate::rows::not_modelled;
 
 /// Options that mean a plan's key as they stand.
@@ -124,7 +124,7 @@ fn precision(imported: &mut ImportedPlan, job: &Job) {
         keys::training::gradient_dtype,
         main.map(|found| found.map(Value::from)).or(reduce.map(|found| found.map(Value::from))),
     );
-    let run = RunKind {
+    let run = MegatronRunKind {
         bf16: sixteen == Some("bf16"),
         offloaded: job.is("optimizer_cpu_offload") || job.is("cpu_optimizer"),
         fp8_recipe: imported.get(keys::training::fp8_recipe).and_then(|found| found.value.as_str().map(str::to_owned)),

@@ -5,7 +5,7 @@ use crate::common;
 use crate::imported::ImportedPlan;
 use crate::origin::Origin;
 use crate::plan::keys;
-use crate::precision_aware::{self, RunKind};
+use crate::precision_aware::{self, MegatronRunKind};
 use crate::rows::{SettingKind, SettingRow, not_modelled, take};
 use crate::settings::Settings;
 
@@ -136,7 +136,7 @@ fn precision_aware(imported: &mut ImportedPlan, settings: &Settings) {
     let of = |name: &str| format!("policy.megatron_cfg.optimizer.{name}");
     let fp8 = "policy.megatron_cfg.fp8_cfg";
     let recipe = settings.text(&format!("{fp8}.fp8_recipe")).map(|found| found.value);
-    let run = RunKind {
+    let run = MegatronRunKind {
         bf16: settings.text("policy.precision").is_none_or(|found| found.value.starts_with("bf")),
         offloaded: settings.is(&of("optimizer_cpu_offload")),
         fp8_recipe: recipe.filter(|_| settings.is(&format!("{fp8}.enabled"))),

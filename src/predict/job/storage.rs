@@ -50,9 +50,9 @@ impl Storage {
     /// States that Transformer Engine's `FusedAdam` steps on fp32 copies of: all that are neither fp32 nor the bits
     /// that a bf16 weight lacks (`pytorch/optimizers/fused_adam.py`, `get_unscaled_state`).
     pub fn states_cast_to_step(&self, moments: u64) -> u64 {
-        let narrow = matches!(self.precision_aware, Some(MasterDtype::Bf16 | MasterDtype::Fp16));
-        let moments = if self.master.is_some() && self.state.bytes() < 4 { moments } else { 0 };
-        moments + u64::from(narrow)
+        let Some(masters) = self.precision_aware else { return 0 };
+        let moments = if self.state.bytes() < 4 { moments } else { 0 };
+        moments + u64::from(matches!(masters, MasterDtype::Bf16 | MasterDtype::Fp16))
     }
 }
 
@@ -137,11 +137,8 @@ pub(super) fn resolve(
     if recipe {
         notes.assume(keys::distribution::reduce_dtype, "bf16 (gradients are reduced in it)");
     }
-    let precision_aware = if row.master.is_some() && degrees.engine == Engine::Megatron {
-        precision_aware(plan, row.fp8, half, notes)
-    } else {
-        None
-    };
+    let precision_aware =
+        if row.master.is_some() && degrees.engine == Engine::Megatron { precision_aware(plan, notes) } else { None };
     let trains_in_fp8 = row.fp8 && plan.training.mode != Some(Mode::Inference);
     Storage {
         // Megatron-LM reduces gradients in fp32 for bf16 only (megatron/training/arguments.py,
@@ -173,23 +170,17 @@ pub(super) fn resolve(
     }
 }
 
-/// In which type Megatron's precision-aware optimizer has its masters. Moments are narrow under no other one, which keeps of
-/// fp32 masters what bf16 weights lack; where FP8 weights are scaled otherwise than from history the masters are
-/// Megatron's own (`core/optimizer/optimizer_config.py`, `store_param_remainders`,
-/// `use_precision_aware_optimizer_no_fp8_or_ds_fp8`).
-fn precision_aware(plan: &Plan, fp8: bool, half: Element, notes: &mut Notes) -> Option<MasterDtype> {
+/// In which type Megatron's precision-aware optimizer has its masters, where the plan says it. Moments are narrow under no
+/// other one; fp32 masters that a plan does not name are Megatron's own.
+fn precision_aware(plan: &Plan, notes: &mut Notes) -> Option<MasterDtype> {
     let training = &plan.training;
-    let narrow = training.optimizer_state_dtype.is_some_and(|kind| kind != Dtype::Fp32);
-    let own = fp8 && training.fp8_recipe.is_some_and(|recipe| recipe != Fp8Recipe::Delayed);
-    if training.master_dtype.is_some() || !narrow || own {
-        return training.master_dtype;
+    if training.master_dtype.is_none() && training.optimizer_state_dtype.is_some_and(|kind| kind != Dtype::Fp32) {
+        notes.assume(
+            keys::training::master_dtype,
+            "fp32 (the precision-aware optimizer keeps int16 beside bf16 weights)",
+        );
     }
-    let kind = if half == Element::Bf16 { MasterDtype::Int16 } else { MasterDtype::Fp32 };
-    notes.assume(
-        keys::training::master_dtype,
-        format!("{kind} (of Megatron's precision-aware optimizer, which has narrow moments)"),
-    );
-    Some(kind)
+    training.master_dtype
 }
 
 /// How Transformer Engine lays FP8 operands out. Rows scaled each for themselves are torchao's: counted as one scale a
