@@ -60,6 +60,11 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
     imported.say(keys::training::optimizer, "adamw-fused", default("megatron's adam"));
     imported.say(keys::training::attention, "flash", default("attention_backend flash"));
     take(imported, settings, ROWS);
+    // `McoreEngineConfig.__post_init__` turns it off for one tensor rank (`verl/workers/config/engine.py`).
+    if imported.get(keys::distribution::sequence_parallel).is_none() {
+        let split = imported.whole(keys::distribution::tensor_parallel).is_some_and(|ranks| ranks > 1);
+        imported.say(keys::distribution::sequence_parallel, split, default("actor.megatron.sequence_parallel true"));
+    }
     accept_bf16(settings, "actor_rollout_ref.actor.megatron.dtype");
     let section = "actor_rollout_ref.actor.megatron.override_transformer_config";
     let granularity = settings
