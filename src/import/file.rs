@@ -17,8 +17,8 @@ use super::settings::Settings;
 use super::text::Unparsable;
 use super::{
     ProcessView, bridge, build_nanogpt, diffusers, documented, hydra, intern_evo, jobs, llm_c, nanogpt, nanotron,
-    nemo_recipes, of_command, olmo, own_loop, prime_rl, python_calls, scontrol, shell, stated_world, text, torchtitan,
-    trainer, xtuner,
+    nemo_recipes, of_command, olmo, own_loop, prime_rl, primus, python_calls, scontrol, shell, stated_world, text,
+    torchtitan, trainer, xtuner,
 };
 use crate::catalog::Catalog;
 use crate::plan::{keys, schema};
@@ -382,6 +382,7 @@ pub fn trains_by_itself(program: &Program) -> bool {
     }
     llm_c::is_program(program.name())
         || prime_rl::is_command(program)
+        || primus::is_command(program)
         || takes_training_arguments(program)
         || COMMANDS.contains(&program.name()) && (TRAINING.contains(&what) || what.starts_with("finetune_"))
 }
