@@ -17,6 +17,8 @@ pub struct MegatronRunKind {
     pub offloaded: bool,
     /// How FP8 scales are kept, where the run is in FP8.
     pub fp8_recipe: Option<String>,
+    /// The Megatron that runs is from before `store_param_remainders` (core 0.12): it keeps fp32 masters.
+    pub whole_masters: bool,
 }
 
 /// Sets the types of masters and moments, which `of` names the settings of.
@@ -42,7 +44,7 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, of: impl Fn(&str) -
         // Megatron's own, in fp32 (`use_precision_aware_optimizer_no_fp8_or_ds_fp8`).
         return;
     }
-    let (kind, why) = match run.bf16 {
+    let (kind, why) = match run.bf16 && !run.whole_masters {
         true => ("int16", "store_param_remainders: masters are the 16 bits that bf16 weights lack"),
         false => ("fp32", "master_weight_dtype fp32"),
     };

@@ -189,6 +189,7 @@ fn on_megatron(imported: &mut ImportedPlan, settings: &Settings) {
         bf16: true,
         offloaded: settings.is(&format!("{section}.optimizer_cpu_offload")),
         fp8_recipe: None,
+        whole_masters: false,
     };
     precision_aware::set(imported, settings, |name| format!("{section}.{name}"), &run);
     const NAMES: [&str; 5] =

@@ -124,10 +124,13 @@ fn precision(imported: &mut ImportedPlan, job: &Job) {
         keys::training::gradient_dtype,
         main.map(|found| found.map(Value::from)).or(reduce.map(|found| found.map(Value::from))),
     );
+    const OPTIMIZER: &str = "megatron/core/optimizer/optimizer_config.py";
+    let own = job.context.run.files.read(OPTIMIZER).ok();
     let run = MegatronRunKind {
         bf16: sixteen == Some("bf16"),
         offloaded: job.is("optimizer_cpu_offload") || job.is("cpu_optimizer"),
         fp8_recipe: imported.get(keys::training::fp8_recipe).and_then(|found| found.value.as_str().map(str::to_owned)),
+        whole_masters: own.is_some_and(|text| !text.contains("store_param_remainders")),
     };
     precision_aware::set(imported, settings, str::to_owned, &run);
     precision_aware::overlapped(imported, settings, "overlap_cpu_optimizer_d2h_h2d");

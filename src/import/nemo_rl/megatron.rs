@@ -140,6 +140,7 @@ fn precision_aware(imported: &mut ImportedPlan, settings: &Settings) {
         bf16: settings.text("policy.precision").is_none_or(|found| found.value.starts_with("bf")),
         offloaded: settings.is(&of("optimizer_cpu_offload")),
         fp8_recipe: recipe.filter(|_| settings.is(&format!("{fp8}.enabled"))),
+        whole_masters: false,
     };
     precision_aware::set(imported, settings, of, &run);
     let main = settings.text(&of("main_grads_dtype")).filter(|found| !found.value.contains("32"));

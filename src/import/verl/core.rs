@@ -121,7 +121,12 @@ pub fn types_of_states(imported: &mut ImportedPlan, settings: &Settings, on_core
         let given = names.iter().find(|given| given.trim_start_matches('+').strip_prefix(SECTION) == Some(name));
         given.map_or_else(|| format!("{SECTION}{name}"), |given| (*given).to_owned())
     };
-    let run = MegatronRunKind { bf16: true, offloaded: settings.is(&of("optimizer_cpu_offload")), fp8_recipe: None };
+    let run = MegatronRunKind {
+        bf16: true,
+        offloaded: settings.is(&of("optimizer_cpu_offload")),
+        fp8_recipe: None,
+        whole_masters: false,
+    };
     precision_aware::set(imported, settings, of, &run);
     precision_aware::overlapped(imported, settings, &of("overlap_cpu_optimizer_d2h_h2d"));
     let part = settings.number(&of("optimizer_offload_fraction"));
