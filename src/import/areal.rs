@@ -292,9 +292,8 @@ fn batches(imported: &mut ImportedPlan, settings: &Settings) {
     let talk = whole("max_tokens_per_trajectory");
     imported.set(keys::model::sequence_length, talk.or(length));
     let tokens = whole("actor.mb_spec.max_tokens_per_mb");
-    if imported.get(keys::model::sequence_length).is_none()
-        && let Some(tokens) = tokens.clone()
-    {
+    let unbounded = imported.get(keys::model::sequence_length).is_none() && tokens.is_some();
+    if unbounded && let Some(tokens) = tokens.clone() {
         // No sample may be longer than a pass.
         let origin = Origin::Derived(format!("{}: a pass of packed samples as one", tokens.origin));
         imported.say(keys::model::sequence_length, tokens.value, origin);
@@ -314,7 +313,12 @@ fn batches(imported: &mut ImportedPlan, settings: &Settings) {
     let samples = if pairs { 2 } else { samples };
     let all = prompts.value.saturating_mul(samples);
     let origin = Origin::Derived(format!("{} x {samples} / {parts} mini-batches", prompts.origin));
-    imported.say(keys::model::batch_size, (all / parts).max(1), origin);
+    let batch = (all / parts).max(1);
+    if unbounded {
+        let why = format!("{origin}: a step's {batch} samples are as many passes as their lengths fill");
+        return imported.miss(keys::training::gradient_accumulation_steps, why);
+    }
+    imported.say(keys::model::batch_size, batch, origin);
 }
 
 /// The engine of the rollout has GPUs of its own; reference and critic stand on the actor's (`trainer/rl_trainer.py`).

@@ -18,11 +18,6 @@ use crate::catalog::Catalog;
 use crate::files::Unread;
 use crate::plan::keys;
 
-/// What Transformer Engine's `FusedAdam` keeps of fp32 masters under Megatron's precision-aware optimizer
-/// (`megatron/core/optimizer/optimizer_config.py`, `store_param_remainders`, on unless told otherwise).
-pub const REMAINDERS: &str =
-    "use_precision_aware_optimizer: masters are the 16 bits that bf16 weights lack; fp32 masters are counted";
-
 /// Everything that is known of a run.
 pub struct ImportContext<'a> {
     /// The run.

@@ -2,6 +2,7 @@
 //! README of its folder or of one above. The launcher and the script of such a command say what the file leaves open.
 
 pub mod arguments;
+pub mod scripts;
 pub mod starters;
 
 use std::collections::BTreeMap;

@@ -17,8 +17,8 @@ use super::settings::Settings;
 use super::text::Unparsable;
 use super::{
     ProcessView, bridge, build_nanogpt, diffusers, documented, hydra, intern_evo, jobs, llm_c, nanogpt, nanotron,
-    nemo_recipes, of_command, olmo, own_loop, prime_rl, python_calls, scontrol, shell, stated_world, text, torchtitan,
-    trainer, xtuner,
+    nemo_recipes, of_command, olmo, own_loop, prime_rl, primus, python_calls, scontrol, shell, stated_world, text,
+    torchtitan, trainer, xtuner,
 };
 use crate::catalog::Catalog;
 use crate::plan::{keys, schema};
@@ -95,6 +95,7 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
         imported.unread.get_or_insert(path);
     }
     documented::complete(&mut imported, name, content, &context);
+    imported = documented::scripts::complete(imported, name, &context);
     imported.distrust();
     common::surroundings(&mut imported, &context);
     liger::fit(&mut imported, &context);
@@ -382,6 +383,7 @@ pub fn trains_by_itself(program: &Program) -> bool {
     }
     llm_c::is_program(program.name())
         || prime_rl::is_command(program)
+        || primus::is_command(program)
         || takes_training_arguments(program)
         || COMMANDS.contains(&program.name()) && (TRAINING.contains(&what) || what.starts_with("finetune_"))
 }

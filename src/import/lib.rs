@@ -78,6 +78,7 @@ mod origin;
 mod oumi;
 mod own_config;
 mod own_loop;
+mod precision_aware;
 mod preset_length;
 mod prime_rl;
 mod primus;

@@ -159,9 +159,7 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     share_out(imported, context, command);
     imported.say(keys::training::compile, command.starts_with("pretrain"), default("torch.compile in pretraining"));
     imported.say(keys::training::loss, "chunked", default("chunked_cross_entropy"));
-    if !settings.is("train.tie_embeddings") {
-        head_apart(imported, context);
-    }
+    head(imported, context, settings.on("train.tie_embeddings"));
 }
 
 /// What litgpt does where nothing else is asked of it.
@@ -219,16 +217,20 @@ fn precision(found: Setting<String>) -> Option<Setting<&'static str>> {
 
 /// litgpt's head is a matrix of its own, whatever the checkpoint has (`litgpt/model.py`, `GPT.__init__`); only
 /// `litgpt/pretrain.py` ties it to the embeddings, where it is told to.
-fn head_apart(imported: &mut ImportedPlan, context: &ImportContext) {
+fn head(imported: &mut ImportedPlan, context: &ImportContext, tied: Option<Setting<bool>>) {
     const TIED: &str = "tie_word_embeddings";
+    if let Some(tied) = tied.as_ref().filter(|_| imported.get(keys::architecture::tie_embeddings).is_some()) {
+        return imported.say(keys::architecture::tie_embeddings, true, tied.origin.clone());
+    }
     let Some(found) = imported.get(keys::model::preset).cloned() else { return };
     let Some(preset) = found.value.as_str().and_then(|name| context.catalog.model(name)) else { return };
-    if preset.hf_config.get(TIED).and_then(Value::as_bool) != Some(true) {
+    if preset.hf_config.get(TIED).and_then(Value::as_bool).unwrap_or(false) == tied.is_some() {
         return;
     }
     let mut config = (*preset.hf_config).clone();
-    config.insert(TIED.to_owned(), false.into());
-    let origin = format!("{}: {} with a head apart from the embeddings, as litgpt has it", found.origin, preset.name);
+    config.insert(TIED.to_owned(), tied.is_some().into());
+    let own = format!("{}: {} with a head apart from the embeddings, as litgpt has it", found.origin, preset.name);
+    let origin = tied.map_or(own, |tied| format!("{}: {} with {}", found.origin, preset.name, tied.origin));
     imported.drop(keys::model::preset);
     imported.say(keys::model::hf_config, Value::Object(config), Origin::Derived(origin));
 }

@@ -232,10 +232,7 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
         imported.drop(keys::training::gradient_accumulation_steps);
     }
     imported.set(keys::distribution::context_parallel, settings.whole("cp_size").filter(|found| found.value > 1));
-    if let Some(found) = settings.text("distribution.sharding") {
-        imported.say(keys::distribution::engine, "fsdp2", found.origin.clone());
-        imported.set(keys::distribution::sharding, Some(found));
-    }
+    loaded::of_v1(imported, &settings);
 }
 
 /// Megatron's core trains where the environment says `USE_MCA` or `USE_MEGATRON_BRIDGE`, and only then do

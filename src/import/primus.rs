@@ -5,12 +5,13 @@ use serde_json::Value;
 
 use super::common::ImportContext;
 use super::imported::ImportedPlan;
-use super::origin::Origin;
+use super::launch::{Program, World};
+use super::origin::{Origin, Setting};
 use super::rows::not_modelled;
 use super::script_files::near;
 use super::settings::{Settings, UNKNOWN};
 use super::unread::account_for_top;
-use super::{bridge, megatron, text, torchtitan};
+use super::{arguments, bridge, megatron, text, torchtitan};
 use crate::plan::keys;
 
 /// The version whose presets are meant.
@@ -42,6 +43,61 @@ fn module(settings: &Settings) -> Option<String> {
         (!module.contains('.')).then(|| format!("modules.{module}"))
     });
     inner.filter(|module| settings.holds(&format!("{module}.config")))
+}
+
+/// What `primus-cli` is told to train: `primus-cli direct --numa -- train pretrain --config FILE --micro_batch_size 8`.
+fn told(program: &Program) -> Option<&[String]> {
+    let at = program.words.iter().position(|word| word == "train")?;
+    let trains = program.words.get(at + 1).is_some_and(|word| matches!(word.as_str(), "pretrain" | "posttrain"));
+    program.words.get(at + 2..).filter(|_| program.name() == "primus-cli" && trains)
+}
+
+/// Whether the program is Primus' own command and trains.
+pub fn is_command(program: &Program) -> bool {
+    told(program).is_some()
+}
+
+/// The same of a run.
+pub fn runs(context: &ImportContext) -> bool {
+    is_command(context.program)
+}
+
+/// The plan of such a command: its options go over the file's own (`primus/core/launcher/parser.py`).
+pub fn import(context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("Primus");
+    let options = arguments::read(told(context.program).unwrap_or_default()).options;
+    let Some(path) = options.text("config").map(|found| found.value) else {
+        imported.miss(keys::model::preset, "no --config");
+        return imported;
+    };
+    let Some(mut file) = context.configuration(&path, &mut imported) else { return imported };
+    let Some(module) = module(&file) else { return imported };
+    for (name, found) in options.iter().filter(|(name, _)| *name != "config") {
+        file.set(&format!("{module}.overrides.{name}"), found.value.clone(), found.origin.clone());
+    }
+    let mut imported = of_file(&file, &path, context);
+    processes(&mut imported, context);
+    imported
+}
+
+/// What starts the processes inside a container, or on a host that is one (`runner/primus-cli-direct.sh`).
+fn processes(imported: &mut ImportedPlan, context: &ImportContext) {
+    let mode = context.program.words.iter().find(|word| !word.starts_with('-')).map_or("", String::as_str);
+    if !matches!(mode, "direct" | "container") {
+        return imported.miss(keys::cluster::num_gpus, format!("primus-cli {mode} tells it"));
+    }
+    let number = |name: &str, usual: u64| {
+        let told = context.variable(name);
+        let usual = Setting::new(usual, Origin::Default { framework: VERSION, option: format!("{name} {usual}") });
+        told.map_or(Some(usual), |found| found.and_then(|text| text.trim().parse::<u64>().ok()))
+    };
+    let single = context.program.words.iter().any(|word| word == "--single");
+    let per_node = if single { 1 } else { 8 };
+    let world = World { total: None, nodes: number("NNODES", 1), per_node: number("GPUS_PER_NODE", per_node) };
+    let world = world.completed();
+    imported.set(keys::cluster::num_gpus, world.total);
+    imported.set(keys::cluster::nodes, world.nodes);
+    imported.set(keys::cluster::gpus_per_node, world.per_node);
 }
 
 /// Whether settings are an experiment of Primus'.

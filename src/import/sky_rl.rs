@@ -12,6 +12,7 @@ use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
 use super::{adapters, model, rollout};
 use crate::plan::keys;
+use crate::precision_aware::{self, MegatronRunKind};
 
 /// The version whose defaults are meant.
 const VERSION: &str = "SkyRL of 2026";
@@ -184,6 +185,13 @@ fn on_megatron(imported: &mut ImportedPlan, settings: &Settings) {
     let section = format!("{MEGATRON}.optimizer_config_kwargs");
     let offload = settings.on(&format!("{section}.optimizer_cpu_offload"));
     imported.set(keys::training::cpu_offload, offload.map(|found| found.map(|_| "optimizer")));
+    let run = MegatronRunKind {
+        bf16: true,
+        offloaded: settings.is(&format!("{section}.optimizer_cpu_offload")),
+        fp8_recipe: None,
+        whole_masters: false,
+    };
+    precision_aware::set(imported, settings, |name| format!("{section}.{name}"), &run);
     const NAMES: [&str; 5] =
         ["recompute_method", "recompute_num_layers", "optimizer_offload_fraction", "moe_router_dtype", "ddp_config"];
     let part = settings.number(&format!("{section}.optimizer_offload_fraction"));

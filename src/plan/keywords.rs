@@ -181,6 +181,16 @@ keywords! {
 }
 
 keywords! {
+    /// `training.master_dtype`: what Megatron's precision-aware optimizer keeps beside 16-bit weights.
+    MasterDtype {
+        Fp32 = "fp32" | "float32" : "4 bytes",
+        Bf16 = "bf16" | "bfloat16" : "2 bytes",
+        Fp16 = "fp16" | "float16" : "2 bytes",
+        Int16 = "int16" : "2 bytes, the bits that a bf16 weight lacks",
+    }
+}
+
+keywords! {
     /// `training.cpu_offload`: what lives in host memory.
     CpuOffload {
         None = "none" : "nothing",

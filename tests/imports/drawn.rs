@@ -137,6 +137,7 @@ fn the_draws_are_broad_and_mostly_right() {
         "seventyninth",
         "eightieth",
         "eightyfirst",
+        "eightysecond",
         "scripts_first",
         "scripts_second",
     ];

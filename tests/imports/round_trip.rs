@@ -192,7 +192,9 @@ cluster: {num_gpus: 4}
 }
 
 /// The vocabulary's own multiple is a tensor rank's, as megatron/training/tokenizer.py pads: 64 x 2 ranks; the
-/// moments' type is that of the precision-aware optimizer, which only the distributed one has.
+/// moments' type is that of the precision-aware optimizer, which only the distributed one has and which keeps the 16 bits
+/// that bf16 weights lack in place of fp32 masters (megatron/core/optimizer/optimizer_config.py,
+/// `store_param_remainders`).
 #[test]
 fn megatron_is_told_of_its_padding_and_of_the_types_of_its_states() {
     let text = MEGATRON
@@ -206,6 +208,13 @@ fn megatron_is_told_of_its_padding_and_of_the_types_of_its_states() {
         assert!(exported.text.contains(argument), "{argument}: {}", exported.text);
     }
     holds(&back(&exported.text, "a.sh", 0), &text);
+    let remainders = text.replace(
+        "precision: fp8-mixed\n  fp8_recipe: blockwise\n",
+        "precision: bf16-fp32-master\n  master_dtype: int16\n",
+    );
+    let exported = export(&plan(&remainders), catalog(), Target::Torchrun);
+    assert_eq!(exported.notes, Vec::<String>::new());
+    holds(&back(&exported.text, "a.sh", 0), &remainders);
     let replicated = text.replace("  distributed_optimizer: true\n", "");
     let notes = export(&plan(&replicated), catalog(), Target::Torchrun).notes;
     assert!(notes.iter().any(|note| note.starts_with("training.optimizer_state_dtype: bf16")), "{notes:?}");

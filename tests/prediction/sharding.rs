@@ -285,3 +285,37 @@ fn an_optimizer_that_is_shared_out_behind_ddp_adds_the_weights_way() {
     let times = waits("zero1") / waits("none");
     assert!((times / 1.5 - 1.0).abs() < 0.03, "{times}");
 }
+
+/// Megatron's precision-aware optimizer (Transformer Engine, pytorch/optimizers/fused_adam.py): of fp32 masters of bf16
+/// weights it keeps 16 bits; narrow states are read as fp32 copies of all parameters, and written back after the step. It
+/// reads narrow main gradients as they are. 4 layers of 202 383 360 parameters, two matrices of 32 000 x 4096 and a norm
+/// on 8 ranks.
+#[test]
+fn a_precision_aware_optimizer_keeps_narrow_masters_and_steps_on_copies() {
+    let run = |types: &str| {
+        predicted(&format!(
+            "{{model: {{framework: megatron, type: transformer, sequence_length: 64, architecture: {{hidden_size: 4096,
+             num_layers: 4, num_attention_heads: 32, intermediate_size: 11008, vocab_size: 32000,
+             vocab_padding_multiple: 128, activation: swiglu, norm: rmsnorm, linear_bias: false,
+             tie_embeddings: false}}}},
+             training: {{micro_batch_size: 1, distributed_optimizer: true{types}}}, hardware: {{library_workspaces: false}},
+             cluster: {{num_gpus: 8}}, distribution: {{data_parallel: 8}}}}"
+        ))
+    };
+    let held = |types: &str, name: &str| {
+        let prediction = run(types);
+        let terms = &prediction.largest().terms;
+        terms.iter().find(|term| term.name == name).map_or(0, |term| term.bytes.0)
+    };
+    let share = (4 * 202_383_360_u64 + 2 * 32_000 * 4096 + 4096) / 8;
+    assert_eq!(held("", "master weights"), 4 * share);
+    assert_eq!(held(", master_dtype: int16", "master weights"), 2 * share);
+    let narrow = ", gradient_dtype: bf16, optimizer_state_dtype: bf16, master_dtype: bf16";
+    assert_eq!(held(narrow, "master weights"), 2 * share);
+    assert_eq!(held(narrow, "optimizer states"), 2 * 2 * share);
+    // Three states of each parameter.
+    assert_eq!(term(&run(narrow), Phase::Optimizer, "optimizer temporaries"), 3 * 4 * share);
+    // fp32 copies of gradients in 16 bits, of which there are none where masters are the optimizer's.
+    assert_eq!(term(&run(", gradient_dtype: bf16"), Phase::Optimizer, "optimizer temporaries"), 4 * share);
+    assert_eq!(held(", gradient_dtype: bf16, master_dtype: int16", "optimizer temporaries"), 0);
+}

@@ -170,6 +170,11 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     let kind = settings.text("distributed_type").map_or(String::new(), |found| found.value.to_uppercase());
     if kind == "FSDP" || settings.is("use_fsdp") {
         set_fsdp(imported, &settings.below("fsdp_config"));
+        // Sizes decide what is wrapped under SIZE_BASED_WRAP alone (`utils/dataclasses.py`, `set_auto_wrap_policy`).
+        let policy = settings.text("fsdp_config.fsdp_auto_wrap_policy");
+        if policy.is_some_and(|found| found.value.eq_ignore_ascii_case("TRANSFORMER_BASED_WRAP")) {
+            settings.accept("fsdp_config.fsdp_min_num_params");
+        }
     }
     if kind == "DEEPSPEED" || settings.is("use_deepspeed") {
         deepspeed_part(imported, settings, context);

@@ -61,6 +61,7 @@ pub fn plan(name: &str, content: &str, context: &ImportContext, refused: Refused
                 format!("{name}: several scripts start it, none in a way that is understood: {}", paths.join(", "));
             return Err(Refused::NoTool(several));
         }
+        (_, 0) if !name.ends_with(".py") => return read_by_script(name, context).ok_or(refused),
         (_, 0) => return Err(refused),
         (None, 1) => 0,
         (None, _) => {
@@ -74,6 +75,14 @@ pub fn plan(name: &str, content: &str, context: &ImportContext, refused: Refused
     let (run, mut imported) = runs.swap_remove(chosen);
     imported.note(format!("started by {}", place(&run)));
     Ok(imported)
+}
+
+/// The plan of a file of settings by the one script in Python that reads it.
+fn read_by_script(name: &str, context: &ImportContext) -> Option<ImportedPlan> {
+    match super::scripts::readers(name, context).as_mut_slice() {
+        [(_, plan)] => Some(std::mem::take(plan)),
+        _ => None,
+    }
 }
 
 /// Whether a run has taken something from the file.

@@ -40,3 +40,29 @@ pub fn saved(imported: &mut ImportedPlan, settings: &Settings) {
         told => adapters::take_saved(imported, told),
     }
 }
+
+/// The whole model is trained in fp32 (`v1/core/model_engine.py`: `model.to(torch.float32)`), which FSDP2 alone gathers in
+/// 16 bits and reduces in fp32 (`v1/plugins/trainer_plugins/distributed/fsdp2.py`, `get_mp_policy`).
+pub fn of_v1(imported: &mut ImportedPlan, settings: &Settings) {
+    const KEY: &str = keys::training::precision;
+    let default = |option: &str| Origin::Default { framework: "LLaMA-Factory v1", option: option.to_owned() };
+    let sharded = settings.text("distribution.sharding");
+    let told = settings.flag("bf16");
+    if let Some(found) = sharded.clone() {
+        imported.say(keys::distribution::engine, "fsdp2", found.origin.clone());
+        imported.set(keys::distribution::sharding, Some(found));
+    }
+    if settings.text("finetuning_type").is_none_or(|found| found.value != "full") || settings.holds("deepspeed") {
+        return;
+    }
+    match (sharded, told) {
+        (Some(_), told) if told.as_ref().is_none_or(|found| found.value) => {
+            let origin = told.map_or_else(|| default("bf16 true"), |found| found.origin);
+            imported.say(KEY, "bf16-mixed", origin);
+            imported.say(keys::distribution::reduce_dtype, "fp32", default("MixedPrecisionPolicy"));
+        }
+        (_, told) => {
+            imported.say(KEY, "fp32", told.map_or_else(|| default("full tuning in fp32"), |found| found.origin));
+        }
+    }
+}

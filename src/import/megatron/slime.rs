@@ -15,7 +15,7 @@ const NODES: &str = "actor_num_nodes";
 const PER_NODE: &str = "actor_num_gpus_per_node";
 
 /// Options of slime's own, which are read here or bear on what generates alone.
-const OWN: [&str; 12] = [
+const OWN: [&str; 15] = [
     "use_dynamic_batch_size",
     "max_tokens_per_gpu",
     "log_probs_max_tokens_per_gpu",
@@ -28,6 +28,10 @@ const OWN: [&str; 12] = [
     "ref_load",
     "colocate",
     "sglang_mem_fraction_static",
+    "sglang_enable_dp_attention",
+    "sglang_enable_dp_lm_head",
+    // One of the two reasons for a reference (`slime/ray/placement_group.py`, `with_ref`), which is said to be there.
+    "use_kl_loss",
 ];
 
 /// Whether the arguments are slime's.
@@ -110,8 +114,6 @@ fn beside(imported: &mut ImportedPlan, settings: &Settings) {
     if settings.text("advantage_estimator").is_some_and(|found| found.value == "ppo") {
         not_modelled(imported, "the critic, which has the GPUs in turn with the actor");
     }
-    // One of the two reasons for a reference (`slime/ray/placement_group.py`, `with_ref`).
-    settings.accept("use_kl_loss");
     imported.note("the reference's weights lie on the host and take the policy's place for a pass: not in the time");
     if !settings.is_set("colocate") {
         return imported.note("the engine of the rollout has GPUs of its own");

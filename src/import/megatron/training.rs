@@ -7,6 +7,7 @@ use crate::common;
 use crate::imported::ImportedPlan;
 use crate::origin::{Origin, Setting};
 use crate::plan::keys;
+use crate::precision_aware::{self, MegatronRunKind};
 use crate::rows::not_modelled;
 
 /// Options that mean a plan's key as they stand.
@@ -123,13 +124,16 @@ fn precision(imported: &mut ImportedPlan, job: &Job) {
         keys::training::gradient_dtype,
         main.map(|found| found.map(Value::from)).or(reduce.map(|found| found.map(Value::from))),
     );
-    if job.is("use_precision_aware_optimizer") {
-        imported.set(keys::training::optimizer_state_dtype, settings.text("exp_avg_dtype"));
-        let half = settings.text("main_params_dtype").is_some_and(|found| found.value.contains("16"));
-        if sixteen == Some("bf16") && !half {
-            not_modelled(imported, common::REMAINDERS);
-        }
-    }
+    const OPTIMIZER: &str = "megatron/core/optimizer/optimizer_config.py";
+    let own = job.context.run.files.read(OPTIMIZER).ok();
+    let run = MegatronRunKind {
+        bf16: sixteen == Some("bf16"),
+        offloaded: job.is("optimizer_cpu_offload") || job.is("cpu_optimizer"),
+        fp8_recipe: imported.get(keys::training::fp8_recipe).and_then(|found| found.value.as_str().map(str::to_owned)),
+        whole_masters: own.is_some_and(|text| !text.contains("store_param_remainders")),
+    };
+    precision_aware::set(imported, settings, str::to_owned, &run);
+    precision_aware::overlapped(imported, settings, "overlap_cpu_optimizer_d2h_h2d");
 }
 
 fn optimizer(imported: &mut ImportedPlan, job: &Job) {

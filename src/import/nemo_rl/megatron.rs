@@ -5,6 +5,7 @@ use crate::common;
 use crate::imported::ImportedPlan;
 use crate::origin::Origin;
 use crate::plan::keys;
+use crate::precision_aware::{self, MegatronRunKind};
 use crate::rows::{SettingKind, SettingRow, not_modelled, take};
 use crate::settings::Settings;
 
@@ -130,18 +131,21 @@ fn repeated(settings: &Settings) {
     }
 }
 
-/// Moments and masters in the types that are told, fp32 where none is (`megatron/core/optimizer/optimizer_config.py`).
+/// Moments and masters in the types that are told.
 fn precision_aware(imported: &mut ImportedPlan, settings: &Settings) {
     let of = |name: &str| format!("policy.megatron_cfg.optimizer.{name}");
-    if !settings.is(&of("use_precision_aware_optimizer")) {
-        return;
-    }
-    let types = ["main_grads_dtype", "main_params_dtype", "exp_avg_dtype", "exp_avg_sq_dtype"];
-    let told = types.iter().filter_map(|name| settings.text(&of(name)));
-    if told.map(|found| found.value).any(|word| !word.contains("32")) {
-        not_modelled(imported, "use_precision_aware_optimizer: states in the types that it is told");
-    } else {
-        not_modelled(imported, common::REMAINDERS);
+    let fp8 = "policy.megatron_cfg.fp8_cfg";
+    let recipe = settings.text(&format!("{fp8}.fp8_recipe")).map(|found| found.value);
+    let run = MegatronRunKind {
+        bf16: settings.text("policy.precision").is_none_or(|found| found.value.starts_with("bf")),
+        offloaded: settings.is(&of("optimizer_cpu_offload")),
+        fp8_recipe: recipe.filter(|_| settings.is(&format!("{fp8}.enabled"))),
+        whole_masters: false,
+    };
+    precision_aware::set(imported, settings, of, &run);
+    let main = settings.text(&of("main_grads_dtype")).filter(|found| !found.value.contains("32"));
+    if let Some(main) = main {
+        not_modelled(imported, &format!("{}: main gradients in {}", main.origin, main.value));
     }
 }
 

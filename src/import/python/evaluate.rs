@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::script::FollowedScript;
 use super::store::{Collection, Names};
-use super::syntax::{Each, Expression, PythonStatement};
+use super::syntax::{Expression, PythonStatement};
 use super::value::{ArgumentSource, Known};
 use crate::settings::UNKNOWN;
 
@@ -303,34 +303,6 @@ impl FollowedScript<'_> {
             }
         }
         Known::of_text(text).also(&source)
-    }
-
-    fn each(&mut self, each: &Each) -> Known {
-        let items = self.evaluate(&each.items);
-        let Some(items) = self.store.items(&items).cloned() else {
-            return Known::Collection(self.store.add(Collection::List(None)));
-        };
-        let scope = self.store.add(Collection::Names(Names::default()));
-        let outer = self.store.names(self.scope()).map(|names| names.values.clone()).unwrap_or_default();
-        if let Some(Collection::Names(names)) = self.store.change(scope) {
-            names.values = outer;
-        }
-        self.scopes.push(scope);
-        let mut found = Some(Vec::new());
-        for item in items {
-            self.assign(&each.target, item);
-            let holds = each.conditions.iter().map(|condition| self.holds(condition).0).collect::<Vec<_>>();
-            if holds.contains(&Some(false)) {
-                continue;
-            }
-            let value = self.evaluate(&each.value);
-            found = found.filter(|_| !holds.contains(&None)).map(|mut found| {
-                found.push(value);
-                found
-            });
-        }
-        self.scopes.pop();
-        Known::Collection(self.store.add(Collection::List(found)))
     }
 
     /// `left and right`, `left or right`

@@ -4,6 +4,7 @@ mod alternatives;
 mod arithmetic;
 mod builtins;
 mod calls;
+mod comprehensions;
 mod conditions;
 mod effects;
 mod evaluate;
@@ -31,9 +32,8 @@ use syntax::Expression;
 use value::{ArgumentSource, Known};
 
 use super::origin::{Origin, Setting};
-use super::python_calls;
-use super::script_defaults;
 use super::settings::{Settings, UNKNOWN, whole};
+use super::{python_calls, script_defaults};
 
 /// No deeper dictionary is looked into.
 const DEEPEST: usize = 8;

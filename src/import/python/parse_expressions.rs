@@ -55,7 +55,9 @@ impl Reader<'_> {
                 Expression::List(self.items(node))
             }
             "dictionary" => self.table(node),
-            "list_comprehension" | "set_comprehension" | "generator_expression" => self.each(node),
+            "list_comprehension" | "set_comprehension" | "generator_expression" | "dictionary_comprehension" => {
+                self.each(node)
+            }
             "named_expression" => Expression::Named(self.name(node, "name"), self.boxed(node, "value")),
             "lambda" => self.lambda(node),
             "list_splat" => Expression::Spread(Box::new(self.items(node).pop().unwrap_or(Expression::Other))),
@@ -140,8 +142,13 @@ impl Reader<'_> {
         let conditions = Self::children(node, "if_clause");
         let conditions = conditions.into_iter().map(|clause| self.items(clause).pop().unwrap_or(Expression::Other));
         let conditions = conditions.collect();
+        let pair = node.child_by_field_name("body").filter(|body| body.kind() == "pair");
         Expression::Each(Rc::new(Each {
-            value: self.field(node, "body"),
+            key: pair.map(|pair| self.field(pair, "key")),
+            value: match pair {
+                Some(pair) => self.field(pair, "value"),
+                None => self.field(node, "body"),
+            },
             target: self.field(*one, "left"),
             items: self.field(*one, "right"),
             conditions,

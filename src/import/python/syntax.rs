@@ -35,7 +35,7 @@ pub enum Expression {
     Table(Vec<(Option<Expression>, Expression)>),
     /// `f"{part} of it"`
     Joined(Vec<Expression>),
-    /// `[value for target in items]`, and whether conditions choose among them.
+    /// `[value for target in items]` or `{key: value for target in items}`, and whether conditions choose among them.
     Each(Rc<Each>),
     /// `name := value`
     Named(String, Box<Expression>),
@@ -50,6 +50,8 @@ pub enum Expression {
 /// A comprehension over one sequence.
 #[derive(Debug)]
 pub struct Each {
+    /// What each item is called in a dictionary; nothing in a list.
+    pub key: Option<Expression>,
     /// What each item becomes.
     pub value: Expression,
     /// What it is called.

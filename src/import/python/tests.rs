@@ -328,3 +328,17 @@ trainer = Trainer(model=model, args=training_args)
     assert_eq!(found.get("bf16").unwrap().value, "?", "on a condition that is not followed");
     assert!(read(&[("small", "False")]).get("optim").is_none());
 }
+
+#[test]
+fn dictionaries_are_filtered() {
+    let text = "\
+from transformers import TrainingArguments
+settings = {'per_device_train_batch_size': 4, 'dataset': 'a', 'unknown': 1}
+own = {key: value for key, value in settings.items() if key not in ('dataset', 'unknown')}
+TrainingArguments(**own)
+";
+    assert_eq!(batch(text, &[]), Some(4));
+    // What may be left out is not known.
+    let asked = text.replace("not in ('dataset', 'unknown')", "in names_of_arguments()");
+    assert_eq!(batch(&asked, &[]), None);
+}

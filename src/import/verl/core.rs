@@ -5,6 +5,7 @@ use crate::adapters;
 use crate::imported::ImportedPlan;
 use crate::origin::Setting;
 use crate::plan::keys;
+use crate::precision_aware::{self, MegatronRunKind};
 use crate::rows::{SettingKind, SettingRow, not_modelled, take};
 use crate::settings::Settings;
 
@@ -59,6 +60,11 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
     imported.say(keys::training::optimizer, "adamw-fused", default("megatron's adam"));
     imported.say(keys::training::attention, "flash", default("attention_backend flash"));
     take(imported, settings, ROWS);
+    // `McoreEngineConfig.__post_init__` turns it off for one tensor rank (`verl/workers/config/engine.py`).
+    if imported.get(keys::distribution::sequence_parallel).is_none() {
+        let split = imported.whole(keys::distribution::tensor_parallel).is_some_and(|ranks| ranks > 1);
+        imported.say(keys::distribution::sequence_parallel, split, default("actor.megatron.sequence_parallel true"));
+    }
     accept_bf16(settings, "actor_rollout_ref.actor.megatron.dtype");
     let section = "actor_rollout_ref.actor.megatron.override_transformer_config";
     let granularity = settings
@@ -101,5 +107,30 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings) {
     imported.set(keys::lora::dropout, dropout);
     for name in ["alpha", "lora_A_init_method", "lora_B_init_method", "dropout_position"] {
         settings.accept(&format!("{SECTION}.{name}"));
+    }
+}
+
+/// What goes to Megatron's own configuration of its optimizer, whatever the command puts before its name.
+pub fn types_of_states(imported: &mut ImportedPlan, settings: &Settings, on_core: bool) {
+    const SECTION: &str = "actor_rollout_ref.actor.optim.override_optimizer_config.";
+    if !on_core {
+        return;
+    }
+    let names: Vec<&str> = settings.iter().map(|(name, _)| name).collect();
+    let of = |name: &str| {
+        let given = names.iter().find(|given| given.trim_start_matches('+').strip_prefix(SECTION) == Some(name));
+        given.map_or_else(|| format!("{SECTION}{name}"), |given| (*given).to_owned())
+    };
+    let run = MegatronRunKind {
+        bf16: true,
+        offloaded: settings.is(&of("optimizer_cpu_offload")),
+        fp8_recipe: None,
+        whole_masters: false,
+    };
+    precision_aware::set(imported, settings, of, &run);
+    precision_aware::overlapped(imported, settings, &of("overlap_cpu_optimizer_d2h_h2d"));
+    let part = settings.number(&of("optimizer_offload_fraction"));
+    if part.is_some_and(|part| part.value >= 1.0) {
+        settings.accept(&of("optimizer_offload_fraction"));
     }
 }

@@ -360,6 +360,7 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
         imported.set(keys::training::cpu_offload, Some(found.map(|_| "optimizer")));
     }
     let on_core = imported.get(keys::model::framework).is_some_and(|found| found.value == "megatron");
+    core::types_of_states(imported, settings, on_core);
     companions::set(imported, settings, on_core, context);
     for (name, _) in settings.iter() {
         // Environments, tools and searches of forks (`langfengQ/verl-agent`, `PeterGriffinJin/Search-R1`) make the prompts;

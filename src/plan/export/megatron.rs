@@ -5,8 +5,8 @@ use super::{ExportedPlan, recomputation_name};
 use crate::catalog::Catalog;
 use crate::plan::keys::{self, ArchitecturePart, Plan};
 use crate::plan::keywords::{
-    Activation, Attention, CpComm, CpuOffload, Dtype, Engine, Loss, ModelType, MoeDispatcher, Norm, Optimizer,
-    Position, Precision, Sharding, TransformerImpl,
+    Activation, Attention, CpComm, CpuOffload, Dtype, Engine, Fp8Recipe, Loss, MasterDtype, ModelType, MoeDispatcher,
+    Norm, Optimizer, Position, Precision, Sharding, TransformerImpl,
 };
 use crate::plan::types::Checkpointing;
 use crate::plan::uneven_layout;
@@ -228,15 +228,43 @@ fn kernels(list: &mut MegatronArguments, plan: &Plan) {
     }
 }
 
-/// The types of Adam's moments, which its precision-aware optimizer takes; fp32 otherwise.
+/// The types of masters and of Adam's moments, which its precision-aware optimizer takes; fp32 otherwise.
 fn states(list: &mut MegatronArguments, plan: &Plan) {
-    let Some(kind) = plan.training.optimizer_state_dtype.filter(|kind| *kind != Dtype::Fp32) else { return };
-    if shape::sharding(plan) == Sharding::Zero1 && kind != Dtype::Int8 {
-        list.flag("use-precision-aware-optimizer", true);
+    let moments = plan.training.optimizer_state_dtype.filter(|kind| *kind != Dtype::Fp32);
+    let masters = plan.training.master_dtype;
+    if moments.is_none() && masters.is_none() {
+        return;
+    }
+    let sharded = shape::sharding(plan) == Sharding::Zero1;
+    if !sharded || moments == Some(Dtype::Int8) {
+        for (key, kind) in [
+            ("optimizer_state_dtype", moments.map(|kind| kind.name())),
+            ("master_dtype", masters.map(|kind| kind.name())),
+        ] {
+            if let Some(kind) = kind {
+                list.note(format!("training.{key}: {kind} has no argument without the distributed optimizer"));
+            }
+        }
+        return;
+    }
+    list.flag("use-precision-aware-optimizer", true);
+    if let Some(kind) = moments {
         list.value("exp-avg-dtype", Some(kind.name()));
         list.value("exp-avg-sq-dtype", Some(kind.name()));
-    } else {
-        list.note(format!("training.optimizer_state_dtype: {kind} has no argument without the distributed optimizer"));
+    }
+    // Masters of weights in FP8 that are scaled otherwise are Megatron's own, in fp32.
+    let own = plan.training.precision == Some(Precision::Fp8Mixed)
+        && plan.training.fp8_recipe.is_some_and(|recipe| recipe != Fp8Recipe::Delayed);
+    match masters {
+        Some(MasterDtype::Bf16 | MasterDtype::Fp16) => {
+            list.value("main-params-dtype", masters.map(|kind| kind.name()));
+        }
+        Some(MasterDtype::Int16) if !own => {}
+        None | Some(MasterDtype::Fp32) if own => {}
+        other => {
+            let kind = other.unwrap_or(MasterDtype::Fp32);
+            list.note(format!("training.master_dtype: {kind} has no argument for the precision-aware optimizer"));
+        }
     }
 }
 

@@ -6,8 +6,8 @@ mod macros;
 
 use super::keywords::{
     Activation, Attention, CpComm, CpuOffload, CudaGraph, Dtype, Engine, Fp8Recipe, Framework, GenerationBeside, Loss,
-    Mode, ModelHead, ModelType, MoeDispatcher, Norm, Optimizer, Position, Precision, RecomputeModule, RecomputeWord,
-    Schedule, Sharding, Strategy, TransformerImpl,
+    MasterDtype, Mode, ModelHead, ModelType, MoeDispatcher, Norm, Optimizer, Position, Precision, RecomputeModule,
+    RecomputeWord, Schedule, Sharding, Strategy, TransformerImpl,
 };
 use super::read::PlanReader;
 use super::schema::{PlanKey, ValueKind};
@@ -133,6 +133,7 @@ section!(TRAINING, training, TrainingPart, "training", "how it is trained", {
     fp8_recipe: word(Fp8Recipe), "how FP8 scales are kept";
     fp8_param_gather: flag(), "parameters are gathered in FP8";
     optimizer_state_dtype: word(Dtype), "type of the optimizer states";
+    master_dtype: word(MasterDtype), "type of the masters, where Megatron's precision-aware optimizer has them";
     gradient_accumulation_fusion: flag(), "the matrix multiplication adds weight gradients into the main gradients";
     attention_softmax_fp32: flag(), "softmax of attention in fp32";
     defer_embedding_wgrad: flag(), "the output layer's weight gradient waits for the pipeline to drain";

@@ -169,7 +169,7 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
         "master weights",
         Component::OptimizerStates,
         held.masters,
-        words![held.trained, " parameters x 4 B (fp32)"].then(state_formulas::shared(job, &all)),
+        state_formulas::masters(job, held).then(state_formulas::shared(job, &all)),
         types,
         Layer::Allocated,
     );

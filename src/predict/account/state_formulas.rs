@@ -1,7 +1,7 @@
 //! How the bytes of weights, gradients and optimizer states come about, in words.
 
 use crate::model::Element;
-use crate::plan::keywords::{Engine, Mode, Optimizer, Sharding};
+use crate::plan::keywords::{Engine, MasterDtype, Mode, Optimizer, Sharding};
 use crate::predict::job::Job;
 use crate::predict::job::optimizer::rule;
 use crate::predict::memory::resident::Resident;
@@ -67,10 +67,23 @@ pub(in crate::predict) fn states(job: &Job, held: &Resident) -> Words {
     trained.then(what).then(shared(job, &[Sharding::Zero1, Sharding::Zero2, Sharding::Zero3]))
 }
 
+/// Master weights beside those that are computed with.
+pub(in crate::predict) fn masters(job: &Job, held: &Resident) -> Words {
+    let kind = match job.storage.precision_aware {
+        None | Some(MasterDtype::Fp32) => " B (fp32)",
+        Some(MasterDtype::Int16) => " B (the bits that bf16 weights lack)",
+        Some(MasterDtype::Bf16 | MasterDtype::Fp16) => " B",
+    };
+    words![held.trained, " parameters x ", job.storage.master.map_or(4, Element::bytes), kind]
+}
+
 /// Whose code decides in which types weights, masters and states lie.
 pub(in crate::predict) fn source(job: &Job) -> &'static str {
     let storage = &job.storage;
     let engine = job.degrees.engine;
+    if storage.precision_aware.is_some() {
+        return "Transformer Engine 2.1, pytorch/optimizers/fused_adam.py, FusedAdam (master_weights, store_param_remainders)";
+    }
     match (storage.master, engine) {
         (Some(_), Engine::Deepspeed) => "DeepSpeed, runtime/bf16_optimizer.py and runtime/fp16/fused_optimizer.py",
         (Some(_), Engine::Megatron | Engine::MegatronFsdp) => {

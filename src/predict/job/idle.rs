@@ -4,7 +4,7 @@ use super::{Degrees, Notes};
 use crate::framework::Profile;
 use crate::model::{Architecture, Input, ModelShape};
 use crate::plan::keys;
-use crate::plan::keywords::{Mode, Precision, Sharding};
+use crate::plan::keywords::{Engine, Mode, Precision, Sharding};
 use crate::plan::{Plan, TrainingPart};
 
 /// Names every key of the plan that is given and changes nothing.
@@ -27,6 +27,10 @@ pub(super) fn note(
     let defers = reads("training.defer_embedding_wgrad");
     let in_fp8 = t.precision == Some(Precision::Fp8Mixed) && !inference;
     let shards_in_fp8 = in_fp8 && profile.modules.fp8_shards.is;
+    let masters = [Precision::Bf16Fp32Master, Precision::Fp16Fp32Master, Precision::Fp8Mixed];
+    let has_masters = degrees.engine == Engine::Megatron
+        && !inference
+        && t.precision.is_none_or(|precision| masters.contains(&precision));
     let stacked = matches!(
         architecture.shape,
         ModelShape::Decoder(_) | ModelShape::Encoder(_) | ModelShape::EncoderDecoder(_) | ModelShape::Traced(_)
@@ -53,6 +57,7 @@ pub(super) fn note(
         (t.kv_cache_dtype.is_some() && !inference, "training.kv_cache_dtype"),
         (t.keep_outputs == Some(true) && (!profile.loss.returns_outputs.is || inference), "training.keep_outputs"),
         (d.reduce_dtype.is_some() && degrees.sharding != Sharding::Zero3, "distribution.reduce_dtype"),
+        (t.master_dtype.is_some() && !has_masters, "training.master_dtype"),
         (t.fp8_recipe.is_some() && t.precision != Some(Precision::Fp8Mixed), "training.fp8_recipe"),
         (t.fp8_param_gather == Some(true) && !shards_in_fp8, "training.fp8_param_gather"),
         (t.defer_embedding_wgrad == Some(true) && !defers, "training.defer_embedding_wgrad"),

@@ -7,7 +7,7 @@ use crate::framework::{Profile, ReduceType};
 use crate::model::{Element, Operands};
 use crate::plan::Plan;
 use crate::plan::keys;
-use crate::plan::keywords::{Dtype, Fp8Recipe, Mode, Precision, Sharding};
+use crate::plan::keywords::{Dtype, Engine, Fp8Recipe, MasterDtype, Mode, Precision, Sharding};
 
 /// Types of what a rank holds, and in which it computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub struct Storage {
     pub exchanged: Element,
     /// Master copies beside the weights.
     pub master: Option<Element>,
+    /// The masters are the optimizer's own (Megatron's precision-aware optimizer), in this type.
+    pub precision_aware: Option<MasterDtype>,
     /// Optimizer states.
     pub state: Element,
     /// Operands of matrix multiplications.
@@ -42,6 +44,16 @@ pub struct Storage {
     pub operands: Option<Operands>,
     /// Cached keys and values, where not in the type of the computation.
     pub kv_cache: Option<Element>,
+}
+
+impl Storage {
+    /// States that Transformer Engine's `FusedAdam` steps on fp32 copies of: all that are neither fp32 nor the bits
+    /// that a bf16 weight lacks (`pytorch/optimizers/fused_adam.py`, `get_unscaled_state`).
+    pub fn states_cast_to_step(&self, moments: u64) -> u64 {
+        let Some(masters) = self.precision_aware else { return 0 };
+        let moments = if self.state.bytes() < 4 { moments } else { 0 };
+        moments + u64::from(matches!(masters, MasterDtype::Bf16 | MasterDtype::Fp16))
+    }
 }
 
 impl Job {
@@ -90,6 +102,7 @@ pub(super) fn resolve(
         reduce: element,
         exchanged: element,
         master: None,
+        precision_aware: None,
         state: element,
         compute: element,
         autocast: false,
@@ -124,6 +137,8 @@ pub(super) fn resolve(
     if recipe {
         notes.assume(keys::distribution::reduce_dtype, "bf16 (gradients are reduced in it)");
     }
+    let precision_aware =
+        if row.master.is_some() && degrees.engine == Engine::Megatron { precision_aware(plan, notes) } else { None };
     let trains_in_fp8 = row.fp8 && plan.training.mode != Some(Mode::Inference);
     Storage {
         // Megatron-LM reduces gradients in fp32 for bf16 only (megatron/training/arguments.py,
@@ -140,6 +155,8 @@ pub(super) fn resolve(
             None if fp16 && engine_rules.has_bf16_optimizer.is => row.weight,
             None => row.gradient,
         },
+        master: precision_aware.map_or(row.master, |kind| Some(master(kind))),
+        precision_aware,
         state: plan.training.optimizer_state_dtype.map_or(row.state, element),
         reduce: given.unwrap_or(match engine_rules.reduces_in.is {
             ReduceType::Stored => row.weight,
@@ -153,11 +170,32 @@ pub(super) fn resolve(
     }
 }
 
+/// In which type Megatron's precision-aware optimizer has its masters, where the plan says it. Moments are narrow under no
+/// other one; fp32 masters that a plan does not name are Megatron's own.
+fn precision_aware(plan: &Plan, notes: &mut Notes) -> Option<MasterDtype> {
+    let training = &plan.training;
+    if training.master_dtype.is_none() && training.optimizer_state_dtype.is_some_and(|kind| kind != Dtype::Fp32) {
+        notes.assume(
+            keys::training::master_dtype,
+            "fp32 (the precision-aware optimizer keeps int16 beside bf16 weights)",
+        );
+    }
+    training.master_dtype
+}
+
 /// How Transformer Engine lays FP8 operands out. Rows scaled each for themselves are torchao's: counted as one scale a
 /// tensor.
 fn operands(plan: &Plan, generation: Generation) -> Operands {
     let block_scales = matches!(plan.training.fp8_recipe, Some(Fp8Recipe::Blockwise | Fp8Recipe::Mxfp8));
     Operands { block_scales, both_ways: block_scales || generation != Generation::Blackwell }
+}
+
+const fn master(dtype: MasterDtype) -> Element {
+    match dtype {
+        MasterDtype::Fp32 => Element::F32,
+        MasterDtype::Bf16 | MasterDtype::Int16 => Element::Bf16,
+        MasterDtype::Fp16 => Element::F16,
+    }
 }
 
 const fn element(dtype: Dtype) -> Element {

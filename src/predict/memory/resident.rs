@@ -125,6 +125,8 @@ struct StepTemporaries {
     previous: u64,
     /// Most elements that a parameter whose turn it is and the one before it need.
     in_turn: u64,
+    /// Elements that this rank steps, of experts and of the rest: an optimizer of its own has each.
+    shares: [u64; 2],
 }
 
 impl StageTapes<'_> {
@@ -173,7 +175,7 @@ impl StageTapes<'_> {
             let seen = job.storage.seen.bytes();
             sum.dummies = shapes.iter().map(|(_, numel)| Bytes(rounded(numel.saturating_mul(seen)))).sum();
         }
-        self.temporaries(&mut sum, stepped);
+        self.temporaries(&mut sum, &stepped);
         self.buffers(&mut sum);
         if job.is_stepped_by_bf16_optimizer() {
             sum.buckets += Bytes(job.storage.weight.bytes()) * sum.trained;
@@ -185,8 +187,10 @@ impl StageTapes<'_> {
             sum.global_buffer = self.global_buffer();
         }
         if job.profile.optimizer.copies_gradients.is {
-            sum.gradient_copies = if job.storage.gradient.bytes() < 4 { sum.masters } else { Bytes::ZERO };
-            sum.optimizer_temporary += sum.gradient_copies;
+            // The precision-aware optimizer reads the main gradients as they are (`decoupled_grad`).
+            let copied = job.storage.gradient.bytes() < 4 && job.storage.precision_aware.is_none();
+            sum.gradient_copies = if copied { sum.masters } else { Bytes::ZERO };
+            sum.optimizer_temporary += sum.gradient_copies + states_cast_to_step(job, &stepped);
         }
         sum
     }
@@ -261,6 +265,8 @@ impl StageTapes<'_> {
         let split = matches!(sharding, Sharding::Zero2 | Sharding::Zero3);
         sum.gradients += bytes(share(split), gradient);
         let part = share(sharding != Sharding::None);
+        let step = &mut stepped.shares[usize::from(weight.part == Part::Expert)];
+        *step = step.saturating_add(part.saturating_mul(times));
         if let Some(master) = storage.master {
             sum.masters += bytes(part, master);
         }
@@ -287,7 +293,7 @@ impl StageTapes<'_> {
         stepped.previous = part;
     }
 
-    fn temporaries(&self, sum: &mut Resident, stepped: StepTemporaries) {
+    fn temporaries(&self, sum: &mut Resident, stepped: &StepTemporaries) {
         let largest = stepped.largest;
         let training = &self.job.training;
         let row = rule(training.optimizer, &self.job.profile.optimizer);
@@ -306,6 +312,13 @@ impl StageTapes<'_> {
             sum.optimizer_temporary = Bytes::ZERO;
         }
     }
+}
+
+/// The fp32 copies of narrow states of one optimizer's parameters, which are there together while it steps.
+fn states_cast_to_step(job: &Job, stepped: &StepTemporaries) -> Bytes {
+    let moments = rule(job.training.optimizer, &job.profile.optimizer).moments;
+    let elements = stepped.shares.into_iter().max().unwrap_or(0);
+    Bytes(4) * job.storage.states_cast_to_step(moments).saturating_mul(elements)
 }
 
 /// Type in which a weight lies.

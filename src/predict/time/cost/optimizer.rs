@@ -98,8 +98,10 @@ impl Moved {
             Optimizer::Sgd | Optimizer::SgdMomentum => gradients,
             _ => of_states,
         };
-        // Muon's iterates, what compiled 8-bit states are searched in, and copies of gradients.
-        let other = matches!(job.training.optimizer, Optimizer::Muon | Optimizer::Adamw8bit);
+        // Muon's iterates, what compiled 8-bit states are searched in, fp32 copies of narrow states, and copies of
+        // gradients.
+        let other = matches!(job.training.optimizer, Optimizer::Muon | Optimizer::Adamw8bit)
+            || (job.profile.optimizer.copies_gradients.is && storage.states_cast_to_step(moments) > 0);
         let held = resident.optimizer_temporary;
         let copies = if other { held } else { resident.gradient_copies.min(held) };
         let stepped = (copies * 2).0;
