@@ -79,7 +79,7 @@ fn list() -> String {
     };
     let lines: String = lessons().iter().map(line).collect();
     format!(
-        "memwall explain TERM [--plan PLAN.yaml], or a log with an out-of-memory message (- reads it from a pipe)\n\n{lines}"
+        "memwall explain TERM [--plan PLAN.yaml]\nmemwall explain FILE: a log that ran out of memory; - is standard input\n\n{lines}"
     )
 }
 

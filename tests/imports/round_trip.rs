@@ -213,7 +213,7 @@ fn megatron_is_told_of_its_padding_and_of_the_types_of_its_states() {
         "precision: bf16-fp32-master\n  master_dtype: int16\n",
     );
     let exported = export(&plan(&remainders), catalog(), Target::Torchrun);
-    assert_eq!(exported.notes, Vec::<String>::new());
+    assert_eq!(exported.notes, [ROTARY_BASE]);
     holds(&back(&exported.text, "a.sh", 0), &remainders);
     let replicated = text.replace("  distributed_optimizer: true\n", "");
     let notes = export(&plan(&replicated), catalog(), Target::Torchrun).notes;

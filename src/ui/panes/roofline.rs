@@ -351,6 +351,6 @@ mod tests {
 
     #[test]
     fn ticks_are_powers_of_ten_written_out() {
-        assert_eq!([-2, -1, 0, 1, 3].map(tick), ["0.01", "0.1", "1", "10", "1000"]);
+        assert_eq!([-2, -1, 0, 1, 3].map(|decade| tick(2, decade)), ["0.02", "0.2", "2", "20", "2000"]);
     }
 }

@@ -293,8 +293,9 @@ class _Hook:
         about["device"] = str(device)
         if device is not None and device.type == "cuda":
             about["device_name"] = torch.cuda.get_device_name(device)[:80]
-        if device is not None and device.type == "cpu":
-            about["threads"] = torch.get_num_threads()
+        threads = getattr(torch, "get_num_threads", None)
+        if device is not None and device.type == "cpu" and threads is not None:
+            about["threads"] = threads()
         if self.model is not None:
             # What shares it among ranks is no name of a model.
             about["model"] = type(_unwrapped(self.model)).__name__[:80]
