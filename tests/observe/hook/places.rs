@@ -89,7 +89,9 @@ fn is_named(what: &str) {
     for _ in 0..4 {
         let named = first_named(&python, what, "400");
         if let Some((cause, late)) = &named {
-            assert!(cause.words.contains(&line(what)), "{what}: {cause:?}");
+            // A larger batch takes its time in both passes: which takes more is the processor's.
+            let backward = what == "batch" && cause.words.starts_with("loss.backward");
+            assert!(backward || cause.words.contains(&line(what)), "{what}: {cause:?}");
             // 0.15 s and more in each five steps of some 0.02 s, without the seconds until the message.
             if *late <= NAMED_BY && cause.lost.is_some_and(|lost| lost.0 > 0.1) {
                 return;
