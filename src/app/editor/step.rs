@@ -283,7 +283,7 @@ pub fn change(field: Field, value: &str, editor: &Editor, job: &Job, catalog: &C
     let at_once = micro.checked_mul(gpus.data)?;
     let batch_said = editor.has(keys::model::batch_size) || field == Field::Batch;
     if editor.has(keys::training::gradient_accumulation_steps) && batch_said {
-        if at_once == 0 || !batch.is_multiple_of(at_once) {
+        if at_once == 0 || batch == 0 || !batch.is_multiple_of(at_once) {
             return None;
         }
         follow("training.gradient_accumulation_steps", batch / at_once);
