@@ -3,6 +3,8 @@
 use super::super::tape::{Home, Tape};
 use super::super::walk::MicroBatch;
 use super::super::weight::Part;
+use super::segment::PlacedTape;
+use super::targets::AdaptedLayers;
 use crate::plan::traced::{Segment, Trace, TracedModel, TracedPart};
 
 /// The part of a model, as plans name it.
@@ -31,6 +33,24 @@ pub(super) fn asked_rows(model: &TracedModel, trace: &Trace, run: &MicroBatch<'_
     weights.filter(|weight| part_of(weight.3) == Part::Embedding).filter_map(|weight| weight.1.first().copied()).max()
 }
 
+/// What of that which a segment reads of others needs a gradient, and what adapters it has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Arrival {
+    /// What comes in.
+    pub reaches: bool,
+    /// Further tensors that need none, though they do where all is trained.
+    cut: Vec<u32>,
+    /// Its layers that adapters stand on.
+    pub adapted: AdaptedLayers,
+}
+
+impl Arrival {
+    /// Whether a gradient flows to such a tensor.
+    pub(super) fn has(&self, id: u32) -> bool {
+        !self.cut.contains(&id)
+    }
+}
+
 /// Whether what a segment gives needs a gradient.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Reached {
@@ -38,10 +58,27 @@ pub(super) struct Reached {
 }
 
 impl Reached {
-    /// Whether a gradient flows to what comes into `segment`.
-    pub(super) fn by(self, segment: &Segment, run: &MicroBatch<'_>) -> bool {
+    /// What comes to the segment at a place, behind those that stand at `places`.
+    pub(super) fn at(
+        self,
+        place: usize,
+        segment: &Segment,
+        (trace, run): (&Trace, &MicroBatch<'_>),
+        (made, places): (&[PlacedTape], &[usize]),
+        adapted: AdaptedLayers,
+    ) -> Arrival {
         let came_in = segment.tensors.iter().any(|tensor| tensor.3 == 1 && tensor.4 != 0);
-        came_in && (self.trains || (run.adapters.is_none() && run.frozen.is_nothing()))
+        if run.adapters.is_none() && run.frozen.is_nothing() {
+            return Arrival { reaches: came_in, cut: Vec::new(), adapted };
+        }
+        let links = trace.links.as_deref().unwrap_or_default();
+        let from = links.partition_point(|link| (link.0 as usize) < place);
+        let own = links[from..].iter().take_while(|link| link.0 as usize == place);
+        let is_frozen = |maker: u32, id: u32| {
+            places.get(maker as usize).and_then(|at| made.get(*at)).is_some_and(|placed| !placed.needs_gradient(id))
+        };
+        let cut = own.filter(|link| is_frozen(link.2, link.3)).map(|link| link.1).collect();
+        Arrival { reaches: came_in && self.trains, cut, adapted }
     }
 
     /// Behind a segment, whose tape this is.

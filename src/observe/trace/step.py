@@ -18,9 +18,9 @@ import lasting
 import modules
 import names
 import recomputation
-import segment
 import segments
 import tape
+from links import written
 from recorder import Recorder
 from shortcut import Shortcut
 from sources import Refused, first_tensor
@@ -353,7 +353,7 @@ def laid_out(device, answered, subject, model, axes, points, fitter, traces, not
         "name": subject.name, "source": subject.source,
         "versions": {"torch": torch.__version__, **getattr(subject, "versions", {})},
         "device": f"{device.name} ({device.how})", "differences": device.differences, "notes": notes,
-        "parameters": count(model), "axes": axes, "points": points,
+        "parameters": count(model), "output_layer": names.output_layer(model), "axes": axes, "points": points,
         "terms": [[term.get(axis, 0) for axis in axes] for term in fitter.terms],
         "image": subject.side if "I" in axes else None, "image_varies": bool(varies and "I" in axes),
         "longest": subject.longest, "fixed": fixed,
@@ -378,20 +378,3 @@ def count(model):
     return {"total": sum(p.numel() for p in model.parameters()),
             "trainable": sum(p.numel() for p in model.parameters() if p.requires_grad),
             "tensors": sum(1 for _ in model.parameters())}
-
-
-def written(assembly):
-    """Segments that ran, which of them stands at each place, and what they hold for each other by place."""
-    made = [segment.Writer(assembly, order).write() for order in range(len(assembly.run))]
-    order, at = [], -1
-    for _, _, groups in assembly.pieces:
-        at += groups is not None
-        order.append(at)
-    places = lambda entries: [[assembly.run[one[0]], assembly.run[one[1]], *one[2:]] for one in entries]
-    passing = places(assembly.passing)
-    for from_, to, *what in places(assembly.gathered):
-        following = from_ + 1
-        while following < to and assembly.pieces[following][2] is None:
-            passing.append([following, to, *what])
-            following += 1
-    return made, order, places(assembly.pending), passing
