@@ -15,6 +15,7 @@ import foreign_kernels
 import held
 import kernels
 import lasting
+import lifetimes
 import modules
 import names
 import recomputation
@@ -225,6 +226,8 @@ class Steps:
         self.lengths = [axis for axis in axes if axis in "ST"] if "B" in axes else []
         # What comes into blocks would be cast by FSDP2.
         self.casts = False
+        # How long Python has names for tensors, by precision.
+        self.lifetimes = {}
 
     def batch(self, point, lower=None):
         return lambda: self.subject.batch(point, self.tracer.target, lower)
@@ -248,6 +251,12 @@ class Steps:
         made = self.tracer.record(self.model, batch, self.run, precision, self.skipped, self.blocks, self.experts,
                                   self.subject.answers)
         self.casts |= precision == "gathered" and made.r.meets_fp32
+        if precision not in self.lifetimes:
+            known = not self.subject.answers and lifetimes.of(self.tracer, self.model, batch, self.run, precision, self.skipped,
+                                                              self.blocks, self.experts)
+            self.lifetimes[precision] = known or None
+        if self.lifetimes[precision]:
+            self.lifetimes[precision].tell(made.r)
         return made
 
     def recorded(self, precision, fitter, chosen):

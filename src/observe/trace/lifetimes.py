@@ -1,0 +1,66 @@
+"""How long Python has names for tensors that autograd saves as well: where parts of a model are frozen, that is how long they are there.
+A forward pass without gradients tells."""
+
+import torch
+
+import modules
+
+
+def places_of(ops):
+    """Operators by what they are, where they stand, and the how manieth such they are."""
+    found, times = {}, {}
+    for at, op in enumerate(ops):
+        key = op.path, op.name
+        times[key] = times.get(key, 0) + 1
+        found[(*key, times[key])] = at
+    return found
+
+
+class Lifetimes:
+    """Those of a pass without gradients."""
+
+    def __init__(self, recorder):
+        self.places = places_of(recorder.ops)
+        ops, storages, tensors = recorder.ops, recorder.storages, recorder.tensors
+        # Operators in whose course, or behind which, each storage went, by the operator that made it; none where it did not.
+        self.keys = {at: key for key, at in self.places.items()}
+        self.ends = {}
+        for at, op in enumerate(ops):
+            for number in op.outputs:
+                storage = tensors[number].storage
+                if storage is not None and storages[storage].born == at and storages[storage].kind == "made":
+                    self.ends[self.keys[at]] = storages[storage].died
+
+    def tell(self, recorder):
+        """Says of each storage of a pass with gradients how many operators had run when Python let go of it."""
+        here = places_of(recorder.ops[:recorder.forward_ops])
+        keys = {at: key for key, at in here.items()}
+        for storage in recorder.storages:
+            key = keys.get(storage.born) if storage.kind == "made" else None
+            if key not in self.ends:
+                continue
+            end = self.ends[key]
+            while end and self.keys[end - 1] not in here:
+                end -= 1
+            storage.named = here[self.keys[end - 1]] + 1 if end else recorder.forward_ops
+
+
+def of(tracer, model, prepare, run, precision, skipped, blocks, experts):
+    """A forward pass without gradients, in which the same blocks run; none where it fails."""
+    recorder = tracer.recorder(experts, precision)
+    calls = modules.Calls(model, blocks, torch.bfloat16 if precision == "cast" else None)
+    calls.recorder, calls.skipped = recorder, frozenset() if isinstance(skipped, dict) else skipped
+    with tracer.fake_mode, calls, recorder, torch.no_grad():
+        for parameter in model.parameters():
+            recorder.identify(parameter, kind="parameter")
+        batch = prepare()
+        recorder.start_forward()
+        try:
+            with torch.autocast(tracer.target.type, dtype=torch.bfloat16, enabled=recorder.autocast):
+                made = run(modules.lowered(batch, torch.bfloat16) if precision in ("gathered", "cast") else batch)
+        except Exception:
+            return None
+        finally:
+            recorder.stop_saving()
+        del made
+    return Lifetimes(recorder)
