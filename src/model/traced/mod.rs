@@ -1,6 +1,7 @@
 //! The walk of a model that PyTorch was seen to run (`memwall trace`): its segments as tapes.
 
 mod adapted;
+mod copies;
 mod guards;
 mod segment;
 mod targets;

@@ -6,6 +6,7 @@ use super::super::walk::MicroBatch;
 use super::super::weight::{Part, TiedGrad, Weight};
 use super::super::work::{Convolution, MatMul, Scores, Work};
 use super::adapted;
+use super::copies::Copies;
 use super::element_of;
 use super::guards::guards;
 use super::trained::{Arrival, part_of};
@@ -60,7 +61,7 @@ impl Site<'_> {
         tape.reruns_all = segment.reruns_all;
         tape.input_lasts = segment.input_lasts;
         tape.traced = true;
-        let (mut taken, mut room) = (Replaced::default(), Room::default());
+        let (mut taken, mut copies, mut room) = (Replaced::default(), Copies::default(), Room::default());
         tape.weights.extend(segment.weights.iter().map(|weight| self.weight(weight)));
         for (at, tensor) in (0_u32..).zip(&segment.tensors) {
             let made = self.tensor((at, tensor), &tape, &arrival);
@@ -80,7 +81,11 @@ impl Site<'_> {
             if frozen && !asked {
                 stop_at_frozen(&mut tape, op, &taken);
             }
-            self.op(&mut tape, op, (frozen, asked), (&taken, &mut room));
+            let own = match frozen {
+                true => copies.made_again(&mut tape, (segment, at), &arrival),
+                false => Vec::new(),
+            };
+            self.op(&mut tape, op, (frozen, asked), (&taken, &own, &mut room));
             let Some(writer) = &mut writer else { continue };
             if let Some(sum) = writer.beside(&mut tape, (segment, at), |id| taken.now(id)) {
                 taken.place(&mut tape, TensorId(op.6[0]), sum);
@@ -155,7 +160,13 @@ impl Site<'_> {
         }
     }
 
-    fn op(&self, tape: &mut Tape, op: &TracedOp, (frozen, asked): (bool, bool), (taken, room): (&Replaced, &mut Room)) {
+    fn op(
+        &self,
+        tape: &mut Tape,
+        op: &TracedOp,
+        (frozen, asked): (bool, bool),
+        (taken, own, room): (&Replaced, &[(u32, TensorId)], &mut Room),
+    ) {
         let TracedOp(
             name,
             _,
@@ -180,9 +191,10 @@ impl Site<'_> {
             _ => Flow::View,
         };
         let Room { inputs, outputs, kept } = room.emptied();
-        inputs.extend(read.iter().map(|(id, way)| (taken.now(*id), flow(*way))));
+        let now = |id: u32| own.iter().find(|(copy, _)| *copy == id).map_or_else(|| taken.now(id), |(_, made)| *made);
+        inputs.extend(read.iter().map(|(id, way)| (now(*id), flow(*way))));
         outputs.extend(made.iter().copied().map(TensorId));
-        kept.extend(saved.iter().map(|id| taken.now(*id)));
+        kept.extend(saved.iter().map(|id| now(*id)));
         let work = self.work(work.as_ref());
         let (mut flops, mut scratch) = (self.size(*backward) as f64, self.size(*behind));
         if frozen {

@@ -3,6 +3,7 @@
 use super::super::tape::{Home, Tape};
 use super::super::walk::MicroBatch;
 use super::super::weight::Part;
+use super::copies::is_copy;
 use super::segment::PlacedTape;
 use super::targets::AdaptedLayers;
 use crate::plan::traced::{Segment, Trace, TracedModel, TracedPart};
@@ -40,6 +41,8 @@ pub(super) struct Arrival {
     pub reaches: bool,
     /// Further tensors that need none, though they do where all is trained.
     cut: Vec<u32>,
+    /// Of these, copies of frozen weights.
+    pub copies: Vec<u32>,
     /// Its layers that adapters stand on.
     pub adapted: AdaptedLayers,
 }
@@ -69,7 +72,7 @@ impl Reached {
     ) -> Arrival {
         let came_in = segment.tensors.iter().any(|tensor| tensor.3 == 1 && tensor.4 != 0);
         if run.adapters.is_none() && run.frozen.is_nothing() {
-            return Arrival { reaches: came_in, cut: Vec::new(), adapted };
+            return Arrival { reaches: came_in, cut: Vec::new(), copies: Vec::new(), adapted };
         }
         let links = trace.links.as_deref().unwrap_or_default();
         let from = links.partition_point(|link| (link.0 as usize) < place);
@@ -77,8 +80,13 @@ impl Reached {
         let is_frozen = |maker: u32, id: u32| {
             places.get(maker as usize).and_then(|at| made.get(*at)).is_some_and(|placed| !placed.needs_gradient(id))
         };
-        let cut = own.filter(|link| is_frozen(link.2, link.3)).map(|link| link.1).collect();
-        Arrival { reaches: came_in && self.trains, cut, adapted }
+        let is_weight = |maker: u32, id: u32| {
+            let kind = trace.order.get(maker as usize).and_then(|kind| trace.kinds.get(*kind as usize));
+            kind.and_then(|segment| segment.tensors.get(id as usize)).is_some_and(is_copy)
+        };
+        let frozen = own.filter(|link| is_frozen(link.2, link.3));
+        let copies = frozen.clone().filter(|link| is_weight(link.2, link.3)).map(|link| link.1).collect();
+        Arrival { reaches: came_in && self.trains, cut: frozen.map(|link| link.1).collect(), copies, adapted }
     }
 
     /// Behind a segment, whose tape this is.
