@@ -79,12 +79,13 @@ impl<'a> Writer<'a> {
         let at = self.made.iter().position(|(name, _)| *name == op.0).unwrap_or_else(|| {
             let same = |layer: &&AdaptedLayer| segment.ops.get(layer.op as usize).is_some_and(|other| other.0 == op.0);
             builder.tape.adapted.push(layer.name);
-            let [down, up] = [(self.adapters.rank, layer.from), (layer.to, self.adapters.rank)].map(|(rows, columns)| {
-                match ran_before {
-                    true => elsewhere(builder, rows.saturating_mul(columns), self.adapters, None),
-                    false => builder.weights(Part::Adapter, rows, columns, 1, 1),
-                }
-            });
+            let [down, up] =
+                [(self.adapters.rank, layer.from), (layer.to, self.adapters.rank)].map(|(rows, columns)| {
+                    match ran_before {
+                        true => elsewhere(builder, rows.saturating_mul(columns), self.adapters, None),
+                        false => builder.weights(Part::Adapter, rows, columns, 1, 1),
+                    }
+                });
             let [down, up] = [("lora.a", down), ("lora.b", up)].map(|(name, id)| builder.lower(name, id));
             let uses_left = self.layers.iter().filter(same).count();
             self.made.push((op.0.as_str(), Matrices { down, up, uses_left }));

@@ -11,7 +11,9 @@ pub(super) fn guards(kernel: &str) -> &'static [(usize, usize)] {
     // Of the two factors of a sum, what is added comes last on a tape.
     const FACTORS: &[(usize, usize)] = &[(0, 1), (1, 0)];
     match () {
-        () if ["mul", "mm", "addmm", "bmm", "baddbmm", "mv", "dot", "vdot", "_grouped_mm"].into_iter().any(is) => FACTORS,
+        () if ["mul", "mm", "addmm", "bmm", "baddbmm", "mv", "dot", "vdot", "_grouped_mm"].into_iter().any(is) => {
+            FACTORS
+        }
         () if ["addbmm", "addmv", "addr", "addcmul"].into_iter().any(is) => &[(1, 2), (2, 1)],
         () if is("div") => &[(0, 1)],
         () if is("addcdiv") => &[(1, 2)],

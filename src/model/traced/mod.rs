@@ -20,9 +20,9 @@ use crate::plan::keywords::ModelType;
 use crate::plan::traced::{
     KEPT, SizeAxis, Trace, TraceTypes, TracedElement, TracedModel, TracedPassing, TracedTensor, TracedWork, intern,
 };
-pub use targets::{MEANT_BY_ALL, is_traced_target, traced_linear_layers, traced_other_layers, untraced_backward};
 use segment::{PlacedTape, Site};
 use targets::Placing;
+pub use targets::{MEANT_BY_ALL, is_traced_target, traced_linear_layers, traced_other_layers, untraced_backward};
 use trained::Reached;
 
 /// The architecture of a traced model.
@@ -87,6 +87,9 @@ pub fn walk(model: &TracedModel, run: &MicroBatch<'_>) -> Walk {
         reached.after(&made[at].tape);
         places.push(at);
     }
+    if run.adapters.is_some() || !run.frozen.is_nothing() {
+        trained::hold_for_others(trace, &mut made, &places);
+    }
     tied::meet(trace, &mut made, &places);
     assembled(model, trace, &site, made, &places)
 }
@@ -104,13 +107,7 @@ pub(super) fn count(model: &TracedModel, run: &MicroBatch<'_>) -> Count {
     count
 }
 
-fn assembled(
-    model: &TracedModel,
-    trace: &Trace,
-    site: &Site<'_>,
-    mut made: Vec<PlacedTape>,
-    places: &[usize],
-) -> Walk {
+fn assembled(model: &TracedModel, trace: &Trace, site: &Site<'_>, mut made: Vec<PlacedTape>, places: &[usize]) -> Walk {
     let waiting = waiting(trace, &made, places);
     let (Some((first, rest)), count) = (places.split_first(), places.len()) else { return Walk::default() };
     let Some((last, layers)) = rest.split_last() else { return Walk::default() };

@@ -36,7 +36,12 @@ pub(super) struct PlacedTape {
 impl PlacedTape {
     /// Whether a gradient flows to a tensor of the segment, or to what stands in its place.
     pub(super) fn needs_gradient(&self, id: u32) -> bool {
-        self.tape.tensors.get(self.taken.now(id).0 as usize).is_none_or(|tensor| tensor.grad)
+        self.tape.tensors.get(self.now(id).0 as usize).is_none_or(|tensor| tensor.grad)
+    }
+
+    /// A tensor of the segment, or what stands in its place.
+    pub(super) fn now(&self, id: u32) -> TensorId {
+        self.taken.now(id)
     }
 }
 
@@ -55,7 +60,7 @@ impl Site<'_> {
         let named = segment.ops.iter().map(|op| op.5.len() + op.6.len() + op.7.len()).sum();
         let mut tape = Tape::with_room_for(segment.tensors.len(), segment.ops.len(), segment.weights.len(), named);
         tape.plain = !segment.block;
-        tape.borrows = segment.borrows;
+        tape.borrows = arrival.borrows;
         tape.leaves_output = segment.leaves_output;
         tape.shares_gradient = segment.shares_gradient;
         tape.reruns_all = segment.reruns_all;
@@ -74,8 +79,7 @@ impl Site<'_> {
         }
         let frozen = self.is_frozen();
         let adapters = self.run.adapters;
-        let mut writer =
-            adapters.map(|adapters| adapted::Writer::new(self.run.types, adapters, &arrival.adapted.ran));
+        let mut writer = adapters.map(|adapters| adapted::Writer::new(self.run.types, adapters, &arrival.adapted.ran));
         for (at, op) in segment.ops.iter().enumerate() {
             let asked = frozen && self.is_asked(segment, op);
             if frozen && !asked {

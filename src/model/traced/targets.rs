@@ -194,7 +194,9 @@ impl<'a> Placing<'a> {
                 layers.push(layer);
             }
         }
-        let own = |weight: &&TracedWeight| weight.5 == 0 && layers.iter().any(|layer| weight.0.strip_suffix(".weight") == Some(layer));
+        let own = |weight: &&TracedWeight| {
+            weight.5 == 0 && layers.iter().any(|layer| weight.0.strip_suffix(".weight") == Some(layer))
+        };
         segment.weights.iter().filter(own).filter_map(sides).collect()
     }
 }

@@ -1,12 +1,12 @@
 //! How far gradients reach in a traced model, some of whose parts are frozen.
 
-use super::super::tape::{Home, Tape};
+use super::super::tape::{Home, Tape, TensorId};
 use super::super::walk::MicroBatch;
 use super::super::weight::Part;
 use super::copies::is_copy;
 use super::segment::PlacedTape;
 use super::targets::AdaptedLayers;
-use crate::plan::traced::{Segment, Trace, TracedModel, TracedPart};
+use crate::plan::traced::{Segment, Trace, TracedLink, TracedModel, TracedPart};
 
 /// The part of a model, as plans name it.
 pub(super) const fn part_of(part: TracedPart) -> Part {
@@ -39,6 +39,8 @@ pub(super) fn asked_rows(model: &TracedModel, trace: &Trace, run: &MicroBatch<'_
 pub(super) struct Arrival {
     /// What comes in.
     pub reaches: bool,
+    /// What comes in is held by the segment that made it.
+    pub borrows: bool,
     /// Further tensors that need none, though they do where all is trained.
     cut: Vec<u32>,
     /// Of these, copies of frozen weights.
@@ -51,6 +53,33 @@ impl Arrival {
     /// Whether a gradient flows to such a tensor.
     pub(super) fn has(&self, id: u32) -> bool {
         !self.cut.contains(&id)
+    }
+}
+
+/// Whether an operator saves the memory of a tensor.
+fn is_saved(tape: &Tape, id: TensorId) -> bool {
+    let root = tape.storage(id);
+    tape.ops.iter().any(|op| tape.ids(op.saved).iter().any(|saved| tape.storage(*saved) == root))
+}
+
+/// Holds in the segments that made it what later ones save, which all of its own operators may be too frozen to.
+pub(super) fn hold_for_others(trace: &Trace, made: &mut [PlacedTape], places: &[usize]) {
+    for TracedLink(reader, here, maker, there) in trace.links.iter().flatten() {
+        let [Some(reader), Some(maker)] = [reader, maker].map(|place| places.get(*place as usize).copied()) else {
+            continue;
+        };
+        let root = made[maker].tape.storage(made[maker].now(*there));
+        let (tape, own) = (&made[reader].tape, made[reader].now(*here));
+        let is_needed = tape.get(tape.storage(own)).home == Home::Elsewhere && is_saved(tape, own);
+        let maker = &mut made[maker].tape;
+        let tensor = maker.get(root);
+        if is_needed && tensor.home == Home::Local && !tensor.cached && !is_saved(maker, root) {
+            let at = maker.ops.iter().position(|op| maker.ids(op.outputs).contains(&root));
+            if let Some(at) = at {
+                let saved: Vec<TensorId> = maker.ids(maker.ops[at].saved).iter().copied().chain([root]).collect();
+                maker.ops[at].saved = maker.pool(&saved);
+            }
+        }
     }
 }
 
@@ -72,7 +101,13 @@ impl Reached {
     ) -> Arrival {
         let came_in = segment.tensors.iter().any(|tensor| tensor.3 == 1 && tensor.4 != 0);
         if run.adapters.is_none() && run.frozen.is_nothing() {
-            return Arrival { reaches: came_in, cut: Vec::new(), copies: Vec::new(), adapted };
+            return Arrival {
+                reaches: came_in,
+                borrows: segment.borrows,
+                cut: Vec::new(),
+                copies: Vec::new(),
+                adapted,
+            };
         }
         let links = trace.links.as_deref().unwrap_or_default();
         let from = links.partition_point(|link| (link.0 as usize) < place);
@@ -86,7 +121,10 @@ impl Reached {
         };
         let frozen = own.filter(|link| is_frozen(link.2, link.3));
         let copies = frozen.clone().filter(|link| is_weight(link.2, link.3)).map(|link| link.1).collect();
-        Arrival { reaches: came_in && self.trains, cut: frozen.map(|link| link.1).collect(), copies, adapted }
+        let before = place.checked_sub(1).and_then(|before| made.get(*places.get(before)?));
+        let holds = |placed: &PlacedTape| placed.tape.output.is_none_or(|id| is_saved(&placed.tape, id));
+        let borrows = segment.borrows && before.is_none_or(holds);
+        Arrival { reaches: came_in && self.trains, borrows, cut: frozen.map(|link| link.1).collect(), copies, adapted }
     }
 
     /// Behind a segment, whose tape this is.

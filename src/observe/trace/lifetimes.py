@@ -16,30 +16,32 @@ def places_of(ops):
     return found
 
 
+def made_by(recorder, keys):
+    """The storages that operators made, each with the key of its operator and the number of the output that lies in it."""
+    for at, key in keys.items():
+        for order, number in enumerate(recorder.ops[at].outputs):
+            storage = recorder.tensors[number].storage
+            if storage is not None and recorder.storages[storage].born == at and recorder.storages[storage].kind == "made":
+                yield (key, order), recorder.storages[storage]
+
+
 class Lifetimes:
     """Those of a pass without gradients."""
 
     def __init__(self, recorder):
         self.places = places_of(recorder.ops)
-        ops, storages, tensors = recorder.ops, recorder.storages, recorder.tensors
-        # Operators in whose course, or behind which, each storage went, by the operator that made it; none where it did not.
         self.keys = {at: key for key, at in self.places.items()}
-        self.ends = {}
-        for at, op in enumerate(ops):
-            for number in op.outputs:
-                storage = tensors[number].storage
-                if storage is not None and storages[storage].born == at and storages[storage].kind == "made":
-                    self.ends[self.keys[at]] = storages[storage].died
+        # How many operators had run when each storage went, by the operator that made it and which of its outputs that is in.
+        self.ends = {name: storage.died for name, storage in made_by(recorder, self.keys)}
 
     def tell(self, recorder):
         """Says of each storage of a pass with gradients how many operators had run when Python let go of it."""
         here = places_of(recorder.ops[:recorder.forward_ops])
         keys = {at: key for key, at in here.items()}
-        for storage in recorder.storages:
-            key = keys.get(storage.born) if storage.kind == "made" else None
-            if key not in self.ends:
+        for name, storage in made_by(recorder, keys):
+            if name not in self.ends:
                 continue
-            end = self.ends[key]
+            end = self.ends[name]
             while end and self.keys[end - 1] not in here:
                 end -= 1
             storage.named = here[self.keys[end - 1]] + 1 if end else recorder.forward_ops
