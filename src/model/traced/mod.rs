@@ -87,11 +87,16 @@ pub fn walk(model: &TracedModel, run: &MicroBatch<'_>) -> Walk {
         reached.after(&made[at].tape);
         places.push(at);
     }
-    if run.adapters.is_some() || !run.frozen.is_nothing() {
+    if is_frozen(run) {
         trained::hold_for_others(trace, &mut made, &places);
     }
     tied::meet(trace, &mut made, &places);
     assembled(model, trace, &site, made, &places)
+}
+
+/// Whether some of the model is left as it is.
+fn is_frozen(run: &MicroBatch<'_>) -> bool {
+    run.adapters.is_some() || !run.frozen.is_nothing()
 }
 
 /// Parameters, whatever the batch, without what runs on them.
@@ -109,6 +114,10 @@ pub(super) fn count(model: &TracedModel, run: &MicroBatch<'_>) -> Count {
 
 fn assembled(model: &TracedModel, trace: &Trace, site: &Site<'_>, mut made: Vec<PlacedTape>, places: &[usize]) -> Walk {
     let waiting = waiting(trace, &made, places);
+    let named = match is_frozen(site.run) {
+        true => trained::held_by_name(trace, &made, places),
+        false => Vec::new(),
+    };
     let (Some((first, rest)), count) = (places.split_first(), places.len()) else { return Walk::default() };
     let Some((last, layers)) = rest.split_last() else { return Walk::default() };
     // An end may be what a block is; each block's tape goes where it is needed once.
@@ -157,6 +166,14 @@ fn assembled(model: &TracedModel, trace: &Trace, site: &Site<'_>, mut made: Vec<
                 came_in: *named & 2 != 0,
                 made_again: *named & 4 != 0,
             })
+            .chain(named.into_iter().map(|(from, to, bytes)| Passing {
+                from: from as usize,
+                until: if to as usize + 1 == count { usize::MAX } else { layer(to) },
+                bytes,
+                is_read: true,
+                came_in: false,
+                made_again: false,
+            }))
             .collect(),
         ..Walk::default()
     }

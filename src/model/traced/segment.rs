@@ -9,6 +9,7 @@ use super::adapted;
 use super::copies::Copies;
 use super::element_of;
 use super::guards::guards;
+use super::is_frozen;
 use super::trained::{Arrival, part_of};
 use crate::plan::traced::{
     LASTS, STAYS, Segment, TracedGroup, TracedOp, TracedTensor, TracedWeight, TracedWork, intern,
@@ -77,7 +78,7 @@ impl Site<'_> {
                 _ => {}
             }
         }
-        let frozen = self.is_frozen();
+        let frozen = is_frozen(self.run);
         let adapters = self.run.adapters;
         let mut writer = adapters.map(|adapters| adapted::Writer::new(self.run.types, adapters, &arrival.adapted.ran));
         for (at, op) in segment.ops.iter().enumerate() {
@@ -101,11 +102,6 @@ impl Site<'_> {
         tape.output = segment.output.map(|id| taken.now(id));
         tape.also = segment.also.iter().map(|id| taken.now(*id)).collect();
         PlacedTape { kind, arrival, tape, taken }
-    }
-
-    /// Whether some of the model is left as it is.
-    fn is_frozen(&self) -> bool {
-        self.run.adapters.is_some() || !self.run.frozen.is_nothing()
     }
 
     /// Whether an operator looks up rows of that embedding.

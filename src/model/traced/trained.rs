@@ -4,6 +4,7 @@ use super::super::tape::{Home, Tape, TensorId};
 use super::super::walk::MicroBatch;
 use super::super::weight::Part;
 use super::copies::is_copy;
+use super::is_frozen;
 use super::segment::PlacedTape;
 use super::targets::AdaptedLayers;
 use crate::plan::traced::{Segment, Trace, TracedLink, TracedModel, TracedPart};
@@ -83,6 +84,25 @@ pub(super) fn hold_for_others(trace: &Trace, made: &mut [PlacedTape], places: &[
     }
 }
 
+/// What names alone hold while later segments run: behind which segment, up to which, bytes.
+pub(super) fn held_by_name(trace: &Trace, made: &[PlacedTape], places: &[usize]) -> Vec<(u32, u32, u64)> {
+    let tape_at = |place: u32| places.get(place as usize).and_then(|at| made.get(*at));
+    let held = |TracedLink(place, id, first, until): &TracedLink| {
+        let maker = tape_at(*place)?;
+        let root = maker.tape.storage(maker.now(*id));
+        let tensor = maker.tape.get(root);
+        // The next segment may save it as what comes in.
+        let next = tape_at(place + 1).filter(|_| first > place).map(|next| &next.tape);
+        let comes_in = |tape: &Tape| tape.tensors.iter().position(|tensor| tensor.home == Home::Input);
+        let saved_there = next.is_some_and(|tape| {
+            comes_in(tape).and_then(|at| u32::try_from(at).ok()).is_some_and(|at| is_saved(tape, TensorId(at)))
+        });
+        let is_local = tensor.home == Home::Local && !tensor.cached;
+        (is_local && !saved_there && !is_saved(&maker.tape, root)).then(|| (*first, *until, tensor.allocated()))
+    };
+    trace.named.iter().filter_map(held).collect()
+}
+
 /// Whether what a segment gives needs a gradient.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Reached {
@@ -100,7 +120,7 @@ impl Reached {
         adapted: AdaptedLayers,
     ) -> Arrival {
         let came_in = segment.tensors.iter().any(|tensor| tensor.3 == 1 && tensor.4 != 0);
-        if run.adapters.is_none() && run.frozen.is_nothing() {
+        if !is_frozen(run) {
             return Arrival {
                 reaches: came_in,
                 borrows: segment.borrows,
@@ -112,14 +132,14 @@ impl Reached {
         let links = trace.links.as_deref().unwrap_or_default();
         let from = links.partition_point(|link| (link.0 as usize) < place);
         let own = links[from..].iter().take_while(|link| link.0 as usize == place);
-        let is_frozen = |maker: u32, id: u32| {
+        let is_cut = |maker: u32, id: u32| {
             places.get(maker as usize).and_then(|at| made.get(*at)).is_some_and(|placed| !placed.needs_gradient(id))
         };
         let is_weight = |maker: u32, id: u32| {
             let kind = trace.order.get(maker as usize).and_then(|kind| trace.kinds.get(*kind as usize));
             kind.and_then(|segment| segment.tensors.get(id as usize)).is_some_and(is_copy)
         };
-        let frozen = own.filter(|link| is_frozen(link.2, link.3));
+        let frozen = own.filter(|link| is_cut(link.2, link.3));
         let copies = frozen.clone().filter(|link| is_weight(link.2, link.3)).map(|link| link.1).collect();
         let before = place.checked_sub(1).and_then(|before| made.get(*places.get(before)?));
         let holds = |placed: &PlacedTape| placed.tape.output.is_none_or(|id| is_saved(&placed.tape, id));

@@ -27,6 +27,33 @@ def of_pending(assembly, writers):
     return [None if there is None else [assembly.run[order], there] for order, there in ids]
 
 
+def named(assembly, writers):
+    """What Python has a name for while later segments run, of what autograd saves as well: where that is frozen, the name alone has it.
+    The place of the maker, the tensor there, and the places behind which and up to which it is held."""
+    found = []
+    for order, writer in enumerate(writers):
+        main = assembly.main.get(order)
+        for storage in assembly.stored.get(order, ()):
+            record = assembly.r.storages[storage]
+            lasts = storage in assembly.saves and record.named is not None and storage in writer.roots
+            if not lasts or storage in assembly.kept | assembly.swapped or assembly.is_cached(record.first):
+                continue
+            comes_in = main is not None and assembly.r.tensors[main].storage == storage and order + 1 in assembly.readers(main)
+            first, until = order + comes_in, held_until(assembly, record.named)
+            if until > first:
+                found.append([assembly.run[order], writer.roots[storage], assembly.run[first], assembly.run[until]])
+    return found
+
+
+def held_until(assembly, end):
+    """The last segment that runs while something is there that goes behind as many operators: one that is no block may begin with
+    that."""
+    order = assembly.segment_of(max(0, end - 1))
+    groups = assembly.pieces[assembly.run[order]][2]
+    begins = not assembly.pieces[assembly.run[order]][1] and groups and end <= (groups[0].first + groups[-1].last) // 2
+    return order - 1 if begins and order else order
+
+
 def written(assembly):
     """Segments that ran, which of them stands at each place, and what they hold for each other by place."""
     writers = [Writer(assembly, order) for order in range(len(assembly.run))]
@@ -44,4 +71,4 @@ def written(assembly):
             following += 1
     paths = [path for path, _, _ in assembly.pieces]
     return (made, order, places(assembly.pending), passing, by_place(assembly, writers, order),
-            of_pending(assembly, writers), paths)
+            of_pending(assembly, writers), paths, named(assembly, writers))

@@ -14,7 +14,7 @@ VERSION = 4
 # Of what the model itself does not recompute, which programs that read no later version read too.
 WITHOUT_RECOMPUTING = 3
 # What segments are to each other, as plan::traced reads it.
-BETWEEN = ("pending", "passing", "links", "pending_of", "paths")
+BETWEEN = ("pending", "passing", "links", "pending_of", "paths", "named")
 # Stands for a number in what all sizes have in common.
 PLACE = "#"
 # What plan::traced reads.

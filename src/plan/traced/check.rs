@@ -64,8 +64,12 @@ impl TracedModel {
         let links = trace.links.iter().flatten();
         let is_link = |link: &TracedLink| link.2 < link.0 && is_tensor(link.0, link.1) && is_tensor(link.2, link.3);
         let of_pending = trace.pending_of.iter().flatten();
+        let is_named = |named: &TracedLink| {
+            is_tensor(named.0, named.1) && [named.2, named.3].iter().all(|at| (*at as usize) < count)
+        };
         if ![0, count].contains(&trace.paths.len())
             || !links.clone().all(is_link)
+            || !trace.named.iter().all(is_named)
             || !links.is_sorted_by_key(|link| link.0)
             || !of_pending.into_iter().all(|(place, id)| is_tensor(*place, *id))
         {

@@ -158,6 +158,10 @@ pub struct Trace {
     /// Where each segment stands in the model. Older tapes have none.
     #[serde(default)]
     pub paths: Vec<String>,
+    /// What Python has a name for while later segments run, where nothing saves it: the segment that made it, the tensor there, and the
+    /// segments behind which and up to which it is held.
+    #[serde(default)]
+    pub named: Vec<TracedLink>,
 }
 
 impl Trace {
@@ -171,7 +175,8 @@ impl Trace {
     }
 }
 
-/// A tensor that another segment made: the segment that reads it, the tensor there, the segment that made it, the tensor there.
+/// A tensor that another segment made: the segment that reads it, the tensor there, the segment that made it, the tensor there. For
+/// [`Trace::named`] as that says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct TracedLink(pub u32, pub u32, pub u32, pub u32);
 
