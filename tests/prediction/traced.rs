@@ -357,3 +357,25 @@ fn blocks_are_recomputed_by_their_class() {
     let catalogue = faults("{model: {preset: llama-3-8b}, training: {activation_checkpointing: {classes: [Block]}}}");
     assert!(catalogue[0].message.contains("a traced model has classes alone"), "{catalogue:?}");
 }
+
+/// Three blocks alike of 256 channels: two norms of 512, four matrices of 256 x 256 and two of 256 x 1024, with biases.
+#[test]
+fn one_of_blocks_alike_is_frozen_or_adapted() {
+    let params = |name: &str, rest: &str| predicted(&with(name, &format!("training: {{{rest}}}"))).params;
+    let block = 2 * 512 + 4 * (256 * 256 + 256) + (256 * 1024 + 1024) + (1024 * 256 + 256);
+    let whole = params("frozen-conditioned", "precision: fp32").trainable;
+    assert_eq!(params("frozen-conditioned", "frozen: [blocks.1]").trainable, whole - block);
+    assert_eq!(params("frozen-conditioned", "frozen: [blocks]").trainable, whole - 3 * block);
+    let adapted =
+        |name: &str, targets: &str| params(name, &format!("lora: {{rank: 8, targets: [{targets}]}}")).trainable;
+    // Rank 8 beside 256 x 256.
+    let one = 8 * (256 + 256);
+    assert_eq!(adapted("frozen-conditioned", "blocks.1.q"), one);
+    assert_eq!(adapted("frozen-conditioned", "q"), 3 * one);
+    // One block that runs four times, and a layer that runs twice.
+    assert_eq!(adapted("frozen-repeated", "q, mix"), 2 * one);
+    // The output layers of three of PyTorch's attentions, whose adapters never run: peft makes them all the same.
+    assert_eq!(adapted("frozen-encoded", "out_proj, score"), 3 * one + 8 * (256 + 1));
+    let found = faults_or_none("frozen-conditioned", "training: {lora: {targets: [blocks.3.q]}}");
+    assert!(found.iter().any(|fault| fault.to_string().contains("`blocks.3.q` is no linear layer")), "{found:?}");
+}

@@ -72,7 +72,7 @@ fn of_trace(model: &TracedModel, names: &[String], own: &[Module], notes: &mut N
     let others = traced_other_layers(model);
     for name in names {
         let all = MEANT_BY_ALL.contains(&name.as_str());
-        if !(all && !own.is_empty()) && !is_traced_target(model, name) {
+        if (!all || own.is_empty()) && !is_traced_target(model, name) {
             let why = format!("`{name}` is no linear layer of this model that takes an adapter; {}", known(own));
             notes.fault(TARGETS, why);
         }
