@@ -47,10 +47,10 @@ class Lifetimes:
             storage.named = here[self.keys[end - 1]] + 1 if end else recorder.forward_ops
 
 
-def of(tracer, model, prepare, run, precision, skipped, blocks, experts):
-    """A forward pass without gradients, in which the same blocks run; none where it fails."""
-    recorder = tracer.recorder(experts, precision)
-    calls = modules.Calls(model, blocks, torch.bfloat16 if precision == "cast" else None)
+def of(tracer, model, prepare, run, skipped, blocks, experts):
+    """A forward pass in fp32 without gradients, in which the same blocks run; none where it fails."""
+    recorder = tracer.recorder(experts, "fp32")
+    calls = modules.Calls(model, blocks)
     calls.recorder, calls.skipped = recorder, frozenset() if isinstance(skipped, dict) else skipped
     with tracer.fake_mode, calls, recorder, torch.no_grad():
         for parameter in model.parameters():
@@ -58,8 +58,7 @@ def of(tracer, model, prepare, run, precision, skipped, blocks, experts):
         batch = prepare()
         recorder.start_forward()
         try:
-            with torch.autocast(tracer.target.type, dtype=torch.bfloat16, enabled=recorder.autocast):
-                made = run(modules.lowered(batch, torch.bfloat16) if precision in ("gathered", "cast") else batch)
+            made = run(batch)
         except Exception:
             return None
         finally:

@@ -31,6 +31,8 @@ from sources import Refused, first_tensor
 # casts what comes into each block as well (torch/distributed/fsdp/_fully_shard/_fsdp_state.py, `_pre_forward`).
 PRECISIONS = ("fp32", "mixed", "half", "gathered", "cast")
 AUTOCAST = ("mixed", "gathered", "cast")
+# What another process traces meanwhile, where there is one: about half of all.
+BESIDE = AUTOCAST
 
 
 class Tracer:
@@ -165,6 +167,8 @@ class Tracer:
         with beside.Beside(lambda: steps.at_few(fitter), few) as others:
             recorded = {"fp32": steps.recorded("fp32", fitter, range(len(points)))}
             if len(recorded["fp32"]) == len(points):
+                if others.child is not None:
+                    recorded["half"] = steps.recorded("half", fitter, fitter.few)
                 recorded.update(self.picked_up(others) or {})
         for precision in PRECISIONS:
             if precision == "cast" and precision not in recorded and not steps.casts:
@@ -226,8 +230,8 @@ class Steps:
         self.lengths = [axis for axis in axes if axis in "ST"] if "B" in axes else []
         # What comes into blocks would be cast by FSDP2.
         self.casts = False
-        # How long Python has names for tensors, by precision.
-        self.lifetimes = {}
+        # How long Python has names for tensors, which is the same in all precisions.
+        self.lifetimes = None
 
     def batch(self, point, lower=None):
         return lambda: self.subject.batch(point, self.tracer.target, lower)
@@ -239,11 +243,11 @@ class Steps:
         low = torch.bfloat16
         changed = precision != self.precision and caches.forget_results(self.model)
         self.precision = precision
-        if not self.is_lower and precision not in ("fp32", "mixed"):
-            self.is_lower = True
+        if self.is_lower != (precision not in ("fp32", "mixed")):
+            self.is_lower = not self.is_lower
             changed = self.attributes.restore() or changed
             with self.tracer.fake_mode:
-                self.model.to(low)
+                self.model.to(low if self.is_lower else torch.float32)
         if changed:
             # What is kept is made again, in the type of the weights.
             self.survey(point, low if precision == "half" else None, precision)
@@ -251,12 +255,8 @@ class Steps:
         made = self.tracer.record(self.model, batch, self.run, precision, self.skipped, self.blocks, self.experts,
                                   self.subject.answers)
         self.casts |= precision == "gathered" and made.r.meets_fp32
-        if precision not in self.lifetimes:
-            known = not self.subject.answers and lifetimes.of(self.tracer, self.model, batch, self.run, precision, self.skipped,
-                                                              self.blocks, self.experts)
-            self.lifetimes[precision] = known or None
-        if self.lifetimes[precision]:
-            self.lifetimes[precision].tell(made.r)
+        if self.lifetimes:
+            self.lifetimes.tell(made.r)
         return made
 
     def recorded(self, precision, fitter, chosen):
@@ -278,10 +278,10 @@ class Steps:
         return bool(self.lengths) and not trace.agrees()
 
     def at_few(self, fitter):
-        """All precisions but the first at few sizes, and what they were asked."""
+        """The precisions that this process leaves to another one, at few sizes, and what they were asked."""
         self.tracer.answered = {}
         made = {}
-        for one in PRECISIONS[1:]:
+        for one in BESIDE:
             if one != "cast" or self.casts:
                 made[one] = self.recorded(one, fitter, fitter.few)
         return made, self.tracer.answered
@@ -295,6 +295,8 @@ class Steps:
             self.blocks = recomputation.blocks_of(self.model, self.blocks, lambda: self.survey(point))
         hooked = frozenset(path for path, module in self.model.named_modules() if lasting.is_hooked(module))
         self.skipped = modules.passed_over(self.survey(point), hooked)
+        if not self.subject.answers:
+            self.lifetimes = lifetimes.of(self.tracer, self.model, self.batch(point), self.run, self.skipped, self.blocks, self.experts)
 
     def find_points(self, axes):
         """Sizes to trace at; images of other sizes only where the model takes them."""
