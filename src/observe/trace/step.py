@@ -21,6 +21,7 @@ import names
 import recomputation
 import segments
 import tape
+import undrawn
 from links import written
 from recorder import Recorder
 from shortcut import Shortcut
@@ -55,7 +56,7 @@ class Tracer:
     def build(self, subject):
         values = fake.Values(self.fake_mode, builds=True)
         guessed = values.keep() if subject.is_own else None
-        with self.fake_mode, values:
+        with self.fake_mode, values, contextlib.nullcontext() if subject.is_own else undrawn.weights():
             try:
                 model = subject.build()
             except Refused:
