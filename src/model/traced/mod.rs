@@ -115,7 +115,7 @@ pub(super) fn count(model: &TracedModel, run: &MicroBatch<'_>) -> Count {
 fn assembled(model: &TracedModel, trace: &Trace, site: &Site<'_>, mut made: Vec<PlacedTape>, places: &[usize]) -> Walk {
     let waiting = waiting(trace, &made, places);
     let named = match is_frozen(site.run) {
-        true => trained::held_by_name(trace, &made, places),
+        true => trained::held_by_name(trace, site.run, (&made, places)),
         false => Vec::new(),
     };
     let (Some((first, rest)), count) = (places.split_first(), places.len()) else { return Walk::default() };

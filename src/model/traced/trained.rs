@@ -85,17 +85,22 @@ pub(super) fn hold_for_others(trace: &Trace, made: &mut [PlacedTape], places: &[
 }
 
 /// What names alone hold while later segments run: behind which segment, up to which, bytes.
-pub(super) fn held_by_name(trace: &Trace, made: &[PlacedTape], places: &[usize]) -> Vec<(u32, u32, u64)> {
+pub(super) fn held_by_name(
+    trace: &Trace,
+    run: &MicroBatch<'_>,
+    (made, places): (&[PlacedTape], &[usize]),
+) -> Vec<(u32, u32, u64)> {
     let tape_at = |place: u32| places.get(place as usize).and_then(|at| made.get(*at));
     let held = |TracedLink(place, id, first, until): &TracedLink| {
         let maker = tape_at(*place)?;
         let root = maker.tape.storage(maker.now(*id));
         let tensor = maker.tape.get(root);
-        // The next segment may save it as what comes in.
+        // The next segment may save it as what comes in, or keep it to run again.
         let next = tape_at(place + 1).filter(|_| first > place).map(|next| &next.tape);
         let comes_in = |tape: &Tape| tape.tensors.iter().position(|tensor| tensor.home == Home::Input);
         let saved_there = next.is_some_and(|tape| {
-            comes_in(tape).and_then(|at| u32::try_from(at).ok()).is_some_and(|at| is_saved(tape, TensorId(at)))
+            (run.checkpointed && !tape.plain)
+                || comes_in(tape).and_then(|at| u32::try_from(at).ok()).is_some_and(|at| is_saved(tape, TensorId(at)))
         });
         let is_local = tensor.home == Home::Local && !tensor.cached;
         (is_local && !saved_there && !is_saved(&maker.tape, root)).then(|| (*first, *until, tensor.allocated()))
