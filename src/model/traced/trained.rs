@@ -144,6 +144,8 @@ impl Reached {
             let kind = trace.order.get(maker as usize).and_then(|kind| trace.kinds.get(*kind as usize));
             kind.and_then(|segment| segment.tensors.get(id as usize)).is_some_and(is_copy)
         };
+        let may_flow = |id: u32| segment.tensors.get(id as usize).is_some_and(|tensor| tensor.4 != 0);
+        let own = own.filter(|link| may_flow(link.1));
         let frozen = own.filter(|link| is_cut(link.2, link.3));
         let copies = frozen.clone().filter(|link| is_weight(link.2, link.3)).map(|link| link.1).collect();
         let before = place.checked_sub(1).and_then(|before| made.get(*places.get(before)?));

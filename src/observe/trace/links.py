@@ -5,12 +5,14 @@ from segment import HOMES, Writer
 
 
 def reads(assembly, writers):
-    """By segment that ran: a tensor of its own, the segment that made it, and the tensor there."""
+    """By segment that ran: a tensor of its own, the segment that made it, and the tensor there. Of those to which no gradient may flow,
+    what is saved."""
     found = []
     for writer in writers:
-        graded = [(v, here) for v, here in writer.ids.items()
-                  if writer.tensors[here][3] == HOMES["elsewhere"] and writer.tensors[here][4]]
-        found.append([(here, assembly.made_in[v], writers[assembly.made_in[v]].ids[v]) for v, here in graded
+        is_read = lambda v, here: writer.tensors[here][3] == HOMES["elsewhere"] and (
+            writer.tensors[here][4] or assembly.r.tensors[v].storage in assembly.saves)
+        read = [(v, here) for v, here in writer.ids.items() if is_read(v, here)]
+        found.append([(here, assembly.made_in[v], writers[assembly.made_in[v]].ids[v]) for v, here in read
                       if v in assembly.made_in and v in writers[assembly.made_in[v]].ids])
     return found
 

@@ -148,8 +148,8 @@ pub struct Trace {
     pub pending: Vec<(u32, u32, Vec<u32>, TracedElement)>,
     /// What is held in the forward pass.
     pub passing: Vec<TracedPassing>,
-    /// Where tensors of other segments were made to which a gradient may flow, in the order of the segments that read them. Older
-    /// tapes have none.
+    /// Where tensors of other segments were made to which a gradient may flow or which some segment saves, in the order of the segments
+    /// that read them. Older tapes have none.
     #[serde(default)]
     pub links: Option<Vec<TracedLink>>,
     /// What the gradients of `pending` are of, where that is known: the segment that made it, and the tensor there.
