@@ -114,10 +114,7 @@ pub(super) fn count(model: &TracedModel, run: &MicroBatch<'_>) -> Count {
 
 fn assembled(model: &TracedModel, trace: &Trace, site: &Site<'_>, mut made: Vec<PlacedTape>, places: &[usize]) -> Walk {
     let waiting = waiting(trace, &made, places);
-    let named = match is_frozen(site.run) {
-        true => trained::held_by_name(trace, site.run, (&made, places)),
-        false => Vec::new(),
-    };
+    let named = trained::held_by_name(trace, site.run, (&made, places));
     let (Some((first, rest)), count) = (places.split_first(), places.len()) else { return Walk::default() };
     let Some((last, layers)) = rest.split_last() else { return Walk::default() };
     // An end may be what a block is; each block's tape goes where it is needed once.
@@ -141,6 +138,21 @@ fn assembled(model: &TracedModel, trace: &Trace, site: &Site<'_>, mut made: Vec<
     let bytes_of = |shape: &[u32], element: TracedElement| {
         rounded(site.numel(shape).saturating_mul(element_of(element, site.run).bytes()))
     };
+    let until = |to: u32| if to as usize + 1 == count { usize::MAX } else { layer(to) };
+    let held = |(from, to, bytes): (u32, u32, u64)| Passing {
+        from: from as usize,
+        until: until(to),
+        bytes,
+        is_read: true,
+        came_in: false,
+        made_again: false,
+    };
+    let passed = |TracedPassing(from, to, shape, element, known): &TracedPassing| Passing {
+        is_read: *known & 1 == 0,
+        came_in: *known & 2 != 0,
+        made_again: *known & 4 != 0,
+        ..held((*from, *to, bytes_of(shape, *element)))
+    };
     Walk {
         first,
         kinds,
@@ -155,26 +167,7 @@ fn assembled(model: &TracedModel, trace: &Trace, site: &Site<'_>, mut made: Vec<
                 bytes: bytes_of(shape, *element),
             })
             .collect(),
-        passing: trace
-            .passing
-            .iter()
-            .map(|TracedPassing(from, to, shape, element, named)| Passing {
-                from: *from as usize,
-                until: if *to as usize + 1 == count { usize::MAX } else { layer(*to) },
-                bytes: bytes_of(shape, *element),
-                is_read: *named & 1 == 0,
-                came_in: *named & 2 != 0,
-                made_again: *named & 4 != 0,
-            })
-            .chain(named.into_iter().map(|(from, to, bytes)| Passing {
-                from: from as usize,
-                until: if to as usize + 1 == count { usize::MAX } else { layer(to) },
-                bytes,
-                is_read: true,
-                came_in: false,
-                made_again: false,
-            }))
-            .collect(),
+        passing: trace.passing.iter().map(passed).chain(named.into_iter().map(held)).collect(),
         ..Walk::default()
     }
 }

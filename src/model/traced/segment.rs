@@ -8,7 +8,7 @@ use super::super::work::{Convolution, MatMul, Scores, Work};
 use super::adapted;
 use super::copies::Copies;
 use super::element_of;
-use super::guards::guards;
+use super::guards::of_frozen;
 use super::is_frozen;
 use super::trained::{Arrival, part_of};
 use crate::plan::traced::{
@@ -198,24 +198,9 @@ impl Site<'_> {
         let work = self.work(work.as_ref());
         let (mut flops, mut scratch) = (self.size(*backward) as f64, self.size(*behind));
         if frozen {
-            let flows = |at: usize| inputs.get(at).is_some_and(|(id, flow)| *flow != Flow::Stop && tape.get(*id).grad);
-            if (0..inputs.len()).any(flows) {
-                for (saved, asks) in guards(&op.2) {
-                    // A tensor times itself is one operand.
-                    let needed = flows(if inputs.len() > *asks { *asks } else { *saved });
-                    if let Some((operand, _)) = inputs.get(*saved).filter(|_| !needed) {
-                        kept.retain(|id| id != operand);
-                    }
-                }
-            } else {
-                (flops, scratch) = (0.0, 0);
-                kept.clear();
-            }
-            if matches!(work, Work::Product(_) | Work::Convolution(_)) {
-                let asked = |at: usize| inputs.get(at).is_some_and(|(_, flow)| *flow != Flow::Stop);
-                let (before, now) = (u8::from(asked(0)) + u8::from(asked(1)), u8::from(flows(0)) + u8::from(flows(1)));
-                flops *= f64::from(now) / f64::from(before.max(1));
-            }
+            let now = of_frozen(tape, &op.2, &work, inputs, kept);
+            flops *= now.unwrap_or(0.0);
+            scratch = if now.is_some() { scratch } else { 0 };
         }
         if asked {
             // A leaf: what adds up its gradient holds it (torch/csrc/autograd/functions/accumulate_grad.h, `variable`).

@@ -84,12 +84,15 @@ pub(super) fn hold_for_others(trace: &Trace, made: &mut [PlacedTape], places: &[
     }
 }
 
-/// What names alone hold while later segments run: behind which segment, up to which, bytes.
+/// What names alone hold while later segments run, where parts are frozen: behind which segment, up to which, bytes.
 pub(super) fn held_by_name(
     trace: &Trace,
     run: &MicroBatch<'_>,
     (made, places): (&[PlacedTape], &[usize]),
 ) -> Vec<(u32, u32, u64)> {
+    if !is_frozen(run) {
+        return Vec::new();
+    }
     let tape_at = |place: u32| places.get(place as usize).and_then(|at| made.get(*at));
     let held = |TracedLink(place, id, first, until): &TracedLink| {
         let maker = tape_at(*place)?;

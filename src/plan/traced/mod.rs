@@ -164,17 +164,6 @@ pub struct Trace {
     pub named: Vec<TracedLink>,
 }
 
-impl Trace {
-    /// The segments in the order of the forward pass, each with where it stands; in an older tape that is where the first of its kind
-    /// stands.
-    pub fn places(&self) -> impl Iterator<Item = (&str, &Segment)> {
-        self.order.iter().enumerate().filter_map(|(place, kind)| {
-            let segment = self.kinds.get(*kind as usize)?;
-            Some((self.paths.get(place).map_or(segment.path.as_str(), String::as_str), segment))
-        })
-    }
-}
-
 /// A tensor that another segment made: the segment that reads it, the tensor there, the segment that made it, the tensor there. For
 /// [`Trace::named`] as that says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
